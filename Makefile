@@ -1,0 +1,96 @@
+# Thin verbs over the CMake presets. `make help` lists them.
+#
+# Each verb first runs scripts/setup.sh, which installs what is missing with apt and costs some
+# milliseconds when nothing is. ROLLCALL_SKIP_SETUP=1 skips it.
+
+PRESET ?= release
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 30
+# A compiler newer than ours may warn about something new: that is an error for us, not for a user.
+WERROR ?= $(if $(CI),ON,OFF)
+
+BUILD := build/$(PRESET)
+launcher := $(shell command -v ccache 2>/dev/null)
+configure_flags := -DROLLCALL_WERROR=$(WERROR) $(if $(launcher),\
+  -DCMAKE_C_COMPILER_LAUNCHER=$(launcher) -DCMAKE_CXX_COMPILER_LAUNCHER=$(launcher))
+
+.DEFAULT_GOAL := help
+.PHONY: help hang test bench build install check check-api format fuzz asan tsan clean \
+        sanitized setup setup-lint setup-api FORCE
+
+help: ## this list
+	@echo "Rollcall. Verbs:"
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | \
+	  awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+	@echo "Settings: PRESET=release|dev|asan-ubsan|tsan  JOBS=N  PREFIX=DIR  WERROR=ON|OFF"
+
+# Only what the demonstration needs, so that a newcomer waits for no test program.
+HANG_TARGETS := rollcall rollcall_shim mini_train rollcall_emu_nccl rollcall_emu_nvml \
+  rollcall_emu_cudart12 rollcall_emu_cudart13
+
+hang: setup $(BUILD)/build.ninja ## watch a job hang on emulated GPUs, and Rollcall say why
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target $(HANG_TARGETS)
+	@scripts/hang.sh $(BUILD)
+
+test: build ## build everything and run every test
+	@ctest --preset $(PRESET) -j $(JOBS)
+
+bench: build ## measure what recording costs; prints a table, writes build/release/bench.json
+	@scripts/bench.sh $(BUILD)
+
+build: setup $(BUILD)/build.ninja ## build everything
+	@cmake --build --preset $(PRESET) -j $(JOBS)
+
+install: build ## install the command and the libraries under PREFIX
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+check: setup-lint ## layering, style, format, links: everything that needs no build
+	@scripts/check.sh
+
+check-api: setup-api ## hold the NCCL declarations against NVIDIA's wheels (ALL=1: every release)
+	@scripts/check_api.py
+
+format: setup-lint ## lay out the C and C++ sources with clang-format 14
+	@scripts/format.sh
+
+fuzz: setup-lint ## fuzz the file readers for FUZZ_SECONDS each
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+# The programs that the sanitizers run: what parses files, and what threads share.
+ASAN_TESTS := core_test format_test format_golden_test capture_test capture_crash_test trace_test \
+  import_test analysis_test sim_test shim_test test_report
+TSAN_TESTS := core_test format_test capture_test capture_crash_test trace_test shim_test \
+  emulator_device
+
+asan: ## unit tests under address and undefined behaviour sanitizers
+	@$(MAKE) --no-print-directory sanitized PRESET=asan-ubsan WERROR=$(WERROR) TESTS="$(ASAN_TESTS)"
+
+tsan: ## unit tests under the thread sanitizer
+	@$(MAKE) --no-print-directory sanitized PRESET=tsan WERROR=$(WERROR) TESTS="$(TSAN_TESTS)"
+
+sanitized: setup $(BUILD)/build.ninja
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target $(TESTS)
+	@ctest --preset $(PRESET) -R "^($$(echo $(TESTS) | tr ' ' '|'))$$"
+
+clean: ## remove build/
+	rm -rf build
+
+setup:
+	@scripts/setup.sh
+
+setup-lint:
+	@scripts/setup.sh --lint
+
+setup-api:
+	@scripts/setup.sh --api
+
+# Configures once; afterwards ninja reconfigures by itself when a CMakeLists.txt changes. A change
+# of WERROR or of the compiler launcher reconfigures here.
+$(BUILD)/build.ninja: $(BUILD)/.configure-flags | setup
+	@cmake --preset $(PRESET) $(configure_flags)
+
+$(BUILD)/.configure-flags: FORCE | setup
+	@mkdir -p $(BUILD)
+	@echo '$(configure_flags)' | cmp -s - $@ || echo '$(configure_flags)' > $@
+FORCE:

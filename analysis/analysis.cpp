@@ -1,0 +1,232 @@
+#include "analysis/analysis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/judge.h"
+#include "analysis/label.h"
+#include "analysis/summary.h"
+
+namespace rollcall::analysis {
+namespace {
+
+// So many calls of every member behind a difference show that it did not stop them.
+constexpr uint64_t kWentOnCalls = 64;
+
+// Did the job pass this difference? Counts, types and reductions that differ corrupt more often
+// than they hang.
+bool was_passed(const Index& index, const JobState& job, const Options& options,
+                const Difference& difference) {
+  const Group& group = index.groups()[difference.group];
+  if (group.shortest >= difference.seq + kWentOnCalls) return true;
+  int64_t earliest_last_ns = INT64_MAX;
+  for (const Member& member : group.members) {
+    earliest_last_ns = std::min(earliest_last_ns, job.processes[member.process].last_call_ns);
+  }
+  return earliest_last_ns - difference.since_ns > options.ended_threshold_ns &&
+         group.shortest > difference.seq + 1;
+}
+
+int exit_status(const std::vector<Finding>& findings) {
+  int status = 0;
+  for (const Finding& finding : findings) {
+    if (finding.severity == Severity::hang || finding.severity == Severity::corruption) return 1;
+    if (finding.severity != Severity::info) status = 4;
+  }
+  const bool undecided = !findings.empty() && findings.front().verdict == Verdict::insufficient;
+  return undecided ? 3 : status;
+}
+
+std::vector<uint32_t> culprits_of(const Finding& finding) {
+  std::vector<uint32_t> processes;
+  for (const Culprit& culprit : finding.culprits) processes.push_back(culprit.process);
+  std::sort(processes.begin(), processes.end());
+  return processes;
+}
+
+bool is_defect(const Draft& draft) {
+  return draft.finding.severity == Severity::hang || draft.finding.severity == Severity::corruption;
+}
+
+// Hangs first, then by time. A later finding about the same ranks is part of the first one's story.
+std::vector<Finding> order(std::vector<Draft>& drafts) {
+  std::stable_sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
+    if (a.finding.severity != b.finding.severity) return a.finding.severity > b.finding.severity;
+    return a.since_ns < b.since_ns;
+  });
+  std::vector<Finding> findings;
+  for (Draft& draft : drafts) {
+    const std::vector<uint32_t> culprits = culprits_of(draft.finding);
+    Finding* lead = nullptr;
+    for (Finding& earlier : findings) {
+      const std::vector<uint32_t> blamed = culprits_of(earlier);
+      const bool is_same =
+          is_defect(draft) && !culprits.empty() &&
+          std::includes(blamed.begin(), blamed.end(), culprits.begin(), culprits.end());
+      if (is_same && !lead) lead = &earlier;
+    }
+    if (lead) {
+      lead->consequences.push_back(std::move(draft.finding));
+    } else {
+      findings.push_back(std::move(draft.finding));
+    }
+  }
+  return findings;
+}
+
+std::string last_common_text(const Case& c) {
+  std::string text;
+  size_t shown = 0;
+  for (const CommSummary& comm : summarise_comms(c)) {
+    if (!comm.last_common_seq) continue;
+    if (++shown > 3) return text + ", ...";
+    text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", *comm.last_common_seq, comm.name);
+  }
+  return text.empty() ? "there was no collective" : "the last common seq is " + text;
+}
+
+bool has_calls(const Case& c) {
+  return std::any_of(c.index.active().begin(), c.index.active().end(),
+                     [&](uint32_t p) { return !c.process(p).ops.empty(); });
+}
+
+// Files of another recorder that hold no call that could be compared.
+Finding judge_nothing(const Case& c) {
+  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
+  draft.finding.summary =
+      fmt::format("the files of {} processes hold no call that can be compared between ranks",
+                  c.index.active().size());
+  draft.finding.next =
+      "record NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,COLL, or run under `rollcall run`";
+  return draft.finding;
+}
+
+// Equal sequences. What the GPU did with them is not on file as long as GPU timing is off.
+Finding judge_equal(const Case& c) {
+  const int64_t quiet_ns = c.job.end_ns - c.job.last_call_ns;
+  const bool is_silent = !c.job.is_foreign && c.job.is_stale(c.job.last_call_ns);
+  if (c.job.is_foreign && !has_calls(c)) return judge_nothing(c);
+  bool aborted = false;
+  for (const uint32_t p : c.index.active()) {
+    for (const trace::Comm& comm : c.process(p).comms) {
+      const uint32_t last = c.job.processes[p].last_op;
+      const int64_t last_ns = last == kNoRecord ? 0 : c.process(p).ops[last].called_ns;
+      aborted = aborted || (comm.state == CommState::aborted && last_ns != 0 &&
+                            comm.ended_ns - last_ns > c.options.ended_threshold_ns);
+    }
+  }
+  const size_t ranks = c.index.active().size();
+  const bool has_stalled = aborted || (is_silent && !c.job.all_ended_themselves);
+  if (!has_stalled) {
+    Draft draft = make_draft(Verdict::in_lockstep,
+                             c.job.all_ended_themselves ? Confidence::certain : Confidence::likely);
+    draft.finding.summary =
+        fmt::format("all {} processes made the same calls; {}", ranks, last_common_text(c));
+    draft.finding.next = "nothing to do";
+    return draft.finding;
+  }
+  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
+  draft.finding.summary = fmt::format(
+      "all {} processes made the same calls ({}), yet none has called NCCL {} {}: a stream that "
+      "never reached the last calls, a stuck kernel or a wait outside NCCL would look like this",
+      ranks, last_common_text(c), c.job.live ? "for" : "in the last",
+      span_text(aborted ? std::max(quiet_ns, c.options.ended_threshold_ns) : quiet_ns));
+  draft.finding.next =
+      "what decides is the GPU's progress, which was not recorded (ROLLCALL_GPU_TIMING=off); "
+      "candidates: RC-STREAM-BLOCKED, RC-STUCK-ON-GPU, RC-STUCK-OUTSIDE; look at a rank's stack";
+  for (const uint32_t p : c.index.active()) {
+    if (draft.finding.evidence.size() == 8) break;
+    draft.finding.evidence.push_back(process_evidence(c, p));
+  }
+  return draft.finding;
+}
+
+// Waits of a running job that are too young for a verdict, and too old to keep silent about: the
+// person who asks may be watching the hang begin.
+constexpr int64_t kYoungWaitNs = 1'000'000'000;
+
+void mention_young_waits(const trace::Run& run, const Options& options, Report& report) {
+  if (options.live_threshold_ns <= kYoungWaitNs) return;
+  Options impatient = options;
+  impatient.live_threshold_ns = kYoungWaitNs;
+  Report early = analyse(run, impatient);
+  const bool found = early.findings.front().severity == Severity::hang;
+  if (!found) return;
+  Finding& finding = report.findings.front();
+  finding.summary = fmt::format(
+      "no rank has waited for {} yet, so this is no verdict; but if nothing moves, it will be {}: "
+      "{}",
+      span_text(options.live_threshold_ns), code_of(early.findings.front().verdict),
+      early.findings.front().summary);
+  finding.next = "ask again in a moment, or for shorter waits with --stalled-after SECONDS";
+  report.table = std::move(early.table);
+}
+
+Report refuse(const trace::Run& run) {
+  Report report;
+  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
+  draft.finding.summary = "no process of this run could be read";
+  draft.finding.next = "name the directory that holds the *.ring files of the job";
+  for (const trace::Issue& issue : run.issues) {
+    draft.finding.evidence.push_back({.file = issue.file, .record = "", .text = issue.text});
+  }
+  report.status = 2;
+  report.findings.push_back(std::move(draft.finding));
+  return report;
+}
+
+}  // namespace
+
+Report analyse(const trace::Run& run, const Options& options) {
+  const Index index(run);
+  if (index.active().empty()) return refuse(run);
+  const JobState job = judge_processes(index, options);
+  const std::vector<Difference> differences = find_differences(index);
+  std::vector<Difference> blocking;
+  for (const Difference& difference : differences) {
+    if (!was_passed(index, job, options, difference)) blocking.push_back(difference);
+  }
+  const Progress progress(index, options, blocking);
+  const WaitGraph graph(index, job, progress, blocking);
+  const Case the_case{index, options, job, differences, progress, graph};
+
+  std::vector<Draft> drafts = judge_differences(the_case);
+  for (Draft& draft : judge_waits(the_case)) drafts.push_back(std::move(draft));
+  const bool quiet = std::none_of(drafts.begin(), drafts.end(), is_defect);
+  for (Draft& draft : judge_pairs(the_case, quiet)) drafts.push_back(std::move(draft));
+  nest_consequences(the_case, drafts);
+  judge_errors(the_case, drafts);
+  const bool has_defect = std::any_of(drafts.begin(), drafts.end(), is_defect);
+  const bool is_decided =
+      has_defect || std::any_of(drafts.begin(), drafts.end(), [](const Draft& d) {
+        return d.finding.verdict == Verdict::insufficient;
+      });
+
+  Report report;
+  report.comms = summarise_comms(the_case);
+  for (Draft& draft : judge_records(the_case)) drafts.push_back(std::move(draft));
+  const auto lead = std::find_if(drafts.begin(), drafts.end(), is_defect);
+  Draft located;
+  for (const Draft& draft : drafts) {
+    if (!is_defect(draft) || draft.group == kNone) continue;
+    const bool is_earlier = located.group == kNone || draft.since_ns < located.since_ns;
+    if (is_earlier)
+      located = {.finding = {},
+                 .since_ns = draft.since_ns,
+                 .root = draft.root,
+                 .group = draft.group,
+                 .seq = draft.seq};
+  }
+  if (lead != drafts.end()) report.table = standing_of(the_case, located);
+  report.findings = order(drafts);
+  if (!is_decided) {
+    report.findings.insert(report.findings.begin(), judge_equal(the_case));
+    const bool in_lockstep = report.findings.front().verdict == Verdict::in_lockstep;
+    if (in_lockstep && job.live) mention_young_waits(run, options, report);
+  }
+  report.status = exit_status(report.findings);
+  return report;
+}
+
+}  // namespace rollcall::analysis

@@ -1,0 +1,425 @@
+#include "analysis/circle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <set>
+
+#include "analysis/habit.h"
+#include "analysis/label.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Op;
+using trace::Process;
+
+constexpr size_t kTailMax = 64;
+constexpr size_t kHistoryMax = 2048;
+constexpr size_t kEdgesShownMax = 12;
+constexpr size_t kAskedMax = 64;
+
+// A call waits for a host that has not made it.
+struct AbsentEdge {
+  uint32_t node = kNone;
+  uint32_t process = kNone;
+};
+
+struct Circle {
+  std::vector<AbsentEdge> absent;
+  std::vector<std::pair<uint32_t, uint32_t>> queued;  // a call waits for another call
+  std::vector<uint32_t> calls;                        // nodes
+  std::vector<uint32_t> hosts;                        // processes
+  bool has_collective = false;
+  bool has_p2p = false;
+  uint32_t creation = kNone;  // node
+  std::set<uint32_t> groups;
+};
+
+Circle look_at(const Case& c, const Root& root) {
+  Circle circle;
+  std::vector<uint32_t> sorted = root.nodes;
+  std::sort(sorted.begin(), sorted.end());
+  for (const uint32_t n : root.nodes) {
+    const Node& node = c.graph.nodes()[n];
+    if (node.kind == NodeKind::host) {
+      circle.hosts.push_back(node.process);
+      continue;
+    }
+    circle.calls.push_back(n);
+    circle.groups.insert(node.group);
+    circle.has_collective = circle.has_collective || node.kind == NodeKind::collective;
+    circle.has_p2p = circle.has_p2p || node.kind == NodeKind::p2p;
+    if (node.kind == NodeKind::creation) circle.creation = n;
+    for (const uint32_t t : node.waits_for) {
+      if (!std::binary_search(sorted.begin(), sorted.end(), t)) continue;
+      const Node& target = c.graph.nodes()[t];
+      if (target.kind == NodeKind::host) {
+        circle.absent.push_back({n, target.process});
+      } else {
+        circle.queued.emplace_back(n, t);
+      }
+    }
+  }
+  // Where everybody called and only the order is wrong, no host is part of the circle.
+  if (circle.hosts.empty()) {
+    for (const uint32_t n : circle.calls) {
+      const std::vector<uint32_t>& callers = c.graph.nodes()[n].callers;
+      circle.hosts.insert(circle.hosts.end(), callers.begin(), callers.end());
+    }
+  }
+  std::sort(circle.hosts.begin(), circle.hosts.end());
+  circle.hosts.erase(std::unique(circle.hosts.begin(), circle.hosts.end()), circle.hosts.end());
+  return circle;
+}
+
+// Who keeps the ranks in `from` waiting: those that are in `to` and have not come to `from`.
+std::vector<uint32_t> holders_of(const Node& from, const Node& to) {
+  std::vector<uint32_t> here = from.callers, there = to.callers, holders;
+  if (here.empty()) return holders;
+  std::sort(here.begin(), here.end());
+  std::sort(there.begin(), there.end());
+  std::set_difference(there.begin(), there.end(), here.begin(), here.end(),
+                      std::back_inserter(holders));
+  return holders;
+}
+
+// One simple circle, edge by edge: from the first call along the first edge that stays inside.
+std::vector<Evidence> path_of(const Case& c, const Root& root) {
+  std::vector<uint32_t> sorted = root.nodes;
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<uint32_t> path;
+  std::vector<bool> seen(c.graph.nodes().size(), false);
+  uint32_t n = sorted.front();
+  while (!seen[n]) {
+    seen[n] = true;
+    path.push_back(n);
+    for (const uint32_t t : c.graph.nodes()[n].waits_for) {
+      if (!std::binary_search(sorted.begin(), sorted.end(), t)) continue;
+      n = t;
+      break;
+    }
+  }
+  path.erase(path.begin(), std::find(path.begin(), path.end(), n));
+  path.push_back(n);
+  std::vector<Evidence> edges;
+  for (size_t i = 0; i + 1 < path.size() && edges.size() < kEdgesShownMax; ++i) {
+    const Node& to = c.graph.nodes()[path[i + 1]];
+    const Blocked example = example_of(c, path[i]);
+    Evidence edge;
+    if (example.process != kNone) {
+      edge.file = c.process(example.process).file;
+      edge.record = fmt::format("op {}", c.index.op(example.process, example.op).ticket);
+    }
+    const char* verb = to.kind == NodeKind::host ? "waits for a call by" : "waits behind";
+    if (c.graph.nodes()[path[i]].kind == NodeKind::host) verb = "waits in";
+    edge.text = fmt::format("{} {} {}", node_text(c, path[i]), verb, node_text(c, path[i + 1]));
+    const std::vector<uint32_t> holders = holders_of(c.graph.nodes()[path[i]], to);
+    if (!holders.empty()) {
+      edge.text = fmt::format("{} in {}, waiting for {}",
+                              processes_text(c.index.run(), c.graph.nodes()[path[i]].callers),
+                              node_text(c, path[i]), processes_text(c.index.run(), holders));
+    }
+    edges.push_back(std::move(edge));
+  }
+  return edges;
+}
+
+// Where the calls of a process behind position seq-1 of a communicator begin.
+size_t tail_begin(const Case& c, uint32_t p, uint32_t g, uint64_t seq) {
+  const Group& group = c.group(g);
+  for (const Member& member : group.members) {
+    if (member.process != p) continue;
+    return seq > 0 && member.lane.has(seq - 1) ? member.lane.ops[seq - 1 - member.lane.first] + 1
+                                               : 0;
+  }
+  return 0;
+}
+
+// How the calls of `deviator` behind the last common call follow from those of `reference`.
+Alignment compare_tails(const Case& c, uint32_t deviator, uint32_t reference, const Node& call) {
+  const size_t begin = tail_begin(c, deviator, call.group, call.seq);
+  const size_t reference_begin = tail_begin(c, reference, call.group, call.seq);
+  std::vector<Signature> calls = tokens(c, deviator, begin, begin + kTailMax);
+  std::vector<Signature> expected =
+      tokens(c, reference, reference_begin, reference_begin + kTailMax);
+  // The first place where they part is what is to be explained.
+  size_t same = 0;
+  while (same < calls.size() && same < expected.size() && agree(calls[same], expected[same]))
+    ++same;
+  const size_t seen = expected.size() - same;
+  std::vector<Signature> history =
+      tokens(c, reference, reference_begin > kHistoryMax ? reference_begin - kHistoryMax : 0,
+             reference_begin + kTailMax);
+  while (expected.size() < calls.size() + 4) {
+    const std::optional<Signature> next = expected_next(history);
+    if (!next) break;
+    history.push_back(*next);
+    expected.push_back(*next);
+  }
+  calls.erase(calls.begin(), calls.begin() + static_cast<ptrdiff_t>(same));
+  expected.erase(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(same));
+  if (calls.empty() || expected.empty()) {
+    Alignment shorter;
+    shorter.slip = Slip::missing;
+    shorter.predicted = true;
+    return shorter;
+  }
+  return align(calls, expected, seen);
+}
+
+struct Votes {
+  std::vector<uint32_t> forward;   // called x before y
+  std::vector<uint32_t> backward;  // called y before x
+};
+
+// Every process that made both calls, or their counterparts in its own groups of the same roles.
+Votes vote_on_order(const Case& c, const Node& x, const Node& y) {
+  Votes votes;
+  const uint64_t role_x = role_of(c, x.group);
+  const uint64_t role_y = role_of(c, y.group);
+  for (const uint32_t p : c.index.active()) {
+    uint32_t at_x = kNoRecord;
+    uint32_t at_y = kNoRecord;
+    for (uint32_t i = 0; i < c.process(p).comms.size(); ++i) {
+      const Seat seat = c.index.seat(p, i);
+      if (seat.member == kNone) continue;
+      const Lane& lane = c.group(seat.group).members[seat.member].lane;
+      const uint64_t role = role_of(c, seat.group);
+      if (role == role_x && lane.has(x.seq)) at_x = lane.ops[x.seq - lane.first];
+      if (role == role_y && lane.has(y.seq)) at_y = lane.ops[y.seq - lane.first];
+    }
+    if (at_x == kNoRecord || at_y == kNoRecord || at_x == at_y) continue;
+    (at_x < at_y ? votes.forward : votes.backward).push_back(p);
+  }
+  return votes;
+}
+
+void blame(const Case& c, Draft& draft, const std::vector<uint32_t>& processes) {
+  for (const uint32_t p : processes) {
+    uint32_t g = kNone;
+    const std::vector<uint32_t>& waiting = c.progress.waiting(p);
+    if (!waiting.empty()) g = c.index.seat(p, c.index.op(p, waiting.front()).comm).group;
+    Culprit culprit = culprit_of(c, p, g);
+    if (!waiting.empty()) {
+      const Op& op = c.index.op(p, waiting.front());
+      culprit.op = std::string(rollcall::name_of(op.kind));
+      if (is_p2p(op.kind)) {
+        culprit.p2p_seq = op.seq;
+        culprit.peer = op.root_or_peer;
+      } else {
+        culprit.seq = op.seq;
+      }
+    }
+    draft.finding.culprits.push_back(std::move(culprit));
+  }
+}
+
+// Who called in another order than the rest? Empty: nothing tells.
+std::vector<uint32_t> find_deviators(const Case& c, const Circle& circle) {
+  for (const auto& [x, y] : circle.queued) {
+    const Node& a = c.graph.nodes()[x];
+    const Node& b = c.graph.nodes()[y];
+    if (a.kind != NodeKind::collective || b.kind != NodeKind::collective) continue;
+    const Votes votes = vote_on_order(c, a, b);
+    if (votes.forward.empty() || votes.backward.empty()) continue;
+    if (votes.forward.size() != votes.backward.size()) {
+      return votes.forward.size() < votes.backward.size() ? votes.forward : votes.backward;
+    }
+  }
+  std::vector<uint32_t> odd;
+  for (const uint32_t p : circle.hosts) {
+    if (odd.size() < kAskedMax && habit_break(c, p)) odd.push_back(p);
+  }
+  return odd.size() < circle.hosts.size() ? odd : std::vector<uint32_t>{};
+}
+
+Draft finish(const Case& c, uint32_t r, const Circle& circle, Draft draft) {
+  const Root& root = c.graph.roots()[r];
+  draft.root = r;
+  draft.since_ns = root.since_ns;
+  std::vector<uint32_t> victims = root.victims;
+  victims.insert(victims.end(), circle.hosts.begin(), circle.hosts.end());
+  set_victims(c, victims, draft.finding);
+  for (Evidence& edge : path_of(c, root)) draft.finding.evidence.push_back(std::move(edge));
+  return draft;
+}
+
+std::string culprits_text(const Case& c, const Draft& draft) {
+  std::vector<uint32_t> processes;
+  for (const Culprit& culprit : draft.finding.culprits) processes.push_back(culprit.process);
+  return processes_text(c.index.run(), std::move(processes));
+}
+
+Draft draft_creation(const Case& c, const Circle& circle) {
+  const Node& node = c.graph.nodes()[circle.creation];
+  const Creation& creation = c.graph.creations()[node.creation];
+  const bool is_init = !creation.is_split && c.group(creation.group).parent_key.is_null();
+  Draft draft =
+      make_draft(is_init ? Verdict::init_incomplete : Verdict::split_mismatch, Confidence::certain);
+  for (const uint32_t p : creation.absent) {
+    Culprit culprit = culprit_of(c, p, creation.group);
+    culprit.op = is_init ? "CommInitRank" : "CommSplit";
+    draft.finding.culprits.push_back(std::move(culprit));
+    draft.finding.evidence.push_back(process_evidence(c, p));
+  }
+  draft.finding.summary = fmt::format(
+      "{} went on without {}, which {} other ranks have been waiting in for {}; {}",
+      culprits_text(c, draft), node_text(c, circle.creation), creation.callers.size(),
+      span_text(c.job.end_ns - node.since_ns), doing_text(c.index, c.job, creation.absent.front()));
+  draft.finding.next = "compare the calls that create communicators on that rank with another's";
+  return draft;
+}
+
+Draft draft_left_out(const Case& c, const AbsentEdge& edge, Confidence confidence) {
+  const Node& node = c.graph.nodes()[edge.node];
+  const bool pair = node.kind == NodeKind::p2p;
+  Draft draft = make_draft(pair ? Verdict::p2p_unmatched : Verdict::missing_call, confidence);
+  Culprit culprit = culprit_of(c, edge.process, node.group);
+  const Blocked example = example_of(c, edge.node);
+  const Op& op = c.index.op(example.process, example.op);
+  if (pair) {
+    culprit.p2p_seq = node.seq;
+    culprit.op = op.kind == OpKind::Send ? "Recv" : "Send";
+    const Seat seat = c.index.seat(example.process, op.comm);
+    culprit.peer = c.group(seat.group).members[seat.member].rank;
+  } else {
+    culprit.seq = node.seq;
+    culprit.op = std::string(rollcall::name_of(op.kind));
+    draft.group = node.group;
+    draft.seq = node.seq;
+  }
+  draft.finding.culprits.push_back(std::move(culprit));
+  draft.finding.evidence.push_back(process_evidence(c, edge.process));
+  draft.finding.evidence.push_back(op_evidence(c, example.process, example.op, "waits"));
+  draft.finding.summary = fmt::format(
+      "{} never made {}, which {} has been waiting {} for {}, and went on to wait itself; {}",
+      rank_text(c.process(edge.process)),
+      pair ? fmt::format("the {} that belongs to the {}",
+                         op.kind == OpKind::Send ? "receive" : "send", node_text(c, edge.node))
+           : "the call " + node_text(c, edge.node),
+      processes_text(c.index.run(), node.callers), pair ? "in" : "for",
+      span_text(c.job.end_ns - node.since_ns), doing_text(c.index, c.job, edge.process));
+  draft.finding.next = "look at the branch that decides about this call on that rank";
+  return draft;
+}
+
+// A collective that one side left out, rather than one that comes later: the calls behind it line
+// up with the others' only if it is taken as left out.
+const AbsentEdge* find_left_out(const Case& c, const Circle& circle) {
+  for (const AbsentEdge& edge : circle.absent) {
+    const Node& node = c.graph.nodes()[edge.node];
+    if (node.kind != NodeKind::collective || node.callers.empty()) continue;
+    size_t absent = 0;
+    for (const Member& member : c.group(node.group).members)
+      absent += member.lane.called <= node.seq;
+    if (absent > node.callers.size()) continue;
+    const Alignment alignment = compare_tails(c, edge.process, node.callers.front(), node);
+    if (alignment.slip == Slip::missing && !alignment.predicted && alignment.contradicted == 0) {
+      return &edge;
+    }
+    const std::optional<HabitBreak> habit = habit_break(c, edge.process);
+    if (!habit || habit->alignment.slip != Slip::missing) continue;
+    const Op& left_out = c.index.op(edge.process, habit->precedent);
+    const bool is_it = is_collective(left_out.kind) && habit->alignment.contradicted == 0 &&
+                       c.index.seat(edge.process, left_out.comm).group == node.group;
+    if (is_it) return &edge;
+  }
+  return nullptr;
+}
+
+const AbsentEdge* find_unmatched(const Case& c, const Circle& circle) {
+  for (const AbsentEdge& edge : circle.absent) {
+    const Node& node = c.graph.nodes()[edge.node];
+    if (node.kind != NodeKind::p2p) continue;
+    const std::vector<uint32_t>& waiting = c.progress.waiting(edge.process);
+    const bool went_on =
+        !waiting.empty() && c.job.processes[edge.process].last_op > waiting.front();
+    if (circle.has_collective || !circle.queued.empty() || went_on) return &edge;
+  }
+  return nullptr;
+}
+
+// A transfer that a rank left out is met by its next one: then every call of the circle was made,
+// and only the rank's own earlier steps tell that one is missing.
+std::optional<Draft> draft_shifted(const Case& c, const Circle& circle) {
+  size_t asked = 0;
+  std::vector<uint32_t> processes = circle.hosts;
+  for (const uint32_t n : circle.calls) {
+    const std::vector<uint32_t>& callers = c.graph.nodes()[n].callers;
+    processes.insert(processes.end(), callers.begin(), callers.end());
+  }
+  std::sort(processes.begin(), processes.end());
+  processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
+  for (const uint32_t p : processes) {
+    if (++asked > kAskedMax) break;
+    const std::optional<HabitBreak> found = habit_break(c, p);
+    if (!found || found->alignment.slip != Slip::missing || found->alignment.contradicted != 0) {
+      continue;
+    }
+    const Op& left_out = c.index.op(p, found->precedent);
+    if (!is_p2p(left_out.kind)) continue;
+    const uint32_t g = c.index.seat(p, left_out.comm).group;
+    Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
+    Culprit culprit = culprit_of(c, p, g);
+    culprit.op = std::string(rollcall::name_of(left_out.kind));
+    culprit.peer = left_out.root_or_peer;
+    for (uint32_t i = 0; i < found->op; ++i) {
+      const Op& op = c.index.op(p, i);
+      const bool is_same = op.kind == left_out.kind && op.comm == left_out.comm &&
+                           op.root_or_peer == left_out.root_or_peer;
+      if (is_same) culprit.p2p_seq = op.seq + 1;
+    }
+    draft.finding.culprits.push_back(std::move(culprit));
+    draft.finding.evidence.push_back(op_evidence(
+        c, p, found->op, "where the steps before lead one to expect " + call_text(left_out)));
+    draft.finding.summary = fmt::format(
+        "{} left out a {} (the steps before had it in front of its {}), and a later one took its "
+        "place; the ranks now wait for each other",
+        rank_text(c.process(p)), call_text(left_out), call_text(c.index.op(p, found->op)));
+    draft.finding.next = "look at the branch that decides about this transfer on that rank";
+    return draft;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Draft draft_circle(const Case& c, uint32_t r) {
+  const Circle circle = look_at(c, c.graph.roots()[r]);
+  if (circle.creation != kNone) return finish(c, r, circle, draft_creation(c, circle));
+  if (const AbsentEdge* edge = find_left_out(c, circle)) {
+    return finish(c, r, circle, draft_left_out(c, *edge, Confidence::likely));
+  }
+  if (const AbsentEdge* edge = find_unmatched(c, circle)) {
+    return finish(c, r, circle, draft_left_out(c, *edge, Confidence::certain));
+  }
+  if (circle.has_p2p) {
+    if (std::optional<Draft> draft = draft_shifted(c, circle)) {
+      return finish(c, r, circle, std::move(*draft));
+    }
+  }
+  const bool pairs = circle.has_p2p && (!circle.has_collective || circle.groups.size() < 2);
+  Draft draft = make_draft(pairs ? Verdict::deadlock_p2p : Verdict::deadlock_comms,
+                           circle.absent.empty() ? Confidence::certain : Confidence::likely);
+  std::vector<uint32_t> odd = find_deviators(c, circle);
+  const bool is_decided = !odd.empty();
+  blame(c, draft, is_decided ? odd : circle.hosts);
+  std::vector<std::string> names;
+  for (const uint32_t g : circle.groups) names.push_back(c.group(g).name);
+  constexpr size_t kNamesMax = 4;
+  if (names.size() > kNamesMax) names.resize(kNamesMax);
+  draft.finding.summary = fmt::format(
+      "{} wait for each other in a circle{} on {}; {}", processes_text(c.index.run(), circle.hosts),
+      pairs ? " of sends and receives" : "", fmt::join(names, ", "),
+      is_decided ? fmt::format("{} called in another order than before or than the others",
+                               culprits_text(c, draft))
+                 : "nothing on file tells which of them broke the order");
+  draft.finding.next = pairs ? "put the sends and receives of one exchange into one group"
+                             : "make every rank use its communicators in the same order";
+  return finish(c, r, circle, std::move(draft));
+}
+
+}  // namespace rollcall::analysis

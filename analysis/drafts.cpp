@@ -1,0 +1,102 @@
+// What the makers of findings share.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/judge.h"
+#include "analysis/label.h"
+
+namespace rollcall::analysis {
+
+using trace::Op;
+using trace::Process;
+
+Draft make_draft(Verdict verdict, Confidence confidence) {
+  Draft draft;
+  draft.finding.verdict = verdict;
+  draft.finding.severity = severity_of(verdict);
+  draft.finding.confidence = confidence;
+  return draft;
+}
+
+Culprit culprit_of(const Case& c, uint32_t p, uint32_t g) {
+  const Process& process = c.process(p);
+  Culprit culprit;
+  culprit.rank = process.job_rank;
+  culprit.process = p;
+  culprit.host = process.host;
+  culprit.pid = process.pid;
+  if (g == kNone) return culprit;
+  const Group& group = c.group(g);
+  culprit.comm = group.key;
+  culprit.comm_name = group.name;
+  for (uint32_t i = 0; i < process.comms.size(); ++i) {
+    const Seat seat = c.index.seat(p, i);
+    if (seat.group == g && seat.member != kNone)
+      culprit.comm_rank = group.members[seat.member].rank;
+  }
+  return culprit;
+}
+
+void set_victims(const Case& c, const std::vector<uint32_t>& processes, Finding& finding) {
+  std::vector<int32_t>& victims = finding.victims;
+  for (const uint32_t p : processes) {
+    const bool is_culprit =
+        std::any_of(finding.culprits.begin(), finding.culprits.end(),
+                    [&](const Culprit& culprit) { return culprit.process == p; });
+    if (!is_culprit && c.process(p).job_rank >= 0) victims.push_back(c.process(p).job_rank);
+  }
+  std::sort(victims.begin(), victims.end());
+  victims.erase(std::unique(victims.begin(), victims.end()), victims.end());
+}
+
+Evidence op_evidence(const Case& c, uint32_t p, uint32_t i, std::string text) {
+  const Op& op = c.index.op(p, i);
+  return {.file = c.process(p).file,
+          .record = fmt::format("op {}", op.ticket),
+          .text = fmt::format("{}: {}{}", rank_text(c.process(p)), call_text(op),
+                              text.empty() ? "" : ", " + text)};
+}
+
+Evidence process_evidence(const Case& c, uint32_t p) {
+  return {.file = c.process(p).file,
+          .record = "header",
+          .text = fmt::format("{}: {}", rank_text(c.process(p)), doing_text(c.index, c.job, p))};
+}
+
+Blocked example_of(const Case& c, uint32_t n) {
+  const Node& node = c.graph.nodes()[n];
+  if (node.kind == NodeKind::p2p) return {node.process, node.op};
+  if (node.kind != NodeKind::collective) return {};
+  for (const Member& member : c.group(node.group).members) {
+    if (!member.lane.has(node.seq)) continue;
+    return {member.process, member.lane.ops[node.seq - member.lane.first]};
+  }
+  return {};
+}
+
+std::string node_text(const Case& c, uint32_t n) {
+  const Node& node = c.graph.nodes()[n];
+  switch (node.kind) {
+    case NodeKind::host:
+      return fmt::format("the host thread of {}", rank_text(c.process(node.process)));
+    case NodeKind::creation: {
+      const Creation& creation = c.graph.creations()[node.creation];
+      if (creation.is_split) {
+        return fmt::format("split {} of {}", creation.child_number, c.group(node.group).name);
+      }
+      return fmt::format("the creation of {}", c.group(node.group).name);
+    }
+    case NodeKind::unknown:
+      return "a rank that left no file";
+    default:
+      break;
+  }
+  const Blocked example = example_of(c, n);
+  const std::string call =
+      example.process == kNone ? "a call" : call_text(c.index.op(example.process, example.op));
+  return fmt::format("{}, {} {} of {}", call, node.kind == NodeKind::p2p ? "p2p seq" : "seq",
+                     node.seq, c.group(node.group).name);
+}
+
+}  // namespace rollcall::analysis

@@ -1,0 +1,32 @@
+// What a process did in the steps before, as a witness of what it should have done in this one.
+//
+// A training job repeats itself. Where the ranks' calls cannot be held against each other, because
+// they play different parts or because the position of a transfer was taken by a later one, a
+// process's own earlier steps tell which call it left out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analysis/judge.h"
+
+namespace rollcall::analysis {
+
+// The part a communicator plays in its process: groups of one split share it.
+uint64_t role_of(const Case& the_case, uint32_t group);
+
+// Calls of a process as they compare between ranks that play different parts: the communicator's
+// role in place of its identity, no peers. `begin` and `end` are indices into Process::ops.
+std::vector<Signature> tokens(const Case& the_case, uint32_t process, size_t begin, size_t end);
+
+struct HabitBreak {
+  uint32_t op = kNoRecord;         // what it called instead
+  uint32_t precedent = kNoRecord;  // the earlier call that was expected to come again
+  Alignment alignment;
+};
+// The break that is nearest to the call in which the process waits (or to its last call); nothing
+// where it did what it always did, or has no earlier step.
+std::optional<HabitBreak> habit_break(const Case& the_case, uint32_t process);
+
+}  // namespace rollcall::analysis

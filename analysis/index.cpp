@@ -1,0 +1,241 @@
+#include "analysis/index.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/label.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Comm;
+using trace::Op;
+using trace::Process;
+
+// A hostile file may claim any seq: a lane never grows further than the process has records.
+bool is_near(uint64_t first, uint64_t seq, uint64_t records) {
+  return seq >= first && seq - first <= 4 * records + 64;
+}
+
+void put(std::vector<uint32_t>& ops, uint64_t& first, uint64_t seq, uint32_t index,
+         uint64_t records) {
+  if (ops.empty()) first = seq;
+  if (!is_near(first, seq, records)) return;
+  if (seq - first >= ops.size()) ops.resize(seq - first + 1, kNoRecord);
+  ops[seq - first] = index;
+}
+
+bool is_seated(const Comm& comm) {
+  switch (comm.state) {
+    case CommState::empty:
+    case CommState::none:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+size_t ChannelHash::operator()(const ChannelKey& key) const {
+  uint64_t hash = key.group;
+  hash = (hash ^ static_cast<uint32_t>(key.source)) * 0x9e3779b97f4a7c15;
+  hash ^= hash >> 29;
+  hash = (hash ^ static_cast<uint32_t>(key.target)) * 0xbf58476d1ce4e5b9;
+  return hash ^ (hash >> 32);
+}
+
+Index::Index(const trace::Run& run) : run_(run) {
+  for (uint32_t p = 0; p < run.processes.size(); ++p) {
+    if (!run.processes[p].superseded) active_.push_back(p);
+  }
+  seat_members();
+  sort_members();
+  fill_lanes();
+  name_groups();
+}
+
+Seat Index::seat(uint32_t process, uint32_t comm) const {
+  if (comm >= seats_[process].size()) return {};
+  return seats_[process][comm];
+}
+
+uint32_t Index::find_channel(uint32_t group, int32_t source, int32_t target) const {
+  const auto found = by_channel_.find({group, source, target});
+  return found == by_channel_.end() ? kNone : found->second;
+}
+
+uint32_t Index::find_group(const CommKey& key) const {
+  const auto found = by_key_.find(key);
+  return found == by_key_.end() ? kNone : found->second;
+}
+
+uint32_t Index::find_member(uint32_t group, int32_t rank) const {
+  const std::vector<Member>& members = groups_[group].members;
+  // Almost always every rank has a file, and a member stands at its rank.
+  if (rank >= 0 && static_cast<size_t>(rank) < members.size() && members[rank].rank == rank) {
+    return static_cast<uint32_t>(rank);
+  }
+  const auto found =
+      std::lower_bound(members.begin(), members.end(), rank,
+                       [](const Member& member, int32_t value) { return member.rank < value; });
+  if (found == members.end() || found->rank != rank) return kNone;
+  return static_cast<uint32_t>(found - members.begin());
+}
+
+void Index::seat_members() {
+  seats_.resize(run_.processes.size());
+  for (const uint32_t p : active_) {
+    const Process& process = run_.processes[p];
+    seats_[p].resize(process.comms.size());
+    for (uint32_t c = 0; c < process.comms.size(); ++c) {
+      if (is_seated(process.comms[c])) seat_comm(p, c);
+    }
+  }
+}
+
+void Index::seat_comm(uint32_t p, uint32_t c) {
+  const Comm& comm = run_.processes[p].comms[c];
+  uint32_t g = static_cast<uint32_t>(groups_.size());
+  if (!comm.key.is_null()) g = by_key_.try_emplace(comm.key, g).first->second;
+  if (g == groups_.size()) {
+    Group& fresh = groups_.emplace_back();
+    fresh.key = comm.key;
+    fresh.origin = comm.origin;
+    fresh.parent_key = comm.parent_key;
+    fresh.child_number = comm.child_number;
+    fresh.may_be_matched = !comm.key.is_null();
+  }
+  Group& group = groups_[g];
+  if (comm.nranks >= 0) {
+    group.sizes_disagree =
+        group.sizes_disagree || (group.nranks >= 0 && group.nranks != comm.nranks);
+    group.nranks = std::max(group.nranks, comm.nranks);
+  }
+  Member member;
+  member.rank = comm.rank;
+  member.process = p;
+  member.comm = c;
+  group.members.push_back(std::move(member));
+  seats_[p][c].group = g;
+}
+
+// By rank. Of two claims to one rank the newer creation counts (a process may retry).
+void Index::sort_members() {
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    std::vector<Member>& members = groups_[g].members;
+    const auto created = [&](const Member& member) {
+      return run_.processes[member.process].comms[member.comm].created_ns;
+    };
+    std::stable_sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
+      return a.rank != b.rank ? a.rank < b.rank : created(a) < created(b);
+    });
+    std::vector<Member> kept;
+    kept.reserve(members.size());
+    for (Member& member : members) {
+      if (!kept.empty() && member.rank >= 0 && kept.back().rank == member.rank) {
+        kept.back() = std::move(member);
+      } else {
+        kept.push_back(std::move(member));
+      }
+    }
+    members = std::move(kept);
+    for (uint32_t m = 0; m < members.size(); ++m) {
+      seats_[members[m].process][members[m].comm].member = m;
+    }
+    groups_[g].parent = groups_[g].parent_key.is_null() ? kNone : find_group(groups_[g].parent_key);
+  }
+}
+
+void Index::add_p2p(uint32_t p, uint32_t i, const Seat& seat) {
+  const Op& op = run_.processes[p].ops[i];
+  const int32_t mine = groups_[seat.group].members[seat.member].rank;
+  if (mine < 0 || op.root_or_peer < 0) return;
+  const bool is_send = op.kind == OpKind::Send;
+  const ChannelKey key{seat.group, is_send ? mine : op.root_or_peer,
+                       is_send ? op.root_or_peer : mine};
+  const auto [slot, is_new] = by_channel_.try_emplace(key, static_cast<uint32_t>(channels_.size()));
+  if (is_new) {
+    Channel& fresh = channels_.emplace_back();
+    fresh.group = key.group;
+    fresh.source = key.source;
+    fresh.target = key.target;
+  }
+  Channel& channel = channels_[slot->second];
+  const uint64_t records = run_.processes[p].ops.size();
+  if (is_send) {
+    put(channel.sends, channel.first_send, op.seq, i, records);
+  } else {
+    put(channel.recvs, channel.first_recv, op.seq, i, records);
+  }
+}
+
+void Index::fill_lanes() {
+  for (const uint32_t p : active_) {
+    const Process& process = run_.processes[p];
+    for (uint32_t i = 0; i < process.ops.size(); ++i) {
+      const Op& op = process.ops[i];
+      const Seat seat = this->seat(p, op.comm);
+      if (seat.group == kNone || seat.member == kNone) continue;
+      if (is_collective(op.kind)) {
+        Lane& lane = groups_[seat.group].members[seat.member].lane;
+        put(lane.ops, lane.first, op.seq, i, process.ops.size());
+      } else if (is_p2p(op.kind)) {
+        add_p2p(p, i, seat);
+      }
+    }
+  }
+  for (Group& group : groups_) {
+    group.shortest = ~uint64_t{0};
+    for (Member& member : group.members) {
+      const Comm& comm = run_.processes[member.process].comms[member.comm];
+      // The counter outlives the records; a file that was cut off may hold only one of the two.
+      member.lane.called =
+          std::max(comm.collectives, member.lane.ops.empty() ? 0 : member.lane.end());
+      if (member.lane.ops.empty()) member.lane.first = member.lane.called;
+      group.longest = std::max(group.longest, member.lane.called);
+    }
+    for (Member& member : group.members) {
+      // Nothing on file, and no file that would have to hold it: it may have called everything.
+      const trace::Knowledge& knowledge = run_.processes[member.process].knowledge;
+      const bool is_unseen = !knowledge.head && member.lane.ops.empty();
+      if (is_unseen || !knowledge.tells_absence()) member.lane.called = group.longest;
+      group.shortest = std::min(group.shortest, member.lane.called);
+    }
+    if (group.members.empty()) group.shortest = 0;
+  }
+}
+
+// The user's name where there is one; else "world" for what spans the job, and the lineage.
+void Index::name_groups() {
+  size_t widest = 0;
+  for (const Group& group : groups_) {
+    if (group.parent_key.is_null()) widest = std::max(widest, group.members.size());
+  }
+  uint32_t worlds = 0;
+  for (Group& group : groups_) {
+    for (const Member& member : group.members) {
+      const std::string& given = run_.processes[member.process].comms[member.comm].name;
+      if (group.name.empty()) group.name = given;
+    }
+    if (!group.name.empty() || !group.parent_key.is_null()) continue;
+    const bool spans = group.members.size() == widest && widest * 2 > active_.size();
+    if (spans) {
+      group.name = ++worlds == 1 ? "world" : fmt::format("world {}", worlds);
+    } else {
+      group.name = fmt::format("communicator of {}", ranks_text(*this, group));
+    }
+  }
+  // Parents come before their children in creation order of every process, so one sweep is enough.
+  for (Group& group : groups_) {
+    if (!group.name.empty()) continue;
+    const std::string parent = group.parent == kNone || groups_[group.parent].name.empty()
+                                   ? "a communicator"
+                                   : groups_[group.parent].name;
+    group.name = fmt::format("{} {} of {} ({})", rollcall::name_of(group.origin),
+                             group.child_number, parent, ranks_text(*this, group));
+  }
+}
+
+}  // namespace rollcall::analysis

@@ -1,0 +1,138 @@
+// Who is a member of which communicator, and which record is whose n-th call: everything later
+// steps look up, built in one pass over the records.
+//
+// Positions are exact and need no times. A record that is not on file is `kNoRecord`, which is
+// something else than a call that was never made: `Lane::called` counts the calls, also those
+// whose records are gone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "trace/model.h"
+
+namespace rollcall::analysis {
+
+inline constexpr uint32_t kNone = 0xffffffff;
+inline constexpr uint32_t kNoRecord = 0xffffffff;
+
+// The collectives of one member of a communicator.
+struct Lane {
+  uint64_t first = 0;  // seq of the first element of `ops`
+  uint64_t called = 0;
+  std::vector<uint32_t> ops;  // indices into Process::ops, by seq
+
+  bool has(uint64_t seq) const {
+    return seq >= first && seq - first < ops.size() && ops[seq - first] != kNoRecord;
+  }
+  uint64_t end() const { return first + ops.size(); }
+};
+
+struct Member {
+  int32_t rank = -1;
+  uint32_t process = kNone;
+  uint32_t comm = kNone;  // index into Process::comms
+  Lane lane;
+};
+
+// A communicator across the processes that know it.
+struct Group {
+  CommKey key{};
+  std::string name;
+  CommOrigin origin = CommOrigin::unknown;
+  int32_t nranks = -1;
+  uint32_t parent = kNone;  // index into Index::groups
+  CommKey parent_key{};
+  uint32_t child_number = 0;
+  std::vector<Member> members;  // by rank; a rank without a file is not in here
+  bool sizes_disagree = false;  // members name different numbers of ranks
+  bool may_be_matched = true;   // false: the key is unknown
+  uint64_t shortest = 0;        // smallest Lane::called
+  uint64_t longest = 0;         // largest Lane::called
+
+  bool is_whole() const { return nranks >= 0 && members.size() == static_cast<size_t>(nranks); }
+};
+
+// One direction between two ranks of a communicator.
+struct Channel {
+  uint32_t group = kNone;
+  int32_t source = -1;
+  int32_t target = -1;
+  uint64_t first_send = 0;
+  uint64_t first_recv = 0;
+  std::vector<uint32_t> sends;  // indices into the sender's ops, by p2p seq; kNoRecord where absent
+  std::vector<uint32_t> recvs;
+
+  uint32_t send_at(uint64_t seq) const { return at(sends, first_send, seq); }
+  uint32_t recv_at(uint64_t seq) const { return at(recvs, first_recv, seq); }
+
+ private:
+  static uint32_t at(const std::vector<uint32_t>& ops, uint64_t first, uint64_t seq) {
+    return seq >= first && seq - first < ops.size() ? ops[seq - first] : kNoRecord;
+  }
+};
+
+struct ChannelKey {
+  uint32_t group;
+  int32_t source;
+  int32_t target;
+  friend bool operator==(const ChannelKey&, const ChannelKey&) = default;
+};
+struct ChannelHash {
+  size_t operator()(const ChannelKey& key) const;
+};
+
+// A communicator seen from one process.
+struct Seat {
+  uint32_t group = kNone;
+  uint32_t member = kNone;  // index into Group::members
+};
+
+class Index {
+ public:
+  explicit Index(const trace::Run& run);
+
+  const trace::Run& run() const { return run_; }
+  const std::vector<Group>& groups() const { return groups_; }
+  const std::vector<Channel>& channels() const { return channels_; }
+  // kNone members where the process's communicator is not analysed.
+  Seat seat(uint32_t process, uint32_t comm) const;
+  // kNone when there is no such channel.
+  uint32_t find_channel(uint32_t group, int32_t source, int32_t target) const;
+  // kNone when the rank left no file.
+  uint32_t find_member(uint32_t group, int32_t rank) const;
+  uint32_t find_group(const CommKey& key) const;
+  const trace::Op& op(uint32_t process, uint32_t index) const {
+    return run_.processes[process].ops[index];
+  }
+  const trace::Op& op_at(const Member& member, uint64_t seq) const {
+    return op(member.process, member.lane.ops[seq - member.lane.first]);
+  }
+  // Processes that are analysed: not superseded.
+  const std::vector<uint32_t>& active() const { return active_; }
+
+ private:
+  struct KeyHash {
+    size_t operator()(const CommKey& key) const {
+      return key.low ^ (key.high * 0x9e3779b97f4a7c15);
+    }
+  };
+  void seat_members();
+  void seat_comm(uint32_t process, uint32_t comm);
+  void sort_members();
+  void fill_lanes();
+  void add_p2p(uint32_t process, uint32_t index, const Seat& seat);
+  void name_groups();
+
+  const trace::Run& run_;
+  std::vector<uint32_t> active_;
+  std::vector<Group> groups_;
+  std::vector<Channel> channels_;
+  std::vector<std::vector<Seat>> seats_;
+  std::unordered_map<CommKey, uint32_t, KeyHash> by_key_;
+  std::unordered_map<ChannelKey, uint32_t, ChannelHash> by_channel_;
+};
+
+}  // namespace rollcall::analysis

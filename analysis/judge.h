@@ -1,0 +1,65 @@
+// From roots and differences to findings: one defect, one leading finding, what follows from it
+// nested below.
+#pragma once
+
+#include <vector>
+
+#include "analysis/analysis.h"
+#include "analysis/index.h"
+#include "analysis/process_state.h"
+#include "analysis/progress.h"
+#include "analysis/sequence.h"
+#include "analysis/waits.h"
+
+namespace rollcall::analysis {
+
+// What every maker of findings looks at.
+struct Case {
+  const Index& index;
+  const Options& options;
+  const JobState& job;
+  const std::vector<Difference>& differences;
+  const Progress& progress;
+  const WaitGraph& graph;
+
+  const trace::Process& process(uint32_t p) const { return index.run().processes[p]; }
+  const Group& group(uint32_t g) const { return index.groups()[g]; }
+};
+
+// A finding and what orders it among the others.
+struct Draft {
+  Finding finding;
+  int64_t since_ns = 0;
+  uint32_t root = kNone;  // of the wait graph
+  uint32_t node = kNone;  // the waiting call that the finding is about
+  // Where it is, for the table: kNone if nowhere.
+  uint32_t group = kNone;
+  uint64_t seq = 0;
+};
+
+// Roots of the wait graph, and differences between sequences. Unsorted.
+std::vector<Draft> judge_waits(const Case& the_case);
+std::vector<Draft> judge_differences(const Case& the_case);
+// Sends and receives: pairs that disagree, and, where `quiet` (nothing else explains a hang), sends
+// that nobody received.
+std::vector<Draft> judge_pairs(const Case& the_case, bool quiet);
+// Errors, aborts and deaths by time; may take over drafts that they explain.
+void judge_errors(const Case& the_case, std::vector<Draft>& drafts);
+// What is worth saying of any run: lost records, leaks, versions, settings.
+std::vector<Draft> judge_records(const Case& the_case);
+// Pending calls that wait for a root, as consequences of its draft.
+void nest_consequences(const Case& the_case, std::vector<Draft>& drafts);
+
+// --- shared by the makers
+// -------------------------------------------------------------------------
+Draft make_draft(Verdict verdict, Confidence confidence);
+Culprit culprit_of(const Case& the_case, uint32_t process, uint32_t group);
+void set_victims(const Case& the_case, const std::vector<uint32_t>& processes, Finding& finding);
+Evidence op_evidence(const Case& the_case, uint32_t process, uint32_t op, std::string text);
+Evidence process_evidence(const Case& the_case, uint32_t process);
+// The record of a call that waits in a node, for quoting: {process, op}; kNone if none is on file.
+Blocked example_of(const Case& the_case, uint32_t node);
+// "AllReduce of 1024 float32 (sum), seq 11 of world".
+std::string node_text(const Case& the_case, uint32_t node);
+
+}  // namespace rollcall::analysis

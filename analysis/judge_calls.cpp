@@ -1,0 +1,338 @@
+// Differences between sequences, and pairs of sends and receives, become findings.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/judge.h"
+#include "analysis/label.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Op;
+
+Verdict verdict_of(Slip slip) {
+  switch (slip) {
+    case Slip::op:
+      return Verdict::op_mismatch;
+    case Slip::count:
+      return Verdict::count_mismatch;
+    case Slip::dtype:
+      return Verdict::dtype_mismatch;
+    case Slip::redop:
+      return Verdict::redop_mismatch;
+    case Slip::root:
+      return Verdict::root_mismatch;
+    case Slip::order:
+      return Verdict::order_mismatch;
+    default:
+      return Verdict::missing_call;
+  }
+}
+
+std::vector<uint32_t> processes_of(const Group& group, const std::vector<uint32_t>& members) {
+  std::vector<uint32_t> processes;
+  for (const uint32_t m : members) processes.push_back(group.members[m].process);
+  return processes;
+}
+
+const Op& call_of(const Case& c, const Group& group, uint32_t m, uint64_t seq) {
+  return c.index.op_at(group.members[m], seq);
+}
+
+// An extra call is what it shows as: the difference at its position.
+Verdict verdict_of(const Case& c, const Difference& d) {
+  if (d.slip != Slip::extra) return verdict_of(d.slip);
+  const Group& group = c.group(d.group);
+  const Op& mine = call_of(c, group, d.deviators.front(), d.seq);
+  const Op& theirs = call_of(c, group, d.reference, d.seq);
+  if (mine.kind != theirs.kind) return Verdict::op_mismatch;
+  if (mine.datatype != theirs.datatype) return Verdict::dtype_mismatch;
+  if (mine.count != theirs.count) return Verdict::count_mismatch;
+  return mine.reduction != theirs.reduction ? Verdict::redop_mismatch : Verdict::root_mismatch;
+}
+
+std::string slip_text(const Case& c, const Difference& d, const std::string& who) {
+  const Group& group = c.group(d.group);
+  const Op& mine = call_of(c, group, d.deviators.front(), d.seq);
+  const Op& theirs = call_of(c, group, d.reference, d.seq);
+  const std::string at = fmt::format("at seq {} of {}", d.seq, group.name);
+  const std::string others = processes_text(c.index.run(), processes_of(group, d.camps[0].members));
+  switch (d.slip) {
+    case Slip::missing:
+      return fmt::format(
+          "{} left out {} {}, which {} called; what it calls from there on is what they call next",
+          who,
+          d.length == 1 ? call_text(theirs)
+                        : fmt::format("{} calls from {} on", d.length, call_text(theirs)),
+          at, others);
+    case Slip::extra:
+      return fmt::format(
+          "{} called {} {}, which {} never did; behind it the calls agree again with "
+          "theirs, which begin with {}",
+          who, call_text(mine), at, others, call_text(theirs));
+    case Slip::order:
+      return fmt::format("{} made {} calls from seq {} of {} on in another order than {}: {}", who,
+                         d.length, d.seq, group.name, others, d.edits);
+    default:
+      break;
+  }
+  std::string text = fmt::format("{} called {} {} where {} called {}", who, call_text(mine), at,
+                                 others, call_text(theirs));
+  const uint64_t my_bytes = bytes_of(mine);
+  const uint64_t their_bytes = bytes_of(theirs);
+  const bool sizes = d.slip == Slip::count || d.slip == Slip::dtype;
+  if (sizes && my_bytes == their_bytes && my_bytes != 0) {
+    text += fmt::format(" ({} bytes on both sides)", my_bytes);
+  } else if (sizes) {
+    text += fmt::format(" ({} against {} bytes)", my_bytes, their_bytes);
+  }
+  if (d.repeats != 0) text += fmt::format(", and so at {} later positions", d.repeats);
+  return text;
+}
+
+uint32_t node_of(const Case& c, uint32_t group, uint64_t seq) {
+  for (uint32_t n = 0; n < c.graph.nodes().size(); ++n) {
+    const Node& node = c.graph.nodes()[n];
+    if (node.kind == NodeKind::collective && node.group == group && node.seq == seq) return n;
+  }
+  return kNone;
+}
+
+Draft draft_difference(const Case& c, const Difference& d) {
+  const Group& group = c.group(d.group);
+  const bool is_sure = !d.undecided && !d.predicted && d.slip != Slip::missing;
+  Draft draft = make_draft(verdict_of(c, d), is_sure ? Confidence::certain : Confidence::likely);
+  Finding& finding = draft.finding;
+  std::vector<uint32_t> blamed = d.deviators;
+  if (d.undecided) {
+    blamed.insert(blamed.end(), d.camps[0].members.begin(), d.camps[0].members.end());
+  }
+  for (const uint32_t m : blamed) {
+    Culprit culprit = culprit_of(c, group.members[m].process, d.group);
+    culprit.seq = d.seq;
+    const uint32_t quoted = d.slip == Slip::missing ? d.reference : m;
+    culprit.op = std::string(rollcall::name_of(call_of(c, group, quoted, d.seq).kind));
+    finding.culprits.push_back(std::move(culprit));
+  }
+  for (const Camp& camp : d.camps) {
+    const Member& member = group.members[camp.members.front()];
+    finding.evidence.push_back(
+        op_evidence(c, member.process, member.lane.ops[d.seq - member.lane.first],
+                    fmt::format("seq {} of {}, so {}", d.seq, group.name,
+                                processes_text(c.index.run(), processes_of(group, camp.members)))));
+  }
+  const std::string who = processes_text(c.index.run(), processes_of(group, d.deviators));
+  finding.summary = slip_text(c, d, who);
+  if (d.undecided) finding.summary += "; nothing on file tells which side is right";
+  if (d.predicted) finding.summary += " (as in the steps before)";
+  finding.next = "compare the call sites: what the ranks computed this call from differs";
+  std::vector<uint32_t> victims;
+  for (const Member& member : group.members) victims.push_back(member.process);
+  draft.since_ns = d.since_ns;
+  draft.group = d.group;
+  draft.seq = d.seq;
+  if (const uint32_t n = node_of(c, d.group, d.seq); n != kNone) {
+    draft.root = c.graph.root_of(n);
+    const Root& root = c.graph.roots()[draft.root];
+    victims.insert(victims.end(), root.victims.begin(), root.victims.end());
+    if (c.job.is_stale(d.since_ns) && !c.job.all_ended_themselves)
+      finding.severity = Severity::hang;
+  }
+  set_victims(c, victims, finding);
+  return draft;
+}
+
+// The count that most transfers of this channel have, as the sender and the receiver name it.
+uint64_t usual_count(const Case& c, const Channel& channel, uint32_t sender, uint32_t receiver,
+                     uint64_t except) {
+  std::vector<uint64_t> counts;
+  for (uint64_t i = 0; i < channel.sends.size(); ++i) {
+    if (channel.first_send + i == except || channel.sends[i] == kNoRecord) continue;
+    counts.push_back(c.index.op(sender, channel.sends[i]).count);
+  }
+  for (uint64_t i = 0; i < channel.recvs.size(); ++i) {
+    if (channel.first_recv + i == except || channel.recvs[i] == kNoRecord) continue;
+    counts.push_back(c.index.op(receiver, channel.recvs[i]).count);
+  }
+  std::sort(counts.begin(), counts.end());
+  uint64_t best = ~uint64_t{0};
+  size_t best_length = 0;
+  for (size_t i = 0; i < counts.size();) {
+    size_t end = i;
+    while (end < counts.size() && counts[end] == counts[i]) ++end;
+    if (end - i > best_length) {
+      best = counts[i];
+      best_length = end - i;
+    }
+    i = end;
+  }
+  return best;
+}
+
+uint32_t process_at(const Case& c, uint32_t g, int32_t rank) {
+  const uint32_t m = c.index.find_member(g, rank);
+  return m == kNone ? kNone : c.group(g).members[m].process;
+}
+
+Culprit pair_culprit(const Case& c, uint32_t p, const Channel& channel, uint64_t seq, bool sender) {
+  Culprit culprit = culprit_of(c, p, channel.group);
+  culprit.p2p_seq = seq;
+  culprit.peer = sender ? channel.target : channel.source;
+  culprit.op = sender ? "Send" : "Recv";
+  return culprit;
+}
+
+std::vector<Signature> sizes_of(const Case& c, uint32_t p, const std::vector<uint32_t>& ops,
+                                uint64_t first, uint64_t begin, uint64_t end) {
+  std::vector<Signature> sizes;
+  for (uint64_t seq = std::max(first, begin); seq < std::min(first + ops.size(), end); ++seq) {
+    if (ops[seq - first] == kNoRecord) break;
+    Signature size = signature_of(c.index.op(p, ops[seq - first]));
+    size.kind = OpKind::Send;
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+// One side may have left out a transfer, so that every later one meets the wrong partner.
+Slip slip_of_pair(const Case& c, const Channel& channel, uint32_t sender, uint32_t receiver,
+                  uint64_t seq) {
+  constexpr uint64_t kTail = 64;
+  const std::vector<Signature> sent =
+      sizes_of(c, sender, channel.sends, channel.first_send, seq, seq + kTail);
+  std::vector<Signature> expected =
+      sizes_of(c, receiver, channel.recvs, channel.first_recv, seq, seq + kTail);
+  if (sent.empty() || expected.empty()) return Slip::count;
+  const size_t seen = expected.size();
+  std::vector<Signature> history = sizes_of(c, receiver, channel.recvs, channel.first_recv, 0, seq);
+  history.insert(history.end(), expected.begin(), expected.end());
+  while (expected.size() < sent.size() + 4) {
+    const std::optional<Signature> next = expected_next(history);
+    if (!next) break;
+    expected.push_back(*next);
+    history.push_back(*next);
+  }
+  return align(sent, expected, seen).slip;
+}
+
+Draft draft_shifted_pair(const Case& c, const Channel& channel, uint64_t seq, bool send_missing) {
+  const uint32_t sender = process_at(c, channel.group, channel.source);
+  const uint32_t receiver = process_at(c, channel.group, channel.target);
+  const uint32_t culprit = send_missing ? sender : receiver;
+  const Op& other = send_missing ? c.index.op(receiver, channel.recv_at(seq))
+                                 : c.index.op(sender, channel.send_at(seq));
+  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
+  draft.finding.culprits.push_back(pair_culprit(c, culprit, channel, seq, send_missing));
+  draft.finding.summary = fmt::format(
+      "{} left out the {} that belongs to the {} of {} {} (p2p seq {} of {}): its later ones agree "
+      "with the other side's, one position on",
+      rank_text(c.process(culprit)), send_missing ? "send" : "receive",
+      send_missing ? "receive" : "send", other.count, datatype_text(other.datatype), seq,
+      c.group(channel.group).name);
+  draft.finding.next = "look at the branch that decides about this transfer on that rank";
+  draft.since_ns = other.called_ns;
+  return draft;
+}
+
+Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair) {
+  const Channel& channel = c.index.channels()[pair.channel];
+  const uint32_t sender = process_at(c, channel.group, channel.source);
+  const uint32_t receiver = process_at(c, channel.group, channel.target);
+  const uint32_t send_index = channel.send_at(pair.seq);
+  const uint32_t recv_index = channel.recv_at(pair.seq);
+  const Op& send = c.index.op(sender, send_index);
+  const Op& recv = c.index.op(receiver, recv_index);
+  const Slip slip = slip_of_pair(c, channel, sender, receiver, pair.seq);
+  const bool is_shift = slip == Slip::missing || slip == Slip::extra;
+  Draft draft = is_shift ? draft_shifted_pair(c, channel, pair.seq, slip == Slip::missing)
+                         : make_draft(Verdict::p2p_mismatch, Confidence::certain);
+  Finding& finding = draft.finding;
+  const uint64_t usual = usual_count(c, channel, sender, receiver, pair.seq);
+  const bool only_sender = recv.count == usual && send.count != usual;
+  const bool only_receiver = send.count == usual && recv.count != usual;
+  if (!is_shift) {
+    if (!only_receiver)
+      finding.culprits.push_back(pair_culprit(c, sender, channel, pair.seq, true));
+    if (!only_sender)
+      finding.culprits.push_back(pair_culprit(c, receiver, channel, pair.seq, false));
+    finding.summary = fmt::format(
+        "{} sent {} {} to {}, which expects {} {} (p2p seq {} of {})", rank_text(c.process(sender)),
+        send.count, datatype_text(send.datatype), rank_text(c.process(receiver)), recv.count,
+        datatype_text(recv.datatype), pair.seq, c.group(channel.group).name);
+    if (only_sender)
+      finding.summary += "; the other transfers between them agree with the receiver";
+    if (only_receiver)
+      finding.summary += "; the other transfers between them agree with the sender";
+    finding.next = "compare how the two ranks compute the size of this transfer";
+  }
+  finding.evidence.push_back(op_evidence(c, sender, send_index, ""));
+  finding.evidence.push_back(op_evidence(c, receiver, recv_index, ""));
+  draft.since_ns = std::min(send.called_ns, recv.called_ns);
+  std::vector<uint32_t> victims{sender, receiver};
+  for (uint32_t n = 0; n < c.graph.nodes().size(); ++n) {
+    const Node& node = c.graph.nodes()[n];
+    const bool is_it =
+        node.kind == NodeKind::p2p && ((node.process == sender && node.op == send_index) ||
+                                       (node.process == receiver && node.op == recv_index));
+    if (!is_it || !node.is_disputed) continue;
+    draft.root = c.graph.root_of(n);
+    const Root& root = c.graph.roots()[draft.root];
+    victims.insert(victims.end(), root.victims.begin(), root.victims.end());
+    if (c.job.is_stale(draft.since_ns) && !c.job.all_ended_themselves) {
+      finding.severity = Severity::hang;
+    }
+  }
+  set_victims(c, victims, finding);
+  return draft;
+}
+
+// A small send that NCCL buffered hangs nobody and is found by counting.
+void draft_unreceived(const Case& c, uint32_t channel_index, std::vector<Draft>& drafts) {
+  const Channel& channel = c.index.channels()[channel_index];
+  const uint32_t sender = process_at(c, channel.group, channel.source);
+  const uint32_t receiver = process_at(c, channel.group, channel.target);
+  if (sender == kNone || receiver == kNone || channel.sends.empty()) return;
+  const uint64_t received = channel.recvs.empty() ? 0 : channel.first_recv + channel.recvs.size();
+  const uint64_t sent = channel.first_send + channel.sends.size();
+  if (sent <= received || channel.first_send > received) return;
+  if (c.process(receiver).first_complete_ticket > 1 && channel.recvs.empty()) return;
+  const trace::Knowledge& knowledge = c.process(receiver).knowledge;
+  if (!knowledge.head || !knowledge.tells_absence()) return;
+  const uint32_t i = channel.send_at(received);
+  if (i == kNoRecord || c.index.op(sender, i).graph != 0) return;
+  const Op& send = c.index.op(sender, i);
+  if (!c.job.all_ended_themselves && !c.job.is_stale(send.called_ns)) return;
+  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::certain);
+  draft.finding.culprits.push_back(pair_culprit(c, sender, channel, received, true));
+  draft.finding.summary = fmt::format(
+      "{} sent {} {} to {} that were never received: {} sends against {} receives between them on "
+      "{}",
+      rank_text(c.process(sender)), send.count, datatype_text(send.datatype),
+      rank_text(c.process(receiver)), sent, received, c.group(channel.group).name);
+  draft.finding.next = "find the send without a receive at the named call, or the receive left out";
+  draft.finding.evidence.push_back(op_evidence(c, sender, i, fmt::format("p2p seq {}", received)));
+  draft.finding.evidence.push_back(process_evidence(c, receiver));
+  draft.since_ns = send.called_ns;
+  set_victims(c, {receiver}, draft.finding);
+  drafts.push_back(std::move(draft));
+}
+
+}  // namespace
+
+std::vector<Draft> judge_differences(const Case& c) {
+  std::vector<Draft> drafts;
+  for (const Difference& d : c.differences) drafts.push_back(draft_difference(c, d));
+  return drafts;
+}
+
+std::vector<Draft> judge_pairs(const Case& c, bool quiet) {
+  std::vector<Draft> drafts;
+  for (const Progress::PairFinding& pair : c.progress.mismatched_pairs()) {
+    drafts.push_back(draft_mismatched(c, pair));
+  }
+  for (uint32_t i = 0; quiet && i < c.index.channels().size(); ++i) draft_unreceived(c, i, drafts);
+  return drafts;
+}
+
+}  // namespace rollcall::analysis

@@ -1,0 +1,219 @@
+// Errors, aborts and deaths, in the order of time: what came first leads, what came after follows.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/judge.h"
+#include "analysis/label.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Event;
+using trace::Process;
+
+struct Sighting {
+  uint32_t process = kNone;
+  uint32_t event = kNone;
+  int64_t at_ns = 0;
+};
+
+bool is_error(const Event& event) {
+  if (event.kind == EventKind::AsyncError) {
+    return event.arguments[1] != kResultSuccess && event.arguments[1] != kResultInProgress;
+  }
+  return event.kind == EventKind::CallFailed && event.result > 0 &&
+         event.result != kResultInProgress;
+}
+
+bool is_abort(const Event& event) {
+  return event.kind == EventKind::CommAbort || event.kind == EventKind::CommRevoke;
+}
+
+// The first event of a kind in every process, oldest first.
+template <typename Wanted>
+std::vector<Sighting> first_reports(const Case& c, Wanted wanted) {
+  std::vector<Sighting> reports;
+  for (const uint32_t p : c.index.active()) {
+    const Process& process = c.process(p);
+    for (uint32_t i = 0; i < process.events.size(); ++i) {
+      if (!wanted(process.events[i])) continue;
+      reports.push_back({p, i, process.events[i].called_ns});
+      break;
+    }
+  }
+  std::stable_sort(reports.begin(), reports.end(),
+                   [](const Sighting& a, const Sighting& b) { return a.at_ns < b.at_ns; });
+  return reports;
+}
+
+int result_of(const Event& event) {
+  return event.kind == EventKind::AsyncError ? static_cast<int>(event.arguments[1]) : event.result;
+}
+
+std::vector<uint32_t> processes_of(const std::vector<Sighting>& reports) {
+  std::vector<uint32_t> processes;
+  for (const Sighting& report : reports) processes.push_back(report.process);
+  return processes;
+}
+
+uint32_t group_of(const Case& c, const Sighting& report) {
+  const Event& event = c.process(report.process).events[report.event];
+  return event.comm == kCommUnknown ? kNone : c.index.seat(report.process, event.comm).group;
+}
+
+void quote(const Case& c, const Sighting& report, Finding& finding) {
+  const Process& process = c.process(report.process);
+  const Event& event = process.events[report.event];
+  std::string text = fmt::format("{}: {}", rank_text(process), rollcall::name_of(event.kind));
+  if (is_error(event)) text += fmt::format(" {}", name_of_result(result_of(event)));
+  if (!event.text.empty()) text += ": " + event.text;
+  finding.evidence.push_back(
+      {.file = process.file, .record = fmt::format("event {}", event.ticket), .text = text});
+}
+
+Draft draft_error(const Case& c, const std::vector<Sighting>& errors) {
+  constexpr int kUnhandledCudaError = 1;
+  const Sighting& first = errors.front();
+  const Process& process = c.process(first.process);
+  const Event& event = process.events[first.event];
+  const int result = result_of(event);
+  const bool is_cuda = result == kUnhandledCudaError && event.kind == EventKind::CallFailed;
+  Draft draft =
+      make_draft(is_cuda ? Verdict::cuda_error : Verdict::async_error, Confidence::certain);
+  Finding& finding = draft.finding;
+  Culprit culprit = culprit_of(c, first.process, group_of(c, first));
+  if (event.kind == EventKind::CallFailed && event.arguments[0] >= 0 &&
+      static_cast<size_t>(event.arguments[0]) < kOpKinds) {
+    culprit.op = std::string(rollcall::name_of(static_cast<OpKind>(event.arguments[0])));
+  }
+  finding.culprits.push_back(culprit);
+  finding.summary = fmt::format("{} was the first to get {} ({}{}) from NCCL; {} got errors in all",
+                                rank_text(process), name_of_result(result), result,
+                                event.text.empty() ? "" : ": " + event.text,
+                                processes_text(c.index.run(), processes_of(errors)));
+  finding.next =
+      is_cuda ? fmt::format("look for the first CUDA error in the log of {}", rank_text(process))
+              : fmt::format(
+                    "look at the log of {} with NCCL_DEBUG=WARN, and at the "
+                    "network and the ranks it talks to",
+                    rank_text(process));
+  for (size_t i = 0; i < errors.size() && i < 4; ++i) quote(c, errors[i], finding);
+  set_victims(c, processes_of(errors), finding);
+  draft.since_ns = first.at_ns;
+  return draft;
+}
+
+Draft draft_aborts(const Case& c, const std::vector<Sighting>& aborts) {
+  const Sighting& first = aborts.front();
+  Draft draft = make_draft(Verdict::abort_cascade, Confidence::certain);
+  Finding& finding = draft.finding;
+  finding.culprits.push_back(culprit_of(c, first.process, group_of(c, first)));
+  finding.summary = fmt::format("{} was the first to abort; {} aborted in all",
+                                rank_text(c.process(first.process)),
+                                processes_text(c.index.run(), processes_of(aborts)));
+  finding.next =
+      fmt::format("look in the log of {} for why it aborted", rank_text(c.process(first.process)));
+  for (size_t i = 0; i < aborts.size() && i < 8; ++i) quote(c, aborts[i], finding);
+  set_victims(c, processes_of(aborts), finding);
+  draft.since_ns = first.at_ns;
+  return draft;
+}
+
+bool is_hang(const Draft& draft) { return draft.finding.severity == Severity::hang; }
+
+// A process that died while the others waited in calls that it had made as well.
+void add_silent_deaths(const Case& c, std::vector<Draft>& drafts) {
+  for (const uint32_t p : c.index.active()) {
+    const ProcessState& state = c.job.processes[p];
+    const Process& process = c.process(p);
+    if (!state.gone || state.ended_itself || c.job.all_ended_themselves) continue;
+    bool others_ended = true;
+    for (const uint32_t q : c.index.active()) {
+      others_ended =
+          others_ended && (q == p || (c.job.processes[q].ended_itself && !c.job.processes[q].gone));
+    }
+    if (others_ended && !c.job.live) continue;
+    uint32_t g = kNone;
+    if (state.last_op != kNoRecord) g = c.index.seat(p, process.ops[state.last_op].comm).group;
+    Draft draft =
+        make_draft(Verdict::rank_dead, c.job.live ? Confidence::certain : Confidence::likely);
+    Culprit culprit = culprit_of(c, p, g);
+    if (state.last_op != kNoRecord && is_collective(process.ops[state.last_op].kind)) {
+      culprit.seq = process.ops[state.last_op].seq;
+      culprit.op = std::string(rollcall::name_of(process.ops[state.last_op].kind));
+    }
+    draft.finding.culprits.push_back(culprit);
+    const std::string oom = oom_text(process);
+    draft.finding.summary =
+        fmt::format("{} died {} before {} without leaving an exit record; {}{}", rank_text(process),
+                    span_text(c.job.end_ns - state.last_sign_ns), c.job.live ? "now" : "the others",
+                    doing_text(c.index, c.job, p), oom.empty() ? "" : "; " + oom);
+    draft.finding.next = fmt::format(
+        "look at the log and exit status of pid {} on {}, and at "
+        "`dmesg` there",
+        process.pid, process.host);
+    draft.finding.evidence.push_back(process_evidence(c, p));
+    draft.since_ns = state.last_sign_ns;
+    drafts.push_back(std::move(draft));
+  }
+}
+
+}  // namespace
+
+void judge_errors(const Case& c, std::vector<Draft>& drafts) {
+  const std::vector<Sighting> errors = first_reports(c, is_error);
+  const std::vector<Sighting> aborts = first_reports(c, is_abort);
+  if (std::none_of(drafts.begin(), drafts.end(), is_hang)) add_silent_deaths(c, drafts);
+  if (errors.empty()) {
+    // Without an error, aborts end a job in order, or end a hang that has its own finding.
+    for (Draft& draft : drafts) {
+      if (aborts.empty() || draft.finding.verdict != Verdict::abort_cascade) continue;
+      draft.finding.consequences.push_back(draft_aborts(c, aborts).finding);
+    }
+    return;
+  }
+  const bool abort_leads = !aborts.empty() && aborts.front().at_ns <= errors.front().at_ns;
+  Draft error = draft_error(c, errors);
+  if (!aborts.empty() && !abort_leads) {
+    error.finding.consequences.push_back(draft_aborts(c, aborts).finding);
+  }
+  Draft lead = std::move(error);
+  if (abort_leads) {
+    Draft cascade = draft_aborts(c, aborts);
+    cascade.finding.consequences.push_back(std::move(lead.finding));
+    lead = std::move(cascade);
+  }
+  Draft* cause = nullptr;
+  for (Draft& draft : drafts) {
+    if (!is_hang(draft)) continue;
+    const Verdict verdict = draft.finding.verdict;
+    const bool is_cause = verdict == Verdict::rank_dead || verdict == Verdict::abort_cascade ||
+                          verdict == Verdict::cuda_error || draft.since_ns < lead.since_ns;
+    if (is_cause && (!cause || draft.since_ns < cause->since_ns)) cause = &draft;
+  }
+  // An error long after a wait began is how NCCL or a watchdog noticed it; one that comes first, or
+  // at once, is what the wait follows from.
+  const bool at_once = cause && lead.since_ns - cause->since_ns < c.options.ended_threshold_ns / 4;
+  const bool kept = cause && (!at_once || cause->finding.verdict == Verdict::rank_dead ||
+                              cause->finding.verdict == Verdict::cuda_error ||
+                              cause->finding.verdict == Verdict::rank_stopped ||
+                              cause->finding.verdict == Verdict::abort_cascade ||
+                              cause->finding.verdict == Verdict::async_error);
+  if (kept) {
+    cause->finding.consequences.push_back(std::move(lead.finding));
+    return;
+  }
+  std::vector<Draft> others;
+  for (Draft& draft : drafts) {
+    if (is_hang(draft)) {
+      lead.finding.consequences.push_back(std::move(draft.finding));
+    } else {
+      others.push_back(std::move(draft));
+    }
+  }
+  others.push_back(std::move(lead));
+  drafts = std::move(others);
+}
+
+}  // namespace rollcall::analysis

@@ -1,0 +1,186 @@
+// What is worth saying of any run, hung or not: lost records, communicators used after their end,
+// versions and settings that differ. None of these spoils a clean run: an absence is not a finding.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "analysis/judge.h"
+#include "analysis/label.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Comm;
+using trace::Process;
+
+// Settings that NCCL needs to be the same on every rank.
+constexpr const char* kAgreeingSettings[] = {"env.NCCL_ALGO",
+                                             "env.NCCL_PROTO",
+                                             "env.NCCL_BUFFSIZE",
+                                             "env.NCCL_NTHREADS",
+                                             "env.NCCL_MIN_NCHANNELS",
+                                             "env.NCCL_MAX_NCHANNELS",
+                                             "env.NCCL_MIN_CTAS",
+                                             "env.NCCL_MAX_CTAS",
+                                             "env.NCCL_P2P_DISABLE",
+                                             "env.NCCL_SHM_DISABLE",
+                                             "env.NCCL_IB_DISABLE",
+                                             "env.NCCL_NET",
+                                             "env.NCCL_CROSS_NIC",
+                                             "env.NCCL_COLLNET_ENABLE",
+                                             "env.NCCL_NVLS_ENABLE",
+                                             "env.NCCL_P2P_LEVEL",
+                                             "env.NCCL_LL_BUFFSIZE",
+                                             "env.NCCL_LL128_BUFFSIZE",
+                                             "env.NCCL_GRAPH_MIXING_SUPPORT",
+                                             "env.NCCL_LAUNCH_MODE"};
+
+uint64_t statistic(const Process& process, const char* name) {
+  const auto found = process.statistics.find(name);
+  return found == process.statistics.end() ? 0 : found->second;
+}
+
+uint64_t lost_records(const Process& process) {
+  uint64_t lost = 0;
+  for (const char* name :
+       {"history_lost", "dropped_pinned", "dropped_off", "dropped_event", "late_overflow"}) {
+    lost += statistic(process, name);
+  }
+  return lost;
+}
+
+void add_gaps(const Case& c, std::vector<Draft>& drafts) {
+  Draft draft = make_draft(Verdict::record_gap, Confidence::certain);
+  std::vector<uint32_t> incomplete;
+  uint64_t lost = 0;
+  for (const uint32_t p : c.index.active()) {
+    const uint64_t here = lost_records(c.process(p));
+    if (here == 0) continue;
+    incomplete.push_back(p);
+    lost += here;
+    draft.finding.culprits.push_back(culprit_of(c, p, kNone));
+    draft.finding.evidence.push_back(
+        {.file = c.process(p).file,
+         .record = "header",
+         .text = fmt::format("{}: {} records lost", rank_text(c.process(p)), here)});
+  }
+  std::string text;
+  if (!incomplete.empty()) {
+    text =
+        fmt::format("{} records of {} were lost", lost, processes_text(c.index.run(), incomplete));
+  }
+  for (const Group& group : c.index.groups()) {
+    if (group.nranks < 0 || group.is_whole() || !group.may_be_matched) continue;
+    // Other recorders learn of a group by a call on it: a rank without one may have a file.
+    const bool may_be_unused =
+        c.job.is_foreign && c.index.active().size() >= static_cast<size_t>(group.nranks);
+    if (may_be_unused) continue;
+    const bool is_ready =
+        std::all_of(group.members.begin(), group.members.end(), [&](const Member& m) {
+          const CommState state = c.process(m.process).comms[m.comm].state;
+          return state != CommState::initialising && state != CommState::failed;
+        });
+    if (!is_ready) continue;
+    text += fmt::format("{}{} of the {} ranks of {} left no file", text.empty() ? "" : "; ",
+                        static_cast<size_t>(group.nranks) - group.members.size(), group.nranks,
+                        group.name);
+    break;
+  }
+  if (text.empty()) return;
+  draft.finding.summary = text + "; what they called is unknown there, not nothing";
+  draft.finding.next =
+      "copy the missing files into the directory, or record again with a larger "
+      "ROLLCALL_RING_SLOTS";
+  drafts.push_back(std::move(draft));
+}
+
+void add_leaks(const Case& c, std::vector<Draft>& drafts) {
+  std::vector<uint32_t> users;
+  for (const uint32_t p : c.index.active()) {
+    const auto& events = c.process(p).events;
+    const bool used = std::any_of(events.begin(), events.end(), [](const trace::Event& event) {
+      return event.kind == EventKind::UseAfterDestroy;
+    });
+    if (used) users.push_back(p);
+  }
+  if (!users.empty()) {
+    Draft draft = make_draft(Verdict::comm_leak, Confidence::certain);
+    for (const uint32_t p : users) draft.finding.culprits.push_back(culprit_of(c, p, kNone));
+    draft.finding.summary =
+        fmt::format("{} used a communicator after its end", processes_text(c.index.run(), users));
+    draft.finding.next = "look for calls behind ncclCommDestroy or ncclCommAbort on that handle";
+    drafts.push_back(std::move(draft));
+  }
+  for (uint32_t g = 0; g < c.index.groups().size(); ++g) {
+    const Group& group = c.group(g);
+    std::vector<uint32_t> kept;
+    size_t ended = 0;
+    for (const Member& member : group.members) {
+      const Comm& comm = c.process(member.process).comms[member.comm];
+      ended += comm.state == CommState::destroyed || comm.state == CommState::aborted;
+      const bool leaks =
+          comm.state == CommState::ready && c.job.processes[member.process].ended_itself;
+      if (leaks) kept.push_back(member.process);
+    }
+    // A job that ends without destroying anything is ordinary; a rank that differs is not.
+    if (kept.empty() || ended <= kept.size()) continue;
+    Draft draft = make_draft(Verdict::comm_leak, Confidence::certain);
+    for (const uint32_t p : kept) draft.finding.culprits.push_back(culprit_of(c, p, g));
+    draft.finding.summary =
+        fmt::format("{} ended without destroying {}, which {} other ranks destroyed",
+                    processes_text(c.index.run(), kept), group.name, ended);
+    draft.finding.next = "let every rank destroy its communicators before it ends";
+    drafts.push_back(std::move(draft));
+  }
+}
+
+// Processes by the value of a meta key; those without the key count as "(not set)".
+std::map<std::string, std::vector<uint32_t>> values_of(const Case& c, const char* key) {
+  std::map<std::string, std::vector<uint32_t>> values;
+  for (const uint32_t p : c.index.active()) {
+    const auto found = c.process(p).meta.find(key);
+    values[found == c.process(p).meta.end() ? "" : found->second].push_back(p);
+  }
+  return values;
+}
+
+void add_disagreement(const Case& c, const char* key, Verdict verdict, bool absence_counts,
+                      std::vector<Draft>& drafts) {
+  auto values = values_of(c, key);
+  if (!absence_counts) values.erase("");
+  if (values.size() < 2) return;
+  Draft draft = make_draft(verdict, Confidence::certain);
+  const auto majority = std::max_element(
+      values.begin(), values.end(),
+      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  std::string text;
+  for (const auto& [value, processes] : values) {
+    text += fmt::format("{}{} on {}", text.empty() ? "" : ", ", value.empty() ? "not set" : value,
+                        processes_text(c.index.run(), processes));
+    if (&processes == &majority->second) continue;
+    for (const uint32_t p : processes) draft.finding.culprits.push_back(culprit_of(c, p, kNone));
+  }
+  std::string name = key;
+  if (name.starts_with("env.")) name = name.substr(4);
+  draft.finding.summary = fmt::format("{} differs between ranks: {}", name, text);
+  draft.finding.next = "start every rank with the same libraries and settings";
+  drafts.push_back(std::move(draft));
+}
+
+}  // namespace
+
+std::vector<Draft> judge_records(const Case& c) {
+  std::vector<Draft> drafts;
+  add_gaps(c, drafts);
+  add_leaks(c, drafts);
+  for (const char* key : {"nccl_version", "cuda_driver_version", "cuda_runtime_version"}) {
+    add_disagreement(c, key, Verdict::version_mismatch, false, drafts);
+  }
+  for (const char* key : kAgreeingSettings) {
+    add_disagreement(c, key, Verdict::env_mismatch, true, drafts);
+  }
+  return drafts;
+}
+
+}  // namespace rollcall::analysis

@@ -1,0 +1,410 @@
+// Roots of the wait graph become findings.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "analysis/circle.h"
+#include "analysis/habit.h"
+#include "analysis/judge.h"
+#include "analysis/label.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Comm;
+using trace::Event;
+using trace::Op;
+using trace::OpState;
+using trace::Process;
+
+// Why a host that others wait for has not made the call.
+struct Absence {
+  Verdict verdict = Verdict::missing_call;
+  Confidence confidence = Confidence::certain;
+};
+
+// The process's own entry of a communicator; null when it has none.
+const Comm* comm_of(const Case& c, uint32_t p, uint32_t g) {
+  const Process& process = c.process(p);
+  for (uint32_t i = 0; i < process.comms.size(); ++i) {
+    if (c.index.seat(p, i).group == g) return &process.comms[i];
+  }
+  return nullptr;
+}
+
+bool is_ended(const Comm* comm) {
+  return comm && (comm->state == CommState::destroyed || comm->state == CommState::finalized);
+}
+
+bool is_teardown(EventKind kind) {
+  return kind == EventKind::CommDestroy || kind == EventKind::CommFinalize ||
+         kind == EventKind::CommAbort;
+}
+
+// The process failed a call because CUDA had failed before: nothing it called later came about.
+bool has_cuda_error(const Process& process) {
+  constexpr int16_t kUnhandledCudaError = 1;
+  for (const Event& event : process.events) {
+    if (event.kind == EventKind::CallFailed && event.result == kUnhandledCudaError) return true;
+  }
+  return std::any_of(process.ops.begin(), process.ops.end(),
+                     [](const Op& op) { return op.result == kUnhandledCudaError; });
+}
+
+// The process made the call, and NCCL refused it.
+bool is_refused(const Case& c, uint32_t p, const Node& waited) {
+  if (waited.kind != NodeKind::collective) return false;
+  for (const Member& member : c.group(waited.group).members) {
+    if (member.process != p || !member.lane.has(waited.seq)) continue;
+    return c.index.op_at(member, waited.seq).state == OpState::failed;
+  }
+  return false;
+}
+
+// The oldest of the waiting calls, creations before collectives before sends and receives.
+uint32_t leading_waiter(const Case& c, const Root& root) {
+  const auto order = [&](uint32_t n) {
+    switch (c.graph.nodes()[n].kind) {
+      case NodeKind::creation:
+        return 0;
+      case NodeKind::collective:
+        return 1;
+      default:
+        return 2;
+    }
+  };
+  return *std::min_element(root.waiters.begin(), root.waiters.end(), [&](uint32_t a, uint32_t b) {
+    return std::make_tuple(order(a), c.graph.nodes()[a].since_ns) <
+           std::make_tuple(order(b), c.graph.nodes()[b].since_ns);
+  });
+}
+
+// A send or receive that a silent rank owes is a missing call; one that a rank passed by is
+// unmatched.
+Absence judge_silence(const Case& c, uint32_t p, const Node& waited) {
+  const ProcessState& state = c.job.processes[p];
+  if (waited.kind != NodeKind::p2p) return {Verdict::missing_call, Confidence::certain};
+  const bool went_on = state.last_call_ns > waited.since_ns || state.ended_itself ||
+                       state.last_op == kNoRecord || (c.job.is_foreign && waited.since_ns == 0);
+  // It may have passed the transfer by before the other side began to wait.
+  const std::optional<HabitBreak> habit = went_on ? std::nullopt : habit_break(c, p);
+  if (habit && habit->alignment.slip == Slip::missing &&
+      is_p2p(c.index.op(p, habit->precedent).kind)) {
+    return {Verdict::p2p_unmatched, Confidence::likely};
+  }
+  return {went_on ? Verdict::p2p_unmatched : Verdict::missing_call, Confidence::certain};
+}
+
+Absence judge_absence(const Case& c, uint32_t p, const Node& waited) {
+  const Process& process = c.process(p);
+  const ProcessState& state = c.job.processes[p];
+  const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(c, p, waited.group);
+  if (comm && (comm->state == CommState::aborted || comm->state == CommState::revoked)) {
+    // An abort long after the others began to wait is how somebody ended the hang, not its cause.
+    if (comm->ended_ns - waited.since_ns < c.options.ended_threshold_ns) {
+      return {Verdict::abort_cascade, Confidence::certain};
+    }
+  }
+  if (is_refused(c, p, waited) && !has_cuda_error(process)) {
+    return {Verdict::async_error, Confidence::certain};
+  }
+  if (has_cuda_error(process)) return {Verdict::cuda_error, Confidence::certain};
+  if (state.stopped) return {Verdict::rank_stopped, Confidence::certain};
+  if (state.gone && !(state.ended_itself && is_ended(comm))) {
+    const bool is_seen = c.job.live || state.ended_itself;
+    return {Verdict::rank_dead, is_seen ? Confidence::certain : Confidence::likely};
+  }
+  if (state.uncounted != 0) return {Verdict::insufficient, Confidence::open};
+  if (waited.kind == NodeKind::creation) {
+    const bool is_init = !c.graph.creations()[waited.creation].is_split &&
+                         c.group(waited.group).parent_key.is_null();
+    return {is_init ? Verdict::init_incomplete : Verdict::split_mismatch, Confidence::certain};
+  }
+  const bool inside_event =
+      state.inside_event != kNoRecord && !is_teardown(process.events[state.inside_event].kind);
+  if ((inside_event || state.inside_op != kNoRecord) && c.job.is_stale(state.inside_since_ns)) {
+    return {Verdict::stuck_in_call, Confidence::certain};
+  }
+  return judge_silence(c, p, waited);
+}
+
+std::string why_text(const Case& c, Verdict verdict, uint32_t p) {
+  const Process& process = c.process(p);
+  const ProcessState& state = c.job.processes[p];
+  switch (verdict) {
+    case Verdict::rank_dead: {
+      const bool inside = state.inside_op != kNoRecord || state.inside_event != kNoRecord;
+      // What is dead now may have been stopped before: both silence the heartbeat.
+      const char* silent = c.job.live ? "is dead" : "died (or was stopped)";
+      std::string text = state.ended_itself ? "ended by itself" : silent;
+      text += fmt::format(", {} before {}", span_text(c.job.end_ns - state.last_sign_ns),
+                          c.job.live ? "now" : "the end of the job");
+      text += inside ? ", inside an NCCL call" : ", outside NCCL";
+      const std::string oom = state.ended_itself ? "" : oom_text(process);
+      return oom.empty() ? text : text + "; " + oom;
+    }
+    case Verdict::rank_stopped:
+      return fmt::format("is stopped ({})", process.liveness_evidence);
+    case Verdict::stuck_in_call: {
+      const std::string call =
+          state.inside_event != kNoRecord
+              ? std::string(rollcall::name_of(process.events[state.inside_event].kind))
+              : call_text(process.ops[state.inside_op]);
+      return fmt::format("has been inside {} for {}", call,
+                         span_text(c.job.end_ns - state.inside_since_ns));
+    }
+    case Verdict::cuda_error:
+      return "could not: CUDA had already failed there";
+    case Verdict::abort_cascade:
+      return "aborted the communicator";
+    case Verdict::async_error:
+      return "made the call, and NCCL refused it";
+    case Verdict::insufficient:
+      return "is not on file with it, but its recorder missed calls";
+    default:
+      return "has not made the call that others wait in";
+  }
+}
+
+std::string next_text(const Case& c, Verdict verdict, uint32_t p) {
+  const Process& process = c.process(p);
+  const std::string who = process.pid == 0 ? rank_text(process)
+                                           : fmt::format("{} (pid {} on {})", rank_text(process),
+                                                         process.pid, process.host);
+  switch (verdict) {
+    case Verdict::rank_dead:
+      return fmt::format("look at the log and exit status of {}, and at `dmesg` there", who);
+    case Verdict::rank_stopped:
+      return fmt::format("find out who stopped {}; `kill -CONT {}` continues it", who, process.pid);
+    case Verdict::stuck_in_call:
+      return fmt::format("look at the stack of {}, and at its network", who);
+    case Verdict::cuda_error:
+      return fmt::format("look for the first CUDA error in the log of {}", who);
+    case Verdict::abort_cascade:
+      return fmt::format("look in the log of {} for why it aborted", who);
+    case Verdict::init_incomplete:
+      return fmt::format("look why {} does not create the communicator", who);
+    case Verdict::split_mismatch:
+      return fmt::format("compare the calls to ncclCommSplit on {} with another rank's", who);
+    case Verdict::insufficient:
+      return "run again without pausing the recorder and with a larger ROLLCALL_RING_SLOTS";
+    default:
+      return c.job.live ? fmt::format("look at the stack of {}: `py-spy dump` or `gdb -p {}`", who,
+                                      process.pid)
+                        : fmt::format("look at the code path of {} behind its last call", who);
+  }
+}
+
+void complete_culprit(const Case& c, const Node& waited, Culprit& culprit) {
+  if (waited.kind == NodeKind::collective) culprit.seq = waited.seq;
+  if (waited.kind == NodeKind::creation) culprit.seq = waited.seq;
+  if (waited.kind != NodeKind::p2p) return;
+  culprit.p2p_seq = waited.seq;
+  const Op& op = c.index.op(waited.process, waited.op);
+  const Seat seat = c.index.seat(waited.process, op.comm);
+  culprit.peer = c.group(seat.group).members[seat.member].rank;
+  culprit.op = op.kind == OpKind::Send ? "Recv" : "Send";
+}
+
+// Ranks that finished or went on where a few others called once more: the few are the odd ones.
+bool is_extra_call(const Case& c, const Node& waited, const std::vector<uint32_t>& absent) {
+  if (waited.kind != NodeKind::collective) return false;
+  uint64_t called = 0;
+  for (const Member& member : c.group(waited.group).members) {
+    called += member.lane.called > waited.seq;
+  }
+  const uint64_t missing = c.group(waited.group).members.size() - called;
+  if (missing <= called) return false;
+  return std::all_of(absent.begin(), absent.end(), [&](uint32_t p) {
+    return is_ended(comm_of(c, p, waited.group)) || c.job.processes[p].ended_itself;
+  });
+}
+
+Draft draft_extra(const Case& c, uint32_t n, const Root& root, size_t absent) {
+  const Node& waited = c.graph.nodes()[n];
+  Draft draft = make_draft(Verdict::missing_call, Confidence::likely);
+  Finding& finding = draft.finding;
+  std::vector<uint32_t> callers;
+  for (const Member& member : c.group(waited.group).members) {
+    if (member.lane.called <= waited.seq) continue;
+    Culprit culprit = culprit_of(c, member.process, waited.group);
+    culprit.seq = waited.seq;
+    const Blocked example = example_of(c, n);
+    if (example.process != kNone) {
+      culprit.op = std::string(rollcall::name_of(c.index.op(example.process, example.op).kind));
+    }
+    finding.culprits.push_back(culprit);
+    callers.push_back(member.process);
+  }
+  finding.summary = fmt::format("{} made one call more than the other {} ranks: {}",
+                                processes_text(c.index.run(), callers), absent, node_text(c, n));
+  finding.next = "compare the call sites of the last calls of the two sides";
+  draft.since_ns = root.since_ns;
+  return draft;
+}
+
+struct Gathered {
+  std::vector<uint32_t> processes;
+  std::vector<uint32_t> roots;
+  Absence absence;
+};
+
+std::string callers_text(const Case& c, const Node& waited) {
+  const size_t members = waited.kind == NodeKind::creation && c.group(waited.group).nranks > 0
+                             ? static_cast<size_t>(c.group(waited.group).nranks)
+                             : c.group(waited.group).members.size();
+  return fmt::format("{} of {} ranks", waited.callers.size(), members);
+}
+
+std::string_view recorder_text(const Process& process) {
+  return process.recorder == "flight_recorder" ? "its Flight Recorder dump" : "its NCCL log";
+}
+
+// Other recorders tell neither how long a call waited nor that the absent rank's file is complete;
+// and where they saw the call finish on the ranks that made it, they speak against themselves.
+void weigh_states(const Case& c, const Node& waited, Finding& finding) {
+  if (finding.confidence == Confidence::certain) finding.confidence = Confidence::likely;
+  if (waited.kind != NodeKind::collective) return;
+  std::vector<uint32_t> finished;
+  for (const Member& member : c.group(waited.group).members) {
+    if (!member.lane.has(waited.seq)) continue;
+    const bool is_finished = c.index.op_at(member, waited.seq).state == OpState::finished;
+    if (is_finished) finished.push_back(member.process);
+  }
+  if (finished.empty()) return;
+  finding.confidence = Confidence::open;
+  finding.summary += fmt::format(
+      "; the states contradict it: the call is on file as finished on {}, which it cannot be "
+      "without every rank, so this rests on the sequence alone",
+      processes_text(c.index.run(), finished));
+}
+
+Draft draft_absence(const Case& c, uint32_t n, const Gathered& gathered) {
+  const Node& waited = c.graph.nodes()[n];
+  const Verdict verdict = gathered.absence.verdict;
+  Draft draft = make_draft(verdict, gathered.absence.confidence);
+  Finding& finding = draft.finding;
+  draft.since_ns = waited.since_ns;
+  const Blocked example = example_of(c, n);
+  for (const uint32_t p : gathered.processes) {
+    Culprit culprit = culprit_of(c, p, waited.group);
+    if (example.process != kNone) {
+      culprit.op = std::string(rollcall::name_of(c.index.op(example.process, example.op).kind));
+    }
+    complete_culprit(c, waited, culprit);
+    finding.culprits.push_back(std::move(culprit));
+    if (finding.evidence.size() < 8) finding.evidence.push_back(process_evidence(c, p));
+  }
+  if (example.process != kNone) {
+    finding.evidence.push_back(op_evidence(c, example.process, example.op, "waits"));
+  }
+  const uint32_t first = gathered.processes.front();
+  finding.summary = fmt::format(
+      "{} {}: {} {} in {} {}; {}", processes_text(c.index.run(), gathered.processes),
+      why_text(c, verdict, first),
+      waited.kind == NodeKind::p2p ? "its peer" : callers_text(c, waited),
+      c.job.live ? "have been" : "were", node_text(c, n),
+      c.job.is_foreign ? fmt::format("when {} was written", recorder_text(c.process(first)))
+                       : fmt::format("for {}", span_text(c.job.end_ns - waited.since_ns)),
+      doing_text(c.index, c.job, first));
+  if (c.job.is_foreign) weigh_states(c, waited, finding);
+  finding.next = next_text(c, verdict, first);
+  std::vector<uint32_t> victims = waited.callers;
+  for (const uint32_t r : gathered.roots) {
+    const Root& root = c.graph.roots()[r];
+    victims.insert(victims.end(), root.victims.begin(), root.victims.end());
+  }
+  set_victims(c, victims, finding);
+  draft.root = gathered.roots.front();
+  draft.node = n;
+  if (waited.kind == NodeKind::collective) {
+    draft.group = waited.group;
+    draft.seq = waited.seq;
+  }
+  return draft;
+}
+
+// Ranks of a communicator that left no file: what they did is unknown, not nothing.
+Draft draft_nobody(const Case& c, uint32_t r) {
+  const Root& root = c.graph.roots()[r];
+  const Creation& creation = c.graph.creations()[c.graph.nodes()[root.nodes[0]].creation];
+  const Group& group = c.group(creation.group);
+  Draft draft = make_draft(Verdict::init_incomplete, Confidence::likely);
+  Finding& finding = draft.finding;
+  for (const int32_t rank : creation.missing_ranks) {
+    Culprit culprit;
+    culprit.process = kNone;
+    culprit.comm = group.key;
+    culprit.comm_name = group.name;
+    culprit.comm_rank = rank;
+    bool same = true;
+    for (const Member& member : group.members) {
+      same = same && c.process(member.process).job_rank == member.rank;
+    }
+    if (same) culprit.rank = rank;
+    finding.culprits.push_back(std::move(culprit));
+  }
+  finding.summary = fmt::format(
+      "{} of {} ranks have been creating {} for {}; communicator rank {} never joined, and left no "
+      "file: it made no NCCL call, or its recorder did not run",
+      creation.callers.size(), group.nranks, group.name,
+      span_text(c.job.end_ns - creation.since_ns), number_list(creation.missing_ranks));
+  finding.next = "look whether the missing rank's process was started, and at its log";
+  set_victims(c, root.victims, finding);
+  draft.since_ns = creation.since_ns;
+  draft.root = r;
+  draft.node = root.waiters.front();
+  return draft;
+}
+
+bool is_immediate(const Case& c, const Absence& absence) {
+  return absence.verdict == Verdict::rank_dead || absence.verdict == Verdict::abort_cascade ||
+         absence.verdict == Verdict::cuda_error || absence.verdict == Verdict::async_error ||
+         absence.verdict == Verdict::rank_stopped || (c.job.all_ended_themselves && !c.job.live);
+}
+
+}  // namespace
+
+std::vector<Draft> judge_waits(const Case& c) {
+  std::vector<Draft> drafts;
+  std::map<std::pair<uint32_t, Verdict>, Gathered> absences;
+  for (uint32_t r = 0; r < c.graph.roots().size(); ++r) {
+    const Root& root = c.graph.roots()[r];
+    const Node& node = c.graph.nodes()[root.nodes[0]];
+    if (root.is_circle) {
+      if (c.job.is_stale(root.since_ns)) drafts.push_back(draft_circle(c, r));
+      continue;
+    }
+    if (root.waiters.empty()) continue;
+    if (node.kind == NodeKind::unknown) {
+      if (c.job.is_stale(root.since_ns)) drafts.push_back(draft_nobody(c, r));
+    } else if (node.kind == NodeKind::host) {
+      const uint32_t n = leading_waiter(c, root);
+      const Absence absence = judge_absence(c, node.process, c.graph.nodes()[n]);
+      if (!is_immediate(c, absence) && !c.job.is_stale(root.since_ns)) continue;
+      Gathered& gathered = absences[{n, absence.verdict}];
+      gathered.processes.push_back(node.process);
+      gathered.roots.push_back(r);
+      gathered.absence = absence;
+    }
+  }
+  for (const auto& [key, gathered] : absences) {
+    const Root& root = c.graph.roots()[gathered.roots.front()];
+    const Node& waited = c.graph.nodes()[key.first];
+    const bool is_extra =
+        key.second == Verdict::missing_call && is_extra_call(c, waited, gathered.processes);
+    if (!is_extra) {
+      drafts.push_back(draft_absence(c, key.first, gathered));
+      continue;
+    }
+    drafts.push_back(draft_extra(c, key.first, root, gathered.processes.size()));
+    drafts.back().root = gathered.roots.front();
+    drafts.back().group = waited.group;
+    drafts.back().seq = waited.seq;
+  }
+  return drafts;
+}
+
+}  // namespace rollcall::analysis

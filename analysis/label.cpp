@@ -1,0 +1,119 @@
+#include "analysis/label.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rollcall::analysis {
+
+using trace::Op;
+using trace::Process;
+
+std::string rank_text(const Process& process) {
+  if (process.job_rank >= 0) return fmt::format("rank {}", process.job_rank);
+  return fmt::format("pid {} on {}", process.pid, process.host);
+}
+
+std::string number_list(std::vector<int32_t> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  std::string text;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    if (!text.empty()) text += ',';
+    text +=
+        last == i ? fmt::format("{}", numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string processes_text(const trace::Run& run, std::vector<uint32_t> processes) {
+  std::sort(processes.begin(), processes.end());
+  processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
+  std::vector<int32_t> ranks;
+  std::vector<std::string> others;
+  for (const uint32_t p : processes) {
+    const Process& process = run.processes[p];
+    if (process.job_rank >= 0) {
+      ranks.push_back(process.job_rank);
+    } else {
+      others.push_back(rank_text(process));
+    }
+  }
+  std::string text;
+  if (!ranks.empty()) {
+    text = fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", number_list(ranks));
+  }
+  constexpr size_t kNamedMax = 4;
+  for (size_t i = 0; i < others.size() && i < kNamedMax; ++i) {
+    text += (text.empty() ? "" : ", ") + others[i];
+  }
+  if (others.size() > kNamedMax) text += fmt::format(" and {} more", others.size() - kNamedMax);
+  return text.empty() ? "nobody" : text;
+}
+
+std::string ranks_text(const Index& index, const Group& group) {
+  std::vector<uint32_t> processes;
+  processes.reserve(group.members.size());
+  for (const Member& member : group.members) processes.push_back(member.process);
+  return processes_text(index.run(), std::move(processes));
+}
+
+std::string datatype_text(uint8_t datatype) {
+  if (datatype == kUnknown8) return "unknown type";
+  const std::string_view name = name_of_datatype(datatype);
+  return name.empty() ? fmt::format("dtype{}", datatype) : std::string(name);
+}
+
+std::string reduction_text(uint8_t reduction) {
+  const std::string_view name = name_of_reduction(reduction);
+  return name.empty() ? "unknown" : std::string(name);
+}
+
+uint64_t bytes_of(const Op& op) {
+  return op.count == trace::kCountUnknown ? 0 : op.count * bytes_of_datatype(op.datatype);
+}
+
+namespace {
+
+std::string count_text(uint64_t count) {
+  return count == trace::kCountUnknown ? "?" : std::to_string(count);
+}
+
+}  // namespace
+
+std::string call_text(const Op& op) {
+  const OpTraits& traits = traits_of(op.kind);
+  if (traits.family == OpFamily::mark) return "GroupEnd";
+  std::string text =
+      fmt::format("{} of {} {}", traits.name, count_text(op.count), datatype_text(op.datatype));
+  if (traits.reduces) text += fmt::format(" ({})", reduction_text(op.reduction));
+  if (traits.rooted) text += fmt::format(", root {}", op.root_or_peer);
+  if (op.kind == OpKind::Send) text += fmt::format(" to {}", op.root_or_peer);
+  if (op.kind == OpKind::Recv) text += fmt::format(" from {}", op.root_or_peer);
+  return text;
+}
+
+std::string short_call_text(const Op& op) {
+  const OpTraits& traits = traits_of(op.kind);
+  if (traits.family == OpFamily::mark) return "GroupEnd";
+  std::string text =
+      fmt::format("{} {} {}", traits.name, count_text(op.count), datatype_text(op.datatype));
+  if (traits.reduces) text += " " + reduction_text(op.reduction);
+  if (traits.rooted) text += fmt::format(" root {}", op.root_or_peer);
+  if (is_p2p(op.kind)) text += fmt::format(" peer {}", op.root_or_peer);
+  return text;
+}
+
+std::string span_text(int64_t span_ns) {
+  const double seconds = static_cast<double>(std::max<int64_t>(span_ns, 0)) / 1e9;
+  if (seconds >= 7200) return fmt::format("{:.1f} h", seconds / 3600);
+  if (seconds >= 120) return fmt::format("{:.1f} min", seconds / 60);
+  if (seconds >= 1) return fmt::format("{:.1f} s", seconds);
+  if (seconds >= 1e-3) return fmt::format("{:.0f} ms", seconds * 1e3);
+  return fmt::format("{:.0f} us", seconds * 1e6);
+}
+
+}  // namespace rollcall::analysis

@@ -1,0 +1,32 @@
+// How ranks, calls and spans of time are written in sentences.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/index.h"
+
+namespace rollcall::analysis {
+
+// "rank 3", or "pid 4711 on node7" where the job gave no rank.
+std::string rank_text(const trace::Process& process);
+// The same for several, compressed: "ranks 0-2,4".
+std::string processes_text(const trace::Run& run, std::vector<uint32_t> processes);
+// Job ranks of a communicator's members, compressed: "ranks 0-3".
+std::string ranks_text(const Index& index, const Group& group);
+// "0-2,4"; sorted and without repetitions.
+std::string number_list(std::vector<int32_t> numbers);
+
+// "AllReduce of 1024 float32 (sum)", "Broadcast of 8 int32 from root 0", "Send of 4 uint8 to 3".
+std::string call_text(const trace::Op& op);
+// "AllReduce 1024 float32 sum": for tables.
+std::string short_call_text(const trace::Op& op);
+std::string datatype_text(uint8_t datatype);
+std::string reduction_text(uint8_t reduction);
+// Bytes of the count; 0 unknown.
+uint64_t bytes_of(const trace::Op& op);
+// "12.3 s", "45 ms".
+std::string span_text(int64_t span_ns);
+
+}  // namespace rollcall::analysis

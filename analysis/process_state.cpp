@@ -1,0 +1,180 @@
+#include "analysis/process_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "analysis/label.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Event;
+using trace::Liveness;
+using trace::Op;
+using trace::OpState;
+using trace::Process;
+
+// Between machines the clocks differ, and a heartbeat comes over a file system.
+constexpr int64_t kForeignMarginNs = 5'000'000'000;
+// An exit record is written by the process itself: against processes that were killed, a small
+// difference is enough.
+constexpr int64_t kExitMarginNs = 20'000'000;
+
+bool is_call(EventKind kind) {
+  switch (kind) {
+    case EventKind::AsyncError:
+    case EventKind::CallFailed:
+    case EventKind::UseAfterDestroy:
+    case EventKind::ProcessExit:
+    case EventKind::CaptureOff:
+    case EventKind::CapturePaused:
+    case EventKind::CaptureResumed:
+      return false;
+    default:
+      return true;
+  }
+}
+
+void look_at_calls(const Process& process, ProcessState& state) {
+  for (uint32_t i = 0; i < process.ops.size(); ++i) {
+    const Op& op = process.ops[i];
+    state.last_call_ns = std::max(state.last_call_ns, op.called_ns);
+    if (op.kind != OpKind::GroupEnd) state.last_op = i;
+    if (op.state != OpState::called || op.returned_ns != 0) continue;
+    if (!process.knowledge.returns) continue;
+    state.inside_op = i;
+    state.inside_since_ns = op.called_ns;
+  }
+  for (uint32_t i = 0; i < process.events.size(); ++i) {
+    const Event& event = process.events[i];
+    state.last_call_ns = std::max(state.last_call_ns, event.called_ns);
+    if (!is_call(event.kind) || event.returned_ns != 0) continue;
+    state.inside_event = i;
+    state.inside_since_ns = std::max(state.inside_since_ns, event.called_ns);
+  }
+  for (const char* name : {"dropped_pinned", "dropped_off", "dropped_paused"}) {
+    const auto found = process.statistics.find(name);
+    if (found != process.statistics.end()) state.uncounted += found->second;
+  }
+  state.beats = process.heartbeat_ns != 0;
+  state.ended_itself = process.exited_ns != 0 || process.liveness == Liveness::exited;
+  state.last_sign_ns = process.exited_ns != 0 ? process.exited_ns
+                                              : std::max(process.heartbeat_ns, state.last_call_ns);
+}
+
+void judge_ends(const Index& index, const Options& options, JobState& job) {
+  // Processes that were killed mark the end of the job; exits of their own may be the cause of it.
+  int64_t last_killed_ns = 0;
+  int64_t last_exit_ns = 0;
+  for (const uint32_t p : index.active()) {
+    const ProcessState& state = job.processes[p];
+    int64_t& last_ns = state.ended_itself ? last_exit_ns : last_killed_ns;
+    last_ns = std::max(last_ns, state.last_sign_ns);
+  }
+  for (const uint32_t p : index.active()) {
+    const Process& process = index.run().processes[p];
+    ProcessState& state = job.processes[p];
+    state.stopped = process.liveness == Liveness::stopped;
+    const int64_t age_ns = job.end_ns - state.last_sign_ns;
+    if (process.liveness == Liveness::running || state.stopped) continue;
+    if (state.ended_itself) {
+      const bool before_killed = last_killed_ns - state.last_sign_ns > kExitMarginNs;
+      state.gone = job.live || before_killed || age_ns > options.death_margin_ns;
+    } else if (process.liveness == Liveness::dead) {
+      // Where the others could still end by themselves, it was not the job that was killed.
+      const bool before_exits = last_exit_ns - state.last_sign_ns > kExitMarginNs;
+      const bool early = age_ns > options.death_margin_ns || before_exits;
+      state.gone = job.live || (state.beats && early);
+    } else if (state.beats) {
+      const int64_t margin_ns = std::max(options.death_margin_ns, job.live ? kForeignMarginNs : 0);
+      state.gone = age_ns > margin_ns;
+    }
+  }
+}
+
+// True while a job is being killed as a whole: the kernel takes its time over the processes, so
+// some are gone and others not yet, and who is gone a moment earlier means nothing. A rank that
+// died long before still counts as gone.
+bool is_being_killed(const Index& index, const Options& options, const JobState& job) {
+  const std::vector<uint32_t>& active = index.active();
+  return std::any_of(active.begin(), active.end(), [&](uint32_t p) {
+    const ProcessState& state = job.processes[p];
+    return index.run().processes[p].liveness == Liveness::dead && !state.ended_itself &&
+           state.beats && job.end_ns - state.last_sign_ns <= options.death_margin_ns;
+  });
+}
+
+}  // namespace
+
+JobState judge_processes(const Index& index, const Options& options) {
+  JobState job;
+  job.processes.resize(index.run().processes.size());
+  job.live = index.run().live;
+  job.all_ended_themselves = !index.active().empty();
+  job.is_foreign = !index.active().empty();
+  for (const uint32_t p : index.active()) {
+    ProcessState& state = job.processes[p];
+    look_at_calls(index.run().processes[p], state);
+    job.is_foreign = job.is_foreign && index.run().processes[p].is_foreign();
+    job.end_ns = std::max(job.end_ns, state.last_sign_ns);
+    job.last_call_ns = std::max(job.last_call_ns, state.last_call_ns);
+    job.all_ended_themselves = job.all_ended_themselves && state.ended_itself;
+  }
+  if (job.live) job.end_ns = std::max(job.end_ns, index.run().read_at_ns);
+  if (job.live && is_being_killed(index, options, job)) job.live = false;
+  job.threshold_ns = job.live ? options.live_threshold_ns : options.ended_threshold_ns;
+  // Such files are written when the wait is long over, and do not say for how long it lasted.
+  if (job.is_foreign) job.threshold_ns = 0;
+  judge_ends(index, options, job);
+  return job;
+}
+
+std::string doing_text(const Index& index, const JobState& job, uint32_t p) {
+  const Process& process = index.run().processes[p];
+  const ProcessState& state = job.processes[p];
+  std::string text;
+  if (state.last_op == kNoRecord) {
+    text = "it has called no operation";
+  } else {
+    const Op& op = process.ops[state.last_op];
+    const Seat seat = index.seat(p, op.comm);
+    text = fmt::format(
+        "its last call was {} on {}", call_text(op),
+        seat.group == kNone ? "a communicator of its own" : index.groups()[seat.group].name);
+    if (!job.is_foreign) {
+      text += fmt::format(", {} before {}", span_text(job.end_ns - op.called_ns),
+                          job.live ? "now" : "the end");
+    }
+  }
+  if (state.inside_event != kNoRecord) {
+    text += fmt::format("; it is inside {}",
+                        rollcall::name_of(process.events[state.inside_event].kind));
+  } else if (state.inside_op != kNoRecord) {
+    text += "; it is still inside that call";
+  }
+  if (!process.liveness_evidence.empty()) text += "; " + process.liveness_evidence;
+  return text;
+}
+
+std::string oom_text(const Process& process) {
+  const auto cgroup = process.meta.find("cgroup");
+  const auto before = process.meta.find("oom_kills_at_start");
+  if (cgroup == process.meta.end() || before == process.meta.end()) return {};
+  if (cgroup->second.find("..") != std::string::npos) return {};
+  std::ifstream file("/sys/fs/cgroup" + cgroup->second + "/memory.events");
+  std::string key;
+  uint64_t value = 0;
+  while (file >> key >> value) {
+    if (key != "oom_kill") continue;
+    const std::string now = std::to_string(value);
+    if (now == before->second) return "no process of its cgroup was killed for memory";
+    return fmt::format("the out-of-memory killer's counter of its cgroup went from {} to {}",
+                       before->second, now);
+  }
+  return {};
+}
+
+}  // namespace rollcall::analysis

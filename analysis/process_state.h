@@ -1,0 +1,47 @@
+// What became of each process, as far as the files and the kernel tell.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/analysis.h"
+#include "analysis/index.h"
+
+namespace rollcall::analysis {
+
+struct ProcessState {
+  bool gone = false;          // ended clearly before the job did
+  bool ended_itself = false;  // left an exit record
+  bool stopped = false;
+  bool beats = false;        // its file has a heartbeat: `last_sign_ns` is exact
+  int64_t last_sign_ns = 0;  // of life: exit, heartbeat, last call
+  int64_t last_call_ns = 0;  // last operation or event entered
+  uint32_t last_op = kNoRecord;
+  uint32_t inside_op = kNoRecord;     // an operation the host entered and has not left
+  uint32_t inside_event = kNoRecord;  // a life-cycle call, likewise
+  int64_t inside_since_ns = 0;
+  uint64_t uncounted = 0;  // calls that the recorder was not asked, or not able, to count
+};
+
+struct JobState {
+  std::vector<ProcessState> processes;  // by Run::processes
+  int64_t end_ns = 0;        // now for a live job, the last sign of life of any process else
+  int64_t last_call_ns = 0;  // of any process
+  bool live = false;
+  bool all_ended_themselves = false;
+  bool is_foreign = false;   // other recorders' files: ended, at a time that is not on file
+  int64_t threshold_ns = 0;  // younger waits say nothing
+
+  bool is_stale(int64_t since_ns) const { return end_ns - since_ns >= threshold_ns; }
+};
+
+JobState judge_processes(const Index& index, const Options& options);
+
+// "its last call was AllReduce ... on world 12.3 s ago; pid 4711 runs (state S)".
+std::string doing_text(const Index& index, const JobState& job, uint32_t process);
+// The out-of-memory killer's counter of the process's cgroup against its value at the start, where
+// this machine still has it; empty otherwise.
+std::string oom_text(const trace::Process& process);
+
+}  // namespace rollcall::analysis

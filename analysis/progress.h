@@ -1,0 +1,93 @@
+// Which operations can have finished?
+//
+// The recorded calls are played through the rules of the GPU: a stream executes in order; the
+// operations of one group on one stream start together; a collective finishes when it has come to
+// the front on every member; a send and its receive finish together, a small send at once, because
+// NCCL buffers it. What is left at the front of a stream is what the rank waits for. No time is
+// used, and nothing is assumed of calls that are not on file but for one thing: a record that is
+// older than what the file still holds is taken for finished.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/analysis.h"
+#include "analysis/index.h"
+#include "analysis/sequence.h"
+
+namespace rollcall::analysis {
+
+// Why an operation at the front of a stream cannot go on.
+enum class Obstacle : uint8_t {
+  absent,    // somebody has not called, or not come to it
+  mismatch,  // the ranks disagree about it
+  refused,   // the call failed on some rank
+};
+
+struct Blocked {
+  uint32_t process = kNone;
+  uint32_t op = kNoRecord;
+};
+
+class Progress {
+ public:
+  // `mismatches`: positions that the ranks disagree about and that therefore never finish.
+  Progress(const Index& index, const Options& options, const std::vector<Difference>& mismatches);
+
+  bool is_done(uint32_t process, uint32_t op) const { return done_[process][op] != 0; }
+  // Operations at the front of the streams of a process, in call order; all of them are not done.
+  const std::vector<uint32_t>& waiting(uint32_t process) const { return waiting_[process]; }
+  // True when the operation stands at the front of its stream and waits there.
+  bool is_at_front(uint32_t process, uint32_t op) const { return state_of(process, op) == kActive; }
+  // The operations that stand in front of it on its stream; empty when it is at the front.
+  std::vector<uint32_t> in_front_of(uint32_t process, uint32_t op) const;
+  // First position of a communicator that has not finished on all members; Group::longest if none.
+  uint64_t first_unfinished(uint32_t group) const;
+
+  struct PairFinding {
+    uint32_t channel = kNone;
+    uint64_t seq = 0;
+  };
+  // Matched sends and receives that name other counts or datatypes, by channel and position.
+  const std::vector<PairFinding>& mismatched_pairs() const { return mismatched_pairs_; }
+
+ private:
+  struct Stream {
+    std::vector<uint32_t> queue;
+    size_t begin = 0;  // the window that is at the front
+    size_t end = 0;
+    size_t left = 0;  // of the window, not done
+  };
+  struct Pending {  // one communicator's counters, by seq - base
+    uint64_t base = 0;
+    std::vector<uint32_t> missing;  // members still to come; kNever: cannot finish
+  };
+  static constexpr uint32_t kNever = 0xffffffff;
+  static constexpr uint8_t kQueued = 0;
+  static constexpr uint8_t kActive = 1;
+
+  uint8_t state_of(uint32_t process, uint32_t op) const { return active_[process][op]; }
+  void fill_streams();
+  void count_members(const std::vector<Difference>& mismatches);
+  void activate_front(uint32_t process, uint32_t stream);
+  void activate(uint32_t process, uint32_t op);
+  void activate_p2p(uint32_t process, uint32_t op);
+  void finish(uint32_t process, uint32_t op);
+  void finish_collective(uint32_t group, uint64_t seq);
+  bool partner_is_forgotten(uint32_t process, const trace::Op& op, const Channel& channel) const;
+  void settle();
+
+  const Index& index_;
+  const Options& options_;
+  std::vector<std::vector<uint8_t>> done_;
+  std::vector<std::vector<uint8_t>> active_;
+  std::vector<std::vector<uint32_t>> stream_of_;  // by process and op
+  std::vector<std::vector<uint32_t>> place_of_;   // in the stream's queue
+  std::vector<std::vector<Stream>> streams_;
+  std::vector<Pending> pending_;
+  std::vector<std::pair<uint32_t, uint32_t>> ready_;  // (process, stream) whose window is done
+  std::vector<std::vector<uint32_t>> waiting_;
+  std::vector<PairFinding> mismatched_pairs_;
+};
+
+}  // namespace rollcall::analysis

@@ -1,0 +1,444 @@
+#include "analysis/sequence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "analysis/label.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Op;
+
+// Calls behind a difference that the alignment looks at, and slips longer than which it does not
+// believe in.
+constexpr size_t kTailMax = 64;
+constexpr uint32_t kSlipMax = 4;
+constexpr uint32_t kReorderMax = 16;
+constexpr size_t kContextMax = 16;
+constexpr size_t kHistoryMax = 4096;
+constexpr size_t kCampsMax = 8;
+
+bool counts_differ(uint64_t a, uint64_t b) {
+  return a != b && a != trace::kCountUnknown && b != trace::kCountUnknown;
+}
+
+// First position where `lane` and `reference` both have a record and disagree; `limit` if none.
+uint64_t first_disagreement(const Index& index, const Member& member, const Member& reference,
+                            uint64_t limit) {
+  const uint64_t begin = std::max(member.lane.first, reference.lane.first);
+  const uint64_t end = std::min({member.lane.end(), reference.lane.end(), limit});
+  for (uint64_t seq = begin; seq < end; ++seq) {
+    if (!member.lane.has(seq) || !reference.lane.has(seq)) continue;
+    const Op& a = index.op_at(member, seq);
+    const Op& b = index.op_at(reference, seq);
+    if (!agree(signature_of(a), signature_of(b))) return seq;
+  }
+  return limit;
+}
+
+// The member with the longest record: most others can be held against it.
+const Member* longest_record(const Group& group) {
+  const Member* best = nullptr;
+  for (const Member& member : group.members) {
+    if (member.lane.ops.empty()) continue;
+    if (!best || member.lane.ops.size() > best->lane.ops.size()) best = &member;
+  }
+  return best;
+}
+
+std::vector<Camp> camps_at(const Index& index, const Group& group, uint64_t seq) {
+  std::vector<Camp> camps;
+  for (uint32_t m = 0; m < group.members.size(); ++m) {
+    const Member& member = group.members[m];
+    if (!member.lane.has(seq)) continue;
+    const Signature signature = signature_of(index.op_at(member, seq));
+    const auto found = std::find_if(camps.begin(), camps.end(), [&](const Camp& camp) {
+      return agree(camp.signature, signature);
+    });
+    // Further opinions share the last camp: who they are is known, what they called is on file.
+    const bool is_new = found == camps.end() && camps.size() < kCampsMax;
+    Camp& camp = is_new                 ? camps.emplace_back(Camp{signature, {}})
+                 : found == camps.end() ? camps.back()
+                                        : *found;
+    camp.members.push_back(m);
+  }
+  std::stable_sort(camps.begin(), camps.end(), [](const Camp& a, const Camp& b) {
+    return a.members.size() > b.members.size();
+  });
+  return camps;
+}
+
+std::vector<Signature> calls_from(const Index& index, const Member& member, uint64_t begin,
+                                  size_t count_max) {
+  std::vector<Signature> calls;
+  for (uint64_t seq = begin; calls.size() < count_max && member.lane.has(seq); ++seq) {
+    calls.push_back(signature_of(index.op_at(member, seq)));
+  }
+  return calls;
+}
+
+std::vector<Signature> history_before(const Index& index, const Member& member, uint64_t seq) {
+  uint64_t begin = std::max(member.lane.first, seq > kHistoryMax ? seq - kHistoryMax : 0);
+  for (uint64_t at = seq; at > begin; --at) {
+    if (!member.lane.has(at - 1)) begin = at;
+  }
+  return calls_from(index, member, begin, seq - begin);
+}
+
+// What the other groups of the same split do at this position: they play the same part.
+std::vector<Signature> sibling_calls(const Index& index, uint32_t g, uint64_t seq) {
+  std::vector<Signature> calls;
+  const Group& group = index.groups()[g];
+  if (group.parent_key.is_null()) return calls;
+  for (uint32_t s = 0; s < index.groups().size(); ++s) {
+    const Group& sibling = index.groups()[s];
+    if (s == g || sibling.parent_key != group.parent_key) continue;
+    if (sibling.child_number != group.child_number) continue;
+    for (const Member& member : sibling.members) {
+      if (member.lane.has(seq)) calls.push_back(signature_of(index.op_at(member, seq)));
+    }
+  }
+  return calls;
+}
+
+// Puts the camp in front that `is_right` prefers, among those as large as the largest.
+template <typename Votes>
+bool prefer(std::vector<Camp>& camps, size_t tied, Votes votes) {
+  size_t best = 0;
+  size_t best_votes = 0;
+  bool unique = false;
+  for (size_t i = 0; i < tied; ++i) {
+    const size_t got = votes(camps[i]);
+    if (got > best_votes) {
+      best = i;
+      best_votes = got;
+      unique = true;
+    } else if (got == best_votes) {
+      unique = false;
+    }
+  }
+  if (!unique) return false;
+  std::swap(camps[0], camps[best]);
+  return true;
+}
+
+// Decides which camp is right. False: nothing tells.
+bool put_majority_first(const Index& index, uint32_t g, uint64_t seq, std::vector<Camp>& camps) {
+  size_t tied = 1;
+  while (tied < camps.size() && camps[tied].members.size() == camps[0].members.size()) ++tied;
+  if (tied == 1) return true;
+  const Group& group = index.groups()[g];
+  const std::vector<Signature> siblings = sibling_calls(index, g, seq);
+  if (prefer(camps, tied, [&](const Camp& camp) {
+        return std::count_if(siblings.begin(), siblings.end(),
+                             [&](const Signature& s) { return agree(s, camp.signature); });
+      })) {
+    return true;
+  }
+  const Member& any = group.members[camps[0].members[0]];
+  const std::optional<Signature> expected = expected_next(history_before(index, any, seq));
+  if (expected && prefer(camps, tied, [&](const Camp& camp) {
+        return agree(*expected, camp.signature) ? 1 : 0;
+      })) {
+    return true;
+  }
+  // Lag: whoever has called less is behind.
+  return prefer(camps, tied,
+                [&](const Camp& camp) {
+                  uint64_t least = ~uint64_t{0};
+                  for (const uint32_t m : camp.members) {
+                    least = std::min(least, group.members[m].lane.called);
+                  }
+                  return static_cast<size_t>(least - seq);
+                }) &&
+         false;
+}
+
+struct Score {
+  uint32_t matched = 0;
+  uint32_t foreseen = 0;  // agreements with predictions
+  uint32_t contradicted = 0;
+};
+
+Score score(const std::vector<Signature>& calls, size_t from,
+            const std::vector<Signature>& expected, size_t to, size_t seen) {
+  Score result;
+  for (; from < calls.size() && to < expected.size(); ++from, ++to) {
+    const bool same = agree(calls[from], expected[to]);
+    if (to >= seen) {
+      result.foreseen += same;
+    } else if (same) {
+      ++result.matched;
+    } else {
+      ++result.contradicted;
+    }
+  }
+  return result;
+}
+
+Slip argument_slip(const Signature& a, const Signature& b) {
+  if (a.kind != b.kind) return Slip::op;
+  const auto differ = [](uint8_t x, uint8_t y) {
+    return x != y && x != kUnknown8 && y != kUnknown8;
+  };
+  if (differ(a.datatype, b.datatype)) return Slip::dtype;
+  if (counts_differ(a.count, b.count)) return Slip::count;
+  if (differ(a.reduction, b.reduction)) return Slip::redop;
+  return Slip::root;
+}
+
+// The same calls in another order: the smallest such window, 0 if there is none.
+uint32_t reordered_window(const std::vector<Signature>& calls,
+                          const std::vector<Signature>& expected, size_t seen) {
+  const size_t limit = std::min({calls.size(), expected.size(), seen, size_t{kReorderMax}});
+  for (uint32_t window = 2; window <= limit; ++window) {
+    std::vector<bool> used(window, false);
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < window; ++i) {
+      for (uint32_t j = 0; j < window; ++j) {
+        if (used[j] || !agree(calls[i], expected[j])) continue;
+        used[j] = true;
+        ++found;
+        break;
+      }
+    }
+    if (found == window) return window;
+  }
+  return 0;
+}
+
+std::string text_of(const Signature& s) {
+  Op op;
+  op.kind = s.kind;
+  op.count = s.count;
+  op.datatype = s.datatype;
+  op.reduction = s.reduction;
+  op.root_or_peer = s.root;
+  return short_call_text(op);
+}
+
+// The shortest edit script between two short windows, by the usual table.
+std::string edit_script(const std::vector<Signature>& from, const std::vector<Signature>& to,
+                        uint32_t window, uint64_t seq) {
+  std::vector<std::vector<uint32_t>> common(window + 1, std::vector<uint32_t>(window + 1, 0));
+  for (uint32_t i = window; i-- > 0;) {
+    for (uint32_t j = window; j-- > 0;) {
+      common[i][j] = agree(from[i], to[j]) ? common[i + 1][j + 1] + 1
+                                           : std::max(common[i + 1][j], common[i][j + 1]);
+    }
+  }
+  std::string script;
+  const auto add = [&](char sign, uint64_t at, const Signature& call) {
+    script += fmt::format("{}{}{} {}", script.empty() ? "" : "; ", sign, at, text_of(call));
+  };
+  uint32_t i = 0;
+  uint32_t j = 0;
+  while (i < window || j < window) {
+    if (i < window && j < window && agree(from[i], to[j])) {
+      ++i;
+      ++j;
+    } else if (j == window || (i < window && common[i + 1][j] >= common[i][j + 1])) {
+      add('-', seq + i, from[i]);
+      ++i;
+    } else {
+      add('+', seq + j, to[j]);
+      ++j;
+    }
+  }
+  return script;
+}
+
+// Calls that belong behind the reference's last one, as its history foretells them.
+void foresee(const Index& index, const Member& reference, uint64_t seq, size_t wanted,
+             std::vector<Signature>& expected) {
+  std::vector<Signature> history = history_before(index, reference, seq);
+  history.insert(history.end(), expected.begin(), expected.end());
+  while (expected.size() < wanted) {
+    const std::optional<Signature> next = expected_next(history);
+    if (!next) return;
+    expected.push_back(*next);
+    history.push_back(*next);
+  }
+}
+
+uint64_t count_repeats(const Index& index, const Member& deviator, const Member& reference,
+                       uint64_t seq, Slip slip) {
+  uint64_t repeats = 0;
+  const uint64_t end = std::min(deviator.lane.end(), reference.lane.end());
+  for (uint64_t at = seq + 1; at < end; ++at) {
+    if (!deviator.lane.has(at) || !reference.lane.has(at)) continue;
+    const Signature a = signature_of(index.op_at(deviator, at));
+    const Signature b = signature_of(index.op_at(reference, at));
+    repeats += !agree(a, b) && argument_slip(a, b) == slip;
+  }
+  return repeats;
+}
+
+Difference explain(const Index& index, uint32_t g, uint64_t seq, const std::vector<Camp>& camps,
+                   const Camp& minority) {
+  const Group& group = index.groups()[g];
+  Difference difference;
+  difference.group = g;
+  difference.seq = seq;
+  difference.camps = camps;
+  difference.deviators = minority.members;
+  const auto longest_of = [&](const std::vector<uint32_t>& members) {
+    return *std::max_element(members.begin(), members.end(), [&](uint32_t a, uint32_t b) {
+      return group.members[a].lane.end() < group.members[b].lane.end();
+    });
+  };
+  difference.reference = longest_of(camps[0].members);
+  const Member& reference = group.members[difference.reference];
+  const Member& deviator = group.members[longest_of(minority.members)];
+  const std::vector<Signature> calls = calls_from(index, deviator, seq, kTailMax);
+  std::vector<Signature> expected = calls_from(index, reference, seq, kTailMax);
+  const size_t seen = expected.size();
+  foresee(index, reference, seq, calls.size() + kSlipMax, expected);
+  const Alignment alignment = align(calls, expected, seen);
+  difference.slip = alignment.slip;
+  difference.length = alignment.length;
+  difference.predicted = alignment.predicted;
+  if (alignment.slip == Slip::order) {
+    difference.edits = edit_script(expected, calls, alignment.length, seq);
+  } else if (alignment.slip != Slip::missing && alignment.slip != Slip::extra) {
+    difference.repeats = count_repeats(index, deviator, reference, seq, alignment.slip);
+  }
+  for (const Camp& camp : camps) {
+    for (const uint32_t m : camp.members) {
+      const int64_t called_ns = index.op_at(group.members[m], seq).called_ns;
+      if (difference.since_ns == 0 || called_ns < difference.since_ns) {
+        difference.since_ns = called_ns;
+      }
+    }
+  }
+  return difference;
+}
+
+// Without a majority the two sides explain each other: a slip that is natural from one side (a call
+// left out) is unnatural from the other (a call added that the steps before did not have).
+Difference explain_tie(const Index& index, uint32_t g, uint64_t seq, std::vector<Camp> camps) {
+  Difference forward = explain(index, g, seq, camps, camps[1]);
+  std::swap(camps[0], camps[1]);
+  Difference backward = explain(index, g, seq, camps, camps[1]);
+  const bool is_shift = forward.slip == Slip::missing || forward.slip == Slip::extra;
+  if (!is_shift) {
+    forward.undecided = true;
+    return forward;
+  }
+  Difference& chosen = forward.slip == Slip::missing ? forward : backward;
+  chosen.undecided = false;
+  chosen.predicted = true;
+  return chosen;
+}
+
+}  // namespace
+
+Signature signature_of(const Op& op) {
+  const OpTraits& traits = traits_of(op.kind);
+  Signature signature;
+  signature.kind = op.kind;
+  signature.count = op.count;
+  signature.datatype = op.datatype;
+  if (traits.reduces) signature.reduction = op.reduction;
+  if (traits.rooted) signature.root = op.root_or_peer;
+  return signature;
+}
+
+bool agree(const Signature& a, const Signature& b) {
+  if (counts_differ(a.count, b.count) || a.kind != b.kind || a.root != b.root) return false;
+  if (a.datatype != b.datatype && a.datatype != kUnknown8 && b.datatype != kUnknown8) return false;
+  return a.reduction == b.reduction || a.reduction == kUnknown8 || b.reduction == kUnknown8;
+}
+
+std::optional<size_t> expected_index(const std::vector<Signature>& history) {
+  const size_t size = history.size();
+  size_t best = 0;
+  size_t best_context = 0;
+  for (size_t next = size; next-- > 1;) {
+    size_t context = 0;
+    while (context < kContextMax && context < next &&
+           agree(history[next - 1 - context], history[size - 1 - context])) {
+      ++context;
+    }
+    if (context > best_context) {
+      best = next;
+      best_context = context;
+    }
+    if (best_context == kContextMax) break;
+  }
+  if (best_context == 0) return std::nullopt;
+  return best;
+}
+
+std::optional<Signature> expected_next(const std::vector<Signature>& history) {
+  const std::optional<size_t> index = expected_index(history);
+  return index ? std::optional(history[*index]) : std::nullopt;
+}
+
+Alignment align(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
+                size_t seen) {
+  Alignment best;
+  best.slip = argument_slip(calls[0], expected[0]);
+  Score best_score = score(calls, 1, expected, 1, seen);
+  const auto offer = [&](Slip slip, uint32_t length, const Score& offered) {
+    // Predictions alone carry a slip of one call, not more.
+    if (offered.matched == 0 && length > 1) return;
+    // Agreement counts, seen or foreseen; of two slips that explain as much, the smaller one.
+    const auto key = [](const Score& s, int64_t slipped) {
+      return std::make_tuple(-static_cast<int64_t>(s.contradicted), s.matched + s.foreseen,
+                             -slipped, s.matched);
+    };
+    const auto size = [](Slip kind, uint32_t calls_slipped) -> int64_t {
+      if (kind == Slip::order) return int64_t{calls_slipped} - 1;
+      return kind == Slip::missing || kind == Slip::extra ? calls_slipped : 0;
+    };
+    if (key(offered, size(slip, length)) <= key(best_score, size(best.slip, best.length))) return;
+    best.slip = slip;
+    best.length = length;
+    best_score = offered;
+  };
+  for (uint32_t length = 1; length <= kSlipMax; ++length) {
+    offer(Slip::missing, length, score(calls, 0, expected, length, seen));
+    offer(Slip::extra, length, score(calls, length, expected, 0, seen));
+  }
+  if (const uint32_t window = reordered_window(calls, expected, seen)) {
+    Score reordered = score(calls, window, expected, window, seen);
+    reordered.matched += window;
+    offer(Slip::order, window, reordered);
+  }
+  best.matched = best_score.matched;
+  best.contradicted = best_score.contradicted;
+  best.predicted = best_score.matched == 0 && best_score.foreseen != 0 &&
+                   (best.slip == Slip::missing || best.slip == Slip::extra);
+  return best;
+}
+
+std::vector<Difference> find_differences(const Index& index) {
+  std::vector<Difference> differences;
+  for (uint32_t g = 0; g < index.groups().size(); ++g) {
+    const Group& group = index.groups()[g];
+    const Member* reference = longest_record(group);
+    if (!group.may_be_matched || !reference) continue;
+    constexpr uint64_t kNever = ~uint64_t{0};
+    uint64_t seq = kNever;
+    for (const Member& member : group.members) {
+      if (&member != reference) seq = first_disagreement(index, member, *reference, seq);
+    }
+    if (seq == kNever) continue;
+    std::vector<Camp> camps = camps_at(index, group, seq);
+    if (camps.size() < 2) continue;
+    if (!put_majority_first(index, g, seq, camps)) {
+      differences.push_back(explain_tie(index, g, seq, camps));
+      continue;
+    }
+    for (size_t i = 1; i < camps.size(); ++i) {
+      differences.push_back(explain(index, g, seq, camps, camps[i]));
+    }
+  }
+  return differences;
+}
+
+}  // namespace rollcall::analysis

@@ -1,0 +1,78 @@
+// Where the ranks of a communicator stop calling the same things, and what kind of slip explains it
+// best.
+//
+// At the first position where the calls differ, the majority is right; where there is none, what
+// the communicator did in the steps before, and what its siblings (the other groups of the same
+// split) do at the same position, decide. A rank that left out one call disagrees with the others
+// at every later position: that is one missing call, not a hundred mismatches, so the deviator's
+// calls are aligned with the reference's under every slip that comes into question, and the slip
+// that explains most of what follows is taken.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/finding.h"
+#include "analysis/index.h"
+
+namespace rollcall::analysis {
+
+// What must agree between the ranks of a communicator, packed for comparison. Unknown fields agree
+// with everything.
+struct Signature {
+  uint64_t count = 0;
+  int32_t root = -1;
+  OpKind kind = OpKind::AllReduce;
+  uint8_t datatype = kUnknown8;
+  uint8_t reduction = kUnknown8;
+};
+Signature signature_of(const trace::Op& op);
+bool agree(const Signature& a, const Signature& b);
+
+enum class Slip : uint8_t { op, count, dtype, redop, root, missing, extra, order };
+
+// Members that made the same call at the position of a difference.
+struct Camp {
+  Signature signature;
+  std::vector<uint32_t> members;
+};
+
+struct Difference {
+  uint32_t group = kNone;
+  uint64_t seq = 0;
+  Slip slip = Slip::op;
+  std::vector<uint32_t> deviators;  // members
+  uint32_t reference = kNone;       // a member of the majority
+  std::vector<Camp> camps;          // largest first; the reference's leads
+  bool undecided = false;           // two camps, and nothing tells which is right
+  bool predicted = false;           // rests on what the steps before did, not on calls seen
+  uint32_t length = 1;              // calls left out, added or reordered
+  uint64_t repeats = 0;             // later positions that differ in the same way
+  std::string edits;                // order: the edit script
+  int64_t since_ns = 0;             // first call at this position
+};
+
+// The first difference of every communicator that has one, by group. Linear in records.
+std::vector<Difference> find_differences(const Index& index);
+
+// The call that `history` leads one to expect next: what followed the longest context of the same
+// calls before. Nothing where the context never occurred.
+std::optional<Signature> expected_next(const std::vector<Signature>& history);
+// Where in `history` that call stands.
+std::optional<size_t> expected_index(const std::vector<Signature>& history);
+
+// How `calls` of a deviator follow from `expected` of the reference; calls from `seen` on are
+// predictions. Both start at the difference.
+struct Alignment {
+  Slip slip = Slip::op;
+  uint32_t length = 1;
+  uint32_t matched = 0;  // later calls that agree
+  uint32_t contradicted = 0;
+  bool predicted = false;
+};
+Alignment align(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
+                size_t seen);
+
+}  // namespace rollcall::analysis

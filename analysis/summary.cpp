@@ -1,0 +1,85 @@
+#include "analysis/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/label.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Op;
+
+// One behind the last position that all members called alike.
+uint64_t common_end(const Case& c, uint32_t g) {
+  uint64_t end = c.group(g).shortest;
+  for (const Difference& difference : c.differences) {
+    if (difference.group == g) end = std::min(end, difference.seq);
+  }
+  return end;
+}
+
+std::string state_text(const Case& c, uint32_t p, bool called, uint32_t op) {
+  const ProcessState& state = c.job.processes[p];
+  if (state.stopped) return "process stopped";
+  if (state.gone) return state.ended_itself ? "process ended" : "process gone";
+  if (!called) return "never called";
+  if (op == kNoRecord) return "record lost";
+  if (c.index.op(p, op).state == trace::OpState::failed) return "refused by NCCL";
+  if (state.inside_op == op) return "inside the call";
+  if (c.progress.is_done(p, op)) return "returned";
+  return c.progress.is_at_front(p, op) ? "waits" : "queued behind another call";
+}
+
+}  // namespace
+
+std::vector<CommSummary> summarise_comms(const Case& c) {
+  std::vector<CommSummary> summaries;
+  for (uint32_t g = 0; g < c.index.groups().size(); ++g) {
+    const Group& group = c.group(g);
+    CommSummary summary;
+    summary.key = group.key;
+    summary.name = group.name;
+    summary.nranks = group.nranks;
+    for (const Member& member : group.members) {
+      summary.ranks.push_back(c.process(member.process).job_rank);
+    }
+    if (!group.parent_key.is_null()) summary.parent = group.parent_key;
+    const uint64_t end = common_end(c, g);
+    if (end > 0) summary.last_common_seq = end - 1;
+    if (end < group.longest) summary.first_difference_seq = end;
+    summaries.push_back(std::move(summary));
+  }
+  return summaries;
+}
+
+std::vector<RankRow> standing_of(const Case& c, const Draft& lead) {
+  std::vector<RankRow> rows;
+  if (lead.group == kNone) return rows;
+  const Group& group = c.group(lead.group);
+  for (const Member& member : group.members) {
+    RankRow row;
+    row.rank = c.process(member.process).job_rank;
+    row.process = member.process;
+    row.comm_name = group.name;
+    if (lead.seq > 0) {
+      row.last_common = fmt::format("seq {}", lead.seq - 1);
+      if (member.lane.has(lead.seq - 1)) {
+        row.last_common += " " + short_call_text(c.index.op_at(member, lead.seq - 1));
+      }
+    }
+    const bool called = member.lane.called > lead.seq;
+    const bool on_file = member.lane.has(lead.seq);
+    const uint32_t op = on_file ? member.lane.ops[lead.seq - member.lane.first] : kNoRecord;
+    row.here = on_file ? short_call_text(c.index.op(member.process, op)) : "-";
+    row.state = state_text(c, member.process, called, op);
+    const int64_t since_ns = on_file ? c.index.op(member.process, op).called_ns
+                                     : c.job.processes[member.process].last_call_ns;
+    if (since_ns != 0) row.since = "for " + span_text(c.job.end_ns - since_ns);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace rollcall::analysis

@@ -1,0 +1,53 @@
+# Third-party packages. None but ConcurrentQueue (headers only) may reach the injected libraries.
+find_package(Threads REQUIRED)
+
+function(rollcall_missing package apt)
+  message(FATAL_ERROR "${package} was not found. `make build` installs it through "
+    "scripts/setup.sh; by hand: apt-get install ${apt}")
+endfunction()
+
+find_package(fmt QUIET)
+if(NOT fmt_FOUND)
+  rollcall_missing(fmt libfmt-dev)
+endif()
+find_package(CLI11 QUIET)
+if(NOT CLI11_FOUND)
+  rollcall_missing(CLI11 libcli11-dev)
+endif()
+find_package(nlohmann_json QUIET)
+if(NOT nlohmann_json_FOUND)
+  rollcall_missing("nlohmann JSON" nlohmann-json3-dev)
+endif()
+find_path(ROLLCALL_ZSTD_INCLUDE zstd.h)
+find_library(ROLLCALL_ZSTD_LIBRARY zstd)
+if(NOT ROLLCALL_ZSTD_INCLUDE OR NOT ROLLCALL_ZSTD_LIBRARY)
+  rollcall_missing(zstd libzstd-dev)
+endif()
+add_library(rollcall_zstd INTERFACE)
+target_include_directories(rollcall_zstd INTERFACE ${ROLLCALL_ZSTD_INCLUDE})
+target_link_libraries(rollcall_zstd INTERFACE ${ROLLCALL_ZSTD_LIBRARY})
+
+find_path(ROLLCALL_CONCURRENTQUEUE_INCLUDE concurrentqueue.h
+  PATH_SUFFIXES concurrentqueue concurrentqueue/moodycamel)
+if(NOT ROLLCALL_CONCURRENTQUEUE_INCLUDE)
+  rollcall_missing("moodycamel ConcurrentQueue" libconcurrentqueue-dev)
+endif()
+
+# Catch2: Debian 12 ships version 2 (one header), newer systems version 3 (a library). tests/catch.h
+# hides the difference; rollcall_catch_main provides main().
+find_package(Catch2 QUIET)
+if(NOT Catch2_FOUND)
+  rollcall_missing(Catch2 catch2)
+endif()
+if(Catch2_VERSION VERSION_LESS 3)
+  set(ROLLCALL_CATCH_MAJOR 2)
+else()
+  set(ROLLCALL_CATCH_MAJOR 3)
+endif()
+
+# Optional: real headers, to hold our own declarations against. Everything builds without them.
+find_path(ROLLCALL_CUDA_INCLUDE cuda.h HINTS $ENV{CUDA_HOME} /usr/local/cuda PATH_SUFFIXES include)
+find_path(ROLLCALL_CUPTI_INCLUDE cupti.h HINTS $ENV{CUDA_HOME} /usr/local/cuda
+  PATH_SUFFIXES include extras/CUPTI/include)
+find_path(ROLLCALL_NCCL_INCLUDE nccl.h HINTS $ENV{NCCL_HOME} $ENV{CUDA_HOME} /usr/local/cuda
+  PATH_SUFFIXES include)

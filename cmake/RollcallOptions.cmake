@@ -1,0 +1,42 @@
+# Compiler settings that every target shares, and the two kinds of target there are:
+#   rollcall_library / rollcall_program   tools, tests, emulator: assertions abort
+#   rollcall_injected_library             lives in somebody else's process: see design rules below
+option(ROLLCALL_WERROR "Warnings are errors" ON)
+set(ROLLCALL_SANITIZE "" CACHE STRING "-fsanitize= list, for example address,undefined or thread")
+
+add_library(rollcall_flags INTERFACE)
+target_compile_options(rollcall_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+  $<$<BOOL:${ROLLCALL_WERROR}>:-Werror> -fno-omit-frame-pointer)
+target_include_directories(rollcall_flags INTERFACE ${PROJECT_SOURCE_DIR})
+if(ROLLCALL_SANITIZE)
+  target_compile_options(rollcall_flags INTERFACE -fsanitize=${ROLLCALL_SANITIZE} -g)
+  target_link_options(rollcall_flags INTERFACE -fsanitize=${ROLLCALL_SANITIZE})
+  string(REPLACE "," ";" rollcall_sanitizers "${ROLLCALL_SANITIZE}")
+  if("thread" IN_LIST rollcall_sanitizers)
+    # GCC says at every fence that its thread sanitizer does not model it. What the fences order is
+    # atomic too, so that nothing rests on them alone.
+    target_compile_options(rollcall_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
+  endif()
+  if("address" IN_LIST rollcall_sanitizers)
+    # GCC's own <regex>, which Catch2 includes, is reported when instrumented.
+    target_compile_options(rollcall_flags INTERFACE
+      $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  endif()
+  if("undefined" IN_LIST rollcall_sanitizers)
+    target_compile_options(rollcall_flags INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+endif()
+target_compile_definitions(rollcall_flags INTERFACE ROLLCALL_VERSION="${PROJECT_VERSION}")
+
+# Flags of objects that end up in an injected library: hidden symbols, no exceptions across the
+# boundary, assertions latch instead of abort.
+add_library(rollcall_injected_flags INTERFACE)
+target_link_libraries(rollcall_injected_flags INTERFACE rollcall_flags)
+target_compile_definitions(rollcall_injected_flags INTERFACE ROLLCALL_INJECTED=1)
+# Failed assertions name their file: without the folder of whoever built the library.
+target_compile_options(rollcall_injected_flags INTERFACE -fvisibility=hidden
+  -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
+  $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden -fno-exceptions -fno-rtti>
+  # One instruction to reach a thread's state, and no call into the loader, which may allocate.
+  $<$<COMPILE_LANGUAGE:C,CXX>:-ftls-model=initial-exec>
+  $<$<COMPILE_LANGUAGE:C,CXX>:SHELL:-include ${PROJECT_SOURCE_DIR}/cmake/glibc_compat.h>)

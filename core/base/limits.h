@@ -1,0 +1,72 @@
+// Every bound of the recorder, in one place, each with its reason and its relation to the others.
+//
+// The injected library lives in somebody else's process: nothing in it may grow without a bound
+// that is named here. What does not fit is counted in SelfStatistics (core/format/ring_layout.h).
+#pragma once
+
+#include <cstdint>
+
+namespace rollcall {
+
+// Slots of the operation ring, unless ROLLCALL_RING_SLOTS says otherwise. 65,536 slots of 128 bytes
+// are 8 MiB: 65 ms of history at 1,000,000 calls/s, six flusher periods, so that a flusher which
+// is descheduled for five periods loses nothing.
+inline constexpr uint32_t kRingSlotsDefault = 65536;
+inline constexpr uint32_t kRingSlotsMin = 64;
+inline constexpr uint32_t kRingSlotsMax = 1u << 20;
+
+// Slots of the event ring. Life-cycle calls are rare; 2,048 of 256 bytes are 512 KiB.
+inline constexpr uint32_t kEventSlots = 2048;
+
+// Communicators one process may create in its life. Entries are not reused, because records refer
+// to them by index after the communicator is gone. PyTorch with a communicator per pair of
+// pipeline neighbours needs some hundreds.
+inline constexpr uint32_t kCommsMax = 2048;
+
+// Threads that may ever call NCCL in one process. The thread table only serves the reader; a
+// thread beyond it records with kThreadUnknown.
+inline constexpr uint32_t kThreadsMax = 1024;
+
+// Attempts to find a ring slot that is not held by an operation in flight. One thread can hold one
+// slot per nested call, so more held neighbours than this means that the ring is full of
+// operations in flight: the call is counted as dropped_pinned and not recorded.
+inline constexpr uint32_t kSlotAttemptsMax = 64;
+
+// Bytes of the text areas.
+inline constexpr uint32_t kMetaBytesMax = 64 * 1024;
+inline constexpr uint32_t kEventTextBytes = 136;
+inline constexpr uint32_t kCommNameBytes = 40;
+inline constexpr uint32_t kHostNameBytes = 64;
+
+// The flusher wakes this often. Small against the 65 ms above, large against its own cost (a wake
+// that finds nothing costs two loads).
+inline constexpr uint32_t kFlushPeriodMs = 10;
+
+// Records in one segment block: the unit of loss when a process dies while a block is written, and
+// the unit of skipping for a reader.
+inline constexpr uint32_t kBlockRecordsMax = 4096;
+
+// One segment file; a reader maps one at a time, the history bound drops whole files.
+inline constexpr uint64_t kSegmentBytesMax = 16ull << 20;
+// History kept per process unless ROLLCALL_MAX_HISTORY says otherwise.
+inline constexpr uint64_t kHistoryBytesDefault = 256ull << 20;
+
+// Operations the flusher may leave behind because they were in flight when their turn came.
+inline constexpr uint32_t kLateOpsMax = 8192;
+
+// Every `kDigestPeriod`-th collective of a communicator a digest of the call sequence so far is
+// written, so that readers skip equal prefixes.
+inline constexpr uint32_t kDigestPeriod = 1024;
+
+// Size of a communicator: the largest job the project is built for times a margin. Bounds the
+// point-to-point counters and every rank read from a file.
+inline constexpr uint32_t kRanksMax = 1u << 20;
+
+static_assert((kRingSlotsDefault & (kRingSlotsDefault - 1)) == 0, "slot = ticket & mask");
+static_assert((kEventSlots & (kEventSlots - 1)) == 0, "slot = ticket & mask");
+static_assert(kRingSlotsDefault >= kRingSlotsMin && kRingSlotsDefault <= kRingSlotsMax);
+static_assert(kRingSlotsMin >= kSlotAttemptsMax, "an attempt never visits a slot twice");
+static_assert(kBlockRecordsMax <= kRingSlotsDefault / 4, "a block never covers the whole ring");
+static_assert(kSegmentBytesMax <= kHistoryBytesDefault / 4, "the bound drops a part, not all");
+
+}  // namespace rollcall

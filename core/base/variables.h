@@ -1,0 +1,23 @@
+// Every ROLLCALL_* variable, in one table. The parser (core/capture/config.cpp), `rollcall config`
+// and docs/VARIABLES.md derive from it.
+//
+// X(name, type, default, meaning)
+//   type: path, size (bytes, with suffix k, m, g), count, flag (0/1/on/off/true/false), words (one
+//   of a list named in the meaning), text
+#pragma once
+
+#define ROLLCALL_VARIABLES(X)                                                                      \
+  X(ROLLCALL_ENABLE, flag, "1", "0 turns the injected libraries into pass-through")                \
+  X(ROLLCALL_DIR, path, "rollcall-runs",                                                           \
+    "run directory; one process writes one ring file and its segments there; set by `rollcall "    \
+    "run`")                                                                                        \
+  X(ROLLCALL_RING_SLOTS, count, "65536",                                                           \
+    "operations the ring holds (rounded up to a power of two, 64 to 1048576; 128 bytes each)")     \
+  X(ROLLCALL_HISTORY, flag, "1", "0 keeps the ring only: no flusher thread, no segments")          \
+  X(ROLLCALL_MAX_HISTORY, size, "256m", "bytes of segments kept per process; the oldest go first") \
+  X(ROLLCALL_GPU_TIMING, words, "off", "off (others: not in this version)")                        \
+  X(ROLLCALL_CHROME_TRACE, flag, "0",                                                              \
+    "1 lets the flusher also write <stem>.trace.json, a Chrome trace that is valid when cut off")  \
+  X(ROLLCALL_VERBOSE, count, "1",                                                                  \
+    "lines on stderr: 0 none, 1 what stops the recorder, 2 also where the files are")              \
+  X(ROLLCALL_RUN_ID, text, "", "set by `rollcall run`: marks the files that belong to one run")

@@ -1,0 +1,47 @@
+// ROLLCALL_CHROME_TRACE=1: <stem>.trace.json, written while the job runs. The JSON array form,
+// which viewers accept without its closing bracket: a file that is cut off between two lines is
+// valid.
+//
+// Threads: one at a time (the flusher's lock).
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/base/clock.h"
+#include "core/base/text.h"
+#include "core/capture/history.h"
+
+namespace rollcall::capture {
+
+class ChromeTrace final : public RecordObserver {
+ public:
+  struct Options {
+    const char* directory;  // outlive the object
+    const char* stem;
+    uint32_t pid;
+    int32_t job_rank;  // -1: none
+    const CommEntry* comms;
+    const ThreadEntry* threads;
+    SelfStatistics* stats;
+  };
+  void begin(const Options& options) noexcept;
+  // The clock for the records that follow.
+  void set_clock(const TickConversion& clock) noexcept;
+  void observe(const OpRecord& op) noexcept override;
+  // Writes what is buffered.
+  void flush() noexcept;
+
+ private:
+  void write_head() noexcept;
+  void write_microseconds(TextWriter& out, int64_t ns) const noexcept;
+  void write_arguments(TextWriter& out, const OpRecord& op) const noexcept;
+
+  Options options_{};
+  TickConversion clock_{ClockKind::monotonic, {}, {}};
+  bool failed_ = false;
+  size_t used_ = 0;
+  char buffer_[64 * 1024];
+};
+
+}  // namespace rollcall::capture

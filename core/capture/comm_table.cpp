@@ -1,0 +1,236 @@
+// Communicators: the entries in the file, and what only this process needs: handle -> index, the
+// counters of point-to-point positions, the numbers of children.
+//
+// Look-ups are lock-free (an open-addressed table that only ever gains keys); changes hold the
+// ColdLock. An entry is never reused: records refer to it by index when the communicator is gone.
+#include <sys/mman.h>
+
+#include <atomic>
+
+#include "core/base/check.h"
+#include "core/base/clock.h"
+#include "core/capture/live.h"
+
+namespace rollcall::capture {
+
+namespace {
+
+// Twice kCommsMax: each key is inserted once and stays, and at most kCommsMax handles are ever
+// bound, so there is always a free place and probes end.
+constexpr uint32_t kHandleSlots = 2 * kCommsMax;
+static_assert((kHandleSlots & (kHandleSlots - 1)) == 0);
+
+struct HandleSlot {
+  std::atomic<const void*> handle;  // null: free; never changes afterwards
+  std::atomic<uint32_t> index;      // kCommUnknown: unbound
+};
+constinit HandleSlot handle_slots[kHandleSlots]{};
+
+// Raised by every binding and unbinding; a thread's cached handle is good for one value of it.
+constinit std::atomic<uint64_t> generation{1};
+
+// Send and receive counters of one communicator, two per peer. Reserved address space; a page
+// exists once a peer on it is talked to.
+struct PeerCounters {
+  std::atomic<uint32_t*> counts;
+  std::atomic<uint32_t> peers;
+};
+constinit PeerCounters peer_counters[kCommsMax]{};
+constinit std::atomic<uint32_t> child_numbers[kCommsMax]{};
+
+uint32_t slot_of_handle(const void* handle) noexcept {
+  const auto bits = reinterpret_cast<uintptr_t>(handle);
+  return static_cast<uint32_t>((bits >> 4) * 0x9e3779b97f4a7c15 >> 40) & (kHandleSlots - 1);
+}
+
+uint32_t find_handle(const void* handle) noexcept {
+  for (uint32_t probe = 0, at = slot_of_handle(handle); probe < kHandleSlots;
+       ++probe, at = (at + 1) & (kHandleSlots - 1)) {
+    const void* found = handle_slots[at].handle.load(std::memory_order_acquire);
+    if (found == handle) return handle_slots[at].index.load(std::memory_order_relaxed);
+    if (found == nullptr) break;
+  }
+  return kCommUnknown;
+}
+
+// ColdLock held.
+void set_handle(const void* handle, uint32_t index) noexcept {
+  for (uint32_t probe = 0, at = slot_of_handle(handle); probe < kHandleSlots;
+       ++probe, at = (at + 1) & (kHandleSlots - 1)) {
+    const void* found = handle_slots[at].handle.load(std::memory_order_relaxed);
+    if (found != nullptr && found != handle) continue;
+    handle_slots[at].index.store(index, std::memory_order_relaxed);
+    handle_slots[at].handle.store(handle, std::memory_order_release);
+    break;
+  }
+  generation.fetch_add(1, std::memory_order_release);
+}
+
+bool is_entry(uint32_t index) noexcept {
+  return live.comms != nullptr && index < kCommsMax &&
+         index < load_acquire(live.header->comm_count);
+}
+
+// ColdLock held.
+uint32_t new_entry(const CommOpening& opening) noexcept {
+  const uint32_t index = load_relaxed(live.header->comm_count);
+  if (index >= kCommsMax) {
+    count(live.stats->comm_table_full);
+    return kCommUnknown;
+  }
+  CommEntry& entry = live.comms[index];
+  entry.origin = opening.origin;
+  entry.non_blocking = opening.non_blocking ? 1 : 0;
+  entry.key = opening.key;
+  entry.parent_key = opening.parent_key;
+  entry.parent_index = opening.parent_index;
+  entry.child_number = opening.child_number;
+  entry.nranks = opening.nranks;
+  entry.rank = opening.rank;
+  entry.device = opening.device;
+  entry.colour = opening.colour;
+  entry.split_key = opening.split_key;
+  entry.created_ticks = ticks_now();
+  if (opening.name != nullptr) copy_padded(entry.name, opening.name);
+  store_release(entry.state, static_cast<uint32_t>(CommState::initialising));
+  store_release(live.header->comm_count, index + 1);
+  return index;
+}
+
+// ColdLock held.
+void bind(uint32_t index, const void* handle) noexcept {
+  const uint32_t older = find_handle(handle);
+  if (older == index) return;
+  store_relaxed(live.comms[index].handle, uint64_t{reinterpret_cast<uintptr_t>(handle)});
+  set_handle(handle, index);
+}
+
+uint32_t* map_counters(uint32_t comm_index) noexcept {
+  PeerCounters& counters = peer_counters[comm_index];
+  const int32_t nranks = load_relaxed(live.comms[comm_index].nranks);
+  const uint32_t peers = nranks > 0 && static_cast<uint32_t>(nranks) <= kRanksMax
+                             ? static_cast<uint32_t>(nranks)
+                             : kRanksMax;
+  void* memory = mmap(nullptr, size_t{peers} * 2 * sizeof(uint32_t), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  counters.peers.store(peers, std::memory_order_relaxed);
+  counters.counts.store(static_cast<uint32_t*>(memory), std::memory_order_release);
+  return static_cast<uint32_t*>(memory);
+}
+
+}  // namespace
+
+uint64_t comm_generation() noexcept { return generation.load(std::memory_order_acquire); }
+
+void reset_comm_table() noexcept {
+  for (HandleSlot& slot : handle_slots) {
+    slot.handle.store(nullptr, std::memory_order_relaxed);
+    slot.index.store(kCommUnknown, std::memory_order_relaxed);
+  }
+  for (PeerCounters& counters : peer_counters) {
+    uint32_t* counts = counters.counts.exchange(nullptr, std::memory_order_relaxed);
+    if (counts == nullptr) continue;
+    munmap(counts, size_t{counters.peers.load(std::memory_order_relaxed)} * 2 * sizeof(uint32_t));
+  }
+  for (std::atomic<uint32_t>& number : child_numbers) number.store(0, std::memory_order_relaxed);
+  generation.fetch_add(1, std::memory_order_release);
+}
+
+bool next_p2p_seq(uint32_t comm_index, int32_t peer, unsigned direction, uint64_t& seq) noexcept {
+  PeerCounters& counters = peer_counters[comm_index];
+  uint32_t* counts = counters.counts.load(std::memory_order_acquire);
+  if (__builtin_expect(counts == nullptr, 0)) {
+    const ColdLock lock;
+    counts = counters.counts.load(std::memory_order_acquire);
+    if (counts == nullptr) counts = map_counters(comm_index);
+    if (counts == nullptr) return false;
+  }
+  if (peer < 0 || static_cast<uint32_t>(peer) >= counters.peers.load(std::memory_order_relaxed)) {
+    return false;  // NCCL will refuse the call
+  }
+  seq = add_relaxed(counts[static_cast<uint32_t>(peer) * 2 + direction], uint32_t{1});
+  return true;
+}
+
+uint32_t find_or_adopt_comm(const void* handle) noexcept {
+  const uint32_t found = find_handle(handle);
+  if (found != kCommUnknown) return found;
+  const ColdLock lock;
+  const uint32_t again = find_handle(handle);
+  if (again != kCommUnknown) return again;
+  count(live.stats->comm_unknown);
+  const uint32_t index = new_entry(CommOpening{});
+  if (index != kCommUnknown) bind(index, handle);
+  return index;
+}
+
+uint32_t open_comm(const CommOpening& opening) noexcept {
+  if (!enter(this_thread)) return kCommUnknown;
+  const ColdLock lock;
+  return new_entry(opening);
+}
+
+void bind_comm(uint32_t index, const void* handle) noexcept {
+  if (!enter(this_thread) || !is_entry(index) || handle == nullptr) return;
+  const ColdLock lock;
+  bind(index, handle);
+}
+
+void comm_ready(uint32_t index, int nranks, int rank, int device, uint64_t nccl_hash) noexcept {
+  if (!enter(this_thread) || !is_entry(index)) return;
+  const ColdLock lock;
+  CommEntry& entry = live.comms[index];
+  if (nranks >= 0) store_relaxed(entry.nranks, int32_t{nranks});
+  if (rank >= 0) store_relaxed(entry.rank, int32_t{rank});
+  if (device >= 0) store_relaxed(entry.device, int32_t{device});
+  if (nccl_hash != 0) store_relaxed(entry.nccl_hash, nccl_hash);
+  if (load_relaxed(entry.state) != static_cast<uint32_t>(CommState::initialising)) return;
+  store_relaxed(entry.ready_ticks, ticks_now());
+  store_release(entry.state, static_cast<uint32_t>(CommState::ready));
+}
+
+void close_comm(uint32_t index, CommState state) noexcept {
+  if (!enter(this_thread) || !is_entry(index)) return;
+  if (!ROLLCALL_CHECK(state >= CommState::failed && state < CommState::Count)) return;
+  const ColdLock lock;
+  CommEntry& entry = live.comms[index];
+  store_relaxed(entry.ended_ticks, ticks_now());
+  store_release(entry.state, static_cast<uint32_t>(state));
+  if (state != CommState::destroyed && state != CommState::aborted) return;
+  const auto* handle = reinterpret_cast<const void*>(load_relaxed(entry.handle));
+  // The handle may already belong to a communicator that came after this one.
+  if (handle != nullptr && find_handle(handle) == index) set_handle(handle, kCommUnknown);
+  uint32_t* counts = peer_counters[index].counts.load(std::memory_order_acquire);
+  if (counts == nullptr) return;
+  // The address range stays: a thread that uses the communicator after its end must not crash here.
+  madvise(counts, size_t{peer_counters[index].peers.load()} * 2 * sizeof(uint32_t), MADV_DONTNEED);
+}
+
+uint32_t find_comm(const void* handle) noexcept {
+  if (handle == nullptr || !enter(this_thread)) return kCommUnknown;
+  return find_handle(handle);
+}
+
+const CommEntry* comm_entry(uint32_t index) noexcept {
+  if (!enter(this_thread) || !is_entry(index)) return nullptr;
+  return &live.comms[index];
+}
+
+uint32_t next_child_number(uint32_t parent_index) noexcept {
+  if (!enter(this_thread) || !is_entry(parent_index)) return 0;
+  return child_numbers[parent_index].fetch_add(1, std::memory_order_relaxed);
+}
+
+bool async_state_changed(uint32_t index, int state, int* previous) noexcept {
+  if (!enter(this_thread) || !is_entry(index)) return false;
+  const auto now = static_cast<uint64_t>(static_cast<int64_t>(state));
+  // Asked for in a loop by PyTorch's watchdog: the usual answer must not write.
+  if (load_relaxed(live.comms[index].async_state) == now) return false;
+  const uint64_t before =
+      __atomic_exchange_n(&live.comms[index].async_state, now, __ATOMIC_RELAXED);
+  if (previous != nullptr) *previous = static_cast<int>(before);
+  return before != now;
+}
+
+}  // namespace rollcall::capture

@@ -1,0 +1,153 @@
+#include "core/capture/config.h"
+
+#include <stdlib.h>
+
+#include <bit>
+
+#include "core/base/text.h"
+#include "core/base/variables.h"
+
+namespace rollcall::capture {
+
+namespace {
+
+// Reads one variable and complains about it. Holds no state beyond the call of read_config().
+class Reader {
+ public:
+  explicit Reader(ConfigWarning warn) noexcept : warn_(warn) {}
+
+  // Null when unset or empty: an empty value means "as if unset", as launchers write it.
+  const char* value_of(const char* name) const noexcept {
+    const char* value = getenv(name);
+    return value != nullptr && *value != '\0' ? value : nullptr;
+  }
+
+  void reject(const char* name, std::string_view value, std::string_view wanted,
+              std::string_view used) const noexcept {
+    TextBuffer<512> sentence;
+    sentence.text(name).text("=").text(part_of(value, 0, 64)).text(" is not ").text(wanted);
+    sentence.text("; using ").text(used);
+    warn_(sentence.view());
+  }
+
+  void read_flag(const char* name, bool& to) const noexcept {
+    const char* value = value_of(name);
+    if (value != nullptr && !parse_flag(value, to)) {
+      reject(name, value, "0, 1, on, off, true or false", to ? "1" : "0");
+    }
+  }
+
+  bool read_count(const char* name, uint64_t low, uint64_t high, uint64_t& to) const noexcept {
+    const char* value = value_of(name);
+    if (value == nullptr) return false;
+    uint64_t parsed = 0;
+    TextBuffer<32> used;
+    if (!parse_decimal(value, parsed)) {
+      reject(name, value, "a number", used.number(to).view());
+      return false;
+    }
+    if (parsed < low || parsed > high) {
+      const uint64_t nearest = parsed < low ? low : high;
+      TextBuffer<64> wanted;
+      wanted.text("between ").number(low).text(" and ").number(high);
+      reject(name, value, wanted.view(), used.number(nearest).view());
+      parsed = nearest;
+    }
+    to = parsed;
+    return true;
+  }
+
+ private:
+  ConfigWarning warn_;
+};
+
+void read_sizes(const Reader& reader, Config& config) noexcept {
+  uint64_t slots = config.ring_slots;
+  if (reader.read_count("ROLLCALL_RING_SLOTS", kRingSlotsMin, kRingSlotsMax, slots)) {
+    config.ring_slots = std::bit_ceil(static_cast<uint32_t>(slots));
+  }
+  const char* size = reader.value_of("ROLLCALL_MAX_HISTORY");
+  if (size != nullptr && !parse_size(size, config.max_history_bytes)) {
+    TextBuffer<32> used;
+    used.number(config.max_history_bytes >> 20).text("m");
+    reader.reject("ROLLCALL_MAX_HISTORY", size, "a size such as 64m or 2g", used.view());
+  }
+  uint64_t verbose = config.verbose;
+  if (reader.read_count("ROLLCALL_VERBOSE", 0, 2, verbose)) {
+    config.verbose = static_cast<uint32_t>(verbose);
+  }
+}
+
+}  // namespace
+
+bool parse_flag(std::string_view text, bool& value) noexcept {
+  for (const std::string_view yes : {"1", "on", "true", "yes"}) {
+    if (text == yes) return value = true, true;
+  }
+  for (const std::string_view no : {"0", "off", "false", "no"}) {
+    if (text == no) return value = false, true;
+  }
+  return false;
+}
+
+bool parse_size(std::string_view text, uint64_t& bytes) noexcept {
+  if (text.empty()) return false;
+  unsigned shift = 0;
+  switch (text.back()) {
+    case 'k':
+    case 'K':
+      shift = 10;
+      break;
+    case 'm':
+    case 'M':
+      shift = 20;
+      break;
+    case 'g':
+    case 'G':
+      shift = 30;
+      break;
+    default:
+      break;
+  }
+  if (shift != 0) text.remove_suffix(1);
+  uint64_t value = 0;
+  if (!parse_decimal(text, value) || value > UINT64_MAX >> shift) return false;
+  bytes = value << shift;
+  return true;
+}
+
+uint64_t parse_run_id(std::string_view text) noexcept {
+  if (text.empty()) return 0;
+  uint64_t hex = 0;
+  uint64_t hash = 0xcbf29ce484222325;
+  bool is_hex = text.size() <= 16;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    const bool digit = c >= '0' && c <= '9';
+    const bool letter = c >= 'a' && c <= 'f';
+    is_hex = is_hex && (digit || letter);
+    hex = hex << 4 | static_cast<uint64_t>(digit ? c - '0' : letter ? c - 'a' + 10 : 0);
+  }
+  const uint64_t id = is_hex ? hex : hash;
+  return id != 0 ? id : 1;
+}
+
+Config read_config(ConfigWarning warn) noexcept {
+  const Reader reader(warn);
+  Config config;
+  reader.read_flag("ROLLCALL_ENABLE", config.enable);
+  reader.read_flag("ROLLCALL_HISTORY", config.history);
+  reader.read_flag("ROLLCALL_CHROME_TRACE", config.chrome_trace);
+  read_sizes(reader, config);
+  const char* directory = reader.value_of("ROLLCALL_DIR");
+  if (directory != nullptr) config.directory = directory;
+  const char* timing = reader.value_of("ROLLCALL_GPU_TIMING");
+  if (timing != nullptr && std::string_view(timing) != "off") {
+    reader.reject("ROLLCALL_GPU_TIMING", timing, "available in this version", "off");
+  }
+  const char* run_id = reader.value_of("ROLLCALL_RUN_ID");
+  if (run_id != nullptr) config.run_id = parse_run_id(run_id);
+  return config;
+}
+
+}  // namespace rollcall::capture

@@ -1,0 +1,33 @@
+// The ROLLCALL_* variables as the recorder uses them. Parsed once per process, when the recorder
+// starts; a bad value costs one line on stderr and the default is used.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/base/limits.h"
+
+namespace rollcall::capture {
+
+struct Config {
+  bool enable = true;
+  const char* directory = "rollcall-runs";  // points into the environment: copy before it changes
+  uint32_t ring_slots = kRingSlotsDefault;
+  bool history = true;
+  uint64_t max_history_bytes = kHistoryBytesDefault;
+  bool chrome_trace = false;
+  uint32_t verbose = 1;
+  uint64_t run_id = 0;
+};
+
+// Reads the environment. `warn` gets one sentence for every value that is not understood.
+using ConfigWarning = void (*)(std::string_view sentence);
+Config read_config(ConfigWarning warn) noexcept;
+
+// The parsers of the table's types; false when the text is none.
+bool parse_flag(std::string_view text, bool& value) noexcept;
+bool parse_size(std::string_view text, uint64_t& bytes) noexcept;
+// Up to 16 hex digits as they are; any other text by its hash. Never 0 for a non-empty text.
+uint64_t parse_run_id(std::string_view text) noexcept;
+
+}  // namespace rollcall::capture

@@ -1,0 +1,228 @@
+#include "core/capture/flusher.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <new>
+
+#include "core/base/check.h"
+#include "core/base/clock.h"
+#include "core/capture/back_off.h"
+#include "core/capture/chrome_trace.h"
+#include "core/capture/history.h"
+#include "core/capture/live.h"
+#include "core/capture/process_meta.h"
+#include "core/capture/segment_writer.h"
+#include "core/ring/quiet_signals.h"
+
+namespace rollcall::capture {
+
+namespace {
+
+constexpr size_t kStackBytes = 256 * 1024;     // static TLS of the job's libraries is taken from it
+constexpr uint32_t kAnchorPasses = 16;         // passes between two clock anchors
+constexpr uint64_t kTraceAgeNs = 500'000'000;  // a Chrome trace lags by no more than this
+constexpr time_t kExitPatienceSeconds = 2;
+
+// Everything the flusher owns. One per process, in memory of its own that is never given back: it
+// is used until the very end of the process.
+struct Flusher {
+  History history;
+  SegmentWriter segments;
+  ChromeTrace trace;
+  bool writes_segments;
+  bool writes_trace;
+  uint32_t passes;
+  uint64_t last_trace_ns;
+  // A block that could not be written: it is offered again before anything else is coded.
+  std::span<const uint8_t> pending;
+  BackOff back_off;
+};
+
+constinit Flusher* flusher = nullptr;
+constinit pthread_mutex_t pass_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+bool write_block(Flusher& state, std::span<const uint8_t> block, uint64_t now_ns) noexcept {
+  if (block.empty() || !state.writes_segments) return true;
+  if (state.segments.append(block)) {
+    count(live.stats->history_bytes, block.size());
+    store_relaxed(live.header->segment_count, uint64_t{state.segments.segment_count()});
+    store_relaxed(live.stats->history_dropped_files, state.segments.dropped_files());
+    state.pending = {};
+    state.back_off.succeeded();
+    return true;
+  }
+  count(live.stats->history_errors);
+  state.pending = block;
+  state.back_off.failed(now_ns);
+  return false;
+}
+
+// Without segments the records stay where they are: in the ring.
+void note_progress(const Flusher& state) noexcept {
+  if (state.writes_segments) store_release(live.header->flushed_ticket, state.history.tail());
+}
+
+// True when the disk took everything there was to take.
+bool write_history(Flusher& state, bool everything, uint64_t now_ns) noexcept {
+  if (!state.pending.empty()) {
+    if (!state.back_off.may_try(now_ns) && !everything) return false;
+    if (!write_block(state, state.pending, now_ns)) return false;
+    note_progress(state);
+  }
+  RecordObserver* observer = state.writes_trace ? &state.trace : nullptr;
+  for (;;) {
+    const std::span<const uint8_t> late = state.history.next_late_block(observer);
+    if (!write_block(state, late, now_ns)) return false;
+    if (late.empty()) break;
+  }
+  for (;;) {
+    const bool due = state.history.block_is_due();
+    if (!due && !everything) break;
+    const uint64_t before = state.history.tail();
+    if (!write_block(state, state.history.next_block(everything, observer), now_ns)) return false;
+    if (!write_block(state, state.history.next_digest_block(), now_ns)) return false;
+    // After the write: until then a reader should look for the records in the ring.
+    note_progress(state);
+    if (state.history.tail() == before) break;
+  }
+  return true;
+}
+
+void report_counts(Flusher& state) noexcept {
+  const History::Counts counts = state.history.take_counts();
+  if (counts.records != 0 && state.writes_segments) {
+    count(live.stats->history_records, counts.records);
+  }
+  if (counts.lost != 0) count(live.stats->history_lost, counts.lost);
+  if (counts.late_overflow != 0) count(live.stats->late_overflow, counts.late_overflow);
+}
+
+// pass_mutex held.
+void pass(Flusher& state, bool everything) noexcept {
+  FileHeader& header = *live.header;
+  store_relaxed(header.heartbeat_ticks, ticks_now());
+  if (state.passes++ % kAnchorPasses == 0 || everything) refresh_anchor();
+  const uint64_t began_ns = monotonic_now_ns();
+  const bool trace_is_due = state.writes_trace && began_ns - state.last_trace_ns >= kTraceAgeNs &&
+                            state.history.tail() != load_relaxed(header.next_ticket);
+  const bool work = everything || trace_is_due || !state.pending.empty() ||
+                    state.history.late_count() != 0 || state.history.block_is_due();
+  if (!work) return;
+  if (state.writes_trace) {
+    const uint64_t newest = load_acquire(header.anchor_count) & 1;
+    state.trace.set_clock({header.clock_kind, header.first_anchor, header.latest_anchor[newest]});
+  }
+  write_history(state, everything || trace_is_due, began_ns);
+  if (state.writes_trace && (trace_is_due || everything)) {
+    state.trace.flush();
+    state.last_trace_ns = began_ns;
+  }
+  report_counts(state);
+  count(live.stats->flush_passes);
+  count(live.stats->flush_ns, monotonic_now_ns() - began_ns);
+}
+
+void* run_flusher(void* argument) {
+  auto* state = static_cast<Flusher*>(argument);
+  for (;;) {
+    const timespec period{.tv_sec = 0, .tv_nsec = kFlushPeriodMs * 1'000'000};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &period, nullptr);
+    // Switched off: the mapping stays, but what is in it is no longer trusted.
+    const Mode mode = live.mode.load(std::memory_order_acquire);
+    if (mode == Mode::off) return nullptr;
+    if (mode != Mode::recording) continue;
+    pthread_mutex_lock(&pass_mutex);
+    pass(*state, false);
+    pthread_mutex_unlock(&pass_mutex);
+  }
+}
+
+// Ticks are kept to about 16 ns in history: a fraction of the time that a call takes, and two bits
+// less for each doubling.
+uint32_t choose_time_shift() noexcept { return clock_kind() == ClockKind::tsc ? 5 : 4; }
+
+void prepare(Flusher& state) noexcept {
+  const Config& configuration = config();
+  const FileHeader& header = *ring_file().header;
+  state.history.begin(live.ops, {.time_shift = choose_time_shift(), .first_ticket = 1});
+  static char stem[kFileNameBytes + 1];
+  TextWriter stem_writer{std::span<char>(stem)};
+  stem_writer.text(file_stem());
+  state.writes_segments = configuration.history;
+  state.segments.begin({.directory = run_directory(),
+                        .stem = stem_writer.c_str(),
+                        .pid = header.pid,
+                        .start_time_ticks = header.start_time_ticks,
+                        .run_id = header.run_id,
+                        .time_shift = choose_time_shift(),
+                        .max_history_bytes = configuration.max_history_bytes});
+  state.writes_trace = configuration.chrome_trace;
+  unsigned rank = 0;
+  std::string_view from;
+  const bool has_rank = find_job_rank(rank, from);
+  if (state.writes_trace) {
+    state.trace.begin({.directory = run_directory(),
+                       .stem = stem_writer.c_str(),
+                       .pid = header.pid,
+                       .job_rank = has_rank ? static_cast<int32_t>(rank) : -1,
+                       .comms = live.comms,
+                       .threads = live.threads,
+                       .stats = live.stats});
+  }
+  state.last_trace_ns = monotonic_now_ns();
+}
+
+bool create_thread(Flusher* state) noexcept {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  // The new thread inherits the mask: it never sees one of the job's signals.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread{};
+  const bool created = pthread_create(&thread, &attributes, run_flusher, state) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  if (created) pthread_setname_np(thread, "rollcall");
+  return created;
+}
+
+}  // namespace
+
+bool start_flusher() noexcept {
+  if (flusher == nullptr) {
+    void* memory = mmap(nullptr, sizeof(Flusher), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return false;
+    flusher = new (memory) Flusher;
+  }
+  prepare(*flusher);
+  return create_thread(flusher);
+}
+
+void flush_now() noexcept {
+  if (flusher == nullptr) return;
+  timespec deadline{};
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  deadline.tv_sec += kExitPatienceSeconds;
+  if (pthread_mutex_timedlock(&pass_mutex, &deadline) != 0) return;
+  const ring::QuietSignals quiet;
+  pass(*flusher, true);
+  pthread_mutex_unlock(&pass_mutex);
+}
+
+void forget_flusher() noexcept {
+  // The memory is a copy of the parent's; giving it back is cheaper than copying it on write.
+  pass_mutex = PTHREAD_MUTEX_INITIALIZER;
+  if (flusher == nullptr) return;
+  munmap(static_cast<void*>(flusher), sizeof(Flusher));
+  flusher = nullptr;
+}
+
+}  // namespace rollcall::capture

@@ -1,0 +1,229 @@
+#include "core/capture/history.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "core/base/check.h"
+#include "core/base/crc32c.h"
+#include "core/format/digest.h"
+#include "core/format/record_check.h"
+
+namespace rollcall::capture {
+
+namespace {
+
+// Marks of a ticket in the late list. Tickets have 56 bits.
+constexpr uint64_t kSeen = uint64_t{1} << 63;     // its record was read, and is in the digest
+constexpr uint64_t kClaimed = uint64_t{1} << 62;  // its slot was claimed: there will be a record
+constexpr uint64_t kMarks = kSeen | kClaimed;
+
+// The newest operations are likely to be in flight still. Leaving a few in the ring keeps them out
+// of the late list, which costs a block of its own.
+constexpr uint32_t kSlackMax = 256;
+
+void seal_block(std::span<uint8_t> block, BlockType type, uint32_t records, uint64_t first_ticket,
+                uint64_t last_ticket) noexcept {
+  const auto body_bytes = static_cast<uint32_t>(block.size() - sizeof(BlockHeader));
+  BlockHeader header{};
+  header.magic = kBlockMagic;
+  header.type = type;
+  header.codec = BlockCodec::plain;
+  header.body_bytes = body_bytes;
+  header.raw_bytes = body_bytes;
+  header.record_count = records;
+  header.body_crc = crc32c(block.data() + sizeof(BlockHeader), body_bytes);
+  header.first_ticket = first_ticket;
+  header.last_ticket = last_ticket;
+  header.header_crc = crc32c(&header, offsetof(BlockHeader, header_crc));
+  std::memcpy(block.data(), &header, sizeof(header));
+}
+
+}  // namespace
+
+void History::begin(const ring::Slots<OpRecord>& slots, const Options& options) noexcept {
+  slots_ = slots;
+  encoder_ = new (encoder_storage_) OpEncoder(codec_, options.time_shift);
+  tail_ = head_ = options.first_ticket;
+  counts_ = {};
+  late_count_ = digest_count_ = 0;
+  block_records_ = 0;
+  block_bytes_ = 0;
+  for (CommDigest& comm : comm_digests_) comm = {kDigestStart, 0, 0, 0};
+}
+
+uint32_t History::block_tickets() const noexcept {
+  const uint64_t quarter = (slots_.mask + 1) / 4;
+  return static_cast<uint32_t>(std::min<uint64_t>(kBlockRecordsMax, quarter));
+}
+
+bool History::block_is_due() const noexcept {
+  const uint32_t tickets = block_tickets();
+  const uint64_t slack = std::min(kSlackMax, tickets / 4);
+  return load_acquire(*slots_.next_ticket) - tail_ >= tickets + slack;
+}
+
+History::Found History::look_at(uint64_t ticket, OpRecord& record) const noexcept {
+  const OpRecord& slot = slots_.records[ticket & slots_.mask];
+  const auto copy = copy_record(slot);
+  const uint64_t word = copy.publish_before_untrusted;
+  if (ticket_of(word) > ticket) return Found::gone;
+  if (ticket_of(word) < ticket) return Found::not_yet;
+  const uint8_t phase = phase_number_of(word);
+  if (phase == static_cast<uint8_t>(Phase::writing)) return Found::claimed;
+  // Changed while it was copied: overwritten, or settled, which changes no argument.
+  if (ticket_of(copy.publish_after_untrusted) != ticket) return Found::gone;
+  record = copy.record;
+  if (word != copy.publish_after_untrusted) return Found::in_flight;
+  return phase == static_cast<uint8_t>(Phase::settled) ? Found::settled : Found::in_flight;
+}
+
+void History::begin_block() noexcept {
+  block_records_ = 0;
+  block_bytes_ = sizeof(BlockHeader);
+  encoder_->begin_block();
+}
+
+void History::add_record(const OpRecord& record, RecordObserver* observer) noexcept {
+  // The job can scribble on the mapping; what no recorder writes does not reach history.
+  if (!record_is_valid(record, RecordBounds{})) {
+    ++counts_.lost;
+    return;
+  }
+  OpEncoder& encoder = *encoder_;
+  const size_t bytes = encoder.encode(record, std::span(block_).subspan(block_bytes_));
+  if (bytes == 0) {
+    ++counts_.lost;
+    return;
+  }
+  if (block_records_ == 0) block_first_ticket_ = ticket_of(record.publish);
+  block_last_ticket_ = ticket_of(record.publish);
+  block_bytes_ += bytes;
+  ++block_records_;
+  ++counts_.records;
+  if (observer != nullptr) observer->observe(record);
+}
+
+std::span<const uint8_t> History::end_block(BlockType type) noexcept {
+  if (block_records_ == 0) return {};
+  const std::span<uint8_t> block = std::span(block_).first(block_bytes_);
+  seal_block(block, type, block_records_, block_first_ticket_, block_last_ticket_);
+  return block;
+}
+
+void History::keep_for_later(uint64_t ticket, uint64_t marks) noexcept {
+  if (late_count_ == kLateOpsMax) {
+    ++counts_.late_overflow;
+    return;
+  }
+  late_[late_count_++] = ticket | marks;
+}
+
+std::span<const uint8_t> History::next_block(bool everything, RecordObserver* observer) noexcept {
+  head_ = load_acquire(*slots_.next_ticket);
+  if (!everything && !block_is_due()) return {};
+  begin_block();
+  const uint32_t limit = block_tickets();
+  for (; tail_ < head_ && block_records_ < limit; ++tail_) {
+    OpRecord record;
+    switch (look_at(tail_, record)) {
+      case Found::settled:
+        digest(record);
+        add_record(record, observer);
+        break;
+      case Found::in_flight:
+        digest(record);  // its arguments are final already, and seq order matters here
+        keep_for_later(tail_, kSeen);
+        break;
+      case Found::claimed:
+        keep_for_later(tail_, kClaimed);
+        break;
+      case Found::not_yet:
+        keep_for_later(tail_, 0);
+        break;
+      case Found::gone:
+        ++counts_.lost;
+        break;
+    }
+  }
+  return end_block(BlockType::ops);
+}
+
+std::span<const uint8_t> History::next_late_block(RecordObserver* observer) noexcept {
+  if (late_count_ == 0) return {};
+  head_ = load_acquire(*slots_.next_ticket);
+  begin_block();
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < late_count_; ++i) {
+    const bool seen = (late_[i] & kSeen) != 0;
+    const uint64_t ticket = late_[i] & ~kMarks;
+    if (block_records_ == kBlockRecordsMax) {
+      late_[kept++] = late_[i];
+      continue;
+    }
+    OpRecord record;
+    switch (look_at(ticket, record)) {
+      case Found::settled:
+        if (!seen) digest(record);
+        add_record(record, observer);
+        break;
+      case Found::in_flight:
+        if (!seen) digest(record);
+        late_[kept++] = ticket | kSeen;
+        break;
+      case Found::claimed:
+        late_[kept++] = ticket | kClaimed;
+        break;
+      case Found::not_yet:
+        // One lap later the slot cannot be claimed with this ticket any more.
+        if (head_ - ticket <= slots_.mask) late_[kept++] = late_[i];
+        break;
+      case Found::gone:
+        // Seen once and gone: it settled and was overwritten between two passes. Never seen: its
+        // ticket was stepped over.
+        if ((late_[i] & kMarks) != 0) ++counts_.lost;
+        break;
+    }
+  }
+  late_count_ = kept;
+  return end_block(BlockType::late_ops);
+}
+
+void History::digest(const OpRecord& record) noexcept {
+  if (record.comm_index >= kCommsMax || !is_collective(record.kind)) return;
+  CommDigest& comm = comm_digests_[record.comm_index];
+  if (record.seq != comm.next_seq) comm.gap = 1;
+  if (record.seq % kDigestPeriod == 0 && record.seq != 0 && digest_count_ < kDigestsMax) {
+    digests_[digest_count_++] = {.comm_index = record.comm_index,
+                                 .gap = comm.gap,
+                                 .seq = record.seq,
+                                 .digest = comm.digest,
+                                 .ticket = ticket_of(record.publish)};
+  }
+  comm.digest = extend_digest(comm.digest, record);
+  comm.next_seq = record.seq + 1;
+}
+
+std::span<const uint8_t> History::next_digest_block() noexcept {
+  if (digest_count_ == 0) return {};
+  const size_t body_bytes = digest_count_ * sizeof(DigestRecord);
+  std::memcpy(digest_block_ + sizeof(BlockHeader), digests_, body_bytes);
+  const std::span<uint8_t> block = std::span(digest_block_).first(sizeof(BlockHeader) + body_bytes);
+  uint64_t first = UINT64_MAX;
+  uint64_t last = 0;
+  for (uint32_t i = 0; i < digest_count_; ++i) {
+    first = std::min(first, digests_[i].ticket);
+    last = std::max(last, digests_[i].ticket);
+  }
+  seal_block(block, BlockType::digests, digest_count_, first, last);
+  digest_count_ = 0;
+  return block;
+}
+
+History::Counts History::take_counts() noexcept {
+  const Counts counts = counts_;
+  counts_ = {};
+  return counts;
+}
+
+}  // namespace rollcall::capture

@@ -1,0 +1,105 @@
+// What goes from the ring into history, and when: the policy, without threads and files.
+//
+// The policy walks the tickets in order. A ticket is settled (coded into a block), in flight (kept
+// in the list of late operations and looked at again in every pass), stepped over (its slot was
+// held by an older operation: there never was a record), or overwritten (lost, and counted).
+//
+// Threads: one at a time. Reads the ring while others write it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/base/limits.h"
+#include "core/format/op_codec.h"
+#include "core/format/segment_layout.h"
+#include "core/ring/slot.h"
+
+namespace rollcall::capture {
+
+// Bytes of the largest block, its header included.
+inline constexpr size_t kBlockBytesMax =
+    sizeof(BlockHeader) + size_t{kBlockRecordsMax} * kOpCodedBytesMax;
+inline constexpr uint32_t kDigestsMax = kCommsMax + 8;
+
+// Sees every record as it is coded; for the Chrome trace.
+class RecordObserver {
+ public:
+  virtual void observe(const OpRecord& op) noexcept = 0;
+
+ protected:
+  ~RecordObserver() = default;
+};
+
+class History {
+ public:
+  struct Counts {
+    uint64_t records = 0;
+    uint64_t lost = 0;
+    uint64_t late_overflow = 0;
+  };
+  struct Options {
+    uint32_t time_shift = 0;
+    uint64_t first_ticket = 1;
+  };
+
+  // The object is large (a megabyte): it lives in zeroed memory of its own, and is never copied.
+  void begin(const ring::Slots<OpRecord>& slots, const Options& options) noexcept;
+
+  // Whole blocks of settled operations wait in the ring.
+  bool block_is_due() const noexcept;
+  // Codes the next operations into a block; empty when there is none. `everything`: also a block
+  // that is not full. The block stays valid until the next call of a next_* function.
+  std::span<const uint8_t> next_block(bool everything, RecordObserver* observer) noexcept;
+  // Operations of the late list that have settled since.
+  std::span<const uint8_t> next_late_block(RecordObserver* observer) noexcept;
+  // Digests that the blocks so far completed.
+  std::span<const uint8_t> next_digest_block() noexcept;
+
+  // Everything below is in a block, lost, or late.
+  uint64_t tail() const noexcept { return tail_; }
+  uint32_t late_count() const noexcept { return late_count_; }
+  // What happened since the last call.
+  Counts take_counts() noexcept;
+
+ private:
+  enum class Found : uint8_t { settled, in_flight, claimed, not_yet, gone };
+  struct CommDigest {
+    uint64_t digest;
+    uint64_t next_seq;
+    uint32_t gap;
+    uint32_t reserved;
+  };
+
+  Found look_at(uint64_t ticket, OpRecord& record) const noexcept;
+  uint32_t block_tickets() const noexcept;
+  void begin_block() noexcept;
+  void add_record(const OpRecord& record, RecordObserver* observer) noexcept;
+  std::span<const uint8_t> end_block(BlockType type) noexcept;
+  void keep_for_later(uint64_t ticket, uint64_t marks) noexcept;
+  void digest(const OpRecord& record) noexcept;
+
+  ring::Slots<OpRecord> slots_{};
+  OpEncoder* encoder_ = nullptr;
+  alignas(OpEncoder) std::byte encoder_storage_[sizeof(OpEncoder)];
+  uint64_t tail_ = 1;
+  uint64_t head_ = 1;
+  Counts counts_{};
+  // The block under construction.
+  uint32_t block_records_ = 0;
+  uint64_t block_first_ticket_ = 0;
+  uint64_t block_last_ticket_ = 0;
+  size_t block_bytes_ = 0;
+  // Tickets in flight, ascending; the top two bits say what was seen of the record.
+  uint32_t late_count_ = 0;
+  uint32_t digest_count_ = 0;
+  uint64_t late_[kLateOpsMax];
+  CommDigest comm_digests_[kCommsMax];
+  DigestRecord digests_[kDigestsMax];
+  alignas(64) std::byte codec_[kOpCodecStateBytes];
+  alignas(64) uint8_t block_[kBlockBytesMax];
+  alignas(64) uint8_t digest_block_[sizeof(BlockHeader) + kDigestsMax * sizeof(DigestRecord)];
+};
+
+}  // namespace rollcall::capture

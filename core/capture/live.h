@@ -1,0 +1,116 @@
+// The state of the recorder of this process, shared by the files of core/capture. Not for others.
+//
+// Everything an operation needs stands in `live`: pointers into the mapping, and one word that says
+// whether they may be used. The word is the incarnation: 0 while not recording, and different each
+// time the recorder starts, so that one comparison with the thread's copy answers "is capture on,
+// was this thread announced to this very file, and is this not a forked child?".
+//
+// The page of `live` is wiped in a forked child by the kernel (MADV_WIPEONFORK), so even a child
+// made without the C library's knowledge (clone, syscall) finds a recorder that never started.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/base/atomic_word.h"
+#include "core/capture/config.h"
+#include "core/capture/recorder.h"
+#include "core/ring/ring_file.h"
+#include "core/ring/slot.h"
+
+namespace rollcall::capture {
+
+enum class Mode : uint32_t { unstarted = 0, recording = 1, off = 2 };
+
+inline constexpr uint64_t kLivePageBytes = 4096;
+
+struct alignas(kLivePageBytes) Live {
+  std::atomic<uint64_t> incarnation;
+  ring::Slots<OpRecord> ops;
+  FileHeader* header;
+  CommEntry* comms;
+  SelfStatistics* stats;
+  // --- not on the path of an operation
+  ring::Slots<EventRecord> events;
+  ThreadEntry* threads;
+  char* meta;
+  std::atomic<Mode> mode;
+  bool history;
+  bool has_flusher;
+};
+static_assert(sizeof(Live) == kLivePageBytes);
+extern constinit Live live;
+
+struct ThreadState {
+  uint64_t incarnation = ~uint64_t{0};  // differs from every value of live.incarnation
+  uint32_t index = kThreadUnknown;
+  uint32_t comm_index = kCommUnknown;
+  const void* comm_handle = nullptr;
+  uint64_t comm_generation = 0;
+  uint32_t group_depth = 0;
+  uint32_t group = 0;
+  uint32_t group_operations = 0;
+};
+// Initial-exec: a load relative to the thread pointer, no call. The library may be loaded late
+// (dlopen), where the C library keeps 1,600 bytes and more for such variables; this takes 56.
+extern thread_local constinit ThreadState this_thread __attribute__((tls_model("initial-exec")));
+
+// The slow way into every function: starts the recorder if it was never started, announces the
+// thread. False: not recording.
+bool enter_slowly(ThreadState& thread) noexcept;
+inline bool enter(ThreadState& thread) noexcept {
+  const uint64_t incarnation = live.incarnation.load(std::memory_order_acquire);
+  return __builtin_expect(thread.incarnation == incarnation, 1) || enter_slowly(thread);
+}
+
+// One lock for everything that is cold: start, communicators, meta text. Reset in a forked child.
+class ColdLock {
+ public:
+  ColdLock() noexcept;
+  ~ColdLock();
+  ColdLock(const ColdLock&) = delete;
+  ColdLock& operator=(const ColdLock&) = delete;
+};
+void reset_cold_lock() noexcept;
+
+inline void count(uint64_t& statistic, uint64_t by = 1) noexcept { add_relaxed(statistic, by); }
+
+// True when `rollcall ctl pause` was seen: the call is counted, not recorded. Notes the change.
+bool note_pause(bool paused) noexcept;
+inline bool is_paused() noexcept {
+  const bool paused = load_relaxed(live.header->capture_switch) == 1;
+  const uint32_t expected =
+      static_cast<uint32_t>(paused ? CaptureState::paused : CaptureState::recording);
+  if (__builtin_expect(load_relaxed(live.header->capture_state) == expected, 1)) return paused;
+  return note_pause(paused);
+}
+
+// Writes the two-copy anchor of the header. One caller at a time: the flusher, or without one the
+// thread that got the turn.
+void refresh_anchor() noexcept;
+
+// Of comm_table.cpp: forget everything (forked child); with the ColdLock held.
+void reset_comm_table() noexcept;
+// The communicator of a handle, made up if it was never announced.
+uint32_t find_or_adopt_comm(const void* handle) noexcept;
+uint64_t comm_generation() noexcept;
+// The next position of a send (0) or receive (1) to this peer; false when it cannot be counted.
+bool next_p2p_seq(uint32_t comm_index, int32_t peer, unsigned direction, uint64_t& seq) noexcept;
+
+// Of process_meta.cpp.
+void append_meta(std::string_view key, std::string_view value) noexcept;  // ColdLock held
+void write_process_meta(const Config& config) noexcept;                   // ColdLock held
+void write_sticky_meta() noexcept;                                        // ColdLock held
+
+// Of group.cpp
+void reset_groups() noexcept;
+
+// Of recorder_life.cpp: where the files are.
+const char* run_directory() noexcept;
+std::string_view file_stem() noexcept;
+const Config& config() noexcept;
+const ring::RingFile& ring_file() noexcept;
+
+}  // namespace rollcall::capture

@@ -1,0 +1,262 @@
+#include "core/capture/process_meta.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <span>
+
+#include "core/base/check.h"
+#include "core/base/text.h"
+#include "core/capture/live.h"
+
+extern char** environ;
+
+namespace rollcall::capture {
+
+namespace {
+
+constexpr std::string_view kPrefixes[] = {
+    "NCCL_", "CUDA_",       "MASTER_",   "OMPI_COMM_WORLD_",   "PMIX_",
+    "PMI_",  "TORCH_NCCL_", "ROLLCALL_", "TORCHELASTIC_RUN_ID"};
+constexpr std::string_view kNames[] = {
+    "RANK",         "LOCAL_RANK",   "WORLD_SIZE",    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",   "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS",
+    "SLURM_NODEID", "SLURM_JOB_ID", "SLURM_NNODES"};
+constexpr const char* kRankVariables[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                          "SLURM_PROCID"};
+
+// What add_meta() and add_coverage() were told, also before the recorder started; a forked child
+// starts its own file with it.
+constinit char sticky_text[8192]{};
+constinit size_t sticky_bytes = 0;
+constinit char coverage_text[64]{};
+constinit size_t coverage_bytes = 0;
+
+// One escaped "key=value\n"; ColdLock held. Truncation cuts whole lines: a cut value would be a
+// wrong one.
+void append_line(std::string_view line, size_t cut) noexcept {
+  FileHeader& header = *live.header;
+  const uint32_t used = load_relaxed(header.meta_bytes);
+  if (cut != 0 || line.size() > kMetaBytesMax - used) {
+    count(live.stats->meta_truncated, line.size() + cut);
+    return;
+  }
+  memcpy(live.meta + used, line.data(), line.size());
+  store_release(header.meta_bytes, used + static_cast<uint32_t>(line.size()));
+}
+
+using LineBuffer = TextBuffer<8192>;
+
+void build_line(LineBuffer& line, std::string_view key, std::string_view value) noexcept {
+  line.clear();
+  line.text(key).character('=').escaped(value).character('\n');
+}
+
+size_t read_text(const char* path, std::span<char> to) noexcept {
+  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return 0;
+  const ssize_t bytes = read(descriptor, to.data(), to.size());
+  close(descriptor);
+  return bytes > 0 ? static_cast<size_t>(bytes) : 0;
+}
+
+void append_link(std::string_view key, const char* path) noexcept {
+  char target[4096];
+  const ssize_t bytes = readlink(path, target, sizeof(target));
+  if (bytes > 0) append_meta(key, {target, static_cast<size_t>(bytes)});
+}
+
+// The command line is what tells runs apart, and anybody on the machine may read it in /proc; the
+// file is 0600 all the same.
+void append_command_line() noexcept {
+  char text[4096];
+  const size_t bytes = read_text("/proc/self/cmdline", text);
+  TextBuffer<4096> line;
+  std::string_view rest(text, bytes);
+  bool first = true;
+  while (!rest.empty()) {
+    const size_t end = rest.find('\0');
+    const std::string_view argument = part_of(rest, 0, end);
+    rest = end == std::string_view::npos ? std::string_view{} : part_of(rest, end + 1);
+    if (!first) line.character(' ');
+    first = false;
+    line.text(argument);
+  }
+  if (bytes != 0) append_meta("cmdline", line.view());
+}
+
+void append_environment() noexcept {
+  if (environ == nullptr) return;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view name = part_of(text, 0, equals);
+    if (!may_record_variable(name)) continue;
+    TextBuffer<256> key;
+    key.text("env.").text(name);
+    if (key.cut_bytes() == 0) append_meta(key.view(), part_of(text, equals + 1));
+  }
+}
+
+void append_place_in_job() noexcept {
+  unsigned rank = 0;
+  std::string_view from;
+  if (find_job_rank(rank, from)) {
+    TextBuffer<16> number;
+    append_meta("job_rank", number.number(rank).view());
+    append_meta("job_rank_from", from);
+  }
+  const char* local_rank = getenv("LOCAL_RANK");
+  if (local_rank == nullptr) local_rank = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+  if (local_rank == nullptr) local_rank = getenv("SLURM_LOCALID");
+  if (local_rank != nullptr) append_meta("local_rank", local_rank);
+  const char* world_size = getenv("WORLD_SIZE");
+  if (world_size == nullptr) world_size = getenv("OMPI_COMM_WORLD_SIZE");
+  if (world_size == nullptr) world_size = getenv("SLURM_NTASKS");
+  if (world_size != nullptr) append_meta("world_size", world_size);
+}
+
+// The process's path in the cgroup hierarchy: version 2's line is "0::PATH", version 1's memory
+// controller "N:memory:PATH". Empty where neither is mounted.
+struct CgroupPath {
+  char text[1024];
+  size_t bytes;
+  bool version2;
+  std::string_view view() const noexcept { return {text, bytes}; }
+};
+
+CgroupPath read_cgroup() noexcept {
+  CgroupPath path{};
+  char content[4096];
+  std::string_view rest(content, read_text("/proc/self/cgroup", content));
+  while (!rest.empty()) {
+    const size_t end = rest.find('\n');
+    const std::string_view line = part_of(rest, 0, end);
+    rest = end == std::string_view::npos ? std::string_view{} : part_of(rest, end + 1);
+    const size_t memory = line.find(":memory:");
+    const bool version2 = part_of(line, 0, 3) == "0::";
+    if (!version2 && memory == std::string_view::npos) continue;
+    const std::string_view found = part_of(line, version2 ? 3 : memory + 8);
+    if (found.size() > sizeof(path.text)) continue;
+    memcpy(path.text, found.data(), found.size());
+    path.bytes = found.size();
+    path.version2 = version2;
+    if (!version2) break;
+  }
+  return path;
+}
+
+bool oom_kills_in(const char* path, unsigned long& kills) noexcept {
+  char content[2048];
+  const std::string_view text(content, read_text(path, content));
+  const size_t at = text.find("oom_kill ");
+  if (at == std::string_view::npos) return false;
+  const std::string_view number = part_of(text, at + 9);
+  uint64_t value = 0;
+  if (!parse_decimal(part_of(number, 0, number.find('\n')), value)) return false;
+  kills = value;
+  return true;
+}
+
+}  // namespace
+
+bool may_record_variable(std::string_view name) noexcept {
+  for (const std::string_view prefix : kPrefixes) {
+    if (part_of(name, 0, prefix.size()) == prefix) return true;
+  }
+  for (const std::string_view allowed : kNames) {
+    if (name == allowed) return true;
+  }
+  return false;
+}
+
+bool find_job_rank(unsigned& rank, std::string_view& from) noexcept {
+  for (const char* name : kRankVariables) {
+    const char* value = getenv(name);
+    uint64_t number = 0;
+    if (value == nullptr || !parse_decimal(value, number) || number > INT32_MAX) continue;
+    rank = static_cast<unsigned>(number);
+    from = name;
+    return true;
+  }
+  return false;
+}
+
+bool read_oom_kills(unsigned long& kills) noexcept {
+  const CgroupPath cgroup = read_cgroup();
+  // Inside a container the path is the host's, and the container's own root is what is mounted.
+  const std::string_view bases[] = {cgroup.view(), ""};
+  for (const std::string_view base : bases) {
+    TextBuffer<1200> path;
+    path.text(cgroup.version2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory").text(base);
+    path.text(cgroup.version2 ? "/memory.events" : "/memory.oom_control");
+    if (oom_kills_in(path.c_str(), kills)) return true;
+  }
+  return false;
+}
+
+void append_meta(std::string_view key, std::string_view value) noexcept {
+  LineBuffer line;
+  build_line(line, key, value);
+  append_line(line.view(), line.cut_bytes());
+}
+
+void write_process_meta(const Config& config_in) noexcept {
+  append_meta("rollcall_version", ROLLCALL_VERSION);
+  append_link("exe", "/proc/self/exe");
+  append_command_line();
+  char directory[4096];
+  if (getcwd(directory, sizeof(directory)) != nullptr) append_meta("cwd", directory);
+  append_meta("run_dir", config_in.directory);
+  append_place_in_job();
+  append_environment();
+  const CgroupPath cgroup = read_cgroup();
+  if (cgroup.bytes != 0) append_meta("cgroup", cgroup.view());
+  unsigned long kills = 0;
+  if (read_oom_kills(kills)) {
+    TextBuffer<32> number;
+    append_meta("oom_kills_at_start", number.number(kills).view());
+  }
+}
+
+void write_sticky_meta() noexcept {
+  append_line({sticky_text, sticky_bytes}, 0);
+  if (coverage_bytes != 0) append_meta("coverage", {coverage_text, coverage_bytes});
+}
+
+void add_meta(const char* key, const char* value) noexcept {
+  if (key == nullptr || value == nullptr) return;
+  const ColdLock lock;
+  LineBuffer line;
+  build_line(line, key, value);
+  if (line.cut_bytes() == 0 && line.bytes() <= sizeof(sticky_text) - sticky_bytes) {
+    memcpy(sticky_text + sticky_bytes, line.view().data(), line.bytes());
+    sticky_bytes += line.bytes();
+  }
+  if (live.incarnation.load(std::memory_order_acquire) == 0) return;
+  append_line(line.view(), line.cut_bytes());
+}
+
+void add_coverage(const char* path) noexcept {
+  if (path == nullptr) return;
+  const ColdLock lock;
+  const std::string_view known(coverage_text, coverage_bytes);
+  for (size_t at = 0; at < known.size();) {
+    const size_t end = known.find(',', at);
+    if (part_of(known, at, end - at) == path) return;
+    at = end == std::string_view::npos ? known.size() : end + 1;
+  }
+  const std::string_view word(path);
+  if (word.size() + 1 > sizeof(coverage_text) - coverage_bytes) return;
+  if (coverage_bytes != 0) coverage_text[coverage_bytes++] = ',';
+  memcpy(coverage_text + coverage_bytes, word.data(), word.size());
+  coverage_bytes += word.size();
+  if (live.incarnation.load(std::memory_order_acquire) == 0) return;
+  append_meta("coverage", {coverage_text, coverage_bytes});
+}
+
+}  // namespace rollcall::capture

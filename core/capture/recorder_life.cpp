@@ -1,0 +1,262 @@
+// The recorder's life: lazy start, threads, fork, pause, exit, and switching itself off.
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/base/check.h"
+#include "core/base/clock.h"
+#include "core/capture/flusher.h"
+#include "core/capture/live.h"
+#include "core/capture/process_meta.h"
+#include "core/capture/warning.h"
+
+namespace rollcall::capture {
+
+namespace {
+
+constinit pthread_mutex_t cold_mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit ring::RingFile mapped{};
+constinit char directory_text[ring::kPathBytes]{};
+constinit char stem_text[kFileNameBytes]{};
+constinit size_t stem_bytes = 0;
+constinit Config current_config{};
+constinit std::atomic<uint64_t> starts{0};
+constinit std::atomic<bool> fork_handlers{false};
+constinit std::atomic<bool> stopping{false};  // fail_check is reporting
+
+uint64_t elapsed_ns(uint64_t since_ns) noexcept { return monotonic_now_ns() - since_ns; }
+
+// --- fork ---------------------------------------------------------------------------------------
+
+void after_fork_in_parent() {
+  if (live.incarnation.load(std::memory_order_acquire) != 0) count(live.stats->forks);
+}
+
+// The child starts over. Only the forking thread exists here; the locks may have been held by
+// others.
+void after_fork_in_child() {
+  memset(static_cast<void*>(&live), 0, sizeof(live));
+  reset_cold_lock();
+  stopping.store(false, std::memory_order_relaxed);
+  ring::abandon_ring_file(mapped);
+  forget_flusher();
+  reset_comm_table();
+  reset_groups();
+}
+
+void guard_against_forks() noexcept {
+  madvise(&live, sizeof(live), MADV_WIPEONFORK);
+  if (fork_handlers.exchange(true)) return;
+  pthread_atfork(nullptr, after_fork_in_parent, after_fork_in_child);
+}
+
+// --- start --------------------------------------------------------------------------------------
+
+void complain(std::string_view sentence) { write_warning(1, sentence); }
+
+void warn_off(const ring::RingError& error) noexcept {
+  char reason[128] = {};
+  const char* text = strerror_r(error.error_number, reason, sizeof(reason));
+  TextBuffer<ring::kPathBytes + 512> sentence;
+  sentence.text("cannot ").text(error.step != nullptr ? error.step : "start in");
+  sentence.character(' ').text(current_config.directory).text(": ").text(text);
+  sentence.text(
+      "; nothing is recorded, the job goes on (set ROLLCALL_DIR to a writable directory)");
+  write_warning(1, sentence.view());
+}
+
+bool open_files() noexcept {
+  detect_clock();
+  ring::Incarnation incarnation = ring::read_incarnation();
+  incarnation.run_id = current_config.run_id;
+  TextWriter stem{std::span<char>(stem_text)};
+  ring::RingError error;
+  const RingGeometry geometry{.ring_slots = current_config.ring_slots};
+  if (!ring::create_ring_file(current_config.directory, incarnation, geometry, mapped, stem,
+                              error)) {
+    warn_off(error);
+    return false;
+  }
+  stem_bytes = stem.bytes();
+  return true;
+}
+
+void point_live_at_file() noexcept {
+  FileHeader& header = *mapped.header;
+  live.header = &header;
+  live.stats = mapped.stats;
+  live.comms = mapped.comms;
+  live.threads = mapped.threads;
+  live.meta = mapped.meta;
+  live.ops = {mapped.ops, &header.next_ticket, header.ring_slots - 1, &mapped.stats->stepped_over};
+  live.events = {mapped.events, &header.next_event_ticket, header.event_slots - 1,
+                 &mapped.stats->stepped_over};
+  live.history = current_config.history;
+}
+
+// The job may change its working directory; the flusher opens files by name all the time.
+void write_absolute(TextWriter& out, std::string_view path) noexcept {
+  char working_directory[ring::kPathBytes];
+  if (!path.starts_with('/') && getcwd(working_directory, sizeof(working_directory)) != nullptr) {
+    out.text(working_directory).character('/');
+  }
+  out.text(path);
+}
+
+// ColdLock held. The order matters: the file is whole before the magic, the magic before the first
+// record, and the incarnation, which lets the other threads in, last of all.
+bool start() noexcept {
+  const uint64_t began_ns = monotonic_now_ns();
+  guard_against_forks();
+  current_config = read_config(complain);
+  set_verbosity(current_config.verbose);
+  TextWriter directory{std::span<char>(directory_text)};
+  write_absolute(directory, current_config.directory);
+  current_config.directory = directory.c_str();
+  if (!current_config.enable || !open_files()) {
+    live.mode.store(Mode::off, std::memory_order_release);
+    return false;
+  }
+  point_live_at_file();
+  write_process_meta(current_config);
+  write_sticky_meta();
+  store_relaxed(live.header->heartbeat_ticks, ticks_now());
+  refresh_anchor();
+  ring::finish_ring_file(mapped);
+  live.has_flusher = (current_config.history || current_config.chrome_trace) && start_flusher();
+  const uint64_t number = starts.fetch_add(1, std::memory_order_relaxed) + 1;
+  live.mode.store(Mode::recording, std::memory_order_release);
+  live.incarnation.store(uint64_t{mapped.header->pid} << 32 | number, std::memory_order_release);
+  count(live.stats->slow_path_ns, elapsed_ns(began_ns));
+  TextBuffer<ring::kPathBytes + 256> sentence;
+  sentence.text("recording to ").text(run_directory()).character('/').text(file_stem());
+  write_warning(2, sentence.text(kRingEnding).view());
+  return true;
+}
+
+void announce_thread(ThreadState& thread) noexcept {
+  FileHeader& header = *live.header;
+  uint32_t index = load_relaxed(header.thread_count);
+  while (index < kThreadsMax &&
+         !__atomic_compare_exchange_n(&header.thread_count, &index, index + 1, false,
+                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  thread.index = index < kThreadsMax ? index : kThreadUnknown;
+  if (thread.index == kThreadUnknown) {
+    count(live.stats->thread_table_full);
+    return;
+  }
+  ThreadEntry& entry = live.threads[index];
+  entry.first_ticks = ticks_now();
+  prctl(PR_GET_NAME, entry.name);
+  store_release(entry.tid, static_cast<uint32_t>(syscall(SYS_gettid)));
+}
+
+}  // namespace
+
+ColdLock::ColdLock() noexcept { pthread_mutex_lock(&cold_mutex); }
+ColdLock::~ColdLock() { pthread_mutex_unlock(&cold_mutex); }
+void reset_cold_lock() noexcept { cold_mutex = PTHREAD_MUTEX_INITIALIZER; }
+
+const char* run_directory() noexcept { return directory_text; }
+std::string_view file_stem() noexcept { return {stem_text, stem_bytes}; }
+const Config& config() noexcept { return current_config; }
+const ring::RingFile& ring_file() noexcept { return mapped; }
+
+[[gnu::noinline, gnu::cold]] bool enter_slowly(ThreadState& thread) noexcept {
+  if (live.mode.load(std::memory_order_acquire) == Mode::unstarted) {
+    const ColdLock lock;
+    if (live.mode.load(std::memory_order_acquire) == Mode::unstarted) {
+      // A child made behind the C library's back still has the parent's mapping.
+      if (mapped.header != nullptr && mapped.header->pid != static_cast<uint32_t>(getpid())) {
+        ring::abandon_ring_file(mapped);
+        forget_flusher();
+        reset_comm_table();
+      }
+      const int saved_errno = errno;
+      start();
+      errno = saved_errno;
+    }
+  }
+  const uint64_t incarnation = live.incarnation.load(std::memory_order_acquire);
+  if (incarnation == 0) {
+    if (live.stats != nullptr) count(live.stats->dropped_off);
+    return false;
+  }
+  const uint64_t began_ns = monotonic_now_ns();
+  announce_thread(thread);
+  thread.comm_handle = nullptr;
+  thread.incarnation = incarnation;
+  count(live.stats->slow_path_ns, elapsed_ns(began_ns));
+  return true;
+}
+
+[[gnu::noinline, gnu::cold]] bool note_pause(bool paused) noexcept {
+  const auto now = static_cast<uint32_t>(paused ? CaptureState::paused : CaptureState::recording);
+  const auto other = static_cast<uint32_t>(paused ? CaptureState::recording : CaptureState::paused);
+  uint32_t expected = other;
+  // Of several threads that see the change one reports it.
+  if (__atomic_compare_exchange_n(&live.header->capture_state, &expected, now, false,
+                                  __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    note_event({.kind = paused ? EventKind::CapturePaused : EventKind::CaptureResumed},
+               kResultSuccess);
+  }
+  return paused;
+}
+
+void refresh_anchor() noexcept {
+  static constinit std::atomic<bool> busy{false};
+  if (busy.exchange(true, std::memory_order_acquire)) return;  // another thread's is as good
+  FileHeader& header = *live.header;
+  const uint64_t next = load_relaxed(header.anchor_count) + 1;
+  const ClockAnchor anchor = read_anchor();
+  ClockAnchor& copy = header.latest_anchor[next & 1];
+  store_relaxed(copy.ticks, anchor.ticks);
+  store_relaxed(copy.monotonic_ns, anchor.monotonic_ns);
+  store_relaxed(copy.realtime_ns, anchor.realtime_ns);
+  store_relaxed(copy.error_ns, anchor.error_ns);
+  store_release(header.anchor_count, next);
+  busy.store(false, std::memory_order_release);
+}
+
+void count_nested_call() noexcept {
+  if (live.incarnation.load(std::memory_order_acquire) != 0) count(live.stats->nested_calls);
+}
+
+void flush_at_exit() noexcept {
+  // Nothing recorded: nothing to say, and nothing to start at this hour.
+  if (live.incarnation.load(std::memory_order_acquire) == 0) return;
+  const auto exited = static_cast<uint32_t>(ExitState::exited);
+  if (__atomic_exchange_n(&live.header->exit_state, exited, __ATOMIC_ACQ_REL) == exited) return;
+  note_event({.kind = EventKind::ProcessExit}, kResultSuccess);
+  store_release(live.header->exited_ticks, ticks_now());
+  refresh_anchor();
+  flush_now();
+}
+
+void fail_check(const char* file, int line, const char* text) noexcept {
+  if (stopping.exchange(true)) return;
+  if (live.header != nullptr) {
+    count(live.stats->checks_failed);
+    EventCall call{.kind = EventKind::CaptureOff, .text = text};
+    call.arguments[0] = line;
+    note_event(call, kResultSuccess);
+    store_relaxed(live.header->off_reason, static_cast<uint64_t>(line));
+    store_relaxed(live.header->capture_state, static_cast<uint32_t>(CaptureState::off));
+  }
+  live.mode.store(Mode::off, std::memory_order_release);
+  live.incarnation.store(0, std::memory_order_release);
+  TextBuffer<512> sentence;
+  sentence.text("broken invariant at ")
+      .text(file)
+      .character(':')
+      .number(static_cast<unsigned>(line));
+  sentence.text(" (").text(text).text("); recording stops, the job goes on; please report this");
+  write_warning(1, sentence.view());
+}
+
+}  // namespace rollcall::capture

@@ -1,0 +1,53 @@
+// Segment files as their writer sees them: append a block, start the next file when one is full,
+// remove the oldest when the history bound is reached.
+//
+// No descriptor is kept between blocks: a job that closes every descriptor it does not know (as
+// daemons do) could otherwise make the flusher write into one of the job's own files.
+//
+// Threads: one at a time (the flusher's lock). Every function may block on the disk.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/format/ring_layout.h"
+
+namespace rollcall::capture {
+
+class SegmentWriter {
+ public:
+  struct Options {
+    const char* directory;  // outlive the writer
+    const char* stem;
+    uint32_t pid;
+    uint64_t start_time_ticks;
+    uint64_t run_id;
+    uint32_t time_shift;
+    uint64_t max_history_bytes;
+  };
+  void begin(const Options& options) noexcept;
+
+  // Appends header and body of one block. False: nothing of it is on disk (errno says why), the
+  // same block may be offered again later.
+  bool append(std::span<const uint8_t> block) noexcept;
+
+  // Segments started; bytes on disk; files removed for the bound.
+  uint32_t segment_count() const noexcept { return next_index_; }
+  uint64_t held_bytes() const noexcept { return held_bytes_; }
+  uint64_t dropped_files() const noexcept { return dropped_files_; }
+
+ private:
+  bool start_segment(int& descriptor) noexcept;
+  int open_segment(uint32_t index, int flags) const noexcept;
+  void drop_oldest() noexcept;
+
+  Options options_{};
+  uint64_t segment_bytes_max_ = 0;
+  uint32_t next_index_ = 0;     // of the segment to start next
+  uint32_t oldest_index_ = 0;   // of the oldest one still on disk
+  uint64_t current_bytes_ = 0;  // of the open segment; 0: none
+  uint64_t held_bytes_ = 0;
+  uint64_t dropped_files_ = 0;
+};
+
+}  // namespace rollcall::capture

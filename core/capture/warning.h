@@ -1,0 +1,14 @@
+// Lines on the job's stderr: one each, prefixed "rollcall: ". The only way by which the injected
+// libraries speak. Never on stdout, never more than once per cause.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace rollcall::capture {
+
+// ROLLCALL_VERBOSE: lines of a higher level are not written. 1 until the configuration is read.
+void set_verbosity(uint32_t level) noexcept;
+void write_warning(uint32_t level, std::string_view sentence) noexcept;
+
+}  // namespace rollcall::capture

@@ -1,0 +1,326 @@
+// The ring file: what one process leaves behind, readable at any moment, by anybody, without its
+// help.
+//
+// One process of a job writes one file, DIR/<host>.<pid>.<start>.ring (start: the process's start
+// time in clock ticks since boot, in hex), a MAP_SHARED mapping whose every byte was reserved with
+// posix_fallocate before the first store. The kernel keeps the pages when the process dies, by
+// whatever signal, so the file is complete up to the last store.
+//
+//     0        FileHeader   4,096 bytes; `magic` is stored last of all, so a file with the magic is
+//     whole meta     text area    "key=value\n" lines, valid up to FileHeader::meta_bytes; a later
+//     key wins stats    SelfStatistics threads  ThreadEntry[threads_max] comms CommEntry[comms_max]
+//     events   EventRecord[event_slots], a ring
+//     ops      OpRecord[ring_slots], a ring
+//
+// Constraints
+//   * The writer is somebody else's hot path: no lock, no system call, no allocation; a record
+//   costs
+//     two atomic read-modify-writes and two cache lines.
+//   * The record of a call is visible before NCCL is entered: SIGKILL inside NCCL leaves it on
+//   file.
+//   * A record in flight is never overwritten: its writer keeps a pointer to it and updates it in
+//     place when the call returns. Newer calls step over it.
+//   * Readers may be attached, absent, late or hostile, and may be on other machines: the writer
+//   never
+//     waits for one. Everything a reader takes from here may have been scribbled on by the job:
+//     fields are copied, then judged (core/format/record_check.h), then used.
+//
+// Protocol of a slot. The publish word holds (ticket << 8 | phase). Tickets count from 1, the slot
+// of ticket t is t & (slots - 1); ticket 0 with phase empty is a slot never used.
+//
+//   writer:
+//     t = fetch_add(next_ticket, 1)                   relaxed: tickets need only be distinct
+//     w = load(slot.publish); if phase(w) is pinned or ticket(w) > t: take the next t, and count
+//         this one as stepped_over
+//     compare_exchange(slot.publish, w, t:writing)    acquire: no body store may move above it
+//     the body, in whole words                        release: who sees a word sees `writing` too
+//     store(slot.publish, t:called)                   release: body before publish
+//     ... the real NCCL call ...
+//     result, returned_ticks; store(publish, t:settled)    release (or t:gpu_pending first)
+//
+// A reader copies publish, the body, each word with acquire, then publish again. Same word twice
+// and phase >= called: the body is whole, but for the fields that change after `called`, which are
+// single words and each zero or final. Different words: being overwritten, read again.
+// Phase `writing` twice in a dead process: torn, and counted as such. On the ticket order: tickets
+// that no slot holds any more are in the segments (segment_layout.h) or lost; `stepped_over`
+// tickets never had a record.
+//
+// Rejected: a ring per thread (order between threads and memory per thread are lost, and a job may
+// have hundreds of threads); a length-prefixed byte ring (a torn length loses everything behind
+// it); a checksum per record (5 ns for something the phase already says when only the process
+// dies).
+//
+// Versions: `version` changes when a reader of the old layout would misread the new one. Readers
+// accept kRingVersionOldest..kRingVersion. Fields may be appended in reserved space without a
+// change. Byte order is the writer's; `endian_mark` tells.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "core/base/clock_anchor.h"
+#include "core/base/limits.h"
+#include "core/format/vocabulary.h"
+
+namespace rollcall {
+
+inline constexpr uint64_t kRingMagic =
+    0x4c4c41434c4c4f52;  // "ROLLCALL" in little-endian memory order
+inline constexpr uint32_t kRingVersion = 1;
+inline constexpr uint32_t kRingVersionOldest = 1;
+inline constexpr uint32_t kEndianMark = 0x01020304;
+inline constexpr uint32_t kCommUnknown = 0xffffffff;
+inline constexpr uint32_t kThreadUnknown = 0xffffffff;
+
+// Phases of a publish word. Order matters: everything from `called` on is readable.
+enum class Phase : uint8_t {
+  empty = 0,
+  writing = 1,      // pinned; torn if the process is gone
+  called = 2,       // pinned; the host thread is inside NCCL
+  gpu_pending = 3,  // pinned; returned to the host, a GPU time is still awaited
+  settled = 4,      // nothing more will be written
+  Count
+};
+constexpr uint64_t publish_word(uint64_t ticket, Phase phase) {
+  return ticket << 8 | static_cast<uint8_t>(phase);
+}
+constexpr uint64_t ticket_of(uint64_t publish) { return publish >> 8; }
+constexpr uint8_t phase_number_of(uint64_t publish) { return publish & 0xff; }
+constexpr bool is_pinned(uint8_t phase_number) { return phase_number >= 1 && phase_number <= 3; }
+
+// Bits of OpRecord::flags.
+inline constexpr uint8_t kOpFromPlugin = 1;   // written by the profiler plugin alone: redop unknown
+inline constexpr uint8_t kOpInPlace = 2;      // send and receive buffer are the same
+inline constexpr uint8_t kOpConfigCall = 4;   // called through the ...Config form
+inline constexpr uint8_t kOpLegacyBcast = 8;  // called through ncclBcast
+inline constexpr uint8_t kOpGpuTimesUnknown = 16;  // a GPU time was wanted and could not be had
+inline constexpr uint8_t kOpNonBlocking = 32;      // the communicator is non-blocking
+inline constexpr uint8_t kOpSeqUnknown = 64;       // seq could not be counted; it is 0
+
+// One call that enqueues work, or one GroupEnd. Times are ticks of the clock in FileHeader::clock.
+// Unknown is kUnknown8, -1 or 0 as stated, never a plausible value.
+struct OpRecord {
+  uint64_t publish;
+  uint64_t called_ticks;    // host entered the call; never 0
+  uint64_t returned_ticks;  // host left the call; 0: it has not
+  uint64_t started_ticks;   // the stream reached the operation on the GPU; 0: not observed
+  uint64_t finished_ticks;  // the GPU finished it; 0: not observed
+  uint64_t count;           // elements as in the API call (RMA: bytes are count x datatype too)
+  uint64_t send_address;    // 0 where the call has none
+  uint64_t recv_address;
+
+  uint64_t stream;  // the cudaStream_t value; 0 is the legacy default stream. GroupEnd: number of
+                    // operations in the group
+  uint64_t seq;     // collectives: position on the communicator; Send, Recv: p2p seq for this peer
+                    // and direction; else 0
+  uint64_t caller;  // return address of the call in the job's code; 0 unknown
+  uint64_t launched_ticks;  // NCCL launched the kernel (plugin); 0: not observed
+  uint32_t comm_index;      // into the communicator table, kCommUnknown if not known
+  int32_t root_or_peer;     // communicator rank; -1 where the operation has none
+  uint32_t group;  // process-wide number of the enclosing outermost group, from 1; 0: no group
+  uint32_t thread_index;
+  uint32_t graph;   // capture identity, from 1; 0: not captured (or not observed)
+  uint32_t frames;  // interned Python call site, from 1; 0: none
+  int16_t result;   // ncclResult_t; kResultUnknown until returned
+  OpKind kind;
+  uint8_t datatype;   // NCCL's number; kUnknown8
+  uint8_t reduction;  // index into kReductions; kUnknown8
+  uint8_t flags;
+  uint8_t reserved[2];
+};
+static_assert(sizeof(OpRecord) == 128, "two cache lines");
+static_assert(offsetof(OpRecord, stream) == 64, "the second line");
+static_assert(std::is_trivially_copyable_v<OpRecord>);
+static_assert(std::has_unique_object_representations_v<OpRecord>, "no padding reaches the file");
+
+// One life-cycle call or one thing the recorder has to say. Same protocol as an OpRecord.
+// arguments[] by kind (unused are 0; ranks and colours as the API's int, sign-extended):
+//   CommInitRank*            nranks, rank, number of unique ids, hash of the unique ids
+//   CommInitAll              ndev; one event per call, one CommEntry per device
+//   CommSplit                colour, key, child number, child's index in the table (-1: NOCOLOR)
+//   CommShrink               excluded count, child number, child's index, flags, hash of excluded
+//   list CommGrow                 nranks, rank, child number, child's index, hash of the unique id
+//   AsyncError               the state reported before, the state reported now
+//   CallFailed               OpKind of the call (or -1), ticket of its record (or 0)
+//   others                   the integer arguments in order
+struct EventRecord {
+  uint64_t publish;
+  uint64_t called_ticks;
+  uint64_t returned_ticks;
+  uint64_t op_ticket;  // the next op ticket when the event was called: orders it among the ops
+  int64_t arguments[8];
+  uint64_t caller;
+  uint32_t comm_index;  // the communicator it is about (the parent for split, shrink, grow)
+  uint32_t thread_index;
+  int16_t result;
+  EventKind kind;
+  uint8_t text_bytes;
+  uint32_t reserved;
+  char text[kEventTextBytes];  // error text and the like; not terminated, cut to fit
+};
+static_assert(sizeof(EventRecord) == 256);
+static_assert(std::is_trivially_copyable_v<EventRecord>);
+static_assert(std::has_unique_object_representations_v<EventRecord>);
+
+// 128 bits that are the same on every rank of a communicator and on no other (design section 2).
+struct CommKey {
+  uint64_t high;
+  uint64_t low;
+  friend constexpr bool operator==(const CommKey&, const CommKey&) = default;
+  constexpr bool is_null() const { return high == 0 && low == 0; }
+};
+
+// One communicator as one rank of this process knows it. Entries are appended, never reused; the
+// body is written before `state` leaves `empty` (release); what is learned later is single words.
+struct CommEntry {
+  uint32_t state;  // CommState
+  CommOrigin origin;
+  uint8_t non_blocking;  // 1: config.blocking was 0
+  uint8_t reserved0[2];
+  CommKey key;            // null: could not be known
+  CommKey parent_key;     // null: none
+  uint64_t handle;        // ncclComm_t; 0 until known
+  uint32_t parent_index;  // kCommUnknown: none
+  uint32_t child_number;  // how many-th child of the parent, from 0
+  int32_t nranks;         // -1 until known
+  int32_t rank;           // -1 until known
+  int32_t device;         // CUDA device; -1 unknown
+  int32_t colour;
+  int32_t split_key;
+  uint32_t reserved1;
+  uint64_t nccl_hash;  // NCCL's own commHash where it can be had; 0 unknown; a label
+  uint64_t created_ticks;
+  uint64_t ready_ticks;
+  uint64_t ended_ticks;
+  char name[kCommNameBytes];  // config.commName, zero-padded; empty if none
+  uint64_t reserved2[5];
+  // --- a line of its own: counted on the hot path
+  uint64_t collectives;  // collectives called so far = the next seq; survives every overwriting
+  uint64_t sends;
+  uint64_t recvs;
+  uint64_t last_ticket;  // of the newest operation on this communicator; 0 none
+  uint64_t async_state;  // last value ncclCommGetAsyncError reported
+  uint64_t reserved3[3];
+};
+static_assert(sizeof(CommEntry) == 256);
+static_assert(offsetof(CommEntry, collectives) == 192);
+static_assert(std::is_trivially_copyable_v<CommEntry>);
+static_assert(std::has_unique_object_representations_v<CommEntry>);
+
+struct ThreadEntry {
+  uint32_t tid;  // 0: unused
+  uint32_t reserved;
+  uint64_t first_ticks;
+  char name[16];
+};
+static_assert(sizeof(ThreadEntry) == 32);
+
+// What the recorder counts about itself. X(name, meaning). Append only: the order is the layout.
+#define ROLLCALL_STATISTICS(X)                                                              \
+  X(stepped_over, "tickets spent on slots held by operations in flight")                    \
+  X(dropped_pinned, "calls not recorded: the ring was full of operations in flight")        \
+  X(dropped_off, "calls not recorded: capture had switched itself off")                     \
+  X(dropped_paused, "calls not recorded: capture was paused by rollcall ctl")               \
+  X(dropped_event, "life-cycle events not recorded")                                        \
+  X(comm_table_full, "communicators without an entry")                                      \
+  X(comm_unknown, "calls on a communicator whose creation was not seen")                    \
+  X(thread_table_full, "threads without an entry")                                          \
+  X(nested_calls, "calls NCCL made to itself, counted once with the outer call")            \
+  X(history_lost, "records overwritten in the ring before they reached a segment")          \
+  X(history_records, "records written to segments")                                         \
+  X(history_bytes, "bytes written to segments")                                             \
+  X(history_dropped_files, "old segments removed to keep the history bound")                \
+  X(history_errors, "writes to segments that failed (disk full, file limit)")               \
+  X(late_overflow, "operations in flight that the flusher could not keep for later")        \
+  X(flush_passes, "wakes of the flusher that found work")                                   \
+  X(flush_ns, "nanoseconds the flusher spent working")                                      \
+  X(slow_path_ns, "nanoseconds spent in first calls and life-cycle bookkeeping")            \
+  X(checks_failed, "failed assertions inside the recorder; the first switched capture off") \
+  X(meta_truncated, "bytes of meta text that did not fit")                                  \
+  X(gpu_untimed, "operations whose GPU times were given up")                                \
+  X(forks, "fork() calls seen in this process")                                             \
+  X(seq_unknown, "operations whose seq could not be counted (no memory, peer out of range)")
+
+struct SelfStatistics {
+#define ROLLCALL_X(name, meaning) uint64_t name;
+  ROLLCALL_STATISTICS(ROLLCALL_X)
+#undef ROLLCALL_X
+};
+inline constexpr uint32_t kStatisticsBytes = 512;
+static_assert(sizeof(SelfStatistics) <= kStatisticsBytes, "the area has room to append");
+
+struct FileArea {
+  uint64_t offset;
+  uint64_t bytes;
+};
+
+enum class CaptureState : uint32_t { recording = 1, paused = 2, off = 3 };
+enum class ExitState : uint32_t { running_or_killed = 0, exited = 1 };
+
+struct FileHeader {
+  uint64_t magic;  // kRingMagic, stored last
+  uint32_t version;
+  uint32_t endian_mark;
+  uint64_t file_bytes;
+  uint32_t header_bytes;
+  uint32_t op_record_bytes;
+  uint32_t event_record_bytes;
+  uint32_t comm_entry_bytes;
+  uint32_t thread_entry_bytes;
+  uint32_t ring_slots;
+  uint32_t event_slots;
+  uint32_t comms_max;
+  uint32_t threads_max;
+  uint32_t reserved0;
+  FileArea meta;
+  FileArea stats;
+  FileArea threads;
+  FileArea comms;
+  FileArea events;
+  FileArea ops;
+
+  // Incarnation: who wrote this.
+  uint32_t pid;
+  uint32_t parent_pid;
+  uint64_t start_time_ticks;  // field 22 of /proc/self/stat
+  uint64_t pid_namespace;     // inode of /proc/self/ns/pid
+  char boot_id[40];           // /proc/sys/kernel/random/boot_id, zero-padded
+  char host[kHostNameBytes];  // gethostname, zero-padded
+  uint64_t run_id;            // ROLLCALL_RUN_ID; 0 when started without `rollcall run`
+
+  ClockKind clock_kind;
+  uint32_t reserved1;
+  ClockAnchor first_anchor;
+  // The newest anchor, rewritten by the flusher: two copies, the valid one is anchor_count & 1, so
+  // a reader never sees half of one.
+  uint64_t anchor_count;
+  ClockAnchor latest_anchor[2];
+
+  // --- each on a cache line of its own from here: written while the job runs
+  alignas(64) uint64_t next_ticket;  // operations; the next one to be handed out, from 1
+  alignas(64) uint64_t next_event_ticket;
+  alignas(64) uint32_t capture_switch;  // written by `rollcall ctl`: 0 record, 1 pause
+  uint32_t capture_state;               // CaptureState, written by the process
+  uint32_t exit_state;                  // ExitState
+  uint32_t meta_bytes;                  // valid bytes of the meta area
+  uint32_t comm_count;                  // entries handed out
+  uint32_t thread_count;
+  uint64_t exited_ticks;
+  uint64_t heartbeat_ticks;  // by the flusher at every wake
+  uint64_t flushed_ticket;   // operations below it are in segments, lost, or late
+  uint64_t off_reason;       // line number of the failed check; 0 none
+  uint64_t segment_count;    // segments started so far
+};
+inline constexpr uint32_t kHeaderBytes = 4096;
+static_assert(sizeof(FileHeader) <= kHeaderBytes);
+static_assert(std::is_trivially_copyable_v<FileHeader>);
+static_assert(offsetof(FileHeader, magic) == 0);
+
+// Keys of the meta area. Values are UTF-8 with backslash, newline and NUL escaped as \\, \n, \0.
+//   rollcall_version  exe  cmdline  cwd  job_rank  job_rank_from  local_rank  world_size  run_dir
+//   nccl_version (the version code)  nccl_path  cuda_driver_version  cuda_runtime_version
+//   coverage (comma list of plt, dlsym, plugin, static_nccl)  env.NAME (allow-listed prefixes only)
+//   cgroup  oom_kills_at_start  warning (may repeat)  emulated (1 when NCCL is the emulator's)
+
+}  // namespace rollcall

@@ -1,0 +1,256 @@
+#include "core/ring/ring_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <span>
+
+#include "core/base/check.h"
+#include "core/base/clock.h"
+#include "core/ring/quiet_signals.h"
+
+#if !defined(MADV_POPULATE_WRITE)
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace rollcall::ring {
+
+namespace {
+
+constexpr uint32_t kNameAttempts = 1000;
+
+// Reads a small file of /proc into `to`; the bytes read, 0 on any failure.
+size_t read_small_file(const char* path, std::span<char> to) noexcept {
+  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return 0;
+  const ssize_t bytes = read(descriptor, to.data(), to.size());
+  close(descriptor);
+  return bytes > 0 ? static_cast<size_t>(bytes) : 0;
+}
+
+// Field 22 of /proc/self/stat. The command in field 2 may contain anything, so the count starts
+// behind its last parenthesis.
+uint64_t read_start_time() noexcept {
+  char text[1024];
+  const std::string_view all(text, read_small_file("/proc/self/stat", text));
+  size_t at = all.rfind(')');
+  if (at == std::string_view::npos) return 0;
+  for (int field = 2; field < 22; ++field) {
+    at = all.find(' ', at + 1);
+    if (at == std::string_view::npos) return 0;
+  }
+  const size_t end = all.find(' ', at + 1);
+  uint64_t value = 0;
+  if (!parse_decimal(part_of(all, at + 1, end - at - 1), value)) return 0;
+  return value;
+}
+
+// The link reads "pid:[INODE]". (stat() says the same, but its symbol is newer than the glibc that
+// the injected libraries may need.)
+uint64_t read_pid_namespace() noexcept {
+  char text[64];
+  const ssize_t bytes = readlink("/proc/self/ns/pid", text, sizeof(text));
+  if (bytes <= 0) return 0;
+  const std::string_view all(text, static_cast<size_t>(bytes));
+  const size_t open_bracket = all.find('[');
+  if (open_bracket == std::string_view::npos || all.back() != ']') return 0;
+  uint64_t value = 0;
+  const size_t digits = all.size() - open_bracket - 2;
+  return parse_decimal(part_of(all, open_bracket + 1, digits), value) ? value : 0;
+}
+
+int move_up(int descriptor) noexcept {
+  const int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, kDescriptorFloor);
+  if (moved < 0) return descriptor;  // the limit is low: the small number has to do
+  close(descriptor);
+  return moved;
+}
+
+int create_file(const char* directory, const Incarnation& incarnation, TextWriter& stem,
+                TextBuffer<kPathBytes>& path) noexcept {
+  for (uint32_t number = 0; number < kNameAttempts; ++number) {
+    stem.clear();
+    write_stem(stem, {.host = padded_view(incarnation.host),
+                      .pid = incarnation.pid,
+                      .start_time_ticks = incarnation.start_time_ticks,
+                      .number = number});
+    path.clear();
+    path.text(directory).character('/').text(stem.view()).text(kRingEnding);
+    const char* name = path.c_str();
+    if (path.cut_bytes() != 0) {
+      errno = ENAMETOOLONG;
+      return -1;
+    }
+    const int descriptor =
+        open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+    if (descriptor >= 0 || errno != EEXIST) return descriptor;
+  }
+  return -1;
+}
+
+// Every page is written to once now: a first touch in the middle of a call costs a microsecond.
+void touch_pages(char* memory, uint64_t bytes) noexcept {
+  if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return;
+  for (uint64_t at = 0; at < bytes; at += 4096) {
+    *const_cast<volatile char*>(memory + at) = 0;
+  }
+}
+
+void fill_incarnation(FileHeader& header, const Incarnation& incarnation) noexcept {
+  header.pid = incarnation.pid;
+  header.parent_pid = incarnation.parent_pid;
+  header.start_time_ticks = incarnation.start_time_ticks;
+  header.pid_namespace = incarnation.pid_namespace;
+  memcpy(header.boot_id, incarnation.boot_id, sizeof(header.boot_id));
+  memcpy(header.host, incarnation.host, sizeof(header.host));
+  header.run_id = incarnation.run_id;
+}
+
+template <class T>
+T* at_area(const RingFile& file, const FileArea& area) noexcept {
+  return reinterpret_cast<T*>(file.memory + area.offset);
+}
+
+void point_into_areas(RingFile& file) noexcept {
+  file.header = reinterpret_cast<FileHeader*>(file.memory);
+  const FileHeader& header = *file.header;
+  file.stats = at_area<SelfStatistics>(file, header.stats);
+  file.meta = at_area<char>(file, header.meta);
+  file.threads = at_area<ThreadEntry>(file, header.threads);
+  file.comms = at_area<CommEntry>(file, header.comms);
+  file.events = at_area<EventRecord>(file, header.events);
+  file.ops = at_area<OpRecord>(file, header.ops);
+}
+
+bool map_file(RingFile& file, const Incarnation& incarnation, const RingGeometry& geometry,
+              RingError& error) noexcept {
+  file.bytes = areas_of(geometry).file_bytes;
+  const int reserved = posix_fallocate(file.descriptor, 0, static_cast<off_t>(file.bytes));
+  if (reserved != 0) {
+    error = {"reserve space for", reserved};
+    return false;
+  }
+  if (!take_lock(file.descriptor)) {
+    error = {"lock", errno};
+    return false;
+  }
+  void* memory = mmap(nullptr, file.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0);
+  if (memory == MAP_FAILED) {
+    error = {"map", errno};
+    return false;
+  }
+  file.memory = static_cast<char*>(memory);
+  touch_pages(file.memory, file.bytes);
+  auto& header = *reinterpret_cast<FileHeader*>(file.memory);
+  fill_layout(header, geometry);
+  fill_incarnation(header, incarnation);
+  header.clock_kind = clock_kind();
+  header.first_anchor = read_anchor();
+  header.latest_anchor[0] = header.first_anchor;
+  header.latest_anchor[1] = header.first_anchor;
+  header.capture_state = static_cast<uint32_t>(CaptureState::recording);
+  point_into_areas(file);
+  return true;
+}
+
+}  // namespace
+
+Incarnation read_incarnation() noexcept {
+  Incarnation incarnation;
+  incarnation.pid = static_cast<uint32_t>(getpid());
+  incarnation.parent_pid = static_cast<uint32_t>(getppid());
+  incarnation.start_time_ticks = read_start_time();
+  incarnation.pid_namespace = read_pid_namespace();
+  char boot_id[64];
+  std::string_view text(boot_id, read_small_file("/proc/sys/kernel/random/boot_id", boot_id));
+  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  copy_padded(incarnation.boot_id, text);
+  char host[kHostNameBytes + 1] = {};
+  if (gethostname(host, kHostNameBytes) == 0) copy_padded(incarnation.host, host);
+  incarnation.host[kHostNameBytes - 1] = '\0';
+  return incarnation;
+}
+
+bool make_directories(const char* path) noexcept {
+  TextBuffer<kPathBytes> partial;
+  const std::string_view all(path);
+  for (size_t at = 0; at <= all.size(); ++at) {
+    const bool at_end = at == all.size();
+    if (at == 0 || (!at_end && all[at] != '/')) continue;
+    partial.clear();
+    partial.text(part_of(all, 0, at));
+    const char* name = partial.c_str();
+    if (partial.cut_bytes() != 0) {
+      errno = ENAMETOOLONG;
+      return false;
+    }
+    if (mkdir(name, S_IRWXU) != 0 && errno != EEXIST) {
+      // A parent may exist and not be ours to write; only the last one must work.
+      const int error = errno;
+      if (access(name, F_OK) == 0) continue;
+      errno = error;
+      return false;
+    }
+  }
+  // Only a directory has a "."; of anything else this says ENOTDIR.
+  partial.clear();
+  partial.text(path).text("/.");
+  const char* inside = partial.c_str();
+  if (partial.cut_bytes() != 0) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  return access(inside, F_OK) == 0;
+}
+
+bool take_lock(int descriptor) noexcept {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return fcntl(descriptor, F_SETLK, &lock) == 0;
+}
+
+bool create_ring_file(const char* directory, const Incarnation& incarnation,
+                      const RingGeometry& geometry, RingFile& file, TextWriter& stem,
+                      RingError& error) noexcept {
+  // Reserving past RLIMIT_FSIZE raises SIGXFSZ, whose default ends the job.
+  const QuietSignals quiet;
+  if (!make_directories(directory)) {
+    error = {"create the directory", errno};
+    return false;
+  }
+  TextBuffer<kPathBytes> path;
+  const int descriptor = create_file(directory, incarnation, stem, path);
+  if (descriptor < 0) {
+    error = {"create a file in", errno};
+    return false;
+  }
+  file.descriptor = move_up(descriptor);
+  if (map_file(file, incarnation, geometry, error)) return true;
+  if (file.memory != nullptr) munmap(file.memory, file.bytes);
+  close(file.descriptor);
+  unlink(path.c_str());
+  file = RingFile{};
+  return false;
+}
+
+void finish_ring_file(RingFile& file) noexcept {
+  if (!ROLLCALL_CHECK(file.header != nullptr)) return;
+  __atomic_store_n(&file.header->magic, kRingMagic, __ATOMIC_RELEASE);
+}
+
+void abandon_ring_file(RingFile& file) noexcept {
+  if (file.memory != nullptr) {
+    mmap(file.memory, file.bytes, PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+  }
+  if (file.descriptor >= 0) close(file.descriptor);
+  file = RingFile{};
+}
+
+}  // namespace rollcall::ring

@@ -1,0 +1,75 @@
+// The ring file as its writer sees it: created, reserved, locked and mapped.
+//
+// Space is reserved before anything is mapped, so a full disk is an error here and not SIGBUS in
+// the job. A write lock (fcntl, classic) is held on the file for the life of the process: the
+// kernel drops it when the process ends, by whatever means, and a forked child does not inherit it,
+// so a reader that finds the lock free knows that the writer is gone. Closing *any* descriptor of
+// the file in the process would drop it as well: nothing else may ever open the file here.
+//
+// Threads: creation is one thread's; the mapping is everybody's.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/text.h"
+#include "core/format/file_name.h"
+#include "core/format/header_check.h"
+#include "core/format/ring_layout.h"
+
+namespace rollcall::ring {
+
+inline constexpr uint32_t kPathBytes = 4096;
+// Descriptors are moved up here: programs that count on small numbers for their own keep them.
+inline constexpr int kDescriptorFloor = 100;
+
+struct Incarnation {
+  uint32_t pid = 0;
+  uint32_t parent_pid = 0;
+  uint64_t start_time_ticks = 0;
+  uint64_t pid_namespace = 0;
+  char boot_id[40] = {};
+  char host[kHostNameBytes] = {};
+  uint64_t run_id = 0;
+};
+// What the system says about this process.
+Incarnation read_incarnation() noexcept;
+
+struct RingFile {
+  char* memory = nullptr;  // null: not mapped
+  uint64_t bytes = 0;
+  int descriptor = -1;
+  FileHeader* header = nullptr;
+  SelfStatistics* stats = nullptr;
+  char* meta = nullptr;
+  ThreadEntry* threads = nullptr;
+  CommEntry* comms = nullptr;
+  EventRecord* events = nullptr;
+  OpRecord* ops = nullptr;
+};
+
+// What failed, for one line on stderr: "cannot <step> <path>: <strerror>".
+struct RingError {
+  const char* step = nullptr;
+  int error_number = 0;
+};
+
+// Creates `directory` (0700, with parents) and in it the file; `stem` receives the stem used.
+// False: `error` says why, and nothing is left behind. SIGXFSZ is not delivered to the caller.
+bool create_ring_file(const char* directory, const Incarnation& incarnation,
+                      const RingGeometry& geometry, RingFile& file, TextWriter& stem,
+                      RingError& error) noexcept;
+
+// Stores the magic: from here on the file is whole.
+void finish_ring_file(RingFile& file) noexcept;
+
+// For a forked child: the parent's mapping becomes private zeros at the same address (a token of a
+// call that was in flight must stay harmless), the descriptor is closed.
+void abandon_ring_file(RingFile& file) noexcept;
+
+// mkdir -p with mode 0700 for what is missing. False with errno set.
+bool make_directories(const char* path) noexcept;
+
+// Takes the write lock that says "this process lives". False with errno set.
+bool take_lock(int descriptor) noexcept;
+
+}  // namespace rollcall::ring

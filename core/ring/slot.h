@@ -1,0 +1,91 @@
+// The protocol of a ring slot: claim, fill, publish, settle (core/format/ring_layout.h). Works on
+// any memory, so that tests run it on a few slots with tickets next to the wrap.
+//
+// The body is stored in whole words with release order. On x86 these are plain stores; elsewhere
+// they are what makes the reader's check sound: who sees a word of the new body also sees the claim
+// that came before it, so the publish word it reads afterwards cannot be the old one. (A fence
+// before plain stores says the same, but is a data race to the language and to ThreadSanitizer.)
+//
+// Threads: any number of writers and readers at once.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/base/atomic_word.h"
+#include "core/base/limits.h"
+#include "core/format/ring_layout.h"
+
+namespace rollcall::ring {
+
+template <class Record>
+struct Slots {
+  Record* records;
+  uint64_t* next_ticket;
+  uint64_t mask;           // slots - 1
+  uint64_t* stepped_over;  // statistics
+};
+
+template <class Record>
+struct Claim {
+  Record* record;  // null: the ring is full of operations in flight
+  uint64_t ticket;
+};
+
+template <class Record>
+inline Claim<Record> claim_slot(const Slots<Record>& slots) noexcept {
+  for (uint32_t attempt = 0; attempt < kSlotAttemptsMax; ++attempt) {
+    const uint64_t ticket = add_relaxed(*slots.next_ticket, uint64_t{1});
+    Record* record = &slots.records[ticket & slots.mask];
+    uint64_t word = load_relaxed(record->publish);
+    const bool taken = is_pinned(phase_number_of(word)) || ticket_of(word) > ticket;
+    // Acquire: no store of the body may move above the claim. A failed exchange means that a
+    // writer of another lap was faster; its record stands, this ticket goes.
+    if (__builtin_expect(!taken, 1) &&
+        __builtin_expect(__atomic_compare_exchange_n(&record->publish, &word,
+                                                     publish_word(ticket, Phase::writing), false,
+                                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED),
+                         1)) {
+      return {record, ticket};
+    }
+    add_relaxed(*slots.stepped_over, uint64_t{1});
+  }
+  return {nullptr, 0};
+}
+
+template <class Record>
+inline void store_word(Record* record, size_t offset, uint64_t value) noexcept {
+  __atomic_store_n(words_of(record) + offset / 8, value, __ATOMIC_RELEASE);
+}
+
+// Two 32-bit fields that share a word, in memory order.
+struct WordOfHalves {
+  uint32_t first;
+  uint32_t second;
+};
+inline uint64_t word_of(uint32_t first, uint32_t second) noexcept {
+  return std::bit_cast<uint64_t>(WordOfHalves{first, second});
+}
+
+template <class Record>
+inline void publish_slot(Record* record, uint64_t ticket, Phase phase) noexcept {
+  store_release(record->publish, publish_word(ticket, phase));
+}
+
+// True while the slot still holds this ticket in this phase. False after fork(), where the mapping
+// behind an old token has been replaced by zeros.
+template <class Record>
+inline bool slot_holds(const Record* record, uint64_t ticket, Phase phase) noexcept {
+  return load_relaxed(record->publish) == publish_word(ticket, phase);
+}
+
+// The fields that are learned when the host comes back. Each is one store, final, and behind it the
+// publish word.
+template <class Record>
+inline void store_return(Record* record, uint64_t returned_ticks, int16_t result) noexcept {
+  __atomic_store_n(&record->result, result, __ATOMIC_RELEASE);
+  store_release(record->returned_ticks, returned_ticks);
+}
+
+}  // namespace rollcall::ring

@@ -1,0 +1,32 @@
+// What every runtime call does: make sure that the driver is initialised and a device current, call
+// the driver, and remember the error. Errors have the same numbers in driver and runtime.
+#pragma once
+
+#include "emulator/include/cuda.h"
+#include "emulator/include/cuda_runtime_api.h"
+
+namespace emu {
+
+// Device 0's primary context becomes current where the thread has none, as with the real runtime.
+cudaError_t runtime_ready();
+// The thread's last error becomes `error`, unless that is success; returns it.
+cudaError_t remember(cudaError_t error);
+// The same and names the function on stderr, once per process.
+int not_emulated(const char* function, bool* named);
+
+template <typename Call>
+cudaError_t runtime_call(Call call) {
+  if (const cudaError_t status = runtime_ready(); status != cudaSuccess) return remember(status);
+  return remember(static_cast<cudaError_t>(call()));
+}
+
+// The driver's name for a kernel's host stub: any address that is not null will do, kernels do
+// nothing.
+inline CUfunction function_of(const void* stub) {
+  return reinterpret_cast<CUfunction>(const_cast<void*>(stub));
+}
+inline CUdeviceptr address_of(const void* pointer) {
+  return reinterpret_cast<CUdeviceptr>(pointer);
+}
+
+}  // namespace emu

@@ -1,0 +1,71 @@
+// The emulated GPU's own interface: what the stand-ins for libcudart and libnccl ask of the
+// stand-in for libcuda, which owns every stream, event and byte of device memory of the process.
+//
+//     libcudart.so.12/.13   thin: translates runtime calls into driver calls and emu_* calls
+//     libnccl.so.2          puts collectives on streams through emu_stream_enqueue
+//     libcuda.so.1          the implementation (emulator/device), driver API + emu_* exports
+//
+// All three are C ABI between shared objects; a process has one libcuda.so.1, so there is one
+// truth. None of this includes or is included by the recorder, the analysis or the tools.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A piece of work in stream order. `poll` is called by the stream's worker, again and again, until
+// it returns non-zero: 1 = done, 2 = failed (the context is then in a sticky error state with
+// `error`). It must not block; between calls the worker may serve other streams or sleep briefly.
+// `release` is called exactly once afterwards, also when the work is dropped because the process
+// tears down. Events recorded behind the work complete after it; their time is the moment poll
+// returned 1.
+typedef struct emu_work {
+  int (*poll)(void* argument);
+  void (*release)(void* argument);
+  void* argument;
+  const char* name;      // static string, for diagnostics
+  uint64_t duration_ns;  // the cost model's time: the work is not done before start + duration
+  int error;             // CUresult to stick on failure
+} emu_work;
+
+// Appends work to a stream (a CUstream / cudaStream_t value, 0/1/2 included) of the calling
+// thread's current device. If the stream is capturing, the work becomes a graph node and runs at
+// each replay: then `clone` is called to make an argument per replay (NULL: the same argument is
+// passed each time). Returns a CUresult.
+int emu_stream_enqueue(void* stream, const emu_work* work, void* (*clone)(void* argument));
+
+// Current device ordinal of the calling thread (0 when none was set).
+int emu_current_device(void);
+// 1 if the stream is capturing; *graph_id gets a number that identifies the capture.
+int emu_stream_capturing(void* stream, uint64_t* graph_id);
+// Bytes [address, address+bytes) as host memory to read or write, 1 if they lie in device memory or
+// host memory known to the emulator (pinned/registered/managed) or are plain host memory; device
+// memory is host-addressable: same address.
+int emu_memory_is_device(const void* address);
+// 1 when no page of [address, address+bytes) was ever touched (reads as zero and costs no memory).
+int emu_memory_is_untouched(const void* address, size_t bytes);
+// Makes [address, address+bytes) read as zero, giving whole pages back.
+void emu_memory_drop(void* address, size_t bytes);
+
+// Looks at every unfinished emu_work of this process now instead of when its poll interval is over
+// (the interval is an eighth of the time already waited, from 20 us to 20 ms). Call it when
+// something they wait for has come true.
+void emu_wake(void);
+
+// Settings shared by the stand-ins, read once from the environment (table in
+// emulator/device/settings.h).
+int emu_gpu_count(void);      // --emulate=N
+int emu_gpus_per_node(void);  // node layout of the cost model
+const char* emu_session(
+    void);  // names the shared memory of this job: ROLLCALL_EMULATE_SESSION, else by parent process
+// 1 when the user asked not to be told which functions are not emulated.
+int emu_quiet(void);
+// The cost model: latency + bytes / bandwidth, within a node or between nodes.
+uint64_t emu_transfer_ns(size_t bytes, int between_nodes);
+
+#ifdef __cplusplus
+}
+#endif

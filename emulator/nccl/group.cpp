@@ -1,0 +1,191 @@
+#include "emulator/nccl/group.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "emulator/device/device.h"
+#include "emulator/nccl/log.h"
+
+// The part of the driver API that is needed to switch devices.
+extern "C" {
+int cuDevicePrimaryCtxRetain(void** context, int device);
+int cuCtxSetCurrent(void* context);
+int cuCtxGetCurrent(void** context);
+}
+
+namespace emu_nccl {
+namespace {
+
+struct Batch {
+  CommunicatorPointer communicator;
+  std::vector<void*> streams;
+  std::vector<Operation> operations;
+  uint32_t slow_factor = 1;
+};
+
+struct Group {
+  int depth = 0;
+  ncclResult_t error = ncclSuccess;
+  std::vector<Batch> batches;  // one per communicator, in the order of first use
+  std::vector<Creation> creations;
+};
+
+Group& group() {
+  static thread_local Group* mine = nullptr;
+  static thread_local struct Owner {
+    ~Owner() {
+      delete mine;
+      mine = nullptr;
+    }
+  } owner;
+  (void)owner;
+  if (mine == nullptr) mine = new Group;
+  return *mine;
+}
+
+ncclResult_t complete(const Creation& creation) {
+  const ncclResult_t result = creation.run();
+  if (result != ncclSuccess) {
+    creation.communicator->error.store(result);
+    creation.communicator->state.store(Communicator::kFailed);
+    return result;
+  }
+  creation.communicator->state.store(Communicator::kReady);
+  return ncclSuccess;
+}
+
+// Creations of one group go on at the same time, each on a thread: each blocks until its peers are
+// there.
+ncclResult_t create_all(std::vector<Creation> creations) {
+  const bool blocking = creations[0].communicator->blocking;
+  for (const Creation& creation : creations) {
+    if (creation.communicator->blocking != blocking) {
+      warn("blocking and non-blocking communicators are mixed in one group");
+      return ncclInvalidArgument;
+    }
+  }
+  if (!blocking) {
+    for (Creation& creation : creations) {
+      std::thread([creation = std::move(creation)] { complete(creation); }).detach();
+    }
+    return ncclInProgress;
+  }
+  std::vector<ncclResult_t> results(creations.size(), ncclSuccess);
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < creations.size(); ++i) {
+    threads.emplace_back([&, i] { results[i] = complete(creations[i]); });
+  }
+  results[0] = complete(creations[0]);
+  for (std::thread& thread : threads) thread.join();
+  ncclResult_t worst = ncclSuccess;
+  for (size_t i = 0; i < creations.size(); ++i) {
+    if (results[i] == ncclSuccess) continue;
+    worst = results[i];
+    if (creations[i].handle != nullptr) {
+      forget_communicator(*creations[i].handle);
+      *creations[i].handle = nullptr;
+    }
+  }
+  return worst;
+}
+
+ncclResult_t launch_all(std::vector<Batch> batches) {
+  for (Batch& batch : batches) {
+    const DeviceScope device(batch.communicator->device);
+    auto unit = std::make_shared<Unit>(batch.communicator, batch.operations, batch.slow_factor);
+    if (const ncclResult_t result = Unit::launch(std::move(unit), batch.streams);
+        result != ncclSuccess) {
+      return result;
+    }
+  }
+  return ncclSuccess;
+}
+
+}  // namespace
+
+// The reference to the primary context is kept: a device that has a communicator stays in use.
+DeviceScope::DeviceScope(int device) {
+  if (device == emu_current_device()) return;
+  void* context = nullptr;
+  if (cuCtxGetCurrent(&before_) != 0 || cuDevicePrimaryCtxRetain(&context, device) != 0) return;
+  changed_ = cuCtxSetCurrent(context) == 0;
+}
+
+DeviceScope::~DeviceScope() {
+  if (changed_) cuCtxSetCurrent(before_);
+}
+
+bool in_group() { return group().depth > 0; }
+
+void group_start() { ++group().depth; }
+
+ncclResult_t note_error(ncclResult_t result) {
+  Group& mine = group();
+  if (mine.depth > 0 && result != ncclSuccess && mine.error == ncclSuccess) mine.error = result;
+  return result;
+}
+
+void add_operation(const CommunicatorPointer& communicator, void* stream,
+                   const Operation& operation, uint32_t slow_factor) {
+  Group& mine = group();
+  auto found = std::find_if(mine.batches.begin(), mine.batches.end(),
+                            [&](const Batch& batch) { return batch.communicator == communicator; });
+  if (found == mine.batches.end()) {
+    mine.batches.push_back({communicator, {}, {}, 1});
+    found = mine.batches.end() - 1;
+  }
+  if (std::find(found->streams.begin(), found->streams.end(), stream) == found->streams.end()) {
+    found->streams.push_back(stream);
+  }
+  found->operations.push_back(operation);
+  found->slow_factor = std::max(found->slow_factor, slow_factor);
+}
+
+void add_creation(Creation creation) { group().creations.push_back(std::move(creation)); }
+
+ncclResult_t group_end() {
+  Group& mine = group();
+  if (mine.depth == 0) {
+    warn("ncclGroupEnd: not in a group call.");
+    return ncclInvalidUsage;
+  }
+  if (--mine.depth > 0) return ncclSuccess;
+  Group all;
+  std::swap(all, mine);
+  ncclResult_t result = all.error;
+  if (result != ncclSuccess) {
+    for (const Creation& creation : all.creations) {
+      if (creation.handle == nullptr) continue;
+      forget_communicator(*creation.handle);
+      *creation.handle = nullptr;
+    }
+  }
+  if (result == ncclSuccess && !all.creations.empty())
+    result = create_all(std::move(all.creations));
+  if (result == ncclSuccess && !all.batches.empty()) result = launch_all(std::move(all.batches));
+  return result;
+}
+
+ncclResult_t group_simulate_end(float* estimated_us) {
+  Group& mine = group();
+  if (mine.depth == 0) {
+    warn("ncclGroupSimulateEnd: not in a group call.");
+    return ncclInvalidUsage;
+  }
+  if (--mine.depth > 0) return ncclSuccess;
+  Group all;
+  std::swap(all, mine);
+  *estimated_us = 0;
+  for (const Batch& batch : all.batches) {
+    for (const Operation& operation : batch.operations) {
+      *estimated_us += static_cast<float>(emu_transfer_ns(
+                           operation.bytes, batch.communicator->between_nodes ? 1 : 0)) /
+                       1000.0f;
+    }
+  }
+  return all.error;
+}
+
+}  // namespace emu_nccl

@@ -1,0 +1,237 @@
+#include "report/dump.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/text.h"
+#include "report/terms.h"
+
+namespace rollcall::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Writer = std::function<bool(const std::string&)>;
+
+constexpr size_t kChunkBytes = 1 << 16;
+
+// The NCCL function where the event is one, else what the recorder calls it.
+constexpr std::string_view kEventFunctions[] = {
+#define ROLLCALL_X(name, text) text,
+    ROLLCALL_EVENTS(ROLLCALL_X)
+#undef ROLLCALL_X
+};
+std::string_view function_of(EventKind kind) {
+  const std::string_view function = kEventFunctions[static_cast<size_t>(kind)];
+  return function.rfind("nccl", 0) == 0 ? function : name_of(kind);
+}
+
+Json text_or_null(std::string_view text) {
+  return text.empty() ? Json(nullptr) : Json(valid_utf8(text));
+}
+
+Json time_or_null(int64_t time_ns) { return time_ns > 0 ? Json(time_ns) : Json(nullptr); }
+
+Json rank_or_null(int32_t rank) { return rank >= 0 ? Json(rank) : Json(nullptr); }
+
+Json key_or_null(const CommKey& key) { return key.is_null() ? Json(nullptr) : Json(key_hex(key)); }
+
+Json number_or_null(uint64_t value) { return value != 0 ? Json(value) : Json(nullptr); }
+
+std::string meta_of(const trace::Process& process, const char* key) {
+  const auto found = process.meta.find(key);
+  return found == process.meta.end() ? std::string() : found->second;
+}
+
+std::string dump_line(const Json& json) { return json.dump() + "\n"; }
+
+Json coverage_of(const trace::Process& process) {
+  Json list = Json::array();
+  std::string word;
+  for (const char c : meta_of(process, "coverage") + ",") {
+    if (c != ',') {
+      word += c;
+    } else if (!word.empty()) {
+      list.push_back(valid_utf8(word));
+      word.clear();
+    }
+  }
+  return list;
+}
+
+Json run_line(const trace::Process& process) {
+  Json json;
+  json["type"] = "run";
+  json["schema"] = "rollcall.dump/1";
+  json["file"] = valid_utf8(process.file);
+  json["host"] = text_or_null(process.host);
+  json["pid"] = process.pid;
+  json["job_rank"] = rank_or_null(process.job_rank);
+  json["started_ns"] = time_or_null(process.started_ns);
+  json["versions"] = {
+      {"nccl", text_or_null(nccl_version(meta_of(process, "nccl_version")))},
+      {"cuda", text_or_null(cuda_version(meta_of(process, "cuda_runtime_version")))},
+      {"driver", text_or_null(cuda_version(meta_of(process, "cuda_driver_version")))},
+      {"rollcall", text_or_null(meta_of(process, "rollcall_version"))}};
+  json["coverage"] = coverage_of(process);
+  json["run_id"] =
+      process.run_id != 0 ? Json(fmt::format("{:016x}", process.run_id)) : Json(nullptr);
+  json["recorder"] = process.recorder;
+  json["liveness"] = trace::name_of(process.liveness);
+  json["liveness_evidence"] = text_or_null(process.liveness_evidence);
+  json["heartbeat_ns"] = time_or_null(process.heartbeat_ns);
+  json["exited_ns"] = time_or_null(process.exited_ns);
+  Json meta = Json::object();
+  for (const auto& [key, value] : process.meta) meta[valid_utf8(key)] = valid_utf8(value);
+  json["meta"] = std::move(meta);
+  return json;
+}
+
+Json ended_of(const trace::Comm& comm) {
+  switch (comm.state) {
+    case CommState::destroyed:
+      return "destroy";
+    case CommState::aborted:
+      return "abort";
+    case CommState::finalized:
+      return "finalize";
+    case CommState::revoked:
+      return "revoke";
+    default:
+      return nullptr;
+  }
+}
+
+Json comm_line(const trace::Process& process, const trace::Comm& comm) {
+  Json json;
+  json["type"] = "comm";
+  json["pid"] = process.pid;
+  json["key"] = key_or_null(comm.key);
+  json["name"] = text_or_null(comm.name);
+  json["nranks"] = rank_or_null(comm.nranks);
+  json["rank"] = rank_or_null(comm.rank);
+  json["how"] = comm.origin == CommOrigin::unknown ? Json(nullptr) : Json(name_of(comm.origin));
+  json["parent"] = key_or_null(comm.parent_key);
+  json["created_ns"] = time_or_null(comm.created_ns);
+  json["ended"] = ended_of(comm);
+  json["state"] = name_of(comm.state);
+  json["ready_ns"] = time_or_null(comm.ready_ns);
+  json["ended_ns"] = time_or_null(comm.ended_ns);
+  json["device"] = rank_or_null(comm.device);
+  json["child_number"] = comm.parent_key.is_null() ? Json(nullptr) : Json(comm.child_number);
+  const bool split = comm.origin == CommOrigin::split;
+  json["colour"] = split ? Json(comm.colour) : Json(nullptr);
+  json["split_key"] = split ? Json(comm.split_key) : Json(nullptr);
+  json["non_blocking"] = comm.non_blocking;
+  json["nccl_hash"] = comm.nccl_hash != 0 ? Json(address_hex(comm.nccl_hash)) : Json(nullptr);
+  json["collectives"] = comm.collectives;
+  json["sends"] = comm.sends;
+  json["recvs"] = comm.recvs;
+  return json;
+}
+
+Json op_line(const trace::Process& process, const trace::Op& op) {
+  const OpTraits& traits = traits_of(op.kind);
+  const bool known_comm = op.comm < process.comms.size();
+  const bool directed = traits.family == OpFamily::p2p || traits.family == OpFamily::rma;
+  const bool known_thread = op.thread < process.threads.size();
+  Json json;
+  json["type"] = "op";
+  json["pid"] = process.pid;
+  json["job_rank"] = rank_or_null(process.job_rank);
+  json["comm"] = known_comm ? key_or_null(process.comms[op.comm].key) : Json(nullptr);
+  json["comm_rank"] = known_comm ? rank_or_null(process.comms[op.comm].rank) : Json(nullptr);
+  json["seq"] = traits.family == OpFamily::coll ? Json(op.seq) : Json(nullptr);
+  json["p2p_seq"] = traits.family == OpFamily::p2p ? Json(op.seq) : Json(nullptr);
+  json["op"] = traits.name;
+  json["count"] = op.count;
+  json["dtype"] = text_or_null(datatype_name(op.datatype));
+  json["redop"] = text_or_null(reduction_name(op.reduction));
+  json["root"] = traits.rooted ? rank_or_null(op.root_or_peer) : Json(nullptr);
+  json["peer"] = directed ? rank_or_null(op.root_or_peer) : Json(nullptr);
+  json["stream"] = address_hex(op.stream);
+  json["thread"] = known_thread ? Json(process.threads[op.thread].tid) : Json(nullptr);
+  json["group"] = number_or_null(op.group);
+  json["graph"] = number_or_null(op.graph);
+  json["api"] = api_name(op);
+  json["result"] = op.result == kResultUnknown ? Json(nullptr) : Json(op.result);
+  json["state"] = op.state == trace::OpState::unknown ? Json(nullptr) : Json(name_of(op.state));
+  json["called_ns"] = time_or_null(op.called_ns);
+  json["returned_ns"] = time_or_null(op.returned_ns);
+  json["started_ns"] = time_or_null(op.started_ns);
+  json["finished_ns"] = time_or_null(op.finished_ns);
+  json["frame"] = nullptr;
+  json["ticket"] = op.ticket;
+  json["caller"] = op.caller != 0 ? Json(address_hex(op.caller)) : Json(nullptr);
+  json["in_place"] = (op.flags & kOpInPlace) != 0;
+  json["from"] = op.from_segment != 0 ? "segment" : "ring";
+  return json;
+}
+
+Json event_line(const trace::Process& process, const trace::Event& event) {
+  const bool known_comm = event.comm < process.comms.size();
+  const bool known_thread = event.thread < process.threads.size();
+  Json json;
+  json["type"] = "event";
+  json["pid"] = process.pid;
+  json["name"] = function_of(event.kind);
+  json["time_ns"] = time_or_null(event.called_ns);
+  json["comm"] = known_comm ? key_or_null(process.comms[event.comm].key) : Json(nullptr);
+  json["result"] = event.result == kResultUnknown ? Json(nullptr) : Json(event.result);
+  json["text"] = text_or_null(event.text);
+  json["kind"] = name_of(event.kind);
+  json["returned_ns"] = time_or_null(event.returned_ns);
+  json["ticket"] = event.ticket;
+  json["op_ticket"] = event.op_ticket;
+  json["thread"] = known_thread ? Json(process.threads[event.thread].tid) : Json(nullptr);
+  json["arguments"] = event.arguments;
+  return json;
+}
+
+Json stats_line(const trace::Process& process) {
+  Json dropped = Json::object();
+  Json others = Json::object();
+  for (const auto& [name, value] : process.statistics) {
+    (name.rfind("dropped_", 0) == 0 ? dropped : others)[name] = value;
+  }
+  Json json;
+  json["type"] = "stats";
+  json["pid"] = process.pid;
+  json["recorded"] = process.next_ticket - 1;
+  json["dropped"] = std::move(dropped);
+  json["read"] = process.ops.size();
+  json["lost"] = process.lost;
+  json["torn"] = process.torn;
+  json["counters"] = std::move(others);
+  return json;
+}
+
+}  // namespace
+
+void dump_process(const trace::Process& process, const Writer& write) {
+  std::string lines = dump_line(run_line(process));
+  bool open = true;
+  const auto flush = [&](size_t limit) {
+    if (!open || lines.size() < limit) return open;
+    open = write(lines);
+    lines.clear();
+    return open;
+  };
+  for (const trace::Comm& comm : process.comms) {
+    if (comm.state == CommState::empty) continue;
+    lines += dump_line(comm_line(process, comm));
+    if (!flush(kChunkBytes)) return;
+  }
+  for (const trace::Op& op : process.ops) {
+    lines += dump_line(op_line(process, op));
+    if (!flush(kChunkBytes)) return;
+  }
+  for (const trace::Event& event : process.events) {
+    lines += dump_line(event_line(process, event));
+    if (!flush(kChunkBytes)) return;
+  }
+  lines += dump_line(stats_line(process));
+  flush(0);
+}
+
+}  // namespace rollcall::report

@@ -1,0 +1,261 @@
+#include "report/info.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/base/check.h"
+#include "core/format/file_name.h"
+#include "report/terms.h"
+
+namespace rollcall::report {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+std::string meta_of(const trace::Process& process, const char* key) {
+  const auto found = process.meta.find(key);
+  return found == process.meta.end() ? std::string() : found->second;
+}
+
+std::string or_unknown(const std::string& text) { return text.empty() ? "unknown" : text; }
+
+uint64_t statistic(const trace::Process& process, const char* name) {
+  const auto found = process.statistics.find(name);
+  return found == process.statistics.end() ? 0 : found->second;
+}
+
+// Calls that were made and are not on file because the recorder could not, or was told not to.
+uint64_t dropped(const trace::Process& process) {
+  uint64_t sum = 0;
+  for (const auto& [name, value] : process.statistics) {
+    if (name.rfind("dropped_", 0) == 0) sum += value;
+  }
+  return sum;
+}
+
+uint64_t recorded(const trace::Process& process) {
+  const uint64_t tickets = process.next_ticket > 0 ? process.next_ticket - 1 : 0;
+  return tickets - std::min(tickets, statistic(process, "stepped_over"));
+}
+
+// "all" of a value over the processes: the value when they agree, else each value with its ranks.
+std::string agreed(const trace::Run& run, const std::vector<int32_t>& labels,
+                   std::string (*value_of)(const trace::Process&)) {
+  std::map<std::string, std::vector<int32_t>> groups;
+  for (size_t at = 0; at < run.processes.size(); ++at) {
+    groups[or_unknown(printable(value_of(run.processes[at])))].push_back(labels[at]);
+  }
+  if (groups.size() == 1) return groups.begin()->first;
+  std::string text;
+  for (const auto& [value, ranks] : groups) {
+    text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", value, ranks_in_words(ranks));
+  }
+  return text;
+}
+
+std::string nccl_of(const trace::Process& process) {
+  const std::string version = nccl_version(meta_of(process, "nccl_version"));
+  return version.empty() || meta_of(process, "emulated") != "1" ? version : version + " (emulated)";
+}
+std::string cuda_of(const trace::Process& process) {
+  return cuda_version(meta_of(process, "cuda_runtime_version"));
+}
+std::string driver_of(const trace::Process& process) {
+  return cuda_version(meta_of(process, "cuda_driver_version"));
+}
+std::string rollcall_of(const trace::Process& process) {
+  return meta_of(process, "rollcall_version");
+}
+std::string coverage_of(const trace::Process& process) { return meta_of(process, "coverage"); }
+
+void append_header(std::string& out, const trace::Run& run, const std::vector<FileSizes>& sizes) {
+  std::set<std::string> hosts;
+  std::set<std::string> keys;
+  FileSizes all;
+  int64_t started_ns = 0;
+  for (const trace::Process& process : run.processes) {
+    hosts.insert(process.host);
+    for (const trace::Comm& comm : process.comms) keys.insert(key_hex(comm.key));
+    if (process.started_ns > 0 && (started_ns == 0 || process.started_ns < started_ns)) {
+      started_ns = process.started_ns;
+    }
+  }
+  for (const FileSizes& size : sizes) {
+    all.ring_bytes += size.ring_bytes;
+    all.segment_bytes += size.segment_bytes;
+    all.segments += size.segments;
+  }
+  const std::vector<int32_t> labels = process_labels(run);
+  out += fmt::format("run        {}\n", printable(run.directory));
+  out += fmt::format("started    {}{}\n", utc_time(started_ns), run.live ? ", still running" : "");
+  out += fmt::format("processes  {} on {} {}, {} communicators\n", run.processes.size(),
+                     hosts.size(), hosts.size() == 1 ? "host" : "hosts", keys.size());
+  out += fmt::format("files      {} of rings, {} of history in {} segments\n",
+                     byte_size(all.ring_bytes), byte_size(all.segment_bytes), all.segments);
+  out += fmt::format("versions   NCCL {}; CUDA runtime {}; driver {}; rollcall {}\n",
+                     agreed(run, labels, nccl_of), agreed(run, labels, cuda_of),
+                     agreed(run, labels, driver_of), agreed(run, labels, rollcall_of));
+  out += fmt::format("coverage   {}\n", agreed(run, labels, coverage_of));
+}
+
+void append_processes(std::string& out, const trace::Run& run) {
+  const std::vector<int32_t> labels = process_labels(run);
+  std::vector<std::vector<std::string>> rows{
+      {"rank", "host", "pid", "state", "recorded", "on file", "dropped", "lost", "torn"}};
+  for (size_t at = 0; at < run.processes.size(); ++at) {
+    const trace::Process& process = run.processes[at];
+    rows.push_back({process.job_rank >= 0 ? fmt::format("{}", process.job_rank)
+                                          : fmt::format("({})", labels[at]),
+                    printable(process.host), fmt::format("{}", process.pid),
+                    std::string(trace::name_of(process.liveness)), grouped(recorded(process)),
+                    grouped(process.ops.size()), grouped(dropped(process)), grouped(process.lost),
+                    grouped(process.torn)});
+  }
+  std::vector<size_t> widths(rows[0].size(), 0);
+  for (const auto& row : rows) {
+    for (size_t at = 0; at < row.size(); ++at) widths[at] = std::max(widths[at], row[at].size());
+  }
+  out += '\n';
+  for (const auto& row : rows) {
+    for (size_t at = 0; at < row.size(); ++at) {
+      // Numbers stand under each other by their last digit.
+      out += at >= 4 ? fmt::format("  {:>{}}", row[at], widths[at])
+                     : fmt::format("{}{:<{}}", at == 0 ? "" : "  ", row[at], widths[at]);
+    }
+    out += '\n';
+  }
+}
+
+void append_losses(std::string& out, const trace::Run& run) {
+  std::map<std::string, uint64_t> sums;
+  for (const trace::Process& process : run.processes) {
+    for (const auto& [name, value] : process.statistics) sums[name] += value;
+  }
+  std::string lines;
+#define ROLLCALL_X(name, meaning)                                                \
+  if (const bool is_loss = std::string_view(#name).rfind("dropped_", 0) == 0 ||  \
+                           std::string_view(#name) == "history_lost" ||          \
+                           std::string_view(#name) == "history_errors" ||        \
+                           std::string_view(#name) == "history_dropped_files" || \
+                           std::string_view(#name) == "late_overflow" ||         \
+                           std::string_view(#name) == "comm_unknown" ||          \
+                           std::string_view(#name) == "comm_table_full" ||       \
+                           std::string_view(#name) == "checks_failed" ||         \
+                           std::string_view(#name) == "meta_truncated";          \
+      is_loss && sums[#name] > 0) {                                              \
+    lines += fmt::format("  {:>12}  {}\n", grouped(sums[#name]), meaning);       \
+  }
+  ROLLCALL_STATISTICS(ROLLCALL_X)
+#undef ROLLCALL_X
+  if (!lines.empty()) out += "\nWhat is not on file\n" + lines;
+}
+
+Json text_or_null(std::string_view text) {
+  return text.empty() ? Json(nullptr) : Json(valid_utf8(text));
+}
+
+Json process_json(const trace::Process& process, const FileSizes& size) {
+  Json json;
+  json["rank"] = process.job_rank >= 0 ? Json(process.job_rank) : Json(nullptr);
+  json["host"] = text_or_null(process.host);
+  json["pid"] = process.pid;
+  json["file"] = valid_utf8(process.file);
+  json["recorder"] = process.recorder;
+  json["liveness"] = trace::name_of(process.liveness);
+  json["liveness_evidence"] = text_or_null(process.liveness_evidence);
+  json["started"] = text_or_null(iso_time(process.started_ns));
+  json["heartbeat"] = text_or_null(iso_time(process.heartbeat_ns));
+  json["exited"] = text_or_null(iso_time(process.exited_ns));
+  json["nccl"] = text_or_null(nccl_version(meta_of(process, "nccl_version")));
+  json["cuda"] = text_or_null(cuda_of(process));
+  json["driver"] = text_or_null(driver_of(process));
+  json["rollcall"] = text_or_null(rollcall_of(process));
+  json["emulated"] = meta_of(process, "emulated") == "1";
+  json["coverage"] = text_or_null(coverage_of(process));
+  json["recorded"] = recorded(process);
+  json["on_file"] = process.ops.size();
+  json["events"] = process.events.size();
+  json["dropped"] = dropped(process);
+  json["lost"] = process.lost;
+  json["torn"] = process.torn;
+  json["ring_bytes"] = size.ring_bytes;
+  json["segment_bytes"] = size.segment_bytes;
+  json["segments"] = size.segments;
+  json["statistics"] = process.statistics;
+  return json;
+}
+
+}  // namespace
+
+std::vector<FileSizes> file_sizes(const trace::Run& run) {
+  // One listing per folder: ten thousand processes share one.
+  std::map<std::string, std::map<std::string, FileSizes>> folders;
+  std::vector<FileSizes> sizes;
+  for (const trace::Process& process : run.processes) {
+    const fs::path path(process.file);
+    const std::string folder = path.parent_path().string();
+    const auto [found, is_new] = folders.try_emplace(folder);
+    std::error_code failure;
+    const fs::path listed = folder.empty() ? fs::path(".") : path.parent_path();
+    for (fs::directory_iterator at(listed, failure), end; is_new && !failure && at != end;
+         at.increment(failure)) {
+      const std::string name = at->path().filename().string();
+      std::string_view stem;
+      uint32_t index = 0;
+      std::error_code ignored;
+      if (!parse_segment_name(name, stem, index)) continue;
+      const uint64_t bytes = at->file_size(ignored);
+      if (ignored) continue;
+      FileSizes& size = found->second[std::string(stem)];
+      size.segment_bytes += bytes;
+      ++size.segments;
+    }
+    FileSizes size = found->second[path.stem().string()];
+    const uint64_t ring_bytes = fs::file_size(path, failure);
+    size.ring_bytes = failure ? 0 : ring_bytes;
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+std::string info_text(const trace::Run& run, const std::vector<FileSizes>& sizes) {
+  ROLLCALL_CHECK(sizes.size() == run.processes.size());
+  std::string out;
+  append_header(out, run, sizes);
+  append_processes(out, run);
+  append_losses(out, run);
+  if (!run.issues.empty()) out += "\nAbout the files\n";
+  for (const trace::Issue& issue : run.issues) {
+    out += fmt::format("  {}{}{}\n", printable(file_name(issue.file)),
+                       issue.file.empty() ? "" : ": ", printable(issue.text));
+  }
+  return out;
+}
+
+std::string info_json(const trace::Run& run, const std::vector<FileSizes>& sizes) {
+  ROLLCALL_CHECK(sizes.size() == run.processes.size());
+  Json json;
+  json["schema"] = "rollcall.info/1";
+  json["dir"] = valid_utf8(run.directory);
+  json["live"] = run.live;
+  json["processes"] = Json::array();
+  for (size_t at = 0; at < run.processes.size(); ++at) {
+    json["processes"].push_back(process_json(run.processes[at], sizes[at]));
+  }
+  json["issues"] = Json::array();
+  for (const trace::Issue& issue : run.issues) {
+    json["issues"].push_back({{"file", text_or_null(issue.file)},
+                              {"text", valid_utf8(issue.text)},
+                              {"lost", issue.lost},
+                              {"unusable", issue.unusable}});
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace rollcall::report

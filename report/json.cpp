@@ -1,0 +1,125 @@
+#include "report/json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "report/terms.h"
+
+namespace rollcall::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json text_or_null(std::string_view text) {
+  return text.empty() ? Json(nullptr) : Json(valid_utf8(text));
+}
+
+template <typename Number>
+Json known_or_null(Number value, bool known) {
+  return known ? Json(value) : Json(nullptr);
+}
+
+template <typename Number>
+Json optional_number(const std::optional<Number>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json culprit_json(const analysis::Culprit& culprit) {
+  Json json;
+  json["rank"] = known_or_null(culprit.rank, culprit.rank >= 0);
+  json["process"] = culprit.process;
+  json["host"] = text_or_null(culprit.host);
+  json["pid"] = known_or_null(culprit.pid, culprit.pid != 0);
+  json["comm"] = culprit.comm ? Json(key_hex(*culprit.comm)) : Json(nullptr);
+  json["comm_name"] = text_or_null(culprit.comm_name);
+  json["comm_rank"] = known_or_null(culprit.comm_rank, culprit.comm_rank >= 0);
+  if (culprit.p2p_seq) {
+    json["p2p_seq"] = *culprit.p2p_seq;
+    json["peer"] = known_or_null(culprit.peer, culprit.peer >= 0);
+  } else {
+    json["seq"] = optional_number(culprit.seq);
+  }
+  json["op"] = text_or_null(culprit.op);
+  return json;
+}
+
+Json finding_json(const analysis::Finding& finding) {
+  Json json;
+  json["code"] = analysis::code_of(finding.verdict);
+  json["severity"] = analysis::name_of(finding.severity);
+  json["confidence"] = analysis::name_of(finding.confidence);
+  json["summary"] = valid_utf8(finding.summary);
+  json["next"] = text_or_null(finding.next);
+  json["culprits"] = Json::array();
+  for (const analysis::Culprit& culprit : finding.culprits) {
+    json["culprits"].push_back(culprit_json(culprit));
+  }
+  json["victims"] = {{"count", finding.victims.size()}, {"ranks", rank_list(finding.victims)}};
+  json["evidence"] = Json::array();
+  for (const analysis::Evidence& evidence : finding.evidence) {
+    json["evidence"].push_back({{"file", text_or_null(evidence.file)},
+                                {"record", text_or_null(evidence.record)},
+                                {"text", valid_utf8(evidence.text)}});
+  }
+  json["consequences"] = Json::array();
+  for (const analysis::Finding& next : finding.consequences) {
+    json["consequences"].push_back(finding_json(next));
+  }
+  return json;
+}
+
+Json comm_json(const analysis::CommSummary& comm) {
+  Json json;
+  json["key"] = key_hex(comm.key);
+  json["name"] = text_or_null(comm.name);
+  json["nranks"] = known_or_null(comm.nranks, comm.nranks >= 0);
+  json["ranks"] = rank_list(comm.ranks);
+  json["parent"] = comm.parent ? Json(key_hex(*comm.parent)) : Json(nullptr);
+  json["last_common_seq"] = optional_number(comm.last_common_seq);
+  json["first_difference_seq"] = optional_number(comm.first_difference_seq);
+  return json;
+}
+
+Json run_json(const trace::Run& run) {
+  std::set<int32_t> ranks;
+  int64_t started_ns = 0;
+  for (const trace::Process& process : run.processes) {
+    if (process.job_rank >= 0) ranks.insert(process.job_rank);
+    if (process.started_ns > 0 && (started_ns == 0 || process.started_ns < started_ns)) {
+      started_ns = process.started_ns;
+    }
+  }
+  Json json;
+  json["dir"] = valid_utf8(run.directory);
+  json["processes"] = run.processes.size();
+  json["ranks"] = ranks.empty() ? Json(nullptr) : Json(ranks.size());
+  json["started"] = text_or_null(iso_time(started_ns));
+  json["live"] = run.live;
+  return json;
+}
+
+}  // namespace
+
+std::string diff_json(const trace::Run& run, const analysis::Report& report) {
+  Json json;
+  json["schema"] = "rollcall.diff/1";
+  json["status"] = report.status;
+  json["run"] = run_json(run);
+  json["findings"] = Json::array();
+  for (const analysis::Finding& finding : report.findings) {
+    json["findings"].push_back(finding_json(finding));
+  }
+  json["comms"] = Json::array();
+  for (const analysis::CommSummary& comm : report.comms) json["comms"].push_back(comm_json(comm));
+  json["issues"] = Json::array();
+  for (const trace::Issue& issue : run.issues) {
+    json["issues"].push_back({{"file", text_or_null(issue.file)},
+                              {"text", valid_utf8(issue.text)},
+                              {"lost", issue.lost},
+                              {"unusable", issue.unusable}});
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace rollcall::report

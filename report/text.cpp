@@ -1,0 +1,262 @@
+#include "report/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "report/context.h"
+#include "report/terms.h"
+
+namespace rollcall::report {
+namespace {
+
+using analysis::Culprit;
+using analysis::Finding;
+using analysis::RankRow;
+
+constexpr size_t kCulpritsShown = 6;
+constexpr size_t kEvidenceShown = 6;
+constexpr size_t kRowsShown = 24;
+constexpr size_t kIssuesShown = 8;
+constexpr size_t kCellMax = 60;
+
+struct Ink {
+  bool on;
+  std::string paint(std::string_view code, std::string_view text) const {
+    return on ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
+  }
+  std::string bold(std::string_view text) const { return paint("1", text); }
+  std::string faint(std::string_view text) const { return paint("2", text); }
+  std::string by_severity(analysis::Severity severity, std::string_view text) const {
+    switch (severity) {
+      case analysis::Severity::hang:
+      case analysis::Severity::corruption:
+        return paint("1;31", text);
+      case analysis::Severity::slow:
+      case analysis::Severity::risk:
+        return paint("1;33", text);
+      case analysis::Severity::info:
+        return paint("1;32", text);
+    }
+    return std::string(text);
+  }
+};
+
+std::string culprit_line(const Culprit& culprit) {
+  std::string text = culprit.rank >= 0 ? fmt::format("rank {}", culprit.rank)
+                                       : fmt::format("process {}", culprit.process);
+  if (!culprit.host.empty()) text += " on " + printable(culprit.host);
+  if (culprit.pid != 0) text += fmt::format(", pid {}", culprit.pid);
+  std::string place;
+  if (culprit.comm) {
+    place = culprit.comm_name.empty() ? key_hex(*culprit.comm) : printable(culprit.comm_name);
+    if (culprit.comm_rank >= 0) place += fmt::format(" rank {}", culprit.comm_rank);
+  }
+  if (culprit.seq) place += fmt::format(" seq {}", *culprit.seq);
+  if (culprit.p2p_seq) place += fmt::format(" p2p seq {}", *culprit.p2p_seq);
+  if (culprit.peer >= 0) place += fmt::format(" peer {}", culprit.peer);
+  if (!culprit.op.empty()) place += " " + culprit.op;
+  while (!place.empty() && place.front() == ' ') place.erase(0, 1);
+  return place.empty() ? text : text + ": " + place;
+}
+
+std::string evidence_line(const analysis::Evidence& evidence) {
+  std::string text = printable(evidence.text);
+  if (evidence.file.empty()) return text;
+  text += fmt::format("  [{}{}{}]", printable(file_name(evidence.file)),
+                      evidence.record.empty() ? "" : ", ", evidence.record);
+  return text;
+}
+
+// "label   line", the label on the first line only.
+void append_labelled(std::string& out, const Ink& ink, std::string_view label,
+                     const std::vector<std::string>& lines, size_t shown) {
+  for (size_t at = 0; at < lines.size() && at < shown; ++at) {
+    const std::string head = fmt::format("{:<10}", at == 0 ? label : "");
+    out += fmt::format("{}{}\n", ink.faint(head), lines[at]);
+  }
+  if (lines.size() > shown) {
+    out += fmt::format("{:<10}and {} more (--all shows them)\n", "", lines.size() - shown);
+  }
+}
+
+void append_details(std::string& out, const Ink& ink, const Finding& finding,
+                    const TextOptions& options) {
+  std::vector<std::string> culprits;
+  for (const Culprit& culprit : finding.culprits) culprits.push_back(culprit_line(culprit));
+  append_labelled(out, ink, "culprit", culprits, options.all ? SIZE_MAX : kCulpritsShown);
+  if (!finding.victims.empty()) {
+    append_labelled(out, ink, "waiting",
+                    {fmt::format("{} ({})", ranks_in_words(finding.victims, options.all ? 1000 : 8),
+                                 finding.victims.size())},
+                    1);
+  }
+  std::vector<std::string> evidence;
+  for (const analysis::Evidence& item : finding.evidence) evidence.push_back(evidence_line(item));
+  append_labelled(out, ink, "evidence", evidence, options.all ? SIZE_MAX : kEvidenceShown);
+}
+
+std::string cut(std::string text) {
+  text = printable(text);
+  if (text.size() <= kCellMax) return text;
+  text.resize(kCellMax - 3);
+  // Not in the middle of a character.
+  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0x80) != 0) text.pop_back();
+  return text + "...";
+}
+
+// Equal rows of several ranks are one row; rows keep the order of their first rank.
+void append_table(std::string& out, const Ink& ink, const std::vector<RankRow>& table,
+                  const std::vector<int32_t>& labels, bool all) {
+  if (table.empty()) return;
+  using Cells = std::tuple<std::string, std::string, std::string, std::string, std::string>;
+  std::map<Cells, size_t> seen;
+  std::vector<std::pair<Cells, std::vector<int32_t>>> groups;
+  for (const RankRow& row : table) {
+    // The time differs by microseconds between ranks that are otherwise alike: it is the first's.
+    Cells key{row.comm_name, row.last_common, row.here, row.state, ""};
+    const auto [found, is_new] = seen.emplace(key, groups.size());
+    if (is_new) {
+      std::get<4>(key) = row.since;
+      groups.push_back({std::move(key), {}});
+    }
+    const int32_t label = row.rank >= 0                 ? row.rank
+                          : row.process < labels.size() ? labels[row.process]
+                                                        : -1;
+    groups[found->second].second.push_back(label);
+  }
+
+  std::vector<std::vector<std::string>> lines{
+      {"rank", "communicator", "last common call", "first difference", "state"}};
+  for (const auto& [cells, ranks] : groups) {
+    std::string state = std::get<3>(cells);
+    if (!std::get<4>(cells).empty()) state += " " + std::get<4>(cells);
+    lines.push_back({cut(rank_list(ranks)), cut(std::get<0>(cells)), cut(std::get<1>(cells)),
+                     cut(std::get<2>(cells)), cut(state)});
+    if (!all && lines.size() > kRowsShown) break;
+  }
+  std::vector<size_t> widths(lines[0].size(), 0);
+  for (const auto& line : lines) {
+    for (size_t at = 0; at < line.size(); ++at) widths[at] = std::max(widths[at], line[at].size());
+  }
+  out += '\n';
+  for (size_t number = 0; number < lines.size(); ++number) {
+    std::string text;
+    for (size_t at = 0; at < lines[number].size(); ++at) {
+      text += at + 1 == lines[number].size()
+                  ? lines[number][at]
+                  : fmt::format("{:<{}}  ", lines[number][at], widths[at]);
+    }
+    while (!text.empty() && text.back() == ' ') text.pop_back();
+    out += (number == 0 ? ink.faint(text) : text) + '\n';
+  }
+  if (groups.size() + 1 > lines.size()) {
+    out +=
+        fmt::format("... and {} more rows (--all shows them)\n", groups.size() + 1 - lines.size());
+  }
+}
+
+void append_comms(std::string& out, const std::vector<analysis::CommSummary>& comms) {
+  if (comms.empty()) return;
+  out += "\nCommunicators\n";
+  for (const analysis::CommSummary& comm : comms) {
+    out += fmt::format("  {}  {}  {} of {} ranks on file: {}", key_hex(comm.key).substr(0, 8),
+                       printable(comm.name), comm.ranks.size(),
+                       comm.nranks >= 0 ? fmt::format("{}", comm.nranks) : "an unknown number of",
+                       rank_list(comm.ranks));
+    if (comm.last_common_seq) out += fmt::format("; in step up to seq {}", *comm.last_common_seq);
+    if (comm.first_difference_seq) {
+      out += fmt::format("; first difference at seq {}", *comm.first_difference_seq);
+    }
+    out += '\n';
+  }
+}
+
+void append_issues(std::string& out, const trace::Run& run, bool all) {
+  if (run.issues.empty()) return;
+  out += "\nAbout the files\n";
+  const size_t shown = all ? run.issues.size() : std::min(run.issues.size(), kIssuesShown);
+  for (size_t at = 0; at < shown; ++at) {
+    const trace::Issue& issue = run.issues[at];
+    const std::string file = printable(file_name(issue.file));
+    out += file.empty() ? fmt::format("  {}\n", printable(issue.text))
+                        : fmt::format("  {}: {}\n", file, printable(issue.text));
+  }
+  if (run.issues.size() > shown) {
+    out += fmt::format("  and {} more (--all shows them)\n", run.issues.size() - shown);
+  }
+}
+
+std::string code_line(const Finding& finding) {
+  return fmt::format("{}, {}, {}", analysis::code_of(finding.verdict),
+                     analysis::name_of(finding.severity), analysis::name_of(finding.confidence));
+}
+
+void append_short(std::string& out, const Finding& finding, int indent) {
+  out += fmt::format("{:{}}{}: {}\n", "", indent, analysis::code_of(finding.verdict),
+                     printable(finding.summary));
+  for (const Finding& next : finding.consequences) append_short(out, next, indent + 2);
+}
+
+void append_others(std::string& out, const Ink& ink, const analysis::Report& report,
+                   const TextOptions& options) {
+  if (report.findings.size() < 2) return;
+  if (!options.all) {
+    out += "\nAlso found\n";
+    for (size_t at = 1; at < report.findings.size(); ++at)
+      append_short(out, report.findings[at], 2);
+    return;
+  }
+  for (size_t at = 1; at < report.findings.size(); ++at) {
+    const Finding& finding = report.findings[at];
+    out += fmt::format("\n{}\n{}\n", ink.bold(printable(finding.summary)),
+                       ink.by_severity(finding.severity, code_line(finding)));
+    append_details(out, ink, finding, options);
+    for (const Finding& next : finding.consequences) append_short(out, next, 2);
+    if (!finding.next.empty()) out += fmt::format("{:<10}{}\n", "next", printable(finding.next));
+  }
+}
+
+}  // namespace
+
+std::string diff_text(const trace::Run& run, const analysis::Report& report,
+                      const TextOptions& options) {
+  const Ink ink{options.colour};
+  const std::vector<int32_t> labels = process_labels(run);
+  std::string out;
+  if (report.findings.empty()) {
+    out += "There is nothing to compare: no usable record was found.\n";
+  } else {
+    const Finding& leading = report.findings.front();
+    out += fmt::format("{}\n{}\n", ink.bold(printable(leading.summary)),
+                       ink.by_severity(leading.severity, code_line(leading)));
+    if (!leading.culprits.empty() || !leading.evidence.empty()) out += '\n';
+    append_details(out, ink, leading, options);
+  }
+  append_table(out, ink, report.table, labels, options.all);
+  if (options.context > 0) out += '\n' + context_text(run, report, options.context);
+  if (!report.findings.empty()) {
+    const Finding& leading = report.findings.front();
+    if (!leading.consequences.empty()) {
+      out += "\nWhat follows from it\n";
+      for (const Finding& next : leading.consequences) append_short(out, next, 2);
+    }
+    append_others(out, ink, report, options);
+    if (!leading.next.empty()) out += fmt::format("\nNext: {}\n", printable(leading.next));
+  }
+  if (options.all) append_comms(out, report.comms);
+  append_issues(out, run, options.all);
+  if (!options.rerun_hint.empty()) out += fmt::format("\n{}\n", options.rerun_hint);
+  return out;
+}
+
+std::string diff_sentence(const analysis::Report& report) {
+  if (report.findings.empty()) return "There is nothing to compare: no usable record was found.";
+  const Finding& leading = report.findings.front();
+  return fmt::format("{}: {}", analysis::code_of(leading.verdict), printable(leading.summary));
+}
+
+}  // namespace rollcall::report

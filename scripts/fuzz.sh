@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Fuzzes the readers of foreign bytes, each for a while. What crashes one is left in build/fuzz.
+#   scripts/fuzz.sh [SECONDS]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-30}
+build=build/fuzz
+
+launcher=()
+if command -v ccache >/dev/null; then
+  launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+fi
+mkdir -p build
+cmake --preset fuzz "${launcher[@]}" >"$build.log" 2>&1 || {
+  cat "$build.log" >&2
+  exit 1
+}
+rm -f "$build.log"
+cmake --build --preset fuzz -j "$(nproc)"
+
+found=0
+for target in "$build"/fuzz/fuzz_*; do
+  [ -f "$target" ] && [ -x "$target" ] || continue
+  found=1
+  name=$(basename "$target")
+  corpus=$build/corpus/$name
+  mkdir -p "$corpus"
+  echo "fuzz: $name for $seconds s"
+  if ! "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 \
+    -artifact_prefix="$build/$name-" "$corpus" >"$build/$name.log" 2>&1; then
+    tail -n 40 "$build/$name.log" >&2
+    echo "fuzz: $name failed; the input is in $build/$name-*, run it with: $target FILE" >&2
+    exit 1
+  fi
+  grep -E '^(Done|#[0-9]+.*DONE)' "$build/$name.log" | tail -n 1
+done
+if [ "$found" = 0 ]; then
+  echo "fuzz: no fuzz target was built" >&2
+  exit 1
+fi

@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Installs what the build needs and is missing, with apt (Debian 12, Ubuntu 22.04 and later).
+#
+#   scripts/setup.sh          what `make hang`, `make test` and `make bench` need
+#   scripts/setup.sh --api    also what `make check-api` needs (fetches NCCL wheels with pip)
+#   scripts/setup.sh --lint   also what `make check` and `make fuzz` need (clang 14 and its tools)
+#   scripts/setup.sh --ci     all of it
+#   scripts/setup.sh --list   prints the packages and why they are needed, installs nothing
+#
+# Does nothing, in one dpkg-query, when nothing is missing. ROLLCALL_SKIP_SETUP=1 skips it, for
+# systems where the same things come from elsewhere: CMake then says what it cannot find.
+set -euo pipefail
+
+# package|what for
+base_packages='g++|compiler, C++20 (GCC 11 or newer)
+cmake|build system, 3.22 or newer
+ninja-build|runs the build
+pkg-config|finds MPI
+libfmt-dev|text output of the tools
+libcli11-dev|command line of the tools
+nlohmann-json3-dev|JSON output and its tests
+libzstd-dev|compressed segments
+libconcurrentqueue-dev|queue between threads, headers only
+catch2|unit tests
+libopenmpi-dev|the MPI example
+openmpi-bin|mpirun, starts the MPI example
+python3|end-to-end tests and checks'
+api_packages='python3-pip|fetches the NCCL wheels that make check-api reads
+python3-venv|keeps pip apart from the system'
+lint_packages='clang-14|fuzz targets
+libclang-rt-14-dev|the fuzzer itself
+clang-format-14|layout of the sources
+clang-tidy-14|static analysis
+binutils|lists exported symbols
+git|lists the files to check'
+
+packages=$base_packages
+list_only=0
+for argument in "$@"; do
+  case $argument in
+    --api) packages+=$'\n'$api_packages ;;
+    --lint) packages+=$'\n'$lint_packages ;;
+    --ci) packages+=$'\n'$api_packages$'\n'$lint_packages ;;
+    --list) list_only=1 ;;
+    *)
+      echo "setup: unknown argument '$argument'; see the first lines of $0" >&2
+      exit 2
+      ;;
+  esac
+done
+
+if [ "$list_only" = 1 ]; then
+  while IFS='|' read -r package reason; do
+    printf '  %-24s %s\n' "$package" "$reason"
+  done <<<"$packages"
+  exit 0
+fi
+[ "${ROLLCALL_SKIP_SETUP:-0}" = 1 ] && exit 0
+
+names=$(cut -d'|' -f1 <<<"$packages")
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  {
+    echo "setup: this system has no apt, so nothing was installed. Needed is what Debian calls:"
+    while IFS='|' read -r package reason; do
+      printf '  %-24s %s\n' "$package" "$reason"
+    done <<<"$packages"
+    echo "Install them with your package manager, then run make again with ROLLCALL_SKIP_SETUP=1."
+  } >&2
+  exit 1
+fi
+
+# A program that is already on the PATH counts as installed, whoever installed it.
+program_of() {
+  case $1 in
+    cmake | git | python3 | g++ | pkg-config) echo "$1" ;;
+    ninja-build) echo ninja ;;
+  esac
+}
+
+installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $names 2>/dev/null |
+  sed -n 's/^installed //p' || true)
+missing=()
+while IFS='|' read -r package reason; do
+  grep -qxF -- "$package" <<<"$installed" && continue
+  program=$(program_of "$package")
+  if [ -n "$program" ] && command -v "$program" >/dev/null; then continue; fi
+  missing+=("$package")
+  printf 'setup: missing %-24s %s\n' "$package" "$reason"
+done <<<"$packages"
+[ ${#missing[@]} = 0 ] && exit 0
+
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: installing needs root, and there is no sudo. As root, run:" >&2
+    echo "  apt-get update && apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+  # A script without a terminal must fail here, not wait for a password.
+  if [ ! -t 0 ]; then as_root=(sudo -n); fi
+fi
+
+echo "setup: installing ${#missing[@]} packages with apt-get; this happens once"
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -q -o DPkg::Lock::Timeout=120 "$@" </dev/null
+}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# A failed update matters only if the install then fails too: one broken third-party source in
+# sources.list is common, and none of our packages comes from it.
+apt update >"$log" 2>&1 || true
+if ! apt install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
+  tail -n 25 "$log" >&2
+  echo "setup: apt-get could not install: ${missing[*]}" >&2
+  echo "setup: the lines above are its last words. Mend that, or install them another way and set" \
+    "ROLLCALL_SKIP_SETUP=1." >&2
+  exit 1
+fi
+echo "setup: done"

@@ -1,0 +1,70 @@
+#include "shim/comm_config.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace rollcall::shim {
+namespace {
+
+constexpr uintptr_t kPageBytes = 4096;  // the smallest there is: a finer split is harmless
+
+// NCCL_COMM_BLOCKING overrides what the program asked for.
+void apply_environment(CommConfig& config) {
+  const char* blocking = getenv("NCCL_COMM_BLOCKING");
+  if (blocking == nullptr) return;
+  if (strcmp(blocking, "0") == 0) config.non_blocking = true;
+  if (strcmp(blocking, "1") == 0) config.non_blocking = false;
+}
+
+void read_name(CommConfig& config, const char* name_untrusted) {
+  char copy[kCommNameBytes - 1];
+  const size_t readable = copy_if_readable(copy, name_untrusted, sizeof(copy));
+  const size_t bytes = strnlen(copy, readable);
+  // Without an end inside a readable piece shorter than asked for, this is no string.
+  if (bytes == readable && readable < sizeof(copy)) return;
+  memcpy(config.name, copy, bytes);
+}
+
+}  // namespace
+
+size_t copy_if_readable(void* to, const void* from, size_t size) noexcept {
+  const int saved_errno = errno;
+  const uintptr_t start = reinterpret_cast<uintptr_t>(from);
+  const size_t first = std::min(size, kPageBytes - start % kPageBytes);
+  // One piece per page: the kernel copies whole pieces until the first that faults.
+  iovec remote[2] = {{const_cast<void*>(from), first},
+                     {reinterpret_cast<void*>(start + first), size - first}};
+  iovec local = {to, size};
+  const ssize_t copied =
+      size > kPageBytes || start == 0
+          ? -1
+          : process_vm_readv(getpid(), &local, 1, remote, size > first ? 2 : 1, 0);
+  errno = saved_errno;
+  return copied > 0 ? static_cast<size_t>(copied) : 0;
+}
+
+CommConfig read_config(const nccl::Config* config, bool inherited_non_blocking) noexcept {
+  CommConfig result;
+  result.non_blocking = config == nullptr && inherited_non_blocking;
+  nccl::ConfigHead head = {};
+  const size_t readable = config == nullptr ? 0 : copy_if_readable(&head, config, sizeof(head));
+  const size_t valid = std::min(readable, head.size);
+  if (valid >= nccl::kConfigBytesBlocking && head.magic == nccl::kApiMagic) {
+    if (head.blocking != nccl::kConfigUndefInt) {
+      result.states_blocking = true;
+      result.non_blocking = head.blocking == 0;
+    }
+    if (valid >= nccl::kConfigBytesName && head.version >= nccl::kConfigVersionName &&
+        head.comm_name != nullptr)
+      read_name(result, head.comm_name);
+  }
+  apply_environment(result);
+  return result;
+}
+
+}  // namespace rollcall::shim

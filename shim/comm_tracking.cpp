@@ -1,0 +1,162 @@
+#include "shim/comm_tracking.h"
+
+#include <pthread.h>
+
+#include <atomic>
+
+#include "shim/comm_config.h"
+#include "shim/ended_handles.h"
+#include "shim/failures.h"
+
+namespace rollcall::shim {
+namespace {
+
+struct Pending {
+  nccl::Comm* where = nullptr;   // null: free
+  const void* thread = nullptr;  // whose group it waits for; null: the group has ended
+  uint32_t index = kCommUnknown;
+  Site site;
+};
+
+// One thread initialises at most a node's worth of ranks in a group, times a few communicators.
+constexpr unsigned kPendingMax = 256;
+Pending g_pending[kPendingMax];
+std::atomic<unsigned> g_pending_count{0};  // spares every other group the lock
+pthread_mutex_t g_pending_lock = PTHREAD_MUTEX_INITIALIZER;
+
+// A thread's identity for as long as it is inside a group.
+const void* this_thread() {
+  static thread_local const char t_anchor __attribute__((tls_model("initial-exec"))) = 0;
+  return &t_anchor;
+}
+
+void keep_pending(const Site& site, uint32_t index, nccl::Comm* where, bool in_group) {
+  pthread_mutex_lock(&g_pending_lock);
+  Pending* place = nullptr;
+  for (Pending& pending : g_pending) {
+    if (pending.where == where) {  // the same variable again: what it held is history
+      place = &pending;
+      break;
+    }
+    if (place == nullptr && pending.where == nullptr) place = &pending;
+  }
+  if (place != nullptr) {
+    if (place->where == nullptr) g_pending_count.fetch_add(1, std::memory_order_relaxed);
+    *place = {where, in_group ? this_thread() : nullptr, index, site};
+  }
+  pthread_mutex_unlock(&g_pending_lock);
+}
+
+void release(Pending& pending) {
+  pending = {};
+  g_pending_count.fetch_sub(1, std::memory_order_relaxed);
+}
+
+CommState state_of(uint32_t index) {
+  const CommEntry* entry = capture::comm_entry(index);
+  return entry != nullptr ? static_cast<CommState>(__atomic_load_n(&entry->state, __ATOMIC_ACQUIRE))
+                          : CommState::empty;
+}
+
+int ask(nccl::CommQuery query, nccl::Comm comm) {
+  int value = -1;
+  return query != nullptr && query(comm, &value) == nccl::kSuccess ? value : -1;
+}
+
+void bind(uint32_t index, nccl::Comm comm) {
+  g_ended_handles.remove(comm);
+  capture::bind_comm(index, comm);
+}
+
+bool is_non_blocking(uint32_t index) {
+  const CommEntry* entry = capture::comm_entry(index);
+  return entry != nullptr && entry->non_blocking != 0;
+}
+
+// The call that created it is over and was not refused.
+void settle(const Site& site, uint32_t index, nccl::Comm comm, nccl::Result result) {
+  if (comm == nullptr) {
+    // Nothing was created (a split without colour), or not yet.
+    if (result == nccl::kSuccess) capture::close_comm(index, CommState::none);
+    return;
+  }
+  if (capture::find_comm(comm) != index) bind(index, comm);
+  if (result == nccl::kSuccess && !is_non_blocking(index)) became_ready(site, index, comm);
+}
+
+}  // namespace
+
+void forget_pending_after_fork() noexcept { pthread_mutex_init(&g_pending_lock, nullptr); }
+
+void creation_returned(const Site& site, uint32_t index, nccl::Comm* where,
+                       nccl::Result result) noexcept {
+  if (index == kCommUnknown || where == nullptr) return;
+  if (is_failure(result)) {
+    capture::close_comm(index, CommState::failed);
+    return;
+  }
+  // In a group the caller's variable may still hold anything: it is not looked at.
+  const bool in_group = capture::current_group() != 0;
+  if (!in_group && (result == nccl::kSuccess || *where != nullptr))
+    settle(site, index, *where, result);
+  else
+    keep_pending(site, index, where, in_group);
+}
+
+void group_returned(const Site& site, nccl::Result result) noexcept {
+  if (g_pending_count.load(std::memory_order_relaxed) == 0) return;
+  pthread_mutex_lock(&g_pending_lock);
+  Pending mine[kPendingMax];
+  unsigned count = 0;
+  for (Pending& pending : g_pending) {
+    if (pending.where == nullptr || pending.thread != this_thread()) continue;
+    mine[count++] = pending;
+    if (result == nccl::kInProgress)
+      pending.thread = nullptr;  // NCCL's thread fills the handle in
+    else
+      release(pending);
+  }
+  pthread_mutex_unlock(&g_pending_lock);
+  for (unsigned i = 0; i < count; ++i) {
+    if (is_failure(result))
+      capture::close_comm(mine[i].index, CommState::failed);
+    else
+      settle(site, mine[i].index, *mine[i].where, result);
+  }
+}
+
+uint32_t index_of_comm(nccl::Comm comm) noexcept {
+  uint32_t index = capture::find_comm(comm);
+  if (index != kCommUnknown || comm == nullptr) return index;
+  if (g_pending_count.load(std::memory_order_relaxed) == 0) return index;
+  pthread_mutex_lock(&g_pending_lock);
+  for (Pending& pending : g_pending) {
+    // The variable may be gone by now, if the job keeps its handles elsewhere.
+    nccl::Comm written = nullptr;
+    if (pending.where == nullptr || pending.thread != nullptr ||
+        copy_if_readable(&written, pending.where, sizeof(written)) != sizeof(written) ||
+        written != comm)
+      continue;
+    index = pending.index;
+    release(pending);
+    break;
+  }
+  pthread_mutex_unlock(&g_pending_lock);
+  if (index != kCommUnknown) bind(index, comm);
+  return index;
+}
+
+void became_ready(const Site& site, uint32_t index, nccl::Comm comm) noexcept {
+  if (state_of(index) != CommState::initialising) return;
+  const Queries& queries = queries_of(site.copy);
+  capture::comm_ready(index, ask(queries.count, comm), ask(queries.rank, comm),
+                      ask(queries.device, comm), 0);
+}
+
+void comm_ended(uint32_t index, nccl::Comm comm, CommState state) noexcept {
+  if (index != kCommUnknown) capture::close_comm(index, state);
+  if (comm != nullptr && (state == CommState::destroyed || state == CommState::aborted))
+    g_ended_handles.add(comm);
+}
+
+}  // namespace rollcall::shim

@@ -1,0 +1,46 @@
+#include "shim/run_facts.h"
+
+#include <cstdio>
+
+#include "core/capture/recorder.h"
+#include "shim/loader.h"
+#include "shim/real_functions.h"
+
+namespace rollcall::shim {
+namespace {
+
+using VersionQuery = int (*)(int* version);
+
+void add_number(const char* key, int value) {
+  char text[16];
+  snprintf(text, sizeof(text), "%d", value);
+  capture::add_meta(key, text);
+}
+
+// Version queries of a loaded library; both of CUDA's answer before anything is initialised.
+bool add_version_of(const char* library, const char* function, const char* key) {
+  void* handle = loaded_library(library, false);
+  if (handle == nullptr) return false;
+  const auto query = reinterpret_cast<VersionQuery>(real_dlsym()(handle, function));
+  int version = 0;
+  if (query == nullptr || query(&version) != 0) return false;
+  add_number(key, version);
+  return true;
+}
+
+}  // namespace
+
+void report_run_facts(unsigned copy, const void* real, const char* coverage) noexcept {
+  capture::add_coverage(coverage);
+  const Owner owner = owner_of(real);
+  if (owner.path != nullptr) capture::add_meta("nccl_path", owner.path);
+  int version = 0;
+  const nccl::GetVersion query = queries_of(copy).version;
+  if (query != nullptr && query(&version) == nccl::kSuccess) add_number("nccl_version", version);
+  if (find_in_copy(copy, "rollcall_emulated_nccl") != nullptr) capture::add_meta("emulated", "1");
+  add_version_of("libcuda.so.1", "cuDriverGetVersion", "cuda_driver_version");
+  for (const char* runtime : {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"})
+    if (add_version_of(runtime, "cudaRuntimeGetVersion", "cuda_runtime_version")) break;
+}
+
+}  // namespace rollcall::shim

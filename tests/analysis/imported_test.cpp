@@ -1,0 +1,137 @@
+// What other recorders' files of known jobs must lead to, and above all: what they must not.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "analysis/analysis.h"
+#include "tests/catch.h"
+#include "trace/loader.h"
+
+namespace rollcall::analysis {
+namespace {
+
+std::string sample(const std::string& name) { return std::string(ROLLCALL_SAMPLES) + "/" + name; }
+
+Report judge(const std::string& name) { return analyse(trace::load_run(sample(name))); }
+
+std::string text_of(const Report& report) {
+  std::string text;
+  for (const Finding& finding : report.findings) {
+    text += fmt::format("{}: {}\n", code_of(finding.verdict), finding.summary);
+  }
+  return text;
+}
+
+bool is_defect(const Finding& finding) {
+  return finding.severity == Severity::hang || finding.severity == Severity::corruption;
+}
+
+struct Expected {
+  const char* name;
+  Verdict verdict;
+  int32_t rank;
+  uint64_t seq;
+};
+
+void check_lead(const Expected& expected) {
+  const Report report = judge(expected.name);
+  INFO(expected.name << "\n" << text_of(report));
+  const Finding& lead = report.findings.front();
+  CHECK(lead.verdict == expected.verdict);
+  CHECK(report.status == 1);
+  REQUIRE(lead.culprits.size() == 1);
+  CHECK(lead.culprits[0].rank == expected.rank);
+  CHECK(lead.culprits[0].seq == expected.seq);
+}
+
+TEST_CASE("healthy jobs of other recorders are in lockstep and nothing else") {
+  for (const char* name :
+       {"nccl_debug/clean", "flight_recorder/clean", "flight_recorder/clean_timing",
+        "flight_recorder/clean_no_frames", "flight_recorder/old_v2_4", "flight_recorder/old_v2_7",
+        "flight_recorder/long_memo", "flight_recorder/only_active",
+        "flight_recorder/coalesced_batch", "flight_recorder/json_clean",
+        "flight_recorder/json_python_indent4", "flight_recorder/repickled_python",
+        "flight_recorder/ring_overwritten", "pytorch-2.15/nccl2-ok", "pytorch-2.15/legacy-ok"}) {
+    const Report report = judge(name);
+    INFO(name << "\n" << text_of(report));
+    CHECK(report.findings.size() == 1);
+    CHECK(report.findings[0].verdict == Verdict::in_lockstep);
+    CHECK(report.status == 0);
+  }
+}
+
+TEST_CASE("NCCL's log names the rank and the position that differ") {
+  // Positions count the collectives of the communicator; a ring of sends and receives lies before.
+  const Expected cases[] = {{"nccl_debug/count", Verdict::count_mismatch, 1, 6},
+                            {"nccl_debug/dtype", Verdict::dtype_mismatch, 3, 6},
+                            {"nccl_debug/redop", Verdict::redop_mismatch, 1, 6},
+                            {"nccl_debug/missing", Verdict::missing_call, 2, 6},
+                            {"nccl_debug/timestamps", Verdict::missing_call, 2, 6},
+                            {"nccl_debug/interleaved", Verdict::missing_call, 2, 6},
+                            {"nccl_debug/coll", Verdict::op_mismatch, 2, 6},
+                            {"nccl_debug/order", Verdict::order_mismatch, 1, 6},
+                            {"nccl_debug/root", Verdict::root_mismatch, 3, 12}};
+  for (const Expected& expected : cases) check_lead(expected);
+}
+
+TEST_CASE("a send without a receive in NCCL's log is found by counting") {
+  const Report report = judge("nccl_debug/send_without_recv");
+  INFO(text_of(report));
+  const Finding& lead = report.findings.front();
+  CHECK(lead.verdict == Verdict::p2p_unmatched);
+  CHECK(report.findings.size() == 1);
+  REQUIRE(lead.culprits.size() == 1);
+  CHECK(lead.culprits[0].rank == 0);
+  CHECK(lead.culprits[0].peer == 1);
+}
+
+TEST_CASE("Flight Recorder dumps name the rank and the position that differ") {
+  const Expected cases[] = {{"flight_recorder/missing_rank2_stuck", Verdict::missing_call, 2, 8},
+                            {"flight_recorder/json_missing_rank2", Verdict::missing_call, 2, 8},
+                            {"flight_recorder/size_mismatch_rank1", Verdict::count_mismatch, 1, 8},
+                            {"flight_recorder/dtype_mismatch_rank3", Verdict::dtype_mismatch, 3, 8},
+                            {"flight_recorder/type_mismatch_rank2", Verdict::op_mismatch, 2, 8}};
+  for (const Expected& expected : cases) check_lead(expected);
+}
+
+TEST_CASE("states that contradict a missing call leave it open") {
+  for (const char* name : {"pytorch-2.15/nccl2-missing", "pytorch-2.15/legacy-missing"}) {
+    check_lead({name, Verdict::missing_call, 1, 12});
+    const Finding lead = judge(name).findings.front();
+    CHECK(lead.confidence == Confidence::open);
+    CHECK(lead.summary.find("contradict") != std::string::npos);
+  }
+}
+
+TEST_CASE("a rank whose dump is absent is unknown, not silent") {
+  const Report report = judge("flight_recorder/absent_dump_rank2");
+  INFO(text_of(report));
+  for (const Finding& finding : report.findings) CHECK_FALSE(is_defect(finding));
+}
+
+TEST_CASE("dumps that number all groups with one counter are not compared") {
+  const Report report = judge("flight_recorder/torchcomms_hook");
+  INFO(text_of(report));
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].verdict == Verdict::insufficient);
+}
+
+TEST_CASE("of two recorders of one job only the one that knows states is compared") {
+  const trace::Run run = trace::load_run(sample("pytorch-2.15/nccl2-ok"));
+  CHECK(run.processes.size() == 8);
+  for (const trace::Process& process : run.processes) {
+    CHECK(process.superseded == (process.recorder == "nccl_log"));
+  }
+  CHECK(run.issues.size() >= 1);
+}
+
+TEST_CASE("one dump is a run of one process, and a file of neither recorder is none") {
+  const trace::Run one = trace::load_run(sample("flight_recorder/clean/comm_lib_trace_rank_0"));
+  CHECK(one.processes.size() == 1);
+  CHECK_FALSE(one.live);
+  const trace::Run none = trace::load_run(__FILE__);
+  CHECK(none.processes.empty());
+}
+
+}  // namespace
+}  // namespace rollcall::analysis

@@ -1,0 +1,423 @@
+// One verdict at a time, on small jobs of the virtual cluster that are bent by hand.
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "analysis/analysis.h"
+#include "tests/catch.h"
+#include "tests/sim/cluster.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using sim::Act;
+using sim::execute;
+using sim::Outcome;
+using sim::Program;
+using sim::Step;
+
+Step call(OpKind kind, uint64_t count, int root_or_peer = -1, int comm = 0, uint32_t group = 0) {
+  Step step;
+  step.kind = kind;
+  step.count = count;
+  step.root_or_peer = root_or_peer;
+  step.comm = comm;
+  step.group = group;
+  return step;
+}
+
+// Three steps of Broadcast, AllReduce, Reduce on one communicator; 9 collectives.
+Program make_job(int ranks) {
+  Program program;
+  program.comms.emplace_back();
+  for (int r = 0; r < ranks; ++r) program.comms[0].ranks.push_back(r);
+  const std::vector<Step> one = {call(OpKind::Broadcast, 8, 0),
+                                 call(OpKind::AllReduce, 100),
+                                 call(OpKind::Reduce, 3, 0),
+                                 {.act = Act::sync}};
+  program.ranks.resize(static_cast<size_t>(ranks));
+  for (auto& steps : program.ranks) {
+    for (int i = 0; i < 3; ++i) steps.insert(steps.end(), one.begin(), one.end());
+  }
+  return program;
+}
+constexpr size_t kSecondBroadcast = 4;  // index of the step; seq 3
+constexpr size_t kSecondAllReduce = 5;  // seq 4
+
+const Finding& lead(const Report& report) { return report.findings.front(); }
+
+TEST_CASE("a healthy job is in lockstep and nothing else, at every size") {
+  for (const int ranks : {1, 2, 4, 8, 16, 64}) {
+    const Report report = analyse(execute(make_job(ranks)).run);
+    REQUIRE(report.findings.size() == 1);
+    CHECK(lead(report).verdict == Verdict::in_lockstep);
+    CHECK(lead(report).confidence == Confidence::certain);
+    CHECK(report.status == 0);
+    REQUIRE(report.comms.size() == 1);
+    CHECK(report.comms[0].last_common_seq == 8u);
+    CHECK_FALSE(report.comms[0].first_difference_seq);
+    CHECK(report.table.empty());
+  }
+}
+
+TEST_CASE("one rank's slip names that rank and that position, at every size with a majority") {
+  for (const int ranks : {3, 4, 8, 16, 64}) {
+    for (const int culprit : {0, 1, ranks - 1}) {
+      const auto judge = [&](Verdict verdict, uint64_t seq, auto change) {
+        Program program = make_job(ranks);
+        change(program.ranks[static_cast<size_t>(culprit)]);
+        const Report report = analyse(execute(program).run);
+        INFO(code_of(verdict) << " " << ranks << " " << culprit << ": " << lead(report).summary);
+        CHECK(lead(report).verdict == verdict);
+        CHECK(report.findings.size() == 1);
+        CHECK(report.status == 1);
+        REQUIRE(lead(report).culprits.size() == 1);
+        CHECK(lead(report).culprits[0].rank == culprit);
+        CHECK(lead(report).culprits[0].seq == seq);
+        CHECK(lead(report).victims.size() == static_cast<size_t>(ranks - 1));
+        CHECK(report.comms[0].first_difference_seq == seq);
+        CHECK(report.table.size() == static_cast<size_t>(ranks));
+      };
+      using Steps = std::vector<Step>;
+      judge(Verdict::missing_call, 3, [](Steps& s) { s.erase(s.begin() + kSecondBroadcast); });
+      judge(Verdict::op_mismatch, 3,
+            [](Steps& s) { s[kSecondBroadcast] = call(OpKind::AllGather, 8); });
+      judge(Verdict::count_mismatch, 4, [](Steps& s) { s[kSecondAllReduce].count = 101; });
+      judge(Verdict::dtype_mismatch, 4, [](Steps& s) { s[kSecondAllReduce].datatype = 9; });
+      judge(Verdict::redop_mismatch, 4, [](Steps& s) { s[kSecondAllReduce].reduction = 2; });
+      judge(Verdict::root_mismatch, 3, [](Steps& s) { s[kSecondBroadcast].root_or_peer = 1; });
+      judge(Verdict::order_mismatch, 3,
+            [](Steps& s) { std::swap(s[kSecondBroadcast], s[kSecondAllReduce]); });
+      judge(Verdict::rank_dead, 4,
+            [](Steps& s) { s.insert(s.begin() + kSecondAllReduce, Step{.act = Act::die}); });
+      judge(Verdict::rank_dead, 4,
+            [](Steps& s) { s.insert(s.begin() + kSecondAllReduce, Step{.act = Act::exit}); });
+      judge(Verdict::missing_call, 4,
+            [](Steps& s) { s.insert(s.begin() + kSecondAllReduce, Step{.act = Act::stick}); });
+    }
+  }
+}
+
+TEST_CASE("of two ranks that differ, the steps before tell which is wrong") {
+  Program program = make_job(2);
+  program.ranks[0][kSecondAllReduce].count = 99;
+  const Report report = analyse(execute(program).run);
+  CHECK(lead(report).verdict == Verdict::count_mismatch);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 0);
+}
+
+TEST_CASE("of two ranks that differ in their first call, both are named") {
+  Program program = make_job(2);
+  program.ranks[0][0].count = 9;
+  const Report report = analyse(execute(program).run);
+  CHECK(lead(report).verdict == Verdict::count_mismatch);
+  CHECK(lead(report).culprits.size() == 2);
+  CHECK(lead(report).confidence != Confidence::certain);
+}
+
+TEST_CASE("datatype and count that differ at equal bytes are named as such") {
+  Program program = make_job(4);
+  program.ranks[2][kSecondAllReduce].datatype = 8;
+  program.ranks[2][kSecondAllReduce].count = 50;
+  const Report report = analyse(execute(program).run);
+  CHECK(lead(report).verdict == Verdict::dtype_mismatch);
+  CHECK(lead(report).summary.find("400 bytes on both sides") != std::string::npos);
+}
+
+TEST_CASE("a stopped rank is told from a stuck one by the kernel's word") {
+  Program program = make_job(4);
+  program.ranks[3].insert(program.ranks[3].begin() + kSecondAllReduce, Step{.act = Act::stop});
+  const Report report = analyse(execute(program, {.stall_ns = 60'000'000'000, .live = true}).run);
+  CHECK(lead(report).verdict == Verdict::rank_stopped);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 3);
+}
+
+TEST_CASE("a job that is killed while healthy is in lockstep, with its ranks some calls apart") {
+  Program program = make_job(8);
+  program.ranks[5].insert(program.ranks[5].begin() + kSecondAllReduce, Step{.act = Act::stick});
+  const Report report = analyse(execute(program, {.stall_ns = 100'000'000}).run);
+  REQUIRE(report.findings.size() == 1);
+  CHECK(lead(report).verdict == Verdict::in_lockstep);
+}
+
+TEST_CASE("a running job is not judged before its threshold") {
+  Program program = make_job(8);
+  program.ranks[5].insert(program.ranks[5].begin() + kSecondAllReduce, Step{.act = Act::stick});
+  const Outcome outcome = execute(program, {.stall_ns = 10'000'000'000, .live = true});
+  CHECK(lead(analyse(outcome.run)).verdict == Verdict::in_lockstep);
+  CHECK(lead(analyse(outcome.run, {.live_threshold_ns = 5'000'000'000})).verdict ==
+        Verdict::missing_call);
+}
+
+TEST_CASE("a wait too young for a verdict is mentioned, with the ranks as they stand") {
+  Program program = make_job(8);
+  program.ranks[5].insert(program.ranks[5].begin() + kSecondAllReduce, Step{.act = Act::stick});
+  const Report young = analyse(execute(program, {.stall_ns = 10'000'000'000, .live = true}).run);
+  CHECK(young.findings.size() == 1);
+  CHECK(young.status == 0);
+  CHECK(lead(young).summary.find("RC-MISSING-CALL: rank 5") != std::string::npos);
+  CHECK_FALSE(young.table.empty());
+  // Half a second is nothing to speak of.
+  const Report fresh = analyse(execute(program, {.stall_ns = 500'000'000, .live = true}).run);
+  CHECK(lead(fresh).verdict == Verdict::in_lockstep);
+  CHECK(lead(fresh).summary.find("RC-MISSING-CALL") == std::string::npos);
+}
+
+TEST_CASE("while a job is being killed, who is gone a moment earlier is not dead for that") {
+  Program program = make_job(8);
+  program.ranks[5].insert(program.ranks[5].begin() + kSecondAllReduce, Step{.act = Act::stick});
+  Outcome outcome = execute(program, {.stall_ns = 60'000'000'000, .live = true});
+  for (trace::Process& process : outcome.run.processes) {
+    const bool gone = process.job_rank == 5 || process.job_rank == 2;
+    process.heartbeat_ns = outcome.run.read_at_ns - (gone ? 20'000'000 : 0);
+    process.liveness = gone ? trace::Liveness::dead : trace::Liveness::running;
+  }
+  CHECK(lead(analyse(outcome.run)).verdict == Verdict::missing_call);
+  // Gone for long while the others live on: that is a death.
+  for (trace::Process& process : outcome.run.processes) {
+    if (process.job_rank == 2) process.liveness = trace::Liveness::running;
+    if (process.job_rank == 5) process.heartbeat_ns = outcome.run.read_at_ns - 50'000'000'000;
+  }
+  CHECK(lead(analyse(outcome.run)).verdict == Verdict::rank_dead);
+}
+
+TEST_CASE("equal sequences that stand still are not decided, and the candidates are named") {
+  Program program = make_job(4);
+  Outcome outcome = execute(program);
+  for (trace::Process& process : outcome.run.processes) {
+    process.exited_ns = 0;
+    process.liveness = trace::Liveness::dead;
+    process.heartbeat_ns += 60'000'000'000;
+  }
+  const Report report = analyse(outcome.run);
+  CHECK(lead(report).verdict == Verdict::insufficient);
+  CHECK(lead(report).next.find("RC-STREAM-BLOCKED") != std::string::npos);
+  CHECK(report.status == 3);
+}
+
+TEST_CASE("a rank without a file is unknown, not guilty") {
+  Outcome outcome = execute(make_job(4));
+  outcome.run.processes.pop_back();
+  const Report report = analyse(outcome.run);
+  CHECK(lead(report).verdict == Verdict::in_lockstep);
+  REQUIRE(report.findings.size() == 2);
+  CHECK(report.findings[1].verdict == Verdict::record_gap);
+  CHECK(report.status == 0);
+}
+
+TEST_CASE("records that were overwritten count as called") {
+  Program program = make_job(4);
+  program.ranks[2].erase(program.ranks[2].begin() + kSecondAllReduce + 4);  // the third AllReduce
+  Outcome outcome = execute(program);
+  auto& ops = outcome.run.processes[1].ops;
+  ops.erase(ops.begin(), ops.begin() + 5);
+  outcome.run.processes[1].first_complete_ticket = 6;
+  const Report report = analyse(outcome.run);
+  CHECK(lead(report).verdict == Verdict::missing_call);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 2);
+  CHECK(lead(report).culprits[0].seq == 7u);
+}
+
+TEST_CASE("an absence is not blamed on a rank whose recorder missed calls") {
+  Program program = make_job(4);
+  program.ranks[2].insert(program.ranks[2].begin() + kSecondAllReduce, Step{.act = Act::stick});
+  Outcome outcome = execute(program);
+  outcome.run.processes[2].statistics["dropped_paused"] = 10;
+  const Report report = analyse(outcome.run);
+  CHECK(lead(report).verdict == Verdict::insufficient);
+  CHECK(report.status == 3);
+}
+
+TEST_CASE("a rank that never joins leaves the others' communicator incomplete") {
+  for (const int ranks : {2, 4, 16}) {
+    Outcome outcome = execute(make_job(ranks));
+    outcome.run.processes.pop_back();
+    for (trace::Process& process : outcome.run.processes) {
+      process.ops.clear();
+      process.comms[0].state = CommState::initialising;
+      process.comms[0].collectives = 0;
+      process.exited_ns = 0;
+      process.liveness = trace::Liveness::dead;
+      process.heartbeat_ns = process.comms[0].created_ns + 60'000'000'000;
+    }
+    const Report report = analyse(outcome.run);
+    CHECK(lead(report).verdict == Verdict::init_incomplete);
+    REQUIRE(lead(report).culprits.size() == 1);
+    CHECK(lead(report).culprits[0].rank == ranks - 1);
+    CHECK(lead(report).confidence == Confidence::likely);
+  }
+}
+
+TEST_CASE("sends in a ring without a group wait for each other when they are large") {
+  for (const int ranks : {2, 4, 8}) {
+    Program program = make_job(ranks);
+    for (int r = 0; r < ranks; ++r) {
+      program.ranks[static_cast<size_t>(r)] = {
+          call(OpKind::Send, 1 << 20, (r + 1) % ranks),
+          call(OpKind::Recv, 1 << 20, (r + ranks - 1) % ranks)};
+    }
+    const Report report = analyse(execute(program).run);
+    CHECK(lead(report).verdict == Verdict::deadlock_p2p);
+    CHECK(report.findings.size() == 1);
+  }
+}
+
+TEST_CASE("the same ring in groups, or of small sends, is in lockstep") {
+  for (const bool grouped : {false, true}) {
+    Program program = make_job(4);
+    for (int r = 0; r < 4; ++r) {
+      const uint64_t count = grouped ? 1 << 20 : 16;
+      program.ranks[static_cast<size_t>(r)] = {
+          call(OpKind::Send, count, (r + 1) % 4, 0, grouped ? 1 : 0),
+          call(OpKind::Recv, count, (r + 3) % 4, 0, grouped ? 1 : 0)};
+    }
+    const Report report = analyse(execute(program).run);
+    CHECK(lead(report).verdict == Verdict::in_lockstep);
+    CHECK(report.findings.size() == 1);
+  }
+}
+
+TEST_CASE("a buffered send that nobody received is found though nothing hung") {
+  Program program = make_job(4);
+  program.ranks[1].push_back(call(OpKind::Send, 16, 2));
+  const Report report = analyse(execute(program).run);
+  CHECK(lead(report).verdict == Verdict::p2p_unmatched);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 1);
+  CHECK(lead(report).culprits[0].peer == 2);
+}
+
+TEST_CASE("a call that NCCL refused is an error, and the others' wait follows from it") {
+  Program program = make_job(4);
+  program.ranks[1].insert(program.ranks[1].begin() + kSecondAllReduce + 1, Step{.act = Act::stick});
+  Outcome outcome = execute(program);
+  trace::Op& op = outcome.run.processes[1].ops[4];
+  op.result = 5;
+  op.state = trace::OpState::failed;
+  CHECK(lead(analyse(outcome.run)).verdict == Verdict::async_error);
+  op.result = 1;
+  const Report report = analyse(outcome.run);
+  CHECK(lead(report).verdict == Verdict::cuda_error);
+  CHECK(lead(report).culprits[0].rank == 1);
+}
+
+TEST_CASE("the first to abort leads, and who followed is told") {
+  Program program = make_job(4);
+  program.ranks[2].insert(program.ranks[2].begin() + kSecondAllReduce, Step{.act = Act::stick});
+  Outcome outcome = execute(program, {.stall_ns = 500'000'000});
+  const int64_t hang_ns = outcome.run.processes[0].ops.back().called_ns;
+  for (size_t r = 0; r < 4; ++r) {
+    trace::Process& process = outcome.run.processes[r];
+    const int64_t at_ns = hang_ns + (r == 2 ? 1 : 10 + static_cast<int64_t>(r)) * 1'000'000;
+    if (r != 2) {
+      trace::Event error{.kind = EventKind::AsyncError, .called_ns = at_ns - 1000, .text = ""};
+      error.arguments[1] = 6;
+      error.comm = 0;
+      process.events.push_back(error);
+    }
+    trace::Event abort{.kind = EventKind::CommAbort, .called_ns = at_ns, .text = ""};
+    abort.returned_ns = at_ns;
+    abort.comm = 0;
+    process.events.push_back(abort);
+    process.comms[0].state = CommState::aborted;
+    process.comms[0].ended_ns = at_ns;
+    process.exited_ns = at_ns + 1'000'000;
+    process.liveness = trace::Liveness::exited;
+  }
+  const Report report = analyse(outcome.run);
+  CHECK(lead(report).verdict == Verdict::abort_cascade);
+  CHECK(report.findings.size() == 1);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 2);
+}
+
+TEST_CASE("aborts long after a hang began are how it ended, not why") {
+  Program program = make_job(4);
+  program.ranks[2].insert(program.ranks[2].begin() + kSecondAllReduce, Step{.act = Act::stick});
+  Outcome outcome = execute(program, {.stall_ns = 20'000'000'000});
+  for (trace::Process& process : outcome.run.processes) {
+    const int64_t at_ns = process.heartbeat_ns - 1'000'000;
+    trace::Event abort{.kind = EventKind::CommAbort, .called_ns = at_ns, .text = ""};
+    abort.returned_ns = at_ns;
+    process.events.push_back(abort);
+    process.comms[0].state = CommState::aborted;
+    process.comms[0].ended_ns = at_ns;
+    process.exited_ns = process.heartbeat_ns;
+    process.liveness = trace::Liveness::exited;
+  }
+  const Report report = analyse(outcome.run);
+  CHECK(lead(report).verdict == Verdict::missing_call);
+  CHECK(lead(report).culprits[0].rank == 2);
+}
+
+TEST_CASE("versions, settings and leaks that differ are risks beside a clean verdict") {
+  Outcome outcome = execute(make_job(4));
+  outcome.run.processes[3].meta["nccl_version"] = "22800";
+  CHECK(analyse(outcome.run).findings.size() == 1);  // the others do not say theirs
+  for (size_t r = 0; r < 3; ++r) outcome.run.processes[r].meta["nccl_version"] = "23007";
+  outcome.run.processes[1].meta["env.NCCL_ALGO"] = "Ring";
+  outcome.run.processes[2].comms[0].state = CommState::ready;
+  const Report report = analyse(outcome.run);
+  CHECK(lead(report).verdict == Verdict::in_lockstep);
+  CHECK(report.findings.size() == 4);
+  CHECK(report.status == 4);
+}
+
+TEST_CASE("a job that ends without destroying anything leaks nothing") {
+  Outcome outcome = execute(make_job(4));
+  for (trace::Process& process : outcome.run.processes) process.comms[0].state = CommState::ready;
+  const Report report = analyse(outcome.run);
+  CHECK(report.findings.size() == 1);
+  CHECK(report.status == 0);
+}
+
+TEST_CASE("nothing to read is unusable input") {
+  const Report report = analyse(trace::Run{});
+  CHECK(report.status == 2);
+  CHECK(lead(report).verdict == Verdict::insufficient);
+}
+
+TEST_CASE("a thousand ranks of two thousand calls are judged in a second", "[scale]") {
+  const Outcome small = execute(make_job(2));
+  Outcome big;
+  constexpr uint32_t kRanks = 1024;
+  constexpr uint32_t kCalls = 2000;
+  big.run = small.run;
+  big.run.processes.resize(1);
+  trace::Process first = big.run.processes[0];
+  first.comms[0].nranks = kRanks;
+  first.comms[0].collectives = kCalls;
+  const trace::Op example = first.ops[1];
+  first.ops.clear();
+  for (uint32_t i = 0; i < kCalls; ++i) {
+    trace::Op op = example;
+    op.ticket = i + 1;
+    op.seq = i;
+    op.count = 64 + i % 7;
+    first.ops.push_back(op);
+  }
+  first.exited_ns = 0;
+  first.heartbeat_ns = example.called_ns + 60'000'000'000;
+  first.liveness = trace::Liveness::dead;
+  big.run.processes.assign(kRanks, first);
+  for (uint32_t r = 0; r < kRanks; ++r) {
+    big.run.processes[r].job_rank = static_cast<int32_t>(r);
+    big.run.processes[r].comms[0].rank = static_cast<int32_t>(r);
+  }
+  big.run.processes[700].ops.pop_back();
+  big.run.processes[700].comms[0].collectives = kCalls - 1;
+  // Processor time: the machine may be busy with other tests.
+  const std::clock_t begin = std::clock();
+  const Report report = analyse(big.run);
+  const double spent = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  CHECK(lead(report).verdict == Verdict::missing_call);
+  CHECK(lead(report).culprits[0].rank == 700);
+  WARN("1,024 ranks x 2,000 calls: " << spent << " s of processor time");
+  CHECK(spent < 10);
+}
+
+}  // namespace
+}  // namespace rollcall::analysis

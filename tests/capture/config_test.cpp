@@ -1,0 +1,105 @@
+// ROLLCALL_* variables: what is understood, and what is said of the rest.
+#include "core/capture/config.h"
+
+#include <stdlib.h>
+
+#include <string>
+#include <vector>
+
+#include "core/capture/process_meta.h"
+#include "tests/catch.h"
+
+namespace rollcall::capture {
+namespace {
+
+std::vector<std::string> warnings;
+void collect(std::string_view sentence) { warnings.emplace_back(sentence); }
+
+Config read_with(const char* name, const char* value) {
+  warnings.clear();
+  setenv(name, value, 1);
+  const Config config = read_config(collect);
+  unsetenv(name);
+  return config;
+}
+
+TEST_CASE("without variables the defaults hold and nothing is said") {
+  warnings.clear();
+  const Config config = read_config(collect);
+  CHECK(warnings.empty());
+  CHECK(config.enable);
+  CHECK(config.history);
+  CHECK(config.ring_slots == kRingSlotsDefault);
+  CHECK(config.max_history_bytes == kHistoryBytesDefault);
+}
+
+TEST_CASE("ring sizes are rounded up to a power of two and held to their bounds") {
+  CHECK(read_with("ROLLCALL_RING_SLOTS", "1000").ring_slots == 1024);
+  CHECK(warnings.empty());
+  CHECK(read_with("ROLLCALL_RING_SLOTS", "1").ring_slots == kRingSlotsMin);
+  CHECK(warnings.size() == 1);
+  CHECK(read_with("ROLLCALL_RING_SLOTS", "99999999").ring_slots == kRingSlotsMax);
+  CHECK(warnings.size() == 1);
+}
+
+TEST_CASE("a value that is not understood costs one line that names variable, value and default") {
+  for (const char* value : {"lots", "-1", "12x", "0x10", "99999999999999999999999"}) {
+    CHECK(read_with("ROLLCALL_RING_SLOTS", value).ring_slots == kRingSlotsDefault);
+    REQUIRE(warnings.size() == 1);
+    CHECK(warnings[0].find("ROLLCALL_RING_SLOTS=" + std::string(value)) != std::string::npos);
+    CHECK(warnings[0].find("using 65536") != std::string::npos);
+  }
+  CHECK(read_with("ROLLCALL_ENABLE", "maybe").enable);
+  REQUIRE(warnings.size() == 1);
+  CHECK(read_with("ROLLCALL_GPU_TIMING", "cupti").enable);
+  REQUIRE(warnings.size() == 1);
+}
+
+TEST_CASE("sizes take the suffixes k, m and g and refuse what overflows") {
+  CHECK(read_with("ROLLCALL_MAX_HISTORY", "64m").max_history_bytes == 64ull << 20);
+  CHECK(read_with("ROLLCALL_MAX_HISTORY", "2G").max_history_bytes == 2ull << 30);
+  CHECK(read_with("ROLLCALL_MAX_HISTORY", "4096").max_history_bytes == 4096);
+  CHECK(warnings.empty());
+  CHECK(read_with("ROLLCALL_MAX_HISTORY", "99999999999999999g").max_history_bytes ==
+        kHistoryBytesDefault);
+  CHECK(warnings.size() == 1);
+}
+
+TEST_CASE("a run id is hex as it is, or the hash of any other text, and never 0") {
+  CHECK(parse_run_id("1f") == 0x1f);
+  CHECK(parse_run_id("0") == 1);
+  CHECK(parse_run_id("my run") != 0);
+  CHECK(parse_run_id("my run") != parse_run_id("my run 2"));
+  CHECK(parse_run_id("") == 0);
+}
+
+TEST_CASE("only allow-listed variables may be recorded") {
+  CHECK(may_record_variable("NCCL_DEBUG"));
+  CHECK(may_record_variable("CUDA_VISIBLE_DEVICES"));
+  CHECK(may_record_variable("RANK"));
+  CHECK(may_record_variable("SLURM_PROCID"));
+  CHECK_FALSE(may_record_variable("AWS_SECRET_ACCESS_KEY"));
+  CHECK_FALSE(may_record_variable("HF_TOKEN"));
+  CHECK_FALSE(may_record_variable("RANKS_PASSWORD"));
+  CHECK_FALSE(may_record_variable("SLURM_JWT"));
+  CHECK_FALSE(may_record_variable("PATH"));
+}
+
+TEST_CASE("the job rank comes from the first variable that holds a number") {
+  unsigned rank = 0;
+  std::string_view from;
+  setenv("SLURM_PROCID", "7", 1);
+  setenv("PMI_RANK", "6", 1);
+  setenv("RANK", "not a number", 1);
+  REQUIRE(find_job_rank(rank, from));
+  CHECK(rank == 6);
+  CHECK(from == "PMI_RANK");
+  setenv("RANK", "3", 1);
+  REQUIRE(find_job_rank(rank, from));
+  CHECK(rank == 3);
+  for (const char* name : {"SLURM_PROCID", "PMI_RANK", "RANK"}) unsetenv(name);
+  CHECK_FALSE(find_job_rank(rank, from));
+}
+
+}  // namespace
+}  // namespace rollcall::capture

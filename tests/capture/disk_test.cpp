@@ -1,0 +1,207 @@
+// Disks that are full, then not: a file system of a few megabytes in a mount namespace of the
+// recording process, so that nothing is left mounted whatever happens.
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+
+#include "core/base/clock.h"
+#include "core/capture/back_off.h"
+#include "core/capture/flusher.h"
+#include "core/capture/live.h"
+#include "tests/capture/own_process.h"
+#include "tests/catch.h"
+
+namespace rollcall {
+namespace {
+
+using test::all_reduce;
+using test::ended_well;
+using test::in_own_process;
+using test::TemporaryDirectory;
+
+char comm;
+constexpr int kNoMount = 77;
+
+void record(int calls) {
+  static uint64_t random = 1;
+  for (int n = 0; n < calls; ++n) {
+    random = random * 6364136223846793005 + 1442695040888963407;
+    capture::end_op(capture::begin_op(all_reduce(&comm, random >> 20)), 0);
+  }
+}
+
+// Root mounts as it is, everybody else where user namespaces are allowed.
+bool mount_small_disk(const std::string& at, const char* options) {
+  const uid_t user = geteuid();
+  const gid_t group = getegid();
+  if (unshare(CLONE_NEWNS | (user == 0 ? 0 : CLONE_NEWUSER)) != 0) return false;
+  if (user != 0) {
+    std::ofstream("/proc/self/setgroups") << "deny";
+    std::ofstream("/proc/self/uid_map") << "0 " << user << " 1";
+    std::ofstream("/proc/self/gid_map") << "0 " << group << " 1";
+  }
+  return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("tmpfs", at.c_str(), "tmpfs", 0, options) == 0;
+}
+
+// The mount is seen by nobody else, so what is in it is copied to where the test can read it.
+void copy_files(const std::string& from, const std::string& to) {
+  for (const auto& entry : std::filesystem::directory_iterator(from)) {
+    std::filesystem::copy(entry.path(), to + "/" + entry.path().filename().string());
+  }
+}
+
+// Runs `body` on a small disk; false where none can be made, which is said.
+bool on_small_disk(const TemporaryDirectory& directory, const char* options,
+                   const std::function<void(const std::string& disk)>& body) {
+  const std::string disk = directory.path() + "/disk";
+  std::filesystem::create_directory(disk);
+  const int status = in_own_process(disk, [&] {
+    if (!mount_small_disk(disk, options)) _exit(kNoMount);
+    body(disk);
+    copy_files(disk, directory.path());
+  });
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoMount) {
+    WARN("skipped: no file system can be mounted here");
+    return false;
+  }
+  REQUIRE(ended_well(status));
+  return true;
+}
+
+// Takes all space that is left.
+void fill(const std::string& disk) {
+  const int filler = open((disk + "/filler").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const std::string block(4096, 'x');
+  while (write(filler, block.data(), block.size()) > 0) {
+  }
+  close(filler);
+}
+
+TEST_CASE("a disk that is full at the start is found then, and leaves no file and no harm") {
+  const TemporaryDirectory directory;
+  on_small_disk(directory, "size=2m", [](const std::string&) {
+    record(10);
+    CHILD_REQUIRE(!capture::enabled());
+    capture::flush_at_exit();
+  });
+  CHECK(directory.files(".ring").empty());
+  CHECK(directory.files(".segment").empty());
+}
+
+TEST_CASE(
+    "a disk that fills up costs history, counted; with room again it goes on, nothing twice") {
+  const TemporaryDirectory directory;
+  const bool ran = on_small_disk(directory, "size=4m", [](const std::string& disk) {
+    setenv("ROLLCALL_RING_SLOTS", "1024", 1);
+    record(500);
+    capture::flush_now();
+    CHILD_REQUIRE(load_relaxed(capture::live.stats->history_errors) == 0);
+    fill(disk);
+    // What still fits into the last page of the segment goes there.
+    for (int n = 0; load_relaxed(capture::live.stats->history_errors) == 0; ++n) {
+      CHILD_REQUIRE(n < 1000);
+      record(100);
+      capture::flush_now();
+    }
+    record(5000);
+    capture::flush_now();
+    CHILD_REQUIRE(load_relaxed(capture::live.stats->history_errors) > 1);
+    std::filesystem::remove(disk + "/filler");
+    capture::flush_now();
+    record(300);
+    capture::flush_at_exit();
+  });
+  if (!ran) return;
+  const test::RingContents ring = test::read_ring(directory.files(".ring").at(0));
+  REQUIRE(ring.verdict == HeaderVerdict::fine);
+  CHECK(ring.ops.size() == ring.header.ring_slots);
+  uint64_t in_segments = 0;
+  for (const std::string& path : directory.files(".segment")) {
+    const test::SegmentContents segment = test::read_segment(path);
+    CHECK(segment.whole);
+    CHECK(segment.duplicates == 0);
+    in_segments += segment.ops.size();
+  }
+  CHECK(ring.stats.history_lost > 0);
+  CHECK(in_segments == ring.stats.history_records);
+  // A ticket looked at between its being handed out and its slot being claimed counts as stepped
+  // over, and may be overwritten before the next look.
+  const uint64_t told = in_segments + ring.stats.history_lost;
+  CHECK(told <= ring.header.next_ticket - 1);
+  CHECK(told + 2 >= ring.header.next_ticket - 1);
+}
+
+TEST_CASE("a Chrome trace on a full disk ends with a whole line, and what is missing is counted") {
+  const TemporaryDirectory directory;
+  const bool ran = on_small_disk(directory, "size=4m", [](const std::string& disk) {
+    setenv("ROLLCALL_RING_SLOTS", "1024", 1);
+    setenv("ROLLCALL_HISTORY", "0", 1);
+    setenv("ROLLCALL_CHROME_TRACE", "1", 1);
+    record(50);
+    capture::flush_now();
+    fill(disk);
+    record(900);
+    capture::flush_now();
+  });
+  if (!ran) return;
+  CHECK(test::read_ring(directory.files(".ring").at(0)).stats.history_errors > 0);
+  std::ifstream file(directory.files(".trace.json").at(0), std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  CHECK(std::count(text.begin(), text.end(), '\n') >= 52);
+  CHECK(text.ends_with("}},\n"));
+}
+
+// Files, not descriptors: the flusher keeps none open, so it needs one for every block.
+void allow_descriptors(bool allow) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = allow ? limit.rlim_max : 3;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Waits until the flusher looked at its work a few more times.
+void wait_for_passes() {
+  const uint64_t passes = load_acquire(capture::live.stats->flush_passes);
+  CHILD_REQUIRE(test::wait_for(
+      [&] { return load_acquire(capture::live.stats->flush_passes) >= passes + 5; }));
+}
+
+bool errors_become(uint64_t number) {
+  return test::wait_for(
+      [&] { return load_acquire(capture::live.stats->history_errors) == number; });
+}
+
+TEST_CASE("a block that was refused is offered again at growing intervals, until it is taken") {
+  const TemporaryDirectory directory;
+  const int status = in_own_process(directory.path(), [] {
+    setenv("ROLLCALL_RING_SLOTS", "1024", 1);
+    set_fake_clock(1'000'000, 0);
+    record(1);
+    allow_descriptors(false);
+    record(400);  // one block of 256 and its slack
+    CHILD_REQUIRE(errors_become(1));
+    uint64_t wait_ns = capture::BackOff::kFirstNs;
+    for (uint64_t errors = 1; errors < 5; ++errors, wait_ns *= 2) {
+      advance_fake_clock(wait_ns - 1);
+      wait_for_passes();
+      CHILD_REQUIRE(errors_become(errors));
+      advance_fake_clock(1);
+      CHILD_REQUIRE(errors_become(errors + 1));
+    }
+    allow_descriptors(true);
+    CHILD_REQUIRE(load_acquire(capture::live.stats->history_bytes) == 0);
+    advance_fake_clock(wait_ns);
+    CHILD_REQUIRE(
+        test::wait_for([] { return load_acquire(capture::live.header->flushed_ticket) > 256; }));
+    CHILD_REQUIRE(load_acquire(capture::live.stats->history_errors) == 5);
+  });
+  REQUIRE(ended_well(status));
+  const test::SegmentContents segment = test::read_segment(directory.files(".segment").at(0));
+  CHECK(segment.whole);
+  CHECK(segment.ops.size() == 256);
+  CHECK(segment.duplicates == 0);
+}
+
+}  // namespace
+}  // namespace rollcall

@@ -1,0 +1,289 @@
+// What the recorder's interface promises, seen in the file it leaves.
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "core/capture/live.h"
+#include "tests/capture/own_process.h"
+#include "tests/catch.h"
+
+namespace rollcall {
+namespace {
+
+using test::all_reduce;
+using test::ended_well;
+using test::in_own_process;
+using test::TemporaryDirectory;
+
+char comm, other_comm;
+
+test::RingContents record_and_read(const TemporaryDirectory& directory,
+                                   const std::function<void()>& body) {
+  REQUIRE(ended_well(in_own_process(directory.path(), body)));
+  REQUIRE(directory.files(".ring").size() == 1);
+  return test::read_ring(directory.files(".ring")[0]);
+}
+
+// Operations that are in the ring and not in a segment yet.
+uint64_t backlog() {
+  const FileHeader& header = *capture::live.header;
+  return load_acquire(header.next_ticket) - load_acquire(header.flushed_ticket);
+}
+
+TEST_CASE("a call is on file before it is entered, and complete after it returned") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    test::open_test_comm(&comm);
+    capture::end_op(capture::begin_op(all_reduce(&comm, 10)), 5);
+    capture::begin_op(all_reduce(&comm, 20));  // never comes back
+  });
+  REQUIRE(ring.ops.size() == 2);
+  CHECK(ring.in_flight == 1);
+  const OpRecord& first = ring.ops.at(1);
+  CHECK(first.result == 5);
+  CHECK(first.returned_ticks >= first.called_ticks);
+  const OpRecord& second = ring.ops.at(2);
+  CHECK(second.count == 20);
+  CHECK(second.result == kResultUnknown);
+  CHECK(second.returned_ticks == 0);
+  CHECK(second.seq == 1);
+  CHECK(ring.header.exit_state == static_cast<uint32_t>(ExitState::running_or_killed));
+}
+
+TEST_CASE("seq counts collectives per communicator, p2p seq per peer and direction") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    test::open_test_comm(&comm, 1);
+    test::open_test_comm(&other_comm, 2);
+    const auto call = [](const void* handle, OpKind kind, int32_t peer) {
+      capture::OpCall op = all_reduce(handle, 1);
+      op.kind = kind;
+      op.root_or_peer = peer;
+      capture::end_op(capture::begin_op(op), 0);
+    };
+    call(&comm, OpKind::AllReduce, -1);        // 1
+    call(&other_comm, OpKind::AllReduce, -1);  // 2
+    call(&comm, OpKind::Broadcast, 0);         // 3
+    call(&comm, OpKind::Send, 3);              // 4
+    call(&comm, OpKind::Send, 4);              // 5
+    call(&comm, OpKind::Recv, 3);              // 6
+    call(&comm, OpKind::Send, 3);              // 7
+    call(&comm, OpKind::Send, 99);             // 8: no such peer
+  });
+  const uint64_t seqs[] = {0, 0, 1, 0, 0, 0, 1};
+  for (uint64_t ticket = 1; ticket <= 7; ++ticket) {
+    INFO("ticket " << ticket);
+    CHECK(ring.ops.at(ticket).seq == seqs[ticket - 1]);
+    CHECK((ring.ops.at(ticket).flags & kOpSeqUnknown) == 0);
+  }
+  CHECK((ring.ops.at(8).flags & kOpSeqUnknown) != 0);
+  CHECK(ring.stats.seq_unknown == 1);
+  CHECK(ring.comms.at(0).collectives == 2);
+  CHECK(ring.comms.at(0).sends == 4);
+}
+
+TEST_CASE("a handle that is used again after destroy is another communicator") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    const uint32_t first = test::open_test_comm(&comm, 1);
+    capture::end_op(capture::begin_op(all_reduce(&comm, 1)), 0);
+    capture::close_comm(first, CommState::destroyed);
+    if (capture::find_comm(&comm) != kCommUnknown) _exit(1);
+    test::open_test_comm(&comm, 2);
+    capture::end_op(capture::begin_op(all_reduce(&comm, 1)), 0);
+  });
+  CHECK(ring.ops.at(1).comm_index == 0);
+  CHECK(ring.ops.at(2).comm_index == 1);
+  CHECK(ring.ops.at(2).seq == 0);
+  CHECK(ring.comms.at(0).state == static_cast<uint32_t>(CommState::destroyed));
+  CHECK(ring.comms.at(1).state == static_cast<uint32_t>(CommState::ready));
+}
+
+TEST_CASE("a communicator whose creation was not seen gets an entry and is counted") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    for (int n = 0; n < 3; ++n) capture::end_op(capture::begin_op(all_reduce(&comm, 1)), 0);
+  });
+  REQUIRE(ring.comms.size() == 1);
+  CHECK(ring.comms[0].origin == CommOrigin::unknown);
+  CHECK(ring.comms[0].nranks == -1);
+  CHECK(ring.stats.comm_unknown == 1);
+}
+
+TEST_CASE("communicators beyond the table are counted and their calls still recorded") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    static char handles[kCommsMax + 5];
+    for (char& handle : handles) test::open_test_comm(&handle);
+    capture::end_op(capture::begin_op(all_reduce(&handles[kCommsMax + 1], 1)), 0);
+  });
+  CHECK(ring.stats.comm_table_full >= 5);
+  CHECK(ring.ops.at(1).comm_index == kCommUnknown);
+  CHECK((ring.ops.at(1).flags & kOpSeqUnknown) != 0);
+}
+
+TEST_CASE("events carry arguments, text and their place among the operations") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    const uint32_t index = test::open_test_comm(&comm);
+    capture::end_op(capture::begin_op(all_reduce(&comm, 1)), 0);
+    capture::EventCall call{.kind = EventKind::CommAbort, .comm_index = index};
+    call.arguments[0] = 11;
+    const capture::EventToken token = capture::begin_event(call);
+    capture::set_event_argument(token, 1, -12);
+    capture::end_event(token, 3, "unhandled cuda error");
+    capture::begin_event({.kind = EventKind::CommDestroy});
+  });
+  REQUIRE(ring.events.size() == 2);
+  const EventRecord& abort = ring.events.at(1);
+  CHECK(abort.arguments[0] == 11);
+  CHECK(abort.arguments[1] == -12);
+  CHECK(abort.op_ticket == 2);
+  CHECK(abort.result == 3);
+  CHECK(std::string(abort.text, abort.text_bytes) == "unhandled cuda error");
+  CHECK(ring.events.at(2).returned_ticks == 0);
+}
+
+TEST_CASE("groups are numbered by the outermost start, and count their operations") {
+  CHECK(capture::current_group() == 0);
+  const uint32_t number = capture::group_enter();
+  CHECK(number != 0);
+  CHECK(capture::group_enter() == number);
+  uint32_t operations = 0;
+  CHECK(capture::group_leave(&operations) == 0);
+  CHECK(capture::current_group() == number);
+  CHECK(capture::group_leave(&operations) == number);
+  CHECK(capture::group_leave(&operations) == 0);  // an end too many
+  CHECK(capture::group_enter() == number + 1);
+  capture::group_leave(&operations);
+}
+
+TEST_CASE("pausing stops records and not the counting, and both ends are noted") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    test::open_test_comm(&comm);
+    const auto call = [] { capture::end_op(capture::begin_op(all_reduce(&comm, 1)), 0); };
+    call();
+    store_relaxed(capture::live.header->capture_switch, uint32_t{1});
+    call();
+    call();
+    if (capture::enabled()) _exit(1);
+    store_relaxed(capture::live.header->capture_switch, uint32_t{0});
+    call();
+  });
+  REQUIRE(ring.ops.size() == 2);
+  CHECK(ring.ops.at(2).seq == 3);
+  CHECK(ring.stats.dropped_paused == 2);
+  REQUIRE(ring.events.size() == 2);
+  CHECK(ring.events.at(1).kind == EventKind::CapturePaused);
+  CHECK(ring.events.at(2).kind == EventKind::CaptureResumed);
+}
+
+TEST_CASE("meta, coverage and the exit are on file, with what was said before the start") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    setenv("RANK", "5", 1);
+    setenv("NCCL_DEBUG", "WARN", 1);
+    setenv("HF_TOKEN", "hf_secret", 1);
+    capture::add_coverage("plt");
+    capture::add_meta("nccl_version", "22203");
+    capture::end_op(capture::begin_op(all_reduce(&comm, 1)), 0);
+    capture::add_coverage("dlsym");
+    capture::add_coverage("plt");
+    capture::add_meta("warning", "two\nlines");
+    capture::flush_at_exit();
+    capture::flush_at_exit();
+  });
+  for (const char* line : {"job_rank=5\n", "env.NCCL_DEBUG=WARN\n", "nccl_version=22203\n",
+                           "coverage=plt\n", "coverage=plt,dlsym\n", "warning=two\\nlines\n"}) {
+    INFO(line);
+    CHECK(ring.meta.find(line) != std::string::npos);
+  }
+  CHECK(ring.meta.find("secret") == std::string::npos);
+  CHECK(ring.header.exit_state == static_cast<uint32_t>(ExitState::exited));
+  REQUIRE(ring.events.size() == 1);
+  CHECK(ring.events.at(1).kind == EventKind::ProcessExit);
+}
+
+TEST_CASE("what leaves the ring is in the segments, once, and digests agree between equal ranks") {
+  std::vector<uint64_t> digests[2];
+  for (auto& of_rank : digests) {
+    const TemporaryDirectory directory;
+    const auto ring = record_and_read(directory, [] {
+      setenv("ROLLCALL_RING_SLOTS", "4096", 1);
+      test::open_test_comm(&comm);
+      for (uint64_t n = 0; n < 20000; ++n) {
+        capture::end_op(capture::begin_op(all_reduce(&comm, n % 7)), 0);
+        if (n % 1024 == 0) CHILD_REQUIRE(test::wait_for([] { return backlog() < 2048; }));
+      }
+      capture::flush_at_exit();
+    });
+    CHECK(ring.stats.history_lost == 0);
+    CHECK(ring.stats.history_records == 20000);
+    std::set<uint64_t> tickets;
+    for (const std::string& path : directory.files(".segment")) {
+      const auto segment = test::read_segment(path);
+      REQUIRE(segment.verdict == HeaderVerdict::fine);
+      CHECK(segment.whole);
+      CHECK(segment.duplicates == 0);
+      for (const auto& [ticket, op] : segment.ops) {
+        REQUIRE(op.count == op.seq % 7);
+        tickets.insert(ticket);
+      }
+      for (const DigestRecord& digest : segment.digests) {
+        CHECK(digest.gap == 0);
+        of_rank.push_back(digest.digest);
+      }
+    }
+    CHECK(tickets.size() == 20000);
+    CHECK(of_rank.size() == 20000 / kDigestPeriod);
+  }
+  CHECK(digests[0] == digests[1]);
+}
+
+TEST_CASE("the history bound removes the oldest segments and says how many") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    setenv("ROLLCALL_MAX_HISTORY", "300k", 1);
+    uint64_t random = 1;
+    for (int n = 0; n < 60000; ++n) {
+      random = random * 6364136223846793005 + 1442695040888963407;
+      capture::end_op(capture::begin_op(all_reduce(&comm, random >> 20)), 0);
+      if (n % 8192 == 0) CHILD_REQUIRE(test::wait_for([] { return backlog() < 8192; }));
+    }
+    capture::flush_at_exit();
+  });
+  CHECK(ring.stats.history_dropped_files > 0);
+  uint64_t bytes = 0;
+  for (const std::string& path : directory.files(".segment")) {
+    bytes += std::filesystem::file_size(path);
+  }
+  CHECK(bytes <= 300 * 1024);
+  CHECK(bytes > 100 * 1024);
+}
+
+TEST_CASE("threads beside each other lose nothing and have an entry each") {
+  const TemporaryDirectory directory;
+  constexpr int kThreads = 8;
+  constexpr int kCalls = 500;
+  const auto ring = record_and_read(directory, [] {
+    static char handles[kThreads];
+    for (int i = 0; i < kThreads; ++i) test::open_test_comm(&handles[i], static_cast<uint64_t>(i));
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([i] {
+        for (uint64_t n = 0; n < kCalls; ++n) {
+          capture::end_op(capture::begin_op(all_reduce(&handles[i], n)), 0);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  });
+  REQUIRE(ring.ops.size() == kThreads * kCalls);
+  for (const auto& [ticket, op] : ring.ops) REQUIRE(op.count == op.seq);
+  CHECK(ring.header.thread_count == kThreads + 1);  // and the main one
+  for (const CommEntry& entry : ring.comms) CHECK(entry.collectives == kCalls);
+}
+
+}  // namespace
+}  // namespace rollcall

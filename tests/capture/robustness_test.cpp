@@ -1,0 +1,319 @@
+// Whatever fails around the recorder, the job goes on: no directory, no disk, no threads, forks.
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "core/capture/live.h"
+#include "tests/capture/own_process.h"
+#include "tests/catch.h"
+
+#if defined(__SANITIZE_THREAD__)
+// A forked child that records has a flusher of its own; to the thread sanitizer that is an error
+// unless it is told that it is meant.
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+#endif
+
+namespace rollcall {
+namespace {
+
+using test::all_reduce;
+using test::ended_well;
+using test::in_own_process;
+using test::TemporaryDirectory;
+
+char comm;
+
+void record(int calls) {
+  for (int n = 0; n < calls; ++n) {
+    capture::end_op(capture::begin_op(all_reduce(&comm, static_cast<uint64_t>(n))), 0);
+  }
+}
+
+void limit(int resource, rlim_t to) {
+  const rlimit both{to, to};
+  setrlimit(static_cast<__rlimit_resource>(resource), &both);
+}
+
+constexpr uid_t kNobody = 65534;
+
+// False where the limit on processes cannot be made to bite: it does not hold for root, and this is
+// a root that cannot become somebody else.
+bool forbid_threads(const std::string& directory) {
+  if (geteuid() == 0) {
+    if (chown(directory.c_str(), kNobody, kNobody) != 0 ||
+        setresuid(kNobody, kNobody, kNobody) != 0) {
+      return false;
+    }
+  }
+  limit(RLIMIT_NPROC, 0);
+  return true;
+}
+
+size_t thread_count() {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    count += entry.is_directory();
+  }
+  return count;
+}
+
+// Who holds the lock that says "this process lives"; 0: nobody. Not for the holder itself: closing
+// the descriptor would drop it.
+pid_t lock_holder(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor < 0) return -1;
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  fcntl(descriptor, F_GETLK, &lock);
+  close(descriptor);
+  return lock.l_type == F_UNLCK ? 0 : lock.l_pid;
+}
+
+TEST_CASE("a run directory that is a file leaves capture off and the job alone") {
+  const TemporaryDirectory directory;
+  const std::string file = directory.path() + "/file";
+  std::ofstream(file) << "x";
+  CHECK(ended_well(in_own_process(file + "/sub", [] {
+    record(10);
+    if (capture::enabled()) _exit(1);
+    capture::flush_at_exit();
+  })));
+  CHECK(directory.files(".ring").empty());
+}
+
+TEST_CASE("a file size limit below the ring does not kill the job and leaves no file") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    limit(RLIMIT_FSIZE, 100000);
+    record(10);
+    if (capture::enabled()) _exit(1);
+  })));
+  CHECK(directory.files(".ring").empty());
+}
+
+TEST_CASE("a file size limit between ring and segments costs history, counted") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    setenv("ROLLCALL_RING_SLOTS", "64", 1);
+    limit(RLIMIT_FSIZE, 2 << 20);
+    record(10);
+    limit(RLIMIT_FSIZE, 10);
+    record(10);
+    capture::flush_at_exit();
+  })));
+  REQUIRE(directory.files(".ring").size() == 1);
+  const test::RingContents ring = test::read_ring(directory.files(".ring")[0]);
+  CHECK(ring.verdict == HeaderVerdict::fine);
+  CHECK(ring.stats.history_errors > 0);
+  CHECK(ring.ops.size() == 20);
+}
+
+TEST_CASE("no descriptor left: nothing is recorded, or only the ring, and the job goes on") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    limit(RLIMIT_NOFILE, 3);
+    record(10);
+    if (capture::enabled()) _exit(1);
+  })));
+  CHECK(directory.files(".ring").empty());
+}
+
+TEST_CASE("descriptors that run out later cost history, counted, and not the ring") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    setenv("ROLLCALL_RING_SLOTS", "64", 1);
+    record(10);
+    limit(RLIMIT_NOFILE, 3);
+    record(10);
+    capture::flush_at_exit();
+  })));
+  const test::RingContents ring = test::read_ring(directory.files(".ring").at(0));
+  CHECK(ring.stats.history_errors > 0);
+  CHECK(ring.ops.size() == 20);
+  CHECK(ring.header.exit_state == static_cast<uint32_t>(ExitState::exited));
+}
+
+TEST_CASE("without a thread for the flusher the ring records, and history is written at the exit") {
+  const TemporaryDirectory directory;
+  const int status = in_own_process(directory.path(), [&] {
+    setenv("ROLLCALL_RING_SLOTS", "256", 1);
+    if (!forbid_threads(directory.path())) _exit(77);
+    const size_t threads_before = thread_count();
+    record(100);
+    CHILD_REQUIRE(capture::enabled());
+    CHILD_REQUIRE(!capture::live.has_flusher);
+    CHILD_REQUIRE(thread_count() == threads_before);
+    CHILD_REQUIRE(load_relaxed(capture::live.stats->flush_passes) == 0);
+    CHILD_REQUIRE(directory.files(".segment").empty());
+    capture::flush_at_exit();
+  });
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+    WARN("skipped: needs a user that is not root, or a root that may change its user");
+    return;
+  }
+  REQUIRE(ended_well(status));
+  const test::RingContents ring = test::read_ring(directory.files(".ring").at(0));
+  CHECK(ring.ops.size() == 100);
+  CHECK(ring.stats.history_lost == 0);
+  REQUIRE(directory.files(".segment").size() == 1);
+  CHECK(test::read_segment(directory.files(".segment")[0]).ops.size() == 100);
+}
+
+TEST_CASE("without a thread for the flusher the clock is anchored all the same") {
+  const TemporaryDirectory directory;
+  const int status = in_own_process(directory.path(), [&] {
+    if (!forbid_threads(directory.path())) _exit(77);
+    record(10);
+    const uint64_t anchors = load_relaxed(capture::live.header->anchor_count);
+    record((1 << 16) + 10);
+    CHILD_REQUIRE(load_relaxed(capture::live.header->anchor_count) == anchors + 1);
+  });
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+    WARN("skipped: needs a user that is not root, or a root that may change its user");
+    return;
+  }
+  CHECK(ended_well(status));
+}
+
+// What the test after this one turns into.
+TEST_CASE("after exec: a program that records three calls", "[.after-exec]") {
+  const std::string directory = getenv("ROLLCALL_DIR");
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    CHILD_REQUIRE(line.find(".ring") == std::string::npos);
+  }
+  record(3);
+  // A child does not share its parent's locks: it sees what any other process sees.
+  const pid_t child = fork();
+  if (child == 0) {
+    std::map<std::string, pid_t> holders;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+      const std::string path = entry.path().string();
+      if (path.ends_with(".ring")) holders[path] = lock_holder(path);
+    }
+    CHILD_REQUIRE(holders.size() == 2);
+    for (const auto& [path, holder] : holders) {
+      CHILD_REQUIRE(holder == (path.ends_with("-1.ring") ? getppid() : 0));
+    }
+    _exit(0);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  CHILD_REQUIRE(status == 0);
+  capture::flush_at_exit();
+}
+
+TEST_CASE("exec ends one file, and the program that follows has one of its own") {
+  const TemporaryDirectory directory;
+  REQUIRE(ended_well(in_own_process(directory.path(), [] {
+    record(5);
+    capture::begin_op(all_reduce(&comm, 99));  // another thread of a program may be in a call
+    const int nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, STDOUT_FILENO);
+    execl("/proc/self/exe", "after-exec", "[after-exec]", static_cast<char*>(nullptr));
+    _exit(1);
+  })));
+  const auto files = directory.files(".ring");
+  REQUIRE(files.size() == 2);
+  const bool second_is_new = files[1].ends_with("-1.ring");
+  const test::RingContents before = test::read_ring(files[second_is_new ? 0 : 1]);
+  const test::RingContents after = test::read_ring(files[second_is_new ? 1 : 0]);
+  CHECK(before.ops.size() == 6);
+  CHECK(before.in_flight == 1);
+  CHECK(before.header.exit_state == static_cast<uint32_t>(ExitState::running_or_killed));
+  CHECK(after.ops.size() == 3);
+  CHECK(after.ops.begin()->first == 1);
+  CHECK(after.header.exit_state == static_cast<uint32_t>(ExitState::exited));
+  CHECK(before.header.pid == after.header.pid);
+  CHECK(before.header.start_time_ticks == after.header.start_time_ticks);
+}
+
+TEST_CASE("a forked child has a file of its own and leaves its parent's alone") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    record(5);
+    const capture::OpToken in_flight = capture::begin_op(all_reduce(&comm, 99));
+    if (fork() == 0) {
+      capture::end_op(in_flight, 1);  // the child comes back from the call it was forked in
+      record(3);
+      capture::flush_at_exit();
+      _exit(0);
+    }
+    int status = 0;
+    wait(&status);
+    record(2);
+    if (status != 0) _exit(1);
+  })));
+  const auto files = directory.files(".ring");
+  REQUIRE(files.size() == 2);
+  test::RingContents parent = test::read_ring(files[0]);
+  test::RingContents child = test::read_ring(files[1]);
+  if (parent.ops.size() < child.ops.size()) std::swap(parent, child);
+  CHECK(parent.ops.size() == 8);
+  CHECK(parent.in_flight == 1);
+  CHECK(parent.stats.forks == 1);
+  CHECK(child.ops.size() == 3);
+  CHECK(child.header.parent_pid == parent.header.pid);
+  CHECK(child.ops.begin()->second.seq == 0);
+}
+
+TEST_CASE("a child that never calls NCCL leaves nothing") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    record(1);
+    if (fork() == 0) {
+      capture::flush_at_exit();
+      _exit(0);
+    }
+    wait(nullptr);
+  })));
+  CHECK(directory.files(".ring").size() == 1);
+}
+
+TEST_CASE("a child made behind the C library's back does not write to its parent's file") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    record(5);
+    const long child = syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr);
+    if (child == 0) {
+      record(3);
+      _exit(0);
+    }
+    wait(nullptr);
+  })));
+  const auto files = directory.files(".ring");
+  REQUIRE(files.size() == 2);
+  const size_t counts[] = {test::read_ring(files[0]).ops.size(),
+                           test::read_ring(files[1]).ops.size()};
+  CHECK(std::min(counts[0], counts[1]) == 3);
+  CHECK(std::max(counts[0], counts[1]) == 5);
+}
+
+TEST_CASE("the lock tells a living writer from a dead one") {
+  const TemporaryDirectory directory;
+  int ready[2];
+  int leave[2];
+  REQUIRE(pipe(ready) == 0);
+  REQUIRE(pipe(leave) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("ROLLCALL_DIR", directory.path().c_str(), 1);
+    record(1);
+    char byte = 1;
+    if (write(ready[1], &byte, 1) != 1) _exit(1);
+    if (read(leave[0], &byte, 1) != 1) _exit(1);
+    _exit(0);
+  }
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  const std::string file = directory.files(".ring").at(0);
+  CHECK(lock_holder(file) == child);
+  REQUIRE(write(leave[1], &byte, 1) == 1);
+  waitpid(child, nullptr, 0);
+  CHECK(lock_holder(file) == 0);
+  for (const int end : {ready[0], ready[1], leave[0], leave[1]}) close(end);
+}
+
+}  // namespace
+}  // namespace rollcall

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Each fault that mini_train can plant yields its verdict, with the rank and the position.
+
+    faults.py KIND [RANKS…]
+
+The job is judged twice: while it hangs, and after SIGKILL has taken all of it.
+"""
+import os
+import subprocess
+import sys
+
+import job
+from job import Failure, Job, expect, expect_equal
+
+STEP = 1  # not the first: the step before it gives the analysis a healthy example
+# The rank at fault, by the number of ranks: neither the first nor the last where there is a choice,
+# and in the first half, which is the first pipeline stage.
+CULPRIT = {2: 1, 4: 1, 8: 2, 16: 5}
+P2P = ("p2p-unmatched", "p2p-cycle", "p2p-count")
+# Two of two ranks differ: nobody can say which is wrong, and both are named.
+NO_MAJORITY = ("op", "count", "dtype", "redop", "root", "order", "extra-call", "missing-call")
+# No single call is the culprit's: it ended or left, or never had a communicator.
+WITHOUT_POSITION = ("init-missing", "split-mismatch", "abort", "straggler", "stream-block", "none")
+# These jobs end by themselves.
+ENDING = ("none", "straggler", "abort")
+# A rank that was stopped when everything was killed: the files show a rank that fell silent before
+# the others, and only the process itself could have told why.
+AFTER_SIGKILL = {"stop": "RC-RANK-DEAD"}
+STATUS = {"RC-IN-LOCKSTEP": 0, "RC-INSUFFICIENT": 3}
+
+
+def expected_verdicts():
+    done = subprocess.run([job.MINI_TRAIN, "--list-faults"], text=True, capture_output=True,
+                          check=False, env=job.clean_environment({"LD_LIBRARY_PATH": job.EMULATOR}))
+    expect_equal(done.returncode, 0, f"exit status of --list-faults ({done.stderr})")
+    return {line.split("\t")[0]: line.split("\t")[1] for line in done.stdout.splitlines()}
+
+
+class Case:
+    """One fault in a job of one size."""
+
+    def __init__(self, kind, ranks, verdict):
+        self.kind = kind
+        self.ranks = ranks
+        self.verdict = verdict
+        self.shapes = job.PIPELINE_SHAPES if kind in P2P else job.SHAPES
+        # With two ranks only the first is in a stage that sends forwards.
+        self.culprit = 0 if ranks == 2 and kind in P2P else CULPRIT[ranks]
+
+    def arguments(self):
+        fault = "none" if self.kind == "none" else f"{self.kind}@{self.culprit}:{STEP}"
+        return ["--steps", "3", "--bucket-elements", "256", "--fault", fault,
+                *job.shape_arguments(self.ranks, self.shapes)]
+
+    def check(self, run, report, when):
+        """Raises Failure with the whole report where it is not what the fault deserves."""
+        try:
+            self.check_report(run, report)
+        except Failure as failure:
+            planted = run.planted_fault(self.culprit)
+            raise Failure(f"{self.kind} at {self.ranks} ranks, judged {when}: {failure}\n"
+                          f"planted: {planted}\n{run.diff_text()}") from None
+
+    def check_report(self, run, report):
+        leading = report["findings"][0]
+        expect_equal(leading["code"], self.verdict, "the leading verdict")
+        expect_equal(report["status"], STATUS.get(self.verdict, 1), "the exit status")
+        expect_equal(len(report["findings"]), 1, "findings that stand beside each other")
+        expect(leading["summary"], "the summary is empty")
+        if self.verdict in STATUS:
+            return
+        self.check_culprit(run, leading)
+
+    def check_culprit(self, run, leading):
+        culprits = {culprit["rank"]: culprit for culprit in leading["culprits"]}
+        expect(self.culprit in culprits, f"rank {self.culprit} is not among {sorted(culprits)}")
+        alone = not (self.kind in ("comm-order", "p2p-cycle", "p2p-count")
+                     or (self.kind in NO_MAJORITY and self.ranks == 2))
+        if alone:
+            expect_equal(sorted(culprits), [self.culprit], "the culprits")
+        if self.kind not in WITHOUT_POSITION:
+            self.check_position(run, culprits[self.culprit])
+
+    def check_position(self, run, culprit):
+        planted = run.planted_fault(self.culprit)
+        keys = run.communicator_keys()[self.culprit]
+        expect_equal(culprit["comm"], keys[planted["comm"]],
+                     f"the communicator ({planted['comm']} of {keys})")
+        if self.kind in ("comm-order", "p2p-cycle"):
+            return  # the cycle has several positions; the analysis may begin anywhere
+        if planted["peer"] is None:
+            expect_equal(culprit["seq"], planted["seq"], "seq")
+        else:
+            expect_equal(culprit["p2p_seq"], planted["p2p_seq"], "p2p seq")
+            expect_equal(culprit["peer"], planted["peer"], "peer")
+
+
+def emulator_memory():
+    return {name for name in os.listdir("/dev/shm") if "rollcall" in name or "emu" in name}
+
+
+def expect_nothing_left(run):
+    expect_equal(run.own_pids(), [], "ranks that are still there")
+    expect_equal(emulator_memory(), set(), "shared memory of emulated jobs")
+
+
+def judge(case):
+    with Job(case.ranks, case.arguments()) as run:
+        run.start()
+        if case.kind not in ("none", "straggler"):
+            run.wait_until(lambda: run.planted_fault(case.culprit) or not run.running(),
+                           "the planted fault")
+            expect(run.planted_fault(case.culprit),
+                   f"the job ended before the fault was planted\n{run.describe()}")
+        ended = run.wait_for_end_or_hang()
+        if not ended:
+            expect(case.kind not in ENDING, f"the job hangs\n{run.describe()}")
+            case.check(run, run.diff("--stalled-after", "1"), "while it hangs")
+        run.kill()
+        case.verdict = AFTER_SIGKILL.get(case.kind, case.verdict)
+        case.check(run, run.diff(), "after its end" if ended else "after SIGKILL")
+        if case.kind in ("none", "straggler"):
+            expect_equal(run.process.returncode, 0, f"the job's status ({run.describe()})")
+        expect_nothing_left(run)
+
+
+def main():
+    kind = sys.argv[1]
+    sizes = [int(word) for word in sys.argv[2:]] or [2, 8, 16]
+    verdicts = expected_verdicts()
+    expect(kind in verdicts, f"mini_train has no fault {kind}")
+    tests = [(f"the fault {kind} among {ranks} ranks is {verdicts[kind]}",
+              lambda ranks=ranks: judge(Case(kind, ranks, verdicts[kind]))) for ranks in sizes]
+    sys.argv[1:] = []
+    return job.main(tests)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""What Rollcall recorded is what mini_train says it called, call for call."""
+import sys
+
+import job
+from job import Failure, Job, expect, expect_equal
+
+COMPARED = ("comm", "op", "count", "dtype", "redop", "root", "peer", "seq", "p2p_seq")
+
+
+def logged_calls(run, rank):
+    keys = run.communicator_keys()[rank]
+    calls = []
+    for line in run.log(rank):
+        if line["type"] == "op":
+            calls.append({name: line[name] for name in COMPARED} | {"comm": keys[line["comm"]]})
+    return calls
+
+
+def recorded_calls(lines, pid):
+    return [{name: line[name] for name in COMPARED} for line in lines
+            if line["type"] == "op" and line["pid"] == pid and line["op"] != "GroupEnd"]
+
+
+def expect_same_calls(logged, recorded, rank):
+    for position, (mine, theirs) in enumerate(zip(logged, recorded)):
+        expect_equal(theirs, mine, f"call {position} of rank {rank}, recorded")
+    expect_equal(len(recorded), len(logged), f"calls recorded of rank {rank}")
+
+
+def compare(ranks, arguments, environment=None):
+    with Job(ranks, [*arguments, *job.shape_arguments(ranks)], environment=environment) as run:
+        expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+        lines = run.dump()
+        pids = run.pids()
+        expect_equal(sorted(pids), list(range(ranks)), "ranks with a log")
+        for rank, pid in pids.items():
+            logged = logged_calls(run, rank)
+            expect(len(logged) > 10, f"rank {rank} logged only {len(logged)} calls")
+            expect_same_calls(logged, recorded_calls(lines, pid), rank)
+        return lines
+
+
+def every_call_is_recorded():
+    lines = compare(8, ["--steps", "3", "--bucket-elements", "256"])
+    for line in lines:
+        if line["type"] == "op":
+            expect_equal(line["result"], 0, f"result of {line}")
+        if line["type"] == "run":
+            expect("plt" in line["coverage"], f"coverage is {line['coverage']}")
+        if line["type"] == "stats":
+            expect_equal(sum(line["dropped"].values()), 0, f"dropped records in {line}")
+
+
+def history_outlives_the_ring():
+    """With a ring of 64 slots the calls can only come from the segments."""
+    # 13 calls in 20 ms: the flusher has a hundred milliseconds to come round.
+    compare(2, ["--steps", "25", "--bucket-elements", "16", "--step-ms", "20"],
+            {"ROLLCALL_RING_SLOTS": "64"})
+
+
+def a_killed_rank_loses_no_call():
+    with Job(2, ["--steps", "5", "--dp", "2", "--fault", "kill@1:3"]) as run:
+        run.start()
+        run.wait_until(lambda: run.planted_fault(1), "the planted fault")
+        run.wait_for_end_or_hang()
+        pid = run.pids()[1]
+        run.kill()
+        try:
+            expect_same_calls(logged_calls(run, 1), recorded_calls(run.dump(), pid), 1)
+        except Failure as failure:
+            raise Failure(f"{failure}\n{run.describe()}") from None
+
+
+if __name__ == "__main__":
+    sys.exit(job.main([
+        ("the recorded sequence is the program's own, call for call", every_call_is_recorded),
+        ("calls that the ring no longer holds come from the history", history_outlives_the_ring),
+        ("a killed rank's calls are all on file", a_killed_rank_loses_no_call),
+    ]))

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""`rollcall run` beside a job that hangs: it says so, ends it when told to, passes on signals."""
+import os
+import signal
+import sys
+
+import job
+from job import Job, expect, expect_equal
+
+HANGING = ["--dp", "2", "--steps", "3", "--fault", "host-stuck@1:1"]
+
+
+def expect_all_gone(run):
+    run.wait_until(lambda: not run.own_pids(), "the end of every rank", 10)
+
+
+def watch_names_the_verdict():
+    with Job(2, HANGING, options=["--watch", "1"]) as run:
+        run.start()
+        run.wait_until(lambda: "RC-MISSING-CALL" in run.stderr() + run.stdout(),
+                       "the verdict of --watch")
+        expect(run.running(), "--watch alone must not end the job")
+        expect("RC-MISSING-CALL" not in run.stdout(), "the job's stdout is the job's alone")
+
+
+def watch_can_end_the_job():
+    with Job(2, HANGING, options=["--watch", "1", "--kill-on-hang"]) as run:
+        run.start()
+        expect(run.wait() != 0, "a job that was ended for hanging has not succeeded")
+        expect("RC-MISSING-CALL" in run.stderr(), f"no verdict\n{run.describe()}")
+        expect_all_gone(run)
+
+
+def watch_is_quiet_about_a_healthy_job():
+    with Job(2, ["--dp", "2", "--steps", "2"], options=["--watch", "5"]) as run:
+        expect_equal(run.run(), 0, f"status ({run.describe()})")
+        expect("RC-" not in run.stderr(), f"a verdict about a healthy job\n{run.stderr()}")
+
+
+def signals_are_passed_on():
+    with Job(2, HANGING) as run:
+        run.start()
+        run.wait_until(lambda: run.planted_fault(1), "the planted fault")
+        os.kill(run.process.pid, signal.SIGTERM)
+        expect(run.wait(20) != 0, "a job that was told to end has not succeeded")
+        expect_all_gone(run)
+
+
+if __name__ == "__main__":
+    sys.exit(job.main([
+        ("--watch names the verdict of a job that hangs", watch_names_the_verdict),
+        ("--kill-on-hang ends a job that hangs", watch_can_end_the_job),
+        ("--watch says nothing about a healthy job", watch_is_quiet_about_a_healthy_job),
+        ("SIGTERM reaches every rank", signals_are_passed_on),
+    ]))

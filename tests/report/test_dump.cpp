@@ -1,0 +1,74 @@
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "report/dump.h"
+#include "tests/catch.h"
+#include "tests/report/world.h"
+
+using namespace rollcall;
+
+namespace {
+
+std::vector<std::string> dump_lines(const trace::Process& process) {
+  std::string all;
+  report::dump_process(process, [&](const std::string& lines) {
+    all += lines;
+    return true;
+  });
+  std::vector<std::string> lines;
+  std::istringstream stream(all);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("a process is dumped as run, comm, ops and stats, byte for byte") {
+  const std::vector<std::string> lines = dump_lines(test::missing_call_run().processes[2]);
+  REQUIRE(lines.size() == 5);
+  CHECK(lines[0] ==
+        R"({"type":"run","schema":"rollcall.dump/1","file":"run/node0.102.a.ring","host":"node0",)"
+        R"("pid":102,"job_rank":2,"started_ns":1699999999995000000,"versions":{"nccl":"2.29.7",)"
+        R"("cuda":"12.4","driver":null,"rollcall":"0.1.0"},"coverage":["plt","dlsym"],)"
+        R"("run_id":null,"recorder":"rollcall","liveness":"running","liveness_evidence":null,)"
+        R"("heartbeat_ns":null,"exited_ns":null,"meta":{"coverage":"plt,dlsym",)"
+        R"("cuda_runtime_version":"12040","nccl_version":"22907","rollcall_version":"0.1.0"}})");
+  CHECK(lines[2] ==
+        R"({"type":"op","pid":102,"job_rank":2,"comm":"112233445566778899aabbccddeeff00",)"
+        R"("comm_rank":2,"seq":0,"p2p_seq":null,"op":"AllReduce","count":1024,"dtype":"float32",)"
+        R"("redop":"sum","root":null,"peer":null,"stream":"0x7f00","thread":102,"group":null,)"
+        R"("graph":null,"api":"ncclAllReduce","result":0,"state":"returned",)"
+        R"("called_ns":1700000000000020000,"returned_ns":1700000000000025000,"started_ns":null,)"
+        R"("finished_ns":null,"frame":null,"ticket":1,"caller":null,"in_place":false,)"
+        R"("from":"ring"})");
+  CHECK(lines[4].find(R"("type":"stats","pid":102,"recorded":2,"dropped":{"dropped_off":0})") !=
+        std::string::npos);
+}
+
+TEST_CASE("an event is dumped under the name of its NCCL function") {
+  trace::Process process = test::missing_call_run().processes[0];
+  trace::Event event{};
+  event.kind = EventKind::CommAbort;
+  event.called_ns = test::kStartNs;
+  event.text = "broken \xff text";
+  process.events.push_back(event);
+  event.kind = EventKind::CaptureOff;
+  process.events.push_back(event);
+  const std::vector<std::string> lines = dump_lines(process);
+  const auto first = nlohmann::json::parse(lines[lines.size() - 3]);
+  CHECK(first["name"] == "ncclCommAbort");
+  CHECK(first["comm"].is_null());
+  CHECK(first["text"] == "broken ? text");
+  CHECK(nlohmann::json::parse(lines[lines.size() - 2])["name"] == "CaptureOff");
+}
+
+TEST_CASE("a dump stops when nobody reads it any more") {
+  trace::Process process = test::missing_call_run().processes[0];
+  for (int at = 0; at < 10000; ++at) process.ops.push_back(process.ops[0]);
+  int pieces = 0;
+  report::dump_process(process, [&](const std::string&) {
+    ++pieces;
+    return false;
+  });
+  CHECK(pieces == 1);
+}

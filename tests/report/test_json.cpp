@@ -1,0 +1,120 @@
+#include <nlohmann/json.hpp>
+
+#include "report/info.h"
+#include "report/json.h"
+#include "tests/catch.h"
+#include "tests/report/world.h"
+
+using namespace rollcall;
+
+TEST_CASE("the verdict's JSON is the documented schema, byte for byte") {
+  CHECK(report::diff_json(test::missing_call_run(), test::missing_call_report()) == R"({
+  "schema": "rollcall.diff/1",
+  "status": 1,
+  "run": {
+    "dir": "run",
+    "processes": 4,
+    "ranks": 4,
+    "started": "2023-11-14T22:13:19.995Z",
+    "live": true
+  },
+  "findings": [
+    {
+      "code": "RC-MISSING-CALL",
+      "severity": "hang",
+      "confidence": "certain",
+      "summary": "Rank 2 never called AllReduce seq 2 on world; 3 ranks wait in it.",
+      "next": "see what rank 2 does now: py-spy dump --pid 102 on node0",
+      "culprits": [
+        {
+          "rank": 2,
+          "process": 2,
+          "host": "node0",
+          "pid": 102,
+          "comm": "112233445566778899aabbccddeeff00",
+          "comm_name": "world",
+          "comm_rank": 2,
+          "seq": 2,
+          "op": "AllReduce"
+        }
+      ],
+      "victims": {
+        "count": 3,
+        "ranks": "0-1,3"
+      },
+      "evidence": [
+        {
+          "file": "run/node0.102.a.ring",
+          "record": "op 2",
+          "text": "its last call is seq 1, returned"
+        }
+      ],
+      "consequences": []
+    }
+  ],
+  "comms": [
+    {
+      "key": "112233445566778899aabbccddeeff00",
+      "name": "world",
+      "nranks": 4,
+      "ranks": "0-3",
+      "parent": null,
+      "last_common_seq": 1,
+      "first_difference_seq": 2
+    }
+  ],
+  "issues": []
+}
+)");
+}
+
+TEST_CASE("what is not known is null in the JSON, never 0 or an empty text") {
+  analysis::Report report;
+  report.findings.emplace_back();
+  report.findings[0].culprits.emplace_back();
+  report.comms.emplace_back();
+  const auto json = nlohmann::json::parse(report::diff_json({}, report));
+  const auto& culprit = json["findings"][0]["culprits"][0];
+  for (const char* key : {"rank", "host", "pid", "comm", "comm_name", "comm_rank", "seq", "op"}) {
+    INFO(key);
+    CHECK(culprit[key].is_null());
+  }
+  CHECK(json["run"]["started"].is_null());
+  CHECK(json["run"]["ranks"].is_null());
+  CHECK(json["comms"][0]["last_common_seq"].is_null());
+  CHECK(json["comms"][0]["nranks"].is_null());
+}
+
+TEST_CASE("a point-to-point culprit has a p2p seq and a peer instead of a seq") {
+  analysis::Report report = test::missing_call_report();
+  report.findings[0].culprits[0].seq.reset();
+  report.findings[0].culprits[0].p2p_seq = 5;
+  report.findings[0].culprits[0].peer = 1;
+  const auto json = nlohmann::json::parse(report::diff_json(test::missing_call_run(), report));
+  const auto& culprit = json["findings"][0]["culprits"][0];
+  CHECK(culprit["p2p_seq"] == 5);
+  CHECK(culprit["peer"] == 1);
+  CHECK(!culprit.contains("seq"));
+}
+
+TEST_CASE("broken text of a hostile file still yields JSON that parses") {
+  trace::Run run = test::missing_call_run();
+  run.processes[0].meta["coverage"] = "\xff\x01";
+  run.issues.push_back({"\xfe", "\x80", 0, true});
+  CHECK_NOTHROW(nlohmann::json::parse(report::diff_json(run, test::missing_call_report())));
+  const std::vector<report::FileSizes> sizes(run.processes.size());
+  CHECK_NOTHROW(nlohmann::json::parse(report::info_json(run, sizes)));
+}
+
+TEST_CASE("info groups the ranks by version where they differ, and sums what is not on file") {
+  trace::Run run = test::missing_call_run();
+  run.processes[3].meta["nccl_version"] = "22703";
+  run.processes[1].statistics["dropped_off"] = 1234;
+  const std::vector<report::FileSizes> sizes(run.processes.size());
+  const std::string text = report::info_text(run, sizes);
+  CHECK(text.find("NCCL 2.27.3 (rank 3); 2.29.7 (ranks 0-2); CUDA runtime 12.4;") !=
+        std::string::npos);
+  CHECK(text.find("1,234  calls not recorded: capture had switched itself off") !=
+        std::string::npos);
+  CHECK(text.find("paused by rollcall ctl") == std::string::npos);
+}

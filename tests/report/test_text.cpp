@@ -1,0 +1,86 @@
+#include "report/text.h"
+#include "tests/catch.h"
+#include "tests/report/world.h"
+
+using namespace rollcall;
+
+TEST_CASE("the verdict's text begins with the sentence and ends with what to do next") {
+  const std::string text =
+      report::diff_text(test::missing_call_run(), test::missing_call_report(), {});
+  CHECK(text ==
+        "Rank 2 never called AllReduce seq 2 on world; 3 ranks wait in it.\n"
+        "RC-MISSING-CALL, hang, certain\n"
+        "\n"
+        "culprit   rank 2 on node0, pid 102: world rank 2 seq 2 AllReduce\n"
+        "waiting   ranks 0-1,3 (3)\n"
+        "evidence  its last call is seq 1, returned  [node0.102.a.ring, op 2]\n"
+        "\n"
+        "rank   communicator  last common call                  first difference                  "
+        "state\n"
+        "0-1,3  world         seq 1 AllReduce 1024 float32 sum  seq 2 AllReduce 1024 float32 sum  "
+        "waits inside for 42.0 s\n"
+        "2      world         seq 1 AllReduce 1024 float32 sum  -                                 "
+        "never called\n"
+        "\n"
+        "Next: see what rank 2 does now: py-spy dump --pid 102 on node0\n");
+  CHECK(text.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("colours appear only where asked for") {
+  report::TextOptions options;
+  options.colour = true;
+  const std::string text =
+      report::diff_text(test::missing_call_run(), test::missing_call_report(), options);
+  CHECK(text.find("\x1b[1;31mRC-MISSING-CALL") != std::string::npos);
+}
+
+TEST_CASE("the context shows each group of ranks its own calls around the difference") {
+  report::TextOptions options;
+  options.context = 1;
+  const std::string text =
+      report::diff_text(test::missing_call_run(), test::missing_call_report(), options);
+  CHECK(text.find("ranks 0-1,3 on world\n"
+                  "    seq 1        AllReduce 1024 float32 sum\n"
+                  "  > seq 2        AllReduce 1024 float32 sum  (inside)\n"
+                  "    seq 3        -\n"
+                  "rank 2 on world\n"
+                  "    seq 1        AllReduce 1024 float32 sum\n"
+                  "  > seq 2        -\n"
+                  "    seq 3        -\n") != std::string::npos);
+}
+
+TEST_CASE("a call whose record is gone is not shown as never called") {
+  trace::Run run = test::missing_call_run();
+  run.processes[0].ops.erase(run.processes[0].ops.begin() + 1);
+  report::TextOptions options;
+  options.context = 1;
+  const std::string text = report::diff_text(run, test::missing_call_report(), options);
+  CHECK(text.find("seq 1        (no longer on file)") != std::string::npos);
+}
+
+TEST_CASE("evidence beyond the first six is counted, and shown with --all") {
+  analysis::Report report = test::missing_call_report();
+  for (int at = 0; at < 9; ++at) report.findings[0].evidence.push_back({"", "", "more"});
+  const trace::Run run = test::missing_call_run();
+  CHECK(report::diff_text(run, report, {}).find("and 4 more (--all shows them)") !=
+        std::string::npos);
+  report::TextOptions all;
+  all.all = true;
+  const std::string text = report::diff_text(run, report, all);
+  CHECK(text.find("(--all") == std::string::npos);
+  CHECK(text.find("in step up to seq 1; first difference at seq 2") != std::string::npos);
+}
+
+TEST_CASE("what is wrong with the files comes last and cannot drive the terminal") {
+  trace::Run run = test::missing_call_run();
+  run.issues.push_back({"run/x\x1b.ring", "is cut off", 3, false});
+  const std::string text = report::diff_text(run, test::missing_call_report(), {});
+  const std::string tail = "\nAbout the files\n  x?.ring: is cut off\n";
+  REQUIRE(text.size() > tail.size());
+  CHECK(text.substr(text.size() - tail.size()) == tail);
+}
+
+TEST_CASE("a report without findings says that there is nothing to compare") {
+  const std::string text = report::diff_text({}, {}, {});
+  CHECK(text == "There is nothing to compare: no usable record was found.\n");
+}

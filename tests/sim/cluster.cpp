@@ -1,0 +1,335 @@
+#include "tests/sim/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+namespace rollcall::sim {
+namespace {
+
+using trace::Comm;
+using trace::Liveness;
+using trace::Op;
+using trace::OpState;
+using trace::Process;
+
+constexpr int64_t kEpochNs = 1'700'000'000'000'000'000;
+constexpr int64_t kCallNs = 10'000;
+
+struct Pending {
+  Step step;
+  uint64_t seq = 0;
+  bool done = false;
+};
+
+struct Rank {
+  size_t at = 0;
+  std::map<int, std::vector<Pending>> streams;
+  std::map<int, uint64_t> seq;                           // by communicator
+  std::map<std::pair<int, int>, uint64_t> sends, recvs;  // by communicator and peer
+  bool ended = false;
+  bool frozen = false;
+  int64_t end_ns = 0;
+};
+
+class Machine {
+ public:
+  Machine(const Program& program, const ClusterOptions& options)
+      : program_(program), options_(options), ranks_(program.ranks.size()), random_(options.seed) {}
+
+  Outcome run() {
+    build_processes();
+    std::vector<size_t> order(ranks_.size());
+    for (size_t r = 0; r < order.size(); ++r) order[r] = r;
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      std::shuffle(order.begin(), order.end(), random_);
+      for (const size_t r : order) moved = advance(r) || moved;
+      while (complete_one()) moved = true;
+    }
+    return finish();
+  }
+
+ private:
+  bool is_idle(const Rank& rank) const {
+    for (const auto& [stream, queue] : rank.streams) {
+      for (const Pending& pending : queue) {
+        if (!pending.done) return false;
+      }
+    }
+    return true;
+  }
+
+  bool advance(size_t r) {
+    Rank& rank = ranks_[r];
+    const std::vector<Step>& steps = program_.ranks[r];
+    if (rank.ended || rank.frozen || rank.at == steps.size()) return false;
+    const Step& step = steps[rank.at];
+    if (step.act == Act::sync && !is_idle(rank)) return false;
+    ++rank.at;
+    now_ns_ += kCallNs;
+    switch (step.act) {
+      case Act::call:
+        call(r, step);
+        break;
+      case Act::sync:
+        break;
+      case Act::exit:
+      case Act::die:
+        rank.ended = true;
+        rank.end_ns = now_ns_;
+        if (step.act == Act::exit) outcome_.run.processes[r].exited_ns = now_ns_;
+        break;
+      case Act::stop:
+      case Act::stick:
+        rank.frozen = true;
+        rank.end_ns = step.act == Act::stop ? now_ns_ : 0;
+        break;
+    }
+    return true;
+  }
+
+  void call(size_t r, const Step& step) {
+    Rank& rank = ranks_[r];
+    Process& process = outcome_.run.processes[r];
+    uint32_t comm = 0;
+    while (comm_of_[r][comm] != step.comm) ++comm;
+    Op op;
+    op.called_ns = now_ns_;
+    op.returned_ns = now_ns_ + 1000;
+    op.ticket = process.ops.size() + 1;
+    op.kind = step.kind;
+    op.count = step.count;
+    op.datatype = step.datatype;
+    op.stream = static_cast<uint64_t>(step.stream) + 1;
+    op.root_or_peer = step.root_or_peer;
+    op.comm = comm;
+    op.group = step.group;
+    op.result = 0;
+    op.state = OpState::returned;
+    if (traits_of(step.kind).reduces) op.reduction = step.reduction;
+    if (step.kind == OpKind::Send) {
+      op.seq = rank.sends[{step.comm, step.root_or_peer}]++;
+      ++process.comms[comm].sends;
+    } else if (step.kind == OpKind::Recv) {
+      op.seq = rank.recvs[{step.comm, step.root_or_peer}]++;
+      ++process.comms[comm].recvs;
+    } else {
+      op.seq = rank.seq[step.comm]++;
+      ++process.comms[comm].collectives;
+    }
+    rank.streams[step.stream].push_back({step, op.seq, false});
+    process.ops.push_back(op);
+    process.next_ticket = op.ticket + 1;
+  }
+
+  // The calls at the front of a stream: the first unfinished one and its group.
+  static std::vector<Pending*> front(std::vector<Pending>& queue) {
+    std::vector<Pending*> list;
+    for (Pending& pending : queue) {
+      if (pending.done && list.empty()) continue;
+      if (!list.empty() &&
+          (list.front()->step.group == 0 || pending.step.group != list.front()->step.group)) {
+        break;
+      }
+      // A finished member of a group that is still at work keeps the group at the front.
+      list.push_back(&pending);
+    }
+    std::erase_if(list, [](const Pending* pending) { return pending->done; });
+    return list;
+  }
+
+  std::vector<Pending*> fronts(size_t r) {
+    std::vector<Pending*> list;
+    for (auto& [stream, queue] : ranks_[r].streams) {
+      for (Pending* pending : front(queue)) list.push_back(pending);
+    }
+    return list;
+  }
+
+  static bool agree(const Step& a, const Step& b) {
+    if (a.kind != b.kind || a.count != b.count || a.datatype != b.datatype) return false;
+    const OpTraits& traits = traits_of(a.kind);
+    if (traits.reduces && a.reduction != b.reduction) return false;
+    return !traits.rooted || a.root_or_peer == b.root_or_peer;
+  }
+
+  bool try_collective(const Pending& wanted) {
+    std::vector<Pending*> found;
+    for (const int r : program_.comms[wanted.step.comm].ranks) {
+      if (ranks_[r].end_ns != 0) return false;
+      Pending* match = nullptr;
+      for (Pending* pending : fronts(r)) {
+        if (pending->step.comm == wanted.step.comm && is_collective(pending->step.kind) &&
+            pending->seq == wanted.seq) {
+          match = pending;
+        }
+      }
+      if (!match || !agree(match->step, wanted.step)) return false;
+      found.push_back(match);
+    }
+    for (Pending* pending : found) pending->done = true;
+    return true;
+  }
+
+  bool try_pair(size_t r, Pending& wanted) {
+    const CommSpec& comm = program_.comms[wanted.step.comm];
+    const int peer = comm.ranks[wanted.step.root_or_peer];
+    const int mine = rank_in(comm, static_cast<int>(r));
+    const bool is_send = wanted.step.kind == OpKind::Send;
+    const bool is_eager =
+        is_send && wanted.step.group == 0 &&
+        wanted.step.count * bytes_of_datatype(wanted.step.datatype) <= options_.eager_bytes;
+    for (auto& [stream, queue] : ranks_[peer].streams) {
+      const std::vector<Pending*> ready = front(queue);
+      for (Pending& other : queue) {
+        const bool is_it = other.step.comm == wanted.step.comm && is_p2p(other.step.kind) &&
+                           other.step.kind != wanted.step.kind && other.step.root_or_peer == mine &&
+                           other.seq == wanted.seq;
+        if (!is_it) continue;
+        const bool agrees =
+            other.step.count == wanted.step.count && other.step.datatype == wanted.step.datatype;
+        if (!agrees) return false;
+        const bool is_there =
+            other.done || std::find(ready.begin(), ready.end(), &other) != ready.end();
+        if (!is_there && !is_eager) return false;
+        if (is_there) other.done = true;
+        wanted.done = true;
+        return true;
+      }
+    }
+    if (is_eager) wanted.done = true;
+    return is_eager;
+  }
+
+  bool complete_one() {
+    bool any = false;
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      if (ranks_[r].end_ns != 0) continue;
+      for (Pending* pending : fronts(r)) {
+        if (pending->done) continue;
+        any =
+            (is_p2p(pending->step.kind) ? try_pair(r, *pending) : try_collective(*pending)) || any;
+      }
+    }
+    return any;
+  }
+
+  void build_processes() {
+    comm_of_.resize(ranks_.size());
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      Process& process = outcome_.run.processes.emplace_back();
+      process.file = fmt::format("rank{}.ring", r);
+      process.host = "node0";
+      process.pid = 1000 + static_cast<uint32_t>(r);
+      process.job_rank = static_cast<int32_t>(r);
+      process.started_ns = kEpochNs;
+      for (size_t k = 0; k < program_.comms.size(); ++k) {
+        const CommSpec& spec = program_.comms[k];
+        const int mine = rank_in(spec, static_cast<int>(r));
+        if (mine < 0) continue;
+        Comm comm;
+        comm.key = {k + 1, 7};
+        comm.origin = spec.parent < 0 ? CommOrigin::init : CommOrigin::split;
+        if (spec.parent >= 0) comm.parent_key = {static_cast<uint64_t>(spec.parent) + 1, 7};
+        comm.state = CommState::ready;
+        comm.child_number = spec.child_number;
+        comm.colour = spec.colour;
+        comm.nranks = static_cast<int32_t>(spec.ranks.size());
+        comm.rank = mine;
+        comm.created_ns = kEpochNs + 1000;
+        comm.ready_ns = kEpochNs + 2000;
+        process.comms.push_back(std::move(comm));
+        comm_of_[r].push_back(static_cast<int>(k));
+      }
+    }
+  }
+
+  Outcome finish() {
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      const Rank& rank = ranks_[r];
+      const bool is_through = rank.at == program_.ranks[r].size() && !rank.ended && !rank.frozen;
+      if (!is_through || !is_idle(rank)) outcome_.hung = true;
+    }
+    const int64_t end_ns = now_ns_ + (outcome_.hung ? options_.stall_ns : 1'000'000);
+    outcome_.run.read_at_ns = end_ns;
+    outcome_.run.live = outcome_.hung && options_.live;
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      Process& process = outcome_.run.processes[r];
+      const Rank& rank = ranks_[r];
+      process.heartbeat_ns = rank.end_ns != 0 ? rank.end_ns : end_ns;
+      process.liveness = options_.live && outcome_.hung ? Liveness::running : Liveness::dead;
+      if (rank.ended) process.liveness = process.exited_ns ? Liveness::exited : Liveness::dead;
+      if (rank.frozen && rank.end_ns != 0 && options_.live) process.liveness = Liveness::stopped;
+      if (outcome_.hung) continue;
+      process.exited_ns = end_ns;
+      process.liveness = Liveness::exited;
+      for (Comm& comm : process.comms) {
+        comm.state = CommState::destroyed;
+        comm.ended_ns = end_ns - 1000;
+      }
+    }
+    return std::move(outcome_);
+  }
+
+  const Program& program_;
+  const ClusterOptions& options_;
+  std::vector<Rank> ranks_;
+  std::vector<std::vector<int>> comm_of_;
+  std::mt19937_64 random_;
+  Outcome outcome_;
+  int64_t now_ns_ = kEpochNs + 1'000'000;
+};
+
+}  // namespace
+
+int rank_in(const CommSpec& comm, int job_rank) {
+  const auto found = std::find(comm.ranks.begin(), comm.ranks.end(), job_rank);
+  return found == comm.ranks.end() ? -1 : static_cast<int>(found - comm.ranks.begin());
+}
+
+Outcome execute(const Program& program, const ClusterOptions& options) {
+  return Machine(program, options).run();
+}
+
+std::string describe(const Program& program) {
+  std::string text;
+  for (size_t k = 0; k < program.comms.size(); ++k) {
+    text += fmt::format("comm {}: {}\n", k, fmt::join(program.comms[k].ranks, " "));
+  }
+  for (size_t r = 0; r < program.ranks.size(); ++r) {
+    text += fmt::format("rank {}:", r);
+    for (const Step& step : program.ranks[r]) {
+      switch (step.act) {
+        case Act::call:
+          text += fmt::format(" {}@{}:{}/{}/{}{}{}", name_of(step.kind), step.comm, step.count,
+                              step.datatype, step.reduction,
+                              step.root_or_peer >= 0 ? fmt::format("<{}", step.root_or_peer) : "",
+                              step.group ? fmt::format("(g{})", step.group) : "");
+          break;
+        case Act::sync:
+          text += " | ";
+          break;
+        case Act::exit:
+          text += " EXIT";
+          break;
+        case Act::die:
+          text += " DIE";
+          break;
+        case Act::stop:
+          text += " STOP";
+          break;
+        case Act::stick:
+          text += " STICK";
+          break;
+      }
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace rollcall::sim

@@ -1,0 +1,62 @@
+// A virtual cluster without processes: programs of NCCL calls, executed under the rules of streams,
+// and the run that a recorder would have left behind. It shares no code with the analysis: its
+// rules are written down a second time here, naively, so that one can be held against the other.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trace/model.h"
+
+namespace rollcall::sim {
+
+// What a rank's program does next.
+enum class Act : uint8_t { call, sync, exit, die, stop, stick };
+
+struct Step {
+  Act act = Act::call;
+  int comm = 0;  // index into Cluster::comms
+  OpKind kind = OpKind::AllReduce;
+  uint64_t count = 1;
+  uint8_t datatype = 7;
+  uint8_t reduction = 0;
+  int root_or_peer = -1;  // communicator rank
+  int stream = 0;
+  uint32_t group = 0;  // calls of one rank with the same number are one group
+};
+
+struct CommSpec {
+  std::vector<int> ranks;  // job ranks, by communicator rank
+  int parent = -1;
+  uint32_t child_number = 0;
+  int colour = 0;
+};
+
+struct Program {
+  std::vector<CommSpec> comms;
+  std::vector<std::vector<Step>> ranks;
+};
+
+struct ClusterOptions {
+  uint64_t seed = 1;
+  // How long the hung job stands before it is killed (or looked at).
+  int64_t stall_ns = 20'000'000'000;
+  uint64_t eager_bytes = 512 * 1024;
+  bool live = false;  // look at it while it hangs
+};
+
+struct Outcome {
+  trace::Run run;
+  bool hung = false;
+};
+
+// Runs until nothing moves.
+Outcome execute(const Program& program, const ClusterOptions& options = {});
+
+// The program as text, one line per rank: for the report of a failing seed.
+std::string describe(const Program& program);
+
+int rank_in(const CommSpec& comm, int job_rank);
+
+}  // namespace rollcall::sim

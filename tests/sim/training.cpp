@@ -1,0 +1,302 @@
+#include "tests/sim/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+namespace rollcall::sim {
+namespace {
+
+using Random = std::mt19937_64;
+
+uint64_t pick(Random& random, uint64_t below) { return random() % below; }
+
+// One part of a training step: the same for every rank that takes part.
+struct Phase {
+  enum Kind { collective, shift, ring } kind = collective;
+  int role = 0;  // 0 world, 1 tensor, 2 data, 3 pipeline
+  Step step;
+  bool sync = false;
+};
+
+Step random_collective(Random& random, int size) {
+  constexpr OpKind kKinds[] = {OpKind::AllReduce,     OpKind::AllReduce, OpKind::AllReduce,
+                               OpKind::ReduceScatter, OpKind::AllGather, OpKind::Broadcast,
+                               OpKind::Reduce,        OpKind::AlltoAll};
+  constexpr uint8_t kTypes[] = {7, 9, 6, 2};
+  Step step;
+  step.kind = kKinds[pick(random, std::size(kKinds))];
+  step.count = 1 + pick(random, 64) * 16;
+  step.datatype = kTypes[pick(random, std::size(kTypes))];
+  step.reduction = static_cast<uint8_t>(pick(random, 3));
+  if (traits_of(step.kind).rooted) step.root_or_peer = static_cast<int>(pick(random, size));
+  return step;
+}
+
+std::vector<Phase> make_phases(Random& random, const TrainingOptions& options,
+                               const std::vector<int>& sizes) {
+  std::vector<Phase> phases;
+  const uint64_t number = 3 + pick(random, 8);
+  for (uint64_t i = 0; i < number; ++i) {
+    Phase phase;
+    phase.role = static_cast<int>(pick(random, 4));
+    if (sizes[phase.role] < 2) phase.role = 0;
+    const uint64_t kind = pick(random, 5);
+    if (phase.role == 3 && kind < 3) {
+      phase.kind = kind == 2 ? Phase::ring : Phase::shift;
+      phase.step.count = 1 + pick(random, 64) * 8;
+    } else {
+      phase.step = random_collective(random, sizes[phase.role]);
+    }
+    phase.sync = options.random_syncs && pick(random, 4) == 0;
+    phases.push_back(phase);
+  }
+  return phases;
+}
+
+class Builder {
+ public:
+  explicit Builder(const TrainingOptions& options) : options_(options), random_(options.seed) {
+    build_comms();
+  }
+
+  Program build() {
+    const std::vector<Phase> phases = make_phases(random_, options_, sizes_);
+    for (int step = 0; step < options_.steps; ++step) {
+      for (const Phase& phase : phases) {
+        for (size_t r = 0; r < program_.ranks.size(); ++r) add(static_cast<int>(r), phase);
+        ++group_;
+      }
+      for (auto& rank : program_.ranks) rank.push_back({.act = Act::sync});
+    }
+    return std::move(program_);
+  }
+
+ private:
+  void build_comms() {
+    const int tp = options_.tp;
+    const int dp = options_.dp;
+    const int world = dp * tp * options_.pp;
+    program_.ranks.resize(world);
+    of_role_.assign(4, std::vector<int>(world, -1));
+    CommSpec all;
+    for (int r = 0; r < world; ++r) all.ranks.push_back(r);
+    program_.comms.push_back(all);
+    of_role_[0].assign(world, 0);
+    sizes_ = {world, tp, dp, options_.pp};
+    const auto colour = [&](int role, int r) {
+      const int t = r % tp;
+      const int d = r / tp % dp;
+      const int p = r / tp / dp;
+      if (role == 1) return p * dp + d;
+      return role == 2 ? p * tp + t : d * tp + t;
+    };
+    for (int role = 1; role <= 3; ++role) {
+      if (sizes_[role] < 2) continue;
+      std::vector<int> comm_of_colour(world, -1);
+      for (int r = 0; r < world; ++r) {
+        int& comm = comm_of_colour[colour(role, r)];
+        if (comm < 0) {
+          comm = static_cast<int>(program_.comms.size());
+          program_.comms.push_back({.ranks = {},
+                                    .parent = 0,
+                                    .child_number = static_cast<uint32_t>(role - 1),
+                                    .colour = colour(role, r)});
+        }
+        program_.comms[comm].ranks.push_back(r);
+        of_role_[role][r] = comm;
+      }
+    }
+  }
+
+  void add(int r, const Phase& phase) {
+    std::vector<Step>& steps = program_.ranks[r];
+    Step step = phase.step;
+    step.comm = of_role_[phase.role][r];
+    const CommSpec& comm = program_.comms[step.comm];
+    const int mine = rank_in(comm, r);
+    const int size = static_cast<int>(comm.ranks.size());
+    const auto p2p = [&](OpKind kind, int peer, uint32_t group) {
+      Step one = step;
+      one.kind = kind;
+      one.root_or_peer = peer;
+      one.group = group;
+      steps.push_back(one);
+    };
+    if (phase.kind == Phase::collective) {
+      steps.push_back(step);
+    } else if (phase.kind == Phase::shift) {
+      if (mine > 0) p2p(OpKind::Recv, mine - 1, 0);
+      if (mine + 1 < size) p2p(OpKind::Send, mine + 1, 0);
+    } else {
+      p2p(OpKind::Send, (mine + 1) % size, group_);
+      p2p(OpKind::Recv, (mine + size - 1) % size, group_);
+    }
+    if (phase.sync) steps.push_back({.act = Act::sync});
+  }
+
+  const TrainingOptions& options_;
+  Random random_;
+  Program program_;
+  std::vector<std::vector<int>> of_role_;
+  std::vector<int> sizes_;
+  uint32_t group_ = 1;
+};
+
+bool is_call(const Step& step) { return step.act == Act::call; }
+
+// Position of a call among those it is counted with.
+uint64_t position(const std::vector<Step>& steps, size_t at) {
+  uint64_t before = 0;
+  for (size_t i = 0; i < at; ++i) {
+    if (!is_call(steps[i]) || steps[i].comm != steps[at].comm) continue;
+    if (is_p2p(steps[at].kind)) {
+      before += steps[i].kind == steps[at].kind && steps[i].root_or_peer == steps[at].root_or_peer;
+    } else {
+      before += is_collective(steps[i].kind);
+    }
+  }
+  return before;
+}
+
+bool looks_the_same(const Step& a, const Step& b) {
+  return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype &&
+         (!traits_of(a.kind).reduces || a.reduction == b.reduction) &&
+         (!traits_of(a.kind).rooted || a.root_or_peer == b.root_or_peer);
+}
+
+// The next collective of the same communicator; the size of the program if there is none.
+size_t next_on(const std::vector<Step>& steps, size_t at) {
+  for (size_t i = at + 1; i < steps.size(); ++i) {
+    if (is_call(steps[i]) && is_collective(steps[i].kind) && steps[i].comm == steps[at].comm) {
+      return i;
+    }
+  }
+  return steps.size();
+}
+
+bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program& program) {
+  const Step& step = steps[at];
+  if (!is_call(step)) return false;
+  const bool coll = is_collective(step.kind);
+  const size_t next = coll ? next_on(steps, at) : steps.size();
+  const bool has_next = next < steps.size();
+  switch (fault) {
+    case Fault::missing:
+      return coll && has_next && !looks_the_same(step, steps[next]);
+    case Fault::order:
+      return coll && at + 1 == next && has_next && !looks_the_same(step, steps[next]);
+    case Fault::comm_order:
+      return coll && at + 1 < steps.size() && is_call(steps[at + 1]) &&
+             is_collective(steps[at + 1].kind) && steps[at + 1].comm != step.comm &&
+             (step.comm == 0 || steps[at + 1].comm == 0);
+    case Fault::redop:
+      return coll && traits_of(step.kind).reduces;
+    case Fault::root:
+      return coll && traits_of(step.kind).rooted && program.comms[step.comm].ranks.size() > 1;
+    case Fault::p2p_unmatched:
+    case Fault::p2p_count:
+      return step.kind == OpKind::Send && step.group == 0;
+    default:
+      return coll;
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Fault fault) {
+  constexpr std::string_view kNames[] = {
+#define ROLLCALL_X(name) #name,
+      ROLLCALL_SIM_FAULTS(ROLLCALL_X)
+#undef ROLLCALL_X
+  };
+  return kNames[static_cast<size_t>(fault)];
+}
+
+Program make_training(const TrainingOptions& options) { return Builder(options).build(); }
+
+Truth plant(Program& program, Fault fault, uint64_t seed) {
+  Truth truth;
+  truth.fault = fault;
+  if (fault == Fault::none) {
+    truth.is_planted = true;
+    return truth;
+  }
+  Random random(seed);
+  std::vector<std::pair<int, size_t>> places;
+  for (size_t r = 0; r < program.ranks.size(); ++r) {
+    const std::vector<Step>& steps = program.ranks[r];
+    // The second half: the job has a history by then.
+    for (size_t at = steps.size() / 2; at < steps.size(); ++at) {
+      if (fits(fault, steps, at, program)) places.emplace_back(static_cast<int>(r), at);
+    }
+  }
+  if (places.empty()) return truth;
+  const auto [rank, at] = places[pick(random, places.size())];
+  std::vector<Step>& steps = program.ranks[rank];
+  Step& step = steps[at];
+  truth.is_planted = true;
+  truth.rank = rank;
+  truth.comm = step.comm;
+  truth.seq = position(steps, at);
+  truth.is_p2p = is_p2p(step.kind);
+  truth.where = fmt::format("{} at rank {}, step {}: {} on comm {} seq {}", name_of(fault), rank,
+                            at, rollcall::name_of(step.kind), step.comm, truth.seq);
+  truth.is_last =
+      std::none_of(steps.begin() + static_cast<ptrdiff_t>(at) + 1, steps.end(), is_call);
+  const auto place = steps.begin() + static_cast<ptrdiff_t>(at);
+  switch (fault) {
+    case Fault::missing:
+    case Fault::p2p_unmatched:
+      steps.erase(place);
+      break;
+    case Fault::extra: {
+      Step extra = step;
+      extra.kind = OpKind::AllReduce;
+      extra.root_or_peer = -1;
+      extra.count = 7777;
+      steps.insert(place, extra);
+      break;
+    }
+    case Fault::op:
+      step.root_or_peer = -1;
+      step.kind = step.kind == OpKind::AllGather ? OpKind::AllReduce : OpKind::AllGather;
+      break;
+    case Fault::count:
+    case Fault::p2p_count:
+      step.count += 1;
+      break;
+    case Fault::dtype:
+      step.datatype = step.datatype == 7 ? 8 : 7;
+      break;
+    case Fault::redop:
+      step.reduction = static_cast<uint8_t>(step.reduction == 3 ? 0 : 3);
+      break;
+    case Fault::root:
+      step.root_or_peer =
+          (step.root_or_peer + 1) % static_cast<int>(program.comms[step.comm].ranks.size());
+      break;
+    case Fault::order:
+    case Fault::comm_order:
+      std::swap(steps[at], steps[at + 1]);
+      break;
+    case Fault::die:
+      steps.insert(place, {.act = Act::die});
+      break;
+    case Fault::stop:
+      steps.insert(place, {.act = Act::stop});
+      break;
+    case Fault::exit:
+      steps.insert(place, {.act = Act::exit});
+      break;
+    case Fault::stick:
+      steps.insert(place, {.act = Act::stick});
+      break;
+    default:
+      break;
+  }
+  return truth;
+}
+
+}  // namespace rollcall::sim

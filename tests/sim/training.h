@@ -1,0 +1,68 @@
+// Random training jobs for the virtual cluster, and one planted fault with the truth about it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "analysis/finding.h"
+#include "tests/sim/cluster.h"
+
+namespace rollcall::sim {
+
+// X(name): what one rank does wrong.
+// clang-format 14 folds this list differently each time it sees it.
+// clang-format off
+#define ROLLCALL_SIM_FAULTS(X) \
+  X(none)                      \
+  X(missing)                   \
+  X(extra)                     \
+  X(op)                        \
+  X(count)                     \
+  X(dtype)                     \
+  X(redop)                     \
+  X(root)                      \
+  X(order)                     \
+  X(die)                       \
+  X(stop)                      \
+  X(exit)                      \
+  X(stick)                     \
+  X(comm_order)                \
+  X(p2p_unmatched)             \
+  X(p2p_count)
+// clang-format on
+enum class Fault : uint8_t {
+#define ROLLCALL_X(name) name,
+  ROLLCALL_SIM_FAULTS(ROLLCALL_X)
+#undef ROLLCALL_X
+      Count
+};
+std::string_view name_of(Fault fault);
+
+struct TrainingOptions {
+  int dp = 2;
+  int tp = 1;
+  int pp = 1;
+  int steps = 4;
+  uint64_t seed = 1;
+  bool random_syncs = false;  // also inside a step
+};
+
+Program make_training(const TrainingOptions& options);
+
+// What the fault is, independent of any analysis.
+struct Truth {
+  Fault fault = Fault::none;
+  bool is_planted = false;  // false: the program has no place for this fault
+  int rank = -1;
+  int comm = -1;
+  uint64_t seq = 0;  // collective seq or p2p seq
+  bool is_p2p = false;
+  // The rank makes no call behind the one it left out: nobody can tell that it will not come.
+  bool is_last = false;
+  std::string where;
+};
+
+// Changes the program of one rank in the middle of the job.
+Truth plant(Program& program, Fault fault, uint64_t seed);
+
+}  // namespace rollcall::sim

@@ -1,0 +1,106 @@
+#include <sys/stat.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/catch.h"
+#include "tests/tools/command_line.h"
+
+using namespace rollcall::test;
+
+namespace {
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+}  // namespace
+
+TEST_CASE("every command explains itself and exits with 0") {
+  const Folder folder;
+  for (const char* command :
+       {"run", "diff", "info", "trace", "dump", "ctl", "pack", "config", "verdicts"}) {
+    INFO(command);
+    const Outcome outcome = run_command(folder, {command, "--help"});
+    CHECK(outcome.status == 0);
+    CHECK(contains(outcome.out, std::string("Usage: rollcall ") + command));
+    CHECK(outcome.err.empty());
+  }
+}
+
+TEST_CASE("arguments that make no sense cost a sentence and status 2") {
+  const Folder folder;
+  const std::vector<std::vector<std::string>> lines = {
+      {"frobnicate"},
+      {"diff"},
+      {"diff", "absent"},
+      {"diff", ""},
+      {"diff", "absent", "--context", "many"},
+      {"diff", "absent", "--json", "--sentence"},
+      {"diff", "absent", "--", "true"},
+      {"info", "absent"},
+      {"dump", "absent"},
+      {"trace", "absent", "-o", "x.json"},
+      {"ctl", "pause", "absent"},
+      {"ctl", "explode", "absent"},
+      {"pack", "absent"},
+      {"run"},
+      {"run", "true"},
+      {"run", "--"},
+      {"run", "-n", "0", "--", "true"},
+      {"run", "-n", "many", "--", "true"},
+      {"run", "--kill-on-hang", "--", "true"},
+      {"run", "--emulate=none", "--", "true"},
+  };
+  for (const auto& line : lines) {
+    std::string shown;
+    for (const std::string& word : line) shown += word + " ";
+    INFO(shown);
+    const Outcome outcome = run_command(folder, line);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.err.rfind("rollcall: ", 0) == 0);
+    CHECK(outcome.out.empty());
+  }
+}
+
+TEST_CASE("files that are no recording are named, whatever they hold") {
+  const Folder folder;
+  const std::string run = folder / "run";
+  mkdir(run.c_str(), 0700);
+  std::ofstream(run + "/node0.1.a.ring") << "";
+  std::ofstream(run + "/node0.2.b.ring") << std::string(100, 'x');
+  std::ofstream(run + "/node0.3.c.ring") << std::string(100000, '\xff');
+  mkfifo((run + "/node0.4.d.ring").c_str(), 0600);
+  for (const char* command : {"diff", "info", "dump", "pack"}) {
+    INFO(command);
+    const Outcome outcome = run_command(folder, {command, run});
+    CHECK(outcome.status == 2);
+    CHECK(contains(outcome.err, "node0.2.b.ring"));
+    CHECK(contains(outcome.err, "node0.3.c.ring"));
+  }
+  const Outcome control = run_command(folder, {"ctl", "status", run});
+  CHECK(control.status == 2);
+  CHECK(contains(control.err, "node0.1.a.ring"));
+}
+
+TEST_CASE("config shows what is set here, and its page has a row for every variable") {
+  const Folder folder;
+  const Outcome table = run_command(folder, {"config"}, {"ROLLCALL_RING_SLOTS=4096"});
+  CHECK(table.status == 0);
+  CHECK(contains(table.out, "4096 (set; default "));
+  CHECK(contains(table.out, "(default)"));
+  const Outcome page = run_command(folder, {"config", "--markdown"});
+  CHECK(contains(page.out, "| `ROLLCALL_DIR` | path |"));
+}
+
+TEST_CASE("verdicts lists every code") {
+  const Folder folder;
+  const Outcome outcome = run_command(folder, {"verdicts"});
+  CHECK(outcome.status == 0);
+  CHECK(contains(outcome.out, "RC-MISSING-CALL"));
+  CHECK(contains(outcome.out, "RC-INSUFFICIENT"));
+}
+
+TEST_CASE("output that cannot be written is reported") {
+  const Folder folder;
+  const Outcome outcome = run_command(folder, {"trace", folder.path(), "-o", "/nonexistent/x"});
+  CHECK(outcome.status == 2);
+}

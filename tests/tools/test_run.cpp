@@ -1,0 +1,144 @@
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "tests/catch.h"
+#include "tests/tools/command_line.h"
+
+using namespace rollcall::test;
+
+namespace {
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+}  // namespace
+
+TEST_CASE("the job's output and status pass through, and the run directory is named") {
+  const Folder folder;
+  const Outcome outcome =
+      run_command(folder, {"run", "-d", "run", "--", "sh", "-c", "echo out; echo err >&2; exit 7"});
+  CHECK(outcome.status == 7);
+  CHECK(outcome.out == "out\n");
+  CHECK(contains(outcome.err, "\nerr\n"));
+  CHECK(contains(outcome.err, "set ROLLCALL_DIR=" + (folder / "run")));
+  CHECK(contains(outcome.err, "LD_PRELOAD="));
+}
+
+TEST_CASE("a job that a signal ends gives 128 and the signal") {
+  const Folder folder;
+  CHECK(run_command(folder, {"run", "-q", "--", "sh", "-c", "kill -SEGV $$"}).status ==
+        128 + SIGSEGV);
+}
+
+TEST_CASE("ranks get the variables that torchrun sets") {
+  const Folder folder;
+  const Outcome outcome =
+      run_command(folder, {"run", "-q", "-n", "3", "-d", "run", "--", "sh", "-c",
+                           "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $MASTER_ADDR"});
+  CHECK(outcome.status == 0);
+  for (const char* line : {"0 0 3 3 127.0.0.1\n", "1 1 3 3 127.0.0.1\n", "2 2 3 3 127.0.0.1\n"}) {
+    CHECK(contains(outcome.out, line));
+  }
+}
+
+TEST_CASE("an existing LD_PRELOAD stays in front of the recorder") {
+  const Folder folder;
+  const std::string own = std::string(ROLLCALL_TEST_LIBRARIES) + "/librollcall.so";
+  const Outcome outcome = run_command(folder, {"run", "-q", "--", "sh", "-c", "echo $LD_PRELOAD"},
+                                      {"LD_PRELOAD=libc.so.6"});
+  CHECK(outcome.out == "libc.so.6:" + own + "\n");
+}
+
+TEST_CASE("a program that cannot be started gives the shell's status and leaves no directory") {
+  const Folder folder;
+  const Outcome absent = run_command(folder, {"run", "-d", "run", "--", "no-such-program"});
+  CHECK(absent.status == 127);
+  CHECK(contains(absent.err, "no-such-program could not be started"));
+  CHECK(!std::filesystem::exists(folder / "run"));
+  CHECK(run_command(folder, {"run", "-d", "run", "--", "/etc/passwd"}).status == 126);
+}
+
+TEST_CASE("a directory with files in it is never used again") {
+  const Folder folder;
+  CHECK(run_command(folder, {"run", "-d", "run", "--", "touch", "run/left"}).status == 0);
+  const Outcome second = run_command(folder, {"run", "-d", "run", "--", "echo", "ran"});
+  CHECK(second.status == 2);
+  CHECK(contains(second.err, "is not empty"));
+  CHECK(second.out.empty());
+}
+
+TEST_CASE("runs without a chosen directory get one each") {
+  const Folder folder;
+  for (int at = 0; at < 3; ++at)
+    CHECK(run_command(folder, {"run", "-q", "--", "true"}).status == 0);
+  int runs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "rollcall-runs")) {
+    runs += entry.is_directory() ? 1 : 0;
+  }
+  CHECK(runs == 3);
+}
+
+TEST_CASE("a rank that dies is named while the others go on") {
+  const Folder folder;
+  const Outcome outcome =
+      run_command(folder, {"run", "-n", "2", "--", "sh", "-c",
+                           "[ $RANK = 1 ] && kill -KILL $$; sleep 0.3; echo survived"});
+  CHECK(outcome.status == 128 + SIGKILL);
+  CHECK(outcome.out == "survived\n");
+  CHECK(contains(outcome.err, "rank 1 (pid "));
+  CHECK(contains(outcome.err, "was ended by signal 9 (Killed)"));
+  CHECK(contains(outcome.err, "1 rank is still running"));
+}
+
+TEST_CASE("signals reach the job") {
+  const Folder folder;
+  Started started(folder,
+                  {"run", "--", "sh", "-c",
+                   "trap 'echo got; exit 5' USR1; echo ready; while :; do sleep 0.05; done"});
+  REQUIRE(started.says("ready"));
+  kill(started.pid(), SIGUSR1);
+  const Outcome outcome = started.finish();
+  CHECK(outcome.status == 5);
+  CHECK(contains(outcome.out, "got"));
+}
+
+TEST_CASE("a job that is told to end leaves no process behind, not even in another session") {
+  const Folder folder;
+  const std::string mark = "314159" + std::to_string(getpid());
+  Started started(
+      folder, {"run", "--", "sh", "-c", "setsid sleep " + mark + " & echo ready; sleep " + mark});
+  REQUIRE(started.says("ready"));
+  kill(started.pid(), SIGTERM);
+  CHECK(started.finish().status == 128 + SIGTERM);
+  CHECK(processes_with("sleep" + std::string(1, '\0') + mark) == 0);
+}
+
+TEST_CASE("a killed command takes the job with it") {
+  const Folder folder;
+  const std::string mark = "271828" + std::to_string(getpid());
+  Started started(folder, {"run", "-n", "2", "--", "sh", "-c",
+                           "setsid sleep " + mark + " & echo ready; sleep " + mark});
+  REQUIRE(started.says("ready"));
+  kill(started.pid(), SIGKILL);
+  CHECK(started.finish().status == 128 + SIGKILL);
+  // The guardian works on after its master is gone.
+  const std::string word = "sleep" + std::string(1, '\0') + mark;
+  for (int at = 0; at < 500 && processes_with(word) > 0; ++at) usleep(10'000);
+  CHECK(processes_with(word) == 0);
+}
+
+TEST_CASE("a job that outlives its time limit is ended with status 124") {
+  const Folder folder;
+  const Outcome outcome =
+      run_command(folder, {"run", "--timeout", "0.3", "--", "sh", "-c", "sleep 600"});
+  CHECK(outcome.status == 124);
+  CHECK(contains(outcome.err, "the time limit of 0.3 s is over"));
+}
+
+TEST_CASE("a job that never called NCCL is said to have recorded nothing") {
+  const Folder folder;
+  const Outcome outcome = run_command(folder, {"run", "--", "true"});
+  CHECK(outcome.status == 0);
+  CHECK(contains(outcome.err, "nothing was recorded"));
+}

@@ -1,0 +1,126 @@
+// Ring and segment files made in memory, byte by byte as the format says, for the readers' tests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/crc32c.h"
+#include "core/format/header_check.h"
+#include "core/format/op_codec.h"
+#include "core/format/ring_layout.h"
+#include "core/format/segment_layout.h"
+
+namespace rollcall::test {
+
+inline OpRecord make_op(uint64_t ticket, Phase phase = Phase::settled) {
+  OpRecord op{};
+  op.publish = publish_word(ticket, phase);
+  op.called_ticks = 1000 * ticket;
+  op.returned_ticks = phase == Phase::called ? 0 : 1000 * ticket + 500;
+  op.count = 64;
+  op.seq = ticket - 1;
+  op.root_or_peer = -1;
+  op.result = phase == Phase::called ? kResultUnknown : kResultSuccess;
+  op.kind = OpKind::AllReduce;
+  op.datatype = 7;
+  op.reduction = 0;
+  return op;
+}
+
+struct RingBytes {
+  RingGeometry geometry{
+      .ring_slots = 64, .event_slots = 16, .comms_max = 4, .threads_max = 4, .meta_bytes_max = 256};
+  FileHeader header{};
+  std::vector<std::byte> bytes;
+
+  explicit RingBytes(uint32_t pid = 4711, int rank = 0, uint64_t run_id = 1) {
+    fill_layout(header, geometry);
+    header.magic = kRingMagic;
+    header.pid = pid;
+    header.start_time_ticks = 77;
+    header.run_id = run_id;
+    header.clock_kind = ClockKind::monotonic;
+    header.first_anchor = {.ticks = 1, .monotonic_ns = 1, .realtime_ns = 1'000'000, .error_ns = 0};
+    std::memcpy(header.host, "node0", 6);
+    std::memcpy(header.boot_id, "another-boot", 13);
+    header.capture_state = static_cast<uint32_t>(CaptureState::recording);
+    bytes.resize(header.file_bytes);
+    const std::string meta = "job_rank=" + std::to_string(rank) + "\nexe=/bin/t\\nest\n";
+    header.meta_bytes = static_cast<uint32_t>(meta.size());
+    std::memcpy(bytes.data() + header.meta.offset, meta.data(), meta.size());
+    CommEntry comm{};
+    comm.state = static_cast<uint32_t>(CommState::ready);
+    comm.origin = CommOrigin::init;
+    comm.key = {1, 2};
+    comm.parent_index = kCommUnknown;
+    comm.nranks = 2;
+    comm.rank = rank;
+    put(header.comms.offset, comm);
+    header.comm_count = 1;
+    header.thread_count = 1;
+    store_header();
+  }
+
+  template <typename T>
+  void put(uint64_t offset, const T& value) {
+    std::memcpy(bytes.data() + offset, &value, sizeof value);
+  }
+  void store_header() { put(0, header); }
+  void add(const OpRecord& op) {
+    const uint64_t ticket = ticket_of(op.publish);
+    put(header.ops.offset + (ticket & (header.ring_slots - 1)) * sizeof op, op);
+    if (ticket >= header.next_ticket) header.next_ticket = ticket + 1;
+    store_header();
+  }
+};
+
+// A segment of the ring above, `blocks` blocks of `per_block` operations from ticket 1 on.
+inline std::vector<std::byte> make_segment(const FileHeader& ring, uint32_t blocks,
+                                           uint32_t per_block) {
+  std::vector<std::byte> bytes;
+  const auto append = [&](const void* data, size_t size) {
+    const auto* at = static_cast<const std::byte*>(data);
+    bytes.insert(bytes.end(), at, at + size);
+  };
+  SegmentHeader header{};
+  header.magic = kSegmentMagic;
+  header.version = kSegmentVersion;
+  header.endian_mark = kEndianMark;
+  header.pid = ring.pid;
+  header.start_time_ticks = ring.start_time_ticks;
+  header.run_id = ring.run_id;
+  append(&header, sizeof header);
+  struct alignas(64) Storage {
+    std::byte bytes[kOpCodecStateBytes];
+  };
+  const auto storage = std::make_unique<Storage>();
+  OpEncoder encoder(storage->bytes, 0);
+  uint64_t ticket = 1;
+  for (uint32_t b = 0; b < blocks; ++b) {
+    encoder.begin_block();
+    std::vector<uint8_t> body;
+    BlockHeader block{};
+    block.magic = kBlockMagic;
+    block.type = BlockType::ops;
+    block.first_ticket = ticket;
+    for (uint32_t i = 0; i < per_block; ++i, ++ticket) {
+      uint8_t coded[kOpCodedBytesMax];
+      const size_t size = encoder.encode(make_op(ticket), coded);
+      body.insert(body.end(), coded, coded + size);
+    }
+    block.last_ticket = ticket - 1;
+    block.record_count = per_block;
+    block.body_bytes = block.raw_bytes = static_cast<uint32_t>(body.size());
+    block.body_crc = crc32c(body.data(), body.size());
+    block.header_crc = crc32c(&block, offsetof(BlockHeader, header_crc));
+    append(&block, sizeof block);
+    append(body.data(), body.size());
+  }
+  return bytes;
+}
+
+}  // namespace rollcall::test

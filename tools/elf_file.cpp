@@ -1,0 +1,156 @@
+#include "tools/elf_file.h"
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <span>
+#include <string_view>
+
+namespace rollcall::tools {
+namespace {
+
+// Programs are read whole to look for names; beyond this the look is at the front only.
+constexpr uint64_t kBytesRead = 512ull << 20;
+
+class ElfImage {
+ public:
+  explicit ElfImage(std::span<const char> bytes) : bytes_(bytes) {}
+
+  bool parse(ElfFacts& facts) {
+    Elf64_Ehdr header;
+    if (!copy(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB) {
+      return false;
+    }
+    uint64_t dynamic_offset = 0;
+    uint64_t dynamic_bytes = 0;
+    for (unsigned at = 0; at < header.e_phnum; ++at) {
+      Elf64_Phdr segment;
+      if (!copy(header.e_phoff + uint64_t{at} * sizeof segment, segment)) break;
+      if (segment.p_type == PT_INTERP) facts.is_dynamic = true;
+      if (segment.p_type == PT_LOAD) loads_.push_back(segment);
+      if (segment.p_type == PT_DYNAMIC) {
+        dynamic_offset = segment.p_offset;
+        dynamic_bytes = segment.p_filesz;
+      }
+    }
+    read_needed(dynamic_offset, dynamic_bytes, facts);
+    return true;
+  }
+
+ private:
+  template <typename Value>
+  bool copy(uint64_t offset, Value& value) const {
+    if (offset > bytes_.size() || bytes_.size() - offset < sizeof value) return false;
+    std::memcpy(&value, bytes_.data() + offset, sizeof value);
+    return true;
+  }
+
+  std::optional<uint64_t> offset_of(uint64_t address) const {
+    for (const Elf64_Phdr& load : loads_) {
+      if (address >= load.p_vaddr && address - load.p_vaddr < load.p_filesz) {
+        return address - load.p_vaddr + load.p_offset;
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::string text_at(uint64_t offset) const {
+    if (offset >= bytes_.size()) return {};
+    const char* start = bytes_.data() + offset;
+    return {start, strnlen(start, bytes_.size() - offset)};
+  }
+
+  void read_needed(uint64_t offset, uint64_t bytes, ElfFacts& facts) const {
+    std::vector<uint64_t> names;
+    std::optional<uint64_t> strings;
+    for (uint64_t at = 0; at + sizeof(Elf64_Dyn) <= bytes; at += sizeof(Elf64_Dyn)) {
+      Elf64_Dyn entry;
+      if (!copy(offset + at, entry) || entry.d_tag == DT_NULL) break;
+      if (entry.d_tag == DT_NEEDED) names.push_back(entry.d_un.d_val);
+      if (entry.d_tag == DT_STRTAB) strings = offset_of(entry.d_un.d_ptr);
+    }
+    if (!strings) return;
+    for (const uint64_t name : names) facts.needed.push_back(text_at(*strings + name));
+  }
+
+  std::span<const char> bytes_;
+  std::vector<Elf64_Phdr> loads_;
+};
+
+bool needs(const ElfFacts& facts, std::string_view prefix) {
+  return std::any_of(facts.needed.begin(), facts.needed.end(),
+                     [&](const std::string& name) { return name.rfind(prefix, 0) == 0; });
+}
+
+bool is_program(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+         ::access(path.c_str(), X_OK) == 0;
+}
+
+}  // namespace
+
+std::optional<ElfFacts> read_elf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  char mark[SELFMAG] = {};
+  if (!file.read(mark, sizeof mark) || std::memcmp(mark, ELFMAG, SELFMAG) != 0) return std::nullopt;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  std::string bytes(std::min<uint64_t>(static_cast<uint64_t>(status.st_size), kBytesRead), '\0');
+  file.seekg(0);
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<size_t>(file.gcount()));
+  ElfFacts facts;
+  if (!ElfImage(bytes).parse(facts)) return std::nullopt;
+  // Launching a kernel is what every use of the runtime comes down to; the error name is in the
+  // tables of the static runtime even when symbols were stripped.
+  const std::string_view view(bytes);
+  facts.mentions_cuda_runtime = view.find("cudaLaunchKernel") != std::string_view::npos ||
+                                view.find("cudaErrorInitializationError") != std::string_view::npos;
+  facts.mentions_nccl = view.find("ncclAllReduce") != std::string_view::npos;
+  return facts;
+}
+
+std::string resolve_program(const std::string& program) {
+  if (program.find('/') != std::string::npos) return is_program(program) ? program : std::string();
+  const char* search = std::getenv("PATH");
+  std::string_view rest = search == nullptr ? "/bin:/usr/bin" : search;
+  while (true) {
+    const size_t colon = rest.find(':');
+    const std::string_view folder = rest.substr(0, colon);
+    const std::string path = (folder.empty() ? "." : std::string(folder)) + "/" + program;
+    if (is_program(path)) return path;
+    if (colon == std::string_view::npos) return {};
+    rest.remove_prefix(colon + 1);
+  }
+}
+
+std::string objection_to(const std::string& program, bool emulate) {
+  const std::string path = resolve_program(program);
+  const std::optional<ElfFacts> facts = path.empty() ? std::nullopt : read_elf(path);
+  if (!facts) return {};
+  if (!facts->is_dynamic) {
+    return fmt::format(
+        "{} is a static executable, so nothing can be put in front of its calls and nothing will "
+        "be "
+        "recorded; link it dynamically.",
+        path);
+  }
+  if (emulate && facts->mentions_cuda_runtime && !needs(*facts, "libcudart.so")) {
+    return fmt::format(
+        "{} contains the CUDA runtime (it was linked statically), which the emulator cannot "
+        "replace; "
+        "link it with -cudart shared.",
+        path);
+  }
+  return {};
+}
+
+}  // namespace rollcall::tools

@@ -1,0 +1,27 @@
+// What can be told from a program's file about whether a library can be put in front of it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rollcall::tools {
+
+struct ElfFacts {
+  bool is_dynamic = false;            // it has an interpreter: LD_PRELOAD works
+  std::vector<std::string> needed{};  // DT_NEEDED
+  bool mentions_cuda_runtime = false;
+  bool mentions_nccl = false;
+};
+
+// nullopt: not a 64-bit little-endian ELF file (a script), or not readable. The file may be
+// anything: every offset is checked before it is used.
+std::optional<ElfFacts> read_elf(const std::string& path);
+
+// The file that execvp would run for `program`; empty: none.
+std::string resolve_program(const std::string& program);
+
+// One sentence when recording (or emulating) this program cannot work, else empty.
+std::string objection_to(const std::string& program, bool emulate);
+
+}  // namespace rollcall::tools

@@ -1,0 +1,44 @@
+// `rollcall info`: what was recorded, by whom, and how completely.
+#include "report/info.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "tools/command.h"
+#include "tools/run_directory.h"
+#include "tools/terminal.h"
+
+namespace rollcall::tools {
+namespace {
+
+struct Arguments {
+  std::string directory;
+  bool json = false;
+};
+
+int info(const Arguments& arguments) {
+  std::string error;
+  const std::optional<trace::Run> run = read_run(arguments.directory, 0, error);
+  if (!run) return unusable(error);
+  const std::vector<report::FileSizes> sizes = report::file_sizes(*run);
+  print_out(arguments.json ? report::info_json(*run, sizes) : report::info_text(*run, sizes));
+  return finish_output(kExitGood);
+}
+
+}  // namespace
+
+void add_info(CLI::App& app, CommandLine& line) {
+  CLI::App* command = app.add_subcommand(
+      "info", "Show what a run holds: processes, ranks, versions, records, losses, sizes.");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("DIR", arguments->directory, "run directory, or one ring file")->required();
+  command->add_flag("--json", arguments->json, "for programs: schema rollcall.info/1");
+  command->footer(
+      "\nExamples:\n"
+      "  rollcall info DIR\n"
+      "  rollcall info DIR --json | jq '.processes[] | select(.lost > 0)'");
+  command->callback([arguments, &line] { line.action = [arguments] { return info(*arguments); }; });
+}
+
+}  // namespace rollcall::tools

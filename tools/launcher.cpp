@@ -1,0 +1,41 @@
+#include "tools/launcher.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace rollcall::tools {
+namespace {
+
+const char* variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != 0 ? value : nullptr;
+}
+
+}  // namespace
+
+std::optional<std::string> launcher_job() {
+  // A rank's variable first: a batch script has the job's variables too, and may start many jobs.
+  if (variable("PMIX_RANK") || variable("OMPI_COMM_WORLD_RANK")) {
+    if (const char* name = variable("PMIX_NAMESPACE")) return std::string("pmix ") + name;
+    if (const char* name = variable("OMPI_MCA_ess_base_jobid")) return std::string("ompi ") + name;
+  }
+  if (variable("SLURM_PROCID") && variable("SLURM_JOB_ID") && variable("SLURM_STEP_ID")) {
+    return fmt::format("slurm {}.{}", variable("SLURM_JOB_ID"), variable("SLURM_STEP_ID"));
+  }
+  if (variable("PMI_RANK")) {
+    if (const char* name = variable("PMI_JOBID")) return std::string("pmi ") + name;
+  }
+  return std::nullopt;
+}
+
+std::string run_id_of(const std::string& job) {
+  // FNV-1a; the top bit stays clear, the id is a positive number in the files.
+  uint64_t hash = 14695981039346656037ull;
+  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  hash &= 0x7fffffffffffffff;
+  return fmt::format("{:016x}", hash == 0 ? 1 : hash);
+}
+
+}  // namespace rollcall::tools

@@ -1,0 +1,16 @@
+// What an outer launcher (mpirun, srun) says about the job that this `rollcall run` is one rank of.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace rollcall::tools {
+
+// The same text for every rank of one job of the launcher, another for another job. Nothing where
+// no launcher is known to have started this process.
+std::optional<std::string> launcher_job();
+
+// A run id that every process with the same `job` comes to: 16 hexadecimal digits, never all zero.
+std::string run_id_of(const std::string& job);
+
+}  // namespace rollcall::tools

@@ -1,0 +1,123 @@
+#include "tools/ring_files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include "core/base/limits.h"
+
+namespace rollcall::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags)
+      : number_(::open(path.c_str(), flags | O_CLOEXEC)) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+void list_level(const fs::path& folder, int levels, std::vector<std::string>& paths) {
+  std::error_code failure;
+  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
+       at.increment(failure)) {
+    std::error_code ignored;
+    if (at->is_directory(ignored)) {
+      if (levels > 0) list_level(at->path(), levels - 1, paths);
+    } else if (at->path().extension() == ".ring") {
+      paths.push_back(at->path().string());
+    }
+  }
+}
+
+void explain(std::string* error, std::string text) {
+  if (error != nullptr) *error = std::move(text);
+}
+
+}  // namespace
+
+std::vector<std::string> list_rings(const std::string& directory) {
+  std::vector<std::string> paths;
+  std::error_code failure;
+  if (fs::is_regular_file(directory, failure)) return {directory};
+  list_level(directory, 1, paths);
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::optional<FileHeader> read_header(const std::string& path, std::string* error) {
+  // Not blocking: a name that ends in .ring may be a pipe.
+  const Descriptor file(path, O_RDONLY | O_NONBLOCK);
+  FileHeader header;
+  if (file.number() < 0) {
+    explain(error, fmt::format("{} cannot be opened: {}.", path, std::strerror(errno)));
+    return std::nullopt;
+  }
+  if (::pread(file.number(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
+      header.magic != kRingMagic) {
+    explain(
+        error,
+        fmt::format("{} is not a ring file of Rollcall, or its process is just starting.", path));
+    return std::nullopt;
+  }
+  if (header.endian_mark != kEndianMark || header.version < kRingVersionOldest ||
+      header.version > kRingVersion) {
+    explain(error, fmt::format("{} was written by another version of Rollcall, or on a machine of "
+                               "another byte order; use the command of that version.",
+                               path));
+    return std::nullopt;
+  }
+  return header;
+}
+
+std::string read_meta(const std::string& path, const FileHeader& header, const std::string& key) {
+  const Descriptor file(path, O_RDONLY | O_NONBLOCK);
+  if (file.number() < 0) return {};
+  std::string text(std::min(header.meta_bytes, kMetaBytesMax), '\0');
+  const ssize_t bytes =
+      ::pread(file.number(), text.data(), text.size(), static_cast<off_t>(header.meta.offset));
+  if (bytes <= 0) return {};
+  text.resize(static_cast<size_t>(bytes));
+  std::string value;
+  std::string_view rest(text);
+  while (!rest.empty()) {
+    const size_t end = rest.find('\n');
+    const std::string_view line = rest.substr(0, end);
+    if (line.size() > key.size() && line[key.size()] == '=' && line.substr(0, key.size()) == key) {
+      value = line.substr(key.size() + 1);
+    }
+    if (end == std::string_view::npos) break;
+    rest.remove_prefix(end + 1);
+  }
+  return value;
+}
+
+bool write_switch(const std::string& path, uint32_t value, std::string& error) {
+  if (!read_header(path, &error)) return false;
+  const Descriptor file(path, O_WRONLY);
+  // A write to a file reaches its shared mappings at once.
+  if (file.number() >= 0 && ::pwrite(file.number(), &value, sizeof value,
+                                     offsetof(FileHeader, capture_switch)) == sizeof value) {
+    return true;
+  }
+  error = fmt::format("{} cannot be written: {}.", path, std::strerror(errno));
+  return false;
+}
+
+}  // namespace rollcall::tools

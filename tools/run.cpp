@@ -1,0 +1,451 @@
+// `rollcall run`: starts a job with the recorder in front of NCCL and stays with it to its end.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <random>
+
+#include "core/base/text.h"
+#include "report/terms.h"
+#include "tools/command.h"
+#include "tools/elf_file.h"
+#include "tools/job.h"
+#include "tools/launcher.h"
+#include "tools/libraries.h"
+#include "tools/ring_files.h"
+#include "tools/run_directory.h"
+#include "tools/survivors.h"
+#include "tools/watch.h"
+
+namespace rollcall::tools {
+namespace {
+
+constexpr const char* kFooter =
+    "\nThe job's output is untouched; what rollcall says goes to stderr. The exit status is the\n"
+    "job's: of the first rank that failed, 128 + N after signal N. With --kill-on-hang it is 1 "
+    "after\n"
+    "a hang, with --timeout 124 after the time limit. Signals are passed on; a third SIGINT or\n"
+    "SIGTERM kills. A job that is ended this way leaves no process behind.\n"
+    "\nExamples:\n"
+    "  rollcall run -n 4 -- ./train                     4 ranks on this machine, as torchrun does\n"
+    "  rollcall run -- torchrun --nproc-per-node 8 train.py\n"
+    "  rollcall run --watch 30 -- mpirun -np 8 ./job    say who broke step once nothing has moved\n"
+    "                                                   for 30 s\n"
+    "  rollcall run --emulate -n 8 -- ./train           without a GPU";
+
+constexpr int kExitHang = 1;
+constexpr int kExitTimeout = 124;
+constexpr unsigned kRanksMaxHere = 1024;
+constexpr unsigned kEmulatedGpusDefault = 8;
+constexpr unsigned kEmulatedGpusMax = 64;
+// Between SIGTERM and SIGKILL.
+constexpr int64_t kGraceNs = 3'000'000'000;
+constexpr int64_t kLookNs = 250'000'000;
+// What a verdict may take before the end of the run is reported without it.
+constexpr int64_t kVerdictNs = 60'000'000'000;
+
+struct Arguments {
+  std::string directory;
+  unsigned ranks = 0;   // 0: the command starts its ranks itself
+  std::string emulate;  // as given; "" when absent or without a number
+  bool emulate_given = false;
+  unsigned nodes = 1;
+  double watch_s = 0;
+  double timeout_s = 0;
+  bool kill_on_hang = false;
+  bool quiet = false;
+};
+
+int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+void say(const std::string& text) { fmt::print(stderr, "rollcall: {}\n", text); }
+
+uint64_t random_id() {
+  std::random_device device;
+  // Positive as a signed number too, and never 0, which means "no run".
+  return ((uint64_t{device()} << 31) ^ device()) % 0x7fffffffffffffff + 1;
+}
+
+// A port nobody listens on now.
+uint16_t free_port() {
+  constexpr uint16_t kUsual = 29500;
+  const int socket_number = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (socket_number < 0) return kUsual;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof address;
+  const bool found =
+      ::bind(socket_number, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+      ::getsockname(socket_number, reinterpret_cast<sockaddr*>(&address), &bytes) == 0;
+  ::close(socket_number);
+  return found ? ntohs(address.sin_port) : kUsual;
+}
+
+// What one run needs to know; filled by prepare().
+struct Plan {
+  std::string directory;
+  std::string run_id;
+  Settings settings;  // for every process
+};
+
+bool plan_emulator(const Arguments& arguments, Plan& plan, std::vector<std::string>& libraries,
+                   std::string& error) {
+  uint64_t gpus = std::max(arguments.ranks, kEmulatedGpusDefault);
+  if (!arguments.emulate.empty() &&
+      (!parse_decimal(arguments.emulate, gpus) || gpus == 0 || gpus > kEmulatedGpusMax)) {
+    error = fmt::format("--emulate={} is not a number of GPUs from 1 to {}.", arguments.emulate,
+                        kEmulatedGpusMax);
+    return false;
+  }
+  gpus = std::min<uint64_t>(gpus, kEmulatedGpusMax);
+  const auto emulator = find_emulator(error);
+  if (!emulator) return false;
+  // Behind the recorder: its ncclAllReduce must be the one that the job finds first.
+  libraries.insert(libraries.end(), emulator->begin(), emulator->end());
+  plan.settings.emplace_back("ROLLCALL_EMULATE_GPUS", fmt::format("{}", gpus));
+  plan.settings.emplace_back("ROLLCALL_EMULATE_SESSION", "r" + plan.run_id);
+  if (arguments.nodes > 1) {
+    const uint64_t per_node = (gpus + arguments.nodes - 1) / arguments.nodes;
+    plan.settings.emplace_back("ROLLCALL_EMULATE_GPUS_PER_NODE", fmt::format("{}", per_node));
+  }
+  return true;
+}
+
+bool prepare(const Arguments& arguments, const std::string& program, Plan& plan,
+             std::string& error) {
+  // Below mpirun or srun, several of us belong to one run.
+  const auto outer_job = arguments.ranks == 0 ? launcher_job() : std::nullopt;
+  plan.run_id = outer_job ? run_id_of(*outer_job) : fmt::format("{:016x}", random_id());
+  const auto recorder = find_recorder(error);
+  if (!recorder) return false;
+  std::vector<std::string> libraries{*recorder};
+  if (arguments.emulate_given && !plan_emulator(arguments, plan, libraries, error)) return false;
+  const auto preload = preload_value(std::getenv("LD_PRELOAD"), libraries, error);
+  if (!preload) return false;
+  // Last, so that nothing is made for a run that cannot start.
+  const auto directory = outer_job
+                             ? make_shared_run_directory(arguments.directory, plan.run_id, error)
+                             : make_run_directory(arguments.directory, program, error);
+  if (!directory) return false;
+  plan.directory = *directory;
+  plan.settings.emplace_back("ROLLCALL_DIR", plan.directory);
+  plan.settings.emplace_back("ROLLCALL_RUN_ID", plan.run_id);
+  plan.settings.emplace_back("LD_PRELOAD", *preload);
+  return true;
+}
+
+Settings rank_settings(const Plan& plan, unsigned rank, unsigned ranks, const std::string& address,
+                       const std::string& port) {
+  Settings settings = plan.settings;
+  const std::string number = fmt::format("{}", rank);
+  const std::string all = fmt::format("{}", ranks);
+  settings.emplace_back("RANK", number);
+  settings.emplace_back("LOCAL_RANK", number);
+  settings.emplace_back("WORLD_SIZE", all);
+  settings.emplace_back("LOCAL_WORLD_SIZE", all);
+  settings.emplace_back("MASTER_ADDR", address);
+  settings.emplace_back("MASTER_PORT", port);
+  return settings;
+}
+
+std::string environment_or(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != 0 ? value : otherwise;
+}
+
+// One run from its start to its end.
+class Session {
+ public:
+  Session(const Arguments& arguments, const std::vector<std::string>& command, Plan plan)
+      : arguments_(arguments),
+        plan_(std::move(plan)),
+        guardian_(plan_.run_id),
+        job_(command),
+        watch_(plan_.directory, static_cast<int64_t>(arguments.watch_s * 1e9)) {}
+
+  int run() {
+    int status = 0;
+    if (!start_all(status)) return status;
+    start_ns_ = now_ns();
+    while (job_.running() > 0) {
+      job_.wait_signal(needs_looks() ? kLookNs : -1);
+      note_ends();
+      look();
+    }
+    clean_up();
+    return close();
+  }
+
+ private:
+  bool start_all(int& status) {
+    std::string error;
+    if (arguments_.ranks == 0) {
+      if (job_.start(-1, plan_.settings, error, status)) return true;
+      say(error);
+      ::rmdir(plan_.directory.c_str());
+      return false;
+    }
+    const std::string address = environment_or("MASTER_ADDR", "127.0.0.1");
+    const std::string port = environment_or("MASTER_PORT", fmt::format("{}", free_port()));
+    if (!arguments_.quiet) {
+      say(
+          fmt::format("starting {} ranks with RANK=0..{} LOCAL_RANK WORLD_SIZE={} MASTER_ADDR={} "
+                      "MASTER_PORT={}",
+                      arguments_.ranks, arguments_.ranks - 1, arguments_.ranks, address, port));
+    }
+    for (unsigned rank = 0; rank < arguments_.ranks; ++rank) {
+      const Settings settings = rank_settings(plan_, rank, arguments_.ranks, address, port);
+      if (job_.start(static_cast<int32_t>(rank), settings, error, status)) continue;
+      say(error);
+      job_.signal_all(SIGKILL);
+      kill_processes_of_run(plan_.run_id);
+      return false;
+    }
+    return true;
+  }
+
+  bool needs_looks() const {
+    return watch_.enabled() || arguments_.timeout_s > 0 || kill_at_ns_ > 0 || helper_output_ >= 0;
+  }
+
+  void note_ends() {
+    for (const Ended& ended : job_.reap()) {
+      if (ended.is_normal()) continue;
+      if (!first_failure_) first_failure_ = ended;
+      if (arguments_.ranks == 0 || job_.was_told_to_end() || ending_) continue;
+      std::string line = fmt::format("rank {} (pid {}) {} after {}", ended.rank, ended.pid,
+                                     in_words(ended), report::duration(now_ns() - start_ns_));
+      if (job_.running() > 0) {
+        line += fmt::format(
+            "; {} still running, and may wait for it for ever (Ctrl-C ends them)",
+            job_.running() == 1 ? "1 rank is" : fmt::format("{} ranks are", job_.running()));
+      }
+      say(line);
+    }
+  }
+
+  // What has to happen at a certain time, or because nothing happens.
+  void look() {
+    const int64_t now = now_ns();
+    if (kill_at_ns_ > 0 && now >= kill_at_ns_) {
+      job_.signal_all(SIGKILL);
+      kill_processes_of_run(plan_.run_id);
+    }
+    if (ending_ || job_.running() == 0) return;
+    if (helper_output_ >= 0) {
+      if (const auto status = job_.take_helper()) take_verdict(*status, now);
+      return;
+    }
+    if (arguments_.timeout_s > 0 &&
+        now - start_ns_ > static_cast<int64_t>(arguments_.timeout_s * 1e9)) {
+      timed_out_ = true;
+      ask_verdict("");
+    } else if (!verdict_shown_ && watch_.is_stalled(now)) {
+      // A call counts as missing after the time the user chose, not after diff's own patience.
+      ask_verdict(fmt::format("{}", std::max(arguments_.watch_s * 0.5, 0.1)));
+    }
+  }
+
+  // The comparison runs in a process of its own: whatever it meets in the files, the job goes on.
+  void ask_verdict(const std::string& stalled_after, bool sentence = false) {
+    helper_output_ = ::memfd_create("rollcall-verdict", MFD_CLOEXEC);
+    const pid_t pid = helper_output_ < 0 ? -1 : ::fork();
+    if (pid == 0) {
+      ::setpgid(0, 0);
+      ::dup2(helper_output_, STDOUT_FILENO);
+      sigset_t none;
+      sigemptyset(&none);
+      sigprocmask(SIG_SETMASK, &none, nullptr);
+      std::vector<const char*> words{"rollcall", "diff", plan_.directory.c_str()};
+      if (!stalled_after.empty()) {
+        words.push_back("--stalled-after");
+        words.push_back(stalled_after.c_str());
+      }
+      if (sentence) words.push_back("--sentence");
+      words.push_back(nullptr);
+      ::execv("/proc/self/exe", const_cast<char* const*>(words.data()));
+      _exit(kExitUnusable);
+    }
+    if (pid > 0) job_.add_helper(pid);
+  }
+
+  std::string helper_text() {
+    std::string text;
+    char part[4096];
+    ssize_t got;
+    off_t at = 0;
+    while ((got = ::pread(helper_output_, part, sizeof part, at)) > 0) {
+      text.append(part, static_cast<size_t>(got));
+      at += got;
+    }
+    ::close(helper_output_);
+    helper_output_ = -1;
+    return text;
+  }
+
+  void take_verdict(int status, int64_t now) {
+    const std::string text = helper_text();
+    if (timed_out_) {
+      say(fmt::format(
+          "the time limit of {} s is over; ending the job. The verdict before that:\n{}",
+          arguments_.timeout_s, text));
+      verdict_shown_ = true;
+      begin_end(now);
+      return;
+    }
+    // Not a hang: the ranks compute, or the files do not tell. It is asked again later.
+    if (status != kExitHang) return;
+    say(fmt::format("nothing has advanced for {}. The verdict:\n{}",
+                    report::duration(now - watch_.since_ns()), text));
+    verdict_shown_ = true;
+    if (!arguments_.kill_on_hang) return;
+    say("ending the job (--kill-on-hang).");
+    hang_ = true;
+    begin_end(now);
+  }
+
+  void begin_end(int64_t now) {
+    ending_ = true;
+    job_.signal_all(SIGTERM);
+    kill_at_ns_ = now + kGraceNs;
+  }
+
+  void clean_up() {
+    if (helper_output_ >= 0) helper_text();
+    if (!ending_ && !job_.was_told_to_end()) return;
+    job_.signal_all(SIGKILL);
+    kill_processes_of_run(plan_.run_id);
+    job_.reap();
+  }
+
+  // The verdict's sentence, for a run that failed.
+  void say_sentence() {
+    ask_verdict("", true);
+    const int64_t limit_ns = now_ns() + kVerdictNs;
+    std::optional<int> status;
+    while (!status && now_ns() < limit_ns && helper_output_ >= 0) {
+      job_.wait_signal(kLookNs);
+      job_.reap();
+      status = job_.take_helper();
+    }
+    if (!status || *status == kExitUnusable) return;
+    std::string text = helper_text();
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    if (!text.empty()) say(text);
+  }
+
+  int close() {
+    int status = first_failure_ ? first_failure_->exit_status() : 0;
+    if (hang_) status = kExitHang;
+    if (timed_out_) status = kExitTimeout;
+    if (list_rings(plan_.directory).empty()) {
+      say(fmt::format(
+          "nothing was recorded in {}: no process called NCCL through a shared library.",
+          plan_.directory));
+      return status;
+    }
+    if (status != 0 && !verdict_shown_) say_sentence();
+    if (arguments_.quiet && status == 0) return status;
+    say(fmt::format("recorded in {}; for the verdict: rollcall diff {}", plan_.directory,
+                    shell_word(plan_.directory)));
+    return status;
+  }
+
+  const Arguments& arguments_;
+  const Plan plan_;
+  Guardian guardian_;
+  Job job_;
+  Watch watch_;
+  int64_t start_ns_ = 0;
+  int64_t kill_at_ns_ = 0;  // 0: not ending
+  int helper_output_ = -1;
+  std::optional<Ended> first_failure_;
+  bool ending_ = false;
+  bool hang_ = false;
+  bool timed_out_ = false;
+  bool verdict_shown_ = false;
+};
+
+int run(const Arguments& arguments, const CommandLine& line) {
+  if (!line.job_given || line.job.empty()) {
+    return unusable(
+        "the command to run is missing: put it behind \"--\", for example `rollcall run -n 4 -- "
+        "./train`.");
+  }
+  if (arguments.kill_on_hang && arguments.watch_s <= 0) {
+    return unusable(
+        "--kill-on-hang needs --watch SECONDS, which says when a job counts as hanging.");
+  }
+  Plan plan;
+  std::string error;
+  if (!prepare(arguments, line.job[0], plan, error)) return unusable(error);
+  if (const std::string objection = objection_to(line.job[0], arguments.emulate_given);
+      !objection.empty()) {
+    say(objection);
+  }
+  if (!arguments.quiet) {
+    for (const auto& [name, value] : plan.settings) say(fmt::format("set {}={}", name, value));
+  }
+  return Session(arguments, line.job, std::move(plan)).run();
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, CommandLine& line) {
+  CLI::App* command = app.add_subcommand("run", "Start a job with the recorder in front of NCCL.");
+  const auto arguments = std::make_shared<Arguments>();
+  command
+      ->add_option("-d,--dir", arguments->directory,
+                   "run directory, new or empty (default rollcall-runs/<time>-<program>)")
+      ->type_name("DIR");
+  command
+      ->add_option("-n,--ranks", arguments->ranks,
+                   "start so many ranks of the command on this machine, as torchrun does")
+      ->type_name("N")
+      ->check(CLI::Range(1u, kRanksMaxHere));
+  CLI::Option* emulate =
+      command
+          ->add_option("--emulate", arguments->emulate,
+                       "run without a GPU, on so many emulated ones (default 8, more with -n)")
+          ->type_name("GPUS")
+          ->expected(0, 1);
+  command
+      ->add_option("--emulate-nodes", arguments->nodes,
+                   "emulated machines that the GPUs are spread over")
+      ->type_name("N")
+      ->needs(emulate)
+      ->check(CLI::Range(1u, kEmulatedGpusMax));
+  command
+      ->add_option("--watch", arguments->watch_s,
+                   "print the verdict once nothing has advanced for so long")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 1e6));
+  command->add_flag("--kill-on-hang", arguments->kill_on_hang,
+                    "with --watch: end the job after a verdict that says it hangs");
+  command
+      ->add_option("--timeout", arguments->timeout_s, "end the job after so long, with a verdict")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 1e9));
+  command->add_flag("-q,--quiet", arguments->quiet, "say nothing unless something goes wrong");
+  command->footer(kFooter);
+  command->callback([arguments, emulate, &line] {
+    arguments->emulate_given = emulate->count() > 0;
+    line.action = [arguments, &line] { return run(*arguments, line); };
+  });
+}
+
+}  // namespace rollcall::tools

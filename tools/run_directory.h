@@ -1,0 +1,30 @@
+// A run directory as an argument: making a new one, reading an existing one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "trace/model.h"
+
+namespace rollcall::tools {
+
+// Makes the directory (0700) and returns its absolute path. Without `wanted` a new one below
+// rollcall-runs is named after the time and `program`. An existing directory must be empty: the
+// files of two runs in one directory would be compared with each other. nullopt: `error` says why.
+std::optional<std::string> make_run_directory(const std::string& wanted, const std::string& program,
+                                              std::string& error);
+
+// The same for a process that shares the directory with other ranks of its job, which may have been
+// faster: it need not be empty, and without `wanted` it is named after the run.
+std::optional<std::string> make_shared_run_directory(const std::string& wanted,
+                                                     const std::string& run_id, std::string& error);
+
+// Reads a run with a progress line. nullopt: nothing in it can be used, and `error` is the sentence
+// that says what to do. `window` 0 reads everything.
+std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std::string& error);
+
+// A shell word: quoted where needed.
+std::string shell_word(const std::string& text);
+
+}  // namespace rollcall::tools

@@ -1,0 +1,47 @@
+#include "tools/terminal.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tools/command.h"
+
+namespace rollcall::tools {
+namespace {
+
+bool terminal_shows_more_than_text(int descriptor) {
+  const char* term = std::getenv("TERM");
+  return isatty(descriptor) != 0 && (term == nullptr || std::strcmp(term, "dumb") != 0);
+}
+
+int output_error = 0;
+
+}  // namespace
+
+bool colour_on_stdout() {
+  const char* no_color = std::getenv("NO_COLOR");
+  if (no_color != nullptr && *no_color != 0) return false;
+  return terminal_shows_more_than_text(STDOUT_FILENO);
+}
+
+bool progress_on_stderr() { return terminal_shows_more_than_text(STDERR_FILENO); }
+
+bool print_out(const std::string& text) {
+  if (output_error != 0) return false;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return true;
+  output_error = errno;
+  return false;
+}
+
+int finish_output(int status) {
+  if (std::fflush(stdout) != 0 && output_error == 0) output_error = errno;
+  if (output_error == 0 || output_error == EPIPE) return status;
+  return unusable(fmt::format("the output could not be written: {}; free space or write elsewhere.",
+                              std::strerror(output_error)));
+}
+
+}  // namespace rollcall::tools

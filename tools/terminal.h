@@ -1,0 +1,20 @@
+// What may be written to a terminal, and when.
+#pragma once
+
+#include <string>
+
+namespace rollcall::tools {
+
+// Colours are for a person in front of a terminal that can show them: never into a pipe or file,
+// never with NO_COLOR set (no-color.org) or TERM=dumb.
+bool colour_on_stdout();
+// Progress lines are redrawn, so they need a terminal too.
+bool progress_on_stderr();
+
+// Writes all of `text` to stdout; false when nobody reads it any more.
+bool print_out(const std::string& text);
+// The last word of a subcommand: flushes stdout; `status`, or kExitUnusable with a sentence when
+// the output could not be written (disk full). A closed pipe is nobody's error.
+int finish_output(int status);
+
+}  // namespace rollcall::tools

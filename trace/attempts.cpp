@@ -1,0 +1,114 @@
+#include "trace/attempts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace rollcall::trace {
+namespace {
+
+struct RunSpan {
+  uint64_t processes = 0;
+  int64_t newest_start_ns = 0;
+  const Process* example = nullptr;
+};
+
+// Two recorders of one job name its communicators and positions differently: only one of them is
+// compared. Ours where it was there; else the one that saw calls of most processes, and of those
+// Flight Recorder, which knows times and states.
+void keep_one_recorder(Run& run) {
+  std::map<std::string, uint64_t> with_calls;
+  for (const Process& process : run.processes) {
+    with_calls[process.recorder] += process.ops.empty() ? 0 : 1;
+  }
+  if (with_calls.size() < 2) return;
+  std::string kept = "rollcall";
+  if (!with_calls.contains(kept)) {
+    kept = with_calls["flight_recorder"] >= with_calls["nccl_log"] ? "flight_recorder" : "nccl_log";
+  }
+  for (Process& process : run.processes) {
+    if (process.recorder == kept || process.superseded) continue;
+    if (std::exchange(with_calls[process.recorder], UINT64_MAX) != UINT64_MAX) {
+      run.issues.push_back({.file = process.file,
+                            .text = fmt::format("files of the recorders {} and {} lie together; "
+                                                "those of {} were read but not compared; move them "
+                                                "to a directory of their own to see them",
+                                                kept, process.recorder, process.recorder)});
+    }
+    process.superseded = true;
+  }
+}
+
+void keep_newest_run(Run& run) {
+  std::map<uint64_t, RunSpan> spans;
+  for (const Process& process : run.processes) {
+    if (process.is_foreign()) continue;
+    RunSpan& span = spans[process.run_id];
+    ++span.processes;
+    span.newest_start_ns = std::max(span.newest_start_ns, process.started_ns);
+    span.example = &process;
+  }
+  if (spans.size() < 2) return;
+  const auto newest =
+      std::max_element(spans.begin(), spans.end(), [](const auto& a, const auto& b) {
+        return a.second.newest_start_ns < b.second.newest_start_ns;
+      });
+  const uint64_t kept = newest->first;
+  for (const auto& [id, span] : spans) {
+    if (id == kept) continue;
+    run.issues.push_back(
+        {.file = span.example->file,
+         .text =
+             fmt::format("files of two runs are mixed: {} processes belong to run {:016x}, which "
+                         "is older than run {:016x}; they were read but not compared; move "
+                         "them to a directory of their own",
+                         span.processes, id, kept)});
+  }
+  for (Process& process : run.processes) {
+    if (!process.is_foreign()) process.superseded = process.run_id != kept;
+  }
+}
+
+void keep_newest_attempt(Run& run) {
+  std::unordered_map<int32_t, Process*> newest;
+  uint64_t older = 0;
+  const Process* example = nullptr;
+  for (Process& process : run.processes) {
+    // A log has neither times nor a job rank of its own to tell attempts by.
+    const bool is_log = process.recorder == "nccl_log";
+    if (process.superseded || process.job_rank < 0 || is_log) continue;
+    Process*& slot = newest[process.job_rank];
+    if (!slot) {
+      slot = &process;
+      continue;
+    }
+    // A forked child inherits RANK; it is a process of the job, not a second attempt.
+    const bool is_child = process.parent_pid == slot->pid || slot->parent_pid == process.pid;
+    if (is_child && process.host == slot->host) continue;
+    Process* loser = process.started_ns < slot->started_ns ? &process : slot;
+    if (loser == slot) slot = &process;
+    loser->superseded = true;
+    example = loser;
+    ++older;
+  }
+  if (older == 0) return;
+  run.issues.push_back(
+      {.file = example->file,
+       .text =
+           fmt::format("{} processes carry the job rank of a newer one (job rank {} for "
+                       "example): an earlier attempt or another run in the same directory; they "
+                       "were read but not compared",
+                       older, example->job_rank)});
+}
+
+}  // namespace
+
+void mark_superseded(Run& run) {
+  keep_one_recorder(run);
+  keep_newest_run(run);
+  keep_newest_attempt(run);
+}
+
+}  // namespace rollcall::trace

@@ -1,0 +1,53 @@
+#include "trace/bytes.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace rollcall::trace {
+
+size_t MemorySource::read(uint64_t offset, void* to, size_t bytes) const {
+  if (bytes == 0 || offset >= bytes_.size()) return 0;
+  const size_t taken = std::min<uint64_t>(bytes, bytes_.size() - offset);
+  std::memcpy(to, bytes_.data() + offset, taken);
+  return taken;
+}
+
+// O_NONBLOCK: a FIFO with our ending must not hold the tool.
+FileSource::FileSource(const std::string& path)
+    : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) {
+  if (descriptor_ < 0) {
+    error_ = errno;
+    return;
+  }
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) {
+    error_ = errno;
+  } else if (!S_ISREG(status.st_mode)) {
+    error_ = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+  } else {
+    size_ = static_cast<uint64_t>(status.st_size);
+  }
+}
+
+FileSource::~FileSource() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+size_t FileSource::read(uint64_t offset, void* to, size_t bytes) const {
+  size_t done = 0;
+  while (done < bytes) {
+    const ssize_t got = ::pread(descriptor_, static_cast<char*>(to) + done, bytes - done,
+                                static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+}  // namespace rollcall::trace

@@ -1,0 +1,463 @@
+// PyTorch's Flight Recorder, versions 2.0 to 2.10, as pickle or JSON, from its former and its
+// present NCCL backend (nccl-legacy, nccl2).
+//
+// What becomes what
+//   * a process group (name and ranks) is a communicator; its key is a hash of both, so groups of
+//   one
+//     name and other ranks stay apart. The local pg_id is never used.
+//   * a collective is an operation with seq = collective_seq_id. Coalesced collectives share one
+//   id:
+//     they become one operation with the sum of their elements.
+//   * a send or receive gets its p2p seq by counting per peer and direction; where the ring has
+//   lost
+//     its head that count means nothing, so sends and receives are then left out.
+//   * members of a batch never leave the state `scheduled`; the batch's closing entry tells theirs.
+//
+// What it lacks: reduction, root, stream, which calls were grouped (the present backend), and
+// whether a `scheduled` operation was ever launched.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "trace/import/importer.h"
+#include "trace/import/pickle.h"
+
+namespace rollcall::trace {
+namespace {
+
+struct NameRule {
+  std::string_view part;  // of the profiling name behind the colon
+  OpKind kind;
+};
+// Longer names first: the first that the name starts with decides.
+constexpr NameRule kNameRules[] = {
+    {"all_gather_into_tensor_coalesced", OpKind::AllGather},
+    {"reduce_scatter_tensor_coalesced", OpKind::ReduceScatter},
+    {"ALLGATHER_coalesced", OpKind::AllGather},
+    {"REDUCE_SCATTER_coalesced", OpKind::ReduceScatter},
+    {"ALLREDUCE_coalesced", OpKind::AllReduce},
+    {"BROADCAST_coalesced", OpKind::Broadcast},
+    {"all_reduce_barrier", OpKind::AllReduce},
+    {"allreduce_coalesced", OpKind::AllReduce},
+    {"all_reduce", OpKind::AllReduce},
+    {"barrier", OpKind::AllReduce},
+    {"_all_gather_base", OpKind::AllGather},
+    {"all_gather", OpKind::AllGather},
+    {"_reduce_scatter_base", OpKind::ReduceScatter},
+    {"reduce_scatter", OpKind::ReduceScatter},
+    {"all_to_all", OpKind::AlltoAll},
+    {"alltoall", OpKind::AlltoAll},
+    {"_broadcast_oop", OpKind::Broadcast},
+    {"broadcast", OpKind::Broadcast},
+    {"_reduce_oop", OpKind::Reduce},
+    {"reduce", OpKind::Reduce},
+    {"gather", OpKind::Gather},
+    {"scatter", OpKind::Scatter},
+    {"send", OpKind::Send},
+    {"recv", OpKind::Recv},
+};
+
+constexpr std::pair<std::string_view, uint8_t> kDtypes[] = {
+    {"Char", 0},     {"Byte", 1},           {"Bool", 1},         {"Int", 2},
+    {"Long", 4},     {"Half", 6},           {"Float", 7},        {"Double", 8},
+    {"BFloat16", 9}, {"Float8_e4m3fn", 10}, {"Float8_e5m2", 11},
+};
+
+std::string_view operation_name(std::string_view profiling_name) {
+  const size_t colon = profiling_name.find(':');
+  return colon == std::string_view::npos ? profiling_name : profiling_name.substr(colon + 1);
+}
+
+std::optional<OpKind> kind_of(std::string_view name) {
+  for (const NameRule& rule : kNameRules) {
+    if (name.substr(0, rule.part.size()) == rule.part) return rule.kind;
+  }
+  return std::nullopt;
+}
+
+// Elements of all tensors of a list of sizes; 0 for an empty list.
+uint64_t elements_of(const PlainValue* sizes) {
+  const PlainList* tensors = sizes == nullptr ? nullptr : sizes->list();
+  if (tensors == nullptr) return 0;
+  uint64_t total = 0;
+  for (const PlainPointer& tensor : *tensors) {
+    const PlainList* dimensions = tensor->list();
+    if (dimensions == nullptr) continue;
+    uint64_t product = 1;
+    for (const PlainPointer& dimension : *dimensions) {
+      product *= static_cast<uint64_t>(std::max<int64_t>(0, dimension->integer_or(0)));
+    }
+    total += product;
+  }
+  return total;
+}
+
+uint8_t dtype_of(const PlainValue& entry) {
+  for (const std::string_view key : {"input_dtypes", "output_dtypes"}) {
+    const PlainValue* list = entry.find(key);
+    if (list == nullptr || list->list() == nullptr || list->list()->empty()) continue;
+    const std::string* name = list->list()->front()->text();
+    if (name == nullptr) continue;
+    for (const auto& [text, number] : kDtypes) {
+      if (*name == text) return number;
+    }
+  }
+  return kUnknown8;
+}
+
+// The count as the NCCL call has it; for an all-to-all, whose sizes may legitimately differ by
+// rank, it is unknown.
+uint64_t count_of(OpKind kind, const PlainValue& entry) {
+  const uint64_t in = elements_of(entry.find("input_sizes"));
+  const uint64_t out = elements_of(entry.find("output_sizes"));
+  switch (kind) {
+    case OpKind::AlltoAll:
+      return kCountUnknown;
+    case OpKind::ReduceScatter:
+      return out != 0 ? out : in;
+    // The root lists every rank's tensor on one side, and the two backends disagree on which.
+    case OpKind::Gather:
+    case OpKind::Scatter:
+      return in == 0 || out == 0 ? in + out : std::min(in, out);
+    case OpKind::Recv:
+      return out != 0 ? out : in;
+    default:
+      return in != 0 ? in : out;
+  }
+}
+
+OpState state_of(const PlainValue& entry) {
+  const std::string state = entry.text_of("state");
+  if (state == "completed") return OpState::finished;
+  if (state == "started") return OpState::started;
+  // `scheduled`: the call was made; without timing it stays so while the operation runs.
+  return OpState::returned;
+}
+
+// "send 0->1": (0, 1); "recv 0<-3": (0, 3). -1 where the name has no peer (the torchcomms hook).
+int32_t peer_of(std::string_view name) {
+  const size_t arrow = std::min(name.find("->"), name.find("<-"));
+  if (arrow == std::string_view::npos) return -1;
+  int32_t peer = -1;
+  for (const char character : name.substr(arrow + 2)) {
+    if (character < '0' || character > '9' || peer > (1 << 20)) break;
+    peer = (peer < 0 ? 0 : peer) * 10 + (character - '0');
+  }
+  return peer;
+}
+
+std::vector<int32_t> numbers_in(std::string_view text) {
+  std::vector<int32_t> numbers;
+  int64_t number = -1;
+  for (const char character : text) {
+    if (character >= '0' && character <= '9' && number < (1 << 24)) {
+      number = (number < 0 ? 0 : number) * 10 + (character - '0');
+    } else if (number >= 0) {
+      numbers.push_back(static_cast<int32_t>(number));
+      number = -1;
+    }
+  }
+  if (number >= 0) numbers.push_back(static_cast<int32_t>(number));
+  return numbers;
+}
+
+// The rank stands in the file's name only, as its last digits (an extension aside).
+int32_t rank_from_name(const std::string& path) {
+  std::string name = path.substr(path.find_last_of('/') + 1);
+  const size_t dot = name.find('.');
+  if (dot != std::string::npos) name.resize(dot);
+  const size_t end = name.find_last_not_of("0123456789");
+  const std::string digits = end == std::string::npos ? name : name.substr(end + 1);
+  return digits.empty() || digits.size() > 7 ? -1 : std::stoi(digits);
+}
+
+class Builder {
+ public:
+  Builder(Process& process, const PlainDict* config) : process_(process), config_(config) {}
+  void add_entries(const PlainList& entries);
+  bool global_counter() const { return global_counter_; }
+  size_t left_out() const { return left_out_; }
+
+ private:
+  uint32_t comm_for(const PlainValue& entry);
+  void add_collective(const PlainValue& entry, uint32_t comm, OpKind kind, bool closing);
+  void add_p2p(const PlainValue& entry, uint32_t comm, OpKind kind);
+  Op op_from(const PlainValue& entry, uint32_t comm, OpKind kind);
+  void close_batch(const PlainValue& entry, uint32_t comm);
+
+  Process& process_;
+  const PlainDict* config_;
+  std::map<std::string, uint32_t> comms_;
+  std::map<std::pair<uint32_t, uint64_t>, size_t> collectives_;  // (comm, id) -> index of its op
+  std::map<std::tuple<uint32_t, int32_t, bool>, uint64_t> p2p_counts_;
+  std::map<std::pair<uint32_t, int64_t>, std::vector<size_t>> batches_;
+  bool head_lost_ = false;
+  bool global_counter_ = false;
+  size_t left_out_ = 0;
+};
+
+uint32_t Builder::comm_for(const PlainValue& entry) {
+  std::string name, description;
+  const PlainValue* group = entry.find("process_group");
+  if (group != nullptr && group->list() != nullptr && group->list()->size() == 2) {
+    const std::string* first = (*group->list())[0]->text();
+    const std::string* second = (*group->list())[1]->text();
+    if (first != nullptr) name = *first;
+    if (second != nullptr) description = *second;
+  }
+  const auto known = comms_.find(name);
+  if (known != comms_.end()) return known->second;
+  std::vector<int32_t> ranks;
+  if (config_ != nullptr) {
+    const auto found = config_->find(name);
+    if (found != config_->end()) ranks = numbers_in(found->second->text_of("ranks"));
+  }
+  Comm comm;
+  comm.origin = CommOrigin::unknown;
+  comm.state = CommState::ready;
+  comm.nranks = ranks.empty() ? -1 : static_cast<int32_t>(ranks.size());
+  const auto mine = std::find(ranks.begin(), ranks.end(), process_.job_rank);
+  comm.rank = mine == ranks.end() ? -1 : static_cast<int32_t>(mine - ranks.begin());
+  std::string identity = name;
+  for (const int32_t rank : ranks) identity += fmt::format(",{}", rank);
+  comm.key = key_from_text(identity);
+  comm.name = description.empty() || description == "undefined" ? name : description;
+  process_.comms.push_back(comm);
+  const auto index = static_cast<uint32_t>(process_.comms.size() - 1);
+  comms_.emplace(name, index);
+  return index;
+}
+
+Op Builder::op_from(const PlainValue& entry, uint32_t comm, OpKind kind) {
+  Op op;
+  op.kind = kind;
+  op.comm = comm;
+  op.called_ns = entry.integer_of("time_created_ns", 0);
+  op.datatype = dtype_of(entry);
+  op.count = count_of(kind, entry);
+  op.state = state_of(entry);
+  op.result = kResultSuccess;
+  // Discovery is by a watchdog and always late, but it is what there is.
+  if (op.state == OpState::finished) {
+    op.finished_ns = entry.integer_of("time_discovered_completed_ns", 0);
+  }
+  op.ticket = process_.ops.size() + 1;
+  return op;
+}
+
+void Builder::add_collective(const PlainValue& entry, uint32_t comm, OpKind kind, bool closing) {
+  const auto id = static_cast<uint64_t>(entry.integer_of("collective_seq_id", 0));
+  const auto [known, fresh] = collectives_.try_emplace({comm, id}, process_.ops.size());
+  if (!fresh) {
+    // A coalesced group: one operation; the closing entry has no sizes but the true state.
+    Op& op = process_.ops[known->second];
+    if (closing) {
+      op.state = state_of(entry);
+      op.kind = kind;
+    } else if (op.count != kCountUnknown) {
+      op.count += count_of(kind, entry);
+    }
+    return;
+  }
+  Op op = op_from(entry, comm, kind);
+  op.seq = id;
+  process_.ops.push_back(op);
+  process_.comms[comm].collectives = std::max(process_.comms[comm].collectives, id + 1);
+}
+
+void Builder::add_p2p(const PlainValue& entry, uint32_t comm, OpKind kind) {
+  const int32_t peer = peer_of(operation_name(entry.text_of("profiling_name")));
+  if (head_lost_ || peer < 0) {
+    ++left_out_;
+    return;
+  }
+  Op op = op_from(entry, comm, kind);
+  op.root_or_peer = peer;
+  op.seq = p2p_counts_[{comm, peer, kind == OpKind::Send}]++;
+  batches_[{comm, entry.integer_of("p2p_seq_id", 0)}].push_back(process_.ops.size());
+  process_.ops.push_back(op);
+  uint64_t& counter =
+      kind == OpKind::Send ? process_.comms[comm].sends : process_.comms[comm].recvs;
+  ++counter;
+}
+
+void Builder::close_batch(const PlainValue& entry, uint32_t comm) {
+  const int64_t id = entry.integer_of("p2p_seq_id", 0);
+  for (const size_t index : batches_[{comm, id}]) {
+    process_.ops[index].state = state_of(entry);
+    process_.ops[index].group = static_cast<uint32_t>(id) + (comm << 20) + 1;
+  }
+}
+
+void Builder::add_entries(const PlainList& entries) {
+  if (!entries.empty()) head_lost_ = entries.front()->integer_of("record_id", 0) != 0;
+  // The torchcomms hook numbers all calls of a process with one counter from 0: nothing to match
+  // by. PyTorch's own numbers begin at 1, per group.
+  const bool names_no_peer =
+      std::any_of(entries.begin(), entries.end(), [](const PlainPointer& entry) {
+        const std::string name = entry->text_of("profiling_name");
+        const std::string_view operation = operation_name(name);
+        return operation == "send" || operation == "recv";
+      });
+  const bool counts_records =
+      !entries.empty() &&
+      std::all_of(entries.begin(), entries.end(), [](const PlainPointer& entry) {
+        const int64_t record = entry->integer_of("record_id", -1);
+        return entry->integer_of("collective_seq_id", -2) == record &&
+               entry->integer_of("op_id", -2) == record;
+      });
+  // Behind a lost head it takes many entries to tell the one counter from coincidence.
+  constexpr size_t kTellingEntries = 16;
+  global_counter_ =
+      names_no_peer || (counts_records && (!head_lost_ || entries.size() >= kTellingEntries));
+  for (const PlainPointer& entry : entries) {
+    const std::string profiling_name = entry->text_of("profiling_name");
+    const std::string_view name = operation_name(profiling_name);
+    const uint32_t comm = comm_for(*entry);
+    const PlainValue* is_p2p_entry = entry->find("is_p2p");
+    const bool p2p = is_p2p_entry != nullptr && is_p2p_entry->boolean_or(false);
+    if (name == "coalesced" && p2p) {
+      close_batch(*entry, comm);
+      continue;
+    }
+    const std::optional<OpKind> kind = kind_of(name);
+    if (!kind) {
+      ++left_out_;
+    } else if (is_p2p(*kind)) {
+      add_p2p(*entry, comm, *kind);
+    } else {
+      add_collective(*entry, comm, *kind, name.ends_with("_coalesced"));
+    }
+  }
+  process_.first_complete_ticket = 1;
+  process_.next_ticket = process_.ops.size() + 1;
+  process_.knowledge.head = !head_lost_;
+}
+
+PlainPointer plain_from_json(const nlohmann::json& json, uint32_t depth) {
+  auto plain = std::make_shared<PlainValue>();
+  if (depth > kPlainDepthMax) return plain;
+  if (json.is_boolean()) {
+    plain->value = json.get<bool>();
+  } else if (json.is_number_float()) {
+    plain->value = json.get<double>();
+  } else if (json.is_number()) {
+    plain->value = json.get<int64_t>();
+  } else if (json.is_string()) {
+    plain->value = json.get<std::string>();
+  } else if (json.is_array()) {
+    PlainList list;
+    for (const auto& item : json) list.push_back(plain_from_json(item, depth + 1));
+    plain->value = std::move(list);
+  } else if (json.is_object()) {
+    PlainDict dict;
+    for (const auto& [key, item] : json.items()) dict[key] = plain_from_json(item, depth + 1);
+    plain->value = std::move(dict);
+  }
+  return plain;
+}
+
+// What can be used of a dump that was cut off: the values that were complete on the reader's stack.
+// The dictionary's keys and values alternate there, and `entries` comes last.
+PlainPointer salvage(const std::vector<PlainPointer>& values) {
+  PlainDict dump;
+  PlainList entries;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::string* key = values[i]->text();
+    if (key != nullptr && i + 1 < values.size() &&
+        (*key == "pg_config" || *key == "version" || *key == "comm_lib_version")) {
+      dump[*key] = values[i + 1];
+    }
+    if (values[i]->find("record_id") != nullptr && values[i]->find("state") != nullptr) {
+      entries.push_back(values[i]);
+    }
+  }
+  dump["entries"] = std::make_shared<PlainValue>(PlainValue{std::move(entries), 1});
+  return std::make_shared<PlainValue>(PlainValue{std::move(dump), 1});
+}
+
+PlainPointer parse(const std::string& path, std::span<const uint8_t> bytes, bool json,
+                   std::vector<Issue>& issues) {
+  if (json) {
+    const auto document = nlohmann::json::parse(bytes.begin(), bytes.end(), nullptr, false);
+    if (!document.is_discarded()) return plain_from_json(document, 0);
+    issues.push_back({path,
+                      "is not complete JSON, as a dump cut off while it was written; dump again", 0,
+                      true});
+    return nullptr;
+  }
+  PickleResult pickle = read_pickle(bytes);
+  if (pickle.root != nullptr) return pickle.root;
+  if (!pickle.truncated) {
+    issues.push_back(
+        {path,
+         fmt::format("is refused: {}. It is no Flight Recorder dump of PyTorch; do not "
+                     "load it with Python either",
+                     pickle.error),
+         0, true});
+    return nullptr;
+  }
+  issues.push_back(
+      {path,
+       fmt::format("{}; the process died while it dumped. What was complete is used", pickle.error),
+       0, false});
+  return salvage(pickle.salvaged);
+}
+
+}  // namespace
+
+void import_flight_recorder(const std::string& path, std::span<const uint8_t> bytes, bool json,
+                            std::vector<Process>& processes, std::vector<Issue>& issues) {
+  const size_t issues_before = issues.size();
+  const PlainPointer dump = parse(path, bytes, json, issues);
+  if (dump == nullptr) return;
+  const bool is_cut_off = issues.size() != issues_before;
+  const std::string version = dump->text_of("version");
+  if (version.empty() || version[0] == '1') {
+    issues.push_back(
+        {path,
+         fmt::format("has Flight Recorder version \"{}\"; versions 2.0 and later can be "
+                     "read",
+                     version),
+         0, true});
+    return;
+  }
+  Process process;
+  process.file = path;
+  process.recorder = "flight_recorder";
+  process.job_rank = rank_from_name(path);
+  process.meta["flight_recorder_version"] = version;
+  const std::string library =
+      dump->text_of(version.size() > 3 ? "comm_lib_version" : "nccl_version");
+  if (!library.empty()) process.meta["nccl_version"] = library;
+  process.knowledge.groups = false;
+  process.knowledge.returns = false;
+  process.knowledge.tail = !is_cut_off;
+  const PlainValue* config = dump->find("pg_config");
+  const PlainValue* entries = dump->find("entries");
+  Builder builder(process, config == nullptr ? nullptr : config->dict());
+  if (entries != nullptr && entries->list() != nullptr) builder.add_entries(*entries->list());
+  // A dump that kept only what was not complete shows no completed entry at all.
+  const bool any_finished = std::any_of(process.ops.begin(), process.ops.end(),
+                                        [](const Op& op) { return op.state == OpState::finished; });
+  if (!process.ops.empty() && !any_finished) {
+    process.knowledge.head = false;
+    process.knowledge.tail = false;
+  }
+  if (builder.global_counter()) {
+    process.knowledge.calls_in_order = false;
+    issues.push_back({path,
+                      "was written by a hook that numbers all groups with one counter; its calls "
+                      "cannot be matched between ranks and are not compared",
+                      0, false});
+    process.ops.clear();
+    for (Comm& comm : process.comms) comm.collectives = comm.sends = comm.recvs = 0;
+    process.next_ticket = 1;
+  }
+  processes.push_back(std::move(process));
+}
+
+}  // namespace rollcall::trace

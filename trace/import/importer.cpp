@@ -1,0 +1,77 @@
+#include "trace/import/importer.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+namespace rollcall::trace {
+namespace {
+
+uint64_t hash_text(std::string_view text, uint64_t seed) {
+  // FNV-1a with a final mix: identity within one set of files, nothing adversarial.
+  uint64_t hash = 0xcbf29ce484222325ull ^ seed;
+  for (const char character : text) {
+    hash = (hash ^ static_cast<uint8_t>(character)) * 0x100000001b3ull;
+  }
+  hash ^= hash >> 32;
+  return hash * 0x9e3779b97f4a7c15ull;
+}
+
+bool read_whole(const std::string& path, std::vector<uint8_t>& bytes) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             std::fclose);
+  if (file == nullptr) return false;
+  std::vector<uint8_t> chunk(1 << 20);
+  size_t got = 0;
+  while ((got = std::fread(chunk.data(), 1, chunk.size(), file.get())) > 0) {
+    if (bytes.size() + got > kForeignBytesMax) return false;
+    bytes.insert(bytes.end(), chunk.begin(), chunk.begin() + static_cast<long>(got));
+  }
+  return std::ferror(file.get()) == 0;
+}
+
+}  // namespace
+
+CommKey key_from_text(std::string_view text) {
+  return {hash_text(text, 0), hash_text(text, 0x5bd1e995)};
+}
+
+ForeignFormat recognise(std::span<const uint8_t> head) {
+  // Protocol 2 to 5, then a dictionary at once or behind a frame: a pickled dictionary.
+  if (head.size() > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) {
+    return ForeignFormat::flight_recorder_pickle;
+  }
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && text[first] == '{' &&
+      (text.find("\"pg_config\"") != std::string_view::npos ||
+       text.find("\"record_id\"") != std::string_view::npos ||
+       text.find("\"collective_seq_id\"") != std::string_view::npos)) {
+    return ForeignFormat::flight_recorder_json;
+  }
+  if (text.find(" NCCL INFO ") != std::string_view::npos) return ForeignFormat::nccl_log;
+  return ForeignFormat::none;
+}
+
+void import_file(const std::string& path, std::vector<Process>& processes,
+                 std::vector<Issue>& issues) {
+  std::vector<uint8_t> bytes;
+  if (!read_whole(path, bytes)) {
+    issues.push_back(
+        {path, "could not be read whole; check that it is a file you may read", 0, true});
+    return;
+  }
+  switch (recognise(std::span(bytes).first(std::min<size_t>(bytes.size(), 1 << 16)))) {
+    case ForeignFormat::flight_recorder_pickle:
+      return import_flight_recorder(path, bytes, false, processes, issues);
+    case ForeignFormat::flight_recorder_json:
+      return import_flight_recorder(path, bytes, true, processes, issues);
+    case ForeignFormat::nccl_log:
+      return import_nccl_log(path, bytes, processes, issues);
+    case ForeignFormat::none:
+      break;
+  }
+  issues.push_back({path, "is not a file of a recorder that is known here", 0, true});
+}
+
+}  // namespace rollcall::trace

@@ -1,0 +1,326 @@
+#include "trace/loader.h"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <tuple>
+
+#include "core/format/file_name.h"
+#include "trace/attempts.h"
+#include "trace/import/importer.h"
+#include "trace/liveness.h"
+#include "trace/process_builder.h"
+#include "trace/ring_reader.h"
+#include "trace/segment_reader.h"
+
+namespace rollcall::trace {
+namespace {
+
+constexpr int64_t kHeartbeatFreshNs = 5'000'000'000;
+
+// A ring and the segments that carry its stem.
+struct FileGroup {
+  std::string ring;  // empty: segments without a ring
+  std::vector<std::pair<uint32_t, std::string>> segments;
+};
+
+struct Listing {
+  std::map<std::string, FileGroup> groups;  // by directory and stem
+  std::vector<std::string> directories;     // one level down
+  std::vector<std::string> others;          // files that may be another recorder's
+  uint32_t foreign_rings = 0;
+};
+
+void take_name(const std::string& directory, const std::string& name, Listing& listing) {
+  std::string_view stem;
+  uint32_t index = 0;
+  const std::string path = directory + "/" + name;
+  if (parse_ring_name(name, stem)) {
+    listing.groups[directory + "/" + std::string(stem)].ring = path;
+  } else if (parse_segment_name(name, stem, index)) {
+    listing.groups[directory + "/" + std::string(stem)].segments.emplace_back(index, path);
+  } else if (name.ends_with(kRingEnding)) {
+    // Renamed by hand: its contents decide.
+    listing.groups[path].ring = path;
+  } else if (!name.ends_with(".trace.json") && !name.ends_with(".prom")) {
+    listing.others.push_back(path);
+  }
+}
+
+// A file of another recorder, by its first bytes. Nothing but a regular file is opened: a pipe
+// would wait for its writer.
+bool is_foreign_file(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             std::fclose);
+  if (!file) return false;
+  std::vector<uint8_t> head(1 << 16);
+  head.resize(std::fread(head.data(), 1, head.size(), file.get()));
+  const ForeignFormat format = recognise(head);
+  if (format != ForeignFormat::flight_recorder_pickle) return format != ForeignFormat::none;
+  // Any program may leave a pickled dictionary: only one with a dump's keys is asked further.
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  for (const char* key : {"pg_config", "profiling_name", "comm_lib_version", "nccl_version"}) {
+    if (text.find(key) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+// In the order of the names, so that the same directory gives the same run. True when there was
+// such a file, usable or not.
+bool load_foreign(std::vector<std::string> paths, const LoadOptions& options, Run& run) {
+  std::sort(paths.begin(), paths.end());
+  uint32_t found = 0;
+  for (const std::string& path : paths) {
+    if (found == options.files_max || !is_foreign_file(path)) continue;
+    ++found;
+    import_file(path, run.processes, run.issues);
+  }
+  return found != 0;
+}
+
+// False: not a directory that can be read; errno tells.
+bool list_directory(const std::string& directory, Listing& listing, bool descend) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> handle(::opendir(directory.c_str()), ::closedir);
+  if (!handle) return false;
+  while (const dirent* entry = ::readdir(handle.get())) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    bool is_directory = entry->d_type == DT_DIR;
+    if (entry->d_type == DT_UNKNOWN) {
+      struct stat status {};
+      is_directory =
+          ::stat((directory + "/" + name).c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+    }
+    if (!is_directory) {
+      take_name(directory, name, listing);
+    } else if (descend) {
+      listing.directories.push_back(directory + "/" + name);
+    }
+  }
+  return true;
+}
+
+int64_t now_ns() {
+  using std::chrono::duration_cast;
+  return duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+void read_segments(const FileGroup& group, const FileHeader& header, uint64_t window,
+                   ProcessBuilder& builder, std::vector<Issue>& issues) {
+  const auto belongs = [&](const SegmentHeader& segment) {
+    return segment.pid == header.pid && segment.start_time_ticks == header.start_time_ticks &&
+           segment.run_id == header.run_id;
+  };
+  SegmentSink sink;
+  sink.op = [&](const OpRecord& record) { builder.add_from_segment(record); };
+  // Operations in flight may be older than the window; they are in the ring, not here.
+  if (window != 0 && header.next_ticket > window) {
+    sink.first_ticket_wanted = header.next_ticket - window;
+  }
+  for (const auto& [index, path] : group.segments) {
+    const FileSource source(path);
+    if (source.error() != 0) {
+      // The recorder removes old segments to keep its bound, also while we look.
+      if (source.error() == ENOENT) continue;
+      issues.push_back({.file = path,
+                        .text = fmt::format("cannot be read ({}); its history is missing",
+                                            std::strerror(source.error())),
+                        .lost = 0,
+                        .unusable = true});
+      continue;
+    }
+    bool is_ours = true;
+    const auto accept = [&](const SegmentHeader& segment) { return is_ours = belongs(segment); };
+    read_segment(source, path, accept, sink, issues);
+    if (!is_ours) {
+      issues.push_back({.file = path,
+                        .text = "the segment belongs to another process than the ring of the same "
+                                "name, and was left out; files of two runs were mixed",
+                        .lost = 0,
+                        .unusable = true});
+    }
+  }
+}
+
+Process load_group(const FileGroup& group, const LoadOptions& options, std::vector<Issue>& issues) {
+  const FileSource source(group.ring);
+  if (source.error() != 0) {
+    issues.push_back({.file = group.ring,
+                      .text = fmt::format("cannot be read: {}; check its owner and permissions "
+                                          "(recordings are 0600)",
+                                          std::strerror(source.error())),
+                      .lost = 0,
+                      .unusable = true});
+    return {};
+  }
+  FileHeader header{};
+  std::vector<Issue> header_issues;
+  if (!read_ring_header(source, group.ring, header, header_issues)) {
+    issues.insert(issues.end(), header_issues.begin(), header_issues.end());
+    return {};
+  }
+  LivenessAnswer answer;
+  if (options.probe_processes) {
+    answer = probe_liveness(header, source.descriptor());
+  } else if (header.exit_state == static_cast<uint32_t>(ExitState::exited)) {
+    answer = {Liveness::exited, "it left an exit record"};
+  }
+  const bool writer_may_live = options.probe_processes && answer.liveness != Liveness::dead;
+  RingImage image;
+  if (!read_ring(source, group.ring, writer_may_live, image, issues)) return {};
+  ProcessBuilder builder(group.ring, image);
+  if (options.segments) read_segments(group, image.header, options.window, builder, issues);
+  Process process = builder.finish(options.window);
+  process.liveness = answer.liveness;
+  process.liveness_evidence = std::move(answer.evidence);
+  return process;
+}
+
+void sort_processes(std::vector<Process>& processes) {
+  std::stable_sort(processes.begin(), processes.end(), [](const Process& a, const Process& b) {
+    const auto key = [](const Process& p) {
+      return std::make_tuple(p.job_rank < 0, p.job_rank, std::cref(p.host), p.started_ns, p.pid);
+    };
+    return key(a) < key(b);
+  });
+}
+
+// Reads the groups with a few threads; results keep the order of the names, so that the same
+// directory gives the same run.
+void load_groups(const std::vector<const FileGroup*>& groups, const LoadOptions& options,
+                 Run& run) {
+  std::vector<Process> processes(groups.size());
+  std::vector<std::vector<Issue>> issues(groups.size());
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i = next++; i < groups.size(); i = next++) {
+      processes[i] = load_group(*groups[i], options, issues[i]);
+    }
+  };
+  const unsigned processors = std::max(1u, std::thread::hardware_concurrency());
+  const unsigned wanted = options.threads != 0 ? options.threads : std::min(processors, 8u);
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i < wanted && i < groups.size(); ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const bool is_usable = !processes[i].file.empty();
+    if (is_usable) run.processes.push_back(std::move(processes[i]));
+    std::move(issues[i].begin(), issues[i].end(), std::back_inserter(run.issues));
+  }
+}
+
+void find_live(Run& run) {
+  for (const Process& process : run.processes) {
+    if (process.superseded) continue;
+    const bool beats = process.liveness == Liveness::unknown && process.exited_ns == 0 &&
+                       run.read_at_ns - process.heartbeat_ns < kHeartbeatFreshNs;
+    const bool is_here =
+        process.liveness == Liveness::running || process.liveness == Liveness::stopped;
+    run.live = run.live || is_here || beats;
+  }
+}
+
+Run refuse(Run run, std::string text) {
+  run.issues.push_back(
+      {.file = run.directory, .text = std::move(text), .lost = 0, .unusable = true});
+  return run;
+}
+
+void complain_about_segments(const Listing& listing, Run& run) {
+  for (const auto& [stem, group] : listing.groups) {
+    if (!group.ring.empty()) continue;
+    run.issues.push_back({.file = group.segments.front().second,
+                          .text = fmt::format("the ring file {}.ring is missing, and {} segments "
+                                              "cannot be read without it; copy it as well",
+                                              stem, group.segments.size()),
+                          .lost = 0,
+                          .unusable = true});
+  }
+}
+
+}  // namespace
+
+Run load_run(const std::string& directory, const LoadOptions& options) {
+  Run run;
+  run.directory = directory;
+  run.read_at_ns = now_ns();
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) != 0) {
+    return refuse(std::move(run),
+                  fmt::format("there is no such directory ({}); name the directory that "
+                              "`rollcall run -d` or ROLLCALL_DIR named",
+                              std::strerror(errno)));
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    if (load_foreign({directory}, options, run)) {
+      sort_processes(run.processes);
+      mark_superseded(run);
+      return run;
+    }
+    Process process = load_file(directory, options, run.issues);
+    if (!process.file.empty()) run.processes.push_back(std::move(process));
+    find_live(run);
+    return run;
+  }
+  Listing listing;
+  if (!list_directory(directory, listing, true)) {
+    return refuse(std::move(run), fmt::format("the directory cannot be read: {}; run directories "
+                                              "belong to the user who ran the job",
+                                              std::strerror(errno)));
+  }
+  const std::vector<std::string> below = listing.directories;
+  for (const std::string& path : below) list_directory(path, listing, false);
+  std::vector<const FileGroup*> groups;
+  for (auto& [stem, group] : listing.groups) {
+    std::sort(group.segments.begin(), group.segments.end());
+    if (group.ring.empty()) continue;
+    if (groups.size() < options.files_max) groups.push_back(&group);
+  }
+  // A watcher of a job of ours reads the rings only.
+  const bool want_foreign = options.segments || listing.groups.empty();
+  const bool has_foreign = want_foreign && load_foreign(listing.others, options, run);
+  if (listing.groups.empty() && !has_foreign) {
+    return refuse(std::move(run),
+                  "the directory holds no recording (*.ring); was the job started under `rollcall "
+                  "run`, or with LD_PRELOAD=librollcall.so and this ROLLCALL_DIR, and did it call "
+                  "NCCL?");
+  }
+  complain_about_segments(listing, run);
+  load_groups(groups, options, run);
+  sort_processes(run.processes);
+  mark_superseded(run);
+  find_live(run);
+  return run;
+}
+
+Process load_file(const std::string& path, const LoadOptions& options, std::vector<Issue>& issues) {
+  FileGroup group;
+  group.ring = path;
+  const size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash);
+  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  std::string_view stem;
+  Listing listing;
+  if (options.segments && parse_ring_name(name, stem) &&
+      list_directory(directory, listing, false)) {
+    const auto found = listing.groups.find(directory + "/" + std::string(stem));
+    if (found != listing.groups.end()) group.segments = found->second.segments;
+    std::sort(group.segments.begin(), group.segments.end());
+  }
+  return load_group(group, options, issues);
+}
+
+}  // namespace rollcall::trace

@@ -1,0 +1,43 @@
+// Reads the files of a run into memory.
+//
+// Every file is taken as hostile: bytes are copied, judged (core/format/record_check.h), then used.
+// A file that is being written, cut off, foreign or scribbled on costs its own records at most;
+// what went wrong is an Issue of the run, never an exception, and everything else is still read.
+//
+// A run directory may hold directories of its own (one per attempt, or one per host); files one
+// level down are read as well.
+//
+// Threads: the functions are reentrant. load_run reads with several threads of its own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "trace/model.h"
+
+namespace rollcall::trace {
+
+struct LoadOptions {
+  // Newest operations kept per process; older ones are left on disk. 0: everything. Bounds the
+  // memory of a run: processes x window x 96 bytes.
+  uint64_t window = 0;
+  // False reads the rings only: what a watcher of a live job needs.
+  bool segments = true;
+  // Readers in parallel; 0: as many as the machine has processors, at most 8.
+  unsigned threads = 0;
+  // Asks the kernel about the processes (lock of the ring file, /proc), where they ran here. Off
+  // for files that were copied from elsewhere, and for tests.
+  bool probe_processes = true;
+  // Files beyond this number are not read, and an Issue says so.
+  uint32_t files_max = 1u << 18;
+};
+
+// Reads every ring below `directory`, each with its segments. A path to a single ring file is read
+// as a run of one process. An unusable directory yields a run without processes and an Issue.
+Run load_run(const std::string& directory, const LoadOptions& options = {});
+
+// One ring file and the segments beside it. What went wrong is appended to `issues`; when nothing
+// could be read, the last of them is `unusable` and the process has no `host`, no operations.
+Process load_file(const std::string& path, const LoadOptions& options, std::vector<Issue>& issues);
+
+}  // namespace rollcall::trace

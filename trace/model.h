@@ -1,0 +1,163 @@
+// A run as the analysis sees it, whoever recorded it: our own files (trace/loader) or another
+// recorder's (trace/import).
+//
+// Operations are kept per rank of a communicator, not per process, because that is how they are
+// matched: "rank r of communicator C called its k-th collective". What a recorder cannot know is
+// absent (nullopt, kUnknown8, -1), never a default.
+//
+// Memory: an Op is 96 bytes; the loader keeps a window of operations per rank
+// (LoadOptions::window), so a run's size in memory is ranks x window, not its history.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/format/ring_layout.h"
+#include "core/format/vocabulary.h"
+
+namespace rollcall::trace {
+
+// The five states of design section 2. `unknown` is for recorders that do not tell.
+enum class OpState : uint8_t { unknown, called, returned, launched, started, finished, failed };
+std::string_view name_of(OpState state);
+
+inline constexpr uint64_t kCountUnknown = UINT64_MAX;  // an Op's count that no one recorded
+
+struct Op {
+  int64_t called_ns = 0;    // on the host's realtime clock, nanoseconds since the epoch; 0 unknown
+  int64_t returned_ns = 0;  // 0: has not returned, or unknown (see state)
+  int64_t started_ns = 0;
+  int64_t finished_ns = 0;
+  uint64_t ticket = 0;  // order within the process
+  uint64_t seq = 0;     // collectives: seq; p2p: p2p seq
+  uint64_t count = 0;
+  uint64_t stream = 0;
+  uint64_t caller = 0;
+  int32_t root_or_peer = -1;
+  uint32_t comm = 0;  // index into Process::comms
+  uint32_t group = 0;
+  uint32_t thread = 0;  // index into Process::threads
+  uint32_t graph = 0;
+  int16_t result = kResultUnknown;
+  OpKind kind = OpKind::AllReduce;
+  uint8_t datatype = kUnknown8;
+  uint8_t reduction = kUnknown8;
+  OpState state = OpState::unknown;
+  uint8_t flags = 0;
+  uint8_t from_segment = 0;  // 1: read from a segment, 0: from the ring (evidence)
+};
+
+struct Event {
+  EventKind kind;
+  int64_t called_ns = 0;
+  int64_t returned_ns = 0;  // 0: has not returned
+  uint64_t ticket = 0;      // among the process's events
+  uint64_t op_ticket = 0;   // the next operation's ticket when it was called
+  uint32_t comm = kCommUnknown;
+  uint32_t thread = 0;
+  int16_t result = kResultUnknown;
+  int64_t arguments[8] = {};
+  std::string text;
+};
+
+// A communicator as one of its ranks knows it.
+struct Comm {
+  CommKey key{};
+  CommKey parent_key{};
+  uint32_t parent = kCommUnknown;  // index into Process::comms
+  CommOrigin origin = CommOrigin::unknown;
+  CommState state = CommState::empty;
+  uint32_t child_number = 0;
+  int32_t nranks = -1;
+  int32_t rank = -1;
+  int32_t device = -1;
+  int32_t colour = 0;
+  int32_t split_key = 0;
+  uint64_t nccl_hash = 0;
+  bool non_blocking = false;
+  std::string name;
+  int64_t created_ns = 0;
+  int64_t ready_ns = 0;
+  int64_t ended_ns = 0;
+  uint64_t collectives = 0;  // called in all, also those no longer on file
+  uint64_t sends = 0;
+  uint64_t recvs = 0;
+};
+
+struct Thread {
+  uint32_t tid = 0;
+  std::string name;
+};
+
+// What is known of the process now, or at its end. `unknown`: the files come from another machine,
+// or from another recorder, and only the heartbeat speaks.
+enum class Liveness : uint8_t { unknown, running, stopped, exited, dead };
+std::string_view name_of(Liveness liveness);
+
+// Anything a reader should know about a file. Reading goes on behind every one of them.
+struct Issue {
+  std::string file;
+  std::string text;       // what happened and what to do next, one sentence each
+  uint64_t lost = 0;      // records known to be lost by it
+  bool unusable = false;  // nothing could be read from this file
+};
+
+// What a recorder can know at all. Our own files know everything below; an importer says what its
+// source lacks, and the analysis must not conclude from what cannot be seen.
+struct Knowledge {
+  bool groups = true;          // Op::group tells which operations were issued together
+  bool calls_in_order = true;  // the order between operations of different kinds is the call order
+  bool head = true;            // nothing older than the first operation is missing
+  bool tail = true;            // nothing newer than the last operation is missing
+  bool small_calls = true;     // no operation is left out for being small or of some kind
+  bool returns = true;         // a call without a return has not returned
+
+  // A call that is not on file was not made.
+  bool tells_absence() const { return tail && small_calls; }
+};
+
+struct Process {
+  std::string file;  // the ring, or the dump
+  std::string host;
+  uint32_t pid = 0;
+  uint64_t start_time_ticks = 0;
+  uint64_t run_id = 0;
+  int32_t job_rank = -1;  // -1: the environment named none
+  std::string recorder = "rollcall";
+  Knowledge knowledge;
+  std::map<std::string, std::string> meta;
+  std::vector<Comm> comms;
+  std::vector<Thread> threads;
+  std::vector<Op> ops;        // by ticket; the window
+  std::vector<Event> events;  // by ticket
+  std::map<std::string, uint64_t> statistics;
+  Liveness liveness = Liveness::unknown;
+  std::string liveness_evidence;  // "pid 4711 is stopped (state T)", "exit record at ..."
+  int64_t started_ns = 0;
+  int64_t heartbeat_ns = 0;  // last sign of life of the flusher
+  int64_t exited_ns = 0;     // 0: no exit record
+  uint64_t next_ticket = 1;
+  uint64_t first_complete_ticket = 1;  // every record from here on is present
+  uint64_t torn = 0;                   // records in phase `writing` of a process that is gone
+  uint64_t lost = 0;                   // records that are nowhere
+  std::string boot_id;
+  uint32_t parent_pid = 0;
+  // Written by another recorder: no sign of life, and often no times.
+  bool is_foreign() const { return recorder != "rollcall"; }
+  bool capture_off = false;  // the recorder switched itself off
+  // An older run or an earlier attempt that shares the directory: read, but not analysed.
+  bool superseded = false;
+};
+
+struct Run {
+  std::string directory;
+  std::vector<Process> processes;  // by job rank where known, then host, pid
+  std::vector<Issue> issues;
+  bool live = false;  // some process is still running
+  int64_t read_at_ns = 0;
+};
+
+}  // namespace rollcall::trace

@@ -1,0 +1,262 @@
+#include "trace/process_builder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+#include "core/base/clock.h"
+
+namespace rollcall::trace {
+namespace {
+
+std::string text_of(const char* field, size_t bytes) { return {field, ::strnlen(field, bytes)}; }
+
+uint64_t ticket(const OpRecord& record) { return ticket_of(record.publish); }
+
+TickConversion conversion_of(const FileHeader& header) {
+  // The copy that is not being rewritten.
+  const ClockAnchor& latest = header.anchor_count == 0
+                                  ? header.first_anchor
+                                  : header.latest_anchor[header.anchor_count & 1];
+  return {header.clock_kind, header.first_anchor, latest};
+}
+
+// \\, \n and \0 of the meta area.
+std::string unescape(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 1 == text.size()) {
+      plain += text[i];
+      continue;
+    }
+    const char c = text[++i];
+    plain += c == 'n' ? '\n' : c == '0' ? '\0' : c;
+  }
+  return plain;
+}
+
+OpState state_of(const OpRecord& record) {
+  if (record.result > kResultSuccess && record.result != kResultInProgress) return OpState::failed;
+  if (record.finished_ticks != 0) return OpState::finished;
+  if (record.started_ticks != 0) return OpState::started;
+  if (record.launched_ticks != 0) return OpState::launched;
+  return record.returned_ticks != 0 ? OpState::returned : OpState::called;
+}
+
+Op op_of(const OpRecord& record, const TickConversion& clock, bool from_segment) {
+  const auto time = [&](uint64_t ticks) { return ticks == 0 ? 0 : clock.realtime_ns(ticks); };
+  Op op;
+  op.called_ns = time(record.called_ticks);
+  op.returned_ns = time(record.returned_ticks);
+  op.started_ns = time(record.started_ticks);
+  op.finished_ns = time(record.finished_ticks);
+  op.ticket = ticket(record);
+  op.seq = record.seq;
+  op.count = record.count;
+  op.stream = record.stream;
+  op.caller = record.caller;
+  op.root_or_peer = record.root_or_peer;
+  op.comm = record.comm_index;
+  op.group = record.group;
+  op.thread = record.thread_index;
+  op.graph = record.graph;
+  op.result = record.result;
+  op.kind = record.kind;
+  op.datatype = record.datatype;
+  op.reduction = record.reduction;
+  op.state = state_of(record);
+  op.flags = record.flags;
+  op.from_segment = from_segment ? 1 : 0;
+  return op;
+}
+
+}  // namespace
+
+ProcessBuilder::ProcessBuilder(const std::string& path, const RingImage& image) : image_(image) {
+  const FileHeader& header = image.header;
+  process_.file = path;
+  process_.host = text_of(header.host, sizeof header.host);
+  process_.boot_id = text_of(header.boot_id, sizeof header.boot_id);
+  process_.pid = header.pid;
+  process_.parent_pid = header.parent_pid;
+  process_.start_time_ticks = header.start_time_ticks;
+  process_.run_id = header.run_id;
+  process_.next_ticket = std::max<uint64_t>(header.next_ticket, 1);
+  process_.capture_off = header.capture_state == static_cast<uint32_t>(CaptureState::off);
+  process_.torn = image.torn;
+  const TickConversion clock = conversion_of(header);
+  const auto time = [&](uint64_t ticks) { return ticks == 0 ? 0 : clock.realtime_ns(ticks); };
+  process_.started_ns = static_cast<int64_t>(header.first_anchor.realtime_ns);
+  process_.heartbeat_ns = time(header.heartbeat_ticks);
+  if (header.exit_state == static_cast<uint32_t>(ExitState::exited)) {
+    process_.exited_ns = time(header.exited_ticks);
+  }
+  take_meta();
+  take_tables();
+  take_events();
+  take_statistics();
+}
+
+void ProcessBuilder::take_meta() {
+  std::string_view rest = image_.meta;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const size_t equals = line.find('=');
+    if (equals == std::string_view::npos || equals == 0) continue;
+    const std::string key(line.substr(0, equals));
+    std::string value = unescape(line.substr(equals + 1));
+    std::string& slot = process_.meta[key];
+    // Warnings are said one by one; of everything else the last word counts.
+    slot = key == "warning" && !slot.empty() ? slot + "\n" + value : std::move(value);
+  }
+  const auto rank = process_.meta.find("job_rank");
+  if (rank == process_.meta.end()) return;
+  int32_t number = -1;
+  const std::string& text = rank->second;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (whole && number >= 0 && number < static_cast<int32_t>(kRanksMax)) process_.job_rank = number;
+}
+
+void ProcessBuilder::take_tables() {
+  const TickConversion clock = conversion_of(image_.header);
+  const auto time = [&](uint64_t ticks) { return ticks == 0 ? 0 : clock.realtime_ns(ticks); };
+  for (const ThreadEntry& entry : image_.threads) {
+    process_.threads.push_back({entry.tid, text_of(entry.name, sizeof entry.name)});
+  }
+  for (const CommEntry& entry : image_.comms) {
+    Comm comm;
+    comm.key = entry.key;
+    comm.parent_key = entry.parent_key;
+    comm.parent = entry.parent_index;
+    comm.origin = entry.origin;
+    comm.state = static_cast<CommState>(entry.state);
+    comm.child_number = entry.child_number;
+    comm.nranks = entry.nranks;
+    comm.rank = entry.rank;
+    comm.device = entry.device;
+    comm.colour = entry.colour;
+    comm.split_key = entry.split_key;
+    comm.nccl_hash = entry.nccl_hash;
+    comm.non_blocking = entry.non_blocking != 0;
+    comm.name = text_of(entry.name, sizeof entry.name);
+    comm.created_ns = time(entry.created_ticks);
+    comm.ready_ns = time(entry.ready_ticks);
+    comm.ended_ns = time(entry.ended_ticks);
+    comm.collectives = entry.collectives;
+    comm.sends = entry.sends;
+    comm.recvs = entry.recvs;
+    process_.comms.push_back(std::move(comm));
+  }
+}
+
+void ProcessBuilder::take_events() {
+  const TickConversion clock = conversion_of(image_.header);
+  for (const EventRecord& record : image_.events) {
+    Event event{};
+    event.kind = record.kind;
+    event.called_ns = clock.realtime_ns(record.called_ticks);
+    event.returned_ns = record.returned_ticks == 0 ? 0 : clock.realtime_ns(record.returned_ticks);
+    event.ticket = ticket_of(record.publish);
+    event.op_ticket = record.op_ticket;
+    event.comm = record.comm_index;
+    event.thread = record.thread_index;
+    event.result = record.result;
+    std::copy(std::begin(record.arguments), std::end(record.arguments), event.arguments);
+    event.text.assign(record.text, record.text_bytes);
+    process_.events.push_back(std::move(event));
+  }
+}
+
+void ProcessBuilder::take_statistics() {
+#define ROLLCALL_X(name, meaning) process_.statistics[#name] = image_.statistics.name;
+  ROLLCALL_STATISTICS(ROLLCALL_X)
+#undef ROLLCALL_X
+}
+
+void ProcessBuilder::add_from_segment(const OpRecord& record) {
+  if (record.comm_index != kCommUnknown && record.comm_index >= image_.comms.size()) return;
+  if (ticket(record) == 0 || record.called_ticks == 0) return;
+  from_segments_.push_back(record);
+}
+
+// Sorted by ticket, each ticket once. The ring's records are newer words of the same call. A record
+// of a segment is marked by its reserved byte, which no recorder writes.
+void ProcessBuilder::merge(std::vector<OpRecord>& merged, size_t& segment_records) {
+  const auto before = [](const OpRecord& a, const OpRecord& b) { return ticket(a) < ticket(b); };
+  if (!std::is_sorted(from_segments_.begin(), from_segments_.end(), before)) {
+    std::stable_sort(from_segments_.begin(), from_segments_.end(), before);
+  }
+  merged.reserve(from_segments_.size() + image_.ops.size());
+  auto old = from_segments_.begin();
+  for (const OpRecord& fresh : image_.ops) {
+    for (; old != from_segments_.end() && ticket(*old) < ticket(fresh); ++old) {
+      if (!merged.empty() && ticket(merged.back()) == ticket(*old)) continue;
+      merged.push_back(*old);
+      merged.back().reserved[0] = 1;
+    }
+    while (old != from_segments_.end() && ticket(*old) == ticket(fresh)) ++old;
+    merged.push_back(fresh);
+    merged.back().reserved[0] = 0;
+  }
+  for (; old != from_segments_.end(); ++old) {
+    if (!merged.empty() && ticket(merged.back()) == ticket(*old)) continue;
+    merged.push_back(*old);
+    merged.back().reserved[0] = 1;
+  }
+  segment_records = from_segments_.size();
+  from_segments_ = {};
+}
+
+// Which tickets have no record? Stepped-over ones never had any, and only their number is known: as
+// long as the gaps, counted from the newest, do not exceed it, nothing is taken for lost.
+void ProcessBuilder::account(const std::vector<OpRecord>& merged) {
+  const uint64_t issued = process_.next_ticket - 1;
+  const uint64_t stepped_over = image_.statistics.stepped_over;
+  const uint64_t accounted = merged.size() + image_.torn + stepped_over;
+  process_.lost = issued > accounted ? issued - accounted : 0;
+  if (process_.lost == 0) {
+    process_.first_complete_ticket = 1;
+    return;
+  }
+  uint64_t gaps = 0;
+  uint64_t above = process_.next_ticket;
+  process_.first_complete_ticket = process_.next_ticket;
+  for (auto record = merged.rbegin(); record != merged.rend(); ++record) {
+    const uint64_t at = ticket(*record);
+    if (at < above) gaps += above - at - 1;
+    if (gaps > stepped_over + image_.torn) return;
+    process_.first_complete_ticket = at;
+    above = at;
+  }
+}
+
+Process ProcessBuilder::finish(uint64_t window) {
+  std::vector<OpRecord> merged;
+  size_t segment_records = 0;
+  merge(merged, segment_records);
+  // A live recorder goes on handing out tickets while we read.
+  if (!merged.empty()) {
+    process_.next_ticket = std::max(process_.next_ticket, ticket(merged.back()) + 1);
+  }
+  account(merged);
+  const TickConversion clock = conversion_of(image_.header);
+  const size_t dropped = window != 0 && merged.size() > window ? merged.size() - window : 0;
+  process_.ops.reserve(merged.size() - dropped);
+  for (size_t i = 0; i < merged.size(); ++i) {
+    const OpRecord& record = merged[i];
+    // An operation in flight is worth more than its age.
+    if (i < dropped && record.returned_ticks != 0) continue;
+    process_.ops.push_back(op_of(record, clock, record.reserved[0] != 0));
+  }
+  if (dropped != 0) {
+    process_.first_complete_ticket =
+        std::max(process_.first_complete_ticket, ticket(merged[dropped]));
+  }
+  return std::move(process_);
+}
+
+}  // namespace rollcall::trace

@@ -1,0 +1,34 @@
+// Turns the image of a ring and the segments beside it into a Process of the model: merges the two
+// by ticket, turns ticks into times, and works out what is missing.
+#pragma once
+
+#include <vector>
+
+#include "trace/loader.h"
+#include "trace/ring_reader.h"
+
+namespace rollcall::trace {
+
+class ProcessBuilder {
+ public:
+  ProcessBuilder(const std::string& path, const RingImage& image);
+
+  // An operation of a segment, in any order; the ring's record of the same ticket wins.
+  void add_from_segment(const OpRecord& record);
+  // Builds; the builder is spent. `window` as in LoadOptions.
+  Process finish(uint64_t window);
+
+ private:
+  void take_meta();
+  void take_tables();
+  void take_events();
+  void take_statistics();
+  void merge(std::vector<OpRecord>& merged, size_t& segment_records);
+  void account(const std::vector<OpRecord>& merged);
+
+  const RingImage& image_;
+  Process process_;
+  std::vector<OpRecord> from_segments_;
+};
+
+}  // namespace rollcall::trace

@@ -1,0 +1,227 @@
+#include "trace/ring_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+
+#include "core/base/limits.h"
+#include "core/format/header_check.h"
+#include "core/format/record_check.h"
+
+namespace rollcall::trace {
+namespace {
+
+constexpr int kReadAttemptsMax = 8;
+
+std::string advice_for(HeaderVerdict verdict, const FileHeader& header, uint64_t size) {
+  switch (verdict) {
+    case HeaderVerdict::truncated:
+      return fmt::format("it has {} bytes; copy it again if it was copied, or delete it", size);
+    case HeaderVerdict::unfinished:
+      return "if its process is only starting, look again; else delete it";
+    case HeaderVerdict::foreign:
+      return "move it out of the run directory";
+    case HeaderVerdict::other_endianness:
+      return "read it with rollcall on a machine like the one it was written on";
+    case HeaderVerdict::other_version:
+      return fmt::format(
+          "it is version {}, this rollcall reads {} to {}; use the rollcall of the "
+          "recorder's version",
+          header.version, kRingVersionOldest, kRingVersion);
+    default:
+      return "the file was damaged; copy it again if it was copied";
+  }
+}
+
+// The whole elements of an array area that the file still has.
+template <typename T>
+std::vector<T> read_array(const ByteSource& source, uint64_t offset, uint64_t count) {
+  const uint64_t available = source.size() > offset ? (source.size() - offset) / sizeof(T) : 0;
+  std::vector<T> array(std::min(count, available));
+  const size_t got = source.read(offset, array.data(), array.size() * sizeof(T));
+  array.resize(got / sizeof(T));
+  return array;
+}
+
+// Reads one record until its publish word is the same before and behind the body: the order of the
+// two reads is the reader's half of the protocol in ring_layout.h.
+template <typename Record>
+bool settle_record(const ByteSource& source, uint64_t offset, Record& record) {
+  for (int attempt = 0; attempt < kReadAttemptsMax; ++attempt) {
+    if (source.read(offset, &record, sizeof record) != sizeof record) return false;
+    uint64_t again = 0;
+    if (source.read(offset, &again, sizeof again) != sizeof again) return false;
+    if (again == record.publish) return true;
+  }
+  return false;
+}
+
+// The recovery table of the format (core/format/record_check.h), with its commonest row in front.
+template <typename Record>
+RecordVerdict judge_record(const Record& record, uint32_t slot, uint64_t slots, bool settled,
+                           bool writer_gone, uint64_t next_ticket, const RecordBounds& bounds) {
+  const uint64_t ticket = ticket_of(record.publish);
+  const bool is_empty = phase_number_of(record.publish) == static_cast<uint8_t>(Phase::empty);
+  const RecordFacts facts{
+      .phase_number = phase_number_of(record.publish),
+      .same_word = settled,
+      .writer_gone = writer_gone,
+      .ticket_plausible =
+          is_empty ? ticket == 0
+                   : ticket_is_plausible(ticket, slot, static_cast<uint32_t>(slots), next_ticket),
+      .fields_plausible = record_is_valid(record, bounds)};
+  const bool is_settled = facts.phase_number == static_cast<uint8_t>(Phase::settled);
+  if (is_settled && settled && facts.ticket_plausible && facts.fields_plausible) {
+    return RecordVerdict::valid;
+  }
+  return decide(facts).verdict;
+}
+
+template <typename Record>
+std::vector<Record> read_records(const ByteSource& source, const FileArea& area, uint64_t slots,
+                                 size_t counter_offset, bool writer_may_live,
+                                 const RecordBounds& bounds, RingImage& image) {
+  constexpr bool kIsOp = std::is_same_v<Record, OpRecord>;
+  uint64_t next_ticket = 0;
+  source.read(counter_offset, &next_ticket, sizeof next_ticket);
+  const uint64_t first_next_ticket = next_ticket;
+  // The first round fills slots 1, 2, ...; those behind are still zero and need not be read. What a
+  // live writer adds from here on is behind the moment this image shows.
+  const uint64_t used = std::min(slots, next_ticket);
+  std::vector<Record> records = read_array<Record>(source, area.offset, used);
+  if (kIsOp) image.cut_off_slots = used - records.size();
+  std::vector<Record> second;
+  if (writer_may_live) second = read_array<Record>(source, area.offset, records.size());
+  // Read again behind the records, or the newest would seem to come from the future.
+  source.read(counter_offset, &next_ticket, sizeof next_ticket);
+  size_t kept = 0;
+  for (size_t i = 0; i < records.size(); ++i) {
+    Record& record = records[i];
+    bool settled = true;
+    if (i < second.size() && second[i].publish != record.publish) {
+      settled = settle_record(source, area.offset + i * sizeof(Record), record);
+      source.read(counter_offset, &next_ticket, sizeof next_ticket);
+    }
+    switch (judge_record(record, static_cast<uint32_t>(i), slots, settled, !writer_may_live,
+                         next_ticket, bounds)) {
+      case RecordVerdict::valid:
+      case RecordVerdict::in_flight:
+        records[kept++] = record;
+        break;
+      case RecordVerdict::torn:
+        image.torn += kIsOp;
+        break;
+      case RecordVerdict::hostile:
+        ++image.unbelievable;
+        break;
+      default:
+        break;
+    }
+  }
+  records.resize(kept);
+  if (kIsOp) image.header.next_ticket = first_next_ticket;
+  std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) {
+    return ticket_of(a.publish) < ticket_of(b.publish);
+  });
+  return records;
+}
+
+void judge_comms(std::vector<CommEntry>& comms) {
+  for (CommEntry& comm : comms) {
+    if (comm.state >= static_cast<uint32_t>(CommState::Count)) comm.state = 0;
+    if (comm.origin >= CommOrigin::Count) comm.origin = CommOrigin::unknown;
+    if (comm.nranks < -1 || comm.nranks > static_cast<int32_t>(kRanksMax)) comm.nranks = -1;
+    if (comm.rank < -1 || (comm.nranks >= 0 && comm.rank >= comm.nranks)) comm.rank = -1;
+    if (comm.parent_index >= comms.size()) comm.parent_index = kCommUnknown;
+  }
+}
+
+// A record that names a communicator the table does not have, or a rank no communicator can have.
+template <typename Record>
+void drop_strays(std::vector<Record>& records, RingImage& image) {
+  const auto is_stray = [&](const Record& record) {
+    if (record.comm_index != kCommUnknown && record.comm_index >= image.comms.size()) return true;
+    if constexpr (std::is_same_v<Record, OpRecord>) {
+      if (record.root_or_peer >= static_cast<int32_t>(kRanksMax)) return true;
+    }
+    return false;
+  };
+  image.unbelievable += std::erase_if(records, is_stray);
+}
+
+}  // namespace
+
+bool read_ring_header(const ByteSource& source, const std::string& path, FileHeader& header,
+                      std::vector<Issue>& issues) {
+  std::array<std::byte, sizeof(FileHeader)> bytes{};
+  const size_t got = source.read(0, bytes.data(), bytes.size());
+  const auto refuse = [&](std::string text) {
+    issues.push_back({.file = path, .text = std::move(text), .lost = 0, .unusable = true});
+    return false;
+  };
+  if (got == 0) return refuse("the file is empty; the disk may have been full: delete it");
+  // A file that lost its end still has records in front of the cut: its header is judged against
+  // the size it claims, and every read below stops at the size it has.
+  uint64_t claimed_bytes = source.size();
+  if (got == bytes.size()) {
+    std::memcpy(&header, bytes.data(), sizeof header);
+    claimed_bytes = std::max(claimed_bytes, header.file_bytes);
+  }
+  const HeaderVerdict verdict =
+      judge_header(std::span<const std::byte>(bytes).first(got), claimed_bytes, header);
+  if (verdict != HeaderVerdict::fine) {
+    return refuse(
+        fmt::format("{}; {}", sentence_of(verdict), advice_for(verdict, header, source.size())));
+  }
+  if (source.size() < header.file_bytes) {
+    issues.push_back({.file = path,
+                      .text = fmt::format("the file is cut off after {} of {} bytes; what is left "
+                                          "was read; copy it again if it was copied",
+                                          source.size(), header.file_bytes)});
+  }
+  return true;
+}
+
+bool read_ring(const ByteSource& source, const std::string& path, bool writer_may_live,
+               RingImage& image, std::vector<Issue>& issues) {
+  FileHeader& header = image.header;
+  if (!read_ring_header(source, path, header, issues)) return false;
+  const uint64_t meta_bytes =
+      std::min<uint64_t>({header.meta_bytes, header.meta.bytes, kMetaBytesMax});
+  image.meta.resize(meta_bytes);
+  image.meta.resize(source.read(header.meta.offset, image.meta.data(), meta_bytes));
+  source.read(header.stats.offset, &image.statistics, sizeof image.statistics);
+  const auto bounds = [&] {
+    return RecordBounds{.comms_max = header.comms_max, .threads_max = header.threads_max};
+  };
+  image.events = read_records<EventRecord>(source, header.events, header.event_slots,
+                                           offsetof(FileHeader, next_event_ticket), writer_may_live,
+                                           bounds(), image);
+  image.ops =
+      read_records<OpRecord>(source, header.ops, header.ring_slots,
+                             offsetof(FileHeader, next_ticket), writer_may_live, bounds(), image);
+  // The tables behind the records that refer to them: entries are only ever appended.
+  FileHeader late = header;
+  if (writer_may_live) source.read(0, &late, sizeof late);
+  image.threads = read_array<ThreadEntry>(source, header.threads.offset,
+                                          std::min(late.thread_count, header.threads_max));
+  image.comms = read_array<CommEntry>(source, header.comms.offset,
+                                      std::min(late.comm_count, header.comms_max));
+  judge_comms(image.comms);
+  drop_strays(image.events, image);
+  drop_strays(image.ops, image);
+  if (image.unbelievable != 0) {
+    issues.push_back(
+        {.file = path,
+         .text = fmt::format("{} records hold values that no recorder writes and were "
+                             "left out; the job, or somebody else, wrote into the file",
+                             image.unbelievable),
+         .lost = image.unbelievable});
+  }
+  return true;
+}
+
+}  // namespace rollcall::trace

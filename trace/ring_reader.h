@@ -1,0 +1,39 @@
+// Takes a ring file apart: header, tables, events, operations, each copied and then judged.
+//
+// The file may be cut off anywhere, be written at this moment, or hold whatever a hostile or broken
+// process left in it. What cannot be believed is left out and counted; no field of the image is
+// outside the bounds that core/base/limits.h and the header's own counts give it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/format/ring_layout.h"
+#include "trace/bytes.h"
+#include "trace/model.h"
+
+namespace rollcall::trace {
+
+struct RingImage {
+  FileHeader header{};
+  std::string meta;
+  SelfStatistics statistics{};
+  std::vector<ThreadEntry> threads;
+  std::vector<CommEntry> comms;
+  std::vector<EventRecord> events;  // by ticket
+  std::vector<OpRecord> ops;        // by ticket
+  uint64_t torn = 0;                // slots whose writer was interrupted
+  uint64_t unbelievable = 0;        // slots with a publish word or fields that no writer stores
+  uint64_t cut_off_slots = 0;       // operation slots behind the end of the file
+};
+
+// False when nothing could be read; the reason is then the last of `issues`, marked unusable.
+// `writer_may_live`: records may change under our eyes, so each is read until it holds still.
+bool read_ring(const ByteSource& source, const std::string& path, bool writer_may_live,
+               RingImage& image, std::vector<Issue>& issues);
+
+// The header alone, judged: what a probe of the process needs before the file is read.
+bool read_ring_header(const ByteSource& source, const std::string& path, FileHeader& header,
+                      std::vector<Issue>& issues);
+
+}  // namespace rollcall::trace
