@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -32,12 +34,20 @@ bool is_this_pid_namespace(const FileHeader& header) {
   return header.pid_namespace == status.st_ino;
 }
 
+// Field 9 of /proc/<pid>/stat: PF_EXITING and PF_SIGNALED of the kernel's include/linux/sched.h.
+constexpr uint64_t kExitingFlags = 0x4 | 0x400;
+// Field 31, a bitmap of pending signals of the thread: a fatal signal is handed to every thread.
+constexpr uint64_t kSigkillPending = 1ull << (SIGKILL - 1);
+
 LivenessAnswer ask_process_table(const FileHeader& header) {
   ProcessStat stat;
   const std::string line = contents_of(fmt::format("/proc/{}/stat", header.pid));
   if (!parse_process_stat(line, stat) || stat.start_time_ticks != header.start_time_ticks) {
     return {Liveness::dead, fmt::format("pid {} is gone", header.pid)};
   }
+  // The kernel takes its time over the memory of a killed process, whose state reads R or D until
+  // then, and T where it had been stopped.
+  if (stat.is_ending) return {Liveness::dead, fmt::format("pid {} is being ended", header.pid)};
   switch (stat.state) {
     case 'T':
     case 't':
@@ -61,11 +71,17 @@ bool parse_process_stat(const std::string& line, ProcessStat& stat) {
   std::string word;
   if (!(rest >> word) || word.size() != 1) return false;
   stat.state = word[0];
-  // Field 3 was the state; the start time is field 22.
-  for (int field = 4; field < 22; ++field) {
+  // Field 3 was the state; the start time is field 22, the pending signals field 31.
+  uint64_t flags = 0;
+  uint64_t pending = 0;
+  for (int field = 4; field <= 31; ++field) {
     if (!(rest >> word)) return false;
+    if (field == 9) flags = std::strtoull(word.c_str(), nullptr, 10);
+    if (field == 22) stat.start_time_ticks = std::strtoull(word.c_str(), nullptr, 10);
+    if (field == 31) pending = std::strtoull(word.c_str(), nullptr, 10);
   }
-  return static_cast<bool>(rest >> stat.start_time_ticks);
+  stat.is_ending = (flags & kExitingFlags) != 0 || (pending & kSigkillPending) != 0;
+  return true;
 }
 
 LivenessAnswer probe_liveness(const FileHeader& header, int descriptor) {

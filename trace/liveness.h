@@ -25,6 +25,7 @@ LivenessAnswer probe_liveness(const FileHeader& header, int descriptor);
 // One line of /proc/<pid>/stat taken apart; false where it is no such line. For the test.
 struct ProcessStat {
   char state = '?';
+  bool is_ending = false;  // it exits, or SIGKILL is on its way: it will not run its program again
   uint64_t start_time_ticks = 0;
 };
 bool parse_process_stat(const std::string& line, ProcessStat& stat);

@@ -176,13 +176,14 @@ class Job:
 
     def own_pids(self):
         """Ranks that are still there. A number of the log may be another process's by now; this
-        job's have its folder in their command line."""
+        job's have its folder in their command line, and none while the kernel is ending them."""
         mine = []
         for pid in self.pids().values():
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as file:
-                    if self.folder.encode() in file.read() and process_is_there(pid):
-                        mine.append(pid)
+                    line = file.read()
+                if (not line or self.folder.encode() in line) and process_is_there(pid):
+                    mine.append(pid)
             except OSError:
                 pass
         return mine

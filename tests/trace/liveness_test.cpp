@@ -1,0 +1,80 @@
+// Whether a process is still there, from what the kernel says of it.
+#include "trace/liveness.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <string>
+
+#include "tests/catch.h"
+
+namespace rollcall::trace {
+namespace {
+
+std::string stat_line(const std::string& name, char state, unsigned flags, unsigned pending) {
+  // Fields 4 to 31; only 9 (flags), 22 (start time) and 31 (pending signals) matter.
+  return fmt::format(
+      "77 ({}) {} 1 77 77 0 -1 {} 5 0 0 0 1 2 0 0 20 0 3 0 4242 1000 100 "
+      "18446744073709551615 1 1 0 0 0 {} 0 0",
+      name, state, flags, pending);
+}
+
+std::string stat_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+TEST_CASE("the state, the start time and whether it is ending are read behind any process name") {
+  for (const std::string name : {"python", "a b", "tricky) R 1", ""}) {
+    ProcessStat stat;
+    REQUIRE(parse_process_stat(stat_line(name, 'S', 0x400140, 0), stat));
+    CHECK(stat.state == 'S');
+    CHECK(stat.start_time_ticks == 4242);
+    CHECK_FALSE(stat.is_ending);
+  }
+}
+
+TEST_CASE("a process that exits or has SIGKILL pending is ending, another signal is not its end") {
+  ProcessStat stat;
+  REQUIRE(parse_process_stat(stat_line("rank", 'R', 0x400144, 0), stat));
+  CHECK(stat.is_ending);
+  REQUIRE(parse_process_stat(stat_line("rank", 'T', 0x400140, 1u << (SIGKILL - 1)), stat));
+  CHECK(stat.is_ending);
+  REQUIRE(parse_process_stat(stat_line("rank", 'T', 0x400140, 1u << (SIGUSR1 - 1)), stat));
+  CHECK_FALSE(stat.is_ending);
+}
+
+TEST_CASE("a line that breaks off is refused") {
+  const std::string whole = stat_line("rank", 'S', 0, 0);
+  ProcessStat stat;
+  CHECK_FALSE(parse_process_stat("", stat));
+  CHECK_FALSE(parse_process_stat("77 (rank", stat));
+  CHECK_FALSE(parse_process_stat(whole.substr(0, whole.size() / 2), stat));
+}
+
+TEST_CASE("the kernel's own lines say that this process lives and a killed child is ending") {
+  ProcessStat mine;
+  REQUIRE(parse_process_stat(stat_of(::getpid()), mine));
+  CHECK_FALSE(mine.is_ending);
+  CHECK(mine.start_time_ticks != 0);
+
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  REQUIRE(::kill(child, SIGKILL) == 0);
+  // From here on, whatever the kernel has done of it so far: pending, exiting, or a zombie.
+  ProcessStat childs;
+  REQUIRE(parse_process_stat(stat_of(child), childs));
+  CHECK((childs.is_ending || childs.state == 'Z'));
+  REQUIRE(::waitpid(child, nullptr, 0) == child);
+}
+
+}  // namespace
+}  // namespace rollcall::trace
