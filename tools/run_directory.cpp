@@ -128,7 +128,8 @@ std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std
   options.window = window;
   trace::Run run;
   {
-    const Progress progress(fmt::format("reading {}", path));
+    Progress progress(fmt::format("reading {}", path));
+    options.on_progress = [&progress](uint64_t done, uint64_t all) { progress.tell(done, all); };
     run = trace::load_run(path, options);
   }
   if (!run.processes.empty()) return run;

@@ -204,9 +204,11 @@ void load_groups(const std::vector<const FileGroup*>& groups, const LoadOptions&
   std::vector<Process> processes(groups.size());
   std::vector<std::vector<Issue>> issues(groups.size());
   std::atomic<size_t> next{0};
+  std::atomic<size_t> done{0};
   const auto work = [&] {
     for (size_t i = next++; i < groups.size(); i = next++) {
       processes[i] = load_group(*groups[i], options, issues[i]);
+      if (options.on_progress) options.on_progress(++done, groups.size());
     }
   };
   const unsigned processors = std::max(1u, std::thread::hardware_concurrency());

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "trace/model.h"
@@ -30,6 +31,8 @@ struct LoadOptions {
   bool probe_processes = true;
   // Files beyond this number are not read, and an Issue says so.
   uint32_t files_max = 1u << 18;
+  // Told how many processes of how many have been read; called from several threads. May be empty.
+  std::function<void(uint64_t done, uint64_t all)> on_progress = {};
 };
 
 // Reads every ring below `directory`, each with its segments. A path to a single ring file is read

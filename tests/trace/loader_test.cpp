@@ -1,6 +1,7 @@
 // Whole directories: merging, mixing, and everything that is not a recording.
 #include "trace/loader.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +9,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <set>
 
 #include "tests/catch.h"
 #include "tests/trace/files.h"
@@ -112,6 +115,23 @@ TEST_CASE("what can be read is read beside what cannot") {
   CHECK(run.processes.size() == 2);
   CHECK(run.issues.size() == 3);
   CHECK(says(run, "ring file"));
+}
+
+TEST_CASE("whoever waits is told of each process that was read, up to all of them") {
+  Directory directory;
+  for (uint32_t pid = 1; pid <= 5; ++pid) {
+    directory.write(fmt::format("node0.{}.1.ring", pid), RingBytes(pid, pid).bytes);
+  }
+  std::multiset<uint64_t> told;
+  std::mutex mutex;
+  LoadOptions options = quiet();
+  options.on_progress = [&](uint64_t done, uint64_t all) {
+    const std::lock_guard lock(mutex);
+    CHECK(all == 5);
+    told.insert(done);
+  };
+  load_run(directory.path(), options);
+  CHECK(told == std::multiset<uint64_t>{1, 2, 3, 4, 5});
 }
 
 TEST_CASE("files of two runs are told apart, and the newer run is kept") {
