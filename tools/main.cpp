@@ -72,6 +72,7 @@ int run_command(std::vector<std::string> words) {
   add_dump(app, line);
   add_ctl(app, line);
   add_pack(app, line);
+  add_synth(app, line);
   add_config(app, line);
   add_verdicts(app, line);
 
