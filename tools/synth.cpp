@@ -39,8 +39,8 @@ std::string read_layout(std::string_view text, SynthOptions& options) {
     const std::string_view part = text.substr(0, comma);
     text.remove_prefix(std::min(comma + 1, text.size()));
     const std::optional<uint64_t> size = number_in(part.size() > 3 ? part.substr(3) : "");
-    const bool is_known = part.starts_with("dp=") || part.starts_with("tp=") ||
-                          part.starts_with("pp=");
+    const bool is_known =
+        part.starts_with("dp=") || part.starts_with("tp=") || part.starts_with("pp=");
     if (!is_known || !size || *size == 0 || *size > kRanksMax) {
       return fmt::format("--layout: \"{}\" is no part of a layout; write dp=4,tp=2,pp=2", part);
     }
@@ -69,9 +69,8 @@ std::string read_fault(std::string_view text, SynthOptions& options) {
     const std::string_view place = text.substr(kind.size() + 1);
     const size_t colon = std::min(place.find(':'), place.size());
     const std::optional<uint64_t> rank = number_in(place.substr(0, colon));
-    const std::optional<uint64_t> step = colon == place.size()
-                                             ? std::optional(options.fault_step)
-                                             : number_in(place.substr(colon + 1));
+    const std::optional<uint64_t> step = colon == place.size() ? std::optional(options.fault_step)
+                                                               : number_in(place.substr(colon + 1));
     if (!rank || *rank > kRanksMax || !step) break;
     options.fault_rank = static_cast<uint32_t>(*rank);
     options.fault_step = *step;
@@ -121,7 +120,7 @@ int synth(const Arguments& arguments) {
 
 void add_synth(CLI::App& app, CommandLine& line) {
   CLI::App* command = app.add_subcommand(
-      "synth", "Write a synthetic run of any size, with a planted fault: for tests and benchmarks.");
+      "synth", "Write a synthetic run of any size, with a planted fault, for tests and benches.");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("-o,--output", arguments->directory, "directory to write, new or empty")
       ->type_name("DIR");

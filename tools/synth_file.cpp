@@ -82,8 +82,8 @@ class OutputFile {
 // What is too large for the stack and worth keeping between ranks.
 struct SynthWriter::Buffers {
   alignas(64) std::byte codec[kOpCodecStateBytes];
-  std::vector<uint8_t> block = std::vector<uint8_t>(sizeof(BlockHeader) +
-                                                    size_t{kBlockRecordsMax} * kOpCodedBytesMax);
+  std::vector<uint8_t> block =
+      std::vector<uint8_t>(sizeof(BlockHeader) + size_t{kBlockRecordsMax} * kOpCodedBytesMax);
 };
 
 namespace {
@@ -235,8 +235,8 @@ class RankWriter {
     FileHeader header = header_;
     header.meta_bytes = static_cast<uint32_t>(meta.size());
     file.write_at(header.meta.offset, meta.data(), meta.size());
-    const ThreadEntry thread{.tid = header.pid, .reserved = 0, .first_ticks = kStartTicks,
-                             .name = "synth"};
+    const ThreadEntry thread{
+        .tid = header.pid, .reserved = 0, .first_ticks = kStartTicks, .name = "synth"};
     file.write_at(header.threads.offset, &thread, sizeof thread);
     file.write_at(header.comms.offset, comms_.data(), comms_.size() * sizeof(CommEntry));
     file.write_at(header.events.offset, events_.data(), events_.size() * sizeof(EventRecord));
@@ -294,8 +294,8 @@ class RankWriter {
     for (size_t i = 0; i < rank_.comms.size(); ++i) {
       const SynthComm& from = rank_.comms[i];
       CommEntry& to = comms_[i];
-      to.state = static_cast<uint32_t>(from.is_pending ? CommState::initialising
-                                                       : CommState::ready);
+      to.state =
+          static_cast<uint32_t>(from.is_pending ? CommState::initialising : CommState::ready);
       to.origin = from.is_split ? CommOrigin::split : CommOrigin::init;
       to.key = from.key;
       to.parent_key = from.parent_key;
@@ -400,9 +400,10 @@ FileHeader make_header(uint32_t rank) {
   copy_padded(header.host, fmt::format("node{:04}", rank / kRanksPerHost));
   copy_padded(header.boot_id, "synthetic");
   header.clock_kind = ClockKind::monotonic;
-  header.first_anchor = {
-      .ticks = kStartTicks, .monotonic_ns = kStartTicks, .realtime_ns = kStartRealtimeNs,
-      .error_ns = 50};
+  header.first_anchor = {.ticks = kStartTicks,
+                         .monotonic_ns = kStartTicks,
+                         .realtime_ns = kStartRealtimeNs,
+                         .error_ns = 50};
   ClockAnchor later = header.first_anchor;
   later.ticks += 1'000'000'000;
   later.monotonic_ns += 1'000'000'000;

@@ -67,9 +67,8 @@ SynthJob::SynthJob(const SynthOptions& options, std::string& error) : options_(o
   if (options.pipeline_parallel > 1) pipeline_comm_ = next++;
   if (data_parallel_ > 1) data_comm_ = next++;
   // A middle stage is the busiest; with two stages both are alike.
-  const uint32_t busiest = options.pipeline_parallel > 2
-                               ? options.tensor_parallel * data_parallel_
-                               : 0;
+  const uint32_t busiest =
+      options.pipeline_parallel > 2 ? options.tensor_parallel * data_parallel_ : 0;
   const uint64_t step_calls = step_of(busiest).size();
   steps_ = std::max<uint64_t>(options.ops / step_calls, 1);
   setup_calls_ = options.ops > steps_ * step_calls ? options.ops - steps_ * step_calls : 0;
@@ -104,8 +103,7 @@ std::string SynthJob::check() const {
 }
 
 bool SynthJob::never_trains() const {
-  return options_.fault == SynthFault::init_missing ||
-         options_.fault == SynthFault::split_mismatch;
+  return options_.fault == SynthFault::init_missing || options_.fault == SynthFault::split_mismatch;
 }
 
 bool SynthJob::hangs() const {
@@ -214,11 +212,8 @@ std::vector<SynthCall> SynthJob::step_of(uint32_t rank) const {
                    .comm = 0,
                    .count = 1});
   calls.push_back({.datatype = kFloat32, .reduction = kSum, .comm = 0, .count = 4});
-  calls.push_back({.kind = OpKind::Broadcast,
-                   .datatype = kInt32,
-                   .root_or_peer = 0,
-                   .comm = 0,
-                   .count = 2});
+  calls.push_back(
+      {.kind = OpKind::Broadcast, .datatype = kInt32, .root_or_peer = 0, .comm = 0, .count = 2});
   return calls;
 }
 

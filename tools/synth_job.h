@@ -2,8 +2,8 @@
 // step. Nothing is executed; a fault makes the whole job stand still at the end of its step, as it
 // would where every step ends with a collective of all ranks.
 //
-// One step of a rank: forward and backward through the pipeline stages (sends and receives) with
-// AllReduces of the tensor group inside, gradient buckets over the data group, and three collectives
+// One step of a rank: forward and backward through the pipeline stages (sends and receives), with
+// AllReduces of the tensor group inside, gradient buckets over the data group, three collectives
 // of the world (loss, norm, flag). All on one stream.
 //
 // Threads: a SynthJob is immutable after its construction.
