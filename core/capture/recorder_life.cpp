@@ -49,7 +49,9 @@ void after_fork_in_child() {
 }
 
 void guard_against_forks() noexcept {
-  madvise(&live, sizeof(live), MADV_WIPEONFORK);
+  // On a kernel with larger pages the advice would reach what lies beside `live`; only children
+  // made behind the C library's back are then not told apart.
+  if (sysconf(_SC_PAGESIZE) == kLivePageBytes) madvise(&live, sizeof(live), MADV_WIPEONFORK);
   if (fork_handlers.exchange(true)) return;
   pthread_atfork(nullptr, after_fork_in_parent, after_fork_in_child);
 }

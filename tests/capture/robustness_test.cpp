@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include <thread>
+
 #include "core/capture/live.h"
 #include "tests/capture/own_process.h"
 #include "tests/catch.h"
@@ -288,6 +290,83 @@ TEST_CASE("a child made behind the C library's back does not write to its parent
                            test::read_ring(files[1]).ops.size()};
   CHECK(std::min(counts[0], counts[1]) == 3);
   CHECK(std::max(counts[0], counts[1]) == 5);
+}
+
+TEST_CASE("a broken invariant turns capture off, once and said, and what was written stays") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    test::open_test_comm(&comm);
+    record(3);
+    capture::fail_check("ring.cpp", 7, "slot < slots");
+    record(4);
+    capture::fail_check("ring.cpp", 8, "another");  // adds nothing: it may follow from the first
+  })));
+  REQUIRE(directory.files(".ring").size() == 1);
+  const test::RingContents ring = test::read_ring(directory.files(".ring")[0]);
+  CHECK(ring.ops.size() == 3);
+  CHECK(ring.torn == 0);
+  CHECK(ring.stats.checks_failed == 1);
+  CHECK(ring.stats.dropped_off == 4);
+  CHECK(ring.header.capture_state == static_cast<uint32_t>(CaptureState::off));
+  const auto is_off = [](const auto& entry) { return entry.second.kind == EventKind::CaptureOff; };
+  CHECK(std::count_if(ring.events.begin(), ring.events.end(), is_off) == 1);
+}
+
+// The blocked signals of the thread of this process that is called `name`; 0: there is none.
+uint64_t blocked_signals(const std::string& name) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(entry.path() / "status");
+    std::string line;
+    bool is_it = false;
+    while (std::getline(file, line)) {
+      if (line.starts_with("Name:")) is_it = line.substr(line.find_last_of("\t ") + 1) == name;
+      if (is_it && line.starts_with("SigBlk:")) return std::stoull(line.substr(7), nullptr, 16);
+    }
+  }
+  return 0;
+}
+
+TEST_CASE("the flusher blocks every signal, so that the job's reach the job's own threads") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    record(1);
+    CHILD_REQUIRE(test::wait_for([] { return blocked_signals("rollcall") != 0; }));
+    const uint64_t blocked = blocked_signals("rollcall");
+    for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGCHLD, SIGUSR1, SIGALRM, SIGPROF}) {
+      CHILD_REQUIRE((blocked >> (signal - 1) & 1) == 1);
+      sigset_t mine;
+      sigprocmask(SIG_SETMASK, nullptr, &mine);
+      CHILD_REQUIRE(sigismember(&mine, signal) == 0);
+    }
+  })));
+}
+
+TEST_CASE("a thread that ends inside a call leaves it entered and not returned") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    test::open_test_comm(&comm);
+    std::thread([] { capture::begin_op(all_reduce(&comm, 5)); }).join();
+    record(1);
+  })));
+  REQUIRE(directory.files(".ring").size() == 1);
+  const test::RingContents ring = test::read_ring(directory.files(".ring")[0]);
+  REQUIRE(ring.ops.size() == 2);
+  CHECK(ring.in_flight == 1);
+  CHECK(ring.ops.at(1).returned_ticks == 0);
+  CHECK(ring.ops.at(1).thread_index != ring.ops.at(2).thread_index);
+}
+
+TEST_CASE("a run directory that is removed under a running job costs the record, not the job") {
+  const TemporaryDirectory directory;
+  const std::string run = directory.path() + "/run";
+  CHECK(ended_well(in_own_process(run, [&] {
+    setenv("ROLLCALL_RING_SLOTS", "1024", 1);
+    record(10);
+    std::filesystem::remove_all(run);
+    for (int round = 0; round < 10; ++round) record(1000);
+    capture::flush_at_exit();
+  })));
+  CHECK_FALSE(std::filesystem::exists(run));
 }
 
 TEST_CASE("the lock tells a living writer from a dead one") {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <string>
 
@@ -74,6 +75,15 @@ TEST_CASE("the kernel's own lines say that this process lives and a killed child
   REQUIRE(parse_process_stat(stat_of(child), childs));
   CHECK((childs.is_ending || childs.state == 'Z'));
   REQUIRE(::waitpid(child, nullptr, 0) == child);
+}
+
+TEST_CASE("of a process of another boot or machine nothing is claimed") {
+  FileHeader header{};
+  header.pid = static_cast<uint32_t>(::getpid());
+  std::strcpy(header.boot_id, "00000000-0000-4000-8000-000000000000");
+  const LivenessAnswer answer = probe_liveness(header, -1);
+  CHECK(answer.liveness == Liveness::unknown);
+  CHECK(answer.evidence.empty());
 }
 
 }  // namespace
