@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstring>
 #include <fstream>
 #include <string>
 
@@ -80,7 +79,8 @@ TEST_CASE("the kernel's own lines say that this process lives and a killed child
 TEST_CASE("of a process of another boot or machine nothing is claimed") {
   FileHeader header{};
   header.pid = static_cast<uint32_t>(::getpid());
-  std::strcpy(header.boot_id, "00000000-0000-4000-8000-000000000000");
+  const std::string boot = "00000000-0000-4000-8000-000000000000";
+  REQUIRE(boot.copy(header.boot_id, sizeof header.boot_id) == boot.size());
   const LivenessAnswer answer = probe_liveness(header, -1);
   CHECK(answer.liveness == Liveness::unknown);
   CHECK(answer.evidence.empty());
