@@ -25,6 +25,13 @@ void keep_earlier(int64_t& since_ns, int64_t at_ns) {
   if (at_ns != 0 && (since_ns == 0 || at_ns < since_ns)) since_ns = at_ns;
 }
 
+// A rank that gives no colour to a split has no communicator of it, only the call itself on file.
+// arguments: colour, key, child number, child's index.
+bool is_split_without_child(const trace::Event& event, const Process& process) {
+  return event.kind == EventKind::CommSplit && event.comm < process.comms.size() &&
+         event.arguments[3] < 0 && event.result <= 0;
+}
+
 }  // namespace
 
 WaitGraph::WaitGraph(const Index& index, const JobState& job, const Progress& progress,
@@ -239,6 +246,17 @@ void WaitGraph::add_splits() {
       if (comm.state != CommState::initialising) continue;
       waits[{parent, comm.child_number}] = true;
       keep_earlier(creation.since_ns, comm.created_ns);
+    }
+    for (const trace::Event& event : process.events) {
+      if (!is_split_without_child(event, process)) continue;
+      const uint32_t parent = index_.find_group(process.comms[event.comm].key);
+      if (parent == kNone) continue;
+      const auto child_number = static_cast<uint32_t>(event.arguments[2]);
+      Creation& creation = splits[{parent, child_number}];
+      creation.callers.push_back(p);
+      if (event.returned_ns != 0) continue;
+      waits[{parent, child_number}] = true;
+      keep_earlier(creation.since_ns, event.called_ns);
     }
   }
   for (auto& [key, creation] : splits) {

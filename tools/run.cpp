@@ -79,6 +79,11 @@ uint64_t random_id() {
   return ((uint64_t{device()} << 31) ^ device()) % 0x7fffffffffffffff + 1;
 }
 
+std::string environment_or(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != 0 ? value : otherwise;
+}
+
 // A port nobody listens on now.
 uint16_t free_port() {
   constexpr uint16_t kUsual = 29500;
@@ -125,19 +130,31 @@ bool plan_emulator(const Arguments& arguments, Plan& plan, std::vector<std::stri
   return true;
 }
 
+// The id that this command shares with others: the user's, where the hosts of a job are started one
+// by one, or the one that all ranks of a launcher's job come to. A run id beside our own preloaded
+// library is that of a `rollcall run` around this one, which is another job.
+std::optional<std::string> shared_run_id(const std::string& recorder) {
+  const std::string given = environment_or("ROLLCALL_RUN_ID", "");
+  const bool is_nested = environment_or("LD_PRELOAD", "").find(recorder) != std::string::npos;
+  if (!given.empty() && !is_nested) return given;
+  const std::optional<std::string> outer_job = launcher_job();
+  if (outer_job) return run_id_of(*outer_job);
+  return std::nullopt;
+}
+
 bool prepare(const Arguments& arguments, const std::string& program, Plan& plan,
              std::string& error) {
-  // Below mpirun or srun, several of us belong to one run.
-  const auto outer_job = arguments.ranks == 0 ? launcher_job() : std::nullopt;
-  plan.run_id = outer_job ? run_id_of(*outer_job) : fmt::format("{:016x}", random_id());
   const auto recorder = find_recorder(error);
   if (!recorder) return false;
+  // Ranks of our own are a whole job.
+  const auto shared_id = arguments.ranks == 0 ? shared_run_id(*recorder) : std::nullopt;
+  plan.run_id = shared_id ? *shared_id : fmt::format("{:016x}", random_id());
   std::vector<std::string> libraries{*recorder};
   if (arguments.emulate_given && !plan_emulator(arguments, plan, libraries, error)) return false;
   const auto preload = preload_value(std::getenv("LD_PRELOAD"), libraries, error);
   if (!preload) return false;
   // Last, so that nothing is made for a run that cannot start.
-  const auto directory = outer_job
+  const auto directory = shared_id
                              ? make_shared_run_directory(arguments.directory, plan.run_id, error)
                              : make_run_directory(arguments.directory, program, error);
   if (!directory) return false;
@@ -160,11 +177,6 @@ Settings rank_settings(const Plan& plan, unsigned rank, unsigned ranks, const st
   settings.emplace_back("MASTER_ADDR", address);
   settings.emplace_back("MASTER_PORT", port);
   return settings;
-}
-
-std::string environment_or(const char* name, const std::string& otherwise) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != 0 ? value : otherwise;
 }
 
 // One run from its start to its end.

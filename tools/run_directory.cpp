@@ -99,7 +99,7 @@ std::optional<std::string> make_shared_run_directory(const std::string& wanted,
                                                      const std::string& run_id,
                                                      std::string& error) {
   std::error_code failure;
-  fs::path path = wanted.empty() ? fs::path(kRunsDirectory) / run_id : fs::path(wanted);
+  fs::path path = wanted.empty() ? fs::path(kRunsDirectory) / name_part(run_id) : fs::path(wanted);
   path = fs::absolute(path, failure).lexically_normal();
   if (path.has_parent_path() && path.filename().empty()) path = path.parent_path();
   if (!make_parents(path, error)) return std::nullopt;

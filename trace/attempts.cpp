@@ -96,11 +96,11 @@ void keep_newest_attempt(Run& run) {
   if (older == 0) return;
   run.issues.push_back(
       {.file = example->file,
-       .text =
-           fmt::format("{} processes carry the job rank of a newer one (job rank {} for "
-                       "example): an earlier attempt or another run in the same directory; they "
-                       "were read but not compared",
-                       older, example->job_rank)});
+       .text = fmt::format(
+           "{} processes carry the job rank of a newer one (job rank {} for "
+           "example): an earlier attempt or another run in the same directory; they "
+           "were read but not compared; to compare them, name their directory {}",
+           older, example->job_rank, example->file.substr(0, example->file.rfind('/')))});
 }
 
 }  // namespace

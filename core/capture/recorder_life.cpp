@@ -109,6 +109,18 @@ void write_absolute(TextWriter& out, std::string_view path) noexcept {
   out.text(path);
 }
 
+// A launcher that restarts a job starts other processes under the same ranks: each attempt is a run
+// of its own, in a directory beside the others.
+void write_attempt(TextWriter& out) noexcept {
+  const char* most = getenv("TORCHELASTIC_MAX_RESTARTS");
+  const char* attempt = getenv("TORCHELASTIC_RESTART_COUNT");
+  uint64_t restarts_max = 0;
+  uint64_t number = 0;
+  if (most == nullptr || !parse_decimal(most, restarts_max) || restarts_max == 0) return;
+  if (attempt == nullptr || !parse_decimal(attempt, number)) return;
+  out.text("/attempt-").number(number);
+}
+
 // ColdLock held. The order matters: the file is whole before the magic, the magic before the first
 // record, and the incarnation, which lets the other threads in, last of all.
 bool start() noexcept {
@@ -118,6 +130,7 @@ bool start() noexcept {
   set_verbosity(current_config.verbose);
   TextWriter directory{std::span<char>(directory_text)};
   write_absolute(directory, current_config.directory);
+  write_attempt(directory);
   current_config.directory = directory.c_str();
   if (!current_config.enable || !open_files()) {
     live.mode.store(Mode::off, std::memory_order_release);

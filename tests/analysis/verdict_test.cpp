@@ -419,5 +419,44 @@ TEST_CASE("a thousand ranks of two thousand calls are judged in a second", "[sca
   CHECK(spent < 10);
 }
 
+// Rank `r` is inside a split of the world; without a colour it has no communicator of it.
+void enter_split(trace::Process& process, int32_t colour, int64_t called_ns) {
+  trace::Event event{};
+  event.kind = EventKind::CommSplit;
+  event.comm = 0;
+  event.called_ns = called_ns;
+  event.ticket = 1;
+  event.arguments[0] = colour;
+  event.arguments[3] = colour < 0 ? -1 : 1;
+  process.events.push_back(event);
+  if (colour < 0) return;
+  trace::Comm child;
+  child.origin = CommOrigin::split;
+  child.state = CommState::initialising;
+  child.key = {99, 7};
+  child.parent_key = process.comms[0].key;
+  child.colour = colour;
+  child.created_ns = called_ns;
+  process.comms.push_back(child);
+}
+
+TEST_CASE("a rank that waits in a split without a colour is not taken for the one that is absent") {
+  Outcome outcome = execute(make_job(4));
+  const int64_t called_ns = outcome.run.read_at_ns;
+  for (uint32_t r = 0; r < 4; ++r) {
+    trace::Process& process = outcome.run.processes[r];
+    process.exited_ns = 0;
+    process.liveness = trace::Liveness::dead;
+    process.heartbeat_ns = called_ns + 20'000'000'000;
+    if (r != 3) enter_split(process, r == 2 ? 5 : -1, called_ns);
+  }
+  outcome.run.read_at_ns = called_ns + 20'000'000'000;
+  const Report report = analyse(outcome.run);
+  INFO(lead(report).summary);
+  CHECK(lead(report).verdict == Verdict::split_mismatch);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 3);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
