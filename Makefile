@@ -16,7 +16,7 @@ configure_flags := -DROLLCALL_WERROR=$(WERROR) $(if $(launcher),\
   -DCMAKE_C_COMPILER_LAUNCHER=$(launcher) -DCMAKE_CXX_COMPILER_LAUNCHER=$(launcher))
 
 .DEFAULT_GOAL := help
-.PHONY: help hang test bench build install check check-api format fuzz asan tsan clean \
+.PHONY: help hang test test-clients bench build install check check-api format fuzz asan tsan clean \
         sanitized setup setup-lint setup-api FORCE
 
 help: ## this list
@@ -35,6 +35,9 @@ hang: setup $(BUILD)/build.ninja ## watch a job hang on emulated GPUs, and Rollc
 
 test: build ## build everything and run every test
 	@ctest --preset $(PRESET) -j $(JOBS)
+
+test-clients: build ## PyTorch and other programs from PyPI, on emulated GPUs (12 GB, some minutes)
+	@scripts/test_clients.sh $(BUILD)
 
 bench: build ## measure what recording costs; prints a table, writes build/release/bench.json
 	@scripts/bench.sh $(BUILD)

@@ -123,6 +123,11 @@ bool plan_emulator(const Arguments& arguments, Plan& plan, std::vector<std::stri
   libraries.insert(libraries.end(), emulator->begin(), emulator->end());
   plan.settings.emplace_back("ROLLCALL_EMULATE_GPUS", fmt::format("{}", gpus));
   plan.settings.emplace_back("ROLLCALL_EMULATE_SESSION", "r" + plan.run_id);
+  // cuDNN holds NVIDIA's runtime statically and finds no GPU here; PyTorch has other kernels for
+  // attention.
+  if (std::getenv("TORCH_CUDNN_SDPA_DEPRIORITIZED") == nullptr) {
+    plan.settings.emplace_back("TORCH_CUDNN_SDPA_DEPRIORITIZED", "1");
+  }
   if (arguments.nodes > 1) {
     const uint64_t per_node = (gpus + arguments.nodes - 1) / arguments.nodes;
     plan.settings.emplace_back("ROLLCALL_EMULATE_GPUS_PER_NODE", fmt::format("{}", per_node));

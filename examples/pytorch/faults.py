@@ -28,7 +28,8 @@ KINDS = {kind.name: kind for kind in (
          "calls an all_reduce behind `if rank == …` that the others do not call"),
     Kind("exception-handler", "ddp", ("RC-OP-MISMATCH", "RC-COUNT-MISMATCH", "RC-MISSING-CALL"),
          "fails in the forward pass and tells the others by all_reduce from the handler"),
-    Kind("raise", "ddp", ("RC-RANK-DEAD",),
+    # The former backend keeps a rank that has raised alive while it shuts down.
+    Kind("raise", "ddp", ("RC-RANK-DEAD", "RC-MISSING-CALL"),
          "raises, and is not there for the next all_reduce"),
     Kind("stuck-loader", "ddp", ("RC-MISSING-CALL",),
          "waits for ever for its data loader"),

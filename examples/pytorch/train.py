@@ -29,8 +29,6 @@ def parse(arguments):
     parser.add_argument("--fault", default=faults.NONE, metavar="KIND@RANK:STEP")
     parser.add_argument("--list-faults", action="store_true",
                         help="print name, parallel style, codes and description of each fault")
-    parser.add_argument("--flight-recorder", metavar="PREFIX",
-                        help="write PyTorch's own record to PREFIX_<rank> before a rank blocks")
     options = parser.parse_args(arguments)
     if options.parallel is None:
         kind = faults.KINDS.get(options.fault.partition("@")[0])
@@ -43,6 +41,13 @@ def list_faults():
         print(kind.name, kind.parallel, ",".join(kind.codes), kind.description, sep="\t")
 
 
+def register_nccl4py():
+    """NCCL's own Python bindings as a backend: PyTorch has it, and registers it only when asked."""
+    from torch.distributed._nccl4py import _register_nccl4py_backend
+
+    _register_nccl4py_backend()
+
+
 def main(arguments=None):
     options = parse(arguments)
     if options.list_faults:
@@ -51,6 +56,8 @@ def main(arguments=None):
     torch.manual_seed(0)
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
+    if options.backend == "nccl4py":
+        register_nccl4py()
     dist.init_process_group(options.backend, device_id=device,
                             timeout=datetime.timedelta(minutes=10))
     rank = dist.get_rank()

@@ -39,7 +39,7 @@ class Zygote:
         preload = ([SHIM] if with_recorder else []) + STAND_INS
         environment = job.clean_environment({
             "LD_PRELOAD": ":".join(preload), "OMP_NUM_THREADS": "1", "ROLLCALL_EMULATE_QUIET": "1",
-            "PYTHONDONTWRITEBYTECODE": "1"})
+            "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1", "PYTHONDONTWRITEBYTECODE": "1"})
         self.process = subprocess.Popen(
             [python, os.path.join(HERE, "zygote.py"), EXAMPLES], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True,

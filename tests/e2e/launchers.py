@@ -2,6 +2,7 @@
 """Jobs that other launchers start, and programs that load NCCL in other ways."""
 import os
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -58,8 +59,69 @@ def dlopen_is_covered():
         expect_equal(codes, ["RC-IN-LOCKSTEP"], "the verdict")
 
 
+def hosts_started_by_hand_are_one_run():
+    """Two commands that share nothing but ROLLCALL_RUN_ID and the directory, one rank each."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    with Job(2) as first, Job(2) as second:
+        for rank, run in enumerate((first, second)):
+            run.command = [job.ROLLCALL, "run", "--emulate=2", "-d", first.run_directory, "--",
+                           job.MINI_TRAIN, "--steps", "2"]
+            run.environment = clean_environment({
+                "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+                "ROLLCALL_RUN_ID": "hosts of run/7"})
+            run.start()
+        for run in (first, second):
+            expect_equal(run.wait(), 0, f"the job's status ({run.describe()})")
+        expect_equal(len({line["run_id"] for line in recorded_runs(first)}), 1, "run ids")
+        report = first.diff()
+        expect_equal([finding["code"] for finding in report["findings"]], ["RC-IN-LOCKSTEP"],
+                     "the verdict")
+        expect_equal(report["run"]["ranks"], 2, "ranks of the run")
+
+
+def restarts_have_a_directory_each():
+    attempts = [f"TORCHELASTIC_RESTART_COUNT={number} {job.DLOPEN_USER} {calls}"
+                for number, calls in enumerate((3, 5))]
+    with Job(1) as run:
+        run.command = [job.ROLLCALL, "run", "--emulate=2", "-d", run.run_directory, "--", "sh",
+                       "-c", " && ".join(attempts)]
+        run.environment = clean_environment({"RANK": "0", "TORCHELASTIC_MAX_RESTARTS": "1"})
+        expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+        # The shell is not among them: a process that never calls NCCL leaves nothing behind.
+        expect_equal(sorted(os.listdir(run.run_directory)), ["attempt-0", "attempt-1"],
+                     "directories of the attempts")
+        whole = run.rollcall("diff", run.run_directory)
+        expect_equal(whole.returncode, 0, f"status of diff ({whole.stdout}{whole.stderr})")
+        expect("seq is 4" in whole.stdout, f"the newest attempt is compared: {whole.stdout}")
+        expect("attempt-0" in whole.stdout, f"the older one is named: {whole.stdout}")
+        older = run.rollcall("diff", os.path.join(run.run_directory, "attempt-0"))
+        expect_equal(older.returncode, 0, f"status of diff ({older.stdout}{older.stderr})")
+        expect("seq is 2" in older.stdout, f"the older attempt by itself: {older.stdout}")
+
+
+def ctypes_is_covered():
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ctypes_client.py")
+    with Job(3, program=[sys.executable, script]) as run:
+        run.command += [run.folder, "4"]
+        expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+        expect_equal(sorted(line for line in run.stdout().splitlines() if " sum " in line),
+                     [f"rank {rank} sum 6.0" for rank in range(3)], "what the job printed")
+        calls = [line for line in run.dump() if line["type"] == "op" and line["op"] == "AllReduce"]
+        expect_equal(len(calls), 3 * 4, "recorded AllReduce calls")
+        codes = [finding["code"] for finding in run.diff()["findings"]]
+        expect_equal(codes, ["RC-IN-LOCKSTEP"], "the verdict")
+
+
 if __name__ == "__main__":
     sys.exit(job.main([
         ("a job that mpirun starts is recorded with MPI's ranks", mpi_ranks_are_recorded),
         ("a program that loads NCCL with dlopen is recorded", dlopen_is_covered),
+        ("a Python program that loads NCCL with ctypes is recorded", ctypes_is_covered),
+        ("hosts that are started by hand with one ROLLCALL_RUN_ID are one run",
+         hosts_started_by_hand_are_one_run),
+        ("each attempt of an elastic job has a directory of its own",
+         restarts_have_a_directory_each),
     ]))
