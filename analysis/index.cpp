@@ -36,6 +36,12 @@ bool is_seated(const Comm& comm) {
   }
 }
 
+// PyTorch numbers its process groups; a bare number is no name in a sentence.
+std::string readable_name(const std::string& given) {
+  const bool is_number = given.find_first_not_of("0123456789") == std::string::npos;
+  return !given.empty() && is_number ? "group " + given : given;
+}
+
 }  // namespace
 
 size_t ChannelHash::operator()(const ChannelKey& key) const {
@@ -217,7 +223,7 @@ void Index::name_groups() {
   for (Group& group : groups_) {
     for (const Member& member : group.members) {
       const std::string& given = run_.processes[member.process].comms[member.comm].name;
-      if (group.name.empty()) group.name = given;
+      if (group.name.empty()) group.name = readable_name(given);
     }
     if (!group.name.empty() || !group.parent_key.is_null()) continue;
     const bool spans = group.members.size() == widest && widest * 2 > active_.size();
