@@ -16,8 +16,8 @@ configure_flags := -DROLLCALL_WERROR=$(WERROR) $(if $(launcher),\
   -DCMAKE_C_COMPILER_LAUNCHER=$(launcher) -DCMAKE_CXX_COMPILER_LAUNCHER=$(launcher))
 
 .DEFAULT_GOAL := help
-.PHONY: help hang test test-clients bench build install check check-api format fuzz asan tsan clean \
-        sanitized setup setup-lint setup-api FORCE
+.PHONY: help hang test test-clients bench build install check check-api format fuzz asan tsan \
+        clean sanitized setup setup-lint setup-api FORCE
 
 help: ## this list
 	@echo "Rollcall. Verbs:"
