@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "analysis/judge.h"
 #include "analysis/label.h"
@@ -102,7 +103,14 @@ Finding judge_nothing(const Case& c) {
   return draft.finding;
 }
 
-// Equal sequences. What the GPU did with them is not on file as long as GPU timing is off.
+bool watches_gpu(const Case& c) {
+  return std::any_of(c.index.active().begin(), c.index.active().end(), [&](uint32_t p) {
+    const auto timing = c.process(p).meta.find("gpu_timing");
+    return timing != c.process(p).meta.end() && timing->second == "events";
+  });
+}
+
+// Equal sequences. What the GPU did with them is on file only where GPU timing was on.
 Finding judge_equal(const Case& c) {
   const int64_t quiet_ns = c.job.end_ns - c.job.last_call_ns;
   const bool is_silent = !c.job.is_foreign && c.job.is_stale(c.job.last_call_ns);
@@ -126,15 +134,19 @@ Finding judge_equal(const Case& c) {
     draft.finding.next = "nothing to do";
     return draft.finding;
   }
+  if (std::optional<Draft> gpu = judge_gpu(c)) return std::move(gpu->finding);
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   draft.finding.summary = fmt::format(
       "all {} processes made the same calls ({}), yet none has called NCCL {} {}: a stream that "
       "never reached the last calls, a stuck kernel or a wait outside NCCL would look like this",
       ranks, last_common_text(c), c.job.live ? "for" : "in the last",
       span_text(aborted ? std::max(quiet_ns, c.options.ended_threshold_ns) : quiet_ns));
-  draft.finding.next =
-      "what decides is the GPU's progress, which was not recorded (ROLLCALL_GPU_TIMING=off); "
-      "candidates: RC-STREAM-BLOCKED, RC-STUCK-ON-GPU, RC-STUCK-OUTSIDE; look at a rank's stack";
+  draft.finding.next = fmt::format(
+      "what decides is the GPU's progress, which {}; "
+      "candidates: RC-STREAM-BLOCKED, RC-STUCK-ON-GPU, RC-STUCK-OUTSIDE; look at a rank's stack",
+      watches_gpu(c) ? "was not seen for the calls in question (captured, not timed, or on a "
+                       "non-blocking communicator)"
+                     : "was not recorded (ROLLCALL_GPU_TIMING=off)");
   for (const uint32_t p : c.index.active()) {
     if (draft.finding.evidence.size() == 8) break;
     draft.finding.evidence.push_back(process_evidence(c, p));

@@ -2,6 +2,7 @@
 // nested below.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "analysis/analysis.h"
@@ -47,6 +48,9 @@ std::vector<Draft> judge_pairs(const Case& the_case, bool quiet);
 void judge_errors(const Case& the_case, std::vector<Draft>& drafts);
 // What is worth saying of any run: lost records, leaks, versions, settings.
 std::vector<Draft> judge_records(const Case& the_case);
+// A job that stands still although all ranks made the same calls: what the GPUs did with them.
+// Nothing when the GPUs were not watched, or what was seen does not decide.
+std::optional<Draft> judge_gpu(const Case& the_case);
 // Pending calls that wait for a root, as consequences of its draft.
 void nest_consequences(const Case& the_case, std::vector<Draft>& drafts);
 

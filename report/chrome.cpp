@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "analysis/bandwidth.h"
 #include "core/base/check.h"
 #include "report/terms.h"
 
@@ -142,6 +143,12 @@ std::string op_arguments(const trace::Process& process, const trace::Op& op) {
   json["stream"] = address_hex(op.stream);
   if (op.group != 0) json["group"] = op.group;
   if (op.graph != 0) json["graph"] = op.graph;
+  const int32_t nranks = op.comm < process.comms.size() ? process.comms[op.comm].nranks : -1;
+  const int64_t time_ns = op.started_ns > 0 ? op.finished_ns - op.started_ns : 0;
+  if (const auto speed = analysis::bandwidth_of(op, nranks, op.group == 0 ? time_ns : 0)) {
+    json["algbw_gbps"] = speed->algorithm_gbps;
+    json["busbw_gbps"] = speed->bus_gbps;
+  }
   json["state"] = trace::name_of(op.state);
   if (op.result != kResultUnknown) json["result"] = name_of_result(op.result);
   json["in_place"] = (op.flags & kOpInPlace) != 0;

@@ -1,5 +1,6 @@
 #include "shim/run_facts.h"
 
+#include <atomic>
 #include <cstdio>
 
 #include "core/capture/recorder.h"
@@ -28,10 +29,22 @@ bool add_version_of(const char* library, const char* function, const char* key) 
   return true;
 }
 
+// For GPU timing. The job has loaded the driver, or there is none; once found it stays.
+void* find_driver_function(const char* name) {
+  static std::atomic<void*> found{nullptr};
+  void* handle = found.load(std::memory_order_acquire);
+  if (handle == nullptr) {
+    handle = loaded_library("libcuda.so.1", true);
+    found.store(handle, std::memory_order_release);
+  }
+  return handle != nullptr ? real_dlsym()(handle, name) : nullptr;
+}
+
 }  // namespace
 
 void report_run_facts(unsigned copy, const void* real, const char* coverage) noexcept {
   capture::add_coverage(coverage);
+  capture::set_gpu_symbols(find_driver_function);
   const Owner owner = owner_of(real);
   if (owner.path != nullptr) capture::add_meta("nccl_path", owner.path);
   int version = 0;

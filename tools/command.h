@@ -28,6 +28,7 @@ void add_dump(CLI::App& app, CommandLine& line);
 void add_info(CLI::App& app, CommandLine& line);
 void add_pack(CLI::App& app, CommandLine& line);
 void add_run(CLI::App& app, CommandLine& line);
+void add_stats(CLI::App& app, CommandLine& line);
 void add_synth(CLI::App& app, CommandLine& line);
 void add_trace(CLI::App& app, CommandLine& line);
 void add_verdicts(CLI::App& app, CommandLine& line);

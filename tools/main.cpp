@@ -68,6 +68,7 @@ int run_command(std::vector<std::string> words) {
   add_run(app, line);
   add_diff(app, line);
   add_info(app, line);
+  add_stats(app, line);
   add_trace(app, line);
   add_dump(app, line);
   add_ctl(app, line);

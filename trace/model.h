@@ -48,6 +48,7 @@ struct Op {
   OpState state = OpState::unknown;
   uint8_t flags = 0;
   uint8_t from_segment = 0;  // 1: read from a segment, 0: from the ring (evidence)
+  bool awaits_gpu = false;   // the GPU is watched, and was not yet seen to be through
 };
 
 struct Event {

@@ -36,6 +36,10 @@ std::string unescape(std::string_view text) {
   return plain;
 }
 
+bool awaits_gpu(const OpRecord& record) {
+  return phase_number_of(record.publish) == static_cast<uint8_t>(Phase::gpu_pending);
+}
+
 OpState state_of(const OpRecord& record) {
   if (record.result > kResultSuccess && record.result != kResultInProgress) return OpState::failed;
   if (record.finished_ticks != 0) return OpState::finished;
@@ -68,6 +72,7 @@ Op op_of(const OpRecord& record, const TickConversion& clock, bool from_segment)
   op.state = state_of(record);
   op.flags = record.flags;
   op.from_segment = from_segment ? 1 : 0;
+  op.awaits_gpu = awaits_gpu(record);
   return op;
 }
 
@@ -249,7 +254,7 @@ Process ProcessBuilder::finish(uint64_t window) {
   for (size_t i = 0; i < merged.size(); ++i) {
     const OpRecord& record = merged[i];
     // An operation in flight is worth more than its age.
-    if (i < dropped && record.returned_ticks != 0) continue;
+    if (i < dropped && record.returned_ticks != 0 && !awaits_gpu(record)) continue;
     process_.ops.push_back(op_of(record, clock, record.reserved[0] != 0));
   }
   if (dropped != 0) {

@@ -62,6 +62,25 @@ inline constexpr uint32_t kDigestPeriod = 1024;
 // point-to-point counters and every rank read from a file.
 inline constexpr uint32_t kRanksMax = 1u << 20;
 
+// GPU timing. One context per device of a process, and those that come after a device reset, which
+// get an entry of their own. A pair of events per operation or group whose end was not seen yet: at
+// 200,000 operations/s and a look every 5 ms there are 1,000, and a stream takes about 1,000
+// launches before the host has to wait. A context starts with a few, and doubles them as they run
+// out.
+inline constexpr uint32_t kGpuContextsMax = 32;
+inline constexpr uint32_t kGpuPairsFirst = 32;
+inline constexpr uint32_t kGpuPairsMax = 2048;
+inline constexpr uint32_t kGpuPollPeriodMs = 5;
+// Operations that may be awaited at once. They are pinned in the ring, which has to stay a ring for
+// the calls of the host: at most a quarter of the slots.
+inline constexpr uint32_t kGpuOpsInFlightMax = 4096;
+// Threads that have a group open at one moment, and streams in one group.
+inline constexpr uint32_t kGpuGroupsOpenMax = 64;
+inline constexpr uint32_t kGpuGroupStreamsMax = 16;
+
+static_assert((kGpuPairsMax & (kGpuPairsMax - 1)) == 0, "pair = number & mask");
+static_assert((kGpuPairsFirst & (kGpuPairsFirst - 1)) == 0, "pair = number & mask");
+static_assert(kGpuOpsInFlightMax <= kLateOpsMax / 2, "what is awaited does not fill the late list");
 static_assert((kRingSlotsDefault & (kRingSlotsDefault - 1)) == 0, "slot = ticket & mask");
 static_assert((kEventSlots & (kEventSlots - 1)) == 0, "slot = ticket & mask");
 static_assert(kRingSlotsDefault >= kRingSlotsMin && kRingSlotsDefault <= kRingSlotsMax);

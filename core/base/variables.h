@@ -15,7 +15,12 @@
     "operations the ring holds (rounded up to a power of two, 64 to 1048576; 128 bytes each)")     \
   X(ROLLCALL_HISTORY, flag, "1", "0 keeps the ring only: no flusher thread, no segments")          \
   X(ROLLCALL_MAX_HISTORY, size, "256m", "bytes of segments kept per process; the oldest go first") \
-  X(ROLLCALL_GPU_TIMING, words, "off", "off (others: not in this version)")                        \
+  X(ROLLCALL_GPU_TIMING, words, "off",                                                             \
+    "off, or events: CUDA events around every operation tell when the GPU reached it and when it " \
+    "was through")                                                                                 \
+  X(ROLLCALL_OVERHEAD_BUDGET, count, "1",                                                          \
+    "per cent of a launching thread's time that GPU timing may take (1 to 100; 100: no limit); "   \
+    "beyond it every 2nd, 4th, ... operation is timed")                                            \
   X(ROLLCALL_CHROME_TRACE, flag, "0",                                                              \
     "1 lets the flusher also write <stem>.trace.json, a Chrome trace that is valid when cut off")  \
   X(ROLLCALL_VERBOSE, count, "1",                                                                  \

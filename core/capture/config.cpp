@@ -78,6 +78,22 @@ void read_sizes(const Reader& reader, Config& config) noexcept {
   }
 }
 
+void read_gpu_timing(const Reader& reader, Config& config) noexcept {
+  const char* timing = reader.value_of("ROLLCALL_GPU_TIMING");
+  if (timing != nullptr && std::string_view(timing) == "events") {
+    config.gpu_timing = GpuTiming::events;
+  } else if (timing != nullptr && std::string_view(timing) == "off") {
+    config.gpu_timing = GpuTiming::off;
+  } else if (timing != nullptr) {
+    const bool is_off = config.gpu_timing == GpuTiming::off;
+    reader.reject("ROLLCALL_GPU_TIMING", timing, "off or events", is_off ? "off" : "events");
+  }
+  uint64_t budget = config.overhead_budget_percent;
+  if (reader.read_count("ROLLCALL_OVERHEAD_BUDGET", 1, 100, budget)) {
+    config.overhead_budget_percent = static_cast<uint32_t>(budget);
+  }
+}
+
 }  // namespace
 
 bool parse_flag(std::string_view text, bool& value) noexcept {
@@ -141,10 +157,7 @@ Config read_config(ConfigWarning warn) noexcept {
   read_sizes(reader, config);
   const char* directory = reader.value_of("ROLLCALL_DIR");
   if (directory != nullptr) config.directory = directory;
-  const char* timing = reader.value_of("ROLLCALL_GPU_TIMING");
-  if (timing != nullptr && std::string_view(timing) != "off") {
-    reader.reject("ROLLCALL_GPU_TIMING", timing, "available in this version", "off");
-  }
+  read_gpu_timing(reader, config);
   const char* run_id = reader.value_of("ROLLCALL_RUN_ID");
   if (run_id != nullptr) config.run_id = parse_run_id(run_id);
   return config;

@@ -9,6 +9,8 @@
 
 namespace rollcall::capture {
 
+enum class GpuTiming : uint8_t { off, events };
+
 struct Config {
   bool enable = true;
   const char* directory = "rollcall-runs";  // points into the environment: copy before it changes
@@ -16,6 +18,8 @@ struct Config {
   bool history = true;
   uint64_t max_history_bytes = kHistoryBytesDefault;
   bool chrome_trace = false;
+  GpuTiming gpu_timing = GpuTiming::off;
+  uint32_t overhead_budget_percent = 1;
   uint32_t verbose = 1;
   uint64_t run_id = 0;
 };

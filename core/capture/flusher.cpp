@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -11,6 +10,7 @@
 #include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/capture/back_off.h"
+#include "core/capture/background_thread.h"
 #include "core/capture/chrome_trace.h"
 #include "core/capture/history.h"
 #include "core/capture/live.h"
@@ -22,7 +22,6 @@ namespace rollcall::capture {
 
 namespace {
 
-constexpr size_t kStackBytes = 256 * 1024;     // static TLS of the job's libraries is taken from it
 constexpr uint32_t kAnchorPasses = 16;         // passes between two clock anchors
 constexpr uint64_t kTraceAgeNs = 500'000'000;  // a Chrome trace lags by no more than this
 constexpr time_t kExitPatienceSeconds = 2;
@@ -176,23 +175,6 @@ void prepare(Flusher& state) noexcept {
   state.last_trace_ns = monotonic_now_ns();
 }
 
-bool create_thread(Flusher* state) noexcept {
-  pthread_attr_t attributes;
-  if (pthread_attr_init(&attributes) != 0) return false;
-  pthread_attr_setstacksize(&attributes, kStackBytes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  // The new thread inherits the mask: it never sees one of the job's signals.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread{};
-  const bool created = pthread_create(&thread, &attributes, run_flusher, state) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
-  if (created) pthread_setname_np(thread, "rollcall");
-  return created;
-}
-
 }  // namespace
 
 bool start_flusher() noexcept {
@@ -203,7 +185,7 @@ bool start_flusher() noexcept {
     flusher = new (memory) Flusher;
   }
   prepare(*flusher);
-  return create_thread(flusher);
+  return start_background_thread("rollcall", run_flusher, flusher);
 }
 
 void flush_now() noexcept {

@@ -31,6 +31,11 @@ uint32_t group_leave(uint32_t* operations) noexcept {
   return number;
 }
 
+void group_abandoned() noexcept {
+  GpuTimer* timer = live.gpu.load(std::memory_order_relaxed);
+  if (timer != nullptr) timer->abandon_group(this_thread.gpu);
+}
+
 uint32_t current_group() noexcept { return this_thread.group; }
 
 void reset_groups() noexcept { last_group.store(0, std::memory_order_relaxed); }

@@ -16,6 +16,7 @@
 
 #include "core/base/atomic_word.h"
 #include "core/capture/config.h"
+#include "core/capture/gpu_timing.h"
 #include "core/capture/recorder.h"
 #include "core/ring/ring_file.h"
 #include "core/ring/slot.h"
@@ -32,6 +33,7 @@ struct alignas(kLivePageBytes) Live {
   FileHeader* header;
   CommEntry* comms;
   SelfStatistics* stats;
+  std::atomic<GpuTimer*> gpu;  // null: no GPU timing
   // --- not on the path of an operation
   ring::Slots<EventRecord> events;
   ThreadEntry* threads;
@@ -39,6 +41,7 @@ struct alignas(kLivePageBytes) Live {
   std::atomic<Mode> mode;
   bool history;
   bool has_flusher;
+  std::atomic<bool> wants_gpu;  // asked for, and the driver was not found yet
 };
 static_assert(sizeof(Live) == kLivePageBytes);
 extern constinit Live live;
@@ -52,9 +55,10 @@ struct ThreadState {
   uint32_t group_depth = 0;
   uint32_t group = 0;
   uint32_t group_operations = 0;
+  GpuThread gpu;
 };
 // Initial-exec: a load relative to the thread pointer, no call. The library may be loaded late
-// (dlopen), where the C library keeps 1,600 bytes and more for such variables; this takes 56.
+// (dlopen), where the C library keeps 1,600 bytes and more for such variables; this takes 160.
 extern thread_local constinit ThreadState this_thread __attribute__((tls_model("initial-exec")));
 
 // The slow way into every function: starts the recorder if it was never started, announces the

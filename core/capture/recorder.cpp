@@ -19,6 +19,7 @@ constexpr uint64_t kAnchorTickets = 1u << 16;
 [[gnu::noinline, gnu::cold]] uint32_t find_comm_slowly(ThreadState& thread,
                                                        const void* handle) noexcept {
   if (handle == nullptr) return kCommUnknown;
+  if (live.wants_gpu.load(std::memory_order_relaxed)) start_gpu_timing();
   const uint64_t generation = comm_generation();
   const uint32_t index = find_or_adopt_comm(handle);
   thread.comm_handle = handle;
@@ -85,7 +86,7 @@ inline uint64_t small_fields_of(const OpCall& call, uint8_t more_flags) noexcept
 }
 
 inline void fill_record(OpRecord* record, const OpCall& call, const ThreadState& thread,
-                        uint32_t comm_index, const Position& position,
+                        uint32_t comm_index, uint32_t graph, const Position& position,
                         uint64_t called_ticks) noexcept {
   using ring::store_word;
   using ring::word_of;
@@ -103,13 +104,56 @@ inline void fill_record(OpRecord* record, const OpCall& call, const ThreadState&
   store_word(record, offsetof(OpRecord, comm_index),
              word_of(comm_index, static_cast<uint32_t>(call.root_or_peer)));
   store_word(record, offsetof(OpRecord, group), word_of(call.group, thread.index));
-  store_word(record, offsetof(OpRecord, graph), word_of(call.graph, 0));
+  store_word(record, offsetof(OpRecord, graph), word_of(graph, 0));
   store_word(record, offsetof(OpRecord, result), small_fields_of(call, position.flags));
 }
 
-[[gnu::noinline, gnu::cold]] OpToken drop_pinned() noexcept {
+[[gnu::noinline, gnu::cold]] OpToken drop_pinned(const OpCall& call) noexcept {
   count(live.stats->dropped_pinned);
+  if (call.kind == OpKind::GroupEnd) group_abandoned();
   return {};
+}
+
+[[gnu::noinline, gnu::cold]] OpToken drop_paused(const OpCall& call) noexcept {
+  count(live.stats->dropped_paused);
+  if (call.kind == OpKind::GroupEnd) group_abandoned();
+  return {};
+}
+
+// --- GPU timing: what an operation without it does not pay for ----------------------------------
+
+// What the plugin saw is launched already; a non-blocking communicator launches at a time that
+// nobody knows.
+[[gnu::noinline]] GpuPlan plan_gpu(GpuTimer& timer, ThreadState& thread, const OpCall& call,
+                                   uint32_t comm_index) noexcept {
+  if (call.kind == OpKind::GroupEnd || (call.flags & kOpFromPlugin) != 0) return {};
+  int device = -1;
+  if (comm_index != kCommUnknown) {
+    const CommEntry& comm = live.comms[comm_index];
+    if (comm.non_blocking != 0) return {};
+    device = load_relaxed(comm.device);
+  }
+  return timer.plan(thread.gpu, call.stream, call.group, device);
+}
+
+[[gnu::noinline]] void mark_gpu(GpuTimer& timer, ThreadState& thread, const OpCall& call,
+                                const GpuPlan& plan, OpToken token) noexcept {
+  if (call.kind == OpKind::GroupEnd) {
+    timer.begin_group_end(thread.gpu, call.group);
+  } else if ((call.flags & kOpFromPlugin) == 0) {
+    timer.mark(thread.gpu, plan, token.record, token.ticket, call.stream, call.group);
+  }
+}
+
+[[gnu::noinline]] void end_op_timed(GpuTimer& timer, OpToken token, int result) noexcept {
+  GpuThread& gpu = this_thread.gpu;
+  const bool is_launched = result == kResultSuccess;
+  const bool is_group_end = load_relaxed(token.record->kind) == OpKind::GroupEnd;
+  const bool awaits = !is_group_end && timer.close(gpu, token.record, token.ticket, is_launched);
+  if (is_group_end) timer.finish_group_end(gpu, is_launched);
+  ring::store_return(token.record, ticks_now(), static_cast<int16_t>(result));
+  ring::publish_slot(token.record, token.ticket, awaits ? Phase::gpu_pending : Phase::settled);
+  if (awaits) timer.opened(gpu);
 }
 
 }  // namespace
@@ -125,23 +169,28 @@ OpToken begin_op(const OpCall& call) noexcept {
   const Position position = next_position(call, comm_index);
   ++thread.group_operations;
   if (__builtin_expect(is_paused(), 0)) {
-    count(live.stats->dropped_paused);
-    return {};
+    return drop_paused(call);
   }
+  GpuTimer* timer = live.gpu.load(std::memory_order_acquire);
+  GpuPlan plan{.context = nullptr, .graph = call.graph};
+  if (timer != nullptr) plan = plan_gpu(*timer, thread, call, comm_index);
   const auto [record, ticket] = ring::claim_slot(live.ops);
-  if (__builtin_expect(record == nullptr, 0)) return drop_pinned();
-  fill_record(record, call, thread, comm_index, position, called_ticks);
+  if (__builtin_expect(record == nullptr, 0)) return drop_pinned(call);
+  fill_record(record, call, thread, comm_index, plan.graph, position, called_ticks);
   ring::publish_slot(record, ticket, Phase::called);
   if (comm_index != kCommUnknown) store_relaxed(live.comms[comm_index].last_ticket, ticket);
   if (__builtin_expect((ticket & (kAnchorTickets - 1)) == 0 && !live.has_flusher, 0)) {
     refresh_anchor();
   }
+  if (timer != nullptr) mark_gpu(*timer, thread, call, plan, {record, ticket});
   return {record, ticket};
 }
 
 void end_op(OpToken token, int result) noexcept {
   if (token.record == nullptr) return;
   if (!ring::slot_holds(token.record, token.ticket, Phase::called)) return;
+  GpuTimer* timer = live.gpu.load(std::memory_order_relaxed);
+  if (__builtin_expect(timer != nullptr, 0)) return end_op_timed(*timer, token, result);
   ring::store_return(token.record, ticks_now(), static_cast<int16_t>(result));
   ring::publish_slot(token.record, token.ticket, Phase::settled);
 }

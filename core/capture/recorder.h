@@ -117,6 +117,8 @@ bool async_state_changed(uint32_t index, int state, int* previous) noexcept;
 // Depth of ncclGroupStart nesting of the calling thread. group_enter returns the number of the
 // outermost group (a new one at depth 0 -> 1).
 uint32_t group_enter() noexcept;
+// The group that just ended launches nothing: its operations will not get GPU times.
+void group_abandoned() noexcept;
 // The group number that ends, 0 when this was an inner end or there was no group. `operations` gets
 // the number of operations recorded in it.
 uint32_t group_leave(uint32_t* operations) noexcept;
@@ -130,6 +132,10 @@ void add_meta(const char* key, const char* value) noexcept;
 void add_coverage(const char* path) noexcept;
 // Counts a call NCCL made to itself.
 void count_nested_call() noexcept;
+// Where the functions of the CUDA driver are found, for GPU timing. `lookup` answers with the
+// address of a function of the driver that the job has loaded, null if there is none; it must not
+// load one.
+void set_gpu_symbols(void* (*lookup)(const char* name)) noexcept;
 // Writes what only the flusher would write otherwise, and marks the file as exited. Called from the
 // library's destructor; idempotent; capture goes on if NCCL is called afterwards.
 void flush_at_exit() noexcept;

@@ -44,6 +44,7 @@ void after_fork_in_child() {
   stopping.store(false, std::memory_order_relaxed);
   ring::abandon_ring_file(mapped);
   forget_flusher();
+  forget_gpu_timing();
   reset_comm_table();
   reset_groups();
 }
@@ -146,6 +147,7 @@ bool start() noexcept {
   const uint64_t number = starts.fetch_add(1, std::memory_order_relaxed) + 1;
   live.mode.store(Mode::recording, std::memory_order_release);
   live.incarnation.store(uint64_t{mapped.header->pid} << 32 | number, std::memory_order_release);
+  live.wants_gpu.store(current_config.gpu_timing != GpuTiming::off, std::memory_order_release);
   count(live.stats->slow_path_ns, elapsed_ns(began_ns));
   TextBuffer<ring::kPathBytes + 256> sentence;
   sentence.text("recording to ").text(run_directory()).character('/').text(file_stem());
@@ -190,6 +192,7 @@ const ring::RingFile& ring_file() noexcept { return mapped; }
       if (mapped.header != nullptr && mapped.header->pid != static_cast<uint32_t>(getpid())) {
         ring::abandon_ring_file(mapped);
         forget_flusher();
+        forget_gpu_timing();
         reset_comm_table();
       }
       const int saved_errno = errno;
@@ -205,6 +208,7 @@ const ring::RingFile& ring_file() noexcept { return mapped; }
   const uint64_t began_ns = monotonic_now_ns();
   announce_thread(thread);
   thread.comm_handle = nullptr;
+  thread.gpu = {};
   thread.incarnation = incarnation;
   count(live.stats->slow_path_ns, elapsed_ns(began_ns));
   return true;

@@ -37,6 +37,9 @@
 //     store(slot.publish, t:called)                   release: body before publish
 //     ... the real NCCL call ...
 //     result, returned_ticks; store(publish, t:settled)    release (or t:gpu_pending first)
+//   a thread of the recorder, later, where the operation is gpu_pending:
+//     started_ticks when the GPU reached it; finished_ticks, store(publish, t:settled) when it is
+//     through, or kOpGpuTimesUnknown and settled when that can no longer be learned
 //
 // A reader copies publish, the body, each word with acquire, then publish again. Same word twice
 // and phase >= called: the body is whole, but for the fields that change after `called`, which are
@@ -217,30 +220,31 @@ struct ThreadEntry {
 static_assert(sizeof(ThreadEntry) == 32);
 
 // What the recorder counts about itself. X(name, meaning). Append only: the order is the layout.
-#define ROLLCALL_STATISTICS(X)                                                              \
-  X(stepped_over, "tickets spent on slots held by operations in flight")                    \
-  X(dropped_pinned, "calls not recorded: the ring was full of operations in flight")        \
-  X(dropped_off, "calls not recorded: capture had switched itself off")                     \
-  X(dropped_paused, "calls not recorded: capture was paused by rollcall ctl")               \
-  X(dropped_event, "life-cycle events not recorded")                                        \
-  X(comm_table_full, "communicators without an entry")                                      \
-  X(comm_unknown, "calls on a communicator whose creation was not seen")                    \
-  X(thread_table_full, "threads without an entry")                                          \
-  X(nested_calls, "calls NCCL made to itself, counted once with the outer call")            \
-  X(history_lost, "records overwritten in the ring before they reached a segment")          \
-  X(history_records, "records written to segments")                                         \
-  X(history_bytes, "bytes written to segments")                                             \
-  X(history_dropped_files, "old segments removed to keep the history bound")                \
-  X(history_errors, "writes to segments that failed (disk full, file limit)")               \
-  X(late_overflow, "operations in flight that the flusher could not keep for later")        \
-  X(flush_passes, "wakes of the flusher that found work")                                   \
-  X(flush_ns, "nanoseconds the flusher spent working")                                      \
-  X(slow_path_ns, "nanoseconds spent in first calls and life-cycle bookkeeping")            \
-  X(checks_failed, "failed assertions inside the recorder; the first switched capture off") \
-  X(meta_truncated, "bytes of meta text that did not fit")                                  \
-  X(gpu_untimed, "operations whose GPU times were given up")                                \
-  X(forks, "fork() calls seen in this process")                                             \
-  X(seq_unknown, "operations whose seq could not be counted (no memory, peer out of range)")
+#define ROLLCALL_STATISTICS(X)                                                               \
+  X(stepped_over, "tickets spent on slots held by operations in flight")                     \
+  X(dropped_pinned, "calls not recorded: the ring was full of operations in flight")         \
+  X(dropped_off, "calls not recorded: capture had switched itself off")                      \
+  X(dropped_paused, "calls not recorded: capture was paused by rollcall ctl")                \
+  X(dropped_event, "life-cycle events not recorded")                                         \
+  X(comm_table_full, "communicators without an entry")                                       \
+  X(comm_unknown, "calls on a communicator whose creation was not seen")                     \
+  X(thread_table_full, "threads without an entry")                                           \
+  X(nested_calls, "calls NCCL made to itself, counted once with the outer call")             \
+  X(history_lost, "records overwritten in the ring before they reached a segment")           \
+  X(history_records, "records written to segments")                                          \
+  X(history_bytes, "bytes written to segments")                                              \
+  X(history_dropped_files, "old segments removed to keep the history bound")                 \
+  X(history_errors, "writes to segments that failed (disk full, file limit)")                \
+  X(late_overflow, "operations in flight that the flusher could not keep for later")         \
+  X(flush_passes, "wakes of the flusher that found work")                                    \
+  X(flush_ns, "nanoseconds the flusher spent working")                                       \
+  X(slow_path_ns, "nanoseconds spent in first calls and life-cycle bookkeeping")             \
+  X(checks_failed, "failed assertions inside the recorder; the first switched capture off")  \
+  X(meta_truncated, "bytes of meta text that did not fit")                                   \
+  X(gpu_untimed, "operations whose GPU times were given up")                                 \
+  X(forks, "fork() calls seen in this process")                                              \
+  X(seq_unknown, "operations whose seq could not be counted (no memory, peer out of range)") \
+  X(gpu_sampled_out, "operations not timed on the GPU, to keep the overhead budget")
 
 struct SelfStatistics {
 #define ROLLCALL_X(name, meaning) uint64_t name;
@@ -321,6 +325,7 @@ static_assert(offsetof(FileHeader, magic) == 0);
 //   rollcall_version  exe  cmdline  cwd  job_rank  job_rank_from  local_rank  world_size  run_dir
 //   nccl_version (the version code)  nccl_path  cuda_driver_version  cuda_runtime_version
 //   coverage (comma list of plt, dlsym, plugin, static_nccl)  env.NAME (allow-listed prefixes only)
+//   gpu_timing (events, from the moment on at which operations are timed)
 //   cgroup  oom_kills_at_start  warning (may repeat)  emulated (1 when NCCL is the emulator's)
 
 }  // namespace rollcall

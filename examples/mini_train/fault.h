@@ -36,6 +36,8 @@ namespace mini_train {
   X(host_stuck, "host-stuck", "RC-MISSING-CALL", "sleeps for ever on the host, outside NCCL")     \
   X(stream_block, "stream-block", "RC-INSUFFICIENT",                                              \
     "puts a host callback that never ends on the stream; seeing that needs GPU timing")           \
+  X(wait_outside, "wait-outside", "RC-INSUFFICIENT",                                              \
+    "makes every rank sleep on the host when all calls of the step are through")                  \
   X(init_missing, "init-missing", "RC-INIT-INCOMPLETE", "never joins the world communicator")     \
   X(split_mismatch, "split-mismatch", "RC-SPLIT-MISMATCH", "leaves out the last ncclCommSplit")   \
   X(abort, "abort", "RC-ABORT-CASCADE", "aborts its communicators; the others follow")            \

@@ -100,6 +100,11 @@ void Trainer::step(int step) {
   wait_for(compute_, start);
   if (options_.verify) verify(step);
   print_loss(step);
+  const Fault& fault = options_.fault;
+  if (fault.kind == FaultKind::wait_outside && fault.step == step) {
+    plants(FaultKind::wait_outside, step, groups_.world(), "AllReduce");
+    never_end(nullptr);
+  }
 }
 
 void Trainer::load(int step) {

@@ -197,6 +197,126 @@ TEST_CASE("equal sequences that stand still are not decided, and the candidates 
   CHECK(report.status == 3);
 }
 
+// A job that stands still after equal calls, with the GPUs watched: all operations have finished.
+Outcome stand_still_watched(int ranks) {
+  Outcome outcome = execute(make_job(ranks));
+  for (trace::Process& process : outcome.run.processes) {
+    process.exited_ns = 0;
+    process.liveness = trace::Liveness::dead;
+    process.heartbeat_ns += 60'000'000'000;
+    process.meta["gpu_timing"] = "events";
+    for (trace::Op& op : process.ops) {
+      op.started_ns = op.called_ns + 1'000;
+      op.finished_ns = op.called_ns + 2'000;
+      op.state = trace::OpState::finished;
+    }
+  }
+  return outcome;
+}
+
+// From its n-th operation on the rank's stream has come to nothing; `starts`: but it began that
+// one.
+void stand_still_at(trace::Process& process, size_t n, bool starts) {
+  for (size_t i = n; i < process.ops.size(); ++i) {
+    trace::Op& op = process.ops[i];
+    op.finished_ns = 0;
+    if (i > n || !starts) op.started_ns = 0;
+    op.state = op.started_ns != 0 ? trace::OpState::started : trace::OpState::returned;
+    op.awaits_gpu = true;
+  }
+}
+
+TEST_CASE("a stream that did not reach a call which the others wait in is blocked") {
+  for (const int ranks : {2, 4, 16}) {
+    Outcome outcome = stand_still_watched(ranks);
+    for (trace::Process& process : outcome.run.processes) {
+      stand_still_at(process, 5, process.job_rank != 1);
+    }
+    const Report report = analyse(outcome.run);
+    INFO(lead(report).summary);
+    CHECK(lead(report).verdict == Verdict::stream_blocked);
+    CHECK(lead(report).confidence == Confidence::certain);
+    REQUIRE(lead(report).culprits.size() == 1);
+    CHECK(lead(report).culprits[0].rank == 1);
+    CHECK(lead(report).culprits[0].seq == 5u);
+    CHECK(lead(report).victims.size() == static_cast<size_t>(ranks) - 1);
+    CHECK(lead(report).summary.find("seq 4 of") != std::string::npos);  // the last that finished
+    CHECK(report.status == 1);
+  }
+}
+
+TEST_CASE("a call that every rank has started and one has not finished is stuck on that GPU") {
+  Outcome outcome = stand_still_watched(4);
+  for (trace::Process& process : outcome.run.processes) {
+    stand_still_at(process, process.job_rank == 2 ? 4 : 5, true);
+  }
+  const Report report = analyse(outcome.run);
+  INFO(lead(report).summary);
+  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 2);
+  CHECK(lead(report).culprits[0].seq == 4u);
+  CHECK(report.status == 1);
+}
+
+TEST_CASE("a call that nobody has finished is stuck on all of their GPUs") {
+  Outcome outcome = stand_still_watched(4);
+  for (trace::Process& process : outcome.run.processes) stand_still_at(process, 7, true);
+  const Report report = analyse(outcome.run);
+  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
+  CHECK(lead(report).culprits.size() == 4);
+  CHECK(lead(report).summary.find("no rank has finished") != std::string::npos);
+}
+
+TEST_CASE("a job whose GPUs finished everything waits outside of NCCL") {
+  Outcome outcome = stand_still_watched(4);
+  const Report report = analyse(outcome.run);
+  CHECK(lead(report).verdict == Verdict::stuck_outside);
+  CHECK(lead(report).culprits.empty());
+  CHECK(report.status == 1);
+}
+
+TEST_CASE("what an abort ended has not finished by itself") {
+  Outcome outcome = stand_still_watched(4);
+  for (trace::Process& process : outcome.run.processes) {
+    const int64_t aborted_ns = process.ops.back().called_ns + 30'000'000'000;
+    trace::Op& last = process.ops.back();
+    last.finished_ns = aborted_ns + 1'000;  // all started it, and only the abort ended it
+    trace::Event event{.kind = EventKind::CommAbort};
+    event.called_ns = aborted_ns;
+    event.returned_ns = aborted_ns + 2'000;
+    event.comm = last.comm;
+    event.result = kResultSuccess;
+    process.events.push_back(event);
+    process.comms[last.comm].state = CommState::aborted;
+    process.comms[last.comm].ended_ns = event.returned_ns;
+  }
+  const Report report = analyse(outcome.run);
+  for (const Finding& finding : report.findings) {
+    INFO(code_of(finding.verdict) << ": " << finding.summary);
+    CHECK(finding.verdict != Verdict::stuck_outside);
+  }
+}
+
+TEST_CASE("what was not watched is not concluded from") {
+  Outcome outcome = stand_still_watched(4);
+  SECTION("the last call of a rank was not timed") {
+    trace::Op& last = outcome.run.processes[2].ops.back();
+    last.finished_ns = last.started_ns = 0;
+    last.state = trace::OpState::returned;
+    last.flags |= kOpGpuTimesUnknown;
+  }
+  SECTION("a rank's calls went into a graph") {
+    trace::Op& last = outcome.run.processes[2].ops.back();
+    last.finished_ns = last.started_ns = 0;
+    last.graph = 7;
+  }
+  const Report report = analyse(outcome.run);
+  CHECK(lead(report).verdict == Verdict::insufficient);
+  CHECK(lead(report).next.find("was not seen for the calls in question") != std::string::npos);
+  CHECK(report.status == 3);
+}
+
 TEST_CASE("a rank without a file is unknown, not guilty") {
   Outcome outcome = execute(make_job(4));
   outcome.run.processes.pop_back();

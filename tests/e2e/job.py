@@ -74,6 +74,9 @@ def clean_environment(extra=None):
              "LD_LIBRARY_PATH")
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(prefixes) and name not in names}
+    # ROLLCALL_E2E_SETTINGS="NAME=VALUE …": every job of the tests with these, for trying a setting.
+    environment.update(word.split("=", 1)
+                       for word in os.environ.get("ROLLCALL_E2E_SETTINGS", "").split())
     environment.update(extra or {})
     return environment
 

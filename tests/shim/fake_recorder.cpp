@@ -151,6 +151,8 @@ uint32_t group_leave(uint32_t* operations) noexcept {
   return group;
 }
 uint32_t current_group() noexcept { return t_group; }
+void group_abandoned() noexcept {}
+void set_gpu_symbols(void* (*)(const char* name)) noexcept {}
 
 void add_meta(const char* key, const char* value) noexcept {
   std::lock_guard lock(g_lock);

@@ -1,0 +1,36 @@
+// What a run did, by communicator, operation and size: how often, for how long, how fast.
+//
+// Times are GPU times (from the moment the stream reached an operation to its end), one per rank.
+// They contain the wait for ranks that come later, which is why bandwidth is taken from the
+// shortest time among the ranks of one collective: whoever came last did not wait. Operations that
+// shared a group with others have no time of their own, and no bandwidth.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/bandwidth.h"
+#include "trace/model.h"
+
+namespace rollcall::analysis {
+
+struct OperationRow {
+  CommKey comm{};
+  std::string comm_name;
+  int32_t nranks = -1;
+  OpKind kind = OpKind::AllReduce;
+  uint64_t bytes_from = 0;           // sizes from here ...
+  uint64_t bytes_to = 0;             // ... to here, the largest that was seen
+  uint64_t calls = 0;                // of all ranks together
+  uint64_t timed = 0;                // those with a GPU time
+  std::optional<int64_t> median_ns;  // over the timed calls
+  std::optional<int64_t> p99_ns;
+  std::optional<Bandwidth> median_bandwidth;  // over the collectives, or transfers
+};
+
+// By communicator in the order of creation, operation, and size (buckets are powers of two).
+std::vector<OperationRow> operation_table(const trace::Run& run);
+
+}  // namespace rollcall::analysis

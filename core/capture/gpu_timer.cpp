@@ -1,0 +1,629 @@
+#include "core/capture/gpu_timer.h"
+
+#include <algorithm>
+
+#include "core/base/atomic_word.h"
+#include "core/base/clock.h"
+
+namespace rollcall::capture {
+
+namespace {
+
+constexpr uint32_t kPairAttempts = 8;
+constexpr uint32_t kProbeQueries = 64;
+constexpr double kProbePeriodNs = 1e9;
+// Oscillators of a host and a GPU differ by less.
+constexpr double kDriftMax = 50e-6;
+
+// Every so many marks of a thread one is measured; so many make a window.
+constexpr uint32_t kMeasuredMarks = 16;
+constexpr uint32_t kWindowMarks = 64;
+constexpr uint32_t kSkipShiftMax = 10;
+
+void count(uint64_t& statistic) noexcept { add_relaxed(statistic, uint64_t{1}); }
+
+bool is_default_stream(GpuStream stream) noexcept {
+  return reinterpret_cast<uintptr_t>(stream) < kGpuFirstRealStream;
+}
+
+// The thread is in this context and in the relaxed capture mode; before and after it is as it was.
+class InContext {
+ public:
+  InContext(const GpuDriver& driver, GpuContextHandle context) noexcept : driver_(driver) {
+    driver_.context_get_current(&before_);
+    driver_.exchange_capture_mode(&mode_);
+    is_current_ = driver_.context_set_current(context) == kGpuSuccess;
+  }
+  ~InContext() {
+    driver_.exchange_capture_mode(&mode_);
+    driver_.context_set_current(before_);
+  }
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+  bool is_current() const noexcept { return is_current_; }
+
+ private:
+  const GpuDriver& driver_;
+  GpuContextHandle before_ = nullptr;
+  int mode_ = kGpuCaptureRelaxed;
+  bool is_current_ = false;
+};
+
+// Ticks and a signed distance from them, never before 0.
+uint64_t shifted(uint64_t ticks, double by) noexcept {
+  const double there = static_cast<double>(ticks) + by;
+  if (there <= 0) return 0;
+  // The sum in integers: a double does not hold all digits of a tick count.
+  const auto distance = static_cast<int64_t>(by);
+  return ticks + static_cast<uint64_t>(distance);
+}
+
+}  // namespace
+
+void GpuTimer::begin(const Options& options) noexcept {
+  driver_ = options.driver;
+  ops_ = options.ops;
+  stats_ = options.stats;
+  in_flight_max_ = std::min(options.in_flight_max, static_cast<uint32_t>((ops_.mask + 1) / 4));
+  budget_percent_ = options.budget_percent;
+  opening_ = PTHREAD_MUTEX_INITIALIZER;
+}
+
+// --- contexts ------------------------------------------------------------------------------------
+
+GpuContext* GpuTimer::find_context(GpuContextHandle handle) noexcept {
+  const uint32_t contexts = context_count_.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < contexts; ++i) {
+    GpuContext& context = contexts_[i];
+    const bool is_alive = context.state.load(std::memory_order_acquire) == GpuContext::alive;
+    if (is_alive && context.handle == handle) return &context;
+  }
+  return nullptr;
+}
+
+// Events for pairs [from, to) in the thread's current context; how many pairs have theirs.
+uint32_t GpuTimer::create_events(GpuContext& context, uint32_t from, uint32_t to) noexcept {
+  for (uint32_t i = from; i < to; ++i) {
+    GpuPair& pair = context.pairs[i];
+    for (GpuEvent* event : {&pair.start, &pair.end}) {
+      if (*event == nullptr && driver_.event_create(event, 0) != kGpuSuccess) {
+        *event = nullptr;
+        return i;
+      }
+    }
+    pair.state.store(GpuPair::free, std::memory_order_release);
+  }
+  return to;
+}
+
+void GpuTimer::look_up_device(GpuContext& context) noexcept {
+  if (driver_.context_get_device(&context.device) != kGpuSuccess) context.device = -1;
+  unsigned flags = 0;
+  int active = 0;
+  GpuContextHandle primary = nullptr;
+  const bool has_primary =
+      driver_.primary_get_state(context.device, &flags, &active) == kGpuSuccess && active != 0;
+  if (!has_primary || driver_.primary_retain(&primary, context.device) != kGpuSuccess) return;
+  driver_.primary_release(context.device);
+  context.is_primary = primary == context.handle;
+}
+
+// The first operation in a context: a slow moment on the launching thread.
+GpuContext* GpuTimer::open_context(GpuContextHandle handle) noexcept {
+  pthread_mutex_lock(&opening_);
+  GpuContext* context = find_context(handle);
+  const uint32_t number = context_count_.load(std::memory_order_relaxed);
+  const bool is_hopeless = std::any_of(contexts_, contexts_ + number, [&](const GpuContext& old) {
+    return old.handle == handle && old.cannot_be_opened;
+  });
+  if (context != nullptr || number == kGpuContextsMax || is_hopeless) {
+    pthread_mutex_unlock(&opening_);
+    return context;
+  }
+  GpuContext& fresh = contexts_[number];
+  fresh.handle = handle;
+  uint32_t pairs = 0;
+  {
+    const InContext inside(driver_, handle);
+    if (inside.is_current()) {
+      look_up_device(fresh);
+      pairs = create_events(fresh, 0, kGpuPairsFirst);
+    }
+  }
+  fresh.pair_count.store(kGpuPairsFirst, std::memory_order_relaxed);
+  const bool works = pairs == kGpuPairsFirst;
+  fresh.cannot_be_opened = !works;
+  fresh.state.store(works ? GpuContext::alive : GpuContext::lost, std::memory_order_release);
+  context_count_.store(number + 1, std::memory_order_release);
+  pthread_mutex_unlock(&opening_);
+  return works ? &fresh : nullptr;
+}
+
+GpuContext* GpuTimer::context_of(GpuThread& thread, GpuStream stream, int device) noexcept {
+  if (!is_default_stream(stream)) {
+    GpuContext* known = thread.context;
+    if (thread.stream == stream && known != nullptr &&
+        known->state.load(std::memory_order_relaxed) == GpuContext::alive) {
+      return known;
+    }
+  }
+  GpuContextHandle handle = nullptr;
+  const int result = is_default_stream(stream) ? driver_.context_get_current(&handle)
+                                               : driver_.stream_get_context(stream, &handle);
+  if (result != kGpuSuccess || handle == nullptr) return nullptr;
+  GpuContext* context = find_context(handle);
+  if (context == nullptr) context = open_context(handle);
+  if (context == nullptr) return nullptr;
+  // NCCL means the default stream of the communicator's device.
+  if (is_default_stream(stream) && device >= 0 && device != context->device) return nullptr;
+  thread.stream = stream;
+  thread.context = context;
+  return context;
+}
+
+// --- sampling ------------------------------------------------------------------------------------
+
+bool GpuTimer::is_sampled_out(GpuThread& thread) noexcept {
+  if (thread.skip_shift == 0) return false;
+  return (++thread.calls & ((1u << thread.skip_shift) - 1)) != 0;
+}
+
+void GpuTimer::note_cost(GpuThread& thread, uint64_t ticks) noexcept {
+  if (budget_percent_ >= 100) return;
+  thread.mark_ticks += ticks;
+  if (thread.window_ticks == 0) thread.window_ticks = ticks_now();
+  if (++thread.marks < kWindowMarks) return;
+  const uint64_t now = ticks_now();
+  const double spent = static_cast<double>(thread.mark_ticks) * 100;
+  const double affordable = static_cast<double>(now - thread.window_ticks) * budget_percent_;
+  if (spent > affordable) {
+    thread.skip_shift = std::min(thread.skip_shift + 1, kSkipShiftMax);
+  } else if (spent * 4 < affordable && thread.skip_shift != 0) {
+    --thread.skip_shift;
+  }
+  thread.marks = 0;
+  thread.mark_ticks = 0;
+  thread.window_ticks = now;
+}
+
+// --- the launching thread ------------------------------------------------------------------------
+
+bool GpuTimer::has_room() const noexcept {
+  return ops_in_flight_.load(std::memory_order_relaxed) < in_flight_max_;
+}
+
+void GpuTimer::note_untimed(OpRecord* record, uint64_t& reason) noexcept {
+  __atomic_fetch_or(&record->flags, kOpGpuTimesUnknown, __ATOMIC_RELEASE);
+  count(reason);
+}
+
+// True when the group of this operation is timed; the first operation of a group decides.
+bool GpuTimer::joins_group(GpuThread& thread, uint32_t group) noexcept {
+  if (thread.group != nullptr && thread.group->number == group) return true;
+  if (thread.untimed_group == group) return false;
+  abandon_group(thread);
+  thread.untimed_group = group;
+  thread.is_group_sampled_out = is_sampled_out(thread);
+  if (thread.is_group_sampled_out) return false;
+  for (GpuGroup& place : groups_) {
+    uint32_t expected = 0;
+    if (!place.is_taken.compare_exchange_strong(expected, 1, std::memory_order_acquire)) continue;
+    place.number = group;
+    place.entries = 0;
+    thread.group = &place;
+    thread.untimed_group = 0;
+    return true;
+  }
+  return false;
+}
+
+GpuPlan GpuTimer::plan(GpuThread& thread, GpuStream stream, uint32_t group, int device) noexcept {
+  abandon_call(thread);
+  GpuPlan plan;
+  int status = 0;
+  if (is_stopped() || driver_.stream_is_capturing(stream, &status) != kGpuSuccess) return plan;
+  if (__builtin_expect(status != 0, 0)) {
+    uint64_t capture = 0;
+    driver_.stream_capture_info(stream, &status, &capture);
+    const auto number = static_cast<uint32_t>(capture);
+    plan.graph = number != 0 ? number : 1;
+    return plan;
+  }
+  if (!has_room()) return plan;
+  if (group == 0) {
+    plan.is_sampled_out = is_sampled_out(thread);
+    if (plan.is_sampled_out) return plan;
+  } else if (!joins_group(thread, group)) {
+    plan.is_sampled_out = thread.is_group_sampled_out;
+    return plan;
+  }
+  plan.context = context_of(thread, stream, device);
+  return plan;
+}
+
+GpuPair* GpuTimer::find_free_pair(GpuContext& context) noexcept {
+  const uint32_t mask = context.pair_count.load(std::memory_order_acquire) - 1;
+  for (uint32_t attempt = 0; attempt < kPairAttempts; ++attempt) {
+    const uint64_t number = context.next_pair.fetch_add(1, std::memory_order_relaxed);
+    GpuPair& pair = context.pairs[number & mask];
+    uint32_t expected = GpuPair::free;
+    if (pair.state.compare_exchange_strong(expected, GpuPair::taken, std::memory_order_acquire)) {
+      return &pair;
+    }
+  }
+  return nullptr;
+}
+
+// Twice as many pairs, as often as they run out: some ten microseconds of the launching thread, at
+// most six times in the life of a context. Where another thread is at it, this one does without.
+bool GpuTimer::grow(GpuContext& context) noexcept {
+  if (context.pair_count.load(std::memory_order_acquire) == kGpuPairsMax) return false;
+  if (pthread_mutex_trylock(&opening_) != 0) return false;
+  const uint32_t pairs = context.pair_count.load(std::memory_order_relaxed);
+  bool has_grown = false;
+  if (pairs < kGpuPairsMax) {
+    const InContext inside(driver_, context.handle);
+    has_grown = inside.is_current() && create_events(context, pairs, pairs * 2) == pairs * 2;
+  }
+  if (has_grown) context.pair_count.store(pairs * 2, std::memory_order_release);
+  pthread_mutex_unlock(&opening_);
+  return has_grown;
+}
+
+GpuPair* GpuTimer::take_pair(GpuContext& context) noexcept {
+  GpuPair* pair = find_free_pair(context);
+  return pair != nullptr || !grow(context) ? pair : find_free_pair(context);
+}
+
+// The start event goes onto the stream; null when it does not.
+GpuPair* GpuTimer::start_pair(GpuThread& thread, GpuContext& context, GpuStream stream) noexcept {
+  GpuPair* pair = take_pair(context);
+  if (pair == nullptr) return nullptr;
+  pair->stream = stream;
+  pair->is_started = 0;
+  pair->recorded_ticks = ticks_now();
+  if (driver_.event_record(pair->start, stream) == kGpuSuccess) return pair;
+  give_back(*pair);
+  thread.context = nullptr;  // the stream may be another one by now
+  return nullptr;
+}
+
+bool GpuTimer::add_to_group(GpuGroup& group, GpuStream stream, GpuContext* context,
+                            uint64_t ticket) noexcept {
+  for (uint32_t i = 0; i < group.entries; ++i) {
+    GpuGroup::Entry& entry = group.entry[i];
+    if (entry.stream != stream) continue;
+    if (entry.context != context) return false;  // default streams of two devices
+    entry.last_ticket = ticket;
+    return true;
+  }
+  if (group.entries == kGpuGroupStreamsMax) return false;
+  group.entry[group.entries++] = {stream, context, nullptr, ticket, ticket};
+  return true;
+}
+
+void GpuTimer::mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, uint64_t ticket,
+                    GpuStream stream, uint32_t group) noexcept {
+  if (plan.graph != 0) return;
+  if (plan.context == nullptr) {
+    note_untimed(record, plan.is_sampled_out ? stats_->gpu_sampled_out : stats_->gpu_untimed);
+    return;
+  }
+  if (group != 0) {
+    if (thread.group != nullptr && add_to_group(*thread.group, stream, plan.context, ticket)) {
+      thread.ticket = ticket;
+    } else {
+      note_untimed(record, stats_->gpu_untimed);
+    }
+    return;
+  }
+  const bool is_measured = thread.marks % kMeasuredMarks == 0 && budget_percent_ < 100;
+  const uint64_t before = is_measured ? ticks_now() : 0;
+  thread.pair = start_pair(thread, *plan.context, stream);
+  if (is_measured) thread.mark_ticks += (ticks_now() - before) * kMeasuredMarks;
+  if (thread.pair == nullptr) {
+    note_untimed(record, stats_->gpu_untimed);
+    return;
+  }
+  thread.context = plan.context;
+  thread.ticket = ticket;
+}
+
+bool GpuTimer::close(GpuThread& thread, OpRecord* record, uint64_t ticket,
+                     bool is_launched) noexcept {
+  if (thread.ticket != ticket) return false;
+  thread.ticket = 0;
+  if (thread.pair == nullptr) {  // of a group: its marks are around the end of the group
+    if (is_launched && has_room()) {
+      ops_in_flight_.fetch_add(1, std::memory_order_relaxed);
+      return true;
+    }
+    note_untimed(record, stats_->gpu_untimed);
+    return false;
+  }
+  GpuPair& pair = *thread.pair;
+  const bool is_measured = thread.marks % kMeasuredMarks == 0 && budget_percent_ < 100;
+  const uint64_t before = is_measured ? ticks_now() : 0;
+  const bool is_closed =
+      is_launched && !is_stopped() && driver_.event_record(pair.end, pair.stream) == kGpuSuccess;
+  note_cost(thread, is_measured ? (ticks_now() - before) * kMeasuredMarks : 0);
+  if (!is_closed) {
+    abandon_call(thread);
+    note_untimed(record, stats_->gpu_untimed);
+    return false;
+  }
+  pair.group = 0;
+  pair.first_ticket = pair.last_ticket = ticket;
+  ops_in_flight_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void GpuTimer::fly(GpuContext& context, GpuPair& pair) noexcept {
+  context.pairs_in_flight.fetch_add(1, std::memory_order_relaxed);
+  pair.state.store(GpuPair::in_flight, std::memory_order_release);
+}
+
+void GpuTimer::opened(GpuThread& thread) noexcept {
+  if (thread.pair == nullptr) return;
+  fly(*thread.context, *thread.pair);
+  thread.pair = nullptr;
+}
+
+void GpuTimer::abandon_call(GpuThread& thread) noexcept {
+  if (thread.pair != nullptr) give_back(*thread.pair);
+  thread.pair = nullptr;
+  thread.ticket = 0;
+}
+
+// --- groups --------------------------------------------------------------------------------------
+
+// Default streams are those of the current context; all others are named by their handle alone.
+bool GpuTimer::is_reachable(const GpuContext& context, GpuStream stream) noexcept {
+  if (context.state.load(std::memory_order_relaxed) != GpuContext::alive) return false;
+  if (!is_default_stream(stream)) return true;
+  GpuContextHandle current = nullptr;
+  return driver_.context_get_current(&current) == kGpuSuccess && current == context.handle;
+}
+
+void GpuTimer::begin_group_end(GpuThread& thread, uint32_t group) noexcept {
+  if (thread.group == nullptr) return;
+  if (thread.group->number != group || is_stopped()) return abandon_group(thread);
+  const uint64_t before = ticks_now();
+  for (uint32_t i = 0; i < thread.group->entries; ++i) {
+    GpuGroup::Entry& entry = thread.group->entry[i];
+    if (!is_reachable(*entry.context, entry.stream)) continue;
+    entry.pair = start_pair(thread, *entry.context, entry.stream);
+  }
+  thread.mark_ticks += ticks_now() - before;
+}
+
+void GpuTimer::finish_group_end(GpuThread& thread, bool is_launched) noexcept {
+  if (thread.group == nullptr) return;
+  GpuGroup& group = *thread.group;
+  const uint64_t before = ticks_now();
+  for (uint32_t i = 0; i < group.entries; ++i) {
+    GpuGroup::Entry& entry = group.entry[i];
+    GpuPair* pair = entry.pair;
+    if (pair == nullptr) continue;
+    const bool is_closed = is_launched && !is_stopped() &&
+                           driver_.event_record(pair->end, entry.stream) == kGpuSuccess;
+    if (!is_closed) {
+      give_back(*pair);
+      entry.pair = nullptr;
+      continue;
+    }
+    pair->group = group.number;
+    pair->first_ticket = entry.first_ticket;
+    pair->last_ticket = entry.last_ticket;
+    fly(*entry.context, *pair);
+  }
+  note_cost(thread, ticks_now() - before);
+  for (uint32_t i = 0; i < group.entries; ++i) {
+    const GpuGroup::Entry& entry = group.entry[i];
+    if (entry.pair != nullptr) continue;
+    settle_unknown(entry.first_ticket, entry.last_ticket, group.number, entry.stream);
+  }
+  thread.group = nullptr;
+  group.is_taken.store(0, std::memory_order_release);
+}
+
+void GpuTimer::abandon_group(GpuThread& thread) noexcept { finish_group_end(thread, false); }
+
+// --- records -------------------------------------------------------------------------------------
+
+// The operations of a pair that still await it. They are pinned, so their slots are theirs.
+template <class Visit>
+void GpuTimer::visit_ops(uint64_t first_ticket, uint64_t last_ticket, uint32_t group,
+                         GpuStream stream, Visit&& visit) noexcept {
+  for (uint64_t ticket = first_ticket; ticket <= last_ticket; ++ticket) {
+    OpRecord& record = ops_.records[ticket & ops_.mask];
+    if (load_acquire(record.publish) != publish_word(ticket, Phase::gpu_pending)) continue;
+    const bool is_mine =
+        group == 0 || (load_relaxed(record.group) == group &&
+                       load_relaxed(record.stream) == reinterpret_cast<uintptr_t>(stream));
+    if (is_mine) visit(record, ticket);
+  }
+}
+
+void GpuTimer::settle_unknown(uint64_t first_ticket, uint64_t last_ticket, uint32_t group,
+                              GpuStream stream) noexcept {
+  visit_ops(first_ticket, last_ticket, group, stream, [&](OpRecord& record, uint64_t ticket) {
+    note_untimed(&record, stats_->gpu_untimed);
+    ring::publish_slot(&record, ticket, Phase::settled);
+    ops_in_flight_.fetch_sub(1, std::memory_order_relaxed);
+  });
+}
+
+// --- the polling thread --------------------------------------------------------------------------
+
+bool GpuTimer::BlockedStreams::has(GpuStream wanted) const noexcept {
+  return std::find(stream, stream + count, wanted) != stream + count;
+}
+
+void GpuTimer::BlockedStreams::add(GpuStream blocked) noexcept {
+  if (count < sizeof(stream) / sizeof(stream[0])) stream[count++] = blocked;
+}
+
+void GpuTimer::poll(double ticks_per_ns) noexcept {
+  const uint32_t contexts = context_count_.load(std::memory_order_acquire);
+  if (contexts == 0 || is_stopped()) return;
+  int mode = kGpuCaptureRelaxed;
+  if (driver_.exchange_capture_mode(&mode) != kGpuSuccess) return;
+  GpuContextHandle before = nullptr;
+  driver_.context_get_current(&before);
+  for (uint32_t i = 0; i < contexts && !is_stopped(); ++i) {
+    GpuContext& context = contexts_[i];
+    const bool has_work = context.pairs_in_flight.load(std::memory_order_acquire) != 0;
+    if (context.state.load(std::memory_order_acquire) == GpuContext::lost) {
+      if (has_work) lose_context(context);
+    } else if (has_work || context.reference.event == nullptr) {
+      poll_context(context, ticks_per_ns);
+    }
+  }
+  driver_.context_set_current(before);
+  driver_.exchange_capture_mode(&mode);
+}
+
+bool GpuTimer::context_is_gone(const GpuContext& context) noexcept {
+  if (!context.is_primary) return false;
+  unsigned flags = 0;
+  int active = 0;
+  return driver_.primary_get_state(context.device, &flags, &active) != kGpuSuccess || active == 0;
+}
+
+// Nothing of it is given back: its events went with it, or cannot be trusted any more.
+void GpuTimer::lose_context(GpuContext& context) noexcept {
+  context.state.store(GpuContext::lost, std::memory_order_release);
+  for (GpuPair& pair : context.pairs) {
+    if (pair.state.load(std::memory_order_acquire) != GpuPair::in_flight) continue;
+    settle_unknown(pair.first_ticket, pair.last_ticket, pair.group, pair.stream);
+    pair.state.store(GpuPair::absent, std::memory_order_relaxed);
+    context.pairs_in_flight.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+void GpuTimer::poll_context(GpuContext& context, double ticks_per_ns) noexcept {
+  if (context_is_gone(context) || driver_.context_set_current(context.handle) != kGpuSuccess) {
+    return lose_context(context);
+  }
+  probe(context, ticks_per_ns);
+  // About in the order in which they were recorded: of a stream that has not come to one of them,
+  // the later ones need not be asked.
+  const uint32_t pairs = context.pair_count.load(std::memory_order_acquire);
+  const uint64_t oldest = context.next_pair.load(std::memory_order_acquire);
+  BlockedStreams blocked;
+  for (uint32_t i = 0; i < pairs; ++i) {
+    GpuPair& pair = context.pairs[(oldest + i) & (pairs - 1)];
+    if (pair.state.load(std::memory_order_acquire) != GpuPair::in_flight) continue;
+    if (blocked.has(pair.stream)) continue;
+    const int result = poll_pair(context, pair, ticks_per_ns);
+    if (result == kGpuNotReady) {
+      blocked.add(pair.stream);
+    } else if (result == kGpuCaptureUnsupported) {
+      return;  // not now
+    } else if (result != kGpuSuccess) {
+      return lose_context(context);
+    }
+  }
+}
+
+// Publishes what is new. The answer of the driver: not ready, success when it is through, an error.
+int GpuTimer::poll_pair(GpuContext& context, GpuPair& pair, double ticks_per_ns) noexcept {
+  if (pair.is_started == 0) {
+    const int result = driver_.event_query(pair.start);
+    if (result != kGpuSuccess) return result;
+    const uint64_t seen = ticks_now();
+    const uint64_t started = time_of(context, pair.start, pair.recorded_ticks, seen, ticks_per_ns);
+    visit_ops(pair.first_ticket, pair.last_ticket, pair.group, pair.stream,
+              [&](OpRecord& record, uint64_t) { store_release(record.started_ticks, started); });
+    pair.is_started = 1;
+    pair.recorded_ticks = started;
+  }
+  const int result = driver_.event_query(pair.end);
+  if (result != kGpuSuccess) return result;
+  const uint64_t finished =
+      time_of(context, pair.end, pair.recorded_ticks, ticks_now(), ticks_per_ns);
+  visit_ops(pair.first_ticket, pair.last_ticket, pair.group, pair.stream,
+            [&](OpRecord& record, uint64_t ticket) {
+              store_release(record.finished_ticks, finished);
+              ring::publish_slot(&record, ticket, Phase::settled);
+              ops_in_flight_.fetch_sub(1, std::memory_order_relaxed);
+            });
+  context.pairs_in_flight.fetch_sub(1, std::memory_order_relaxed);
+  pair.state.store(GpuPair::free, std::memory_order_release);
+  return kGpuSuccess;
+}
+
+// --- the GPU's clock -----------------------------------------------------------------------------
+
+// One event in a while on an idle stream of our own: it lies between the two readings of the clock
+// around it. A GPU that is too busy to answer at once makes the interval longer, no more.
+void GpuTimer::probe(GpuContext& context, double ticks_per_ns) noexcept {
+  uint32_t queries = 1;
+  if (context.probe_before_ticks == 0) {
+    const bool is_fresh = context.reference.event != nullptr &&
+                          static_cast<double>(ticks_now() - context.reference.latest_ticks) <
+                              kProbePeriodNs * ticks_per_ns;
+    if (is_fresh) return;
+    if (context.probe_stream == nullptr &&
+        driver_.stream_create(&context.probe_stream, kGpuNonBlockingStream) != kGpuSuccess) {
+      context.probe_stream = nullptr;
+      return;
+    }
+    if (context.probe == nullptr && driver_.event_create(&context.probe, 0) != kGpuSuccess) {
+      context.probe = nullptr;
+      return;
+    }
+    const uint64_t before = ticks_now();
+    if (driver_.event_record(context.probe, context.probe_stream) != kGpuSuccess) return;
+    context.probe_before_ticks = before;
+    queries = kProbeQueries;
+  }
+  for (uint32_t i = 0; i < queries; ++i) {
+    if (driver_.event_query(context.probe) != kGpuSuccess) continue;
+    take_reference(context, context.probe_before_ticks, ticks_now(), ticks_per_ns);
+    context.probe_before_ticks = 0;
+    return;
+  }
+}
+
+void GpuTimer::take_reference(GpuContext& context, uint64_t before, uint64_t after,
+                              double ticks_per_ns) noexcept {
+  const GpuReference old = context.reference;
+  GpuReference fresh{context.probe, before, after};
+  float milliseconds = 0;
+  if (old.event != nullptr &&
+      driver_.event_elapsed(&milliseconds, old.event, fresh.event) == kGpuSuccess) {
+    const double apart = static_cast<double>(milliseconds) * 1e6 * ticks_per_ns;
+    const double drift = std::max(apart, 0.0) * kDriftMax;
+    const uint64_t earliest = std::max(before, shifted(old.earliest_ticks, apart - drift));
+    const uint64_t latest = std::min(after, shifted(old.latest_ticks, apart + drift));
+    if (earliest <= latest) fresh = {context.probe, earliest, latest};
+  }
+  context.reference = fresh;
+  context.probe = old.event;
+}
+
+// When an event that is done happened, given that it did in [earliest, latest]; what this says of
+// the reference is kept.
+uint64_t GpuTimer::time_of(GpuContext& context, GpuEvent event, uint64_t earliest, uint64_t latest,
+                           double ticks_per_ns) noexcept {
+  GpuReference& reference = context.reference;
+  float milliseconds = 0;
+  if (reference.event == nullptr ||
+      driver_.event_elapsed(&milliseconds, reference.event, event) != kGpuSuccess) {
+    return latest;
+  }
+  const double apart = static_cast<double>(milliseconds) * 1e6 * ticks_per_ns;
+  const uint64_t low = std::max(reference.earliest_ticks, shifted(earliest, -apart));
+  const uint64_t high = std::min(reference.latest_ticks, shifted(latest, -apart));
+  if (low <= high) {
+    reference.earliest_ticks = low;
+    reference.latest_ticks = high;
+  }
+  const uint64_t middle =
+      reference.earliest_ticks + (reference.latest_ticks - reference.earliest_ticks) / 2;
+  return std::clamp(shifted(middle, apart), earliest, latest);
+}
+
+}  // namespace rollcall::capture

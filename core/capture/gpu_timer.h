@@ -1,0 +1,222 @@
+// When did the GPU reach an operation, and when was it through? Told by CUDA events, which the
+// launching thread records in front of and behind the operation on the operation's own stream, and
+// which a thread of the recorder's polls.
+//
+//   launching thread            stream                    polling thread
+//   ────────────────            ──────                    ──────────────
+//   mark: record start event ─> [start]
+//   the NCCL call            ─> [kernel]
+//   close: record end event  ─> [end]      start done ──> OpRecord::started_ticks
+//                                          end done   ──> finished_ticks, phase settled
+//
+// Nothing here waits for the GPU: events are asked (cuEventQuery), never synchronised, and the
+// asking thread is in the relaxed capture mode, so that a capture elsewhere in the process is left
+// alone. A stream that captures gets no mark. A mark adds two event records to the stream that the
+// operation is on anyway, and no dependency between streams.
+//
+// An operation of a group reaches its stream when the group ends: all operations of one group on
+// one stream share a pair of events around the outermost ncclGroupEnd.
+//
+// Bounded: pairs per context, contexts, operations in flight and open groups (kGpu... in
+// core/base/limits.h). What does not fit keeps its host states, carries kOpGpuTimesUnknown and is
+// counted in gpu_untimed. A job that issues more than the budget affords gets every 2nd, 4th, ...
+// operation timed; the others are counted in gpu_sampled_out.
+//
+// From the GPU's clock to ours: events tell only the time between two of them. One event per
+// context is the reference, and the interval of ticks in which it happened is kept as small as what
+// is known allows: it was recorded on an idle stream of our own between two readings of the clock,
+// no start event can lie before the call that recorded it, and no event behind the moment it was
+// seen done. A time is never outside [recorded, seen done].
+//
+// Threads: mark(), close() and the group functions from any thread, each with its own GpuThread;
+// poll() from one thread at a time. Errors: a context that answers with an error, or is no longer
+// active, is given up: its operations keep what is known of them, and nothing of it is touched
+// again.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/base/limits.h"
+#include "core/capture/gpu_driver.h"
+#include "core/format/ring_layout.h"
+#include "core/ring/slot.h"
+
+namespace rollcall::capture {
+
+// Two events and what lies between them.
+struct GpuPair {
+  enum State : uint32_t { absent, free, taken, in_flight };
+  std::atomic<uint32_t> state;
+  uint32_t group;  // 0: one operation
+  GpuEvent start;
+  GpuEvent end;
+  GpuStream stream;
+  uint64_t first_ticket;  // of the operations, both included
+  uint64_t last_ticket;
+  uint64_t recorded_ticks;  // before the start event was recorded
+  uint32_t is_started;      // the poller has published the start
+  uint32_t reserved;
+};
+
+// A point on the GPU's clock and the interval of host ticks that it lies in.
+struct GpuReference {
+  GpuEvent event;
+  uint64_t earliest_ticks;
+  uint64_t latest_ticks;
+};
+
+struct GpuContext {
+  enum State : uint32_t { unused, alive, lost };
+  std::atomic<uint32_t> state;
+  std::atomic<uint32_t> pair_count;  // power of two; pairs beyond it have no events yet
+  std::atomic<uint64_t> next_pair;
+  std::atomic<uint32_t> pairs_in_flight;
+  GpuContextHandle handle;
+  int device;
+  bool is_primary;
+  bool cannot_be_opened;
+  // The poller's.
+  GpuStream probe_stream;
+  GpuReference reference;  // event null: none yet
+  GpuEvent probe;          // spare event; recorded while probe_before_ticks is not 0
+  uint64_t probe_before_ticks;
+  GpuPair pairs[kGpuPairsMax];
+};
+
+// Streams of a group that has not ended.
+struct GpuGroup {
+  struct Entry {
+    GpuStream stream;
+    GpuContext* context;
+    GpuPair* pair;
+    uint64_t first_ticket;
+    uint64_t last_ticket;
+  };
+  std::atomic<uint32_t> is_taken;
+  uint32_t number;
+  uint32_t entries;
+  Entry entry[kGpuGroupStreamsMax];
+};
+
+// What a launching thread remembers. Zero-initialised.
+struct GpuThread {
+  GpuStream stream = nullptr;  // the last one, and the context it belongs to
+  GpuContext* context = nullptr;
+  GpuPair* pair = nullptr;     // of the operation that the thread is in
+  GpuGroup* group = nullptr;   // of the group that the thread has open
+  uint64_t ticket = 0;         // of the operation that the thread is in, if it awaits the GPU
+  uint32_t untimed_group = 0;  // a group that is left out, and why
+  bool is_group_sampled_out = false;
+  // Sampling.
+  uint32_t calls = 0;
+  uint32_t marks = 0;  // in this window
+  uint32_t skip_shift = 0;
+  uint64_t mark_ticks = 0;  // spent in the measured marks of this window
+  uint64_t window_ticks = 0;
+};
+
+// What is decided of an operation before its record is written.
+struct GpuPlan {
+  GpuContext* context = nullptr;  // null: not timed
+  uint32_t graph = 0;             // identity of the capture that it goes into; 0: none
+  bool is_sampled_out = false;    // not timed, to keep the budget
+};
+
+class GpuTimer {
+ public:
+  struct Options {
+    GpuDriver driver;
+    ring::Slots<OpRecord> ops;
+    SelfStatistics* stats = nullptr;
+    uint32_t in_flight_max = kGpuOpsInFlightMax;
+    uint32_t budget_percent = 100;  // of a launching thread's time; 100: no sampling
+  };
+
+  // The object lives in zeroed memory of its own and is never copied.
+  void begin(const Options& options) noexcept;
+
+  // --- the launching thread
+  // `device`: the communicator's, -1 if not known; default streams belong to the current one.
+  GpuPlan plan(GpuThread& thread, GpuStream stream, uint32_t group, int device) noexcept;
+  // The record is published. Where the operation cannot be timed after all, the record says so.
+  void mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, uint64_t ticket,
+            GpuStream stream, uint32_t group) noexcept;
+  // The call is over. True: the record must be published as gpu_pending, then opened() be called.
+  bool close(GpuThread& thread, OpRecord* record, uint64_t ticket, bool is_launched) noexcept;
+  void opened(GpuThread& thread) noexcept;
+
+  void begin_group_end(GpuThread& thread, uint32_t group) noexcept;
+  void finish_group_end(GpuThread& thread, bool is_launched) noexcept;
+  // The group ended without launching anything, or nobody saw it end.
+  void abandon_group(GpuThread& thread) noexcept;
+  // A call that was left without returning (longjmp): the pair goes back.
+  void abandon_call(GpuThread& thread) noexcept;
+
+  // --- the polling thread
+  void poll(double ticks_per_ns) noexcept;
+  // From now on nothing is marked and the driver is not touched: it is about to be torn down.
+  void stop() noexcept { stopped_.store(true, std::memory_order_release); }
+  bool is_stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
+  bool is_idle() const noexcept { return ops_in_flight_.load(std::memory_order_relaxed) == 0; }
+
+ private:
+  struct BlockedStreams {
+    GpuStream stream[16];
+    unsigned count = 0;
+    bool has(GpuStream wanted) const noexcept;
+    void add(GpuStream blocked) noexcept;
+  };
+
+  GpuContext* context_of(GpuThread& thread, GpuStream stream, int device) noexcept;
+  GpuContext* find_context(GpuContextHandle handle) noexcept;
+  GpuContext* open_context(GpuContextHandle handle) noexcept;
+  void look_up_device(GpuContext& context) noexcept;
+  uint32_t create_events(GpuContext& context, uint32_t from, uint32_t to) noexcept;
+  bool is_sampled_out(GpuThread& thread) noexcept;
+  void note_cost(GpuThread& thread, uint64_t ticks) noexcept;
+  GpuPair* find_free_pair(GpuContext& context) noexcept;
+  bool grow(GpuContext& context) noexcept;
+  GpuPair* take_pair(GpuContext& context) noexcept;
+  void give_back(GpuPair& pair) noexcept { pair.state.store(GpuPair::free); }
+  GpuPair* start_pair(GpuThread& thread, GpuContext& context, GpuStream stream) noexcept;
+  void fly(GpuContext& context, GpuPair& pair) noexcept;
+  bool is_reachable(const GpuContext& context, GpuStream stream) noexcept;
+  bool joins_group(GpuThread& thread, uint32_t group) noexcept;
+  bool add_to_group(GpuGroup& group, GpuStream stream, GpuContext* context,
+                    uint64_t ticket) noexcept;
+  bool has_room() const noexcept;
+  void note_untimed(OpRecord* record, uint64_t& reason) noexcept;
+
+  template <class Visit>
+  void visit_ops(uint64_t first_ticket, uint64_t last_ticket, uint32_t group, GpuStream stream,
+                 Visit&& visit) noexcept;
+  void settle_unknown(uint64_t first_ticket, uint64_t last_ticket, uint32_t group,
+                      GpuStream stream) noexcept;
+
+  void poll_context(GpuContext& context, double ticks_per_ns) noexcept;
+  int poll_pair(GpuContext& context, GpuPair& pair, double ticks_per_ns) noexcept;
+  bool context_is_gone(const GpuContext& context) noexcept;
+  void lose_context(GpuContext& context) noexcept;
+  void probe(GpuContext& context, double ticks_per_ns) noexcept;
+  void take_reference(GpuContext& context, uint64_t before, uint64_t after,
+                      double ticks_per_ns) noexcept;
+  uint64_t time_of(GpuContext& context, GpuEvent event, uint64_t earliest, uint64_t latest,
+                   double ticks_per_ns) noexcept;
+
+  GpuDriver driver_;
+  ring::Slots<OpRecord> ops_;
+  SelfStatistics* stats_;
+  uint32_t in_flight_max_;
+  uint32_t budget_percent_;
+  std::atomic<uint32_t> ops_in_flight_;
+  std::atomic<bool> stopped_;
+  std::atomic<uint32_t> context_count_;
+  pthread_mutex_t opening_;
+  GpuGroup groups_[kGpuGroupsOpenMax];
+  GpuContext contexts_[kGpuContextsMax];
+};
+
+}  // namespace rollcall::capture

@@ -1,0 +1,105 @@
+#include "core/capture/gpu_timing.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "core/base/clock.h"
+#include "core/capture/background_thread.h"
+#include "core/capture/live.h"
+
+namespace rollcall::capture {
+
+namespace {
+
+// Operations may come before the driver is there; so many looks, and it is taken for absent.
+constexpr uint32_t kLooksMax = 64;
+// A driver that does not answer must not keep the job from exiting.
+constexpr time_t kExitPatienceSeconds = 2;
+
+constinit std::atomic<GpuSymbolLookup> symbol_lookup{nullptr};
+constinit std::atomic<uint32_t> looks{0};
+constinit std::atomic<bool> has_exit_handler{false};
+constinit pthread_mutex_t poll_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+double ticks_per_ns() noexcept {
+  const FileHeader& header = *live.header;
+  return TickConversion(header.clock_kind, header.first_anchor, read_anchor()).ticks_per_ns();
+}
+
+void* run_poller(void* argument) {
+  auto* timer = static_cast<GpuTimer*>(argument);
+  for (;;) {
+    const timespec period{.tv_sec = 0, .tv_nsec = kGpuPollPeriodMs * 1'000'000};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &period, nullptr);
+    if (live.mode.load(std::memory_order_acquire) == Mode::off || timer->is_stopped()) {
+      return nullptr;
+    }
+    pthread_mutex_lock(&poll_mutex);
+    timer->poll(ticks_per_ns());
+    pthread_mutex_unlock(&poll_mutex);
+  }
+}
+
+// Registered after the driver was loaded, hence run before it is torn down.
+void stop_at_exit() {
+  GpuTimer* timer = live.gpu.load(std::memory_order_acquire);
+  if (timer == nullptr) return;
+  timespec deadline{};
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  deadline.tv_sec += kExitPatienceSeconds;
+  const bool is_mine = pthread_mutex_timedlock(&poll_mutex, &deadline) == 0;
+  if (is_mine && live.mode.load(std::memory_order_acquire) != Mode::off) {
+    timer->poll(ticks_per_ns());
+  }
+  timer->stop();
+  if (is_mine) pthread_mutex_unlock(&poll_mutex);
+}
+
+// ColdLock held.
+void start_timer(const GpuDriver& driver) noexcept {
+  void* memory = mmap(nullptr, sizeof(GpuTimer), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return;
+  // Zeroes are its initial state; a constructor would touch every page of it.
+  auto* timer = static_cast<GpuTimer*>(memory);
+  timer->begin({.driver = driver,
+                .ops = live.ops,
+                .stats = live.stats,
+                .budget_percent = config().overhead_budget_percent});
+  if (!start_background_thread("rollcall-gpu", run_poller, timer)) {
+    munmap(memory, sizeof(GpuTimer));
+    return;
+  }
+  if (!has_exit_handler.exchange(true)) atexit(stop_at_exit);
+  append_meta("gpu_timing", "events");
+  live.gpu.store(timer, std::memory_order_release);
+}
+
+}  // namespace
+
+void set_gpu_symbols(GpuSymbolLookup lookup) noexcept {
+  symbol_lookup.store(lookup, std::memory_order_release);
+}
+
+void start_gpu_timing() noexcept {
+  const GpuSymbolLookup lookup = symbol_lookup.load(std::memory_order_acquire);
+  if (lookup == nullptr) return;
+  GpuDriver driver;
+  const bool found = load_gpu_driver(lookup, driver);
+  if (!found && looks.fetch_add(1, std::memory_order_relaxed) + 1 < kLooksMax) return;
+  const ColdLock lock;
+  if (!live.wants_gpu.exchange(false)) return;
+  if (found) start_timer(driver);
+  if (live.gpu.load(std::memory_order_relaxed) == nullptr) {
+    append_meta("gpu_timing", found ? "off (no memory or thread)" : "off (no CUDA driver)");
+  }
+}
+
+void forget_gpu_timing() noexcept {
+  poll_mutex = PTHREAD_MUTEX_INITIALIZER;
+  looks.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace rollcall::capture

@@ -1,0 +1,90 @@
+#include "report/stats.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "report/terms.h"
+
+namespace rollcall::report {
+namespace {
+
+using analysis::OperationRow;
+using Json = nlohmann::ordered_json;
+
+std::string comm_text(const OperationRow& row) {
+  const std::string name = row.comm_name.empty() ? key_hex(row.comm) : row.comm_name;
+  return row.nranks > 0 ? fmt::format("{} ({})", printable(name), row.nranks) : printable(name);
+}
+
+std::string size_text(const OperationRow& row) {
+  if (row.bytes_from == row.bytes_to) return byte_size(row.bytes_to);
+  return fmt::format("{} - {}", byte_size(row.bytes_from), byte_size(row.bytes_to));
+}
+
+std::string time_text(const std::optional<int64_t>& time_ns) {
+  return time_ns ? fmt::format("{:.1f}", static_cast<double>(*time_ns) / 1e3) : "-";
+}
+
+std::string speed_text(bool known, double gbps) {
+  return known ? fmt::format("{:.2f}", gbps) : "-";
+}
+
+bool any_timed(const std::vector<OperationRow>& rows) {
+  for (const OperationRow& row : rows) {
+    if (row.timed != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string stats_text(const trace::Run& run, const std::vector<OperationRow>& rows) {
+  if (rows.empty()) {
+    return fmt::format("The {} processes of this run called no operation.\n", run.processes.size());
+  }
+  constexpr const char* kRow = "{:<24} {:<14} {:>22} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9}\n";
+  std::string text = fmt::format(kRow, "communicator (ranks)", "operation", "bytes", "calls",
+                                 "timed", "median us", "p99 us", "algbw", "busbw");
+  for (const OperationRow& row : rows) {
+    const bool known = row.median_bandwidth.has_value();
+    text += fmt::format(kRow, comm_text(row), name_of(row.kind), size_text(row), grouped(row.calls),
+                        grouped(row.timed), time_text(row.median_ns), time_text(row.p99_ns),
+                        speed_text(known, known ? row.median_bandwidth->algorithm_gbps : 0),
+                        speed_text(known, known ? row.median_bandwidth->bus_gbps : 0));
+  }
+  text +=
+      any_timed(rows)
+          ? "\nTimes are the GPU's, per rank, waits for later ranks included. algbw and busbw "
+            "are medians in\nGB/s (1e9 bytes), from the fastest rank of each call, as nccl-tests "
+            "defines them.\n"
+          : "\nNo call has a GPU time: this run was recorded with ROLLCALL_GPU_TIMING=off.\n";
+  return text;
+}
+
+std::string stats_json(const trace::Run& run, const std::vector<OperationRow>& rows) {
+  const auto number = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
+  Json json;
+  json["schema"] = "rollcall.stats/1";
+  json["dir"] = valid_utf8(run.directory);
+  json["operations"] = Json::array();
+  for (const OperationRow& row : rows) {
+    const bool known = row.median_bandwidth.has_value();
+    json["operations"].push_back(
+        {{"comm", key_hex(row.comm)},
+         {"comm_name", valid_utf8(row.comm_name)},
+         {"nranks", row.nranks > 0 ? Json(row.nranks) : Json(nullptr)},
+         {"op", name_of(row.kind)},
+         {"bytes_from", row.bytes_from},
+         {"bytes_to", row.bytes_to},
+         {"calls", row.calls},
+         {"timed", row.timed},
+         {"median_ns", number(row.median_ns)},
+         {"p99_ns", number(row.p99_ns)},
+         {"algbw_gbps", known ? Json(row.median_bandwidth->algorithm_gbps) : Json(nullptr)},
+         {"busbw_gbps", known ? Json(row.median_bandwidth->bus_gbps) : Json(nullptr)}});
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace rollcall::report

@@ -1,0 +1,327 @@
+#!/usr/bin/env python3
+"""The steps of scripts/gpu_check.sh: each yields a row of the table, and holds or not."""
+import argparse
+import glob
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.environ.get("ROLLCALL_GPU_CHECK_BUILD", "build/release")
+ROLLCALL = os.path.join(BUILD, "tools", "rollcall")
+EXAMPLES = os.path.join(BUILD, "examples")
+PATIENCE_S = 180
+PAIRS = 7  # paired runs; the median of the differences counts
+MODES = ("none", "off", "events")
+# Added to the time of a call or a step, at most, in per cent (see docs/GPU.md).
+GOALS = {("latency", "off"): 0.5, ("latency", "events"): 2.0, ("step", "events"): 0.1}
+
+TORCH_STEP = r"""
+import os, sys, time, torch, torch.distributed as dist
+rank = int(os.environ["RANK"]); graphs = sys.argv[1] == "graphs"
+torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+dist.init_process_group("nccl")
+model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(8)]).cuda()
+data = torch.randn(64, 1024, device="cuda")
+if graphs:
+    flat = torch.randn(1 << 20, device="cuda")
+    dist.all_reduce(flat); torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        dist.all_reduce(flat)
+    step = graph.replay
+else:
+    ddp = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-3)
+    def step():
+        optimizer.zero_grad(); ddp(data).square().mean().backward(); optimizer.step()
+for _ in range(5): step()
+torch.cuda.synchronize(); start = time.perf_counter()
+for _ in range(50): step()
+torch.cuda.synchronize()
+if rank == 0: print("step_ns", int((time.perf_counter() - start) / 50 * 1e9))
+dist.destroy_process_group()
+"""
+
+
+class Skip(Exception):
+    """Why a step cannot be done on this machine."""
+
+
+def output_of(command):
+    try:
+        return subprocess.run(command, text=True, capture_output=True, check=False,
+                              timeout=60).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def library_folders():
+    """Folders that hold an NCCL and a CUDA runtime, those that the user names first."""
+    candidates = [os.environ[name] + "/lib" for name in ("NCCL_HOME", "CUDA_HOME")
+                  if name in os.environ]
+    for site in [path for path in sys.path if path.endswith("-packages")]:
+        candidates += glob.glob(os.path.join(site, "nvidia", "*", "lib"))
+    candidates += ["/usr/lib/x86_64-linux-gnu", "/usr/local/cuda/lib64"]
+    wanted = ("libnccl.so.2", "libcudart.so.13")
+    return [folder for folder in candidates
+            if any(os.path.exists(os.path.join(folder, name)) for name in wanted)]
+
+
+class Machine:
+    def __init__(self, emulated):
+        self.emulated = emulated
+        if emulated:
+            self.gpus, self.gpu, self.driver, self.folders = 2, "emulated", "emulated", []
+            return
+        names = output_of(["nvidia-smi", "--query-gpu=name,driver_version",
+                           "--format=csv,noheader"]).splitlines()
+        if not names:
+            raise Skip("nvidia-smi names no GPU")
+        self.gpus = len(names)
+        self.gpu, _, self.driver = names[0].partition(", ")
+        self.folders = library_folders()
+        for name in ("libnccl.so.2", "libcudart.so.13"):
+            if not any(os.path.exists(os.path.join(folder, name)) for folder in self.folders):
+                raise Skip(f"{name} was not found; set NCCL_HOME or CUDA_HOME, or run this with "
+                           "the python that has PyTorch for CUDA 13")
+
+    def environment(self, extra):
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith("ROLLCALL_")}
+        if self.folders:
+            before = environment.get("LD_LIBRARY_PATH")
+            environment["LD_LIBRARY_PATH"] = ":".join(self.folders + ([before] if before else []))
+        environment.update(extra)
+        return environment
+
+
+class Run:
+    """A program under `rollcall run`, or bare for the mode `none`."""
+
+    def __init__(self, machine, program, mode="events", ranks=0, environment=None):
+        self.folder = tempfile.mkdtemp(prefix="rollcall-gpu-check-")
+        self.directory = os.path.join(self.folder, "run")
+        settings = {"ROLLCALL_GPU_TIMING": "events" if mode == "events" else "off",
+                    "ROLLCALL_OVERHEAD_BUDGET": "100", **(environment or {})}
+        if mode == "none":
+            settings["ROLLCALL_ENABLE"] = "0"
+        command = [ROLLCALL, "run", "-d", self.directory]
+        command += ["--emulate=2"] if machine.emulated else []
+        command += ["-n", str(ranks)] if ranks else []
+        self.command = command + ["--", *program]
+        self.environment = machine.environment(settings)
+        self.process = None
+
+    def __enter__(self):
+        self.out = open(os.path.join(self.folder, "out"), "w+", encoding="utf-8")
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=self.out,
+                                        stderr=subprocess.STDOUT, env=self.environment)
+        return self
+
+    def __exit__(self, *exception):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.out.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def text(self):
+        self.out.seek(0)
+        return self.out.read()
+
+    def finish(self):
+        status = self.process.wait(PATIENCE_S)
+        text = self.text()
+        if status != 0:
+            raise RuntimeError(f"exit status {status}: {text.strip().splitlines()[-1:]}")
+        return text
+
+    def ask(self, *arguments):
+        done = subprocess.run([ROLLCALL, *arguments], text=True, capture_output=True, check=False)
+        return done.stdout
+
+
+def loop(machine, mode, iterations="200"):
+    with Run(machine, [os.path.join(EXAMPLES, "collective_loop"), iterations], mode) as run:
+        lines = [line.split() for line in run.finish().splitlines()]
+        rows = {int(line[0]): [int(word) for word in line[1:]] for line in lines
+                if len(line) == 4 and line[0].isdigit()}
+        stats = None
+        if mode == "events":
+            stats = json.loads(run.ask("stats", run.directory, "--json"))["operations"]
+        return rows, stats
+
+
+def check_recorder(machine):
+    with Run(machine, [os.path.join(EXAMPLES, "collective_loop"), "50"]) as run:
+        run.finish()
+        report = json.loads(run.ask("diff", run.directory, "--json"))
+        code = report["findings"][0]["code"]
+        operations = json.loads(run.ask("stats", run.directory, "--json"))["operations"]
+    calls = sum(row["calls"] for row in operations)
+    timed = sum(row["timed"] for row in operations)
+    return code == "RC-IN-LOCKSTEP" and calls == timed > 0, f"{code}, {timed} of {calls} timed"
+
+
+def check_durations(machine):
+    """Our median against the program's own two events, at the largest size."""
+    rows, stats = loop(machine, "events")
+    bytes_max = max(rows)
+    own_ns = rows[bytes_max][1]
+    ours_ns = max((row for row in stats if row["bytes_to"] == bytes_max),
+                  key=lambda row: row["timed"])["median_ns"]
+    return abs(ours_ns - own_ns) <= max(0.1 * own_ns, 5_000), f"{ours_ns} ns against {own_ns} ns"
+
+
+def latency(machine):
+    differences = {"off": [], "events": []}
+    for _ in range(PAIRS):
+        host_ns = {mode: loop(machine, mode)[0][8][0] for mode in MODES}
+        for mode, found in differences.items():
+            found.append(100 * (host_ns[mode] - host_ns["none"]) / host_ns["none"])
+    return {mode: statistics.median(found) for mode, found in differences.items()}
+
+
+def check_latency(machine):
+    added = latency(machine)
+    holds = machine.emulated or all(added[mode] <= GOALS["latency", mode] for mode in added)
+    return holds, ", ".join(f"{mode} {added[mode]:+.2f} %" for mode in added)
+
+
+def ranks_of(machine):
+    """Ranks, and what several ranks on one GPU need."""
+    if machine.gpus > 1:
+        return min(machine.gpus, 4), {}
+    return 2, {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+
+
+def check_training(machine):
+    ranks, environment = ranks_of(machine)
+    program = [os.path.join(EXAMPLES, "mini_train"), "--steps", "5", "--no-verify"]
+    with Run(machine, program, ranks=ranks, environment=environment) as run:
+        run.finish()
+        code = json.loads(run.ask("diff", run.directory, "--json"))["findings"][0]["code"]
+    return code == "RC-IN-LOCKSTEP", f"{ranks} ranks: {code}"
+
+
+def check_hang(fault, expected):
+    def check(machine):
+        ranks, environment = ranks_of(machine)
+        program = [os.path.join(EXAMPLES, "mini_train"), "--steps", "3", "--no-verify", "--fault",
+                   f"{fault}@1:1"]
+        code = "no verdict"
+        with Run(machine, program, ranks=ranks, environment=environment) as run:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline and run.process.poll() is None:
+                time.sleep(2)
+                text = run.ask("diff", run.directory, "--json", "--stalled-after", "5")
+                if not text:
+                    continue
+                code = json.loads(text)["findings"][0]["code"]
+                if code == expected:
+                    break
+        return code == expected, code
+    return check
+
+
+def torch_step(machine, what, mode):
+    script = os.path.join(tempfile.gettempdir(), f"rollcall-gpu-check-{os.getpid()}.py")
+    with open(script, "w", encoding="utf-8") as file:
+        file.write(TORCH_STEP)
+    ranks = min(machine.gpus, 4)
+    try:
+        with Run(machine, [sys.executable, script, what], mode, ranks=ranks) as run:
+            text = run.finish()
+            line = next(line for line in text.splitlines() if line.startswith("step_ns"))
+            code = json.loads(run.ask("diff", run.directory, "--json") or "null")
+            return int(line.split()[1]), code and code["findings"][0]["code"]
+    finally:
+        os.remove(script)
+
+
+def check_torch(what):
+    def check(machine):
+        if machine.emulated:
+            raise Skip("needs a GPU: kernels compute nothing on the emulator")
+        try:
+            import torch  # pylint: disable=import-outside-toplevel
+        except ImportError:
+            raise Skip("this python has no torch") from None
+        if not torch.cuda.is_available():
+            raise Skip("torch sees no GPU")
+        differences = []
+        for _ in range(PAIRS):
+            bare_ns, _ = torch_step(machine, what, "none")
+            timed_ns, code = torch_step(machine, what, "events")
+            differences.append(100 * (timed_ns - bare_ns) / bare_ns)
+        added = statistics.median(differences)
+        holds = code == "RC-IN-LOCKSTEP" and added <= GOALS["step", "events"]
+        return holds, f"{code}, step {added:+.2f} %"
+    return check
+
+
+CHECKS = [
+    ("every call is recorded and timed", check_recorder),
+    ("GPU times agree with CUDA events of the program's own", check_durations),
+    ("time added to an 8-byte AllReduce on the host", check_latency),
+    ("training in several processes is in lockstep", check_training),
+    ("a call left out is found", check_hang("missing-call", "RC-MISSING-CALL")),
+    ("a blocked stream is found", check_hang("stream-block", "RC-STREAM-BLOCKED")),
+    ("a wait outside of NCCL is found", check_hang("wait-outside", "RC-STUCK-OUTSIDE")),
+    ("PyTorch DDP trains as before", check_torch("eager")),
+    ("PyTorch with a captured AllReduce runs as before", check_torch("graphs")),
+]
+
+
+def run_check(check, machine):
+    try:
+        holds, text = check(machine)
+        return "yes" if holds else "NO", text
+    except Skip as skip:
+        return "skipped", str(skip)
+    except (RuntimeError, ValueError, KeyError, StopIteration, IndexError,
+            subprocess.TimeoutExpired) as error:
+        return "NO", f"{type(error).__name__}: {error}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--emulate", action="store_true")
+    parser.add_argument("--output", help="also write the table there")
+    parser.add_argument("--only", default="", help="checks whose name contains this")
+    arguments = parser.parse_args()
+    try:
+        machine = Machine(arguments.emulate)
+    except Skip as skip:
+        print(f"gpu_check: {skip}", file=sys.stderr)
+        return 2
+    lines = [f"{time.strftime('%Y-%m-%d')}: {machine.gpus} x {machine.gpu}, driver "
+             f"{machine.driver}, {platform.machine()}", "",
+             "| check | holds | seen |", "| --- | --- | --- |"]
+    print("\n".join(lines), flush=True)
+    failed = False
+    for name, check in CHECKS:
+        if arguments.only not in name:
+            continue
+        holds, text = run_check(check, machine)
+        failed = failed or holds == "NO"
+        lines.append(f"| {name} | {holds} | {text} |")
+        print(lines[-1], flush=True)
+    if arguments.output:
+        with open(arguments.output, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+// A CUDA driver for tests of the GPU timer: streams come to their events when the test says so.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/capture/gpu_driver.h"
+
+namespace rollcall::test {
+
+// One per test program; `the_gpu()` is what the driver's functions work on.
+class FakeGpu {
+ public:
+  struct Event {
+    uintptr_t context = 0;
+    bool is_done = true;
+    uint64_t gpu_ns = 0;
+  };
+  struct Stream {
+    uintptr_t context = 0;
+    bool flows = false;        // everything is done at once
+    uint64_t capture = 0;      // identity; 0: does not capture
+    std::deque<size_t> queue;  // events that it has not come to
+  };
+
+  // Contexts are small numbers, streams start at 0x1000.
+  capture::GpuStream make_stream(uintptr_t context, bool flows = false) {
+    const std::lock_guard<std::mutex> guard(mutex);
+    const uintptr_t handle = 0x1000 + streams.size();
+    streams[handle] = {context, flows, 0, {}};
+    return reinterpret_cast<capture::GpuStream>(handle);
+  }
+  Stream& at(capture::GpuStream stream) { return streams.at(reinterpret_cast<uintptr_t>(stream)); }
+
+  // The stream comes to its next event at this time of the GPU's clock.
+  void reach(capture::GpuStream stream, uint64_t gpu_ns) {
+    const std::lock_guard<std::mutex> guard(mutex);
+    Stream& which = at(stream);
+    events[which.queue.front()].is_done = true;
+    events[which.queue.front()].gpu_ns = gpu_ns;
+    which.queue.pop_front();
+  }
+  void reach_all(capture::GpuStream stream, uint64_t gpu_ns) {
+    while (!at(stream).queue.empty()) reach(stream, gpu_ns);
+  }
+  // The GPU's clock at a time of the host's.
+  uint64_t gpu_ns_at(uint64_t host_ns) const { return host_ns + clock_offset_ns; }
+
+  static FakeGpu& get() {
+    static FakeGpu gpu;
+    return gpu;
+  }
+  static void reset() {
+    FakeGpu& gpu = get();
+    gpu.streams.clear();
+    gpu.events.assign(1, {});  // handle 0 is none
+    gpu.queries = gpu.records = gpu.forbidden_calls = 0;
+    gpu.sticky_error = 0;
+    gpu.global_capture_elsewhere = false;
+    gpu.primary_is_active = true;
+    gpu.probes_answer = true;
+    gpu.events_left = ~size_t{0};
+    gpu.cost_ticks = 0;
+  }
+
+  std::mutex mutex;
+  std::map<uintptr_t, Stream> streams;
+  std::vector<Event> events{1};
+  uint64_t clock_offset_ns = 777'000'000;
+  uint64_t cost_ticks = 0;  // of recording an event, on the fake clock
+  uint64_t queries = 0;
+  uint64_t records = 0;
+  uint64_t forbidden_calls = 0;  // would have invalidated a capture
+  int sticky_error = 0;
+  bool global_capture_elsewhere = false;
+  bool primary_is_active = true;
+  bool probes_answer = true;
+  size_t events_left = ~size_t{0};
+};
+
+namespace fake_driver {
+
+inline thread_local uintptr_t current_context = 1;
+inline thread_local int capture_mode = 0;
+
+inline bool is_forbidden() {
+  FakeGpu& gpu = FakeGpu::get();
+  if (!gpu.global_capture_elsewhere || capture_mode == capture::kGpuCaptureRelaxed) return false;
+  ++gpu.forbidden_calls;
+  return true;
+}
+inline int context_get_current(capture::GpuContextHandle* context) {
+  *context = reinterpret_cast<void*>(current_context);
+  return 0;
+}
+inline int context_set_current(capture::GpuContextHandle context) {
+  current_context = reinterpret_cast<uintptr_t>(context);
+  return 0;
+}
+inline int context_get_device(int* device) {
+  *device = static_cast<int>(current_context) - 1;
+  return 0;
+}
+inline int primary_get_state(int, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = FakeGpu::get().primary_is_active ? 1 : 0;
+  return 0;
+}
+inline int primary_retain(capture::GpuContextHandle* context, int device) {
+  *context = reinterpret_cast<void*>(static_cast<uintptr_t>(device) + 1);
+  return 0;
+}
+inline int primary_release(int) { return 0; }
+inline int stream_get_context(capture::GpuStream stream, capture::GpuContextHandle* context) {
+  FakeGpu& gpu = FakeGpu::get();
+  const std::lock_guard<std::mutex> guard(gpu.mutex);
+  *context = reinterpret_cast<void*>(gpu.at(stream).context);
+  return 0;
+}
+inline int stream_is_capturing(capture::GpuStream stream, int* status) {
+  FakeGpu& gpu = FakeGpu::get();
+  const std::lock_guard<std::mutex> guard(gpu.mutex);
+  const auto found = gpu.streams.find(reinterpret_cast<uintptr_t>(stream));
+  *status = found != gpu.streams.end() && found->second.capture != 0 ? 1 : 0;
+  return 0;
+}
+inline int stream_capture_info(capture::GpuStream stream, int* status, uint64_t* capture) {
+  FakeGpu& gpu = FakeGpu::get();
+  const std::lock_guard<std::mutex> guard(gpu.mutex);
+  *status = 1;
+  *capture = gpu.at(stream).capture;
+  return 0;
+}
+inline int stream_create(capture::GpuStream* stream, unsigned) {
+  *stream = FakeGpu::get().make_stream(current_context, FakeGpu::get().probes_answer);
+  return 0;
+}
+inline int exchange_capture_mode(int* mode) {
+  std::swap(*mode, capture_mode);
+  return 0;
+}
+inline int event_create(capture::GpuEvent* event, unsigned) {
+  FakeGpu& gpu = FakeGpu::get();
+  const std::lock_guard<std::mutex> guard(gpu.mutex);
+  if (gpu.events_left == 0) return 2;
+  --gpu.events_left;
+  gpu.events.push_back({current_context, true, 0});
+  *event = reinterpret_cast<void*>(gpu.events.size() - 1);
+  return 0;
+}
+inline int event_record(capture::GpuEvent event, capture::GpuStream stream) {
+  FakeGpu& gpu = FakeGpu::get();
+  const std::lock_guard<std::mutex> guard(gpu.mutex);
+  ++gpu.records;
+  if (gpu.cost_ticks != 0) advance_fake_clock(gpu.cost_ticks);
+  if (gpu.sticky_error != 0) return gpu.sticky_error;
+  const auto number = reinterpret_cast<uintptr_t>(event);
+  FakeGpu::Stream& which = gpu.at(stream);
+  if (which.context != gpu.events[number].context) return 400;
+  if (which.flows) {
+    gpu.events[number].is_done = true;
+    gpu.events[number].gpu_ns = gpu.gpu_ns_at(ticks_now());
+  } else {
+    gpu.events[number].is_done = false;
+    which.queue.push_back(number);
+  }
+  return 0;
+}
+inline int event_query(capture::GpuEvent event) {
+  FakeGpu& gpu = FakeGpu::get();
+  const std::lock_guard<std::mutex> guard(gpu.mutex);
+  ++gpu.queries;
+  if (is_forbidden()) return capture::kGpuCaptureUnsupported;
+  if (gpu.sticky_error != 0) return gpu.sticky_error;
+  return gpu.events[reinterpret_cast<uintptr_t>(event)].is_done ? 0 : capture::kGpuNotReady;
+}
+inline int event_elapsed(float* milliseconds, capture::GpuEvent start, capture::GpuEvent end) {
+  FakeGpu& gpu = FakeGpu::get();
+  const std::lock_guard<std::mutex> guard(gpu.mutex);
+  const FakeGpu::Event& first = gpu.events[reinterpret_cast<uintptr_t>(start)];
+  const FakeGpu::Event& last = gpu.events[reinterpret_cast<uintptr_t>(end)];
+  if (!first.is_done || !last.is_done) return capture::kGpuNotReady;
+  const auto apart_ns = static_cast<int64_t>(last.gpu_ns) - static_cast<int64_t>(first.gpu_ns);
+  *milliseconds = static_cast<float>(static_cast<double>(apart_ns) / 1e6);
+  return 0;
+}
+
+}  // namespace fake_driver
+
+inline capture::GpuDriver fake_gpu_driver() {
+  capture::GpuDriver driver;
+#define ROLLCALL_X(member, name, parameters) driver.member = fake_driver::member;
+  ROLLCALL_GPU_DRIVER(ROLLCALL_X)
+#undef ROLLCALL_X
+  return driver;
+}
+
+}  // namespace rollcall::test

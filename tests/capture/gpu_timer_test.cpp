@@ -1,0 +1,455 @@
+// The GPU timer against a driver whose streams move when the test says so.
+#include "core/capture/gpu_timer.h"
+
+#include <cstdlib>
+#include <thread>
+
+#include "tests/capture/fake_gpu.h"
+#include "tests/catch.h"
+
+namespace rollcall {
+namespace {
+
+using capture::GpuPlan;
+using capture::GpuStream;
+using capture::GpuThread;
+using capture::GpuTimer;
+using test::FakeGpu;
+
+constexpr uint64_t kSlots = 16'384;
+
+// A ring, a timer and a launching thread. Ticks are nanoseconds, one more at each reading.
+struct World {
+  explicit World(uint32_t budget_percent = 100, uint32_t in_flight_max = 256) {
+    FakeGpu::reset();
+    set_fake_clock(1'000'000'000, 1);
+    records.resize(kSlots);
+    timer = static_cast<GpuTimer*>(std::calloc(1, sizeof(GpuTimer)));
+    timer->begin({.driver = test::fake_gpu_driver(),
+                  .ops = {records.data(), &next_ticket, kSlots - 1, &stepped_over},
+                  .stats = &stats,
+                  .in_flight_max = in_flight_max,
+                  .budget_percent = budget_percent});
+  }
+  ~World() {
+    std::free(static_cast<void*>(timer));
+    clear_fake_clock();
+  }
+
+  // One call as the recorder makes it; the ticket of its record.
+  uint64_t launch(GpuThread& thread, GpuStream stream, uint32_t group = 0, bool succeeds = true) {
+    const auto [record, ticket] = begin(thread, stream, group);
+    const bool awaits = timer->close(thread, record, ticket, succeeds);
+    ring::publish_slot(record, ticket, awaits ? Phase::gpu_pending : Phase::settled);
+    if (awaits) timer->opened(thread);
+    return ticket;
+  }
+  uint64_t launch(GpuStream stream, uint32_t group = 0, bool succeeds = true) {
+    return launch(main_thread, stream, group, succeeds);
+  }
+  // The first half of it: the thread is inside NCCL.
+  ring::Claim<OpRecord> begin(GpuThread& thread, GpuStream stream, uint32_t group) {
+    const ring::Slots<OpRecord> slots{records.data(), &next_ticket, kSlots - 1, &stepped_over};
+    const GpuPlan plan = timer->plan(thread, stream, group, -1);
+    const ring::Claim<OpRecord> claim = ring::claim_slot(slots);
+    OpRecord* record = claim.record;
+    for (size_t offset = 8; offset < sizeof(OpRecord); offset += 8) {
+      ring::store_word(record, offset, 0);
+    }
+    ring::store_word(record, offsetof(OpRecord, stream), reinterpret_cast<uintptr_t>(stream));
+    ring::store_word(record, offsetof(OpRecord, group), ring::word_of(group, 0));
+    ring::store_word(record, offsetof(OpRecord, graph), ring::word_of(plan.graph, 0));
+    ring::publish_slot(record, claim.ticket, Phase::called);
+    timer->mark(thread, plan, record, claim.ticket, stream, group);
+    return claim;
+  }
+  void end_group(uint32_t group, bool succeeds = true) {
+    timer->begin_group_end(main_thread, group);
+    timer->finish_group_end(main_thread, succeeds);
+  }
+  void poll() { timer->poll(1.0); }
+
+  const OpRecord& record(uint64_t ticket) const { return records[ticket & (kSlots - 1)]; }
+  Phase phase(uint64_t ticket) const {
+    return static_cast<Phase>(phase_number_of(record(ticket).publish));
+  }
+  bool is_unknown(uint64_t ticket) const {
+    return (record(ticket).flags & kOpGpuTimesUnknown) != 0;
+  }
+
+  std::vector<OpRecord> records;
+  uint64_t next_ticket = 1;
+  uint64_t stepped_over = 0;
+  SelfStatistics stats{};
+  GpuTimer* timer = nullptr;
+  GpuThread main_thread;
+};
+
+FakeGpu& gpu() { return FakeGpu::get(); }
+uint64_t now_on_gpu() { return gpu().gpu_ns_at(ticks_now()); }
+
+TEST_CASE("an operation is pending, then started, then finished, as its stream comes to it") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  const uint64_t ticket = world.launch(stream);
+  CHECK(world.phase(ticket) == Phase::gpu_pending);
+  world.poll();
+  CHECK(world.record(ticket).started_ticks == 0);
+
+  gpu().reach(stream, now_on_gpu());
+  world.poll();
+  CHECK(world.record(ticket).started_ticks != 0);
+  CHECK(world.record(ticket).finished_ticks == 0);
+  CHECK(world.phase(ticket) == Phase::gpu_pending);
+
+  gpu().reach(stream, now_on_gpu());
+  world.poll();
+  CHECK(world.record(ticket).finished_ticks > world.record(ticket).started_ticks);
+  CHECK(world.phase(ticket) == Phase::settled);
+  CHECK_FALSE(world.is_unknown(ticket));
+  CHECK(world.timer->is_idle());
+  CHECK(world.stats.gpu_untimed == 0);
+}
+
+TEST_CASE("GPU times come out on the host's clock, however late they are looked at") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  world.launch(stream);
+  gpu().reach_all(stream, now_on_gpu());
+  world.poll();  // now there is a reference
+  const uint64_t ticket = world.launch(stream);
+  advance_fake_clock(5'000'000);
+  const uint64_t start_ns = ticks_now();
+  gpu().reach(stream, gpu().gpu_ns_at(start_ns));
+  advance_fake_clock(3'000'000);
+  gpu().reach(stream, gpu().gpu_ns_at(start_ns + 3'000'000));
+  advance_fake_clock(80'000'000);
+  world.poll();
+  const OpRecord& record = world.record(ticket);
+  const auto off_ns = static_cast<int64_t>(record.started_ticks - start_ns);
+  CHECK(std::abs(off_ns) < 1'000);
+  const auto length_ns = static_cast<int64_t>(record.finished_ticks - record.started_ticks);
+  CHECK(std::abs(length_ns - 3'000'000) < 100);
+}
+
+TEST_CASE("without an answer to the probe a time lies between the call and the look") {
+  World world;
+  gpu().probes_answer = false;
+  const GpuStream stream = gpu().make_stream(1);
+  const uint64_t before = ticks_now();
+  const uint64_t ticket = world.launch(stream);
+  advance_fake_clock(1'000'000);
+  gpu().reach_all(stream, now_on_gpu());
+  world.poll();
+  CHECK(world.phase(ticket) == Phase::settled);
+  CHECK(world.record(ticket).started_ticks > before);
+  CHECK(world.record(ticket).finished_ticks <= ticks_now());
+  CHECK(world.record(ticket).finished_ticks >= world.record(ticket).started_ticks);
+}
+
+TEST_CASE("a clock of the GPU that drifts is followed") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  for (int second = 0; second < 20; ++second) {
+    gpu().clock_offset_ns += 20'000;  // 20 ppm
+    const uint64_t ticket = world.launch(stream);
+    const uint64_t start_ns = ticks_now();
+    gpu().reach_all(stream, gpu().gpu_ns_at(start_ns));
+    advance_fake_clock(100'000'000);
+    world.poll();
+    const auto off_ns = static_cast<int64_t>(world.record(ticket).started_ticks - start_ns);
+    INFO("second " << second);
+    CHECK(std::abs(off_ns) < 100'000);
+    advance_fake_clock(900'000'000);
+  }
+}
+
+TEST_CASE("a stream that is not there yet is asked once per look") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  for (int i = 0; i < 20; ++i) world.launch(stream);
+  world.poll();
+  const uint64_t before = gpu().queries;
+  world.poll();
+  CHECK(gpu().queries - before == 1);
+}
+
+TEST_CASE("a failed call is not awaited, and its pair is used again") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  for (uint32_t i = 0; i < 4 * kGpuPairsFirst; ++i) {
+    const uint64_t ticket = world.launch(stream, 0, false);
+    CHECK(world.phase(ticket) == Phase::settled);
+    CHECK(world.is_unknown(ticket));
+  }
+  CHECK(world.timer->is_idle());
+  CHECK(world.phase(world.launch(stream)) == Phase::gpu_pending);
+}
+
+TEST_CASE("a call that is left without returning gives its pair back") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  for (uint32_t i = 0; i < 4 * kGpuPairsFirst; ++i) world.begin(world.main_thread, stream, 0);
+  CHECK(world.phase(world.launch(stream)) == Phase::gpu_pending);
+  CHECK(world.stats.gpu_untimed == 0);
+}
+
+TEST_CASE("the operations of a group share the marks around its end, per stream") {
+  World world;
+  const GpuStream first = gpu().make_stream(1);
+  const GpuStream second = gpu().make_stream(1);
+  const uint64_t a = world.launch(first, 7);
+  const uint64_t b = world.launch(second, 7);
+  const uint64_t c = world.launch(first, 7);
+  CHECK(gpu().records == 0);
+  world.end_group(7);
+  CHECK(gpu().records == 4);
+  CHECK(world.phase(a) == Phase::gpu_pending);
+  gpu().reach_all(first, now_on_gpu());
+  world.poll();
+  CHECK(world.phase(a) == Phase::settled);
+  CHECK(world.phase(c) == Phase::settled);
+  CHECK(world.record(a).finished_ticks == world.record(c).finished_ticks);
+  CHECK(world.phase(b) == Phase::gpu_pending);
+  gpu().reach_all(second, now_on_gpu());
+  world.poll();
+  CHECK(world.phase(b) == Phase::settled);
+  CHECK(world.timer->is_idle());
+}
+
+TEST_CASE("a group that fails leaves nothing pending") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  const uint64_t a = world.launch(stream, 3);
+  const uint64_t b = world.launch(stream, 3);
+  world.end_group(3, false);
+  for (const uint64_t ticket : {a, b}) {
+    CHECK(world.phase(ticket) == Phase::settled);
+    CHECK(world.is_unknown(ticket));
+  }
+  CHECK(world.stats.gpu_untimed == 2);
+  CHECK(world.timer->is_idle());
+}
+
+TEST_CASE("a group that nobody ended is let go when the next one begins") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  const uint64_t lost = world.launch(stream, 1);
+  const uint64_t next = world.launch(stream, 2);
+  CHECK(world.phase(lost) == Phase::settled);
+  CHECK(world.is_unknown(lost));
+  world.end_group(2);
+  gpu().reach_all(stream, now_on_gpu());
+  world.poll();
+  CHECK(world.phase(next) == Phase::settled);
+  CHECK_FALSE(world.is_unknown(next));
+}
+
+TEST_CASE("default streams of two devices in one group are not mixed up") {
+  World world;
+  const GpuStream stream = nullptr;
+  gpu().streams[0] = {1, false, 0, {}};
+  const uint64_t a = world.launch(stream, 5);
+  test::fake_driver::current_context = 2;
+  const uint64_t b = world.launch(stream, 5);
+  test::fake_driver::current_context = 1;
+  world.end_group(5);
+  CHECK(world.phase(a) == Phase::gpu_pending);
+  CHECK(world.is_unknown(b));
+  CHECK(world.stats.gpu_untimed == 1);
+}
+
+TEST_CASE("a capturing stream gets no mark, and the record says into which capture it went") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  gpu().at(stream).capture = 42;
+  const uint64_t ticket = world.launch(stream);
+  CHECK(world.record(ticket).graph == 42);
+  CHECK(world.phase(ticket) == Phase::settled);
+  CHECK_FALSE(world.is_unknown(ticket));
+  CHECK(gpu().records == 0);
+  gpu().at(stream).capture = 0;
+  CHECK(world.record(world.launch(stream)).graph == 0);
+}
+
+TEST_CASE("polling leaves a capture elsewhere in the process alone") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  const uint64_t ticket = world.launch(stream);
+  gpu().global_capture_elsewhere = true;
+  gpu().reach_all(stream, now_on_gpu());
+  world.poll();
+  CHECK(world.phase(ticket) == Phase::settled);
+  CHECK(gpu().forbidden_calls == 0);
+  // The driver of this test does notice a call in the wrong mode.
+  test::fake_driver::event_query(reinterpret_cast<void*>(1));
+  CHECK(gpu().forbidden_calls == 1);
+}
+
+TEST_CASE("the pool of events grows as it is used up, to its bound and no further") {
+  World world(100, kSlots / 4);
+  const GpuStream stream = gpu().make_stream(1);
+  for (uint32_t i = 0; i < kGpuPairsMax; ++i) world.launch(stream);
+  CHECK(world.stats.gpu_untimed == 0);
+  CHECK(gpu().events.size() == 1 + 2 * kGpuPairsMax);
+  const uint64_t untimed = world.launch(stream);
+  CHECK(world.is_unknown(untimed));
+  CHECK(world.phase(untimed) == Phase::settled);
+  CHECK(world.stats.gpu_untimed == 1);
+  CHECK(gpu().events.size() == 1 + 2 * kGpuPairsMax);
+  gpu().reach_all(stream, now_on_gpu());
+  world.poll();
+  CHECK(world.timer->is_idle());
+  CHECK(world.phase(world.launch(stream)) == Phase::gpu_pending);
+}
+
+TEST_CASE("a driver that has no more events to give leaves the pool as it is") {
+  World world;
+  gpu().events_left = 3 * kGpuPairsFirst;  // the first pairs, and half of the next
+  const GpuStream stream = gpu().make_stream(1);
+  for (uint32_t i = 0; i <= kGpuPairsFirst; ++i) world.launch(stream);
+  CHECK(world.stats.gpu_untimed == 1);
+  gpu().reach_all(stream, now_on_gpu());
+  world.poll();
+  CHECK(world.phase(world.launch(stream)) == Phase::gpu_pending);
+}
+
+TEST_CASE("no more operations are awaited than the bound, and every one beyond it is counted") {
+  World world(100, 8);
+  const GpuStream stream = gpu().make_stream(1);
+  for (int i = 0; i < 20; ++i) world.launch(stream);
+  CHECK(world.stats.gpu_untimed == 12);
+  gpu().reach_all(stream, now_on_gpu());
+  world.poll();
+  CHECK(world.timer->is_idle());
+  CHECK(world.phase(world.launch(stream)) == Phase::gpu_pending);
+}
+
+TEST_CASE("a context with an error is given up; the other one goes on") {
+  World world;
+  const GpuStream broken = gpu().make_stream(1);
+  const GpuStream healthy = gpu().make_stream(2);
+  const uint64_t a = world.launch(broken);
+  world.poll();
+  gpu().sticky_error = 700;
+  world.poll();
+  CHECK(world.phase(a) == Phase::settled);
+  CHECK(world.is_unknown(a));
+  gpu().sticky_error = 0;
+  const uint64_t b = world.launch(healthy);
+  gpu().reach_all(healthy, now_on_gpu());
+  world.poll();
+  CHECK(world.record(b).finished_ticks != 0);
+  CHECK(world.timer->is_idle());
+}
+
+TEST_CASE("after a device reset no event of the old context is touched") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  const uint64_t ticket = world.launch(stream);
+  world.poll();
+  gpu().primary_is_active = false;
+  const uint64_t before = gpu().queries;
+  world.poll();
+  CHECK(gpu().queries == before);
+  CHECK(world.phase(ticket) == Phase::settled);
+  CHECK(world.is_unknown(ticket));
+  // The same handle again is another context.
+  gpu().primary_is_active = true;
+  const uint64_t next = world.launch(stream);
+  CHECK(world.phase(next) == Phase::gpu_pending);
+}
+
+TEST_CASE("a driver without events is done without") {
+  World world;
+  gpu().events_left = 5;
+  const GpuStream stream = gpu().make_stream(1);
+  const uint64_t ticket = world.launch(stream);
+  CHECK(world.phase(ticket) == Phase::settled);
+  CHECK(world.is_unknown(ticket));
+  CHECK(world.stats.gpu_untimed == 1);
+  gpu().events_left = 1'000;  // it is not asked again and again
+  CHECK(world.is_unknown(world.launch(stream)));
+  CHECK(gpu().events_left == 1'000);
+}
+
+TEST_CASE("a thread that launches more than it can afford has its operations sampled") {
+  World world(1);
+  gpu().cost_ticks = 1'000;
+  const GpuStream stream = gpu().make_stream(1, true);
+  constexpr uint64_t kCalls = 20'000;
+  uint64_t timed = 0;
+  for (uint64_t i = 0; i < kCalls; ++i) {
+    advance_fake_clock(20'000);  // two marks of 1 us in 20 us: ten times the budget
+    timed += world.phase(world.launch(stream)) == Phase::gpu_pending ? 1 : 0;
+    world.poll();
+  }
+  CHECK(timed < kCalls / 8);
+  CHECK(timed > kCalls / 64);
+  CHECK(world.stats.gpu_sampled_out + world.stats.gpu_untimed + timed == kCalls);
+}
+
+TEST_CASE("a thread within its budget has every operation timed") {
+  World world(1);
+  gpu().cost_ticks = 1'000;
+  const GpuStream stream = gpu().make_stream(1, true);
+  for (int i = 0; i < 1'000; ++i) {
+    advance_fake_clock(1'000'000);
+    world.launch(stream);
+    world.poll();
+  }
+  CHECK(world.stats.gpu_sampled_out == 0);
+  CHECK(world.stats.gpu_untimed == 0);
+}
+
+TEST_CASE("once stopped, the timer does not touch the driver") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  const uint64_t pending = world.launch(stream);
+  world.timer->stop();
+  const uint64_t calls = gpu().queries + gpu().records;
+  world.poll();
+  const uint64_t ticket = world.launch(stream);
+  CHECK(gpu().queries + gpu().records == calls);
+  CHECK(world.is_unknown(ticket));
+  CHECK(world.phase(pending) == Phase::gpu_pending);  // what was known of it stays
+}
+
+TEST_CASE("threads that launch and end groups while others poll lose no operation") {
+  World world(100, 200);
+  clear_fake_clock();  // a clock that several threads may read
+  constexpr int kThreads = 3;
+  constexpr int kRounds = 3'000;
+  std::atomic<int> left{kThreads};
+  std::vector<std::thread> threads;
+  std::atomic<uint64_t> calls{0};
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      test::fake_driver::current_context = 1 + static_cast<uintptr_t>(t) % 2;
+      GpuThread mine;
+      for (int i = 0; i < kRounds; ++i) {
+        const GpuStream stream = gpu().make_stream(test::fake_driver::current_context, true);
+        const auto group = static_cast<uint32_t>(t * kRounds + i + 1);
+        world.launch(mine, stream);
+        world.launch(mine, stream, group);
+        world.launch(mine, stream, group);
+        world.timer->begin_group_end(mine, group);
+        world.timer->finish_group_end(mine, i % 16 != 0);
+        calls += 3;
+      }
+      --left;
+    });
+  }
+  while (left != 0) world.poll();
+  for (std::thread& thread : threads) thread.join();
+  world.poll();
+  CHECK(world.timer->is_idle());
+  for (const OpRecord& record : world.records) {
+    if (record.publish == 0) continue;
+    CHECK(phase_number_of(record.publish) == static_cast<uint8_t>(Phase::settled));
+    CHECK((record.finished_ticks != 0) != ((record.flags & kOpGpuTimesUnknown) != 0));
+  }
+}
+
+}  // namespace
+}  // namespace rollcall

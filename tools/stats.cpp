@@ -1,0 +1,49 @@
+// `rollcall stats`: what the operations of a run cost, by communicator, operation and size.
+#include "report/stats.h"
+
+#include <memory>
+
+#include "tools/command.h"
+#include "tools/run_directory.h"
+#include "tools/terminal.h"
+
+namespace rollcall::tools {
+namespace {
+
+struct Arguments {
+  std::string directory;
+  uint64_t window = 0;
+  bool json = false;
+};
+
+int stats(const Arguments& arguments) {
+  std::string error;
+  const std::optional<trace::Run> run = read_run(arguments.directory, arguments.window, error);
+  if (!run) return unusable(error);
+  const std::vector<analysis::OperationRow> rows = analysis::operation_table(*run);
+  print_out(arguments.json ? report::stats_json(*run, rows) : report::stats_text(*run, rows));
+  return finish_output(kExitGood);
+}
+
+}  // namespace
+
+void add_stats(CLI::App& app, CommandLine& line) {
+  CLI::App* command = app.add_subcommand(
+      "stats", "Count and time the operations by communicator, kind and size, with bandwidths.");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("DIR", arguments->directory, "run directory, or one ring file")->required();
+  command
+      ->add_option("--window", arguments->window,
+                   "newest calls read per process; 0, the default, reads all")
+      ->type_name("CALLS");
+  command->add_flag("--json", arguments->json, "for programs: schema rollcall.stats/1");
+  command->footer(
+      "\nTimes need ROLLCALL_GPU_TIMING=events in the recorded job.\n"
+      "\nExamples:\n"
+      "  rollcall stats DIR\n"
+      "  rollcall stats DIR --json | jq '.operations[] | select(.op==\"AllReduce\")'");
+  command->callback(
+      [arguments, &line] { line.action = [arguments] { return stats(*arguments); }; });
+}
+
+}  // namespace rollcall::tools
