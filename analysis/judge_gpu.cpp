@@ -304,6 +304,9 @@ std::optional<Draft> judge_outside(const Case& c, const GpuState& state) {
     finding.evidence.push_back(process_evidence(c, p));
   }
   draft.since_ns = c.job.last_call_ns;
+  // A running job that is busy with something else, a checkpoint say, looks like this too: nobody
+  // should end it for that.
+  if (c.job.live) finding.severity = Severity::risk;
   return draft;
 }
 

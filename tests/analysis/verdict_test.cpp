@@ -276,6 +276,19 @@ TEST_CASE("a job whose GPUs finished everything waits outside of NCCL") {
   CHECK(report.status == 1);
 }
 
+TEST_CASE("a running job that is quiet after its calls is no hang that anybody should end") {
+  Outcome outcome = stand_still_watched(4);
+  outcome.run.live = true;
+  for (trace::Process& process : outcome.run.processes) {
+    process.liveness = trace::Liveness::running;
+    outcome.run.read_at_ns = std::max(outcome.run.read_at_ns, process.heartbeat_ns);
+  }
+  const Report report = analyse(outcome.run);
+  CHECK(lead(report).verdict == Verdict::stuck_outside);
+  CHECK(lead(report).severity == Severity::risk);
+  CHECK(report.status == 4);
+}
+
 TEST_CASE("what an abort ended has not finished by itself") {
   Outcome outcome = stand_still_watched(4);
   for (trace::Process& process : outcome.run.processes) {
