@@ -265,7 +265,10 @@ bool GpuTimer::grow(GpuContext& context) noexcept {
     const InContext inside(driver_, context.handle);
     has_grown = inside.is_current() && create_events(context, pairs, pairs * 2) == pairs * 2;
   }
-  if (has_grown) context.pair_count.store(pairs * 2, std::memory_order_release);
+  if (has_grown) {
+    context.pair_count.store(pairs * 2, std::memory_order_release);
+    context.next_pair.store(pairs, std::memory_order_relaxed);  // where the fresh ones begin
+  }
   pthread_mutex_unlock(&opening_);
   return has_grown;
 }

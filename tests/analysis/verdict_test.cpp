@@ -295,7 +295,8 @@ TEST_CASE("what an abort ended has not finished by itself") {
     const int64_t aborted_ns = process.ops.back().called_ns + 30'000'000'000;
     trace::Op& last = process.ops.back();
     last.finished_ns = aborted_ns + 1'000;  // all started it, and only the abort ended it
-    trace::Event event{.kind = EventKind::CommAbort};
+    trace::Event event{};
+    event.kind = EventKind::CommAbort;
     event.called_ns = aborted_ns;
     event.returned_ns = aborted_ns + 2'000;
     event.comm = last.comm;
