@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "report/terms.h"
 
@@ -43,13 +45,17 @@ std::string stats_text(const trace::Run& run, const std::vector<OperationRow>& r
   if (rows.empty()) {
     return fmt::format("The {} processes of this run called no operation.\n", run.processes.size());
   }
-  constexpr const char* kRow = "{:<24} {:<14} {:>22} {:>10} {:>10} {:>10} {:>10} {:>9} {:>9}\n";
-  std::string text = fmt::format(kRow, "communicator (ranks)", "operation", "bytes", "calls",
-                                 "timed", "median us", "p99 us", "algbw", "busbw");
+  constexpr const char* kRow = "{:<{}}  {:<13} {:>21} {:>10} {:>10} {:>10} {:>10} {:>8} {:>8}\n";
+  constexpr std::string_view kFirst = "communicator (ranks)";
+  size_t width = kFirst.size();
+  for (const OperationRow& row : rows) width = std::max(width, comm_text(row).size());
+  std::string text = fmt::format(kRow, kFirst, width, "operation", "bytes", "calls", "timed",
+                                 "median us", "p99 us", "algbw", "busbw");
   for (const OperationRow& row : rows) {
     const bool known = row.median_bandwidth.has_value();
-    text += fmt::format(kRow, comm_text(row), name_of(row.kind), size_text(row), grouped(row.calls),
-                        grouped(row.timed), time_text(row.median_ns), time_text(row.p99_ns),
+    text += fmt::format(kRow, comm_text(row), width, name_of(row.kind), size_text(row),
+                        grouped(row.calls), grouped(row.timed), time_text(row.median_ns),
+                        time_text(row.p99_ns),
                         speed_text(known, known ? row.median_bandwidth->algorithm_gbps : 0),
                         speed_text(known, known ? row.median_bandwidth->bus_gbps : 0));
   }

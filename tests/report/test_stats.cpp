@@ -1,0 +1,58 @@
+// The table of operations, as people and programs get it.
+#include <nlohmann/json.hpp>
+
+#include "report/stats.h"
+#include "tests/catch.h"
+#include "tests/report/world.h"
+
+namespace rollcall {
+namespace {
+
+analysis::OperationRow timed_row() {
+  return {.comm = test::kWorldKey,
+          .comm_name = "world",
+          .nranks = 4,
+          .kind = OpKind::AllReduce,
+          .bytes_from = 4096,
+          .bytes_to = 4096,
+          .calls = 12,
+          .timed = 8,
+          .median_ns = 20'000,
+          .p99_ns = 35'500,
+          .median_bandwidth = analysis::Bandwidth{.algorithm_gbps = 2.5, .bus_gbps = 3.75}};
+}
+
+TEST_CASE("the table of operations has a line per row, with times and speeds") {
+  const std::string text = report::stats_text(test::missing_call_run(), {timed_row()});
+  INFO(text);
+  CHECK(text.find("world (4)") != std::string::npos);
+  for (const char* word : {"AllReduce", "4.0 KiB", "12", "8", "20.0", "35.5", "2.50", "3.75"}) {
+    CHECK(text.find(word) != std::string::npos);
+  }
+  CHECK(text.find("nccl-tests") != std::string::npos);
+}
+
+TEST_CASE("what was not timed is a dash in the text, null for programs, and the text says why") {
+  analysis::OperationRow row = timed_row();
+  row.timed = 0;
+  row.median_ns = row.p99_ns = std::nullopt;
+  row.median_bandwidth = std::nullopt;
+  const std::string text = report::stats_text(test::missing_call_run(), {row});
+  CHECK(text.find(" -\n") != std::string::npos);
+  CHECK(text.find("ROLLCALL_GPU_TIMING=off") != std::string::npos);
+  const auto json = nlohmann::json::parse(report::stats_json(test::missing_call_run(), {row}));
+  CHECK(json["schema"] == "rollcall.stats/1");
+  REQUIRE(json["operations"].size() == 1);
+  const auto& operation = json["operations"][0];
+  CHECK(operation["calls"] == 12);
+  CHECK(operation["median_ns"].is_null());
+  CHECK(operation["busbw_gbps"].is_null());
+}
+
+TEST_CASE("a run without operations says so") {
+  const std::string text = report::stats_text(test::missing_call_run(), {});
+  CHECK(text.find("no operation") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace rollcall
