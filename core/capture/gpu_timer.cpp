@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint32_t kPairAttempts = 8;
 constexpr uint32_t kProbeQueries = 64;
+constexpr uint32_t kPollsPerFullOne = 16;
 constexpr double kProbePeriodNs = 1e9;
 // Oscillators of a host and a GPU differ by less.
 constexpr double kDriftMax = 50e-6;
@@ -467,9 +468,10 @@ void GpuTimer::BlockedStreams::add(GpuStream blocked) noexcept {
   if (count < sizeof(stream) / sizeof(stream[0])) stream[count++] = blocked;
 }
 
-void GpuTimer::poll(double ticks_per_ns) noexcept {
+void GpuTimer::poll(double ticks_per_ns, bool is_last) noexcept {
   const uint32_t contexts = context_count_.load(std::memory_order_acquire);
   if (contexts == 0 || is_stopped()) return;
+  const bool asks_all = is_last || polls_++ % kPollsPerFullOne == 0;
   int mode = kGpuCaptureRelaxed;
   if (driver_.exchange_capture_mode(&mode) != kGpuSuccess) return;
   GpuContextHandle before = nullptr;
@@ -480,7 +482,7 @@ void GpuTimer::poll(double ticks_per_ns) noexcept {
     if (context.state.load(std::memory_order_acquire) == GpuContext::lost) {
       if (has_work) lose_context(context);
     } else if (has_work || context.reference.event == nullptr) {
-      poll_context(context, ticks_per_ns);
+      poll_context(context, ticks_per_ns, asks_all);
     }
   }
   driver_.context_set_current(before);
@@ -505,20 +507,21 @@ void GpuTimer::lose_context(GpuContext& context) noexcept {
   }
 }
 
-void GpuTimer::poll_context(GpuContext& context, double ticks_per_ns) noexcept {
+void GpuTimer::poll_context(GpuContext& context, double ticks_per_ns, bool asks_all) noexcept {
   if (context_is_gone(context) || driver_.context_set_current(context.handle) != kGpuSuccess) {
     return lose_context(context);
   }
   probe(context, ticks_per_ns);
   // About in the order in which they were recorded: of a stream that has not come to one of them,
-  // the later ones need not be asked.
+  // the later ones need not be asked. Only about, because pairs are stepped over and threads
+  // overtake each other; so now and then every pair is asked.
   const uint32_t pairs = context.pair_count.load(std::memory_order_acquire);
   const uint64_t oldest = context.next_pair.load(std::memory_order_acquire);
   BlockedStreams blocked;
   for (uint32_t i = 0; i < pairs; ++i) {
     GpuPair& pair = context.pairs[(oldest + i) & (pairs - 1)];
     if (pair.state.load(std::memory_order_acquire) != GpuPair::in_flight) continue;
-    if (blocked.has(pair.stream)) continue;
+    if (!asks_all && blocked.has(pair.stream)) continue;
     const int result = poll_pair(context, pair, ticks_per_ns);
     if (result == kGpuNotReady) {
       blocked.add(pair.stream);

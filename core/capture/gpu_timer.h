@@ -156,7 +156,8 @@ class GpuTimer {
   void abandon_call(GpuThread& thread) noexcept;
 
   // --- the polling thread
-  void poll(double ticks_per_ns) noexcept;
+  // `is_last`: every event is asked, in whatever order.
+  void poll(double ticks_per_ns, bool is_last = false) noexcept;
   // From now on nothing is marked and the driver is not touched: it is about to be torn down.
   void stop() noexcept { stopped_.store(true, std::memory_order_release); }
   bool is_stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
@@ -196,7 +197,7 @@ class GpuTimer {
   void settle_unknown(uint64_t first_ticket, uint64_t last_ticket, uint32_t group,
                       GpuStream stream) noexcept;
 
-  void poll_context(GpuContext& context, double ticks_per_ns) noexcept;
+  void poll_context(GpuContext& context, double ticks_per_ns, bool asks_all) noexcept;
   int poll_pair(GpuContext& context, GpuPair& pair, double ticks_per_ns) noexcept;
   bool context_is_gone(const GpuContext& context) noexcept;
   void lose_context(GpuContext& context) noexcept;
@@ -214,6 +215,7 @@ class GpuTimer {
   std::atomic<uint32_t> ops_in_flight_;
   std::atomic<bool> stopped_;
   std::atomic<uint32_t> context_count_;
+  uint32_t polls_;
   pthread_mutex_t opening_;
   GpuGroup groups_[kGpuGroupsOpenMax];
   GpuContext contexts_[kGpuContextsMax];

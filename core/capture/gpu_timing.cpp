@@ -51,7 +51,7 @@ void stop_at_exit() {
   deadline.tv_sec += kExitPatienceSeconds;
   const bool is_mine = pthread_mutex_timedlock(&poll_mutex, &deadline) == 0;
   if (is_mine && live.mode.load(std::memory_order_acquire) != Mode::off) {
-    timer->poll(ticks_per_ns());
+    timer->poll(ticks_per_ns(), true);
   }
   timer->stop();
   if (is_mine) pthread_mutex_unlock(&poll_mutex);

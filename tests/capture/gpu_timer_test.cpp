@@ -174,6 +174,24 @@ TEST_CASE("a stream that is not there yet is asked once per look") {
   CHECK(gpu().queries - before == 1);
 }
 
+TEST_CASE("an old operation among newer ones of its stream is found, wherever its pair is") {
+  World world;
+  const GpuStream stuck = gpu().make_stream(1);
+  const GpuStream flowing = gpu().make_stream(1, true);
+  for (int i = 0; i < 10; ++i) world.launch(flowing);
+  const uint64_t old = world.launch(stuck);  // pair 10
+  for (uint32_t i = 11; i < kGpuPairsFirst; ++i) world.launch(flowing);
+  world.poll();
+  // The next round of pairs, on both sides of it, waits behind it.
+  for (int i = 0; i < 20; ++i) world.launch(stuck);
+  gpu().reach(stuck, now_on_gpu());
+  gpu().reach(stuck, now_on_gpu());
+  for (int i = 0; i < 16; ++i) world.poll();
+  CHECK(world.phase(old) == Phase::settled);
+  CHECK(world.record(old).finished_ticks != 0);
+  CHECK_FALSE(world.timer->is_idle());
+}
+
 TEST_CASE("a failed call is not awaited, and its pair is used again") {
   World world;
   const GpuStream stream = gpu().make_stream(1);

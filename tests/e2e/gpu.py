@@ -28,6 +28,11 @@ def judged(run, *options):
     return run.diff(*options)["findings"][0]
 
 
+def wait_for_verdict(run, code):
+    """The host may be through with a step long before the emulated GPUs of a busy machine are."""
+    run.wait_until(lambda: judged(run, *PATIENT)["code"] == code, f"the verdict {code}")
+
+
 def every_operation_is_timed():
     arguments = ["--steps", "3", "--bucket-elements", "256", *job.shape_arguments(4)]
     with Job(4, arguments, environment=TIMED) as run:
@@ -56,7 +61,7 @@ def blocked_stream_is_named():
         with stuck(ranks, "stream-block@1:1") as run:
             run.start()
             run.wait_until(lambda: run.planted_fault(1), "the planted fault")
-            expect(not run.wait_for_end_or_hang(), "the job ended")
+            wait_for_verdict(run, "RC-STREAM-BLOCKED")
             for options in (PATIENT, None):
                 if options is None:
                     run.kill()
@@ -72,8 +77,8 @@ def stuck_kernel_is_named():
     with stuck(2, "none", {"ROLLCALL_EMULATE_FAULT": "slow=4000000000@1:20"}) as run:
         run.start()
         expect(not run.wait_for_end_or_hang(), "the job ended")
+        wait_for_verdict(run, "RC-STUCK-ON-GPU")
         finding = judged(run, *PATIENT)
-        expect_equal(finding["code"], "RC-STUCK-ON-GPU", f"verdict\n{run.diff_text()}")
         expect_equal([c["rank"] for c in finding["culprits"]], [1], "culprits")
         run.kill()
         finding = judged(run)
@@ -84,9 +89,8 @@ def waiting_outside_is_named():
     with stuck(2, "wait-outside@1:1") as run:
         run.start()
         run.wait_until(lambda: run.planted_fault(1), "the planted fault")
-        expect(not run.wait_for_end_or_hang(), "the job ended")
+        wait_for_verdict(run, "RC-STUCK-OUTSIDE")
         finding = judged(run, *PATIENT)
-        expect_equal(finding["code"], "RC-STUCK-OUTSIDE", f"verdict\n{run.diff_text()}")
         expect_equal(finding["culprits"], [], "culprits")
         run.kill()
         expect_equal(judged(run)["code"], "RC-STUCK-OUTSIDE", "verdict after SIGKILL")
@@ -96,8 +100,7 @@ def a_host_fault_is_still_the_hosts():
     with stuck(2, "host-stuck@1:1") as run:
         run.start()
         run.wait_until(lambda: run.planted_fault(1), "the planted fault")
-        expect(not run.wait_for_end_or_hang(), "the job ended")
-        expect_equal(judged(run, *PATIENT)["code"], "RC-MISSING-CALL", "verdict")
+        wait_for_verdict(run, "RC-MISSING-CALL")
 
 
 def a_program_that_loads_nccl_itself_is_timed():
