@@ -103,6 +103,15 @@ Finding judge_nothing(const Case& c) {
   return draft.finding;
 }
 
+// Files of other recorders may have lost calls, or not know the order of all: no difference is then
+// less than equality.
+bool sees_everything(const Case& c) {
+  return std::all_of(c.index.active().begin(), c.index.active().end(), [&](uint32_t p) {
+    const trace::Knowledge& knowledge = c.process(p).knowledge;
+    return knowledge.tells_absence() && knowledge.calls_in_order;
+  });
+}
+
 bool watches_gpu(const Case& c) {
   return std::any_of(c.index.active().begin(), c.index.active().end(), [&](uint32_t p) {
     const auto timing = c.process(p).meta.find("gpu_timing");
@@ -114,7 +123,8 @@ bool watches_gpu(const Case& c) {
 Finding judge_equal(const Case& c) {
   const int64_t quiet_ns = c.job.end_ns - c.job.last_call_ns;
   const bool is_silent = !c.job.is_foreign && c.job.is_stale(c.job.last_call_ns);
-  if (c.job.is_foreign && !has_calls(c)) return judge_nothing(c);
+  const bool is_quiet_ras = c.process(c.index.active().front()).recorder == "ncclras_text";
+  if (c.job.is_foreign && !has_calls(c) && !is_quiet_ras) return judge_nothing(c);
   bool aborted = false;
   for (const uint32_t p : c.index.active()) {
     for (const trace::Comm& comm : c.process(p).comms) {
@@ -132,6 +142,13 @@ Finding judge_equal(const Case& c) {
     draft.finding.summary =
         fmt::format("all {} processes made the same calls; {}", ranks, last_common_text(c));
     draft.finding.next = "nothing to do";
+    if (!sees_everything(c)) {
+      draft.finding.summary = fmt::format(
+          "no difference is on file between the {} processes, which does not show every call or "
+          "their order; {}",
+          ranks, last_common_text(c));
+      draft.finding.next = "record with `rollcall run` to see every call in order";
+    }
     return draft.finding;
   }
   if (std::optional<Draft> gpu = judge_gpu(c)) return std::move(gpu->finding);

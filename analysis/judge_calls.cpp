@@ -81,8 +81,9 @@ std::string slip_text(const Case& c, const Difference& d, const std::string& who
                                  others, call_text(theirs));
   const uint64_t my_bytes = bytes_of(mine);
   const uint64_t their_bytes = bytes_of(theirs);
-  const bool sizes = d.slip == Slip::count || d.slip == Slip::dtype;
-  if (sizes && my_bytes == their_bytes && my_bytes != 0) {
+  const bool sizes =
+      (d.slip == Slip::count || d.slip == Slip::dtype) && my_bytes != 0 && their_bytes != 0;
+  if (sizes && my_bytes == their_bytes) {
     text += fmt::format(" ({} bytes on both sides)", my_bytes);
   } else if (sizes) {
     text += fmt::format(" ({} against {} bytes)", my_bytes, their_bytes);

@@ -259,13 +259,23 @@ std::string callers_text(const Case& c, const Node& waited) {
 }
 
 std::string_view recorder_text(const Process& process) {
-  return process.recorder == "flight_recorder" ? "its Flight Recorder dump" : "its NCCL log";
+  if (process.recorder == "flight_recorder") return "its Flight Recorder dump";
+  if (process.recorder == "inspector") return "its file of NCCL Inspector";
+  return process.recorder == "nccl_log" ? "its NCCL log" : "the report of RAS";
 }
 
 // Other recorders tell neither how long a call waited nor that the absent rank's file is complete;
 // and where they saw the call finish on the ranks that made it, they speak against themselves.
 void weigh_states(const Case& c, const Node& waited, Finding& finding) {
   if (finding.confidence == Confidence::certain) finding.confidence = Confidence::likely;
+  const std::string& recorder = c.process(c.index.active().front()).recorder;
+  if (recorder.starts_with("ncclras")) {
+    finding.confidence = Confidence::open;
+    finding.summary +=
+        "; RAS does not ask all ranks at one moment: only a difference that stays in a second "
+        "report counts";
+    return;
+  }
   if (waited.kind != NodeKind::collective) return;
   std::vector<uint32_t> finished;
   for (const Member& member : c.group(waited.group).members) {

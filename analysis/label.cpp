@@ -78,8 +78,13 @@ uint64_t bytes_of(const Op& op) {
 
 namespace {
 
-std::string count_text(uint64_t count) {
-  return count == trace::kCountUnknown ? "?" : std::to_string(count);
+// " of 1024 float32": what is unknown is left out.
+std::string amount_text(const Op& op, const char* joint) {
+  const bool is_counted = op.count != trace::kCountUnknown;
+  const bool is_typed = op.datatype != kUnknown8;
+  if (!is_counted) return is_typed ? fmt::format("{}{}", joint, datatype_text(op.datatype)) : "";
+  return fmt::format("{}{}{}{}", joint, op.count, is_typed ? " " : "",
+                     is_typed ? datatype_text(op.datatype) : "");
 }
 
 }  // namespace
@@ -87,9 +92,9 @@ std::string count_text(uint64_t count) {
 std::string call_text(const Op& op) {
   const OpTraits& traits = traits_of(op.kind);
   if (traits.family == OpFamily::mark) return "GroupEnd";
-  std::string text =
-      fmt::format("{} of {} {}", traits.name, count_text(op.count), datatype_text(op.datatype));
-  if (traits.reduces) text += fmt::format(" ({})", reduction_text(op.reduction));
+  std::string text = std::string(traits.name) + amount_text(op, " of ");
+  if (traits.reduces && op.reduction != kUnknown8)
+    text += fmt::format(" ({})", reduction_text(op.reduction));
   if (traits.rooted) text += fmt::format(", root {}", op.root_or_peer);
   if (op.kind == OpKind::Send) text += fmt::format(" to {}", op.root_or_peer);
   if (op.kind == OpKind::Recv) text += fmt::format(" from {}", op.root_or_peer);
@@ -99,9 +104,8 @@ std::string call_text(const Op& op) {
 std::string short_call_text(const Op& op) {
   const OpTraits& traits = traits_of(op.kind);
   if (traits.family == OpFamily::mark) return "GroupEnd";
-  std::string text =
-      fmt::format("{} {} {}", traits.name, count_text(op.count), datatype_text(op.datatype));
-  if (traits.reduces) text += " " + reduction_text(op.reduction);
+  std::string text = std::string(traits.name) + amount_text(op, " ");
+  if (traits.reduces && op.reduction != kUnknown8) text += " " + reduction_text(op.reduction);
   if (traits.rooted) text += fmt::format(" root {}", op.root_or_peer);
   if (is_p2p(op.kind)) text += fmt::format(" peer {}", op.root_or_peer);
   return text;

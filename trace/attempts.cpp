@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -16,17 +17,29 @@ struct RunSpan {
 };
 
 // Two recorders of one job name its communicators and positions differently: only one of them is
-// compared. Ours where it was there; else the one that saw calls of most processes, and of those
-// Flight Recorder, which knows times and states.
+// compared. Ours where it was there; else the one that saw calls of most ranks, and of those
+// the one that knows most of a call.
+constexpr const char* kRecorders[] = {"rollcall",  "flight_recorder", "nccl_log",
+                                      "inspector", "ncclras",         "ncclras_text"};
+
 void keep_one_recorder(Run& run) {
-  std::map<std::string, uint64_t> with_calls;
+  std::map<std::string, std::set<int32_t>> ranks;
   for (const Process& process : run.processes) {
-    with_calls[process.recorder] += process.ops.empty() ? 0 : 1;
+    std::set<int32_t>& seen = ranks[process.recorder];
+    if (!process.ops.empty()) seen.insert(process.job_rank);
   }
+  std::map<std::string, uint64_t> with_calls;
+  for (const auto& [recorder, seen] : ranks) with_calls[recorder] = seen.size();
   if (with_calls.size() < 2) return;
   std::string kept = "rollcall";
   if (!with_calls.contains(kept)) {
-    kept = with_calls["flight_recorder"] >= with_calls["nccl_log"] ? "flight_recorder" : "nccl_log";
+    uint64_t most = 0;
+    for (const char* recorder : kRecorders) {
+      const auto found = with_calls.find(recorder);
+      if (found == with_calls.end() || (most != 0 && found->second <= most)) continue;
+      kept = recorder;
+      most = found->second;
+    }
   }
   for (Process& process : run.processes) {
     if (process.recorder == kept || process.superseded) continue;

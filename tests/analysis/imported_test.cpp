@@ -116,6 +116,95 @@ TEST_CASE("dumps that number all groups with one counter are not compared") {
   CHECK(report.findings[0].verdict == Verdict::insufficient);
 }
 
+TEST_CASE("NCCL Inspector's files name what differs in size, and what is shifted") {
+  const Expected cases[] = {{"inspector/count", Verdict::count_mismatch, 1, 6},
+                            {"inspector/missing", Verdict::missing_call, 2, 6},
+                            // One call replaced by another: left out of one function's calls.
+                            {"inspector/coll", Verdict::missing_call, 2, 6}};
+  for (const Expected& expected : cases) check_lead(expected);
+}
+
+TEST_CASE("what NCCL Inspector lost, or cannot see, is no finding") {
+  for (const char* name :
+       {"inspector/clean", "inspector/broadcast_visible", "inspector/order",
+        "inspector/clean_default_timing", "inspector/ring_overflow", "inspector/tail_lost"}) {
+    const Report report = judge(name);
+    INFO(name << "\n" << text_of(report));
+    CHECK(report.findings.size() == 1);
+    CHECK(report.findings[0].verdict == Verdict::in_lockstep);
+    CHECK(report.findings[0].confidence != Confidence::certain);
+    CHECK(report.findings[0].summary.find("does not show every call") != std::string::npos);
+  }
+}
+
+TEST_CASE("a rank without a file of NCCL Inspector is unknown, not silent") {
+  const Report report = judge("inspector/mkdir_race");
+  INFO(text_of(report));
+  for (const Finding& finding : report.findings) CHECK_FALSE(is_defect(finding));
+}
+
+// A report lies beside others of the same moment: each is judged by itself.
+Report judge_file(const std::string& name) { return analyse(trace::load_run(sample(name))); }
+
+TEST_CASE("RAS's counts name the rank that is behind") {
+  for (const char* name : {"ras/missing/status.json", "ras/missing/status.txt",
+                           "ras/missing/status_verbose.txt", "ras/missing"}) {
+    const Report report = judge_file(name);
+    INFO(name << "\n" << text_of(report));
+    const Finding& lead = report.findings.front();
+    CHECK(lead.verdict == Verdict::missing_call);
+    REQUIRE(lead.culprits.size() == 1);
+    CHECK(lead.culprits[0].rank == 2);
+    CHECK(lead.culprits[0].op == "AllReduce");
+    // The ranks were not asked at one moment.
+    CHECK(lead.confidence == Confidence::open);
+  }
+}
+
+TEST_CASE("RAS's counts show a call in the place of another") {
+  for (const char* name : {"ras/coll/status.json", "ras/coll/status.txt"}) {
+    const Report report = judge_file(name);
+    INFO(name << "\n" << text_of(report));
+    const Finding& lead = report.findings.front();
+    CHECK(lead.verdict == Verdict::op_mismatch);
+    REQUIRE(lead.culprits.size() == 1);
+    CHECK(lead.culprits[0].rank == 2);
+    CHECK(lead.culprits[0].op == "ReduceScatter");
+  }
+}
+
+TEST_CASE("a process that RAS cannot reach is named dead") {
+  for (const char* name : {"ras/killed/status_early.json", "ras/killed/status_late.json",
+                           "ras/killed/status_early.txt", "ras/killed/status_late.txt"}) {
+    const Report report = judge_file(name);
+    INFO(name << "\n" << text_of(report));
+    const Finding& lead = report.findings.front();
+    CHECK(lead.verdict == Verdict::rank_dead);
+    REQUIRE(lead.culprits.size() == 1);
+    CHECK(lead.culprits[0].rank == 2);
+    CHECK(lead.confidence != Confidence::certain);
+  }
+}
+
+TEST_CASE("a report of RAS without differences is no finding, in either form") {
+  for (const char* name : {"ras/clean/status.json", "ras/clean/status.txt", "ras/clean"}) {
+    const Report report = judge_file(name);
+    INFO(name << "\n" << text_of(report));
+    CHECK(report.findings.size() == 1);
+    CHECK(report.findings[0].verdict == Verdict::in_lockstep);
+    CHECK(report.status == 0);
+  }
+}
+
+TEST_CASE("every importer says what its source lacks") {
+  for (const char* name : {"inspector/clean", "ras/clean/status.json", "ras/clean/status.txt"}) {
+    const trace::Run run = trace::load_run(sample(name));
+    INFO(name);
+    REQUIRE_FALSE(run.issues.empty());
+    CHECK(run.issues.front().text.find("order") != std::string::npos);
+  }
+}
+
 TEST_CASE("of two recorders of one job only the one that knows states is compared") {
   const trace::Run run = trace::load_run(sample("pytorch-2.15/nccl2-ok"));
   CHECK(run.processes.size() == 8);

@@ -19,11 +19,11 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "trace/import/importer.h"
 #include "trace/import/pickle.h"
+#include "trace/import/plain_json.h"
 
 namespace rollcall::trace {
 namespace {
@@ -337,29 +337,6 @@ void Builder::add_entries(const PlainList& entries) {
   process_.knowledge.head = !head_lost_;
 }
 
-PlainPointer plain_from_json(const nlohmann::json& json, uint32_t depth) {
-  auto plain = std::make_shared<PlainValue>();
-  if (depth > kPlainDepthMax) return plain;
-  if (json.is_boolean()) {
-    plain->value = json.get<bool>();
-  } else if (json.is_number_float()) {
-    plain->value = json.get<double>();
-  } else if (json.is_number()) {
-    plain->value = json.get<int64_t>();
-  } else if (json.is_string()) {
-    plain->value = json.get<std::string>();
-  } else if (json.is_array()) {
-    PlainList list;
-    for (const auto& item : json) list.push_back(plain_from_json(item, depth + 1));
-    plain->value = std::move(list);
-  } else if (json.is_object()) {
-    PlainDict dict;
-    for (const auto& [key, item] : json.items()) dict[key] = plain_from_json(item, depth + 1);
-    plain->value = std::move(dict);
-  }
-  return plain;
-}
-
 // What can be used of a dump that was cut off: the values that were complete on the reader's stack.
 // The dictionary's keys and values alternate there, and `entries` comes last.
 PlainPointer salvage(const std::vector<PlainPointer>& values) {
@@ -382,8 +359,9 @@ PlainPointer salvage(const std::vector<PlainPointer>& values) {
 PlainPointer parse(const std::string& path, std::span<const uint8_t> bytes, bool json,
                    std::vector<Issue>& issues) {
   if (json) {
-    const auto document = nlohmann::json::parse(bytes.begin(), bytes.end(), nullptr, false);
-    if (!document.is_discarded()) return plain_from_json(document, 0);
+    PlainPointer document =
+        read_plain_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    if (document != nullptr) return document;
     issues.push_back({path,
                       "is not complete JSON, as a dump cut off while it was written; dump again", 0,
                       true});

@@ -49,6 +49,12 @@ ForeignFormat recognise(std::span<const uint8_t> head) {
        text.find("\"collective_seq_id\"") != std::string_view::npos)) {
     return ForeignFormat::flight_recorder_json;
   }
+  const auto has = [&](const char* words) { return text.find(words) != std::string_view::npos; };
+  if (first != std::string_view::npos && text[first] == '{') {
+    if (has("\"coll_perf\"") || has("\"p2p_perf\"")) return ForeignFormat::inspector;
+    if (has("\"communicators_count\"") && has("\"communicators\"")) return ForeignFormat::ras_json;
+  }
+  if (text.starts_with("NCCL version ") && has("\nJob summary")) return ForeignFormat::ras_text;
   if (text.find(" NCCL INFO ") != std::string_view::npos) return ForeignFormat::nccl_log;
   return ForeignFormat::none;
 }
@@ -68,6 +74,12 @@ void import_file(const std::string& path, std::vector<Process>& processes,
       return import_flight_recorder(path, bytes, true, processes, issues);
     case ForeignFormat::nccl_log:
       return import_nccl_log(path, bytes, processes, issues);
+    case ForeignFormat::inspector:
+      return import_inspector(path, bytes, processes, issues);
+    case ForeignFormat::ras_json:
+      return import_ras_json(path, bytes, processes, issues);
+    case ForeignFormat::ras_text:
+      return import_ras_text(path, bytes, processes, issues);
     case ForeignFormat::none:
       break;
   }

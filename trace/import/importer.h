@@ -15,7 +15,15 @@
 
 namespace rollcall::trace {
 
-enum class ForeignFormat : uint8_t { none, flight_recorder_pickle, flight_recorder_json, nccl_log };
+enum class ForeignFormat : uint8_t {
+  none,
+  flight_recorder_pickle,
+  flight_recorder_json,
+  nccl_log,
+  inspector,
+  ras_json,
+  ras_text
+};
 
 // What the first bytes look like; `none` when it is nothing we read.
 ForeignFormat recognise(std::span<const uint8_t> head);
@@ -32,6 +40,12 @@ void import_file(const std::string& path, std::vector<Process>& processes,
 void import_flight_recorder(const std::string& path, std::span<const uint8_t> bytes, bool json,
                             std::vector<Process>& processes, std::vector<Issue>& issues);
 void import_nccl_log(const std::string& path, std::span<const uint8_t> bytes,
+                     std::vector<Process>& processes, std::vector<Issue>& issues);
+void import_inspector(const std::string& path, std::span<const uint8_t> bytes,
+                      std::vector<Process>& processes, std::vector<Issue>& issues);
+void import_ras_json(const std::string& path, std::span<const uint8_t> bytes,
+                     std::vector<Process>& processes, std::vector<Issue>& issues);
+void import_ras_text(const std::string& path, std::span<const uint8_t> bytes,
                      std::vector<Process>& processes, std::vector<Issue>& issues);
 
 // The same on every rank that hashes the same text.

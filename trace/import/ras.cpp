@@ -1,0 +1,446 @@
+// What NCCL's own monitor (RAS, client `ncclras`) reports of a job: JSON, or text.
+//
+// It knows no calls, only how many of five functions each rank launched on each communicator. A
+// rank becomes one call per communicator: its last one, at the position that the sum of its five
+// counters gives. Whose sum is lower is behind; whose sum is equal with other parts called another
+// function. Which function the last call was is taken from the counter in which the ranks differ.
+//
+// The text names only ranks that differ from most, so the others are taken to be as most are.
+//
+// What it lacks: sizes, datatypes, order, sends and receives, the functions it does not count,
+// replays of graphs; and the snapshot is not taken at one moment, so a healthy busy job may look
+// one call apart.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <ctime>
+#include <map>
+
+#include "trace/import/importer.h"
+#include "trace/import/plain_json.h"
+
+namespace rollcall::trace {
+namespace {
+
+constexpr OpKind kCounted[] = {OpKind::Broadcast, OpKind::Reduce, OpKind::AllGather,
+                               OpKind::ReduceScatter, OpKind::AllReduce};
+constexpr size_t kCounters = std::size(kCounted);
+using Counts = std::array<uint64_t, kCounters>;
+
+// RAS takes a process for unresponsive after 5 s, for dead after 60 s.
+constexpr int64_t kUnresponsiveNs = 5'000'000'000;
+constexpr int64_t kDeadNs = 60'000'000'000;
+
+struct RankReport {
+  int32_t rank = -1;
+  std::string host;
+  uint32_t pid = 0;
+  Counts counts{};
+  bool is_counted = true;  // false: RAS could not ask it
+  bool is_dead = false;
+  bool is_aborted = false;
+  int64_t async_error = 0;
+};
+
+struct CommReport {
+  std::string hash;
+  int32_t size = -1;
+  std::vector<RankReport> ranks;
+};
+
+// The counters as most ranks have them; of equals the higher, because who is behind is the odd one.
+Counts usual_counts(const CommReport& comm) {
+  Counts usual{};
+  for (size_t f = 0; f < kCounters; ++f) {
+    std::map<uint64_t, size_t> votes;
+    for (const RankReport& rank : comm.ranks) votes[rank.counts[f]] += rank.is_counted;
+    size_t best = 0;
+    for (const auto& [count, number] : votes) {
+      if (number >= best) usual[f] = count;
+      best = std::max(best, number);
+    }
+  }
+  return usual;
+}
+
+uint64_t sum_of(const Counts& counts) {
+  uint64_t sum = 0;
+  for (const uint64_t count : counts) sum += count;
+  return sum;
+}
+
+// The function whose counter is higher (`more`) or lower than usual; kCounters: none.
+size_t odd_counter(const Counts& counts, const Counts& usual, bool more) {
+  for (size_t f = 0; f < kCounters; ++f) {
+    if (more ? counts[f] > usual[f] : counts[f] < usual[f]) return f;
+  }
+  return kCounters;
+}
+
+class RasJob {
+ public:
+  RasJob(const std::string& path, const std::string& recorder) : path_(path), recorder_(recorder) {}
+
+  void set_time(const std::string& text) {
+    std::tm time{};
+    if (::strptime(text.c_str(), "%Y-%m-%d %H:%M:%S", &time) == nullptr) return;
+    // Local time without a zone: of use for ordering two reports only.
+    time_ns_ = static_cast<int64_t>(::timegm(&time)) * 1'000'000'000;
+  }
+  void set_version(const std::string& version) { version_ = version; }
+  // Ranks of the widest communicator, whose ranks stand for job ranks.
+  void set_size(int32_t size) { size_ = std::max(size_, size); }
+
+  void add(const CommReport& comm) {
+    const Counts usual = usual_counts(comm);
+    // What somebody did not call is what the others' last call was.
+    size_t last = kCounters;
+    for (const RankReport& rank : comm.ranks) {
+      if (rank.is_counted) last = std::min(last, odd_counter(rank.counts, usual, false));
+    }
+    for (const RankReport& rank : comm.ranks) add_rank(comm, rank, usual, last);
+  }
+
+  void finish(std::vector<Process>& processes, std::vector<Issue>& issues) {
+    std::string text =
+        "is a report of NCCL RAS: numbers of calls of five functions, without sizes, order, sends "
+        "and receives, and not taken at one moment; positions are sums of these numbers";
+    if (!notes_.empty()) text += "; " + notes_;
+    issues.push_back({path_, text, 0, false});
+    for (auto& [key, process] : processes_) {
+      process.next_ticket = process.ops.size() + 1;
+      processes.push_back(std::move(process));
+    }
+  }
+
+ private:
+  Process& process_of(const CommReport& comm, const RankReport& rank) {
+    Process& process = processes_[{rank.host, rank.pid}];
+    if (process.file.empty()) {
+      process.file = path_;
+      process.recorder = recorder_;
+      process.host = rank.host;
+      process.pid = rank.pid;
+      process.started_ns = time_ns_;
+      process.heartbeat_ns = time_ns_;
+      process.knowledge.groups = false;
+      process.knowledge.calls_in_order = false;
+      process.knowledge.returns = false;
+      process.knowledge.head = false;
+      if (!version_.empty()) process.meta["nccl_version"] = version_;
+    }
+    if (comm.size == size_) process.job_rank = rank.rank;
+    return process;
+  }
+
+  void add_rank(const CommReport& comm, const RankReport& rank, const Counts& usual, size_t last) {
+    Process& process = process_of(comm, rank);
+    Comm entry;
+    entry.state = rank.is_aborted ? CommState::aborted : CommState::ready;
+    entry.key = key_from_text("ras " + comm.hash);
+    entry.name = comm.hash;
+    entry.nranks = comm.size;
+    entry.rank = rank.rank;
+    entry.collectives = sum_of(rank.counts);
+    const auto index = static_cast<uint32_t>(process.comms.size());
+    process.comms.push_back(entry);
+    if (!rank.is_counted) {
+      process.knowledge.tail = false;
+      process.heartbeat_ns = time_ns_ - (rank.is_dead ? kDeadNs : kUnresponsiveNs);
+      process.liveness_evidence = rank.is_dead ? "RAS considers it dead" : "it does not answer RAS";
+      return;
+    }
+    if (rank.async_error != 0) add_error(process, index, rank.async_error);
+    note_difference(comm, rank, usual);
+    if (entry.collectives == 0) return;
+    const size_t more = odd_counter(rank.counts, usual, true);
+    Op op;
+    op.kind = kCounted[more != kCounters ? more : last != kCounters ? last : kCounters - 1];
+    op.count = kCountUnknown;
+    op.seq = entry.collectives - 1;
+    op.comm = index;
+    op.state = OpState::launched;
+    op.ticket = process.ops.size() + 1;
+    process.ops.push_back(op);
+  }
+
+  void add_error(Process& process, uint32_t comm, int64_t code) {
+    Event event{};
+    event.kind = EventKind::AsyncError;
+    event.called_ns = event.returned_ns = time_ns_;
+    event.ticket = process.events.size() + 1;
+    event.comm = comm;
+    event.arguments[1] = code;
+    process.events.push_back(event);
+  }
+
+  void note_difference(const CommReport& comm, const RankReport& rank, const Counts& usual) {
+    constexpr size_t kNotesMax = 2000;
+    for (size_t f = 0; f < kCounters && notes_.size() < kNotesMax; ++f) {
+      if (rank.counts[f] == usual[f]) continue;
+      notes_ += fmt::format("{}rank {} of {} launched {} {} where most launched {}",
+                            notes_.empty() ? "" : ", ", rank.rank, comm.hash, rank.counts[f],
+                            name_of(kCounted[f]), usual[f]);
+    }
+  }
+
+  const std::string path_;
+  const std::string recorder_;
+  std::string version_;
+  std::string notes_;
+  int64_t time_ns_ = kDeadNs + 1;
+  std::map<std::pair<std::string, uint32_t>, Process> processes_;
+  int32_t size_ = 0;
+};
+
+RankReport rank_from_json(const PlainValue& entry, bool is_missing) {
+  RankReport rank;
+  rank.rank = static_cast<int32_t>(entry.integer_of("rank", -1));
+  rank.host = entry.text_of("host");
+  rank.pid = static_cast<uint32_t>(entry.integer_of("pid", 0));
+  rank.is_counted = !is_missing;
+  if (const PlainValue* counts = entry.find("collective_counts")) {
+    for (size_t f = 0; f < kCounters; ++f) {
+      const int64_t count = counts->integer_of(name_of(kCounted[f]), 0);
+      rank.counts[f] = count < 0 ? 0 : static_cast<uint64_t>(count);
+    }
+  }
+  if (const PlainValue* status = entry.find("status")) {
+    const auto flag = [&](std::string_view key) {
+      const PlainValue* value = status->find(key);
+      return value != nullptr && value->boolean_or(false);
+    };
+    rank.is_dead = flag("considered_dead");
+    rank.is_aborted = flag("abort_flag");
+    rank.async_error = status->integer_of("async_error", 0);
+  }
+  return rank;
+}
+
+CommReport comm_from_json(const PlainValue& entry) {
+  CommReport comm;
+  comm.hash = entry.text_of("hash");
+  comm.size = static_cast<int32_t>(entry.integer_of("size", -1));
+  for (const char* key : {"ranks", "missing_ranks"}) {
+    const PlainValue* list = entry.find(key);
+    if (list == nullptr || list->list() == nullptr) continue;
+    for (const PlainPointer& rank : *list->list()) {
+      comm.ranks.push_back(rank_from_json(*rank, std::string_view(key) == "missing_ranks"));
+    }
+  }
+  return comm;
+}
+
+// The text's numbers stand in fixed sentences.
+uint64_t number_behind(std::string_view line, std::string_view words) {
+  const size_t at = line.find(words);
+  uint64_t number = 0;
+  if (at == std::string_view::npos) return 0;
+  const std::string_view rest = line.substr(at + words.size());
+  std::from_chars(rest.data(), rest.data() + rest.size(), number);
+  return number;
+}
+
+std::string word_behind(std::string_view line, std::string_view words) {
+  const size_t at = line.find(words);
+  if (at == std::string_view::npos) return "";
+  const std::string_view rest = line.substr(at + words.size());
+  return std::string(rest.substr(0, rest.find_first_of(" \r")));
+}
+
+// One "#group-comm (hash) ERRORS" block, collected until it ends.
+struct TextBlock {
+  uint64_t group = 0;
+  std::string hash;
+  std::vector<RankReport> outliers;
+  Counts usual{};
+  std::map<std::pair<int32_t, size_t>, uint64_t> odd;  // by rank and counter
+  size_t counter = kCounters;  // the function the present lines are about
+};
+
+class RasText {
+ public:
+  explicit RasText(RasJob& job) : job_(job) {}
+
+  void read_line(std::string_view line) {
+    if (line.starts_with("NCCL version ")) job_.set_version(word_behind(line, "NCCL version "));
+    if (line.starts_with("#")) {
+      begin_block(line);
+    } else if (line == "DEAD" || line == "INCOMPLETE" || line == "Warnings" || line == "Errors") {
+      end_block();
+      if (line == "DEAD" || line == "INCOMPLETE") in_dead_ = line == "DEAD";
+    } else if (line.starts_with("  ") && !block_.hash.empty()) {
+      read_detail(line);
+    } else if (line.starts_with("  Process ") && in_dead_) {
+      dead_.push_back({word_behind(line, " on node "),
+                       static_cast<uint32_t>(number_behind(line, "  Process "))});
+    } else {
+      read_table(line);
+    }
+  }
+
+  void end_block() {
+    if (block_.hash.empty()) return;
+    CommReport comm;
+    comm.hash = block_.hash;
+    comm.size = sizes_.contains(block_.group) ? sizes_[block_.group] : -1;
+    for (RankReport& rank : block_.outliers) {
+      rank.counts = block_.usual;
+      for (size_t f = 0; f < kCounters; ++f) {
+        const auto odd = block_.odd.find({rank.rank, f});
+        if (odd != block_.odd.end()) rank.counts[f] = odd->second;
+      }
+      for (const auto& [host, pid] : dead_) {
+        rank.is_dead = rank.is_dead || (host == rank.host && pid == rank.pid);
+      }
+    }
+    comm.ranks = std::move(block_.outliers);
+    for (int32_t r = 0; r < std::min(comm.size, kListedMax); ++r) {
+      const bool is_named = std::any_of(comm.ranks.begin(), comm.ranks.end(),
+                                        [&](const RankReport& rank) { return rank.rank == r; });
+      if (is_named) continue;
+      // Nobody says which process it is: one of its own, named by the rank.
+      RankReport usual;
+      usual.rank = r;
+      usual.host = fmt::format("rank {} of {}", r, comm.hash);
+      usual.counts = block_.usual;
+      comm.ranks.push_back(std::move(usual));
+    }
+    ++blocks_;
+    job_.add(comm);
+    block_ = {};
+  }
+
+  // A report without errors still says how many ranks it speaks of.
+  void add_quiet_ranks() {
+    if (blocks_ != 0) return;
+    for (const auto& [group, size] : sizes_) {
+      CommReport comm;
+      comm.hash = fmt::format("group {}", group);
+      comm.size = size;
+      for (int32_t r = 0; r < std::min(size, kListedMax); ++r) {
+        RankReport rank;
+        rank.rank = r;
+        rank.host = fmt::format("rank {}", r);
+        comm.ranks.push_back(std::move(rank));
+      }
+      job_.add(comm);
+    }
+  }
+
+ private:
+  static constexpr int32_t kListedMax = 1 << 16;
+
+  // "    0         1         1         4         4         4   RUNNING      OK"
+  void read_table(std::string_view line) {
+    std::array<uint64_t, 6> numbers{};
+    size_t found = 0;
+    size_t at = 0;
+    while (found < numbers.size()) {
+      at = line.find_first_not_of(' ', at);
+      if (at == std::string_view::npos) return;
+      const char* begin = line.data() + at;
+      const auto [end, error] = std::from_chars(begin, line.data() + line.size(), numbers[found]);
+      if (error != std::errc()) return;
+      // "8-16": ranks per node that differ.
+      at = static_cast<size_t>(end - line.data());
+      if (at < line.size() && line[at] == '-') at = line.find(' ', at);
+      if (at == std::string_view::npos) return;
+      ++found;
+    }
+    if (numbers[4] != 0 && numbers[4] <= kRanksMax) {
+      sizes_[numbers[0]] = static_cast<int32_t>(numbers[4]);
+      job_.set_size(sizes_[numbers[0]]);
+    }
+  }
+
+  void begin_block(std::string_view line) {
+    // The same communicator may come with further functions: one block for all of them.
+    const std::string hash = word_behind(line, "(");
+    const std::string name = "0x" + hash.substr(0, hash.find(')'));
+    if (name == block_.hash) return;
+    end_block();
+    block_.hash = name;
+    block_.group = number_behind(line, "#");
+  }
+
+  void read_detail(std::string_view line) {
+    for (size_t f = 0; f < kCounters; ++f) {
+      const std::string words = fmt::format("different {} operation counts", name_of(kCounted[f]));
+      if (line.find(words) != std::string_view::npos) block_.counter = f;
+    }
+    const bool counts = line.find(" launched up to operation ") != std::string_view::npos;
+    const bool is_missing = !counts && line.find(" -- GPU ") != std::string_view::npos;
+    const uint64_t count = number_behind(line, "launched up to operation ");
+    if (counts && line.find(" ranks have launched") != std::string_view::npos) {
+      if (block_.counter != kCounters) block_.usual[block_.counter] = count;
+      return;
+    }
+    if (!line.starts_with("  Rank ") || (!counts && !is_missing)) return;
+    RankReport& rank = outlier(line);
+    rank.is_counted = rank.is_counted && !is_missing;
+    if (counts && block_.counter != kCounters) block_.odd[{rank.rank, block_.counter}] = count;
+  }
+
+  RankReport& outlier(std::string_view line) {
+    const auto number = static_cast<int32_t>(number_behind(line, "  Rank "));
+    for (RankReport& rank : block_.outliers) {
+      if (rank.rank == number) return rank;
+    }
+    RankReport& rank = block_.outliers.emplace_back();
+    rank.rank = number;
+    rank.host = word_behind(line, " on node ");
+    rank.pid = static_cast<uint32_t>(number_behind(line, "managed by process "));
+    return rank;
+  }
+
+  RasJob& job_;
+  TextBlock block_;
+  bool in_dead_ = false;
+  uint64_t blocks_ = 0;
+  std::map<uint64_t, int32_t> sizes_;  // ranks per communicator, by group
+  std::vector<std::pair<std::string, uint32_t>> dead_;
+};
+
+}  // namespace
+
+void import_ras_json(const std::string& path, std::span<const uint8_t> bytes,
+                     std::vector<Process>& processes, std::vector<Issue>& issues) {
+  const PlainPointer report =
+      read_plain_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const PlainValue* comms = report ? report->find("communicators") : nullptr;
+  if (comms == nullptr || comms->list() == nullptr) {
+    issues.push_back({path, "is not a complete JSON report of ncclras; ask for it again", 0, true});
+    return;
+  }
+  RasJob job(path, "ncclras");
+  job.set_time(report->text_of("timestamp"));
+  job.set_version(report->text_of("nccl_version"));
+  std::vector<CommReport> all;
+  for (const PlainPointer& comm : *comms->list()) all.push_back(comm_from_json(*comm));
+  for (const CommReport& comm : all) job.set_size(comm.size);
+  for (const CommReport& comm : all) job.add(comm);
+  job.finish(processes, issues);
+}
+
+void import_ras_text(const std::string& path, std::span<const uint8_t> bytes,
+                     std::vector<Process>& processes, std::vector<Issue>& issues) {
+  RasJob job(path, "ncclras_text");
+  RasText reader(job);
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    reader.read_line(line);
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+  reader.end_block();
+  reader.add_quiet_ranks();
+  job.finish(processes, issues);
+}
+
+}  // namespace rollcall::trace
