@@ -4,6 +4,8 @@
 #include <memory>
 
 #include "analysis/analysis.h"
+#include "analysis/compare.h"
+#include "report/compare.h"
 #include "report/json.h"
 #include "report/terms.h"
 #include "report/text.h"
@@ -16,16 +18,22 @@ namespace rollcall::tools {
 namespace {
 
 constexpr const char* kFooter =
-    "\nExit status: 0 in lockstep; 1 a hang or wrong data; 2 the arguments or files are unusable;\n"
-    "3 the files do not decide it; 4 slow or risky only.\n"
+    "\nExit status: 0 in lockstep, or equal; 1 a hang, wrong data, or other calls; 2 the "
+    "arguments\n"
+    "or files are unusable; 3 the files do not decide it; 4 slow or risky only.\n"
     "\nExamples:\n"
     "  rollcall diff rollcall-runs/20261121-021404-train       a finished, killed or running job\n"
     "  rollcall diff DIR --context 5                           the calls around the difference\n"
     "  rollcall diff DIR --json | jq '.findings[0].code'\n"
-    "  rollcall diff DIR --stalled-after 5                     a running job, impatiently";
+    "  rollcall diff DIR --stalled-after 5                     a running job, impatiently\n"
+    "  rollcall diff DIR --ranks 3,5                           what rank 3 called, and what rank "
+    "5\n"
+    "  rollcall diff OLD NEW                                   what the job calls that it did not";
 
 struct Arguments {
   std::string directory;
+  std::string other;           // a second run
+  std::vector<int32_t> ranks;  // two of one run
   bool json = false;
   bool all = false;
   bool sentence = false;
@@ -34,7 +42,42 @@ struct Arguments {
   double stalled_after_s = -1;
 };
 
+int print_comparison(const analysis::Comparison& comparison, const report::Sides& sides,
+                     const Arguments& arguments) {
+  print_out(arguments.json ? report::compare_json(comparison, sides)
+                           : report::compare_text(comparison, sides, arguments.all));
+  return finish_output(comparison.is_equal() ? kExitGood : 1);
+}
+
+int diff_runs(const Arguments& arguments) {
+  std::string error;
+  const std::optional<trace::Run> a = read_run(arguments.directory, arguments.window, error);
+  if (!a) return unusable(error);
+  const std::optional<trace::Run> b = read_run(arguments.other, arguments.window, error);
+  if (!b) return unusable(error);
+  return print_comparison(analysis::compare_runs(*a, *b), {arguments.directory, arguments.other},
+                          arguments);
+}
+
+int diff_ranks(const Arguments& arguments) {
+  std::string error;
+  const std::optional<trace::Run> run = read_run(arguments.directory, arguments.window, error);
+  if (!run) return unusable(error);
+  const int32_t first = arguments.ranks[0];
+  const int32_t second = arguments.ranks[1];
+  const analysis::Comparison comparison = analysis::compare_ranks(*run, first, second);
+  for (const std::vector<int32_t>& absent : {comparison.only_a, comparison.only_b}) {
+    if (absent.empty()) continue;
+    return unusable(fmt::format("{} has no file of rank {}; `rollcall info {}` lists the ranks",
+                                arguments.directory, absent[0], arguments.directory));
+  }
+  const report::Sides sides{fmt::format("rank {}", first), fmt::format("rank {}", second), true};
+  return print_comparison(comparison, sides, arguments);
+}
+
 int diff(const Arguments& arguments) {
+  if (!arguments.other.empty()) return diff_runs(arguments);
+  if (!arguments.ranks.empty()) return diff_ranks(arguments);
   std::string error;
   const std::optional<trace::Run> run = read_run(arguments.directory, arguments.window, error);
   if (!run) return unusable(error);
@@ -71,8 +114,15 @@ void add_diff(CLI::App& app, CommandLine& line) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("DIR", arguments->directory, "run directory (or a single ring file)")
       ->required();
-  CLI::Option* json =
-      command->add_flag("--json", arguments->json, "for programs: schema rollcall.diff/1");
+  CLI::Option* other =
+      command->add_option("DIR2", arguments->other, "another run: the calls of both are compared");
+  command->add_option("--ranks", arguments->ranks, "compare the calls of two ranks with each other")
+      ->type_name("I,J")
+      ->delimiter(',')
+      ->expected(2)
+      ->excludes(other);
+  CLI::Option* json = command->add_flag("--json", arguments->json,
+                                        "for programs: schema rollcall.diff/1, rollcall.compare/1");
   command->add_flag("--all", arguments->all, "every finding, evidence, row and communicator");
   command
       ->add_option("--context", arguments->context, "calls shown before and after the difference")

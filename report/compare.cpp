@@ -1,0 +1,173 @@
+#include "report/compare.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "report/terms.h"
+
+namespace rollcall::report {
+namespace {
+
+using analysis::CallShape;
+using analysis::CallTable;
+using analysis::Compared;
+using analysis::Comparison;
+using analysis::Edit;
+using analysis::Fold;
+
+// Lines of one stretch, and stretches of one group, that are shown without --all.
+constexpr size_t kLinesMax = 12;
+constexpr size_t kEditsShownMax = 40;
+
+std::string call_text(const CallTable& table, uint32_t number) {
+  const CallShape& shape = table.shape(number);
+  const OpTraits& traits = traits_of(shape.kind);
+  const bool transfers = is_p2p(shape.kind);
+  std::string text(traits.name);
+  if (shape.count != trace::kCountUnknown) text += fmt::format(" {}", shape.count);
+  if (const std::string name = datatype_name(shape.datatype); !name.empty()) text += " " + name;
+  if (shape.reduction != kUnknown8) text += " " + reduction_name(shape.reduction);
+  if (traits.rooted) text += fmt::format(" root {}", shape.root_or_offset);
+  const uint64_t width = bytes_of_datatype(shape.datatype);
+  if (shape.count != trace::kCountUnknown && width != 0 && shape.count * width >= 1024) {
+    text += fmt::format(" ({})", byte_size(shape.count * width));
+  }
+  if (transfers) {
+    const char* way = shape.kind == OpKind::Send ? "to" : "from";
+    text += fmt::format(" {} the rank {} {}", way, std::abs(shape.root_or_offset),
+                        shape.root_or_offset < 0 ? "before" : "further");
+  }
+  return fmt::format("{} on {}", text, printable(table.comm_name(shape.comm)));
+}
+
+// "AllReduce ... x 12", one line per call or loop; the body of a loop is indented.
+void fold_lines(const CallTable& table, std::span<const Fold> folds, size_t indent,
+                std::vector<std::string>& lines) {
+  for (const Fold& one : folds) {
+    const std::string margin(indent * 2, ' ');
+    const std::string times = one.times > 1 ? fmt::format(" x {}", grouped(one.times)) : "";
+    if (one.body.empty()) {
+      lines.push_back(margin + call_text(table, one.call) + times);
+      continue;
+    }
+    lines.push_back(fmt::format("{}{} times:", margin, grouped(one.times)));
+    fold_lines(table, one.body, indent + 1, lines);
+  }
+}
+
+std::string stretch_text(const CallTable& table, std::span<const uint32_t> calls, char sign,
+                         bool all) {
+  std::vector<std::string> lines;
+  fold_lines(table, analysis::fold(calls), 0, lines);
+  std::string text;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (!all && i == kLinesMax) {
+      text += fmt::format("  {} ... and {} more lines; --all shows them\n", sign,
+                          lines.size() - kLinesMax);
+      break;
+    }
+    text += fmt::format("  {} {}\n", sign, lines[i]);
+  }
+  return text;
+}
+
+std::span<const uint32_t> calls_of(const Compared& group, const Edit& edit) {
+  if (edit.kind == Edit::added) return std::span(group.b).subspan(edit.begin_b, edit.length);
+  return std::span(group.a).subspan(edit.begin_a, edit.length);
+}
+
+std::string group_text(const Comparison& comparison, const Compared& group, const Sides& sides,
+                       bool all) {
+  std::string text;
+  const std::string who = sides.are_ranks ? "" : ranks_in_words(group.ranks) + ": ";
+  if (group.is_equal()) {
+    text = fmt::format("{}the same {} calls\n", who, grouped(group.a.size()));
+    return all ? text + stretch_text(comparison.table, group.a, ' ', all) : text;
+  }
+  text = fmt::format("{}{} calls against {}\n", who, grouped(group.a.size()),
+                     grouped(group.b.size()));
+  if (!group.is_shortest) {
+    text += "  too many differences for the shortest way; from the first to the last:\n";
+  }
+  size_t shown = 0;
+  for (const Edit& edit : group.edits) {
+    if (!all && ++shown > kEditsShownMax) {
+      text += "  ... and more; --all shows them\n";
+      break;
+    }
+    if (edit.kind == Edit::same) {
+      text += fmt::format("    {} calls alike\n", grouped(edit.length));
+      if (all) text += stretch_text(comparison.table, calls_of(group, edit), ' ', all);
+      continue;
+    }
+    text += stretch_text(comparison.table, calls_of(group, edit),
+                         edit.kind == Edit::removed ? '-' : '+', all);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string compare_text(const Comparison& comparison, const Sides& sides, bool all) {
+  std::string text = comparison.is_equal()
+                         ? fmt::format("{} and {} made the same calls.\n", sides.a, sides.b)
+                         : fmt::format("- only {}, + only {}\n", sides.a, sides.b);
+  for (const Compared& group : comparison.groups) {
+    text += "\n" + group_text(comparison, group, sides, all);
+  }
+  if (!comparison.only_a.empty()) {
+    text += fmt::format("\nonly in {}: {}\n", sides.a, ranks_in_words(comparison.only_a));
+  }
+  if (!comparison.only_b.empty()) {
+    text += fmt::format("\nonly in {}: {}\n", sides.b, ranks_in_words(comparison.only_b));
+  }
+  if (!comparison.cut.empty()) {
+    text += fmt::format(
+        "\nthe oldest calls of {} are no longer on file: the beginnings may differ by what was "
+        "kept\n",
+        ranks_in_words(comparison.cut));
+  }
+  return text;
+}
+
+std::string compare_json(const Comparison& comparison, const Sides& sides) {
+  using Json = nlohmann::ordered_json;
+  constexpr const char* kKinds[] = {"same", "removed", "added"};
+  Json json;
+  json["schema"] = "rollcall.compare/1";
+  json["a"] = valid_utf8(sides.a);
+  json["b"] = valid_utf8(sides.b);
+  json["equal"] = comparison.is_equal();
+  json["only_a"] = rank_list(comparison.only_a);
+  json["only_b"] = rank_list(comparison.only_b);
+  json["cut"] = rank_list(comparison.cut);
+  json["groups"] = Json::array();
+  for (const Compared& group : comparison.groups) {
+    Json entry;
+    entry["ranks"] = rank_list(group.ranks);
+    entry["calls_a"] = group.a.size();
+    entry["calls_b"] = group.b.size();
+    entry["shortest"] = group.is_shortest;
+    entry["edits"] = Json::array();
+    for (const Edit& edit : group.edits) {
+      Json one;
+      one["kind"] = kKinds[edit.kind];
+      one["at_a"] = edit.begin_a;
+      one["at_b"] = edit.begin_b;
+      one["length"] = edit.length;
+      if (edit.kind != Edit::same) {
+        one["calls"] = Json::array();
+        for (const uint32_t call : calls_of(group, edit)) {
+          one["calls"].push_back(call_text(comparison.table, call));
+        }
+      }
+      entry["edits"].push_back(std::move(one));
+    }
+    json["groups"].push_back(std::move(entry));
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace rollcall::report
