@@ -16,7 +16,7 @@ configure_flags := -DROLLCALL_WERROR=$(WERROR) $(if $(launcher),\
   -DCMAKE_C_COMPILER_LAUNCHER=$(launcher) -DCMAKE_CXX_COMPILER_LAUNCHER=$(launcher))
 
 .DEFAULT_GOAL := help
-.PHONY: help hang test test-clients bench build install check check-api format fuzz asan tsan \
+.PHONY: help hang test test-clients bench sim build install check check-api format fuzz asan tsan \
         clean sanitized setup setup-lint setup-api FORCE
 
 help: ## this list
@@ -39,8 +39,14 @@ test: build ## build everything and run every test
 test-clients: build ## PyTorch and other programs from PyPI, on emulated GPUs (12 GB, some minutes)
 	@scripts/test_clients.sh $(BUILD)
 
-bench: build ## measure what recording costs; prints a table, writes build/release/bench.json
+bench: build ## measure what recording and judging cost; prints tables (SCALE=full: 16,384 ranks)
 	@scripts/bench.sh $(BUILD)
+	@scripts/bench_scale.py $(BUILD) $(if $(SCALE),--full) --json $(BUILD)/bench_scale.json
+
+SEEDS ?= 2000
+sim: build ## judge SEEDS random faulty jobs; prints the table of docs/ACCURACY.md
+	@ROLLCALL_SIM_SEEDS=$(SEEDS) ROLLCALL_SIM_TABLE=$(BUILD)/accuracy.md \
+	  $(BUILD)/tests/sim/sim_test; status=$$?; cat $(BUILD)/accuracy.md; exit $$status
 
 build: setup $(BUILD)/build.ninja ## build everything
 	@cmake --build --preset $(PRESET) -j $(JOBS)

@@ -385,6 +385,104 @@ std::optional<Draft> draft_shifted(const Case& c, const Circle& circle) {
   return std::nullopt;
 }
 
+// The same call of this rank's steps before, inside a group; kNoRecord if there is none, or if the
+// rank makes the call both ways.
+struct Precedent {
+  uint32_t grouped = kNoRecord;
+  bool is_known = false;
+};
+Precedent precedent_of(const Case& c, uint32_t p, uint32_t op) {
+  const Op& now = c.index.op(p, op);
+  Precedent precedent;
+  for (uint32_t i = op; i-- > 0 && op - i <= kHistoryMax;) {
+    const Op& before = c.index.op(p, i);
+    const bool is_same = before.comm == now.comm && before.root_or_peer == now.root_or_peer &&
+                         agree(signature_of(before), signature_of(now));
+    if (!is_same) continue;
+    precedent.is_known = true;
+    if (before.group == 0) return {kNoRecord, true};
+    if (precedent.grouped == kNoRecord) precedent.grouped = i;
+  }
+  return precedent;
+}
+
+// The same send or receive of another rank: as far to its peer, at the same position.
+Blocked counterpart_of(const Case& c, const Seat& seat, const Op& op, const Member& other) {
+  const Group& group = c.group(seat.group);
+  const auto nranks = static_cast<int32_t>(group.members.size());
+  const int32_t mine = group.members[seat.member].rank;
+  if (!group.is_whole() || op.root_or_peer < 0 || mine < 0) return {};
+  const int32_t distance = (op.root_or_peer - mine + nranks) % nranks;
+  const int32_t peer = (other.rank + distance) % nranks;
+  const bool is_send = op.kind == OpKind::Send;
+  const uint32_t channel = is_send ? c.index.find_channel(seat.group, other.rank, peer)
+                                   : c.index.find_channel(seat.group, peer, other.rank);
+  if (channel == kNone) return {};
+  const Channel& found = c.index.channels()[channel];
+  const uint32_t at = is_send ? found.send_at(op.seq) : found.recv_at(op.seq);
+  return at == kNoRecord ? Blocked{} : Blocked{other.process, at};
+}
+
+// A call that stands alone in a rank's sequence, and where the same call was made inside a group:
+// by the rank itself in its last step, or by most ranks outside the circle.
+Blocked grouped_elsewhere(const Case& c, const Circle& circle, uint32_t p, uint32_t i) {
+  const Op& op = c.index.op(p, i);
+  if (op.group != 0 || !c.process(p).knowledge.groups) return {};
+  const Precedent before = precedent_of(c, p, i);
+  if (before.is_known) {
+    return before.grouped != kNoRecord ? Blocked{p, before.grouped} : Blocked{};
+  }
+  const Seat seat = c.index.seat(p, op.comm);
+  if (!is_p2p(op.kind) || seat.member == kNone) return {};
+  size_t grouped = 0;
+  size_t alone = 0;
+  Blocked example;
+  for (const Member& member : c.group(seat.group).members) {
+    if (std::binary_search(circle.hosts.begin(), circle.hosts.end(), member.process)) continue;
+    const Blocked other = counterpart_of(c, seat, op, member);
+    if (other.process == kNone) continue;
+    const bool is_grouped = c.index.op(other.process, other.op).group != 0;
+    ++(is_grouped ? grouped : alone);
+    if (is_grouped) example = other;
+  }
+  return grouped > alone ? example : Blocked{};
+}
+
+size_t group_size(const Case& c, uint32_t p, uint32_t group) {
+  const std::vector<Op>& ops = c.process(p).ops;
+  return static_cast<size_t>(std::count_if(ops.begin(), ops.end(), [&](const Op& op) {
+    return op.group == group && op.kind != OpKind::GroupEnd;
+  }));
+}
+
+// Calls that progress together inside a group wait for each other outside of one.
+std::optional<Draft> draft_grouping(const Case& c, const Circle& circle) {
+  Draft draft = make_draft(Verdict::group_mismatch, Confidence::likely);
+  std::vector<uint32_t> odd;
+  size_t asked = 0;
+  for (const uint32_t p : circle.hosts) {
+    if (++asked > kAskedMax || c.progress.waiting(p).empty()) continue;
+    const uint32_t i = c.progress.waiting(p).front();
+    const Blocked other = grouped_elsewhere(c, circle, p, i);
+    if (other.process == kNone) continue;
+    odd.push_back(p);
+    if (draft.finding.evidence.size() >= 4) continue;
+    const uint32_t group = c.index.op(other.process, other.op).group;
+    draft.finding.evidence.push_back(op_evidence(c, p, i, "outside of any group"));
+    draft.finding.evidence.push_back(op_evidence(
+        c, other.process, other.op,
+        fmt::format("in group {} of {} calls", group, group_size(c, other.process, group))));
+  }
+  if (odd.empty()) return std::nullopt;
+  blame(c, draft, odd);
+  draft.finding.summary = fmt::format(
+      "{} wait for each other in a circle, because {} called outside of a group what belongs into "
+      "one: inside a group the calls would have gone on together",
+      processes_text(c.index.run(), circle.hosts), culprits_text(c, draft));
+  draft.finding.next = "look for the ncclGroupStart and ncclGroupEnd around these calls";
+  return draft;
+}
+
 }  // namespace
 
 Draft draft_circle(const Case& c, uint32_t r) {
@@ -400,6 +498,9 @@ Draft draft_circle(const Case& c, uint32_t r) {
     if (std::optional<Draft> draft = draft_shifted(c, circle)) {
       return finish(c, r, circle, std::move(*draft));
     }
+  }
+  if (std::optional<Draft> draft = draft_grouping(c, circle)) {
+    return finish(c, r, circle, std::move(*draft));
   }
   const bool pairs = circle.has_p2p && (!circle.has_collective || circle.groups.size() < 2);
   Draft draft = make_draft(pairs ? Verdict::deadlock_p2p : Verdict::deadlock_comms,

@@ -60,8 +60,8 @@ std::vector<uint32_t> calls_of(const Index& index, uint32_t p, CallTable& table)
     if (traits.rooted) shape.root_or_offset = op.root_or_peer;
     if (is_p2p(op.kind)) {
       const trace::Comm* comm = is_seated ? &process.comms[op.comm] : nullptr;
-      shape.root_or_offset = comm ? offset_of(op.root_or_peer, comm->rank, comm->nranks)
-                                  : op.root_or_peer;
+      shape.root_or_offset =
+          comm ? offset_of(op.root_or_peer, comm->rank, comm->nranks) : op.root_or_peer;
     }
     calls.push_back(table.number_of(shape));
   }
@@ -140,8 +140,8 @@ class Rounds {
   static void push(std::vector<Edit>& edits, Edit::Kind kind, int64_t a, int64_t b,
                    int64_t length) {
     if (length > 0) {
-      edits.push_back({kind, static_cast<size_t>(a), static_cast<size_t>(b),
-                       static_cast<size_t>(length)});
+      edits.push_back(
+          {kind, static_cast<size_t>(a), static_cast<size_t>(b), static_cast<size_t>(length)});
     }
   }
   bool is_match(int64_t x, int64_t y) const {

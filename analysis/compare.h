@@ -73,12 +73,14 @@ std::vector<uint32_t> unfold(std::span<const Fold> folds);
 
 // Ranks that differ alike.
 struct Compared {
-  std::vector<int32_t> ranks;   // of the first run; of a rank against another: the first
-  std::vector<uint32_t> a;      // calls by number
+  std::vector<int32_t> ranks;  // of the first run; of a rank against another: the first
+  std::vector<uint32_t> a;     // calls by number
   std::vector<uint32_t> b;
   std::vector<Edit> edits;
   bool is_shortest = true;
-  bool is_equal() const { return edits.empty() || (edits.size() == 1 && edits[0].kind == Edit::same); }
+  bool is_equal() const {
+    return edits.empty() || (edits.size() == 1 && edits[0].kind == Edit::same);
+  }
 };
 
 struct Comparison {
@@ -86,7 +88,7 @@ struct Comparison {
   std::vector<Compared> groups;  // equal ones first, then by first difference
   std::vector<int32_t> only_a;   // ranks without a counterpart
   std::vector<int32_t> only_b;
-  std::vector<int32_t> cut;      // ranks whose oldest calls are no longer on file in either run
+  std::vector<int32_t> cut;  // ranks whose oldest calls are no longer on file in either run
   bool is_equal() const;
 };
 

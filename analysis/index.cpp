@@ -13,7 +13,8 @@ using trace::Comm;
 using trace::Op;
 using trace::Process;
 
-// A hostile file may claim any seq: a lane never grows further than the process has records.
+// A hostile file may claim any seq: a lane never grows further than the process has records, or
+// had before the loader left some on disk.
 bool is_near(uint64_t first, uint64_t seq, uint64_t records) {
   return seq >= first && seq - first <= 4 * records + 64;
 }
@@ -169,7 +170,7 @@ void Index::add_p2p(uint32_t p, uint32_t i, const Seat& seat) {
     fresh.target = key.target;
   }
   Channel& channel = channels_[slot->second];
-  const uint64_t records = run_.processes[p].ops.size();
+  const uint64_t records = run_.processes[p].ops.size() + run_.processes[p].skipped;
   if (is_send) {
     put(channel.sends, channel.first_send, op.seq, i, records);
   } else {
@@ -186,7 +187,7 @@ void Index::fill_lanes() {
       if (seat.group == kNone || seat.member == kNone) continue;
       if (is_collective(op.kind)) {
         Lane& lane = groups_[seat.group].members[seat.member].lane;
-        put(lane.ops, lane.first, op.seq, i, process.ops.size());
+        put(lane.ops, lane.first, op.seq, i, process.ops.size() + process.skipped);
       } else if (is_p2p(op.kind)) {
         add_p2p(p, i, seat);
       }

@@ -296,7 +296,8 @@ void draft_unreceived(const Case& c, uint32_t channel_index, std::vector<Draft>&
   if (sender == kNone || receiver == kNone || channel.sends.empty()) return;
   const uint64_t received = channel.recvs.empty() ? 0 : channel.first_recv + channel.recvs.size();
   const uint64_t sent = channel.first_send + channel.sends.size();
-  if (sent <= received || channel.first_send > received) return;
+  // A record that was torn when the process ended may be the one.
+  if (sent <= received + c.process(receiver).torn || channel.first_send > received) return;
   if (c.process(receiver).first_complete_ticket > 1 && channel.recvs.empty()) return;
   const trace::Knowledge& knowledge = c.process(receiver).knowledge;
   if (!knowledge.head || !knowledge.tells_absence()) return;

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "analysis/circle.h"
+#include "analysis/doubt.h"
 #include "analysis/habit.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
@@ -97,7 +98,7 @@ Absence judge_silence(const Case& c, uint32_t p, const Node& waited) {
   return {went_on ? Verdict::p2p_unmatched : Verdict::missing_call, Confidence::certain};
 }
 
-Absence judge_absence(const Case& c, uint32_t p, const Node& waited) {
+Absence judge_absence(const Case& c, uint32_t p, const Node& waited, const Doubt& doubt) {
   const Process& process = c.process(p);
   const ProcessState& state = c.job.processes[p];
   const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(c, p, waited.group);
@@ -127,6 +128,7 @@ Absence judge_absence(const Case& c, uint32_t p, const Node& waited) {
   if ((inside_event || state.inside_op != kNoRecord) && c.job.is_stale(state.inside_since_ns)) {
     return {Verdict::stuck_in_call, Confidence::certain};
   }
+  if (doubt.may_wait_for_unknown(p)) return {Verdict::insufficient, Confidence::open};
   return judge_silence(c, p, waited);
 }
 
@@ -162,7 +164,10 @@ std::string why_text(const Case& c, Verdict verdict, uint32_t p) {
     case Verdict::async_error:
       return "made the call, and NCCL refused it";
     case Verdict::insufficient:
-      return "is not on file with it, but its recorder missed calls";
+      return state.uncounted != 0
+                 ? "is not on file with it, but its recorder missed calls"
+                 : "has not made the call that others wait in, but may itself wait for a rank that "
+                   "left no file";
     default:
       return "has not made the call that others wait in";
   }
@@ -170,6 +175,7 @@ std::string why_text(const Case& c, Verdict verdict, uint32_t p) {
 
 std::string next_text(const Case& c, Verdict verdict, uint32_t p) {
   const Process& process = c.process(p);
+  const ProcessState& state = c.job.processes[p];
   const std::string who = process.pid == 0 ? rank_text(process)
                                            : fmt::format("{} (pid {} on {})", rank_text(process),
                                                          process.pid, process.host);
@@ -189,7 +195,10 @@ std::string next_text(const Case& c, Verdict verdict, uint32_t p) {
     case Verdict::split_mismatch:
       return fmt::format("compare the calls to ncclCommSplit on {} with another rank's", who);
     case Verdict::insufficient:
-      return "run again without pausing the recorder and with a larger ROLLCALL_RING_SLOTS";
+      return state.uncounted != 0
+                 ? "run again without pausing the recorder and with a larger ROLLCALL_RING_SLOTS"
+                 : "copy the missing file into the directory: it decides between this rank and the "
+                   "one it would wait for";
     default:
       return c.job.live ? fmt::format("look at the stack of {}: `py-spy dump` or `gdb -p {}`", who,
                                       process.pid)
@@ -379,6 +388,7 @@ bool is_immediate(const Case& c, const Absence& absence) {
 
 std::vector<Draft> judge_waits(const Case& c) {
   std::vector<Draft> drafts;
+  const Doubt doubt(c.index, c.progress);
   std::map<std::pair<uint32_t, Verdict>, Gathered> absences;
   for (uint32_t r = 0; r < c.graph.roots().size(); ++r) {
     const Root& root = c.graph.roots()[r];
@@ -392,7 +402,7 @@ std::vector<Draft> judge_waits(const Case& c) {
       if (c.job.is_stale(root.since_ns)) drafts.push_back(draft_nobody(c, r));
     } else if (node.kind == NodeKind::host) {
       const uint32_t n = leading_waiter(c, root);
-      const Absence absence = judge_absence(c, node.process, c.graph.nodes()[n]);
+      const Absence absence = judge_absence(c, node.process, c.graph.nodes()[n], doubt);
       if (!is_immediate(c, absence) && !c.job.is_stale(root.since_ns)) continue;
       Gathered& gathered = absences[{n, absence.verdict}];
       gathered.processes.push_back(node.process);

@@ -126,8 +126,13 @@ JobState judge_processes(const Index& index, const Options& options) {
   if (job.live) job.end_ns = std::max(job.end_ns, index.run().read_at_ns);
   if (job.live && is_being_killed(index, options, job)) job.live = false;
   job.threshold_ns = job.live ? options.live_threshold_ns : options.ended_threshold_ns;
-  // Such files are written when the wait is long over, and do not say for how long it lasted.
-  if (job.is_foreign) job.threshold_ns = 0;
+  // Such files do not say when they were written: the file system does.
+  for (const uint32_t p : index.active()) {
+    const int64_t written_ns = index.run().processes[p].written_ns;
+    if (written_ns != 0 && (job.written_ns == 0 || written_ns < job.written_ns)) {
+      job.written_ns = written_ns;
+    }
+  }
   judge_ends(index, options, job);
   return job;
 }

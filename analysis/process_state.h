@@ -32,8 +32,21 @@ struct JobState {
   bool all_ended_themselves = false;
   bool is_foreign = false;   // other recorders' files: ended, at a time that is not on file
   int64_t threshold_ns = 0;  // younger waits say nothing
+  // Other recorders' files: when the first of them was written. A rank cannot have missed a call
+  // that was made after its file was. 0: unknown.
+  int64_t written_ns = 0;
 
-  bool is_stale(int64_t since_ns) const { return end_ns - since_ns >= threshold_ns; }
+  bool is_stale(int64_t since_ns) const {
+    return is_foreign ? is_stale_in_files(since_ns) : end_ns - since_ns >= threshold_ns;
+  }
+
+ private:
+  bool is_stale_in_files(int64_t since_ns) const {
+    // A file this much older than what it holds has lost its time of writing.
+    constexpr int64_t kAbsurdNs = 3'600'000'000'000;
+    if (since_ns == 0 || written_ns == 0 || since_ns - written_ns > kAbsurdNs) return true;
+    return written_ns - since_ns >= threshold_ns;
+  }
 };
 
 JobState judge_processes(const Index& index, const Options& options);

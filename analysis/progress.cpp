@@ -163,6 +163,9 @@ bool Progress::partner_is_forgotten(uint32_t p, const Op& op, const Channel& cha
   if (!theirs.empty() && op.seq < first + theirs.size()) return true;
   const Process& partner = index_.run().processes[index_.groups()[seat.group].members[m].process];
   if (!partner.knowledge.head || !partner.knowledge.tells_absence()) return true;
+  // A record that was torn when the process ended may be the one.
+  const uint64_t end = theirs.empty() ? 0 : first + theirs.size();
+  if (op.seq - end < partner.torn) return true;
   if (partner.first_complete_ticket <= 1 || !theirs.empty()) return false;
   return !partner.ops.empty() && op.called_ns < partner.ops.front().called_ns;
 }

@@ -76,7 +76,8 @@ std::vector<RankRow> standing_of(const Case& c, const Draft& lead) {
     row.state = state_text(c, member.process, called, op);
     const int64_t since_ns = on_file ? c.index.op(member.process, op).called_ns
                                      : c.job.processes[member.process].last_call_ns;
-    if (since_ns != 0) row.since = "for " + span_text(c.job.end_ns - since_ns);
+    // Other recorders' files do not say when they end.
+    if (since_ns != 0 && !c.job.is_foreign) row.since = "for " + span_text(c.job.end_ns - since_ns);
     rows.push_back(std::move(row));
   }
   return rows;

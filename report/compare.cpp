@@ -86,8 +86,8 @@ std::string group_text(const Comparison& comparison, const Compared& group, cons
     text = fmt::format("{}the same {} calls\n", who, grouped(group.a.size()));
     return all ? text + stretch_text(comparison.table, group.a, ' ', all) : text;
   }
-  text = fmt::format("{}{} calls against {}\n", who, grouped(group.a.size()),
-                     grouped(group.b.size()));
+  text =
+      fmt::format("{}{} calls against {}\n", who, grouped(group.a.size()), grouped(group.b.size()));
   if (!group.is_shortest) {
     text += "  too many differences for the shortest way; from the first to the last:\n";
   }

@@ -25,6 +25,12 @@ for target in "$build"/fuzz/fuzz_*; do
   name=$(basename "$target")
   corpus=$build/corpus/$name
   mkdir -p "$corpus"
+  if [ "$name" = fuzz_import ]; then
+    # Chance does not find these formats: real files to begin with.
+    find tests/import/samples -type f -size -64k | while read -r sample; do
+      cp "$sample" "$corpus/sample-$(echo "$sample" | tr -c 'a-zA-Z0-9\n' '-')"
+    done
+  fi
   echo "fuzz: $name for $seconds s"
   if ! "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 \
     -artifact_prefix="$build/$name-" "$corpus" >"$build/$name.log" 2>&1; then

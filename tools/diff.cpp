@@ -30,6 +30,9 @@ constexpr const char* kFooter =
     "5\n"
     "  rollcall diff OLD NEW                                   what the job calls that it did not";
 
+// Records of about 120 bytes with all that is computed from them: half a gibibyte.
+constexpr uint64_t kRecordsInMemory = 1u << 22;
+
 struct Arguments {
   std::string directory;
   std::string other;           // a second run
@@ -39,6 +42,8 @@ struct Arguments {
   bool sentence = false;
   uint32_t context = 0;
   uint64_t window = 0;
+  bool window_given = false;
+  uint64_t held = kRecordsInMemory;
   double stalled_after_s = -1;
 };
 
@@ -79,7 +84,8 @@ int diff(const Arguments& arguments) {
   if (!arguments.other.empty()) return diff_runs(arguments);
   if (!arguments.ranks.empty()) return diff_ranks(arguments);
   std::string error;
-  const std::optional<trace::Run> run = read_run(arguments.directory, arguments.window, error);
+  const std::optional<trace::Run> run = read_run(arguments.directory, arguments.window, error,
+                                                 arguments.window_given ? 0 : arguments.held);
   if (!run) return unusable(error);
   analysis::Options options;
   if (arguments.stalled_after_s >= 0) {
@@ -133,14 +139,24 @@ void add_diff(CLI::App& app, CommandLine& line) {
                    "a call of a running job counts as missing after so long (default 30)")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e6));
+  const CLI::Option* window =
+      command
+          ->add_option("--window", arguments->window,
+                       "newest calls read per process, 0 for all; by default all, but in a large "
+                       "run those not that all ranks have in common")
+          ->type_name("CALLS");
   command
-      ->add_option("--window", arguments->window,
-                   "newest calls read per process; 0, the default, reads all")
-      ->type_name("CALLS");
+      ->add_option("--held", arguments->held,
+                   "calls of a large run held in memory, about (default 4194304)")
+      ->type_name("CALLS")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40));
   command->add_flag("--sentence", arguments->sentence, "the verdict alone, in one line")
       ->excludes(json);
   command->footer(kFooter);
-  command->callback([arguments, &line] { line.action = [arguments] { return diff(*arguments); }; });
+  command->callback([arguments, window, &line] {
+    arguments->window_given = window->count() > 0;
+    line.action = [arguments] { return diff(*arguments); };
+  });
 }
 
 }  // namespace rollcall::tools

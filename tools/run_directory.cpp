@@ -110,7 +110,8 @@ std::optional<std::string> make_shared_run_directory(const std::string& wanted,
   return std::nullopt;
 }
 
-std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std::string& error) {
+std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std::string& error,
+                                   uint64_t records_max) {
   std::error_code failure;
   if (path.empty()) {
     error = "the name of the run directory is empty; give the one that `rollcall run` printed.";
@@ -126,6 +127,7 @@ std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std
   }
   trace::LoadOptions options;
   options.window = window;
+  options.records_max = records_max;
   trace::Run run;
   {
     Progress progress(fmt::format("reading {}", path));

@@ -21,8 +21,10 @@ std::optional<std::string> make_shared_run_directory(const std::string& wanted,
                                                      const std::string& run_id, std::string& error);
 
 // Reads a run with a progress line. nullopt: nothing in it can be used, and `error` is the sentence
-// that says what to do. `window` 0 reads everything.
-std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std::string& error);
+// that says what to do. `window` 0 reads everything, unless `records_max` bounds what is held
+// (trace/loader.h).
+std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std::string& error,
+                                   uint64_t records_max = 0);
 
 // A shell word: quoted where needed.
 std::string shell_word(const std::string& text);

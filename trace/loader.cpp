@@ -15,6 +15,8 @@
 
 #include "core/format/file_name.h"
 #include "trace/attempts.h"
+#include "trace/equal_prefix.h"
+#include "trace/grown.h"
 #include "trace/import/importer.h"
 #include "trace/liveness.h"
 #include "trace/process_builder.h"
@@ -117,14 +119,25 @@ int64_t now_ns() {
       .count();
 }
 
+// Empty ranges want everything.
+bool is_wanted(const std::vector<TicketRange>& wanted, uint64_t ticket) {
+  return wanted.empty() || std::any_of(wanted.begin(), wanted.end(), [&](const TicketRange& range) {
+           return ticket >= range.begin && ticket < range.end;
+         });
+}
+
 void read_segments(const FileGroup& group, const FileHeader& header, uint64_t window,
-                   ProcessBuilder& builder, std::vector<Issue>& issues) {
+                   const std::vector<TicketRange>& wanted, ProcessBuilder& builder,
+                   std::vector<Issue>& issues) {
   const auto belongs = [&](const SegmentHeader& segment) {
     return segment.pid == header.pid && segment.start_time_ticks == header.start_time_ticks &&
            segment.run_id == header.run_id;
   };
   SegmentSink sink;
-  sink.op = [&](const OpRecord& record) { builder.add_from_segment(record); };
+  sink.op = [&](const OpRecord& record) {
+    if (is_wanted(wanted, ticket_of(record.publish))) builder.add_from_segment(record);
+  };
+  if (!wanted.empty()) sink.first_ticket_wanted = wanted.front().begin;
   // Operations in flight may be older than the window; they are in the ring, not here.
   if (window != 0 && header.next_ticket > window) {
     sink.first_ticket_wanted = header.next_ticket - window;
@@ -154,7 +167,22 @@ void read_segments(const FileGroup& group, const FileHeader& header, uint64_t wi
   }
 }
 
-Process load_group(const FileGroup& group, const LoadOptions& options, std::vector<Issue>& issues) {
+// What a plan leaves out of a ring; an operation in flight is worth more than its age.
+void drop_unwanted(const std::vector<TicketRange>& wanted, RingImage& image) {
+  std::erase_if(image.ops, [&](const OpRecord& record) {
+    return record.returned_ticks != 0 && !is_wanted(wanted, ticket_of(record.publish));
+  });
+}
+
+// The number of calls comes from a file: what is allocated by it is bounded.
+uint64_t skipped_records(const std::vector<TicketRange>& wanted, const Process& process) {
+  constexpr uint64_t kSkippedMax = 1u << 22;
+  if (wanted.empty() || process.next_ticket <= process.ops.size()) return 0;
+  return std::min(process.next_ticket - 1 - process.ops.size(), kSkippedMax);
+}
+
+Process load_group(const FileGroup& group, const LoadOptions& options,
+                   const std::vector<TicketRange>& wanted, std::vector<Issue>& issues) {
   const FileSource source(group.ring);
   if (source.error() != 0) {
     issues.push_back({.file = group.ring,
@@ -180,9 +208,14 @@ Process load_group(const FileGroup& group, const LoadOptions& options, std::vect
   const bool writer_may_live = options.probe_processes && answer.liveness != Liveness::dead;
   RingImage image;
   if (!read_ring(source, group.ring, writer_may_live, image, issues)) return {};
+  if (!wanted.empty()) drop_unwanted(wanted, image);
   ProcessBuilder builder(group.ring, image);
-  if (options.segments) read_segments(group, image.header, options.window, builder, issues);
+  if (options.segments) {
+    read_segments(group, image.header, options.window, wanted, builder, issues);
+  }
   Process process = builder.finish(options.window);
+  process.skipped = skipped_records(wanted, process);
+  process.lost -= std::min(process.lost, process.skipped);
   process.liveness = answer.liveness;
   process.liveness_evidence = std::move(answer.evidence);
   return process;
@@ -197,22 +230,44 @@ void sort_processes(std::vector<Process>& processes) {
   });
 }
 
+ReadingPlan make_plan(const std::vector<const FileGroup*>& groups, const LoadOptions& options,
+                      unsigned threads, Run& run) {
+  if (options.records_max == 0 || options.window != 0 || !options.segments) return {};
+  std::vector<RingFiles> rings;
+  for (const FileGroup* group : groups) {
+    RingFiles& files = rings.emplace_back(RingFiles{group->ring, {}});
+    for (const auto& [index, path] : group->segments) files.segments.push_back(path);
+  }
+  ReadingPlan plan = plan_reading(rings, options.records_max, threads);
+  if (plan.skipped != 0) {
+    run.issues.push_back(
+        {.file = run.directory,
+         .text = fmt::format("{} of {} calls are the same on all ranks and were left on disk; "
+                             "--window 0 reads every call",
+                             plan.skipped, plan.calls)});
+  }
+  return plan;
+}
+
 // Reads the groups with a few threads; results keep the order of the names, so that the same
 // directory gives the same run.
 void load_groups(const std::vector<const FileGroup*>& groups, const LoadOptions& options,
                  Run& run) {
+  const unsigned processors = std::max(1u, std::thread::hardware_concurrency());
+  const unsigned wanted = options.threads != 0 ? options.threads : std::min(processors, 8u);
+  const ReadingPlan plan = make_plan(groups, options, wanted, run);
+  const std::vector<TicketRange> everything;
   std::vector<Process> processes(groups.size());
   std::vector<std::vector<Issue>> issues(groups.size());
   std::atomic<size_t> next{0};
   std::atomic<size_t> done{0};
   const auto work = [&] {
     for (size_t i = next++; i < groups.size(); i = next++) {
-      processes[i] = load_group(*groups[i], options, issues[i]);
+      processes[i] = load_group(*groups[i], options,
+                                plan.wanted.empty() ? everything : plan.wanted[i], issues[i]);
       if (options.on_progress) options.on_progress(++done, groups.size());
     }
   };
-  const unsigned processors = std::max(1u, std::thread::hardware_concurrency());
-  const unsigned wanted = options.threads != 0 ? options.threads : std::min(processors, 8u);
   std::vector<std::thread> threads;
   for (unsigned i = 1; i < wanted && i < groups.size(); ++i) threads.emplace_back(work);
   work();
@@ -302,6 +357,7 @@ Run load_run(const std::string& directory, const LoadOptions& options) {
   }
   complain_about_segments(listing, run);
   load_groups(groups, options, run);
+  unify_grown(run);
   sort_processes(run.processes);
   mark_superseded(run);
   find_live(run);
@@ -322,7 +378,7 @@ Process load_file(const std::string& path, const LoadOptions& options, std::vect
     if (found != listing.groups.end()) group.segments = found->second.segments;
     std::sort(group.segments.begin(), group.segments.end());
   }
-  return load_group(group, options, issues);
+  return load_group(group, options, {}, issues);
 }
 
 }  // namespace rollcall::trace

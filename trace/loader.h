@@ -22,6 +22,9 @@ struct LoadOptions {
   // Newest operations kept per process; older ones are left on disk. 0: everything. Bounds the
   // memory of a run: processes x window x 96 bytes.
   uint64_t window = 0;
+  // Records held in memory, about; of a larger run the calls that are the same on all ranks stay on
+  // disk (trace/equal_prefix.h), and an Issue says so. 0: no bound. Needs window 0.
+  uint64_t records_max = 0;
   // False reads the rings only: what a watcher of a live job needs.
   bool segments = true;
   // Readers in parallel; 0: as many as the machine has processors, at most 8.

@@ -128,6 +128,7 @@ struct Process {
   uint64_t run_id = 0;
   int32_t job_rank = -1;  // -1: the environment named none
   std::string recorder = "rollcall";
+  int64_t written_ns = 0;  // when another recorder's file was last written; 0 unknown
   Knowledge knowledge;
   std::map<std::string, std::string> meta;
   std::vector<Comm> comms;
@@ -144,6 +145,7 @@ struct Process {
   uint64_t first_complete_ticket = 1;  // every record from here on is present
   uint64_t torn = 0;                   // records in phase `writing` of a process that is gone
   uint64_t lost = 0;                   // records that are nowhere
+  uint64_t skipped = 0;                // records left on disk: equal on all ranks
   std::string boot_id;
   uint32_t parent_pid = 0;
   // Written by another recorder: no sign of life, and often no times.

@@ -14,16 +14,19 @@ uint64_t pick(Random& random, uint64_t below) { return random() % below; }
 
 // One part of a training step: the same for every rank that takes part.
 struct Phase {
-  enum Kind { collective, shift, ring } kind = collective;
-  int role = 0;  // 0 world, 1 tensor, 2 data, 3 pipeline
+  enum Kind { collective, shift, ring, group } kind = collective;
+  int role = 0;  // 0 world, 1 tensor, 2 data, 3 pipeline, 4 pairs within a data group
   Step step;
   bool sync = false;
+  std::vector<Phase> parts;  // of a group: collectives of different roles
 };
+constexpr int kRoles = 5;
 
 Step random_collective(Random& random, int size) {
   constexpr OpKind kKinds[] = {OpKind::AllReduce,     OpKind::AllReduce, OpKind::AllReduce,
                                OpKind::ReduceScatter, OpKind::AllGather, OpKind::Broadcast,
-                               OpKind::Reduce,        OpKind::AlltoAll};
+                               OpKind::Reduce,        OpKind::AlltoAll,  OpKind::Gather,
+                               OpKind::Scatter};
   constexpr uint8_t kTypes[] = {7, 9, 6, 2};
   Step step;
   step.kind = kKinds[pick(random, std::size(kKinds))];
@@ -34,13 +37,29 @@ Step random_collective(Random& random, int size) {
   return step;
 }
 
+Phase make_group(Random& random, const std::vector<int>& sizes) {
+  Phase phase;
+  phase.kind = Phase::group;
+  for (int role = 0; role < kRoles; ++role) {
+    if (sizes[role] < 2 || pick(random, 2) == 0) continue;
+    Phase& part = phase.parts.emplace_back();
+    part.role = role;
+    part.step = random_collective(random, sizes[role]);
+  }
+  return phase;
+}
+
 std::vector<Phase> make_phases(Random& random, const TrainingOptions& options,
                                const std::vector<int>& sizes) {
   std::vector<Phase> phases;
   const uint64_t number = 3 + pick(random, 8);
   for (uint64_t i = 0; i < number; ++i) {
     Phase phase;
-    phase.role = static_cast<int>(pick(random, 4));
+    if (options.groups && pick(random, 5) == 0) {
+      phases.push_back(make_group(random, sizes));
+      continue;
+    }
+    phase.role = static_cast<int>(pick(random, options.nested ? kRoles : kRoles - 1));
     if (sizes[phase.role] < 2) phase.role = 0;
     const uint64_t kind = pick(random, 5);
     if (phase.role == 3 && kind < 3) {
@@ -64,7 +83,9 @@ class Builder {
   Program build() {
     const std::vector<Phase> phases = make_phases(random_, options_, sizes_);
     for (int step = 0; step < options_.steps; ++step) {
-      for (const Phase& phase : phases) {
+      for (size_t i = 0; i < phases.size(); ++i) {
+        const Phase& phase = phases[i];
+        if (options_.left_out >> i & 1) continue;
         for (size_t r = 0; r < program_.ranks.size(); ++r) add(static_cast<int>(r), phase);
         ++group_;
       }
@@ -79,12 +100,12 @@ class Builder {
     const int dp = options_.dp;
     const int world = dp * tp * options_.pp;
     program_.ranks.resize(world);
-    of_role_.assign(4, std::vector<int>(world, -1));
+    of_role_.assign(kRoles, std::vector<int>(world, -1));
     CommSpec all;
     for (int r = 0; r < world; ++r) all.ranks.push_back(r);
     program_.comms.push_back(all);
     of_role_[0].assign(world, 0);
-    sizes_ = {world, tp, dp, options_.pp};
+    sizes_ = {world, tp, dp, options_.pp, 0};
     const auto colour = [&](int role, int r) {
       const int t = r % tp;
       const int d = r / tp % dp;
@@ -108,11 +129,37 @@ class Builder {
         of_role_[role][r] = comm;
       }
     }
+    if (options_.nested && dp >= 4) split_pairs();
+  }
+
+  // Every data group is split into pairs: a child of a child.
+  void split_pairs() {
+    sizes_[4] = 2;
+    const size_t before = program_.comms.size();
+    for (size_t parent = 1; parent < before; ++parent) {
+      const std::vector<int> ranks = program_.comms[parent].ranks;
+      if (of_role_[2][ranks[0]] != static_cast<int>(parent)) continue;
+      for (size_t i = 0; i + 1 < ranks.size(); i += 2) {
+        of_role_[4][ranks[i]] = of_role_[4][ranks[i + 1]] = static_cast<int>(program_.comms.size());
+        program_.comms.push_back({.ranks = {ranks[i], ranks[i + 1]},
+                                  .parent = static_cast<int>(parent),
+                                  .child_number = 0,
+                                  .colour = static_cast<int>(i / 2)});
+      }
+    }
   }
 
   void add(int r, const Phase& phase) {
     std::vector<Step>& steps = program_.ranks[r];
+    for (const Phase& part : phase.parts) {
+      Step one = part.step;
+      one.comm = of_role_[part.role][r];
+      one.group = group_;
+      steps.push_back(one);
+    }
+    if (phase.kind == Phase::group) return;
     Step step = phase.step;
+    if (options_.streams && phase.role == 2) step.stream = 1;
     step.comm = of_role_[phase.role][r];
     const CommSpec& comm = program_.comms[step.comm];
     const int mine = rank_in(comm, r);
@@ -160,6 +207,10 @@ uint64_t position(const std::vector<Step>& steps, size_t at) {
   return before;
 }
 
+bool contains(const std::vector<int>& ranks, size_t rank) {
+  return std::find(ranks.begin(), ranks.end(), static_cast<int>(rank)) != ranks.end();
+}
+
 bool looks_the_same(const Step& a, const Step& b) {
   return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype &&
          (!traits_of(a.kind).reduces || a.reduction == b.reduction) &&
@@ -176,6 +227,18 @@ size_t next_on(const std::vector<Step>& steps, size_t at) {
   return steps.size();
 }
 
+// The call at `at` looks like the one behind it on its communicator; behind the last one stands the
+// first, because steps repeat.
+bool is_twin(const std::vector<Step>& steps, size_t at) {
+  if (at >= steps.size() || !is_call(steps[at]) || !is_collective(steps[at].kind)) return false;
+  size_t next = next_on(steps, at);
+  for (size_t i = 0; i < at && next == steps.size(); ++i) {
+    const bool is_same = is_call(steps[i]) && is_collective(steps[i].kind);
+    if (is_same && steps[i].comm == steps[at].comm) next = i;
+  }
+  return next < steps.size() && looks_the_same(steps[at], steps[next]);
+}
+
 bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program& program) {
   const Step& step = steps[at];
   if (!is_call(step)) return false;
@@ -190,7 +253,8 @@ bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program&
     case Fault::comm_order:
       return coll && at + 1 < steps.size() && is_call(steps[at + 1]) &&
              is_collective(steps[at + 1].kind) && steps[at + 1].comm != step.comm &&
-             (step.comm == 0 || steps[at + 1].comm == 0);
+             (step.comm == 0 || steps[at + 1].comm == 0) && step.group == 0 &&
+             steps[at + 1].group == 0 && step.stream == steps[at + 1].stream;
     case Fault::redop:
       return coll && traits_of(step.kind).reduces;
     case Fault::root:
@@ -201,6 +265,21 @@ bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program&
     default:
       return coll;
   }
+}
+
+// Ranks and indices of their steps where the fault can be planted.
+std::vector<std::pair<int, size_t>> places_for(Fault fault, const Program& program,
+                                               const std::vector<int>& spared) {
+  std::vector<std::pair<int, size_t>> places;
+  for (size_t r = 0; r < program.ranks.size(); ++r) {
+    const std::vector<Step>& steps = program.ranks[r];
+    // The second half: the job has a history by then.
+    for (size_t at = steps.size() / 2; at < steps.size(); ++at) {
+      if (contains(spared, r) || !fits(fault, steps, at, program)) continue;
+      places.emplace_back(static_cast<int>(r), at);
+    }
+  }
+  return places;
 }
 
 }  // namespace
@@ -216,7 +295,7 @@ std::string_view name_of(Fault fault) {
 
 Program make_training(const TrainingOptions& options) { return Builder(options).build(); }
 
-Truth plant(Program& program, Fault fault, uint64_t seed) {
+Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>& spared) {
   Truth truth;
   truth.fault = fault;
   if (fault == Fault::none) {
@@ -224,14 +303,7 @@ Truth plant(Program& program, Fault fault, uint64_t seed) {
     return truth;
   }
   Random random(seed);
-  std::vector<std::pair<int, size_t>> places;
-  for (size_t r = 0; r < program.ranks.size(); ++r) {
-    const std::vector<Step>& steps = program.ranks[r];
-    // The second half: the job has a history by then.
-    for (size_t at = steps.size() / 2; at < steps.size(); ++at) {
-      if (fits(fault, steps, at, program)) places.emplace_back(static_cast<int>(r), at);
-    }
-  }
+  const std::vector<std::pair<int, size_t>> places = places_for(fault, program, spared);
   if (places.empty()) return truth;
   const auto [rank, at] = places[pick(random, places.size())];
   std::vector<Step>& steps = program.ranks[rank];
@@ -296,6 +368,7 @@ Truth plant(Program& program, Fault fault, uint64_t seed) {
     default:
       break;
   }
+  truth.is_twin = is_twin(steps, at);
   return truth;
 }
 

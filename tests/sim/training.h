@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "analysis/finding.h"
 #include "tests/sim/cluster.h"
@@ -45,6 +46,10 @@ struct TrainingOptions {
   int steps = 4;
   uint64_t seed = 1;
   bool random_syncs = false;  // also inside a step
+  bool nested = false;        // pairs split off the data groups
+  bool groups = false;        // collectives of several communicators in one group
+  bool streams = false;       // the data groups' calls on a stream of their own
+  uint32_t left_out = 0;      // phases of a step that are left out, a bit each: for shrinking
 };
 
 Program make_training(const TrainingOptions& options);
@@ -59,10 +64,12 @@ struct Truth {
   bool is_p2p = false;
   // The rank makes no call behind the one it left out: nobody can tell that it will not come.
   bool is_last = false;
+  // The wrong call looks like the next one: leaving a call out would look the same.
+  bool is_twin = false;
   std::string where;
 };
 
-// Changes the program of one rank in the middle of the job.
-Truth plant(Program& program, Fault fault, uint64_t seed);
+// Changes the program of one rank in the middle of the job; not one of `spared`.
+Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>& spared = {});
 
 }  // namespace rollcall::sim

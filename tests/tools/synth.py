@@ -68,6 +68,43 @@ def every_fault_is_named(folder):
             check_fault(folder, fault, verdict, shape)
 
 
+def what_is_left_on_disk_changes_no_verdict(folder):
+    """With few calls held, equal ones are skipped by their digests; the fault is found as well."""
+    for fault in ("none", "missing-call", "count", "comm-order", "p2p-count", "kill"):
+        for place in ("", ":30"):
+            planted = fault if fault == "none" else f"{fault}@{CULPRIT}{place}"
+            directory = synthesise(folder, f"{fault}{place[1:]}", "--ranks", 8, "--ops", 6000,
+                                   "--layout", "tp=2,pp=2", "--fault", planted)
+            whole = json.loads(rollcall("diff", directory, "--window", 0, "--json").stdout)
+            part = json.loads(rollcall("diff", directory, "--held", 600, "--json").stdout)
+            expect("left on disk" not in json.dumps(whole["issues"]), whole["issues"])
+            expect("left on disk" in json.dumps(part["issues"]), part["issues"])
+            for key in ("code", "culprits"):
+                expect(whole["findings"][0][key] == part["findings"][0][key],
+                       f"{planted}: {whole['findings'][0]}\n{part['findings'][0]}")
+            expect(len(part["findings"]) == 1, part["findings"])
+
+
+def runs_and_ranks_are_compared(folder):
+    old = synthesise(folder, "old", "--ranks", 8, "--ops", 400, "--layout", "tp=2,pp=2")
+    new = synthesise(folder, "new", "--ranks", 8, "--ops", 400, "--layout", "tp=2,pp=2", "--fault",
+                     "extra-call@5")
+    same = rollcall("diff", old, old, status=0)
+    expect("made the same calls" in same.stdout, same.stdout)
+    report = json.loads(rollcall("diff", old, new, "--json", status=1).stdout)
+    expect(report["schema"] == "rollcall.compare/1", report)
+    changed = [(group["ranks"], edit["kind"], edit["length"])
+               for group in report["groups"] for edit in group["edits"] if edit["kind"] != "same"]
+    expect(changed == [("5", "added", 1)], changed)
+    text = rollcall("diff", old, new, status=1).stdout
+    expect("+ AllReduce 7777 float32 sum" in text, text)
+    rollcall("diff", new, "--ranks", "0,1", status=0)
+    text = rollcall("diff", new, "--ranks", "4,5", status=1).stdout
+    expect("+ AllReduce 7777 float32 sum" in text, text)
+    done = rollcall("diff", new, "--ranks", "0,99", status=2)
+    expect("no file of rank 99" in done.stderr, done.stderr)
+
+
 def a_fault_in_the_middle_ends_the_job_there(folder):
     arguments = ("--ranks", 4, "--ops", 3000, "--fault", "missing-call@2:100")
     directory = synthesise(folder, "middle", *arguments)
@@ -114,7 +151,8 @@ def what_cannot_be_written_is_refused_with_a_sentence(folder):
 
 
 def main():
-    for test in (every_fault_is_named, a_fault_in_the_middle_ends_the_job_there,
+    for test in (every_fault_is_named, what_is_left_on_disk_changes_no_verdict,
+                 runs_and_ranks_are_compared, a_fault_in_the_middle_ends_the_job_there,
                  the_same_arguments_give_the_same_bytes, the_number_of_calls_is_as_asked,
                  what_cannot_be_written_is_refused_with_a_sentence):
         with tempfile.TemporaryDirectory(prefix="rollcall-synth-") as folder:

@@ -1,5 +1,7 @@
 #include "trace/import/importer.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -28,6 +30,34 @@ bool read_whole(const std::string& path, std::vector<uint8_t>& bytes) {
     bytes.insert(bytes.end(), chunk.begin(), chunk.begin() + static_cast<long>(got));
   }
   return std::ferror(file.get()) == 0;
+}
+
+void import_bytes(const std::string& path, std::span<const uint8_t> bytes,
+                  std::vector<Process>& processes, std::vector<Issue>& issues) {
+  switch (recognise(bytes.first(std::min<size_t>(bytes.size(), 1 << 16)))) {
+    case ForeignFormat::flight_recorder_pickle:
+      return import_flight_recorder(path, bytes, false, processes, issues);
+    case ForeignFormat::flight_recorder_json:
+      return import_flight_recorder(path, bytes, true, processes, issues);
+    case ForeignFormat::nccl_log:
+      return import_nccl_log(path, bytes, processes, issues);
+    case ForeignFormat::inspector:
+      return import_inspector(path, bytes, processes, issues);
+    case ForeignFormat::ras_json:
+      return import_ras_json(path, bytes, processes, issues);
+    case ForeignFormat::ras_text:
+      return import_ras_text(path, bytes, processes, issues);
+    case ForeignFormat::none:
+      break;
+  }
+  issues.push_back({path, "is not a file of a recorder that is known here", 0, true});
+}
+
+// Nanoseconds since the epoch; 0 where the file system does not tell.
+int64_t time_written_ns(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return 0;
+  return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
 }  // namespace
@@ -67,23 +97,10 @@ void import_file(const std::string& path, std::vector<Process>& processes,
         {path, "could not be read whole; check that it is a file you may read", 0, true});
     return;
   }
-  switch (recognise(std::span(bytes).first(std::min<size_t>(bytes.size(), 1 << 16)))) {
-    case ForeignFormat::flight_recorder_pickle:
-      return import_flight_recorder(path, bytes, false, processes, issues);
-    case ForeignFormat::flight_recorder_json:
-      return import_flight_recorder(path, bytes, true, processes, issues);
-    case ForeignFormat::nccl_log:
-      return import_nccl_log(path, bytes, processes, issues);
-    case ForeignFormat::inspector:
-      return import_inspector(path, bytes, processes, issues);
-    case ForeignFormat::ras_json:
-      return import_ras_json(path, bytes, processes, issues);
-    case ForeignFormat::ras_text:
-      return import_ras_text(path, bytes, processes, issues);
-    case ForeignFormat::none:
-      break;
-  }
-  issues.push_back({path, "is not a file of a recorder that is known here", 0, true});
+  const size_t before = processes.size();
+  const int64_t written_ns = time_written_ns(path);
+  import_bytes(path, bytes, processes, issues);
+  for (size_t i = before; i < processes.size(); ++i) processes[i].written_ns = written_ns;
 }
 
 }  // namespace rollcall::trace

@@ -93,7 +93,8 @@ class InspectorReader {
     std::string text =
         "is of NCCL Inspector: only finished operations, no order between functions, sizes in "
         "bytes, and lines may be lost, so a call that is not on file may have been made";
-    if (transfers_ != 0) text += fmt::format("; {} sends and receives are not compared", transfers_);
+    if (transfers_ != 0)
+      text += fmt::format("; {} sends and receives are not compared", transfers_);
     if (damaged_ != 0) text += fmt::format("; {} lines could not be read", damaged_);
     issues.push_back({process_.file, text, damaged_, false});
     processes.push_back(std::move(process_));
@@ -124,7 +125,8 @@ class InspectorReader {
     comm.rank = static_cast<int32_t>(rank);
     comm.key = key_from_text(fmt::format("inspector {} {} {}", id, comm.nranks, name_of(kind)));
     const std::string name = header.text_of("comm_name");
-    comm.name = fmt::format("{} ({})", name.empty() || name == "unknown" ? id : name, name_of(kind));
+    comm.name =
+        fmt::format("{} ({})", name.empty() || name == "unknown" ? id : name, name_of(kind));
     process_.comms.push_back(std::move(comm));
     return known->second;
   }

@@ -257,7 +257,7 @@ struct TextBlock {
   std::vector<RankReport> outliers;
   Counts usual{};
   std::map<std::pair<int32_t, size_t>, uint64_t> odd;  // by rank and counter
-  size_t counter = kCounters;  // the function the present lines are about
+  size_t counter = kCounters;                          // the function the present lines are about
 };
 
 class RasText {

@@ -1,0 +1,195 @@
+// Verdicts on groups, on communicators that grew, and on other recorders' files of healthy jobs.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/analysis.h"
+#include "tests/catch.h"
+#include "tests/sim/cluster.h"
+#include "trace/grown.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using sim::Act;
+using sim::execute;
+using sim::Outcome;
+using sim::Program;
+using sim::Step;
+
+constexpr uint64_t kLarge = 1 << 20;
+
+Step transfer(OpKind kind, int peer, uint32_t group) {
+  Step step;
+  step.kind = kind;
+  step.count = kLarge;
+  step.root_or_peer = peer;
+  step.group = group;
+  return step;
+}
+
+// Pairs of ranks exchange in three steps, each exchange in a group.
+Program exchanges(int ranks) {
+  Program program;
+  program.comms.emplace_back();
+  program.ranks.resize(static_cast<size_t>(ranks));
+  for (int r = 0; r < ranks; ++r) {
+    program.comms[0].ranks.push_back(r);
+    for (uint32_t step = 1; step <= 3; ++step) {
+      auto& steps = program.ranks[static_cast<size_t>(r)];
+      steps.push_back(transfer(OpKind::Send, r ^ 1, step));
+      steps.push_back(transfer(OpKind::Recv, r ^ 1, step));
+      steps.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
+std::string text_of(const Report& report) {
+  std::string text;
+  for (const Finding& finding : report.findings) {
+    text += fmt::format("{}: {}\n", code_of(finding.verdict), finding.summary);
+  }
+  return text;
+}
+
+TEST_CASE("exchanges that leave their group wait for each other, and the grouping is named") {
+  Program program = exchanges(4);
+  for (const size_t r : {size_t{0}, size_t{1}}) {
+    for (Step& step : program.ranks[r]) {
+      if (step.group == 3) step.group = 0;
+    }
+  }
+  const Report report = analyse(execute(program).run);
+  INFO(text_of(report));
+  const Finding& lead = report.findings.front();
+  CHECK(lead.verdict == Verdict::group_mismatch);
+  CHECK(report.findings.size() == 1);
+  REQUIRE(lead.culprits.size() == 2);
+  CHECK(lead.culprits[0].rank == 0);
+  CHECK(lead.culprits[1].rank == 1);
+  // Both groupings are quoted.
+  const auto quotes = [&](const char* words) {
+    return std::any_of(lead.evidence.begin(), lead.evidence.end(), [&](const Evidence& one) {
+      return one.text.find(words) != std::string::npos;
+    });
+  };
+  CHECK(quotes("outside of any group"));
+  CHECK(quotes("in group 2 of 2 calls"));
+}
+
+TEST_CASE("grouped exchanges are in lockstep, and never-grouped ones a deadlock of transfers") {
+  CHECK(analyse(execute(exchanges(4)).run).findings.front().verdict == Verdict::in_lockstep);
+  Program program = exchanges(2);
+  for (auto& steps : program.ranks) {
+    for (Step& step : steps) step.group = 0;
+  }
+  const Report report = analyse(execute(program).run);
+  CHECK(report.findings.front().verdict == Verdict::deadlock_p2p);
+}
+
+TEST_CASE("without a step before, the grouping of the other ranks is the measure") {
+  Program program = exchanges(6);
+  for (auto& steps : program.ranks) steps.erase(steps.begin() + 3, steps.end());
+  for (const size_t r : {size_t{2}, size_t{3}}) {
+    for (Step& step : program.ranks[r]) step.group = 0;
+  }
+  const Report report = analyse(execute(program).run);
+  INFO(text_of(report));
+  const Finding& lead = report.findings.front();
+  CHECK(lead.verdict == Verdict::group_mismatch);
+  REQUIRE(lead.culprits.size() == 2);
+  CHECK(lead.culprits[0].rank == 2);
+}
+
+// Ranks 0 and 1 grow their communicator by rank 2; rank 0 handed out the unique id.
+trace::Run grown_run() {
+  constexpr int64_t kId = 0x1234;
+  trace::Run run;
+  for (int32_t r = 0; r < 3; ++r) {
+    trace::Process& process = run.processes.emplace_back();
+    process.job_rank = r;
+    trace::Comm grown;
+    grown.origin = CommOrigin::grow;
+    grown.nranks = 3;
+    grown.rank = r;
+    grown.state = CommState::ready;
+    grown.key = r == 2 ? CommKey{77, 77} : CommKey{5, 5};
+    if (r != 2) grown.parent_key = {1, 1};
+    process.comms.push_back(grown);
+    trace::Comm child;
+    child.origin = CommOrigin::split;
+    child.parent_key = grown.key;
+    child.key = r == 2 ? CommKey{88, 88} : CommKey{6, 6};
+    child.colour = 4;
+    process.comms.push_back(child);
+    trace::Event event{};
+    event.kind = EventKind::CommGrow;
+    event.arguments[0] = 3;
+    event.arguments[3] = 0;
+    event.arguments[4] = r == 1 ? 0 : kId;
+    process.events.push_back(event);
+  }
+  return run;
+}
+
+TEST_CASE("old and new members of a communicator that grew are members of one") {
+  trace::Run run = grown_run();
+  trace::unify_grown(run);
+  for (const trace::Process& process : run.processes) {
+    CHECK(process.comms[0].key == CommKey{5, 5});
+    CHECK(process.comms[1].parent_key == CommKey{5, 5});
+    CHECK(process.comms[1].key == CommKey{6, 6});
+  }
+}
+
+TEST_CASE("communicators that grew by other ids stay apart") {
+  trace::Run run = grown_run();
+  run.processes[2].events[0].arguments[4] = 0x9999;
+  trace::unify_grown(run);
+  CHECK(run.processes[2].comms[0].key == CommKey{77, 77});
+  CHECK(run.processes[2].comms[1].key == CommKey{88, 88});
+}
+
+// A job of another recorder's files, one rank one call ahead; the files were written `age_ns`
+// behind that call.
+Report judge_ahead(int64_t age_ns) {
+  Program program;
+  program.comms.push_back({.ranks = {0, 1, 2, 3}});
+  for (int r = 0; r < 4; ++r) program.ranks.emplace_back(r == 0 ? 6 : 5, Step{.count = 64});
+  Outcome outcome = execute(program);
+  int64_t newest_ns = 0;
+  for (const trace::Op& op : outcome.run.processes[0].ops) {
+    newest_ns = std::max(newest_ns, op.called_ns);
+  }
+  for (trace::Process& process : outcome.run.processes) {
+    process.recorder = "flight_recorder";
+    process.knowledge.groups = false;
+    process.knowledge.returns = false;
+    process.heartbeat_ns = process.exited_ns = 0;
+    process.liveness = trace::Liveness::unknown;
+    process.written_ns = newest_ns + age_ns;
+  }
+  outcome.run.live = false;
+  return analyse(outcome.run);
+}
+
+TEST_CASE("dumps of a healthy job one call apart show no missing call") {
+  for (const int64_t age_ns : {-2'000'000'000ll, 1'000'000ll, 500'000'000ll}) {
+    const Report report = judge_ahead(age_ns);
+    INFO(text_of(report));
+    CHECK(report.findings.size() == 1);
+    CHECK(report.findings.front().verdict == Verdict::in_lockstep);
+  }
+}
+
+TEST_CASE("dumps written long after a call that ranks lack show it as missing") {
+  const Report report = judge_ahead(600'000'000'000);
+  INFO(text_of(report));
+  CHECK(report.findings.front().verdict == Verdict::missing_call);
+  CHECK(report.findings.front().culprits.size() == 3);
+  CHECK(report.findings.front().confidence == Confidence::likely);
+}
+
+}  // namespace
+}  // namespace rollcall::analysis

@@ -1,0 +1,61 @@
+#include "tests/sim/loss.h"
+
+#include <algorithm>
+#include <random>
+
+namespace rollcall::sim {
+
+std::string_view name_of(LossKind kind) {
+  constexpr std::string_view kNames[] = {"none", "file", "overwritten", "torn"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+Loss lose(Outcome& outcome, LossKind kind, uint64_t seed) {
+  Loss loss;
+  std::mt19937_64 random(seed);
+  std::vector<trace::Process>& processes = outcome.run.processes;
+  if (kind == LossKind::none || processes.size() < 2) return loss;
+  const size_t chosen = random() % processes.size();
+  trace::Process& process = processes[chosen];
+  loss = {kind, process.job_rank};
+  switch (kind) {
+    case LossKind::file:
+      processes.erase(processes.begin() + static_cast<ptrdiff_t>(chosen));
+      break;
+    case LossKind::overwritten: {
+      // A third at most: faults lie in the second half.
+      const size_t gone = random() % (process.ops.size() / 3 + 1);
+      process.ops.erase(process.ops.begin(), process.ops.begin() + static_cast<ptrdiff_t>(gone));
+      process.first_complete_ticket = gone + 1;
+      break;
+    }
+    case LossKind::torn:
+      if (process.ops.empty()) return {};
+      process.ops.pop_back();
+      process.torn = 1;
+      break;
+    default:
+      break;
+  }
+  return loss;
+}
+
+bool still_decides(const Program& program, const Truth& truth, const Loss& loss) {
+  if (loss.kind == LossKind::none || truth.fault == Fault::none) return true;
+  const CommSpec& comm = program.comms[truth.comm];
+  // Of two ranks only the steps before tell which is right.
+  if (loss.kind == LossKind::overwritten) {
+    return comm.ranks.size() > 2 || rank_in(comm, loss.rank) < 0;
+  }
+  // Of its communicator a majority has to be left to say what is right.
+  const bool has_witness = comm.ranks.size() >= 4;
+  const bool is_member = rank_in(comm, loss.rank) >= 0;
+  if (loss.rank == truth.rank) return false;
+  // A pair is known from both its sides.
+  if (truth.is_p2p || truth.fault == Fault::p2p_unmatched || truth.fault == Fault::comm_order) {
+    return false;
+  }
+  return !is_member || has_witness;
+}
+
+}  // namespace rollcall::sim

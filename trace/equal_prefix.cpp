@@ -1,0 +1,306 @@
+#include "trace/equal_prefix.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+
+#include "core/format/digest.h"
+#include "trace/ring_reader.h"
+#include "trace/segment_reader.h"
+
+namespace rollcall::trace {
+namespace {
+
+constexpr uint64_t kFinePeriod = 16;
+// Of a rank's calls around a position where the digests part.
+constexpr uint64_t kTicketsBefore = 128;
+constexpr uint64_t kTicketsBehind = 384;
+constexpr uint64_t kTailMin = 64;
+
+// The digest of the calls before a position, and the ticket of the call at it.
+struct Mark {
+  uint64_t seq = 0;
+  uint64_t digest = 0;
+  uint64_t ticket = 0;
+};
+
+// One communicator as one ring knows it.
+struct CommMarks {
+  CommKey key{};
+  uint64_t called = 0;       // collectives
+  std::vector<Mark> coarse;  // from the segments, without gaps
+  std::vector<Mark> fine;    // behind the common coarse mark
+  // While the records are decoded:
+  uint64_t next_seq = 0;
+  uint64_t digest = kDigestStart;
+  std::map<uint64_t, OpRecord> early;  // came before a call that was still in flight
+};
+
+struct RingMarks {
+  bool is_readable = false;
+  uint64_t next_ticket = 1;
+  std::vector<CommMarks> comms;
+};
+
+struct KeyLess {
+  bool operator()(const CommKey& a, const CommKey& b) const {
+    return a.high != b.high ? a.high < b.high : a.low < b.low;
+  }
+};
+
+// The communicators of a key, as (ring, index).
+using Members = std::map<CommKey, std::vector<std::pair<uint32_t, uint32_t>>, KeyLess>;
+
+template <typename Work>
+void for_each_ring(size_t rings, unsigned wanted, const Work& work) {
+  std::atomic<size_t> next{0};
+  const auto take = [&] {
+    for (size_t i = next++; i < rings; i = next++) work(i);
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i < wanted && i < rings; ++i) threads.emplace_back(take);
+  take();
+  for (std::thread& thread : threads) thread.join();
+}
+
+uint64_t ticket_count(const RingFiles& files) {
+  const FileSource source(files.ring);
+  FileHeader header{};
+  std::vector<Issue> issues;
+  if (source.error() != 0 || !read_ring_header(source, files.ring, header, issues)) return 0;
+  return header.next_ticket;
+}
+
+void read_segments(const RingFiles& files, const SegmentSink& sink) {
+  std::vector<Issue> issues;  // said by whoever reads for keeps
+  for (const std::string& path : files.segments) {
+    const FileSource source(path);
+    if (source.error() == 0) read_segment(source, path, {}, sink, issues);
+  }
+}
+
+bool read_image(const RingFiles& files, RingImage& image) {
+  const FileSource source(files.ring);
+  std::vector<Issue> issues;
+  return source.error() == 0 && read_ring(source, files.ring, true, image, issues);
+}
+
+RingMarks read_coarse(const RingFiles& files) {
+  RingMarks marks;
+  RingImage image;
+  if (!read_image(files, image)) return marks;
+  marks.is_readable = true;
+  marks.next_ticket = image.header.next_ticket;
+  for (const CommEntry& entry : image.comms) {
+    CommMarks& comm = marks.comms.emplace_back();
+    comm.key = entry.key;
+    comm.called = entry.collectives;
+  }
+  SegmentSink sink;
+  sink.first_ticket_wanted = UINT64_MAX;
+  sink.digest = [&](const DigestRecord& record) {
+    if (record.comm_index >= marks.comms.size() || record.gap != 0) return;
+    marks.comms[record.comm_index].coarse.push_back({record.seq, record.digest, record.ticket});
+  };
+  read_segments(files, sink);
+  return marks;
+}
+
+// The last position at which every member has a mark, and all the same; nothing where there is
+// none.
+std::optional<Mark> last_common(const std::vector<const std::vector<Mark>*>& members) {
+  struct Votes {
+    uint64_t digest = 0;
+    size_t number = 0;
+    bool is_same = true;
+  };
+  std::unordered_map<uint64_t, Votes> by_seq;
+  for (const std::vector<Mark>* marks : members) {
+    for (const Mark& mark : *marks) {
+      Votes& votes = by_seq[mark.seq];
+      if (votes.number++ == 0) votes.digest = mark.digest;
+      votes.is_same = votes.is_same && votes.digest == mark.digest;
+    }
+  }
+  std::optional<Mark> best;
+  for (const auto& [seq, votes] : by_seq) {
+    if (votes.number < members.size() || !votes.is_same) continue;
+    if (!best || seq > best->seq) best = Mark{seq, votes.digest, 0};
+  }
+  return best;
+}
+
+Mark mark_at(const std::vector<Mark>& marks, uint64_t seq) {
+  const auto found =
+      std::find_if(marks.begin(), marks.end(), [&](const Mark& mark) { return mark.seq == seq; });
+  return found == marks.end() ? Mark{} : *found;
+}
+
+// One more call of a communicator, in order.
+void extend(CommMarks& comm, const OpRecord& record) {
+  if (comm.next_seq % kFinePeriod == 0) {
+    comm.fine.push_back({comm.next_seq, comm.digest, ticket_of(record.publish)});
+  }
+  comm.digest = extend_digest(comm.digest, record);
+  ++comm.next_seq;
+}
+
+void take_record(RingMarks& marks, const OpRecord& record) {
+  if (!is_collective(record.kind) || record.comm_index >= marks.comms.size()) return;
+  CommMarks& comm = marks.comms[record.comm_index];
+  if (record.seq < comm.next_seq) return;
+  if (record.seq > comm.next_seq) {
+    comm.early.emplace(record.seq, record);
+    return;
+  }
+  extend(comm, record);
+  for (auto first = comm.early.begin();
+       first != comm.early.end() && first->first == comm.next_seq; first = comm.early.begin()) {
+    extend(comm, first->second);
+    comm.early.erase(first);
+  }
+}
+
+// Digests of everything behind the common coarse mark.
+void read_fine(const RingFiles& files, RingMarks& marks) {
+  RingImage image;
+  if (!marks.is_readable || !read_image(files, image)) return;
+  uint64_t first_ticket = UINT64_MAX;
+  for (const CommMarks& comm : marks.comms) {
+    if (comm.called == 0) continue;
+    first_ticket = std::min(first_ticket, mark_at(comm.coarse, comm.next_seq).ticket);
+  }
+  SegmentSink sink;
+  sink.first_ticket_wanted = first_ticket;
+  sink.op = [&](const OpRecord& record) { take_record(marks, record); };
+  if (first_ticket != UINT64_MAX) read_segments(files, sink);
+  for (const OpRecord& record : image.ops) take_record(marks, record);
+  for (CommMarks& comm : marks.comms) {
+    // The end is a mark as well: communicators that all left off at one position are equal.
+    comm.fine.push_back({comm.next_seq, comm.digest, marks.next_ticket});
+    comm.early.clear();
+  }
+}
+
+class Planner {
+ public:
+  Planner(const std::vector<RingFiles>& rings, unsigned threads)
+      : rings_(rings), threads_(threads), marks_(rings.size()) {}
+
+  void read() {
+    for_each_ring(rings_.size(), threads_, [&](size_t i) { marks_[i] = read_coarse(rings_[i]); });
+    for (uint32_t i = 0; i < marks_.size(); ++i) {
+      for (uint32_t c = 0; c < marks_[i].comms.size(); ++c) {
+        const CommMarks& comm = marks_[i].comms[c];
+        if (!comm.key.is_null() && comm.called != 0) members_[comm.key].emplace_back(i, c);
+      }
+    }
+    for (const auto& [key, members] : members_) begin_fine(members);
+    for_each_ring(rings_.size(), threads_, [&](size_t i) { read_fine(rings_[i], marks_[i]); });
+  }
+
+  ReadingPlan plan(uint64_t records_max) const {
+    ReadingPlan plan;
+    plan.wanted.resize(rings_.size());
+    const uint64_t tail = std::max(kTailMin, records_max / std::max<size_t>(rings_.size(), 1));
+    for (const auto& [key, members] : members_) want_differences(members, tail, plan);
+    for (size_t i = 0; i < rings_.size(); ++i) {
+      std::vector<TicketRange>& ranges = plan.wanted[i];
+      if (!marks_[i].is_readable) {
+        ranges.clear();
+        continue;
+      }
+      const uint64_t next = marks_[i].next_ticket;
+      plan.calls += next - 1;
+      ranges.push_back({.begin = next > tail ? next - tail : 1, .end = UINT64_MAX});
+      merge(ranges);
+      plan.skipped += left_out(ranges, next);
+    }
+    return plan;
+  }
+
+ private:
+  std::vector<const std::vector<Mark>*> marks_of(
+      const std::vector<std::pair<uint32_t, uint32_t>>& members,
+      std::vector<Mark> CommMarks::*which) const {
+    std::vector<const std::vector<Mark>*> all;
+    for (const auto& [ring, comm] : members) all.push_back(&(marks_[ring].comms[comm].*which));
+    return all;
+  }
+
+  void begin_fine(const std::vector<std::pair<uint32_t, uint32_t>>& members) {
+    const std::optional<Mark> common = last_common(marks_of(members, &CommMarks::coarse));
+    for (const auto& [ring, index] : members) {
+      CommMarks& comm = marks_[ring].comms[index];
+      comm.next_seq = common ? common->seq : 0;
+      comm.digest = common ? common->digest : kDigestStart;
+    }
+  }
+
+  void want_differences(const std::vector<std::pair<uint32_t, uint32_t>>& members, uint64_t tail,
+                        ReadingPlan& plan) const {
+    const std::optional<Mark> common = last_common(marks_of(members, &CommMarks::fine));
+    bool is_equal = common.has_value();
+    for (const auto& [ring, index] : members) {
+      is_equal = is_equal && marks_[ring].comms[index].called == common->seq;
+    }
+    if (is_equal) return;
+    for (const auto& [ring, index] : members) {
+      const CommMarks& comm = marks_[ring].comms[index];
+      // Nothing common: the beginning is where they part, or where the records begin.
+      const uint64_t ticket = common ? mark_at(comm.fine, common->seq).ticket
+                                     : (comm.fine.empty() ? 1 : comm.fine.front().ticket);
+      const uint64_t next = marks_[ring].next_ticket;
+      if (ticket + tail >= next) continue;
+      plan.wanted[ring].push_back(
+          {.begin = ticket > kTicketsBefore ? ticket - kTicketsBefore : 1,
+           .end = ticket + kTicketsBehind});
+    }
+  }
+
+  static void merge(std::vector<TicketRange>& ranges) {
+    std::sort(ranges.begin(), ranges.end(),
+              [](const TicketRange& a, const TicketRange& b) { return a.begin < b.begin; });
+    size_t kept = 0;
+    for (size_t i = 1; i < ranges.size(); ++i) {
+      if (ranges[i].begin <= ranges[kept].end) {
+        ranges[kept].end = std::max(ranges[kept].end, ranges[i].end);
+      } else {
+        ranges[++kept] = ranges[i];
+      }
+    }
+    ranges.resize(kept + 1);
+  }
+
+  static uint64_t left_out(const std::vector<TicketRange>& ranges, uint64_t next_ticket) {
+    uint64_t kept = 0;
+    for (const TicketRange& range : ranges) {
+      kept += std::min(range.end, next_ticket) - std::min(range.begin, next_ticket);
+    }
+    return next_ticket - 1 > kept ? next_ticket - 1 - kept : 0;
+  }
+
+  const std::vector<RingFiles>& rings_;
+  const unsigned threads_;
+  std::vector<RingMarks> marks_;
+  Members members_;
+};
+
+}  // namespace
+
+ReadingPlan plan_reading(const std::vector<RingFiles>& rings, uint64_t records_max,
+                         unsigned threads) {
+  std::vector<uint64_t> tickets(rings.size());
+  for_each_ring(rings.size(), threads, [&](size_t i) { tickets[i] = ticket_count(rings[i]); });
+  uint64_t calls = 0;
+  for (const uint64_t count : tickets) calls += count;
+  if (calls <= records_max) return {.wanted = {}, .calls = calls, .skipped = 0};
+  Planner planner(rings, threads);
+  planner.read();
+  return planner.plan(records_max);
+}
+
+}  // namespace rollcall::trace
