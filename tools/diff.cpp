@@ -30,8 +30,8 @@ constexpr const char* kFooter =
     "5\n"
     "  rollcall diff OLD NEW                                   what the job calls that it did not";
 
-// Records of about 120 bytes with all that is computed from them: half a gibibyte.
-constexpr uint64_t kRecordsInMemory = 1u << 22;
+// About a second of analysis, and with all that is computed from them an eighth of a gibibyte.
+constexpr uint64_t kRecordsInMemory = 1u << 20;
 
 struct Arguments {
   std::string directory;
@@ -147,7 +147,7 @@ void add_diff(CLI::App& app, CommandLine& line) {
           ->type_name("CALLS");
   command
       ->add_option("--held", arguments->held,
-                   "calls of a large run held in memory, about (default 4194304)")
+                   "calls of a large run held in memory, about (default 1048576)")
       ->type_name("CALLS")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40));
   command->add_flag("--sentence", arguments->sentence, "the verdict alone, in one line")

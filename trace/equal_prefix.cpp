@@ -157,8 +157,8 @@ void take_record(RingMarks& marks, const OpRecord& record) {
     return;
   }
   extend(comm, record);
-  for (auto first = comm.early.begin();
-       first != comm.early.end() && first->first == comm.next_seq; first = comm.early.begin()) {
+  for (auto first = comm.early.begin(); first != comm.early.end() && first->first == comm.next_seq;
+       first = comm.early.begin()) {
     extend(comm, first->second);
     comm.early.erase(first);
   }
@@ -255,9 +255,8 @@ class Planner {
                                      : (comm.fine.empty() ? 1 : comm.fine.front().ticket);
       const uint64_t next = marks_[ring].next_ticket;
       if (ticket + tail >= next) continue;
-      plan.wanted[ring].push_back(
-          {.begin = ticket > kTicketsBefore ? ticket - kTicketsBefore : 1,
-           .end = ticket + kTicketsBehind});
+      plan.wanted[ring].push_back({.begin = ticket > kTicketsBefore ? ticket - kTicketsBefore : 1,
+                                   .end = ticket + kTicketsBehind});
     }
   }
 

@@ -20,6 +20,13 @@ struct CodecStorage {
   alignas(64) std::byte bytes[kOpCodecStateBytes];
 };
 
+// One per thread, and never cleared: a run has thousands of segments, and every block begins with
+// an empty state anyway.
+std::span<std::byte> codec_storage() {
+  static thread_local const std::unique_ptr<CodecStorage> storage(new CodecStorage);
+  return storage->bytes;
+}
+
 void report(std::vector<Issue>& issues, const std::string& path, std::string text,
             uint64_t lost = 0) {
   issues.push_back({.file = path, .text = std::move(text), .lost = lost});
@@ -28,9 +35,7 @@ void report(std::vector<Issue>& issues, const std::string& path, std::string tex
 class BlockReader {
  public:
   BlockReader(const SegmentHeader& header, const SegmentSink& sink)
-      : storage_(std::make_unique<CodecStorage>()),
-        decoder_(storage_->bytes, header.time_shift),
-        sink_(sink) {}
+      : decoder_(codec_storage(), header.time_shift), sink_(sink) {}
 
   // Records delivered.
   uint64_t deliver(const BlockHeader& block, std::span<const uint8_t> stored) {
@@ -74,7 +79,6 @@ class BlockReader {
     return delivered;
   }
 
-  std::unique_ptr<CodecStorage> storage_;
   OpDecoder decoder_;
   const SegmentSink& sink_;
   std::vector<uint8_t> raw_;
