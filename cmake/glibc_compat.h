@@ -19,6 +19,9 @@ ROLLCALL_BIND(dladdr, "2.2.5");
 ROLLCALL_BIND(dlclose, "2.2.5");
 ROLLCALL_BIND(dlerror, "2.2.5");
 ROLLCALL_BIND(dlopen, "2.2.5");
+#if defined(ROLLCALL_CALLS_DLSYM) /* the shim has a dlsym of its own */
+ROLLCALL_BIND(dlsym, "2.2.5");
+#endif
 ROLLCALL_BIND(pthread_attr_setstacksize, "2.2.5");
 ROLLCALL_BIND(pthread_create, "2.2.5");
 ROLLCALL_BIND(pthread_join, "2.2.5");

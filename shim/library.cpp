@@ -12,8 +12,9 @@ namespace {
 
 __attribute__((destructor)) void at_exit() {
   if (disabled()) return;
-  if (!process_has_called() && !has_reported_static_nccl())
-    return;  // nothing was recorded; start nothing now
+  const bool was_called = process_has_called() || has_reported_static_nccl();
+  // Also without a call: NCCL may have used this library as its profiler plugin.
+  if (!was_called && capture::process_number() == 0) return;  // nothing was recorded; start nothing
   capture::note_event({.kind = EventKind::ProcessExit}, 0);
   capture::flush_at_exit();
 }

@@ -31,8 +31,9 @@ struct Op {
   int64_t returned_ns = 0;  // 0: has not returned, or unknown (see state)
   int64_t started_ns = 0;
   int64_t finished_ns = 0;
-  uint64_t ticket = 0;  // order within the process
-  uint64_t seq = 0;     // collectives: seq; p2p: p2p seq
+  int64_t launched_ns = 0;  // NCCL launched the kernel, as the profiler plugin saw it
+  uint64_t ticket = 0;      // order within the process
+  uint64_t seq = 0;         // collectives: seq; p2p: p2p seq
   uint64_t count = 0;
   uint64_t stream = 0;
   uint64_t caller = 0;
@@ -47,6 +48,8 @@ struct Op {
   uint8_t reduction = kUnknown8;
   OpState state = OpState::unknown;
   uint8_t flags = 0;
+  uint8_t method = 0;        // algorithm and protocol (core/format/vocabulary.h); 0 unknown
+  uint8_t channels = 0;      // 0 unknown
   uint8_t from_segment = 0;  // 1: read from a segment, 0: from the ring (evidence)
   bool awaits_gpu = false;   // the GPU is watched, and was not yet seen to be through
 };

@@ -11,6 +11,9 @@ namespace {
 
 std::string text_of(const char* field, size_t bytes) { return {field, ::strnlen(field, bytes)}; }
 
+constexpr uint64_t kSegmentMark = 0x80;
+static_assert(static_cast<uint8_t>(Phase::Count) <= kSegmentMark, "a bit no phase has");
+
 uint64_t ticket(const OpRecord& record) { return ticket_of(record.publish); }
 
 TickConversion conversion_of(const FileHeader& header) {
@@ -55,6 +58,7 @@ Op op_of(const OpRecord& record, const TickConversion& clock, bool from_segment)
   op.returned_ns = time(record.returned_ticks);
   op.started_ns = time(record.started_ticks);
   op.finished_ns = time(record.finished_ticks);
+  op.launched_ns = time(record.launched_ticks);
   op.ticket = ticket(record);
   op.seq = record.seq;
   op.count = record.count;
@@ -71,6 +75,8 @@ Op op_of(const OpRecord& record, const TickConversion& clock, bool from_segment)
   op.reduction = record.reduction;
   op.state = state_of(record);
   op.flags = record.flags;
+  op.method = record.method;
+  op.channels = record.channels;
   op.from_segment = from_segment ? 1 : 0;
   op.awaits_gpu = awaits_gpu(record);
   return op;
@@ -98,6 +104,7 @@ ProcessBuilder::ProcessBuilder(const std::string& path, const RingImage& image) 
     process_.exited_ns = time(header.exited_ticks);
   }
   take_meta();
+  take_knowledge();
   take_tables();
   take_events();
   take_statistics();
@@ -124,6 +131,16 @@ void ProcessBuilder::take_meta() {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool whole = error == std::errc() && end == text.data() + text.size();
   if (whole && number >= 0 && number < static_cast<int32_t>(kRanksMax)) process_.job_rank = number;
+}
+
+// Up to version 4 of NCCL's profiler interface a plugin hears of operations when they are launched,
+// in NCCL's order, and of a host that hangs before that not at all.
+void ProcessBuilder::take_knowledge() {
+  const auto coverage = process_.meta.find("coverage");
+  const auto version = process_.meta.find("plugin_interface");
+  const bool alone = coverage != process_.meta.end() && coverage->second == "plugin";
+  if (!alone || version == process_.meta.end()) return;
+  process_.knowledge.calls_in_order = version->second >= "5";
 }
 
 void ProcessBuilder::take_tables() {
@@ -189,7 +206,7 @@ void ProcessBuilder::add_from_segment(const OpRecord& record) {
 }
 
 // Sorted by ticket, each ticket once. The ring's records are newer words of the same call. A record
-// of a segment is marked by its reserved byte, which no recorder writes.
+// of a segment is marked by a phase that no recorder writes.
 void ProcessBuilder::merge(std::vector<OpRecord>& merged, size_t& segment_records) {
   const auto before = [](const OpRecord& a, const OpRecord& b) { return ticket(a) < ticket(b); };
   if (!std::is_sorted(from_segments_.begin(), from_segments_.end(), before)) {
@@ -201,16 +218,15 @@ void ProcessBuilder::merge(std::vector<OpRecord>& merged, size_t& segment_record
     for (; old != from_segments_.end() && ticket(*old) < ticket(fresh); ++old) {
       if (!merged.empty() && ticket(merged.back()) == ticket(*old)) continue;
       merged.push_back(*old);
-      merged.back().reserved[0] = 1;
+      merged.back().publish |= kSegmentMark;
     }
     while (old != from_segments_.end() && ticket(*old) == ticket(fresh)) ++old;
     merged.push_back(fresh);
-    merged.back().reserved[0] = 0;
   }
   for (; old != from_segments_.end(); ++old) {
     if (!merged.empty() && ticket(merged.back()) == ticket(*old)) continue;
     merged.push_back(*old);
-    merged.back().reserved[0] = 1;
+    merged.back().publish |= kSegmentMark;
   }
   segment_records = from_segments_.size();
   from_segments_ = {};
@@ -251,11 +267,15 @@ Process ProcessBuilder::finish(uint64_t window) {
   const TickConversion clock = conversion_of(image_.header);
   const size_t dropped = window != 0 && merged.size() > window ? merged.size() - window : 0;
   process_.ops.reserve(merged.size() - dropped);
+  // The profiler plugin holds records too: only where the GPU is watched does that mean an await.
+  const auto timing = process_.meta.find("gpu_timing");
+  const bool is_watched = timing != process_.meta.end() && timing->second == "events";
   for (size_t i = 0; i < merged.size(); ++i) {
     const OpRecord& record = merged[i];
     // An operation in flight is worth more than its age.
     if (i < dropped && record.returned_ticks != 0 && !awaits_gpu(record)) continue;
-    process_.ops.push_back(op_of(record, clock, record.reserved[0] != 0));
+    process_.ops.push_back(op_of(record, clock, (record.publish & kSegmentMark) != 0));
+    process_.ops.back().awaits_gpu &= is_watched && record.finished_ticks == 0;
   }
   if (dropped != 0) {
     process_.first_complete_ticket =

@@ -22,6 +22,7 @@ class ProcessBuilder {
   void take_meta();
   void take_tables();
   void take_events();
+  void take_knowledge();
   void take_statistics();
   void merge(std::vector<OpRecord>& merged, size_t& segment_records);
   void account(const std::vector<OpRecord>& merged);

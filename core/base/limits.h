@@ -58,6 +58,10 @@ inline constexpr uint32_t kLateOpsMax = 8192;
 // written, so that readers skip equal prefixes.
 inline constexpr uint32_t kDigestPeriod = 1024;
 
+// Channels of proxy operations that are summed up: channels x peers x directions x communicators of
+// one process. 16 channels to and from 2 ring neighbours on 16 communicators.
+inline constexpr uint32_t kChannelsMax = 1024;
+
 // Size of a communicator: the largest job the project is built for times a margin. Bounds the
 // point-to-point counters and every rank read from a file.
 inline constexpr uint32_t kRanksMax = 1u << 20;
@@ -83,6 +87,7 @@ static_assert((kGpuPairsFirst & (kGpuPairsFirst - 1)) == 0, "pair = number & mas
 static_assert(kGpuOpsInFlightMax <= kLateOpsMax / 2, "what is awaited does not fill the late list");
 static_assert((kRingSlotsDefault & (kRingSlotsDefault - 1)) == 0, "slot = ticket & mask");
 static_assert((kEventSlots & (kEventSlots - 1)) == 0, "slot = ticket & mask");
+static_assert((kChannelsMax & (kChannelsMax - 1)) == 0, "place = hash & mask");
 static_assert(kRingSlotsDefault >= kRingSlotsMin && kRingSlotsDefault <= kRingSlotsMax);
 static_assert(kRingSlotsMin >= kSlotAttemptsMax, "an attempt never visits a slot twice");
 static_assert(kBlockRecordsMax <= kRingSlotsDefault / 4, "a block never covers the whole ring");

@@ -23,6 +23,10 @@
     "beyond it every 2nd, 4th, ... operation is timed")                                            \
   X(ROLLCALL_CHROME_TRACE, flag, "0",                                                              \
     "1 lets the flusher also write <stem>.trace.json, a Chrome trace that is valid when cut off")  \
+  X(ROLLCALL_PLUGIN_EVENTS, words, "default",                                                      \
+    "what the profiler plugin asks NCCL for: default, proxy, kernelch, all, or a mask "            \
+    "(docs/PLUGIN.md)")                                                                            \
+  X(ROLLCALL_PLUGIN_CHAIN, path, "", "a second profiler plugin to load behind Rollcall's")         \
   X(ROLLCALL_VERBOSE, count, "1",                                                                  \
     "lines on stderr: 0 none, 1 what stops the recorder, 2 also where the files are")              \
   X(ROLLCALL_RUN_ID, text, "", "set by `rollcall run`: marks the files that belong to one run")

@@ -64,6 +64,7 @@ uint64_t shifted(uint64_t ticks, double by) noexcept {
 void GpuTimer::begin(const Options& options) noexcept {
   driver_ = options.driver;
   ops_ = options.ops;
+  holds_ = options.holds;
   stats_ = options.stats;
   in_flight_max_ = std::min(options.in_flight_max, static_cast<uint32_t>((ops_.mask + 1) / 4));
   budget_percent_ = options.budget_percent;
@@ -449,11 +450,17 @@ void GpuTimer::visit_ops(uint64_t first_ticket, uint64_t last_ticket, uint32_t g
   }
 }
 
+void GpuTimer::settle(OpRecord& record, uint64_t ticket) noexcept {
+  const bool is_last =
+      holds_ == nullptr || holds_[ticket & ops_.mask].fetch_sub(1, std::memory_order_acq_rel) == 1;
+  if (is_last) ring::publish_slot(&record, ticket, Phase::settled);
+}
+
 void GpuTimer::settle_unknown(uint64_t first_ticket, uint64_t last_ticket, uint32_t group,
                               GpuStream stream) noexcept {
   visit_ops(first_ticket, last_ticket, group, stream, [&](OpRecord& record, uint64_t ticket) {
     note_untimed(&record, stats_->gpu_untimed);
-    ring::publish_slot(&record, ticket, Phase::settled);
+    settle(record, ticket);
     ops_in_flight_.fetch_sub(1, std::memory_order_relaxed);
   });
 }
@@ -552,7 +559,7 @@ int GpuTimer::poll_pair(GpuContext& context, GpuPair& pair, double ticks_per_ns)
   visit_ops(pair.first_ticket, pair.last_ticket, pair.group, pair.stream,
             [&](OpRecord& record, uint64_t ticket) {
               store_release(record.finished_ticks, finished);
-              ring::publish_slot(&record, ticket, Phase::settled);
+              settle(record, ticket);
               ops_in_flight_.fetch_sub(1, std::memory_order_relaxed);
             });
   context.pairs_in_flight.fetch_sub(1, std::memory_order_relaxed);

@@ -131,6 +131,8 @@ class GpuTimer {
     GpuDriver driver;
     ring::Slots<OpRecord> ops;
     SelfStatistics* stats = nullptr;
+    // Who else holds a record, one count per slot (recorder.h, hold_op); null: nobody does.
+    std::atomic<uint32_t>* holds = nullptr;
     uint32_t in_flight_max = kGpuOpsInFlightMax;
     uint32_t budget_percent = 100;  // of a launching thread's time; 100: no sampling
   };
@@ -194,6 +196,7 @@ class GpuTimer {
   template <class Visit>
   void visit_ops(uint64_t first_ticket, uint64_t last_ticket, uint32_t group, GpuStream stream,
                  Visit&& visit) noexcept;
+  void settle(OpRecord& record, uint64_t ticket) noexcept;
   void settle_unknown(uint64_t first_ticket, uint64_t last_ticket, uint32_t group,
                       GpuStream stream) noexcept;
 
@@ -210,6 +213,7 @@ class GpuTimer {
   GpuDriver driver_;
   ring::Slots<OpRecord> ops_;
   SelfStatistics* stats_;
+  std::atomic<uint32_t>* holds_;
   uint32_t in_flight_max_;
   uint32_t budget_percent_;
   std::atomic<uint32_t> ops_in_flight_;

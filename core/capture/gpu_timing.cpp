@@ -67,6 +67,7 @@ void start_timer(const GpuDriver& driver) noexcept {
   timer->begin({.driver = driver,
                 .ops = live.ops,
                 .stats = live.stats,
+                .holds = live.holds,
                 .budget_percent = config().overhead_budget_percent});
   if (!start_background_thread("rollcall-gpu", run_poller, timer)) {
     munmap(memory, sizeof(GpuTimer));

@@ -9,14 +9,20 @@ namespace {
 constinit std::atomic<uint32_t> last_group{0};
 }
 
+uint32_t next_group_number() noexcept {
+  const uint32_t number = last_group.fetch_add(1, std::memory_order_relaxed) + 1;
+  // 0 means "no group"; after 2^32 groups it is skipped.
+  return number != 0 ? number : last_group.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 uint32_t group_enter() noexcept {
   ThreadState& thread = this_thread;
   if (thread.group_depth++ == 0) {
-    uint32_t number = last_group.fetch_add(1, std::memory_order_relaxed) + 1;
-    // 0 means "no group"; after 2^32 groups it is skipped.
-    if (number == 0) number = last_group.fetch_add(1, std::memory_order_relaxed) + 1;
-    thread.group = number;
+    thread.group = next_group_number();
     thread.group_operations = 0;
+    const uint64_t* next_ticket = live.ops.next_ticket;
+    thread.group_first_ticket = next_ticket != nullptr ? load_relaxed(*next_ticket) : 1;
+    thread.group_cursor = thread.group_first_ticket;
   }
   return thread.group;
 }

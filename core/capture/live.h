@@ -37,8 +37,11 @@ struct alignas(kLivePageBytes) Live {
   // --- not on the path of an operation
   ring::Slots<EventRecord> events;
   ThreadEntry* threads;
+  ChannelEntry* channels;
   char* meta;
   std::atomic<Mode> mode;
+  std::atomic<uint32_t>* holds;  // one per slot of `ops`: the call itself, and hold_op()
+  std::atomic<bool> holds_groups;
   bool history;
   bool has_flusher;
   std::atomic<bool> wants_gpu;  // asked for, and the driver was not found yet
@@ -56,9 +59,14 @@ struct ThreadState {
   uint32_t group = 0;
   uint32_t group_operations = 0;
   GpuThread gpu;
+  bool in_call = false;
+  OpToken call;  // of the call the thread is in
+  // Tickets of the group that ended last, for find_in_ended_group().
+  uint64_t group_first_ticket = 0;
+  uint64_t group_cursor = 0;
 };
 // Initial-exec: a load relative to the thread pointer, no call. The library may be loaded late
-// (dlopen), where the C library keeps 1,600 bytes and more for such variables; this takes 160.
+// (dlopen), where the C library keeps 1,600 bytes and more for such variables; this takes 200.
 extern thread_local constinit ThreadState this_thread __attribute__((tls_model("initial-exec")));
 
 // The slow way into every function: starts the recorder if it was never started, announces the
@@ -78,6 +86,12 @@ class ColdLock {
   ColdLock& operator=(const ColdLock&) = delete;
 };
 void reset_cold_lock() noexcept;
+
+inline std::atomic<uint32_t>& holds_of(uint64_t ticket) noexcept {
+  return live.holds[ticket & live.ops.mask];
+}
+// After the group's end has returned: its operations, and the end itself, are nobody's any more.
+void release_group(ThreadState& thread, OpToken group_end) noexcept;
 
 inline void count(uint64_t& statistic, uint64_t by = 1) noexcept { add_relaxed(statistic, by); }
 

@@ -53,6 +53,11 @@ inline Position next_position(const OpCall& call, uint32_t comm_index) noexcept 
   CommEntry& comm = live.comms[comm_index];
   if (family == OpFamily::coll) return {add_relaxed(comm.collectives, uint64_t{1}), 0};
   const bool is_send = call.kind == OpKind::Send;
+  // The plugin hears of the peer later: enrich_op() counts then.
+  if (call.root_or_peer < 0 && (call.flags & kOpFromPlugin) != 0) {
+    add_relaxed(is_send ? comm.sends : comm.recvs, uint64_t{1});
+    return {0, kOpSeqUnknown};
+  }
   add_relaxed(is_send ? comm.sends : comm.recvs, uint64_t{1});
   uint64_t seq = 0;
   if (next_p2p_seq(comm_index, call.root_or_peer, is_send ? 0 : 1, seq)) return {seq, 0};
@@ -72,7 +77,8 @@ inline uint64_t small_fields_of(const OpCall& call, uint8_t more_flags) noexcept
     uint8_t datatype;
     uint8_t reduction;
     uint8_t flags;
-    uint8_t reserved[2];
+    uint8_t method;
+    uint8_t channels;
   };
   static_assert(sizeof(SmallFields) == 8);
   static_assert(offsetof(SmallFields, kind) == offsetof(OpRecord, kind) - 120);
@@ -82,7 +88,8 @@ inline uint64_t small_fields_of(const OpCall& call, uint8_t more_flags) noexcept
                                              .datatype = call.datatype,
                                              .reduction = call.reduction,
                                              .flags = static_cast<uint8_t>(call.flags | more_flags),
-                                             .reserved = {}});
+                                             .method = 0,
+                                             .channels = 0});
 }
 
 inline void fill_record(OpRecord* record, const OpCall& call, const ThreadState& thread,
@@ -106,6 +113,33 @@ inline void fill_record(OpRecord* record, const OpCall& call, const ThreadState&
   store_word(record, offsetof(OpRecord, group), word_of(call.group, thread.index));
   store_word(record, offsetof(OpRecord, graph), word_of(graph, 0));
   store_word(record, offsetof(OpRecord, result), small_fields_of(call, position.flags));
+}
+
+// What hold_groups() asked for. The group's end is held too, which leads it to end_held().
+[[gnu::noinline, gnu::cold]] void hold_for_group(ThreadState& thread, const OpCall& call) noexcept {
+  const OpFamily family = traits_of(call.kind).family;
+  const bool counted = family == OpFamily::coll || family == OpFamily::p2p;
+  if (call.group == 0 || !(counted || family == OpFamily::mark)) return;
+  hold_op(thread.call);
+}
+
+// Others hold the record, or the thread has ended a group whose operations are held.
+[[gnu::noinline, gnu::cold]] void end_held(OpToken token) noexcept {
+  if (token.record->kind == OpKind::GroupEnd) release_group(this_thread, token);
+  ring::publish_slot(token.record, token.ticket, Phase::gpu_pending);
+  if (holds_of(token.ticket).fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    ring::publish_slot(token.record, token.ticket, Phase::settled);
+  }
+}
+
+inline void finish_op(OpToken token, int result) noexcept {
+  ring::store_return(token.record, ticks_now(), static_cast<int16_t>(result));
+  // Only the thread inside the call takes the first further hold, so that one hold stays one.
+  if (__builtin_expect(holds_of(token.ticket).load(std::memory_order_acquire) == 1, 1)) {
+    ring::publish_slot(token.record, token.ticket, Phase::settled);
+  } else {
+    end_held(token);
+  }
 }
 
 [[gnu::noinline, gnu::cold]] OpToken drop_pinned(const OpCall& call) noexcept {
@@ -151,8 +185,8 @@ inline void fill_record(OpRecord* record, const OpCall& call, const ThreadState&
   const bool is_group_end = load_relaxed(token.record->kind) == OpKind::GroupEnd;
   const bool awaits = !is_group_end && timer.close(gpu, token.record, token.ticket, is_launched);
   if (is_group_end) timer.finish_group_end(gpu, is_launched);
-  ring::store_return(token.record, ticks_now(), static_cast<int16_t>(result));
-  ring::publish_slot(token.record, token.ticket, awaits ? Phase::gpu_pending : Phase::settled);
+  if (awaits) hold_op(token);  // the timer releases it
+  finish_op(token, result);
   if (awaits) timer.opened(gpu);
 }
 
@@ -165,6 +199,11 @@ OpToken begin_op(const OpCall& call) noexcept {
   if (!enter(thread)) return {};
   const uint64_t called_ticks = ticks_now();
   if (!ROLLCALL_CHECK(call.kind < OpKind::Count)) return {};
+  const bool is_call = (call.flags & kOpFromPlugin) == 0;
+  if (is_call) {
+    thread.in_call = true;
+    thread.call = {};
+  }
   const uint32_t comm_index = comm_index_of(thread, call.comm_handle);
   const Position position = next_position(call, comm_index);
   ++thread.group_operations;
@@ -177,22 +216,30 @@ OpToken begin_op(const OpCall& call) noexcept {
   const auto [record, ticket] = ring::claim_slot(live.ops);
   if (__builtin_expect(record == nullptr, 0)) return drop_pinned(call);
   fill_record(record, call, thread, comm_index, plan.graph, position, called_ticks);
+  holds_of(ticket).store(1, std::memory_order_relaxed);
   ring::publish_slot(record, ticket, Phase::called);
   if (comm_index != kCommUnknown) store_relaxed(live.comms[comm_index].last_ticket, ticket);
   if (__builtin_expect((ticket & (kAnchorTickets - 1)) == 0 && !live.has_flusher, 0)) {
     refresh_anchor();
+  }
+  if (is_call) {
+    thread.call = {record, ticket};
+    if (__builtin_expect(live.holds_groups.load(std::memory_order_relaxed), 0)) {
+      hold_for_group(thread, call);
+    }
   }
   if (timer != nullptr) mark_gpu(*timer, thread, call, plan, {record, ticket});
   return {record, ticket};
 }
 
 void end_op(OpToken token, int result) noexcept {
+  ThreadState& thread = this_thread;
+  if (thread.call.ticket == token.ticket) thread.in_call = false;
   if (token.record == nullptr) return;
   if (!ring::slot_holds(token.record, token.ticket, Phase::called)) return;
   GpuTimer* timer = live.gpu.load(std::memory_order_relaxed);
   if (__builtin_expect(timer != nullptr, 0)) return end_op_timed(*timer, token, result);
-  ring::store_return(token.record, ticks_now(), static_cast<int16_t>(result));
-  ring::publish_slot(token.record, token.ticket, Phase::settled);
+  finish_op(token, result);
 }
 
 }  // namespace rollcall::capture

@@ -62,6 +62,55 @@ OpToken begin_op(const OpCall& call) noexcept;
 // The call has returned. Harmless with an empty token.
 void end_op(OpToken token, int result) noexcept;
 
+// --- what others than the caller learn about an operation --------------------------------------
+// A record is settled, and may move to the history, when the call has returned and nobody holds it.
+// Whoever learns something later (the profiler plugin, GPU times) takes a hold before end_op and
+// releases it when it knows, or gives up. False: not recorded, or already settled; then no release.
+bool hold_op(OpToken token) noexcept;
+void release_op(OpToken token) noexcept;
+
+// The call the thread is in, between begin_op and end_op. `token` is empty where the call was not
+// recorded. Calls with kOpFromPlugin are none: they are what the plugin made of an event.
+struct CurrentCall {
+  bool inside = false;
+  OpToken token;
+};
+CurrentCall current_call() noexcept;
+
+// Adds to a record that is held or whose call has not returned; fields left at their defaults stay
+// as they are. A peer also gives the operation its p2p seq; times and peer are final once stored.
+struct OpDetail {
+  uint64_t launched_ticks = 0;
+  uint64_t started_ticks = 0;
+  uint64_t finished_ticks = 0;
+  const void* send = nullptr;
+  const void* recv = nullptr;
+  int32_t peer = -1;
+  uint8_t method = 0;
+  uint8_t channels = 0;
+};
+bool enrich_op(OpToken token, const OpDetail& detail) noexcept;
+
+// The record of an operation of the group that the calling thread has just ended, by what its call
+// said: for NCCL versions whose events do not come inside the call. The oldest that fits and was
+// not found before; empty when none does.
+struct OpSignature {
+  OpKind kind = OpKind::AllReduce;
+  uint64_t bytes = 0;  // of the call's count; compared where the record's datatype is known
+  const void* send = nullptr;
+  const void* recv = nullptr;
+  uint32_t comm_index = kCommUnknown;  // kCommUnknown: any
+  int32_t peer = -1;                   // -1: any
+};
+OpToken find_in_ended_group(const OpSignature& signature) noexcept;
+// From now on, in the whole process, operations inside a group are held until the group's end has
+// returned, so that find_in_ended_group can serve.
+void hold_groups() noexcept;
+// The communicator of a record; kCommUnknown for an empty token.
+uint32_t comm_of(OpToken token) noexcept;
+// True when the shim watches a communicator's creation at this moment.
+bool creation_is_watched() noexcept;
+
 // An event around a life-cycle call. [cold]
 struct EventCall {
   EventKind kind = EventKind::CommAbort;
@@ -113,6 +162,22 @@ uint32_t next_child_number(uint32_t parent_index) noexcept;
 // Records a changed ncclCommGetAsyncError answer; true when it differs from the last one.
 bool async_state_changed(uint32_t index, int state, int* previous) noexcept;
 
+// --- channels: what proxy operations move and wait for ------------------------------------------
+struct ChannelOpening {
+  uint32_t comm_index = kCommUnknown;
+  int32_t peer = -1;
+  uint8_t channel = 0;
+  bool is_send = false;
+};
+// The entry of this channel, made where it is new, with one more operation in progress.
+// kChannelUnknown, counted, when the table is full. Lock-free, as all of these.
+uint32_t open_channel(const ChannelOpening& opening) noexcept;
+void close_channel_op(uint32_t channel) noexcept;
+void add_channel_wait(uint32_t channel, ChannelWait wait, uint64_t ticks) noexcept;
+// What the channel waits for from now on.
+void set_channel_wait(uint32_t channel, ChannelWait wait, uint64_t now_ticks) noexcept;
+void add_channel_step(uint32_t channel, uint64_t bytes) noexcept;
+
 // --- groups: thread-local, cheap ----------------------------------------------------------------
 // Depth of ncclGroupStart nesting of the calling thread. group_enter returns the number of the
 // outermost group (a new one at depth 0 -> 1).
@@ -123,6 +188,8 @@ void group_abandoned() noexcept;
 // the number of operations recorded in it.
 uint32_t group_leave(uint32_t* operations) noexcept;
 uint32_t current_group() noexcept;
+// A number no other group has, for groups that are told of as events.
+uint32_t next_group_number() noexcept;
 
 // --- the process [cold]
 // --------------------------------------------------------------------------- Adds "key=value" to
@@ -130,6 +197,13 @@ uint32_t current_group() noexcept;
 void add_meta(const char* key, const char* value) noexcept;
 // One more way by which calls reach us: "plt", "dlsym", "plugin", "static_nccl".
 void add_coverage(const char* path) noexcept;
+// One more of something that the recorder counts about itself.
+void count_statistic(uint64_t SelfStatistics::*statistic) noexcept;
+// The number of this process, without a system call; 0 while nothing is recorded.
+uint32_t process_number() noexcept;
+// Ticks and CLOCK_MONOTONIC, by the anchors so far; 0 where they do not tell yet.
+uint64_t ticks_of_monotonic(uint64_t monotonic_ns) noexcept;
+uint64_t monotonic_of_ticks(uint64_t ticks) noexcept;
 // Counts a call NCCL made to itself.
 void count_nested_call() noexcept;
 // Where the functions of the CUDA driver are found, for GPU timing. `lookup` answers with the

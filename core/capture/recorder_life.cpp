@@ -94,11 +94,21 @@ void point_live_at_file() noexcept {
   live.stats = mapped.stats;
   live.comms = mapped.comms;
   live.threads = mapped.threads;
+  live.channels = mapped.channels;
   live.meta = mapped.meta;
   live.ops = {mapped.ops, &header.next_ticket, header.ring_slots - 1, &mapped.stats->stepped_over};
   live.events = {mapped.events, &header.next_event_ticket, header.event_slots - 1,
                  &mapped.stats->stepped_over};
   live.history = current_config.history;
+}
+
+// One word per slot, beside the file: who holds a record is nothing a reader needs.
+bool map_holds() noexcept {
+  const size_t bytes = size_t{current_config.ring_slots} * sizeof(*live.holds);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  live.holds = static_cast<std::atomic<uint32_t>*>(memory);
+  return true;
 }
 
 // The job may change its working directory; the flusher opens files by name all the time.
@@ -133,7 +143,7 @@ bool start() noexcept {
   write_absolute(directory, current_config.directory);
   write_attempt(directory);
   current_config.directory = directory.c_str();
-  if (!current_config.enable || !open_files()) {
+  if (!current_config.enable || !map_holds() || !open_files()) {
     live.mode.store(Mode::off, std::memory_order_release);
     return false;
   }
@@ -240,6 +250,50 @@ void refresh_anchor() noexcept {
   store_relaxed(copy.error_ns, anchor.error_ns);
   store_release(header.anchor_count, next);
   busy.store(false, std::memory_order_release);
+}
+
+void count_statistic(uint64_t SelfStatistics::*statistic) noexcept {
+  if (live.incarnation.load(std::memory_order_acquire) != 0) count(live.stats->*statistic);
+}
+
+uint32_t process_number() noexcept {
+  return static_cast<uint32_t>(live.incarnation.load(std::memory_order_acquire) >> 32);
+}
+
+namespace {
+
+struct Rate {
+  ClockAnchor anchor;
+  TickConversion conversion;
+};
+
+// The flusher's newest anchor; in a process that has just begun there is none but the first.
+Rate current_rate() noexcept {
+  const FileHeader& header = *live.header;
+  const uint64_t anchors = load_acquire(header.anchor_count);
+  const ClockAnchor latest = anchors == 0 ? read_anchor() : header.latest_anchor[anchors & 1];
+  return {latest, TickConversion(header.clock_kind, header.first_anchor, latest)};
+}
+
+}  // namespace
+
+uint64_t monotonic_of_ticks(uint64_t ticks) noexcept {
+  if (live.incarnation.load(std::memory_order_acquire) == 0) return 0;
+  const Rate rate = current_rate();
+  if (!rate.conversion.is_calibrated()) return 0;
+  const ClockAnchor& anchor = rate.anchor;
+  return ticks >= anchor.ticks
+             ? anchor.monotonic_ns + rate.conversion.span_ns(ticks - anchor.ticks)
+             : anchor.monotonic_ns - rate.conversion.span_ns(anchor.ticks - ticks);
+}
+
+uint64_t ticks_of_monotonic(uint64_t monotonic_ns) noexcept {
+  if (live.incarnation.load(std::memory_order_acquire) == 0) return 0;
+  const Rate rate = current_rate();
+  if (!rate.conversion.is_calibrated()) return 0;
+  const auto distance_ns = static_cast<int64_t>(monotonic_ns - rate.anchor.monotonic_ns);
+  const double ticks = static_cast<double>(distance_ns) * rate.conversion.ticks_per_ns();
+  return rate.anchor.ticks + static_cast<uint64_t>(static_cast<int64_t>(ticks));
 }
 
 void count_nested_call() noexcept {

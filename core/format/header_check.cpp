@@ -41,18 +41,25 @@ HeaderVerdict judge_sizes(const FileHeader& header) noexcept {
                      header.comms.bytes >= uint64_t{header.comms_max} * sizeof(CommEntry) &&
                      header.threads.bytes >= uint64_t{header.threads_max} * sizeof(ThreadEntry) &&
                      header.stats.bytes >= sizeof(SelfStatistics);
-  return areas ? HeaderVerdict::fine : HeaderVerdict::sizes_mismatch;
+  // Files from before the table of channels have zeros there.
+  const bool channels =
+      header.channels_max == 0 ||
+      (header.channels_max <= kRingSlotsMax && header.channel_entry_bytes == sizeof(ChannelEntry) &&
+       header.channels.bytes >= uint64_t{header.channels_max} * sizeof(ChannelEntry));
+  return areas && channels ? HeaderVerdict::fine : HeaderVerdict::sizes_mismatch;
 }
 
 HeaderVerdict judge_areas(const FileHeader& header, uint64_t file_bytes) noexcept {
   if (header.file_bytes > file_bytes) return HeaderVerdict::truncated;
-  const FileArea areas[] = {header.meta,  header.stats,  header.threads,
-                            header.comms, header.events, header.ops};
+  const FileArea all[] = {header.meta,   header.stats, header.threads, header.comms,
+                          header.events, header.ops,   header.channels};
+  const size_t count = std::size(all) - (header.channels_max == 0 ? 1 : 0);
+  const std::span<const FileArea> areas(all, count);
   for (const FileArea& area : areas) {
     if (!area_is_inside(area, header.file_bytes)) return HeaderVerdict::out_of_bounds;
   }
-  for (size_t i = 0; i < std::size(areas); ++i) {
-    for (size_t k = i + 1; k < std::size(areas); ++k) {
+  for (size_t i = 0; i < areas.size(); ++i) {
+    for (size_t k = i + 1; k < areas.size(); ++k) {
       if (areas_overlap(areas[i], areas[k])) return HeaderVerdict::out_of_bounds;
     }
   }
@@ -154,6 +161,7 @@ RingAreas areas_of(const RingGeometry& geometry) noexcept {
   areas.comms = place(uint64_t{geometry.comms_max} * sizeof(CommEntry));
   areas.events = place(uint64_t{geometry.event_slots} * sizeof(EventRecord));
   areas.ops = place(uint64_t{geometry.ring_slots} * sizeof(OpRecord));
+  areas.channels = place(uint64_t{geometry.channels_max} * sizeof(ChannelEntry));
   areas.file_bytes = offset;
   return areas;
 }
@@ -178,6 +186,9 @@ void fill_layout(FileHeader& header, const RingGeometry& geometry) noexcept {
   header.comms = areas.comms;
   header.events = areas.events;
   header.ops = areas.ops;
+  header.channels = areas.channels;
+  header.channels_max = geometry.channels_max;
+  header.channel_entry_bytes = sizeof(ChannelEntry);
   header.next_ticket = 1;
   header.next_event_ticket = 1;
 }

@@ -51,6 +51,7 @@ struct RingGeometry {
   uint32_t comms_max = kCommsMax;
   uint32_t threads_max = kThreadsMax;
   uint32_t meta_bytes_max = kMetaBytesMax;
+  uint32_t channels_max = kChannelsMax;
 };
 struct RingAreas {
   FileArea meta;
@@ -59,6 +60,7 @@ struct RingAreas {
   FileArea comms;
   FileArea events;
   FileArea ops;
+  FileArea channels;
   uint64_t file_bytes;
 };
 RingAreas areas_of(const RingGeometry& geometry) noexcept;

@@ -24,7 +24,7 @@
 //
 // `n` is a class of 3 bits and as many bits as the class has (NumberWidths). Signed values are
 // zigzag coded. All arithmetic is modulo 2^64, so that any record, also one that a job scribbled
-// over, comes back as it was, but for the low bits of its times, `reserved` and the phase.
+// over, comes back as it was, but for the low bits of its times and the phase.
 //
 // One function describes the format for both ends (transfer_record), because two would drift.
 #include "core/format/op_codec.h"
@@ -62,13 +62,13 @@ struct Shape {
   uint32_t thread_index;
   uint32_t graph;
   uint32_t frames;
+  uint32_t flags;  // OpRecord's flags; above them method and channels, 0 without a plugin
   int16_t result;
   uint8_t kind;
   uint8_t datatype;
   uint8_t reduction;
-  uint8_t flags;
   uint8_t group_change;
-  uint8_t zero[5];
+  uint8_t zero[2];
 };
 static_assert(sizeof(Shape) == 72);
 static_assert(std::has_unique_object_representations_v<Shape>);
@@ -394,11 +394,11 @@ Shape shape_of(const OpRecord& op, GroupChange change) noexcept {
                .thread_index = op.thread_index,
                .graph = op.graph,
                .frames = op.frames,
+               .flags = uint32_t{op.flags} | uint32_t{op.method} << 8 | uint32_t{op.channels} << 16,
                .result = op.result,
                .kind = static_cast<uint8_t>(op.kind),
                .datatype = op.datatype,
                .reduction = op.reduction,
-               .flags = op.flags,
                .group_change = static_cast<uint8_t>(change),
                .zero = {}};
 }
@@ -418,7 +418,9 @@ void apply_shape(const Shape& shape, OpRecord& op) noexcept {
   op.kind = static_cast<OpKind>(shape.kind);
   op.datatype = shape.datatype;
   op.reduction = shape.reduction;
-  op.flags = shape.flags;
+  op.flags = static_cast<uint8_t>(shape.flags);
+  op.method = static_cast<uint8_t>(shape.flags >> 8);
+  op.channels = static_cast<uint8_t>(shape.flags >> 16);
 }
 
 GroupChange group_change_of(uint32_t group, uint32_t last) noexcept {

@@ -152,7 +152,7 @@ bool record_is_valid(const OpRecord& record, const RecordBounds& bounds) noexcep
   if (!index_is_valid(record.comm_index, kCommUnknown, bounds.comms_max)) return false;
   if (!index_is_valid(record.thread_index, kThreadUnknown, bounds.threads_max)) return false;
   if (record.reduction != kUnknown8 && record.reduction >= kReductionCount) return false;
-  return record.reserved[0] == 0 && record.reserved[1] == 0;
+  return method_is_valid(record.method);
 }
 
 bool record_is_valid(const EventRecord& record, const RecordBounds& bounds) noexcept {

@@ -11,6 +11,7 @@
 //     key wins stats    SelfStatistics threads  ThreadEntry[threads_max] comms CommEntry[comms_max]
 //     events   EventRecord[event_slots], a ring
 //     ops      OpRecord[ring_slots], a ring
+//     channels ChannelEntry[channels_max], found by hash
 //
 // Constraints
 //   * The writer is somebody else's hot path: no lock, no system call, no allocation; a record
@@ -130,7 +131,8 @@ struct OpRecord {
   uint8_t datatype;   // NCCL's number; kUnknown8
   uint8_t reduction;  // index into kReductions; kUnknown8
   uint8_t flags;
-  uint8_t reserved[2];
+  uint8_t method;    // algorithm and protocol (plugin), method_of(); 0 unknown
+  uint8_t channels;  // how many NCCL used (plugin); 0 unknown
 };
 static_assert(sizeof(OpRecord) == 128, "two cache lines");
 static_assert(offsetof(OpRecord, stream) == 64, "the second line");
@@ -146,6 +148,7 @@ static_assert(std::has_unique_object_representations_v<OpRecord>, "no padding re
 //   list CommGrow                 nranks, rank, child number, child's index, hash of the unique id
 //   AsyncError               the state reported before, the state reported now
 //   CallFailed               OpKind of the call (or -1), ticket of its record (or 0)
+//   UserTag                  the tag, ticket of the first operation that carries it (or 0)
 //   others                   the integer arguments in order
 struct EventRecord {
   uint64_t publish;
@@ -219,6 +222,30 @@ struct ThreadEntry {
 };
 static_assert(sizeof(ThreadEntry) == 32);
 
+// What the profiler plugin sums up of the proxy operations of one channel to (or from) one peer.
+// Written by one network thread, read by anybody; `state` is stored last when an entry is made.
+struct ChannelEntry {
+  uint32_t state;  // 0: never used; 1: in use
+  uint32_t comm_index;
+  int32_t peer;  // rank in the communicator
+  uint8_t channel;
+  uint8_t is_send;
+  uint8_t waiting;  // ChannelWait of the step that was heard of last
+  uint8_t reserved;
+  uint64_t operations_started;
+  uint64_t operations_done;
+  uint64_t steps_done;
+  uint64_t bytes;
+  uint64_t waiting_since_ticks;  // when that step entered this wait
+  uint64_t wait_ticks[7];        // by ChannelWait: time that steps spent so
+  uint64_t reserved1[2];
+};
+static_assert(sizeof(ChannelEntry) == 128);
+static_assert(kChannelWaitCount == 7);
+static_assert(std::is_trivially_copyable_v<ChannelEntry>);
+static_assert(std::has_unique_object_representations_v<ChannelEntry>);
+inline constexpr uint32_t kChannelUnknown = 0xffffffff;
+
 // What the recorder counts about itself. X(name, meaning). Append only: the order is the layout.
 #define ROLLCALL_STATISTICS(X)                                                               \
   X(stepped_over, "tickets spent on slots held by operations in flight")                     \
@@ -244,7 +271,16 @@ static_assert(sizeof(ThreadEntry) == 32);
   X(gpu_untimed, "operations whose GPU times were given up")                                 \
   X(forks, "fork() calls seen in this process")                                              \
   X(seq_unknown, "operations whose seq could not be counted (no memory, peer out of range)") \
-  X(gpu_sampled_out, "operations not timed on the GPU, to keep the overhead budget")
+  X(gpu_sampled_out, "operations not timed on the GPU, to keep the overhead budget")         \
+  X(plugin_unjoined, "profiler events of operations that no record could be found for")      \
+  X(plugin_null, "profiler calls with a NULL handle")                                        \
+  X(plugin_stale, "profiler calls with a handle that had been recycled or was never ours")   \
+  X(plugin_stopped_twice, "profiler events that NCCL stopped more than once")                \
+  X(plugin_foreign, "profiler events that belong to another process (PXN)")                  \
+  X(plugin_unwanted, "profiler events of a type that was not asked for or is not known")     \
+  X(plugin_recycled, "profiler handles that were given to another event while in use")       \
+  X(plugin_full, "communicators or channels beyond the room of the profiler's tables")       \
+  X(plugin_kernel_lost, "kernel times not used: the 64-entry ring was overrun, or implausible")
 
 struct SelfStatistics {
 #define ROLLCALL_X(name, meaning) uint64_t name;
@@ -315,6 +351,9 @@ struct FileHeader {
   uint64_t flushed_ticket;   // operations below it are in segments, lost, or late
   uint64_t off_reason;       // line number of the failed check; 0 none
   uint64_t segment_count;    // segments started so far
+  FileArea channels;         // ChannelEntry[channels_max]; zero in files from before it was added
+  uint32_t channels_max;
+  uint32_t channel_entry_bytes;
 };
 inline constexpr uint32_t kHeaderBytes = 4096;
 static_assert(sizeof(FileHeader) <= kHeaderBytes);

@@ -122,6 +122,60 @@ constexpr std::string_view name_of_reduction(uint8_t reduction) {
   return reduction < kReductionCount ? kReductions[reduction] : std::string_view{};
 }
 
+// --- how NCCL carries an operation out, as the profiler plugin hears it ------------------------
+// Four bits each (OpRecord::method): at most 16. `symmetric` stands for the kernels on registered
+// windows, `copy_engine` for copies without a kernel, `none` for an algorithm without protocols.
+#define ROLLCALL_ALGORITHMS(X) \
+  X(unknown)                   \
+  X(TREE)                      \
+  X(RING) X(COLLNET_DIRECT) X(COLLNET_CHAIN) X(NVLS) X(NVLS_TREE) X(PAT) X(symmetric) X(copy_engine)
+#define ROLLCALL_PROTOCOLS(X) X(unknown) X(LL) X(LL128) X(SIMPLE) X(none)
+
+inline constexpr std::string_view kAlgorithms[] = {
+#define ROLLCALL_X(name) #name,
+    ROLLCALL_ALGORITHMS(ROLLCALL_X)
+#undef ROLLCALL_X
+};
+inline constexpr std::string_view kProtocols[] = {
+#define ROLLCALL_X(name) #name,
+    ROLLCALL_PROTOCOLS(ROLLCALL_X)
+#undef ROLLCALL_X
+};
+inline constexpr uint8_t kAlgorithmCount = sizeof(kAlgorithms) / sizeof(kAlgorithms[0]);
+inline constexpr uint8_t kProtocolCount = sizeof(kProtocols) / sizeof(kProtocols[0]);
+static_assert(kAlgorithmCount <= 16 && kProtocolCount <= 16, "four bits each");
+
+constexpr uint8_t method_of(uint8_t algorithm, uint8_t protocol) {
+  return static_cast<uint8_t>(algorithm | protocol << 4);
+}
+constexpr uint8_t algorithm_of(uint8_t method) { return method & 0xf; }
+constexpr uint8_t protocol_of(uint8_t method) { return method >> 4; }
+constexpr bool method_is_valid(uint8_t method) {
+  return algorithm_of(method) < kAlgorithmCount && protocol_of(method) < kProtocolCount;
+}
+
+// What a step of a proxy operation waits for, as the profiler plugin hears it. X(name, meaning)
+#define ROLLCALL_CHANNEL_WAITS(X)                             \
+  X(none, "nothing that is reported")                         \
+  X(send_gpu, "the GPU to provide data to send")              \
+  X(send_peer, "the receiver to make room")                   \
+  X(send_network, "the network to take what is sent")         \
+  X(recv_network, "data from the network")                    \
+  X(recv_flush, "received data to become visible to the GPU") \
+  X(recv_gpu, "the GPU to take what was received")
+enum class ChannelWait : uint8_t {
+#define ROLLCALL_X(name, meaning) name,
+  ROLLCALL_CHANNEL_WAITS(ROLLCALL_X)
+#undef ROLLCALL_X
+      Count
+};
+inline constexpr std::string_view kChannelWaits[] = {
+#define ROLLCALL_X(name, meaning) #name,
+    ROLLCALL_CHANNEL_WAITS(ROLLCALL_X)
+#undef ROLLCALL_X
+};
+inline constexpr uint8_t kChannelWaitCount = static_cast<uint8_t>(ChannelWait::Count);
+
 // --- how a communicator came to be, and how it ended ------------------------------------------
 #define ROLLCALL_COMM_ORIGINS(X) X(unknown) X(init) X(init_all) X(split) X(shrink) X(grow)
 #define ROLLCALL_COMM_STATES(X)                                                                \
@@ -198,7 +252,8 @@ constexpr std::string_view name_of(CommState state) {
   X(DevCommCreate, "ncclDevCommCreate")                           \
   X(DevCommDestroy, "ncclDevCommDestroy")                         \
   X(SetEncryption, "ncclSetEncryption")                           \
-  X(GroupSimulateEnd, "ncclGroupSimulateEnd")
+  X(GroupSimulateEnd, "ncclGroupSimulateEnd")                     \
+  X(UserTag, "the profiler plugin: calls carry another user tag")
 
 enum class EventKind : uint8_t {
 #define ROLLCALL_X(name, text) name,

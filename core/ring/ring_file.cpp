@@ -125,6 +125,7 @@ void point_into_areas(RingFile& file) noexcept {
   file.comms = at_area<CommEntry>(file, header.comms);
   file.events = at_area<EventRecord>(file, header.events);
   file.ops = at_area<OpRecord>(file, header.ops);
+  file.channels = at_area<ChannelEntry>(file, header.channels);
 }
 
 bool map_file(RingFile& file, const Incarnation& incarnation, const RingGeometry& geometry,

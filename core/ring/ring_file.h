@@ -45,6 +45,7 @@ struct RingFile {
   CommEntry* comms = nullptr;
   EventRecord* events = nullptr;
   OpRecord* ops = nullptr;
+  ChannelEntry* channels = nullptr;
 };
 
 // What failed, for one line on stderr: "cannot <step> <path>: <strerror>".

@@ -29,7 +29,6 @@ OpRecord as_coded(OpRecord op) {
   op.launched_ticks = coarse(op.launched_ticks);
   op.started_ticks = coarse(op.started_ticks);
   op.finished_ticks = coarse(op.finished_ticks);
-  std::memset(op.reserved, 0, sizeof(op.reserved));
   return op;
 }
 

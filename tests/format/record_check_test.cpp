@@ -129,7 +129,7 @@ TEST_CASE("a record is judged by what the recorder fills in, not by what the job
   reject([](OpRecord& bad) { bad.comm_index = 4; });
   reject([](OpRecord& bad) { bad.thread_index = 4; });
   reject([](OpRecord& bad) { bad.reduction = kReductionCount; });
-  reject([](OpRecord& bad) { bad.reserved[1] = 1; });
+  reject([](OpRecord& bad) { bad.method = method_of(kAlgorithmCount, 0); });
   reject([](OpRecord& bad) { bad.publish = publish_word(0, Phase::settled); });
   reject([](OpRecord& bad) { bad.publish = publish_word(1, Phase::writing); });
   reject([](OpRecord& bad) {

@@ -153,6 +153,7 @@ uint32_t group_leave(uint32_t* operations) noexcept {
 uint32_t current_group() noexcept { return t_group; }
 void group_abandoned() noexcept {}
 void set_gpu_symbols(void* (*)(const char* name)) noexcept {}
+uint32_t process_number() noexcept { return 0; }
 
 void add_meta(const char* key, const char* value) noexcept {
   std::lock_guard lock(g_lock);

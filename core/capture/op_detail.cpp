@@ -1,0 +1,150 @@
+// What is learned about an operation by others than its caller, and when its record is settled.
+#include "core/base/check.h"
+#include "core/capture/live.h"
+
+namespace rollcall::capture {
+
+namespace {
+
+// Neither settled nor gone. In a forked child the mapping behind the token is zeros.
+bool is_open(OpToken token) noexcept {
+  return token.record != nullptr &&
+         (ring::slot_holds(token.record, token.ticket, Phase::called) ||
+          ring::slot_holds(token.record, token.ticket, Phase::gpu_pending));
+}
+
+void store_peer(OpRecord* record, int32_t peer) noexcept {
+  const uint32_t comm_index = load_relaxed(record->comm_index);
+  const uint8_t flags = load_relaxed(record->flags);
+  if (comm_index == kCommUnknown || (flags & kOpSeqUnknown) == 0) return;
+  uint64_t seq = 0;
+  const unsigned direction = record->kind == OpKind::Send ? 0 : 1;
+  if (!next_p2p_seq(comm_index, peer, direction, seq)) {
+    count(live.stats->seq_unknown);
+    return;
+  }
+  ring::store_word(record, offsetof(OpRecord, seq), seq);
+  ring::store_word(record, offsetof(OpRecord, comm_index),
+                   ring::word_of(comm_index, static_cast<uint32_t>(peer)));
+  store_release(record->flags, static_cast<uint8_t>(flags & ~kOpSeqUnknown));
+}
+
+void store_once(OpRecord* record, size_t offset, uint64_t value) noexcept {
+  uint64_t* word = reinterpret_cast<uint64_t*>(words_of(record)) + offset / 8;
+  if (value != 0 && load_relaxed(*word) == 0) ring::store_word(record, offset, value);
+}
+
+uint64_t word_of_address(const void* address) noexcept {
+  return reinterpret_cast<uintptr_t>(address);
+}
+
+bool fits(const OpRecord& record, const OpSignature& wanted) noexcept {
+  if (record.kind != wanted.kind) return false;
+  if (wanted.comm_index != kCommUnknown && record.comm_index != wanted.comm_index) return false;
+  if (wanted.peer >= 0 && record.root_or_peer != wanted.peer) return false;
+  if (wanted.send != nullptr && record.send_address != word_of_address(wanted.send)) return false;
+  if (wanted.recv != nullptr && record.recv_address != word_of_address(wanted.recv)) return false;
+  const uint64_t element_bytes = bytes_of_datatype(record.datatype);
+  return element_bytes == 0 || record.count * element_bytes == wanted.bytes;
+}
+
+// The records of one group, on the thread that called them: nobody writes to them meanwhile.
+template <class Visit>
+void visit_group(uint64_t first, uint64_t end, uint32_t group, Visit&& visit) noexcept {
+  const uint64_t slots = live.ops.mask + 1;
+  for (uint64_t ticket = end - first > slots ? end - slots : first; ticket < end; ++ticket) {
+    OpRecord* record = &live.ops.records[ticket & live.ops.mask];
+    const OpToken token{record, ticket};
+    if (!is_open(token) || load_relaxed(record->group) != group) continue;
+    if (visit(token)) return;
+  }
+}
+
+}  // namespace
+
+bool hold_op(OpToken token) noexcept {
+  if (!is_open(token)) return false;
+  holds_of(token.ticket).fetch_add(1, std::memory_order_acq_rel);
+  return true;
+}
+
+void release_op(OpToken token) noexcept {
+  if (!is_open(token)) return;
+  // The call counts as one hold until it has returned, so the last one finds it returned.
+  if (holds_of(token.ticket).fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    ring::publish_slot(token.record, token.ticket, Phase::settled);
+  }
+}
+
+CurrentCall current_call() noexcept {
+  const ThreadState& thread = this_thread;
+  return thread.in_call ? CurrentCall{true, thread.call} : CurrentCall{};
+}
+
+bool enrich_op(OpToken token, const OpDetail& detail) noexcept {
+  if (!is_open(token)) return false;
+  OpRecord* record = token.record;
+  store_once(record, offsetof(OpRecord, launched_ticks), detail.launched_ticks);
+  store_once(record, offsetof(OpRecord, started_ticks), detail.started_ticks);
+  store_once(record, offsetof(OpRecord, finished_ticks), detail.finished_ticks);
+  store_once(record, offsetof(OpRecord, send_address), word_of_address(detail.send));
+  store_once(record, offsetof(OpRecord, recv_address), word_of_address(detail.recv));
+  if (detail.method != 0) store_release(record->method, detail.method);
+  if (detail.channels != 0) store_release(record->channels, detail.channels);
+  if (detail.peer >= 0) store_peer(record, detail.peer);
+  return true;
+}
+
+OpToken find_in_ended_group(const OpSignature& signature) noexcept {
+  ThreadState& thread = this_thread;
+  const OpToken end = thread.call;
+  if (!thread.in_call || !is_open(end) || end.record->kind != OpKind::GroupEnd) return {};
+  const uint32_t group = end.record->group;
+  OpToken found;
+  const auto visit = [&](OpToken token) {
+    if (load_relaxed(token.record->launched_ticks) != 0) return false;  // found before
+    if (!fits(*token.record, signature)) return false;
+    found = token;
+    return true;
+  };
+  // NCCL mostly launches in the order of the calls: begin behind the one that was found last.
+  visit_group(thread.group_cursor, end.ticket, group, visit);
+  if (found.record == nullptr) {
+    visit_group(thread.group_first_ticket, thread.group_cursor, group, visit);
+  }
+  if (found.record != nullptr) thread.group_cursor = found.ticket + 1;
+  return found;
+}
+
+void release_group(ThreadState& thread, OpToken group_end) noexcept {
+  const uint32_t group = group_end.record->group;
+  if (!live.holds_groups.load(std::memory_order_relaxed) || group == 0) return;
+  visit_group(thread.group_first_ticket, group_end.ticket, group, [](OpToken token) {
+    release_op(token);
+    return false;
+  });
+  release_op(group_end);
+}
+
+void hold_groups() noexcept {
+  if (enter(this_thread)) live.holds_groups.store(true, std::memory_order_relaxed);
+}
+
+uint32_t comm_of(OpToken token) noexcept {
+  return is_open(token) ? load_relaxed(token.record->comm_index) : kCommUnknown;
+}
+
+bool creation_is_watched() noexcept {
+  if (!enter(this_thread)) return false;
+  const uint32_t entries = load_acquire(live.header->comm_count);
+  for (uint32_t index = 0; index < entries; ++index) {
+    const CommEntry& entry = live.comms[index];
+    const bool pending =
+        load_acquire(entry.state) == static_cast<uint32_t>(CommState::initialising);
+    // What the plugin opens itself has no origin.
+    if (pending && entry.origin != CommOrigin::unknown) return true;
+  }
+  return false;
+}
+
+}  // namespace rollcall::capture

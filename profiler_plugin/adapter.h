@@ -1,0 +1,75 @@
+// What the seven exported interfaces have in common: each translates its descriptor to an Event
+// (version_N.cpp) and ends up here. No callback ever returns an error: NCCL up to 2.27 would stop
+// profiling for the whole process, and later ones unload the plugin under other communicators.
+#pragma once
+
+#include "profiler_plugin/chain.h"
+#include "profiler_plugin/descriptors.h"
+#include "profiler_plugin/event_types.h"
+#include "profiler_plugin/exports.h"
+#include "profiler_plugin/plugin.h"
+
+namespace rollcall::profiler {
+
+inline constexpr int kSuccess = 0;
+
+template <unsigned kVersion, class Descriptor, class StateArgs>
+struct Callbacks {
+  static int start_event(void* context, void** handle, Descriptor* descriptor) noexcept {
+    if (handle == nullptr) return kSuccess;
+    // NCCL reuses the variable: left alone it would bring back an old handle.
+    *handle = nullptr;
+    if (descriptor == nullptr) return kSuccess;
+    const Event event = event_of(*descriptor);
+    *handle = chain_is_on() ? start_chained(context, event) : profiler::start_event(context, event);
+    return kSuccess;
+  }
+  static int stop_event(void* handle) noexcept {
+    chain_is_on() ? stop_chained(handle) : profiler::stop_event(handle);
+    return kSuccess;
+  }
+  static int record_event_state(void* handle, int state, StateArgs* arguments) noexcept {
+    // States of a GroupApi have no arguments, whatever the pointer says. The first word is what
+    // every version has there: bytes of a step, GPU time of a kernel.
+    const bool has_word =
+        arguments != nullptr && state != kGroupStartApiStop && state != kGroupEndApiStart;
+    const uint64_t word = has_word ? *reinterpret_cast<const StateWord*>(arguments) : 0;
+    chain_is_on() ? record_chained(handle, state, word, arguments)
+                  : profiler::record_state(handle, state, word);
+    return kSuccess;
+  }
+  static int finalize(void* context) noexcept {
+    chain_is_on() ? finalize_chained(context) : profiler::finalize(context);
+    return kSuccess;
+  }
+
+ private:
+  using StateWord [[gnu::may_alias]] = uint64_t;
+};
+
+// The part of every init that follows the different signatures.
+inline int init_of(void** context, int* mask, const ContextOpening& opening,
+                   const ChainedInit& chained) noexcept {
+  uint32_t wanted = 0;
+  void* value = init(opening, wanted);
+  if (context != nullptr) *context = value;
+  if (is_switched_off()) wanted = 0;
+  wanted |= init_chained(value, opening, chained, mask);
+  // One integer for the whole process: what an earlier communicator asked for stays.
+  if (mask != nullptr) __atomic_store_n(mask, static_cast<int>(wanted), __ATOMIC_RELAXED);
+  return kSuccess;
+}
+
+}  // namespace rollcall::profiler
+
+// In the namespace of a version: its exported structure.
+#define ROLLCALL_PROFILER(version)                                            \
+  extern "C" {                                                                \
+  __attribute__((visibility("default"))) Profiler ncclProfiler_v##version = { \
+      kName,                                                                  \
+      init,                                                                   \
+      Callbacks<version, Descriptor, StateArgs>::start_event,                 \
+      Callbacks<version, Descriptor, StateArgs>::stop_event,                  \
+      Callbacks<version, Descriptor, StateArgs>::record_event_state,          \
+      Callbacks<version, Descriptor, StateArgs>::finalize};                   \
+  }

@@ -1,0 +1,212 @@
+#include "profiler_plugin/chain.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "core/base/text.h"
+#include "core/capture/warning.h"
+#include "profiler_plugin/chained_plugin.h"
+#include "profiler_plugin/event_types.h"
+#include "profiler_plugin/handles.h"
+#include "profiler_plugin/plugin.h"
+#include "profiler_plugin/settings.h"
+
+namespace rollcall::profiler {
+
+namespace chain_detail {
+constinit std::atomic<bool> is_on{false};
+}
+
+namespace {
+
+constinit pthread_mutex_t chain_mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit bool is_tried = false;
+constinit ChainedPlugin chained{};
+constinit unsigned nccl_version = 0;  // of the interface through which NCCL calls us
+
+// What the chained plugin believes to be NCCL's integer. It may write to it at any time; what it
+// says is carried over at the next event.
+constinit int chained_mask = 0;
+constinit std::atomic<int*> nccl_mask{nullptr};
+constinit std::atomic<int> known_mask{0};
+
+// A pair of handles. Given out in turn, like the plugin's own.
+struct alignas(64) PairPlace {
+  std::atomic<uint64_t> turn;
+  std::atomic<void*> own;
+  std::atomic<void*> other;
+  std::atomic<uint32_t> type;
+};
+constexpr uint64_t kPairPlaces = 16384;
+static_assert((kPairPlaces & (kPairPlaces - 1)) == 0 && kPairPlaces > kOpPlaces);
+constinit PairPlace pairs[kPairPlaces]{};
+constinit std::atomic<uint64_t> next_pair{1};
+
+struct Pair {
+  void* own = nullptr;
+  void* other = nullptr;
+  uint32_t type = 0;
+  bool is_known = true;  // false: a handle that names no pair (any more)
+};
+
+void* make_pair(const Pair& pair) noexcept {
+  const uint64_t turn =
+      next_pair.fetch_add(1, std::memory_order_relaxed) & ((uint64_t{1} << kTurnBits) - 1);
+  PairPlace& place = pairs[turn % kPairPlaces];
+  place.turn.store(~uint64_t{0}, std::memory_order_relaxed);
+  place.own.store(pair.own, std::memory_order_release);
+  place.other.store(pair.other, std::memory_order_release);
+  place.type.store(pair.type, std::memory_order_release);
+  place.turn.store(turn, std::memory_order_release);
+  return pack({.kind = HandleKind::pair, .turn = turn});
+}
+
+Pair pair_of(void* value) noexcept {
+  if (value == nullptr) return {};
+  const Handle handle = unpack(value);
+  const PairPlace& place = pairs[handle.turn % kPairPlaces];
+  const bool fits = handle.kind == HandleKind::pair && handle.turn != 0;
+  if (fits && place.turn.load(std::memory_order_acquire) == handle.turn) {
+    const Pair pair{place.own.load(std::memory_order_acquire),
+                    place.other.load(std::memory_order_acquire),
+                    place.type.load(std::memory_order_acquire)};
+    if (place.turn.load(std::memory_order_relaxed) == handle.turn) return pair;
+  }
+  capture::count_statistic(&SelfStatistics::plugin_stale);
+  return {.is_known = false};
+}
+
+void complain(std::string_view what, std::string_view why) {
+  TextBuffer<1024> sentence;
+  sentence.text("ROLLCALL_PLUGIN_CHAIN=").text(part_of(chained_path(), 0, 256)).text(": ");
+  sentence.text(what).text(why).text("; only Rollcall's own plugin is used");
+  capture::write_warning(1, sentence.view());
+}
+
+// chain_mutex held.
+void load_chained(unsigned version) noexcept {
+  is_tried = true;
+  nccl_version = version;
+  void* library = dlopen(chained_path(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* error = dlerror();
+    return complain("cannot be loaded: ", error != nullptr ? error : "unknown error");
+  }
+  chained = chained_plugin_of(dlsym, library, version);
+  if (chained.version == 0) {
+    complain("exports no ncclProfiler_vN that this NCCL could use", "");
+    return;
+  }
+  chain_detail::is_on.store(true, std::memory_order_release);
+}
+
+uint32_t wanted_by_chained() noexcept {
+  return static_cast<uint32_t>(__atomic_load_n(&chained_mask, __ATOMIC_RELAXED));
+}
+
+// The chained plugin has changed its mind at run time.
+void carry_mask_over() noexcept {
+  const int now = __atomic_load_n(&chained_mask, __ATOMIC_RELAXED);
+  if (known_mask.exchange(now, std::memory_order_relaxed) == now) return;
+  int* mask = nccl_mask.load(std::memory_order_acquire);
+  if (mask == nullptr) return;
+  const uint32_t both = static_cast<uint32_t>(now) | wanted_events();
+  __atomic_store_n(mask, static_cast<int>(both), __ATOMIC_RELAXED);
+}
+
+// What NCCL would have sent to the chained plugin if it were alone.
+bool chained_gets(const Event& event, const Pair& parent, const Pair& group) noexcept {
+  if ((event.type & events_of_version(chained.version)) == 0) return false;
+  if (!is_emitted(event.type, wanted_by_chained())) return false;
+  const bool needs_group = nccl_version <= 4 && (event.type == kColl || event.type == kP2p);
+  if (needs_group && parent.other == nullptr) return false;
+  if ((event.type == kCeSync || event.type == kCeBatch) && parent.other == nullptr) return false;
+  return parent.is_known && group.is_known;
+}
+
+// States that the chained plugin's version has.
+bool chained_knows_state(int state) noexcept {
+  if (chained.version <= 3) return state < kProxyOpInProgress;
+  if (chained.version == 4) return state <= kKernelChStop;
+  return chained.version >= 7 || state != kKernelPhaseStop;
+}
+
+}  // namespace
+
+uint32_t init_chained(void* value, const ContextOpening& opening, const ChainedInit& more,
+                      int* mask) noexcept {
+  if (chained_path() == nullptr) return 0;
+  pthread_mutex_lock(&chain_mutex);
+  if (!is_tried) load_chained(opening.version);
+  pthread_mutex_unlock(&chain_mutex);
+  if (!chain_is_on()) return 0;
+  nccl_mask.store(mask, std::memory_order_release);
+  void* context = nullptr;
+  // An error is not NCCL's business: it would end profiling for everybody.
+  if (chained.init(chained.interface, &context, &chained_mask, opening, more) != 0) {
+    complain("its init failed", "");
+  }
+  if (Context* own = find_context(value)) own->chained.store(context, std::memory_order_release);
+  known_mask.store(__atomic_load_n(&chained_mask, __ATOMIC_RELAXED), std::memory_order_relaxed);
+  return wanted_by_chained();
+}
+
+void finalize_chained(void* value) noexcept {
+  Context* own = find_context(value);
+  void* context = own == nullptr ? nullptr : own->chained.exchange(nullptr);
+  finalize(value);
+  // Since NCCL 2.28 a null context is not finalized; before it was.
+  if (own != nullptr && (context != nullptr || nccl_version <= 4)) {
+    chained.finalize(chained.interface, context);
+  }
+}
+
+void* start_chained(void* context_value, const Event& event) noexcept {
+  carry_mask_over();
+  const Context* context = find_context(context_value);
+  if (context == nullptr) {
+    capture::count_statistic(&SelfStatistics::plugin_stale);
+    return nullptr;
+  }
+  const Pair parent = pair_of(event.parent);
+  const Pair group = pair_of(event.parent_group);
+  Pair result{.type = event.type};
+  if (is_emitted(event.type, wanted_events())) {
+    Event own = event;
+    own.parent = parent.own;
+    own.parent_group = group.own;
+    result.own = start_event(context_value, own);
+  }
+  if (chained_gets(event, parent, group)) {
+    Event other = event;
+    // NCCL's translation for plugins up to version 4 gives the group as the parent.
+    const bool by_group = nccl_version >= 5 && chained.version <= 4;
+    const bool has_group = event.type == kColl || event.type == kP2p;
+    other.parent = by_group && has_group ? group.other : parent.other;
+    other.parent_group = group.other;
+    chained.start(chained.interface, context->chained.load(std::memory_order_acquire),
+                  &result.other, other);
+  }
+  return result.own == nullptr && result.other == nullptr ? nullptr : make_pair(result);
+}
+
+void stop_chained(void* handle) noexcept {
+  const Pair pair = pair_of(handle);
+  if (!pair.is_known) return;
+  if (pair.own != nullptr || handle == nullptr) stop_event(pair.own);
+  // Up to 2.25 NCCL also stops a Coll or P2p whose handle is null.
+  const bool stops_null =
+      handle == nullptr || (nccl_version <= 2 && (pair.type == kColl || pair.type == kP2p));
+  if (pair.other != nullptr || stops_null) chained.stop(chained.interface, pair.other);
+}
+
+void record_chained(void* handle, int state, uint64_t word, void* arguments) noexcept {
+  const Pair pair = pair_of(handle);
+  if (!pair.is_known) return;
+  if (pair.own != nullptr || handle == nullptr) record_state(pair.own, state, word);
+  if ((pair.other != nullptr || handle == nullptr) && chained_knows_state(state)) {
+    chained.record(chained.interface, pair.other, state, arguments);
+  }
+}
+
+}  // namespace rollcall::profiler

@@ -1,0 +1,147 @@
+#include "profiler_plugin/contexts.h"
+
+#include <pthread.h>
+
+#include "profiler_plugin/handles.h"
+
+namespace rollcall::profiler {
+namespace {
+
+constinit Context contexts[kContextsMax]{};
+constinit pthread_mutex_t contexts_mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit uint32_t first_free = 0;  // where the search for a free one begins
+
+constexpr unsigned kIndexBits = 12;
+static_assert(kContextsMax < 1u << kIndexBits, "the last index stands for `no room`");
+constexpr uint32_t kNoRoom = (1u << kIndexBits) - 1;
+
+void* value_of(uint32_t index, uint64_t generation) noexcept {
+  return pack({.kind = HandleKind::context, .turn = generation << kIndexBits | index});
+}
+
+uint64_t mixed(uint64_t value) noexcept {
+  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
+  value = (value ^ value >> 27) * 0x94d049bb133111eb;
+  return value ^ value >> 31;
+}
+
+// How often this process has met the communicator identifier on this rank. NCCL's identifiers may
+// return in the life of a job; every rank meets them in the same order.
+uint32_t meetings_of(uint64_t comm_hash, int32_t rank) noexcept {
+  uint32_t meetings = 0;
+  for (uint32_t index = 0; const CommEntry* entry = capture::comm_entry(index); ++index) {
+    if (entry->nccl_hash == comm_hash && entry->rank == rank) ++meetings;
+  }
+  return meetings;
+}
+
+// The same on every rank: NCCL's identifier, and which of its communicators it is.
+CommKey key_of(uint64_t comm_hash, uint32_t meetings) noexcept {
+  if (comm_hash == 0) return {};
+  const uint64_t high = mixed(comm_hash + 0x726f6c6c63616c6c);
+  return {high, mixed(high ^ mixed(comm_hash) ^ meetings)};
+}
+
+void open_entry(Context& context, void* value, const ContextOpening& opening) noexcept {
+  const uint32_t meetings =
+      opening.comm_hash == 0 ? 0 : meetings_of(opening.comm_hash, opening.rank);
+  const uint32_t entry = capture::open_comm({.key = key_of(opening.comm_hash, meetings),
+                                             .nranks = opening.nranks,
+                                             .rank = opening.rank,
+                                             .name = opening.name});
+  if (entry == kCommUnknown) return;
+  capture::bind_comm(entry, value);
+  // Version 4 and later are told when the ranks have already met; the others with their first
+  // operation.
+  capture::comm_ready(entry, opening.nranks, opening.rank, -1, opening.comm_hash);
+  context.comm_index.store(entry, std::memory_order_release);
+}
+
+class ContextsLock {
+ public:
+  ContextsLock() noexcept { pthread_mutex_lock(&contexts_mutex); }
+  ~ContextsLock() { pthread_mutex_unlock(&contexts_mutex); }
+  ContextsLock(const ContextsLock&) = delete;
+  ContextsLock& operator=(const ContextsLock&) = delete;
+};
+
+// With the lock held; kNoRoom when all are in use.
+uint32_t find_free() noexcept {
+  for (uint32_t step = 0; step < kContextsMax; ++step) {
+    const uint32_t index = (first_free + step) % kContextsMax;
+    if ((contexts[index].generation.load(std::memory_order_relaxed) & 1) == 0) return index;
+  }
+  return kNoRoom;
+}
+
+void reset(Context& context, const ContextOpening& opening) noexcept {
+  context.comm_index.store(kCommUnknown, std::memory_order_relaxed);
+  context.rank.store(static_cast<uint32_t>(opening.rank), std::memory_order_relaxed);
+  context.comm_hash.store(opening.comm_hash, std::memory_order_relaxed);
+  context.version.store(opening.version, std::memory_order_relaxed);
+  context.chained.store(nullptr, std::memory_order_relaxed);
+  context.user_tag.store(0, std::memory_order_relaxed);
+  context.kernels.store(0, std::memory_order_relaxed);
+  context.clock_high_ns.store(INT64_MAX, std::memory_order_relaxed);
+  context.clock_low_ns.store(INT64_MIN, std::memory_order_relaxed);
+  for (auto& start : context.kernel_start_ns) start.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void* open_context(const ContextOpening& opening) noexcept {
+  const bool is_watched = capture::creation_is_watched();
+  const ContextsLock lock;
+  const uint32_t index = find_free();
+  if (index == kNoRoom) {
+    capture::count_statistic(&SelfStatistics::plugin_full);
+    return value_of(kNoRoom, 1);
+  }
+  first_free = index + 1;
+  Context& context = contexts[index];
+  reset(context, opening);
+  context.is_own.store(is_watched ? 0 : 1, std::memory_order_relaxed);
+  const uint64_t generation = context.generation.load(std::memory_order_relaxed) + 1;
+  void* value = value_of(index, generation);
+  if (!is_watched && opening.has_identity) open_entry(context, value, opening);
+  context.generation.store(generation, std::memory_order_release);
+  return value;
+}
+
+void identify_context(Context& context, void* value, const ContextOpening& identity) noexcept {
+  const ContextsLock lock;
+  if (context.comm_index.load(std::memory_order_relaxed) != kCommUnknown) return;
+  open_entry(context, value, identity);
+}
+
+void close_context(void* value) noexcept {
+  const ContextsLock lock;
+  Context* context = find_context(value);
+  if (context == nullptr) {
+    capture::count_statistic(&SelfStatistics::plugin_stale);
+    return;
+  }
+  const uint32_t entry = context->comm_index.load(std::memory_order_relaxed);
+  // Destroyed or aborted: the plugin is not told which.
+  if (context->is_own.load(std::memory_order_relaxed) != 0 && entry != kCommUnknown) {
+    capture::close_comm(entry, CommState::destroyed);
+  }
+  context->generation.fetch_add(1, std::memory_order_release);
+}
+
+Context* find_context(const void* value) noexcept {
+  const Handle handle = unpack(value);
+  const uint64_t index = handle.turn & kNoRoom;
+  if (handle.kind != HandleKind::context || index >= kContextsMax) return nullptr;
+  Context& context = contexts[index];
+  const uint64_t generation = context.generation.load(std::memory_order_acquire);
+  const bool is_open = (generation & 1) != 0;
+  return is_open && generation == handle.turn >> kIndexBits ? &context : nullptr;
+}
+
+uint32_t index_of(const Context& context) noexcept {
+  return static_cast<uint32_t>(&context - contexts);
+}
+Context& context_at(uint32_t index) noexcept { return contexts[index % kContextsMax]; }
+
+}  // namespace rollcall::profiler

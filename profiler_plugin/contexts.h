@@ -1,0 +1,64 @@
+// What NCCL gives as `context` to every callback: one per communicator and rank.
+//
+// A context outlives its communicator (shared proxy threads keep the parent's), and NCCL passes
+// contexts of other processes, so it is a generation-tagged number like the handles. Contexts of
+// two communicators never have the same value: NCCL 2.31 drops queued events by it.
+//
+// Whose operations it brings is decided once: where the shim watches the communicator's creation,
+// the shim records the calls and the events only enrich its records; otherwise the plugin records
+// them itself, in a communicator entry of its own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/base/limits.h"
+#include "core/capture/recorder.h"
+
+namespace rollcall::profiler {
+
+// One rank's end of one communicator each; recycled when finalized. As many as the file has
+// entries for.
+inline constexpr uint32_t kContextsMax = kCommsMax;
+
+// Channels of one communicator that KernelCh times are followed on: NCCL's MAXCHANNELS.
+inline constexpr unsigned kKernelChannels = 64;
+
+struct Context {
+  std::atomic<uint64_t> generation;  // odd: in use
+  std::atomic<uint32_t> comm_index;  // kCommUnknown: not known yet
+  std::atomic<uint32_t> rank;
+  std::atomic<uint64_t> comm_hash;
+  std::atomic<uint32_t> is_own;  // 1: the plugin records the operations
+  std::atomic<uint32_t> version;
+  std::atomic<void*> chained;          // the chained plugin's context
+  std::atomic<uint64_t> user_tag;      // of the newest tagged call; 0 none
+  std::atomic<uint64_t> kernels;       // operations whose kernels report, so far
+  std::atomic<int64_t> clock_high_ns;  // host clock minus GPU clock: never more than this
+  std::atomic<int64_t> clock_low_ns;   // and never less than this
+  // Start of the newest KernelCh per channel: a time before it is a slot of the ring reused.
+  std::atomic<uint64_t> kernel_start_ns[kKernelChannels];
+};
+
+struct ContextOpening {
+  unsigned version = 0;
+  bool has_identity = false;  // version 4 and later
+  uint64_t comm_hash = 0;
+  const char* name = nullptr;
+  int32_t nranks = -1;
+  int32_t rank = -1;
+};
+
+// [cold] Never null: where there is no room the context is one that nothing finds.
+void* open_context(const ContextOpening& opening) noexcept;
+void close_context(void* context) noexcept;  // [cold]
+// Null for what is none of this process's open contexts.
+Context* find_context(const void* context) noexcept;
+uint32_t index_of(const Context& context) noexcept;
+Context& context_at(uint32_t index) noexcept;
+
+// The communicator that the plugin records into, made from what an event up to version 3 tells;
+// [cold] the first time.
+void identify_context(Context& context, void* value, const ContextOpening& identity) noexcept;
+
+}  // namespace rollcall::profiler

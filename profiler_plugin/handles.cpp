@@ -1,0 +1,75 @@
+#include "profiler_plugin/handles.h"
+
+namespace rollcall::profiler {
+namespace {
+
+constexpr uint64_t kChanging = ~uint64_t{0};
+
+constinit OpPlace op_places[kOpPlaces]{};
+constinit ProxyPlace proxy_places[kProxyPlaces]{};
+
+// Turns are handed to threads in blocks: one shared counter per event would cost as much as the
+// event. A thread's rest of a block is lost with the thread.
+constexpr uint64_t kBlock = 16;
+struct Turns {
+  uint64_t next = 0;
+  uint64_t end = 0;
+};
+constinit std::atomic<uint64_t> next_op_block{1};
+constinit std::atomic<uint64_t> next_proxy_turn{1};
+constinit thread_local Turns op_turns;
+
+// What an operation's place owes to the recorder when it is given to another before its end came:
+// the record must not stay pinned.
+[[gnu::noinline, gnu::cold]] void retire(OpPlace& place, uint32_t state) noexcept {
+  const capture::OpToken token{place.record.load(std::memory_order_relaxed),
+                               place.ticket.load(std::memory_order_relaxed)};
+  if ((state & kOwn) != 0 && (state & kEnded) == 0) capture::end_op(token, kResultUnknown);
+  capture::release_op(token);
+  capture::count_statistic(&SelfStatistics::plugin_recycled);
+}
+
+}  // namespace
+
+OpPlace* find_op(uint64_t turn) noexcept {
+  OpPlace& place = op_places[turn % kOpPlaces];
+  return turn != 0 && place.turn.load(std::memory_order_acquire) == turn ? &place : nullptr;
+}
+
+ProxyPlace* find_proxy(uint64_t turn) noexcept {
+  ProxyPlace& place = proxy_places[turn % kProxyPlaces];
+  return turn != 0 && place.turn.load(std::memory_order_acquire) == turn ? &place : nullptr;
+}
+
+OpPlace& take_op(uint64_t& turn) noexcept {
+  Turns& turns = op_turns;
+  if (__builtin_expect(turns.next == turns.end, 0)) {
+    const uint64_t block = next_op_block.fetch_add(1, std::memory_order_relaxed);
+    turns = {block * kBlock, block * kBlock + kBlock};
+  }
+  turn = turns.next++ & ((uint64_t{1} << kTurnBits) - 1);
+  OpPlace& place = op_places[turn % kOpPlaces];
+  place.turn.store(kChanging, std::memory_order_relaxed);
+  // Who takes the bit away owes the release: a late event may be about to do the same.
+  const uint32_t state = place.state.exchange(0, std::memory_order_acq_rel);
+  if (__builtin_expect((state & kHeld) != 0, 0)) retire(place, state);
+  place.next.store(0, std::memory_order_relaxed);
+  place.group.store(0, std::memory_order_relaxed);
+  place.operations.store(0, std::memory_order_relaxed);
+  place.record.store(nullptr, std::memory_order_relaxed);
+  place.ticket.store(0, std::memory_order_relaxed);
+  return place;
+}
+
+ProxyPlace& take_proxy(uint64_t& turn) noexcept {
+  turn = next_proxy_turn.fetch_add(1, std::memory_order_relaxed) & ((uint64_t{1} << kTurnBits) - 1);
+  ProxyPlace& place = proxy_places[turn % kProxyPlaces];
+  place.turn.store(kChanging, std::memory_order_relaxed);
+  for (unsigned step = 0; step < kStepsMax; ++step) {
+    place.steps[step].store(0, std::memory_order_relaxed);
+    place.bytes[step].store(0, std::memory_order_relaxed);
+  }
+  return place;
+}
+
+}  // namespace rollcall::profiler

@@ -1,0 +1,125 @@
+#include "profiler_plugin/kernels.h"
+
+#include <algorithm>
+
+#include "core/base/clock.h"
+#include "profiler_plugin/operations.h"
+
+namespace rollcall::profiler {
+namespace {
+
+OpPlace* find_counted(const Handle& handle) noexcept {
+  OpPlace* place = find_op(handle.turn);
+  if (place == nullptr) capture::count_statistic(&SelfStatistics::plugin_stale);
+  return place;
+}
+
+uint64_t bit_of(uint8_t channel) noexcept { return uint64_t{1} << (channel % kKernelChannels); }
+
+template <class T, class Better>
+void improve(std::atomic<T>& value, T candidate, Better&& better) noexcept {
+  T seen = value.load(std::memory_order_relaxed);
+  while (better(candidate, seen) &&
+         !value.compare_exchange_weak(seen, candidate, std::memory_order_relaxed)) {
+  }
+}
+
+// The start is heard of now: the GPU's clock plus the distance is not later than this.
+void bound_clock(Context& context, const OpPlace& place, uint64_t timer_ns) noexcept {
+  const auto later = [](int64_t a, int64_t b) { return a > b; };
+  const auto earlier = [](int64_t a, int64_t b) { return a < b; };
+  const auto timer = static_cast<int64_t>(timer_ns);
+  improve(context.clock_high_ns, static_cast<int64_t>(monotonic_now_ns()) - timer, earlier);
+  const uint64_t launched_ns = place.launched_ns.load(std::memory_order_relaxed);
+  if (launched_ns != 0) {
+    improve(context.clock_low_ns, static_cast<int64_t>(launched_ns) - timer, later);
+  }
+}
+
+bool is_plausible(Context& context, const OpPlace& place, uint8_t channel,
+                  uint64_t timer_ns) noexcept {
+  const uint64_t number = place.kernel_number.load(std::memory_order_relaxed);
+  const uint64_t newest = context.kernels.load(std::memory_order_relaxed);
+  if (newest - number >= kKernelRing) return false;
+  // Work of one channel starts in order; what goes back was overwritten by a later lap.
+  auto& last = context.kernel_start_ns[channel % kKernelChannels];
+  const uint64_t before = last.load(std::memory_order_relaxed);
+  if (timer_ns < before) return false;
+  last.store(timer_ns, std::memory_order_relaxed);
+  return true;
+}
+
+// Both ends known on every channel: the operation's times, on the host's clock.
+void store_times(Context& context, OpPlace& place, uint64_t turn) noexcept {
+  const uint64_t start_ns = place.kernel_start_ns.load(std::memory_order_relaxed);
+  const uint64_t stop_ns = place.kernel_stop_ns.load(std::memory_order_relaxed);
+  const int64_t high_ns = context.clock_high_ns.load(std::memory_order_relaxed);
+  if (start_ns == 0 || stop_ns < start_ns || high_ns == INT64_MAX) return;
+  // Reports come microseconds after the fact, launches up to any time before it: the upper bound
+  // is the tight one.
+  const uint64_t started = static_cast<uint64_t>(static_cast<int64_t>(start_ns) + high_ns);
+  const uint64_t finished = static_cast<uint64_t>(static_cast<int64_t>(stop_ns) + high_ns);
+  capture::enrich_op(token_of(place, turn),
+                     {.started_ticks = capture::ticks_of_monotonic(started),
+                      .finished_ticks = capture::ticks_of_monotonic(finished)});
+}
+
+void spoil(OpPlace& place) noexcept {
+  // No start means no times for the whole operation.
+  place.kernel_spoiled.store(1, std::memory_order_relaxed);
+  capture::count_statistic(&SelfStatistics::plugin_kernel_lost);
+}
+
+}  // namespace
+
+void* start_kernel(Context& context, const Event& event) noexcept {
+  const Handle parent = unpack(event.parent);
+  if (parent.kind != HandleKind::operation) {
+    if (parent.kind != HandleKind::none) {
+      capture::count_statistic(&SelfStatistics::plugin_stale);
+    }
+    return nullptr;
+  }
+  OpPlace* place = find_counted(parent);
+  if (place == nullptr) return nullptr;
+  place->open_channels.fetch_or(bit_of(event.channel), std::memory_order_relaxed);
+  // Version 3 has no times.
+  if (event.timer_ns != 0) {
+    if (is_plausible(context, *place, event.channel, event.timer_ns)) {
+      bound_clock(context, *place, event.timer_ns);
+      improve(place->kernel_start_ns, event.timer_ns,
+              [](uint64_t a, uint64_t b) { return b == 0 || a < b; });
+    } else {
+      spoil(*place);
+    }
+  }
+  return pack({.kind = HandleKind::kernel_ch, .detail = event.channel, .turn = parent.turn});
+}
+
+void record_kernel_stop(const Handle& handle, uint64_t timer_ns) noexcept {
+  OpPlace* place = find_counted(handle);
+  if (place == nullptr || timer_ns == 0) return;
+  if ((place->open_channels.load(std::memory_order_relaxed) & bit_of(handle.detail)) == 0) return;
+  if (timer_ns < place->kernel_start_ns.load(std::memory_order_relaxed)) return spoil(*place);
+  improve(place->kernel_stop_ns, timer_ns, [](uint64_t a, uint64_t b) { return a > b; });
+}
+
+void stop_kernel(const Handle& handle) noexcept {
+  OpPlace* place = find_counted(handle);
+  if (place == nullptr) return;
+  const uint64_t bit = bit_of(handle.detail);
+  if ((place->open_channels.fetch_and(~bit, std::memory_order_relaxed) & bit) == 0) {
+    capture::count_statistic(&SelfStatistics::plugin_stopped_twice);
+    return;
+  }
+  const uint32_t before = place->state.fetch_add(1u << kKernelsStopped, std::memory_order_acq_rel);
+  const uint32_t stopped = (before >> kKernelsStopped & 0xff) + 1;
+  const uint32_t expected = before >> kKernelsExpected & 0xff;
+  if ((before & kAwaitsKernel) == 0 || stopped != expected) return;
+  if (place->kernel_spoiled.load(std::memory_order_relaxed) == 0) {
+    store_times(context_at(place->context.load(std::memory_order_relaxed)), *place, handle.turn);
+  }
+  settle_if_due(*place, handle.turn);
+}
+
+}  // namespace rollcall::profiler

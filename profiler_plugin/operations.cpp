@@ -1,0 +1,344 @@
+#include "profiler_plugin/operations.h"
+
+#include "core/base/atomic_word.h"
+#include "core/base/clock.h"
+#include "profiler_plugin/event_types.h"
+#include "profiler_plugin/names.h"
+#include "profiler_plugin/settings.h"
+#include "profiler_plugin/user_tags.h"
+
+namespace rollcall::profiler {
+namespace {
+
+// When the calling thread last launched a kernel; 0: not since the group began.
+constinit thread_local uint64_t launched_ticks = 0;
+
+void count_stale(const Handle& handle) noexcept {
+  capture::count_statistic(handle.kind == HandleKind::none ? &SelfStatistics::plugin_null
+                                                           : &SelfStatistics::plugin_stale);
+}
+
+// The place that a handle names; null, and counted, when it is somebody else's by now.
+OpPlace* find_counted(const Handle& handle) noexcept {
+  OpPlace* place = find_op(handle.turn);
+  if (place == nullptr) count_stale(handle);
+  return place;
+}
+
+uint32_t add_state(OpPlace& place, uint32_t bits) noexcept {
+  return place.state.fetch_or(bits, std::memory_order_acq_rel);
+}
+
+// The first of several stops counts.
+bool stop_once(OpPlace& place, uint32_t bit) noexcept {
+  if ((add_state(place, bit) & bit) == 0) return true;
+  capture::count_statistic(&SelfStatistics::plugin_stopped_twice);
+  return false;
+}
+
+void keep(OpPlace& place, capture::OpToken token, uint32_t state, const Context& context) noexcept {
+  place.record.store(token.record, std::memory_order_relaxed);
+  place.ticket.store(token.ticket, std::memory_order_relaxed);
+  place.context.store(index_of(context), std::memory_order_relaxed);
+  const bool held = token.record != nullptr && capture::hold_op(token);
+  place.state.store(state | (held ? kHeld : 0), std::memory_order_relaxed);
+}
+
+// The first call seen on a communicator whose creation the shim watched says which one it is.
+void learn_comm(Context& context, capture::OpToken token) noexcept {
+  if (__builtin_expect(context.comm_index.load(std::memory_order_relaxed) != kCommUnknown, 1)) {
+    return;
+  }
+  const uint32_t entry = capture::comm_of(token);
+  if (entry == kCommUnknown) return;
+  context.comm_index.store(entry, std::memory_order_relaxed);
+  capture::comm_ready(entry, -1, -1, -1, context.comm_hash.load(std::memory_order_relaxed));
+}
+
+// The record that the shim opened for the call the thread is in; empty where it has none.
+capture::OpToken token_of_call(Context& context) noexcept {
+  const capture::CurrentCall call = capture::current_call();
+  if (!call.inside) capture::count_statistic(&SelfStatistics::plugin_unjoined);
+  if (call.token.record != nullptr) learn_comm(context, call.token);
+  return call.token;
+}
+
+capture::OpToken begin_own(void* context_value, const Event& event, OpKind kind,
+                           uint32_t group) noexcept {
+  capture::OpCall call{.kind = kind,
+                       .datatype = datatype_of(event.datatype),
+                       .flags = kOpFromPlugin,
+                       .count = event.count,
+                       .stream = event.stream,
+                       .comm_handle = context_value,
+                       .group = group,
+                       .graph = event.graph_captured ? 1u : 0u};
+  if (traits_of(kind).rooted) call.root_or_peer = event.root_or_peer;
+  if (event.type == kP2p) call.root_or_peer = event.root_or_peer;
+  if (event.type == kColl || event.type == kP2p) {
+    const bool receives = kind == OpKind::Recv;
+    call.send = receives ? nullptr : event.send;
+    call.recv = receives ? event.send : event.recv;
+  }
+  return capture::begin_op(call);
+}
+
+void end_own(OpPlace& place, uint64_t turn) noexcept {
+  if ((add_state(place, kEnded) & kEnded) != 0) return;
+  const capture::OpToken token = token_of(place, turn);
+  if (token.record != nullptr) capture::end_op(token, kResultUnknown);
+}
+
+// Up to version 4, and where NCCL sends no CollApi: the operation's own event is all there is.
+capture::OpToken join_late(Context& context, const Event& event, OpKind kind) noexcept {
+  const capture::CurrentCall call = capture::current_call();
+  if (call.inside && call.token.record != nullptr) {
+    if (call.token.record->kind == kind) {
+      learn_comm(context, call.token);
+      return call.token;
+    }
+    const bool receives = kind == OpKind::Recv;
+    const capture::OpToken found = capture::find_in_ended_group(
+        {.kind = kind,
+         .bytes = event.count * bytes_of_datatype(datatype_of(event.datatype)),
+         .send = receives ? nullptr : event.send,
+         .recv = receives ? event.send : event.recv,
+         .comm_index = context.comm_index.load(std::memory_order_relaxed),
+         .peer = event.type == kP2p ? event.root_or_peer : -1});
+    if (found.record != nullptr) {
+      learn_comm(context, found);
+      return found;
+    }
+  }
+  capture::count_statistic(&SelfStatistics::plugin_unjoined);
+  return {};
+}
+
+void enrich(OpPlace& place, uint64_t turn, const Event& event, uint8_t channels) noexcept {
+  const capture::OpToken token = token_of(place, turn);
+  if (token.record == nullptr) return;
+  const bool own = (place.state.load(std::memory_order_relaxed) & kOwn) != 0;
+  capture::OpDetail detail{
+      .launched_ticks = launched_ticks != 0 ? launched_ticks : ticks_now(),
+      .method = method_of_names(event.algorithm, event.protocol, event.is_symmetric),
+      .channels = channels};
+  if (own && event.type == kP2p) {
+    detail.peer = event.root_or_peer;
+    (token.record->kind == OpKind::Recv ? detail.recv : detail.send) = event.send;
+  } else if (own) {
+    detail.send = event.send;
+    detail.recv = event.recv;
+  }
+  capture::enrich_op(token, detail);
+}
+
+// KernelCh events will follow, one per channel: the record waits for them.
+void expect_kernels(OpPlace& place, Context& context, uint8_t channels) noexcept {
+  if ((wanted_events() & kKernelCh) == 0 || channels == 0) return;
+  const uint32_t state = place.state.load(std::memory_order_relaxed);
+  if ((state & kHeld) == 0 || (state & kAwaitsKernel) != 0) return;
+  const uint64_t number = context.kernels.fetch_add(1, std::memory_order_relaxed) + 1;
+  place.open_channels.store(0, std::memory_order_relaxed);
+  place.kernel_start_ns.store(0, std::memory_order_relaxed);
+  place.kernel_stop_ns.store(0, std::memory_order_relaxed);
+  place.kernel_number.store(number, std::memory_order_relaxed);
+  place.kernel_spoiled.store(0, std::memory_order_relaxed);
+  // Before the launch, where NCCL tells of it; else there is no such bound.
+  const uint64_t launched_ns =
+      launched_ticks == 0 ? 0 : capture::monotonic_of_ticks(launched_ticks);
+  place.launched_ns.store(launched_ns, std::memory_order_relaxed);
+  add_state(place, kAwaitsKernel | uint32_t{channels} << kKernelsExpected);
+}
+
+void finish_host(OpPlace& place, uint64_t turn) noexcept {
+  const uint32_t state = add_state(place, kHostDone);
+  if ((state & kOwn) != 0) end_own(place, turn);
+  settle_if_due(place, turn);
+}
+
+void join_group(OpPlace& place, uint64_t turn, OpPlace* group) noexcept {
+  if (group == nullptr) return;
+  place.next.store(group->next.exchange(turn, std::memory_order_acq_rel),
+                   std::memory_order_relaxed);
+  group->operations.fetch_add(1, std::memory_order_relaxed);
+  add_state(place, kInGroup);
+}
+
+// The GroupApi that a call names as its parent; null when it names none, or a stale one.
+OpPlace* group_of(const Event& event) noexcept {
+  const Handle parent = unpack(event.parent);
+  if (parent.kind != HandleKind::group_api) return nullptr;
+  OpPlace* group = find_counted(parent);
+  const uint32_t stopped =
+      group == nullptr ? kApiStopped : group->state.load(std::memory_order_relaxed) & kApiStopped;
+  return stopped == 0 ? group : nullptr;
+}
+
+}  // namespace
+
+void settle_if_due(OpPlace& place, uint64_t turn) noexcept {
+  const uint32_t state = place.state.load(std::memory_order_acquire);
+  if ((state & kHostDone) == 0 || (state & kHeld) == 0) return;
+  const uint32_t stopped = state >> kKernelsStopped & 0xff;
+  const uint32_t expected = state >> kKernelsExpected & 0xff;
+  if ((state & kAwaitsKernel) != 0 && stopped < expected) return;
+  const capture::OpToken token = token_of(place, turn);
+  if (token.record == nullptr) return;
+  // Several threads may find it due; one releases.
+  const uint32_t before = place.state.fetch_and(~kHeld, std::memory_order_acq_rel);
+  if ((before & kHeld) != 0) capture::release_op(token);
+}
+
+// --- GroupApi -----------------------------------------------------------------------------------
+
+void* start_group_api(Context& context, const Event& event) noexcept {
+  launched_ticks = 0;
+  uint64_t turn = 0;
+  OpPlace& place = take_op(turn);
+  const bool own = context.is_own.load(std::memory_order_relaxed) != 0;
+  const bool is_explicit = event.depth >= 2;
+  place.context.store(index_of(context), std::memory_order_relaxed);
+  if (own && is_explicit) {
+    place.group.store(capture::next_group_number(), std::memory_order_relaxed);
+  }
+  place.state.store((own ? kOwn : 0) | (is_explicit ? kExplicit : 0), std::memory_order_relaxed);
+  publish(place, turn);
+  return pack({.kind = HandleKind::group_api, .turn = turn});
+}
+
+// The outermost ncclGroupEnd was entered: the host can hang in it, so it is on record.
+void begin_group_end(const Handle& handle) noexcept {
+  OpPlace* place = find_counted(handle);
+  if (place == nullptr) return;
+  const uint32_t state = place->state.load(std::memory_order_relaxed);
+  const uint32_t group = place->group.load(std::memory_order_relaxed);
+  if ((state & kOwn) == 0 || group == 0 || (state & (kHeld | kApiStopped)) != 0) return;
+  const uint64_t operations = place->operations.load(std::memory_order_relaxed);
+  const capture::OpToken token =
+      capture::begin_op({.kind = OpKind::GroupEnd,
+                         .flags = kOpFromPlugin,
+                         .stream = reinterpret_cast<const void*>(operations),
+                         .group = group});
+  if (!capture::hold_op(token)) return;
+  place->record.store(token.record, std::memory_order_relaxed);
+  place->ticket.store(token.ticket, std::memory_order_relaxed);
+  add_state(*place, kHeld);
+}
+
+void stop_group_api(const Handle& handle) noexcept {
+  OpPlace* group = find_counted(handle);
+  if (group == nullptr || !stop_once(*group, kApiStopped)) return;
+  // Bounded by the table: a list that recycling has spoiled ends where a turn is not found.
+  uint64_t turn = group->next.exchange(0, std::memory_order_acq_rel);
+  for (uint64_t count = 0; turn != 0 && count < kOpPlaces; ++count) {
+    OpPlace* place = find_op(turn);
+    if (place == nullptr) break;
+    const uint64_t next = place->next.load(std::memory_order_relaxed);
+    finish_host(*place, turn);
+    turn = next;
+  }
+  if ((group->state.load(std::memory_order_relaxed) & kHeld) != 0) {
+    finish_host(*group, handle.turn);
+  }
+  launched_ticks = 0;
+}
+
+// --- CollApi, P2pApi ----------------------------------------------------------------------------
+
+void* start_call(Context& context, void* context_value, const Event& event) noexcept {
+  OpKind kind = OpKind::Count;
+  if (!kind_of(event.func, kind)) return nullptr;
+  OpPlace* group = group_of(event);
+  const bool own = context.is_own.load(std::memory_order_relaxed) != 0;
+  const uint32_t number = group == nullptr ? 0 : group->group.load(std::memory_order_relaxed);
+  const capture::OpToken token =
+      own ? begin_own(context_value, event, kind, number) : token_of_call(context);
+  if (event.user_tag != context.user_tag.load(std::memory_order_relaxed)) {
+    note_user_tag(context, token, event);
+  }
+  uint64_t turn = 0;
+  OpPlace& place = take_op(turn);
+  keep(place, token, kFromCall | (own ? kOwn : 0), context);
+  join_group(place, turn, group);
+  publish(place, turn);
+  return pack({.kind = HandleKind::call, .turn = turn});
+}
+
+void stop_call(const Handle& handle) noexcept {
+  OpPlace* place = find_counted(handle);
+  if (place == nullptr || !stop_once(*place, kApiStopped)) return;
+  const uint32_t state = place->state.load(std::memory_order_relaxed);
+  if ((state & kInGroup) == 0) return finish_host(*place, handle.turn);
+  // In the user's group the call returns to the user now; a bare call goes on to the launch.
+  OpRecord* record = place->record.load(std::memory_order_relaxed);
+  if ((state & kOwn) != 0 && record != nullptr && load_relaxed(record->group) != 0) {
+    end_own(*place, handle.turn);
+  }
+}
+
+// --- KernelLaunch, Coll, P2p --------------------------------------------------------------------
+
+void note_launch() noexcept { launched_ticks = ticks_now(); }
+
+void* start_operation(Context& context, void* context_value, const Event& event) noexcept {
+  // The v4 interface of NCCL 2.28 and later leaves the channels of a P2p uninitialised.
+  const bool no_channels =
+      event.type == kP2p && context.version.load(std::memory_order_relaxed) < 5;
+  const uint8_t channels = no_channels ? 0 : event.channels;
+  const Handle parent = unpack(event.parent);
+  if (parent.kind == HandleKind::call) {
+    OpPlace* place = find_counted(parent);
+    if (place == nullptr) return nullptr;
+    // Replays of a captured graph start and stop it again.
+    place->state.fetch_and(~kOpStopped, std::memory_order_relaxed);
+    expect_kernels(*place, context, channels);
+    enrich(*place, parent.turn, event, channels);
+    return pack({.kind = HandleKind::operation, .turn = parent.turn});
+  }
+  if (parent.kind != HandleKind::none && parent.kind != HandleKind::group) {
+    count_stale(parent);
+    return nullptr;
+  }
+  OpKind kind = OpKind::Count;
+  if (!kind_of(event.func, kind)) return nullptr;
+  const bool own = context.is_own.load(std::memory_order_relaxed) != 0;
+  if (own && context.comm_index.load(std::memory_order_acquire) == kCommUnknown) {
+    identify_context(context, context_value,
+                     {.comm_hash = event.comm_hash, .name = event.text, .rank = event.rank});
+  }
+  const capture::OpToken token =
+      own ? begin_own(context_value, event, kind, 0) : join_late(context, event, kind);
+  uint64_t turn = 0;
+  OpPlace& place = take_op(turn);
+  keep(place, token, own ? kOwn : 0, context);
+  publish(place, turn);
+  expect_kernels(place, context, channels);
+  enrich(place, turn, event, channels);
+  return pack({.kind = HandleKind::operation, .turn = turn});
+}
+
+void stop_operation(const Handle& handle) noexcept {
+  OpPlace* place = find_counted(handle);
+  if (place == nullptr) return;
+  if (!stop_once(*place, kOpStopped)) return;
+  // Without a call of its own the operation ends here; else the group's end, or the call's, does.
+  const bool from_call = (place->state.load(std::memory_order_relaxed) & kFromCall) != 0;
+  if (!from_call) finish_host(*place, handle.turn);
+}
+
+// --- copies instead of kernels ------------------------------------------------------------------
+
+void* start_copy_engine(Context&, const Event& event) noexcept {
+  const Handle parent = unpack(event.parent);
+  if (parent.kind != HandleKind::call) {
+    if (parent.kind != HandleKind::none) count_stale(parent);
+    return nullptr;
+  }
+  OpPlace* place = find_counted(parent);
+  if (place == nullptr) return nullptr;
+  const capture::OpToken token = token_of(*place, parent.turn);
+  capture::enrich_op(token, {.launched_ticks = ticks_now(), .method = kMethodOfCopyEngine});
+  return pack({.kind = HandleKind::ce_coll, .turn = parent.turn});
+}
+
+}  // namespace rollcall::profiler

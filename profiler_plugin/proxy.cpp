@@ -1,0 +1,132 @@
+#include "profiler_plugin/proxy.h"
+
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "profiler_plugin/event_types.h"
+
+namespace rollcall::profiler {
+namespace {
+
+ProxyPlace* find_counted(const Handle& handle) noexcept {
+  ProxyPlace* place = find_proxy(handle.turn);
+  if (place == nullptr) capture::count_statistic(&SelfStatistics::plugin_stale);
+  return place;
+}
+
+ChannelWait wait_of_state(int state) noexcept {
+  switch (state) {
+    case kProxyStepSendGpuWait:
+      return ChannelWait::send_gpu;
+    case kProxyStepSendPeerWait:
+      return ChannelWait::send_peer;
+    case kProxyStepSendWait:
+      return ChannelWait::send_network;
+    case kProxyStepRecvWait:
+      return ChannelWait::recv_network;
+    case kProxyStepRecvFlushWait:
+      return ChannelWait::recv_flush;
+    case kProxyStepRecvGpuWait:
+      return ChannelWait::recv_gpu;
+    default:
+      return ChannelWait::none;
+  }
+}
+
+// Ticks fit in 56 bits for centuries; the wait stands below them.
+uint64_t packed(uint64_t ticks, ChannelWait wait) noexcept {
+  return ticks << 8 | static_cast<uint8_t>(wait);
+}
+
+// What the step waited for since it was last heard of goes to the channel's account.
+void account(ProxyPlace& place, unsigned step, uint64_t now_ticks, ChannelWait next) noexcept {
+  const uint64_t after = next == ChannelWait::Count ? 0 : packed(now_ticks, next);
+  const uint64_t before = place.steps[step].exchange(after, std::memory_order_relaxed);
+  const uint32_t channel = place.channel.load(std::memory_order_relaxed);
+  const auto wait = static_cast<ChannelWait>(before & 0xff);
+  const uint64_t since = before >> 8;
+  if (before != 0 && now_ticks > since) capture::add_channel_wait(channel, wait, now_ticks - since);
+  capture::set_channel_wait(channel, next == ChannelWait::Count ? ChannelWait::none : next,
+                            now_ticks);
+}
+
+}  // namespace
+
+bool is_foreign(const Event& event) noexcept {
+  // getpid() is a system call, and tens of nanoseconds; the answer changes with fork() only, which
+  // the recorder notices.
+  if (static_cast<uint32_t>(event.pid) == capture::process_number()) return false;
+  capture::count_statistic(&SelfStatistics::plugin_foreign);
+  return true;
+}
+
+void* start_proxy_op(Context& context, const Event& event) noexcept {
+  const uint32_t channel =
+      capture::open_channel({.comm_index = context.comm_index.load(std::memory_order_relaxed),
+                             .peer = event.root_or_peer,
+                             .channel = event.channel,
+                             .is_send = event.is_send});
+  if (channel == kChannelUnknown) return nullptr;
+  uint64_t turn = 0;
+  ProxyPlace& place = take_proxy(turn);
+  place.channel.store(channel, std::memory_order_relaxed);
+  place.state.store(0, std::memory_order_relaxed);
+  publish(place, turn);
+  return pack({.kind = HandleKind::proxy_op, .turn = turn});
+}
+
+void stop_proxy_op(const Handle& handle) noexcept {
+  ProxyPlace* place = find_counted(handle);
+  if (place == nullptr) return;
+  if ((place->state.fetch_or(kOpStopped, std::memory_order_relaxed) & kOpStopped) != 0) {
+    capture::count_statistic(&SelfStatistics::plugin_stopped_twice);
+    return;
+  }
+  capture::close_channel_op(place->channel.load(std::memory_order_relaxed));
+}
+
+void* start_proxy_step(const Event& event) noexcept {
+  const Handle parent = unpack(event.parent);
+  // The parent is null where this plugin wanted nothing of it, and for another process's.
+  if (parent.kind != HandleKind::proxy_op) {
+    if (parent.kind != HandleKind::none) {
+      capture::count_statistic(&SelfStatistics::plugin_stale);
+    }
+    return nullptr;
+  }
+  ProxyPlace* place = find_counted(parent);
+  if (place == nullptr) return nullptr;
+  const auto step = static_cast<unsigned>(event.steps) % kStepsMax;
+  // A receive that could not be posted is started again (NCCL issue 1658): the same step, once.
+  place->steps[step].store(packed(ticks_now(), ChannelWait::none), std::memory_order_relaxed);
+  place->bytes[step].store(0, std::memory_order_relaxed);
+  return pack(
+      {.kind = HandleKind::proxy_step, .detail = static_cast<uint8_t>(step), .turn = parent.turn});
+}
+
+void record_step_state(const Handle& handle, int state, uint64_t bytes) noexcept {
+  ProxyPlace* place = find_counted(handle);
+  if (place == nullptr) return;
+  const unsigned step = handle.detail % kStepsMax;
+  if (place->steps[step].load(std::memory_order_relaxed) == 0) {
+    capture::count_statistic(&SelfStatistics::plugin_stale);
+    return;
+  }
+  if (bytes != 0) place->bytes[step].store(bytes, std::memory_order_relaxed);
+  account(*place, step, ticks_now(), wait_of_state(state));
+}
+
+void stop_proxy_step(const Handle& handle) noexcept {
+  ProxyPlace* place = find_counted(handle);
+  if (place == nullptr) return;
+  const unsigned step = handle.detail % kStepsMax;
+  if (place->steps[step].load(std::memory_order_relaxed) == 0) {
+    capture::count_statistic(&SelfStatistics::plugin_stopped_twice);
+    return;
+  }
+  account(*place, step, ticks_now(), ChannelWait::Count);
+  capture::add_channel_step(place->channel.load(std::memory_order_relaxed),
+                            place->bytes[step].load(std::memory_order_relaxed));
+}
+
+}  // namespace rollcall::profiler

@@ -1,0 +1,66 @@
+// Version 2 of the interface: NCCL 2.24 and 2.25.
+#include "profiler_plugin/adapter.h"
+#include "profiler_plugin/fields.h"
+
+namespace rollcall::profiler::v2 {
+namespace {
+
+void take_coll(Event& event, const CollFields& from) {
+  event.text = from.name;
+  event.comm_hash = from.comm_hash;
+  event.seq_number = from.seq_number;
+  event.func = from.func;
+  event.datatype = from.datatype;
+  event.algorithm = from.algorithm;
+  event.protocol = from.protocol;
+  event.send = from.send;
+  event.recv = from.recv;
+  event.count = from.count;
+  event.root_or_peer = from.root;
+  event.channels = from.channels;
+  event.warps = from.warps;
+  event.traffic_bytes = from.traffic_bytes;
+}
+
+void take_p2p(Event& event, const P2pFields& from) {
+  event.text = from.name;
+  event.comm_hash = from.comm_hash;
+  event.func = from.func;
+  event.datatype = from.datatype;
+  event.send = from.buffer;
+  event.count = from.count;
+  event.root_or_peer = from.peer;
+}
+
+}  // namespace
+
+static Event event_of(const Descriptor& from) {
+  Event event{.type = from.type, .rank = from.rank, .parent = from.parent};
+  switch (event.type) {
+    case kColl:
+      take_coll(event, from.coll);
+      break;
+    case kP2p:
+      take_p2p(event, from.p2p);
+      break;
+    case kProxyOp:
+      take_proxy_op(event, from.proxy_op);
+      break;
+    case kProxyStep:
+      event.steps = from.proxy_step.step;
+      break;
+    default:
+      break;  // Group and ProxyCtrl have nothing but their type
+  }
+  return event;
+}
+
+namespace {
+
+int init(void** context, int* mask) noexcept { return init_of(context, mask, {.version = 2}, {}); }
+
+}  // namespace
+
+ROLLCALL_PROFILER(2)
+
+}  // namespace rollcall::profiler::v2

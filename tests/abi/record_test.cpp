@@ -1,0 +1,382 @@
+// What NCCL's events leave in the file: alone, and beside the shim.
+#include <thread>
+
+#include "core/capture/live.h"
+#include "tests/abi/mini_nccl.h"
+#include "tests/capture/own_process.h"
+#include "tests/catch.h"
+
+namespace rollcall {
+namespace {
+
+using mini::Comm;
+using mini::Nccl;
+using mini::Op;
+using test::ended_well;
+using test::in_own_process;
+using test::TemporaryDirectory;
+
+char buffer[64];
+
+test::RingContents record_and_read(const std::function<void()>& body) {
+  const TemporaryDirectory directory;
+  REQUIRE(ended_well(in_own_process(directory.path(), body)));
+  REQUIRE(directory.files(".ring").size() == 1);
+  return test::read_ring(directory.files(".ring")[0]);
+}
+
+template <unsigned kVersion>
+void check_collective_alone() {
+  INFO("version " << kVersion);
+  const auto ring = record_and_read([] {
+    Nccl<kVersion> nccl;
+    const Comm comm = nccl.init(0xc0ffee, 1, 4, "mini");
+    nccl.call(comm, {.func = "AllReduce", .count = 4096, .send = buffer, .recv = buffer + 8});
+    nccl.call(comm, {.func = "ReduceScatter", .count = 17});
+    nccl.finalize(comm);
+  });
+  REQUIRE(ring.ops.size() == 2);
+  CHECK(ring.in_flight == 0);
+  const OpRecord& op = ring.ops.at(1);
+  CHECK(op.kind == OpKind::AllReduce);
+  CHECK(op.count == 4096);
+  CHECK(op.datatype == 7);
+  CHECK(op.reduction == kUnknown8);
+  CHECK(op.root_or_peer == -1);
+  CHECK(op.flags == kOpFromPlugin);
+  CHECK(op.seq == 0);
+  CHECK(ring.ops.at(2).seq == 1);
+  CHECK(op.launched_ticks >= op.called_ticks);
+  CHECK(op.returned_ticks >= op.launched_ticks);
+  CHECK(op.result == kResultUnknown);
+  CHECK(op.send_address == reinterpret_cast<uintptr_t>(buffer));
+  CHECK(kAlgorithms[algorithm_of(op.method)] == "RING");
+  CHECK(kProtocols[protocol_of(op.method)] == "SIMPLE");
+  CHECK(op.channels == 2);
+  CHECK(op.stream == (kVersion >= 5 ? 0x57u : 0u));
+  REQUIRE(ring.comms.size() == 1);
+  const CommEntry& comm = ring.comms[0];
+  CHECK(comm.nccl_hash == 0xc0ffee);
+  CHECK(comm.nranks == (kVersion >= 4 ? 4 : -1));
+  CHECK(comm.rank == 1);
+  CHECK(comm.state == static_cast<uint32_t>(CommState::destroyed));
+  CHECK_FALSE(comm.key.is_null());
+  CHECK(std::string(comm.name) == "mini");
+}
+
+TEST_CASE("alone, the plugin records what NCCL tells of a collective, in every version") {
+  check_collective_alone<1>();
+  check_collective_alone<2>();
+  check_collective_alone<3>();
+  check_collective_alone<4>();
+  check_collective_alone<5>();
+  check_collective_alone<6>();
+  check_collective_alone<7>();
+}
+
+TEST_CASE("two ranks give a communicator the same key, and its successor another") {
+  CommKey keys[2][2];
+  for (const int rank : {0, 1}) {
+    const auto ring = record_and_read([rank] {
+      Nccl<6> nccl;
+      nccl.finalize(nccl.init(0xabc, rank, 2));
+      nccl.init(0xabc, rank, 2);
+    });
+    REQUIRE(ring.comms.size() == 2);
+    keys[rank][0] = ring.comms[0].key;
+    keys[rank][1] = ring.comms[1].key;
+  }
+  CHECK(keys[0][0] == keys[1][0]);
+  CHECK(keys[0][1] == keys[1][1]);
+  CHECK_FALSE(keys[0][0] == keys[0][1]);
+}
+
+TEST_CASE("a send's peer is learned when NCCL launches it, and gives it its position") {
+  const auto ring = record_and_read([] {
+    Nccl<6> nccl;
+    const Comm comm = nccl.init(1, 0, 8);
+    nccl.group(comm, {{.func = "Send", .peer = 3}, {.func = "Recv", .peer = 3}});
+    nccl.call(comm, {.func = "Send", .peer = 3});
+    void* group = nccl.start_group_api(comm, 1);
+    nccl.stop(nccl.start_call(comm, {.func = "Send", .peer = 5}, group));  // hangs here
+  });
+  REQUIRE(ring.ops.size() == 5);  // with the group's end
+  CHECK(ring.ops.at(1).root_or_peer == 3);
+  CHECK(ring.ops.at(1).seq == 0);
+  CHECK(ring.ops.at(2).kind == OpKind::Recv);
+  CHECK(ring.ops.at(2).seq == 0);
+  CHECK(ring.ops.at(3).kind == OpKind::GroupEnd);
+  CHECK(ring.ops.at(4).seq == 1);
+  const OpRecord& hanging = ring.ops.at(5);
+  CHECK(hanging.root_or_peer == -1);
+  CHECK((hanging.flags & kOpSeqUnknown) != 0);
+  CHECK(hanging.returned_ticks == 0);
+}
+
+TEST_CASE("a host that hangs in the end of a group is seen there, with the group's operations") {
+  const auto ring = record_and_read([] {
+    Nccl<7> nccl;
+    const Comm comm = nccl.init(1, 0, 8);
+    void* group = nccl.start_group_api(comm, 2);
+    nccl.stop(nccl.start_call(comm, {}, group));
+    nccl.stop(nccl.start_call(comm, {.count = 2}, group));
+    nccl.record(group, profiler::kGroupEndApiStart, 0, true);
+  });
+  REQUIRE(ring.ops.size() == 3);
+  const OpRecord& end = ring.ops.at(3);
+  CHECK(end.kind == OpKind::GroupEnd);
+  CHECK(end.returned_ticks == 0);
+  CHECK(end.stream == 2);
+  CHECK(ring.ops.at(1).group == end.group);
+  CHECK(ring.ops.at(1).returned_ticks != 0);
+  CHECK(ring.ops.at(1).launched_ticks == 0);
+}
+
+TEST_CASE("operations that never launch leave no record pinned") {
+  const auto ring = record_and_read([] {
+    Nccl<6> nccl;
+    const Comm comm = nccl.init(1, 0, 8);
+    void* group = nccl.start_group_api(comm, 1);
+    nccl.stop(nccl.start_call(comm, {.func = "Broadcast"}, group));  // no Coll for it (2.29)
+    nccl.stop(group);
+    nccl.stop(nccl.start_call(comm, {}, nullptr));  // no GroupApi
+  });
+  CHECK(ring.ops.size() == 2);
+  CHECK(ring.in_flight == 0);
+}
+
+// --- with the shim ------------------------------------------------------------------------------
+
+// What the shim does around ncclCommInitRank and a call, with NCCL's events inside.
+template <unsigned kVersion>
+struct Both {
+  Nccl<kVersion> nccl;
+  Comm comm;
+  char handle = 0;
+  uint32_t index = 0;
+
+  Both() {
+    index = capture::open_comm({.origin = CommOrigin::init, .key = {7, 7}, .nranks = 4, .rank = 2});
+    std::thread([this] { comm = nccl.init(0xc0ffee, 2, 4); }).join();  // NCCL's own thread
+    capture::bind_comm(index, &handle);
+    capture::comm_ready(index, 4, 2, 0, 0);
+  }
+  capture::OpCall call_of(const Op& op) const {
+    return {.kind = op.is_p2p() ? OpKind::Send : OpKind::AllReduce,
+            .datatype = 7,
+            .reduction = 0,
+            .root_or_peer = op.is_p2p() ? op.peer : -1,
+            .count = op.count,
+            .send = op.send,
+            .comm_handle = &handle,
+            .group = capture::current_group()};
+  }
+  void call(const Op& op) {
+    const capture::OpToken token = capture::begin_op(call_of(op));
+    nccl.call(comm, op);
+    capture::end_op(token, 0);
+  }
+  // `order`: in which NCCL launches them.
+  void group(const std::vector<Op>& ops, const std::vector<size_t>& order) {
+    capture::group_enter();
+    void* group_api = nullptr;
+    std::vector<mini::Task> tasks;
+    for (const Op& op : ops) {
+      const capture::OpToken token = capture::begin_op(call_of(op));
+      if (group_api == nullptr) group_api = nccl.start_group_api(comm, 2);
+      mini::Task task{.op = op};
+      task.api = nccl.start_call(comm, op, group_api);
+      nccl.stop(task.api);
+      tasks.push_back(task);
+      capture::end_op(token, 0);
+    }
+    const uint32_t number = capture::group_leave(nullptr);
+    const capture::OpToken end = capture::begin_op({.kind = OpKind::GroupEnd, .group = number});
+    std::vector<mini::Task> launched;
+    for (const size_t index_in_group : order) launched.push_back(tasks[index_in_group]);
+    nccl.carry_out(comm, launched, group_api);
+    capture::end_op(end, 0);
+  }
+};
+
+template <unsigned kVersion>
+void check_both() {
+  INFO("version " << kVersion);
+  const auto ring = record_and_read([] {
+    Both<kVersion> both;
+    both.call({.count = 100});
+    both.group({{.count = 1}, {.func = "Send", .count = 5, .peer = 3}, {.count = 2}, {.count = 1}},
+               {2, 0, 3, 1});
+    both.nccl.finalize(both.comm);
+  });
+  REQUIRE(ring.ops.size() == 6);  // and no second record of anything
+  CHECK(ring.in_flight == 0);
+  for (uint64_t ticket = 1; ticket <= 5; ++ticket) {
+    INFO("ticket " << ticket);
+    const OpRecord& op = ring.ops.at(ticket);
+    CHECK(op.flags == 0);
+    CHECK(op.result == 0);
+    CHECK(op.launched_ticks != 0);
+    if (op.kind == OpKind::AllReduce) {
+      CHECK(op.reduction == 0);
+      CHECK(op.channels == 2);
+    }
+  }
+  CHECK(ring.ops.at(6).kind == OpKind::GroupEnd);
+  CHECK(ring.comms.size() == 1);
+  CHECK(ring.comms[0].nccl_hash == (kVersion >= 4 ? 0xc0ffee : 0));
+  CHECK(ring.comms[0].state == static_cast<uint32_t>(CommState::ready));
+  CHECK(ring.stats.plugin_unjoined == 0);
+}
+
+TEST_CASE("beside the shim, events enrich its records, whatever the order of launching") {
+  check_both<1>();
+  check_both<2>();
+  check_both<3>();
+  check_both<4>();
+  check_both<5>();
+  check_both<6>();
+  check_both<7>();
+}
+
+TEST_CASE("a call that the shim counted but did not record gets no record from the plugin") {
+  const auto ring = record_and_read([] {
+    Both<6> both;
+    both.call({.count = 1});
+    store_relaxed(capture::live.header->capture_switch, uint32_t{1});  // rollcall ctl pause
+    both.call({.count = 2});
+    store_relaxed(capture::live.header->capture_switch, uint32_t{0});
+    both.nccl.call(both.comm, {.count = 3});  // outside every call that the shim saw
+  });
+  CHECK(ring.ops.size() == 1);
+  CHECK(ring.stats.dropped_paused == 1);
+  CHECK(ring.stats.plugin_unjoined == 1);
+}
+
+// --- GPU times, proxies, tags -------------------------------------------------------------------
+
+template <unsigned kVersion>
+void check_kernels() {
+  INFO("version " << kVersion);
+  const auto ring = record_and_read([] {
+    setenv("ROLLCALL_PLUGIN_EVENTS", "kernelch", 1);
+    Nccl<kVersion> nccl;
+    const Comm comm = nccl.init(1, 0, 2);
+    const mini::Task task = nccl.call(comm, {});
+    std::thread([&] {
+      void* first = nccl.start_kernel(comm, task.handle, 0, 1'000'000);
+      void* second = nccl.start_kernel(comm, task.handle, 1, 1'000'500);
+      nccl.record(first, profiler::kKernelChStop, 1'020'000);
+      nccl.stop(first);
+      nccl.record(second, profiler::kKernelChStop, 1'030'000);
+      nccl.stop(second);
+    }).join();
+    nccl.call(comm, {});  // whose kernel is never reported
+  });
+  const OpRecord& op = ring.ops.at(1);
+  CHECK(op.started_ticks != 0);
+  CHECK(op.finished_ticks > op.started_ticks);
+  CHECK(phase_number_of(op.publish) == static_cast<uint8_t>(Phase::settled));
+  CHECK(ring.ops.at(2).started_ticks == 0);
+  CHECK(phase_number_of(ring.ops.at(2).publish) == static_cast<uint8_t>(Phase::gpu_pending));
+}
+
+TEST_CASE("KernelCh events of other threads give an operation its times on the GPU") {
+  check_kernels<4>();
+  check_kernels<5>();
+  check_kernels<6>();
+  check_kernels<7>();
+}
+
+TEST_CASE("a time that belongs to another operation is counted and not used") {
+  const auto ring = record_and_read([] {
+    setenv("ROLLCALL_PLUGIN_EVENTS", "kernelch", 1);
+    Nccl<7> nccl;
+    const Comm comm = nccl.init(1, 0, 2);
+    const auto report = [&](void* operation, uint64_t start_ns, uint64_t stop_ns) {
+      for (const uint8_t channel : {0, 1}) {
+        void* handle = nccl.start_kernel(comm, operation, channel, start_ns);
+        nccl.record(handle, profiler::kKernelChStop, stop_ns);
+        nccl.stop(handle);
+      }
+    };
+    const mini::Task overrun = nccl.call(comm, {});  // 1
+    for (int i = 0; i < 64; ++i) nccl.call(comm, {});
+    report(overrun.handle, 5'000, 6'000);
+    report(nccl.call(comm, {}).handle, 9'000, 9'500);  // 66
+    report(nccl.call(comm, {}).handle, 8'000, 8'500);  // 67: before the one before
+    report(nccl.call(comm, {}).handle, 9'900, 9'800);  // 68: ends before it begins
+  });
+  CHECK(ring.ops.at(1).started_ticks == 0);
+  CHECK(ring.ops.at(66).started_ticks != 0);
+  CHECK(ring.ops.at(67).started_ticks == 0);
+  CHECK(ring.ops.at(68).started_ticks == 0);
+  CHECK(ring.stats.plugin_kernel_lost >= 6);
+}
+
+TEST_CASE("proxy steps are summed up per channel, peer and direction") {
+  const TemporaryDirectory directory;
+  REQUIRE(ended_well(in_own_process(directory.path(), [] {
+    setenv("ROLLCALL_PLUGIN_EVENTS", "proxy", 1);
+    Nccl<6> nccl;
+    const Comm comm = nccl.init(1, 0, 2);
+    const mini::Task task = nccl.call(comm, {});
+    std::thread([&] {
+      void* op = nccl.start_proxy_op(comm, task.handle, 3, 1, true);
+      for (const int step : {0, 1}) {
+        void* handle = nccl.start_proxy_step(comm, op, step);
+        nccl.record(handle, profiler::kProxyStepSendGpuWait);
+        nccl.record(handle, profiler::kProxyStepSendPeerWait);
+        nccl.record(handle, profiler::kProxyStepSendWait, 4096);
+        nccl.stop(handle);
+      }
+      nccl.stop(op);
+      op = nccl.start_proxy_op(comm, task.handle, 3, 1, false);
+      void* handle = nccl.start_proxy_step(comm, op, 0);
+      nccl.record(handle, profiler::kProxyStepRecvWait);  // and waits for ever
+    }).join();
+  })));
+  std::ifstream file(directory.files(".ring")[0], std::ios::binary);
+  FileHeader header;
+  file.read(reinterpret_cast<char*>(&header), sizeof(header));
+  REQUIRE(header.channels_max == kChannelsMax);
+  file.seekg(static_cast<std::streamoff>(header.channels.offset));
+  std::vector<ChannelEntry> used;
+  for (uint32_t i = 0; i < header.channels_max; ++i) {
+    ChannelEntry entry;
+    file.read(reinterpret_cast<char*>(&entry), sizeof(entry));
+    if (entry.state != 0) used.push_back(entry);
+  }
+  REQUIRE(used.size() == 2);
+  const ChannelEntry& send = used[0].is_send != 0 ? used[0] : used[1];
+  const ChannelEntry& recv = used[0].is_send != 0 ? used[1] : used[0];
+  CHECK(send.channel == 3);
+  CHECK(send.peer == 1);
+  CHECK(send.operations_done == 1);
+  CHECK(send.steps_done == 2);
+  CHECK(send.bytes == 8192);
+  CHECK(send.wait_ticks[static_cast<size_t>(ChannelWait::send_gpu)] > 0);
+  CHECK(recv.operations_started == 1);
+  CHECK(recv.operations_done == 0);
+  CHECK(recv.waiting == static_cast<uint8_t>(ChannelWait::recv_network));
+  CHECK(recv.waiting_since_ticks != 0);
+}
+
+TEST_CASE("a user tag is on record when it changes") {
+  const auto ring = record_and_read([] {
+    Nccl<7> nccl;
+    const Comm comm = nccl.init(1, 0, 2);
+    for (const uint64_t tag : {0, 42, 42, 0}) nccl.call(comm, {.user_tag = tag});
+  });
+  std::vector<int64_t> tags, tickets;
+  for (const auto& [ticket, event] : ring.events) {
+    if (event.kind != EventKind::UserTag) continue;
+    tags.push_back(event.arguments[0]);
+    tickets.push_back(event.arguments[1]);
+  }
+  CHECK(tags == std::vector<int64_t>{42, 0});
+  CHECK(tickets == std::vector<int64_t>{2, 4});
+}
+
+}  // namespace
+}  // namespace rollcall

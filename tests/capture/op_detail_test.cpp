@@ -1,0 +1,157 @@
+// What the profiler plugin and the GPU timing add to a record, and when the record is settled.
+#include <thread>
+
+#include "core/capture/live.h"
+#include "tests/capture/own_process.h"
+#include "tests/catch.h"
+
+namespace rollcall {
+namespace {
+
+using capture::OpToken;
+using test::all_reduce;
+using test::ended_well;
+using test::in_own_process;
+using test::TemporaryDirectory;
+
+char comm;
+
+test::RingContents record_and_read(const TemporaryDirectory& directory,
+                                   const std::function<void()>& body) {
+  REQUIRE(ended_well(in_own_process(directory.path(), body)));
+  return test::read_ring(directory.files(".ring")[0]);
+}
+
+uint8_t phase_of(const OpRecord& record) { return phase_number_of(record.publish); }
+
+TEST_CASE("a held record is settled by the last of its call and its holders") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    test::open_test_comm(&comm);
+    const OpToken before = capture::begin_op(all_reduce(&comm, 1));
+    if (!capture::hold_op(before)) abort();
+    capture::release_op(before);  // 1: the call is the last
+    capture::end_op(before, 0);
+    const OpToken after = capture::begin_op(all_reduce(&comm, 2));
+    if (!capture::hold_op(after) || !capture::hold_op(after)) abort();
+    capture::end_op(after, 0);
+    capture::release_op(after);
+    if (!capture::enrich_op(after, {.launched_ticks = 7})) abort();
+    capture::release_op(after);  // 2: a holder is the last
+    if (capture::hold_op(after) || capture::enrich_op(after, {.finished_ticks = 9})) abort();
+    const OpToken never = capture::begin_op(all_reduce(&comm, 3));
+    if (!capture::hold_op(never)) abort();
+    capture::end_op(never, 0);  // 3: nobody releases it
+  });
+  CHECK(phase_of(ring.ops.at(1)) == static_cast<uint8_t>(Phase::settled));
+  CHECK(phase_of(ring.ops.at(2)) == static_cast<uint8_t>(Phase::settled));
+  CHECK(ring.ops.at(2).launched_ticks == 7);
+  CHECK(ring.ops.at(2).finished_ticks == 0);
+  CHECK(phase_of(ring.ops.at(3)) == static_cast<uint8_t>(Phase::gpu_pending));
+}
+
+TEST_CASE("what is added to a record is in it once, and nothing else changes") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    test::open_test_comm(&comm);
+    const OpToken token = capture::begin_op(all_reduce(&comm, 64));
+    capture::enrich_op(token, {.launched_ticks = 5, .method = method_of(2, 3), .channels = 24});
+    capture::enrich_op(token, {.launched_ticks = 6, .started_ticks = 8});
+    capture::end_op(token, 0);
+  });
+  const OpRecord& op = ring.ops.at(1);
+  CHECK(op.launched_ticks == 5);
+  CHECK(op.started_ticks == 8);
+  CHECK(op.finished_ticks == 0);
+  CHECK(kAlgorithms[algorithm_of(op.method)] == "RING");
+  CHECK(kProtocols[protocol_of(op.method)] == "SIMPLE");
+  CHECK(op.channels == 24);
+  CHECK(op.count == 64);
+  CHECK(op.result == 0);
+}
+
+TEST_CASE("a peer that is learned later gives the operation its position") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    test::open_test_comm(&comm);
+    capture::OpCall send = all_reduce(&comm, 1);
+    send.kind = OpKind::Send;
+    send.flags = kOpFromPlugin;
+    send.root_or_peer = -1;
+    for (const int32_t peer : {3, 3, 1, -1}) {
+      const OpToken token = capture::begin_op(send);
+      capture::enrich_op(token, {.peer = peer});
+      capture::enrich_op(token, {.peer = 2});  // only the first is believed
+      capture::end_op(token, 0);
+    }
+  });
+  const int32_t peers[] = {3, 3, 1, 2};
+  const uint64_t seqs[] = {0, 1, 0, 0};
+  for (uint64_t ticket = 1; ticket <= 4; ++ticket) {
+    INFO("ticket " << ticket);
+    CHECK(ring.ops.at(ticket).root_or_peer == peers[ticket - 1]);
+    CHECK(ring.ops.at(ticket).seq == seqs[ticket - 1]);
+    CHECK((ring.ops.at(ticket).flags & kOpSeqUnknown) == 0);
+  }
+  CHECK(ring.stats.seq_unknown == 0);
+}
+
+TEST_CASE("the current call is the one the thread is in, also where it was not recorded") {
+  const TemporaryDirectory directory;
+  record_and_read(directory, [] {
+    test::open_test_comm(&comm);
+    if (capture::current_call().inside) abort();
+    const OpToken token = capture::begin_op(all_reduce(&comm, 1));
+    if (capture::current_call().token.ticket != token.ticket) abort();
+    std::thread([] {
+      if (capture::current_call().inside) abort();
+    }).join();
+    capture::OpCall from_plugin = all_reduce(&comm, 2);
+    from_plugin.flags = kOpFromPlugin;
+    capture::end_op(capture::begin_op(from_plugin), 0);
+    if (capture::current_call().token.ticket != token.ticket) abort();
+    capture::end_op(token, 0);
+    if (capture::current_call().inside) abort();
+    store_relaxed(capture::live.header->capture_switch, uint32_t{1});  // paused
+    const OpToken none = capture::begin_op(all_reduce(&comm, 3));
+    if (!capture::current_call().inside || capture::current_call().token.record) abort();
+    capture::end_op(none, 0);
+    if (capture::current_call().inside) abort();
+  });
+}
+
+TEST_CASE("operations of a group that ends are found by what was called, each once") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    capture::hold_groups();
+    const uint32_t index = test::open_test_comm(&comm);
+    const auto in_group = [](uint64_t count) {
+      capture::OpCall call = all_reduce(&comm, count);
+      call.group = capture::current_group();
+      capture::end_op(capture::begin_op(call), 0);
+    };
+    capture::group_enter();
+    in_group(10);  // 1
+    in_group(20);  // 2
+    in_group(10);  // 3
+    const uint32_t group = capture::group_leave(nullptr);
+    const OpToken end = capture::begin_op({.kind = OpKind::GroupEnd, .group = group});  // 4
+    const auto found = [&](uint64_t count, uint32_t comm_index) {
+      const OpToken token = capture::find_in_ended_group(
+          {.kind = OpKind::AllReduce, .bytes = count * 4, .comm_index = comm_index});
+      capture::enrich_op(token, {.launched_ticks = 1});
+      return token.ticket;
+    };
+    // NCCL may launch in another order than the calls came.
+    if (found(20, index) != 2) abort();
+    if (found(10, index) != 3) abort();
+    if (found(10, kCommUnknown) != 1) abort();
+    if (found(10, index) != 0 || found(30, index) != 0 || found(20, index + 1) != 0) abort();
+    capture::end_op(end, 0);
+  });
+  REQUIRE(ring.ops.size() == 4);
+  CHECK(ring.in_flight == 0);
+}
+
+}  // namespace
+}  // namespace rollcall
