@@ -54,8 +54,8 @@ Evidence op_evidence(const Case& c, uint32_t p, uint32_t i, std::string text) {
   const Op& op = c.index.op(p, i);
   return {.file = c.process(p).file,
           .record = fmt::format("op {}", op.ticket),
-          .text = fmt::format("{}: {}{}", rank_text(c.process(p)), call_text(op),
-                              text.empty() ? "" : ", " + text)};
+          .text = fmt::format("{}: {}{}{}", rank_text(c.process(p)), call_text(op),
+                              text.empty() ? "" : ", " + text, call_site_text(c.process(p), op))};
 }
 
 Evidence process_evidence(const Case& c, uint32_t p) {

@@ -101,6 +101,13 @@ std::string call_text(const Op& op) {
   return text;
 }
 
+std::string call_site_text(const Process& process, const Op& op) {
+  if (op.frames == 0) return "";
+  const auto found = process.meta.find(fmt::format("frame.{}", op.frames));
+  if (found == process.meta.end()) return "";
+  return ", called at " + found->second.substr(0, found->second.find(" < "));
+}
+
 std::string short_call_text(const Op& op) {
   const OpTraits& traits = traits_of(op.kind);
   if (traits.family == OpFamily::mark) return "GroupEnd";

@@ -20,6 +20,8 @@ std::string number_list(std::vector<int32_t> numbers);
 
 // "AllReduce of 1024 float32 (sum)", "Broadcast of 8 int32 from root 0", "Send of 4 uint8 to 3".
 std::string call_text(const trace::Op& op);
+// ", called at train.py:63 metrics_of" where the script's lines were recorded, else nothing.
+std::string call_site_text(const trace::Process& process, const trace::Op& op);
 // "AllReduce 1024 float32 sum": for tables.
 std::string short_call_text(const trace::Op& op);
 std::string datatype_text(uint8_t datatype);

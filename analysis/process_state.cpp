@@ -149,6 +149,7 @@ std::string doing_text(const Index& index, const JobState& job, uint32_t p) {
     text = fmt::format(
         "its last call was {} on {}", call_text(op),
         seat.group == kNone ? "a communicator of its own" : index.groups()[seat.group].name);
+    text += call_site_text(process, op);
     if (!job.is_foreign) {
       text += fmt::format(", {} before {}", span_text(job.end_ns - op.called_ns),
                           job.live ? "now" : "the end");

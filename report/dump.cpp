@@ -139,6 +139,12 @@ void add_method(Json& json, const trace::Op& op) {
   if ((op.flags & kOpFromPlugin) != 0) json["from_plugin"] = true;
 }
 
+// The lines of the script that issued the call, where they were recorded.
+Json frame_text(const trace::Process& process, const trace::Op& op) {
+  const auto found = process.meta.find("frame." + std::to_string(op.frames));
+  return found == process.meta.end() ? Json(nullptr) : text_or_null(found->second);
+}
+
 Json op_line(const trace::Process& process, const trace::Op& op) {
   const OpTraits& traits = traits_of(op.kind);
   const bool known_comm = op.comm < process.comms.size();
@@ -169,7 +175,7 @@ Json op_line(const trace::Process& process, const trace::Op& op) {
   json["returned_ns"] = time_or_null(op.returned_ns);
   json["started_ns"] = time_or_null(op.started_ns);
   json["finished_ns"] = time_or_null(op.finished_ns);
-  json["frame"] = nullptr;
+  json["frame"] = frame_text(process, op);
   json["ticket"] = op.ticket;
   json["caller"] = op.caller != 0 ? Json(address_hex(op.caller)) : Json(nullptr);
   json["in_place"] = (op.flags & kOpInPlace) != 0;

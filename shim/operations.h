@@ -6,6 +6,7 @@
 #pragma once
 
 #include "core/capture/recorder.h"
+#include "shim/call_frames.h"
 #include "shim/ended_handles.h"
 #include "shim/failures.h"
 #include "shim/real_functions.h"
@@ -25,6 +26,7 @@ template <typename RealCall>
 inline nccl::Result record_operation(const Site& site, capture::OpCall& call, RealCall&& real) {
   call.caller = site.caller;
   call.group = capture::current_group();
+  if (__builtin_expect(g_frame_reader != nullptr, 0)) call.frames = g_frame_reader();
   if (call.send == call.recv && call.send != nullptr) call.flags |= kOpInPlace;
   if (__builtin_expect(g_ended_handles.has(call.comm_handle), 0)) note_use_after_end(site, call);
   const capture::OpToken token = capture::begin_op(call);

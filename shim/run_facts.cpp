@@ -5,6 +5,7 @@
 
 #include "core/capture/recorder.h"
 #include "shim/loader.h"
+#include "shim/python_frames.h"
 #include "shim/real_functions.h"
 
 namespace rollcall::shim {
@@ -54,6 +55,7 @@ void report_run_facts(unsigned copy, const void* real, const char* coverage) noe
   add_version_of("libcuda.so.1", "cuDriverGetVersion", "cuda_driver_version");
   for (const char* runtime : {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"})
     if (add_version_of(runtime, "cudaRuntimeGetVersion", "cuda_runtime_version")) break;
+  start_python_frames();
 }
 
 }  // namespace rollcall::shim

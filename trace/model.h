@@ -42,6 +42,7 @@ struct Op {
   uint32_t group = 0;
   uint32_t thread = 0;  // index into Process::threads
   uint32_t graph = 0;
+  uint32_t frames = 0;  // meta key "frame.<number>"; 0: not recorded
   int16_t result = kResultUnknown;
   OpKind kind = OpKind::AllReduce;
   uint8_t datatype = kUnknown8;

@@ -69,6 +69,7 @@ Op op_of(const OpRecord& record, const TickConversion& clock, bool from_segment)
   op.group = record.group;
   op.thread = record.thread_index;
   op.graph = record.graph;
+  op.frames = record.frames;
   op.result = record.result;
   op.kind = record.kind;
   op.datatype = record.datatype;

@@ -34,6 +34,16 @@ inline constexpr uint32_t kSlotAttemptsMax = 64;
 
 // Bytes of the text areas.
 inline constexpr uint32_t kMetaBytesMax = 64 * 1024;
+
+// Call sites in the job's own language, with their text. A training script issues its operations
+// from some dozens of places; what is beyond has no number. All of them fit the meta area beside
+// what else is there.
+inline constexpr uint32_t kFrameSitesMax = 96;
+inline constexpr uint32_t kFrameTextBytes = 512;
+inline constexpr uint32_t kFramesNamedMax = 4;
+static_assert(kFrameSitesMax * kFrameTextBytes <= kMetaBytesMax / 4 * 3);
+// Frames that are looked at; behind them only the launcher's are left.
+inline constexpr uint32_t kFrameDepthMax = 64;
 inline constexpr uint32_t kEventTextBytes = 136;
 inline constexpr uint32_t kCommNameBytes = 40;
 inline constexpr uint32_t kHostNameBytes = 64;

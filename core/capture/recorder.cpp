@@ -111,7 +111,7 @@ inline void fill_record(OpRecord* record, const OpCall& call, const ThreadState&
   store_word(record, offsetof(OpRecord, comm_index),
              word_of(comm_index, static_cast<uint32_t>(call.root_or_peer)));
   store_word(record, offsetof(OpRecord, group), word_of(call.group, thread.index));
-  store_word(record, offsetof(OpRecord, graph), word_of(graph, 0));
+  store_word(record, offsetof(OpRecord, graph), word_of(graph, call.frames));
   store_word(record, offsetof(OpRecord, result), small_fields_of(call, position.flags));
 }
 

@@ -40,6 +40,7 @@ struct OpCall {
   const void* caller = nullptr;
   uint32_t group = 0;
   uint32_t graph = 0;
+  uint32_t frames = 0;  // number of the call site in the job's own language; 0 none
 };
 
 // Names one record until end_op. A default-constructed token means "not recorded" and is harmless.

@@ -115,11 +115,36 @@ def ctypes_is_covered():
         expect_equal(codes, ["RC-IN-LOCKSTEP"], "the verdict")
 
 
+def lines_of_the_script_are_named():
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        return "the frames of this Python are not read"
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ctypes_client.py")
+    with open(script, encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    line = 1 + next(at for at, text in enumerate(lines) if '"ncclAllReduce"' in text)
+    for wanted in (True, False):
+        with Job(2, program=[sys.executable, script]) as run:
+            run.command += [run.folder, "4"]
+            run.environment["ROLLCALL_PYTHON_FRAMES"] = "1" if wanted else "0"
+            expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+            frames = {line["frame"] for line in run.dump() if line["type"] == "op"}
+            if not wanted:
+                expect_equal(frames, {None}, "frames that nobody asked for")
+                continue
+            expect_equal(len(frames), 1, f"call sites: {frames}")
+            named = next(iter(frames)) or ""
+            expect(f"{script}:{line} train < " in named, f"line {line} of train is in {named!r}")
+            expect(named.startswith(script), f"the innermost frame comes first: {named!r}")
+    return None
+
+
 if __name__ == "__main__":
     sys.exit(job.main([
         ("a job that mpirun starts is recorded with MPI's ranks", mpi_ranks_are_recorded),
         ("a program that loads NCCL with dlopen is recorded", dlopen_is_covered),
         ("a Python program that loads NCCL with ctypes is recorded", ctypes_is_covered),
+        ("the lines of a Python script that issued a call are named",
+         lines_of_the_script_are_named),
         ("hosts that are started by hand with one ROLLCALL_RUN_ID are one run",
          hosts_started_by_hand_are_one_run),
         ("each attempt of an elastic job has a directory of its own",
