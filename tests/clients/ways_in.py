@@ -56,6 +56,11 @@ def output_is_the_same_without_rollcall(python):
     return test
 
 
+def line_of(script, text):
+    with open(script, encoding="utf-8") as file:
+        return 1 + next(at for at, line in enumerate(file.read().split("\n")) if text in line)
+
+
 def torchrun_hang_is_named(python):
     """The README's command: nothing of the job is prepared, and the launcher is the real one."""
     def test():
@@ -65,13 +70,17 @@ def torchrun_hang_is_named(python):
                            "15", "--kill-on-hang", "--", *torchrun,
                            os.path.join(pytorch_job.EXAMPLES, "train.py"), "--fault",
                            f"{FAULT.name}@2:1"]
-            run.environment["OMP_NUM_THREADS"] = "1"
+            run.environment.update({"OMP_NUM_THREADS": "1", "ROLLCALL_PYTHON_FRAMES": "1"})
             run.start()
             expect_equal(run.wait(TORCHRUN_PATIENCE_S), 1, f"the status ({run.describe()})")
             expect("RC-COUNT-MISMATCH" in run.stderr(), f"no verdict\n{run.describe()}")
             leading = run.diff()["findings"][0]
             expect_equal(leading["code"], "RC-COUNT-MISMATCH", "the verdict")
             expect_equal([one["rank"] for one in leading["culprits"]], [2], "the culprits")
+            script = os.path.join(pytorch_job.EXAMPLES, "styles.py")
+            evidence = " ".join(one["text"] for one in leading["evidence"])
+            expect(f"called at {script}:{line_of(script, 'all_reduce(metrics)')} metrics_of"
+                   in evidence, f"the script's line is not in {evidence}")
             # torchrun itself and its helpers call no NCCL.
             rings = [name for name in os.listdir(run.run_directory) if name.endswith(".ring")]
             expect_equal(len(rings), 4, f"files of processes that called NCCL: {rings}")
