@@ -182,7 +182,8 @@ inline void finish_op(OpToken token, int result) noexcept {
 [[gnu::noinline]] void end_op_timed(GpuTimer& timer, OpToken token, int result) noexcept {
   GpuThread& gpu = this_thread.gpu;
   const bool is_launched = result == kResultSuccess;
-  const bool is_group_end = load_relaxed(token.record->kind) == OpKind::GroupEnd;
+  // This thread wrote it before the record was published, and nobody writes it again.
+  const bool is_group_end = token.record->kind == OpKind::GroupEnd;
   const bool awaits = !is_group_end && timer.close(gpu, token.record, token.ticket, is_launched);
   if (is_group_end) timer.finish_group_end(gpu, is_launched);
   if (awaits) hold_op(token);  // the timer releases it
