@@ -1,10 +1,22 @@
-// What every subcommand shares: how it is registered, and its exit statuses.
+// The command line of `rollcall`: its subcommands, their options, its exit statuses.
+//
+// Declared without the library that reads it. Only command.cpp and help.cpp see CLI11, whose header
+// costs ten seconds of compiling in each file that includes it.
+//
+// Threads: the main thread alone.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <memory>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace rollcall::tools {
 
@@ -12,26 +24,90 @@ namespace rollcall::tools {
 inline constexpr int kExitGood = 0;
 inline constexpr int kExitUnusable = 2;
 
-// Set by the subcommand that was named; main() runs it after the arguments were read.
+// What a subcommand does once the arguments are read; returns the exit status.
 using Action = std::function<int()>;
 
-struct CommandLine {
-  Action action;
-  std::vector<std::string> job;  // what follows "--"
-  bool job_given = false;        // there was a "--"
+class CommandLine {
+ public:
+  CommandLine(const char* description, const char* footer);
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  // Reads `words`, the arguments behind the program's name, and runs the subcommand they name, or
+  // prints help, the version, or what is wrong with them. Returns the exit status.
+  int run(std::vector<std::string> words);
+
+  // What follows "--": a job to start. `job_given`: there was a "--".
+  const std::vector<std::string>& job() const { return job_; }
+  bool job_given() const { return job_given_; }
+
+ private:
+  friend class Subcommand;
+  int read(std::vector<std::string> words);
+
+  std::unique_ptr<CLI::App> app_;
+  Action action_;
+  std::vector<std::string> job_;
+  bool job_given_ = false;
 };
 
-void add_config(CLI::App& app, CommandLine& line);
-void add_ctl(CLI::App& app, CommandLine& line);
-void add_diff(CLI::App& app, CommandLine& line);
-void add_dump(CLI::App& app, CommandLine& line);
-void add_info(CLI::App& app, CommandLine& line);
-void add_pack(CLI::App& app, CommandLine& line);
-void add_run(CLI::App& app, CommandLine& line);
-void add_stats(CLI::App& app, CommandLine& line);
-void add_synth(CLI::App& app, CommandLine& line);
-void add_trace(CLI::App& app, CommandLine& line);
-void add_verdicts(CLI::App& app, CommandLine& line);
+// One declared option: a handle, valid as long as the command line.
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+  Option& required();
+  // How the help names the value: "DIR".
+  Option& value_name(const char* name);
+  // "--name" alone is accepted too.
+  Option& value_is_optional();
+  Option& one_of(std::initializer_list<const char*> words);
+  // Refuses other values; both ends are allowed.
+  Option& between(uint64_t low, uint64_t high);
+  Option& seconds_between(double low, double high);
+  Option& excludes(const Option& other);
+  Option& needs(const Option& other);
+  // Whether it was on the command line; for the subcommand's action.
+  bool given() const;
+
+ private:
+  CLI::Option* option_;
+};
+
+// Declares one subcommand. The variables that are bound to options must outlive the command line's
+// run; what they hold before is the default.
+class Subcommand {
+ public:
+  Subcommand(CommandLine& line, const char* name, const char* description);
+  Option flag(const char* names, bool& value, const char* help);
+  // A name without dashes is a positional argument.
+  Option option(const char* names, std::string& value, const char* help);
+  Option option(const char* names, double& value, const char* help);
+  Option option(const char* names, int32_t& value, const char* help);
+  Option option(const char* names, int64_t& value, const char* help);
+  Option option(const char* names, uint32_t& value, const char* help);
+  Option option(const char* names, uint64_t& value, const char* help);
+  // Two numbers with a comma between them.
+  Option pair(const char* names, std::vector<int32_t>& values, const char* help);
+  void footer(const char* text);
+  void action(Action action);
+
+ private:
+  CommandLine& line_;
+  CLI::App* app_;
+};
+
+void add_config(CommandLine& line);
+void add_ctl(CommandLine& line);
+void add_diff(CommandLine& line);
+void add_dump(CommandLine& line);
+void add_info(CommandLine& line);
+void add_pack(CommandLine& line);
+void add_run(CommandLine& line);
+void add_stats(CommandLine& line);
+void add_synth(CommandLine& line);
+void add_trace(CommandLine& line);
+void add_verdicts(CommandLine& line);
 
 // "rollcall: <sentence>" on stderr; returns kExitUnusable.
 int unusable(const std::string& sentence);

@@ -64,20 +64,18 @@ void print_table() {
 
 }  // namespace
 
-void add_config(CLI::App& app, CommandLine& line) {
-  CLI::App* command = app.add_subcommand(
-      "config", "List the ROLLCALL_* variables with their meaning and their value here.");
+void add_config(CommandLine& line) {
+  Subcommand command(line, "config",
+                     "List the ROLLCALL_* variables with their meaning and their value here.");
   const auto markdown = std::make_shared<bool>(false);
-  command->add_flag("--markdown", *markdown, "as the page docs/VARIABLES.md");
-  command->footer(
+  command.flag("--markdown", *markdown, "as the page docs/VARIABLES.md");
+  command.footer(
       "\nExamples:\n"
       "  rollcall config\n"
       "  ROLLCALL_RING_SLOTS=65536 rollcall run -- ./job    set one for a job");
-  command->callback([markdown, &line] {
-    line.action = [markdown] {
-      *markdown ? print_markdown() : print_table();
-      return finish_output(kExitGood);
-    };
+  command.action([markdown] {
+    *markdown ? print_markdown() : print_table();
+    return finish_output(kExitGood);
   });
 }
 

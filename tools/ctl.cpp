@@ -17,7 +17,7 @@ namespace {
 struct Arguments {
   std::string action;
   std::string directory;
-  std::optional<int64_t> rank;
+  int64_t rank = -1;  // of the job; -1: all
 };
 
 std::string state_in_words(const FileHeader& header) {
@@ -59,7 +59,7 @@ std::vector<Ring> select_rings(const Arguments& arguments) {
     uint64_t rank = 0;
     const bool known = parse_decimal(read_meta(path, *header, "job_rank"), rank);
     Ring ring{path, *header, known ? static_cast<int64_t>(rank) : -1};
-    if (!arguments.rank || *arguments.rank == ring.rank) rings.push_back(std::move(ring));
+    if (arguments.rank < 0 || arguments.rank == ring.rank) rings.push_back(std::move(ring));
   }
   return rings;
 }
@@ -68,10 +68,10 @@ int control(const Arguments& arguments) {
   const std::vector<Ring> rings = select_rings(arguments);
   if (rings.empty()) {
     return unusable(
-        arguments.rank
+        arguments.rank >= 0
             ? fmt::format("{} holds no recording of rank {}; `rollcall info {}` lists "
                           "what there is.",
-                          arguments.directory, *arguments.rank, shell_word(arguments.directory))
+                          arguments.directory, arguments.rank, shell_word(arguments.directory))
             : fmt::format("{} holds no recording; give the directory that `rollcall run` "
                           "printed.",
                           arguments.directory));
@@ -95,21 +95,18 @@ int control(const Arguments& arguments) {
 
 }  // namespace
 
-void add_ctl(CLI::App& app, CommandLine& line) {
-  CLI::App* command = app.add_subcommand(
-      "ctl", "Pause or resume the recording of a running job, or ask its state.");
+void add_ctl(CommandLine& line) {
+  Subcommand command(line, "ctl",
+                     "Pause or resume the recording of a running job, or ask its state.");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("ACTION", arguments->action, "pause, resume or status")
-      ->required()
-      ->check(CLI::IsMember({"pause", "resume", "status"}));
-  command->add_option("DIR", arguments->directory, "run directory, or one ring file")->required();
-  command
-      ->add_option_function<int64_t>(
-          "--rank", [arguments](const int64_t& rank) { arguments->rank = rank; },
-          "only this rank of the job")
-      ->type_name("R")
-      ->check(CLI::NonNegativeNumber);
-  command->footer(
+  command.option("ACTION", arguments->action, "pause, resume or status")
+      .required()
+      .one_of({"pause", "resume", "status"});
+  command.option("DIR", arguments->directory, "run directory, or one ring file").required();
+  command.option("--rank", arguments->rank, "only this rank of the job")
+      .value_name("R")
+      .between(0, INT32_MAX);
+  command.footer(
       "\nThe job is not interrupted: a word in its mapped file changes, and it looks at it at its\n"
       "next NCCL call. Calls made while paused are counted, not recorded, and `rollcall diff` "
       "says\n"
@@ -118,8 +115,7 @@ void add_ctl(CLI::App& app, CommandLine& line) {
       "  rollcall ctl pause DIR\n"
       "  rollcall ctl resume DIR --rank 3\n"
       "  rollcall ctl status DIR");
-  command->callback(
-      [arguments, &line] { line.action = [arguments] { return control(*arguments); }; });
+  command.action([arguments] { return control(*arguments); });
 }
 
 }  // namespace rollcall::tools

@@ -112,50 +112,44 @@ int diff(const Arguments& arguments) {
 
 }  // namespace
 
-void add_diff(CLI::App& app, CommandLine& line) {
-  CLI::App* command = app.add_subcommand("diff",
-                                         "Name the rank that broke step, the call, and why. The "
-                                         "job may be finished, killed, hanging or "
-                                         "running.");
+void add_diff(CommandLine& line) {
+  Subcommand command(line, "diff",
+                     "Name the rank that broke step, the call, and why. The "
+                     "job may be finished, killed, hanging or "
+                     "running.");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("DIR", arguments->directory, "run directory (or a single ring file)")
-      ->required();
-  CLI::Option* other =
-      command->add_option("DIR2", arguments->other, "another run: the calls of both are compared");
-  command->add_option("--ranks", arguments->ranks, "compare the calls of two ranks with each other")
-      ->type_name("I,J")
-      ->delimiter(',')
-      ->expected(2)
-      ->excludes(other);
-  CLI::Option* json = command->add_flag("--json", arguments->json,
-                                        "for programs: schema rollcall.diff/1, rollcall.compare/1");
-  command->add_flag("--all", arguments->all, "every finding, evidence, row and communicator");
+  command.option("DIR", arguments->directory, "run directory (or a single ring file)").required();
+  const Option other =
+      command.option("DIR2", arguments->other, "another run: the calls of both are compared");
+  command.pair("--ranks", arguments->ranks, "compare the calls of two ranks with each other")
+      .value_name("I,J")
+      .excludes(other);
+  const Option json = command.flag("--json", arguments->json,
+                                   "for programs: schema rollcall.diff/1, rollcall.compare/1");
+  command.flag("--all", arguments->all, "every finding, evidence, row and communicator");
+  command.option("--context", arguments->context, "calls shown before and after the difference")
+      .value_name("K")
+      .between(0, 1000);
   command
-      ->add_option("--context", arguments->context, "calls shown before and after the difference")
-      ->type_name("K")
-      ->check(CLI::Range(0u, 1000u));
-  command
-      ->add_option("--stalled-after", arguments->stalled_after_s,
-                   "a call of a running job counts as missing after so long (default 30)")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 1e6));
-  const CLI::Option* window =
+      .option("--stalled-after", arguments->stalled_after_s,
+              "a call of a running job counts as missing after so long (default 30)")
+      .seconds_between(0.0, 1e6);
+  const Option window =
       command
-          ->add_option("--window", arguments->window,
-                       "newest calls read per process, 0 for all; by default all, but in a large "
-                       "run those not that all ranks have in common")
-          ->type_name("CALLS");
+          .option("--window", arguments->window,
+                  "newest calls read per process, 0 for all; by default all, but in a large "
+                  "run those not that all ranks have in common")
+          .value_name("CALLS");
   command
-      ->add_option("--held", arguments->held,
-                   "calls of a large run held in memory, about (default 1048576)")
-      ->type_name("CALLS")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40));
-  command->add_flag("--sentence", arguments->sentence, "the verdict alone, in one line")
-      ->excludes(json);
-  command->footer(kFooter);
-  command->callback([arguments, window, &line] {
-    arguments->window_given = window->count() > 0;
-    line.action = [arguments] { return diff(*arguments); };
+      .option("--held", arguments->held,
+              "calls of a large run held in memory, about (default 1048576)")
+      .value_name("CALLS")
+      .between(1, uint64_t{1} << 40);
+  command.flag("--sentence", arguments->sentence, "the verdict alone, in one line").excludes(json);
+  command.footer(kFooter);
+  command.action([arguments, window] {
+    arguments->window_given = window.given();
+    return diff(*arguments);
   });
 }
 

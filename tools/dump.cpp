@@ -46,17 +46,17 @@ int dump(const Arguments& arguments) {
 
 }  // namespace
 
-void add_dump(CLI::App& app, CommandLine& line) {
-  CLI::App* command =
-      app.add_subcommand("dump", "Print every call, communicator and event on file as JSON lines.");
+void add_dump(CommandLine& line) {
+  Subcommand command(line, "dump",
+                     "Print every call, communicator and event on file as JSON lines.");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("PATH", arguments->path, "run directory, or one ring file")->required();
+  command.option("PATH", arguments->path, "run directory, or one ring file").required();
   command
-      ->add_option("--window", arguments->window,
-                   "newest calls read per process; 0, the default, reads all")
-      ->type_name("CALLS");
-  command->footer(kFooter);
-  command->callback([arguments, &line] { line.action = [arguments] { return dump(*arguments); }; });
+      .option("--window", arguments->window,
+              "newest calls read per process; 0, the default, reads all")
+      .value_name("CALLS");
+  command.footer(kFooter);
+  command.action([arguments] { return dump(*arguments); });
 }
 
 }  // namespace rollcall::tools

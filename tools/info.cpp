@@ -28,17 +28,17 @@ int info(const Arguments& arguments) {
 
 }  // namespace
 
-void add_info(CLI::App& app, CommandLine& line) {
-  CLI::App* command = app.add_subcommand(
-      "info", "Show what a run holds: processes, ranks, versions, records, losses, sizes.");
+void add_info(CommandLine& line) {
+  Subcommand command(line, "info",
+                     "Show what a run holds: processes, ranks, versions, records, losses, sizes.");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("DIR", arguments->directory, "run directory, or one ring file")->required();
-  command->add_flag("--json", arguments->json, "for programs: schema rollcall.info/1");
-  command->footer(
+  command.option("DIR", arguments->directory, "run directory, or one ring file").required();
+  command.flag("--json", arguments->json, "for programs: schema rollcall.info/1");
+  command.footer(
       "\nExamples:\n"
       "  rollcall info DIR\n"
       "  rollcall info DIR --json | jq '.processes[] | select(.lost > 0)'");
-  command->callback([arguments, &line] { line.action = [arguments] { return info(*arguments); }; });
+  command.action([arguments] { return info(*arguments); });
 }
 
 }  // namespace rollcall::tools

@@ -184,16 +184,16 @@ int pack(const Arguments& arguments) {
 
 }  // namespace
 
-void add_pack(CLI::App& app, CommandLine& line) {
-  CLI::App* command = app.add_subcommand(
-      "pack", "Compress the history of finished processes; every command still reads it.");
+void add_pack(CommandLine& line) {
+  Subcommand command(line, "pack",
+                     "Compress the history of finished processes; every command still reads it.");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("DIR", arguments->directory, "run directory")->required();
-  command->add_option("--level", arguments->level, "zstd level (default 6)")
-      ->type_name("1..19")
-      ->check(CLI::Range(1, 19));
-  command->footer("\nExample:\n  rollcall pack DIR");
-  command->callback([arguments, &line] { line.action = [arguments] { return pack(*arguments); }; });
+  command.option("DIR", arguments->directory, "run directory").required();
+  command.option("--level", arguments->level, "zstd level (default 6)")
+      .value_name("1..19")
+      .between(1, 19);
+  command.footer("\nExample:\n  rollcall pack DIR");
+  command.action([arguments] { return pack(*arguments); });
 }
 
 }  // namespace rollcall::tools

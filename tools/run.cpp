@@ -398,7 +398,7 @@ class Session {
 };
 
 int run(const Arguments& arguments, const CommandLine& line) {
-  if (!line.job_given || line.job.empty()) {
+  if (!line.job_given() || line.job().empty()) {
     return unusable(
         "the command to run is missing: put it behind \"--\", for example `rollcall run -n 4 -- "
         "./train`.");
@@ -409,59 +409,56 @@ int run(const Arguments& arguments, const CommandLine& line) {
   }
   Plan plan;
   std::string error;
-  if (!prepare(arguments, line.job[0], plan, error)) return unusable(error);
-  if (const std::string objection = objection_to(line.job[0], arguments.emulate_given);
+  if (!prepare(arguments, line.job()[0], plan, error)) return unusable(error);
+  if (const std::string objection = objection_to(line.job()[0], arguments.emulate_given);
       !objection.empty()) {
     say(objection);
   }
   if (!arguments.quiet) {
     for (const auto& [name, value] : plan.settings) say(fmt::format("set {}={}", name, value));
   }
-  return Session(arguments, line.job, std::move(plan)).run();
+  return Session(arguments, line.job(), std::move(plan)).run();
 }
 
 }  // namespace
 
-void add_run(CLI::App& app, CommandLine& line) {
-  CLI::App* command = app.add_subcommand("run", "Start a job with the recorder in front of NCCL.");
+void add_run(CommandLine& line) {
+  Subcommand command(line, "run", "Start a job with the recorder in front of NCCL.");
   const auto arguments = std::make_shared<Arguments>();
   command
-      ->add_option("-d,--dir", arguments->directory,
-                   "run directory, new or empty (default rollcall-runs/<time>-<program>)")
-      ->type_name("DIR");
+      .option("-d,--dir", arguments->directory,
+              "run directory, new or empty (default rollcall-runs/<time>-<program>)")
+      .value_name("DIR");
   command
-      ->add_option("-n,--ranks", arguments->ranks,
-                   "start so many ranks of the command on this machine, as torchrun does")
-      ->type_name("N")
-      ->check(CLI::Range(1u, kRanksMaxHere));
-  CLI::Option* emulate =
+      .option("-n,--ranks", arguments->ranks,
+              "start so many ranks of the command on this machine, as torchrun does")
+      .value_name("N")
+      .between(1, kRanksMaxHere);
+  const Option emulate =
       command
-          ->add_option("--emulate", arguments->emulate,
-                       "run without a GPU, on so many emulated ones (default 8, more with -n)")
-          ->type_name("GPUS")
-          ->expected(0, 1);
+          .option("--emulate", arguments->emulate,
+                  "run without a GPU, on so many emulated ones (default 8, more with -n)")
+          .value_name("GPUS")
+          .value_is_optional();
   command
-      ->add_option("--emulate-nodes", arguments->nodes,
-                   "emulated machines that the GPUs are spread over")
-      ->type_name("N")
-      ->needs(emulate)
-      ->check(CLI::Range(1u, kEmulatedGpusMax));
+      .option("--emulate-nodes", arguments->nodes,
+              "emulated machines that the GPUs are spread over")
+      .value_name("N")
+      .needs(emulate)
+      .between(1, kEmulatedGpusMax);
   command
-      ->add_option("--watch", arguments->watch_s,
-                   "print the verdict once nothing has advanced for so long")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.1, 1e6));
-  command->add_flag("--kill-on-hang", arguments->kill_on_hang,
-                    "with --watch: end the job after a verdict that says it hangs");
-  command
-      ->add_option("--timeout", arguments->timeout_s, "end the job after so long, with a verdict")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.1, 1e9));
-  command->add_flag("-q,--quiet", arguments->quiet, "say nothing unless something goes wrong");
-  command->footer(kFooter);
-  command->callback([arguments, emulate, &line] {
-    arguments->emulate_given = emulate->count() > 0;
-    line.action = [arguments, &line] { return run(*arguments, line); };
+      .option("--watch", arguments->watch_s,
+              "print the verdict once nothing has advanced for so long")
+      .seconds_between(0.1, 1e6);
+  command.flag("--kill-on-hang", arguments->kill_on_hang,
+               "with --watch: end the job after a verdict that says it hangs");
+  command.option("--timeout", arguments->timeout_s, "end the job after so long, with a verdict")
+      .seconds_between(0.1, 1e9);
+  command.flag("-q,--quiet", arguments->quiet, "say nothing unless something goes wrong");
+  command.footer(kFooter);
+  command.action([arguments, emulate, &line] {
+    arguments->emulate_given = emulate.given();
+    return run(*arguments, line);
   });
 }
 

@@ -27,23 +27,23 @@ int stats(const Arguments& arguments) {
 
 }  // namespace
 
-void add_stats(CLI::App& app, CommandLine& line) {
-  CLI::App* command = app.add_subcommand(
-      "stats", "Count and time the operations by communicator, kind and size, with bandwidths.");
+void add_stats(CommandLine& line) {
+  Subcommand command(
+      line, "stats",
+      "Count and time the operations by communicator, kind and size, with bandwidths.");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("DIR", arguments->directory, "run directory, or one ring file")->required();
+  command.option("DIR", arguments->directory, "run directory, or one ring file").required();
   command
-      ->add_option("--window", arguments->window,
-                   "newest calls read per process; 0, the default, reads all")
-      ->type_name("CALLS");
-  command->add_flag("--json", arguments->json, "for programs: schema rollcall.stats/1");
-  command->footer(
+      .option("--window", arguments->window,
+              "newest calls read per process; 0, the default, reads all")
+      .value_name("CALLS");
+  command.flag("--json", arguments->json, "for programs: schema rollcall.stats/1");
+  command.footer(
       "\nTimes need ROLLCALL_GPU_TIMING=events in the recorded job.\n"
       "\nExamples:\n"
       "  rollcall stats DIR\n"
       "  rollcall stats DIR --json | jq '.operations[] | select(.op==\"AllReduce\")'");
-  command->callback(
-      [arguments, &line] { line.action = [arguments] { return stats(*arguments); }; });
+  command.action([arguments] { return stats(*arguments); });
 }
 
 }  // namespace rollcall::tools

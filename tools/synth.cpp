@@ -118,35 +118,35 @@ int synth(const Arguments& arguments) {
 
 }  // namespace
 
-void add_synth(CLI::App& app, CommandLine& line) {
-  CLI::App* command = app.add_subcommand(
-      "synth", "Write a synthetic run of any size, with a planted fault, for tests and benches.");
+void add_synth(CommandLine& line) {
+  Subcommand command(
+      line, "synth",
+      "Write a synthetic run of any size, with a planted fault, for tests and benches.");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("-o,--output", arguments->directory, "directory to write, new or empty")
-      ->type_name("DIR");
-  command->add_option("--ranks", arguments->ranks, "ranks of the job")
-      ->type_name("N")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{kRanksMax}));
-  command->add_option("--ops", arguments->ops, "calls of a rank, up to the fault")
-      ->type_name("M")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40));
+  command.option("-o,--output", arguments->directory, "directory to write, new or empty")
+      .value_name("DIR");
+  command.option("--ranks", arguments->ranks, "ranks of the job")
+      .value_name("N")
+      .between(1, kRanksMax);
+  command.option("--ops", arguments->ops, "calls of a rank, up to the fault")
+      .value_name("M")
+      .between(1, uint64_t{1} << 40);
   command
-      ->add_option("--layout", arguments->layout,
-                   "sizes of the parallel groups: dp=D,tp=T,pp=P (default: data parallel only)")
-      ->type_name("SIZES");
+      .option("--layout", arguments->layout,
+              "sizes of the parallel groups: dp=D,tp=T,pp=P (default: data parallel only)")
+      .value_name("SIZES");
   command
-      ->add_option("--fault", arguments->fault,
-                   "KIND@RANK:STEP, or KIND@RANK for the last step (default: none)")
-      ->type_name("FAULT");
-  command->add_option("--seed", arguments->seed, "of sizes and keys (default 1)")->type_name("S");
-  command->add_flag("--list-faults", arguments->list_faults,
-                    "the kinds, each with the verdict that `rollcall diff` leads with");
-  command->footer(
+      .option("--fault", arguments->fault,
+              "KIND@RANK:STEP, or KIND@RANK for the last step (default: none)")
+      .value_name("FAULT");
+  command.option("--seed", arguments->seed, "of sizes and keys (default 1)").value_name("S");
+  command.flag("--list-faults", arguments->list_faults,
+               "the kinds, each with the verdict that `rollcall diff` leads with");
+  command.footer(
       "\nExamples:\n"
       "  rollcall synth -o run --ranks 64 --ops 2000 --layout tp=4,pp=2 --fault missing-call@17\n"
       "  rollcall diff run");
-  command->callback(
-      [arguments, &line] { line.action = [arguments] { return synth(*arguments); }; });
+  command.action([arguments] { return synth(*arguments); });
 }
 
 }  // namespace rollcall::tools

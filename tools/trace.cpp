@@ -83,20 +83,19 @@ int trace_run(const Arguments& arguments) {
 
 }  // namespace
 
-void add_trace(CLI::App& app, CommandLine& line) {
-  CLI::App* command = app.add_subcommand(
-      "trace", "Write a run as a Chrome trace, for Perfetto and chrome://tracing.");
+void add_trace(CommandLine& line) {
+  Subcommand command(line, "trace",
+                     "Write a run as a Chrome trace, for Perfetto and chrome://tracing.");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("DIR", arguments->directory, "run directory, or one ring file")->required();
-  command->add_option("-o,--output", arguments->output, "file to write; - is stdout, the default")
-      ->type_name("FILE");
+  command.option("DIR", arguments->directory, "run directory, or one ring file").required();
+  command.option("-o,--output", arguments->output, "file to write; - is stdout, the default")
+      .value_name("FILE");
   command
-      ->add_option("--window", arguments->window,
-                   "newest calls read per process; 0, the default, reads all")
-      ->type_name("CALLS");
-  command->footer(kFooter);
-  command->callback(
-      [arguments, &line] { line.action = [arguments] { return trace_run(*arguments); }; });
+      .option("--window", arguments->window,
+              "newest calls read per process; 0, the default, reads all")
+      .value_name("CALLS");
+  command.footer(kFooter);
+  command.action([arguments] { return trace_run(*arguments); });
 }
 
 }  // namespace rollcall::tools

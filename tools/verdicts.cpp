@@ -45,16 +45,14 @@ void print_table() {
 
 }  // namespace
 
-void add_verdicts(CLI::App& app, CommandLine& line) {
-  CLI::App* command = app.add_subcommand(
-      "verdicts", "List the codes that `rollcall diff` may print, with meanings.");
+void add_verdicts(CommandLine& line) {
+  Subcommand command(line, "verdicts",
+                     "List the codes that `rollcall diff` may print, with meanings.");
   const auto markdown = std::make_shared<bool>(false);
-  command->add_flag("--markdown", *markdown, "as the page docs/VERDICTS.md");
-  command->callback([markdown, &line] {
-    line.action = [markdown] {
-      *markdown ? print_markdown() : print_table();
-      return finish_output(kExitGood);
-    };
+  command.flag("--markdown", *markdown, "as the page docs/VERDICTS.md");
+  command.action([markdown] {
+    *markdown ? print_markdown() : print_table();
+    return finish_output(kExitGood);
   });
 }
 

@@ -1,0 +1,162 @@
+#include "tools/command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "tools/help.h"
+
+namespace rollcall::tools {
+
+CommandLine::CommandLine(const char* description, const char* footer)
+    : app_(std::make_unique<CLI::App>(description, "rollcall")) {
+  // Before the subcommands: they inherit it.
+  app_->formatter(std::make_shared<HelpFormatter>());
+  app_->set_help_flag("-h,--help", "this text");
+  app_->footer(footer);
+  app_->set_version_flag("--version", ROLLCALL_VERSION, "print the version");
+  app_->require_subcommand(0, 1);
+}
+
+CommandLine::~CommandLine() = default;
+
+// -1: go on. Else the exit status, and everything was said.
+int CommandLine::read(std::vector<std::string> words) {
+  // CLI11 takes the words in reverse.
+  std::reverse(words.begin(), words.end());
+  try {
+    app_->parse(std::vector<std::string>(words));
+    return -1;
+  } catch (const CLI::CallForHelp&) {
+    // The help of the subcommand that was named, not the whole command's.
+    const auto chosen = app_->get_subcommands();
+    fmt::print("{}", chosen.empty() ? app_->help() : chosen.front()->help());
+    return kExitGood;
+  } catch (const CLI::CallForVersion&) {
+    fmt::print("rollcall {}\n", ROLLCALL_VERSION);
+    return kExitGood;
+  } catch (const CLI::ParseError& error) {
+    const auto chosen = app_->get_subcommands();
+    if (chosen.empty() && !words.empty() && words.back()[0] != '-') {
+      return unusable(fmt::format(
+          "there is no command \"{}\"; `rollcall --help` lists the commands.", words.back()));
+    }
+    const std::string name = chosen.empty() ? "" : chosen.front()->get_name() + " ";
+    return unusable(
+        fmt::format("{}. `rollcall {}--help` shows what can be given.", error.what(), name));
+  }
+}
+
+int CommandLine::run(std::vector<std::string> words) {
+  // What follows "--" is the job's and none of our business.
+  const auto mark = std::find(words.begin(), words.end(), "--");
+  if (mark != words.end()) {
+    job_.assign(mark + 1, words.end());
+    job_given_ = true;
+    words.erase(mark, words.end());
+  }
+  if (const int status = read(std::move(words)); status >= 0) return status;
+  if (!action_) {
+    fmt::print("{}", app_->help());
+    return kExitUnusable;
+  }
+  const std::string name = app_->get_subcommands().front()->get_name();
+  if (job_given_ && name != "run") {
+    return unusable(
+        fmt::format("`rollcall {}` takes no command behind \"--\"; remove it.", name));
+  }
+  return action_();
+}
+
+Option& Option::required() {
+  option_->required();
+  return *this;
+}
+
+Option& Option::value_name(const char* name) {
+  option_->type_name(name);
+  return *this;
+}
+
+Option& Option::value_is_optional() {
+  option_->expected(0, 1);
+  return *this;
+}
+
+Option& Option::one_of(std::initializer_list<const char*> words) {
+  option_->check(CLI::IsMember(std::vector<std::string>(words.begin(), words.end())));
+  return *this;
+}
+
+Option& Option::between(uint64_t low, uint64_t high) {
+  option_->check(CLI::Range(low, high));
+  return *this;
+}
+
+Option& Option::seconds_between(double low, double high) {
+  option_->type_name("SECONDS")->check(CLI::Range(low, high));
+  return *this;
+}
+
+Option& Option::excludes(const Option& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Option& Option::needs(const Option& other) {
+  option_->needs(other.option_);
+  return *this;
+}
+
+bool Option::given() const { return option_->count() > 0; }
+
+Subcommand::Subcommand(CommandLine& line, const char* name, const char* description)
+    : line_(line), app_(line.app_->add_subcommand(name, description)) {}
+
+Option Subcommand::flag(const char* names, bool& value, const char* help) {
+  return Option(app_->add_flag(names, value, help));
+}
+
+Option Subcommand::option(const char* names, std::string& value, const char* help) {
+  return Option(app_->add_option(names, value, help));
+}
+
+Option Subcommand::option(const char* names, double& value, const char* help) {
+  return Option(app_->add_option(names, value, help));
+}
+
+Option Subcommand::option(const char* names, int32_t& value, const char* help) {
+  return Option(app_->add_option(names, value, help));
+}
+
+Option Subcommand::option(const char* names, int64_t& value, const char* help) {
+  return Option(app_->add_option(names, value, help));
+}
+
+Option Subcommand::option(const char* names, uint32_t& value, const char* help) {
+  return Option(app_->add_option(names, value, help));
+}
+
+Option Subcommand::option(const char* names, uint64_t& value, const char* help) {
+  return Option(app_->add_option(names, value, help));
+}
+
+Option Subcommand::pair(const char* names, std::vector<int32_t>& values, const char* help) {
+  return Option(app_->add_option(names, values, help)->delimiter(',')->expected(2));
+}
+
+void Subcommand::footer(const char* text) { app_->footer(text); }
+
+void Subcommand::action(Action action) {
+  app_->callback([&line = line_, action = std::move(action)] { line.action_ = action; });
+}
+
+int unusable(const std::string& sentence) {
+  std::fflush(stdout);
+  fmt::print(stderr, "rollcall: {}\n", sentence);
+  return kExitUnusable;
+}
+
+}  // namespace rollcall::tools
