@@ -4,18 +4,17 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 #include <vector>
 
 #include "analysis/bandwidth.h"
 #include "core/base/check.h"
+#include "report/json_terms.h"
 #include "report/terms.h"
 
 namespace rollcall::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Writer = std::function<bool(const std::string&)>;
 
 constexpr size_t kChunkBytes = 1 << 16;

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <span>
 
+#include "report/json_terms.h"
 #include "report/terms.h"
 
 namespace rollcall::report {
@@ -133,7 +133,6 @@ std::string compare_text(const Comparison& comparison, const Sides& sides, bool 
 }
 
 std::string compare_json(const Comparison& comparison, const Sides& sides) {
-  using Json = nlohmann::ordered_json;
   constexpr const char* kKinds[] = {"same", "removed", "added"};
   Json json;
   json["schema"] = "rollcall.compare/1";

@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "core/base/text.h"
+#include "report/json_terms.h"
 #include "report/terms.h"
 
 namespace rollcall::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Writer = std::function<bool(const std::string&)>;
 
 constexpr size_t kChunkBytes = 1 << 16;
@@ -26,22 +24,13 @@ std::string_view function_of(EventKind kind) {
   return function.rfind("nccl", 0) == 0 ? function : name_of(kind);
 }
 
-Json text_or_null(std::string_view text) {
-  return text.empty() ? Json(nullptr) : Json(valid_utf8(text));
-}
+Json time_or_null(int64_t time_ns) { return known_or_null(time_ns, time_ns > 0); }
 
-Json time_or_null(int64_t time_ns) { return time_ns > 0 ? Json(time_ns) : Json(nullptr); }
-
-Json rank_or_null(int32_t rank) { return rank >= 0 ? Json(rank) : Json(nullptr); }
+Json rank_or_null(int32_t rank) { return known_or_null(rank, rank >= 0); }
 
 Json key_or_null(const CommKey& key) { return key.is_null() ? Json(nullptr) : Json(key_hex(key)); }
 
-Json number_or_null(uint64_t value) { return value != 0 ? Json(value) : Json(nullptr); }
-
-std::string meta_of(const trace::Process& process, const char* key) {
-  const auto found = process.meta.find(key);
-  return found == process.meta.end() ? std::string() : found->second;
-}
+Json number_or_null(uint64_t value) { return known_or_null(value, value != 0); }
 
 std::string dump_line(const Json& json) { return json.dump() + "\n"; }
 

@@ -5,23 +5,17 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/base/check.h"
 #include "core/format/file_name.h"
+#include "report/json_terms.h"
 #include "report/terms.h"
 
 namespace rollcall::report {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-
-std::string meta_of(const trace::Process& process, const char* key) {
-  const auto found = process.meta.find(key);
-  return found == process.meta.end() ? std::string() : found->second;
-}
 
 std::string or_unknown(const std::string& text) { return text.empty() ? "unknown" : text; }
 
@@ -156,10 +150,6 @@ void append_losses(std::string& out, const trace::Run& run) {
   if (!lines.empty()) out += "\nWhat is not on file\n" + lines;
 }
 
-Json text_or_null(std::string_view text) {
-  return text.empty() ? Json(nullptr) : Json(valid_utf8(text));
-}
-
 Json process_json(const trace::Process& process, const FileSizes& size) {
   Json json;
   json["rank"] = process.job_rank >= 0 ? Json(process.job_rank) : Json(nullptr);
@@ -248,13 +238,7 @@ std::string info_json(const trace::Run& run, const std::vector<FileSizes>& sizes
   for (size_t at = 0; at < run.processes.size(); ++at) {
     json["processes"].push_back(process_json(run.processes[at], sizes[at]));
   }
-  json["issues"] = Json::array();
-  for (const trace::Issue& issue : run.issues) {
-    json["issues"].push_back({{"file", text_or_null(issue.file)},
-                              {"text", valid_utf8(issue.text)},
-                              {"lost", issue.lost},
-                              {"unusable", issue.unusable}});
-  }
+  json["issues"] = issues_json(run);
   return json.dump(2) + "\n";
 }
 

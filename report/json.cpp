@@ -1,29 +1,13 @@
 #include "report/json.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "report/json_terms.h"
 #include "report/terms.h"
 
 namespace rollcall::report {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json text_or_null(std::string_view text) {
-  return text.empty() ? Json(nullptr) : Json(valid_utf8(text));
-}
-
-template <typename Number>
-Json known_or_null(Number value, bool known) {
-  return known ? Json(value) : Json(nullptr);
-}
-
-template <typename Number>
-Json optional_number(const std::optional<Number>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
 
 Json culprit_json(const analysis::Culprit& culprit) {
   Json json;
@@ -112,13 +96,7 @@ std::string diff_json(const trace::Run& run, const analysis::Report& report) {
   }
   json["comms"] = Json::array();
   for (const analysis::CommSummary& comm : report.comms) json["comms"].push_back(comm_json(comm));
-  json["issues"] = Json::array();
-  for (const trace::Issue& issue : run.issues) {
-    json["issues"].push_back({{"file", text_or_null(issue.file)},
-                              {"text", valid_utf8(issue.text)},
-                              {"lost", issue.lost},
-                              {"unusable", issue.unusable}});
-  }
+  json["issues"] = issues_json(run);
   return json.dump(2) + "\n";
 }
 

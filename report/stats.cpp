@@ -3,16 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "report/json_terms.h"
 #include "report/terms.h"
 
 namespace rollcall::report {
 namespace {
 
 using analysis::OperationRow;
-using Json = nlohmann::ordered_json;
 
 std::string comm_text(const OperationRow& row) {
   const std::string name = row.comm_name.empty() ? key_hex(row.comm) : row.comm_name;
@@ -69,7 +68,6 @@ std::string stats_text(const trace::Run& run, const std::vector<OperationRow>& r
 }
 
 std::string stats_json(const trace::Run& run, const std::vector<OperationRow>& rows) {
-  const auto number = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
   Json json;
   json["schema"] = "rollcall.stats/1";
   json["dir"] = valid_utf8(run.directory);
@@ -79,14 +77,14 @@ std::string stats_json(const trace::Run& run, const std::vector<OperationRow>& r
     json["operations"].push_back(
         {{"comm", key_hex(row.comm)},
          {"comm_name", valid_utf8(row.comm_name)},
-         {"nranks", row.nranks > 0 ? Json(row.nranks) : Json(nullptr)},
+         {"nranks", known_or_null(row.nranks, row.nranks > 0)},
          {"op", name_of(row.kind)},
          {"bytes_from", row.bytes_from},
          {"bytes_to", row.bytes_to},
          {"calls", row.calls},
          {"timed", row.timed},
-         {"median_ns", number(row.median_ns)},
-         {"p99_ns", number(row.p99_ns)},
+         {"median_ns", optional_number(row.median_ns)},
+         {"p99_ns", optional_number(row.p99_ns)},
          {"algbw_gbps", known ? Json(row.median_bandwidth->algorithm_gbps) : Json(nullptr)},
          {"busbw_gbps", known ? Json(row.median_bandwidth->bus_gbps) : Json(nullptr)}});
   }

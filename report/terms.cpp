@@ -217,6 +217,11 @@ std::vector<int32_t> process_labels(const trace::Run& run) {
   return labels;
 }
 
+std::string meta_of(const trace::Process& process, const char* key) {
+  const auto found = process.meta.find(key);
+  return found == process.meta.end() ? std::string() : found->second;
+}
+
 std::string printable(std::string_view text) { return cleaned(text, false); }
 
 std::string valid_utf8(std::string_view text) { return cleaned(text, true); }

@@ -48,6 +48,8 @@ std::string_view file_name(std::string_view path);
 // A label for every process: its job rank, else its position after all job ranks, so that two
 // processes never share one, whatever the files claim.
 std::vector<int32_t> process_labels(const trace::Run& run);
+// A value of the process's meta text, as it was written; empty when it is not there.
+std::string meta_of(const trace::Process& process, const char* key);
 // Text from a file, safe for a terminal: control characters and broken UTF-8 become '?'.
 std::string printable(std::string_view text);
 // Broken UTF-8 becomes '?', everything else stays: what a JSON string can hold.

@@ -64,8 +64,7 @@ int CommandLine::run(std::vector<std::string> words) {
   }
   const std::string name = app_->get_subcommands().front()->get_name();
   if (job_given_ && name != "run") {
-    return unusable(
-        fmt::format("`rollcall {}` takes no command behind \"--\"; remove it.", name));
+    return unusable(fmt::format("`rollcall {}` takes no command behind \"--\"; remove it.", name));
   }
   return action_();
 }

@@ -22,6 +22,7 @@
 #include <tuple>
 
 #include "trace/import/importer.h"
+#include "trace/import/lines.h"
 #include "trace/import/plain_json.h"
 
 namespace rollcall::trace {
@@ -143,13 +144,7 @@ class InspectorReader {
 void import_inspector(const std::string& path, std::span<const uint8_t> bytes,
                       std::vector<Process>& processes, std::vector<Issue>& issues) {
   InspectorReader reader(path);
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    reader.read_line(text.substr(0, end));
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
+  for_each_line(bytes, [&](std::string_view line) { reader.read_line(line); });
   reader.finish(processes, issues);
 }
 

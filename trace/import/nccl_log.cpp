@@ -23,6 +23,7 @@
 #include <map>
 
 #include "trace/import/importer.h"
+#include "trace/import/lines.h"
 
 namespace rollcall::trace {
 namespace {
@@ -297,13 +298,7 @@ void LogReader::finish(std::vector<Process>& processes, std::vector<Issue>& issu
 void import_nccl_log(const std::string& path, std::span<const uint8_t> bytes,
                      std::vector<Process>& processes, std::vector<Issue>& issues) {
   LogReader reader(path);
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    reader.read_line(text.substr(0, end));
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
+  for_each_line(bytes, [&](std::string_view line) { reader.read_line(line); });
   reader.finish(processes, issues);
 }
 

@@ -19,6 +19,7 @@
 #include <map>
 
 #include "trace/import/importer.h"
+#include "trace/import/lines.h"
 #include "trace/import/plain_json.h"
 
 namespace rollcall::trace {
@@ -429,15 +430,7 @@ void import_ras_text(const std::string& path, std::span<const uint8_t> bytes,
                      std::vector<Process>& processes, std::vector<Issue>& issues) {
   RasJob job(path, "ncclras_text");
   RasText reader(job);
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    reader.read_line(line);
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
+  for_each_line(bytes, [&](std::string_view line) { reader.read_line(line); });
   reader.end_block();
   reader.add_quiet_ranks();
   job.finish(processes, issues);
