@@ -112,6 +112,11 @@ bool sees_everything(const Case& c) {
   });
 }
 
+bool knows_reductions(const Case& c) {
+  return std::all_of(c.index.active().begin(), c.index.active().end(),
+                     [&](uint32_t p) { return c.process(p).knowledge.reductions; });
+}
+
 bool watches_gpu(const Case& c) {
   return std::any_of(c.index.active().begin(), c.index.active().end(), [&](uint32_t p) {
     const auto timing = c.process(p).meta.find("gpu_timing");
@@ -148,6 +153,11 @@ Finding judge_equal(const Case& c) {
           "their order; {}",
           ranks, last_common_text(c));
       draft.finding.next = "record with `rollcall run` to see every call in order";
+    }
+    if (!knows_reductions(c)) {
+      draft.finding.confidence = Confidence::likely;
+      draft.finding.summary += "; reductions (sum, max, ...) were not recorded, so not compared";
+      draft.finding.next = "preload librollcall.so as well (`rollcall run`) to compare reductions";
     }
     return draft.finding;
   }
@@ -226,6 +236,7 @@ Report analyse(const trace::Run& run, const Options& options) {
   for (Draft& draft : judge_pairs(the_case, quiet)) drafts.push_back(std::move(draft));
   nest_consequences(the_case, drafts);
   judge_errors(the_case, drafts);
+  weigh_blind_spots(the_case, drafts);
   const bool has_defect = std::any_of(drafts.begin(), drafts.end(), is_defect);
   const bool is_decided =
       has_defect || std::any_of(drafts.begin(), drafts.end(), [](const Draft& d) {

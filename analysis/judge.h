@@ -46,6 +46,9 @@ std::vector<Draft> judge_differences(const Case& the_case);
 std::vector<Draft> judge_pairs(const Case& the_case, bool quiet);
 // Errors, aborts and deaths by time; may take over drafts that they explain.
 void judge_errors(const Case& the_case, std::vector<Draft>& drafts);
+// Says with a finding what the recorder could not see and the finding rests on, and how sure that
+// leaves it.
+void weigh_blind_spots(const Case& the_case, std::vector<Draft>& drafts);
 // What is worth saying of any run: lost records, leaks, versions, settings.
 std::vector<Draft> judge_records(const Case& the_case);
 // A job that stands still although all ranks made the same calls: what the GPUs did with them.

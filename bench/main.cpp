@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "bench/gpu_bench.h"
+#include "bench/plugin_bench.h"
 #include "bench/record_bench.h"
 
 int main(int argc, char** argv) {
@@ -18,6 +19,8 @@ int main(int argc, char** argv) {
   rollcall::bench::bench_threads(table, quick);
   rollcall::bench::bench_sustained(table, quick);
   rollcall::bench::bench_gpu_marks(table, quick);
+  rollcall::bench::bench_plugin(table, quick);
+  rollcall::bench::bench_plugin_memory(table, quick);
   rollcall::bench::bench_history_bytes(table, quick);
   table.print();
   if (!json_path.empty() && !table.write_json(json_path)) return 2;

@@ -3,10 +3,13 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include <cstring>
+
 #include "core/base/text.h"
 #include "core/capture/warning.h"
 #include "profiler_plugin/chained_plugin.h"
 #include "profiler_plugin/event_types.h"
+#include "profiler_plugin/exports.h"
 #include "profiler_plugin/handles.h"
 #include "profiler_plugin/plugin.h"
 #include "profiler_plugin/settings.h"
@@ -95,6 +98,12 @@ void load_chained(unsigned version) noexcept {
   chained = chained_plugin_of(dlsym, library, version);
   if (chained.version == 0) {
     complain("exports no ncclProfiler_vN that this NCCL could use", "");
+    return;
+  }
+  // Another copy of this plugin has joined this one, and would call itself for ever.
+  const char* name = *static_cast<const char* const*>(chained.interface);
+  if (name != nullptr && strcmp(name, kName) == 0) {
+    complain("is Rollcall itself", "");
     return;
   }
   chain_detail::is_on.store(true, std::memory_order_release);

@@ -118,6 +118,8 @@ struct Knowledge {
   bool head = true;            // nothing older than the first operation is missing
   bool tail = true;            // nothing newer than the last operation is missing
   bool small_calls = true;     // no operation is left out for being small or of some kind
+  bool reductions = true;      // the reduction of a call is on file
+  bool creations = true;       // so is that a communicator is being made, or was aborted
   bool returns = true;         // a call without a return has not returned
 
   // A call that is not on file was not made.

@@ -134,14 +134,17 @@ void ProcessBuilder::take_meta() {
   if (whole && number >= 0 && number < static_cast<int32_t>(kRanksMax)) process_.job_rank = number;
 }
 
-// Up to version 4 of NCCL's profiler interface a plugin hears of operations when they are launched,
-// in NCCL's order, and of a host that hangs before that not at all.
+// What NCCL does not tell a profiler plugin. Up to version 4 of the interface it tells of
+// operations when they are launched, in its own order, and of a host that hangs before that
+// nothing.
 void ProcessBuilder::take_knowledge() {
   const auto coverage = process_.meta.find("coverage");
   const auto version = process_.meta.find("plugin_interface");
   const bool alone = coverage != process_.meta.end() && coverage->second == "plugin";
   if (!alone || version == process_.meta.end()) return;
   process_.knowledge.calls_in_order = version->second >= "5";
+  process_.knowledge.reductions = false;
+  process_.knowledge.creations = false;
 }
 
 void ProcessBuilder::take_tables() {

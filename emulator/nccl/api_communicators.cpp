@@ -10,6 +10,7 @@
 #include "emulator/nccl/creation.h"
 #include "emulator/nccl/group.h"
 #include "emulator/nccl/log.h"
+#include "emulator/nccl/profiler.h"
 
 struct ncclEncryptionConfig_t;
 
@@ -325,6 +326,7 @@ EMU_NCCL_API(ncclResult_t, CommDestroy, (ncclComm_t comm)) {
   if (!communicator->revoked.load()) communicator->units.wait_empty(communicator->aborted);
   log_end(*communicator, "Destroy");
   forget_communicator(comm);
+  if (communicator->profiled) communicator->profiled->finalize();
   return ncclSuccess;
 }
 
@@ -337,6 +339,7 @@ EMU_NCCL_API(ncclResult_t, CommAbort, (ncclComm_t comm)) {
   stop_work(communicator, &communicator->aborted);
   log_end(*communicator, "Abort");
   forget_communicator(comm);
+  if (communicator->profiled) communicator->profiled->finalize();
   return ncclSuccess;
 }
 

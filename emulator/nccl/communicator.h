@@ -16,6 +16,8 @@
 
 namespace emu_nccl {
 
+class ProfiledCommunicator;
+
 // How an operation combines values; a custom one multiplies by a scalar first.
 struct Reduction {
   ncclRedOp_t op = ncclSum;
@@ -57,6 +59,7 @@ class Communicator {
   uint64_t hash = 0;          // NCCL's commId
   std::string name;
   std::shared_ptr<Region> region;
+  std::shared_ptr<ProfiledCommunicator> profiled;  // null: there is no profiler plugin
 
   std::atomic<int> state{kInitialising};
   std::atomic<ncclResult_t> error{ncclSuccess};  // of a failed initialisation, or asynchronous

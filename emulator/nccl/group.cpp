@@ -7,6 +7,7 @@
 
 #include "emulator/device/device.h"
 #include "emulator/nccl/log.h"
+#include "emulator/nccl/profiler.h"
 
 // The part of the driver API that is needed to switch devices.
 extern "C" {
@@ -23,6 +24,7 @@ struct Batch {
   std::vector<void*> streams;
   std::vector<Operation> operations;
   uint32_t slow_factor = 1;
+  std::vector<ProfiledTask> profiled;
 };
 
 struct Group {
@@ -30,6 +32,7 @@ struct Group {
   ncclResult_t error = ncclSuccess;
   std::vector<Batch> batches;  // one per communicator, in the order of first use
   std::vector<Creation> creations;
+  ProfiledGroup profiled;
 };
 
 Group& group() {
@@ -46,13 +49,20 @@ Group& group() {
 }
 
 ncclResult_t complete(const Creation& creation) {
+  Communicator& communicator = *creation.communicator;
+  // A rank that a split leaves out has no communicator in the end.
+  const bool is_profiled = creation.handle != nullptr;
+  const bool is_early = ProfiledCommunicator::begins_early();
+  if (is_profiled && is_early) communicator.profiled = ProfiledCommunicator::create(communicator);
   const ncclResult_t result = creation.run();
   if (result != ncclSuccess) {
-    creation.communicator->error.store(result);
-    creation.communicator->state.store(Communicator::kFailed);
+    communicator.error.store(result);
+    communicator.state.store(Communicator::kFailed);
     return result;
   }
-  creation.communicator->state.store(Communicator::kReady);
+  if (is_profiled && !is_early) communicator.profiled = ProfiledCommunicator::create(communicator);
+  if (communicator.profiled) communicator.profiled->learn(communicator);
+  communicator.state.store(Communicator::kReady);
   return ncclSuccess;
 }
 
@@ -91,14 +101,37 @@ ncclResult_t create_all(std::vector<Creation> creations) {
   return worst;
 }
 
-ncclResult_t launch_all(std::vector<Batch> batches) {
+bool is_capturing(void* stream) {
+  uint64_t graph = 0;
+  return emu_stream_capturing(stream, &graph) != 0;
+}
+
+ncclResult_t launch(Batch& batch, const ProfiledGroup& profiled) {
+  const DeviceScope device(batch.communicator->device);
+  std::shared_ptr<ProfiledPlan> plan;
+  if (!batch.profiled.empty()) {
+    plan = std::make_shared<ProfiledPlan>(batch.communicator->profiled, std::move(batch.profiled));
+  }
+  const auto launch_unit = [&] {
+    return Unit::launch(
+        std::make_shared<Unit>(batch.communicator, batch.operations, batch.slow_factor, plan),
+        batch.streams);
+  };
+  if (!plan) return launch_unit();
+  return plan->launch(profiled.handle(), batch.streams[0], is_capturing(batch.streams[0]),
+                      launch_unit);
+}
+
+ncclResult_t launch_all(std::vector<Batch> batches, const ProfiledGroup& profiled) {
   for (Batch& batch : batches) {
-    const DeviceScope device(batch.communicator->device);
-    auto unit = std::make_shared<Unit>(batch.communicator, batch.operations, batch.slow_factor);
-    if (const ncclResult_t result = Unit::launch(std::move(unit), batch.streams);
-        result != ncclSuccess) {
-      return result;
+    ncclResult_t result = ncclSuccess;
+    if (batch.profiled.empty() || batch.communicator->blocking) {
+      result = launch(batch, profiled);
+    } else {
+      // A plugin hears of a non-blocking communicator's launches on another thread.
+      std::thread([&] { result = launch(batch, profiled); }).join();
     }
+    if (result != ncclSuccess) return result;
   }
   return ncclSuccess;
 }
@@ -133,13 +166,17 @@ void add_operation(const CommunicatorPointer& communicator, void* stream,
   auto found = std::find_if(mine.batches.begin(), mine.batches.end(),
                             [&](const Batch& batch) { return batch.communicator == communicator; });
   if (found == mine.batches.end()) {
-    mine.batches.push_back({communicator, {}, {}, 1});
+    mine.batches.push_back({communicator, {}, {}, 1, {}});
     found = mine.batches.end() - 1;
   }
   if (std::find(found->streams.begin(), found->streams.end(), stream) == found->streams.end()) {
     found->streams.push_back(stream);
   }
   found->operations.push_back(operation);
+  if (communicator->profiled) {
+    mine.profiled.call(*communicator->profiled, operation, stream, is_capturing(stream), mine.depth,
+                       found->profiled);
+  }
   found->slow_factor = std::max(found->slow_factor, slow_factor);
 }
 
@@ -164,7 +201,11 @@ ncclResult_t group_end() {
   }
   if (result == ncclSuccess && !all.creations.empty())
     result = create_all(std::move(all.creations));
-  if (result == ncclSuccess && !all.batches.empty()) result = launch_all(std::move(all.batches));
+  all.profiled.end_begins();
+  if (result == ncclSuccess && !all.batches.empty()) {
+    result = launch_all(std::move(all.batches), all.profiled);
+  }
+  all.profiled.end_is_over();
   return result;
 }
 
@@ -177,6 +218,7 @@ ncclResult_t group_simulate_end(float* estimated_us) {
   if (--mine.depth > 0) return ncclSuccess;
   Group all;
   std::swap(all, mine);
+  all.profiled.end_is_over();
   *estimated_us = 0;
   for (const Batch& batch : all.batches) {
     for (const Operation& operation : batch.operations) {

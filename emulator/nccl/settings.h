@@ -15,6 +15,8 @@ namespace emu_nccl {
     "1: ranks of one communicator may share a GPU (so may NCCL_MULTI_RANK_GPU_ENABLE=1)")     \
   X(text, peer_death, "ROLLCALL_EMULATE_PEER_DEATH", "hang",                                  \
     "what survivors of a dead process see: hang, or error (ncclRemoteError, asynchronously)") \
+  X(number, profiler, "ROLLCALL_EMULATE_PROFILER", 6,                                         \
+    "newest profiler interface: 1 to 7 for NCCL 2.23, 2.24, 2.26, 2.27, 2.28, 2.29, 2.31")    \
   X(text, faults, "ROLLCALL_EMULATE_FAULT", "", "KIND@RANK:CALL[,…], see emulator/nccl/faults.h")
 
 struct Settings {

@@ -7,6 +7,7 @@
 
 #include "emulator/device/device.h"
 #include "emulator/nccl/log.h"
+#include "emulator/nccl/profiler.h"
 
 namespace emu_nccl {
 namespace {
@@ -112,8 +113,11 @@ void make_zero(void* address, size_t bytes) {
 }
 
 Unit::Unit(CommunicatorPointer communicator, const std::vector<Operation>& operations,
-           uint32_t slow_factor)
-    : communicator_(std::move(communicator)), operations_(operations), slow_factor_(slow_factor) {
+           uint32_t slow_factor, std::shared_ptr<ProfiledPlan> plan)
+    : communicator_(std::move(communicator)),
+      operations_(operations),
+      slow_factor_(slow_factor),
+      plan_(std::move(plan)) {
   for (const Operation& operation : operations_) {
     if (is_collective(operation.kind)) {
       collectives_.emplace_back(operation);
@@ -147,7 +151,7 @@ ncclResult_t Unit::launch(std::shared_ptr<Unit> unit, const std::vector<void*>& 
   work.error = kCudaErrorIllegalAddress;
   if (emu_stream_enqueue(streams[0], &work, clone) != 0) {
     release(work.argument);
-    unit->end();
+    unit->end(false);
     warn("the stream does not accept work: a CUDA error of this device, or not a stream");
     return ncclUnhandledCudaError;
   }
@@ -169,7 +173,8 @@ ncclResult_t Unit::launch(std::shared_ptr<Unit> unit, const std::vector<void*>& 
 void* Unit::clone(void* argument) {
   const Unit& original = **static_cast<std::shared_ptr<Unit>*>(argument);
   auto copy =
-      std::make_shared<Unit>(original.communicator_, original.operations_, original.slow_factor_);
+      std::make_shared<Unit>(original.communicator_, original.operations_, original.slow_factor_,
+                             original.plan_ ? original.plan_->replay() : nullptr);
   copy->take_turn();
   return new std::shared_ptr<Unit>(std::move(copy));
 }
@@ -177,7 +182,7 @@ void* Unit::clone(void* argument) {
 void Unit::release(void* argument) {
   auto* const held = static_cast<std::shared_ptr<Unit>*>(argument);
   // Also when the work is dropped unfinished: whatever waits for this unit must not wait for ever.
-  if ((*held)->has_turn_) (*held)->end();
+  if ((*held)->has_turn_) (*held)->end(false);
   delete held;
 }
 
@@ -198,8 +203,9 @@ void Unit::release_joined(void* argument) {
   delete joined;
 }
 
-void Unit::end() {
+void Unit::end(bool complete) {
   if (over_.exchange(true)) return;
+  if (plan_) plan_->end(complete);
   if (has_turn_) communicator_->units.remove(turn_);
 }
 
@@ -228,7 +234,7 @@ int Unit::run() {
   Communicator& communicator = *communicator_;
   const uint64_t entered_ns = now_ns();
   if (communicator.stopped()) {
-    end();
+    end(false);
     emu_wake();
     return 1;
   }
@@ -239,10 +245,11 @@ int Unit::run() {
     progress_ns_ = entered_ns;
     for (const Operation& operation : operations_) {
       if (faults(operation, communicator)) {
-        end();
+        end(false);
         return 2;
       }
     }
+    if (plan_) plan_->begin();
     for (Transfer& transfer : transfers_) transfer.begin(communicator);
   }
   uint64_t time_ns = entered_ns;
@@ -269,7 +276,7 @@ int Unit::run() {
   if (finished_ns_ == 0) finished_ns_ = time_ns;
   // A slow rank's operations take a multiple of their time.
   if (slow_factor_ > 1 && time_ns < begun_ns_ + (finished_ns_ - begun_ns_) * slow_factor_) return 0;
-  end();
+  end(true);
   if (communicator.several_here || !communicator.units.empty()) emu_wake();
   return 1;
 }

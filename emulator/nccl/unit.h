@@ -12,6 +12,8 @@
 
 namespace emu_nccl {
 
+class ProfiledPlan;
+
 enum class Kind : uint32_t {
   kAllReduce,
   kBroadcast,
@@ -115,8 +117,9 @@ class Transfer {
 
 class Unit {
  public:
+  // `plan`: for a profiler plugin; may be null.
   Unit(CommunicatorPointer communicator, const std::vector<Operation>& operations,
-       uint32_t slow_factor);
+       uint32_t slow_factor, std::shared_ptr<ProfiledPlan> plan);
   ~Unit();
 
   // Puts the unit on the first stream; the others wait for it and it for them. Returns an NCCL
@@ -134,11 +137,12 @@ class Unit {
   int run();
   bool advance();
   bool finished() const;
-  void end();
+  void end(bool complete);
 
   CommunicatorPointer communicator_;
   std::vector<Operation> operations_;
   uint32_t slow_factor_;
+  std::shared_ptr<ProfiledPlan> plan_;
   std::vector<Collective> collectives_;
   std::vector<Transfer> transfers_;
   size_t current_ = 0;

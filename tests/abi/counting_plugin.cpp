@@ -1,7 +1,9 @@
 // A profiler plugin as NVIDIA's examples are: pointers as handles, everything it hears kept as a
-// line of text. The test takes the lines out through counting_plugin_log().
+// line of text. A test takes the lines out through counting_plugin_log(), or has them written to
+// the file COUNTING_PLUGIN_LOG. Exports all versions, or COUNTING_PLUGIN_VERSION alone.
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <string>
 
@@ -83,23 +85,26 @@ int record_event_state(void* handle, int state, StateArgs*) {
 
 int finalize(void* context) {
   note("finalize " + std::to_string(number_of(context)));
+  const char* path = getenv("COUNTING_PLUGIN_LOG");
+  const std::lock_guard lock(mutex);
+  if (path != nullptr) std::ofstream(path) << log_text;
   return 0;
 }
 
-int init_v1(void** context, int* mask) {
+[[maybe_unused]] int init_v1(void** context, int* mask) {
   *mask = mask_wanted();
   *context = make("init");
   return 0;
 }
-int init_v4(void** context, int* mask, const char*, uint64_t hash, int, int ranks, int rank,
-            abi::Logger) {
+[[maybe_unused]] int init_v4(void** context, int* mask, const char*, uint64_t hash, int, int ranks,
+                             int rank, abi::Logger) {
   *mask = mask_wanted();
   *context = make("init " + std::to_string(hash) + " " + std::to_string(rank) + "/" +
                   std::to_string(ranks));
   return 0;
 }
-int init_v5(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks,
-            int rank, abi::Logger logger) {
+[[maybe_unused]] int init_v5(void** context, uint64_t id, int* mask, const char* name, int nodes,
+                             int ranks, int rank, abi::Logger logger) {
   return init_v4(context, mask, name, id, nodes, ranks, rank, logger);
 }
 
@@ -116,6 +121,7 @@ const char* counting_plugin_log() { return log_text.c_str(); }
       stop_event,                                       \
       record_event_state<abi::v##version::StateArgs>,   \
       finalize};
+#ifndef COUNTING_PLUGIN_VERSION
 COUNTING(1, init_v1)
 COUNTING(2, init_v1)
 COUNTING(3, init_v1)
@@ -123,4 +129,9 @@ COUNTING(4, init_v4)
 COUNTING(5, init_v5)
 COUNTING(6, init_v5)
 COUNTING(7, init_v5)
+#elif COUNTING_PLUGIN_VERSION == 4
+COUNTING(4, init_v4)
+#else
+COUNTING(5, init_v5)
+#endif
 }

@@ -16,6 +16,7 @@ import time
 BUILD = os.environ.get("ROLLCALL_E2E_BUILD", "build/release")
 ROLLCALL = os.path.join(BUILD, "tools", "rollcall")
 SHIM = os.path.join(BUILD, "shim", "librollcall.so")
+PLUGIN = os.path.join(BUILD, "profiler_plugin", "libnccl-profiler-rollcall.so")
 EMULATOR = os.path.join(BUILD, "emulator")
 MINI_TRAIN = os.path.join(BUILD, "examples", "mini_train")
 DLOPEN_USER = os.path.join(BUILD, "examples", "dlopen_user")
@@ -28,6 +29,33 @@ PR_SET_PDEATHSIG = 1
 PATIENCE_S = 90
 # A job whose logs do not grow for this long hangs. The analysis calls a rank absent after a second.
 QUIET_S = 1.5
+
+WITHOUT_SHIM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "without_shim.py")
+
+
+class Way:
+    """How a job is recorded: by the shim, by the profiler plugin alone, or by both, through the
+    interface that a release of NCCL has. ROLLCALL_E2E_WAY: "shim", "plugin-v7", "both-v4"."""
+
+    def __init__(self, text):
+        self.text = text
+        self.name, _, version = text.partition("-v")
+        self.version = int(version or 0)
+        self.shim = self.name != "plugin"
+        self.plugin = self.name != "shim"
+        # From version 5 on NCCL tells of calls, before of launches only.
+        self.calls = self.shim or self.version >= 5
+
+    def environment(self):
+        if not self.plugin:
+            return {}
+        return {"NCCL_PROFILER_PLUGIN": PLUGIN, "ROLLCALL_EMULATE_PROFILER": str(self.version)}
+
+    def command(self, command):
+        return command if self.shim else [sys.executable, WITHOUT_SHIM, *command]
+
+
+WAY = Way(os.environ.get("ROLLCALL_E2E_WAY", "shim"))
 
 # How many ranks, and how they share the work: data, tensor and pipeline parallel.
 SHAPES = {2: (2, 1, 1), 4: (1, 2, 2), 8: (2, 2, 2), 16: (4, 2, 2)}
@@ -84,17 +112,18 @@ def clean_environment(extra=None):
 class Job:
     """`with Job(8, ["--steps", "2"]) as job: job.start() …`: mini_train under `rollcall run`."""
 
-    def __init__(self, ranks, arguments=(), *, program=None, options=(), environment=None):
+    def __init__(self, ranks, arguments=(), *, program=None, options=(), environment=None,
+                 way=WAY, gpus=None):
         self.ranks = ranks
         self.folder = tempfile.mkdtemp(prefix="rollcall-e2e-")
         self.run_directory = os.path.join(self.folder, "run")
         self.log_prefix = os.path.join(self.folder, "log")
         self.stdout_path = os.path.join(self.folder, "stdout")
         self.stderr_path = os.path.join(self.folder, "stderr")
-        command = list(program or [MINI_TRAIN, "--log", self.log_prefix])
-        self.command = [ROLLCALL, "run", "-n", str(ranks), f"--emulate={ranks}", "-d",
+        command = way.command(list(program or [MINI_TRAIN, "--log", self.log_prefix]))
+        self.command = [ROLLCALL, "run", "-n", str(ranks), f"--emulate={gpus or ranks}", "-d",
                         self.run_directory, *options, "--", *command, *map(str, arguments)]
-        self.environment = clean_environment(environment)
+        self.environment = clean_environment({**way.environment(), **(environment or {})})
         self.process = None
         self.killed = False
 

@@ -1,0 +1,457 @@
+#include "emulator/nccl/profiler.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "emulator/nccl/profiler_plugin.h"
+
+namespace emu_nccl {
+namespace {
+
+constexpr uint8_t kChannels = 2;
+constexpr size_t kChunkBytes = 512 * 1024;
+// The GPU's clock is not the host's.
+constexpr uint64_t kGpuClockAheadNs = 7'000'000'000'000;
+
+// Emission: an event comes when one of these is wanted, so parents come with their children.
+constexpr uint32_t kChildren =
+    kProfileProxyOp | kProfileProxyStep | kProfileKernelCh | kProfileNetPlugin;
+constexpr uint32_t kOfColl = kProfileColl | kChildren;
+constexpr uint32_t kOfP2p = kProfileP2p | kChildren;
+constexpr uint32_t kOfGroup = kProfileGroup | kOfColl | kOfP2p;
+constexpr uint32_t kOfCollApi = kProfileCollApi | kOfColl;
+constexpr uint32_t kOfP2pApi = kProfileP2pApi | kOfP2p;
+constexpr uint32_t kOfGroupApi =
+    kProfileGroupApi | kProfileKernelLaunch | kProfileGroup | kOfCollApi | kOfP2pApi;
+constexpr uint32_t kOfProxyOp = kProfileProxyOp | kProfileProxyStep | kProfileNetPlugin;
+constexpr uint32_t kOfProxyStep = kProfileProxyStep | kProfileNetPlugin;
+
+bool has_calls() { return profiler_release() >= 5; }
+uint64_t gpu_now_ns() { return now_ns() + kGpuClockAheadNs; }
+
+bool is_transfer(Kind kind) { return kind == Kind::kSend || kind == Kind::kReceive; }
+
+const char* name_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclInt8:
+      return "ncclInt8";
+    case ncclInt32:
+      return "ncclInt32";
+    case ncclUint32:
+      return "ncclUint32";
+    case ncclInt64:
+      return "ncclInt64";
+    case ncclUint64:
+      return "ncclUint64";
+    case ncclFloat16:
+      return "ncclFloat16";
+    case ncclFloat32:
+      return "ncclFloat32";
+    case ncclFloat64:
+      return "ncclFloat64";
+    case ncclBfloat16:
+      return "ncclBfloat16";
+    case ncclFloat8e4m3:
+      return "ncclFloat8e4m3";
+    case ncclFloat8e5m2:
+      return "ncclFloat8e5m2";
+    default:
+      return "Unknown";  // ncclUint8, too: NCCL's table lacks it
+  }
+}
+
+// A Broadcast that NCCL turns into another kernel, and tells nothing of.
+bool becomes_all_gather_v(Kind kind) {
+  if (kind != Kind::kBroadcast || profiler_release() < 6) return false;
+  const char* const text = std::getenv("NCCL_ALLGATHERV_ENABLE");
+  return text == nullptr || std::atoi(text) != 0;
+}
+
+ProfiledTask task_of(const Operation& operation, uint32_t mask) {
+  ProfiledTask task;
+  task.kind = operation.kind;
+  task.count = operation.count;
+  task.bytes = operation.bytes;
+  task.type = operation.type;
+  task.send = operation.send;
+  task.receive = operation.receive;
+  task.root = operation.root;
+  task.mask = mask;
+  return task;
+}
+
+// An AlltoAll, Gather or Scatter: what is sent to and received from each peer.
+std::vector<ProfiledTask> split(const ProfiledTask& whole, int rank, int ranks) {
+  if (whole.kind < Kind::kAlltoAll || is_transfer(whole.kind)) return {whole};
+  const bool to_all = whole.kind == Kind::kAlltoAll;
+  std::vector<ProfiledTask> parts;
+  const auto add = [&](Kind kind, int peer, int block) {
+    const size_t offset = static_cast<size_t>(block) * whole.bytes;
+    ProfiledTask part = whole;
+    part.kind = kind;
+    part.root = peer;
+    const bool sends = kind == Kind::kSend;
+    part.send = sends ? static_cast<const char*>(whole.send) + offset : nullptr;
+    part.receive = sends ? nullptr : static_cast<char*>(whole.receive) + offset;
+    parts.push_back(part);
+  };
+  const bool root = rank == whole.root;
+  for (int peer = 0; peer < ranks; ++peer) {
+    if (to_all || (whole.kind == Kind::kScatter && root)) add(Kind::kSend, peer, peer);
+    if (to_all || (whole.kind == Kind::kGather && root)) add(Kind::kReceive, peer, peer);
+  }
+  if (whole.kind == Kind::kGather) add(Kind::kSend, whole.root, 0);
+  if (whole.kind == Kind::kScatter) add(Kind::kReceive, whole.root, 0);
+  return parts;
+}
+
+// NCCL's order of launching.
+void schedule(std::vector<ProfiledTask>& tasks, int rank, int ranks) {
+  const auto place = [&](const ProfiledTask& task) {
+    const int distance = task.kind == Kind::kSend ? task.root - rank : rank - task.root;
+    return 2 * ((distance + ranks) % ranks) + (task.kind == Kind::kSend ? 1 : 0);
+  };
+  std::stable_sort(tasks.begin(), tasks.end(), [&](const ProfiledTask& a, const ProfiledTask& b) {
+    if (is_transfer(a.kind) != is_transfer(b.kind)) return is_transfer(b.kind);
+    return is_transfer(a.kind) ? place(a) < place(b) : a.bytes > b.bytes;
+  });
+}
+
+}  // namespace
+
+// --- a communicator -----------------------------------------------------------------------------
+
+ProfiledCommunicator::ProfiledCommunicator() : proxy_([this](bool idle) { tell_idle(idle); }) {}
+
+bool ProfiledCommunicator::begins_early() { return profiler_release() <= 3; }
+
+void ProfiledCommunicator::learn(const Communicator& communicator) {
+  hash_ = communicator.hash;
+  name_ = communicator.name;
+  rank_ = communicator.rank;
+  ranks_ = communicator.ranks;
+  uses_network_ = communicator.between_nodes;
+}
+
+std::shared_ptr<ProfiledCommunicator> ProfiledCommunicator::create(
+    const Communicator& communicator) {
+  if (!acquire_profiler()) return nullptr;
+  const std::shared_ptr<ProfiledCommunicator> made(new ProfiledCommunicator);
+  made->learn(communicator);
+  const auto init = [&] {
+    made->context_ =
+        init_profiler({communicator.hash, communicator.name, 1, made->ranks_, made->rank_});
+  };
+  // Up to 2.27 every creation is a job of its own thread.
+  if (has_calls()) {
+    init();
+  } else {
+    std::thread(init).join();
+  }
+  return made;
+}
+
+void ProfiledCommunicator::finalize() {
+  if (finalized_.exchange(true)) return;
+  proxy_.stop(true);
+  // The profiler thread of 2.31 drops what it has not told yet.
+  kernels_.stop(false);
+  // Destroying is a job of its own thread, too.
+  std::thread([this] { finalize_profiler(context_); }).join();
+  release_profiler();
+}
+
+// Up to 2.30 the proxy thread tells of kernels.
+ProfilerThread& ProfiledCommunicator::kernel_thread() {
+  return profiler_release() >= 7 ? kernels_ : proxy_;
+}
+
+void ProfiledCommunicator::tell_idle(bool idle) {
+  if (idle) {
+    if ((profiler_mask() & kProfileProxyCtrl) == 0) return;
+    control_ = start_event(context_, {.type = kProfileProxyCtrl});
+    record_state(control_, kControlSleep, 0);
+    return;
+  }
+  record_state(control_, kControlWakeup, 0);
+  stop_event(control_);
+  control_ = nullptr;
+}
+
+// --- a group ------------------------------------------------------------------------------------
+
+void* ProfiledGroup::call_task(ProfiledCommunicator& communicator, const ProfiledTask& task,
+                               void* stream, bool captured) const {
+  const bool transfer = is_transfer(task.kind);
+  if ((task.mask & (transfer ? kOfP2pApi : kOfCollApi)) == 0) return nullptr;
+  const uint32_t type = transfer ? kProfileP2pApi : kProfileCollApi;
+  void* const handle = start_event(communicator.context(), {.type = type,
+                                                            .parent = handle_,
+                                                            .function = kind_name(task.kind),
+                                                            .data_type = name_of(task.type),
+                                                            .stream = stream,
+                                                            .count = task.count,
+                                                            .root = task.root,
+                                                            .captured = captured});
+  stop_event(handle);
+  return handle;
+}
+
+void ProfiledGroup::call(ProfiledCommunicator& communicator, const Operation& operation,
+                         void* stream, bool captured, int depth,
+                         std::vector<ProfiledTask>& tasks) {
+  if (communicator.ranks() == 1) return;
+  const uint32_t mask = profiler_mask();
+  if (has_calls() && handle_ == nullptr && (mask & kOfGroupApi) != 0) {
+    handle_ =
+        start_event(communicator.context(),
+                    {.type = kProfileGroupApi, .depth = depth, .captured = captured});
+    record_state(handle_, kGroupStartOver);
+  }
+  for (ProfiledTask& task :
+       split(task_of(operation, mask), communicator.rank(), communicator.ranks())) {
+    if (has_calls()) task.call = call_task(communicator, task, stream, captured);
+    if (becomes_all_gather_v(task.kind)) task.mask = 0;
+    tasks.push_back(task);
+  }
+}
+
+void ProfiledGroup::end_begins() { record_state(handle_, kGroupEndBegun); }
+void ProfiledGroup::end_is_over() { stop_event(handle_); }
+
+// --- a plan -------------------------------------------------------------------------------------
+
+ProfiledPlan::ProfiledPlan(std::shared_ptr<ProfiledCommunicator> communicator,
+                           std::vector<ProfiledTask> tasks)
+    : communicator_(std::move(communicator)), tasks_(std::move(tasks)) {
+  schedule(tasks_, communicator_->rank(), communicator_->ranks());
+}
+
+bool ProfiledPlan::wants(uint32_t types) const {
+  return std::any_of(tasks_.begin(), tasks_.end(),
+                     [&](const ProfiledTask& task) { return (task.mask & types) != 0; });
+}
+
+ncclResult_t ProfiledPlan::launch(void* group, void* stream, bool captured,
+                                  const std::function<ncclResult_t()>& launch) {
+  void* kernel = nullptr;
+  if (has_calls() && wants(kProfileKernelLaunch)) {
+    kernel = start_event(communicator_->context(),
+                         {.type = kProfileKernelLaunch, .parent = group, .stream = stream});
+  }
+  const ncclResult_t result = launch();
+  stop_event(kernel);
+  // A graph with work for the proxies tells of its operations when it is replayed.
+  if (result == ncclSuccess && !(captured && is_told_at_replay())) tell_operations();
+  return result;
+}
+
+// Group, and every Coll and P2p in it.
+void ProfiledPlan::tell_operations() {
+  void* group = nullptr;
+  if (wants(kOfGroup)) group = start_event(communicator_->context(), {.type = kProfileGroup});
+  // Up to 2.27 a plugin that wants no group gets none of its operations.
+  suppressed_ = !has_calls() && group == nullptr;
+  for (ProfiledTask& task : tasks_) {
+    const bool transfer = is_transfer(task.kind);
+    if (suppressed_ || (task.mask & (transfer ? kOfP2p : kOfColl)) == 0) continue;
+    // NCCL tells of AllGather and Broadcast in bytes.
+    const bool in_bytes = task.kind == Kind::kAllGather || task.kind == Kind::kBroadcast;
+    const uint64_t sequence = transfer ? 0 : communicator_->next_sequence(task.kind);
+    task.handle =
+        start_event(communicator_->context(), {.type = transfer ? kProfileP2p : kProfileColl,
+                                               .rank = communicator_->rank(),
+                                               .parent = has_calls() ? task.call : group,
+                                               .parent_group = group,
+                                               .communicator = communicator_->name(),
+                                               .hash = communicator_->hash(),
+                                               .sequence = sequence,
+                                               .function = kind_name(task.kind),
+                                               .data_type = in_bytes ? "ncclInt8"
+                                                                     : name_of(task.type),
+                                               .algorithm = "RING",
+                                               .protocol = task.bytes < 65536 ? "LL" : "SIMPLE",
+                                               .send = task.send,
+                                               .receive = task.receive,
+                                               .count = in_bytes ? task.bytes : task.count,
+                                               .root = task.root,
+                                               .channels = kChannels});
+    // Up to 2.25 NCCL does not look whether there is one.
+    profiler_release() <= 2 ? stop_event_even_null(task.handle) : stop_event(task.handle);
+  }
+  stop_event(group);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  told_ = true;
+  changed_.notify_all();
+}
+
+bool ProfiledPlan::is_told_at_replay() const {
+  return communicator_->uses_network() || wants(kProfileKernelCh);
+}
+
+std::shared_ptr<ProfiledPlan> ProfiledPlan::replay() const {
+  if (!is_told_at_replay()) return nullptr;
+  auto copy = std::make_shared<ProfiledPlan>(communicator_, tasks_);
+  copy->is_replay_ = true;
+  return copy;
+}
+
+// The GPU may be there before the launching thread has told what it launched.
+void ProfiledPlan::wait_until_told() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return told_; });
+}
+
+void ProfiledPlan::begin() {
+  // The host callback of a graph.
+  if (is_replay_) tell_operations();
+  begun_ = true;
+  const std::shared_ptr<ProfiledPlan> self = shared_from_this();
+  if (wants(kProfileKernelCh) && profiler_release() >= 3) {
+    communicator_->kernel_thread().post([self, gpu_ns = gpu_now_ns()] {
+      self->wait_until_told();
+      self->begin_kernels(gpu_ns);
+    });
+  }
+  if (communicator_->uses_network() && wants(kOfProxyOp)) {
+    communicator_->proxy_thread().post([self] {
+      self->wait_until_told();
+      self->begin_proxies();
+    });
+  }
+}
+
+void ProfiledPlan::end(bool complete) {
+  // What is aborted is never stopped.
+  if (!begun_ || !complete) return;
+  const std::shared_ptr<ProfiledPlan> self = shared_from_this();
+  if (wants(kProfileKernelCh) && profiler_release() >= 3) {
+    communicator_->kernel_thread().post([self, gpu_ns = gpu_now_ns()] { self->end_kernels(gpu_ns); });
+  }
+  if (communicator_->uses_network() && wants(kOfProxyOp)) {
+    communicator_->proxy_thread().post([self] { self->end_proxies(); });
+  }
+}
+
+// --- kernels: on the proxy's or the profiler's thread -------------------------------------------
+
+void ProfiledPlan::begin_kernels(uint64_t gpu_ns) {
+  for (const ProfiledTask& task : tasks_) {
+    if (suppressed_ || (task.mask & kProfileKernelCh) == 0) continue;
+    for (uint8_t channel = 0; channel < kChannels; ++channel) {
+      void* const handle = start_event(communicator_->context(), {.type = kProfileKernelCh,
+                                                                  .parent = task.handle,
+                                                                  .timer_ns = gpu_ns,
+                                                                  .channel = channel});
+      kernels_.push_back({handle, channel, gpu_ns});
+    }
+  }
+}
+
+void ProfiledPlan::tell_phases(const Kernel& kernel, uint64_t end_ns) const {
+  static const char* const kNames[] = {"initial_sync", "compute", "final_sync"};
+  const uint64_t third = (end_ns - kernel.begun_ns) / 3;
+  // A phase that took no time is not told.
+  for (uint8_t phase = 0; third != 0 && phase < 3; ++phase) {
+    const uint64_t begun_ns = kernel.begun_ns + phase * third;
+    void* const handle = start_event(communicator_->context(), {.type = kProfileKernelPhase,
+                                                                .parent = kernel.handle,
+                                                                .phase_name = kNames[phase],
+                                                                .timer_ns = begun_ns,
+                                                                .channel = kernel.channel,
+                                                                .phase = phase});
+    record_state(handle, kPhaseStop, begun_ns + third);
+    stop_event(handle);
+  }
+}
+
+void ProfiledPlan::end_kernels(uint64_t gpu_ns) {
+  const bool has_phases = profiler_release() >= 7 && wants(kProfileKernelPhase);
+  for (const Kernel& kernel : kernels_) {
+    if (has_phases) tell_phases(kernel, gpu_ns);
+    record_state(kernel.handle, kKernelStop, gpu_ns);
+    stop_event(kernel.handle);
+  }
+  kernels_.clear();
+}
+
+// --- the network: on the proxy's thread ---------------------------------------------------------
+
+void ProfiledPlan::begin_proxies() {
+  const int rank = communicator_->rank();
+  const int ranks = communicator_->ranks();
+  for (const ProfiledTask& task : tasks_) {
+    if (suppressed_ || (task.mask & kOfProxyOp) == 0) continue;
+    for (uint8_t channel = 0; channel < kChannels; ++channel) {
+      if (is_transfer(task.kind)) {
+        if (task.root != rank) begin_proxy(task, channel, task.root, task.kind == Kind::kSend);
+        continue;
+      }
+      begin_proxy(task, channel, (rank + 1) % ranks, true);
+      begin_proxy(task, channel, (rank + ranks - 1) % ranks, false);
+    }
+  }
+}
+
+void ProfiledPlan::begin_proxy(const ProfiledTask& task, uint8_t channel, int peer, bool is_send) {
+  const size_t bytes = task.bytes / kChannels;
+  const int steps = static_cast<int>(std::max<size_t>(1, (bytes + kChunkBytes - 1) / kChunkBytes));
+  Proxy proxy = {nullptr, nullptr, &task, channel, peer, is_send};
+  proxy.handle = start_event(communicator_->context(), {.type = kProfileProxyOp,
+                                                        .rank = communicator_->rank(),
+                                                        .parent = task.handle,
+                                                        .root = peer,
+                                                        .pid = getpid(),
+                                                        .steps = steps,
+                                                        .chunk_bytes = kChunkBytes,
+                                                        .channel = channel,
+                                                        .is_send = is_send});
+  record_state(proxy.handle, kOpInProgress, 0);
+  record_state(proxy.handle, is_send ? kSendPosted : kReceivePosted, 0, 0);
+  if ((task.mask & kOfProxyStep) != 0) {
+    proxy.step = start_event(communicator_->context(), {.type = kProfileProxyStep,
+                                                        .rank = communicator_->rank(),
+                                                        .parent = proxy.handle,
+                                                        .steps = 0});
+    record_state(proxy.step, is_send ? kStepSendGpuWait : kStepReceiveWait);
+  }
+  proxies_.push_back(proxy);
+}
+
+void ProfiledPlan::end_step(const Proxy& proxy, void* step, size_t bytes) const {
+  if (proxy.is_send) {
+    record_state(step, kStepSendPeerWait, 0);
+    record_state(step, kStepSendWait, bytes);
+  } else {
+    record_state(step, kStepReceiveFlushWait, bytes);
+    record_state(step, kStepReceiveGpuWait, bytes);
+  }
+  stop_event(step);
+}
+
+void ProfiledPlan::end_proxies() {
+  for (const Proxy& proxy : proxies_) {
+    size_t left = proxy.task->bytes / kChannels;
+    void* step = proxy.step;
+    for (int number = 0; number == 0 || left > 0; ++number) {
+      const size_t bytes = std::min(left, kChunkBytes);
+      left -= bytes;
+      if (number > 0 && (proxy.task->mask & kOfProxyStep) != 0) {
+        step = start_event(communicator_->context(), {.type = kProfileProxyStep,
+                                                      .rank = communicator_->rank(),
+                                                      .parent = proxy.handle,
+                                                      .steps = number});
+      }
+      end_step(proxy, step, bytes);
+      record_state(proxy.handle, proxy.is_send ? kSendTransmitted : kReceiveReceived, bytes,
+                   number + 1);
+    }
+    record_state(proxy.handle, proxy.is_send ? kSendDone : kReceiveDone, 0, 0);
+    stop_event(proxy.handle);
+  }
+  proxies_.clear();
+}
+
+}  // namespace emu_nccl

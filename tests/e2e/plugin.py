@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""The profiler plugin in a job: found by NCCL's rules, one record per call whatever is loaded,
+unloaded and loaded again, with another plugin behind it."""
+import os
+import re
+import shutil
+import sys
+
+import job
+from job import Job, Way, expect, expect_equal
+
+RANKS = 2
+ARGUMENTS = ["--steps", "2", "--bucket-elements", "64", *job.shape_arguments(RANKS)]
+HERE = os.path.dirname(os.path.abspath(__file__))
+CLIENT = [sys.executable, os.path.join(HERE, "profiled_client.py")]
+COUNTING = os.path.join(job.BUILD, "tests", "abi", "rollcall_counting_plugin{}.so")
+SHIM_ALONE = Way("shim")
+ENRICHED = {"launched", "started", "finished"}
+
+
+class Seen:
+    """What `rollcall dump` prints of a finished job."""
+
+    def __init__(self, run):
+        lines = run.dump()
+        self.ops = [line for line in lines if line["type"] == "op"]
+        self.runs = [line for line in lines if line["type"] == "run"]
+        self.comms = [line for line in lines if line["type"] == "comm"]
+        self.counters = [line["counters"] for line in lines if line["type"] == "stats"]
+        self.stderr = run.stderr()
+
+    def called(self):
+        """By rank, in order."""
+        calls = {}
+        for line in self.ops:
+            calls.setdefault(line["job_rank"], []).append((line["op"], line["count"], line["seq"]))
+        return calls
+
+    def count(self, counter):
+        return sum(counters.get(counter, 0) for counters in self.counters)
+
+    def expect_enriched(self, ranks=RANKS):
+        expect_equal(len(self.runs), ranks, "files of the run: one recorder per process")
+        launched = [line for line in self.ops if line["seq"] is not None
+                    and line["op"] != "Broadcast"]  # NCCL tells nothing of a Broadcast's kernel
+        expect(launched, "no collective was recorded")
+        for line in launched:
+            expect("launched_ns" in line, f"no launch in {line}")
+            expect_equal(line.get("algorithm"), "RING", f"algorithm of {line}")
+            expect(line["state"] in ENRICHED, f"state of {line}")
+
+    def expect_clean(self):
+        for counter in ("plugin_stale", "plugin_null", "plugin_stopped_twice", "plugin_foreign",
+                        "plugin_unwanted", "plugin_full"):
+            expect_equal(self.count(counter), 0, counter)
+
+
+def run_job(environment, *, way=SHIM_ALONE):
+    with Job(RANKS, ARGUMENTS, environment=environment, way=way) as run:
+        expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+        return Seen(run)
+
+
+def client(rounds, environment, way):
+    return Job(1, [str(rounds)], gpus=2, program=CLIENT, environment=environment, way=way)
+
+
+def one_record_with_both(path, version):
+    def test():
+        plain = run_job({})
+        seen = run_job({"NCCL_PROFILER_PLUGIN": path, "ROLLCALL_EMULATE_PROFILER": version})
+        expect_equal(seen.called(), plain.called(), "the calls with and without the plugin")
+        seen.expect_enriched()
+        seen.expect_clean()
+        expect(all("from_plugin" not in line for line in seen.ops), "records of the plugin")
+        expect_equal(len(seen.comms), len(plain.comms), "communicators")
+    return test
+
+
+def is_found(value, version, **more):
+    """The plugin found by NCCL_PROFILER_PLUGIN=value in a job without the shim."""
+    environment = {"NCCL_PROFILER_PLUGIN": value, "ROLLCALL_EMULATE_PROFILER": str(version), **more}
+    with Job(RANKS, ARGUMENTS, environment=environment,
+             way=Way("plugin-v7")) as run:
+        expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+        rings = os.path.isdir(run.run_directory) and os.listdir(run.run_directory)
+        return bool(rings)
+
+
+def look_up():
+    path = {"LD_LIBRARY_PATH": os.path.dirname(job.PLUGIN)}
+    name = os.path.basename(job.PLUGIN)
+    with Job(RANKS, []) as folder:
+        default = os.path.join(folder.folder, "libnccl-profiler.so")
+        shutil.copy(job.PLUGIN, default)
+        long = os.path.join(folder.folder, *["d" * 100] * 3)
+        os.makedirs(long)
+        long = shutil.copy(job.PLUGIN, os.path.join(long, name))
+        cases = [
+            ("rollcall", 7, True, path),   # libnccl-profiler-rollcall.so
+            ("rollcall", 4, True, path),
+            ("rollcall", 2, False, path),  # up to 2.25: what is said and nothing else
+            (name, 2, True, path),
+            (job.PLUGIN, 1, True, {}),
+            ("libnone.so", 7, False, path),
+            ("none", 7, False, path),
+            ("", 7, True, {"LD_LIBRARY_PATH": folder.folder}),  # libnccl-profiler.so
+            ("/nowhere/" + name, 7, False, path),
+            (long, 2, True, {}),
+            (long, 3, False, {}),  # 2.26 and later have room for 254 letters
+            ("nowhere", 5, True, {"NCCL_NET_PLUGIN": job.PLUGIN}),  # 2.28: a network plugin's
+            ("nowhere", 4, False, {"NCCL_NET_PLUGIN": job.PLUGIN}),
+        ]
+        for value, version, expected, more in cases:
+            expect_equal(is_found(value, version, **more), expected,
+                         f"{value[-60:]!r} found through version {version} with {list(more)}")
+
+
+def static_plugin():
+    """Any beginning of STATIC_PLUGIN: what is preloaded."""
+    for value in ("STATIC_PLUGIN", "s"):
+        run_job({"NCCL_PROFILER_PLUGIN": value}).expect_enriched()
+
+
+def second_copy():
+    with Job(RANKS, []) as folder:
+        copy = os.path.join(folder.folder, "libnccl-profiler-copy.so")
+        shutil.copy(job.PLUGIN, copy)
+        seen = run_job({"NCCL_PROFILER_PLUGIN": copy})
+        seen.expect_enriched()
+        alone = run_job({"NCCL_PROFILER_PLUGIN": copy, "LD_PRELOAD": job.PLUGIN},
+                        way=Way("plugin-v7"))
+        expect_equal(len(alone.runs), RANKS, "recorders of two copies of the plugin")
+
+
+def chained_to_itself():
+    seen = run_job({"NCCL_PROFILER_PLUGIN": job.PLUGIN, "ROLLCALL_PLUGIN_CHAIN": job.SHIM})
+    expect("ROLLCALL_PLUGIN_CHAIN" in seen.stderr, f"no word about it:\n{seen.stderr}")
+    seen.expect_enriched()
+
+
+def kernel_times(version):
+    def test():
+        seen = run_job({"NCCL_PROFILER_PLUGIN": job.PLUGIN, "ROLLCALL_PLUGIN_EVENTS": "kernelch",
+                        "ROLLCALL_EMULATE_PROFILER": version})
+        finished = [line for line in seen.ops if line["finished_ns"] is not None]
+        # The last ones may be dropped by NCCL 2.31, a Broadcast has none.
+        expect(len(finished) > len(seen.ops) / 2, f"{len(finished)} of {len(seen.ops)} have times")
+        for line in finished:
+            expect(line["called_ns"] <= line["started_ns"] <= line["finished_ns"],
+                   f"times of {line}")
+        seen.expect_clean()
+    return test
+
+
+def everything_between_nodes():
+    """All event types, with network steps, from every thread that NCCL has."""
+    for version in ("7", "6", "4", "2"):
+        for way in ("both", "plugin"):
+            seen = run_job({"ROLLCALL_PLUGIN_EVENTS": "all", "ROLLCALL_EMULATE_GPUS_PER_NODE": "1"},
+                           way=Way(f"{way}-v{version}"))
+            expect_equal(len(seen.runs), RANKS, "files of the run")
+            seen.expect_clean()
+
+
+def unloaded_and_loaded_again():
+    rounds = 5
+    for way in ("plugin-v7", "both-v6", "plugin-v2"):
+        with client(rounds, {}, Way(way)) as run:
+            expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+            seen = Seen(run)
+        expect_equal(len(seen.runs), 1, f"files of one process, {way}")
+        expect_equal(len(seen.comms), 2 * rounds, f"communicators, {way}")
+        reductions = [line for line in seen.ops if line["op"] == "AllReduce"]
+        expect_equal(len(reductions), 4 * rounds, f"AllReduces, {way}")
+        expect_equal(seen.count("plugin_stale"), 0, "stale handles")
+
+
+def heard(log):
+    """The counting plugin's log with everything that differs from run to run taken out: the
+    identifiers of communicators, the order in which they were made, the numbers of handles."""
+    names, lines, made = {}, [], []
+    for line in log.splitlines():
+        init = re.fullmatch(r"init \d+ (\d+)/(\d+) -> (\d+)", line)
+        if init:
+            names[init[3]] = f"rank {init[1]}"
+            made.append(f"init rank {init[1]} of {init[2]}")
+            continue
+        lines.append(re.sub(r"((?:in|under|of|->|stop|finalize|group) )([1-9]\d*)",
+                            lambda match: match[1] + names.setdefault(match[2], f"#{len(names)}"),
+                            line))
+    return sorted(made), lines
+
+
+def log_of(plugin, version, mask, environment):
+    """What the counting plugin `plugin` hears of a job without the shim."""
+    settings = {"COUNTING_PLUGIN_MASK": mask, "ROLLCALL_EMULATE_PROFILER": version, **environment}
+    with client(1, settings, Way("plugin-v7")) as run:
+        path = run.environment["COUNTING_PLUGIN_LOG"] = os.path.join(run.folder, "heard")
+        expect_equal(run.run(), 0, f"status ({run.describe()})")
+        expect(os.path.exists(path), f"{plugin} was not loaded ({run.describe()})")
+        with open(path, encoding="utf-8") as file:
+            return heard(file.read())
+
+
+def chain_hears(suffix, version, mask):
+    plugin = COUNTING.format(suffix)
+    alone = log_of(plugin, version, mask, {"NCCL_PROFILER_PLUGIN": plugin})
+    expect(len(alone[1]) > 2, f"alone it hears only {alone}")
+    behind = log_of(plugin, version, mask, {"ROLLCALL_PLUGIN_CHAIN": plugin})
+    expect_equal(behind, alone, f"what a chained plugin hears (version {suffix or 'any'} behind "
+                 f"{version}, mask {mask})")
+
+
+def chain():
+    for suffix, version in (("", "7"), ("", "5"), ("", "4"), ("_v4", "7"), ("_v5", "7")):
+        for mask in ("0x2", "0xf07"):
+            chain_hears(suffix, version, mask)
+
+
+def main():
+    return job.main([
+        ("the plugin's file named beside the shim: one record per call, enriched",
+         one_record_with_both(job.PLUGIN, "6")),
+        ("so it is through the interface of NCCL 2.27", one_record_with_both(job.PLUGIN, "4")),
+        ("so it is through the first interface", one_record_with_both(job.PLUGIN, "1")),
+        ("the shim's own file named as plugin: the same", one_record_with_both(job.SHIM, "7")),
+        ("NCCL finds the plugin by its rules, release by release", look_up),
+        ("STATIC_PLUGIN means what is preloaded", static_plugin),
+        ("a copy of the plugin under another name joins the first", second_copy),
+        ("Rollcall is not chained to itself", chained_to_itself),
+        ("KernelCh events give operations their times on the GPU", kernel_times("6")),
+        ("so they do from NCCL 2.31's profiler thread", kernel_times("7")),
+        ("all types of events from all threads leave nothing stale", everything_between_nodes),
+        ("the plugin survives being unloaded and loaded again", unloaded_and_loaded_again),
+        ("a chained plugin hears what it would hear alone", chain),
+    ])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
