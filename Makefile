@@ -68,9 +68,9 @@ fuzz: setup-lint ## fuzz the file readers for FUZZ_SECONDS each
 
 # The programs that the sanitizers run: what parses files, and what threads share.
 ASAN_TESTS := core_test format_test format_golden_test capture_test capture_crash_test trace_test \
-  import_test analysis_test sim_test shim_test test_report
+  import_test analysis_test sim_test shim_test plugin_test test_report
 TSAN_TESTS := core_test format_test capture_test capture_crash_test trace_test shim_test \
-  emulator_device
+  plugin_test emulator_device
 
 asan: ## unit tests under address and undefined behaviour sanitizers
 	@$(MAKE) --no-print-directory sanitized PRESET=asan-ubsan WERROR=$(WERROR) TESTS="$(ASAN_TESTS)"

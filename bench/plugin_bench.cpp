@@ -194,8 +194,8 @@ void bench_plugin_memory(ResultTable& table, bool quick) {
         measure_memory(out, directory);
       },
       {{"ROLLCALL_PLUGIN_EVENTS", "proxy"}});
-  const std::string name = fmt::format("profiler plugin: memory grown in {:.0e} collectives",
-                                       collectives);
+  const std::string name =
+      fmt::format("profiler plugin: memory grown in {:.0e} collectives", collectives);
   if (values.empty()) return table.add({name, -1, "failed", 0, true});
   table.add({name, values[0], "KiB", 64});
 }

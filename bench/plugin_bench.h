@@ -1,5 +1,5 @@
-// What the profiler plugin costs: a whole set of NCCL's events per collective, in this plugin and in
-// one that does nothing, from the same caller.
+// What the profiler plugin costs: a whole set of NCCL's events per collective, in this plugin and
+// in one that does nothing, from the same caller.
 #pragma once
 
 #include "bench/result_table.h"

@@ -1,19 +1,21 @@
-// What the seven exported interfaces have in common: each translates its descriptor to an Event
-// (version_N.cpp) and ends up here. No callback ever returns an error: NCCL up to 2.27 would stop
-// profiling for the whole process, and later ones unload the plugin under other communicators.
+// What the seven exported interfaces have in common. A version differs in its descriptor, which is
+// translated to an Event (fields.h), and in the signature of its init. No callback ever returns an
+// error: NCCL up to 2.27 would stop profiling for the whole process, and later ones unload the
+// plugin under other communicators.
 #pragma once
 
 #include "profiler_plugin/chain.h"
 #include "profiler_plugin/descriptors.h"
 #include "profiler_plugin/event_types.h"
 #include "profiler_plugin/exports.h"
+#include "profiler_plugin/fields.h"
 #include "profiler_plugin/plugin.h"
 
 namespace rollcall::profiler {
 
 inline constexpr int kSuccess = 0;
 
-template <unsigned kVersion, class Descriptor, class StateArgs>
+template <class Descriptor, class StateArgs>
 struct Callbacks {
   static int start_event(void* context, void** handle, Descriptor* descriptor) noexcept {
     if (handle == nullptr) return kSuccess;
@@ -60,16 +62,44 @@ inline int init_of(void** context, int* mask, const ContextOpening& opening,
   return kSuccess;
 }
 
+template <unsigned kVersion>
+int init_like_v1(void** context, int* mask) noexcept {
+  return init_of(context, mask, {.version = kVersion}, {});
+}
+// The order of the arguments is not that of version 4's successors.
+template <unsigned kVersion>
+int init_like_v4(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks,
+                 int rank, Logger logger) noexcept {
+  return init_of(context, mask,
+                 {.version = kVersion,
+                  .has_identity = true,
+                  .comm_hash = hash,
+                  .name = name,
+                  .nranks = ranks,
+                  .rank = rank},
+                 {.nodes = nodes, .logger = logger});
+}
+template <unsigned kVersion>
+int init_like_v5(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks,
+                 int rank, Logger logger) noexcept {
+  return init_like_v4<kVersion>(context, mask, name, id, nodes, ranks, rank, logger);
+}
+
+template <class Profiler, class Descriptor, class StateArgs, class Init>
+constexpr Profiler exported(Init init) {
+  using All = Callbacks<Descriptor, StateArgs>;
+  return {kName, init, All::start_event, All::stop_event, All::record_event_state, All::finalize};
+}
+
 }  // namespace rollcall::profiler
 
-// In the namespace of a version: its exported structure.
-#define ROLLCALL_PROFILER(version)                                            \
-  extern "C" {                                                                \
-  __attribute__((visibility("default"))) Profiler ncclProfiler_v##version = { \
-      kName,                                                                  \
-      init,                                                                   \
-      Callbacks<version, Descriptor, StateArgs>::start_event,                 \
-      Callbacks<version, Descriptor, StateArgs>::stop_event,                  \
-      Callbacks<version, Descriptor, StateArgs>::record_event_state,          \
-      Callbacks<version, Descriptor, StateArgs>::finalize};                   \
+// The exported structure of a version; `init` is one of the above.
+#define ROLLCALL_PROFILER(version, init)                                       \
+  extern "C" {                                                                 \
+  __attribute__((visibility("default")))                                       \
+  rollcall::profiler::v##version::Profiler ncclProfiler_v##version =           \
+      rollcall::profiler::exported<rollcall::profiler::v##version::Profiler,   \
+                                   rollcall::profiler::v##version::Descriptor, \
+                                   rollcall::profiler::v##version::StateArgs>( \
+          rollcall::profiler::init<version>);                                  \
   }

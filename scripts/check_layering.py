@@ -32,7 +32,7 @@ ALLOWED = {
     "tools": READERS,
     "emulator": [],
     "examples": [],
-    "bench": CORE + READERS + ["shim"],
+    "bench": CORE + READERS + ["shim", "profiler_plugin"],
     "fuzz": CORE + READERS,
 }
 # Tests may include anything: they are not part of the flow.

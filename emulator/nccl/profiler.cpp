@@ -138,7 +138,7 @@ void ProfiledCommunicator::learn(const Communicator& communicator) {
 std::shared_ptr<ProfiledCommunicator> ProfiledCommunicator::create(
     const Communicator& communicator) {
   if (!acquire_profiler()) return nullptr;
-  const std::shared_ptr<ProfiledCommunicator> made(new ProfiledCommunicator);
+  std::shared_ptr<ProfiledCommunicator> made(new ProfiledCommunicator);
   made->learn(communicator);
   const auto init = [&] {
     made->context_ =
@@ -200,14 +200,12 @@ void* ProfiledGroup::call_task(ProfiledCommunicator& communicator, const Profile
 }
 
 void ProfiledGroup::call(ProfiledCommunicator& communicator, const Operation& operation,
-                         void* stream, bool captured, int depth,
-                         std::vector<ProfiledTask>& tasks) {
+                         void* stream, bool captured, int depth, std::vector<ProfiledTask>& tasks) {
   if (communicator.ranks() == 1) return;
   const uint32_t mask = profiler_mask();
   if (has_calls() && handle_ == nullptr && (mask & kOfGroupApi) != 0) {
-    handle_ =
-        start_event(communicator.context(),
-                    {.type = kProfileGroupApi, .depth = depth, .captured = captured});
+    handle_ = start_event(communicator.context(),
+                          {.type = kProfileGroupApi, .depth = depth, .captured = captured});
     record_state(handle_, kGroupStartOver);
   }
   for (ProfiledTask& task :
@@ -260,24 +258,23 @@ void ProfiledPlan::tell_operations() {
     // NCCL tells of AllGather and Broadcast in bytes.
     const bool in_bytes = task.kind == Kind::kAllGather || task.kind == Kind::kBroadcast;
     const uint64_t sequence = transfer ? 0 : communicator_->next_sequence(task.kind);
-    task.handle =
-        start_event(communicator_->context(), {.type = transfer ? kProfileP2p : kProfileColl,
-                                               .rank = communicator_->rank(),
-                                               .parent = has_calls() ? task.call : group,
-                                               .parent_group = group,
-                                               .communicator = communicator_->name(),
-                                               .hash = communicator_->hash(),
-                                               .sequence = sequence,
-                                               .function = kind_name(task.kind),
-                                               .data_type = in_bytes ? "ncclInt8"
-                                                                     : name_of(task.type),
-                                               .algorithm = "RING",
-                                               .protocol = task.bytes < 65536 ? "LL" : "SIMPLE",
-                                               .send = task.send,
-                                               .receive = task.receive,
-                                               .count = in_bytes ? task.bytes : task.count,
-                                               .root = task.root,
-                                               .channels = kChannels});
+    task.handle = start_event(communicator_->context(),
+                              {.type = transfer ? kProfileP2p : kProfileColl,
+                               .rank = communicator_->rank(),
+                               .parent = has_calls() ? task.call : group,
+                               .parent_group = group,
+                               .communicator = communicator_->name(),
+                               .hash = communicator_->hash(),
+                               .sequence = sequence,
+                               .function = kind_name(task.kind),
+                               .data_type = in_bytes ? "ncclInt8" : name_of(task.type),
+                               .algorithm = "RING",
+                               .protocol = task.bytes < 65536 ? "LL" : "SIMPLE",
+                               .send = task.send,
+                               .receive = task.receive,
+                               .count = in_bytes ? task.bytes : task.count,
+                               .root = task.root,
+                               .channels = kChannels});
     // Up to 2.25 NCCL does not look whether there is one.
     profiler_release() <= 2 ? stop_event_even_null(task.handle) : stop_event(task.handle);
   }
@@ -328,7 +325,8 @@ void ProfiledPlan::end(bool complete) {
   if (!begun_ || !complete) return;
   const std::shared_ptr<ProfiledPlan> self = shared_from_this();
   if (wants(kProfileKernelCh) && profiler_release() >= 3) {
-    communicator_->kernel_thread().post([self, gpu_ns = gpu_now_ns()] { self->end_kernels(gpu_ns); });
+    communicator_->kernel_thread().post(
+        [self, gpu_ns = gpu_now_ns()] { self->end_kernels(gpu_ns); });
   }
   if (communicator_->uses_network() && wants(kOfProxyOp)) {
     communicator_->proxy_thread().post([self] { self->end_proxies(); });

@@ -3,14 +3,14 @@
 // Of a call, on the calling thread: GroupApi with the first operation of the outermost group,
 // CollApi and P2pApi inside the call (both from release 5, NCCL 2.28, on), KernelLaunch around the
 // launch, then Group, Coll and P2p. The launch of a non-blocking communicator is another thread's.
-// From the GPU, on threads of their own: KernelCh (release 3 on; with KernelPhase in 7) and, between
-// nodes, ProxyOp and ProxyStep. In a group, NCCL launches larger collectives first and sends and
-// receives by distance, whatever the order of the calls.
+// From the GPU, on threads of their own: KernelCh (release 3 on; with KernelPhase in 7) and,
+// between nodes, ProxyOp and ProxyStep. In a group, NCCL launches larger collectives first and
+// sends and receives by distance, whatever the order of the calls.
 //
-// Left out, as by NCCL: what a communicator of one rank does, empty operations, from release 6 on all
-// of a Broadcast behind its call (NCCL_ALLGATHERV_ENABLE=0 brings it back), and the names AlltoAll,
-// Gather and Scatter. Left out, as the stand-in has nothing like it: copy engines, symmetric
-// kernels, network plugins, user tags.
+// Left out, as by NCCL: what a communicator of one rank does, empty operations, from release 6 on
+// all of a Broadcast behind its call (NCCL_ALLGATHERV_ENABLE=0 brings it back), and the names
+// AlltoAll, Gather and Scatter. Left out, as the stand-in has nothing like it: copy engines,
+// symmetric kernels, network plugins, user tags.
 #pragma once
 
 #include <atomic>
@@ -84,8 +84,7 @@ struct ProfiledTask {
 // What one unit of work is to a plugin.
 class ProfiledPlan : public std::enable_shared_from_this<ProfiledPlan> {
  public:
-  ProfiledPlan(std::shared_ptr<ProfiledCommunicator> communicator,
-               std::vector<ProfiledTask> tasks);
+  ProfiledPlan(std::shared_ptr<ProfiledCommunicator> communicator, std::vector<ProfiledTask> tasks);
 
   // Launches through `launch` and tells of it. `group`: handle of the GroupApi. [launching thread]
   ncclResult_t launch(void* group, void* stream, bool captured,

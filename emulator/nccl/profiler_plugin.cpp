@@ -114,8 +114,8 @@ uint8_t function_number(const char* name) {
   return number_of(name, kNames, std::size(kNames));
 }
 uint8_t type_number(const char* name) {
-  static const char* const kNames[] = {"ncclInt8",   "Unknown",     "ncclInt32",   "ncclUint32",
-                                       "ncclInt64",  "ncclUint64",  "ncclFloat16", "ncclFloat32",
+  static const char* const kNames[] = {"ncclInt8",    "Unknown",     "ncclInt32",   "ncclUint32",
+                                       "ncclInt64",   "ncclUint64",  "ncclFloat16", "ncclFloat32",
                                        "ncclFloat64", "ncclBfloat16"};
   return number_of(name, kNames, std::size(kNames));
 }
@@ -192,8 +192,8 @@ void fill(Descriptor& to, const ProfilerEvent& from) {
       to.group_api = {from.captured, from.depth};
       return;
     case kProfileCollApi:
-      to.coll_api = {from.function, from.count,    from.data_type, from.root,
-                     from.stream,   from.captured, 0};
+      to.coll_api = {from.function, from.count, from.data_type, from.root, from.stream,
+                     from.captured, 0};
       return;
     case kProfileP2pApi:
       to.p2p_api = {from.function, from.count, from.data_type, from.stream, from.captured, 0};

@@ -4,8 +4,8 @@
     faults.py KIND [RANKS…]
 
 The job is judged twice: while it hangs, and after SIGKILL has taken all of it. How it is recorded
-says ROLLCALL_E2E_WAY (job.py). The profiler plugin alone does not hear of everything: of some faults
-it can give a weaker verdict only, and must then say how weak it is.
+says ROLLCALL_E2E_WAY (job.py). The profiler plugin alone does not hear of everything: of some
+faults it can give a weaker verdict only, and must then say how weak it is.
 """
 import os
 import subprocess

@@ -8,6 +8,7 @@ import sys
 
 import job
 from job import Job, Way, expect, expect_equal
+from sequence import TOLD, expect_same_calls, logged_calls, recorded_calls
 
 RANKS = 2
 ARGUMENTS = ["--steps", "2", "--bucket-elements", "64", *job.shape_arguments(RANKS)]
@@ -74,6 +75,19 @@ def one_record_with_both(path, version):
         seen.expect_clean()
         expect(all("from_plugin" not in line for line in seen.ops), "records of the plugin")
         expect_equal(len(seen.comms), len(plain.comms), "communicators")
+    return test
+
+
+def alone_call_for_call(version):
+    def test():
+        arguments = ["--steps", "2", "--bucket-elements", "64", *job.shape_arguments(4)]
+        with Job(4, arguments, way=Way(f"plugin-v{version}")) as run:
+            expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+            lines = run.dump()
+            for rank, pid in run.pids().items():
+                logged = logged_calls(run, rank, TOLD)
+                expect(len(logged) > 10, f"rank {rank} logged only {len(logged)} calls")
+                expect_same_calls(logged, recorded_calls(lines, pid, TOLD), rank)
     return test
 
 
@@ -225,6 +239,9 @@ def main():
         ("so it is through the interface of NCCL 2.27", one_record_with_both(job.PLUGIN, "4")),
         ("so it is through the first interface", one_record_with_both(job.PLUGIN, "1")),
         ("the shim's own file named as plugin: the same", one_record_with_both(job.SHIM, "7")),
+        ("alone, the plugin records every call in order, all but its reduction",
+         alone_call_for_call(7)),
+        ("so it does with NCCL 2.28", alone_call_for_call(5)),
         ("NCCL finds the plugin by its rules, release by release", look_up),
         ("STATIC_PLUGIN means what is preloaded", static_plugin),
         ("a copy of the plugin under another name joins the first", second_copy),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One process with two GPUs that makes its communicators, calls NCCL and destroys them, over and over.
+"""One process with two GPUs that makes its communicators, calls NCCL and destroys them, often.
 
     profiled_client.py [ROUNDS]
 

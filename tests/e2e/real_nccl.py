@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The shim in front of a real NCCL's host code, on the emulated CUDA runtime.
+"""The shim in front of a real NCCL's host code, and the profiler plugin in it, on the emulated CUDA
+runtime.
 
     ROLLCALL_REAL_NCCL=DIR make test      DIR holds a libnccl.so.2 that links libcudart.so.13
 
@@ -11,15 +12,19 @@ import os
 import sys
 
 import job
-from job import Job, expect, expect_equal
-from sequence import expect_same_calls, logged_calls, recorded_calls
+from job import Job, Way, expect, expect_equal
+from sequence import COMPARED, TOLD, expect_same_calls, logged_calls, recorded_calls
 
 REAL_NCCL = os.environ.get("ROLLCALL_REAL_NCCL", "")
 STAND_INS = ("libcuda.so.1", "libcudart.so.13", "libnvidia-ml.so.1")
 
 
-def real_job(ranks, arguments):
-    run = Job(ranks, ["--no-verify", "--steps", "3", "--bucket-elements", "256", *arguments])
+SHIM, PLUGIN, BOTH = Way("shim"), Way("plugin-v7"), Way("both-v7")
+
+
+def real_job(ranks, arguments, way):
+    run = Job(ranks, ["--no-verify", "--steps", "3", "--bucket-elements", "256", *arguments],
+              way=way)
     run.command = [word for word in run.command if not word.startswith("--emulate")]
     run.environment.update({
         "LD_PRELOAD": ":".join(os.path.join(job.EMULATOR, name) for name in STAND_INS),
@@ -31,16 +36,34 @@ def real_job(ranks, arguments):
     return run
 
 
-def the_sequence_is_recorded(ranks, arguments):
-    with real_job(ranks, arguments) as run:
+def expect_enriched(lines):
+    """NCCL 2.29 and later tell nothing of a Broadcast behind its call."""
+    launched = [line for line in lines if line["type"] == "op"
+                and line["op"] not in ("Broadcast", "GroupEnd")]
+    for line in launched:
+        expect("launched_ns" in line, f"no launch in {line}")
+        expect(line.get("algorithm") or line["seq"] is None, f"no algorithm in {line}")
+
+
+def the_sequence_is_recorded(ranks, arguments, way=SHIM):
+    compared = COMPARED if way.shim else TOLD
+    with real_job(ranks, arguments, way) as run:
         expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
         lines = run.dump()
         for line in lines:
-            if line["type"] == "run":
+            if line["type"] == "run" and way.shim:
                 path = line["meta"]["nccl_path"]
                 expect(os.path.realpath(REAL_NCCL) in os.path.realpath(path), f"NCCL is {path}")
+            if line["type"] == "run" and way.plugin:
+                expect("plugin" in line["coverage"], f"coverage is {line['coverage']}")
+            if line["type"] == "stats":
+                for counter in ("plugin_stale", "plugin_stopped_twice", "plugin_unjoined"):
+                    expect_equal(line["counters"][counter], 0, counter)
+        if way.plugin:
+            expect_enriched(lines)
         for rank, pid in run.pids().items():
-            expect_same_calls(logged_calls(run, rank), recorded_calls(lines, pid), rank)
+            expect_same_calls(logged_calls(run, rank, compared),
+                              recorded_calls(lines, pid, compared), rank)
         codes = [finding["code"] for finding in run.diff()["findings"]]
         expect_equal(codes, ["RC-IN-LOCKSTEP"], "the verdict")
 
@@ -55,4 +78,8 @@ if __name__ == "__main__":
          lambda: the_sequence_is_recorded(2, ["--dp", "2"])),
         ("a real NCCL's tensor and pipeline groups are recorded call for call",
          lambda: the_sequence_is_recorded(4, job.shape_arguments(4))),
+        ("the plugin alone records a real NCCL's calls, all but their reductions",
+         lambda: the_sequence_is_recorded(4, job.shape_arguments(4), PLUGIN)),
+        ("beside the shim, the plugin adds to the record of the same calls",
+         lambda: the_sequence_is_recorded(4, job.shape_arguments(4), BOTH)),
     ]))
