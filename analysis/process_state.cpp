@@ -66,6 +66,8 @@ void look_at_calls(const Process& process, ProcessState& state) {
 }
 
 void judge_ends(const Index& index, const Options& options, JobState& job) {
+  const int64_t death_margin_ns = options.death_margin_ns + job.clock_doubt_ns;
+  const int64_t exit_margin_ns = kExitMarginNs + job.clock_doubt_ns;
   // Processes that were killed mark the end of the job; exits of their own may be the cause of it.
   int64_t last_killed_ns = 0;
   int64_t last_exit_ns = 0;
@@ -81,15 +83,15 @@ void judge_ends(const Index& index, const Options& options, JobState& job) {
     const int64_t age_ns = job.end_ns - state.last_sign_ns;
     if (process.liveness == Liveness::running || state.stopped) continue;
     if (state.ended_itself) {
-      const bool before_killed = last_killed_ns - state.last_sign_ns > kExitMarginNs;
-      state.gone = job.live || before_killed || age_ns > options.death_margin_ns;
+      const bool before_killed = last_killed_ns - state.last_sign_ns > exit_margin_ns;
+      state.gone = job.live || before_killed || age_ns > death_margin_ns;
     } else if (process.liveness == Liveness::dead) {
       // Where the others could still end by themselves, it was not the job that was killed.
-      const bool before_exits = last_exit_ns - state.last_sign_ns > kExitMarginNs;
-      const bool early = age_ns > options.death_margin_ns || before_exits;
+      const bool before_exits = last_exit_ns - state.last_sign_ns > exit_margin_ns;
+      const bool early = age_ns > death_margin_ns || before_exits;
       state.gone = job.live || (state.beats && early);
     } else if (state.beats) {
-      const int64_t margin_ns = std::max(options.death_margin_ns, job.live ? kForeignMarginNs : 0);
+      const int64_t margin_ns = std::max(death_margin_ns, job.live ? kForeignMarginNs : 0);
       state.gone = age_ns > margin_ns;
     }
   }
@@ -103,7 +105,8 @@ bool is_being_killed(const Index& index, const Options& options, const JobState&
   return std::any_of(active.begin(), active.end(), [&](uint32_t p) {
     const ProcessState& state = job.processes[p];
     return index.run().processes[p].liveness == Liveness::dead && !state.ended_itself &&
-           state.beats && job.end_ns - state.last_sign_ns <= options.death_margin_ns;
+           state.beats &&
+           job.end_ns - state.last_sign_ns <= options.death_margin_ns + job.clock_doubt_ns;
   });
 }
 
@@ -119,6 +122,7 @@ JobState judge_processes(const Index& index, const Options& options) {
     ProcessState& state = job.processes[p];
     look_at_calls(index.run().processes[p], state);
     job.is_foreign = job.is_foreign && index.run().processes[p].is_foreign();
+    job.clock_doubt_ns = std::max(job.clock_doubt_ns, index.run().processes[p].clock_doubt_ns);
     job.end_ns = std::max(job.end_ns, state.last_sign_ns);
     job.last_call_ns = std::max(job.last_call_ns, state.last_call_ns);
     job.all_ended_themselves = job.all_ended_themselves && state.ended_itself;

@@ -30,8 +30,9 @@ struct JobState {
   int64_t last_call_ns = 0;  // of any process
   bool live = false;
   bool all_ended_themselves = false;
-  bool is_foreign = false;   // other recorders' files: ended, at a time that is not on file
-  int64_t threshold_ns = 0;  // younger waits say nothing
+  bool is_foreign = false;     // other recorders' files: ended, at a time that is not on file
+  int64_t clock_doubt_ns = 0;  // times of two hosts may disagree by so much
+  int64_t threshold_ns = 0;    // younger waits say nothing
   // Other recorders' files: when the first of them was written. A rank cannot have missed a call
   // that was made after its file was. 0: unknown.
   int64_t written_ns = 0;

@@ -15,6 +15,7 @@
 
 #include "core/format/file_name.h"
 #include "trace/attempts.h"
+#include "trace/clocks.h"
 #include "trace/equal_prefix.h"
 #include "trace/grown.h"
 #include "trace/import/importer.h"
@@ -361,6 +362,7 @@ Run load_run(const std::string& directory, const LoadOptions& options) {
   sort_processes(run.processes);
   mark_superseded(run);
   find_live(run);
+  align_clocks(run);
   return run;
 }
 

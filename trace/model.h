@@ -147,6 +147,8 @@ struct Process {
   int64_t started_ns = 0;
   int64_t heartbeat_ns = 0;  // last sign of life of the flusher
   int64_t exited_ns = 0;     // 0: no exit record
+  // Above 0: the host's clock was wrong; all times were moved, and may still be off by so much.
+  int64_t clock_doubt_ns = 0;
   uint64_t next_ticket = 1;
   uint64_t first_complete_ticket = 1;  // every record from here on is present
   uint64_t torn = 0;                   // records in phase `writing` of a process that is gone

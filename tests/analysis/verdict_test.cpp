@@ -6,6 +6,7 @@
 #include "analysis/analysis.h"
 #include "tests/catch.h"
 #include "tests/sim/cluster.h"
+#include "trace/clocks.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -94,6 +95,39 @@ TEST_CASE("one rank's slip names that rank and that position, at every size with
             [](Steps& s) { s.insert(s.begin() + kSecondAllReduce, Step{.act = Act::exit}); });
       judge(Verdict::missing_call, 4,
             [](Steps& s) { s.insert(s.begin() + kSecondAllReduce, Step{.act = Act::stick}); });
+    }
+  }
+}
+
+TEST_CASE("hosts whose clocks are hours apart get the verdict of hosts whose clocks agree") {
+  constexpr int64_t kHoursNs = 7 * 3600 * 1'000'000'000ll;
+  constexpr int kCulprit = 2;
+  for (const Act act : {Act::die, Act::exit, Act::stick}) {
+    Program program = make_job(8);
+    auto& steps = program.ranks[kCulprit];
+    steps.insert(steps.begin() + kSecondAllReduce, Step{.act = act});
+    const trace::Run agreed = execute(program).run;
+    const Report expected = analyse(agreed);
+    REQUIRE(lead(expected).culprits.size() == 1);
+    REQUIRE(lead(expected).culprits[0].rank == kCulprit);
+    for (const int64_t span_ns : {-kHoursNs, kHoursNs}) {
+      for (const bool culprit_is_wrong : {true, false}) {
+        trace::Run run = agreed;
+        for (trace::Process& process : run.processes) {
+          const bool is_wrong = culprit_is_wrong == (process.job_rank == kCulprit);
+          process.host = is_wrong ? "node1" : "node0";
+          if (is_wrong) trace::shift_times(process, span_ns);
+        }
+        trace::align_clocks(run);
+        CHECK(run.issues.size() == agreed.issues.size() + 1);
+        const Report report = analyse(run);
+        INFO(static_cast<int>(act) << " " << span_ns << ": " << lead(report).summary);
+        CHECK(lead(report).verdict == lead(expected).verdict);
+        REQUIRE(lead(report).culprits.size() == 1);
+        CHECK(lead(report).culprits[0].rank == kCulprit);
+        CHECK(lead(report).culprits[0].seq == lead(expected).culprits[0].seq);
+        CHECK(report.findings.size() == expected.findings.size());
+      }
     }
   }
 }

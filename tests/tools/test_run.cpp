@@ -142,3 +142,31 @@ TEST_CASE("a job that never called NCCL is said to have recorded nothing") {
   CHECK(outcome.status == 0);
   CHECK(contains(outcome.err, "nothing was recorded"));
 }
+
+TEST_CASE("a static program is said to be out of reach before it starts, and runs all the same") {
+  const Folder folder;
+  const Outcome outcome = run_command(folder, {"run", "-q", "--", ROLLCALL_STATIC_JOB});
+  CHECK(outcome.status == 5);
+  CHECK(contains(outcome.err, "rollcall: " ROLLCALL_STATIC_JOB " is a static executable"));
+  CHECK_FALSE(contains(run_command(folder, {"run", "-q", "--", "true"}).err, "static executable"));
+}
+
+TEST_CASE("a program with the CUDA runtime inside is said to be beyond the emulator") {
+  const Folder folder;
+  for (const char* name : {"librollcall.so", "libcuda.so.1", "libcudart.so.12", "libcudart.so.13",
+                           "libnccl.so.2", "libnvidia-ml.so.1"}) {
+    std::filesystem::copy_file(ROLLCALL_TEST_LIBRARIES "/librollcall.so", folder / name);
+  }
+  const std::string sentence = "contains the CUDA runtime (it was linked statically)";
+  const std::vector<std::string> here = {"ROLLCALL_LIB_DIR=" + folder.path()};
+  const auto run = [&](const char* program) {
+    return run_command(folder, {"run", "-q", "--emulate", "--", program}, here);
+  };
+  const Outcome with_runtime = run(ROLLCALL_CUDA_JOB);
+  CHECK(with_runtime.status == 0);
+  CHECK(contains(with_runtime.err, sentence));
+  CHECK_FALSE(contains(run("/bin/true").err, sentence));
+  // On a real GPU the recorder does not care.
+  CHECK_FALSE(
+      contains(run_command(folder, {"run", "-q", "--", ROLLCALL_CUDA_JOB}, here).err, sentence));
+}

@@ -1,0 +1,105 @@
+// Clocks of hosts that disagree, and those that only seem to.
+#include "trace/clocks.h"
+
+#include "tests/catch.h"
+
+namespace rollcall::trace {
+namespace {
+
+constexpr int64_t kSecondNs = 1'000'000'000;
+constexpr int64_t kEpochNs = 1'700'000'000 * kSecondNs;
+
+Process make_process(const char* host, int rank) {
+  Process process;
+  process.host = host;
+  process.job_rank = rank;
+  process.liveness = Liveness::unknown;
+  process.started_ns = kEpochNs;
+  process.ops.resize(1);
+  process.ops[0].called_ns = kEpochNs + 20 * kSecondNs;
+  return process;
+}
+
+// A member of communicator `number` that came to its creation at `begun_ns`.
+void join(Process& process, uint64_t number, int64_t begun_ns, int64_t ready_ns) {
+  Comm comm;
+  comm.key = {number, 1};
+  comm.created_ns = kEpochNs + begun_ns;
+  comm.ready_ns = kEpochNs + ready_ns;
+  process.comms.push_back(comm);
+}
+
+// Three hosts; node0 has two processes and so is the reference. All come to their communicator
+// within two seconds.
+Run make_run() {
+  Run run;
+  run.processes = {make_process("node0", 0), make_process("node0", 1), make_process("node1", 2),
+                   make_process("node2", 3)};
+  join(run.processes[0], 1, 1 * kSecondNs, 4 * kSecondNs);
+  join(run.processes[1], 1, 3 * kSecondNs, 4 * kSecondNs);
+  join(run.processes[2], 1, 2 * kSecondNs, 4 * kSecondNs);
+  return run;
+}
+
+TEST_CASE("clocks that agree are left alone, however late a rank comes") {
+  Run run = make_run();
+  join(run.processes[2], 2, 5 * kSecondNs, 60 * kSecondNs);
+  join(run.processes[3], 2, 59 * kSecondNs, 60 * kSecondNs);
+  align_clocks(run);
+  CHECK(run.issues.empty());
+  for (const Process& process : run.processes) {
+    CHECK(process.started_ns == kEpochNs);
+    CHECK(process.clock_doubt_ns == 0);
+  }
+}
+
+TEST_CASE("a host whose clock is disproved has its times moved, and it is said how exactly") {
+  for (const int64_t ahead_ns : {-3600 * kSecondNs, 5 * kSecondNs}) {
+    Run run = make_run();
+    shift_times(run.processes[2], ahead_ns);
+    align_clocks(run);
+    const Process& moved = run.processes[2];
+    CHECK(moved.clock_doubt_ns == 3 * kSecondNs / 2);
+    CHECK(std::abs(moved.started_ns - kEpochNs) <= moved.clock_doubt_ns);
+    CHECK(moved.ops[0].called_ns - moved.started_ns == 20 * kSecondNs);
+    CHECK(run.processes[0].started_ns == kEpochNs);
+    REQUIRE(run.issues.size() == 1);
+    CHECK(run.issues[0].text.find("the clock of node1 is") == 0);
+    CHECK(run.issues[0].lost == 0);
+  }
+}
+
+TEST_CASE("clocks are compared through a host in between") {
+  Run run = make_run();
+  join(run.processes[2], 2, 5 * kSecondNs, 6 * kSecondNs);
+  join(run.processes[3], 2, 5 * kSecondNs, 6 * kSecondNs);
+  shift_times(run.processes[3], 600 * kSecondNs);
+  align_clocks(run);
+  REQUIRE(run.issues.size() == 1);
+  CHECK(run.issues[0].text.find("the clock of node2 is 10.0 min ahead of that of node0") == 0);
+  CHECK(std::abs(run.processes[3].started_ns - kEpochNs) <= run.processes[3].clock_doubt_ns);
+  CHECK(run.processes[2].clock_doubt_ns == 0);
+}
+
+TEST_CASE("the clock of a host whose processes still run is the reference") {
+  Run run = make_run();
+  run.processes[2].liveness = Liveness::running;
+  shift_times(run.processes[2], 3600 * kSecondNs);
+  align_clocks(run);
+  REQUIRE(run.issues.size() == 1);
+  CHECK(run.issues[0].text.find("the clock of node0 is 60.0 min behind that of node1") == 0);
+  CHECK(run.processes[2].started_ns == kEpochNs + 3600 * kSecondNs);
+}
+
+TEST_CASE("hosts that share no communicator, or never finished one, are not compared") {
+  Run run = make_run();
+  shift_times(run.processes[3], 3600 * kSecondNs);
+  join(run.processes[3], 1, 3602 * kSecondNs, 0);
+  run.processes[3].comms[0].ready_ns = 0;
+  align_clocks(run);
+  CHECK(run.issues.empty());
+  CHECK(run.processes[3].started_ns == kEpochNs + 3600 * kSecondNs);
+}
+
+}  // namespace
+}  // namespace rollcall::trace

@@ -1,0 +1,26 @@
+// Hosts whose clocks disagree.
+//
+// Every recorded time is one of its host's own clock. Two hosts that build a communicator together
+// bound the difference between their clocks from both sides, because no rank's creation ends before
+// every rank's has begun. With B's clock ahead of A's by d:
+//
+//     begun_B - ready_A <= d <= ready_B - begun_A
+//
+// and so for each communicator that they share; the bounds are as far apart as the ranks were when
+// they came to it. Where zero lies between the bounds nothing disproves the clocks, and they are
+// believed. Elsewhere the host's times are moved by the middle of the bounds.
+#pragma once
+
+#include "trace/model.h"
+
+namespace rollcall::trace {
+
+// Moves the times of hosts whose clocks are disproved onto the clock of one of them: of a host whose
+// processes still run, else of the host with most processes. Says so in an Issue per host, and
+// leaves in Process::clock_doubt_ns how far off it may still be.
+void align_clocks(Run& run);
+
+// Adds `span_ns` to every time of the process that is known.
+void shift_times(Process& process, int64_t span_ns);
+
+}  // namespace rollcall::trace
