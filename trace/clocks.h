@@ -15,9 +15,9 @@
 
 namespace rollcall::trace {
 
-// Moves the times of hosts whose clocks are disproved onto the clock of one of them: of a host whose
-// processes still run, else of the host with most processes. Says so in an Issue per host, and
-// leaves in Process::clock_doubt_ns how far off it may still be.
+// Moves the times of hosts whose clocks are disproved onto the clock of one of them: of a host
+// whose processes still run, else of the host with most processes. Says so in an Issue per host,
+// and leaves in Process::clock_doubt_ns how far off it may still be.
 void align_clocks(Run& run);
 
 // Adds `span_ns` to every time of the process that is known.
