@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string_view>
 
 #include "analysis/judge.h"
 #include "analysis/label.h"
@@ -168,16 +170,36 @@ void add_disagreement(const Case& c, const char* key, Verdict verdict, bool abse
   drafts.push_back(std::move(draft));
 }
 
+// The keys that not all processes have the same value of, in one pass: most of many runs agree.
+std::set<std::string_view> disagreeing_keys(const Case& c) {
+  std::map<std::string_view, std::pair<std::string_view, size_t>> first;  // value, processes
+  std::set<std::string_view> keys;
+  for (const uint32_t p : c.index.active()) {
+    for (const auto& [key, value] : c.process(p).meta) {
+      auto& [common, processes] = first.try_emplace(key, value, 0).first->second;
+      ++processes;
+      if (common != value) keys.insert(key);
+    }
+  }
+  for (const auto& [key, entry] : first) {
+    if (entry.second != c.index.active().size()) keys.insert(key);
+  }
+  return keys;
+}
+
 }  // namespace
 
 std::vector<Draft> judge_records(const Case& c) {
   std::vector<Draft> drafts;
   add_gaps(c, drafts);
   add_leaks(c, drafts);
+  const std::set<std::string_view> keys = disagreeing_keys(c);
   for (const char* key : {"nccl_version", "cuda_driver_version", "cuda_runtime_version"}) {
+    if (!keys.contains(key)) continue;
     add_disagreement(c, key, Verdict::version_mismatch, false, drafts);
   }
   for (const char* key : kAgreeingSettings) {
+    if (!keys.contains(key)) continue;
     add_disagreement(c, key, Verdict::env_mismatch, true, drafts);
   }
   return drafts;

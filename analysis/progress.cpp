@@ -26,14 +26,11 @@ Progress::Progress(const Index& index, const Options& options,
                    const std::vector<Difference>& mismatches)
     : index_(index), options_(options) {
   const size_t processes = index.run().processes.size();
-  done_.resize(processes);
-  active_.resize(processes);
-  stream_of_.resize(processes);
-  place_of_.resize(processes);
+  slots_.resize(processes);
   streams_.resize(processes);
   waiting_.resize(processes);
-  fill_streams();
   count_members(mismatches);
+  fill_streams();
   for (const uint32_t p : index.active()) {
     for (uint32_t s = 0; s < streams_[p].size(); ++s) activate_front(p, s);
   }
@@ -41,40 +38,45 @@ Progress::Progress(const Index& index, const Options& options,
   for (const uint32_t p : index.active()) {
     const size_t count = index.run().processes[p].ops.size();
     for (uint32_t i = 0; i < count; ++i) {
-      if (active_[p][i] == kActive && !done_[p][i]) waiting_[p].push_back(i);
+      if (slots_[p][i].is_active && !slots_[p][i].is_done) waiting_[p].push_back(i);
     }
   }
+}
+
+Progress::Slot Progress::make_slot(uint32_t p, uint32_t i) const {
+  const Op& op = index_.op(p, i);
+  Slot slot;
+  slot.group = op.group;
+  const Seat seat = index_.seat(p, op.comm);
+  // What cannot be matched cannot be waited for; captured calls do not execute when called.
+  const bool is_known = seat.member != kNone && index_.groups()[seat.group].may_be_matched;
+  slot.is_done = !enqueues(op) || !is_known || op.graph != 0;
+  if (slot.is_done || is_p2p(op.kind)) return slot;
+  // A duplicate of a position (a hostile file) has no counter of its own.
+  const Lane& lane = index_.groups()[seat.group].members[seat.member].lane;
+  if (!lane.has(op.seq) || lane.ops[op.seq - lane.first] != i) return slot;
+  const Pending& pending = pending_[seat.group];
+  slot.counter = static_cast<uint32_t>(pending.first + (op.seq - pending.base));
+  return slot;
 }
 
 void Progress::fill_streams() {
   std::unordered_map<uint64_t, uint32_t> numbers;
   for (const uint32_t p : index_.active()) {
     const Process& process = index_.run().processes[p];
-    done_[p].assign(process.ops.size(), 0);
-    active_[p].assign(process.ops.size(), kQueued);
-    stream_of_[p].assign(process.ops.size(), kNone);
-    place_of_[p].assign(process.ops.size(), 0);
+    slots_[p].reserve(process.ops.size());
     numbers.clear();
     for (uint32_t i = 0; i < process.ops.size(); ++i) {
       const Op& op = process.ops[i];
-      const Seat seat = index_.seat(p, op.comm);
-      const bool is_known = seat.member != kNone && index_.groups()[seat.group].may_be_matched;
-      // What cannot be matched cannot be waited for; captured calls do not execute when called.
-      if (!enqueues(op) || !is_known || op.graph != 0) {
-        done_[p][i] = 1;
-        continue;
-      }
+      Slot& slot = slots_[p].emplace_back(make_slot(p, i));
+      if (slot.is_done) continue;
       // Who does not know the groups does not know the order on a stream either: only the
       // collectives of one communicator are then held to their order.
       const uint64_t apart = is_p2p(op.kind) ? process.comms.size() + i : op.comm;
       const uint64_t key = process.knowledge.groups ? op.stream : apart;
-      const auto number =
-          numbers.try_emplace(key, static_cast<uint32_t>(numbers.size())).first->second;
-      if (number == streams_[p].size()) streams_[p].emplace_back();
-      Stream& stream = streams_[p][number];
-      stream_of_[p][i] = number;
-      place_of_[p][i] = static_cast<uint32_t>(stream.queue.size());
-      stream.queue.push_back(i);
+      slot.stream = numbers.try_emplace(key, static_cast<uint32_t>(numbers.size())).first->second;
+      if (slot.stream == streams_[p].size()) streams_[p].emplace_back();
+      streams_[p][slot.stream].queue.push_back(i);
     }
   }
 }
@@ -94,24 +96,24 @@ void Progress::count_members(const std::vector<Difference>& mismatches) {
       end = std::max(end, member.lane.end());
     }
     if (end == 0) continue;
-    pending.base = base;
-    pending.missing.assign(end - base, 0);
+    pending = {base, end - base, missing_.size()};
+    missing_.resize(pending.first + pending.count, 0);
     for (const Member& member : group.members) {
       for (uint64_t i = 0; i < member.lane.ops.size(); ++i) {
-        uint32_t& missing = pending.missing[member.lane.first + i - base];
+        uint32_t& missing = missing_[pending.first + (member.lane.first + i - base)];
         if (member.lane.ops[i] == kNoRecord || missing == kNever) continue;
         const Op& op = index_.op(member.process, member.lane.ops[i]);
         missing = op.state == OpState::failed ? kNever : missing + 1;
       }
     }
     for (uint64_t seq = std::max(base, group.shortest); seq < end; ++seq) {
-      pending.missing[seq - base] = kNever;
+      missing_[pending.first + (seq - base)] = kNever;
     }
   }
   for (const Difference& mismatch : mismatches) {
-    Pending& pending = pending_[mismatch.group];
-    if (mismatch.seq - pending.base < pending.missing.size()) {
-      pending.missing[mismatch.seq - pending.base] = kNever;
+    const Pending& pending = pending_[mismatch.group];
+    if (mismatch.seq - pending.base < pending.count) {
+      missing_[pending.first + (mismatch.seq - pending.base)] = kNever;
     }
   }
 }
@@ -121,11 +123,11 @@ void Progress::activate_front(uint32_t p, uint32_t s) {
   Stream& stream = streams_[p][s];
   stream.begin = stream.end;
   if (stream.begin == stream.queue.size()) return;
-  const std::vector<Op>& ops = index_.run().processes[p].ops;
-  const uint32_t group = ops[stream.queue[stream.begin]].group;
+  const std::vector<Slot>& slots = slots_[p];
+  const uint32_t group = slots[stream.queue[stream.begin]].group;
   stream.end = stream.begin + 1;
   while (group != 0 && stream.end < stream.queue.size() &&
-         ops[stream.queue[stream.end]].group == group) {
+         slots[stream.queue[stream.end]].group == group) {
     ++stream.end;
   }
   stream.left = stream.end - stream.begin;
@@ -135,20 +137,16 @@ void Progress::activate_front(uint32_t p, uint32_t s) {
 }
 
 void Progress::activate(uint32_t p, uint32_t i) {
-  active_[p][i] = kActive;
-  const Op& op = index_.op(p, i);
-  if (is_p2p(op.kind)) {
+  Slot& slot = slots_[p][i];
+  slot.is_active = true;
+  if (slot.counter != kNone) {
+    uint32_t& missing = missing_[slot.counter];
+    if (missing == kNever || --missing != 0) return;
+    const Op& op = index_.op(p, i);
+    finish_collective(index_.seat(p, op.comm).group, op.seq);
+  } else if (is_p2p(index_.op(p, i).kind)) {
     activate_p2p(p, i);
-    return;
   }
-  const Seat seat = index_.seat(p, op.comm);
-  Pending& pending = pending_[seat.group];
-  // A duplicate of a position (a hostile file) has no counter of its own.
-  const Lane& lane = index_.groups()[seat.group].members[seat.member].lane;
-  if (!lane.has(op.seq) || lane.ops[op.seq - lane.first] != i) return;
-  uint32_t& missing = pending.missing[op.seq - pending.base];
-  if (missing == kNever) return;
-  if (--missing == 0) finish_collective(seat.group, op.seq);
 }
 
 // True when the partner's record may have been there and is gone: the partner's file no longer
@@ -191,21 +189,21 @@ void Progress::activate_p2p(uint32_t p, uint32_t i) {
   const Op& partner = index_.op(q, other);
   const bool agrees = pair_agrees(is_send ? op : partner, is_send ? partner : op);
   if (!agrees) {
-    if (active_[q][other] != kActive) mismatched_pairs_.push_back({c, op.seq});
+    if (!slots_[q][other].is_active) mismatched_pairs_.push_back({c, op.seq});
     return;
   }
   if (partner.state == OpState::failed) return;
-  if (active_[q][other] == kActive) {
+  if (slots_[q][other].is_active) {
     finish(p, i);
-    if (!done_[q][other]) finish(q, other);
+    if (!slots_[q][other].is_done) finish(q, other);
   } else if (is_send && bytes_of(op) <= options_.eager_bytes && op.group == 0) {
     finish(p, i);
   }
 }
 
 void Progress::finish(uint32_t p, uint32_t i) {
-  done_[p][i] = 1;
-  const uint32_t s = stream_of_[p][i];
+  slots_[p][i].is_done = true;
+  const uint32_t s = slots_[p][i].stream;
   if (s == kNone) return;
   if (--streams_[p][s].left == 0) ready_.emplace_back(p, s);
 }
@@ -226,11 +224,11 @@ void Progress::settle() {
 
 std::vector<uint32_t> Progress::in_front_of(uint32_t p, uint32_t i) const {
   std::vector<uint32_t> blockers;
-  const uint32_t s = stream_of_[p][i];
-  if (s == kNone || active_[p][i] == kActive) return blockers;
+  const uint32_t s = slots_[p][i].stream;
+  if (s == kNone || slots_[p][i].is_active) return blockers;
   const Stream& stream = streams_[p][s];
   for (size_t at = stream.begin; at < stream.end; ++at) {
-    if (!done_[p][stream.queue[at]]) blockers.push_back(stream.queue[at]);
+    if (!slots_[p][stream.queue[at]].is_done) blockers.push_back(stream.queue[at]);
   }
   return blockers;
 }
@@ -238,8 +236,8 @@ std::vector<uint32_t> Progress::in_front_of(uint32_t p, uint32_t i) const {
 uint64_t Progress::first_unfinished(uint32_t g) const {
   const Group& group = index_.groups()[g];
   const Pending& pending = pending_[g];
-  for (uint64_t i = 0; i < pending.missing.size(); ++i) {
-    if (pending.missing[i] != 0) return pending.base + i;
+  for (uint64_t i = 0; i < pending.count; ++i) {
+    if (missing_[pending.first + i] != 0) return pending.base + i;
   }
   return group.longest;
 }

@@ -34,11 +34,11 @@ class Progress {
   // `mismatches`: positions that the ranks disagree about and that therefore never finish.
   Progress(const Index& index, const Options& options, const std::vector<Difference>& mismatches);
 
-  bool is_done(uint32_t process, uint32_t op) const { return done_[process][op] != 0; }
+  bool is_done(uint32_t process, uint32_t op) const { return slots_[process][op].is_done; }
   // Operations at the front of the streams of a process, in call order; all of them are not done.
   const std::vector<uint32_t>& waiting(uint32_t process) const { return waiting_[process]; }
   // True when the operation stands at the front of its stream and waits there.
-  bool is_at_front(uint32_t process, uint32_t op) const { return state_of(process, op) == kActive; }
+  bool is_at_front(uint32_t process, uint32_t op) const { return slots_[process][op].is_active; }
   // The operations that stand in front of it on its stream; empty when it is at the front.
   std::vector<uint32_t> in_front_of(uint32_t process, uint32_t op) const;
   // First position of a communicator that has not finished on all members; Group::longest if none.
@@ -58,15 +58,23 @@ class Progress {
     size_t end = 0;
     size_t left = 0;  // of the window, not done
   };
+  // What is played of an operation: small, because all ranks' are gone through position by
+  // position.
+  struct Slot {
+    uint32_t stream = kNone;   // of the process
+    uint32_t counter = kNone;  // of a collective, in `missing_`
+    uint32_t group = 0;
+    bool is_active = false;  // has come to the front of its stream
+    bool is_done = false;
+  };
   struct Pending {  // one communicator's counters, by seq - base
     uint64_t base = 0;
-    std::vector<uint32_t> missing;  // members still to come; kNever: cannot finish
+    uint64_t count = 0;
+    size_t first = 0;  // in `missing_`
   };
   static constexpr uint32_t kNever = 0xffffffff;
-  static constexpr uint8_t kQueued = 0;
-  static constexpr uint8_t kActive = 1;
 
-  uint8_t state_of(uint32_t process, uint32_t op) const { return active_[process][op]; }
+  Slot make_slot(uint32_t process, uint32_t op) const;
   void fill_streams();
   void count_members(const std::vector<Difference>& mismatches);
   void activate_front(uint32_t process, uint32_t stream);
@@ -79,12 +87,10 @@ class Progress {
 
   const Index& index_;
   const Options& options_;
-  std::vector<std::vector<uint8_t>> done_;
-  std::vector<std::vector<uint8_t>> active_;
-  std::vector<std::vector<uint32_t>> stream_of_;  // by process and op
-  std::vector<std::vector<uint32_t>> place_of_;   // in the stream's queue
+  std::vector<std::vector<Slot>> slots_;  // by process and op
   std::vector<std::vector<Stream>> streams_;
   std::vector<Pending> pending_;
+  std::vector<uint32_t> missing_;  // members still to come; kNever: cannot finish
   std::vector<std::pair<uint32_t, uint32_t>> ready_;  // (process, stream) whose window is done
   std::vector<std::vector<uint32_t>> waiting_;
   std::vector<PairFinding> mismatched_pairs_;

@@ -50,4 +50,17 @@ size_t FileSource::read(uint64_t offset, void* to, size_t bytes) const {
   return done;
 }
 
+size_t ReadAheadSource::read(uint64_t offset, void* to, size_t bytes) const {
+  if (bytes == 0 || offset >= size()) return 0;
+  if (bytes >= kPieceBytes) return source_.read(offset, to, bytes);
+  if (offset < begin_ || offset + bytes > begin_ + buffer_.size()) {
+    begin_ = offset;
+    buffer_.resize(std::min<uint64_t>(kPieceBytes, size() - offset));
+    buffer_.resize(source_.read(offset, buffer_.data(), buffer_.size()));
+  }
+  const size_t taken = std::min<size_t>(bytes, buffer_.size() - (offset - begin_));
+  if (taken != 0) std::memcpy(to, buffer_.data() + (offset - begin_), taken);
+  return taken;
+}
+
 }  // namespace rollcall::trace

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace rollcall::trace {
 
@@ -27,6 +28,25 @@ class MemorySource final : public ByteSource {
 
  private:
   std::span<const std::byte> bytes_;
+};
+
+// Reads another source in larger pieces: of a file of many small parts, most in one go. `buffer` is
+// the caller's, so that it can be used again.
+class ReadAheadSource final : public ByteSource {
+ public:
+  ReadAheadSource(const ByteSource& source, std::vector<std::byte>& buffer)
+      : source_(source), buffer_(buffer) {
+    buffer_.clear();
+  }
+  size_t read(uint64_t offset, void* to, size_t bytes) const override;
+  uint64_t size() const override { return source_.size(); }
+
+ private:
+  static constexpr size_t kPieceBytes = 1 << 16;
+
+  const ByteSource& source_;
+  std::vector<std::byte>& buffer_;
+  mutable uint64_t begin_ = 0;  // offset of the first byte in the buffer
 };
 
 // Owns the descriptor. `error()` is the errno of a failed open, 0 when open.

@@ -152,6 +152,30 @@ void drop_strays(std::vector<Record>& records, RingImage& image) {
   image.unbelievable += std::erase_if(records, is_stray);
 }
 
+RecordBounds bounds_of(const FileHeader& header) {
+  return {.comms_max = header.comms_max, .threads_max = header.threads_max};
+}
+
+void read_ops(const ByteSource& source, bool writer_may_live, RingImage& image) {
+  const FileHeader& header = image.header;
+  image.ops = read_records<OpRecord>(source, header.ops, header.ring_slots,
+                                     offsetof(FileHeader, next_ticket), writer_may_live,
+                                     bounds_of(header), image);
+}
+
+// The tables are read behind the records that refer to them: entries are only ever appended.
+FileHeader late_header(const ByteSource& source, bool writer_may_live, const RingImage& image) {
+  FileHeader late = image.header;
+  if (writer_may_live) source.read(0, &late, sizeof late);
+  return late;
+}
+
+void read_comms(const ByteSource& source, const FileHeader& late, RingImage& image) {
+  image.comms = read_array<CommEntry>(source, image.header.comms.offset,
+                                      std::min(late.comm_count, image.header.comms_max));
+  judge_comms(image.comms);
+}
+
 }  // namespace
 
 bool read_ring_header(const ByteSource& source, const std::string& path, FileHeader& header,
@@ -185,6 +209,31 @@ bool read_ring_header(const ByteSource& source, const std::string& path, FileHea
   return true;
 }
 
+bool holds_all_from(const RingImage& image, uint64_t ticket) {
+  ticket = std::max<uint64_t>(ticket, 1);
+  const auto first = std::lower_bound(
+      image.ops.begin(), image.ops.end(), ticket,
+      [](const OpRecord& record, uint64_t value) { return ticket_of(record.publish) < value; });
+  const auto held = static_cast<uint64_t>(image.ops.end() - first);
+  return ticket >= image.header.next_ticket || held >= image.header.next_ticket - ticket;
+}
+
+bool read_ring_comms(const ByteSource& source, const std::string& path, RingImage& image,
+                     std::vector<Issue>& issues) {
+  if (!read_ring_header(source, path, image.header, issues)) return false;
+  read_comms(source, image.header, image);
+  return true;
+}
+
+bool read_ring_calls(const ByteSource& source, const std::string& path, bool writer_may_live,
+                     RingImage& image, std::vector<Issue>& issues) {
+  if (!read_ring_header(source, path, image.header, issues)) return false;
+  read_ops(source, writer_may_live, image);
+  read_comms(source, late_header(source, writer_may_live, image), image);
+  drop_strays(image.ops, image);
+  return true;
+}
+
 bool read_ring(const ByteSource& source, const std::string& path, bool writer_may_live,
                RingImage& image, std::vector<Issue>& issues) {
   FileHeader& header = image.header;
@@ -194,23 +243,14 @@ bool read_ring(const ByteSource& source, const std::string& path, bool writer_ma
   image.meta.resize(meta_bytes);
   image.meta.resize(source.read(header.meta.offset, image.meta.data(), meta_bytes));
   source.read(header.stats.offset, &image.statistics, sizeof image.statistics);
-  const auto bounds = [&] {
-    return RecordBounds{.comms_max = header.comms_max, .threads_max = header.threads_max};
-  };
   image.events = read_records<EventRecord>(source, header.events, header.event_slots,
                                            offsetof(FileHeader, next_event_ticket), writer_may_live,
-                                           bounds(), image);
-  image.ops =
-      read_records<OpRecord>(source, header.ops, header.ring_slots,
-                             offsetof(FileHeader, next_ticket), writer_may_live, bounds(), image);
-  // The tables behind the records that refer to them: entries are only ever appended.
-  FileHeader late = header;
-  if (writer_may_live) source.read(0, &late, sizeof late);
+                                           bounds_of(header), image);
+  read_ops(source, writer_may_live, image);
+  const FileHeader late = late_header(source, writer_may_live, image);
   image.threads = read_array<ThreadEntry>(source, header.threads.offset,
                                           std::min(late.thread_count, header.threads_max));
-  image.comms = read_array<CommEntry>(source, header.comms.offset,
-                                      std::min(late.comm_count, header.comms_max));
-  judge_comms(image.comms);
+  read_comms(source, late, image);
   drop_strays(image.events, image);
   drop_strays(image.ops, image);
   if (image.unbelievable != 0) {

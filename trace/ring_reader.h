@@ -27,10 +27,20 @@ struct RingImage {
   uint64_t cut_off_slots = 0;       // operation slots behind the end of the file
 };
 
+// The image holds every call from this one on: no segment is needed for them.
+bool holds_all_from(const RingImage& image, uint64_t ticket);
+
 // False when nothing could be read; the reason is then the last of `issues`, marked unusable.
 // `writer_may_live`: records may change under our eyes, so each is read until it holds still.
 bool read_ring(const ByteSource& source, const std::string& path, bool writer_may_live,
                RingImage& image, std::vector<Issue>& issues);
+
+// The header, the communicators and the operations alone: what tells how far the ranks agree.
+bool read_ring_calls(const ByteSource& source, const std::string& path, bool writer_may_live,
+                     RingImage& image, std::vector<Issue>& issues);
+// The header and the communicators alone.
+bool read_ring_comms(const ByteSource& source, const std::string& path, RingImage& image,
+                     std::vector<Issue>& issues);
 
 // The header alone, judged: what a probe of the process needs before the file is read.
 bool read_ring_header(const ByteSource& source, const std::string& path, FileHeader& header,

@@ -56,13 +56,14 @@ class BlockReader {
   uint64_t deliver_ops(const BlockHeader& block, std::span<const uint8_t> body) {
     decoder_.begin_block();
     uint64_t delivered = 0;
+    OpRecord op{};
     for (; delivered < block.record_count; ++delivered) {
-      OpRecord op{};
-      const size_t taken = decoder_.decode(body, op);
+      const size_t taken =
+          sink_.with_times ? decoder_.decode(body, op) : decoder_.decode_timeless(body, op);
       if (taken == 0 || taken > body.size()) break;
       body = body.subspan(taken);
       if (static_cast<size_t>(op.kind) >= kOpKinds) break;
-      if (sink_.op) sink_.op(op);
+      sink_.op(op);
     }
     return delivered;
   }
@@ -84,13 +85,24 @@ class BlockReader {
   std::vector<uint8_t> raw_;
 };
 
-bool is_known(BlockType type) { return type >= BlockType::ops && type <= BlockType::digests; }
+bool is_wanted(const BlockHeader& block, const SegmentSink& sink) {
+  switch (block.type) {
+    case BlockType::ops:
+    case BlockType::late_ops:
+      return sink.op && block.last_ticket >= sink.first_ticket_wanted;
+    case BlockType::digests:
+      return static_cast<bool>(sink.digest);
+  }
+  return false;
+}
 
 }  // namespace
 
-bool read_segment(const ByteSource& source, const std::string& path,
+bool read_segment(const ByteSource& file, const std::string& path,
                   const std::function<bool(const SegmentHeader&)>& accept, const SegmentSink& sink,
                   std::vector<Issue>& issues) {
+  static thread_local std::vector<std::byte> read_ahead;
+  const ReadAheadSource source(file, read_ahead);
   std::array<std::byte, sizeof(SegmentHeader)> bytes{};
   const size_t header_bytes = source.read(0, bytes.data(), bytes.size());
   SegmentHeader header{};
@@ -119,11 +131,9 @@ bool read_segment(const ByteSource& source, const std::string& path,
       break;
     }
     offset += sizeof block;
-    body.resize(block.body_bytes);
     const uint64_t end = offset + block.body_bytes;
-    const bool wanted = is_known(block.type) && (block.type == BlockType::digests ||
-                                                 block.last_ticket >= sink.first_ticket_wanted);
-    if (wanted) {
+    if (is_wanted(block, sink)) {
+      body.resize(block.body_bytes);
       const bool sound = source.read(offset, body.data(), body.size()) == body.size() &&
                          crc32c(body.data(), body.size()) == block.body_crc;
       const uint64_t delivered = sound ? reader.deliver(block, body) : 0;

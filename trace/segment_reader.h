@@ -13,16 +13,18 @@
 
 namespace rollcall::trace {
 
+// An empty function: blocks of that kind are passed over, unread.
 struct SegmentSink {
   std::function<void(const OpRecord&)> op;
   std::function<void(const DigestRecord&)> digest;
   // Blocks of operations that end before this ticket are skipped without being decoded.
   uint64_t first_ticket_wanted = 0;
+  bool with_times = true;  // false: what is called and where, faster
 };
 
 // False when not even the header could be used. `header` is judged before `sink` is called;
 // `accept` (may be empty) decides whether the file belongs to the ring it lies beside.
-bool read_segment(const ByteSource& source, const std::string& path,
+bool read_segment(const ByteSource& file, const std::string& path,
                   const std::function<bool(const SegmentHeader&)>& accept, const SegmentSink& sink,
                   std::vector<Issue>& issues);
 

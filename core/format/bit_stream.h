@@ -94,35 +94,43 @@ class BitReader {
   void number(uint64_t& value, const NumberWidths& widths) noexcept {
     value = take(widths.bits[take(3)]);
   }
-  size_t finish() noexcept { return failed_ ? 0 : used_; }
+  size_t finish() noexcept { return failed_ ? 0 : (at_bits_ + 7) / 8; }
   // After running past the end every value reads as 0.
   bool failed() const noexcept { return failed_; }
   void fail() noexcept { failed_ = true; }
 
  private:
+  // The eight bytes from the one with the next bit on, zeros behind the end.
+  uint64_t word() const noexcept {
+    const size_t byte = at_bits_ / 8;
+    uint64_t word = 0;
+    if (in_.size() - byte >= sizeof word) {
+      std::memcpy(&word, in_.data() + byte, sizeof word);
+      if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
+      return word;
+    }
+    for (size_t i = byte; i < in_.size(); ++i) word |= uint64_t{in_[i]} << (i - byte) * 8;
+    return word;
+  }
+
   uint64_t take(unsigned count) noexcept {
-    if (count > 32) {
+    // With up to 7 bits of the first byte already taken, a word holds no more for certain.
+    if (count > 56) {
       const uint64_t low = take(32);
       return low | take(count - 32) << 32;
     }
-    while (held_bits_ < count) {
-      if (used_ == in_.size()) {
-        failed_ = true;
-        return 0;
-      }
-      held_ |= static_cast<uint64_t>(in_[used_++]) << held_bits_;
-      held_bits_ += 8;
+    if (count > in_.size() * 8 - at_bits_) {
+      failed_ = true;
+      at_bits_ = in_.size() * 8;
+      return 0;
     }
-    const uint64_t value = count == 0 ? 0 : held_ & (~uint64_t{0} >> (64 - count));
-    held_ >>= count;
-    held_bits_ -= count;
+    const uint64_t value = word() >> at_bits_ % 8 & ((uint64_t{1} << count) - 1);
+    at_bits_ += count;
     return value;
   }
 
   std::span<const uint8_t> in_;
-  size_t used_ = 0;
-  uint64_t held_ = 0;
-  unsigned held_bits_ = 0;
+  size_t at_bits_ = 0;
   bool failed_ = false;
 };
 

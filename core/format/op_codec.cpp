@@ -130,10 +130,17 @@ class OpCodecState {
     uint16_t reserved_memory[2];
   };
 
+  // Shapes, their memories and hashes stay as they are: none is looked at before it was added. They
+  // are most of the state, and a large run has thousands of blocks.
   void clear() noexcept {
-    std::memset(static_cast<void*>(this), 0, sizeof(*this));
-    std::memset(hash_slots, 0xff, sizeof(hash_slots));
+    shapes_added = 0;
     last_shape = kNoShape;
+    ticket = called = 0;
+    group = 0;
+    std::memset(seqs, 0, sizeof(seqs));
+    streams = {};
+    callers = {};
+    std::memset(hash_slots, 0xff, sizeof(hash_slots));
   }
 
   uint16_t find(const Shape& shape, uint64_t hash) const noexcept {
@@ -535,6 +542,21 @@ void transfer_times(Io& io, OpCodecState& state, OpRecord& op, const Rest& rest,
   if constexpr (!Io::kWriting) op.called_ticks = restore(called);
 }
 
+// The times as transfer_times lays them down, passed over. Nothing else of a record follows from
+// them.
+void skip_times(BitReader& reader, OpCodecState& state, const Rest& rest) noexcept {
+  OpCodecState::Memory& memory = state.memories[rest.shape_index];
+  uint64_t passed = 0;
+  bool is_signed = false;
+  if (memory.is_fresh) reader.flag(is_signed);
+  reader.number(passed, kCalledWidths);
+  if (rest.returned) reader.number(passed, kDurationWidths);
+  for (const bool present : {rest.launched, rest.started, rest.finished}) {
+    if (present) reader.number(passed, kCalledWidths);
+  }
+  memory.is_fresh = 0;
+}
+
 template <class Io>
 void transfer_flags(Io& io, Rest& rest) noexcept {
   io.flag(rest.returned);
@@ -568,7 +590,8 @@ void transfer_group(Io& io, OpCodecState& state, OpRecord& op, const Shape& shap
   state.group = op.group;
 }
 
-template <class Io>
+// Without times only when reading: `op` keeps what it had there.
+template <bool kWithTimes, class Io>
 void transfer_record(Io& io, OpCodecState& state, OpRecord& op, uint32_t time_shift) noexcept {
   Shape shape{};
   Rest rest{};
@@ -616,7 +639,11 @@ void transfer_record(Io& io, OpCodecState& state, OpRecord& op, uint32_t time_sh
     transfer_flags(io, rest);
   }
   transfer_group(io, state, op, shape);
-  transfer_times(io, state, op, rest, time_shift);
+  if constexpr (kWithTimes) {
+    transfer_times(io, state, op, rest, time_shift);
+  } else {
+    skip_times(io, state, rest);
+  }
   if constexpr (!Io::kWriting) {
     apply_shape(shape, op);
     const uint64_t ticket = state.ticket + 1 + rest.ticket_gap;
@@ -653,7 +680,7 @@ size_t OpEncoder::encode(const OpRecord& op, std::span<uint8_t> out) noexcept {
   if (!ROLLCALL_CHECK(ticket_of(op.publish) > state_->ticket)) return 0;
   OpRecord copy = op;
   BitWriter writer(out.first(kOpCodedBytesMax));
-  transfer_record(writer, *state_, copy, time_shift_);
+  transfer_record<true>(writer, *state_, copy, time_shift_);
   const size_t bytes = writer.finish();
   ROLLCALL_CHECK(bytes != 0);
   return bytes;
@@ -670,10 +697,17 @@ size_t OpDecoder::decode(std::span<const uint8_t> body, OpRecord& op) noexcept {
   if (state_ == nullptr || body.empty()) return 0;
   OpRecord result{};
   BitReader reader(body);
-  transfer_record(reader, *state_, result, time_shift_);
+  transfer_record<true>(reader, *state_, result, time_shift_);
   const size_t bytes = reader.finish();
   if (bytes != 0) op = result;
   return bytes;
+}
+
+size_t OpDecoder::decode_timeless(std::span<const uint8_t> body, OpRecord& op) noexcept {
+  if (state_ == nullptr || body.empty()) return 0;
+  BitReader reader(body);
+  transfer_record<false>(reader, *state_, op, time_shift_);
+  return reader.finish();
 }
 
 }  // namespace rollcall

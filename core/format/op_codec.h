@@ -43,6 +43,9 @@ class OpDecoder {
   // (truncated or hostile). The publish word comes back with phase `settled`, times shifted up
   // again.
   size_t decode(std::span<const uint8_t> body, OpRecord& op) noexcept;
+  // The same but for the times, which cost most of the work: those of `op` stay as they are. A
+  // block is read by one of the two. Where 0 is returned, `op` is unspecified.
+  size_t decode_timeless(std::span<const uint8_t> body, OpRecord& op) noexcept;
 
  private:
   OpCodecState* state_;

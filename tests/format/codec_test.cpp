@@ -59,12 +59,24 @@ void require_round_trip(const std::vector<OpRecord>& records) {
   OpDecoder decoder(memory->bytes, kShift);
   decoder.begin_block();
   std::span<const uint8_t> body(coded.bytes);
+  const auto timeless_memory = std::make_unique<CodecMemory>();
+  OpDecoder timeless(timeless_memory->bytes, kShift);
+  timeless.begin_block();
   for (size_t i = 0; i < records.size(); ++i) {
+    OpRecord without_times{};
+    REQUIRE(timeless.decode_timeless(body, without_times) == coded.lengths[i]);
     OpRecord decoded;
     const size_t taken = decoder.decode(body, decoded);
     REQUIRE(taken == coded.lengths[i]);
     const OpRecord expected = as_coded(records[i]);
     REQUIRE(std::memcmp(&decoded, &expected, sizeof(OpRecord)) == 0);
+    for (uint64_t OpRecord::*time :
+         {&OpRecord::called_ticks, &OpRecord::returned_ticks, &OpRecord::launched_ticks,
+          &OpRecord::started_ticks, &OpRecord::finished_ticks}) {
+      REQUIRE(without_times.*time == 0);
+      decoded.*time = 0;
+    }
+    REQUIRE(std::memcmp(&decoded, &without_times, sizeof(OpRecord)) == 0);
     body = body.subspan(taken);
   }
   REQUIRE(body.empty());
