@@ -5,11 +5,16 @@
 
 The runs are written by `rollcall synth` into a temporary folder (ROLLCALL_BENCH_DIR, else the
 system's), read once so that they lie in the page cache, and judged three times; the best counts.
-Without --full the largest sizes are left out: they need some GB of disk and memory.
+The floor is the processor time of `cat` over the same files. Without --full the largest sizes are
+left out: they need some GB of disk and memory.
+
+Where MPI is installed, the last run of --full (or the largest) is also judged under `mpirun -np 4`:
+what counts there is how many bytes each process reads.
 """
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,18 +27,57 @@ FULL = [(16384, 2000, "", (3.0, 1024)), (16384, 2000, "tp=8,pp=4", (3.0, 1024)),
 REPEATS = 3
 
 
-def judge(rollcall, directory):
-    """Seconds, peak MiB, the verdict."""
+def used(command, **options):
+    """Runs it: seconds, processor seconds, peak MiB, bytes read, output."""
     begin = time.monotonic()
-    with subprocess.Popen([rollcall, "diff", directory, "--sentence"], text=True,
-                          stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, **options) as process:
         said = process.stdout.read()
+        # The kernel's account of it stands until it is waited for.
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        with open(f"/proc/{process.pid}/io", encoding="ascii") as file:
+            account = dict(line.split(": ") for line in file)
         _, _, usage = os.wait4(process.pid, 0)
         process.returncode = 0
-    return time.monotonic() - begin, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime, said
+    return (time.monotonic() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024,
+            int(account["rchar"]), said)
 
 
-def measure(rollcall, folder, ranks, calls, layout):
+def floor_of(directory):
+    """Processor seconds of reading every byte."""
+    return used(["sh", "-c", "exec find . -type f -exec cat {} + >/dev/null"], cwd=directory)[1]
+
+
+def member(rollcall, directory, folder):
+    """One process of mpirun: does the work, and leaves what it cost behind."""
+    cost = used([rollcall, "diff", directory, "--sentence"])
+    name = os.path.join(folder, os.environ["OMPI_COMM_WORLD_RANK"])
+    with open(name, "w", encoding="utf-8") as file:
+        json.dump({"read": cost[3], "said": cost[4]}, file)
+
+
+def judge_together(rollcall, directory, processes):
+    """Bytes that each process of mpirun read, and what they said; None without MPI."""
+    if not shutil.which("mpirun"):
+        return None
+    with tempfile.TemporaryDirectory(prefix="rollcall-mpi-") as folder:
+        command = ["mpirun", "--oversubscribe", "-np", str(processes)]
+        if os.geteuid() == 0:
+            command.append("--allow-run-as-root")
+        done = subprocess.run([*command, sys.executable, os.path.abspath(__file__), "--member",
+                               rollcall, directory, folder], capture_output=True, text=True,
+                              check=False)
+        costs = []
+        for rank in range(processes):
+            path = os.path.join(folder, str(rank))
+            if not os.path.exists(path):
+                print(f"bench: mpirun failed: {done.stderr}", file=sys.stderr)
+                return None
+            with open(path, encoding="utf-8") as file:
+                costs.append(json.load(file))
+    return [cost["read"] for cost in costs], costs[0]["said"]
+
+
+def measure(rollcall, folder, ranks, calls, layout, processes=0):
     directory = os.path.join(folder, "run")
     culprit = ranks // 3
     arguments = ["synth", "-o", directory, "--ranks", str(ranks), "--ops", str(calls), "--fault",
@@ -42,33 +86,55 @@ def measure(rollcall, folder, ranks, calls, layout):
         arguments += ["--layout", layout]
     subprocess.run([rollcall, *arguments], check=True, stdout=subprocess.DEVNULL)
     try:
-        runs = [judge(rollcall, directory) for _ in range(REPEATS)]
+        floor = floor_of(directory)
+        runs = [used([rollcall, "diff", directory, "--sentence"]) for _ in range(REPEATS)]
+        together = judge_together(rollcall, directory, processes) if processes else None
     finally:
         subprocess.run(["rm", "-rf", directory], check=True)
     best = min(runs)
-    right = best[3].startswith(f"RC-MISSING-CALL: rank {culprit} ")
-    return {"ranks": ranks, "calls": calls, "layout": layout or "data parallel",
-            "seconds": round(best[0], 2), "cpu_seconds": round(best[2], 2),
-            "memory_mib": round(best[1]), "verdict": best[3].split(":")[0], "right": right}
+    row = {"ranks": ranks, "calls": calls, "layout": layout or "data parallel",
+           "seconds": round(best[0], 2), "cpu_seconds": round(min(run[1] for run in runs), 2),
+           "floor_cpu_seconds": round(floor, 2), "memory_mib": round(best[2]),
+           "read_bytes": best[3], "verdict": best[4].split(":")[0],
+           "right": best[4].startswith(f"RC-MISSING-CALL: rank {culprit} ")}
+    if together:
+        row["read_bytes_of_each"], said = together
+        row["same_together"] = said == best[4]
+    return row
+
+
+def print_together(row):
+    read = row["read_bytes_of_each"]
+    print(f"\nUnder mpirun, {row['ranks']:,} ranks of {row['calls']:,} calls, the answer is "
+          f"{'the same' if row['same_together'] else '**another one**'}. Read by one process: "
+          f"{row['read_bytes'] / 1e6:.0f} MB. Read by each of {len(read)}: "
+          f"{', '.join(f'{bytes_ / 1e6:.0f}' for bytes_ in read)} MB.")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("build")
+    parser.add_argument("build", nargs="?", default="build/release")
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--json")
+    parser.add_argument("--member", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.member:
+        member(*options.member)
+        return 0
     rollcall = os.path.join(options.build, "tools", "rollcall")
     if not os.access(rollcall, os.X_OK):
         print(f"bench: {rollcall} is absent; run `make build` first", file=sys.stderr)
         return 2
     rows = []
-    print("| ranks | calls each | layout | verdict | right | seconds | CPU s | MiB | goal |")
-    print("| ---: | ---: | --- | --- | --- | ---: | ---: | ---: | --- |")
-    for ranks, calls, layout, goal in SMALL + (FULL if options.full else []):
+    print("| ranks | calls each | layout | verdict | right | seconds | CPU s | floor | MiB "
+          "| goal |")
+    print("| ---: | ---: | --- | --- | --- | ---: | ---: | ---: | ---: | --- |")
+    shapes = SMALL + (FULL if options.full else [])
+    for ranks, calls, layout, goal in shapes:
         with tempfile.TemporaryDirectory(prefix="rollcall-scale-",
                                          dir=os.environ.get("ROLLCALL_BENCH_DIR")) as folder:
-            row = measure(rollcall, folder, ranks, calls, layout)
+            is_largest = ranks == max(shape[0] for shape in shapes) and not layout
+            row = measure(rollcall, folder, ranks, calls, layout, 4 if is_largest else 0)
         held = ""
         if goal:
             row["goal_seconds"], row["goal_mib"] = goal
@@ -77,7 +143,10 @@ def main():
         rows.append(row)
         print(f"| {ranks:,} | {calls:,} | {row['layout']} | {row['verdict']} | "
               f"{'yes' if row['right'] else '**no**'} | {row['seconds']} | {row['cpu_seconds']} | "
-              f"{row['memory_mib']} | {held} |", flush=True)
+              f"{row['floor_cpu_seconds']} | {row['memory_mib']} | {held} |", flush=True)
+    for row in rows:
+        if "read_bytes_of_each" in row:
+            print_together(row)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)

@@ -22,8 +22,8 @@ nlohmann-json3-dev|JSON output and its tests
 libzstd-dev|compressed segments
 libconcurrentqueue-dev|queue between threads, headers only
 catch2|unit tests
-libopenmpi-dev|the MPI example
-openmpi-bin|mpirun, starts the MPI example
+libopenmpi-dev|reading a run with several processes, and the MPI example
+openmpi-bin|mpirun, for both
 python3|end-to-end tests and checks'
 api_packages='python3-pip|fetches the NCCL wheels that make check-api reads
 python3-venv|keeps pip apart from the system'

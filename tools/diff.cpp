@@ -12,6 +12,7 @@
 #include "tools/command.h"
 #include "tools/progress.h"
 #include "tools/run_directory.h"
+#include "tools/team.h"
 #include "tools/terminal.h"
 
 namespace rollcall::tools {
@@ -28,7 +29,8 @@ constexpr const char* kFooter =
     "  rollcall diff DIR --stalled-after 5                     a running job, impatiently\n"
     "  rollcall diff DIR --ranks 3,5                           what rank 3 called, and what rank "
     "5\n"
-    "  rollcall diff OLD NEW                                   what the job calls that it did not";
+    "  rollcall diff OLD NEW                                   what the job calls that it did not\n"
+    "  mpirun -np 4 rollcall diff DIR                          the same, read by four processes";
 
 // About a second of analysis, and with all that is computed from them an eighth of a gibibyte.
 constexpr uint64_t kRecordsInMemory = 1u << 20;
@@ -54,23 +56,15 @@ int print_comparison(const analysis::Comparison& comparison, const report::Sides
   return finish_output(comparison.is_equal() ? kExitGood : 1);
 }
 
-int diff_runs(const Arguments& arguments) {
-  std::string error;
-  const std::optional<trace::Run> a = read_run(arguments.directory, arguments.window, error);
-  if (!a) return unusable(error);
-  const std::optional<trace::Run> b = read_run(arguments.other, arguments.window, error);
-  if (!b) return unusable(error);
-  return print_comparison(analysis::compare_runs(*a, *b), {arguments.directory, arguments.other},
+int diff_runs(const Arguments& arguments, const trace::Run& a, const trace::Run& b) {
+  return print_comparison(analysis::compare_runs(a, b), {arguments.directory, arguments.other},
                           arguments);
 }
 
-int diff_ranks(const Arguments& arguments) {
-  std::string error;
-  const std::optional<trace::Run> run = read_run(arguments.directory, arguments.window, error);
-  if (!run) return unusable(error);
+int diff_ranks(const Arguments& arguments, const trace::Run& run) {
   const int32_t first = arguments.ranks[0];
   const int32_t second = arguments.ranks[1];
-  const analysis::Comparison comparison = analysis::compare_ranks(*run, first, second);
+  const analysis::Comparison comparison = analysis::compare_ranks(run, first, second);
   for (const std::vector<int32_t>& absent : {comparison.only_a, comparison.only_b}) {
     if (absent.empty()) continue;
     return unusable(fmt::format("{} has no file of rank {}; `rollcall info {}` lists the ranks",
@@ -80,13 +74,7 @@ int diff_ranks(const Arguments& arguments) {
   return print_comparison(comparison, sides, arguments);
 }
 
-int diff(const Arguments& arguments) {
-  if (!arguments.other.empty()) return diff_runs(arguments);
-  if (!arguments.ranks.empty()) return diff_ranks(arguments);
-  std::string error;
-  const std::optional<trace::Run> run = read_run(arguments.directory, arguments.window, error,
-                                                 arguments.window_given ? 0 : arguments.held);
-  if (!run) return unusable(error);
+int judge(const Arguments& arguments, const trace::Run& run, bool colour) {
   analysis::Options options;
   if (arguments.stalled_after_s >= 0) {
     options.live_threshold_ns = static_cast<int64_t>(arguments.stalled_after_s * 1e9);
@@ -94,20 +82,46 @@ int diff(const Arguments& arguments) {
   analysis::Report report;
   {
     const Progress progress("comparing the ranks");
-    report = analysis::analyse(*run, options);
+    report = analysis::analyse(run, options);
   }
   if (arguments.json) {
-    print_out(report::diff_json(*run, report));
+    print_out(report::diff_json(run, report));
   } else if (arguments.sentence) {
     print_out(report::diff_sentence(report) + "\n");
   } else {
     report::TextOptions text;
-    text.colour = colour_on_stdout();
+    text.colour = colour;
     text.all = arguments.all;
     text.context = arguments.context;
-    print_out(report::diff_text(*run, report, text));
+    print_out(report::diff_text(run, report, text));
   }
   return finish_output(report.status);
+}
+
+// Under mpirun all processes read, one of them judges and speaks.
+int diff(const Arguments& arguments) {
+  Membership membership = join_team();
+  if (!membership.is_speaker && !membership.team) return kExitGood;
+  if (membership.is_speaker && !membership.complaint.empty()) {
+    fmt::print(stderr, "rollcall: {} One process reads alone.\n", membership.complaint);
+  }
+  const bool is_judged = arguments.other.empty() && arguments.ranks.empty();
+  const uint64_t held = is_judged && !arguments.window_given ? arguments.held : 0;
+  std::string error;
+  std::vector<trace::Run> runs;
+  for (const std::string& path : {arguments.directory, arguments.other}) {
+    if (path.empty() && !runs.empty()) continue;
+    std::optional<trace::Run> run =
+        read_run(path, arguments.window, error, held, membership.team.get());
+    if (!run) break;
+    runs.push_back(std::move(*run));
+  }
+  membership.team.reset();
+  if (!membership.is_speaker) return kExitGood;
+  if (!error.empty()) return unusable(error);
+  if (!arguments.other.empty()) return diff_runs(arguments, runs[0], runs[1]);
+  if (!arguments.ranks.empty()) return diff_ranks(arguments, runs[0]);
+  return judge(arguments, runs[0], !membership.is_launched && colour_on_stdout());
 }
 
 }  // namespace

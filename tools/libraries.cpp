@@ -12,6 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kRecorder = "librollcall.so";
+constexpr const char* kMpiLibrary = "librollcall-mpi.so";
 // The driver first: the others ask it for their streams and memory.
 constexpr const char* kEmulator[] = {"libcuda.so.1", "libcudart.so.13", "libcudart.so.12",
                                      "libnccl.so.2", "libnvidia-ml.so.1"};
@@ -48,13 +49,21 @@ std::string not_found(const char* name, const std::vector<fs::path>& folders) {
       fmt::join(texts, ", "));
 }
 
+std::optional<std::string> find_library(const char* name, const std::vector<fs::path>& folders,
+                                        std::string& error) {
+  std::optional<std::string> path = find_in(folders, name);
+  if (!path) error = not_found(name, folders);
+  return path;
+}
+
 }  // namespace
 
 std::optional<std::string> find_recorder(std::string& error) {
-  const std::vector<fs::path> folders = places("shim", "lib/rollcall");
-  std::optional<std::string> path = find_in(folders, kRecorder);
-  if (!path) error = not_found(kRecorder, folders);
-  return path;
+  return find_library(kRecorder, places("shim", "lib/rollcall"), error);
+}
+
+std::optional<std::string> find_mpi_library(std::string& error) {
+  return find_library(kMpiLibrary, places("tools", "lib/rollcall"), error);
 }
 
 std::optional<std::vector<std::string>> find_emulator(std::string& error) {

@@ -9,6 +9,9 @@ namespace rollcall::tools {
 
 // The recorder. ROLLCALL_LIB_DIR overrides the search. nullopt: `error` names the places searched.
 std::optional<std::string> find_recorder(std::string& error);
+// What brings the processes of mpirun together (tools/team.h); absent where it was built without
+// MPI.
+std::optional<std::string> find_mpi_library(std::string& error);
 // The emulator's stand-ins, in preload order.
 std::optional<std::vector<std::string>> find_emulator(std::string& error);
 // LD_PRELOAD's value: what was there, then `libraries`. nullopt: a path holds a colon or a space,

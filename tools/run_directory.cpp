@@ -11,6 +11,7 @@
 #include "report/terms.h"
 #include "tools/progress.h"
 #include "trace/loader.h"
+#include "trace/parcel.h"
 
 namespace rollcall::tools {
 namespace {
@@ -110,48 +111,64 @@ std::optional<std::string> make_shared_run_directory(const std::string& wanted,
   return std::nullopt;
 }
 
-std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std::string& error,
-                                   uint64_t records_max) {
-  std::error_code failure;
+namespace {
+
+// Why nothing can be read there; empty if it may.
+std::string objection(const std::string& path) {
   if (path.empty()) {
-    error = "the name of the run directory is empty; give the one that `rollcall run` printed.";
-    return std::nullopt;
+    return "the name of the run directory is empty; give the one that `rollcall run` printed.";
   }
-  if (!fs::exists(path, failure)) {
-    error = failure ? fmt::format("{} cannot be opened: {}.", path, failure.message())
-                    : fmt::format(
-                          "{} does not exist; `rollcall run` prints the directory it writes "
-                          "to, by default one below {}.",
-                          path, kRunsDirectory);
-    return std::nullopt;
-  }
-  trace::LoadOptions options;
-  options.window = window;
-  options.records_max = records_max;
-  trace::Run run;
-  {
-    Progress progress(fmt::format("reading {}", path));
-    options.on_progress = [&progress](uint64_t done, uint64_t all) { progress.tell(done, all); };
-    run = trace::load_run(path, options);
-  }
-  if (!run.processes.empty()) return run;
+  std::error_code failure;
+  if (fs::exists(path, failure)) return "";
+  if (failure) return fmt::format("{} cannot be opened: {}.", path, failure.message());
+  return fmt::format(
+      "{} does not exist; `rollcall run` prints the directory it writes to, by default one below "
+      "{}.",
+      path, kRunsDirectory);
+}
+
+std::string why_empty(const std::string& path, const trace::Run& run) {
   if (run.issues.empty()) {
-    error = fmt::format(
+    return fmt::format(
         "{} holds no recording; was the job started with `rollcall run`, and did it call NCCL?",
         path);
-    return std::nullopt;
   }
-  error = fmt::format("{} holds no recording that can be read.", path);
+  std::string text = fmt::format("{} holds no recording that can be read.", path);
   constexpr size_t kIssuesShown = 8;
   for (size_t at = 0; at < run.issues.size() && at < kIssuesShown; ++at) {
     const trace::Issue& issue = run.issues[at];
-    error += fmt::format("\n  {}{}{}", report::printable(issue.file),
-                         issue.file.empty() ? "" : ": ", report::printable(issue.text));
+    text += fmt::format("\n  {}{}{}", report::printable(issue.file), issue.file.empty() ? "" : ": ",
+                        report::printable(issue.text));
   }
   if (run.issues.size() > kIssuesShown) {
-    error += fmt::format("\n  and {} more files", run.issues.size() - kIssuesShown);
+    text += fmt::format("\n  and {} more files", run.issues.size() - kIssuesShown);
   }
-  return std::nullopt;
+  return text;
+}
+
+}  // namespace
+
+std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std::string& error,
+                                   uint64_t records_max, trace::Team* team) {
+  if (trace::is_root(team)) error = objection(path);
+  trace::hand_out(team, error);
+  if (!error.empty()) return std::nullopt;
+  trace::LoadOptions options;
+  options.window = window;
+  options.records_max = records_max;
+  options.team = team;
+  trace::Run run;
+  {
+    Progress progress(fmt::format("reading {}", path));
+    if (trace::is_root(team)) {
+      options.on_progress = [&progress](uint64_t done, uint64_t all) { progress.tell(done, all); };
+    }
+    run = trace::load_run(path, options);
+  }
+  if (trace::is_root(team) && run.processes.empty()) error = why_empty(path, run);
+  trace::hand_out(team, error);
+  if (!error.empty()) return std::nullopt;
+  return run;
 }
 
 std::string shell_word(const std::string& text) {

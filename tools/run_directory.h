@@ -6,6 +6,7 @@
 #include <string>
 
 #include "trace/model.h"
+#include "trace/team.h"
 
 namespace rollcall::tools {
 
@@ -22,9 +23,9 @@ std::optional<std::string> make_shared_run_directory(const std::string& wanted,
 
 // Reads a run with a progress line. nullopt: nothing in it can be used, and `error` is the sentence
 // that says what to do. `window` 0 reads everything, unless `records_max` bounds what is held
-// (trace/loader.h).
+// (trace/loader.h). Of a team all fail or none; rank 0 gets the run.
 std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std::string& error,
-                                   uint64_t records_max = 0);
+                                   uint64_t records_max = 0, trace::Team* team = nullptr);
 
 // A shell word: quoted where needed.
 std::string shell_word(const std::string& text);

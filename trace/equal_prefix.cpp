@@ -1,15 +1,15 @@
 #include "trace/equal_prefix.h"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <optional>
-#include <thread>
 #include <unordered_map>
 
 #include "core/format/digest.h"
+#include "trace/parcel.h"
 #include "trace/ring_reader.h"
 #include "trace/segment_reader.h"
+#include "trace/workers.h"
 
 namespace rollcall::trace {
 namespace {
@@ -45,6 +45,18 @@ struct RingMarks {
   std::vector<CommMarks> comms;
 };
 
+template <class Io>
+void transfer(Io& io, CommMarks& comm) {
+  auto& [key, called, coarse, fine, next_seq, digest, early] = comm;
+  transfer_all(io, key, called, coarse, fine, next_seq, digest);  // `early` is empty between passes
+}
+
+template <class Io>
+void transfer(Io& io, RingMarks& marks) {
+  auto& [is_readable, next_ticket, comms] = marks;
+  transfer_all(io, is_readable, next_ticket, comms);
+}
+
 struct KeyLess {
   bool operator()(const CommKey& a, const CommKey& b) const {
     return a.high != b.high ? a.high < b.high : a.low < b.low;
@@ -54,24 +66,22 @@ struct KeyLess {
 // The communicators of a key, as (ring, index).
 using Members = std::map<CommKey, std::vector<std::pair<uint32_t, uint32_t>>, KeyLess>;
 
-template <typename Work>
-void for_each_ring(size_t rings, unsigned wanted, const Work& work) {
-  std::atomic<size_t> next{0};
-  const auto take = [&] {
-    for (size_t i = next++; i < rings; i = next++) work(i);
-  };
-  std::vector<std::thread> threads;
-  for (unsigned i = 1; i < wanted && i < rings; ++i) threads.emplace_back(take);
-  take();
-  for (std::thread& thread : threads) thread.join();
-}
-
 uint64_t ticket_count(const RingFiles& files) {
   const FileSource source(files.ring);
   FileHeader header{};
   std::vector<Issue> issues;
   if (source.error() != 0 || !read_ring_header(source, files.ring, header, issues)) return 0;
   return header.next_ticket;
+}
+
+// Of a large run the first few rings tell.
+bool has_more_calls(const std::vector<RingFiles>& rings, uint64_t calls_max) {
+  uint64_t calls = 0;
+  for (const RingFiles& files : rings) {
+    calls += ticket_count(files);
+    if (calls > calls_max) return true;
+  }
+  return false;
 }
 
 void read_segments(const RingFiles& files, const SegmentSink& sink) {
@@ -82,16 +92,12 @@ void read_segments(const RingFiles& files, const SegmentSink& sink) {
   }
 }
 
-bool read_image(const RingFiles& files, RingImage& image) {
-  const FileSource source(files.ring);
-  std::vector<Issue> issues;
-  return source.error() == 0 && read_ring(source, files.ring, true, image, issues);
-}
-
 RingMarks read_coarse(const RingFiles& files) {
   RingMarks marks;
   RingImage image;
-  if (!read_image(files, image)) return marks;
+  std::vector<Issue> issues;  // said by whoever reads for keeps
+  const FileSource source(files.ring);
+  if (source.error() != 0 || !read_ring_comms(source, files.ring, image, issues)) return marks;
   marks.is_readable = true;
   marks.next_ticket = image.header.next_ticket;
   for (const CommEntry& entry : image.comms) {
@@ -100,7 +106,6 @@ RingMarks read_coarse(const RingFiles& files) {
     comm.called = entry.collectives;
   }
   SegmentSink sink;
-  sink.first_ticket_wanted = UINT64_MAX;
   sink.digest = [&](const DigestRecord& record) {
     if (record.comm_index >= marks.comms.size() || record.gap != 0) return;
     marks.comms[record.comm_index].coarse.push_back({record.seq, record.digest, record.ticket});
@@ -164,19 +169,29 @@ void take_record(RingMarks& marks, const OpRecord& record) {
   }
 }
 
-// Digests of everything behind the common coarse mark.
-void read_fine(const RingFiles& files, RingMarks& marks) {
-  RingImage image;
-  if (!marks.is_readable || !read_image(files, image)) return;
+// The first call whose digest is wanted; UINT64_MAX if there is none.
+uint64_t first_wanted(const RingMarks& marks) {
   uint64_t first_ticket = UINT64_MAX;
   for (const CommMarks& comm : marks.comms) {
     if (comm.called == 0) continue;
     first_ticket = std::min(first_ticket, mark_at(comm.coarse, comm.next_seq).ticket);
   }
+  return first_ticket;
+}
+
+// Digests of everything behind the common coarse mark.
+void read_fine(const RingFiles& files, RingMarks& marks) {
+  RingImage image;
+  std::vector<Issue> issues;
+  const FileSource source(files.ring);
+  if (!marks.is_readable || source.error() != 0) return;
+  const bool writer_may_live = true;
+  if (!read_ring_calls(source, files.ring, writer_may_live, image, issues)) return;
   SegmentSink sink;
-  sink.first_ticket_wanted = first_ticket;
+  sink.first_ticket_wanted = first_wanted(marks);
+  sink.with_times = false;
   sink.op = [&](const OpRecord& record) { take_record(marks, record); };
-  if (first_ticket != UINT64_MAX) read_segments(files, sink);
+  if (!holds_all_from(image, sink.first_ticket_wanted)) read_segments(files, sink);
   for (const OpRecord& record : image.ops) take_record(marks, record);
   for (CommMarks& comm : marks.comms) {
     // The end is a mark as well: communicators that all left off at one position are equal.
@@ -187,11 +202,11 @@ void read_fine(const RingFiles& files, RingMarks& marks) {
 
 class Planner {
  public:
-  Planner(const std::vector<RingFiles>& rings, unsigned threads)
-      : rings_(rings), threads_(threads), marks_(rings.size()) {}
+  Planner(const std::vector<RingFiles>& rings, unsigned threads, Team* team)
+      : rings_(rings), threads_(threads), team_(team), marks_(rings.size()) {}
 
   void read() {
-    for_each_ring(rings_.size(), threads_, [&](size_t i) { marks_[i] = read_coarse(rings_[i]); });
+    for_each_of_mine([&](size_t i) { marks_[i] = read_coarse(rings_[i]); });
     for (uint32_t i = 0; i < marks_.size(); ++i) {
       for (uint32_t c = 0; c < marks_[i].comms.size(); ++c) {
         const CommMarks& comm = marks_[i].comms[c];
@@ -199,7 +214,7 @@ class Planner {
       }
     }
     for (const auto& [key, members] : members_) begin_fine(members);
-    for_each_ring(rings_.size(), threads_, [&](size_t i) { read_fine(rings_[i], marks_[i]); });
+    for_each_of_mine([&](size_t i) { read_fine(rings_[i], marks_[i]); });
   }
 
   ReadingPlan plan(uint64_t records_max) const {
@@ -223,6 +238,14 @@ class Planner {
   }
 
  private:
+  // Afterwards every process of a team has all marks: each of them plans the same.
+  template <typename Work>
+  void for_each_of_mine(const Work& work) {
+    for_each_in(my_share(rings_.size(), team_), threads_, work);
+    bring_together(team_, marks_);
+    hand_out(team_, marks_);
+  }
+
   std::vector<const std::vector<Mark>*> marks_of(
       const std::vector<std::pair<uint32_t, uint32_t>>& members,
       std::vector<Mark> CommMarks::*which) const {
@@ -284,6 +307,7 @@ class Planner {
 
   const std::vector<RingFiles>& rings_;
   const unsigned threads_;
+  Team* const team_;
   std::vector<RingMarks> marks_;
   Members members_;
 };
@@ -291,13 +315,11 @@ class Planner {
 }  // namespace
 
 ReadingPlan plan_reading(const std::vector<RingFiles>& rings, uint64_t records_max,
-                         unsigned threads) {
-  std::vector<uint64_t> tickets(rings.size());
-  for_each_ring(rings.size(), threads, [&](size_t i) { tickets[i] = ticket_count(rings[i]); });
-  uint64_t calls = 0;
-  for (const uint64_t count : tickets) calls += count;
-  if (calls <= records_max) return {.wanted = {}, .calls = calls, .skipped = 0};
-  Planner planner(rings, threads);
+                         unsigned threads, Team* team) {
+  bool is_large = is_root(team) && has_more_calls(rings, records_max);
+  hand_out(team, is_large);
+  if (!is_large) return {};
+  Planner planner(rings, threads, team);
   planner.read();
   return planner.plan(records_max);
 }

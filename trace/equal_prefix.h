@@ -11,12 +11,16 @@
 // What is given up: sends and receives, and the order between communicators, are seen only in what
 // is held.
 //
+// The processes of a team read the digests of their shares, tell each other, and plan alike.
+//
 // Threads: reads with several threads of its own.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "trace/team.h"
 
 namespace rollcall::trace {
 
@@ -42,6 +46,6 @@ struct ReadingPlan {
 // Plans for about `records_max` records in memory. What cannot be read is wanted as a whole, so
 // that the reader behind says why.
 ReadingPlan plan_reading(const std::vector<RingFiles>& rings, uint64_t records_max,
-                         unsigned threads);
+                         unsigned threads, Team* team = nullptr);
 
 }  // namespace rollcall::trace

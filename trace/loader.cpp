@@ -1,6 +1,5 @@
 #include "trace/loader.h"
 
-#include <dirent.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -10,7 +9,6 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <thread>
 #include <tuple>
 
 #include "core/format/file_name.h"
@@ -19,44 +17,18 @@
 #include "trace/equal_prefix.h"
 #include "trace/grown.h"
 #include "trace/import/importer.h"
+#include "trace/listing.h"
 #include "trace/liveness.h"
+#include "trace/parcel.h"
 #include "trace/process_builder.h"
 #include "trace/ring_reader.h"
 #include "trace/segment_reader.h"
+#include "trace/workers.h"
 
 namespace rollcall::trace {
 namespace {
 
 constexpr int64_t kHeartbeatFreshNs = 5'000'000'000;
-
-// A ring and the segments that carry its stem.
-struct FileGroup {
-  std::string ring;  // empty: segments without a ring
-  std::vector<std::pair<uint32_t, std::string>> segments;
-};
-
-struct Listing {
-  std::map<std::string, FileGroup> groups;  // by directory and stem
-  std::vector<std::string> directories;     // one level down
-  std::vector<std::string> others;          // files that may be another recorder's
-  uint32_t foreign_rings = 0;
-};
-
-void take_name(const std::string& directory, const std::string& name, Listing& listing) {
-  std::string_view stem;
-  uint32_t index = 0;
-  const std::string path = directory + "/" + name;
-  if (parse_ring_name(name, stem)) {
-    listing.groups[directory + "/" + std::string(stem)].ring = path;
-  } else if (parse_segment_name(name, stem, index)) {
-    listing.groups[directory + "/" + std::string(stem)].segments.emplace_back(index, path);
-  } else if (name.ends_with(kRingEnding)) {
-    // Renamed by hand: its contents decide.
-    listing.groups[path].ring = path;
-  } else if (!name.ends_with(".trace.json") && !name.ends_with(".prom")) {
-    listing.others.push_back(path);
-  }
-}
 
 // A file of another recorder, by its first bytes. Nothing but a regular file is opened: a pipe
 // would wait for its writer.
@@ -78,39 +50,43 @@ bool is_foreign_file(const std::string& path) {
   return false;
 }
 
-// In the order of the names, so that the same directory gives the same run. True when there was
-// such a file, usable or not.
-bool load_foreign(std::vector<std::string> paths, const LoadOptions& options, Run& run) {
-  std::sort(paths.begin(), paths.end());
-  uint32_t found = 0;
-  for (const std::string& path : paths) {
-    if (found == options.files_max || !is_foreign_file(path)) continue;
-    ++found;
-    import_file(path, run.processes, run.issues);
-  }
-  return found != 0;
+// What one file, or one ring with its segments, gave.
+struct Reading {
+  std::vector<Process> processes;
+  std::vector<Issue> issues;
+  bool is_foreign = false;  // another recorder's, usable or not
+};
+
+template <class Io>
+void transfer(Io& io, Reading& reading) {
+  auto& [processes, issues, is_foreign] = reading;
+  transfer_all(io, processes, issues, is_foreign);
 }
 
-// False: not a directory that can be read; errno tells.
-bool list_directory(const std::string& directory, Listing& listing, bool descend) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> handle(::opendir(directory.c_str()), ::closedir);
-  if (!handle) return false;
-  while (const dirent* entry = ::readdir(handle.get())) {
-    const std::string name = entry->d_name;
-    if (name == "." || name == "..") continue;
-    bool is_directory = entry->d_type == DT_DIR;
-    if (entry->d_type == DT_UNKNOWN) {
-      struct stat status {};
-      is_directory =
-          ::stat((directory + "/" + name).c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-    }
-    if (!is_directory) {
-      take_name(directory, name, listing);
-    } else if (descend) {
-      listing.directories.push_back(directory + "/" + name);
-    }
+void append(std::vector<Reading>& readings, Run& run) {
+  for (Reading& reading : readings) {
+    std::move(reading.processes.begin(), reading.processes.end(),
+              std::back_inserter(run.processes));
+    std::move(reading.issues.begin(), reading.issues.end(), std::back_inserter(run.issues));
   }
-  return true;
+}
+
+// True when there was such a file, usable or not.
+bool load_foreign(const std::vector<std::string>& paths, const LoadOptions& options, Run& run) {
+  std::vector<Reading> readings(paths.size());
+  for_each_in(my_share(paths.size(), options.team), worker_count(options.threads, options.team),
+              [&](size_t i) {
+                readings[i].is_foreign = is_foreign_file(paths[i]);
+                if (!readings[i].is_foreign) return;
+                import_file(paths[i], readings[i].processes, readings[i].issues);
+              });
+  bring_together(options.team, readings);
+  std::erase_if(readings, [](const Reading& reading) { return !reading.is_foreign; });
+  if (readings.size() > options.files_max) readings.resize(options.files_max);
+  append(readings, run);
+  bool has_foreign = !readings.empty();
+  hand_out(options.team, has_foreign);
+  return has_foreign;
 }
 
 int64_t now_ns() {
@@ -128,16 +104,18 @@ bool is_wanted(const std::vector<TicketRange>& wanted, uint64_t ticket) {
 }
 
 void read_segments(const FileGroup& group, const FileHeader& header, uint64_t window,
-                   const std::vector<TicketRange>& wanted, ProcessBuilder& builder,
+                   const std::vector<TicketRange>& wanted, bool only_check, ProcessBuilder& builder,
                    std::vector<Issue>& issues) {
   const auto belongs = [&](const SegmentHeader& segment) {
     return segment.pid == header.pid && segment.start_time_ticks == header.start_time_ticks &&
            segment.run_id == header.run_id;
   };
   SegmentSink sink;
-  sink.op = [&](const OpRecord& record) {
-    if (is_wanted(wanted, ticket_of(record.publish))) builder.add_from_segment(record);
-  };
+  if (!only_check) {
+    sink.op = [&](const OpRecord& record) {
+      if (is_wanted(wanted, ticket_of(record.publish))) builder.add_from_segment(record);
+    };
+  }
   if (!wanted.empty()) sink.first_ticket_wanted = wanted.front().begin;
   // Operations in flight may be older than the window; they are in the ring, not here.
   if (window != 0 && header.next_ticket > window) {
@@ -212,7 +190,8 @@ Process load_group(const FileGroup& group, const LoadOptions& options,
   if (!wanted.empty()) drop_unwanted(wanted, image);
   ProcessBuilder builder(group.ring, image);
   if (options.segments) {
-    read_segments(group, image.header, options.window, wanted, builder, issues);
+    const bool ring_suffices = !wanted.empty() && holds_all_from(image, wanted.front().begin);
+    read_segments(group, image.header, options.window, wanted, ring_suffices, builder, issues);
   }
   Process process = builder.finish(options.window);
   process.skipped = skipped_records(wanted, process);
@@ -239,7 +218,7 @@ ReadingPlan make_plan(const std::vector<const FileGroup*>& groups, const LoadOpt
     RingFiles& files = rings.emplace_back(RingFiles{group->ring, {}});
     for (const auto& [index, path] : group->segments) files.segments.push_back(path);
   }
-  ReadingPlan plan = plan_reading(rings, options.records_max, threads);
+  ReadingPlan plan = plan_reading(rings, options.records_max, threads, options.team);
   if (plan.skipped != 0) {
     run.issues.push_back(
         {.file = run.directory,
@@ -254,30 +233,20 @@ ReadingPlan make_plan(const std::vector<const FileGroup*>& groups, const LoadOpt
 // directory gives the same run.
 void load_groups(const std::vector<const FileGroup*>& groups, const LoadOptions& options,
                  Run& run) {
-  const unsigned processors = std::max(1u, std::thread::hardware_concurrency());
-  const unsigned wanted = options.threads != 0 ? options.threads : std::min(processors, 8u);
-  const ReadingPlan plan = make_plan(groups, options, wanted, run);
+  const unsigned threads = worker_count(options.threads, options.team);
+  const ReadingPlan plan = make_plan(groups, options, threads, run);
   const std::vector<TicketRange> everything;
-  std::vector<Process> processes(groups.size());
-  std::vector<std::vector<Issue>> issues(groups.size());
-  std::atomic<size_t> next{0};
+  std::vector<Reading> readings(groups.size());
+  const Share share = my_share(groups.size(), options.team);
   std::atomic<size_t> done{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < groups.size(); i = next++) {
-      processes[i] = load_group(*groups[i], options,
-                                plan.wanted.empty() ? everything : plan.wanted[i], issues[i]);
-      if (options.on_progress) options.on_progress(++done, groups.size());
-    }
-  };
-  std::vector<std::thread> threads;
-  for (unsigned i = 1; i < wanted && i < groups.size(); ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const bool is_usable = !processes[i].file.empty();
-    if (is_usable) run.processes.push_back(std::move(processes[i]));
-    std::move(issues[i].begin(), issues[i].end(), std::back_inserter(run.issues));
-  }
+  for_each_in(share, threads, [&](size_t i) {
+    Process process = load_group(
+        *groups[i], options, plan.wanted.empty() ? everything : plan.wanted[i], readings[i].issues);
+    if (!process.file.empty()) readings[i].processes.push_back(std::move(process));
+    if (options.on_progress) options.on_progress(++done, share.end - share.begin);
+  });
+  bring_together(options.team, readings);
+  append(readings, run);
 }
 
 void find_live(Run& run) {
@@ -291,10 +260,9 @@ void find_live(Run& run) {
   }
 }
 
-Run refuse(Run run, std::string text) {
+void refuse(Run& run, std::string text) {
   run.issues.push_back(
       {.file = run.directory, .text = std::move(text), .lost = 0, .unusable = true});
-  return run;
 }
 
 void complain_about_segments(const Listing& listing, Run& run) {
@@ -309,55 +277,84 @@ void complain_about_segments(const Listing& listing, Run& run) {
   }
 }
 
+// What stands at a path, as the process of rank 0 sees it.
+struct Place {
+  std::string refusal;  // not empty: there is nothing to read
+  bool is_directory = false;
+  Listing listing;
+};
+
+template <class Io>
+void transfer(Io& io, Place& place) {
+  auto& [refusal, is_directory, listing] = place;
+  transfer_all(io, refusal, is_directory, listing);
+}
+
+Place look_at(const std::string& path) {
+  Place place;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    place.refusal = fmt::format(
+        "there is no such directory ({}); name the directory that "
+        "`rollcall run -d` or ROLLCALL_DIR named",
+        std::strerror(errno));
+    return place;
+  }
+  place.is_directory = S_ISDIR(status.st_mode);
+  if (place.is_directory && !list_run(path, place.listing)) {
+    place.refusal = fmt::format(
+        "the directory cannot be read: {}; run directories belong to the "
+        "user who ran the job",
+        std::strerror(errno));
+  }
+  return place;
+}
+
+// A single file has nothing to divide.
+void load_single(const LoadOptions& options, Run& run) {
+  LoadOptions alone = options;
+  alone.team = nullptr;
+  if (load_foreign({run.directory}, alone, run)) return;
+  Process process = load_file(run.directory, alone, run.issues);
+  if (!process.file.empty()) run.processes.push_back(std::move(process));
+}
+
+void load_directory(const Listing& listing, const LoadOptions& options, Run& run) {
+  std::vector<const FileGroup*> groups;
+  for (const auto& [stem, group] : listing.groups) {
+    if (!group.ring.empty() && groups.size() < options.files_max) groups.push_back(&group);
+  }
+  // A watcher of a job of ours reads the rings only.
+  const bool want_foreign = options.segments || listing.groups.empty();
+  const bool has_foreign = want_foreign && load_foreign(listing.others, options, run);
+  if (listing.groups.empty() && !has_foreign) {
+    refuse(run,
+           "the directory holds no recording (*.ring); was the job started under `rollcall "
+           "run`, or with LD_PRELOAD=librollcall.so and this ROLLCALL_DIR, and did it call "
+           "NCCL?");
+    return;
+  }
+  complain_about_segments(listing, run);
+  load_groups(groups, options, run);
+}
+
 }  // namespace
 
 Run load_run(const std::string& directory, const LoadOptions& options) {
   Run run;
   run.directory = directory;
   run.read_at_ns = now_ns();
-  struct stat status {};
-  if (::stat(directory.c_str(), &status) != 0) {
-    return refuse(std::move(run),
-                  fmt::format("there is no such directory ({}); name the directory that "
-                              "`rollcall run -d` or ROLLCALL_DIR named",
-                              std::strerror(errno)));
+  Place place;
+  if (is_root(options.team)) place = look_at(directory);
+  hand_out(options.team, place);
+  if (!place.refusal.empty()) {
+    refuse(run, place.refusal);
+  } else if (place.is_directory) {
+    load_directory(place.listing, options, run);
+  } else if (is_root(options.team)) {
+    load_single(options, run);
   }
-  if (!S_ISDIR(status.st_mode)) {
-    if (load_foreign({directory}, options, run)) {
-      sort_processes(run.processes);
-      mark_superseded(run);
-      return run;
-    }
-    Process process = load_file(directory, options, run.issues);
-    if (!process.file.empty()) run.processes.push_back(std::move(process));
-    find_live(run);
-    return run;
-  }
-  Listing listing;
-  if (!list_directory(directory, listing, true)) {
-    return refuse(std::move(run), fmt::format("the directory cannot be read: {}; run directories "
-                                              "belong to the user who ran the job",
-                                              std::strerror(errno)));
-  }
-  const std::vector<std::string> below = listing.directories;
-  for (const std::string& path : below) list_directory(path, listing, false);
-  std::vector<const FileGroup*> groups;
-  for (auto& [stem, group] : listing.groups) {
-    std::sort(group.segments.begin(), group.segments.end());
-    if (group.ring.empty()) continue;
-    if (groups.size() < options.files_max) groups.push_back(&group);
-  }
-  // A watcher of a job of ours reads the rings only.
-  const bool want_foreign = options.segments || listing.groups.empty();
-  const bool has_foreign = want_foreign && load_foreign(listing.others, options, run);
-  if (listing.groups.empty() && !has_foreign) {
-    return refuse(std::move(run),
-                  "the directory holds no recording (*.ring); was the job started under `rollcall "
-                  "run`, or with LD_PRELOAD=librollcall.so and this ROLLCALL_DIR, and did it call "
-                  "NCCL?");
-  }
-  complain_about_segments(listing, run);
-  load_groups(groups, options, run);
+  if (!is_root(options.team)) return run;
   unify_grown(run);
   sort_processes(run.processes);
   mark_superseded(run);
@@ -374,8 +371,7 @@ Process load_file(const std::string& path, const LoadOptions& options, std::vect
   const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
   std::string_view stem;
   Listing listing;
-  if (options.segments && parse_ring_name(name, stem) &&
-      list_directory(directory, listing, false)) {
+  if (options.segments && parse_ring_name(name, stem) && list_directory(directory, listing)) {
     const auto found = listing.groups.find(directory + "/" + std::string(stem));
     if (found != listing.groups.end()) group.segments = found->second.segments;
     std::sort(group.segments.begin(), group.segments.end());

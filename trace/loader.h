@@ -15,6 +15,7 @@
 #include <string>
 
 #include "trace/model.h"
+#include "trace/team.h"
 
 namespace rollcall::trace {
 
@@ -34,6 +35,9 @@ struct LoadOptions {
   bool probe_processes = true;
   // Files beyond this number are not read, and an Issue says so.
   uint32_t files_max = 1u << 18;
+  // Reads together with these processes; rank 0 gets the run, the others a part of it that is good
+  // for nothing. Null: alone.
+  Team* team = nullptr;
   // Told how many processes of how many have been read; called from several threads. May be empty.
   std::function<void(uint64_t done, uint64_t all)> on_progress = {};
 };

@@ -3,7 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -122,5 +125,27 @@ inline std::vector<std::byte> make_segment(const FileHeader& ring, uint32_t bloc
   }
   return bytes;
 }
+
+// A run directory that is gone with its test.
+class Directory {
+ public:
+  Directory() {
+    char name[] = "/tmp/rollcall-trace-XXXXXX";
+    path_ = ::mkdtemp(name);
+  }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+  void write(const std::string& name, const std::vector<std::byte>& bytes) const {
+    std::filesystem::create_directories(std::filesystem::path(path_ + "/" + name).parent_path());
+    std::ofstream file(path_ + "/" + name, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 }  // namespace rollcall::test

@@ -18,28 +18,10 @@
 namespace rollcall::trace {
 namespace {
 
+using test::Directory;
 using test::make_op;
 using test::make_segment;
 using test::RingBytes;
-
-class Directory {
- public:
-  Directory() {
-    char name[] = "/tmp/rollcall-loader-XXXXXX";
-    path_ = ::mkdtemp(name);
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  void write(const std::string& name, const std::vector<std::byte>& bytes) const {
-    std::filesystem::create_directories(std::filesystem::path(path_ + "/" + name).parent_path());
-    std::ofstream file(path_ + "/" + name, std::ios::binary);
-    file.write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 LoadOptions quiet() { return {.probe_processes = false}; }
 

@@ -1,0 +1,64 @@
+#include "trace/listing.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "core/format/file_name.h"
+
+namespace rollcall::trace {
+namespace {
+
+void take_name(const std::string& directory, const std::string& name, Listing& listing) {
+  std::string_view stem;
+  uint32_t index = 0;
+  const std::string path = directory + "/" + name;
+  if (parse_ring_name(name, stem)) {
+    listing.groups[directory + "/" + std::string(stem)].ring = path;
+  } else if (parse_segment_name(name, stem, index)) {
+    listing.groups[directory + "/" + std::string(stem)].segments.emplace_back(index, path);
+  } else if (name.ends_with(kRingEnding)) {
+    // Renamed by hand: its contents decide.
+    listing.groups[path].ring = path;
+  } else if (!name.ends_with(".trace.json") && !name.ends_with(".prom")) {
+    listing.others.push_back(path);
+  }
+}
+
+}  // namespace
+
+bool list_directory(const std::string& directory, Listing& listing) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> handle(::opendir(directory.c_str()), ::closedir);
+  if (!handle) return false;
+  while (const dirent* entry = ::readdir(handle.get())) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    bool is_directory = entry->d_type == DT_DIR;
+    if (entry->d_type == DT_UNKNOWN) {
+      struct stat status {};
+      is_directory =
+          ::stat((directory + "/" + name).c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+    }
+    if (is_directory) {
+      listing.directories.push_back(directory + "/" + name);
+    } else {
+      take_name(directory, name, listing);
+    }
+  }
+  return true;
+}
+
+bool list_run(const std::string& directory, Listing& listing) {
+  if (!list_directory(directory, listing)) return false;
+  const std::vector<std::string> below = listing.directories;
+  for (const std::string& path : below) list_directory(path, listing);
+  for (auto& [stem, group] : listing.groups) {
+    std::sort(group.segments.begin(), group.segments.end());
+  }
+  std::sort(listing.others.begin(), listing.others.end());
+  return true;
+}
+
+}  // namespace rollcall::trace
