@@ -124,6 +124,86 @@ bool watches_gpu(const Case& c) {
   });
 }
 
+// Calls that PyTorch's Flight Recorder saw begin and not end.
+struct Unfinished {
+  Blocked oldest;
+  std::vector<uint32_t> processes;
+};
+
+Unfinished find_unfinished(const Case& c) {
+  Unfinished found;
+  for (const uint32_t p : c.index.active()) {
+    const trace::Process& process = c.process(p);
+    if (process.recorder != "flight_recorder") continue;
+    // In a dump that kept only what is active, the transfers of a batch seem so for ever.
+    const bool tells_transfers =
+        std::any_of(process.ops.begin(), process.ops.end(),
+                    [](const trace::Op& op) { return op.state == trace::OpState::finished; });
+    const auto first =
+        std::find_if(process.ops.begin(), process.ops.end(), [&](const trace::Op& op) {
+          return op.state != trace::OpState::finished && (tells_transfers || !is_p2p(op.kind));
+        });
+    // What was called just before the dump is simply on its way.
+    if (first == process.ops.end() || !c.job.is_stale(first->called_ns)) continue;
+    found.processes.push_back(p);
+    const Blocked& oldest = found.oldest;
+    if (oldest.process != kNone &&
+        c.index.op(oldest.process, oldest.op).called_ns <= first->called_ns) {
+      continue;
+    }
+    found.oldest = {p, static_cast<uint32_t>(first - process.ops.begin())};
+  }
+  return found;
+}
+
+// By their numbers in the group.
+std::vector<int32_t> ranks_without_call(const Group& group) {
+  std::vector<bool> has_call(static_cast<size_t>(std::max(group.nranks, 0)));
+  for (const Member& member : group.members) {
+    if (member.rank >= 0 && member.rank < group.nranks) {
+      has_call[static_cast<size_t>(member.rank)] = true;
+    }
+  }
+  std::vector<int32_t> absent;
+  for (int32_t rank = 0; rank < group.nranks; ++rank) {
+    if (!has_call[static_cast<size_t>(rank)]) absent.push_back(rank);
+  }
+  return absent;
+}
+
+// Equal as far as they go, but not through: the dumps alone do not say why, nor whether it will
+// last.
+Finding judge_unfinished(const Case& c, const Unfinished& unfinished) {
+  const auto [p, i] = unfinished.oldest;
+  const Seat seat = c.index.seat(p, c.index.op(p, i).comm);
+  const Group& group = c.group(seat.group);
+  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
+  draft.finding.summary = fmt::format(
+      "all {} processes made the same calls ({}), but calls of {} were not complete when the dumps "
+      "were written, the oldest {} on {}",
+      c.index.active().size(), last_common_text(c),
+      processes_text(c.index.run(), unfinished.processes), call_text(c.index.op(p, i)), group.name);
+  const std::vector<int32_t> absent = ranks_without_call(group);
+  if (!absent.empty()) {
+    // A dump learns of a group by a call on it: a rank without one may have a dump.
+    const bool has_dumps = c.index.active().size() >= static_cast<size_t>(group.nranks);
+    draft.finding.summary +=
+        fmt::format("; {} {} of {} {}", absent.size() == 1 ? "rank" : "ranks", number_list(absent),
+                    group.name, has_dumps ? "shows no call there" : "left no dump");
+    draft.finding.next =
+        has_dumps ? "dump all calls, not only the active ones: that decides"
+                  : "look whether a rank without a dump is alive; if it is, copy its dump into the "
+                    "directory";
+  } else {
+    draft.finding.next =
+        "dump again: if nothing has moved, a cycle of waits through communicators or transfers, a "
+        "stuck kernel or a stream that never got there all look like this; `rollcall run` records "
+        "what decides";
+  }
+  draft.finding.evidence.push_back(op_evidence(c, p, i, "is not complete"));
+  return draft.finding;
+}
+
 // Equal sequences. What the GPU did with them is on file only where GPU timing was on.
 Finding judge_equal(const Case& c) {
   const int64_t quiet_ns = c.job.end_ns - c.job.last_call_ns;
@@ -142,6 +222,8 @@ Finding judge_equal(const Case& c) {
   const size_t ranks = c.index.active().size();
   const bool has_stalled = aborted || (is_silent && !c.job.all_ended_themselves);
   if (!has_stalled) {
+    const Unfinished unfinished = find_unfinished(c);
+    if (!unfinished.processes.empty()) return judge_unfinished(c, unfinished);
     Draft draft = make_draft(Verdict::in_lockstep,
                              c.job.all_ended_themselves ? Confidence::certain : Confidence::likely);
     draft.finding.summary =

@@ -11,7 +11,8 @@ using trace::Process;
 
 std::string rank_text(const Process& process) {
   if (process.job_rank >= 0) return fmt::format("rank {}", process.job_rank);
-  return fmt::format("pid {} on {}", process.pid, process.host);
+  if (process.pid != 0) return fmt::format("pid {} on {}", process.pid, process.host);
+  return "the process of " + process.file.substr(process.file.find_last_of('/') + 1);
 }
 
 std::string number_list(std::vector<int32_t> numbers) {
@@ -95,7 +96,7 @@ std::string call_text(const Op& op) {
   std::string text = std::string(traits.name) + amount_text(op, " of ");
   if (traits.reduces && op.reduction != kUnknown8)
     text += fmt::format(" ({})", reduction_text(op.reduction));
-  if (traits.rooted) text += fmt::format(", root {}", op.root_or_peer);
+  if (traits.rooted && op.root_or_peer >= 0) text += fmt::format(", root {}", op.root_or_peer);
   if (op.kind == OpKind::Send) text += fmt::format(" to {}", op.root_or_peer);
   if (op.kind == OpKind::Recv) text += fmt::format(" from {}", op.root_or_peer);
   return text;
@@ -113,7 +114,7 @@ std::string short_call_text(const Op& op) {
   if (traits.family == OpFamily::mark) return "GroupEnd";
   std::string text = std::string(traits.name) + amount_text(op, " ");
   if (traits.reduces && op.reduction != kUnknown8) text += " " + reduction_text(op.reduction);
-  if (traits.rooted) text += fmt::format(" root {}", op.root_or_peer);
+  if (traits.rooted && op.root_or_peer >= 0) text += fmt::format(" root {}", op.root_or_peer);
   if (is_p2p(op.kind)) text += fmt::format(" peer {}", op.root_or_peer);
   return text;
 }

@@ -48,10 +48,8 @@ TEST_CASE("healthy jobs of other recorders are in lockstep and nothing else") {
   for (const char* name :
        {"nccl_debug/clean", "flight_recorder/clean", "flight_recorder/clean_timing",
         "flight_recorder/clean_no_frames", "flight_recorder/old_v2_4", "flight_recorder/old_v2_7",
-        "flight_recorder/long_memo", "flight_recorder/only_active",
-        "flight_recorder/coalesced_batch", "flight_recorder/json_clean",
-        "flight_recorder/json_python_indent4", "flight_recorder/repickled_python",
-        "flight_recorder/ring_overwritten", "pytorch-2.15/nccl2-ok", "pytorch-2.15/legacy-ok"}) {
+        "flight_recorder/long_memo", "flight_recorder/coalesced_batch",
+        "flight_recorder/json_clean", "pytorch-2.15/nccl2-ok", "pytorch-2.15/legacy-ok"}) {
     const Report report = judge(name);
     INFO(name << "\n" << text_of(report));
     CHECK(report.findings.size() == 1);
@@ -107,6 +105,29 @@ TEST_CASE("a rank whose dump is absent is unknown, not silent") {
   const Report report = judge("flight_recorder/absent_dump_rank2");
   INFO(text_of(report));
   for (const Finding& finding : report.findings) CHECK_FALSE(is_defect(finding));
+}
+
+TEST_CASE("equal calls that were not complete when the dumps were written are no lockstep") {
+  const Report report = judge("flight_recorder/ring_overwritten");
+  INFO(text_of(report));
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].verdict == Verdict::insufficient);
+  CHECK(report.findings[0].culprits.empty());
+  CHECK(report.findings[0].summary.find("ranks 0-3 were not complete") != std::string::npos);
+  CHECK(report.status == 3);
+}
+
+TEST_CASE("a rank that shows nothing beside active calls of others is no culprit") {
+  for (const char* name : {"flight_recorder/only_active", "flight_recorder/json_python_indent4",
+                           "flight_recorder/repickled_python"}) {
+    const Report report = judge(name);
+    INFO(name << "\n" << text_of(report));
+    REQUIRE(report.findings.size() == 1);
+    CHECK(report.findings[0].verdict == Verdict::insufficient);
+    CHECK(report.findings[0].culprits.empty());
+    CHECK(report.findings[0].summary.find("rank 2 of default_pg shows no call") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("dumps that number all groups with one counter are not compared") {

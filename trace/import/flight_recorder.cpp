@@ -21,6 +21,7 @@
 #include <map>
 #include <optional>
 
+#include "core/base/text.h"
 #include "trace/import/importer.h"
 #include "trace/import/pickle.h"
 #include "trace/import/plain_json.h"
@@ -108,9 +109,18 @@ uint8_t dtype_of(const PlainValue& entry) {
   return kUnknown8;
 }
 
-// The count as the NCCL call has it; for an all-to-all, whose sizes may legitimately differ by
-// rank, it is unknown.
+bool has_sizes(const PlainValue& entry) {
+  for (const std::string_view key : {"input_sizes", "output_sizes"}) {
+    const PlainValue* sizes = entry.find(key);
+    if (sizes != nullptr && sizes->list() != nullptr && !sizes->list()->empty()) return true;
+  }
+  return false;
+}
+
+// The count as the NCCL call has it. Unknown for a barrier of the present backend, which has no
+// tensor, and for an all-to-all, whose sizes may legitimately differ by rank.
 uint64_t count_of(OpKind kind, const PlainValue& entry) {
+  if (!has_sizes(entry)) return kCountUnknown;
   const uint64_t in = elements_of(entry.find("input_sizes"));
   const uint64_t out = elements_of(entry.find("output_sizes"));
   switch (kind) {
@@ -164,14 +174,22 @@ std::vector<int32_t> numbers_in(std::string_view text) {
   return numbers;
 }
 
-// The rank stands in the file's name only, as its last digits (an extension aside).
+// The rank stands in the file's name only: the last digits of the last part between dots that has
+// any at its end ("trace_rank_3.json", "dump.3").
 int32_t rank_from_name(const std::string& path) {
-  std::string name = path.substr(path.find_last_of('/') + 1);
-  const size_t dot = name.find('.');
-  if (dot != std::string::npos) name.resize(dot);
-  const size_t end = name.find_last_not_of("0123456789");
-  const std::string digits = end == std::string::npos ? name : name.substr(end + 1);
-  return digits.empty() || digits.size() > 7 ? -1 : std::stoi(digits);
+  std::string_view name{path};
+  name.remove_prefix(name.find_last_of('/') + 1);
+  constexpr size_t kDigitsMax = 7;
+  for (;;) {
+    const std::string_view digits = name.substr(name.find_last_not_of("0123456789") + 1);
+    uint64_t rank = 0;
+    if (digits.size() <= kDigitsMax && parse_decimal(digits, rank)) {
+      return static_cast<int32_t>(rank);
+    }
+    const size_t dot = name.find_last_of('.');
+    if (dot == std::string_view::npos) return -1;
+    name = name.substr(0, dot);
+  }
 }
 
 class Builder {
@@ -257,7 +275,7 @@ void Builder::add_collective(const PlainValue& entry, uint32_t comm, OpKind kind
     if (closing) {
       op.state = state_of(entry);
       op.kind = kind;
-    } else if (op.count != kCountUnknown) {
+    } else if (op.count != kCountUnknown && has_sizes(entry)) {
       op.count += count_of(kind, entry);
     }
     return;
@@ -290,6 +308,7 @@ void Builder::close_batch(const PlainValue& entry, uint32_t comm) {
     process_.ops[index].state = state_of(entry);
     process_.ops[index].group = static_cast<uint32_t>(id) + (comm << 20) + 1;
   }
+  batches_.erase({comm, id});
 }
 
 void Builder::add_entries(const PlainList& entries) {
@@ -317,9 +336,8 @@ void Builder::add_entries(const PlainList& entries) {
     const std::string profiling_name = entry->text_of("profiling_name");
     const std::string_view name = operation_name(profiling_name);
     const uint32_t comm = comm_for(*entry);
-    const PlainValue* is_p2p_entry = entry->find("is_p2p");
-    const bool p2p = is_p2p_entry != nullptr && is_p2p_entry->boolean_or(false);
-    if (name == "coalesced" && p2p) {
+    // Of PyTorch 2.15's former backend, this entry says itself that it is no transfer.
+    if (name == "coalesced") {
       close_batch(*entry, comm);
       continue;
     }
