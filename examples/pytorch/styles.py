@@ -196,6 +196,7 @@ def mixed(job):
         for group in groups:
             dist.all_reduce(gradient, group=group)
         ring(job)
+        rooted(job)
         work = dist.all_reduce(torch.ones(WIDTH, device=job.device), async_op=True)
         dist.all_reduce_coalesced([torch.ones(3, device=job.device),
                                    torch.ones(5, device=job.device)])
@@ -211,6 +212,16 @@ def ring(job):
              dist.P2POp(dist.irecv, theirs, (job.rank - 1) % job.ranks)]
     for work in dist.batch_isend_irecv(calls):
         work.wait()
+
+
+def rooted(job):
+    """What has a root, and rank 0 it is."""
+    mine = torch.ones(WIDTH, device=job.device)
+    parts = [torch.ones(WIDTH, device=job.device) for _ in range(job.ranks)]
+    is_root = job.rank == 0
+    dist.gather(mine, parts if is_root else None, dst=0)
+    dist.scatter(mine, parts if is_root else None, src=0)
+    dist.reduce(mine, dst=0, op=dist.ReduceOp.MAX)
 
 
 STYLES = {style.__name__: style for style in (ddp, fsdp2, tensor, pipeline, moe, mixed)}

@@ -9,6 +9,7 @@ Knows nothing of Rollcall. Runs on GPUs as it is, and on emulated ones:
   rollcall run --emulate=4 -- torchrun --nproc-per-node 4 train.py --fault shape@2:1
 """
 import argparse
+import contextlib
 import datetime
 import os
 import sys
@@ -27,6 +28,8 @@ def parse(arguments):
     parser.add_argument("--backend", default="nccl", help="of init_process_group (default nccl)")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--fault", default=faults.NONE, metavar="KIND@RANK:STEP")
+    parser.add_argument("--log-calls", metavar="PREFIX",
+                        help="write what the ranks ask of torch.distributed to PREFIX.RANK")
     parser.add_argument("--list-faults", action="store_true",
                         help="print name, parallel style, codes and description of each fault")
     options = parser.parse_args(arguments)
@@ -48,6 +51,14 @@ def register_nccl4py():
     _register_nccl4py_backend()
 
 
+def call_log(options, rank):
+    if options.log_calls is None:
+        return contextlib.nullcontext()
+    from call_log import CallLog
+
+    return CallLog(options.log_calls, rank)
+
+
 def main(arguments=None):
     options = parse(arguments)
     if options.list_faults:
@@ -63,9 +74,10 @@ def main(arguments=None):
     rank = dist.get_rank()
     job = styles.Job(rank=rank, ranks=dist.get_world_size(), device=device, steps=options.steps,
                      fault=faults.Fault(options.fault, rank))
-    styles.STYLES[options.parallel](job)
-    dist.barrier()
-    torch.cuda.synchronize()
+    with call_log(options, rank):
+        styles.STYLES[options.parallel](job)
+        dist.barrier()
+        torch.cuda.synchronize()
     print(f"rank {rank} done", flush=True)
     dist.destroy_process_group()
     return 0

@@ -3,12 +3,15 @@
 
     pytorch_faults.py PYTHON [BACKEND [WORDS OF A SENTENCE]]
 
-PYTHON is an interpreter that has PyTorch.
+PYTHON is an interpreter that has PyTorch. Of the backends `nccl` and `nccl-legacy`, the recorded
+calls are also held against the script's own log, and PyTorch's Flight Recorder dumps of the same
+run are judged by themselves.
 """
 import os
 import sys
 
 import pytorch_job
+import torch_calls
 from pytorch_job import Failure, PytorchJob, Zygote, expect, expect_equal, job
 
 sys.path.insert(0, pytorch_job.EXAMPLES)
@@ -21,26 +24,88 @@ CULPRIT = {"rank0-only": 0, "new-group": 3, "crossed-pipeline": 1}
 STEPS = {"new-group": 0}
 # A cycle has no single culprit.
 SEVERAL = ("group-order", "crossed-pipeline")
+# Where a rank may be unable to dump: PyTorch holds the interpreter's lock while it creates a group,
+# and the former backend waits in the end of an interpreter that has raised.
+SILENT = ("new-group", "raise")
 STYLES = ("ddp", "fsdp2", "tensor", "pipeline", "moe", "mixed")
+# Whose calls the table of torch_calls describes, and whose Flight Recorder can be asked.
+DESCRIBED = ("nccl", "nccl-legacy")
+# What the dumps of a hanging job may lead with where they cannot tell why it hangs.
+WEAKER = "RC-INSUFFICIENT"
+COMPARED = ("comm", "op", "count", "dtype", "redop", "root", "peer", "seq", "p2p_seq")
+
+
+def group_name(communicator):
+    """PyTorch names a communicator after its group, in the former backend behind a description."""
+    return communicator["name"].rpartition(":")[2]
+
+
+def expect_calls_of_log(run, is_legacy):
+    """What was recorded is what the script's own log implies, call for call."""
+    lines = run.dump()
+    for rank in range(RANKS):
+        pid = run.pids[rank]
+        comms = {line["key"]: line for line in lines if line["type"] == "comm"
+                 and line["pid"] == pid}
+        places = {group_name(comm): torch_calls.Place(comm["rank"], comm["nranks"], is_legacy)
+                  for comm in comms.values()}
+        log = torch_calls.read_log(f"{run.call_log_prefix()}.{rank}")
+        expected = torch_calls.expected_calls(log, places)
+        expect(len(expected) > 10, f"rank {rank} logged only {len(expected)} calls")
+        recorded = [{name: line[name] for name in COMPARED}
+                    | {"comm": group_name(comms[line["comm"]])}
+                    for line in lines
+                    if line["type"] == "op" and line["pid"] == pid and line["op"] != "GroupEnd"]
+        for position, (mine, theirs) in enumerate(zip(expected, recorded)):
+            expect_equal(theirs, mine, f"call {position} of rank {rank}, recorded")
+        expect_equal(len(recorded), len(expected), f"calls recorded of rank {rank}")
+
+
+def expect_dumps_agree(run, codes, culprit):
+    """The verdict of PyTorch's dumps alone is the recorder's, or a weaker one that says so."""
+    run.remove_request_pipes()
+    if not os.listdir(run.dumps):
+        return
+    report = run.diff(directory=run.dumps)
+    text = run.diff_text(run.dumps)
+    leading = report["findings"][0]
+    expect(leading["code"] in (*codes, WEAKER), f"the dumps say {leading['code']}\n{text}")
+    named = [one["rank"] for finding in report["findings"] for one in finding["culprits"]]
+    expect(set(named) <= {culprit}, f"the dumps name the ranks {named}\n{text}")
+    if leading["code"] != WEAKER:
+        expect_equal(named[:1], [culprit], f"the culprit of the dumps\n{text}")
 
 
 def healthy(zygote, backend, style):
-    with PytorchJob(zygote, RANKS, ["--parallel", style, "--backend", backend]) as run:
+    is_described = backend in DESCRIBED and zygote.is_present
+    with PytorchJob(zygote, RANKS, ["--parallel", style, "--backend", backend],
+                    flight_recorder=is_described) as run:
         run.wait_for_end_or_hang()
         expect_equal(run.statuses(), [0] * RANKS, f"exit statuses\n{run.describe()}")
         report = run.diff()
         expect_equal([finding["code"] for finding in report["findings"]], ["RC-IN-LOCKSTEP"],
                      f"the verdict\n{run.diff_text()}")
         expect_equal(report["run"]["ranks"], RANKS, "ranks of the run")
+        if is_described:
+            expect_calls_of_log(run, backend == "nccl-legacy")
+            run.remove_request_pipes()
+            expect_equal(len(os.listdir(run.dumps)), RANKS, "PyTorch's dumps")
+            dumps = run.diff(directory=run.dumps)
+            expect_equal([finding["code"] for finding in dumps["findings"]], ["RC-IN-LOCKSTEP"],
+                         f"the verdict of PyTorch's dumps\n{run.diff_text(run.dumps)}")
 
 
 def faulty(zygote, backend, kind):
     culprit = CULPRIT.get(kind.name, 2)
     fault = f"{kind.name}@{culprit}:{STEPS.get(kind.name, STEP)}"
-    with PytorchJob(zygote, RANKS, ["--fault", fault, "--backend", backend]) as run:
+    is_described = backend in DESCRIBED and zygote.is_present
+    with PytorchJob(zygote, RANKS, ["--fault", fault, "--backend", backend],
+                    flight_recorder=is_described) as run:
         ended = run.wait_for_end_or_hang(planted_by=culprit)
         expect("planted" in run.output(culprit), f"no fault was planted\n{run.describe()}")
         expect(not ended, f"the job does not hang\n{run.describe()}\n{run.diff_text()}")
+        if is_described:
+            run.dump_flight_recorder(may_be_silent=kind.name in SILENT)
         run.kill()
         leading = run.diff()["findings"][0]
         if os.environ.get("ROLLCALL_E2E_SHOW"):
@@ -53,6 +118,8 @@ def faulty(zygote, backend, kind):
                 expect_equal(culprits, [culprit], "the culprits")
         except Failure as failure:
             raise Failure(f"{fault}: {failure}\n{run.diff_text()}\n{run.describe()}") from None
+        if is_described:
+            expect_dumps_agree(run, kind.codes, culprit)
 
 
 def main():

@@ -11,7 +11,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+E2E = os.path.join(ROOT, "tests", "e2e")
+sys.path.insert(0, E2E)
 
 import job  # noqa: E402
 from job import Failure, expect, expect_equal  # noqa: E402
@@ -21,6 +22,7 @@ SHIM = os.path.abspath(job.SHIM)
 STAND_INS = [os.path.abspath(os.path.join(job.EMULATOR, name)) for name in (
     "libcuda.so.1", "libcudart.so.13", "libcudart.so.12", "libnccl.so.2", "libnvidia-ml.so.1",
     "libcublasLt.so.13", "libcublas.so.13", "libcublasLt.so.12", "libcublas.so.12")]
+PRESENT_TORCH = "2.15."
 PATIENCE_S = 240
 # Ranks whose records do not grow for this long hang: their steps take milliseconds.
 QUIET_S = 3
@@ -44,7 +46,10 @@ class Zygote:
             [python, os.path.join(HERE, "zygote.py"), EXAMPLES], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True,
             preexec_fn=job.die_with_parent)
-        expect_equal(self.process.stdout.readline().strip(), "ready", "the zygote's first word")
+        ready, version = self.process.stdout.readline().split()
+        expect_equal(ready, "ready", "the zygote's first word")
+        # The one of requirements.txt: the tables of the tests describe it.
+        self.is_present = version.startswith(PRESENT_TORCH)
         self.statuses = {}
 
     def ask(self, request):
@@ -64,20 +69,26 @@ class Zygote:
 class PytorchJob:
     """`with PytorchJob(zygote, 4, ["--fault", …]) as run:` train.py on emulated GPUs."""
 
-    def __init__(self, zygote, ranks, arguments, environment=None):
+    def __init__(self, zygote, ranks, arguments, *, flight_recorder=False):
         self.zygote = zygote
         self.folder = tempfile.mkdtemp(prefix="rollcall-clients-")
         self.run_directory = os.path.join(self.folder, "run")
         os.mkdir(self.run_directory, 0o700)
+        self.dumps = os.path.join(self.folder, "dumps")
+        os.mkdir(self.dumps)
+        self.pipes = []
+        more = {"flight_recorder": self.dump_prefix()} if flight_recorder else {}
         shared = {
             "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(free_port()), "ROLLCALL_DIR": self.run_directory,
             "ROLLCALL_RUN_ID": f"{os.getpid():08x}{time.monotonic_ns() & 0x7fffffff:08x}",
             "ROLLCALL_EMULATE_GPUS": str(ranks),
-            "ROLLCALL_EMULATE_SESSION": os.path.basename(self.folder), **(environment or {})}
+            "ROLLCALL_EMULATE_SESSION": os.path.basename(self.folder),
+            "TORCH_FR_BUFFER_SIZE": "2000" if flight_recorder else "0"}
         self.pids = [zygote.ask({
             "environment": {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            "arguments": list(arguments), "output": self.output_path(rank)})
+            "arguments": [*arguments, "--log-calls", self.call_log_prefix()],
+            "output": self.output_path(rank), **more})
             for rank in range(ranks)]
 
     def __enter__(self):
@@ -85,10 +96,37 @@ class PytorchJob:
 
     def __exit__(self, *exception):
         self.kill()
+        for pipe in self.pipes:
+            os.close(pipe)
         if os.environ.get("ROLLCALL_E2E_KEEP"):
             print(f"kept {self.folder}", file=sys.stderr)
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def call_log_prefix(self):
+        return os.path.join(self.folder, "calls")
+
+    def dump_prefix(self):
+        return os.path.join(self.dumps, "flight_recorder")
+
+    def dump_flight_recorder(self, may_be_silent=False):
+        """By request, as an operator would, from every rank that is still there."""
+        alive = [self.pids.index(pid) for pid in self.running()]
+        for rank in alive:
+            # Does not wait for a reader: a rank that cannot answer may be unable to listen, too.
+            pipe = os.open(f"{self.dump_prefix()}.{rank}.request", os.O_RDWR)
+            self.pipes.append(pipe)
+            os.write(pipe, b"!")
+        if may_be_silent:
+            time.sleep(QUIET_S)
+            return
+        self.wait_until(lambda: all(os.path.exists(f"{self.dump_prefix()}.{rank}")
+                                    for rank in alive), "PyTorch's dumps")
+
+    def remove_request_pipes(self):
+        for name in os.listdir(self.dumps):
+            if name.endswith(".request"):
+                os.unlink(os.path.join(self.dumps, name))
 
     def output_path(self, rank):
         return os.path.join(self.folder, f"output.{rank}")
@@ -156,14 +194,20 @@ class PytorchJob:
                               capture_output=True, env=job.clean_environment(),
                               timeout=PATIENCE_S, check=False)
 
-    def diff(self, *options):
-        done = self.rollcall("diff", self.run_directory, "--json", *options)
+    def dump(self):
+        """Every line of `rollcall dump`, as objects."""
+        done = self.rollcall("dump", self.run_directory)
+        expect_equal(done.returncode, 0, f"exit status of dump ({done.stderr})")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def diff(self, *options, directory=None):
+        done = self.rollcall("diff", directory or self.run_directory, "--json", *options)
         try:
             return json.loads(done.stdout)
         except json.JSONDecodeError:
             raise Failure(f"no JSON from diff: {done.stdout} {done.stderr}\n"
                           f"{self.describe()}") from None
 
-    def diff_text(self):
-        done = self.rollcall("diff", self.run_directory)
+    def diff_text(self, directory=None):
+        done = self.rollcall("diff", directory or self.run_directory)
         return f"{done.stdout}{done.stderr}"

@@ -6,23 +6,29 @@ rank is what `python train.py` would have been.
 
   {"environment": {…}, "arguments": […], "output": PATH}   starts a rank; answers its pid
   {"ended": true}                                          answers [[pid, status], …]
+
+With "flight_recorder": PATH beside them, the rank dumps PyTorch's Flight Recorder to PATH.RANK when
+a byte arrives in the pipe PATH.RANK.request, which is there before the answer, and when it ends.
 """
 import json
 import os
 import sys
+import threading
 
 
 def serve(answer):
-    """Returns in a forked rank, with its arguments; None in the zygote, at the end of stdin."""
+    """Returns in a forked rank, with its request; None in the zygote, at the end of stdin."""
     for line in sys.stdin:
         request = json.loads(line)
         if "ended" in request:
             print(json.dumps(reap()), file=answer, flush=True)
             continue
+        if "flight_recorder" in request:
+            os.mkfifo(request_pipe(request))
         pid = os.fork()
         if pid == 0:
             become_rank(request)
-            return request["arguments"]
+            return request
         print(pid, file=answer, flush=True)
     return None
 
@@ -48,6 +54,44 @@ def become_rank(request):
     os.close(output)
 
 
+def dump_path(request):
+    return f"{request['flight_recorder']}.{request['environment']['RANK']}"
+
+
+def request_pipe(request):
+    return dump_path(request) + ".request"
+
+
+def dump_flight_recorder(request):
+    """Of the backend that recorded anything: the present one and the former have one each."""
+    from torch._C import _distributed_c10d
+
+    legacy = _distributed_c10d._dump_nccl_trace(True, True, False)
+    present = _distributed_c10d._dump_fr_trace(True, True, False, "nccl2")
+    path = dump_path(request)
+    with open(path + ".new", "wb") as file:
+        file.write(max(legacy, present, key=len))
+    os.rename(path + ".new", path)
+
+
+def dump_when_asked(request):
+    """While the main thread hangs: it waits without the interpreter's lock."""
+    with open(request_pipe(request), "rb", buffering=0) as pipe:
+        pipe.read(1)
+    dump_flight_recorder(request)
+
+
+def train_as(request):
+    import train
+
+    if "flight_recorder" not in request:
+        return train.main(request["arguments"])
+    threading.Thread(target=dump_when_asked, args=[request], daemon=True).start()
+    status = train.main(request["arguments"])
+    dump_flight_recorder(request)
+    return status
+
+
 def import_everything():
     """What the styles would import in each rank, at seconds of processor time a piece."""
     import torch._dynamo
@@ -60,15 +104,16 @@ def import_everything():
 def main():
     sys.path.insert(0, sys.argv[1])
     import_everything()
-    import train
+    import torch
+    import train  # noqa: F401
 
     answer = os.fdopen(os.dup(1), "w")
-    print("ready", file=answer, flush=True)
-    arguments = serve(answer)
-    if arguments is None:
+    print("ready", torch.__version__, file=answer, flush=True)
+    request = serve(answer)
+    if request is None:
         return 0
     answer.close()
-    return train.main(arguments)
+    return train_as(request)
 
 
 if __name__ == "__main__":
