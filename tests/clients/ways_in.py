@@ -7,8 +7,11 @@ PYTHON is an interpreter that has PyTorch, nccl4py and mpi4py. An older PyTorch 
 is optional: its test is skipped, and says so, where there is none.
 """
 import argparse
+import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -21,6 +24,7 @@ FAULT = pytorch_faults.faults.KINDS["shape"]
 # DDP crashes in PyTorch's own reducer when a backend is written in Python, as nccl4py's is.
 WITHOUT_DDP = pytorch_faults.faults.KINDS["skip-shard"]
 TORCHRUN_PATIENCE_S = 240
+WARNING_HEAD = re.compile(r"^\[rank\d+\]:W\d{4} [\d:.]+ \d+ ")
 
 
 def backend_is_recorded(python, backend, fault=FAULT):
@@ -40,19 +44,49 @@ def older_pytorch(python):
     return backend_is_recorded(python, "nccl")
 
 
-def output_is_the_same_without_rollcall(python):
+def words_of(output):
+    """What a rank printed, without times and process ids, which PyTorch's warnings begin with."""
+    return [WARNING_HEAD.sub("", line) for line in output.splitlines()]
+
+
+def outcome_of(zygote, backend, style):
+    with pytorch_job.PytorchJob(zygote, 2, ["--parallel", style, "--backend", backend]) as run:
+        run.wait_for_end_or_hang()
+        logs = []
+        for rank in range(2):
+            with open(f"{run.call_log_prefix()}.{rank}", encoding="utf-8") as file:
+                logs.append(file.read())
+        return run.statuses(), [words_of(run.output(rank)) for rank in range(2)], logs
+
+
+def without_varying(output, plain, again):
+    """FSDP2's stale memory may hold an address: such a loss differs from run to run by itself."""
+    expect_equal(len(output), len(plain), f"lines of {output}")
+    return [line for line, one, two in zip(output, plain, again) if one == two]
+
+
+def output_is_the_same_without_rollcall(python, backend):
+    """Losses, output, exit status, and the calls that the script made."""
     def test():
-        seen = []
-        for with_recorder in (False, True):
+        runs = []
+        for with_recorder in (False, False, True):
             zygote = Zygote(python, with_recorder)
             try:
-                with pytorch_job.PytorchJob(zygote, 2, ["--parallel", "ddp"]) as run:
-                    run.wait_for_end_or_hang()
-                    seen.append((run.statuses(), [run.output(rank) for rank in range(2)]))
+                runs.append({style: outcome_of(zygote, backend, style)
+                             for style in pytorch_faults.STYLES})
             finally:
                 zygote.close()
-        expect_equal(seen[1], seen[0], "exit statuses and output of the ranks")
-        expect("step 2 loss" in seen[0][1][0], f"the job trained: {seen[0]}")
+        for style in pytorch_faults.STYLES:
+            plain, again, recorded = (run[style] for run in runs)
+            expect_equal(plain[0], [0, 0], f"statuses of {style} without Rollcall")
+            expect_equal(recorded[0], plain[0], f"statuses of {style}")
+            expect_equal(recorded[2], plain[2], f"calls of {style}")
+            for rank in range(2):
+                same = without_varying(plain[1][rank], plain[1][rank], again[1][rank])
+                expect_equal(without_varying(recorded[1][rank], plain[1][rank], again[1][rank]),
+                             same, f"what rank {rank} of {style} prints")
+                losses = [line for line in same if line.startswith("step ")]
+                expect(rank > 0 or len(losses) >= 2, f"losses of {style}: {plain[1][rank]}")
     return test
 
 
@@ -82,8 +116,115 @@ def torchrun_hang_is_named(python):
             expect(f"called at {script}:{line_of(script, 'all_reduce(metrics)')} metrics_of"
                    in evidence, f"the script's line is not in {evidence}")
             # torchrun itself and its helpers call no NCCL.
-            rings = [name for name in os.listdir(run.run_directory) if name.endswith(".ring")]
+            rings = rings_in(run.run_directory)
             expect_equal(len(rings), 4, f"files of processes that called NCCL: {rings}")
+    return test
+
+
+def expect_lockstep(run, ranks):
+    report = run.diff()
+    expect_equal([finding["code"] for finding in report["findings"]], ["RC-IN-LOCKSTEP"],
+                 f"the verdict\n{run.diff_text()}")
+    expect_equal(report["run"]["ranks"], ranks, "ranks of the run")
+
+
+def rings_in(folder):
+    return [name for name in os.listdir(folder) if name.endswith(".ring")]
+
+
+def here(name):
+    return os.path.join(pytorch_job.HERE, name)
+
+
+def nccl4py_alone_is_recorded(python):
+    def test():
+        with Job(2, program=[python, here("nccl4py_client.py")]) as run:
+            run.command += [run.folder, "3"]
+            run.start()
+            expect_equal(run.wait(TORCHRUN_PATIENCE_S), 0, f"the status ({run.describe()})")
+            expect_equal(sorted(run.stdout().splitlines()),
+                         [f"rank {rank} of 2 done" for rank in range(2)], "what it printed")
+            calls = [line["op"] for line in run.dump() if line["type"] == "op"]
+            expect_equal(calls, ["AllReduce"] * 6, "recorded calls")
+            expect_lockstep(run, 2)
+    return test
+
+
+def crash_of_nccl4py_in_ddp_is_pytorchs_own(python):
+    """On the CPU, with neither Rollcall nor its emulator in the process: DDP needs tensors in the
+    future of a reduction, and the backend nccl4py gives it True."""
+    def test():
+        statuses = {}
+        for holds in ("tensors", "true"):
+            done = subprocess.run([python, here("python_backend.py"), holds], text=True,
+                                  env=clean_environment(), capture_output=True, check=False,
+                                  timeout=TORCHRUN_PATIENCE_S)
+            statuses[holds] = done.returncode
+        expect_equal(statuses, {"tensors": 0, "true": -signal.SIGSEGV}, "exit statuses")
+    return test
+
+
+def helpers_leave_nothing_behind(python):
+    def test():
+        with Job(2, program=[python, here("helpers_job.py")]) as run:
+            run.start()
+            expect_equal(run.wait(TORCHRUN_PATIENCE_S), 0, f"the status ({run.describe()})")
+            seen = [int(line.split()[3]) for line in run.stdout().splitlines() if "helpers" in line]
+            expect_equal(len(seen), 4, f"lines about helpers ({run.describe()})")
+            # Two loader workers, a resource tracker and a pool that compiles.
+            expect(min(seen) >= 3, f"there were helpers: {seen}")
+            expect_equal(len(rings_in(run.run_directory)), 2, "files of processes with NCCL calls")
+            expect_lockstep(run, 2)
+    return test
+
+
+def restarts_of_torchrun_are_linked(python):
+    def test():
+        with Job(2) as run:
+            run.command = [job.ROLLCALL, "run", "--emulate=2", "-d", run.run_directory, "--",
+                           python, "-m", "torch.distributed.run", "--nproc-per-node", "2",
+                           "--max-restarts", "1", os.path.join(pytorch_job.EXAMPLES, "train.py"),
+                           "--fault", "raise@1:1"]
+            run.environment["OMP_NUM_THREADS"] = "1"
+            run.start()
+            expect_equal(run.wait(TORCHRUN_PATIENCE_S), 1, f"the status ({run.describe()})")
+            expect_equal(sorted(os.listdir(run.run_directory)), ["attempt-0", "attempt-1"],
+                         "directories of the attempts")
+            expect("attempt-0" in run.diff_text(), f"the older one is named: {run.diff_text()}")
+            for attempt in ("attempt-0", "attempt-1"):
+                folder = os.path.join(run.run_directory, attempt)
+                expect_equal(len(rings_in(folder)), 2, f"files of {attempt}")
+                done = run.rollcall("diff", folder, "--json")
+                leading = json.loads(done.stdout)["findings"][0]
+                expect(leading["code"] in pytorch_faults.faults.KINDS["raise"].codes,
+                       f"{attempt} leads with {leading['code']}: {leading['summary']}")
+                expect_equal([one["rank"] for one in leading["culprits"]], [1],
+                             f"the culprits of {attempt}")
+    return test
+
+
+def notebook_is_recorded(python):
+    cells = [f"import ctypes, sys; sys.path.insert(0, {pytorch_job.E2E!r})\n"
+             "import ctypes_client as client",
+             "nccl, cuda = client.Library('libnccl.so.2'), client.Library('libcudart.so.12')\n"
+             "unique_id = client.UniqueId()\n"
+             "nccl.call('ncclGetUniqueId', ctypes.byref(unique_id))",
+             "print('sum', client.train(nccl, cuda, unique_id, 0, 1, 3))"]
+
+    def test():
+        with Job(1) as run:
+            run.command = [python, here("notebook.py"), os.path.abspath(job.ROLLCALL), "run", "-q",
+                           "--emulate=1", "-d", run.run_directory, "--", "--", *cells]
+            run.start()
+            expect_equal(run.wait(TORCHRUN_PATIENCE_S), 0, f"the status ({run.describe()})")
+            expect("sum 1.0" in run.stdout(), f"the last cell's output\n{run.describe()}")
+            lines = run.dump()
+            expect_equal([line["job_rank"] for line in lines if line["type"] == "run"], [None],
+                         "ranks of recorded processes")
+            calls = [line["op"] for line in lines if line["type"] == "op"]
+            expect_equal(calls, ["AllReduce"] * 3, "recorded calls")
+            codes = [finding["code"] for finding in run.diff()["findings"]]
+            expect_equal(codes, ["RC-IN-LOCKSTEP"], f"the verdict\n{run.diff_text()}")
     return test
 
 
@@ -102,10 +243,7 @@ def mpi4py_is_recorded(python):
             expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
             sums = sorted(line for line in run.stdout().splitlines() if " sum " in line)
             expect_equal(sums, [f"rank {rank} sum 6.0" for rank in range(3)], "the results")
-            report = run.diff()
-            expect_equal([finding["code"] for finding in report["findings"]], ["RC-IN-LOCKSTEP"],
-                         "the verdict")
-            expect_equal(report["run"]["ranks"], 3, "ranks of the run")
+            expect_lockstep(run, 3)
         return None
     return test
 
@@ -122,13 +260,23 @@ def main():
     return job.main([
         ("a script under torchrun hangs for real, and its verdict names the rank",
          torchrun_hang_is_named(python)),
-        ("what PyTorch prints and returns is the same without Rollcall",
-         output_is_the_same_without_rollcall(python)),
+        *[(f"what a job on {backend} prints, loses, calls and returns is the same without Rollcall",
+           output_is_the_same_without_rollcall(python, backend))
+          for backend in pytorch_faults.DESCRIBED],
         *[(f"PyTorch's backend {backend} is recorded, healthy and hanging",
            backend_is_recorded(python, backend, fault)) for backend, fault in backends.items()],
         ("an older PyTorch of the CUDA 12 line is recorded, healthy and hanging",
          older_pytorch(options.torch_cuda12)),
         ("a Python program that mpirun starts (mpi4py) is recorded", mpi4py_is_recorded(python)),
+        ("a program on NCCL's own Python bindings alone (nccl4py) is recorded",
+         nccl4py_alone_is_recorded(python)),
+        ("what crashes DDP on nccl4py crashes it on the CPU, too",
+         crash_of_nccl4py_in_ddp_is_pytorchs_own(python)),
+        ("a notebook's kernel is recorded", notebook_is_recorded(python)),
+        ("loader workers, resource trackers and compile workers leave nothing behind",
+         helpers_leave_nothing_behind(python)),
+        ("each attempt of an elastic torchrun has a directory and a verdict of its own",
+         restarts_of_torchrun_are_linked(python)),
     ])
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Calls NCCL as vLLM and other Python programs do: a library found by name, functions by ctypes.
 
-    ctypes_client.py FOLDER [STEPS]
+    ctypes_client.py FOLDER [STEPS [RANK RANKS]]
 
-One rank per process, from RANK and WORLD_SIZE, or from MPI where mpi4py started it (--mpi). The
-unique id goes through a file in FOLDER, or through MPI. Prints the last sum.
+One rank per process, as given, or from RANK and WORLD_SIZE, or from MPI where mpi4py started it
+(--mpi). The unique id goes through a file in FOLDER, or through MPI. Prints the last sum.
 """
 import ctypes
 import os
@@ -82,7 +82,8 @@ def main():
         rank, ranks = world.Get_rank(), world.Get_size()
         unique_id = id_through_mpi(nccl, world)
     else:
-        rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        given = sys.argv[3:] or (os.environ["RANK"], os.environ["WORLD_SIZE"])
+        rank, ranks = map(int, given)
         unique_id = id_through_file(nccl, sys.argv[1], rank)
     total = train(nccl, cuda, unique_id, rank, ranks, steps)
     # One write: print makes two when Python is unbuffered, and the ranks share the file.

@@ -115,6 +115,34 @@ def ctypes_is_covered():
         expect_equal(codes, ["RC-IN-LOCKSTEP"], "the verdict")
 
 
+def expect_ranks_by(variable):
+    """Two ranks that a launcher started with `variable`, or with nothing that names a rank."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ctypes_client.py")
+    with Job(2) as run:
+        ranks = [f"{variable}={rank} {sys.executable} {script} {run.folder} 3 {rank} 2"
+                 for rank in range(2)]
+        run.command = [job.ROLLCALL, "run", "--emulate=2", "-d", run.run_directory, "--", "sh",
+                       "-c", " & ".join(ranks) + " & wait"]
+        expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+        known = [0, 1] if variable != "NOTHING" else [None, None]
+        expect_equal(sorted((line["job_rank"] for line in recorded_runs(run)), key=str), known,
+                     f"job ranks by {variable}")
+        # NCCL's own: what is matched never rests on a variable.
+        comms = [line["rank"] for line in run.dump() if line["type"] == "comm"]
+        expect_equal(sorted(comms), [0, 1], f"ranks of the communicator by {variable}")
+        report = run.diff()
+        expect_equal([finding["code"] for finding in report["findings"]], ["RC-IN-LOCKSTEP"],
+                     "the verdict")
+        expect("all 2 processes" in report["findings"][0]["summary"],
+               f"what {variable} gives: {report['findings'][0]['summary']}")
+
+
+def ranks_are_known_by_any_launcher():
+    for variable in ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID",
+                     "NOTHING"):
+        expect_ranks_by(variable)
+
+
 def lines_of_the_script_are_named():
     if not (3, 11) <= sys.version_info[:2] <= (3, 13):
         return "the frames of this Python are not read"
@@ -143,6 +171,8 @@ if __name__ == "__main__":
         ("a job that mpirun starts is recorded with MPI's ranks", mpi_ranks_are_recorded),
         ("a program that loads NCCL with dlopen is recorded", dlopen_is_covered),
         ("a Python program that loads NCCL with ctypes is recorded", ctypes_is_covered),
+        ("a rank is known by its launcher's variable, and without one by NCCL's own",
+         ranks_are_known_by_any_launcher),
         ("the lines of a Python script that issued a call are named",
          lines_of_the_script_are_named),
         ("hosts that are started by hand with one ROLLCALL_RUN_ID are one run",
