@@ -310,7 +310,8 @@ Report analyse(const trace::Run& run, const Options& options) {
   }
   const Progress progress(index, options, blocking);
   const WaitGraph graph(index, job, progress, blocking);
-  const Case the_case{index, options, job, differences, progress, graph};
+  const Doubt doubt(index, progress);
+  const Case the_case{index, options, job, differences, progress, graph, doubt};
 
   std::vector<Draft> drafts = judge_differences(the_case);
   for (Draft& draft : judge_waits(the_case)) drafts.push_back(std::move(draft));

@@ -138,8 +138,14 @@ size_t tail_begin(const Case& c, uint32_t p, uint32_t g, uint64_t seq) {
   return 0;
 }
 
-// How the calls of `deviator` behind the last common call follow from those of `reference`.
-Alignment compare_tails(const Case& c, uint32_t deviator, uint32_t reference, const Node& call) {
+// How the calls of a rank behind the last common call follow from those of another.
+struct TailComparison {
+  Alignment alignment;
+  bool is_habit = false;  // its own steps before had the same call where the two part
+};
+
+TailComparison compare_tails(const Case& c, uint32_t deviator, uint32_t reference,
+                             const Node& call) {
   const size_t begin = tail_begin(c, deviator, call.group, call.seq);
   const size_t reference_begin = tail_begin(c, reference, call.group, call.seq);
   std::vector<Signature> calls = tokens(c, deviator, begin, begin + kTailMax);
@@ -150,6 +156,14 @@ Alignment compare_tails(const Case& c, uint32_t deviator, uint32_t reference, co
   while (same < calls.size() && same < expected.size() && agree(calls[same], expected[same]))
     ++same;
   const size_t seen = expected.size() - same;
+  TailComparison comparison;
+  if (same < calls.size()) {
+    std::vector<Signature> before =
+        tokens(c, deviator, begin > kHistoryMax ? begin - kHistoryMax : 0, begin);
+    before.insert(before.end(), calls.begin(), calls.begin() + static_cast<ptrdiff_t>(same));
+    const std::optional<Signature> usual = expected_next(before);
+    comparison.is_habit = usual && agree(*usual, calls[same]);
+  }
   std::vector<Signature> history =
       tokens(c, reference, reference_begin > kHistoryMax ? reference_begin - kHistoryMax : 0,
              reference_begin + kTailMax);
@@ -162,12 +176,12 @@ Alignment compare_tails(const Case& c, uint32_t deviator, uint32_t reference, co
   calls.erase(calls.begin(), calls.begin() + static_cast<ptrdiff_t>(same));
   expected.erase(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(same));
   if (calls.empty() || expected.empty()) {
-    Alignment shorter;
-    shorter.slip = Slip::missing;
-    shorter.predicted = true;
-    return shorter;
+    comparison.alignment.slip = Slip::missing;
+    comparison.alignment.predicted = true;
+  } else {
+    comparison.alignment = align(calls, expected, seen);
   }
-  return align(calls, expected, seen);
+  return comparison;
 }
 
 struct Votes {
@@ -316,8 +330,10 @@ const AbsentEdge* find_left_out(const Case& c, const Circle& circle) {
     for (const Member& member : c.group(node.group).members)
       absent += member.lane.called <= node.seq;
     if (absent > node.callers.size()) continue;
-    const Alignment alignment = compare_tails(c, edge.process, node.callers.front(), node);
-    if (alignment.slip == Slip::missing && !alignment.predicted && alignment.contradicted == 0) {
+    const auto [alignment, is_habit] = compare_tails(c, edge.process, node.callers.front(), node);
+    // Who did what it always does left nothing out.
+    if (alignment.slip == Slip::missing && !alignment.predicted && alignment.contradicted == 0 &&
+        !is_habit) {
       return &edge;
     }
     const std::optional<HabitBreak> habit = habit_break(c, edge.process);
@@ -491,14 +507,15 @@ Draft draft_circle(const Case& c, uint32_t r) {
   if (const AbsentEdge* edge = find_left_out(c, circle)) {
     return finish(c, r, circle, draft_left_out(c, *edge, Confidence::likely));
   }
+  std::optional<Draft> shifted;
+  if (circle.has_p2p) shifted = draft_shifted(c, circle);
   if (const AbsentEdge* edge = find_unmatched(c, circle)) {
-    return finish(c, r, circle, draft_left_out(c, *edge, Confidence::certain));
+    // Who did what it always does is not blamed where another rank did not.
+    const bool is_other = shifted && shifted->finding.culprits[0].process != edge->process &&
+                          !habit_break(c, edge->process);
+    if (!is_other) return finish(c, r, circle, draft_left_out(c, *edge, Confidence::certain));
   }
-  if (circle.has_p2p) {
-    if (std::optional<Draft> draft = draft_shifted(c, circle)) {
-      return finish(c, r, circle, std::move(*draft));
-    }
-  }
+  if (shifted) return finish(c, r, circle, std::move(*shifted));
   if (std::optional<Draft> draft = draft_grouping(c, circle)) {
     return finish(c, r, circle, std::move(*draft));
   }

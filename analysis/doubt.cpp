@@ -20,6 +20,7 @@ Doubt::Doubt(const Index& index, const Progress& progress) : index_(index), prog
   streams_.resize(index.run().processes.size());
   places_.resize(index.run().processes.size());
   for (const uint32_t p : index.active()) fill(p);
+  find_who_went_on();
   for (const uint32_t p : index.active()) {
     for (uint32_t s = 0; s < streams_[p].size(); ++s) {
       const std::vector<uint32_t>& ops = streams_[p][s].ops;
@@ -29,6 +30,18 @@ Doubt::Doubt(const Index& index, const Progress& progress) : index_(index), prog
     }
   }
   spread();
+  for (const uint32_t p : index.active()) {
+    for (uint32_t s = 0; s < streams_[p].size(); ++s) {
+      Stream& stream = streams_[p][s];
+      stream.suspect_from = stream.ops.size();
+      for (size_t at = stream.proved; at < stream.ops.size(); ++at) {
+        if (!is_shared_with_unknown(p, stream.ops[at])) continue;
+        suspect({s, static_cast<uint32_t>(at)}, p);
+        break;
+      }
+    }
+  }
+  spread_suspicion();
 }
 
 void Doubt::fill(uint32_t p) {
@@ -49,6 +62,26 @@ void Doubt::fill(uint32_t p) {
   }
 }
 
+void Doubt::find_who_went_on() {
+  last_op_.assign(index_.run().processes.size(), kNoRecord);
+  for (const uint32_t p : index_.active()) {
+    for (const Stream& stream : streams_[p]) {
+      if (stream.ops.empty()) continue;
+      const uint32_t last = stream.ops.back();
+      if (last_op_[p] == kNoRecord || last > last_op_[p]) last_op_[p] = last;
+    }
+  }
+  passed_.assign(index_.groups().size(), 0);
+  for (size_t g = 0; g < passed_.size(); ++g) {
+    for (const Member& member : index_.groups()[g].members) {
+      const Lane& lane = member.lane;
+      if (lane.ops.empty()) continue;
+      const bool went_on = last_op_[member.process] != lane.ops.back();
+      passed_[g] = std::max(passed_[g], lane.end() - (went_on ? 0 : 1));
+    }
+  }
+}
+
 bool Doubt::is_shared_with_unknown(uint32_t p, uint32_t i) const {
   const Op& op = index_.op(p, i);
   const Seat seat = index_.seat(p, op.comm);
@@ -62,12 +95,17 @@ bool Doubt::is_proof(uint32_t p, uint32_t i) const {
   const Op& op = index_.op(p, i);
   const Seat seat = index_.seat(p, op.comm);
   if (seat.group == kNone || seat.member == kNone) return false;
-  if (is_collective(op.kind)) return true;
+  if (is_collective(op.kind)) return op.seq < passed_[seat.group];
   // A send may have been buffered; a receive cannot finish before its send was made.
   if (op.kind != OpKind::Recv) return false;
-  const int32_t mine = index_.groups()[seat.group].members[seat.member].rank;
-  const uint32_t channel = index_.find_channel(seat.group, op.root_or_peer, mine);
-  return channel != kNone && index_.channels()[channel].send_at(op.seq) != kNoRecord;
+  const Group& group = index_.groups()[seat.group];
+  const uint32_t channel =
+      index_.find_channel(seat.group, op.root_or_peer, group.members[seat.member].rank);
+  if (channel == kNone) return false;
+  const uint32_t send = index_.channels()[channel].send_at(op.seq);
+  if (send == kNoRecord) return false;
+  const uint32_t sender = group.members[index_.find_member(seat.group, op.root_or_peer)].process;
+  return last_op_[p] != i || last_op_[sender] != send;
 }
 
 void Doubt::raise(uint32_t p, uint32_t s, size_t proved) {
@@ -98,13 +136,58 @@ void Doubt::spread() {
   }
 }
 
+void Doubt::suspect(Place at, uint32_t p) {
+  if (at.stream == kNone) return;
+  Stream& stream = streams_[p][at.stream];
+  const size_t from = std::max<size_t>(at.position, stream.proved);
+  if (from >= stream.suspect_from) return;
+  suspected_.push_back({p, at.stream, stream.suspect_from});
+  stream.suspect_from = from;
+}
+
+// Whoever shares a call with a rank that may not have come to it may stand in that call.
+void Doubt::suspect_partners(uint32_t p, uint32_t i) {
+  const Op& op = index_.op(p, i);
+  const Seat seat = index_.seat(p, op.comm);
+  if (seat.group == kNone || seat.member == kNone) return;
+  const Group& group = index_.groups()[seat.group];
+  if (is_collective(op.kind)) {
+    if (!asked_.emplace(seat.group, op.seq).second) return;
+    for (const Member& member : group.members) {
+      if (!member.lane.has(op.seq)) continue;
+      suspect(place_of(member.process, member.lane.ops[op.seq - member.lane.first]),
+              member.process);
+    }
+    return;
+  }
+  // A receive waits for its send. A send may have been buffered, but is not known to have been.
+  const uint32_t m = index_.find_member(seat.group, op.root_or_peer);
+  if (m == kNone) return;
+  const int32_t mine = group.members[seat.member].rank;
+  const bool is_send = op.kind == OpKind::Send;
+  const uint32_t c = is_send ? index_.find_channel(seat.group, mine, op.root_or_peer)
+                             : index_.find_channel(seat.group, op.root_or_peer, mine);
+  if (c == kNone) return;
+  const Channel& channel = index_.channels()[c];
+  const uint32_t other = is_send ? channel.recv_at(op.seq) : channel.send_at(op.seq);
+  if (other == kNoRecord) return;
+  suspect(place_of(group.members[m].process, other), group.members[m].process);
+}
+
+void Doubt::spread_suspicion() {
+  while (!suspected_.empty()) {
+    const Raised fresh = suspected_.back();
+    suspected_.pop_back();
+    for (size_t at = streams_[fresh.process][fresh.stream].suspect_from; at < fresh.from; ++at) {
+      suspect_partners(fresh.process, streams_[fresh.process][fresh.stream].ops[at]);
+    }
+  }
+}
+
 bool Doubt::may_wait_for_unknown(uint32_t p) const {
   if (streams_.empty()) return false;
-  return std::any_of(streams_[p].begin(), streams_[p].end(), [&](const Stream& stream) {
-    const auto behind = stream.ops.begin() + static_cast<ptrdiff_t>(stream.proved);
-    return std::any_of(behind, stream.ops.end(),
-                       [&](uint32_t i) { return is_shared_with_unknown(p, i); });
-  });
+  return std::any_of(streams_[p].begin(), streams_[p].end(),
+                     [](const Stream& stream) { return stream.suspect_from < stream.ops.size(); });
 }
 
 }  // namespace rollcall::analysis

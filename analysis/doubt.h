@@ -1,13 +1,17 @@
 // Ranks that may be waiting for somebody whose file is not there.
 //
 // A call shared with a rank that left no file is taken for finished, or nothing could be said at
-// all. Whoever made such a call and then nothing more may in truth stand in it: blaming it for what
-// it did not call next would be a guess. What finished behind such a call, on any of the ranks that
-// made it, proves that it finished as well.
+// all. Whoever made such a call and then nothing more may in truth stand in it, and so may those
+// who share a call with it that lies behind: blaming them for what they did not call next would be
+// a guess. What finished behind such a call, on any of the ranks that made it, shows that it
+// finished as well; but not where nobody went on, because a job that stands waits in the last calls
+// it made.
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "analysis/index.h"
@@ -24,7 +28,8 @@ class Doubt {
  private:
   struct Stream {
     std::vector<uint32_t> ops;
-    size_t proved = 0;  // so many of them have finished for sure
+    size_t proved = 0;        // so many of them have finished, as far as can be told
+    size_t suspect_from = 0;  // from here on they may wait for an unknown rank
   };
   struct Place {
     uint32_t stream = kNone;
@@ -32,10 +37,15 @@ class Doubt {
   };
 
   void fill(uint32_t process);
+  void find_who_went_on();
   bool is_shared_with_unknown(uint32_t process, uint32_t op) const;
   bool is_proof(uint32_t process, uint32_t op) const;
   void raise(uint32_t process, uint32_t stream, size_t proved);
   void spread();
+  void suspect(Place at, uint32_t process);
+  void suspect_partners(uint32_t process, uint32_t op);
+  void spread_suspicion();
+  Place place_of(uint32_t process, uint32_t op) const { return places_[process][op]; }
 
   const Index& index_;
   const Progress& progress_;
@@ -47,6 +57,10 @@ class Doubt {
     size_t from;
   };
   std::vector<Raised> raised_;
+  std::vector<Raised> suspected_;  // `from` up to the stream's suspect_from before
+  std::vector<uint32_t> last_op_;  // by process; kNoRecord
+  std::vector<uint64_t> passed_;   // by group: calls that somebody made another call behind
+  std::set<std::pair<uint32_t, uint64_t>> asked_;  // collectives whose members are suspected
 };
 
 }  // namespace rollcall::analysis

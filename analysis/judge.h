@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/analysis.h"
+#include "analysis/doubt.h"
 #include "analysis/index.h"
 #include "analysis/process_state.h"
 #include "analysis/progress.h"
@@ -22,6 +23,7 @@ struct Case {
   const std::vector<Difference>& differences;
   const Progress& progress;
   const WaitGraph& graph;
+  const Doubt& doubt;
 
   const trace::Process& process(uint32_t p) const { return index.run().processes[p]; }
   const Group& group(uint32_t g) const { return index.groups()[g]; }

@@ -294,6 +294,11 @@ void draft_unreceived(const Case& c, uint32_t channel_index, std::vector<Draft>&
   const uint32_t sender = process_at(c, channel.group, channel.source);
   const uint32_t receiver = process_at(c, channel.group, channel.target);
   if (sender == kNone || receiver == kNone || channel.sends.empty()) return;
+  // What an abort cut off is not for the sender to answer for.
+  const uint32_t m = c.index.find_member(channel.group, channel.target);
+  const Member& target = c.group(channel.group).members[m];
+  const CommState state = c.process(receiver).comms[target.comm].state;
+  if (state == CommState::aborted || state == CommState::revoked) return;
   const uint64_t received = channel.recvs.empty() ? 0 : channel.first_recv + channel.recvs.size();
   const uint64_t sent = channel.first_send + channel.sends.size();
   // A record that was torn when the process ended may be the one.
@@ -313,6 +318,14 @@ void draft_unreceived(const Case& c, uint32_t channel_index, std::vector<Draft>&
       rank_text(c.process(sender)), send.count, datatype_text(send.datatype),
       rank_text(c.process(receiver)), sent, received, c.group(channel.group).name);
   draft.finding.next = "find the send without a receive at the named call, or the receive left out";
+  if (!c.job.all_ended_themselves && c.doubt.may_wait_for_unknown(receiver)) {
+    draft = make_draft(Verdict::insufficient, Confidence::open);
+    draft.finding.summary = fmt::format(
+        "{} has not received what {} sent it on {}, but may itself wait for a rank that left no "
+        "file",
+        rank_text(c.process(receiver)), rank_text(c.process(sender)), c.group(channel.group).name);
+    draft.finding.next = "copy the missing file into the directory: it decides";
+  }
   draft.finding.evidence.push_back(op_evidence(c, sender, i, fmt::format("p2p seq {}", received)));
   draft.finding.evidence.push_back(process_evidence(c, receiver));
   draft.since_ns = send.called_ns;
@@ -333,7 +346,16 @@ std::vector<Draft> judge_pairs(const Case& c, bool quiet) {
   for (const Progress::PairFinding& pair : c.progress.mismatched_pairs()) {
     drafts.push_back(draft_mismatched(c, pair));
   }
-  for (uint32_t i = 0; quiet && i < c.index.channels().size(); ++i) draft_unreceived(c, i, drafts);
+  std::vector<Draft> unreceived;
+  for (uint32_t i = 0; quiet && i < c.index.channels().size(); ++i) {
+    draft_unreceived(c, i, unreceived);
+  }
+  // Of those that a missing file leaves open one is enough, and none where another is certain.
+  const auto is_open = [](const Draft& d) { return d.finding.verdict == Verdict::insufficient; };
+  const bool all_open = std::all_of(unreceived.begin(), unreceived.end(), is_open);
+  if (!all_open) std::erase_if(unreceived, is_open);
+  if (all_open && unreceived.size() > 1) unreceived.resize(1);
+  std::move(unreceived.begin(), unreceived.end(), std::back_inserter(drafts));
   return drafts;
 }
 

@@ -122,6 +122,12 @@ Draft draft_aborts(const Case& c, const std::vector<Sighting>& aborts) {
 
 bool is_hang(const Draft& draft) { return draft.finding.severity == Severity::hang; }
 
+// Some call can never have finished.
+bool has_cut_off_calls(const Case& c) {
+  return std::any_of(c.index.active().begin(), c.index.active().end(),
+                     [&](uint32_t p) { return !c.progress.waiting(p).empty(); });
+}
+
 // A process that died while the others waited in calls that it had made as well.
 void add_silent_deaths(const Case& c, std::vector<Draft>& drafts) {
   for (const uint32_t p : c.index.active()) {
@@ -166,7 +172,13 @@ void judge_errors(const Case& c, std::vector<Draft>& drafts) {
   const std::vector<Sighting> aborts = first_reports(c, is_abort);
   if (std::none_of(drafts.begin(), drafts.end(), is_hang)) add_silent_deaths(c, drafts);
   if (errors.empty()) {
-    // Without an error, aborts end a job in order, or end a hang that has its own finding.
+    // Without an error, aborts end a job in order, or end a hang that has its own finding; or they
+    // came before anybody had waited long enough to speak of a hang.
+    if (!aborts.empty() && std::none_of(drafts.begin(), drafts.end(), is_hang) &&
+        has_cut_off_calls(c)) {
+      drafts.push_back(draft_aborts(c, aborts));
+      return;
+    }
     for (Draft& draft : drafts) {
       if (aborts.empty() || draft.finding.verdict != Verdict::abort_cascade) continue;
       draft.finding.consequences.push_back(draft_aborts(c, aborts).finding);

@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "analysis/circle.h"
-#include "analysis/doubt.h"
 #include "analysis/habit.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
@@ -19,6 +18,9 @@ using trace::Event;
 using trace::Op;
 using trace::OpState;
 using trace::Process;
+
+// Between two calls of a rank that waits for nobody lies less, as a rule.
+constexpr int64_t kStandsNs = 10'000'000;
 
 // Why a host that others wait for has not made the call.
 struct Absence {
@@ -98,13 +100,18 @@ Absence judge_silence(const Case& c, uint32_t p, const Node& waited) {
   return {went_on ? Verdict::p2p_unmatched : Verdict::missing_call, Confidence::certain};
 }
 
-Absence judge_absence(const Case& c, uint32_t p, const Node& waited, const Doubt& doubt) {
+Absence judge_absence(const Case& c, uint32_t p, const Node& waited) {
   const Process& process = c.process(p);
   const ProcessState& state = c.job.processes[p];
   const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(c, p, waited.group);
   if (comm && (comm->state == CommState::aborted || comm->state == CommState::revoked)) {
     // An abort long after the others began to wait is how somebody ended the hang, not its cause.
     if (comm->ended_ns - waited.since_ns < c.options.ended_threshold_ns) {
+      // A rank that stood still first may have followed one that left no file.
+      const bool stood = comm->ended_ns - state.last_call_ns > kStandsNs;
+      if (stood && c.doubt.may_wait_for_unknown(p)) {
+        return {Verdict::insufficient, Confidence::open};
+      }
       return {Verdict::abort_cascade, Confidence::certain};
     }
   }
@@ -128,7 +135,7 @@ Absence judge_absence(const Case& c, uint32_t p, const Node& waited, const Doubt
   if ((inside_event || state.inside_op != kNoRecord) && c.job.is_stale(state.inside_since_ns)) {
     return {Verdict::stuck_in_call, Confidence::certain};
   }
-  if (doubt.may_wait_for_unknown(p)) return {Verdict::insufficient, Confidence::open};
+  if (c.doubt.may_wait_for_unknown(p)) return {Verdict::insufficient, Confidence::open};
   return judge_silence(c, p, waited);
 }
 
@@ -388,7 +395,6 @@ bool is_immediate(const Case& c, const Absence& absence) {
 
 std::vector<Draft> judge_waits(const Case& c) {
   std::vector<Draft> drafts;
-  const Doubt doubt(c.index, c.progress);
   std::map<std::pair<uint32_t, Verdict>, Gathered> absences;
   for (uint32_t r = 0; r < c.graph.roots().size(); ++r) {
     const Root& root = c.graph.roots()[r];
@@ -402,7 +408,7 @@ std::vector<Draft> judge_waits(const Case& c) {
       if (c.job.is_stale(root.since_ns)) drafts.push_back(draft_nobody(c, r));
     } else if (node.kind == NodeKind::host) {
       const uint32_t n = leading_waiter(c, root);
-      const Absence absence = judge_absence(c, node.process, c.graph.nodes()[n], doubt);
+      const Absence absence = judge_absence(c, node.process, c.graph.nodes()[n]);
       if (!is_immediate(c, absence) && !c.job.is_stale(root.since_ns)) continue;
       Gathered& gathered = absences[{n, absence.verdict}];
       gathered.processes.push_back(node.process);

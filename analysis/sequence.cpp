@@ -132,9 +132,12 @@ bool put_majority_first(const Index& index, uint32_t g, uint64_t seq, std::vecto
   if (tied == 1) return true;
   const Group& group = index.groups()[g];
   const std::vector<Signature> siblings = sibling_calls(index, g, seq);
-  if (prefer(camps, tied, [&](const Camp& camp) {
-        return std::count_if(siblings.begin(), siblings.end(),
-                             [&](const Signature& s) { return agree(s, camp.signature); });
+  // Most of them have to say the same: they may be as wrong as one of the two.
+  if (prefer(camps, tied, [&](const Camp& camp) -> size_t {
+        const auto votes = std::count_if(siblings.begin(), siblings.end(), [&](const Signature& s) {
+          return agree(s, camp.signature);
+        });
+        return static_cast<size_t>(votes) * 2 > siblings.size() ? 1 : 0;
       })) {
     return true;
   }

@@ -17,6 +17,7 @@ using trace::Process;
 
 constexpr int64_t kEpochNs = 1'700'000'000'000'000'000;
 constexpr int64_t kCallNs = 10'000;
+constexpr int64_t kWatchdogNs = 100'000'000;
 
 struct Pending {
   Step step;
@@ -31,6 +32,7 @@ struct Rank {
   std::map<std::pair<int, int>, uint64_t> sends, recvs;  // by communicator and peer
   bool ended = false;
   bool frozen = false;
+  bool aborted = false;
   int64_t end_ns = 0;
 };
 
@@ -69,6 +71,7 @@ class Machine {
     if (rank.ended || rank.frozen || rank.at == steps.size()) return false;
     const Step& step = steps[rank.at];
     if (step.act == Act::sync && !is_idle(rank)) return false;
+    if (step.act == Act::create) return create(r, step.comm);
     ++rank.at;
     now_ns_ += kCallNs;
     switch (step.act) {
@@ -88,8 +91,109 @@ class Machine {
         rank.frozen = true;
         rank.end_ns = step.act == Act::stop ? now_ns_ : 0;
         break;
+      case Act::abort:
+        rank.aborted = true;
+        leave_by_abort(r, now_ns_);
+        break;
+      case Act::create:
+        break;
     }
     return true;
+  }
+
+  void leave_by_abort(size_t r, int64_t at_ns) {
+    Process& process = outcome_.run.processes[r];
+    for (uint32_t i = 0; i < process.comms.size(); ++i) {
+      process.comms[i].state = CommState::aborted;
+      process.comms[i].ended_ns = at_ns;
+      trace::Event event{};
+      event.kind = EventKind::CommAbort;
+      event.comm = i;
+      add_event(process, event, at_ns, at_ns + 1000);
+    }
+    ranks_[r].ended = true;
+    ranks_[r].end_ns = process.exited_ns = at_ns + 10'000;
+  }
+
+  static void add_event(Process& process, trace::Event event, int64_t called_ns,
+                        int64_t returned_ns) {
+    event.called_ns = called_ns;
+    event.returned_ns = returned_ns;
+    event.ticket = process.events.size() + 1;
+    event.op_ticket = process.next_ticket;
+    event.result = returned_ns == 0 ? kResultUnknown : 0;
+    process.events.push_back(event);
+  }
+
+  // A split is called by all ranks of the parent, each for the part it goes to; an init by all
+  // ranks of the communicator.
+  bool create(size_t r, int k) {
+    const CommSpec& spec = program_.comms[k];
+    const bool is_split = spec.parent >= 0;
+    const size_t wanted = is_split ? program_.comms[spec.parent].ranks.size() : spec.ranks.size();
+    const std::pair<int, int> which{spec.parent,
+                                    is_split ? static_cast<int>(spec.child_number) : k};
+    std::vector<size_t>& callers = creating_[which];
+    Process& process = outcome_.run.processes[r];
+    if (std::find(callers.begin(), callers.end(), r) == callers.end()) {
+      now_ns_ += kCallNs;
+      callers.push_back(r);
+      begin_comm(r, k);
+      return true;
+    }
+    if (callers.size() < wanted) return false;
+    Comm& comm = process.comms.back();
+    comm = make_comm(r, k);
+    comm.created_ns = process.events.back().called_ns;
+    comm.ready_ns = process.events.back().returned_ns = now_ns_;
+    process.events.back().result = 0;
+    ++ranks_[r].at;
+    return true;
+  }
+
+  void begin_comm(size_t r, int k) {
+    const CommSpec& spec = program_.comms[k];
+    Process& process = outcome_.run.processes[r];
+    Comm comm = make_comm(r, k);
+    comm.state = CommState::initialising;
+    comm.created_ns = now_ns_;
+    comm.ready_ns = 0;
+    const auto index = static_cast<uint32_t>(process.comms.size());
+    trace::Event event{};
+    if (spec.parent >= 0) {
+      // How many ranks a part has is known when the split returns.
+      comm.nranks = comm.rank = -1;
+      event.kind = EventKind::CommSplit;
+      const auto parent = std::find(comm_of_[r].begin(), comm_of_[r].end(), spec.parent);
+      event.comm = static_cast<uint32_t>(parent - comm_of_[r].begin());
+      event.arguments[0] = spec.colour;
+      event.arguments[2] = spec.child_number;
+      event.arguments[3] = index;
+    } else {
+      event.kind = EventKind::CommInitRank;
+      event.comm = index;
+      event.arguments[0] = comm.nranks;
+      event.arguments[1] = comm.rank;
+    }
+    process.comms.push_back(std::move(comm));
+    comm_of_[r].push_back(k);
+    add_event(process, event, now_ns_, 0);
+  }
+
+  Comm make_comm(size_t r, int k) const {
+    const CommSpec& spec = program_.comms[k];
+    Comm comm;
+    comm.key = {static_cast<uint64_t>(k) + 1, 7};
+    comm.origin = spec.parent < 0 ? CommOrigin::init : CommOrigin::split;
+    if (spec.parent >= 0) comm.parent_key = {static_cast<uint64_t>(spec.parent) + 1, 7};
+    comm.state = CommState::ready;
+    comm.child_number = spec.child_number;
+    comm.colour = spec.colour;
+    comm.nranks = static_cast<int32_t>(spec.ranks.size());
+    comm.rank = rank_in(spec, static_cast<int>(r));
+    comm.created_ns = kEpochNs + 1000;
+    comm.ready_ns = kEpochNs + 2000;
+    return comm;
   }
 
   void call(size_t r, const Step& step) {
@@ -108,6 +212,7 @@ class Machine {
     op.root_or_peer = step.root_or_peer;
     op.comm = comm;
     op.group = step.group;
+    op.graph = step.graph;
     op.result = 0;
     op.state = OpState::returned;
     if (traits_of(step.kind).reduces) op.reduction = step.reduction;
@@ -117,11 +222,13 @@ class Machine {
     } else if (step.kind == OpKind::Recv) {
       op.seq = rank.recvs[{step.comm, step.root_or_peer}]++;
       ++process.comms[comm].recvs;
-    } else {
+    } else if (is_collective(step.kind)) {
       op.seq = rank.seq[step.comm]++;
       ++process.comms[comm].collectives;
     }
-    rank.streams[step.stream].push_back({step, op.seq, false});
+    // One-sided operations have no position, and a captured call is not executed by calling it.
+    const bool is_executed = step.graph == 0 && (is_collective(step.kind) || is_p2p(step.kind));
+    if (is_executed) rank.streams[step.stream].push_back({step, op.seq, false});
     process.ops.push_back(op);
     process.next_ticket = op.ticket + 1;
   }
@@ -229,22 +336,21 @@ class Machine {
       process.started_ns = kEpochNs;
       for (size_t k = 0; k < program_.comms.size(); ++k) {
         const CommSpec& spec = program_.comms[k];
-        const int mine = rank_in(spec, static_cast<int>(r));
-        if (mine < 0) continue;
-        Comm comm;
-        comm.key = {k + 1, 7};
-        comm.origin = spec.parent < 0 ? CommOrigin::init : CommOrigin::split;
-        if (spec.parent >= 0) comm.parent_key = {static_cast<uint64_t>(spec.parent) + 1, 7};
-        comm.state = CommState::ready;
-        comm.child_number = spec.child_number;
-        comm.colour = spec.colour;
-        comm.nranks = static_cast<int32_t>(spec.ranks.size());
-        comm.rank = mine;
-        comm.created_ns = kEpochNs + 1000;
-        comm.ready_ns = kEpochNs + 2000;
-        process.comms.push_back(std::move(comm));
+        if (spec.is_late || rank_in(spec, static_cast<int>(r)) < 0) continue;
+        process.comms.push_back(make_comm(r, static_cast<int>(k)));
         comm_of_[r].push_back(static_cast<int>(k));
       }
+    }
+  }
+
+  // Once one rank has aborted, watchdogs end the others.
+  void follow_aborts() {
+    const bool any =
+        std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.aborted; });
+    if (!any) return;
+    now_ns_ += kWatchdogNs;
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      if (ranks_[r].end_ns == 0 && !ranks_[r].frozen) leave_by_abort(r, now_ns_ += kCallNs);
     }
   }
 
@@ -254,7 +360,11 @@ class Machine {
       const bool is_through = rank.at == program_.ranks[r].size() && !rank.ended && !rank.frozen;
       if (!is_through || !is_idle(rank)) outcome_.hung = true;
     }
-    const int64_t end_ns = now_ns_ + (outcome_.hung ? options_.stall_ns : 1'000'000);
+    follow_aborts();
+    const bool is_over =
+        std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.aborted; });
+    const bool stands = outcome_.hung && !is_over;
+    const int64_t end_ns = now_ns_ + (stands ? options_.stall_ns : 1'000'000);
     outcome_.run.read_at_ns = end_ns;
     outcome_.run.live = outcome_.hung && options_.live;
     for (size_t r = 0; r < ranks_.size(); ++r) {
@@ -279,6 +389,7 @@ class Machine {
   const ClusterOptions& options_;
   std::vector<Rank> ranks_;
   std::vector<std::vector<int>> comm_of_;
+  std::map<std::pair<int, int>, std::vector<size_t>> creating_;  // who has called
   std::mt19937_64 random_;
   Outcome outcome_;
   int64_t now_ns_ = kEpochNs + 1'000'000;
@@ -308,7 +419,8 @@ std::string describe(const Program& program) {
           text += fmt::format(" {}@{}:{}/{}/{}{}{}", name_of(step.kind), step.comm, step.count,
                               step.datatype, step.reduction,
                               step.root_or_peer >= 0 ? fmt::format("<{}", step.root_or_peer) : "",
-                              step.group ? fmt::format("(g{})", step.group) : "");
+                              step.group ? fmt::format("(g{})", step.group) : "") +
+                  (step.graph ? " captured" : "");
           break;
         case Act::sync:
           text += " | ";
@@ -324,6 +436,12 @@ std::string describe(const Program& program) {
           break;
         case Act::stick:
           text += " STICK";
+          break;
+        case Act::abort:
+          text += " ABORT";
+          break;
+        case Act::create:
+          text += fmt::format(" CREATE@{}", step.comm);
           break;
       }
     }

@@ -11,8 +11,8 @@
 
 namespace rollcall::sim {
 
-// What a rank's program does next.
-enum class Act : uint8_t { call, sync, exit, die, stop, stick };
+// What a rank's program does next. `create`: a communicator whose `is_late`; waits for all of them.
+enum class Act : uint8_t { call, sync, exit, die, stop, stick, abort, create };
 
 struct Step {
   Act act = Act::call;
@@ -24,6 +24,7 @@ struct Step {
   int root_or_peer = -1;  // communicator rank
   int stream = 0;
   uint32_t group = 0;  // calls of one rank with the same number are one group
+  uint32_t graph = 0;  // captured: counted when called, executed by nobody here
 };
 
 struct CommSpec {
@@ -31,6 +32,7 @@ struct CommSpec {
   int parent = -1;
   uint32_t child_number = 0;
   int colour = 0;
+  bool is_late = false;  // made by Act::create; else it is there from the beginning
 };
 
 struct Program {

@@ -52,6 +52,10 @@ Plan make_plan(uint64_t seed) {
   plan.training = {.dp = layout[0], .tp = layout[1], .pp = layout[2], .steps = 4, .seed = seed};
   plan.faults = {static_cast<Fault>((seed / 3) % kFaults)};
   const uint64_t third = seed / 9 % 3;
+  plan.training.asides = seed % 4 == 1;
+  const bool makes_comms =
+      plan.faults[0] == Fault::split_missing || plan.faults[0] == Fault::init_missing;
+  plan.training.creations = makes_comms || seed % 5 == 2;
   if (third == 1) {
     plan.training.nested = true;
     plan.training.groups = true;
@@ -121,6 +125,14 @@ std::vector<Verdict> accepted(Fault fault) {
       return {Verdict::p2p_unmatched};
     case Fault::p2p_count:
       return {Verdict::p2p_mismatch};
+    case Fault::p2p_cycle:
+      return {Verdict::deadlock_p2p};
+    case Fault::abort:
+      return {Verdict::abort_cascade};
+    case Fault::split_missing:
+      return {Verdict::split_mismatch};
+    case Fault::init_missing:
+      return {Verdict::init_incomplete};
     default:
       return {Verdict::in_lockstep};
   }
@@ -132,10 +144,10 @@ std::string wrong_place(const Scenario& scenario, const Truth& truth, const Find
   const bool is_tie = truth.fault == Fault::comm_order && scenario.program.ranks.size() == 2;
   if (is_tie && lead.culprits.size() == 2 && lead.verdict == Verdict::deadlock_comms) return "";
   if (lead.culprits.size() != 1) return "more than one culprit";
-  const bool positional = truth.fault != Fault::comm_order && truth.fault != Fault::die &&
-                          truth.fault != Fault::stop && truth.fault != Fault::exit &&
-                          truth.fault != Fault::stick;
-  if (!positional) return "";
+  constexpr Fault kPlaceless[] = {Fault::comm_order,    Fault::die,          Fault::stop,
+                                  Fault::exit,          Fault::stick,        Fault::abort,
+                                  Fault::split_missing, Fault::init_missing, Fault::p2p_cycle};
+  if (std::count(std::begin(kPlaceless), std::end(kPlaceless), truth.fault) != 0) return "";
   const analysis::Culprit& culprit = lead.culprits.front();
   const CommKey key{static_cast<uint64_t>(truth.comm) + 1, 7};
   if (!culprit.comm || !(*culprit.comm == key)) return "communicator";
@@ -187,6 +199,26 @@ bool blames_the_innocent(const Scenario& scenario) {
   });
 }
 
+// The ranks of the communicator that is spoken of are in their majority without a fault.
+bool has_majority(const Scenario& scenario) {
+  const Finding& lead = scenario.report.findings.front();
+  if (lead.culprits.empty() || !lead.culprits.front().comm) return true;
+  const std::vector<int>& ranks =
+      scenario.program.comms[lead.culprits.front().comm->high - 1].ranks;
+  const auto faulty = std::count_if(
+      scenario.truths.begin(), scenario.truths.end(),
+      [&](const Truth& truth) { return std::count(ranks.begin(), ranks.end(), truth.rank) != 0; });
+  return static_cast<size_t>(faulty) * 2 < ranks.size();
+}
+
+// The job was cut short, and no rank is said to be the reason. Where all ranks end at once, it may
+// as well have been ended from outside.
+bool blames_nobody(const Scenario& scenario) {
+  const Finding& lead = scenario.report.findings.front();
+  const bool any_is_healthy = scenario.truths.size() < scenario.program.ranks.size();
+  return any_is_healthy && scenario.outcome.hung && lead.verdict == Verdict::in_lockstep;
+}
+
 Score judge(const Scenario& scenario, std::string& what) {
   bool decides = false;
   for (const Truth& truth : scenario.truths) {
@@ -194,9 +226,13 @@ Score judge(const Scenario& scenario, std::string& what) {
     what = wrong(scenario, truth);
     if (what.empty()) return Score::right;
   }
-  // Two faults at once make a third thing: their ranks have to be named, not the kind.
+  // Two faults at once make a third thing: their ranks have to be named, not the kind. Where half
+  // of a communicator is at fault, there is no majority to say who is not.
   if (scenario.truths.size() > 1) {
-    return blames_the_innocent(scenario) ? Score::wrong : Score::right;
+    if (blames_the_innocent(scenario)) {
+      return has_majority(scenario) ? Score::wrong : Score::insufficient;
+    }
+    return blames_nobody(scenario) ? Score::wrong : Score::right;
   }
   if (decides) return Score::wrong;
   return blames_the_innocent(scenario) ? Score::wrong : Score::insufficient;
@@ -220,6 +256,8 @@ Plan shrink(Plan plan) {
     try_change([](Plan& p) { p.faults.resize(std::max<size_t>(p.faults.size(), 2) - 1); });
   }
   try_change([](Plan& p) { p.training.streams = false; });
+  try_change([](Plan& p) { p.training.creations = false; });
+  try_change([](Plan& p) { p.training.asides = false; });
   for (int phase = 0; phase < 12; ++phase) {
     try_change([&](Plan& p) { p.training.left_out |= 1u << phase; });
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 
 namespace rollcall::sim {
@@ -14,13 +15,15 @@ uint64_t pick(Random& random, uint64_t below) { return random() % below; }
 
 // One part of a training step: the same for every rank that takes part.
 struct Phase {
-  enum Kind { collective, shift, ring, group } kind = collective;
+  enum Kind { collective, shift, ring, group, exchange, aside } kind = collective;
   int role = 0;  // 0 world, 1 tensor, 2 data, 3 pipeline, 4 pairs within a data group
   Step step;
   bool sync = false;
   std::vector<Phase> parts;  // of a group: collectives of different roles
 };
 constexpr int kRoles = 5;
+// More than NCCL buffers: such a send waits for its receive.
+constexpr uint64_t kLargeCount = 200'000;
 
 Step random_collective(Random& random, int size) {
   constexpr OpKind kKinds[] = {OpKind::AllReduce,     OpKind::AllReduce, OpKind::AllReduce,
@@ -59,12 +62,20 @@ std::vector<Phase> make_phases(Random& random, const TrainingOptions& options,
       phases.push_back(make_group(random, sizes));
       continue;
     }
+    if (options.asides && pick(random, 3) == 0) {
+      phase.kind = Phase::aside;
+      phase.step = random_collective(random, sizes[0]);
+      phase.step.graph = static_cast<uint32_t>(pick(random, 3));
+      phases.push_back(phase);
+      continue;
+    }
     phase.role = static_cast<int>(pick(random, options.nested ? kRoles : kRoles - 1));
     if (sizes[phase.role] < 2) phase.role = 0;
-    const uint64_t kind = pick(random, 5);
-    if (phase.role == 3 && kind < 3) {
-      phase.kind = kind == 2 ? Phase::ring : Phase::shift;
+    const uint64_t kind = pick(random, 6);
+    if (phase.role == 3 && kind < 4) {
+      phase.kind = kind == 3 ? Phase::exchange : kind == 2 ? Phase::ring : Phase::shift;
       phase.step.count = 1 + pick(random, 64) * 8;
+      if (phase.kind == Phase::exchange) phase.step.count += kLargeCount;
     } else {
       phase.step = random_collective(random, sizes[phase.role]);
     }
@@ -83,12 +94,14 @@ class Builder {
   Program build() {
     const std::vector<Phase> phases = make_phases(random_, options_, sizes_);
     for (int step = 0; step < options_.steps; ++step) {
+      if (options_.creations && step == 0) add_creations();
       for (size_t i = 0; i < phases.size(); ++i) {
         const Phase& phase = phases[i];
         if (options_.left_out >> i & 1) continue;
         for (size_t r = 0; r < program_.ranks.size(); ++r) add(static_cast<int>(r), phase);
         ++group_;
       }
+      if (options_.creations) use_creations();
       for (auto& rank : program_.ranks) rank.push_back({.act = Act::sync});
     }
     return std::move(program_);
@@ -132,6 +145,34 @@ class Builder {
     if (options_.nested && dp >= 4) split_pairs();
   }
 
+  // A communicator of all ranks by its own init, and the world split into even and odd ranks.
+  void add_creations() {
+    const int world = static_cast<int>(program_.ranks.size());
+    const int init = static_cast<int>(program_.comms.size());
+    program_.comms.push_back(
+        {.ranks = program_.comms[0].ranks, .parent = -1, .child_number = 0, .is_late = true});
+    for (int colour = 0; colour < 2; ++colour) {
+      program_.comms.push_back(
+          {.ranks = {}, .parent = 0, .child_number = kRoles, .colour = colour, .is_late = true});
+    }
+    for (int r = 0; r < world; ++r) {
+      const int half = init + 1 + r % 2;
+      program_.comms[half].ranks.push_back(r);
+      made_.push_back({init, half});
+      for (const int comm : {init, half}) {
+        program_.ranks[r].push_back({.act = Act::create, .comm = comm});
+      }
+    }
+  }
+
+  void use_creations() {
+    for (size_t r = 0; r < program_.ranks.size(); ++r) {
+      for (const int comm : made_[r]) {
+        program_.ranks[r].push_back({.act = Act::call, .comm = comm, .count = 64, .datatype = 7});
+      }
+    }
+  }
+
   // Every data group is split into pairs: a child of a child.
   void split_pairs() {
     sizes_[4] = 2;
@@ -171,8 +212,21 @@ class Builder {
       one.group = group;
       steps.push_back(one);
     };
-    if (phase.kind == Phase::collective) {
+    if (phase.kind == Phase::aside) {
+      // A captured collective, or a one-sided write to the next rank.
+      step.comm = 0;
+      if (step.graph == 0) step.kind = OpKind::PutSignal;
+      if (step.graph == 0) step.root_or_peer = (r + 1) % static_cast<int>(program_.ranks.size());
       steps.push_back(step);
+    } else if (phase.kind == Phase::collective) {
+      steps.push_back(step);
+    } else if (phase.kind == Phase::exchange) {
+      // Neighbours in pairs, the even one sends first; too large to be buffered.
+      const int peer = mine ^ 1;
+      if (peer < size) {
+        p2p(mine % 2 == 0 ? OpKind::Send : OpKind::Recv, peer, 0);
+        p2p(mine % 2 == 0 ? OpKind::Recv : OpKind::Send, peer, 0);
+      }
     } else if (phase.kind == Phase::shift) {
       if (mine > 0) p2p(OpKind::Recv, mine - 1, 0);
       if (mine + 1 < size) p2p(OpKind::Send, mine + 1, 0);
@@ -188,10 +242,16 @@ class Builder {
   Program program_;
   std::vector<std::vector<int>> of_role_;
   std::vector<int> sizes_;
+  std::vector<std::array<int, 2>> made_;  // by rank: the communicators made on the way
   uint32_t group_ = 1;
 };
 
 bool is_call(const Step& step) { return step.act == Act::call; }
+
+// Called, but executed by nobody here: no fault is planted in it.
+bool is_aside(const Step& step) {
+  return step.graph != 0 || (!is_collective(step.kind) && !is_p2p(step.kind));
+}
 
 // Position of a call among those it is counted with.
 uint64_t position(const std::vector<Step>& steps, size_t at) {
@@ -241,7 +301,12 @@ bool is_twin(const std::vector<Step>& steps, size_t at) {
 
 bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program& program) {
   const Step& step = steps[at];
-  if (!is_call(step)) return false;
+  if (fault == Fault::split_missing || fault == Fault::init_missing) {
+    const bool is_split = step.act == Act::create && program.comms[step.comm].parent >= 0;
+    return step.act == Act::create && is_split == (fault == Fault::split_missing);
+  }
+  // A communicator that was made on the way has little history, and may have one rank only.
+  if (!is_call(step) || is_aside(step) || program.comms[step.comm].is_late) return false;
   const bool coll = is_collective(step.kind);
   const size_t next = coll ? next_on(steps, at) : steps.size();
   const bool has_next = next < steps.size();
@@ -251,7 +316,7 @@ bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program&
     case Fault::order:
       return coll && at + 1 == next && has_next && !looks_the_same(step, steps[next]);
     case Fault::comm_order:
-      return coll && at + 1 < steps.size() && is_call(steps[at + 1]) &&
+      return coll && at + 1 < steps.size() && is_call(steps[at + 1]) && !is_aside(steps[at + 1]) &&
              is_collective(steps[at + 1].kind) && steps[at + 1].comm != step.comm &&
              (step.comm == 0 || steps[at + 1].comm == 0) && step.group == 0 &&
              steps[at + 1].group == 0 && step.stream == steps[at + 1].stream;
@@ -262,6 +327,11 @@ bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program&
     case Fault::p2p_unmatched:
     case Fault::p2p_count:
       return step.kind == OpKind::Send && step.group == 0;
+    case Fault::p2p_cycle:
+      return is_p2p(step.kind) && step.group == 0 && step.count > kLargeCount &&
+             at + 1 < steps.size() && is_call(steps[at + 1]) && is_p2p(steps[at + 1].kind) &&
+             steps[at + 1].kind != step.kind && steps[at + 1].count == step.count &&
+             steps[at + 1].root_or_peer == step.root_or_peer;
     default:
       return coll;
   }
@@ -273,8 +343,9 @@ std::vector<std::pair<int, size_t>> places_for(Fault fault, const Program& progr
   std::vector<std::pair<int, size_t>> places;
   for (size_t r = 0; r < program.ranks.size(); ++r) {
     const std::vector<Step>& steps = program.ranks[r];
-    // The second half: the job has a history by then.
-    for (size_t at = steps.size() / 2; at < steps.size(); ++at) {
+    // The second half: the job has a history by then. Communicators are made before.
+    const bool is_creation = fault == Fault::split_missing || fault == Fault::init_missing;
+    for (size_t at = is_creation ? 0 : steps.size() / 2; at < steps.size(); ++at) {
       if (contains(spared, r) || !fits(fault, steps, at, program)) continue;
       places.emplace_back(static_cast<int>(r), at);
     }
@@ -282,41 +353,10 @@ std::vector<std::pair<int, size_t>> places_for(Fault fault, const Program& progr
   return places;
 }
 
-}  // namespace
-
-std::string_view name_of(Fault fault) {
-  constexpr std::string_view kNames[] = {
-#define ROLLCALL_X(name) #name,
-      ROLLCALL_SIM_FAULTS(ROLLCALL_X)
-#undef ROLLCALL_X
-  };
-  return kNames[static_cast<size_t>(fault)];
-}
-
-Program make_training(const TrainingOptions& options) { return Builder(options).build(); }
-
-Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>& spared) {
-  Truth truth;
-  truth.fault = fault;
-  if (fault == Fault::none) {
-    truth.is_planted = true;
-    return truth;
-  }
-  Random random(seed);
-  const std::vector<std::pair<int, size_t>> places = places_for(fault, program, spared);
-  if (places.empty()) return truth;
-  const auto [rank, at] = places[pick(random, places.size())];
+// Makes the program of a rank wrong at one place.
+void change(Program& program, int rank, size_t at, Fault fault) {
   std::vector<Step>& steps = program.ranks[rank];
   Step& step = steps[at];
-  truth.is_planted = true;
-  truth.rank = rank;
-  truth.comm = step.comm;
-  truth.seq = position(steps, at);
-  truth.is_p2p = is_p2p(step.kind);
-  truth.where = fmt::format("{} at rank {}, step {}: {} on comm {} seq {}", name_of(fault), rank,
-                            at, rollcall::name_of(step.kind), step.comm, truth.seq);
-  truth.is_last =
-      std::none_of(steps.begin() + static_cast<ptrdiff_t>(at) + 1, steps.end(), is_call);
   const auto place = steps.begin() + static_cast<ptrdiff_t>(at);
   switch (fault) {
     case Fault::missing:
@@ -351,6 +391,7 @@ Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>
       break;
     case Fault::order:
     case Fault::comm_order:
+    case Fault::p2p_cycle:
       std::swap(steps[at], steps[at + 1]);
       break;
     case Fault::die:
@@ -363,11 +404,59 @@ Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>
       steps.insert(place, {.act = Act::exit});
       break;
     case Fault::stick:
+    case Fault::init_missing:
       steps.insert(place, {.act = Act::stick});
+      break;
+    case Fault::abort:
+      steps.insert(place, {.act = Act::abort});
+      break;
+    case Fault::split_missing:
+      std::erase_if(steps, [comm = step.comm](const Step& one) {
+        return one.comm == comm && (one.act == Act::create || one.act == Act::call);
+      });
       break;
     default:
       break;
   }
+}
+
+}  // namespace
+
+std::string_view name_of(Fault fault) {
+  constexpr std::string_view kNames[] = {
+#define ROLLCALL_X(name) #name,
+      ROLLCALL_SIM_FAULTS(ROLLCALL_X)
+#undef ROLLCALL_X
+  };
+  return kNames[static_cast<size_t>(fault)];
+}
+
+Program make_training(const TrainingOptions& options) { return Builder(options).build(); }
+
+Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>& spared) {
+  Truth truth;
+  truth.fault = fault;
+  if (fault == Fault::none) {
+    truth.is_planted = true;
+    return truth;
+  }
+  Random random(seed);
+  const std::vector<std::pair<int, size_t>> places = places_for(fault, program, spared);
+  if (places.empty()) return truth;
+  const auto [rank, at] = places[pick(random, places.size())];
+  std::vector<Step>& steps = program.ranks[rank];
+  Step& step = steps[at];
+  truth.is_planted = true;
+  truth.rank = rank;
+  truth.comm = step.comm;
+  truth.seq = position(steps, at);
+  truth.is_p2p = is_p2p(step.kind);
+  truth.where = fmt::format("{} at rank {}, step {}: {} on comm {} seq {}", name_of(fault), rank,
+                            at, step.act == Act::create ? "create" : rollcall::name_of(step.kind),
+                            step.comm, truth.seq);
+  truth.is_last =
+      std::none_of(steps.begin() + static_cast<ptrdiff_t>(at) + 1, steps.end(), is_call);
+  change(program, rank, at, fault);
   truth.is_twin = is_twin(steps, at);
   return truth;
 }

@@ -29,7 +29,11 @@ namespace rollcall::sim {
   X(stick)                     \
   X(comm_order)                \
   X(p2p_unmatched)             \
-  X(p2p_count)
+  X(p2p_count)                 \
+  X(p2p_cycle)                 \
+  X(abort)                     \
+  X(split_missing)             \
+  X(init_missing)
 // clang-format on
 enum class Fault : uint8_t {
 #define ROLLCALL_X(name) name,
@@ -49,6 +53,8 @@ struct TrainingOptions {
   bool nested = false;        // pairs split off the data groups
   bool groups = false;        // collectives of several communicators in one group
   bool streams = false;       // the data groups' calls on a stream of their own
+  bool creations = false;     // communicators that are made on the way: a split and an init
+  bool asides = false;        // one-sided operations, and calls captured into graphs
   uint32_t left_out = 0;      // phases of a step that are left out, a bit each: for shrinking
 };
 
