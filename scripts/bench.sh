@@ -1,12 +1,36 @@
 #!/usr/bin/env bash
-# `make bench`: what recording costs, as a table, and as bench.json in the build folder.
+# `make bench`: what recording costs, as tables, and as bench*.json in the build folder. The step of
+# PyTorch's DDP is measured where `make test-clients` has installed PyTorch, or with the interpreter
+# that ROLLCALL_TORCH_PYTHON names; elsewhere it is skipped, and said to be.
 #   scripts/bench.sh BUILD_DIR
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
 program=$build/bench/rollcall_bench
+rollcall=$PWD/$build/tools/rollcall
 if [ ! -x "$program" ]; then
   echo "bench: $program is absent; run \`make build\` first" >&2
   exit 2
 fi
 "$program" --json "$build/bench.json"
+
+echo
+status=0
+python3 bench/python_frames.py "$build" "$build/bench_frames.json" || status=$?
+case $status in
+  0) scripts/bench_table.py "$build/bench_frames.json" ;;
+  77) ;;
+  *) exit "$status" ;;
+esac
+
+echo
+python=${ROLLCALL_TORCH_PYTHON:-$build/clients/torch/bin/python}
+if [ ! -x "$python" ]; then
+  echo "bench: the step of DDP is skipped: there is no $python; \`make test-clients\` installs it"
+  exit 0
+fi
+folder=$(mktemp -d -t rollcall-bench-XXXXXX)
+trap 'rm -rf "$folder"' EXIT
+OMP_NUM_THREADS=1 "$rollcall" run -q -n 2 --emulate=2 -d "$folder/run" -- \
+  "$python" bench/ddp_step.py "$rollcall" "$build/bench_step.json"
+scripts/bench_table.py "$build/bench_step.json"
