@@ -16,7 +16,10 @@ bool has_unknown_members(const Group& group) {
 
 Doubt::Doubt(const Index& index, const Progress& progress) : index_(index), progress_(progress) {
   const auto& groups = index.groups();
-  if (std::none_of(groups.begin(), groups.end(), has_unknown_members)) return;
+  find_torn();
+  const bool is_torn = std::any_of(torn_.begin(), torn_.end(),
+                                   [](const std::vector<uint32_t>& m) { return !m.empty(); });
+  if (!is_torn && std::none_of(groups.begin(), groups.end(), has_unknown_members)) return;
   streams_.resize(index.run().processes.size());
   places_.resize(index.run().processes.size());
   for (const uint32_t p : index.active()) fill(p);
@@ -62,6 +65,16 @@ void Doubt::fill(uint32_t p) {
   }
 }
 
+void Doubt::find_torn() {
+  torn_.resize(index_.groups().size());
+  for (size_t g = 0; g < torn_.size(); ++g) {
+    const std::vector<Member>& members = index_.groups()[g].members;
+    for (uint32_t m = 0; m < members.size(); ++m) {
+      if (index_.run().processes[members[m].process].torn != 0) torn_[g].push_back(m);
+    }
+  }
+}
+
 void Doubt::find_who_went_on() {
   last_op_.assign(index_.run().processes.size(), kNoRecord);
   for (const uint32_t p : index_.active()) {
@@ -85,8 +98,16 @@ void Doubt::find_who_went_on() {
 bool Doubt::is_shared_with_unknown(uint32_t p, uint32_t i) const {
   const Op& op = index_.op(p, i);
   const Seat seat = index_.seat(p, op.comm);
-  if (seat.group == kNone || !has_unknown_members(index_.groups()[seat.group])) return false;
-  return !is_p2p(op.kind) || index_.find_member(seat.group, op.root_or_peer) == kNone;
+  if (seat.group == kNone) return false;
+  const Group& group = index_.groups()[seat.group];
+  if (has_unknown_members(group)) {
+    if (!is_p2p(op.kind) || index_.find_member(seat.group, op.root_or_peer) == kNone) return true;
+  }
+  // The torn record may be that of this call, and may say that it was another one.
+  return !is_p2p(op.kind) &&
+         std::any_of(torn_[seat.group].begin(), torn_[seat.group].end(), [&](uint32_t m) {
+           return group.members[m].process != p && group.members[m].lane.end() <= op.seq;
+         });
 }
 
 // Finished, and with everybody who takes part on file.

@@ -1,4 +1,5 @@
-// Ranks that may be waiting for somebody whose file is not there.
+// Ranks that may be waiting for somebody whose file is not there, or whose newest record was torn
+// when it ended.
 //
 // A call shared with a rank that left no file is taken for finished, or nothing could be said at
 // all. Whoever made such a call and then nothing more may in truth stand in it, and so may those
@@ -37,6 +38,7 @@ class Doubt {
   };
 
   void fill(uint32_t process);
+  void find_torn();
   void find_who_went_on();
   bool is_shared_with_unknown(uint32_t process, uint32_t op) const;
   bool is_proof(uint32_t process, uint32_t op) const;
@@ -57,9 +59,10 @@ class Doubt {
     size_t from;
   };
   std::vector<Raised> raised_;
-  std::vector<Raised> suspected_;  // `from` up to the stream's suspect_from before
-  std::vector<uint32_t> last_op_;  // by process; kNoRecord
-  std::vector<uint64_t> passed_;   // by group: calls that somebody made another call behind
+  std::vector<Raised> suspected_;            // `from` up to the stream's suspect_from before
+  std::vector<uint32_t> last_op_;            // by process; kNoRecord
+  std::vector<std::vector<uint32_t>> torn_;  // by group: members whose newest record was torn
+  std::vector<uint64_t> passed_;  // by group: calls that somebody made another call behind
   std::set<std::pair<uint32_t, uint64_t>> asked_;  // collectives whose members are suspected
 };
 
