@@ -244,6 +244,7 @@ void refresh_anchor() noexcept {
   const uint64_t next = load_relaxed(header.anchor_count) + 1;
   const ClockAnchor anchor = read_anchor();
   ClockAnchor& copy = header.latest_anchor[next & 1];
+  std::atomic_thread_fence(std::memory_order_release);  // newest_anchor() sees the count before
   store_relaxed(copy.ticks, anchor.ticks);
   store_relaxed(copy.monotonic_ns, anchor.monotonic_ns);
   store_relaxed(copy.realtime_ns, anchor.realtime_ns);
@@ -267,11 +268,22 @@ struct Rate {
   TickConversion conversion;
 };
 
-// The flusher's newest anchor; in a process that has just begun there is none but the first.
-Rate current_rate() noexcept {
+// The flusher's newest anchor. In a process that has just begun there is none but the first; then,
+// and where the flusher is just replacing what we read, one of our own.
+ClockAnchor newest_anchor() noexcept {
   const FileHeader& header = *live.header;
   const uint64_t anchors = load_acquire(header.anchor_count);
-  const ClockAnchor latest = anchors == 0 ? read_anchor() : header.latest_anchor[anchors & 1];
+  const ClockAnchor& newest = header.latest_anchor[anchors & 1];
+  const ClockAnchor copy{load_relaxed(newest.ticks), load_relaxed(newest.monotonic_ns),
+                         load_relaxed(newest.realtime_ns), load_relaxed(newest.error_ns)};
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const bool is_whole = anchors != 0 && load_relaxed(header.anchor_count) == anchors;
+  return is_whole ? copy : read_anchor();
+}
+
+Rate current_rate() noexcept {
+  const ClockAnchor latest = newest_anchor();
+  const FileHeader& header = *live.header;
   return {latest, TickConversion(header.clock_kind, header.first_anchor, latest)};
 }
 
