@@ -89,7 +89,8 @@ void call_collective(const Host& host, uint64_t count) {
   capture::end_op(token, 0);
 }
 
-constexpr int kBatch = 4096;
+// Short, so that most batches of a busy machine run without an interruption.
+constexpr int kBatch = 512;
 
 double batch_ns(const Host& host, void (*collective)(const Host&, uint64_t)) {
   const uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
@@ -110,10 +111,10 @@ Host own_host() {
 // The median of what ours takes longer than the null plugin, in turns.
 double added_ns(const Host& null, const Host& ours, int pairs,
                 void (*collective)(const Host&, uint64_t)) {
-  for (int i = 0; i < 32; ++i) batch_ns(ours, collective);  // first calls, page faults
+  for (int i = 0; i < 256; ++i) batch_ns(ours, collective);  // first calls, page faults
   std::vector<double> added;
   for (int pair = 0; pair < pairs; ++pair) {
-    usleep(5000);  // the flusher catches up
+    if (pair % 8 == 0) usleep(5000);  // the flusher catches up
     const double null_ns = batch_ns(null, collective);
     added.push_back(batch_ns(ours, collective) - null_ns);
   }
@@ -151,7 +152,7 @@ double anonymous_kib() {
 void measure_memory(double* values, const std::string&) {
   const Host ours = own_host();
   const auto batches = static_cast<uint64_t>(values[0]) / kBatch;
-  for (int i = 0; i < 64; ++i) batch_ns(ours, tell_collective);
+  for (int i = 0; i < 512; ++i) batch_ns(ours, tell_collective);
   const double before = anonymous_kib();
   for (uint64_t i = 0; i < batches; ++i) batch_ns(ours, tell_collective);
   values[0] = anonymous_kib() - before;
@@ -172,7 +173,7 @@ double collectives = 0;
 }  // namespace
 
 void bench_plugin(ResultTable& table, bool quick) {
-  pairs = quick ? 51 : 401;
+  pairs = quick ? 401 : 4001;
   add_cost(table, "profiler plugin, 16 callbacks, recording itself: time added",
            [](double* out, const std::string& directory) {
              out[0] = pairs;

@@ -22,6 +22,10 @@ struct Callbacks {
     // NCCL reuses the variable: left alone it would bring back an old handle.
     *handle = nullptr;
     if (descriptor == nullptr) return kSuccess;
+    if (is_bare(descriptor->type) && !chain_is_on()) {
+      *handle = start_bare_event(context, static_cast<uint32_t>(descriptor->type));
+      return kSuccess;
+    }
     const Event event = event_of(*descriptor);
     *handle = chain_is_on() ? start_chained(context, event) : profiler::start_event(context, event);
     return kSuccess;

@@ -60,6 +60,44 @@ static_assert(offsetof(ProxyOpFields, peer) == 8 && offsetof(ProxyOpFields, is_s
 static_assert(sizeof(KernelChFields) == 16 && offsetof(KernelChFields, timer_ns) == 8);
 static_assert(sizeof(NetPluginFields) == 16);
 
+// Fields, and members of the union, that stand in several versions in one order.
+#define ROLLCALL_COMMUNICATOR_FIELDS \
+  const char* name;                  \
+  uint64_t comm_hash;
+#define ROLLCALL_COLL_FIELDS \
+  uint64_t seq_number;       \
+  const char* func;          \
+  const void* send;          \
+  void* recv;                \
+  size_t count;              \
+  int32_t root;              \
+  const char* datatype;
+#define ROLLCALL_KERNEL_FIELDS \
+  uint8_t channels;            \
+  uint8_t warps;               \
+  const char* algorithm;       \
+  const char* protocol;
+#define ROLLCALL_P2P_FIELDS \
+  const char* func;         \
+  void* buffer;             \
+  const char* datatype;     \
+  size_t count;             \
+  int32_t peer;
+#define ROLLCALL_EVENTS_OF_V1(Coll, P2p) \
+  Coll coll;                             \
+  P2p p2p;                               \
+  ProxyOpFields proxy_op;                \
+  ProxyStepFields proxy_step;
+#define ROLLCALL_EVENTS_OF_V3(Coll, P2p) \
+  ROLLCALL_EVENTS_OF_V1(Coll, P2p)       \
+  KernelChFields kernel_ch;              \
+  NetPluginFields net_plugin;
+#define ROLLCALL_EVENTS_OF_V5(CollApi, P2pApi) \
+  GroupApiFields group_api;                    \
+  CollApi coll_api;                            \
+  P2pApi p2p_api;                              \
+  KernelLaunchFields kernel_launch;
+
 // --- version 1: NCCL 2.23 ----------------------------------------------------------------------
 
 namespace v1 {
@@ -97,10 +135,7 @@ struct Descriptor {
   void* parent;
   int32_t rank;
   union {
-    CollFields coll;
-    P2pFields p2p;
-    ProxyOpFields proxy_op;
-    ProxyStepFields proxy_step;
+    ROLLCALL_EVENTS_OF_V1(CollFields, P2pFields)
   };
 };
 union StateArgs {
@@ -135,39 +170,21 @@ static_assert(offsetof(Descriptor, p2p.peer) == 72 && sizeof(P2pFields) == 56);
 namespace v2 {
 
 struct CollFields {
-  const char* name;
-  uint64_t comm_hash;
-  uint64_t seq_number;
-  const char* func;
-  const void* send;
-  void* recv;
-  size_t count;
-  int32_t root;
-  const char* datatype;
+  ROLLCALL_COMMUNICATOR_FIELDS
+  ROLLCALL_COLL_FIELDS
   size_t traffic_bytes;
-  uint8_t channels;
-  uint8_t warps;
-  const char* algorithm;
-  const char* protocol;
+  ROLLCALL_KERNEL_FIELDS
 };
 struct P2pFields {
-  const char* name;
-  uint64_t comm_hash;
-  const char* func;
-  void* buffer;
-  const char* datatype;
-  size_t count;
-  int32_t peer;
+  ROLLCALL_COMMUNICATOR_FIELDS
+  ROLLCALL_P2P_FIELDS
 };
 struct Descriptor {
   uint8_t type;
   void* parent;
   int32_t rank;
   union {
-    CollFields coll;
-    P2pFields p2p;
-    ProxyOpFields proxy_op;
-    ProxyStepFields proxy_step;
+    ROLLCALL_EVENTS_OF_V1(CollFields, P2pFields)
   };
 };
 using StateArgs = v1::StateArgs;
@@ -192,19 +209,9 @@ static_assert(offsetof(Descriptor, p2p.peer) == 72 && sizeof(P2pFields) == 56);
 namespace v3 {
 
 struct CollFields {
-  const char* name;
-  uint64_t comm_hash;
-  uint64_t seq_number;
-  const char* func;
-  const void* send;
-  void* recv;
-  size_t count;
-  int32_t root;
-  const char* datatype;
-  uint8_t channels;
-  uint8_t warps;
-  const char* algorithm;
-  const char* protocol;
+  ROLLCALL_COMMUNICATOR_FIELDS
+  ROLLCALL_COLL_FIELDS
+  ROLLCALL_KERNEL_FIELDS
 };
 using P2pFields = v2::P2pFields;
 struct KernelChFields {
@@ -215,12 +222,7 @@ struct Descriptor {
   void* parent;
   int32_t rank;
   union {
-    CollFields coll;
-    P2pFields p2p;
-    ProxyOpFields proxy_op;
-    ProxyStepFields proxy_step;
-    KernelChFields kernel_ch;
-    NetPluginFields net_plugin;
+    ROLLCALL_EVENTS_OF_V3(CollFields, P2pFields)
   };
 };
 using StateArgs = v1::StateArgs;
@@ -259,24 +261,11 @@ static_assert(sizeof(StateArgs) == 8);
 namespace v4 {
 
 struct CollFields {
-  uint64_t seq_number;
-  const char* func;
-  const void* send;
-  void* recv;
-  size_t count;
-  int32_t root;
-  const char* datatype;
-  uint8_t channels;
-  uint8_t warps;
-  const char* algorithm;
-  const char* protocol;
+  ROLLCALL_COLL_FIELDS
+  ROLLCALL_KERNEL_FIELDS
 };
 struct P2pFields {
-  const char* func;
-  void* buffer;
-  const char* datatype;
-  size_t count;
-  int32_t peer;
+  ROLLCALL_P2P_FIELDS
   uint8_t channels;  // uninitialised where NCCL 2.28 and later translate for an older plugin
 };
 struct Descriptor {
@@ -284,12 +273,7 @@ struct Descriptor {
   void* parent;
   int32_t rank;
   union {
-    CollFields coll;
-    P2pFields p2p;
-    ProxyOpFields proxy_op;
-    ProxyStepFields proxy_step;
-    KernelChFields kernel_ch;
-    NetPluginFields net_plugin;
+    ROLLCALL_EVENTS_OF_V3(CollFields, P2pFields)
   };
 };
 using StateArgs = profiler::StateArgs;
@@ -348,25 +332,12 @@ struct P2pApiFields {
   bool graph_captured;
 };
 struct CollFields {
-  uint64_t seq_number;
-  const char* func;
-  const void* send;
-  void* recv;
-  size_t count;
-  int32_t root;
-  const char* datatype;
-  uint8_t channels;
-  uint8_t warps;
-  const char* algorithm;
-  const char* protocol;
+  ROLLCALL_COLL_FIELDS
+  ROLLCALL_KERNEL_FIELDS
   void* parent_group;
 };
 struct P2pFields {
-  const char* func;
-  void* buffer;
-  const char* datatype;
-  size_t count;
-  int32_t peer;
+  ROLLCALL_P2P_FIELDS
   uint8_t channels;
   void* parent_group;
 };
@@ -375,16 +346,8 @@ struct Descriptor {
   void* parent;
   int32_t rank;
   union {
-    GroupApiFields group_api;
-    CollApiFields coll_api;
-    P2pApiFields p2p_api;
-    KernelLaunchFields kernel_launch;
-    CollFields coll;
-    P2pFields p2p;
-    ProxyOpFields proxy_op;
-    ProxyStepFields proxy_step;
-    KernelChFields kernel_ch;
-    NetPluginFields net_plugin;
+    ROLLCALL_EVENTS_OF_V5(CollApiFields, P2pApiFields)
+    ROLLCALL_EVENTS_OF_V3(CollFields, P2pFields)
   };
 };
 using StateArgs = profiler::StateArgs;
@@ -409,13 +372,7 @@ static_assert(offsetof(Descriptor, p2p.parent_group) == 64);
 namespace v6 {
 
 struct CeCollFields {
-  uint64_t seq_number;
-  const char* func;
-  const void* send;
-  void* recv;
-  size_t count;
-  int32_t root;
-  const char* datatype;
+  ROLLCALL_COLL_FIELDS
   const char* sync_strategy;
   bool intra_batch_sync;
   uint32_t batch_size;
@@ -428,16 +385,8 @@ struct Descriptor {
   void* parent;
   int32_t rank;
   union {
-    GroupApiFields group_api;
-    v5::CollApiFields coll_api;
-    v5::P2pApiFields p2p_api;
-    KernelLaunchFields kernel_launch;
-    v5::CollFields coll;
-    v5::P2pFields p2p;
-    ProxyOpFields proxy_op;
-    ProxyStepFields proxy_step;
-    KernelChFields kernel_ch;
-    NetPluginFields net_plugin;
+    ROLLCALL_EVENTS_OF_V5(v5::CollApiFields, v5::P2pApiFields)
+    ROLLCALL_EVENTS_OF_V3(v5::CollFields, v5::P2pFields)
     CeCollFields ce_coll;
     CeSyncFields ce_sync;
     CeBatchFields ce_batch;
@@ -485,16 +434,8 @@ struct Descriptor {
   void* parent;
   int32_t rank;
   union {
-    GroupApiFields group_api;
-    CollApiFields coll_api;
-    P2pApiFields p2p_api;
-    KernelLaunchFields kernel_launch;
-    CollFields coll;
-    P2pFields p2p;
-    ProxyOpFields proxy_op;
-    ProxyStepFields proxy_step;
-    KernelChFields kernel_ch;
-    NetPluginFields net_plugin;
+    ROLLCALL_EVENTS_OF_V5(CollApiFields, P2pApiFields)
+    ROLLCALL_EVENTS_OF_V3(CollFields, P2pFields)
     CeCollFields ce_coll;
     CeSyncFields ce_sync;
     CeBatchFields ce_batch;
@@ -517,5 +458,13 @@ static_assert(offsetof(v7::Profiler, init) == 8 && offsetof(v7::Profiler, start_
 static_assert(offsetof(v7::Profiler, stop_event) == 24);
 static_assert(offsetof(v7::Profiler, record_event_state) == 32);
 static_assert(offsetof(v7::Profiler, finalize) == 40);
+
+#undef ROLLCALL_COMMUNICATOR_FIELDS
+#undef ROLLCALL_COLL_FIELDS
+#undef ROLLCALL_KERNEL_FIELDS
+#undef ROLLCALL_P2P_FIELDS
+#undef ROLLCALL_EVENTS_OF_V1
+#undef ROLLCALL_EVENTS_OF_V3
+#undef ROLLCALL_EVENTS_OF_V5
 
 }  // namespace rollcall::profiler

@@ -79,6 +79,9 @@ constexpr uint32_t events_of_version(unsigned version) {
 static_assert(events_of_version(1) == 0x3f && events_of_version(4) == 0xff);
 static_assert(events_of_version(5) == 0xfff && events_of_version(7) == kAllEvents);
 
+// Types of which nothing is kept but that they came, so that they need not be translated.
+constexpr bool is_bare(uint64_t type) noexcept { return type == kGroup || type == kKernelLaunch; }
+
 // States of recordEventState. 0 to 7 were sent up to version 3 only and are not used here.
 inline constexpr int kProxyStepSendGpuWait = 8;
 inline constexpr int kProxyStepSendWait = 9;

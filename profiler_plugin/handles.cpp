@@ -16,8 +16,17 @@ struct Turns {
   uint64_t end = 0;
 };
 constinit std::atomic<uint64_t> next_op_block{1};
-constinit std::atomic<uint64_t> next_proxy_turn{1};
+constinit std::atomic<uint64_t> next_proxy_block{1};
 constinit thread_local Turns op_turns;
+constinit thread_local Turns proxy_turns;
+
+uint64_t next_turn(Turns& turns, std::atomic<uint64_t>& next_block) noexcept {
+  if (__builtin_expect(turns.next == turns.end, 0)) {
+    const uint64_t block = next_block.fetch_add(1, std::memory_order_relaxed);
+    turns = {block * kBlock, block * kBlock + kBlock};
+  }
+  return turns.next++ & ((uint64_t{1} << kTurnBits) - 1);
+}
 
 // What an operation's place owes to the recorder when it is given to another before its end came:
 // the record must not stay pinned.
@@ -42,17 +51,16 @@ ProxyPlace* find_proxy(uint64_t turn) noexcept {
 }
 
 OpPlace& take_op(uint64_t& turn) noexcept {
-  Turns& turns = op_turns;
-  if (__builtin_expect(turns.next == turns.end, 0)) {
-    const uint64_t block = next_op_block.fetch_add(1, std::memory_order_relaxed);
-    turns = {block * kBlock, block * kBlock + kBlock};
-  }
-  turn = turns.next++ & ((uint64_t{1} << kTurnBits) - 1);
+  turn = next_turn(op_turns, next_op_block);
   OpPlace& place = op_places[turn % kOpPlaces];
   place.turn.store(kChanging, std::memory_order_relaxed);
-  // Who takes the bit away owes the release: a late event may be about to do the same.
-  const uint32_t state = place.state.exchange(0, std::memory_order_acq_rel);
-  if (__builtin_expect((state & kHeld) != 0, 0)) retire(place, state);
+  // Who takes the bit away owes the release: a late event may be about to do the same. Only the
+  // place's owner sets it, so where it is not set there is nothing to take.
+  if (__builtin_expect((place.state.load(std::memory_order_acquire) & kHeld) != 0, 0)) {
+    const uint32_t state = place.state.exchange(0, std::memory_order_acq_rel);
+    if ((state & kHeld) != 0) retire(place, state);
+  }
+  place.state.store(0, std::memory_order_relaxed);
   place.next.store(0, std::memory_order_relaxed);
   place.group.store(0, std::memory_order_relaxed);
   place.operations.store(0, std::memory_order_relaxed);
@@ -62,7 +70,7 @@ OpPlace& take_op(uint64_t& turn) noexcept {
 }
 
 ProxyPlace& take_proxy(uint64_t& turn) noexcept {
-  turn = next_proxy_turn.fetch_add(1, std::memory_order_relaxed) & ((uint64_t{1} << kTurnBits) - 1);
+  turn = next_turn(proxy_turns, next_proxy_block);
   ProxyPlace& place = proxy_places[turn % kProxyPlaces];
   place.turn.store(kChanging, std::memory_order_relaxed);
   for (unsigned step = 0; step < kStepsMax; ++step) {

@@ -150,18 +150,35 @@ void expect_kernels(OpPlace& place, Context& context, uint8_t channels) noexcept
   add_state(place, kAwaitsKernel | uint32_t{channels} << kKernelsExpected);
 }
 
-void finish_host(OpPlace& place, uint64_t turn) noexcept {
-  const uint32_t state = add_state(place, kHostDone);
-  if ((state & kOwn) != 0) end_own(place, turn);
-  settle_if_due(place, turn);
+// A record is held, and nothing more is awaited once the host is done.
+bool may_release(uint32_t state) noexcept {
+  const uint32_t stopped = state >> kKernelsStopped & 0xff;
+  const uint32_t expected = state >> kKernelsExpected & 0xff;
+  return (state & kHeld) != 0 && ((state & kAwaitsKernel) == 0 || stopped >= expected);
 }
 
+void finish_host(OpPlace& place, uint64_t turn) noexcept {
+  const capture::OpToken token = token_of(place, turn);
+  if (token.record == nullptr) return;
+  uint32_t before = place.state.load(std::memory_order_acquire);
+  uint32_t after = 0;
+  do {
+    after = before | kHostDone | kEnded;
+    if (may_release(before)) after &= ~kHeld;
+  } while (!place.state.compare_exchange_weak(before, after, std::memory_order_acq_rel));
+  if ((before & (kOwn | kEnded)) == kOwn) capture::end_op(token, kResultUnknown);
+  if (((before ^ after) & kHeld) != 0) capture::release_op(token);
+}
+
+// The thread that calls is the one that ends the group. Were it not, as NCCL never does, an
+// operation might be missing from the list: its record is then released when the place is given
+// away.
 void join_group(OpPlace& place, uint64_t turn, OpPlace* group) noexcept {
   if (group == nullptr) return;
-  place.next.store(group->next.exchange(turn, std::memory_order_acq_rel),
-                   std::memory_order_relaxed);
-  group->operations.fetch_add(1, std::memory_order_relaxed);
-  add_state(place, kInGroup);
+  place.next.store(group->next.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  group->next.store(turn, std::memory_order_release);
+  const uint32_t operations = group->operations.load(std::memory_order_relaxed);
+  group->operations.store(operations + 1, std::memory_order_relaxed);
 }
 
 // The GroupApi that a call names as its parent; null when it names none, or a stale one.
@@ -178,10 +195,7 @@ OpPlace* group_of(const Event& event) noexcept {
 
 void settle_if_due(OpPlace& place, uint64_t turn) noexcept {
   const uint32_t state = place.state.load(std::memory_order_acquire);
-  if ((state & kHostDone) == 0 || (state & kHeld) == 0) return;
-  const uint32_t stopped = state >> kKernelsStopped & 0xff;
-  const uint32_t expected = state >> kKernelsExpected & 0xff;
-  if ((state & kAwaitsKernel) != 0 && stopped < expected) return;
+  if ((state & kHostDone) == 0 || !may_release(state)) return;
   const capture::OpToken token = token_of(place, turn);
   if (token.record == nullptr) return;
   // Several threads may find it due; one releases.
@@ -229,7 +243,7 @@ void stop_group_api(const Handle& handle) noexcept {
   OpPlace* group = find_counted(handle);
   if (group == nullptr || !stop_once(*group, kApiStopped)) return;
   // Bounded by the table: a list that recycling has spoiled ends where a turn is not found.
-  uint64_t turn = group->next.exchange(0, std::memory_order_acq_rel);
+  uint64_t turn = group->next.load(std::memory_order_acquire);
   for (uint64_t count = 0; turn != 0 && count < kOpPlaces; ++count) {
     OpPlace* place = find_op(turn);
     if (place == nullptr) break;
@@ -258,7 +272,7 @@ void* start_call(Context& context, void* context_value, const Event& event) noex
   }
   uint64_t turn = 0;
   OpPlace& place = take_op(turn);
-  keep(place, token, kFromCall | (own ? kOwn : 0), context);
+  keep(place, token, kFromCall | (own ? kOwn : 0) | (group != nullptr ? kInGroup : 0), context);
   join_group(place, turn, group);
   publish(place, turn);
   return pack({.kind = HandleKind::call, .turn = turn});
@@ -290,7 +304,9 @@ void* start_operation(Context& context, void* context_value, const Event& event)
     OpPlace* place = find_counted(parent);
     if (place == nullptr) return nullptr;
     // Replays of a captured graph start and stop it again.
-    place->state.fetch_and(~kOpStopped, std::memory_order_relaxed);
+    if ((place->state.load(std::memory_order_relaxed) & kOpStopped) != 0) {
+      place->state.fetch_and(~kOpStopped, std::memory_order_relaxed);
+    }
     expect_kernels(*place, context, channels);
     enrich(*place, parent.turn, event, channels);
     return pack({.kind = HandleKind::operation, .turn = parent.turn});

@@ -40,7 +40,18 @@ void* init(const ContextOpening& opening, uint32_t& mask) noexcept {
 
 void finalize(void* context) noexcept { close_context(context); }
 
+void* start_bare_event(void* context_value, uint32_t type) noexcept {
+  if (find_context(context_value) == nullptr) {
+    capture::count_statistic(&SelfStatistics::plugin_stale);
+    return nullptr;
+  }
+  if (type == kGroup) return pack({.kind = HandleKind::group, .turn = 1});
+  note_launch();
+  return nullptr;
+}
+
 void* start_event(void* context_value, const Event& event) noexcept {
+  if (is_bare(event.type)) return start_bare_event(context_value, event.type);
   // A proxy serves other processes too (PXN): context and parent are then theirs.
   if (event.type == kProxyOp && is_foreign(event)) return nullptr;
   Context* context = find_context(context_value);
@@ -54,11 +65,6 @@ void* start_event(void* context_value, const Event& event) noexcept {
     case kCollApi:
     case kP2pApi:
       return start_call(*context, context_value, event);
-    case kKernelLaunch:
-      note_launch();
-      return nullptr;
-    case kGroup:
-      return pack({.kind = HandleKind::group, .turn = 1});
     case kColl:
     case kP2p:
       return start_operation(*context, context_value, event);

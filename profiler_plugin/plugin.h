@@ -21,6 +21,8 @@ namespace rollcall::profiler {
 void* init(const ContextOpening& opening, uint32_t& mask) noexcept;
 void finalize(void* context) noexcept;
 
+// For types that is_bare() holds of; as start_event with an event of that type.
+void* start_bare_event(void* context, uint32_t type) noexcept;
 // The handle for NCCL to keep; null where nothing more needs to be heard about the event.
 void* start_event(void* context, const Event& event) noexcept;
 void stop_event(void* handle) noexcept;

@@ -41,7 +41,9 @@ uint64_t packed(uint64_t ticks, ChannelWait wait) noexcept {
 // What the step waited for since it was last heard of goes to the channel's account.
 void account(ProxyPlace& place, unsigned step, uint64_t now_ticks, ChannelWait next) noexcept {
   const uint64_t after = next == ChannelWait::Count ? 0 : packed(now_ticks, next);
-  const uint64_t before = place.steps[step].exchange(after, std::memory_order_relaxed);
+  // One thread brings the events of a proxy operation.
+  const uint64_t before = place.steps[step].load(std::memory_order_relaxed);
+  place.steps[step].store(after, std::memory_order_relaxed);
   const uint32_t channel = place.channel.load(std::memory_order_relaxed);
   const auto wait = static_cast<ChannelWait>(before & 0xff);
   const uint64_t since = before >> 8;

@@ -3,9 +3,7 @@
 
 #include <fstream>
 
-#include "tests/abi/mini_nccl.h"
-#include "tests/capture/own_process.h"
-#include "tests/catch.h"
+#include "tests/abi/recorded.h"
 
 namespace rollcall {
 namespace {
@@ -82,9 +80,7 @@ void check_chain(const char* mask) {
 
 template <unsigned kVersion>
 void check_masks() {
-  for (const char* mask : {"0", "0x2", "0x7", "0x40", "0x18", "0x200", "0x800", "0xffff"}) {
-    check_chain<kVersion>(mask);
-  }
+  for (const char* mask : {"0", "0x7", "0x18", "0xffff"}) check_chain<kVersion>(mask);
 }
 
 TEST_CASE("a chained plugin of NCCL's version hears what it would hear alone") {
@@ -95,6 +91,7 @@ TEST_CASE("a chained plugin of NCCL's version hears what it would hear alone") {
   check_masks<5>();
   check_masks<6>();
   check_masks<7>();
+  for (const char* mask : {"0x2", "0x40", "0x200", "0x800"}) check_chain<7>(mask);
 }
 
 TEST_CASE("the mask is what both ask for, also when the chained one changes its mind") {

@@ -7,9 +7,12 @@
 #include <thread>
 
 #include "profiler_plugin/settings.h"
-#include "tests/abi/mini_nccl.h"
-#include "tests/capture/own_process.h"
-#include "tests/catch.h"
+#include "tests/abi/recorded.h"
+
+#if defined(__SANITIZE_THREAD__)
+// A forked child records, with a flusher of its own: to the thread sanitizer an error by itself.
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+#endif
 
 namespace rollcall {
 namespace {
@@ -18,14 +21,8 @@ using mini::Comm;
 using mini::Nccl;
 using test::ended_well;
 using test::in_own_process;
+using test::record_and_read;
 using test::TemporaryDirectory;
-
-test::RingContents record_and_read(const std::function<void()>& body) {
-  const TemporaryDirectory directory;
-  REQUIRE(ended_well(in_own_process(directory.path(), body)));
-  REQUIRE(directory.files(".ring").size() == 1);
-  return test::read_ring(directory.files(".ring")[0]);
-}
 
 template <unsigned kVersion>
 void check_bad_handles() {

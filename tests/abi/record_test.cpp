@@ -2,9 +2,7 @@
 #include <thread>
 
 #include "core/capture/live.h"
-#include "tests/abi/mini_nccl.h"
-#include "tests/capture/own_process.h"
-#include "tests/catch.h"
+#include "tests/abi/recorded.h"
 
 namespace rollcall {
 namespace {
@@ -14,16 +12,10 @@ using mini::Nccl;
 using mini::Op;
 using test::ended_well;
 using test::in_own_process;
+using test::record_and_read;
 using test::TemporaryDirectory;
 
 char buffer[64];
-
-test::RingContents record_and_read(const std::function<void()>& body) {
-  const TemporaryDirectory directory;
-  REQUIRE(ended_well(in_own_process(directory.path(), body)));
-  REQUIRE(directory.files(".ring").size() == 1);
-  return test::read_ring(directory.files(".ring")[0]);
-}
 
 template <unsigned kVersion>
 void check_collective_alone() {
