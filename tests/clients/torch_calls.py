@@ -1,8 +1,9 @@
 """What PyTorch 2.15 makes of a call of torch.distributed in NCCL, as a table, for its present
 backend (`nccl`) and its former one (`nccl-legacy`).
 
-Written from what NCCL's own log of such runs shows, not from what the recorder says: the recorder
-is held against it. The groups have one communicator each (init_process_group got a device_id).
+Written from logs of torch calls beside recordings of the same runs, and so no proof of a first
+recording: what it holds is that every later one is the same, call for call. The groups have one
+communicator each (init_process_group got a device_id).
 """
 import json
 
