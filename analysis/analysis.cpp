@@ -92,6 +92,30 @@ bool has_calls(const Case& c) {
                      [&](uint32_t p) { return !c.process(p).ops.empty(); });
 }
 
+// What hangs, or disagrees, at or behind an operation that is captured differently follows from
+// that; without anything that hangs, graphs may differ as they like.
+void add_graphs(const Case& c, std::vector<Draft>& drafts) {
+  std::optional<Draft> graphs = judge_graphs(c);
+  if (!graphs) return;
+  std::vector<Draft> others;
+  bool explains = false;
+  bool has_other_defect = false;
+  for (Draft& draft : drafts) {
+    const bool follows =
+        is_defect(draft) && draft.group == graphs->group && draft.seq >= graphs->seq;
+    explains = explains || follows;
+    has_other_defect = has_other_defect || (is_defect(draft) && !follows);
+    if (follows) {
+      graphs->finding.consequences.push_back(std::move(draft.finding));
+    } else {
+      others.push_back(std::move(draft));
+    }
+  }
+  const bool has_stalled = !c.job.all_ended_themselves && c.job.is_stale(c.job.last_call_ns);
+  if (explains || (has_stalled && !has_other_defect)) others.push_back(std::move(*graphs));
+  drafts = std::move(others);
+}
+
 // Files of another recorder that hold no call that could be compared.
 Finding judge_nothing(const Case& c) {
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
@@ -120,7 +144,8 @@ bool knows_reductions(const Case& c) {
 bool watches_gpu(const Case& c) {
   return std::any_of(c.index.active().begin(), c.index.active().end(), [&](uint32_t p) {
     const auto timing = c.process(p).meta.find("gpu_timing");
-    return timing != c.process(p).meta.end() && timing->second == "events";
+    return timing != c.process(p).meta.end() &&
+           (timing->second == "events" || timing->second == "progress");
   });
 }
 
@@ -317,6 +342,7 @@ Report analyse(const trace::Run& run, const Options& options) {
   for (Draft& draft : judge_waits(the_case)) drafts.push_back(std::move(draft));
   const bool quiet = std::none_of(drafts.begin(), drafts.end(), is_defect);
   for (Draft& draft : judge_pairs(the_case, quiet)) drafts.push_back(std::move(draft));
+  add_graphs(the_case, drafts);
   nest_consequences(the_case, drafts);
   judge_errors(the_case, drafts);
   weigh_blind_spots(the_case, drafts);

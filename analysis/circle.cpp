@@ -467,7 +467,7 @@ Blocked grouped_elsewhere(const Case& c, const Circle& circle, uint32_t p, uint3
 size_t group_size(const Case& c, uint32_t p, uint32_t group) {
   const std::vector<Op>& ops = c.process(p).ops;
   return static_cast<size_t>(std::count_if(ops.begin(), ops.end(), [&](const Op& op) {
-    return op.group == group && op.kind != OpKind::GroupEnd;
+    return op.group == group && !is_mark(op.kind);
   }));
 }
 

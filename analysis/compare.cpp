@@ -44,7 +44,7 @@ std::vector<uint32_t> calls_of(const Index& index, uint32_t p, CallTable& table)
   std::vector<uint32_t> calls;
   calls.reserve(process.ops.size());
   for (const Op& op : process.ops) {
-    if (op.kind == OpKind::GroupEnd) continue;
+    if (is_mark(op.kind)) continue;
     const Seat seat = index.seat(p, op.comm);
     const bool is_seated = seat.group != kNone && op.comm < names.size();
     if (is_seated && names[op.comm] == kNone) {

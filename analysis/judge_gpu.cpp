@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "analysis/captured.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
 
@@ -21,7 +22,9 @@ using trace::Process;
 
 constexpr size_t kEvidenceMax = 8;
 
-bool enqueues(const Op& op) { return is_collective(op.kind) || is_p2p(op.kind); }
+bool enqueues(const Op& op) {
+  return is_collective(op.kind) || is_p2p(op.kind) || op.kind == OpKind::GraphLaunch;
+}
 
 // Aborting a communicator ends its kernels, and the events behind them come true: what the GPU did
 // from then on says nothing about how far it had come by itself.
@@ -39,9 +42,11 @@ class GpuFacts {
   bool is_timed(uint32_t p, uint32_t i) const {
     return op(p, i).awaits_gpu || op(p, i).finished_ns != 0;
   }
-  bool has_finished(uint32_t p, uint32_t i) const { return counts(p, i, op(p, i).finished_ns); }
+  bool has_finished(uint32_t p, uint32_t i) const {
+    return counts(p, i, op(p, i).finished_ns) || wrote(p, i, GpuMark::finished);
+  }
   bool has_started(uint32_t p, uint32_t i) const {
-    return counts(p, i, op(p, i).started_ns) || has_finished(p, i);
+    return counts(p, i, op(p, i).started_ns) || wrote(p, i, GpuMark::started) || has_finished(p, i);
   }
   bool is_awaited(uint32_t p, uint32_t i) const { return is_timed(p, i) && !has_finished(p, i); }
 
@@ -53,6 +58,11 @@ class GpuFacts {
     if (event.comm >= c_.process(p).comms.size()) return;
     times.resize(c_.process(p).comms.size(), INT64_MAX);
     times[event.comm] = std::min(times[event.comm], event.called_ns);
+  }
+
+  // What the GPU wrote has no time, and says nothing once its communicator was aborted.
+  bool wrote(uint32_t p, uint32_t i, GpuMark mark) const {
+    return op(p, i).mark == mark && counts(p, i, INT64_MAX - 1);
   }
 
   bool counts(uint32_t p, uint32_t i, int64_t time_ns) const {
@@ -97,19 +107,24 @@ StreamState& state_of(std::vector<StreamState>& streams, uint64_t stream) {
 void look_at(const Case& c, const GpuFacts& facts, uint32_t p, GpuState& state) {
   const Process& process = c.process(p);
   std::vector<StreamState> streams;
-  bool has_graphs = false;
+  // Captured operations run when their graph is launched, and that is an operation of its own, if
+  // the launches are seen at all.
+  const bool sees_launches = process.meta.find("graph_launches") != process.meta.end();
+  bool has_unseen_graphs = false;
   for (uint32_t i = 0; i < process.ops.size(); ++i) {
     const Op& op = process.ops[i];
     if (!enqueues(op)) continue;
-    has_graphs = has_graphs || op.graph != 0;
-    if (op.graph != 0) continue;
+    if (op.graph != 0 && op.kind != OpKind::GraphLaunch) {
+      has_unseen_graphs = has_unseen_graphs || !sees_launches;
+      continue;
+    }
     StreamState& stream = state_of(streams, op.stream);
     stream.is_dark = !facts.is_timed(p, i);
     state.is_watched = state.is_watched || facts.is_timed(p, i);
     if (facts.has_finished(p, i)) stream.finished = i;
     if (facts.is_awaited(p, i) && stream.front == kNoRecord) stream.front = i;
   }
-  bool is_dark = has_graphs;
+  bool is_dark = has_unseen_graphs;
   for (const StreamState& stream : streams) {
     is_dark = is_dark || stream.is_dark;
     if (stream.front == kNoRecord) continue;
@@ -128,8 +143,31 @@ GpuState look_at_gpus(const Case& c, const GpuFacts& facts) {
   return state;
 }
 
+// The replay of the same number of the same graph on the other ranks: graphs are the same where
+// they hold the same position of a communicator.
+std::vector<Blocked> peers_of_replay(const Case& c, uint32_t p, const Op& launch, uint32_t i) {
+  std::vector<Blocked> peers{{p, i}};
+  const uint32_t first = first_captured(c.process(p), launch.graph);
+  if (first == kNoRecord || !is_collective(c.index.op(p, first).kind)) return peers;
+  const Op& op = c.index.op(p, first);
+  const Seat seat = c.index.seat(p, op.comm);
+  if (seat.group == kNone || seat.member == kNone) return peers;
+  for (const Member& member : c.group(seat.group).members) {
+    if (member.process == p || !member.lane.has(op.seq)) continue;
+    const uint32_t graph = c.index.op_at(member, op.seq).graph;
+    const std::vector<Op>& theirs = c.process(member.process).ops;
+    const auto found = std::find_if(theirs.begin(), theirs.end(), [&](const Op& other) {
+      return other.kind == OpKind::GraphLaunch && other.graph == graph && other.seq == launch.seq;
+    });
+    if (found == theirs.end()) continue;
+    peers.push_back({member.process, static_cast<uint32_t>(found - theirs.begin())});
+  }
+  return peers;
+}
+
 // The records of one operation on all its ranks, as far as they are on file.
 std::vector<Blocked> peers_of(const Case& c, uint32_t p, const Op& op, uint32_t i) {
+  if (op.kind == OpKind::GraphLaunch) return peers_of_replay(c, p, op, i);
   std::vector<Blocked> peers{{p, i}};
   const Seat seat = c.index.seat(p, op.comm);
   if (seat.group == kNone || seat.member == kNone) return peers;
@@ -154,6 +192,12 @@ std::vector<Blocked> peers_of(const Case& c, uint32_t p, const Op& op, uint32_t 
 }
 
 std::string place_text(const Case& c, uint32_t p, const Op& op) {
+  if (op.kind == OpKind::GraphLaunch) {
+    const uint32_t first = first_captured(c.process(p), op.graph);
+    const std::string replay = fmt::format("replay {} of a CUDA graph", op.seq + 1);
+    if (first == kNoRecord) return replay;
+    return fmt::format("{} that begins with {}", replay, place_text(c, p, c.index.op(p, first)));
+  }
   const Seat seat = c.index.seat(p, op.comm);
   const std::string name =
       seat.group == kNone ? "a communicator of its own" : c.group(seat.group).name;
@@ -162,6 +206,12 @@ std::string place_text(const Case& c, uint32_t p, const Op& op) {
 }
 
 void add_culprit(const Case& c, uint32_t p, const Op& op, Finding& finding) {
+  if (op.kind == OpKind::GraphLaunch) {
+    const uint32_t first = first_captured(c.process(p), op.graph);
+    if (first != kNoRecord) return add_culprit(c, p, c.index.op(p, first), finding);
+    finding.culprits.push_back(culprit_of(c, p, kNone));
+    return;
+  }
   Culprit culprit = culprit_of(c, p, c.index.seat(p, op.comm).group);
   (is_p2p(op.kind) ? culprit.p2p_seq : culprit.seq) = op.seq;
   if (is_p2p(op.kind)) culprit.peer = op.root_or_peer;
@@ -178,8 +228,13 @@ void add_evidence(const Case& c, const Blocked& where, std::string text, Finding
 std::string state_text(const Case& c, const GpuFacts& facts, uint32_t p, uint32_t i) {
   if (facts.has_finished(p, i)) return "finished on the GPU";
   if (facts.has_started(p, i)) {
-    const int64_t since_ns = c.index.op(p, i).started_ns;
-    return fmt::format("on the GPU since {}", span_text(c.job.end_ns - since_ns));
+    const Op& op = c.index.op(p, i);
+    std::string text = op.started_ns == 0 ? "on the GPU"
+                                          : fmt::format("on the GPU since {}",
+                                                        span_text(c.job.end_ns - op.started_ns));
+    const std::string replay =
+        op.kind == OpKind::GraphLaunch ? replay_text(c, p, op.graph) : std::string();
+    return replay.empty() ? text : fmt::format("{}, {}", text, replay);
   }
   return facts.is_timed(p, i) ? "not reached by its stream" : "not watched on the GPU";
 }
@@ -243,6 +298,9 @@ std::optional<Draft> judge_blocked(const Case& c, const GpuFacts& facts, const G
   return draft;
 }
 
+// By the time of the call where only the GPU's own word is known.
+int64_t started_at(const Op& op) { return op.started_ns != 0 ? op.started_ns : op.called_ns; }
+
 std::optional<Draft> judge_running(const Case& c, const GpuFacts& facts, const GpuState& state) {
   const Front* lead = nullptr;
   std::vector<Blocked> ranks;
@@ -254,7 +312,7 @@ std::optional<Draft> judge_running(const Case& c, const GpuFacts& facts, const G
       return facts.has_started(peer.process, peer.op);
     });
     const bool is_earlier =
-        lead == nullptr || op.started_ns < c.index.op(lead->process, lead->op).started_ns;
+        lead == nullptr || started_at(op) < started_at(c.index.op(lead->process, lead->op));
     if (!all_started || !is_earlier) continue;
     lead = &front;
     ranks = peers;
@@ -279,11 +337,11 @@ std::optional<Draft> judge_running(const Case& c, const GpuFacts& facts, const G
   finding.summary = fmt::format(
       "{} started {} on the GPU and {} not finished it for {}; {}",
       processes_text(c.index.run(), unfinished), place_text(c, lead->process, op),
-      unfinished.size() == 1 ? "has" : "have", span_text(c.job.end_ns - op.started_ns), others);
+      unfinished.size() == 1 ? "has" : "have", span_text(c.job.end_ns - started_at(op)), others);
   finding.next =
       "every rank is in the kernel, so the transport is the suspect: links, NICs, a peer's GPU "
       "(Xid, NVLink and IB error counters), NCCL_DEBUG=WARN output of the named ranks";
-  draft.since_ns = op.started_ns;
+  draft.since_ns = started_at(op);
   set_victims(c, all_others(c), finding);
   return draft;
 }

@@ -92,7 +92,7 @@ std::string amount_text(const Op& op, const char* joint) {
 
 std::string call_text(const Op& op) {
   const OpTraits& traits = traits_of(op.kind);
-  if (traits.family == OpFamily::mark) return "GroupEnd";
+  if (is_mark(op.kind)) return std::string(traits.name);
   std::string text = std::string(traits.name) + amount_text(op, " of ");
   if (traits.reduces && op.reduction != kUnknown8)
     text += fmt::format(" ({})", reduction_text(op.reduction));
@@ -111,7 +111,7 @@ std::string call_site_text(const Process& process, const Op& op) {
 
 std::string short_call_text(const Op& op) {
   const OpTraits& traits = traits_of(op.kind);
-  if (traits.family == OpFamily::mark) return "GroupEnd";
+  if (is_mark(op.kind)) return std::string(traits.name);
   std::string text = std::string(traits.name) + amount_text(op, " ");
   if (traits.reduces && op.reduction != kUnknown8) text += " " + reduction_text(op.reduction);
   if (traits.rooted && op.root_or_peer >= 0) text += fmt::format(" root {}", op.root_or_peer);

@@ -30,7 +30,7 @@ struct Bucket {
 std::map<uint32_t, uint32_t> group_sizes(const Process& process) {
   std::map<uint32_t, uint32_t> sizes;
   for (const Op& op : process.ops) {
-    if (op.group != 0 && op.kind != OpKind::GroupEnd) ++sizes[op.group];
+    if (op.group != 0 && !is_mark(op.kind)) ++sizes[op.group];
   }
   return sizes;
 }
@@ -99,7 +99,7 @@ std::vector<OperationRow> operation_table(const trace::Run& run) {
     const std::map<uint32_t, uint32_t> sizes = group_sizes(process);
     for (const Op& op : process.ops) {
       const Seat seat = index.seat(p, op.comm);
-      if (op.kind == OpKind::GroupEnd || seat.group == kNone) continue;
+      if (is_mark(op.kind) || seat.group == kNone) continue;
       const uint64_t bytes = operation_bytes(op, index.groups()[seat.group].nranks);
       Bucket& bucket = buckets[{seat.group, op.kind, std::bit_width(bytes)}];
       bucket.bytes_from = std::min(bucket.bytes_from, bytes);

@@ -42,7 +42,7 @@ void look_at_calls(const Process& process, ProcessState& state) {
   for (uint32_t i = 0; i < process.ops.size(); ++i) {
     const Op& op = process.ops[i];
     state.last_call_ns = std::max(state.last_call_ns, op.called_ns);
-    if (op.kind != OpKind::GroupEnd) state.last_op = i;
+    if (!is_mark(op.kind)) state.last_op = i;
     if (op.state != OpState::called || op.returned_ns != 0) continue;
     if (!process.knowledge.returns) continue;
     state.inside_op = i;

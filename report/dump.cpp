@@ -157,6 +157,7 @@ Json op_line(const trace::Process& process, const trace::Op& op) {
   json["thread"] = known_thread ? Json(process.threads[op.thread].tid) : Json(nullptr);
   json["group"] = number_or_null(op.group);
   json["graph"] = number_or_null(op.graph);
+  if (op.kind == OpKind::GraphLaunch) json["replay"] = op.seq;
   json["api"] = api_name(op);
   json["result"] = op.result == kResultUnknown ? Json(nullptr) : Json(op.result);
   json["state"] = op.state == trace::OpState::unknown ? Json(nullptr) : Json(name_of(op.state));
@@ -211,6 +212,21 @@ Json stats_line(const trace::Process& process) {
   return json;
 }
 
+Json graph_line(const trace::Process& process, const trace::Graph& graph) {
+  Json json;
+  json["type"] = "graph";
+  json["pid"] = process.pid;
+  json["graph"] = graph.graph;
+  json["operations"] = graph.operations;
+  json["launches"] = graph.launches;
+  json["first_ns"] = time_or_null(graph.first_ns);
+  json["lanes"] = Json::array();
+  for (const trace::Graph::Lane& lane : graph.lanes) {
+    json["lanes"].push_back({{"stream", address_hex(lane.stream)}, {"position", lane.position}});
+  }
+  return json;
+}
+
 }  // namespace
 
 void dump_process(const trace::Process& process, const Writer& write) {
@@ -227,6 +243,7 @@ void dump_process(const trace::Process& process, const Writer& write) {
     lines += dump_line(comm_line(process, comm));
     if (!flush(kChunkBytes)) return;
   }
+  for (const trace::Graph& graph : process.graphs) lines += dump_line(graph_line(process, graph));
   for (const trace::Op& op : process.ops) {
     lines += dump_line(op_line(process, op));
     if (!flush(kChunkBytes)) return;

@@ -182,7 +182,7 @@ std::string reduction_name(uint8_t reduction) {
 std::string call_in_words(const trace::Op& op) {
   std::string text(name_of(op.kind));
   const OpTraits& traits = traits_of(op.kind);
-  if (traits.family == OpFamily::mark) return text;
+  if (is_mark(op.kind)) return text;
   text += fmt::format(" {}", op.count);
   if (const std::string name = datatype_name(op.datatype); !name.empty()) text += " " + name;
   if (traits.reduces && op.reduction != kUnknown8) text += " " + reduction_name(op.reduction);
@@ -196,6 +196,7 @@ std::string call_in_words(const trace::Op& op) {
 }
 
 std::string api_name(const trace::Op& op) {
+  if (op.kind == OpKind::GraphLaunch) return "cuGraphLaunch";
   if (op.kind == OpKind::Broadcast && (op.flags & kOpLegacyBcast) != 0) return "ncclBcast";
   return fmt::format("nccl{}{}", name_of(op.kind), (op.flags & kOpConfigCall) != 0 ? "Config" : "");
 }

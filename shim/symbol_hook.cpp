@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include "shim/driver_hook.h"
 #include "shim/loader.h"
 #include "shim/real_functions.h"
 #include "shim/static_nccl.h"
@@ -42,6 +43,12 @@ SymbolDecision decide(void* jump_to, void* handle, const char* name, const char*
   return {nullptr, copy < kCopiesMax ? entry_point(copy, function) : real};
 }
 
+// A function of the CUDA driver, which programs and the CUDA runtime ask for on a handle.
+SymbolDecision decide_driver(void* jump_to, void* handle, const char* name) {
+  if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) return {jump_to, nullptr};
+  return {nullptr, watched_driver_function(name, real_dlsym()(handle, name))};
+}
+
 // All of what every other lookup pays.
 bool is_nccl_name(const char* name) {
   return name != nullptr && name[0] == 'n' && name[1] == 'c' && name[2] == 'c' && name[3] == 'l';
@@ -53,6 +60,8 @@ extern "C" SymbolDecision rollcall_dlsym_decide(void* handle, const char* name) 
   void* real = reinterpret_cast<void*>(real_dlsym());
   if (real == nullptr) return {nullptr, nullptr};
   watch_symbol_for_static_nccl(name);
+  if (is_driver_name(name) && watches_driver() && !disabled())
+    return decide_driver(real, handle, name);
   if (!is_nccl_name(name) || disabled()) return {real, nullptr};
   return decide(real, handle, name, nullptr);
 }

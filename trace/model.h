@@ -49,10 +49,25 @@ struct Op {
   uint8_t reduction = kUnknown8;
   OpState state = OpState::unknown;
   uint8_t flags = 0;
-  uint8_t method = 0;        // algorithm and protocol (core/format/vocabulary.h); 0 unknown
-  uint8_t channels = 0;      // 0 unknown
-  uint8_t from_segment = 0;  // 1: read from a segment, 0: from the ring (evidence)
-  bool awaits_gpu = false;   // the GPU is watched, and was not yet seen to be through
+  uint8_t method = 0;            // algorithm and protocol (core/format/vocabulary.h); 0 unknown
+  uint8_t channels = 0;          // 0 unknown
+  uint8_t from_segment = 0;      // 1: read from a segment, 0: from the ring (evidence)
+  bool awaits_gpu = false;       // the GPU is watched, and was not yet seen to be through
+  GpuMark mark = GpuMark::none;  // what the GPU itself wrote of it, beside the times
+};
+
+// A CUDA graph with captured operations, and how far its newest replay has come on each of the
+// streams that were captured: see GraphEntry.
+struct Graph {
+  uint32_t graph = 0;  // Op::graph
+  uint32_t operations = 0;
+  uint64_t launches = 0;
+  int64_t first_ns = 0;
+  struct Lane {
+    uint64_t stream = 0;
+    uint64_t position = 0;
+  };
+  std::vector<Lane> lanes;
 };
 
 struct Event {
@@ -141,6 +156,7 @@ struct Process {
   std::vector<Thread> threads;
   std::vector<Op> ops;        // by ticket; the window
   std::vector<Event> events;  // by ticket
+  std::vector<Graph> graphs;
   std::map<std::string, uint64_t> statistics;
   Liveness liveness = Liveness::unknown;
   std::string liveness_evidence;  // "pid 4711 is stopped (state T)", "exit record at ..."

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <map>
+#include <utility>
 
 #include "core/base/clock.h"
 
@@ -107,6 +109,7 @@ ProcessBuilder::ProcessBuilder(const std::string& path, const RingImage& image) 
   take_meta();
   take_knowledge();
   take_tables();
+  take_graphs();
   take_events();
   take_statistics();
 }
@@ -176,6 +179,40 @@ void ProcessBuilder::take_tables() {
     comm.sends = entry.sends;
     comm.recvs = entry.recvs;
     process_.comms.push_back(std::move(comm));
+  }
+}
+
+void ProcessBuilder::take_graphs() {
+  const TickConversion clock = conversion_of(image_.header);
+  for (const GraphEntry& entry : image_.graphs) {
+    Graph graph;
+    graph.graph = entry.graph;
+    graph.operations = entry.operations;
+    graph.launches = entry.launches;
+    graph.first_ns = entry.first_ticks == 0 ? 0 : clock.realtime_ns(entry.first_ticks);
+    for (uint32_t lane = 0; lane < entry.lanes; ++lane) {
+      graph.lanes.push_back({entry.stream[lane], entry.position[lane]});
+    }
+    process_.graphs.push_back(std::move(graph));
+  }
+}
+
+// The operations of a group on one stream share the word of the first of them.
+void ProcessBuilder::take_progress() {
+  std::map<std::pair<uint32_t, uint64_t>, GpuMark> groups;
+  size_t at = 0;
+  for (Op& op : process_.ops) {
+    if (!op.awaits_gpu) continue;
+    while (at < image_.progress.size() && image_.progress[at].first < op.ticket) ++at;
+    const bool has_word = at < image_.progress.size() && image_.progress[at].first == op.ticket;
+    if (has_word) op.mark = mark_of(image_.progress[at].second, op.ticket);
+    if (op.group != 0) op.mark = groups.try_emplace({op.group, op.stream}, op.mark).first->second;
+    if (op.state >= OpState::failed) continue;
+    if (op.mark == GpuMark::finished) {
+      op.state = OpState::finished;
+    } else if (op.mark == GpuMark::started) {
+      op.state = std::max(op.state, OpState::started);
+    }
   }
 }
 
@@ -273,7 +310,8 @@ Process ProcessBuilder::finish(uint64_t window) {
   process_.ops.reserve(merged.size() - dropped);
   // The profiler plugin holds records too: only where the GPU is watched does that mean an await.
   const auto timing = process_.meta.find("gpu_timing");
-  const bool is_watched = timing != process_.meta.end() && timing->second == "events";
+  const bool is_watched =
+      timing != process_.meta.end() && (timing->second == "events" || timing->second == "progress");
   for (size_t i = 0; i < merged.size(); ++i) {
     const OpRecord& record = merged[i];
     // An operation in flight is worth more than its age.
@@ -281,6 +319,7 @@ Process ProcessBuilder::finish(uint64_t window) {
     process_.ops.push_back(op_of(record, clock, (record.publish & kSegmentMark) != 0));
     process_.ops.back().awaits_gpu &= is_watched && record.finished_ticks == 0;
   }
+  take_progress();
   if (dropped != 0) {
     process_.first_complete_ticket =
         std::max(process_.first_complete_ticket, ticket(merged[dropped]));

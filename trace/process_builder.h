@@ -21,6 +21,8 @@ class ProcessBuilder {
  private:
   void take_meta();
   void take_tables();
+  void take_graphs();
+  void take_progress();
   void take_events();
   void take_knowledge();
   void take_statistics();

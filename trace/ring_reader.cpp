@@ -139,6 +139,28 @@ void judge_comms(std::vector<CommEntry>& comms) {
   }
 }
 
+void judge_graphs(std::vector<GraphEntry>& graphs) {
+  std::erase_if(graphs, [](const GraphEntry& graph) { return graph.state != 1; });
+  for (GraphEntry& graph : graphs) graph.lanes = std::min(graph.lanes, kGraphLanesMax);
+}
+
+// Only a few operations await the GPU at any moment.
+void read_progress(const ByteSource& source, RingImage& image) {
+  const FileHeader& header = image.header;
+  if (header.progress_slots == 0) return;
+  for (const OpRecord& op : image.ops) {
+    if (phase_number_of(op.publish) != static_cast<uint8_t>(Phase::gpu_pending)) continue;
+    const uint64_t ticket = ticket_of(op.publish);
+    const uint64_t slot = ticket & (header.progress_slots - 1);
+    uint64_t word = 0;
+    if (source.read(header.progress.offset + slot * sizeof word, &word, sizeof word) !=
+        sizeof word) {
+      continue;
+    }
+    if (mark_of(word, ticket) != GpuMark::none) image.progress.emplace_back(ticket, word);
+  }
+}
+
 // A record that names a communicator the table does not have, or a rank no communicator can have.
 template <typename Record>
 void drop_strays(std::vector<Record>& records, RingImage& image) {
@@ -251,6 +273,9 @@ bool read_ring(const ByteSource& source, const std::string& path, bool writer_ma
   image.threads = read_array<ThreadEntry>(source, header.threads.offset,
                                           std::min(late.thread_count, header.threads_max));
   read_comms(source, late, image);
+  image.graphs = read_array<GraphEntry>(source, header.graphs.offset, header.graphs_max);
+  judge_graphs(image.graphs);
+  read_progress(source, image);
   drop_strays(image.events, image);
   drop_strays(image.ops, image);
   if (image.unbelievable != 0) {

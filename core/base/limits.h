@@ -85,6 +85,7 @@ inline constexpr uint32_t kGpuContextsMax = 32;
 inline constexpr uint32_t kGpuPairsFirst = 32;
 inline constexpr uint32_t kGpuPairsMax = 2048;
 inline constexpr uint32_t kGpuPollPeriodMs = 5;
+inline constexpr uint32_t kGpuPollPeriodMsMax = 3'600'000;
 // Operations that may be awaited at once. They are pinned in the ring, which has to stay a ring for
 // the calls of the host: at most a quarter of the slots.
 inline constexpr uint32_t kGpuOpsInFlightMax = 4096;
@@ -92,6 +93,15 @@ inline constexpr uint32_t kGpuOpsInFlightMax = 4096;
 inline constexpr uint32_t kGpuGroupsOpenMax = 64;
 inline constexpr uint32_t kGpuGroupStreamsMax = 16;
 
+// CUDA graphs with captured operations that exist at one moment: a server with a graph per batch
+// size has some dozens. Executables: one to three per graph. Lanes: streams of one capture that
+// carry operations of NCCL.
+inline constexpr uint32_t kGraphsMax = 512;
+inline constexpr uint32_t kGraphExecutablesMax = 2048;
+inline constexpr uint32_t kGraphLanesMax = 6;
+
+static_assert((kGraphExecutablesMax & (kGraphExecutablesMax - 1)) == 0, "place = hash & mask");
+static_assert(kGraphExecutablesMax >= 2 * kGraphsMax, "probes stay short");
 static_assert((kGpuPairsMax & (kGpuPairsMax - 1)) == 0, "pair = number & mask");
 static_assert((kGpuPairsFirst & (kGpuPairsFirst - 1)) == 0, "pair = number & mask");
 static_assert(kGpuOpsInFlightMax <= kLateOpsMax / 2, "what is awaited does not fill the late list");

@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "core/base/text.h"
 #include "core/base/variables.h"
@@ -79,14 +81,26 @@ void read_sizes(const Reader& reader, Config& config) noexcept {
 }
 
 void read_gpu_timing(const Reader& reader, Config& config) noexcept {
+  struct Word {
+    std::string_view text;
+    GpuTiming meaning;
+  };
+  constexpr Word kWords[] = {
+      {"off", GpuTiming::off}, {"events", GpuTiming::events}, {"progress", GpuTiming::progress}};
   const char* timing = reader.value_of("ROLLCALL_GPU_TIMING");
-  if (timing != nullptr && std::string_view(timing) == "events") {
-    config.gpu_timing = GpuTiming::events;
-  } else if (timing != nullptr && std::string_view(timing) == "off") {
-    config.gpu_timing = GpuTiming::off;
-  } else if (timing != nullptr) {
-    const bool is_off = config.gpu_timing == GpuTiming::off;
-    reader.reject("ROLLCALL_GPU_TIMING", timing, "off or events", is_off ? "off" : "events");
+  if (timing != nullptr) {
+    const Word* found = std::find_if(std::begin(kWords), std::end(kWords),
+                                     [&](const Word& word) { return word.text == timing; });
+    if (found != std::end(kWords)) {
+      config.gpu_timing = found->meaning;
+    } else {
+      reader.reject("ROLLCALL_GPU_TIMING", timing, "off, events or progress",
+                    kWords[static_cast<size_t>(config.gpu_timing)].text);
+    }
+  }
+  uint64_t period = config.gpu_poll_ms;
+  if (reader.read_count("ROLLCALL_GPU_POLL_MS", 1, kGpuPollPeriodMsMax, period)) {
+    config.gpu_poll_ms = static_cast<uint32_t>(period);
   }
   uint64_t budget = config.overhead_budget_percent;
   if (reader.read_count("ROLLCALL_OVERHEAD_BUDGET", 1, 100, budget)) {

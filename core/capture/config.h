@@ -9,7 +9,7 @@
 
 namespace rollcall::capture {
 
-enum class GpuTiming : uint8_t { off, events };
+enum class GpuTiming : uint8_t { off, events, progress };
 
 struct Config {
   bool enable = true;
@@ -19,6 +19,7 @@ struct Config {
   uint64_t max_history_bytes = kHistoryBytesDefault;
   bool chrome_trace = false;
   GpuTiming gpu_timing = GpuTiming::off;
+  uint32_t gpu_poll_ms = kGpuPollPeriodMs;
   uint32_t overhead_budget_percent = 1;
   uint32_t verbose = 1;
   uint64_t run_id = 0;

@@ -13,6 +13,7 @@ namespace rollcall::capture {
 using GpuContextHandle = void*;
 using GpuStream = const void*;
 using GpuEvent = void*;
+using GpuGraph = void*;
 
 // Results that mean something here.
 inline constexpr int kGpuSuccess = 0;
@@ -21,6 +22,9 @@ inline constexpr int kGpuCaptureUnsupported = 900;  // a call that some capture 
 
 inline constexpr int kGpuCaptureRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
 inline constexpr unsigned kGpuNonBlockingStream = 1;
+inline constexpr unsigned kGpuRegisterPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE
+inline constexpr unsigned kGpuRegisterMapped = 2;    // CU_MEMHOSTREGISTER_DEVICEMAP
+inline constexpr int kGpuCanWrite64 = 122;  // CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS
 // Stream handles below this are no pointers: the default streams, which belong to the thread's
 // current context.
 inline constexpr uintptr_t kGpuFirstRealStream = 3;
@@ -44,24 +48,46 @@ inline constexpr uintptr_t kGpuFirstRealStream = 3;
   X(event_query, "cuEventQuery", (GpuEvent event))                                               \
   X(event_elapsed, "cuEventElapsedTime", (float* milliseconds, GpuEvent start, GpuEvent end))
 
+// What marks in graphs and progress words need besides; newer than the rest (CUDA 11.7), and done
+// without where it is missing.
+#define ROLLCALL_GPU_WORDS(X)                                                              \
+  X(stream_graph, "cuStreamGetCaptureInfo_v2",                                             \
+    (GpuStream stream, int* status, uint64_t* capture, GpuGraph* graph,                    \
+     const void* const** dependencies, uint64_t* dependency_count))                        \
+  X(stream_write_value, "cuStreamWriteValue64_v2",                                         \
+    (GpuStream stream, uint64_t address, uint64_t value, unsigned flags))                  \
+  X(device_get_attribute, "cuDeviceGetAttribute", (int* value, int attribute, int device)) \
+  X(host_register, "cuMemHostRegister_v2", (void* memory, uint64_t bytes, unsigned flags)) \
+  X(host_device_pointer, "cuMemHostGetDevicePointer_v2",                                   \
+    (uint64_t * address, void* memory, unsigned flags))                                    \
+  X(begin_capture, "cuStreamBeginCapture_v2", (GpuStream stream, int mode))                \
+  X(end_capture, "cuStreamEndCapture", (GpuStream stream, GpuGraph * graph))               \
+  X(graph_destroy, "cuGraphDestroy", (GpuGraph graph))                                     \
+  X(stream_destroy, "cuStreamDestroy_v2", (GpuStream stream))
+
 struct GpuDriver {
 #define ROLLCALL_X(member, name, parameters) int(*member) parameters = nullptr;
   ROLLCALL_GPU_DRIVER(ROLLCALL_X)
+  ROLLCALL_GPU_WORDS(ROLLCALL_X)
 #undef ROLLCALL_X
+  bool has_words = false;  // all of the second table is there
 };
 
 // Looks a function of the loaded driver up; null when there is none, or no driver.
 using GpuSymbolLookup = void* (*)(const char* name);
 
-// False, and `driver` is not to be used, when a function is missing.
+// False, and `driver` is not to be used, when a function of the first table is missing.
 inline bool load_gpu_driver(GpuSymbolLookup lookup, GpuDriver& driver) noexcept {
   bool complete = true;
 #define ROLLCALL_X(member, name, parameters)                         \
   driver.member = reinterpret_cast<int(*) parameters>(lookup(name)); \
   complete = complete && driver.member != nullptr;
   ROLLCALL_GPU_DRIVER(ROLLCALL_X)
+  const bool is_usable = complete;
+  ROLLCALL_GPU_WORDS(ROLLCALL_X)
 #undef ROLLCALL_X
-  return complete;
+  driver.has_words = complete;
+  return is_usable;
 }
 
 }  // namespace rollcall::capture

@@ -4,12 +4,14 @@
 
 #include "core/base/atomic_word.h"
 #include "core/base/clock.h"
+#include "core/capture/in_context.h"
 
 namespace rollcall::capture {
 
 namespace {
 
 constexpr uint32_t kPairAttempts = 8;
+constexpr int kGpuCaptureActive = 1;  // CU_STREAM_CAPTURE_STATUS_ACTIVE; 2: invalidated
 constexpr uint32_t kProbeQueries = 64;
 constexpr uint32_t kPollsPerFullOne = 16;
 constexpr double kProbePeriodNs = 1e9;
@@ -26,29 +28,6 @@ void count(uint64_t& statistic) noexcept { add_relaxed(statistic, uint64_t{1}); 
 bool is_default_stream(GpuStream stream) noexcept {
   return reinterpret_cast<uintptr_t>(stream) < kGpuFirstRealStream;
 }
-
-// The thread is in this context and in the relaxed capture mode; before and after it is as it was.
-class InContext {
- public:
-  InContext(const GpuDriver& driver, GpuContextHandle context) noexcept : driver_(driver) {
-    driver_.context_get_current(&before_);
-    driver_.exchange_capture_mode(&mode_);
-    is_current_ = driver_.context_set_current(context) == kGpuSuccess;
-  }
-  ~InContext() {
-    driver_.exchange_capture_mode(&mode_);
-    driver_.context_set_current(before_);
-  }
-  InContext(const InContext&) = delete;
-  InContext& operator=(const InContext&) = delete;
-  bool is_current() const noexcept { return is_current_; }
-
- private:
-  const GpuDriver& driver_;
-  GpuContextHandle before_ = nullptr;
-  int mode_ = kGpuCaptureRelaxed;
-  bool is_current_ = false;
-};
 
 // Ticks and a signed distance from them, never before 0.
 uint64_t shifted(uint64_t ticks, double by) noexcept {
@@ -69,6 +48,9 @@ void GpuTimer::begin(const Options& options) noexcept {
   in_flight_max_ = std::min(options.in_flight_max, static_cast<uint32_t>((ops_.mask + 1) / 4));
   budget_percent_ = options.budget_percent;
   opening_ = PTHREAD_MUTEX_INITIALIZER;
+  progress_ = options.progress;
+  words_.begin(driver_, reinterpret_cast<char*>(options.graphs), options.word_bytes);
+  captures_.begin(options.graphs, options.stats);
 }
 
 // --- contexts ------------------------------------------------------------------------------------
@@ -199,13 +181,14 @@ void GpuTimer::note_untimed(OpRecord* record, uint64_t& reason) noexcept {
   count(reason);
 }
 
-// True when the group of this operation is timed; the first operation of a group decides.
-bool GpuTimer::joins_group(GpuThread& thread, uint32_t group) noexcept {
+// True when the group of this operation is timed; the first operation of a group decides. The nodes
+// of a capture cost nothing when they are replayed: captured operations are never left out.
+bool GpuTimer::joins_group(GpuThread& thread, uint32_t group, bool is_captured) noexcept {
   if (thread.group != nullptr && thread.group->number == group) return true;
   if (thread.untimed_group == group) return false;
   abandon_group(thread);
   thread.untimed_group = group;
-  thread.is_group_sampled_out = is_sampled_out(thread);
+  thread.is_group_sampled_out = !is_captured && is_sampled_out(thread);
   if (thread.is_group_sampled_out) return false;
   for (GpuGroup& place : groups_) {
     uint32_t expected = 0;
@@ -225,17 +208,14 @@ GpuPlan GpuTimer::plan(GpuThread& thread, GpuStream stream, uint32_t group, int 
   int status = 0;
   if (is_stopped() || driver_.stream_is_capturing(stream, &status) != kGpuSuccess) return plan;
   if (__builtin_expect(status != 0, 0)) {
-    uint64_t capture = 0;
-    driver_.stream_capture_info(stream, &status, &capture);
-    const auto number = static_cast<uint32_t>(capture);
-    plan.graph = number != 0 ? number : 1;
+    plan_captured(thread, stream, group, plan);
     return plan;
   }
   if (!has_room()) return plan;
   if (group == 0) {
     plan.is_sampled_out = is_sampled_out(thread);
     if (plan.is_sampled_out) return plan;
-  } else if (!joins_group(thread, group)) {
+  } else if (!joins_group(thread, group, false)) {
     plan.is_sampled_out = thread.is_group_sampled_out;
     return plan;
   }
@@ -294,28 +274,30 @@ GpuPair* GpuTimer::start_pair(GpuThread& thread, GpuContext& context, GpuStream 
 }
 
 bool GpuTimer::add_to_group(GpuGroup& group, GpuStream stream, GpuContext* context,
-                            uint64_t ticket) noexcept {
+                            uint32_t capture, uint64_t ticket) noexcept {
   for (uint32_t i = 0; i < group.entries; ++i) {
     GpuGroup::Entry& entry = group.entry[i];
     if (entry.stream != stream) continue;
-    if (entry.context != context) return false;  // default streams of two devices
+    // Default streams of two devices, or a capture that began inside the group.
+    if (entry.context != context || entry.capture != capture) return false;
     entry.last_ticket = ticket;
     return true;
   }
   if (group.entries == kGpuGroupStreamsMax) return false;
-  group.entry[group.entries++] = {stream, context, nullptr, ticket, ticket};
+  group.entry[group.entries++] = {stream, context, nullptr, ticket, ticket, capture, {}};
   return true;
 }
 
 void GpuTimer::mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, uint64_t ticket,
                     GpuStream stream, uint32_t group) noexcept {
-  if (plan.graph != 0) return;
+  if (plan.graph != 0) return mark_captured(thread, plan, ticket, stream, group);
   if (plan.context == nullptr) {
     note_untimed(record, plan.is_sampled_out ? stats_->gpu_sampled_out : stats_->gpu_untimed);
     return;
   }
   if (group != 0) {
-    if (thread.group != nullptr && add_to_group(*thread.group, stream, plan.context, ticket)) {
+    if (thread.group != nullptr &&
+        add_to_group(*thread.group, stream, plan.context, kNoCapture, ticket)) {
       thread.ticket = ticket;
     } else {
       note_untimed(record, stats_->gpu_untimed);
@@ -330,6 +312,7 @@ void GpuTimer::mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, ui
     note_untimed(record, stats_->gpu_untimed);
     return;
   }
+  write_progress(stream, ticket, GpuMark::started);
   thread.context = plan.context;
   thread.ticket = ticket;
 }
@@ -338,6 +321,11 @@ bool GpuTimer::close(GpuThread& thread, OpRecord* record, uint64_t ticket,
                      bool is_launched) noexcept {
   if (thread.ticket != ticket) return false;
   thread.ticket = 0;
+  if (thread.lane.position != nullptr) {
+    write_word(thread.lane_stream, *thread.lane.position, thread.lane.finished());
+    thread.lane = {};
+    return false;
+  }
   if (thread.pair == nullptr) {  // of a group: its marks are around the end of the group
     if (is_launched && has_room()) {
       ops_in_flight_.fetch_add(1, std::memory_order_relaxed);
@@ -349,6 +337,7 @@ bool GpuTimer::close(GpuThread& thread, OpRecord* record, uint64_t ticket,
   GpuPair& pair = *thread.pair;
   const bool is_measured = thread.marks % kMeasuredMarks == 0 && budget_percent_ < 100;
   const uint64_t before = is_measured ? ticks_now() : 0;
+  write_progress(pair.stream, ticket, GpuMark::finished);
   const bool is_closed =
       is_launched && !is_stopped() && driver_.event_record(pair.end, pair.stream) == kGpuSuccess;
   note_cost(thread, is_measured ? (ticks_now() - before) * kMeasuredMarks : 0);
@@ -377,6 +366,7 @@ void GpuTimer::opened(GpuThread& thread) noexcept {
 void GpuTimer::abandon_call(GpuThread& thread) noexcept {
   if (thread.pair != nullptr) give_back(*thread.pair);
   thread.pair = nullptr;
+  thread.lane = {};
   thread.ticket = 0;
 }
 
@@ -396,8 +386,17 @@ void GpuTimer::begin_group_end(GpuThread& thread, uint32_t group) noexcept {
   const uint64_t before = ticks_now();
   for (uint32_t i = 0; i < thread.group->entries; ++i) {
     GpuGroup::Entry& entry = thread.group->entry[i];
+    if (entry.capture != kNoCapture) {
+      entry.lane = captures_.next_mark(entry.capture, entry.stream);
+      if (entry.lane.position != nullptr) {
+        write_word(entry.stream, *entry.lane.position, entry.lane.started());
+      }
+      continue;
+    }
     if (!is_reachable(*entry.context, entry.stream)) continue;
     entry.pair = start_pair(thread, *entry.context, entry.stream);
+    if (entry.pair == nullptr) continue;
+    write_progress(entry.stream, entry.first_ticket, GpuMark::started);
   }
   thread.mark_ticks += ticks_now() - before;
 }
@@ -408,8 +407,12 @@ void GpuTimer::finish_group_end(GpuThread& thread, bool is_launched) noexcept {
   const uint64_t before = ticks_now();
   for (uint32_t i = 0; i < group.entries; ++i) {
     GpuGroup::Entry& entry = group.entry[i];
+    if (entry.lane.position != nullptr) {
+      write_word(entry.stream, *entry.lane.position, entry.lane.finished());
+    }
     GpuPair* pair = entry.pair;
     if (pair == nullptr) continue;
+    write_progress(entry.stream, entry.first_ticket, GpuMark::finished);
     const bool is_closed = is_launched && !is_stopped() &&
                            driver_.event_record(pair->end, entry.stream) == kGpuSuccess;
     if (!is_closed) {
@@ -425,7 +428,7 @@ void GpuTimer::finish_group_end(GpuThread& thread, bool is_launched) noexcept {
   note_cost(thread, ticks_now() - before);
   for (uint32_t i = 0; i < group.entries; ++i) {
     const GpuGroup::Entry& entry = group.entry[i];
-    if (entry.pair != nullptr) continue;
+    if (entry.pair != nullptr || entry.capture != kNoCapture) continue;
     settle_unknown(entry.first_ticket, entry.last_ticket, group.number, entry.stream);
   }
   thread.group = nullptr;
@@ -433,6 +436,95 @@ void GpuTimer::finish_group_end(GpuThread& thread, bool is_launched) noexcept {
 }
 
 void GpuTimer::abandon_group(GpuThread& thread) noexcept { finish_group_end(thread, false); }
+
+// --- graphs --------------------------------------------------------------------------------------
+
+// The calls are legal on a capturing stream: a question, and no more.
+void GpuTimer::plan_captured(GpuThread& thread, GpuStream stream, uint32_t group,
+                             GpuPlan& plan) noexcept {
+  int status = 0;
+  uint64_t capture = 0;
+  GpuGraph graph = nullptr;
+  const bool knows_graph =
+      driver_.has_words &&
+      driver_.stream_graph(stream, &status, &capture, &graph, nullptr, nullptr) == kGpuSuccess;
+  if (!knows_graph && driver_.stream_capture_info(stream, &status, &capture) != kGpuSuccess) {
+    capture = 0;
+  }
+  const auto number = static_cast<uint32_t>(capture);
+  plan.graph = number != 0 ? number : 1;
+  if (!knows_graph || capture == 0 || status != kGpuCaptureActive) return;
+  plan.capture = captures_.join(capture, graph);
+  if (group != 0 && plan.capture != kNoCapture) joins_group(thread, group, true);
+}
+
+void GpuTimer::mark_captured(GpuThread& thread, const GpuPlan& plan, uint64_t ticket,
+                             GpuStream stream, uint32_t group) noexcept {
+  if (plan.capture == kNoCapture) return count(stats_->graph_unmarked);
+  captures_.add_operation(plan.capture);
+  if (!captures_.may_mark(plan.capture) || !has_words()) return count(stats_->graph_unmarked);
+  if (group != 0) {
+    const bool is_in = thread.group != nullptr && thread.group->number == group &&
+                       add_to_group(*thread.group, stream, nullptr, plan.capture, ticket);
+    if (is_in) return;
+    captures_.give_marks_up(plan.capture);
+    return count(stats_->graph_unmarked);
+  }
+  thread.lane = captures_.next_mark(plan.capture, stream);
+  if (thread.lane.position == nullptr) return count(stats_->graph_unmarked);
+  thread.lane_stream = stream;
+  thread.ticket = ticket;
+  write_word(stream, *thread.lane.position, thread.lane.started());
+}
+
+// Only where the GPU writes into the file: the events tell the poller as much.
+void GpuTimer::write_progress(GpuStream stream, uint64_t ticket, GpuMark mark) noexcept {
+  if (progress_ == nullptr || !has_words() || !words_.is_direct()) return;
+  write_word(stream, progress_[ticket & ops_.mask], progress_word(ticket, mark));
+}
+
+// A write that fails is a mark that is missing: the record says less, the job goes on.
+void GpuTimer::write_word(GpuStream stream, uint64_t& word, uint64_t value) noexcept {
+  if (is_stopped()) return;
+  if (driver_.stream_write_value(stream, words_.address_of(word), value, 0) != kGpuSuccess) {
+    count(stats_->gpu_unwritten);
+  }
+}
+
+bool GpuTimer::has_words() noexcept {
+  if (words_state_.load(std::memory_order_acquire) == untried) prepare_words();
+  return words_state_.load(std::memory_order_acquire) == usable;
+}
+
+// Once in a process: some hundred microseconds of the launching thread.
+void GpuTimer::prepare_words() noexcept {
+  pthread_mutex_lock(&opening_);
+  if (words_state_.load(std::memory_order_relaxed) == untried) {
+    GpuContextHandle current = nullptr;
+    bool works = driver_.context_get_current(&current) == kGpuSuccess && current != nullptr;
+    if (works) {
+      const InContext inside(driver_, current);
+      works = inside.is_current() && words_.prepare();
+    }
+    words_text_.store(words_.text(), std::memory_order_release);
+    words_state_.store(works ? usable : unusable, std::memory_order_release);
+  }
+  pthread_mutex_unlock(&opening_);
+}
+
+// A graph that is launched into a capture becomes a part of another graph: that one's launches
+// count. The positions go back to 0 on the stream of the launch, in front of it.
+GpuTimer::Replay GpuTimer::begin_replay(const void* executable, GpuStream stream) noexcept {
+  const uint32_t number = captures_.find(executable);
+  if (number == kNoCapture || is_stopped()) return {};
+  int status = 0;
+  if (driver_.stream_is_capturing(stream, &status) != kGpuSuccess || status != 0) return {};
+  GraphEntry& entry = captures_.entry(number);
+  const uint32_t lanes = std::min(load_acquire(entry.lanes), kGraphLanesMax);
+  for (uint32_t lane = 0; lane < lanes; ++lane) write_word(stream, entry.position[lane], 0);
+  return {load_relaxed(entry.graph), load_relaxed(entry.operations),
+          add_relaxed(entry.launches, uint64_t{1})};
+}
 
 // --- records -------------------------------------------------------------------------------------
 
@@ -477,7 +569,11 @@ void GpuTimer::BlockedStreams::add(GpuStream blocked) noexcept {
 
 void GpuTimer::poll(double ticks_per_ns, bool is_last) noexcept {
   const uint32_t contexts = context_count_.load(std::memory_order_acquire);
-  if (contexts == 0 || is_stopped()) return;
+  if (is_stopped()) return;
+  if (words_state_.load(std::memory_order_acquire) == usable) {
+    words_.copy(captures_.entries(), captures_.entry_count());
+  }
+  if (contexts == 0) return;
   const bool asks_all = is_last || polls_++ % kPollsPerFullOne == 0;
   int mode = kGpuCaptureRelaxed;
   if (driver_.exchange_capture_mode(&mode) != kGpuSuccess) return;

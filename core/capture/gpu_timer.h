@@ -11,8 +11,16 @@
 //
 // Nothing here waits for the GPU: events are asked (cuEventQuery), never synchronised, and the
 // asking thread is in the relaxed capture mode, so that a capture elsewhere in the process is left
-// alone. A stream that captures gets no mark. A mark adds two event records to the stream that the
-// operation is on anyway, and no dependency between streams.
+// alone. A mark adds two event records to the stream that the operation is on anyway, and no
+// dependency between streams.
+//
+// A stream that captures gets no events: an operation that is captured does not run. Where the GPU
+// can write words (gpu_words.h), two writes become nodes of the graph, in front of and behind the
+// operation, on its own stream, and tell of every replay how far it has come (GraphEntry). The
+// launch of the graph is an operation of its own (OpKind::GraphLaunch) with events around it.
+//
+// On request (ROLLCALL_GPU_TIMING=progress) the GPU also writes a word into the ring file beside
+// each pair of events, which is seen from outside when the polling thread no longer runs.
 //
 // An operation of a group reaches its stream when the group ends: all operations of one group on
 // one stream share a pair of events around the outermost ncclGroupEnd.
@@ -40,7 +48,9 @@
 #include <cstdint>
 
 #include "core/base/limits.h"
+#include "core/capture/gpu_captures.h"
 #include "core/capture/gpu_driver.h"
+#include "core/capture/gpu_words.h"
 #include "core/format/ring_layout.h"
 #include "core/ring/slot.h"
 
@@ -94,6 +104,8 @@ struct GpuGroup {
     GpuPair* pair;
     uint64_t first_ticket;
     uint64_t last_ticket;
+    uint32_t capture;  // kNoCapture: the stream does not capture
+    GpuLaneMark lane;  // its mark, where it does
   };
   std::atomic<uint32_t> is_taken;
   uint32_t number;
@@ -110,6 +122,8 @@ struct GpuThread {
   uint64_t ticket = 0;         // of the operation that the thread is in, if it awaits the GPU
   uint32_t untimed_group = 0;  // a group that is left out, and why
   bool is_group_sampled_out = false;
+  GpuLaneMark lane;  // of the captured operation that the thread is in, and its stream
+  GpuStream lane_stream = nullptr;
   // Sampling.
   uint32_t calls = 0;
   uint32_t marks = 0;  // in this window
@@ -122,6 +136,7 @@ struct GpuThread {
 struct GpuPlan {
   GpuContext* context = nullptr;  // null: not timed
   uint32_t graph = 0;             // identity of the capture that it goes into; 0: none
+  uint32_t capture = kNoCapture;  // that capture, where it is known
   bool is_sampled_out = false;    // not timed, to keep the budget
 };
 
@@ -133,6 +148,10 @@ class GpuTimer {
     SelfStatistics* stats = nullptr;
     // Who else holds a record, one count per slot (recorder.h, hold_op); null: nobody does.
     std::atomic<uint32_t>* holds = nullptr;
+    // The areas of the file for graphs and progress words, one behind the other; null: none.
+    GraphEntry* graphs = nullptr;
+    uint64_t word_bytes = 0;
+    uint64_t* progress = nullptr;  // among them, one per slot of `ops`; null: events alone
     uint32_t in_flight_max = kGpuOpsInFlightMax;
     uint32_t budget_percent = 100;  // of a launching thread's time; 100: no sampling
   };
@@ -157,6 +176,18 @@ class GpuTimer {
   // A call that was left without returning (longjmp): the pair goes back.
   void abandon_call(GpuThread& thread) noexcept;
 
+  // --- graphs
+  GpuCaptures& captures() noexcept { return captures_; }
+  // The stream is about to be given an executable with captured operations; `graph` 0: it is not.
+  struct Replay {
+    uint32_t graph = 0;
+    uint32_t operations = 0;
+    uint64_t number = 0;  // from 0
+  };
+  Replay begin_replay(const void* executable, GpuStream stream) noexcept;
+  // For the meta area: how words get to the file; null: nobody has asked for any yet.
+  const char* words_text() const noexcept { return words_text_.load(std::memory_order_acquire); }
+
   // --- the polling thread
   // `is_last`: every event is asked, in whatever order.
   void poll(double ticks_per_ns, bool is_last = false) noexcept;
@@ -166,6 +197,7 @@ class GpuTimer {
   bool is_idle() const noexcept { return ops_in_flight_.load(std::memory_order_relaxed) == 0; }
 
  private:
+  enum WordsState : uint32_t { untried, usable, unusable };
   struct BlockedStreams {
     GpuStream stream[16];
     unsigned count = 0;
@@ -187,9 +219,16 @@ class GpuTimer {
   GpuPair* start_pair(GpuThread& thread, GpuContext& context, GpuStream stream) noexcept;
   void fly(GpuContext& context, GpuPair& pair) noexcept;
   bool is_reachable(const GpuContext& context, GpuStream stream) noexcept;
-  bool joins_group(GpuThread& thread, uint32_t group) noexcept;
-  bool add_to_group(GpuGroup& group, GpuStream stream, GpuContext* context,
+  bool joins_group(GpuThread& thread, uint32_t group, bool is_captured) noexcept;
+  bool add_to_group(GpuGroup& group, GpuStream stream, GpuContext* context, uint32_t capture,
                     uint64_t ticket) noexcept;
+  void plan_captured(GpuThread& thread, GpuStream stream, uint32_t group, GpuPlan& plan) noexcept;
+  void mark_captured(GpuThread& thread, const GpuPlan& plan, uint64_t ticket, GpuStream stream,
+                     uint32_t group) noexcept;
+  bool has_words() noexcept;
+  void prepare_words() noexcept;
+  void write_progress(GpuStream stream, uint64_t ticket, GpuMark mark) noexcept;
+  void write_word(GpuStream stream, uint64_t& word, uint64_t value) noexcept;
   bool has_room() const noexcept;
   void note_untimed(OpRecord* record, uint64_t& reason) noexcept;
 
@@ -221,6 +260,11 @@ class GpuTimer {
   std::atomic<uint32_t> context_count_;
   uint32_t polls_;
   pthread_mutex_t opening_;
+  uint64_t* progress_;
+  std::atomic<uint32_t> words_state_;  // WordsState
+  std::atomic<const char*> words_text_;
+  GpuWords words_;
+  GpuCaptures captures_;
   GpuGroup groups_[kGpuGroupsOpenMax];
   GpuContext contexts_[kGpuContextsMax];
 };

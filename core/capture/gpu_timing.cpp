@@ -20,6 +20,7 @@ constexpr time_t kExitPatienceSeconds = 2;
 
 constinit std::atomic<GpuSymbolLookup> symbol_lookup{nullptr};
 constinit std::atomic<uint32_t> looks{0};
+constinit std::atomic<bool> watches_launches{false};
 constinit std::atomic<bool> has_exit_handler{false};
 constinit pthread_mutex_t poll_mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -28,16 +29,40 @@ double ticks_per_ns() noexcept {
   return TickConversion(header.clock_kind, header.first_anchor, read_anchor()).ticks_per_ns();
 }
 
+// What is learned while the job runs: a lock that no launching thread should wait for.
+class Facts {
+ public:
+  void note(const GpuTimer& timer) noexcept {
+    if (const char* text = timer.words_text(); text != words_) {
+      words_ = text;
+      const ColdLock lock;
+      append_meta("gpu_words", text);
+    }
+    if (!watched_ && watches_launches.load(std::memory_order_relaxed)) {
+      watched_ = true;
+      const ColdLock lock;
+      append_meta("graph_launches", "watched");
+    }
+  }
+
+ private:
+  const char* words_ = nullptr;
+  bool watched_ = false;
+};
+constinit Facts facts;  // poll_mutex held
+
 void* run_poller(void* argument) {
   auto* timer = static_cast<GpuTimer*>(argument);
   for (;;) {
-    const timespec period{.tv_sec = 0, .tv_nsec = kGpuPollPeriodMs * 1'000'000};
+    const uint32_t period_ms = config().gpu_poll_ms;
+    const timespec period{.tv_sec = period_ms / 1000, .tv_nsec = period_ms % 1000 * 1'000'000L};
     clock_nanosleep(CLOCK_MONOTONIC, 0, &period, nullptr);
     if (live.mode.load(std::memory_order_acquire) == Mode::off || timer->is_stopped()) {
       return nullptr;
     }
     pthread_mutex_lock(&poll_mutex);
     timer->poll(ticks_per_ns());
+    facts.note(*timer);
     pthread_mutex_unlock(&poll_mutex);
   }
 }
@@ -52,9 +77,16 @@ void stop_at_exit() {
   const bool is_mine = pthread_mutex_timedlock(&poll_mutex, &deadline) == 0;
   if (is_mine && live.mode.load(std::memory_order_acquire) != Mode::off) {
     timer->poll(ticks_per_ns(), true);
+    facts.note(*timer);
   }
   timer->stop();
   if (is_mine) pthread_mutex_unlock(&poll_mutex);
+}
+
+// Of the areas `graphs` and `progress`: the end of the file.
+uint64_t word_bytes() noexcept {
+  const ring::RingFile& file = ring_file();
+  return file.bytes - file.header->graphs.offset;
 }
 
 // ColdLock held.
@@ -64,17 +96,21 @@ void start_timer(const GpuDriver& driver) noexcept {
   if (memory == MAP_FAILED) return;
   // Zeroes are its initial state; a constructor would touch every page of it.
   auto* timer = static_cast<GpuTimer*>(memory);
-  timer->begin({.driver = driver,
-                .ops = live.ops,
-                .stats = live.stats,
-                .holds = live.holds,
-                .budget_percent = config().overhead_budget_percent});
+  timer->begin(
+      {.driver = driver,
+       .ops = live.ops,
+       .stats = live.stats,
+       .holds = live.holds,
+       .graphs = ring_file().graphs,
+       .word_bytes = word_bytes(),
+       .progress = config().gpu_timing == GpuTiming::progress ? ring_file().progress : nullptr,
+       .budget_percent = config().overhead_budget_percent});
   if (!start_background_thread("rollcall-gpu", run_poller, timer)) {
     munmap(memory, sizeof(GpuTimer));
     return;
   }
   if (!has_exit_handler.exchange(true)) atexit(stop_at_exit);
-  append_meta("gpu_timing", "events");
+  append_meta("gpu_timing", config().gpu_timing == GpuTiming::events ? "events" : "progress");
   live.gpu.store(timer, std::memory_order_release);
 }
 
@@ -98,8 +134,45 @@ void start_gpu_timing() noexcept {
   }
 }
 
+// --- what the shim tells of graphs ---------------------------------------------------------------
+
+namespace {
+GpuTimer* running_timer() noexcept { return live.gpu.load(std::memory_order_acquire); }
+}  // namespace
+
+void graph_captures_into(void* graph) noexcept {
+  if (GpuTimer* timer = running_timer()) timer->captures().captures_into(graph);
+}
+void graph_cloned(void* clone, void* graph) noexcept {
+  if (GpuTimer* timer = running_timer()) timer->captures().cloned(clone, graph);
+}
+void graph_destroyed(void* graph) noexcept {
+  if (GpuTimer* timer = running_timer()) timer->captures().destroyed(graph);
+}
+void graph_instantiated(const void* executable, void* graph) noexcept {
+  if (GpuTimer* timer = running_timer()) timer->captures().instantiated(executable, graph);
+}
+void graph_executable_destroyed(const void* executable) noexcept {
+  if (GpuTimer* timer = running_timer()) timer->captures().executable_destroyed(executable);
+}
+
+void graph_launches_watched() noexcept { watches_launches.store(true, std::memory_order_relaxed); }
+
+OpToken begin_graph_launch(const void* executable, const void* stream) noexcept {
+  GpuTimer* timer = running_timer();
+  if (timer == nullptr || !enabled()) return {};
+  const GpuTimer::Replay replay = timer->begin_replay(executable, stream);
+  if (replay.graph == 0) return {};
+  return begin_op({.kind = OpKind::GraphLaunch,
+                   .count = replay.operations,
+                   .stream = stream,
+                   .graph = replay.graph,
+                   .replay = replay.number});
+}
+
 void forget_gpu_timing() noexcept {
   poll_mutex = PTHREAD_MUTEX_INITIALIZER;
+  facts = {};
   looks.store(0, std::memory_order_relaxed);
 }
 

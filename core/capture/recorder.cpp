@@ -45,7 +45,7 @@ struct Position {
 // programs that are not.
 inline Position next_position(const OpCall& call, uint32_t comm_index) noexcept {
   const OpFamily family = traits_of(call.kind).family;
-  if (family != OpFamily::coll && family != OpFamily::p2p) return {0, 0};
+  if (family != OpFamily::coll && family != OpFamily::p2p) return {call.replay, 0};
   if (__builtin_expect(comm_index == kCommUnknown, 0)) {
     count(live.stats->seq_unknown);
     return {0, kOpSeqUnknown};
@@ -212,11 +212,12 @@ OpToken begin_op(const OpCall& call) noexcept {
     return drop_paused(call);
   }
   GpuTimer* timer = live.gpu.load(std::memory_order_acquire);
-  GpuPlan plan{.context = nullptr, .graph = call.graph};
+  GpuPlan plan;
   if (timer != nullptr) plan = plan_gpu(*timer, thread, call, comm_index);
   const auto [record, ticket] = ring::claim_slot(live.ops);
   if (__builtin_expect(record == nullptr, 0)) return drop_pinned(call);
-  fill_record(record, call, thread, comm_index, plan.graph, position, called_ticks);
+  const uint32_t graph = call.graph != 0 ? call.graph : plan.graph;
+  fill_record(record, call, thread, comm_index, graph, position, called_ticks);
   holds_of(ticket).store(1, std::memory_order_relaxed);
   ring::publish_slot(record, ticket, Phase::called);
   if (comm_index != kCommUnknown) store_relaxed(live.comms[comm_index].last_ticket, ticket);

@@ -40,6 +40,7 @@ struct OpCall {
   const void* caller = nullptr;
   uint32_t group = 0;
   uint32_t graph = 0;
+  uint64_t replay = 0;  // GraphLaunch: its number
   uint32_t frames = 0;  // number of the call site in the job's own language; 0 none
 };
 
@@ -162,6 +163,20 @@ const CommEntry* comm_entry(uint32_t index) noexcept;
 uint32_t next_child_number(uint32_t parent_index) noexcept;
 // Records a changed ncclCommGetAsyncError answer; true when it differs from the last one.
 bool async_state_changed(uint32_t index, int state, int* previous) noexcept;
+
+// --- CUDA graphs: what the driver is asked to do with them, told when it has done so -------------
+// Each is harmless for graphs without captured operations, and where GPUs are not timed. [cold]
+void graph_captures_into(void* graph) noexcept;  // cuStreamBeginCaptureToGraph: before it
+void graph_cloned(void* clone, void* graph) noexcept;
+void graph_destroyed(void* graph) noexcept;  // before it: the handle may be another's at once
+// Instantiated, or brought up to date from this graph.
+void graph_instantiated(const void* executable, void* graph) noexcept;
+void graph_executable_destroyed(const void* executable) noexcept;  // before it
+// From now on the process's launches of graphs are told. Also before the recorder starts.
+void graph_launches_watched() noexcept;
+// Around the launch. The token is empty where the executable has no captured operations, or the
+// launch goes into a capture itself. Cheap for all others.
+OpToken begin_graph_launch(const void* executable, const void* stream) noexcept;
 
 // --- channels: what proxy operations move and wait for ------------------------------------------
 struct ChannelOpening {

@@ -46,15 +46,27 @@ HeaderVerdict judge_sizes(const FileHeader& header) noexcept {
       header.channels_max == 0 ||
       (header.channels_max <= kRingSlotsMax && header.channel_entry_bytes == sizeof(ChannelEntry) &&
        header.channels.bytes >= uint64_t{header.channels_max} * sizeof(ChannelEntry));
-  return areas && channels ? HeaderVerdict::fine : HeaderVerdict::sizes_mismatch;
+  const bool graphs =
+      header.graphs_max == 0 ||
+      (header.graphs_max <= kRingSlotsMax && header.graph_entry_bytes == sizeof(GraphEntry) &&
+       header.graphs.bytes >= uint64_t{header.graphs_max} * sizeof(GraphEntry));
+  const bool progress =
+      header.progress_slots == 0 ||
+      (header.progress_slots == header.ring_slots &&
+       header.progress.bytes >= uint64_t{header.progress_slots} * sizeof(uint64_t));
+  return areas && channels && graphs && progress ? HeaderVerdict::fine
+                                                 : HeaderVerdict::sizes_mismatch;
 }
 
 HeaderVerdict judge_areas(const FileHeader& header, uint64_t file_bytes) noexcept {
   if (header.file_bytes > file_bytes) return HeaderVerdict::truncated;
-  const FileArea all[] = {header.meta,   header.stats, header.threads, header.comms,
-                          header.events, header.ops,   header.channels};
-  const size_t count = std::size(all) - (header.channels_max == 0 ? 1 : 0);
-  const std::span<const FileArea> areas(all, count);
+  FileArea present[9] = {header.meta,  header.stats,  header.threads,
+                         header.comms, header.events, header.ops};
+  size_t count = 6;
+  if (header.channels_max != 0) present[count++] = header.channels;
+  if (header.graphs_max != 0) present[count++] = header.graphs;
+  if (header.progress_slots != 0) present[count++] = header.progress;
+  const std::span<const FileArea> areas(present, count);
   for (const FileArea& area : areas) {
     if (!area_is_inside(area, header.file_bytes)) return HeaderVerdict::out_of_bounds;
   }
@@ -162,6 +174,8 @@ RingAreas areas_of(const RingGeometry& geometry) noexcept {
   areas.events = place(uint64_t{geometry.event_slots} * sizeof(EventRecord));
   areas.ops = place(uint64_t{geometry.ring_slots} * sizeof(OpRecord));
   areas.channels = place(uint64_t{geometry.channels_max} * sizeof(ChannelEntry));
+  areas.graphs = place(uint64_t{geometry.graphs_max} * sizeof(GraphEntry));
+  areas.progress = place(uint64_t{geometry.ring_slots} * sizeof(uint64_t));
   areas.file_bytes = offset;
   return areas;
 }
@@ -189,6 +203,11 @@ void fill_layout(FileHeader& header, const RingGeometry& geometry) noexcept {
   header.channels = areas.channels;
   header.channels_max = geometry.channels_max;
   header.channel_entry_bytes = sizeof(ChannelEntry);
+  header.graphs = areas.graphs;
+  header.graphs_max = geometry.graphs_max;
+  header.graph_entry_bytes = sizeof(GraphEntry);
+  header.progress = areas.progress;
+  header.progress_slots = geometry.ring_slots;
   header.next_ticket = 1;
   header.next_event_ticket = 1;
 }

@@ -52,6 +52,7 @@ struct RingGeometry {
   uint32_t threads_max = kThreadsMax;
   uint32_t meta_bytes_max = kMetaBytesMax;
   uint32_t channels_max = kChannelsMax;
+  uint32_t graphs_max = kGraphsMax;
 };
 struct RingAreas {
   FileArea meta;
@@ -61,6 +62,8 @@ struct RingAreas {
   FileArea events;
   FileArea ops;
   FileArea channels;
+  FileArea graphs;
+  FileArea progress;
   uint64_t file_bytes;
 };
 RingAreas areas_of(const RingGeometry& geometry) noexcept;

@@ -12,6 +12,8 @@
 //     events   EventRecord[event_slots], a ring
 //     ops      OpRecord[ring_slots], a ring
 //     channels ChannelEntry[channels_max], found by hash
+//     graphs   GraphEntry[graphs_max]
+//     progress uint64_t[progress_slots], beside the ops of the same slot numbers
 //
 // Constraints
 //   * The writer is somebody else's hot path: no lock, no system call, no allocation; a record
@@ -117,14 +119,15 @@ struct OpRecord {
   uint64_t stream;  // the cudaStream_t value; 0 is the legacy default stream. GroupEnd: number of
                     // operations in the group
   uint64_t seq;     // collectives: position on the communicator; Send, Recv: p2p seq for this peer
-                    // and direction; else 0
+                    // and direction; GraphLaunch: number of the replay, from 0; else 0
   uint64_t caller;  // return address of the call in the job's code; 0 unknown
   uint64_t launched_ticks;  // NCCL launched the kernel (plugin); 0: not observed
   uint32_t comm_index;      // into the communicator table, kCommUnknown if not known
   int32_t root_or_peer;     // communicator rank; -1 where the operation has none
   uint32_t group;  // process-wide number of the enclosing outermost group, from 1; 0: no group
   uint32_t thread_index;
-  uint32_t graph;   // capture identity, from 1; 0: not captured (or not observed)
+  uint32_t graph;   // capture identity, from 1; 0: not captured (or not observed). GraphLaunch: the
+                    // capture that is replayed; its count is the number of captured operations
   uint32_t frames;  // interned Python call site, from 1; 0: none
   int16_t result;   // ncclResult_t; kResultUnknown until returned
   OpKind kind;
@@ -246,41 +249,75 @@ static_assert(std::is_trivially_copyable_v<ChannelEntry>);
 static_assert(std::has_unique_object_representations_v<ChannelEntry>);
 inline constexpr uint32_t kChannelUnknown = 0xffffffff;
 
+// A CUDA graph with captured operations, and how far its newest replay has come. A lane is one of
+// the streams that were captured; its position is written by the GPU itself, by nodes in front of
+// and behind each operation (or each group's share): 2k + 1 when the lane's k-th one was started,
+// 2k + 2 when it was through, 0 from the launch until then. `state` is stored last when an entry is
+// made; an entry is used again when its graph is gone and the table is full.
+struct GraphEntry {
+  uint32_t state;        // 0: never used; 1: in use
+  uint32_t graph;        // OpRecord::graph
+  uint32_t operations;   // captured so far
+  uint32_t lanes;        // in use, of the ones below
+  uint64_t first_ticks;  // when the first operation was captured
+  uint64_t launches;     // replays handed to the driver so far
+  uint64_t stream[kGraphLanesMax];
+  uint64_t position[kGraphLanesMax];
+};
+static_assert(sizeof(GraphEntry) == 128);
+static_assert(std::is_trivially_copyable_v<GraphEntry>);
+static_assert(std::has_unique_object_representations_v<GraphEntry>);
+
+// A progress word: which operation (the first, where a group shares its marks) the GPU has started
+// or finished, written by the GPU itself. Written for ROLLCALL_GPU_TIMING=progress only.
+enum class GpuMark : uint8_t { none = 0, started = 1, finished = 2 };
+constexpr uint64_t progress_word(uint64_t ticket, GpuMark mark) {
+  return ticket << 8 | static_cast<uint8_t>(mark);
+}
+// What a word says of an operation; a word of another operation says nothing.
+constexpr GpuMark mark_of(uint64_t word, uint64_t ticket) {
+  if (word == progress_word(ticket, GpuMark::started)) return GpuMark::started;
+  return word == progress_word(ticket, GpuMark::finished) ? GpuMark::finished : GpuMark::none;
+}
+
 // What the recorder counts about itself. X(name, meaning). Append only: the order is the layout.
-#define ROLLCALL_STATISTICS(X)                                                               \
-  X(stepped_over, "tickets spent on slots held by operations in flight")                     \
-  X(dropped_pinned, "calls not recorded: the ring was full of operations in flight")         \
-  X(dropped_off, "calls not recorded: capture had switched itself off")                      \
-  X(dropped_paused, "calls not recorded: capture was paused by rollcall ctl")                \
-  X(dropped_event, "life-cycle events not recorded")                                         \
-  X(comm_table_full, "communicators without an entry")                                       \
-  X(comm_unknown, "calls on a communicator whose creation was not seen")                     \
-  X(thread_table_full, "threads without an entry")                                           \
-  X(nested_calls, "calls NCCL made to itself, counted once with the outer call")             \
-  X(history_lost, "records overwritten in the ring before they reached a segment")           \
-  X(history_records, "records written to segments")                                          \
-  X(history_bytes, "bytes written to segments")                                              \
-  X(history_dropped_files, "old segments removed to keep the history bound")                 \
-  X(history_errors, "writes to segments that failed (disk full, file limit)")                \
-  X(late_overflow, "operations in flight that the flusher could not keep for later")         \
-  X(flush_passes, "wakes of the flusher that found work")                                    \
-  X(flush_ns, "nanoseconds the flusher spent working")                                       \
-  X(slow_path_ns, "nanoseconds spent in first calls and life-cycle bookkeeping")             \
-  X(checks_failed, "failed assertions inside the recorder; the first switched capture off")  \
-  X(meta_truncated, "bytes of meta text that did not fit")                                   \
-  X(gpu_untimed, "operations whose GPU times were given up")                                 \
-  X(forks, "fork() calls seen in this process")                                              \
-  X(seq_unknown, "operations whose seq could not be counted (no memory, peer out of range)") \
-  X(gpu_sampled_out, "operations not timed on the GPU, to keep the overhead budget")         \
-  X(plugin_unjoined, "profiler events of operations that no record could be found for")      \
-  X(plugin_null, "profiler calls with a NULL handle")                                        \
-  X(plugin_stale, "profiler calls with a handle that had been recycled or was never ours")   \
-  X(plugin_stopped_twice, "profiler events that NCCL stopped more than once")                \
-  X(plugin_foreign, "profiler events that belong to another process (PXN)")                  \
-  X(plugin_unwanted, "profiler events of a type that was not asked for or is not known")     \
-  X(plugin_recycled, "profiler handles that were given to another event while in use")       \
-  X(plugin_full, "communicators or channels beyond the room of the profiler's tables")       \
-  X(plugin_kernel_lost, "kernel times not used: the 64-entry ring was overrun, or implausible")
+#define ROLLCALL_STATISTICS(X)                                                                    \
+  X(stepped_over, "tickets spent on slots held by operations in flight")                          \
+  X(dropped_pinned, "calls not recorded: the ring was full of operations in flight")              \
+  X(dropped_off, "calls not recorded: capture had switched itself off")                           \
+  X(dropped_paused, "calls not recorded: capture was paused by rollcall ctl")                     \
+  X(dropped_event, "life-cycle events not recorded")                                              \
+  X(comm_table_full, "communicators without an entry")                                            \
+  X(comm_unknown, "calls on a communicator whose creation was not seen")                          \
+  X(thread_table_full, "threads without an entry")                                                \
+  X(nested_calls, "calls NCCL made to itself, counted once with the outer call")                  \
+  X(history_lost, "records overwritten in the ring before they reached a segment")                \
+  X(history_records, "records written to segments")                                               \
+  X(history_bytes, "bytes written to segments")                                                   \
+  X(history_dropped_files, "old segments removed to keep the history bound")                      \
+  X(history_errors, "writes to segments that failed (disk full, file limit)")                     \
+  X(late_overflow, "operations in flight that the flusher could not keep for later")              \
+  X(flush_passes, "wakes of the flusher that found work")                                         \
+  X(flush_ns, "nanoseconds the flusher spent working")                                            \
+  X(slow_path_ns, "nanoseconds spent in first calls and life-cycle bookkeeping")                  \
+  X(checks_failed, "failed assertions inside the recorder; the first switched capture off")       \
+  X(meta_truncated, "bytes of meta text that did not fit")                                        \
+  X(gpu_untimed, "operations whose GPU times were given up")                                      \
+  X(forks, "fork() calls seen in this process")                                                   \
+  X(seq_unknown, "operations whose seq could not be counted (no memory, peer out of range)")      \
+  X(gpu_sampled_out, "operations not timed on the GPU, to keep the overhead budget")              \
+  X(plugin_unjoined, "profiler events of operations that no record could be found for")           \
+  X(plugin_null, "profiler calls with a NULL handle")                                             \
+  X(plugin_stale, "profiler calls with a handle that had been recycled or was never ours")        \
+  X(plugin_stopped_twice, "profiler events that NCCL stopped more than once")                     \
+  X(plugin_foreign, "profiler events that belong to another process (PXN)")                       \
+  X(plugin_unwanted, "profiler events of a type that was not asked for or is not known")          \
+  X(plugin_recycled, "profiler handles that were given to another event while in use")            \
+  X(plugin_full, "communicators or channels beyond the room of the profiler's tables")            \
+  X(plugin_kernel_lost, "kernel times not used: the 64-entry ring was overrun, or implausible")   \
+  X(graph_unmarked, "captured operations without marks: how far a replay got in them is unknown") \
+  X(graph_table_full, "captured operations of graphs beyond the table; replays are not recorded") \
+  X(gpu_unwritten, "words that the driver did not let the GPU write")
 
 struct SelfStatistics {
 #define ROLLCALL_X(name, meaning) uint64_t name;
@@ -354,6 +391,12 @@ struct FileHeader {
   FileArea channels;         // ChannelEntry[channels_max]; zero in files from before it was added
   uint32_t channels_max;
   uint32_t channel_entry_bytes;
+  FileArea graphs;    // GraphEntry[graphs_max]; zero in files from before it was added
+  FileArea progress;  // uint64_t[progress_slots]; likewise
+  uint32_t graphs_max;
+  uint32_t graph_entry_bytes;
+  uint32_t progress_slots;  // ring_slots, or 0
+  uint32_t reserved2;
 };
 inline constexpr uint32_t kHeaderBytes = 4096;
 static_assert(sizeof(FileHeader) <= kHeaderBytes);
@@ -364,7 +407,10 @@ static_assert(offsetof(FileHeader, magic) == 0);
 //   rollcall_version  exe  cmdline  cwd  job_rank  job_rank_from  local_rank  world_size  run_dir
 //   nccl_version (the version code)  nccl_path  cuda_driver_version  cuda_runtime_version
 //   coverage (comma list of plt, dlsym, plugin, static_nccl)  env.NAME (allow-listed prefixes only)
-//   gpu_timing (events, from the moment on at which operations are timed)
+//   gpu_timing (events or progress, from the moment on at which operations are timed)
+//   gpu_words (who writes the marks of graphs, and progress words: "gpu" into this file, "copied"
+//   by a thread of the process, or why there are none)
+//   graph_launches (watched, once the process has been given a driver that tells of them)
 //   cgroup  oom_kills_at_start  warning (may repeat)  emulated (1 when NCCL is the emulator's)
 
 }  // namespace rollcall

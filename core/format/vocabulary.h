@@ -13,7 +13,9 @@ namespace rollcall {
 // --- operations -----------------------------------------------------------------------------
 // X(name, family, rooted, reduces)
 //   family: coll = a collective, counted by seq; p2p = counted by p2p seq; rma = one-sided, in
-//   the record but not matched; mark = GroupEnd, the host call that hands a group to the streams.
+//   the record but not matched; mark = no operation of NCCL: GroupEnd, the host call that hands a
+//   group to the streams, and GraphLaunch, the host call that replays a CUDA graph with captured
+//   operations.
 #define ROLLCALL_OPERATIONS(X)        \
   X(AllReduce, coll, false, true)     \
   X(Broadcast, coll, true, false)     \
@@ -28,7 +30,8 @@ namespace rollcall {
   X(PutSignal, rma, false, false)     \
   X(Signal, rma, false, false)        \
   X(WaitSignal, rma, false, false)    \
-  X(GroupEnd, mark, false, false)
+  X(GroupEnd, mark, false, false)     \
+  X(GraphLaunch, mark, false, false)
 
 enum class OpFamily : uint8_t { coll, p2p, rma, mark };
 
@@ -58,6 +61,7 @@ constexpr const OpTraits& traits_of(OpKind kind) { return kOpTraits[static_cast<
 constexpr std::string_view name_of(OpKind kind) { return traits_of(kind).name; }
 constexpr bool is_collective(OpKind kind) { return traits_of(kind).family == OpFamily::coll; }
 constexpr bool is_p2p(OpKind kind) { return traits_of(kind).family == OpFamily::p2p; }
+constexpr bool is_mark(OpKind kind) { return traits_of(kind).family == OpFamily::mark; }
 
 // --- datatypes: X(name, NCCL's number, bytes) -----------------------------------------------
 #define ROLLCALL_DATATYPES(X) \

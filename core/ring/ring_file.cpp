@@ -126,6 +126,8 @@ void point_into_areas(RingFile& file) noexcept {
   file.events = at_area<EventRecord>(file, header.events);
   file.ops = at_area<OpRecord>(file, header.ops);
   file.channels = at_area<ChannelEntry>(file, header.channels);
+  file.graphs = at_area<GraphEntry>(file, header.graphs);
+  file.progress = at_area<uint64_t>(file, header.progress);
 }
 
 bool map_file(RingFile& file, const Incarnation& incarnation, const RingGeometry& geometry,

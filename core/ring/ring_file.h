@@ -46,6 +46,8 @@ struct RingFile {
   EventRecord* events = nullptr;
   OpRecord* ops = nullptr;
   ChannelEntry* channels = nullptr;
+  GraphEntry* graphs = nullptr;
+  uint64_t* progress = nullptr;  // directly behind `graphs`, on pages of their own
 };
 
 // What failed, for one line on stderr: "cannot <step> <path>: <strerror>".

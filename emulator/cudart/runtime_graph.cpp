@@ -1,9 +1,59 @@
 // Capture and graphs of the runtime API.
+//
+// The real runtime asks the driver for its functions by name; so do the calls here that make,
+// launch and destroy graphs, because that is where tools step in between.
+#include <dlfcn.h>
+
+#include <type_traits>
+
 #include "emulator/cudart/runtime.h"
 
 using namespace emu;
 
 namespace {
+
+// Functions of the driver as cuGetProcAddress hands them out.
+struct GraphDriver {
+  decltype(&cuStreamBeginCaptureToGraph) begin_capture_to_graph = nullptr;
+  decltype(&cuGraphDestroy) destroy = nullptr;
+  decltype(&cuGraphClone) clone = nullptr;
+  decltype(&cuGraphInstantiateWithFlags) instantiate = nullptr;
+  decltype(&cuGraphLaunch) launch = nullptr;
+  decltype(&cuGraphExecDestroy) destroy_executable = nullptr;
+};
+
+GraphDriver find_driver() {
+  GraphDriver driver;
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  using GetProcAddress = decltype(&cuGetProcAddress_v2);
+  const auto get_address =
+      library == nullptr ? nullptr
+                         : reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
+  const auto find = [&](const char* name, auto& function) {
+    void* found = nullptr;
+    constexpr int kVersion = EMU_CUDART * 1000;
+    if (get_address != nullptr) get_address(name, &found, kVersion, 0, nullptr);
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
+  };
+  find("cuStreamBeginCaptureToGraph", driver.begin_capture_to_graph);
+  find("cuGraphDestroy", driver.destroy);
+  find("cuGraphClone", driver.clone);
+  find("cuGraphInstantiate", driver.instantiate);
+  find("cuGraphLaunch", driver.launch);
+  find("cuGraphExecDestroy", driver.destroy_executable);
+  return driver;
+}
+
+const GraphDriver& driver() {
+  static const GraphDriver found = find_driver();
+  return found;
+}
+
+template <typename Function, typename... Arguments>
+cudaError_t driver_call(Function function, Arguments... arguments) {
+  return runtime_call(
+      [&] { return function == nullptr ? CUDA_ERROR_NOT_FOUND : function(arguments...); });
+}
 
 CUstreamCaptureStatus* driver_status(cudaStreamCaptureStatus* status) {
   return reinterpret_cast<CUstreamCaptureStatus*>(status);
@@ -22,11 +72,9 @@ cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph
                                           const cudaGraphNode_t* waits,
                                           const cudaGraphEdgeData* edges, size_t count,
                                           cudaStreamCaptureMode mode) {
-  return runtime_call([&] {
-    return cuStreamBeginCaptureToGraph(stream, graph, waits,
-                                       reinterpret_cast<const CUgraphEdgeData*>(edges), count,
-                                       static_cast<CUstreamCaptureMode>(mode));
-  });
+  return driver_call(driver().begin_capture_to_graph, stream, graph, waits,
+                     reinterpret_cast<const CUgraphEdgeData*>(edges), count,
+                     static_cast<CUstreamCaptureMode>(mode));
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
@@ -120,17 +168,15 @@ cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned int flags) {
   return runtime_call([&] { return cuGraphCreate(graph, flags); });
 }
 
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  return runtime_call([&] { return cuGraphDestroy(graph); });
-}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return driver_call(driver().destroy, graph); }
 
 cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
-  return runtime_call([&] { return cuGraphClone(clone, graph); });
+  return driver_call(driver().clone, clone, graph);
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
                                  unsigned long long flags) {
-  return runtime_call([&] { return cuGraphInstantiateWithFlags(exec, graph, flags); });
+  return driver_call(driver().instantiate, exec, graph, flags);
 }
 
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
@@ -143,11 +189,11 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  return runtime_call([&] { return cuGraphLaunch(exec, stream); });
+  return driver_call(driver().launch, exec, stream);
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  return runtime_call([&] { return cuGraphExecDestroy(exec); });
+  return driver_call(driver().destroy_executable, exec);
 }
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {

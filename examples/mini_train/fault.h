@@ -41,6 +41,10 @@ namespace mini_train {
   X(init_missing, "init-missing", "RC-INIT-INCOMPLETE", "never joins the world communicator")     \
   X(split_mismatch, "split-mismatch", "RC-SPLIT-MISMATCH", "leaves out the last ncclCommSplit")   \
   X(abort, "abort", "RC-ABORT-CASCADE", "aborts its communicators; the others follow")            \
+  X(graph_capture, "graph-capture", "RC-MISSING-CALL",                                            \
+    "captures one operation less into its CUDA graph; naming the graph needs GPU timing")         \
+  X(graph_replay, "graph-replay", "RC-INSUFFICIENT",                                              \
+    "leaves out one replay of its CUDA graph; seeing that needs GPU timing")                      \
   X(straggler, "straggler", "RC-IN-LOCKSTEP", "is 50 ms late in every step; nothing hangs")
 
 enum class FaultKind {

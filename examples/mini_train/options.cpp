@@ -55,6 +55,8 @@ const std::vector<OptionSpec>& option_table() {
        number<size_t>(&Options::bucket_elements, "--bucket-elements", 1)},
       {"--step-ms", "N", "simulated compute of a step in milliseconds (0)",
        number(&Options::step_ms, "--step-ms", 0)},
+      {"--graphs", nullptr, "replay the gradients' operations from a CUDA graph, from step 1 on",
+       [](Options* options, const std::string&) { options->graphs = true; }},
       {"--hang-timeout", "SECONDS", "give up with exit status 6 when a step takes longer (never)",
        number<double>(&Options::hang_timeout_s, "--hang-timeout", 0)},
       {"--log", "PREFIX", "write every NCCL call of rank R to PREFIX.R as JSON lines",
@@ -133,6 +135,16 @@ void complete(Options* options, const Launch& launch) {
                                 std::to_string(launch.world_size));
   }
   const Fault& fault = options->fault;
+  const bool of_graphs =
+      fault.kind == FaultKind::graph_capture || fault.kind == FaultKind::graph_replay;
+  options->graphs = options->graphs || of_graphs;
+  if (options->graphs && options->data_parallel < 2) {
+    throw std::invalid_argument("CUDA graphs hold the gradients' operations: --dp 2 or more");
+  }
+  if (of_graphs && fault.step < 1) {
+    throw std::invalid_argument("--fault " + std::string(traits_of(fault.kind).name) +
+                                ": step 0 has no graph yet");
+  }
   if (fault.kind == FaultKind::none) return;
   if (fault.rank >= launch.world_size || launch.world_size < 2) {
     throw std::invalid_argument("--fault: rank " + std::to_string(fault.rank) +

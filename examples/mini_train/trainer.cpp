@@ -60,6 +60,7 @@ Trainer::Trainer(const Options& options, const Launch& launch, Groups* groups, C
 }
 
 Trainer::~Trainer() {
+  if (replay_) cudaGraphExecDestroy(replay_);
   cudaEventDestroy(backward_done_);
   cudaEventDestroy(reduce_done_);
   cudaStreamDestroy(compute_);
@@ -94,7 +95,7 @@ void Trainer::step(int step) {
   broadcast_flag(step);
   forward(step);
   backward(step);
-  reduce_gradients();
+  reduce_gradients(step);
   finish(step);
   wait_for(reduce_, start);
   wait_for(compute_, start);
@@ -200,21 +201,46 @@ void Trainer::send_gradient(int step, int microbatch) {
   groups_.pipeline()->send(sent.data(), count, ncclFloat32, previous, compute_);
 }
 
-void Trainer::reduce_gradients() {
+// The first step is never captured: a communicator connects its ranks with its first operations.
+void Trainer::reduce_gradients(int step) {
   check(cudaEventRecord(backward_done_, compute_), "cudaEventRecord");
   check(cudaStreamWaitEvent(reduce_, backward_done_, 0), "cudaStreamWaitEvent");
-  if (Communicator* data = groups_.data()) {
-    for (Floats& bucket : buckets_) {
-      data->all_reduce(bucket.in.data(), bucket.out.data(), bucket.in.count(), ncclFloat32, ncclSum,
-                       reduce_);
+  const Fault& fault = options_.fault;
+  const int first = fault.kind == FaultKind::graph_capture ? fault.step : 1;
+  if (!options_.graphs || step < first) {
+    if (groups_.data()) call_gradients(true);
+  } else {
+    if (!replay_) capture_gradients(step);
+    if (!plants(FaultKind::graph_replay, step, *groups_.data(), "AllReduce")) {
+      check(cudaGraphLaunch(replay_, reduce_), "cudaGraphLaunch");
     }
-    Floats& scatter = scatters_.front();
-    data->reduce_scatter(scatter.in.data(), scatter.out.data(), scatter.out.count(), ncclFloat32,
-                         ncclSum, reduce_);
-    Floats& gather = gathers_.front();
-    data->all_gather(gather.in.data(), gather.out.data(), gather.in.count(), ncclFloat32, reduce_);
   }
   check(cudaEventRecord(reduce_done_, reduce_), "cudaEventRecord");
+}
+
+// `all`: the AllGather, which is the last of them, too.
+void Trainer::call_gradients(bool all) {
+  Communicator& data = *groups_.data();
+  for (Floats& bucket : buckets_) {
+    data.all_reduce(bucket.in.data(), bucket.out.data(), bucket.in.count(), ncclFloat32, ncclSum,
+                    reduce_);
+  }
+  Floats& scatter = scatters_.front();
+  data.reduce_scatter(scatter.in.data(), scatter.out.data(), scatter.out.count(), ncclFloat32,
+                      ncclSum, reduce_);
+  if (!all && plants(FaultKind::graph_capture, options_.fault.step, data, "AllGather")) return;
+  Floats& gather = gathers_.front();
+  data.all_gather(gather.in.data(), gather.out.data(), gather.in.count(), ncclFloat32, reduce_);
+}
+
+// In the mode that forbids most, as PyTorch does it.
+void Trainer::capture_gradients(int step) {
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamBeginCapture(reduce_, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  call_gradients(!options_.fault.hits(FaultKind::graph_capture, launch_.rank, step));
+  check(cudaStreamEndCapture(reduce_, &graph), "cudaStreamEndCapture");
+  check(cudaGraphInstantiate(&replay_, graph, 0), "cudaGraphInstantiate");
+  check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 }
 
 void Trainer::finish(int step) {

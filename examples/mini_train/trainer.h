@@ -6,7 +6,8 @@
 //                    gradients, send and receive in one group; then norm (AllReduce, the model's
 //                    group), loss (Reduce to rank 0, world), barrier (AllReduce, world)
 //   reduce stream    gradient buckets (AllReduce, dp), sharded parameters (ReduceScatter and
-//                    AllGather, dp); starts behind the backward pass, and the norm waits for it
+//                    AllGather, dp); starts behind the backward pass, and the norm waits for it.
+//                    With --graphs they are captured once, and replayed in each step
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -60,7 +61,9 @@ class Trainer {
   void send_activation(int step, int microbatch);
   void backward(int step);
   void send_gradient(int step, int microbatch);
-  void reduce_gradients();
+  void reduce_gradients(int step);
+  void call_gradients(bool all);
+  void capture_gradients(int step);
   void finish(int step);
   void add_up_loss(int step);
   void pass_barrier(int step);
@@ -90,6 +93,7 @@ class Trainer {
   CallLog& log_;
   cudaStream_t compute_ = nullptr;
   cudaStream_t reduce_ = nullptr;
+  cudaGraphExec_t replay_ = nullptr;  // of the gradients' operations; null: not captured yet
   cudaEvent_t backward_done_ = nullptr;
   cudaEvent_t reduce_done_ = nullptr;
 

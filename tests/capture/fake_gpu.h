@@ -26,11 +26,17 @@ class FakeGpu {
     uint64_t capture = 0;      // identity; 0: does not capture
     std::deque<size_t> queue;  // events that it has not come to
   };
+  // A word written by a stream: at once, unless the stream captures; then it is a node.
+  struct Node {
+    uintptr_t stream;
+    uint64_t* word;
+    uint64_t value;
+  };
 
   // Contexts are small numbers, streams start at 0x1000.
   capture::GpuStream make_stream(uintptr_t context, bool flows = false) {
     const std::lock_guard<std::mutex> guard(mutex);
-    const uintptr_t handle = 0x1000 + streams.size();
+    const uintptr_t handle = 0x1000 + streams_made++;
     streams[handle] = {context, flows, 0, {}};
     return reinterpret_cast<capture::GpuStream>(handle);
   }
@@ -43,6 +49,10 @@ class FakeGpu {
     events[which.queue.front()].is_done = true;
     events[which.queue.front()].gpu_ns = gpu_ns;
     which.queue.pop_front();
+  }
+  // Replays what was captured, `count` nodes of it.
+  void replay(size_t count) const {
+    for (size_t i = 0; i < count && i < nodes.size(); ++i) *nodes[i].word = nodes[i].value;
   }
   void reach_all(capture::GpuStream stream, uint64_t gpu_ns) {
     while (!at(stream).queue.empty()) reach(stream, gpu_ns);
@@ -57,6 +67,7 @@ class FakeGpu {
   static void reset() {
     FakeGpu& gpu = get();
     gpu.streams.clear();
+    gpu.streams_made = 0;
     gpu.events.assign(1, {});  // handle 0 is none
     gpu.queries = gpu.records = gpu.forbidden_calls = 0;
     gpu.sticky_error = 0;
@@ -65,6 +76,11 @@ class FakeGpu {
     gpu.probes_answer = true;
     gpu.events_left = ~size_t{0};
     gpu.cost_ticks = 0;
+    gpu.nodes.clear();
+    gpu.registered = 0;
+    gpu.refuses_registration = 0;
+    gpu.captures_writes = gpu.can_write = true;
+    gpu.graph = nullptr;
   }
 
   std::mutex mutex;
@@ -80,6 +96,14 @@ class FakeGpu {
   bool primary_is_active = true;
   bool probes_answer = true;
   size_t events_left = ~size_t{0};
+  uint64_t streams_made = 0;
+  std::vector<Node> nodes;  // of all captures
+  unsigned registered = 0;
+  unsigned refuses_registration = 0;  // so many times
+  bool captures_writes = true;        // false: a captured write breaks its capture
+  bool can_write = true;              // the device's attribute
+  void* graph = nullptr;              // that streams capture into
+  static constexpr uint64_t kDeviceOffset = 0x7000'0000'0000;  // of registered memory
 };
 
 namespace fake_driver {
@@ -189,13 +213,65 @@ inline int event_elapsed(float* milliseconds, capture::GpuEvent start, capture::
   return 0;
 }
 
+inline int stream_graph(capture::GpuStream stream, int* status, uint64_t* capture,
+                        capture::GpuGraph* graph, const void* const**, uint64_t*) {
+  *graph = FakeGpu::get().graph;
+  return stream_capture_info(stream, status, capture);
+}
+inline int stream_write_value(capture::GpuStream stream, uint64_t address, uint64_t value,
+                              unsigned) {
+  FakeGpu& gpu = FakeGpu::get();
+  const std::lock_guard<std::mutex> guard(gpu.mutex);
+  auto* word = reinterpret_cast<uint64_t*>(address - FakeGpu::kDeviceOffset);
+  FakeGpu::Stream& which = gpu.at(stream);
+  if (which.capture == 0) {
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    return 0;
+  }
+  if (!gpu.captures_writes) {
+    ++gpu.forbidden_calls;
+    return capture::kGpuCaptureUnsupported;
+  }
+  gpu.nodes.push_back({reinterpret_cast<uintptr_t>(stream), word, value});
+  return 0;
+}
+inline int device_get_attribute(int* value, int, int) {
+  *value = FakeGpu::get().can_write ? 1 : 0;
+  return 0;
+}
+inline int host_register(void*, uint64_t, unsigned) {
+  FakeGpu& gpu = FakeGpu::get();
+  if (gpu.refuses_registration != 0) return --gpu.refuses_registration, 1;
+  ++gpu.registered;
+  return 0;
+}
+inline int host_device_pointer(uint64_t* address, void* memory, unsigned) {
+  *address = reinterpret_cast<uintptr_t>(memory) + FakeGpu::kDeviceOffset;
+  return 0;
+}
+inline int begin_capture(capture::GpuStream stream, int) {
+  FakeGpu::get().at(stream).capture = 0xffff;
+  return 0;
+}
+inline int end_capture(capture::GpuStream stream, capture::GpuGraph* graph) {
+  FakeGpu& gpu = FakeGpu::get();
+  gpu.at(stream).capture = 0;
+  gpu.nodes.clear();
+  *graph = reinterpret_cast<void*>(0x999);
+  return 0;
+}
+inline int graph_destroy(capture::GpuGraph) { return 0; }
+inline int stream_destroy(capture::GpuStream) { return 0; }
+
 }  // namespace fake_driver
 
 inline capture::GpuDriver fake_gpu_driver() {
   capture::GpuDriver driver;
 #define ROLLCALL_X(member, name, parameters) driver.member = fake_driver::member;
   ROLLCALL_GPU_DRIVER(ROLLCALL_X)
+  ROLLCALL_GPU_WORDS(ROLLCALL_X)
 #undef ROLLCALL_X
+  driver.has_words = true;
   return driver;
 }
 

@@ -4,86 +4,18 @@
 #include <cstdlib>
 #include <thread>
 
-#include "tests/capture/fake_gpu.h"
+#include "tests/capture/gpu_world.h"
 #include "tests/catch.h"
 
 namespace rollcall {
 namespace {
 
-using capture::GpuPlan;
 using capture::GpuStream;
 using capture::GpuThread;
 using capture::GpuTimer;
 using test::FakeGpu;
-
-constexpr uint64_t kSlots = 16'384;
-
-// A ring, a timer and a launching thread. Ticks are nanoseconds, one more at each reading.
-struct World {
-  explicit World(uint32_t budget_percent = 100, uint32_t in_flight_max = 256) {
-    FakeGpu::reset();
-    set_fake_clock(1'000'000'000, 1);
-    records.resize(kSlots);
-    timer = static_cast<GpuTimer*>(std::calloc(1, sizeof(GpuTimer)));
-    timer->begin({.driver = test::fake_gpu_driver(),
-                  .ops = {records.data(), &next_ticket, kSlots - 1, &stepped_over},
-                  .stats = &stats,
-                  .in_flight_max = in_flight_max,
-                  .budget_percent = budget_percent});
-  }
-  ~World() {
-    std::free(static_cast<void*>(timer));
-    clear_fake_clock();
-  }
-
-  // One call as the recorder makes it; the ticket of its record.
-  uint64_t launch(GpuThread& thread, GpuStream stream, uint32_t group = 0, bool succeeds = true) {
-    const auto [record, ticket] = begin(thread, stream, group);
-    const bool awaits = timer->close(thread, record, ticket, succeeds);
-    ring::publish_slot(record, ticket, awaits ? Phase::gpu_pending : Phase::settled);
-    if (awaits) timer->opened(thread);
-    return ticket;
-  }
-  uint64_t launch(GpuStream stream, uint32_t group = 0, bool succeeds = true) {
-    return launch(main_thread, stream, group, succeeds);
-  }
-  // The first half of it: the thread is inside NCCL.
-  ring::Claim<OpRecord> begin(GpuThread& thread, GpuStream stream, uint32_t group) {
-    const ring::Slots<OpRecord> slots{records.data(), &next_ticket, kSlots - 1, &stepped_over};
-    const GpuPlan plan = timer->plan(thread, stream, group, -1);
-    const ring::Claim<OpRecord> claim = ring::claim_slot(slots);
-    OpRecord* record = claim.record;
-    for (size_t offset = 8; offset < sizeof(OpRecord); offset += 8) {
-      ring::store_word(record, offset, 0);
-    }
-    ring::store_word(record, offsetof(OpRecord, stream), reinterpret_cast<uintptr_t>(stream));
-    ring::store_word(record, offsetof(OpRecord, group), ring::word_of(group, 0));
-    ring::store_word(record, offsetof(OpRecord, graph), ring::word_of(plan.graph, 0));
-    ring::publish_slot(record, claim.ticket, Phase::called);
-    timer->mark(thread, plan, record, claim.ticket, stream, group);
-    return claim;
-  }
-  void end_group(uint32_t group, bool succeeds = true) {
-    timer->begin_group_end(main_thread, group);
-    timer->finish_group_end(main_thread, succeeds);
-  }
-  void poll() { timer->poll(1.0); }
-
-  const OpRecord& record(uint64_t ticket) const { return records[ticket & (kSlots - 1)]; }
-  Phase phase(uint64_t ticket) const {
-    return static_cast<Phase>(phase_number_of(record(ticket).publish));
-  }
-  bool is_unknown(uint64_t ticket) const {
-    return (record(ticket).flags & kOpGpuTimesUnknown) != 0;
-  }
-
-  std::vector<OpRecord> records;
-  uint64_t next_ticket = 1;
-  uint64_t stepped_over = 0;
-  SelfStatistics stats{};
-  GpuTimer* timer = nullptr;
-  GpuThread main_thread;
-};
+using test::kSlots;
+using test::World;
 
 FakeGpu& gpu() { return FakeGpu::get(); }
 uint64_t now_on_gpu() { return gpu().gpu_ns_at(ticks_now()); }

@@ -23,7 +23,7 @@ P2P = ("p2p-unmatched", "p2p-cycle", "p2p-count")
 NO_MAJORITY = ("op", "count", "dtype", "redop", "root", "order", "extra-call", "missing-call")
 # No single call is the culprit's: it ended or left, or never had a communicator.
 WITHOUT_POSITION = ("init-missing", "split-mismatch", "abort", "straggler", "stream-block",
-                    "wait-outside", "none")
+                    "wait-outside", "graph-replay", "none")
 # These jobs end by themselves.
 ENDING = ("none", "straggler", "abort")
 # A rank that was stopped when everything was killed: the files show a rank that fell silent before

@@ -11,7 +11,8 @@ PATIENT = ["--stalled-after", "1"]
 
 
 def operations(run):
-    return [line for line in run.dump() if line["type"] == "op" and line["op"] != "GroupEnd"]
+    return [line for line in run.dump() if line["type"] == "op"
+            and line["op"] not in ("GroupEnd", "GraphLaunch")]
 
 
 def statistics(run):
@@ -103,6 +104,111 @@ def a_host_fault_is_still_the_hosts():
         wait_for_verdict(run, "RC-MISSING-CALL")
 
 
+def graphs_are_replayed_and_counted():
+    arguments = ["--graphs", "--steps", "5", "--bucket-elements", "256", *job.shape_arguments(2)]
+    with Job(2, arguments, environment=TIMED) as run:
+        expect_equal(run.run(), 0, f"status ({run.describe()})")
+        lines = run.dump()
+        captured = [line for line in lines if line["type"] == "op" and line["graph"]
+                    and line["op"] != "GraphLaunch"]
+        expect_equal(len(captured), 2 * 5, "captured operations")
+        for op in captured:
+            expect_equal(op["state"], "returned", f"the state of {op}")
+        graphs = [line for line in lines if line["type"] == "graph"]
+        expect_equal([(g["operations"], g["launches"]) for g in graphs], [(5, 4)] * 2, "graphs")
+        # Through: two marks for each of five operations on one stream.
+        expect_equal([[lane["position"] for lane in g["lanes"]] for g in graphs], [[10]] * 2,
+                     "positions")
+        launches = [line for line in lines if line.get("op") == "GraphLaunch"]
+        expect_equal(sorted(l["replay"] for l in launches), [0, 0, 1, 1, 2, 2, 3, 3], "replays")
+        for launch in launches:
+            expect_equal((launch["state"], launch["count"]), ("finished", 5), f"{launch}")
+            expect(launch["called_ns"] <= launch["started_ns"] <= launch["finished_ns"],
+                   f"times of {launch}")
+        for line in statistics(run):
+            expect_equal([line["counters"][name] for name in
+                          ("graph_unmarked", "graph_table_full", "gpu_unwritten")], [0] * 3,
+                         "counters")
+        report = run.diff()
+        expect_equal([f["code"] for f in report["findings"]], ["RC-IN-LOCKSTEP"], "verdict")
+
+
+def expect_diverged(run, *options):
+    report = run.diff(*options)
+    finding = report["findings"][0]
+    expect_equal(finding["code"], "RC-GRAPH-DIVERGED", f"verdict\n{run.diff_text()}")
+    expect_equal([c["rank"] for c in finding["culprits"]], [1], f"culprits\n{run.diff_text()}")
+    expect_equal(finding["confidence"], "certain", "confidence")
+    expect_equal(len(report["findings"]), 1, "findings")
+    return finding
+
+
+def a_graph_that_differs_is_named():
+    with stuck(2, "graph-capture@1:1") as run:
+        run.start()
+        run.wait_until(lambda: run.planted_fault(1), "the planted fault")
+        wait_for_verdict(run, "RC-GRAPH-DIVERGED")
+        for options in (PATIENT, []):
+            if not options:
+                run.kill()
+            finding = expect_diverged(run, *options)
+            expect_equal(finding["culprits"][0]["seq"], run.planted_fault(1)["seq"], "seq")
+            expect("captured 4 operations" in finding["summary"], finding["summary"])
+            expect("operation 5 of the graph, AllGather" in finding["summary"],
+                   finding["summary"])
+
+
+def a_replay_that_is_missing_is_named():
+    for ranks in (2, 8):
+        with stuck(ranks, "graph-replay@1:2") as run:
+            run.start()
+            run.wait_until(lambda: run.planted_fault(1), "the planted fault")
+            wait_for_verdict(run, "RC-GRAPH-DIVERGED")
+            for options in (PATIENT, []):
+                if not options:
+                    run.kill()
+                finding = expect_diverged(run, *options)
+                expect("1 times" in finding["summary"], finding["summary"])
+                expect("2 times" in finding["summary"], finding["summary"])
+                expect("is inside AllReduce" in finding["summary"], finding["summary"])
+
+
+# The recorder's own thread never looks at an event: what is known, the GPU has written.
+UNWATCHED = {"ROLLCALL_GPU_TIMING": "progress", "ROLLCALL_GPU_POLL_MS": "3600000"}
+
+
+def progress_of_a_process_that_cannot_speak():
+    for fault in ("stop", "kill"):
+        with stuck(4, f"{fault}@1:1", UNWATCHED) as run:
+            run.start()
+            run.wait_until(lambda: run.planted_fault(1), "the planted fault")
+            pid = run.pids()[1]
+            # Step 0 ended with a wait for the streams: the GPU is through with all of it. A step
+            # begins with the Broadcast of the flag.
+            mine = [line for line in operations(run) if line["pid"] == pid]
+            steps = [i for i, op in enumerate(mine) if op["op"] == "Broadcast"]
+            expect_equal(len(steps), 2, "steps")
+            first, second = mine[:steps[1]], mine[steps[1]:]
+            expect(len(first) > 5, f"only {len(first)} operations")
+            for op in first:
+                expect_equal((op["state"], op["started_ns"], op["finished_ns"]),
+                             ("finished", None, None), f"what is known of {op}")
+            for op in second:
+                expect(op["state"] in ("returned", "started", "finished"), f"the state of {op}")
+            run.kill()
+            after = [line for line in operations(run) if line["pid"] == pid]
+            expect_equal([op["state"] for op in after[:steps[1]]], ["finished"] * len(first),
+                         "states after SIGKILL to all")
+
+
+def a_blocked_stream_is_seen_in_the_words_alone():
+    with stuck(2, "stream-block@1:1", UNWATCHED) as run:
+        run.start()
+        run.wait_until(lambda: run.planted_fault(1), "the planted fault")
+        wait_for_verdict(run, "RC-STREAM-BLOCKED")
+        expect_equal([c["rank"] for c in judged(run, *PATIENT)["culprits"]], [1], "culprits")
+
+
 def a_program_that_loads_nccl_itself_is_timed():
     with Job(1, ["20"], program=[job.DLOPEN_USER], environment=TIMED) as run:
         expect_equal(run.run(), 0, f"status ({run.describe()})")
@@ -121,5 +227,12 @@ if __name__ == "__main__":
         ("a stuck kernel is named", stuck_kernel_is_named),
         ("a job that waits outside of NCCL is told so", waiting_outside_is_named),
         ("a rank that sleeps on the host is still a missing call", a_host_fault_is_still_the_hosts),
+        ("graphs are replayed, and counted", graphs_are_replayed_and_counted),
+        ("a rank that captured differently is named", a_graph_that_differs_is_named),
+        ("a rank that replayed once less is named", a_replay_that_is_missing_is_named),
+        ("what the GPU wrote is read of a rank that was stopped or killed",
+         progress_of_a_process_that_cannot_speak),
+        ("a blocked stream is seen in the words alone",
+         a_blocked_stream_is_seen_in_the_words_alone),
         ("a program that loads NCCL itself is timed", a_program_that_loads_nccl_itself_is_timed),
     ]))

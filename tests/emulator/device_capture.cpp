@@ -1,6 +1,7 @@
 #include <atomic>
 #include <thread>
 
+#include "cuda.h"
 #include "cuda_runtime_api.h"
 #include "tests/catch.h"
 #include "tests/emulator/device_gate.h"
@@ -154,6 +155,64 @@ TEST_CASE("calls that a global capture forbids fail and spoil it, unless the thr
   cudaFree(memory);
   cudaStreamDestroy(stream);
   cudaGetLastError();
+}
+
+TEST_CASE(
+    "a query during a global capture fails and spoils it, from any thread but a relaxed one") {
+  const cudaStream_t stream = make_stream();
+  const cudaStream_t other = make_stream();
+  cudaGraph_t graph = nullptr;
+  cudaEvent_t event = nullptr;
+  REQUIRE(cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess);
+  REQUIRE(cudaEventRecord(event, other) == cudaSuccess);
+  const auto query = [&](bool is_relaxed) {
+    cudaError_t answer = cudaErrorUnknown;
+    std::thread([&] {
+      cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+      if (is_relaxed) cudaThreadExchangeStreamCaptureMode(&mode);
+      while ((answer = cudaEventQuery(event)) == cudaErrorNotReady) std::this_thread::yield();
+    }).join();
+    return answer;
+  };
+  REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+  CHECK(query(true) == cudaSuccess);
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  REQUIRE(cudaStreamIsCapturing(stream, &status) == cudaSuccess);
+  CHECK(status == cudaStreamCaptureStatusActive);
+  CHECK(query(false) == cudaErrorStreamCaptureUnsupported);
+  CHECK(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated);
+  CHECK(query(false) == cudaSuccess);
+  cudaEventDestroy(event);
+  cudaStreamDestroy(other);
+  cudaStreamDestroy(stream);
+  cudaGetLastError();
+}
+
+TEST_CASE("words written by a stream are nodes of its capture, and registered memory holds them") {
+  alignas(4096) static uint64_t words[512];
+  const cudaStream_t stream = make_stream();
+  REQUIRE(cuMemHostRegister(words, sizeof words, 1) == CUDA_SUCCESS);
+  CUdeviceptr address = 0;
+  REQUIRE(cuMemHostGetDevicePointer(&address, words, 0) == CUDA_SUCCESS);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+  REQUIRE(cuStreamWriteValue64_v2(stream, address, 1, 0) == CUDA_SUCCESS);
+  REQUIRE(cuStreamWriteValue64_v2(stream, address + 8, 2, 0) == CUDA_SUCCESS);
+  REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+  size_t nodes = 0;
+  REQUIRE(cudaGraphGetNodes(graph, nullptr, &nodes) == cudaSuccess);
+  CHECK(nodes == 2);
+  REQUIRE(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess);
+  CHECK(words[0] == 0);
+  REQUIRE(cudaGraphLaunch(exec, stream) == cudaSuccess);
+  REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
+  CHECK(words[0] == 1);
+  CHECK(words[1] == 2);
+  CHECK(cuMemHostUnregister(words) == CUDA_SUCCESS);
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
 }
 
 TEST_CASE("a thread-local capture lets other threads do what they like") {

@@ -72,6 +72,14 @@ void note_event(const EventCall& call, int result) noexcept {
   end_event(begin_event(call), result, nullptr);
 }
 
+void graph_captures_into(void*) noexcept {}
+void graph_cloned(void*, void*) noexcept {}
+void graph_destroyed(void*) noexcept {}
+void graph_instantiated(const void*, void*) noexcept {}
+void graph_executable_destroyed(const void*) noexcept {}
+void graph_launches_watched() noexcept {}
+OpToken begin_graph_launch(const void*, const void*) noexcept { return {}; }
+
 uint32_t open_comm(const CommOpening& opening) noexcept {
   std::lock_guard lock(g_lock);
   if (!recorder().recording) return kCommUnknown;

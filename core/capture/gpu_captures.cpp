@@ -1,0 +1,214 @@
+#include "core/capture/gpu_captures.h"
+
+#include <algorithm>
+
+#include "core/base/atomic_word.h"
+#include "core/base/clock.h"
+
+namespace rollcall::capture {
+
+namespace {
+
+const char gone_mark = 0;
+const void* const kGone = &gone_mark;
+
+class Guard {
+ public:
+  explicit Guard(pthread_mutex_t& mutex) noexcept : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+  ~Guard() { pthread_mutex_unlock(&mutex_); }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+uint32_t place_of(const void* executable) noexcept {
+  const uint64_t address = reinterpret_cast<uintptr_t>(executable);
+  return static_cast<uint32_t>(address * 0x9e3779b97f4a7c15 >> 40);
+}
+
+// The record has 32 bits for it, and 0 says that there is none.
+uint32_t number_of(uint64_t capture) noexcept {
+  const auto number = static_cast<uint32_t>(capture);
+  return number != 0 ? number : 1;
+}
+
+}  // namespace
+
+void GpuCaptures::begin(GraphEntry* entries, SelfStatistics* stats) noexcept {
+  mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  entries_ = entries;
+  stats_ = stats;
+}
+
+GpuCaptures::Handle* GpuCaptures::find_handle(GpuGraph graph) noexcept {
+  Handle* const found = std::find_if(handles_, handles_ + kHandlesMax,
+                                     [&](const Handle& handle) { return handle.graph == graph; });
+  return graph != nullptr && found != handles_ + kHandlesMax ? found : nullptr;
+}
+
+void GpuCaptures::drop_handle(Handle& handle) noexcept {
+  if (handle.graph == nullptr) return;
+  if (handle.entry != kNoCapture && captures_[handle.entry].handles != 0) {
+    --captures_[handle.entry].handles;
+  }
+  handle = {};
+}
+
+// In turn: what is overwritten is the oldest, whose destruction was never heard of.
+void GpuCaptures::add_handle(GpuGraph graph, uint32_t entry) noexcept {
+  if (graph == nullptr) return;
+  Handle* handle = find_handle(graph);
+  if (handle == nullptr) {
+    for (uint32_t i = 0; i < kHandlesMax; ++i) {
+      handle = &handles_[next_handle_++ % kHandlesMax];
+      if (handle->graph == nullptr) break;
+    }
+  }
+  drop_handle(*handle);
+  *handle = {graph, entry};
+  if (entry != kNoCapture) ++captures_[entry].handles;
+}
+
+// A fresh one; when there is none, the oldest whose graph and executables are gone.
+uint32_t GpuCaptures::take_entry() noexcept {
+  const uint32_t used = used_.load(std::memory_order_relaxed);
+  if (used < kGraphsMax) {
+    used_.store(used + 1, std::memory_order_release);
+    return used;
+  }
+  for (uint32_t i = 0; i < kGraphsMax; ++i) {
+    const uint32_t entry = oldest_++ % kGraphsMax;
+    if (captures_[entry].handles == 0 && captures_[entry].executables == 0) return entry;
+  }
+  return kNoCapture;
+}
+
+uint32_t GpuCaptures::join(uint64_t capture, GpuGraph graph) noexcept {
+  if (entries_ == nullptr) return kNoCapture;
+  const Guard guard(mutex_);
+  const uint32_t used = used_.load(std::memory_order_relaxed);
+  for (uint32_t i = used; i-- > 0;) {
+    if (captures_[i].identity == capture) return i;
+  }
+  const uint32_t number = take_entry();
+  if (number == kNoCapture) {
+    add_relaxed(stats_->graph_table_full, uint64_t{1});
+    return kNoCapture;
+  }
+  GraphEntry& entry = entries_[number];
+  store_release(entry.state, uint32_t{0});
+  store_relaxed(entry.lanes, uint32_t{0});
+  store_relaxed(entry.operations, uint32_t{0});
+  store_relaxed(entry.launches, uint64_t{0});
+  store_relaxed(entry.graph, number_of(capture));
+  store_relaxed(entry.first_ticks, ticks_now());
+  captures_[number] = {};
+  captures_[number].identity = capture;
+  const Handle* handle = find_handle(graph);
+  captures_[number].has_no_marks = handle != nullptr && handle->entry == kNoCapture;
+  add_handle(graph, number);
+  store_release(entry.state, uint32_t{1});
+  return number;
+}
+
+bool GpuCaptures::may_mark(uint32_t entry) noexcept {
+  const Guard guard(mutex_);
+  return !captures_[entry].has_no_marks;
+}
+
+void GpuCaptures::add_operation(uint32_t entry) noexcept {
+  add_relaxed(entries_[entry].operations, uint32_t{1});
+}
+
+GpuLaneMark GpuCaptures::next_mark(uint32_t number, GpuStream stream) noexcept {
+  const Guard guard(mutex_);
+  GraphEntry& entry = entries_[number];
+  const uint64_t handle = reinterpret_cast<uintptr_t>(stream);
+  const uint32_t lanes = entry.lanes;
+  uint32_t lane = 0;
+  while (lane < lanes && entry.stream[lane] != handle) ++lane;
+  if (captures_[number].has_no_marks || lane == kGraphLanesMax) return {};
+  if (lane == lanes) {
+    store_relaxed(entry.stream[lane], handle);
+    store_relaxed(entry.position[lane], uint64_t{0});
+    store_release(entry.lanes, lanes + 1);
+  }
+  return {&entry.position[lane], captures_[number].units[lane]++};
+}
+
+void GpuCaptures::give_marks_up(uint32_t entry) noexcept {
+  const Guard guard(mutex_);
+  captures_[entry].has_no_marks = true;
+  store_release(entries_[entry].lanes, uint32_t{0});
+}
+
+void GpuCaptures::captures_into(GpuGraph graph) noexcept {
+  const Guard guard(mutex_);
+  if (find_handle(graph) == nullptr) add_handle(graph, kNoCapture);
+}
+
+void GpuCaptures::cloned(GpuGraph clone, GpuGraph graph) noexcept {
+  const Guard guard(mutex_);
+  const Handle* handle = find_handle(graph);
+  if (handle != nullptr) add_handle(clone, handle->entry);
+}
+
+void GpuCaptures::destroyed(GpuGraph graph) noexcept {
+  const Guard guard(mutex_);
+  Handle* handle = find_handle(graph);
+  if (handle != nullptr) drop_handle(*handle);
+}
+
+void GpuCaptures::forget_executable(const void* executable) noexcept {
+  for (uint32_t probe = 0; probe < kProbesMax; ++probe) {
+    Place& place = places_[(place_of(executable) + probe) & (kGraphExecutablesMax - 1)];
+    const void* there = place.executable.load(std::memory_order_relaxed);
+    if (there == nullptr) return;
+    if (there != executable) continue;
+    const uint32_t entry = place.entry.load(std::memory_order_relaxed);
+    if (captures_[entry].executables != 0) --captures_[entry].executables;
+    place.executable.store(kGone, std::memory_order_release);
+    executables_.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
+}
+
+void GpuCaptures::instantiated(const void* executable, GpuGraph graph) noexcept {
+  if (executable == nullptr || entries_ == nullptr) return;
+  const Guard guard(mutex_);
+  forget_executable(executable);
+  const Handle* handle = find_handle(graph);
+  if (handle == nullptr || handle->entry == kNoCapture) return;
+  for (uint32_t probe = 0; probe < kProbesMax; ++probe) {
+    Place& place = places_[(place_of(executable) + probe) & (kGraphExecutablesMax - 1)];
+    const void* there = place.executable.load(std::memory_order_relaxed);
+    if (there != nullptr && there != kGone) continue;
+    place.entry.store(handle->entry, std::memory_order_relaxed);
+    place.executable.store(executable, std::memory_order_release);
+    executables_.fetch_add(1, std::memory_order_relaxed);
+    ++captures_[handle->entry].executables;
+    return;
+  }
+  add_relaxed(stats_->graph_table_full, uint64_t{1});
+}
+
+void GpuCaptures::executable_destroyed(const void* executable) noexcept {
+  if (executable == nullptr) return;
+  const Guard guard(mutex_);
+  forget_executable(executable);
+}
+
+uint32_t GpuCaptures::find(const void* executable) const noexcept {
+  if (executables_.load(std::memory_order_relaxed) == 0) return kNoCapture;
+  for (uint32_t probe = 0; probe < kProbesMax; ++probe) {
+    const Place& place = places_[(place_of(executable) + probe) & (kGraphExecutablesMax - 1)];
+    const void* there = place.executable.load(std::memory_order_acquire);
+    if (there == executable) return place.entry.load(std::memory_order_relaxed);
+    if (there == nullptr) return kNoCapture;
+  }
+  return kNoCapture;
+}
+
+}  // namespace rollcall::capture

@@ -1,0 +1,100 @@
+// Which CUDA graphs hold captured operations, which executables were made of them, and the marks
+// that say how far a replay has come (GraphEntry of the ring file).
+//
+// A graph is known by its handle, which the driver tells during the capture; the calls that make an
+// executable of it, change, copy or destroy it are told by the shim (recorder.h). A handle that is
+// used again by the driver is another graph: whoever destroys one has to be heard.
+//
+// Threads: find() is lock-free; everything else takes a lock, and none of it is on the path of an
+// operation that is not captured.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/base/limits.h"
+#include "core/capture/gpu_driver.h"
+#include "core/format/ring_layout.h"
+
+namespace rollcall::capture {
+
+inline constexpr uint32_t kNoCapture = 0xffffffff;
+
+// The place of one operation (or of a group's share) on a lane. Null: there is no place.
+struct GpuLaneMark {
+  uint64_t* position = nullptr;
+  uint64_t number = 0;
+  uint64_t started() const { return number * 2 + 1; }
+  uint64_t finished() const { return number * 2 + 2; }
+};
+
+class GpuCaptures {
+ public:
+  // Zeroes are its initial state.
+  void begin(GraphEntry* entries, SelfStatistics* stats) noexcept;
+
+  // --- while capturing
+  // The entry of this capture, made where it is new; kNoCapture, counted, when the table is full.
+  uint32_t join(uint64_t capture, GpuGraph graph) noexcept;
+  // False for a graph that the capture was told to go into (cuStreamBeginCaptureToGraph): it may be
+  // the body of a conditional node, where marks are not allowed.
+  bool may_mark(uint32_t entry) noexcept;
+  void add_operation(uint32_t entry) noexcept;
+  GpuLaneMark next_mark(uint32_t entry, GpuStream stream) noexcept;
+  // Marks would no longer tell which operation they stand for.
+  void give_marks_up(uint32_t entry) noexcept;
+
+  // --- what becomes of graphs
+  void captures_into(GpuGraph graph) noexcept;
+  void cloned(GpuGraph clone, GpuGraph graph) noexcept;
+  void destroyed(GpuGraph graph) noexcept;
+  // Also when an executable is brought up to date from another graph.
+  void instantiated(const void* executable, GpuGraph graph) noexcept;
+  void executable_destroyed(const void* executable) noexcept;
+
+  // The entry whose operations an executable replays; kNoCapture: none are known.
+  uint32_t find(const void* executable) const noexcept;
+  GraphEntry& entry(uint32_t number) noexcept { return entries_[number]; }
+  GraphEntry* entries() noexcept { return entries_; }
+  uint32_t entry_count() const noexcept { return used_.load(std::memory_order_acquire); }
+
+ private:
+  struct Capture {
+    uint64_t identity;
+    uint32_t handles;      // graphs
+    uint32_t executables;  // that exist
+    bool has_no_marks;
+    uint64_t units[kGraphLanesMax];
+  };
+  struct Handle {
+    GpuGraph graph;  // null: free
+    uint32_t entry;  // kNoCapture: captured into on request
+  };
+  struct Place {
+    std::atomic<const void*> executable;  // null: never used, kGone: used no more
+    std::atomic<uint32_t> entry;
+  };
+  static constexpr uint32_t kHandlesMax = 2 * kGraphsMax;
+  static constexpr uint32_t kProbesMax = 64;
+
+  Handle* find_handle(GpuGraph graph) noexcept;
+  void add_handle(GpuGraph graph, uint32_t entry) noexcept;
+  void drop_handle(Handle& handle) noexcept;
+  uint32_t take_entry() noexcept;
+  void forget_executable(const void* executable) noexcept;
+
+  pthread_mutex_t mutex_;
+  GraphEntry* entries_;  // of the file; null: no table
+  SelfStatistics* stats_;
+  std::atomic<uint32_t> used_;  // entries ever used
+  uint32_t oldest_;             // where the search for a free one goes on
+  uint32_t next_handle_;
+  std::atomic<uint32_t> executables_;
+  Capture captures_[kGraphsMax];
+  Handle handles_[kHandlesMax];
+  Place places_[kGraphExecutablesMax];
+};
+
+}  // namespace rollcall::capture

@@ -1,0 +1,80 @@
+#include "core/capture/gpu_words.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "core/base/atomic_word.h"
+
+namespace rollcall::capture {
+
+bool GpuWords::device_can() const noexcept {
+  int device = 0;
+  int can = 0;
+  return driver_->context_get_device(&device) == kGpuSuccess &&
+         driver_->device_get_attribute(&can, kGpuCanWrite64, device) == kGpuSuccess && can != 0;
+}
+
+bool GpuWords::register_memory(void* memory) noexcept {
+  const unsigned flags = kGpuRegisterPortable | kGpuRegisterMapped;
+  if (driver_->host_register(memory, bytes_, flags) != kGpuSuccess) return false;
+  return driver_->host_device_pointer(&device_address_, memory, 0) == kGpuSuccess;
+}
+
+bool GpuWords::register_shadow() noexcept {
+  void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  // A forked child must not share what the GPU writes to.
+  madvise(memory, bytes_, MADV_DONTFORK);
+  if (!register_memory(memory)) {
+    munmap(memory, bytes_);
+    return false;
+  }
+  shadow_ = static_cast<char*>(memory);
+  return true;
+}
+
+// On a stream of our own: what it can do, a capture of the job's can.
+bool GpuWords::survives_capture() noexcept {
+  GpuStream stream = nullptr;
+  if (driver_->stream_create(&stream, kGpuNonBlockingStream) != kGpuSuccess) return false;
+  bool works = driver_->begin_capture(stream, kGpuCaptureRelaxed) == kGpuSuccess;
+  if (works) {
+    const bool written = driver_->stream_write_value(stream, device_address_, 0, 0) == kGpuSuccess;
+    GpuGraph graph = nullptr;
+    works = driver_->end_capture(stream, &graph) == kGpuSuccess && written && graph != nullptr;
+    if (graph != nullptr) driver_->graph_destroy(graph);
+  }
+  driver_->stream_destroy(stream);
+  return works;
+}
+
+bool GpuWords::prepare() noexcept {
+  const auto give_up = [this](const char* reason) {
+    text_ = reason;
+    return false;
+  };
+  if (memory_ == nullptr) return give_up("none (no room in the file)");
+  if (!driver_->has_words) return give_up("none (the driver is too old)");
+  if (!device_can()) return give_up("none (the device cannot write words from a stream)");
+  if (!register_memory(memory_) && !register_shadow()) {
+    return give_up("none (the driver registers no memory)");
+  }
+  if (!survives_capture()) return give_up("none (a capture does not allow the writes)");
+  text_ = is_direct() ? "gpu" : "copied";
+  return true;
+}
+
+void GpuWords::copy(GraphEntry* entries, uint32_t count) const noexcept {
+  if (shadow_ == nullptr) return;
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto offset = reinterpret_cast<const char*>(entries + i) - memory_;
+    const auto* written = reinterpret_cast<const GraphEntry*>(shadow_ + offset);
+    for (uint32_t lane = 0; lane < std::min(load_acquire(entries[i].lanes), kGraphLanesMax);
+         ++lane) {
+      store_relaxed(entries[i].position[lane], load_relaxed(written->position[lane]));
+    }
+  }
+}
+
+}  // namespace rollcall::capture

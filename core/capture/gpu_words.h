@@ -1,0 +1,60 @@
+// Words that the GPU itself writes: the areas `graphs` and `progress` of the ring file, registered
+// with the driver, so that a write on a stream (cuStreamWriteValue64) ends in the file. What they
+// say is seen from outside also when the process is stopped or gone.
+//
+// A kernel may refuse to pin pages of a file (Linux does on most disk file systems since 6.5, not
+// on tmpfs). Then the words are in memory of the process, and copy() brings the positions of graphs
+// to the file.
+//
+// Everything is tried out before it is used on a stream of the job's, on a stream of our own: a
+// write, and a write that is captured. A call that a capture does not allow would break it.
+//
+// Threads: prepare() and copy() from one at a time; address_of() after prepare().
+#pragma once
+
+#include <cstdint>
+
+#include "core/capture/gpu_driver.h"
+#include "core/format/ring_layout.h"
+
+namespace rollcall::capture {
+
+class GpuWords {
+ public:
+  // Zeroes are its initial state. `memory` starts on a page; null: there are no words.
+  void begin(const GpuDriver& driver, char* memory, uint64_t bytes) noexcept {
+    driver_ = &driver;
+    memory_ = memory;
+    bytes_ = bytes;
+  }
+
+  // In the context that is current, in the relaxed capture mode. True when words can be written by
+  // graphs and by streams. [cold]
+  bool prepare() noexcept;
+  // What came of it, for the meta area.
+  const char* text() const noexcept { return text_; }
+  // The GPU writes into the file itself.
+  bool is_direct() const noexcept { return shadow_ == nullptr; }
+
+  // Of a word in the file, for the driver.
+  uint64_t address_of(const uint64_t& word) const noexcept {
+    return device_address_ + static_cast<uint64_t>(reinterpret_cast<const char*>(&word) - memory_);
+  }
+  // The newest positions of the first `count` graphs, where the GPU cannot write them.
+  void copy(GraphEntry* entries, uint32_t count) const noexcept;
+
+ private:
+  bool device_can() const noexcept;
+  bool register_memory(void* memory) noexcept;
+  bool register_shadow() noexcept;
+  bool survives_capture() noexcept;
+
+  const GpuDriver* driver_;
+  char* memory_;
+  uint64_t bytes_;
+  char* shadow_;  // null: the file itself
+  uint64_t device_address_;
+  const char* text_;
+};
+
+}  // namespace rollcall::capture

@@ -1,0 +1,236 @@
+// CUDA graphs and the words that the GPU writes, against a driver that the test moves.
+#include "core/capture/gpu_captures.h"
+
+#include "tests/capture/gpu_world.h"
+#include "tests/catch.h"
+
+namespace rollcall {
+namespace {
+
+using capture::GpuStream;
+using test::FakeGpu;
+using test::World;
+
+FakeGpu& gpu() { return FakeGpu::get(); }
+void* handle(uintptr_t number) { return reinterpret_cast<void*>(number); }
+
+// The stream captures from here on, into this graph.
+void begin_capture(GpuStream stream, uint64_t identity, uintptr_t graph) {
+  gpu().graph = handle(graph);
+  gpu().at(stream).capture = identity;
+}
+
+TEST_CASE("captured operations get marks in front of and behind them, on their own stream") {
+  World world;
+  const GpuStream first = gpu().make_stream(1);
+  const GpuStream second = gpu().make_stream(1);
+  begin_capture(first, 7, 0x70);
+  gpu().at(second).capture = 7;
+  const uint64_t ticket = world.launch(first);
+  world.launch(second);
+  world.launch(first);
+  CHECK(world.phase(ticket) == Phase::settled);
+  CHECK_FALSE(world.is_unknown(ticket));
+  CHECK(world.record(ticket).graph == 7);
+  GraphEntry& entry = world.graphs()[0];
+  CHECK(entry.state == 1);
+  CHECK(entry.graph == 7);
+  CHECK(entry.operations == 3);
+  REQUIRE(entry.lanes == 2);
+  CHECK(entry.stream[1] == reinterpret_cast<uintptr_t>(second));
+  REQUIRE(gpu().nodes.size() == 6);
+  const auto is_node = [&](size_t i, GpuStream stream, uint64_t value) {
+    return gpu().nodes[i].stream == reinterpret_cast<uintptr_t>(stream) &&
+           gpu().nodes[i].value == value;
+  };
+  CHECK(is_node(0, first, 1));
+  CHECK(is_node(1, first, 2));
+  CHECK(is_node(2, second, 1));
+  CHECK(is_node(5, first, 4));
+  gpu().replay(5);
+  CHECK(entry.position[0] == 3);  // inside its second operation
+  CHECK(entry.position[1] == 2);  // through
+  CHECK(gpu().records == 0);      // no events in a capture
+  CHECK(world.stats.graph_unmarked == 0);
+}
+
+TEST_CASE("operations of a captured group share marks around its end, per stream") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  begin_capture(stream, 7, 0x70);
+  world.launch(stream, 5);
+  world.launch(stream, 5);
+  CHECK(gpu().nodes.empty());
+  world.end_group(5);
+  REQUIRE(gpu().nodes.size() == 2);
+  CHECK(gpu().nodes[0].value == 1);
+  CHECK(gpu().nodes[1].value == 2);
+  CHECK(world.graphs()[0].operations == 2);
+}
+
+TEST_CASE("launches of a graph are numbered, and set its positions back") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  begin_capture(stream, 7, 0x70);
+  world.launch(stream);
+  gpu().at(stream).capture = 0;
+  capture::GpuCaptures& captures = world.timer->captures();
+  captures.instantiated(handle(0xe0), handle(0x70));
+  captures.destroyed(handle(0x70));  // the executable lives on
+  GraphEntry& entry = world.graphs()[0];
+  const auto first = world.timer->begin_replay(handle(0xe0), stream);
+  CHECK(first.graph == 7);
+  CHECK(first.operations == 1);
+  CHECK(first.number == 0);
+  gpu().replay(2);
+  CHECK(entry.position[0] == 2);
+  CHECK(world.timer->begin_replay(handle(0xe0), stream).number == 1);
+  CHECK(entry.position[0] == 0);
+  CHECK(entry.launches == 2);
+  CHECK(world.timer->begin_replay(handle(0xe1), stream).graph == 0);
+  // Into a capture: a part of another graph.
+  gpu().at(stream).capture = 8;
+  CHECK(world.timer->begin_replay(handle(0xe0), stream).graph == 0);
+  CHECK(entry.launches == 2);
+  captures.executable_destroyed(handle(0xe0));
+  gpu().at(stream).capture = 0;
+  CHECK(world.timer->begin_replay(handle(0xe0), stream).graph == 0);
+}
+
+TEST_CASE("a handle that the driver uses again is another graph") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  capture::GpuCaptures& captures = world.timer->captures();
+  begin_capture(stream, 7, 0x70);
+  world.launch(stream);
+  captures.instantiated(handle(0xe0), handle(0x70));
+  captures.destroyed(handle(0x70));
+  captures.instantiated(handle(0xe1), handle(0x70));  // of a graph without operations
+  begin_capture(stream, 8, 0x70);
+  world.launch(stream);
+  captures.instantiated(handle(0xe2), handle(0x70));
+  captures.cloned(handle(0x71), handle(0x70));
+  captures.instantiated(handle(0xe3), handle(0x71));
+  gpu().at(stream).capture = 0;
+  CHECK(world.timer->begin_replay(handle(0xe0), stream).graph == 7);
+  CHECK(world.timer->begin_replay(handle(0xe1), stream).graph == 0);
+  CHECK(world.timer->begin_replay(handle(0xe2), stream).graph == 8);
+  CHECK(world.timer->begin_replay(handle(0xe3), stream).graph == 8);
+  captures.instantiated(handle(0xe0), handle(0x71));  // brought up to date
+  CHECK(world.timer->begin_replay(handle(0xe0), stream).graph == 8);
+}
+
+TEST_CASE("a graph that is captured into on request gets no marks, its launches count") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  world.timer->captures().captures_into(handle(0x70));
+  begin_capture(stream, 7, 0x70);
+  world.launch(stream);
+  CHECK(gpu().nodes.empty());
+  CHECK(world.stats.graph_unmarked == 1);
+  world.timer->captures().instantiated(handle(0xe0), handle(0x70));
+  gpu().at(stream).capture = 0;
+  CHECK(world.timer->begin_replay(handle(0xe0), stream).graph == 7);
+}
+
+TEST_CASE("where a capture does not allow writes, none is made in the job's") {
+  World world;
+  gpu().captures_writes = false;
+  const GpuStream stream = gpu().make_stream(1);
+  begin_capture(stream, 7, 0x70);
+  world.launch(stream);
+  world.launch(stream);
+  CHECK(gpu().forbidden_calls == 1);  // on the stream of our own
+  CHECK(gpu().nodes.empty());
+  CHECK(world.stats.graph_unmarked == 2);
+  CHECK(world.graphs()[0].operations == 2);
+  REQUIRE(world.timer->words_text() != nullptr);
+  CHECK(std::string_view(world.timer->words_text()).starts_with("none"));
+}
+
+TEST_CASE("a device or a driver without stream writes gets no marks") {
+  World world;
+  gpu().can_write = false;
+  const GpuStream stream = gpu().make_stream(1);
+  begin_capture(stream, 7, 0x70);
+  world.launch(stream);
+  CHECK(gpu().nodes.empty());
+  CHECK(gpu().registered == 0);
+  CHECK(world.stats.graph_unmarked == 1);
+}
+
+TEST_CASE("positions are copied to the file where its memory cannot be registered") {
+  World world;
+  gpu().refuses_registration = 1;
+  const GpuStream stream = gpu().make_stream(1);
+  begin_capture(stream, 7, 0x70);
+  world.launch(stream);
+  REQUIRE(world.timer->words_text() != nullptr);
+  CHECK(std::string_view(world.timer->words_text()) == "copied");
+  gpu().replay(1);
+  CHECK(world.graphs()[0].position[0] == 0);
+  world.poll();
+  CHECK(world.graphs()[0].position[0] == 1);
+}
+
+TEST_CASE(
+    "a table full of graphs that live counts what is beyond; graphs that are gone make room") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  for (uint64_t i = 1; i <= kGraphsMax; ++i) {
+    begin_capture(stream, i, 0x10000 + i);
+    world.launch(stream);
+  }
+  CHECK(world.stats.graph_table_full == 0);
+  begin_capture(stream, 9999, 0x9999);
+  world.launch(stream);
+  CHECK(world.stats.graph_table_full == 1);
+  world.timer->captures().destroyed(handle(0x10000 + 100));
+  begin_capture(stream, 10000, 0xaaaa);
+  const uint64_t ticket = world.launch(stream);
+  CHECK(world.stats.graph_table_full == 1);
+  CHECK(world.graphs()[99].graph == 10000);
+  CHECK(world.record(ticket).graph == 10000);
+}
+
+TEST_CASE("the GPU writes into the file what it started and finished, with nobody looking") {
+  World world(100, 256, true);
+  const GpuStream stream = gpu().make_stream(1);
+  const auto [record, ticket] = world.begin(world.main_thread, stream, 0);
+  CHECK(world.mark_of(ticket) == GpuMark::started);
+  CHECK(world.mark_of(ticket + test::kSlots) == GpuMark::none);  // another operation's slot
+  CHECK(world.timer->close(world.main_thread, record, ticket, true));
+  CHECK(world.mark_of(ticket) == GpuMark::finished);
+  ring::publish_slot(record, ticket, Phase::gpu_pending);
+  world.timer->opened(world.main_thread);
+  CHECK(world.record(ticket).finished_ticks == 0);
+  CHECK(gpu().registered == 1);
+}
+
+TEST_CASE("the operations of a group share the word of the first on their stream") {
+  World world(100, 256, true);
+  const GpuStream stream = gpu().make_stream(1);
+  const uint64_t first = world.launch(stream, 5);
+  const uint64_t second = world.launch(stream, 5);
+  CHECK(world.mark_of(first) == GpuMark::none);
+  world.end_group(5);
+  CHECK(world.mark_of(first) == GpuMark::finished);
+  CHECK(world.mark_of(second) == GpuMark::none);
+}
+
+TEST_CASE("without the file's memory, and without being asked, no progress words are written") {
+  {
+    World world(100, 256, true);
+    gpu().refuses_registration = 1;
+    const uint64_t ticket = world.launch(gpu().make_stream(1));
+    CHECK(world.mark_of(ticket) == GpuMark::none);
+    CHECK_FALSE(world.is_unknown(ticket));  // the events tell
+  }
+  World world;
+  const uint64_t ticket = world.launch(gpu().make_stream(1));
+  CHECK(world.mark_of(ticket) == GpuMark::none);
+  CHECK(gpu().registered == 0);
+}
+
+}  // namespace
+}  // namespace rollcall

@@ -1,0 +1,157 @@
+// Millions of operations through the pools of events, with everything that a long job does besides:
+// streams that come and go, devices that are switched, groups, captures that are given up, graphs
+// that are replayed. ROLLCALL_STRESS_OPERATIONS=10000000 makes it long.
+#include <cstdlib>
+#include <random>
+
+#include "tests/capture/gpu_world.h"
+#include "tests/catch.h"
+
+namespace rollcall {
+namespace {
+
+using capture::GpuStream;
+using test::FakeGpu;
+using test::World;
+
+constexpr uint64_t kOperationsDefault = 200'000;
+constexpr uintptr_t kContexts = 4;
+
+FakeGpu& gpu() { return FakeGpu::get(); }
+
+uint64_t operations_wanted() {
+  const char* text = std::getenv("ROLLCALL_STRESS_OPERATIONS");
+  const uint64_t number = text != nullptr ? std::strtoull(text, nullptr, 10) : 0;
+  return number != 0 ? number : kOperationsDefault;
+}
+
+class Stress {
+ public:
+  Stress() : world_(100, 1024) {
+    for (uintptr_t context = 1; context <= kContexts; ++context) streams_.push_back(fresh(context));
+    slow_ = gpu().make_stream(1);
+  }
+
+  void step(uint64_t number) {
+    if (number % 64 == 0) change_stream();
+    if (number % 500 == 0) give_up_a_capture(number);
+    if (number % 700 == 0) replay(number);
+    if (number % 90 == 0) return group();
+    GpuStream stream = streams_[random_() % streams_.size()];
+    if (number % 33 == 0) stream = slow_;
+    test::fake_driver::current_context = random_() % kContexts + 1;
+    tickets_.push_back(world_.launch(stream));
+    settle(number);
+  }
+
+  void finish() {
+    gpu().reach_all(slow_, now());
+    for (int i = 0; i < 3; ++i) world_.poll();
+    check_settled();
+    CHECK(world_.timer->is_idle());
+  }
+
+  uint64_t launched() const { return launched_; }
+  uint64_t untimed() const { return world_.stats.gpu_untimed; }
+  uint64_t timed() const { return timed_; }
+  const SelfStatistics& stats() const { return world_.stats; }
+
+ private:
+  static GpuStream fresh(uintptr_t context) { return gpu().make_stream(context, true); }
+  static uint64_t now() { return gpu().gpu_ns_at(ticks_now()); }
+
+  // The handle of a stream that is destroyed is not used again here, as it is by CUDA: what matters
+  // is that its events stay good.
+  void change_stream() {
+    const size_t at = random_() % streams_.size();
+    gpu().streams.erase(reinterpret_cast<uintptr_t>(streams_[at]));
+    streams_[at] = fresh(at % kContexts + 1);
+  }
+
+  void group() {
+    const auto number = static_cast<uint32_t>(++groups_);
+    const size_t first = random_() % streams_.size();
+    const size_t second = random_() % streams_.size();
+    for (const size_t at : {first, second, first}) {
+      tickets_.push_back(world_.launch(streams_[at], number));
+    }
+    world_.end_group(number, random_() % 8 != 0);
+    settle(0);
+  }
+
+  // As when a capture fails: its graph is never seen again, and the driver uses the handle anew.
+  void give_up_a_capture(uint64_t number) {
+    const GpuStream stream = streams_[0];
+    gpu().graph = reinterpret_cast<void*>(0x10000 + number % 7 * 16);
+    gpu().at(stream).capture = ++captures_;
+    world_.launch(stream);
+    const auto group = static_cast<uint32_t>(++groups_);
+    world_.launch(stream, group);
+    if (number % 1000 == 0) world_.end_group(group);
+    gpu().at(stream).capture = 0;
+    gpu().nodes.clear();
+  }
+
+  void replay(uint64_t number) {
+    const GpuStream stream = streams_[0];
+    void* const graph = reinterpret_cast<void*>(0x20000 + number % 5 * 16);
+    void* const executable = reinterpret_cast<void*>(0x30000 + number % 11 * 16);
+    gpu().graph = graph;
+    gpu().at(stream).capture = ++captures_;
+    world_.launch(stream);
+    gpu().at(stream).capture = 0;
+    gpu().nodes.clear();
+    capture::GpuCaptures& captures = world_.timer->captures();
+    captures.instantiated(executable, graph);
+    captures.destroyed(graph);
+    CHECK(world_.timer->begin_replay(executable, stream).graph == static_cast<uint32_t>(captures_));
+    if (number % 1400 == 0) captures.executable_destroyed(executable);
+  }
+
+  void settle(uint64_t number) {
+    if (tickets_.size() < 256) return;
+    if (number % 2 == 0) gpu().reach_all(slow_, now());
+    world_.poll();
+    gpu().reach_all(slow_, now());
+    for (int i = 0; i < 17; ++i) world_.poll();  // one of them asks every event
+    check_settled();
+  }
+
+  void check_settled() {
+    for (const uint64_t ticket : tickets_) {
+      const OpRecord& record = world_.record(ticket);
+      REQUIRE(world_.phase(ticket) == Phase::settled);
+      const bool is_timed = record.started_ticks != 0 && record.finished_ticks != 0;
+      REQUIRE(is_timed != world_.is_unknown(ticket));
+      timed_ += is_timed ? 1 : 0;
+    }
+    launched_ += tickets_.size();
+    tickets_.clear();
+  }
+
+  World world_;
+  std::mt19937_64 random_{1};
+  std::vector<GpuStream> streams_;
+  GpuStream slow_ = nullptr;
+  std::vector<uint64_t> tickets_;
+  uint64_t groups_ = 0;
+  uint64_t captures_ = 0;
+  uint64_t launched_ = 0;
+  uint64_t timed_ = 0;
+};
+
+TEST_CASE("millions of operations leave no event, operation or graph behind") {
+  Stress stress;
+  const uint64_t wanted = operations_wanted();
+  for (uint64_t i = 1; i <= wanted; ++i) stress.step(i);
+  stress.finish();
+  CHECK(stress.launched() >= wanted);
+  CHECK(stress.launched() == stress.timed() + stress.untimed());
+  CHECK(stress.timed() > stress.launched() / 10 * 9);
+  CHECK(stress.stats().graph_table_full == 0);
+  CHECK(gpu().forbidden_calls == 0);
+  CHECK(gpu().events.size() < kContexts * 2 * kGpuPairsMax + 16);
+}
+
+}  // namespace
+}  // namespace rollcall

@@ -1,0 +1,100 @@
+// A ring, a timer and launching threads, on a driver of which the test decides what it does.
+#pragma once
+
+#include <cstdlib>
+#include <vector>
+
+#include "core/capture/gpu_timer.h"
+#include "tests/capture/fake_gpu.h"
+
+namespace rollcall::test {
+
+inline constexpr uint64_t kSlots = 16'384;
+
+// A ring, a timer and a launching thread. Ticks are nanoseconds, one more at each reading.
+inline constexpr uint64_t kGraphBytes = kGraphsMax * sizeof(GraphEntry);
+
+struct World {
+  explicit World(uint32_t budget_percent = 100, uint32_t in_flight_max = 256,
+                 bool has_progress = false) {
+    FakeGpu::reset();
+    fake_driver::current_context = 1;  // whatever the test before left
+    fake_driver::capture_mode = 0;
+    set_fake_clock(1'000'000'000, 1);
+    records.resize(kSlots);
+    words.resize(kGraphBytes / 8 + kSlots);
+    timer = static_cast<capture::GpuTimer*>(std::calloc(1, sizeof(capture::GpuTimer)));
+    timer->begin({.driver = fake_gpu_driver(),
+                  .ops = {records.data(), &next_ticket, kSlots - 1, &stepped_over},
+                  .stats = &stats,
+                  .graphs = graphs(),
+                  .word_bytes = words.size() * 8,
+                  .progress = has_progress ? progress() : nullptr,
+                  .in_flight_max = in_flight_max,
+                  .budget_percent = budget_percent});
+  }
+  ~World() {
+    std::free(static_cast<void*>(timer));
+    clear_fake_clock();
+  }
+
+  // One call as the recorder makes it; the ticket of its record.
+  uint64_t launch(capture::GpuThread& thread, capture::GpuStream stream, uint32_t group = 0,
+                  bool succeeds = true) {
+    const auto [record, ticket] = begin(thread, stream, group);
+    const bool awaits = timer->close(thread, record, ticket, succeeds);
+    ring::publish_slot(record, ticket, awaits ? Phase::gpu_pending : Phase::settled);
+    if (awaits) timer->opened(thread);
+    return ticket;
+  }
+  uint64_t launch(capture::GpuStream stream, uint32_t group = 0, bool succeeds = true) {
+    return launch(main_thread, stream, group, succeeds);
+  }
+  // The first half of it: the thread is inside NCCL.
+  ring::Claim<OpRecord> begin(capture::GpuThread& thread, capture::GpuStream stream,
+                              uint32_t group) {
+    const ring::Slots<OpRecord> slots{records.data(), &next_ticket, kSlots - 1, &stepped_over};
+    const capture::GpuPlan plan = timer->plan(thread, stream, group, -1);
+    const ring::Claim<OpRecord> claim = ring::claim_slot(slots);
+    OpRecord* record = claim.record;
+    for (size_t offset = 8; offset < sizeof(OpRecord); offset += 8) {
+      ring::store_word(record, offset, 0);
+    }
+    ring::store_word(record, offsetof(OpRecord, stream), reinterpret_cast<uintptr_t>(stream));
+    ring::store_word(record, offsetof(OpRecord, group), ring::word_of(group, 0));
+    ring::store_word(record, offsetof(OpRecord, graph), ring::word_of(plan.graph, 0));
+    ring::publish_slot(record, claim.ticket, Phase::called);
+    timer->mark(thread, plan, record, claim.ticket, stream, group);
+    return claim;
+  }
+  void end_group(uint32_t group, bool succeeds = true) {
+    timer->begin_group_end(main_thread, group);
+    timer->finish_group_end(main_thread, succeeds);
+  }
+  void poll() { timer->poll(1.0); }
+
+  // The areas of the file.
+  GraphEntry* graphs() { return reinterpret_cast<GraphEntry*>(words.data()); }
+  uint64_t* progress() { return words.data() + kGraphBytes / 8; }
+  GpuMark mark_of(uint64_t ticket) {
+    return rollcall::mark_of(progress()[ticket & (kSlots - 1)], ticket);
+  }
+
+  const OpRecord& record(uint64_t ticket) const { return records[ticket & (kSlots - 1)]; }
+  Phase phase(uint64_t ticket) const {
+    return static_cast<Phase>(phase_number_of(record(ticket).publish));
+  }
+  bool is_unknown(uint64_t ticket) const {
+    return (record(ticket).flags & kOpGpuTimesUnknown) != 0;
+  }
+
+  std::vector<OpRecord> records;
+  std::vector<uint64_t> words;
+  uint64_t next_ticket = 1;
+  uint64_t stepped_over = 0;
+  SelfStatistics stats{};
+  capture::GpuTimer* timer = nullptr;
+  capture::GpuThread main_thread;
+};
+
+}  // namespace rollcall::test
