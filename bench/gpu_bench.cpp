@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "bench/floor.h"
 #include "bench/measure.h"
 #include "bench/ring_file.h"
 #include "core/capture/gpu_driver.h"
@@ -70,7 +71,15 @@ double cost_ns(bool timed) {
   return static_cast<double>(clock_ns(CLOCK_MONOTONIC) - start_ns) / kCalls;
 }
 
+double floor_ns(Floor& floor) {
+  const uint64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+  for (int i = 0; i < kCalls; ++i) floor.once();
+  return static_cast<double>(clock_ns(CLOCK_MONOTONIC) - start_ns) / kCalls;
+}
+
 void measure_marks(double* values, const std::string& directory) {
+  Floor floor(directory);
+  if (!floor.usable()) _exit(1);
   capture::set_gpu_symbols(find_function);
   const uint32_t index = capture::open_comm({.origin = CommOrigin::init, .key = {1, 2}});
   capture::bind_comm(index, &comm_cookie);
@@ -78,13 +87,16 @@ void measure_marks(double* values, const std::string& directory) {
   for (int i = 0; i < 20; ++i) cost_ns(true);  // the poller makes as many pairs as are needed
   const uint64_t untimed_before = summarise_directory(directory).statistics.gpu_untimed;
   std::vector<double> added;
+  std::vector<double> ratios;
   const int pairs = static_cast<int>(values[0]);
   for (int pair = 0; pair < pairs; ++pair) {
     const double without_ns = cost_ns(false);
     added.push_back(cost_ns(true) - without_ns);
+    ratios.push_back(added.back() / floor_ns(floor));
   }
   const uint64_t untimed = summarise_directory(directory).statistics.gpu_untimed - untimed_before;
   values[0] = median(added);
+  values[2] = median(ratios);
   values[1] = static_cast<double>(untimed) / (static_cast<double>(pairs) * kCalls) * 100;
 }
 
@@ -101,6 +113,7 @@ void bench_gpu_marks(ResultTable& table, bool quick) {
       {{"ROLLCALL_GPU_TIMING", "events"}, {"ROLLCALL_OVERHEAD_BUDGET", "100"}});
   if (values.empty()) return table.add({"GPU timing", -1, "failed", 0, true});
   table.add({"GPU timing: time added beside the driver's", values[0], "ns", 60});
+  table.add({"GPU timing: ratio of that to floor", values[2], "x floor", 0, false, false});
   table.add({"GPU timing: calls left untimed", values[1], "%", 5});
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The steps of scripts/gpu_check.sh: each yields a row of the table, and holds or not."""
 import argparse
+import ctypes
 import glob
 import json
 import os
@@ -15,9 +16,16 @@ import time
 BUILD = os.environ.get("ROLLCALL_GPU_CHECK_BUILD", "build/release")
 ROLLCALL = os.path.join(BUILD, "tools", "rollcall")
 EXAMPLES = os.path.join(BUILD, "examples")
-PATIENCE_S = 180
-PAIRS = 7  # paired runs; the median of the differences counts
-MODES = ("none", "off", "events")
+SHIM = os.path.join(BUILD, "shim", "librollcall.so")
+PLUGIN = os.path.join(BUILD, "profiler_plugin", "libnccl-profiler-rollcall.so")
+PATIENCE_S = 90
+PAIRS = 7  # paired runs of a small program; the median of the differences counts
+TORCH_PAIRS = 3  # of a program that takes long to start; each run is a median of its own
+# Seconds that a check needs at least; with less left, it is not begun.
+CHECK_S = 20
+# `none`: not preloaded. `off`, `events`, `progress`: ROLLCALL_GPU_TIMING behind the preloaded
+# library. `plugin`: the profiler plugin alone. `both`: it and the preloaded library.
+MODES = ("none", "off", "events", "progress", "plugin", "both")
 # Added to the time of a call or a step, at most, in per cent (see docs/GPU.md).
 GOALS = {("latency", "off"): 0.5, ("latency", "events"): 2.0, ("step", "events"): 0.1}
 
@@ -40,11 +48,15 @@ else:
     optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-3)
     def step():
         optimizer.zero_grad(); ddp(data).square().mean().backward(); optimizer.step()
-for _ in range(5): step()
-torch.cuda.synchronize(); start = time.perf_counter()
-for _ in range(50): step()
+for _ in range(20): step()
+times = []
+for _ in range(30):
+    torch.cuda.synchronize(); start = time.perf_counter()
+    for _ in range(20): step()
+    torch.cuda.synchronize(); times.append((time.perf_counter() - start) / 20)
+if rank == 0: print("nccl", torch.cuda.nccl.version(), flush=True)
+if rank == 0: print("step_ns", int(sorted(times)[len(times) // 2] * 1e9), flush=True)
 torch.cuda.synchronize()
-if rank == 0: print("step_ns", int((time.perf_counter() - start) / 50 * 1e9))
 dist.destroy_process_group()
 """
 
@@ -61,6 +73,10 @@ def output_of(command):
         return ""
 
 
+# CUDA runtimes that the examples are built for, and what their programs are called then.
+RUNTIMES = (("libcudart.so.13", ""), ("libcudart.so.12", "_cuda12"))
+
+
 def library_folders():
     """Folders that hold an NCCL and a CUDA runtime, those that the user names first."""
     candidates = [os.environ[name] + "/lib" for name in ("NCCL_HOME", "CUDA_HOME")
@@ -68,16 +84,28 @@ def library_folders():
     for site in [path for path in sys.path if path.endswith("-packages")]:
         candidates += glob.glob(os.path.join(site, "nvidia", "*", "lib"))
     candidates += ["/usr/lib/x86_64-linux-gnu", "/usr/local/cuda/lib64"]
-    wanted = ("libnccl.so.2", "libcudart.so.13")
+    wanted = ("libnccl.so.2", *(runtime for runtime, _ in RUNTIMES))
     return [folder for folder in candidates
             if any(os.path.exists(os.path.join(folder, name)) for name in wanted)]
+
+
+def nccl_version(path):
+    version = ctypes.c_int()
+    try:
+        ctypes.CDLL(path).ncclGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return "unknown"
+    code = version.value
+    return f"{code // 10000}.{code // 100 % 100}.{code % 100}"
 
 
 class Machine:
     def __init__(self, emulated):
         self.emulated = emulated
+        self.deadline = float("inf")
         if emulated:
             self.gpus, self.gpu, self.driver, self.folders = 2, "emulated", "emulated", []
+            self.suffix, self.nccl = "", "emulated"
             return
         names = output_of(["nvidia-smi", "--query-gpu=name,driver_version",
                            "--format=csv,noheader"]).splitlines()
@@ -86,10 +114,28 @@ class Machine:
         self.gpus = len(names)
         self.gpu, _, self.driver = names[0].partition(", ")
         self.folders = library_folders()
-        for name in ("libnccl.so.2", "libcudart.so.13"):
-            if not any(os.path.exists(os.path.join(folder, name)) for folder in self.folders):
-                raise Skip(f"{name} was not found; set NCCL_HOME or CUDA_HOME, or run this with "
-                           "the python that has PyTorch for CUDA 13")
+        nccl = self.find("libnccl.so.2")
+        if nccl is None:
+            raise Skip("libnccl.so.2 was not found; set NCCL_HOME, or run this with the python "
+                       "that has PyTorch")
+        found = [suffix for runtime, suffix in RUNTIMES if self.find(runtime) and os.path.exists(
+            os.path.join(EXAMPLES, "collective_loop" + suffix))]
+        if not found:
+            raise Skip("neither libcudart.so.13 nor libcudart.so.12 was found; set CUDA_HOME")
+        self.suffix = found[0]
+        self.nccl = nccl_version(nccl)
+
+    def find(self, name):
+        for folder in self.folders:
+            if os.path.exists(os.path.join(folder, name)):
+                return os.path.join(folder, name)
+        return None
+
+    def seconds_left(self):
+        return self.deadline - time.monotonic()
+
+    def program(self, name):
+        return os.path.join(EXAMPLES, name + self.suffix)
 
     def environment(self, extra):
         environment = {name: value for name, value in os.environ.items()
@@ -101,20 +147,33 @@ class Machine:
         return environment
 
 
+# The launcher preloads the library; this takes it out again and leaves the others (the emulator).
+WITHOUT_SHIM = ('LD_PRELOAD=$(printf %s "$LD_PRELOAD" | tr : "\\n" | grep -v librollcall.so | '
+                'paste -sd:) exec "$@"')
+
+
 class Run:
-    """A program under `rollcall run`, or bare for the mode `none`."""
+    """A program under `rollcall run`, in one of the modes."""
 
     def __init__(self, machine, program, mode="events", ranks=0, environment=None):
-        self.folder = tempfile.mkdtemp(prefix="rollcall-gpu-check-")
+        # Files in memory: the driver may refuse to register those of a disk.
+        self.folder = tempfile.mkdtemp(prefix="gpu-check-", dir=memory_folder())
         self.directory = os.path.join(self.folder, "run")
-        settings = {"ROLLCALL_GPU_TIMING": "events" if mode == "events" else "off",
-                    "ROLLCALL_OVERHEAD_BUDGET": "100", **(environment or {})}
-        if mode == "none":
-            settings["ROLLCALL_ENABLE"] = "0"
+        timed = mode if mode in ("events", "progress") else "off"
+        settings = {"ROLLCALL_GPU_TIMING": timed, "ROLLCALL_OVERHEAD_BUDGET": "100",
+                    **(environment or {})}
+        if mode in ("plugin", "both"):
+            settings["NCCL_PROFILER_PLUGIN"] = os.path.abspath(PLUGIN)
         command = [ROLLCALL, "run", "-d", self.directory]
         command += ["--emulate=2"] if machine.emulated else []
         command += ["-n", str(ranks)] if ranks else []
-        self.command = command + ["--", *program]
+        command.append("--")
+        if mode in ("none", "plugin"):
+            # In front of the program and behind the launcher: the library is not preloaded there.
+            command += ["sh", "-c", WITHOUT_SHIM, "sh"]
+        if ranks > machine.gpus:
+            command += ["sh", "-c", 'NCCL_HOSTID="rank$RANK" exec "$@"', "sh"]
+        self.command = command + list(program)
         self.environment = machine.environment(settings)
         self.process = None
 
@@ -151,19 +210,23 @@ class Run:
         return done.stdout
 
 
+def memory_folder():
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
 def loop(machine, mode, iterations="200"):
-    with Run(machine, [os.path.join(EXAMPLES, "collective_loop"), iterations], mode) as run:
+    with Run(machine, [machine.program("collective_loop"), iterations], mode) as run:
         lines = [line.split() for line in run.finish().splitlines()]
         rows = {int(line[0]): [int(word) for word in line[1:]] for line in lines
                 if len(line) == 4 and line[0].isdigit()}
         stats = None
-        if mode == "events":
+        if mode in ("events", "progress"):
             stats = json.loads(run.ask("stats", run.directory, "--json"))["operations"]
         return rows, stats
 
 
 def check_recorder(machine):
-    with Run(machine, [os.path.join(EXAMPLES, "collective_loop"), "50"]) as run:
+    with Run(machine, [machine.program("collective_loop"), "50"]) as run:
         run.finish()
         report = json.loads(run.ask("diff", run.directory, "--json"))
         code = report["findings"][0]["code"]
@@ -184,9 +247,13 @@ def check_durations(machine):
 
 
 def latency(machine):
-    differences = {"off": [], "events": []}
-    for _ in range(PAIRS):
-        host_ns = {mode: loop(machine, mode)[0][8][0] for mode in MODES}
+    modes = [mode for mode in MODES if mode == "none" or os.path.exists(PLUGIN)
+             or mode not in ("plugin", "both")]
+    differences = {mode: [] for mode in modes if mode != "none"}
+    for number in range(1 if machine.emulated else PAIRS):
+        if number >= 3 and machine.seconds_left() < 3 * CHECK_S:
+            break
+        host_ns = {mode: loop(machine, mode, "1000")[0][8][0] for mode in modes}
         for mode, found in differences.items():
             found.append(100 * (host_ns[mode] - host_ns["none"]) / host_ns["none"])
     return {mode: statistics.median(found) for mode, found in differences.items()}
@@ -194,7 +261,8 @@ def latency(machine):
 
 def check_latency(machine):
     added = latency(machine)
-    holds = machine.emulated or all(added[mode] <= GOALS["latency", mode] for mode in added)
+    holds = machine.emulated or all(
+        added[mode] <= goal for (what, mode), goal in GOALS.items() if what == "latency")
     return holds, ", ".join(f"{mode} {added[mode]:+.2f} %" for mode in added)
 
 
@@ -207,17 +275,58 @@ def ranks_of(machine):
 
 def check_training(machine):
     ranks, environment = ranks_of(machine)
-    program = [os.path.join(EXAMPLES, "mini_train"), "--steps", "5", "--no-verify"]
+    program = [machine.program("mini_train"), "--steps", "5", "--no-verify"]
     with Run(machine, program, ranks=ranks, environment=environment) as run:
         run.finish()
         code = json.loads(run.ask("diff", run.directory, "--json"))["findings"][0]["code"]
     return code == "RC-IN-LOCKSTEP", f"{ranks} ranks: {code}"
 
 
+def check_plugin(machine):
+    """The plugin alone: one record per call."""
+    if not os.path.exists(PLUGIN):
+        raise Skip("the profiler plugin is not built")
+    with Run(machine, [machine.program("collective_loop"), "50"], "plugin") as run:
+        run.finish()
+        text = run.ask("stats", run.directory, "--json")
+    if not text:
+        raise Skip("this NCCL did not load the plugin")
+    calls = sum(row["calls"] for row in json.loads(text)["operations"])
+    return calls >= 200, f"{calls} calls"
+
+
+def check_graphs(machine):
+    ranks, environment = ranks_of(machine)
+    program = [machine.program("mini_train"), "--steps", "5", "--no-verify", "--graphs"]
+    with Run(machine, program, ranks=ranks, environment=environment) as run:
+        run.finish()
+        code = json.loads(run.ask("diff", run.directory, "--json"))["findings"][0]["code"]
+        lines = [json.loads(line) for line in run.ask("dump", run.directory).splitlines()]
+    replays = [line for line in lines if line.get("op") == "GraphLaunch"]
+    done = sum(line["state"] == "finished" for line in replays)
+    words = {line["meta"].get("gpu_words", "not asked for") for line in lines
+             if line["type"] == "run"}
+    positions = [[lane["position"] for lane in line["lanes"]] for line in lines
+                 if line["type"] == "graph"]
+    holds = code == "RC-IN-LOCKSTEP" and len(replays) == done == 4 * ranks
+    return holds, (f"{code}, {done} of {len(replays)} replays seen, words: {', '.join(words)}, "
+                   f"positions {positions}")
+
+
+def check_words(machine):
+    """Progress words, in a directory whose files may be registered with the driver."""
+    with Run(machine, [machine.program("collective_loop"), "50"], "progress") as run:
+        run.finish()
+        lines = [json.loads(line) for line in run.ask("dump", run.directory).splitlines()]
+    words = next(line for line in lines if line["type"] == "run")["meta"].get("gpu_words")
+    counters = next(line for line in lines if line["type"] == "stats")["counters"]
+    return words == "gpu", f"words: {words}, {counters['gpu_unwritten']} not written"
+
+
 def check_hang(fault, expected):
     def check(machine):
         ranks, environment = ranks_of(machine)
-        program = [os.path.join(EXAMPLES, "mini_train"), "--steps", "3", "--no-verify", "--fault",
+        program = [machine.program("mini_train"), "--steps", "3", "--no-verify", "--fault",
                    f"{fault}@1:1"]
         code = "no verdict"
         with Run(machine, program, ranks=ranks, environment=environment) as run:
@@ -260,18 +369,23 @@ def check_torch(what):
         if not torch.cuda.is_available():
             raise Skip("torch sees no GPU")
         differences = []
-        for _ in range(PAIRS):
+        for number in range(TORCH_PAIRS):
+            if number > 0 and machine.seconds_left() < 3 * CHECK_S:
+                break
             bare_ns, _ = torch_step(machine, what, "none")
             timed_ns, code = torch_step(machine, what, "events")
             differences.append(100 * (timed_ns - bare_ns) / bare_ns)
         added = statistics.median(differences)
         holds = code == "RC-IN-LOCKSTEP" and added <= GOALS["step", "events"]
-        return holds, f"{code}, step {added:+.2f} %"
+        return holds, f"{code}, step {added:+.2f} % (median of {len(differences)} pairs)"
     return check
 
 
 CHECKS = [
     ("every call is recorded and timed", check_recorder),
+    ("the profiler plugin alone records every call", check_plugin),
+    ("CUDA graphs: every replay is seen", check_graphs),
+    ("the GPU writes progress words into the file", check_words),
     ("GPU times agree with CUDA events of the program's own", check_durations),
     ("time added to an 8-byte AllReduce on the host", check_latency),
     ("training in several processes is in lockstep", check_training),
@@ -297,29 +411,34 @@ def run_check(check, machine):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--emulate", action="store_true")
+    parser.add_argument("--minutes", type=float, default=9, help="begin no check after these (9)")
     parser.add_argument("--output", help="also write the table there")
     parser.add_argument("--only", default="", help="checks whose name contains this")
     arguments = parser.parse_args()
     try:
         machine = Machine(arguments.emulate)
+        machine.deadline = time.monotonic() + 60 * arguments.minutes
     except Skip as skip:
         print(f"gpu_check: {skip}", file=sys.stderr)
         return 2
     lines = [f"{time.strftime('%Y-%m-%d')}: {machine.gpus} x {machine.gpu}, driver "
-             f"{machine.driver}, {platform.machine()}", "",
+             f"{machine.driver}, NCCL {machine.nccl}, {platform.machine()}", "",
              "| check | holds | seen |", "| --- | --- | --- |"]
     print("\n".join(lines), flush=True)
     failed = False
     for name, check in CHECKS:
         if arguments.only not in name:
             continue
-        holds, text = run_check(check, machine)
+        if machine.seconds_left() < CHECK_S:
+            holds, text = "skipped", "no time was left (--minutes)"
+        else:
+            holds, text = run_check(check, machine)
         failed = failed or holds == "NO"
         lines.append(f"| {name} | {holds} | {text} |")
         print(lines[-1], flush=True)
-    if arguments.output:
-        with open(arguments.output, "w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
+        if arguments.output:  # after each: a machine may be taken away
+            with open(arguments.output, "w", encoding="utf-8") as file:
+                file.write("\n".join(lines) + "\n")
     return 1 if failed else 0
 
 
