@@ -143,15 +143,19 @@ def expect_diverged(run, *options):
     return finding
 
 
+def diverged_live_and_killed(run):
+    """The finding while the job hangs, and again when it was killed."""
+    run.start()
+    run.wait_until(lambda: run.planted_fault(1), "the planted fault")
+    wait_for_verdict(run, "RC-GRAPH-DIVERGED")
+    yield expect_diverged(run, *PATIENT)
+    run.kill()
+    yield expect_diverged(run)
+
+
 def a_graph_that_differs_is_named():
     with stuck(2, "graph-capture@1:1") as run:
-        run.start()
-        run.wait_until(lambda: run.planted_fault(1), "the planted fault")
-        wait_for_verdict(run, "RC-GRAPH-DIVERGED")
-        for options in (PATIENT, []):
-            if not options:
-                run.kill()
-            finding = expect_diverged(run, *options)
+        for finding in diverged_live_and_killed(run):
             expect_equal(finding["culprits"][0]["seq"], run.planted_fault(1)["seq"], "seq")
             expect("captured 4 operations" in finding["summary"], finding["summary"])
             expect("operation 5 of the graph, AllGather" in finding["summary"],
@@ -161,13 +165,7 @@ def a_graph_that_differs_is_named():
 def a_replay_that_is_missing_is_named():
     for ranks in (2, 8):
         with stuck(ranks, "graph-replay@1:2") as run:
-            run.start()
-            run.wait_until(lambda: run.planted_fault(1), "the planted fault")
-            wait_for_verdict(run, "RC-GRAPH-DIVERGED")
-            for options in (PATIENT, []):
-                if not options:
-                    run.kill()
-                finding = expect_diverged(run, *options)
+            for finding in diverged_live_and_killed(run):
                 expect("1 times" in finding["summary"], finding["summary"])
                 expect("2 times" in finding["summary"], finding["summary"])
                 expect("is inside AllReduce" in finding["summary"], finding["summary"])
