@@ -185,6 +185,15 @@ OpRecord training_op(uint64_t ticket, std::mt19937_64& random, uint64_t& now_tic
   return op;
 }
 
+// What the history keeps beside the operations.
+uint64_t digest_bytes(const std::vector<OpRecord>& ops) {
+  const auto digests = std::count_if(ops.begin(), ops.end(), [](const OpRecord& op) {
+    return is_collective(op.kind) && op.seq != 0 && op.seq % kDigestPeriod == 0;
+  });
+  return digests == 0 ? 0
+                      : sizeof(BlockHeader) + static_cast<uint64_t>(digests) * sizeof(DigestRecord);
+}
+
 OpRecord random_op(uint64_t ticket, std::mt19937_64& random, uint64_t& now_ticks,
                    double ticks_per_us, uint64_t* next_seq) {
   std::exponential_distribution<double> gap_us(1.0 / 1000), stay_us(1.0 / 5);
@@ -277,7 +286,7 @@ void bench_history_bytes(ResultTable& table, bool quick) {
       encoder.begin_block();
       for (const OpRecord& op : ops) bytes += encoder.encode(op, out);
       spent_ns += clock_ns(CLOCK_MONOTONIC) - start_ns;
-      bytes += sizeof(BlockHeader);
+      bytes += sizeof(BlockHeader) + digest_bytes(ops);
     }
     const auto per_record = static_cast<double>(bytes) / static_cast<double>(records);
     const auto cost_ns = static_cast<double>(spent_ns) / static_cast<double>(records);

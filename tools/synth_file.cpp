@@ -36,7 +36,9 @@ constexpr uint32_t kTimeShift = 8;
 constexpr uint32_t kRanksPerHost = 8;
 constexpr uint32_t kTenthOfSecondNs = 100'000'000;
 
-constexpr RingGeometry kGeometry{.ring_slots = kRingSlotsMin,
+// Small, so that large runs fit on a disk. As in a recorder's ring, the newest quarter is not in
+// the history yet, and the rest is in both.
+constexpr RingGeometry kGeometry{.ring_slots = 2 * kDigestPeriod,
                                  .event_slots = 16,
                                  .comms_max = 16,
                                  .threads_max = 4,
@@ -272,10 +274,8 @@ class RankWriter {
     record.seq = next_position(one);
     CommEntry& comm = comms_[one.comm];
     comm.last_ticket = header_.next_ticket;
-    const bool in_ring = header_.next_ticket + kGeometry.ring_slots > total_;
-    if (in_ring) {
-      ring_[header_.next_ticket & (kGeometry.ring_slots - 1)] = record;
-    } else {
+    ring_[header_.next_ticket & (kGeometry.ring_slots - 1)] = record;
+    if (header_.next_ticket + kGeometry.ring_slots / 4 <= total_) {
       segment_.add(record);
       ++header_.flushed_ticket;
     }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <unordered_map>
 
 #include "core/format/digest.h"
 #include "trace/parcel.h"
@@ -31,8 +30,9 @@ struct Mark {
 struct CommMarks {
   CommKey key{};
   uint64_t called = 0;       // collectives
-  std::vector<Mark> coarse;  // from the segments, without gaps
-  std::vector<Mark> fine;    // behind the common coarse mark
+  std::vector<Mark> coarse;  // from the segments, without gaps, rising
+  Mark start;                // the coarse mark that `fine` begins at
+  std::vector<Mark> fine;
   // While the records are decoded:
   uint64_t next_seq = 0;
   uint64_t digest = kDigestStart;
@@ -47,8 +47,9 @@ struct RingMarks {
 
 template <class Io>
 void transfer(Io& io, CommMarks& comm) {
-  auto& [key, called, coarse, fine, next_seq, digest, early] = comm;
-  transfer_all(io, key, called, coarse, fine, next_seq, digest);  // `early` is empty between passes
+  auto& [key, called, coarse, start, fine, next_seq, digest, early] = comm;
+  // `early` is empty between passes.
+  transfer_all(io, key, called, coarse, start, fine, next_seq, digest);
 }
 
 template <class Io>
@@ -92,56 +93,37 @@ void read_segments(const RingFiles& files, const SegmentSink& sink) {
   }
 }
 
-RingMarks read_coarse(const RingFiles& files) {
-  RingMarks marks;
-  RingImage image;
-  std::vector<Issue> issues;  // said by whoever reads for keeps
-  const FileSource source(files.ring);
-  if (source.error() != 0 || !read_ring_comms(source, files.ring, image, issues)) return marks;
-  marks.is_readable = true;
-  marks.next_ticket = image.header.next_ticket;
-  for (const CommEntry& entry : image.comms) {
-    CommMarks& comm = marks.comms.emplace_back();
-    comm.key = entry.key;
-    comm.called = entry.collectives;
-  }
+bool is_before(const Mark& mark, uint64_t seq) { return mark.seq < seq; }
+
+Mark mark_at(const std::vector<Mark>& marks, uint64_t seq) {
+  const auto found = std::lower_bound(marks.begin(), marks.end(), seq, is_before);
+  return found == marks.end() || found->seq != seq ? Mark{} : *found;
+}
+
+void read_coarse(const RingFiles& files, RingMarks& marks) {
   SegmentSink sink;
   sink.digest = [&](const DigestRecord& record) {
     if (record.comm_index >= marks.comms.size() || record.gap != 0) return;
-    marks.comms[record.comm_index].coarse.push_back({record.seq, record.digest, record.ticket});
+    std::vector<Mark>& coarse = marks.comms[record.comm_index].coarse;
+    // What goes back was written by no recorder.
+    if (!coarse.empty() && record.seq <= coarse.back().seq) return;
+    coarse.push_back({record.seq, record.digest, record.ticket});
   };
   read_segments(files, sink);
-  return marks;
 }
 
 // The last position at which every member has a mark, and all the same; nothing where there is
-// none.
+// none. Equal digests are equal prefixes, so the newest candidates come first and mostly do.
 std::optional<Mark> last_common(const std::vector<const std::vector<Mark>*>& members) {
-  struct Votes {
-    uint64_t digest = 0;
-    size_t number = 0;
-    bool is_same = true;
-  };
-  std::unordered_map<uint64_t, Votes> by_seq;
-  for (const std::vector<Mark>* marks : members) {
-    for (const Mark& mark : *marks) {
-      Votes& votes = by_seq[mark.seq];
-      if (votes.number++ == 0) votes.digest = mark.digest;
-      votes.is_same = votes.is_same && votes.digest == mark.digest;
-    }
+  const std::vector<Mark>& candidates = *members.front();
+  for (auto mark = candidates.rbegin(); mark != candidates.rend(); ++mark) {
+    const bool is_common = std::all_of(members.begin(), members.end(), [&](const auto* marks) {
+      const Mark other = mark_at(*marks, mark->seq);
+      return other.seq == mark->seq && other.digest == mark->digest;
+    });
+    if (is_common) return Mark{mark->seq, mark->digest, 0};
   }
-  std::optional<Mark> best;
-  for (const auto& [seq, votes] : by_seq) {
-    if (votes.number < members.size() || !votes.is_same) continue;
-    if (!best || seq > best->seq) best = Mark{seq, votes.digest, 0};
-  }
-  return best;
-}
-
-Mark mark_at(const std::vector<Mark>& marks, uint64_t seq) {
-  const auto found =
-      std::find_if(marks.begin(), marks.end(), [&](const Mark& mark) { return mark.seq == seq; });
-  return found == marks.end() ? Mark{} : *found;
+  return {};
 }
 
 // One more call of a communicator, in order.
@@ -169,24 +151,24 @@ void take_record(RingMarks& marks, const OpRecord& record) {
   }
 }
 
+void start_fine(CommMarks& comm, const Mark& start) {
+  comm.start = start;
+  comm.fine.clear();
+  comm.next_seq = start.seq;
+  comm.digest = start.seq == 0 ? kDigestStart : start.digest;
+}
+
 // The first call whose digest is wanted; UINT64_MAX if there is none.
 uint64_t first_wanted(const RingMarks& marks) {
   uint64_t first_ticket = UINT64_MAX;
   for (const CommMarks& comm : marks.comms) {
-    if (comm.called == 0) continue;
-    first_ticket = std::min(first_ticket, mark_at(comm.coarse, comm.next_seq).ticket);
+    if (comm.called != 0) first_ticket = std::min(first_ticket, comm.start.ticket);
   }
   return first_ticket;
 }
 
-// Digests of everything behind the common coarse mark.
-void read_fine(const RingFiles& files, RingMarks& marks) {
-  RingImage image;
-  std::vector<Issue> issues;
-  const FileSource source(files.ring);
-  if (!marks.is_readable || source.error() != 0) return;
-  const bool writer_may_live = true;
-  if (!read_ring_calls(source, files.ring, writer_may_live, image, issues)) return;
+// Digests of everything behind the marks that the communicators start at.
+void read_fine(const RingFiles& files, const RingImage& image, RingMarks& marks) {
   SegmentSink sink;
   sink.first_ticket_wanted = first_wanted(marks);
   sink.with_times = false;
@@ -200,21 +182,63 @@ void read_fine(const RingFiles& files, RingMarks& marks) {
   }
 }
 
+// A record that is read while it is written makes a digest that agrees with no other: more is read
+// then, nothing is left out.
+bool read_calls(const RingFiles& files, RingImage& image) {
+  constexpr bool kWriterMayLive = false;
+  std::vector<Issue> issues;  // said by whoever reads for keeps
+  const FileSource source(files.ring);
+  return source.error() == 0 && read_ring_calls(source, files.ring, kWriterMayLive, image, issues);
+}
+
+// Each communicator's fine marks begin at its own newest coarse one, which mostly is the common one
+// too.
+RingMarks read_marks(const RingFiles& files) {
+  RingMarks marks;
+  RingImage image;
+  if (!read_calls(files, image)) return marks;
+  marks.is_readable = true;
+  marks.next_ticket = image.header.next_ticket;
+  for (const CommEntry& entry : image.comms) {
+    CommMarks& comm = marks.comms.emplace_back();
+    comm.key = entry.key;
+    comm.called = entry.collectives;
+  }
+  read_coarse(files, marks);
+  for (CommMarks& comm : marks.comms) {
+    start_fine(comm, comm.coarse.empty() ? Mark{} : comm.coarse.back());
+  }
+  read_fine(files, image, marks);
+  return marks;
+}
+
+// Once more, from where the members of the communicators agree.
+void read_fine_again(const RingFiles& files, RingMarks& marks) {
+  RingImage image;
+  if (!marks.is_readable || !read_calls(files, image)) return;
+  for (CommMarks& comm : marks.comms) start_fine(comm, comm.start);
+  read_fine(files, image, marks);
+}
+
 class Planner {
  public:
   Planner(const std::vector<RingFiles>& rings, unsigned threads, Team* team)
       : rings_(rings), threads_(threads), team_(team), marks_(rings.size()) {}
 
   void read() {
-    for_each_of_mine([&](size_t i) { marks_[i] = read_coarse(rings_[i]); });
+    for_each_of_mine([&](size_t i) { marks_[i] = read_marks(rings_[i]); });
     for (uint32_t i = 0; i < marks_.size(); ++i) {
       for (uint32_t c = 0; c < marks_[i].comms.size(); ++c) {
         const CommMarks& comm = marks_[i].comms[c];
         if (!comm.key.is_null() && comm.called != 0) members_[comm.key].emplace_back(i, c);
       }
     }
-    for (const auto& [key, members] : members_) begin_fine(members);
-    for_each_of_mine([&](size_t i) { read_fine(rings_[i], marks_[i]); });
+    std::vector<char> starts_earlier(rings_.size(), 0);
+    for (const auto& [key, members] : members_) start_at_common(members, starts_earlier);
+    if (std::count(starts_earlier.begin(), starts_earlier.end(), 1) == 0) return;
+    for_each_of_mine([&](size_t i) {
+      if (starts_earlier[i] != 0) read_fine_again(rings_[i], marks_[i]);
+    });
   }
 
   ReadingPlan plan(uint64_t records_max) const {
@@ -254,12 +278,15 @@ class Planner {
     return all;
   }
 
-  void begin_fine(const std::vector<std::pair<uint32_t, uint32_t>>& members) {
+  void start_at_common(const std::vector<std::pair<uint32_t, uint32_t>>& members,
+                       std::vector<char>& starts_earlier) {
     const std::optional<Mark> common = last_common(marks_of(members, &CommMarks::coarse));
+    const uint64_t seq = common ? common->seq : 0;
     for (const auto& [ring, index] : members) {
       CommMarks& comm = marks_[ring].comms[index];
-      comm.next_seq = common ? common->seq : 0;
-      comm.digest = common ? common->digest : kDigestStart;
+      if (comm.start.seq == seq) continue;
+      comm.start = mark_at(comm.coarse, seq);
+      starts_earlier[ring] = 1;
     }
   }
 

@@ -5,8 +5,9 @@
 // records can stay on disk. Wanted are: the newest calls of every rank, since whatever hangs is
 // among them, and a stretch around the first position of every communicator where the digests part.
 //
-// Two passes: segments hold a digest every kDigestPeriod calls; behind the last one on which all
-// ranks agree the records are decoded once, without being kept, for digests every kFinePeriod.
+// Segments hold a digest every kDigestPeriod calls; behind a rank's newest one its records are
+// decoded once, without being kept, for digests every kFinePeriod. Ranks that do not agree on their
+// newest ones are read again, from the last one on which they do.
 //
 // What is given up: sends and receives, and the order between communicators, are seen only in what
 // is held.

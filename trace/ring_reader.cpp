@@ -240,13 +240,6 @@ bool holds_all_from(const RingImage& image, uint64_t ticket) {
   return ticket >= image.header.next_ticket || held >= image.header.next_ticket - ticket;
 }
 
-bool read_ring_comms(const ByteSource& source, const std::string& path, RingImage& image,
-                     std::vector<Issue>& issues) {
-  if (!read_ring_header(source, path, image.header, issues)) return false;
-  read_comms(source, image.header, image);
-  return true;
-}
-
 bool read_ring_calls(const ByteSource& source, const std::string& path, bool writer_may_live,
                      RingImage& image, std::vector<Issue>& issues) {
   if (!read_ring_header(source, path, image.header, issues)) return false;

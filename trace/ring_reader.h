@@ -42,9 +42,6 @@ bool read_ring(const ByteSource& source, const std::string& path, bool writer_ma
 // The header, the communicators and the operations alone: what tells how far the ranks agree.
 bool read_ring_calls(const ByteSource& source, const std::string& path, bool writer_may_live,
                      RingImage& image, std::vector<Issue>& issues);
-// The header and the communicators alone.
-bool read_ring_comms(const ByteSource& source, const std::string& path, RingImage& image,
-                     std::vector<Issue>& issues);
 
 // The header alone, judged: what a probe of the process needs before the file is read.
 bool read_ring_header(const ByteSource& source, const std::string& path, FileHeader& header,

@@ -65,8 +65,9 @@ inline constexpr uint64_t kHistoryBytesDefault = 256ull << 20;
 inline constexpr uint32_t kLateOpsMax = 8192;
 
 // Every `kDigestPeriod`-th collective of a communicator a digest of the call sequence so far is
-// written, so that readers skip equal prefixes.
-inline constexpr uint32_t kDigestPeriod = 1024;
+// written, so that readers skip equal prefixes. A quarter of a byte per call; what follows the last
+// one is mostly in the ring still, and segments need not be decoded.
+inline constexpr uint32_t kDigestPeriod = 128;
 
 // Channels of proxy operations that are summed up: channels x peers x directions x communicators of
 // one process. 16 channels to and from 2 ring neighbours on 16 communicators.

@@ -21,7 +21,8 @@ namespace rollcall::capture {
 // Bytes of the largest block, its header included.
 inline constexpr size_t kBlockBytesMax =
     sizeof(BlockHeader) + size_t{kBlockRecordsMax} * kOpCodedBytesMax;
-inline constexpr uint32_t kDigestsMax = kCommsMax + 8;
+// Of one block: a communicator may need few more calls for its next one.
+inline constexpr uint32_t kDigestsMax = kCommsMax + kBlockRecordsMax / kDigestPeriod;
 
 // Sees every record as it is coded; for the Chrome trace.
 class RecordObserver {

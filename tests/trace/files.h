@@ -81,49 +81,80 @@ struct RingBytes {
   }
 };
 
-// A segment of the ring above, `blocks` blocks of `per_block` operations from ticket 1 on.
-inline std::vector<std::byte> make_segment(const FileHeader& ring, uint32_t blocks,
-                                           uint32_t per_block) {
-  std::vector<std::byte> bytes;
-  const auto append = [&](const void* data, size_t size) {
-    const auto* at = static_cast<const std::byte*>(data);
-    bytes.insert(bytes.end(), at, at + size);
-  };
-  SegmentHeader header{};
-  header.magic = kSegmentMagic;
-  header.version = kSegmentVersion;
-  header.endian_mark = kEndianMark;
-  header.pid = ring.pid;
-  header.start_time_ticks = ring.start_time_ticks;
-  header.run_id = ring.run_id;
-  append(&header, sizeof header);
+// A segment of the ring above, block by block.
+class SegmentBytes {
+ public:
+  explicit SegmentBytes(const FileHeader& ring) {
+    SegmentHeader header{};
+    header.magic = kSegmentMagic;
+    header.version = kSegmentVersion;
+    header.endian_mark = kEndianMark;
+    header.pid = ring.pid;
+    header.start_time_ticks = ring.start_time_ticks;
+    header.run_id = ring.run_id;
+    append(&header, sizeof header);
+  }
+
+  void add_ops(const std::vector<OpRecord>& ops) {
+    encoder_.begin_block();
+    std::vector<uint8_t> body;
+    for (const OpRecord& op : ops) {
+      uint8_t coded[kOpCodedBytesMax];
+      const size_t size = encoder_.encode(op, coded);
+      body.insert(body.end(), coded, coded + size);
+    }
+    add_block(BlockType::ops, ops.size(), ticket_of(ops.front().publish),
+              ticket_of(ops.back().publish), body.data(), body.size());
+  }
+
+  void add_digests(const std::vector<DigestRecord>& digests) {
+    add_block(BlockType::digests, digests.size(), digests.front().ticket, digests.back().ticket,
+              digests.data(), digests.size() * sizeof(DigestRecord));
+  }
+
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+
+ private:
   struct alignas(64) Storage {
     std::byte bytes[kOpCodecStateBytes];
   };
-  const auto storage = std::make_unique<Storage>();
-  OpEncoder encoder(storage->bytes, 0);
-  uint64_t ticket = 1;
-  for (uint32_t b = 0; b < blocks; ++b) {
-    encoder.begin_block();
-    std::vector<uint8_t> body;
+
+  void add_block(BlockType type, size_t records, uint64_t first_ticket, uint64_t last_ticket,
+                 const void* body, size_t body_bytes) {
     BlockHeader block{};
     block.magic = kBlockMagic;
-    block.type = BlockType::ops;
-    block.first_ticket = ticket;
-    for (uint32_t i = 0; i < per_block; ++i, ++ticket) {
-      uint8_t coded[kOpCodedBytesMax];
-      const size_t size = encoder.encode(make_op(ticket), coded);
-      body.insert(body.end(), coded, coded + size);
-    }
-    block.last_ticket = ticket - 1;
-    block.record_count = per_block;
-    block.body_bytes = block.raw_bytes = static_cast<uint32_t>(body.size());
-    block.body_crc = crc32c(body.data(), body.size());
+    block.type = type;
+    block.first_ticket = first_ticket;
+    block.last_ticket = last_ticket;
+    block.record_count = static_cast<uint32_t>(records);
+    block.body_bytes = block.raw_bytes = static_cast<uint32_t>(body_bytes);
+    block.body_crc = crc32c(body, body_bytes);
     block.header_crc = crc32c(&block, offsetof(BlockHeader, header_crc));
     append(&block, sizeof block);
-    append(body.data(), body.size());
+    append(body, body_bytes);
   }
-  return bytes;
+
+  void append(const void* data, size_t size) {
+    const auto* at = static_cast<const std::byte*>(data);
+    bytes_.insert(bytes_.end(), at, at + size);
+  }
+
+  std::vector<std::byte> bytes_;
+  std::unique_ptr<Storage> storage_ = std::make_unique<Storage>();
+  OpEncoder encoder_{storage_->bytes, 0};
+};
+
+// A segment of `blocks` blocks of `per_block` operations from ticket 1 on.
+inline std::vector<std::byte> make_segment(const FileHeader& ring, uint32_t blocks,
+                                           uint32_t per_block) {
+  SegmentBytes segment(ring);
+  uint64_t ticket = 1;
+  for (uint32_t block = 0; block < blocks; ++block) {
+    std::vector<OpRecord> ops;
+    for (uint32_t i = 0; i < per_block; ++i) ops.push_back(make_op(ticket++));
+    segment.add_ops(ops);
+  }
+  return segment.bytes();
 }
 
 // A run directory that is gone with its test.
