@@ -36,7 +36,12 @@ hang: setup $(BUILD)/build.ninja ## watch a job hang on emulated GPUs, and Rollc
 test: build ## build everything and run every test
 	@ctest --preset $(PRESET) -j $(JOBS)
 
-test-clients: build ## PyTorch and other programs from PyPI, on emulated GPUs (12 GB, some minutes)
+# What these programs need; none of the test programs.
+CLIENT_TARGETS := $(HANG_TARGETS) rollcall_emu_libcublas12 rollcall_emu_libcublas13 \
+  rollcall_emu_libcublasLt12 rollcall_emu_libcublasLt13
+
+test-clients: setup-api $(BUILD)/build.ninja ## PyTorch and others of PyPI on emulated GPUs (12 GB)
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target $(CLIENT_TARGETS)
 	@scripts/test_clients.sh $(BUILD)
 
 bench: build ## measure what recording and judging cost; prints tables (SCALE=full: 16,384 ranks)

@@ -3,61 +3,94 @@
 #
 #   scripts/test_clients.sh BUILD          builds virtual environments in BUILD/clients, then tests
 #
-# Needs about 12 GB there. ROLLCALL_TORCH_PYTHON and ROLLCALL_TORCH12_PYTHON name interpreters that
-# have what requirements.txt and requirements-cuda12.txt list, instead; ROLLCALL_TORCH12_PYTHON=none
-# leaves the older PyTorch out. What cannot be installed is skipped, and the last lines say so.
+# Needs 12 GB there. Parts run side by side, one per core; each line of output begins with its part.
+# The last lines say how every part ended, and which sentences failed.
+#
+# ROLLCALL_TORCH_PYTHON and ROLLCALL_TORCH12_PYTHON name interpreters that have what
+# requirements.txt and requirements-cuda12.txt list, instead; ROLLCALL_TORCH12_PYTHON=none leaves
+# the older PyTorch out, and the last lines say so. What cannot be installed fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1
-clients=$build/clients
-export ROLLCALL_E2E_BUILD=$PWD/$build PYTHONDONTWRITEBYTECODE=1
-summary=()
-failed=0
+clients=$PWD/$build/clients
+logs=$clients/logs
+jobs_max=$(nproc)
+export ROLLCALL_E2E_BUILD=$PWD/$build
+# Compiled once for all of the processes that import PyTorch, and nothing of it in the sources.
+export PYTHONPYCACHEPREFIX=$clients/bytecode
+rm -rf "$logs"
+mkdir -p "$logs"
 
-# environment NAME REQUIREMENTS: prints its interpreter; made once, and again when the list changes.
-# "none" where it cannot be made, for want of a network or of space.
-environment() {
+# install NAME REQUIREMENTS: made once, and again when the list changes. Without a cache, and with
+# pip's temporary files here, nothing is left elsewhere and a small /tmp is enough.
+install() {
   local folder=$clients/$1 list=tests/clients/$2
-  if ! cmp -s "$list" "$folder/installed.txt"; then
-    rm -rf "$folder"
-    mkdir -p "$clients"
-    echo "test-clients: installing $list into $folder" >&2
-    if ! { python3 -m venv "$folder" && "$folder/bin/pip" install --quiet \
-        --disable-pip-version-check --only-binary torch,numpy -r "$list"; } >&2; then
-      rm -rf "$folder"
-      echo none
-      return
-    fi
-    cp "$list" "$folder/installed.txt"
-  fi
-  echo "$PWD/$folder/bin/python"
+  if cmp -s "$list" "$folder/installed.txt"; then return 0; fi
+  rm -rf "$folder"
+  mkdir -p "$clients/tmp"
+  python3 -m venv "$folder" &&
+    TMPDIR=$clients/tmp "$folder/bin/pip" install --quiet --disable-pip-version-check \
+      --no-cache-dir --no-compile --only-binary torch,numpy -r "$list" &&
+    cp "$list" "$folder/installed.txt" && return 0
+  rm -rf "$folder"
+  return 1
 }
 
-# part NAME COMMAND...: one test program; its end is in the summary.
+# part NAME COMMAND...: one program, its lines marked and kept, its end in a file of its own.
 part() {
   local name=$1 start=$SECONDS word=passed
   shift
-  "$@" || { word=FAILED; failed=1; }
-  summary+=("$(printf '%-8s %5d s  %s' "$word" $((SECONDS - start)) "$name")")
+  "$@" 2>&1 | tee "$logs/$name.log" | sed -u "s/^/[$name] /" || word=FAILED
+  printf '%-8s %5d s  %s\n' "$word" $((SECONDS - start)) "$name" >"$logs/$name.end"
+  [ "$word" = passed ]
 }
 
-start=$SECONDS
-torch=${ROLLCALL_TORCH_PYTHON:-$(environment torch requirements.txt)}
-torch12=${ROLLCALL_TORCH12_PYTHON:-$(environment torch-cuda12 requirements-cuda12.txt)}
-summary+=("$(printf '%-8s %5d s  installing' done $((SECONDS - start)))")
-older=()
-if [ "$torch12" != none ]; then older=(--torch-cuda12 "$torch12"); fi
+# beside NAME COMMAND...: a part, as soon as a core is free.
+beside() {
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs_max" ]; do wait -n || true; done
+  part "$@" &
+}
 
-if [ "$torch" = none ]; then
-  summary+=("skipped           tests/clients/requirements.txt cannot be installed: nothing tested")
-else
-  part "ways into NCCL" python3 tests/clients/ways_in.py --torch "$torch" \
-    ${older[@]+"${older[@]}"}
+# interpreter NAME: that of an environment, where it was made.
+interpreter() {
+  echo "$clients/$1/bin/python"
+}
+
+older=${ROLLCALL_TORCH12_PYTHON:-$(interpreter torch-cuda12)}
+torch=${ROLLCALL_TORCH_PYTHON:-$(interpreter torch)}
+[ -n "${ROLLCALL_TORCH_PYTHON:-}" ] ||
+  part "installing PyTorch" install torch requirements.txt || true
+[ -n "${ROLLCALL_TORCH12_PYTHON:-}" ] ||
+  beside "installing the older PyTorch" install torch-cuda12 requirements-cuda12.txt
+
+if [ -x "$torch" ]; then
+  beside "ways into NCCL" python3 tests/clients/ways_in.py --torch "$torch"
   for backend in nccl nccl-legacy; do
-    part "faults on $backend" python3 tests/clients/pytorch_faults.py "$torch" "$backend"
+    beside "faults on $backend" python3 tests/clients/pytorch_faults.py "$torch" "$backend"
   done
 fi
+while [ -z "${ROLLCALL_TORCH12_PYTHON:-}" ] && [ ! -e "$logs/installing the older PyTorch.end" ]; do
+  wait -n || true
+done
+[ ! -x "$older" ] || beside "older PyTorch" python3 tests/clients/ways_in.py --torch-cuda12 "$older"
+wait
+rm -rf "$clients/tmp"
+
 echo
 echo "=== test-clients"
-printf '%s\n' "${summary[@]}"
+failed=0
+for name in "installing PyTorch" "installing the older PyTorch" "ways into NCCL" "faults on nccl" \
+  "faults on nccl-legacy" "older PyTorch"; do
+  if [ -e "$logs/$name.end" ]; then
+    cat "$logs/$name.end"
+    grep -q '^passed' "$logs/$name.end" || failed=1
+    sed -n 's/^FAILED/                      FAILED/p; s/^skipped/                  skipped/p' \
+      "$logs/$name.log"
+  elif [ "$name" = "older PyTorch" ] && [ "$older" = none ]; then
+    echo "left out          $name (ROLLCALL_TORCH12_PYTHON=none)"
+  elif [ "${name#installing}" = "$name" ]; then
+    echo "FAILED            $name: not tested, for want of its packages"
+    failed=1
+  fi
+done
 exit "$failed"

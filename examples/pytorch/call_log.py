@@ -12,8 +12,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 # Of the two namespaces the second is what traceable code calls, for example DTensor.
 NAMESPACES = ("c10d", "_c10d_functional")
-UNBOXED = {"process_group": lambda boxed: ProcessGroup.unbox(boxed).group_name,
-           "reduce_op": lambda boxed: str(ReduceOp.unbox(boxed).op).rpartition(".")[2].lower()}
+UNBOXED = {"process_group": lambda boxed: ProcessGroup.unbox(boxed).group_name}
+# Not in PyTorch 2.7: there the reduction is not told.
+if hasattr(ReduceOp, "unbox"):
+    UNBOXED["reduce_op"] = (
+        lambda boxed: str(ReduceOp.unbox(boxed).op).rpartition(".")[2].lower())
 
 
 class CallLog(TorchDispatchMode):

@@ -9,6 +9,7 @@ computed, and memory that nobody touches is never there; the collectives are all
 import argparse
 import os
 import resource
+import sys
 import time
 
 import torch
@@ -40,13 +41,13 @@ class Block(nn.Module):
         return tokens + self.narrow(functional.gelu(self.widen(tokens)))
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--layers", type=int, default=80)
     parser.add_argument("--width", type=int, default=8192)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--steps", type=int, default=3)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
 
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
@@ -75,7 +76,8 @@ def main():
         print(f"{parameters / 1e9:.1f} billion parameters, rank 0 held at most {resident:.0f} MiB",
               flush=True)
     dist.destroy_process_group()
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -27,6 +27,8 @@ def parse(arguments):
                         help="how the ranks share the work (default: the fault's, else ddp)")
     parser.add_argument("--backend", default="nccl", help="of init_process_group (default nccl)")
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--timeout", type=float, default=600, metavar="SECONDS",
+                        help="after which PyTorch's watchdog ends a collective (default 600)")
     parser.add_argument("--fault", default=faults.NONE, metavar="KIND@RANK:STEP")
     parser.add_argument("--log-calls", metavar="PREFIX",
                         help="write what the ranks ask of torch.distributed to PREFIX.RANK")
@@ -70,7 +72,7 @@ def main(arguments=None):
     if options.backend == "nccl4py":
         register_nccl4py()
     dist.init_process_group(options.backend, device_id=device,
-                            timeout=datetime.timedelta(minutes=10))
+                            timeout=datetime.timedelta(seconds=options.timeout))
     rank = dist.get_rank()
     job = styles.Job(rank=rank, ranks=dist.get_world_size(), device=device, steps=options.steps,
                      fault=faults.Fault(options.fault, rank))

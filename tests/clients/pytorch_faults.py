@@ -8,10 +8,12 @@ calls are also held against the script's own log, and PyTorch's Flight Recorder 
 run are judged by themselves.
 """
 import os
+import signal
 import sys
 
 import pytorch_job
 import torch_calls
+import witnesses
 from pytorch_job import Failure, PytorchJob, Zygote, expect, expect_equal, job
 
 sys.path.insert(0, pytorch_job.EXAMPLES)
@@ -20,6 +22,8 @@ import faults  # noqa: E402
 
 RANKS = 4
 STEP = 1
+# Longer than a loaded machine takes for any collective of a healthy job.
+WATCHDOG_S = 15
 CULPRIT = {"rank0-only": 0, "new-group": 3, "crossed-pipeline": 1}
 STEPS = {"new-group": 0}
 # A cycle has no single culprit.
@@ -59,6 +63,21 @@ def expect_calls_of_log(run, is_legacy):
         for position, (mine, theirs) in enumerate(zip(expected, recorded)):
             expect_equal(theirs, mine, f"call {position} of rank {rank}, recorded")
         expect_equal(len(recorded), len(expected), f"calls recorded of rank {rank}")
+        expect_witnesses_agree(run, rank, expected, places)
+
+
+def expect_witnesses_agree(run, rank, expected, places):
+    """Two who know nothing of Rollcall: NCCL's log is the table's, PyTorch's dump the script's."""
+    seen = [{name: value for name, value in operation.items() if name != "ranks"}
+            for operation in witnesses.operations_of_log(run.nccl_log(rank))]
+    expect_equal(seen, witnesses.with_numbered_groups(expected), f"NCCL's log of rank {rank}")
+    dumped = torch_calls.expected_calls(
+        witnesses.calls_of_dump(f"{run.dump_prefix()}.{rank}"), places)
+    said = [{name: value for name, value in call.items() if theirs[name] is not None}
+            for call, theirs in zip(expected, dumped)]
+    expect_equal([{name: value for name, value in call.items() if value is not None}
+                  for call in dumped], said, f"PyTorch's dump of rank {rank}")
+    expect_equal(len(dumped), len(expected), f"calls in PyTorch's dump of rank {rank}")
 
 
 def expect_dumps_agree(run, codes, culprit, may_be_silent):
@@ -123,6 +142,26 @@ def faulty(zygote, backend, kind):
             expect_dumps_agree(run, kind.codes, culprit, kind.name in SILENT)
 
 
+def ended_by_watchdog(zygote, backend):
+    """Nobody but PyTorch ends this job, and it writes its dumps unasked."""
+    kind, culprit = faults.KINDS["shape"], 2
+    arguments = ["--fault", f"{kind.name}@{culprit}:{STEP}", "--backend", backend, "--timeout",
+                 str(WATCHDOG_S)]
+    recorder = {"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_FR_DUMP_ON_TIMEOUT": "1",
+                "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "2000"}
+    with PytorchJob(zygote, RANKS, arguments, environment=recorder) as run:
+        run.wait_until(lambda: not run.running(), "the end by PyTorch's watchdog")
+        expect_equal(run.statuses(), [-signal.SIGABRT] * RANKS, f"exit statuses\n{run.describe()}")
+        expect_equal(sorted(os.listdir(run.watchdog_dumps)),
+                     [f"rank_{rank}" for rank in range(RANKS)], "PyTorch's dumps")
+        for folder in (run.run_directory, run.watchdog_dumps):
+            leading = run.diff(directory=folder)["findings"][0]
+            text = run.diff_text(folder)
+            expect_equal(leading["code"], kind.codes[0], f"the verdict of {folder}\n{text}")
+            expect_equal([one["rank"] for one in leading["culprits"]], [culprit],
+                         f"the culprits of {folder}\n{text}")
+
+
 def main():
     python = sys.argv[1]
     backend = sys.argv[2] if len(sys.argv) > 2 else "nccl"
@@ -131,6 +170,10 @@ def main():
               lambda style=style: healthy(zygote, backend, style)) for style in STYLES]
     tests += [(f"{kind.name} on {backend}: a rank that {kind.description} is named",
                lambda kind=kind: faulty(zygote, backend, kind)) for kind in faults.KINDS.values()]
+    if backend in DESCRIBED:
+        tests.append((f"a job on {backend} that PyTorch's watchdog ends is judged, by its records "
+                      "and by the dumps that PyTorch wrote",
+                      lambda: ended_by_watchdog(zygote, backend)))
     sys.argv[1:] = sys.argv[3:4]
     try:
         return job.main(tests)

@@ -41,7 +41,7 @@ class Zygote:
         preload = ([SHIM] if with_recorder else []) + STAND_INS
         environment = job.clean_environment({
             "LD_PRELOAD": ":".join(preload), "OMP_NUM_THREADS": "1", "ROLLCALL_EMULATE_QUIET": "1",
-            "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1", "PYTHONDONTWRITEBYTECODE": "1"})
+            "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1"})
         self.process = subprocess.Popen(
             [python, os.path.join(HERE, "zygote.py"), EXAMPLES], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True,
@@ -66,17 +66,43 @@ class Zygote:
         self.process.wait(PATIENCE_S)
 
 
+class Zygotes:
+    """`with Zygotes(python) as zygotes: zygotes.one(with_recorder=False)`: each kind started once,
+    when it is wanted, for all tests: that costs a quarter of a minute of processor time."""
+
+    def __init__(self, python):
+        self.python = python
+        self.started = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        for zygote in self.started.values():
+            zygote.close()
+
+    def one(self, with_recorder=True):
+        if with_recorder not in self.started:
+            self.started[with_recorder] = Zygote(self.python, with_recorder)
+        return self.started[with_recorder]
+
+
 class PytorchJob:
     """`with PytorchJob(zygote, 4, ["--fault", …]) as run:` train.py on emulated GPUs."""
 
-    def __init__(self, zygote, ranks, arguments, *, flight_recorder=False):
+    def __init__(self, zygote, ranks, arguments, *, script="train", flight_recorder=False,
+                 environment=None):
         self.zygote = zygote
         self.folder = tempfile.mkdtemp(prefix="rollcall-clients-")
         self.run_directory = os.path.join(self.folder, "run")
         os.mkdir(self.run_directory, 0o700)
         self.dumps = os.path.join(self.folder, "dumps")
         os.mkdir(self.dumps)
+        # Of PyTorch itself, when its watchdog finds that a collective takes too long.
+        self.watchdog_dumps = os.path.join(self.folder, "watchdog")
+        os.mkdir(self.watchdog_dumps)
         self.pipes = []
+        logging = ["--log-calls", self.call_log_prefix()] if script == "train" else []
         more = {"flight_recorder": self.dump_prefix()} if flight_recorder else {}
         shared = {
             "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
@@ -84,10 +110,13 @@ class PytorchJob:
             "ROLLCALL_RUN_ID": f"{os.getpid():08x}{time.monotonic_ns() & 0x7fffffff:08x}",
             "ROLLCALL_EMULATE_GPUS": str(ranks),
             "ROLLCALL_EMULATE_SESSION": os.path.basename(self.folder),
-            "TORCH_FR_BUFFER_SIZE": "2000" if flight_recorder else "0"}
+            "TORCH_FR_BUFFER_SIZE": "2000" if flight_recorder else "0",
+            "TORCH_FR_DUMP_TEMP_FILE": os.path.join(self.watchdog_dumps, "rank_"),
+            "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "COLL",
+            "NCCL_DEBUG_FILE": os.path.join(self.folder, "nccl.%p"), **(environment or {})}
         self.pids = [zygote.ask({
             "environment": {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            "arguments": [*arguments, "--log-calls", self.call_log_prefix()],
+            "script": script, "arguments": [*arguments, *logging],
             "output": self.output_path(rank), **more})
             for rank in range(ranks)]
 
@@ -105,6 +134,10 @@ class PytorchJob:
 
     def call_log_prefix(self):
         return os.path.join(self.folder, "calls")
+
+    def nccl_log(self, rank):
+        """What NCCL itself was asked for, in its own words; the ranks have a file each."""
+        return os.path.join(self.folder, f"nccl.{self.pids[rank]}")
 
     def dump_prefix(self):
         return os.path.join(self.dumps, "flight_recorder")

@@ -1,9 +1,9 @@
 """What PyTorch 2.15 makes of a call of torch.distributed in NCCL, as a table, for its present
 backend (`nccl`) and its former one (`nccl-legacy`).
 
-Written from logs of torch calls beside recordings of the same runs, and so no proof of a first
-recording: what it holds is that every later one is the same, call for call. The groups have one
-communicator each (init_process_group got a device_id).
+Held against what NVIDIA's NCCL says that PyTorch asked it for (torch_calls_test.py), and in every
+healthy job of pytorch_faults.py against NCCL's log and PyTorch's Flight Recorder of the same run
+(witnesses.py). The groups have one communicator each (init_process_group got a device_id).
 """
 import json
 
@@ -11,7 +11,7 @@ REDUCTIONS = {"sum", "avg", "min", "max"}
 # Issued by the same traceable code, and no communication.
 SILENT = {"_wrap_tensor_autograd", "wait_tensor"}
 NCCL_DTYPES = {"uint8": "uint8", "int32": "int32", "int64": "int64", "float32": "float32",
-               "float64": "float64"}
+               "float64": "float64", "bfloat16": "bfloat16"}
 
 
 def read_log(path):

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Every way into NCCL that can be tried without a GPU, each in a healthy job and in one that hangs.
 
-    ways_in.py --torch PYTHON [--torch-cuda12 PYTHON] [WORDS OF A SENTENCE]
+    ways_in.py --torch PYTHON [WORDS OF A SENTENCE]
+    ways_in.py --torch-cuda12 PYTHON [WORDS OF A SENTENCE]
 
-PYTHON is an interpreter that has PyTorch, nccl4py and mpi4py. An older PyTorch of the CUDA 12 line
-is optional: its test is skipped, and says so, where there is none.
+PYTHON is an interpreter that has PyTorch, nccl4py and mpi4py, or only an older PyTorch of the
+CUDA 12 line.
 """
 import argparse
 import json
@@ -18,35 +19,46 @@ import sys
 import pytorch_faults
 import pytorch_job
 from job import Job, clean_environment, expect, expect_equal
-from pytorch_job import Zygote, job
+from pytorch_job import Zygotes, job
 
 FAULT = pytorch_faults.faults.KINDS["shape"]
 # DDP crashes in PyTorch's own reducer when a backend is written in Python, as nccl4py's is.
 WITHOUT_DDP = pytorch_faults.faults.KINDS["skip-shard"]
 TORCHRUN_PATIENCE_S = 240
+VARYING = re.compile(r"\d+\.\d s|\d+ MiB")
 WARNING_HEAD = re.compile(r"^\[rank\d+\]:W\d{4} [\d:.]+ \d+ ")
 
 
-def backend_is_recorded(python, backend, fault=FAULT):
+def backend_is_recorded(zygotes, backend, fault=FAULT):
     def test():
-        zygote = Zygote(python)
-        try:
-            pytorch_faults.healthy(zygote, backend, fault.parallel)
-            pytorch_faults.faulty(zygote, backend, fault)
-        finally:
-            zygote.close()
+        pytorch_faults.healthy(zygotes.one(), backend, fault.parallel)
+        pytorch_faults.faulty(zygotes.one(), backend, fault)
     return test
 
 
-def older_pytorch(python):
-    if not python:
-        return lambda: "no interpreter with an older PyTorch was given"
-    return backend_is_recorded(python, "nccl")
-
-
 def words_of(output):
-    """What a rank printed, without times and process ids, which PyTorch's warnings begin with."""
-    return [WARNING_HEAD.sub("", line) for line in output.splitlines()]
+    """What a rank printed, without times and process ids, which PyTorch's warnings begin with, and
+    without what Triton's bindings say at the end of what the zygote has kept (gc.freeze)."""
+    own, _, _ = output.partition("nanobind: leaked")
+    return [WARNING_HEAD.sub("", line) for line in own.splitlines()]
+
+
+def large_outcome_of(zygote):
+    """Of large.py with a model that is not, and without its times and sizes, which vary."""
+    small = ["--layers", "2", "--width", "256", "--tokens", "16", "--steps", "2"]
+    with pytorch_job.PytorchJob(zygote, 2, small, script="large") as run:
+        run.wait_for_end_or_hang()
+        return run.statuses(), [VARYING.sub("…", line) for rank in range(2)
+                                for line in words_of(run.output(rank))]
+
+
+def large_is_the_same_without_rollcall(zygotes):
+    def test():
+        plain = large_outcome_of(zygotes.one(with_recorder=False))
+        expect_equal(plain[0], [0, 0], "statuses without Rollcall")
+        expect_equal(plain[1][:2], ["step 0: …", "step 1: …"], "what it prints")
+        expect_equal(large_outcome_of(zygotes.one()), plain, "statuses and output with Rollcall")
+    return test
 
 
 def outcome_of(zygote, backend, style):
@@ -65,17 +77,13 @@ def without_varying(output, plain, again):
     return [line for line, one, two in zip(output, plain, again) if one == two]
 
 
-def output_is_the_same_without_rollcall(python, backend):
+def output_is_the_same_without_rollcall(zygotes, backend):
     """Losses, output, exit status, and the calls that the script made."""
     def test():
         runs = []
         for with_recorder in (False, False, True):
-            zygote = Zygote(python, with_recorder)
-            try:
-                runs.append({style: outcome_of(zygote, backend, style)
-                             for style in pytorch_faults.STYLES})
-            finally:
-                zygote.close()
+            runs.append({style: outcome_of(zygotes.one(with_recorder), backend, style)
+                         for style in pytorch_faults.STYLES})
         for style in pytorch_faults.STYLES:
             plain, again, recorded = (run[style] for run in runs)
             expect_equal(plain[0], [0, 0], f"statuses of {style} without Rollcall")
@@ -248,25 +256,23 @@ def mpi4py_is_recorded(python):
     return test
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--torch", required=True)
-    parser.add_argument("--torch-cuda12")
-    parser.add_argument("words", nargs="?", default="")
-    options = parser.parse_args()
-    sys.argv[1:] = [options.words]
-    python = options.torch
+def tests_of_older(zygotes):
+    return [("an older PyTorch of the CUDA 12 line is recorded, healthy and hanging",
+             backend_is_recorded(zygotes, "nccl"))]
+
+
+def tests_of_present(python, zygotes):
     backends = {"nccl": FAULT, "nccl-legacy": FAULT, "nccl-lazy": FAULT, "nccl4py": WITHOUT_DDP}
-    return job.main([
+    return [
         ("a script under torchrun hangs for real, and its verdict names the rank",
          torchrun_hang_is_named(python)),
         *[(f"what a job on {backend} prints, loses, calls and returns is the same without Rollcall",
-           output_is_the_same_without_rollcall(python, backend))
+           output_is_the_same_without_rollcall(zygotes, backend))
           for backend in pytorch_faults.DESCRIBED],
+        ("what large.py prints and returns is the same without Rollcall",
+         large_is_the_same_without_rollcall(zygotes)),
         *[(f"PyTorch's backend {backend} is recorded, healthy and hanging",
-           backend_is_recorded(python, backend, fault)) for backend, fault in backends.items()],
-        ("an older PyTorch of the CUDA 12 line is recorded, healthy and hanging",
-         older_pytorch(options.torch_cuda12)),
+           backend_is_recorded(zygotes, backend, fault)) for backend, fault in backends.items()],
         ("a Python program that mpirun starts (mpi4py) is recorded", mpi4py_is_recorded(python)),
         ("a program on NCCL's own Python bindings alone (nccl4py) is recorded",
          nccl4py_alone_is_recorded(python)),
@@ -277,7 +283,21 @@ def main():
          helpers_leave_nothing_behind(python)),
         ("each attempt of an elastic torchrun has a directory and a verdict of its own",
          restarts_of_torchrun_are_linked(python)),
-    ])
+    ]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--torch")
+    which.add_argument("--torch-cuda12")
+    parser.add_argument("words", nargs="?", default="")
+    options = parser.parse_args()
+    sys.argv[1:] = [options.words]
+    with Zygotes(options.torch or options.torch_cuda12) as zygotes:
+        if options.torch:
+            return job.main(tests_of_present(options.torch, zygotes))
+        return job.main(tests_of_older(zygotes))
 
 
 if __name__ == "__main__":
