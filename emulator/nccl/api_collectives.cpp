@@ -1,5 +1,6 @@
 // Collectives, sends, receives, groups and reduction operations.
 #include <cinttypes>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 
@@ -11,8 +12,20 @@
 #include "emulator/nccl/log.h"
 #include "emulator/nccl/unit.h"
 
-// Of NCCL 2.31 and 2.32; our own header is that of 2.30.
-struct ncclCollConfig_t;
+// Of NCCL 2.31 and 2.32; our own header is that of 2.30. Of the settings of a call only the user's
+// tag means something to the emulator.
+struct ncclCollConfig_t {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  void* extension;
+  int min_ctas, max_ctas, nvls_ctas, cluster_size;
+  const char* algorithm;
+  int force_algorithm;
+  int cta_policy;
+  uint64_t user_tag;
+};
+static_assert(sizeof(ncclCollConfig_t) == 64 && offsetof(ncclCollConfig_t, user_tag) == 56);
 struct ncclEncryptionConfig_t;
 
 namespace emu_nccl {
@@ -28,6 +41,7 @@ struct Call {
   int root;
   ncclComm_t comm;
   cudaStream_t stream;
+  const ncclCollConfig_t* config = nullptr;
 };
 
 ncclResult_t find_reduction(Communicator& communicator, const Call& call, Reduction* reduction) {
@@ -66,6 +80,32 @@ void log_call(const Call& call, const Communicator& communicator) {
        communicator.ranks, static_cast<void*>(call.stream));
 }
 
+// As NCCL chooses on one node: buffers in windows of all ranks are reached directly.
+Method method_of(Communicator& communicator, const Operation& operation) {
+  const Kind kind = operation.kind;
+  if (communicator.between_nodes || !communicator.windows.hold(operation.send) ||
+      !communicator.windows.hold(operation.receive)) {
+    return Method::kKernel;
+  }
+  if (communicator.avoids_kernels && (kind == Kind::kAllGather || kind == Kind::kAlltoAll)) {
+    return Method::kCopies;
+  }
+  const bool has_kernel =
+      kind == Kind::kAllReduce || kind == Kind::kAllGather || kind == Kind::kReduceScatter;
+  return has_kernel ? Method::kSymmetricKernel : Method::kKernel;
+}
+
+// False for settings that were not made by NCCL's initializer.
+bool read_config(const ncclCollConfig_t* config, uint64_t* user_tag) {
+  if (config == nullptr) return true;
+  if (config->magic != NCCL_API_MAGIC) {
+    warn("ncclCollConfig_t argument not initialized via NCCL_COLLCONFIG_INITIALIZER");
+    return false;
+  }
+  if (config->size >= sizeof(*config)) *user_tag = config->user_tag;
+  return true;
+}
+
 ncclResult_t record(const Call& call) {
   const char* const name = kind_name(call.kind);
   ncclResult_t result = ncclSuccess;
@@ -89,6 +129,7 @@ ncclResult_t record(const Call& call) {
     warn("%s : count %zu is more than the address space holds", name, call.count);
     return ncclInvalidArgument;
   }
+  if (!read_config(call.config, &operation.user_tag)) return ncclInvalidArgument;
   log_call(call, *communicator);
   operation.kind = call.kind;
   operation.send = call.send;
@@ -96,6 +137,7 @@ ncclResult_t record(const Call& call) {
   operation.count = call.count;
   operation.type = call.type;
   operation.root = call.root;
+  operation.method = method_of(*communicator, operation);
   const FaultEffect fault = apply_faults(communicator->job_rank, &operation.count);
   if (fault.skip || operation.count == 0) return ncclSuccess;  // NCCL discards empty operations
   operation.bytes = operation.count * element;
@@ -183,57 +225,64 @@ EMU_NCCL_API(ncclResult_t, Recv,
   return submit({Kind::kReceive, nullptr, recvbuff, count, datatype, 0, peer, comm, stream});
 }
 
-// NCCL 2.31: the same with settings per call, which the emulator has no use for. They do not call
-// the plain ones.
+// NCCL 2.31: the same with settings per call. They do not call the plain ones.
 
 EMU_NCCL_API(ncclResult_t, AllReduceConfig,
              (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
-              ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t*)) {
-  return submit({Kind::kAllReduce, sendbuff, recvbuff, count, datatype, op, 0, comm, stream});
+              ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
+              const ncclCollConfig_t* config)) {
+  return submit(
+      {Kind::kAllReduce, sendbuff, recvbuff, count, datatype, op, 0, comm, stream, config});
 }
 
 EMU_NCCL_API(ncclResult_t, BroadcastConfig,
              (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
-              ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t*)) {
-  return submit({Kind::kBroadcast, sendbuff, recvbuff, count, datatype, 0, root, comm, stream});
+              ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config)) {
+  return submit(
+      {Kind::kBroadcast, sendbuff, recvbuff, count, datatype, 0, root, comm, stream, config});
 }
 
 EMU_NCCL_API(ncclResult_t, ReduceConfig,
              (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
               ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream,
-              const ncclCollConfig_t*)) {
-  return submit({Kind::kReduce, sendbuff, recvbuff, count, datatype, op, root, comm, stream});
+              const ncclCollConfig_t* config)) {
+  return submit(
+      {Kind::kReduce, sendbuff, recvbuff, count, datatype, op, root, comm, stream, config});
 }
 
 EMU_NCCL_API(ncclResult_t, AllGatherConfig,
              (const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
-              ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t*)) {
-  return submit({Kind::kAllGather, sendbuff, recvbuff, sendcount, datatype, 0, 0, comm, stream});
+              ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config)) {
+  return submit(
+      {Kind::kAllGather, sendbuff, recvbuff, sendcount, datatype, 0, 0, comm, stream, config});
 }
 
 EMU_NCCL_API(ncclResult_t, ReduceScatterConfig,
              (const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
-              ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t*)) {
+              ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
+              const ncclCollConfig_t* config)) {
   return submit(
-      {Kind::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, 0, comm, stream});
+      {Kind::kReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, 0, comm, stream, config});
 }
 
 EMU_NCCL_API(ncclResult_t, AlltoAllConfig,
              (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
-              ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t*)) {
-  return submit({Kind::kAlltoAll, sendbuff, recvbuff, count, datatype, 0, 0, comm, stream});
+              ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config)) {
+  return submit({Kind::kAlltoAll, sendbuff, recvbuff, count, datatype, 0, 0, comm, stream, config});
 }
 
 EMU_NCCL_API(ncclResult_t, GatherConfig,
              (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
-              ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t*)) {
-  return submit({Kind::kGather, sendbuff, recvbuff, count, datatype, 0, root, comm, stream});
+              ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config)) {
+  return submit(
+      {Kind::kGather, sendbuff, recvbuff, count, datatype, 0, root, comm, stream, config});
 }
 
 EMU_NCCL_API(ncclResult_t, ScatterConfig,
              (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
-              ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t*)) {
-  return submit({Kind::kScatter, sendbuff, recvbuff, count, datatype, 0, root, comm, stream});
+              ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config)) {
+  return submit(
+      {Kind::kScatter, sendbuff, recvbuff, count, datatype, 0, root, comm, stream, config});
 }
 
 EMU_NCCL_API(ncclResult_t, PutSignal,

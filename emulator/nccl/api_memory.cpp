@@ -12,7 +12,7 @@ int cuMemAlloc_v2(unsigned long long* address, size_t bytes);
 int cuMemFree_v2(unsigned long long address);
 }
 
-// What an ncclWindow_t points to. The emulator's windows only remember the buffer.
+// What an ncclWindow_t points to. The data goes the same way with and without a window.
 struct ncclWindow_vidmem {
   void* buffer;
   size_t bytes;
@@ -107,12 +107,15 @@ EMU_NCCL_API(ncclResult_t, CommWindowRegister,
     return ncclInvalidArgument;
   }
   *win = new ncclWindow_vidmem{buff, size};
+  if ((winFlags & NCCL_WIN_COLL_SYMMETRIC) != 0) find_communicator(comm)->windows.add(buff, size);
   return ncclSuccess;
 }
 
 EMU_NCCL_API(ncclResult_t, CommWindowDeregister, (ncclComm_t comm, ncclWindow_t win)) {
   ncclResult_t result = ncclSuccess;
-  if (!usable(comm, "ncclCommWindowDeregister", &result)) return result;
+  const CommunicatorPointer communicator = usable(comm, "ncclCommWindowDeregister", &result);
+  if (!communicator) return result;
+  if (win != nullptr) communicator->windows.remove(win->buffer);
   delete win;
   return ncclSuccess;
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <shared_mutex>
 #include <unordered_map>
 
@@ -53,6 +54,23 @@ void UnitOrder::wait_empty(const std::atomic<bool>& give_up) {
   while (!pending_.empty() && !give_up.load()) {
     changed_.wait_for(lock, std::chrono::milliseconds(5));
   }
+}
+
+void Windows::add(const void* buffer, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto begin = reinterpret_cast<uintptr_t>(buffer);
+  ends_[begin] = begin + bytes;
+}
+
+void Windows::remove(const void* buffer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ends_.erase(reinterpret_cast<uintptr_t>(buffer));
+}
+
+bool Windows::hold(const void* address) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto next = ends_.upper_bound(reinterpret_cast<uintptr_t>(address));
+  return next != ends_.begin() && reinterpret_cast<uintptr_t>(address) < std::prev(next)->second;
 }
 
 ncclResult_t Communicator::asynchronous_error() {

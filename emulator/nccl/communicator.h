@@ -45,6 +45,18 @@ class UnitOrder {
   uint64_t next_ = 0;
 };
 
+// Buffers that the ranks of a communicator have registered together. [any thread]
+class Windows {
+ public:
+  void add(const void* buffer, size_t bytes);
+  void remove(const void* buffer);
+  bool hold(const void* address);
+
+ private:
+  std::mutex mutex_;
+  std::map<uintptr_t, uintptr_t> ends_;  // by begin
+};
+
 class Communicator {
  public:
   enum State { kInitialising, kReady, kFailed };
@@ -76,6 +88,9 @@ class Communicator {
   std::vector<uint64_t> sends_begun, sends_over, receives_begun, receives_over;
 
   uint64_t children[kChildKinds] = {};
+
+  bool avoids_kernels = false;  // NCCL_CTA_POLICY_ZERO
+  Windows windows;
 
   std::mutex reductions_mutex;
   std::map<int, std::pair<Reduction, ncclDataType_t>> reductions;

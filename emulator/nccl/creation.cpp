@@ -246,9 +246,15 @@ CommunicatorPointer new_communicator(const ncclConfig_t* config, const Communica
     if (config->size > offsetof(ncclConfig_t, commName) && copy.commName != nullptr) {
       communicator->name = copy.commName;
     }
+    communicator->avoids_kernels = config->size > offsetof(ncclConfig_t, CTAPolicy) &&
+                                   copy.CTAPolicy != NCCL_CONFIG_UNDEF_INT &&
+                                   (copy.CTAPolicy & NCCL_CTA_POLICY_ZERO) != 0;
   }
   if (const char* const forced = std::getenv("NCCL_COMM_BLOCKING")) {
     communicator->blocking = std::atoi(forced) != 0;
+  }
+  if (const char* const forced = std::getenv("NCCL_CTA_POLICY")) {
+    communicator->avoids_kernels = (std::atoi(forced) & NCCL_CTA_POLICY_ZERO) != 0;
   }
   return communicator;
 }

@@ -18,10 +18,11 @@ constexpr uint64_t kGpuClockAheadNs = 7'000'000'000'000;
 // Emission: an event comes when one of these is wanted, so parents come with their children.
 constexpr uint32_t kChildren =
     kProfileProxyOp | kProfileProxyStep | kProfileKernelCh | kProfileNetPlugin;
+constexpr uint32_t kOfCopies = kProfileCeColl | kProfileCeSync | kProfileCeBatch;
 constexpr uint32_t kOfColl = kProfileColl | kChildren;
 constexpr uint32_t kOfP2p = kProfileP2p | kChildren;
 constexpr uint32_t kOfGroup = kProfileGroup | kOfColl | kOfP2p;
-constexpr uint32_t kOfCollApi = kProfileCollApi | kOfColl;
+constexpr uint32_t kOfCollApi = kProfileCollApi | kOfColl | kOfCopies;
 constexpr uint32_t kOfP2pApi = kProfileP2pApi | kOfP2p;
 constexpr uint32_t kOfGroupApi =
     kProfileGroupApi | kProfileKernelLaunch | kProfileGroup | kOfCollApi | kOfP2pApi;
@@ -69,6 +70,20 @@ bool becomes_all_gather_v(Kind kind) {
   return text == nullptr || std::atoi(text) != 0;
 }
 
+// What the release has for it: before, the same data went another way.
+Method method_of(const Operation& operation) {
+  const unsigned since = operation.method == Method::kCopies            ? 5
+                         : operation.method == Method::kSymmetricKernel ? 4
+                                                                        : 1;
+  return profiler_release() >= since ? operation.method : Method::kKernel;
+}
+
+// Releases that run it and keep silent about it.
+bool is_secret(Method method) {
+  return (method == Method::kCopies && profiler_release() == 5) ||
+         (method == Method::kSymmetricKernel && profiler_release() == 4);
+}
+
 ProfiledTask task_of(const Operation& operation, uint32_t mask) {
   ProfiledTask task;
   task.kind = operation.kind;
@@ -78,6 +93,8 @@ ProfiledTask task_of(const Operation& operation, uint32_t mask) {
   task.send = operation.send;
   task.receive = operation.receive;
   task.root = operation.root;
+  task.method = method_of(operation);
+  task.user_tag = profiler_release() >= 7 ? operation.user_tag : 0;
   task.mask = mask;
   return task;
 }
@@ -85,6 +102,7 @@ ProfiledTask task_of(const Operation& operation, uint32_t mask) {
 // An AlltoAll, Gather or Scatter: what is sent to and received from each peer.
 std::vector<ProfiledTask> split(const ProfiledTask& whole, int rank, int ranks) {
   if (whole.kind < Kind::kAlltoAll || is_transfer(whole.kind)) return {whole};
+  if (whole.method == Method::kCopies) return {whole};
   const bool to_all = whole.kind == Kind::kAlltoAll;
   std::vector<ProfiledTask> parts;
   const auto add = [&](Kind kind, int peer, int block) {
@@ -193,6 +211,7 @@ void* ProfiledGroup::call_task(ProfiledCommunicator& communicator, const Profile
                                                             .data_type = name_of(task.type),
                                                             .stream = stream,
                                                             .count = task.count,
+                                                            .user_tag = task.user_tag,
                                                             .root = task.root,
                                                             .captured = captured});
   stop_event(handle);
@@ -202,6 +221,7 @@ void* ProfiledGroup::call_task(ProfiledCommunicator& communicator, const Profile
 void ProfiledGroup::call(ProfiledCommunicator& communicator, const Operation& operation,
                          void* stream, bool captured, int depth, std::vector<ProfiledTask>& tasks) {
   if (communicator.ranks() == 1) return;
+  if (is_secret(method_of(operation))) return;
   const uint32_t mask = profiler_mask();
   if (has_calls() && handle_ == nullptr && (mask & kOfGroupApi) != 0) {
     handle_ = start_event(communicator.context(),
@@ -211,7 +231,8 @@ void ProfiledGroup::call(ProfiledCommunicator& communicator, const Operation& op
   for (ProfiledTask& task :
        split(task_of(operation, mask), communicator.rank(), communicator.ranks())) {
     if (has_calls()) task.call = call_task(communicator, task, stream, captured);
-    if (becomes_all_gather_v(task.kind)) task.mask = 0;
+    const bool has_kernel_events = task.method == Method::kKernel || profiler_release() >= 7;
+    if (becomes_all_gather_v(task.kind) || !has_kernel_events) task.mask = 0;
     tasks.push_back(task);
   }
 }
@@ -234,6 +255,11 @@ bool ProfiledPlan::wants(uint32_t types) const {
 
 ncclResult_t ProfiledPlan::launch(void* group, void* stream, bool captured,
                                   const std::function<ncclResult_t()>& launch) {
+  for (ProfiledTask& task : tasks_) {
+    if (task.method != Method::kCopies) continue;
+    tell_copies(task, stream);
+    task.mask = 0;
+  }
   void* kernel = nullptr;
   if (has_calls() && wants(kProfileKernelLaunch)) {
     kernel = start_event(communicator_->context(),
@@ -244,6 +270,45 @@ ncclResult_t ProfiledPlan::launch(void* group, void* stream, bool captured,
   // A graph with work for the proxies tells of its operations when it is replayed.
   if (result == ncclSuccess && !(captured && is_told_at_replay())) tell_operations();
   return result;
+}
+
+// The host hands the copies to the engines, between two meetings of the ranks.
+void ProfiledPlan::tell_copies(const ProfiledTask& task, void* stream) {
+  const uint32_t mask = profiler_mask();
+  if ((mask & kOfCopies) == 0) return;
+  void* const context = communicator_->context();
+  const int ranks = communicator_->ranks();
+  void* const handle = start_event(context, {.type = kProfileCeColl,
+                                             .rank = communicator_->rank(),
+                                             .parent = task.call,
+                                             .sequence = communicator_->next_copies(),
+                                             .function = kind_name(task.kind),
+                                             .data_type = name_of(task.type),
+                                             .send = task.send,
+                                             .receive = task.receive,
+                                             .stream = stream,
+                                             .count = task.count,
+                                             .user_tag = task.user_tag,
+                                             .root = task.root});
+  if (handle == nullptr) return;
+  const auto meet = [&](bool is_over) {
+    if ((mask & kProfileCeSync) == 0) return;
+    stop_event(start_event(context, {.type = kProfileCeSync,
+                                     .rank = communicator_->rank(),
+                                     .parent = handle,
+                                     .depth = ranks,
+                                     .is_over = is_over}));
+  };
+  meet(false);
+  if ((mask & kProfileCeBatch) != 0) {
+    stop_event(start_event(context, {.type = kProfileCeBatch,
+                                     .rank = communicator_->rank(),
+                                     .parent = handle,
+                                     .bytes = task.bytes * static_cast<uint64_t>(ranks),
+                                     .depth = ranks}));
+  }
+  meet(true);
+  stop_event(handle);
 }
 
 // Group, and every Coll and P2p in it.
@@ -257,6 +322,7 @@ void ProfiledPlan::tell_operations() {
     if (suppressed_ || (task.mask & (transfer ? kOfP2p : kOfColl)) == 0) continue;
     // NCCL tells of AllGather and Broadcast in bytes.
     const bool in_bytes = task.kind == Kind::kAllGather || task.kind == Kind::kBroadcast;
+    const bool is_symmetric = task.method == Method::kSymmetricKernel;
     const uint64_t sequence = transfer ? 0 : communicator_->next_sequence(task.kind);
     task.handle = start_event(communicator_->context(),
                               {.type = transfer ? kProfileP2p : kProfileColl,
@@ -270,9 +336,11 @@ void ProfiledPlan::tell_operations() {
                                .data_type = in_bytes ? "ncclInt8" : name_of(task.type),
                                .algorithm = "RING",
                                .protocol = task.bytes < 65536 ? "LL" : "SIMPLE",
+                               .kernel_variant = is_symmetric ? "ST" : nullptr,
                                .send = task.send,
                                .receive = task.receive,
                                .count = in_bytes ? task.bytes : task.count,
+                               .user_tag = task.user_tag,
                                .root = task.root,
                                .channels = kChannels});
     // Up to 2.25 NCCL does not look whether there is one.
@@ -336,8 +404,14 @@ void ProfiledPlan::end(bool complete) {
 // --- kernels: on the proxy's or the profiler's thread -------------------------------------------
 
 void ProfiledPlan::begin_kernels(uint64_t gpu_ns) {
+  bool has_symmetric = false;
   for (const ProfiledTask& task : tasks_) {
     if (suppressed_ || (task.mask & kProfileKernelCh) == 0) continue;
+    if (task.method == Method::kSymmetricKernel) {
+      // One kernel for all of them, told with the first; in a graph it does not report.
+      if (has_symmetric || is_replay_) continue;
+      has_symmetric = true;
+    }
     for (uint8_t channel = 0; channel < kChannels; ++channel) {
       void* const handle = start_event(communicator_->context(), {.type = kProfileKernelCh,
                                                                   .parent = task.handle,

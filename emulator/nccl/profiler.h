@@ -9,8 +9,13 @@
 //
 // Left out, as by NCCL: what a communicator of one rank does, empty operations, from release 6 on
 // all of a Broadcast behind its call (NCCL_ALLGATHERV_ENABLE=0 brings it back), and the names
-// AlltoAll, Gather and Scatter. Left out, as the stand-in has nothing like it: copy engines,
-// symmetric kernels, network plugins, user tags.
+// AlltoAll, Gather and Scatter. Left out, as the stand-in has nothing like it: network plugins.
+//
+// With buffers in symmetric windows: a symmetric kernel is told like any other from release 7 on,
+// before its call only, in release 4 nothing of it. A collective by copy engines
+// (NCCL_CTA_POLICY=2) has CeColl, CeSync and CeBatch from release 6 on in place of everything
+// behind its call; in release 5 it has nothing, and before there was no such thing. Release 7 has
+// user tags.
 #pragma once
 
 #include <atomic>
@@ -47,6 +52,7 @@ class ProfiledCommunicator {
   bool uses_network() const { return uses_network_; }
   // NCCL counts per function.
   uint64_t next_sequence(Kind kind) { return sequences_[static_cast<size_t>(kind)]++; }
+  uint64_t next_copies() { return copies_++; }
   ProfilerThread& proxy_thread() { return proxy_; }
   ProfilerThread& kernel_thread();
 
@@ -62,6 +68,7 @@ class ProfiledCommunicator {
   void* context_ = nullptr;
   void* control_ = nullptr;  // ProxyCtrl event of the proxy thread's sleep
   uint64_t sequences_[5] = {};
+  uint64_t copies_ = 0;  // collectives by copy engines
   std::atomic<bool> finalized_{false};
   ProfilerThread proxy_;
   ProfilerThread kernels_;
@@ -75,7 +82,9 @@ struct ProfiledTask {
   ncclDataType_t type = ncclInt8;
   const void* send = nullptr;
   void* receive = nullptr;
-  int root = 0;            // or the peer
+  int root = 0;  // or the peer
+  Method method = Method::kKernel;
+  uint64_t user_tag = 0;
   uint32_t mask = 0;       // what the plugin wanted when the call was made
   void* call = nullptr;    // handle of the CollApi or P2pApi
   void* handle = nullptr;  // of the Coll or P2p
@@ -114,6 +123,7 @@ class ProfiledPlan : public std::enable_shared_from_this<ProfiledPlan> {
   };
 
   bool is_told_at_replay() const;
+  void tell_copies(const ProfiledTask& task, void* stream);
   void tell_operations();
   void wait_until_told();
   void begin_kernels(uint64_t gpu_ns);

@@ -170,6 +170,34 @@ struct KernelPhaseEvent {
 };
 static_assert(sizeof(ProxyOpEvent) == 24 && sizeof(KernelPhaseEvent) == 24);
 
+// --- copy engines: from version 6 ---------------------------------------------------------------
+
+struct CeCollEvent {
+  uint64_t sequence;
+  const char* function;
+  const void* send;
+  void* receive;
+  size_t count;
+  int root;
+  const char* type;
+  const char* sync_strategy;
+  bool intra_batch_sync;
+  uint32_t batch_size, batches, ce_sequence;
+  void* stream;
+  uint64_t user_tag;  // from version 7
+};
+struct CeSyncEvent {
+  bool complete;
+  int ranks;
+};
+struct CeBatchEvent {
+  int operations;
+  size_t bytes;
+  bool intra_batch_sync;
+};
+static_assert(sizeof(CeCollEvent) == 96 && offsetof(CeCollEvent, stream) == 80);
+static_assert(sizeof(CeSyncEvent) == 8 && sizeof(CeBatchEvent) == 24);
+
 struct Descriptor {
   EventHeader header;
   union {
@@ -188,6 +216,9 @@ struct Descriptor {
     int proxy_step;
     KernelChEvent kernel;
     KernelPhaseEvent phase;
+    CeCollEvent ce_coll;
+    CeSyncEvent ce_sync;
+    CeBatchEvent ce_batch;
   };
 };
 static_assert(sizeof(Descriptor) == 136 && offsetof(Descriptor, coll_v4) == 24);

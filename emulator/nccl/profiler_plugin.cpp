@@ -98,7 +98,8 @@ bool load_plugin() {
 uint32_t types_of_version() {
   if (plugin.version <= 2) return 0x3f;
   if (plugin.version <= 4) return 0xff;
-  return plugin.version < 7 ? 0x7fff : 0xffff;
+  if (plugin.version == 5) return 0x0fff;
+  return plugin.version == 6 ? 0x7fff : 0xffff;
 }
 
 // Version 1 has numbers where the others have names.
@@ -134,6 +135,11 @@ void fill_coll(Coll& to, const ProfilerEvent& from) {
     to.hash = from.hash;
   }
   if constexpr (requires { to.parent_group; }) to.parent_group = from.parent_group;
+  if constexpr (requires { to.symmetric; }) {
+    to.kernel_variant = from.kernel_variant;
+    to.symmetric = from.kernel_variant != nullptr;
+    to.user_tag = from.user_tag;
+  }
   if constexpr (requires { to.op; }) {
     to.function = function_number(from.function);
     to.type = type_number(from.data_type);
@@ -159,6 +165,7 @@ void fill_p2p(P2p& to, const ProfilerEvent& from) {
   if constexpr (requires { to.parent_group; }) {
     to.parent_group = from.parent_group;
     to.channels = from.channels;
+    to.user_tag = from.user_tag;
   }
   if constexpr (sizeof(to.function) == 1) {
     to.function = function_number(from.function);
@@ -192,11 +199,12 @@ void fill(Descriptor& to, const ProfilerEvent& from) {
       to.group_api = {from.captured, from.depth};
       return;
     case kProfileCollApi:
-      to.coll_api = {from.function, from.count, from.data_type, from.root, from.stream,
-                     from.captured, 0};
+      to.coll_api = {from.function, from.count,    from.data_type, from.root,
+                     from.stream,   from.captured, from.user_tag};
       return;
     case kProfileP2pApi:
-      to.p2p_api = {from.function, from.count, from.data_type, from.stream, from.captured, 0};
+      to.p2p_api = {from.function, from.count,    from.data_type,
+                    from.stream,   from.captured, from.user_tag};
       return;
     case kProfileKernelLaunch:
       to.launch_stream = from.stream;
@@ -210,6 +218,28 @@ void fill(Descriptor& to, const ProfilerEvent& from) {
       return;
     case kProfileKernelCh:
       to.kernel = {from.channel, from.timer_ns};
+      return;
+    case kProfileCeColl:
+      to.ce_coll = {.sequence = from.sequence,
+                    .function = from.function,
+                    .send = from.send,
+                    .receive = from.receive,
+                    .count = from.count,
+                    .root = from.root,
+                    .type = from.data_type,
+                    .sync_strategy = "UC",
+                    .intra_batch_sync = false,
+                    .batch_size = 0,
+                    .batches = 0,
+                    .ce_sequence = static_cast<uint32_t>(from.sequence),
+                    .stream = from.stream,
+                    .user_tag = from.user_tag};
+      return;
+    case kProfileCeSync:
+      to.ce_sync = {from.is_over, from.depth};
+      return;
+    case kProfileCeBatch:
+      to.ce_batch = {from.depth, from.bytes, false};
       return;
     case kProfileKernelPhase:
       to.phase = {from.channel, from.phase, from.phase_name, from.timer_ns};

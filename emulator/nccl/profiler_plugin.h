@@ -25,6 +25,9 @@ enum ProfilerEventType : uint32_t {
   kProfileCollApi = 512,
   kProfileP2pApi = 1024,
   kProfileKernelLaunch = 2048,
+  kProfileCeColl = 4096,
+  kProfileCeSync = 8192,
+  kProfileCeBatch = 16384,
   kProfileKernelPhase = 32768,
 };
 
@@ -69,13 +72,16 @@ struct ProfilerEvent {
   const char* algorithm = nullptr;
   const char* protocol = nullptr;
   const char* phase_name = nullptr;
+  const char* kernel_variant = nullptr;  // of a symmetric kernel
   const void* send = nullptr;
   void* receive = nullptr;
   void* stream = nullptr;
   size_t count = 0;
   uint64_t timer_ns = 0;
-  int root = 0;  // or the peer
-  int depth = 0;
+  uint64_t bytes = 0;     // of a batch of copies
+  uint64_t user_tag = 0;  // from version 7
+  int root = 0;           // or the peer
+  int depth = 0;          // CeSync: how many ranks; CeBatch: how many copies
   int pid = 0;
   int steps = 0;  // of a proxy operation; of a step, which it is
   int chunk_bytes = 0;
@@ -84,6 +90,7 @@ struct ProfilerEvent {
   uint8_t phase = 0;
   bool is_send = false;
   bool captured = false;
+  bool is_over = false;  // CeSync: behind the copies, not before them
 };
 
 struct ProfilerIdentity {

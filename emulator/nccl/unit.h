@@ -29,6 +29,13 @@ enum class Kind : uint32_t {
 };
 const char* kind_name(Kind kind);
 
+// How NCCL would move the data. The emulator moves it alike; a profiler plugin is told.
+enum class Method : uint8_t {
+  kKernel,
+  kSymmetricKernel,  // both buffers in windows of all ranks
+  kCopies,           // so too, and the user has asked for no kernels: copy engines
+};
+
 // One call, after its arguments were checked.
 struct Operation {
   Kind kind = Kind::kAllReduce;
@@ -39,6 +46,8 @@ struct Operation {
   Reduction reduction;
   int root = 0;      // or the peer
   size_t bytes = 0;  // count in bytes
+  Method method = Method::kKernel;
+  uint64_t user_tag = 0;  // of a call with settings (NCCL 2.31)
 };
 
 // A collective on its way. All ranks go through the same steps; each step moves at most one window

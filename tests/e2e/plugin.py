@@ -8,6 +8,7 @@ import sys
 
 import job
 from job import Job, Way, expect, expect_equal
+from profiled_client import USER_TAG
 from sequence import TOLD, expect_same_calls, logged_calls, recorded_calls
 
 RANKS = 2
@@ -28,6 +29,8 @@ class Seen:
         self.runs = [line for line in lines if line["type"] == "run"]
         self.comms = [line for line in lines if line["type"] == "comm"]
         self.counters = [line["counters"] for line in lines if line["type"] == "stats"]
+        self.tags = [line["arguments"][:2] for line in lines
+                     if line["type"] == "event" and line["kind"] == "UserTag"]
         self.stderr = run.stderr()
 
     def called(self):
@@ -62,8 +65,14 @@ def run_job(environment, *, way=SHIM_ALONE):
         return Seen(run)
 
 
-def client(rounds, environment, way):
-    return Job(1, [str(rounds)], gpus=2, program=CLIENT, environment=environment, way=way)
+def client(rounds, environment, way, *arguments):
+    return Job(1, [str(rounds), *arguments], gpus=2, program=CLIENT, environment=environment,
+               way=way)
+
+
+def client_with_windows(way):
+    """Copy engines asked for, which AllGather and AlltoAll can use."""
+    return client(1, {"NCCL_CTA_POLICY": "2"}, Way(way), "windows")
 
 
 def one_record_with_both(path, version):
@@ -190,6 +199,40 @@ def unloaded_and_loaded_again():
         expect_equal(seen.count("plugin_stale"), 0, "stale handles")
 
 
+def other_ways_than_kernels():
+    copies, symmetric = {"AllGather": "copy_engine", "AlltoAll": "copy_engine"}, {
+        "AllReduce": "symmetric", "ReduceScatter": "symmetric"}
+    # What NCCL tells of them grew: nothing of either's way in 2.28, of copies since 2.29.
+    for version, told in ((5, {}), (6, copies), (7, copies | symmetric)):
+        for way in ("plugin", "both"):
+            with client_with_windows(f"{way}-v{version}") as run:
+                expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+                seen = Seen(run)
+            what = f"{way}, version {version}"
+            calls = [line for line in seen.ops if line["op"] != "GroupEnd"]
+            # Of a collective by copies NCCL 2.28 tells nothing whatever.
+            silent = version == 5 and way == "plugin"
+            expect_equal([line["op"] for line in calls if line["job_rank"] == 0][::RANKS],
+                         [name for name in ("AllGather", "AlltoAll", "AllReduce", "AllReduce",
+                                            "AllGather", "ReduceScatter")
+                          if not (silent and name in copies)], f"calls, {what}")
+            for line in calls:
+                expect_equal(line.get("algorithm"), told.get(line["op"]), f"{what}: {line}")
+                expect_equal("launched_ns" in line, line["op"] in told, f"launch, {what}: {line}")
+            expect_user_tags(seen, version, what)
+            seen.expect_clean()
+
+
+def expect_user_tags(seen, version, what):
+    """An event per communicator where the tag changes, with the ticket of the operation."""
+    if version < 7:
+        return expect_equal(seen.tags, [], f"user tags, {what}")
+    tickets = {line["ticket"]: line["op"] for line in seen.ops}
+    named = [(tag, tickets[ticket]) for tag, ticket in seen.tags]
+    return expect_equal(named, [(USER_TAG, "AllReduce")] * RANKS + [(0, "ReduceScatter")] * RANKS,
+                        f"user tags, {what}")
+
+
 def heard(log):
     """The counting plugin's log with everything that differs from run to run taken out: the
     identifiers of communicators, the order in which they were made, the numbers of handles."""
@@ -206,10 +249,11 @@ def heard(log):
     return sorted(made), lines
 
 
-def log_of(plugin, version, mask, environment):
+def log_of(plugin, version, mask, environment, arguments):
     """What the counting plugin `plugin` hears of a job without the shim."""
-    settings = {"COUNTING_PLUGIN_MASK": mask, "ROLLCALL_EMULATE_PROFILER": version, **environment}
-    with client(1, settings, Way("plugin-v7")) as run:
+    settings = {"COUNTING_PLUGIN_MASK": mask, "ROLLCALL_EMULATE_PROFILER": version,
+                "NCCL_CTA_POLICY": "2", **environment}
+    with client(1, settings, Way("plugin-v7"), *arguments) as run:
         path = run.environment["COUNTING_PLUGIN_LOG"] = os.path.join(run.folder, "heard")
         expect_equal(run.run(), 0, f"status ({run.describe()})")
         expect(os.path.exists(path), f"{plugin} was not loaded ({run.describe()})")
@@ -217,11 +261,11 @@ def log_of(plugin, version, mask, environment):
             return heard(file.read())
 
 
-def chain_hears(suffix, version, mask):
+def chain_hears(suffix, version, mask, *arguments):
     plugin = COUNTING.format(suffix)
-    alone = log_of(plugin, version, mask, {"NCCL_PROFILER_PLUGIN": plugin})
+    alone = log_of(plugin, version, mask, {"NCCL_PROFILER_PLUGIN": plugin}, arguments)
     expect(len(alone[1]) > 2, f"alone it hears only {alone}")
-    behind = log_of(plugin, version, mask, {"ROLLCALL_PLUGIN_CHAIN": plugin})
+    behind = log_of(plugin, version, mask, {"ROLLCALL_PLUGIN_CHAIN": plugin}, arguments)
     expect_equal(behind, alone, f"what a chained plugin hears (version {suffix or 'any'} behind "
                  f"{version}, mask {mask})")
 
@@ -230,6 +274,13 @@ def chain():
     for suffix, version in (("", "7"), ("", "5"), ("", "4"), ("_v4", "7"), ("_v5", "7")):
         for mask in ("0x2", "0xf07"):
             chain_hears(suffix, version, mask)
+
+
+def chain_of_other_ways():
+    """Also where only what is inside a collective by copies is wanted: CeBatch alone."""
+    for suffix, version, mask in (("", "7", "0x7f07"), ("", "6", "0x7f07"), ("", "7", "0x4000"),
+                                  ("_v5", "7", "0xf07"), ("_v4", "7", "0x7")):
+        chain_hears(suffix, version, mask, "windows")
 
 
 def main():
@@ -251,6 +302,10 @@ def main():
         ("all types of events from all threads leave nothing stale", everything_between_nodes),
         ("the plugin survives being unloaded and loaded again", unloaded_and_loaded_again),
         ("a chained plugin hears what it would hear alone", chain),
+        ("collectives by copy engines, symmetric kernels and user tags are on record, as far as "
+         "NCCL tells of them", other_ways_than_kernels),
+        ("a chained plugin hears of copies, symmetric kernels and tags what it would hear alone",
+         chain_of_other_ways),
     ])
 
 
