@@ -2,18 +2,18 @@
 
 #include <pthread.h>
 
-#include "profiler_plugin/handles.h"
-
 namespace rollcall::profiler {
+
+namespace contexts_detail {
+constinit Context contexts[kContextsMax]{};
+}  // namespace contexts_detail
+
 namespace {
 
-constinit Context contexts[kContextsMax]{};
+using namespace contexts_detail;
+
 constinit pthread_mutex_t contexts_mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit uint32_t first_free = 0;  // where the search for a free one begins
-
-constexpr unsigned kIndexBits = 12;
-static_assert(kContextsMax < 1u << kIndexBits, "the last index stands for `no room`");
-constexpr uint32_t kNoRoom = (1u << kIndexBits) - 1;
 
 void* value_of(uint32_t index, uint64_t generation) noexcept {
   return pack({.kind = HandleKind::context, .turn = generation << kIndexBits | index});
@@ -128,20 +128,5 @@ void close_context(void* value) noexcept {
   }
   context->generation.fetch_add(1, std::memory_order_release);
 }
-
-Context* find_context(const void* value) noexcept {
-  const Handle handle = unpack(value);
-  const uint64_t index = handle.turn & kNoRoom;
-  if (handle.kind != HandleKind::context || index >= kContextsMax) return nullptr;
-  Context& context = contexts[index];
-  const uint64_t generation = context.generation.load(std::memory_order_acquire);
-  const bool is_open = (generation & 1) != 0;
-  return is_open && generation == handle.turn >> kIndexBits ? &context : nullptr;
-}
-
-uint32_t index_of(const Context& context) noexcept {
-  return static_cast<uint32_t>(&context - contexts);
-}
-Context& context_at(uint32_t index) noexcept { return contexts[index % kContextsMax]; }
 
 }  // namespace rollcall::profiler

@@ -14,6 +14,7 @@
 
 #include "core/base/limits.h"
 #include "core/capture/recorder.h"
+#include "profiler_plugin/handles.h"
 
 namespace rollcall::profiler {
 
@@ -49,13 +50,34 @@ struct ContextOpening {
   int32_t rank = -1;
 };
 
+namespace contexts_detail {
+// Hidden and constant-initialised, as clock_detail's.
+extern constinit Context contexts[kContextsMax] __attribute__((visibility("hidden")));
+
+constexpr unsigned kIndexBits = 12;
+static_assert(kContextsMax < 1u << kIndexBits, "the last index stands for `no room`");
+constexpr uint32_t kNoRoom = (1u << kIndexBits) - 1;
+}  // namespace contexts_detail
+
 // [cold] Never null: where there is no room the context is one that nothing finds.
 void* open_context(const ContextOpening& opening) noexcept;
 void close_context(void* context) noexcept;  // [cold]
 // Null for what is none of this process's open contexts.
-Context* find_context(const void* context) noexcept;
-uint32_t index_of(const Context& context) noexcept;
-Context& context_at(uint32_t index) noexcept;
+inline Context* find_context(const void* value) noexcept {
+  const Handle handle = unpack(value);
+  const uint64_t index = handle.turn & contexts_detail::kNoRoom;
+  if (handle.kind != HandleKind::context || index >= kContextsMax) return nullptr;
+  Context& context = contexts_detail::contexts[index];
+  const uint64_t generation = context.generation.load(std::memory_order_acquire);
+  const bool is_open = (generation & 1) != 0;
+  return is_open && generation == handle.turn >> contexts_detail::kIndexBits ? &context : nullptr;
+}
+inline uint32_t index_of(const Context& context) noexcept {
+  return static_cast<uint32_t>(&context - contexts_detail::contexts);
+}
+inline Context& context_at(uint32_t index) noexcept {
+  return contexts_detail::contexts[index % kContextsMax];
+}
 
 // The communicator that the plugin records into, made from what an event up to version 3 tells;
 // [cold] the first time.

@@ -55,7 +55,7 @@ inline Handle unpack(const void* value) noexcept {
 
 // Bits of OpPlace::state. Above them, 8 bits each: KernelCh events stopped, and expected.
 inline constexpr uint32_t kOwn = 1;             // the record is the plugin's own, not the shim's
-inline constexpr uint32_t kHeld = 2;            // there is a record, and it is held
+inline constexpr uint32_t kHeld = 2;            // there is a record, and hold_op was called
 inline constexpr uint32_t kEnded = 4;           // end_op was called (own records)
 inline constexpr uint32_t kApiStopped = 8;      // the CollApi, P2pApi or GroupApi was stopped
 inline constexpr uint32_t kOpStopped = 16;      // the Coll or P2p was stopped
@@ -64,6 +64,7 @@ inline constexpr uint32_t kExplicit = 64;       // GroupApi: the user's, not tha
 inline constexpr uint32_t kHostDone = 128;      // NCCL has returned to the job
 inline constexpr uint32_t kAwaitsKernel = 256;  // held until its KernelCh events are complete
 inline constexpr uint32_t kFromCall = 512;      // made by a CollApi or P2pApi
+inline constexpr uint32_t kOpen = 1024;         // own record, neither held nor ended
 inline constexpr unsigned kKernelsStopped = 16;
 inline constexpr unsigned kKernelsExpected = 24;
 
@@ -101,16 +102,32 @@ struct alignas(64) ProxyPlace {
   std::atomic<uint32_t> channel;           // index into the file's table of channels
   std::atomic<uint32_t> state;             // kOpStopped
   std::atomic<uint64_t> steps[kStepsMax];  // ticks << 8 | state since then; 0: no such step
-  std::atomic<uint64_t> bytes[kStepsMax];
+  std::atomic<uint64_t> bytes[kStepsMax];  // of a step in progress
 };
 static_assert(sizeof(ProxyPlace) == 192);
 // Of one process: channels x peers x communicators in flight; the oldest is given up.
 inline constexpr uint64_t kProxyPlaces = 4096;
 static_assert((kProxyPlaces & (kProxyPlaces - 1)) == 0);
 
+namespace handles_detail {
+// Hidden and constant-initialised, as clock_detail's.
+extern constinit OpPlace op_places[kOpPlaces] __attribute__((visibility("hidden")));
+extern constinit ProxyPlace proxy_places[kProxyPlaces] __attribute__((visibility("hidden")));
+
+template <class Place, uint64_t kPlaces>
+inline Place* find(Place (&places)[kPlaces], uint64_t turn) noexcept {
+  Place& place = places[turn % kPlaces];
+  return turn != 0 && place.turn.load(std::memory_order_acquire) == turn ? &place : nullptr;
+}
+}  // namespace handles_detail
+
 // The place of a turn, or null when it belongs to another by now.
-OpPlace* find_op(uint64_t turn) noexcept;
-ProxyPlace* find_proxy(uint64_t turn) noexcept;
+inline OpPlace* find_op(uint64_t turn) noexcept {
+  return handles_detail::find(handles_detail::op_places, turn);
+}
+inline ProxyPlace* find_proxy(uint64_t turn) noexcept {
+  return handles_detail::find(handles_detail::proxy_places, turn);
+}
 // A new turn, in a place whose former owner is retired. Nobody finds it before publish().
 OpPlace& take_op(uint64_t& turn) noexcept;
 ProxyPlace& take_proxy(uint64_t& turn) noexcept;

@@ -40,8 +40,27 @@ void keep(OpPlace& place, capture::OpToken token, uint32_t state, const Context&
   place.record.store(token.record, std::memory_order_relaxed);
   place.ticket.store(token.ticket, std::memory_order_relaxed);
   place.context.store(index_of(context), std::memory_order_relaxed);
-  const bool held = token.record != nullptr && capture::hold_op(token);
-  place.state.store(state | (held ? kHeld : 0), std::memory_order_relaxed);
+  uint32_t owed = 0;
+  // An own record ends when the plugin says so; a hold is for what comes later than that.
+  if (token.record != nullptr && (state & kOwn) != 0) {
+    owed = kOpen;
+  } else if (token.record != nullptr && capture::hold_op(token)) {
+    owed = kHeld;
+  }
+  place.state.store(state | owed, std::memory_order_relaxed);
+}
+
+// Before the end of an own record that will be added to. The thread that brings the operation.
+void hold_own(OpPlace& place, uint64_t turn) noexcept {
+  if ((place.state.load(std::memory_order_relaxed) & kOpen) == 0) return;
+  const capture::OpToken token = token_of(place, turn);
+  if (token.record == nullptr || !capture::hold_op(token)) return;
+  uint32_t before = place.state.load(std::memory_order_acquire);
+  do {
+    // The place was given away meanwhile, and the record ended.
+    if ((before & kOpen) == 0) return capture::release_op(token);
+  } while (!place.state.compare_exchange_weak(before, before ^ (kOpen | kHeld),
+                                              std::memory_order_acq_rel));
 }
 
 // The first call seen on a communicator whose creation the shim watched says which one it is.
@@ -133,8 +152,9 @@ void enrich(OpPlace& place, uint64_t turn, const Event& event, uint8_t channels)
 }
 
 // KernelCh events will follow, one per channel: the record waits for them.
-void expect_kernels(OpPlace& place, Context& context, uint8_t channels) noexcept {
+void expect_kernels(OpPlace& place, uint64_t turn, Context& context, uint8_t channels) noexcept {
   if ((wanted_events() & kKernelCh) == 0 || channels == 0) return;
+  hold_own(place, turn);
   const uint32_t state = place.state.load(std::memory_order_relaxed);
   if ((state & kHeld) == 0 || (state & kAwaitsKernel) != 0) return;
   const uint64_t number = context.kernels.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -163,7 +183,7 @@ void finish_host(OpPlace& place, uint64_t turn) noexcept {
   uint32_t before = place.state.load(std::memory_order_acquire);
   uint32_t after = 0;
   do {
-    after = before | kHostDone | kEnded;
+    after = (before | kHostDone | kEnded) & ~kOpen;
     if (may_release(before)) after &= ~kHeld;
   } while (!place.state.compare_exchange_weak(before, after, std::memory_order_acq_rel));
   if ((before & (kOwn | kEnded)) == kOwn) capture::end_op(token, kResultUnknown);
@@ -226,17 +246,17 @@ void begin_group_end(const Handle& handle) noexcept {
   if (place == nullptr) return;
   const uint32_t state = place->state.load(std::memory_order_relaxed);
   const uint32_t group = place->group.load(std::memory_order_relaxed);
-  if ((state & kOwn) == 0 || group == 0 || (state & (kHeld | kApiStopped)) != 0) return;
+  if ((state & kOwn) == 0 || group == 0 || (state & (kOpen | kApiStopped)) != 0) return;
   const uint64_t operations = place->operations.load(std::memory_order_relaxed);
   const capture::OpToken token =
       capture::begin_op({.kind = OpKind::GroupEnd,
                          .flags = kOpFromPlugin,
                          .stream = reinterpret_cast<const void*>(operations),
                          .group = group});
-  if (!capture::hold_op(token)) return;
+  if (token.record == nullptr) return;
   place->record.store(token.record, std::memory_order_relaxed);
   place->ticket.store(token.ticket, std::memory_order_relaxed);
-  add_state(*place, kHeld);
+  add_state(*place, kOpen);
 }
 
 void stop_group_api(const Handle& handle) noexcept {
@@ -251,7 +271,7 @@ void stop_group_api(const Handle& handle) noexcept {
     finish_host(*place, turn);
     turn = next;
   }
-  if ((group->state.load(std::memory_order_relaxed) & kHeld) != 0) {
+  if ((group->state.load(std::memory_order_relaxed) & kOpen) != 0) {
     finish_host(*group, handle.turn);
   }
   launched_ticks = 0;
@@ -286,6 +306,7 @@ void stop_call(const Handle& handle) noexcept {
   // In the user's group the call returns to the user now; a bare call goes on to the launch.
   OpRecord* record = place->record.load(std::memory_order_relaxed);
   if ((state & kOwn) != 0 && record != nullptr && load_relaxed(record->group) != 0) {
+    hold_own(*place, handle.turn);
     end_own(*place, handle.turn);
   }
 }
@@ -307,7 +328,7 @@ void* start_operation(Context& context, void* context_value, const Event& event)
     if ((place->state.load(std::memory_order_relaxed) & kOpStopped) != 0) {
       place->state.fetch_and(~kOpStopped, std::memory_order_relaxed);
     }
-    expect_kernels(*place, context, channels);
+    expect_kernels(*place, parent.turn, context, channels);
     enrich(*place, parent.turn, event, channels);
     return pack({.kind = HandleKind::operation, .turn = parent.turn});
   }
@@ -328,7 +349,7 @@ void* start_operation(Context& context, void* context_value, const Event& event)
   OpPlace& place = take_op(turn);
   keep(place, token, own ? kOwn : 0, context);
   publish(place, turn);
-  expect_kernels(place, context, channels);
+  expect_kernels(place, turn, context, channels);
   enrich(place, turn, event, channels);
   return pack({.kind = HandleKind::operation, .turn = turn});
 }
