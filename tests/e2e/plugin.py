@@ -249,11 +249,11 @@ def heard(log):
     return sorted(made), lines
 
 
-def log_of(plugin, version, mask, environment, arguments):
+def log_of(plugin, version, mask, environment, arguments, make_client):
     """What the counting plugin `plugin` hears of a job without the shim."""
     settings = {"COUNTING_PLUGIN_MASK": mask, "ROLLCALL_EMULATE_PROFILER": version,
                 "NCCL_CTA_POLICY": "2", **environment}
-    with client(1, settings, Way("plugin-v7"), *arguments) as run:
+    with make_client(1, settings, Way("plugin-v7"), *arguments) as run:
         path = run.environment["COUNTING_PLUGIN_LOG"] = os.path.join(run.folder, "heard")
         expect_equal(run.run(), 0, f"status ({run.describe()})")
         expect(os.path.exists(path), f"{plugin} was not loaded ({run.describe()})")
@@ -261,11 +261,12 @@ def log_of(plugin, version, mask, environment, arguments):
             return heard(file.read())
 
 
-def chain_hears(suffix, version, mask, *arguments):
+def chain_hears(suffix, version, mask, *arguments, make_client=client):
     plugin = COUNTING.format(suffix)
-    alone = log_of(plugin, version, mask, {"NCCL_PROFILER_PLUGIN": plugin}, arguments)
+    more = (arguments, make_client)
+    alone = log_of(plugin, version, mask, {"NCCL_PROFILER_PLUGIN": plugin}, *more)
     expect(len(alone[1]) > 2, f"alone it hears only {alone}")
-    behind = log_of(plugin, version, mask, {"ROLLCALL_PLUGIN_CHAIN": plugin}, arguments)
+    behind = log_of(plugin, version, mask, {"ROLLCALL_PLUGIN_CHAIN": plugin}, *more)
     expect_equal(behind, alone, f"what a chained plugin hears (version {suffix or 'any'} behind "
                  f"{version}, mask {mask})")
 

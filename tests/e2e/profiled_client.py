@@ -56,8 +56,8 @@ def calls_of_windows(nccl, comms):
 
     def register(gpu):
         for buffer in (gpu.device, gpu.other):
-            nccl.call("ncclCommWindowRegister", ctypes.c_void_p(comms[gpu.number]), buffer, gpu.size,
-                      ctypes.byref(ctypes.c_void_p()), SYMMETRIC)
+            nccl.call("ncclCommWindowRegister", ctypes.c_void_p(comms[gpu.number]), buffer,
+                      gpu.size, ctypes.byref(ctypes.c_void_p()), SYMMETRIC)
 
     def collective(name, *more):
         return lambda gpu: nccl.call(name, gpu.device, gpu.other, count, FLOAT32, *more[:-1],

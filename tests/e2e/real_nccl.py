@@ -12,28 +12,37 @@ import os
 import sys
 
 import job
+import plugin
 from job import Job, Way, expect, expect_equal
+from plugin import Seen
 from sequence import COMPARED, TOLD, expect_same_calls, logged_calls, recorded_calls
 
 REAL_NCCL = os.environ.get("ROLLCALL_REAL_NCCL", "")
-STAND_INS = ("libcuda.so.1", "libcudart.so.13", "libnvidia-ml.so.1")
-
+STAND_INS = ("libcuda.so.1", "libcudart.so.13", "libcudart.so.12", "libnvidia-ml.so.1")
 
 SHIM, PLUGIN, BOTH = Way("shim"), Way("plugin-v7"), Way("both-v7")
 
 
-def real_job(ranks, arguments, way):
-    run = Job(ranks, ["--no-verify", "--steps", "3", "--bucket-elements", "256", *arguments],
-              way=way)
+def on_real_nccl(run, gpus):
+    """The job with the stand-ins preloaded, but NCCL's."""
     run.command = [word for word in run.command if not word.startswith("--emulate")]
     run.environment.update({
         "LD_PRELOAD": ":".join(os.path.join(job.EMULATOR, name) for name in STAND_INS),
         "LD_LIBRARY_PATH": os.path.abspath(REAL_NCCL),
-        "ROLLCALL_EMULATE_GPUS": str(ranks),
+        "ROLLCALL_EMULATE_GPUS": str(gpus),
         "ROLLCALL_EMULATE_SESSION": os.path.basename(run.folder),
         "NCCL_SOCKET_IFNAME": "lo",
     })
     return run
+
+
+def real_job(ranks, arguments, way):
+    return on_real_nccl(Job(ranks, ["--no-verify", "--steps", "3", "--bucket-elements", "256",
+                                    *arguments], way=way), ranks)
+
+
+def real_client(rounds, environment, way, *arguments):
+    return on_real_nccl(plugin.client(rounds, environment, way, *arguments), plugin.RANKS)
 
 
 def expect_enriched(lines):
@@ -68,6 +77,28 @@ def the_sequence_is_recorded(ranks, arguments, way=SHIM):
         expect_equal(codes, ["RC-IN-LOCKSTEP"], "the verdict")
 
 
+def loaded_again():
+    rounds = 3
+    for way in (PLUGIN, BOTH):
+        with real_client(rounds, {}, way) as run:
+            expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+            seen = Seen(run)
+        what = way.text
+        expect_equal(len(seen.runs), 1, f"files of one process, {what}")
+        expect_equal(len(seen.comms), plugin.RANKS * rounds, f"communicators, {what}")
+        calls = [line["op"] for line in seen.ops if line["op"] != "GroupEnd"]
+        expected = {"AllReduce": 4, "Broadcast": 2, "Send": 2, "Recv": 2}
+        expect_equal({name: calls.count(name) for name in set(calls)},
+                     {name: count * rounds for name, count in expected.items()}, f"calls, {what}")
+        seen.expect_clean()
+
+
+def chained():
+    """All that NCCL tells without the network and without its kernels' own words."""
+    for suffix, mask in (("", "0x7f07"), ("_v5", "0xf07"), ("_v4", "0x7")):
+        plugin.chain_hears(suffix, "", mask, make_client=real_client)
+
+
 if __name__ == "__main__":
     if not REAL_NCCL:
         print("skipped: set ROLLCALL_REAL_NCCL to the folder of a libnccl.so.2 with a shared CUDA "
@@ -82,4 +113,6 @@ if __name__ == "__main__":
          lambda: the_sequence_is_recorded(4, job.shape_arguments(4), PLUGIN)),
         ("beside the shim, the plugin adds to the record of the same calls",
          lambda: the_sequence_is_recorded(4, job.shape_arguments(4), BOTH)),
+        ("a real NCCL unloads the plugin and loads it again", loaded_again),
+        ("a chained plugin hears of a real NCCL what it would hear alone", chained),
     ]))
