@@ -36,10 +36,16 @@ if [ -n "$base" ] && [ "$base" != all ]; then
 fi
 
 # Only what this build compiles; a generated or optional source has no command line to go by.
-known=$(python3 - "$build" <<'PYTHON'
-import json, os, sys
-for entry in json.load(open(os.path.join(sys.argv[1], "compile_commands.json"))):
+# Clang stops at options that only GCC has, so the command lines are copied without them.
+database=$(mktemp -d)
+trap 'rm -rf "$database"' EXIT
+known=$(python3 - "$build" "$database" <<'PYTHON'
+import json, os, re, sys
+entries = json.load(open(os.path.join(sys.argv[1], "compile_commands.json")))
+for entry in entries:
     print(os.path.relpath(os.path.join(entry["directory"], entry["file"])))
+    entry["command"] = re.sub(r" -mmemset-strategy=\S+", "", entry["command"])
+json.dump(entries, open(os.path.join(sys.argv[2], "compile_commands.json"), "w"))
 PYTHON
 )
 selected=$(grep -xF -f <(printf '%s\n' "$selected") <<<"$known" | sort -u || true)
@@ -49,6 +55,6 @@ if [ -z "$selected" ]; then
 fi
 count=$(wc -l <<<"$selected")
 echo "tidy: $count files"
-xargs -n 1 -P "$(nproc)" "$tidy" -p "$build" --quiet --extra-arg=-Wno-unknown-warning-option \
+xargs -n 1 -P "$(nproc)" "$tidy" -p "$database" --quiet --extra-arg=-Wno-unknown-warning-option \
   <<<"$selected" 2>&1 | grep -vE '^[0-9]+ warnings? generated|^Suppressed |^Use -header-filter' ||
   [ "${PIPESTATUS[0]}" = 0 ]
