@@ -50,10 +50,14 @@ bool is_defect(const Draft& draft) {
   return draft.finding.severity == Severity::hang || draft.finding.severity == Severity::corruption;
 }
 
+// An answer that is left open says more than what is missing for it.
+bool is_open(const Draft& draft) { return draft.finding.verdict == Verdict::insufficient; }
+
 // Hangs first, then by time. A later finding about the same ranks is part of the first one's story.
 std::vector<Finding> order(std::vector<Draft>& drafts) {
   std::stable_sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
     if (a.finding.severity != b.finding.severity) return a.finding.severity > b.finding.severity;
+    if (is_open(a) != is_open(b)) return is_open(a);
     return a.since_ns < b.since_ns;
   });
   std::vector<Finding> findings;
@@ -229,6 +233,36 @@ Finding judge_unfinished(const Case& c, const Unfinished& unfinished) {
   return draft.finding;
 }
 
+// Ranks of some communicator that left no file, by their numbers in the first such communicator.
+std::vector<int32_t> ranks_without_file(const Case& c, const Group** where) {
+  for (const Group& group : c.index.groups()) {
+    if (!group.may_be_matched || group.nranks < 0 || group.is_whole()) continue;
+    *where = &group;
+    return ranks_without_call(group);
+  }
+  return {};
+}
+
+// Equal as far as the files go, in a job that did not end in order: the reason is as likely with
+// the rank whose file is not there.
+std::optional<Finding> judge_incomplete(const Case& c, bool aborted) {
+  if (c.job.is_foreign || c.job.live || (c.job.all_ended_themselves && !aborted)) return {};
+  const Group* group = nullptr;
+  const std::vector<int32_t> absent = ranks_without_file(c, &group);
+  if (absent.empty()) return {};
+  const bool one = absent.size() == 1;
+  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
+  draft.finding.summary = fmt::format(
+      "the {} processes on file made the same calls, and {}; {} {} of {} left no file, and may be "
+      "the reason",
+      c.index.active().size(),
+      aborted ? "aborted their communicators" : "did not end by themselves", one ? "rank" : "ranks",
+      number_list(absent), group->name);
+  draft.finding.next = fmt::format("copy the missing {} into the directory: {}",
+                                   one ? "file" : "files", one ? "it decides" : "they decide");
+  return draft.finding;
+}
+
 // Equal sequences. What the GPU did with them is on file only where GPU timing was on.
 Finding judge_equal(const Case& c) {
   const int64_t quiet_ns = c.job.end_ns - c.job.last_call_ns;
@@ -236,10 +270,12 @@ Finding judge_equal(const Case& c) {
   const bool is_quiet_ras = c.process(c.index.active().front()).recorder == "ncclras_text";
   if (c.job.is_foreign && !has_calls(c) && !is_quiet_ras) return judge_nothing(c);
   bool aborted = false;
+  bool any_aborted = false;
   for (const uint32_t p : c.index.active()) {
     for (const trace::Comm& comm : c.process(p).comms) {
       const uint32_t last = c.job.processes[p].last_op;
       const int64_t last_ns = last == kNoRecord ? 0 : c.process(p).ops[last].called_ns;
+      any_aborted = any_aborted || comm.state == CommState::aborted;
       aborted = aborted || (comm.state == CommState::aborted && last_ns != 0 &&
                             comm.ended_ns - last_ns > c.options.ended_threshold_ns);
     }
@@ -249,6 +285,7 @@ Finding judge_equal(const Case& c) {
   if (!has_stalled) {
     const Unfinished unfinished = find_unfinished(c);
     if (!unfinished.processes.empty()) return judge_unfinished(c, unfinished);
+    if (std::optional<Finding> open = judge_incomplete(c, any_aborted)) return std::move(*open);
     Draft draft = make_draft(Verdict::in_lockstep,
                              c.job.all_ended_themselves ? Confidence::certain : Confidence::likely);
     draft.finding.summary =
@@ -347,10 +384,7 @@ Report analyse(const trace::Run& run, const Options& options) {
   judge_errors(the_case, drafts);
   weigh_blind_spots(the_case, drafts);
   const bool has_defect = std::any_of(drafts.begin(), drafts.end(), is_defect);
-  const bool is_decided =
-      has_defect || std::any_of(drafts.begin(), drafts.end(), [](const Draft& d) {
-        return d.finding.verdict == Verdict::insufficient;
-      });
+  const bool is_decided = has_defect || std::any_of(drafts.begin(), drafts.end(), is_open);
 
   Report report;
   report.comms = summarise_comms(the_case);

@@ -192,8 +192,8 @@ struct Votes {
 // Every process that made both calls, or their counterparts in its own groups of the same roles.
 Votes vote_on_order(const Case& c, const Node& x, const Node& y) {
   Votes votes;
-  const uint64_t role_x = role_of(c, x.group);
-  const uint64_t role_y = role_of(c, y.group);
+  const uint64_t role_x = c.index.role_of(x.group);
+  const uint64_t role_y = c.index.role_of(y.group);
   for (const uint32_t p : c.index.active()) {
     uint32_t at_x = kNoRecord;
     uint32_t at_y = kNoRecord;
@@ -201,7 +201,7 @@ Votes vote_on_order(const Case& c, const Node& x, const Node& y) {
       const Seat seat = c.index.seat(p, i);
       if (seat.member == kNone) continue;
       const Lane& lane = c.group(seat.group).members[seat.member].lane;
-      const uint64_t role = role_of(c, seat.group);
+      const uint64_t role = c.index.role_of(seat.group);
       if (role == role_x && lane.has(x.seq)) at_x = lane.ops[x.seq - lane.first];
       if (role == role_y && lane.has(y.seq)) at_y = lane.ops[y.seq - lane.first];
     }
@@ -243,10 +243,17 @@ std::vector<uint32_t> find_deviators(const Case& c, const Circle& circle) {
       return votes.forward.size() < votes.backward.size() ? votes.forward : votes.backward;
     }
   }
+  // What stopped the circle has not finished; what a rank did otherwise before that is past.
   std::vector<uint32_t> odd;
+  std::vector<uint32_t> odd_now;
   for (const uint32_t p : circle.hosts) {
-    if (odd.size() < kAskedMax && habit_break(c, p)) odd.push_back(p);
+    if (odd.size() == kAskedMax) break;
+    const std::optional<HabitBreak> habit = habit_break(c, p);
+    if (!habit) continue;
+    odd.push_back(p);
+    if (!c.progress.is_done(p, habit->op)) odd_now.push_back(p);
   }
+  if (!odd_now.empty() && odd_now.size() < odd.size()) return odd_now;
   return odd.size() < circle.hosts.size() ? odd : std::vector<uint32_t>{};
 }
 
@@ -358,6 +365,19 @@ const AbsentEdge* find_unmatched(const Case& c, const Circle& circle) {
   return nullptr;
 }
 
+// As many sends as receives between the rank and the peer of this call: none was left out.
+bool is_balanced(const Case& c, uint32_t p, const Op& op) {
+  const Seat seat = c.index.seat(p, op.comm);
+  if (seat.member == kNone) return false;
+  const int32_t mine = c.group(seat.group).members[seat.member].rank;
+  const bool is_send = op.kind == OpKind::Send;
+  const uint32_t i = is_send ? c.index.find_channel(seat.group, mine, op.root_or_peer)
+                             : c.index.find_channel(seat.group, op.root_or_peer, mine);
+  if (i == kNone) return false;
+  const Channel& channel = c.index.channels()[i];
+  return channel.first_send + channel.sends.size() == channel.first_recv + channel.recvs.size();
+}
+
 // A transfer that a rank left out is met by its next one: then every call of the circle was made,
 // and only the rank's own earlier steps tell that one is missing.
 std::optional<Draft> draft_shifted(const Case& c, const Circle& circle) {
@@ -377,6 +397,7 @@ std::optional<Draft> draft_shifted(const Case& c, const Circle& circle) {
     }
     const Op& left_out = c.index.op(p, found->precedent);
     if (!is_p2p(left_out.kind)) continue;
+    if (found->alignment.may_be_order && is_balanced(c, p, left_out)) continue;
     const uint32_t g = c.index.seat(p, left_out.comm).group;
     Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
     Culprit culprit = culprit_of(c, p, g);

@@ -23,7 +23,8 @@ Doubt::Doubt(const Index& index, const Progress& progress) : index_(index), prog
   streams_.resize(index.run().processes.size());
   places_.resize(index.run().processes.size());
   for (const uint32_t p : index.active()) fill(p);
-  find_who_went_on();
+  find_last_calls();
+  is_behind_.resize(groups.size());
   for (const uint32_t p : index.active()) {
     for (uint32_t s = 0; s < streams_[p].size(); ++s) {
       const std::vector<uint32_t>& ops = streams_[p][s].ops;
@@ -75,7 +76,7 @@ void Doubt::find_torn() {
   }
 }
 
-void Doubt::find_who_went_on() {
+void Doubt::find_last_calls() {
   last_op_.assign(index_.run().processes.size(), kNoRecord);
   for (const uint32_t p : index_.active()) {
     for (const Stream& stream : streams_[p]) {
@@ -84,15 +85,39 @@ void Doubt::find_who_went_on() {
       if (last_op_[p] == kNoRecord || last > last_op_[p]) last_op_[p] = last;
     }
   }
-  passed_.assign(index_.groups().size(), 0);
-  for (size_t g = 0; g < passed_.size(); ++g) {
-    for (const Member& member : index_.groups()[g].members) {
-      const Lane& lane = member.lane;
-      if (lane.ops.empty()) continue;
-      const bool went_on = last_op_[member.process] != lane.ops.back();
-      passed_[g] = std::max(passed_[g], lane.end() - (went_on ? 0 : 1));
-    }
+}
+
+// The roles of the communicators on which members made their next collective behind this one.
+const std::set<uint64_t>& Doubt::roles_behind(uint32_t g, uint64_t seq) {
+  const auto [slot, is_new] = roles_behind_.try_emplace({g, seq});
+  if (!is_new) return slot->second;
+  for (const Member& member : index_.groups()[g].members) {
+    if (!member.lane.has(seq)) continue;
+    const std::vector<trace::Op>& ops = index_.run().processes[member.process].ops;
+    size_t next = member.lane.ops[seq - member.lane.first] + size_t{1};
+    while (next < ops.size() && !(is_collective(ops[next].kind) && ops[next].graph == 0)) ++next;
+    if (next == ops.size()) continue;
+    const uint32_t group = index_.seat(member.process, ops[next].comm).group;
+    if (group != kNone) slot->second.insert(index_.role_of(group));
   }
+  return slot->second;
+}
+
+// Has another member of the communicator called what this one has not, or, behind the call that is
+// this one's last, what this one has a communicator for? It has passed the place where this one
+// stands.
+bool Doubt::is_behind(uint32_t g, const Member& member) {
+  const Lane& lane = member.lane;
+  const Process& process = index_.run().processes[member.process];
+  // A record that was torn when the process ended may be the one.
+  if (index_.groups()[g].longest > lane.called + process.torn) return true;
+  if (lane.ops.empty() || last_op_[member.process] != lane.ops.back()) return false;
+  const std::set<uint64_t>& behind = roles_behind(g, lane.end() - 1);
+  for (uint32_t i = 0; i < process.comms.size(); ++i) {
+    const uint32_t group = index_.seat(member.process, i).group;
+    if (group != kNone && behind.contains(index_.role_of(group))) return true;
+  }
+  return false;
 }
 
 bool Doubt::is_shared_with_unknown(uint32_t p, uint32_t i) const {
@@ -104,29 +129,31 @@ bool Doubt::is_shared_with_unknown(uint32_t p, uint32_t i) const {
     if (!is_p2p(op.kind) || index_.find_member(seat.group, op.root_or_peer) == kNone) return true;
   }
   // The torn record may be that of this call, and may say that it was another one.
-  return !is_p2p(op.kind) &&
-         std::any_of(torn_[seat.group].begin(), torn_[seat.group].end(), [&](uint32_t m) {
-           return group.members[m].process != p && group.members[m].lane.end() <= op.seq;
-         });
+  if (is_p2p(op.kind)) {
+    const auto [process, other] = partner_of(p, i);
+    return process != kNone && other == kNoRecord && index_.run().processes[process].torn != 0;
+  }
+  return std::any_of(torn_[seat.group].begin(), torn_[seat.group].end(), [&](uint32_t m) {
+    return group.members[m].process != p && group.members[m].lane.end() <= op.seq;
+  });
 }
 
-// Finished, and with everybody who takes part on file.
-bool Doubt::is_proof(uint32_t p, uint32_t i) const {
-  if (!progress_.is_done(p, i) || is_shared_with_unknown(p, i)) return false;
+// If the process stands because a call has not finished, it stands where the program waits for its
+// calls. A member that has passed that place has seen finish what it made before: all that it
+// shares with this one.
+bool Doubt::is_proof(uint32_t p, uint32_t i) {
   const Op& op = index_.op(p, i);
+  if (!is_collective(op.kind) || !progress_.is_done(p, i)) return false;
   const Seat seat = index_.seat(p, op.comm);
   if (seat.group == kNone || seat.member == kNone) return false;
-  if (is_collective(op.kind)) return op.seq < passed_[seat.group];
-  // A send may have been buffered; a receive cannot finish before its send was made.
-  if (op.kind != OpKind::Recv) return false;
-  const Group& group = index_.groups()[seat.group];
-  const uint32_t channel =
-      index_.find_channel(seat.group, op.root_or_peer, group.members[seat.member].rank);
-  if (channel == kNone) return false;
-  const uint32_t send = index_.channels()[channel].send_at(op.seq);
-  if (send == kNoRecord) return false;
-  const uint32_t sender = group.members[index_.find_member(seat.group, op.root_or_peer)].process;
-  return last_op_[p] != i || last_op_[sender] != send;
+  std::vector<Answer>& answers = is_behind_[seat.group];
+  answers.resize(index_.groups()[seat.group].members.size());
+  Answer& answer = answers[seat.member];
+  if (answer == Answer::unknown) {
+    const Member& member = index_.groups()[seat.group].members[seat.member];
+    answer = is_behind(seat.group, member) ? Answer::yes : Answer::no;
+  }
+  return answer == Answer::yes;
 }
 
 void Doubt::raise(uint32_t p, uint32_t s, size_t proved) {
@@ -136,9 +163,10 @@ void Doubt::raise(uint32_t p, uint32_t s, size_t proved) {
   stream.proved = proved;
 }
 
-// A collective that finished on one rank was made by all of them, so what stands in front of it on
+// What finished on one rank had come to the front on all that take part: what stands before it on
 // theirs has finished too.
 void Doubt::spread() {
+  done_.assign(index_.groups().size(), 0);
   while (!raised_.empty()) {
     const Raised raised = raised_.back();
     raised_.pop_back();
@@ -146,15 +174,44 @@ void Doubt::spread() {
     for (size_t at = raised.from; at < end; ++at) {
       const uint32_t i = streams_[raised.process][raised.stream].ops[at];
       const Op& op = index_.op(raised.process, i);
-      if (!is_collective(op.kind) || !is_shared_with_unknown(raised.process, i)) continue;
-      const Seat seat = index_.seat(raised.process, op.comm);
-      for (const Member& member : index_.groups()[seat.group].members) {
-        if (!member.lane.has(op.seq)) continue;
-        const Place place = places_[member.process][member.lane.ops[op.seq - member.lane.first]];
-        if (place.stream != kNone) raise(member.process, place.stream, place.position + 1);
+      if (is_collective(op.kind)) {
+        spread_collective(index_.seat(raised.process, op.comm).group, op.seq);
+      } else if (op.kind == OpKind::Recv) {
+        const auto [process, send] = partner_of(raised.process, i);
+        if (send == kNoRecord) continue;
+        const Place place = places_[process][send];
+        if (place.stream != kNone) raise(process, place.stream, place.position + 1);
       }
     }
   }
+}
+
+// Once for every position: those of one communicator finish in order.
+void Doubt::spread_collective(uint32_t g, uint64_t seq) {
+  if (g == kNone || seq < done_[g]) return;
+  done_[g] = seq + 1;
+  for (const Member& member : index_.groups()[g].members) {
+    if (!member.lane.has(seq)) continue;
+    const Place place = places_[member.process][member.lane.ops[seq - member.lane.first]];
+    if (place.stream != kNone) raise(member.process, place.stream, place.position + 1);
+  }
+}
+
+// The other side of a send or receive; kNoRecord where it is not on file.
+Blocked Doubt::partner_of(uint32_t p, uint32_t i) const {
+  const Op& op = index_.op(p, i);
+  const Seat seat = index_.seat(p, op.comm);
+  if (seat.group == kNone || seat.member == kNone) return {};
+  const Group& group = index_.groups()[seat.group];
+  const uint32_t m = index_.find_member(seat.group, op.root_or_peer);
+  if (m == kNone) return {};
+  const int32_t mine = group.members[seat.member].rank;
+  const bool is_send = op.kind == OpKind::Send;
+  const uint32_t c = is_send ? index_.find_channel(seat.group, mine, op.root_or_peer)
+                             : index_.find_channel(seat.group, op.root_or_peer, mine);
+  if (c == kNone) return {};
+  const Channel& channel = index_.channels()[c];
+  return {group.members[m].process, is_send ? channel.recv_at(op.seq) : channel.send_at(op.seq)};
 }
 
 void Doubt::suspect(Place at, uint32_t p) {
@@ -182,17 +239,8 @@ void Doubt::suspect_partners(uint32_t p, uint32_t i) {
     return;
   }
   // A receive waits for its send. A send may have been buffered, but is not known to have been.
-  const uint32_t m = index_.find_member(seat.group, op.root_or_peer);
-  if (m == kNone) return;
-  const int32_t mine = group.members[seat.member].rank;
-  const bool is_send = op.kind == OpKind::Send;
-  const uint32_t c = is_send ? index_.find_channel(seat.group, mine, op.root_or_peer)
-                             : index_.find_channel(seat.group, op.root_or_peer, mine);
-  if (c == kNone) return;
-  const Channel& channel = index_.channels()[c];
-  const uint32_t other = is_send ? channel.recv_at(op.seq) : channel.send_at(op.seq);
-  if (other == kNoRecord) return;
-  suspect(place_of(group.members[m].process, other), group.members[m].process);
+  const auto [process, other] = partner_of(p, i);
+  if (other != kNoRecord) suspect(place_of(process, other), process);
 }
 
 void Doubt::spread_suspicion() {

@@ -4,12 +4,12 @@
 // A call shared with a rank that left no file is taken for finished, or nothing could be said at
 // all. Whoever made such a call and then nothing more may in truth stand in it, and so may those
 // who share a call with it that lies behind: blaming them for what they did not call next would be
-// a guess. What finished behind such a call, on any of the ranks that made it, shows that it
-// finished as well; but not where nobody went on, because a job that stands waits in the last calls
-// it made.
+// a guess. That a rank called more behind such a call shows nothing, because calls return before
+// they finish; that another rank passed the place where this one stands does.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -39,11 +39,15 @@ class Doubt {
 
   void fill(uint32_t process);
   void find_torn();
-  void find_who_went_on();
+  void find_last_calls();
+  const std::set<uint64_t>& roles_behind(uint32_t group, uint64_t seq);
+  bool is_behind(uint32_t group, const Member& member);
   bool is_shared_with_unknown(uint32_t process, uint32_t op) const;
-  bool is_proof(uint32_t process, uint32_t op) const;
+  bool is_proof(uint32_t process, uint32_t op);
   void raise(uint32_t process, uint32_t stream, size_t proved);
   void spread();
+  void spread_collective(uint32_t group, uint64_t seq);
+  Blocked partner_of(uint32_t process, uint32_t op) const;
   void suspect(Place at, uint32_t process);
   void suspect_partners(uint32_t process, uint32_t op);
   void spread_suspicion();
@@ -62,7 +66,10 @@ class Doubt {
   std::vector<Raised> suspected_;            // `from` up to the stream's suspect_from before
   std::vector<uint32_t> last_op_;            // by process; kNoRecord
   std::vector<std::vector<uint32_t>> torn_;  // by group: members whose newest record was torn
-  std::vector<uint64_t> passed_;  // by group: calls that somebody made another call behind
+  std::map<std::pair<uint32_t, uint64_t>, std::set<uint64_t>> roles_behind_;  // by position
+  enum class Answer : uint8_t { unknown, no, yes };
+  std::vector<std::vector<Answer>> is_behind_;     // by group and member
+  std::vector<uint64_t> done_;                     // by group: positions that have been spread
   std::set<std::pair<uint32_t, uint64_t>> asked_;  // collectives whose members are suspected
 };
 

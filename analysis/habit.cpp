@@ -16,18 +16,12 @@ constexpr size_t kNearMax = 16;
 Signature token_of(const Case& c, uint32_t p, const Op& op) {
   Signature token = signature_of(op);
   const Seat seat = c.index.seat(p, op.comm);
-  const uint64_t role = seat.group == kNone ? 0 : role_of(c, seat.group);
+  const uint64_t role = seat.group == kNone ? 0 : c.index.role_of(seat.group);
   token.count ^= (role + 1) * 0x9e3779b97f4a7c15;
   return token;
 }
 
 }  // namespace
-
-uint64_t role_of(const Case& c, uint32_t g) {
-  const Group& group = c.group(g);
-  if (group.parent == kNone) return g;
-  return (uint64_t{group.parent} + 1) << 32 | group.child_number;
-}
 
 std::vector<Signature> tokens(const Case& c, uint32_t p, size_t begin, size_t end) {
   std::vector<Signature> list;

@@ -13,9 +13,6 @@
 
 namespace rollcall::analysis {
 
-// The part a communicator plays in its process: groups of one split share it.
-uint64_t role_of(const Case& the_case, uint32_t group);
-
 // Calls of a process as they compare between ranks that play different parts: the communicator's
 // role in place of its identity, no peers. `begin` and `end` are indices into Process::ops.
 std::vector<Signature> tokens(const Case& the_case, uint32_t process, size_t begin, size_t end);

@@ -73,6 +73,12 @@ uint32_t Index::find_channel(uint32_t group, int32_t source, int32_t target) con
   return found == by_channel_.end() ? kNone : found->second;
 }
 
+uint64_t Index::role_of(uint32_t g) const {
+  const Group& group = groups_[g];
+  if (group.parent == kNone) return g;
+  return (uint64_t{group.parent} + 1) << 32 | group.child_number;
+}
+
 uint32_t Index::find_group(const CommKey& key) const {
   const auto found = by_key_.find(key);
   return found == by_key_.end() ? kNone : found->second;

@@ -104,6 +104,8 @@ class Index {
   // kNone when the rank left no file.
   uint32_t find_member(uint32_t group, int32_t rank) const;
   uint32_t find_group(const CommKey& key) const;
+  // The part a communicator plays in its processes: groups of one split share it.
+  uint64_t role_of(uint32_t group) const;
   const trace::Op& op(uint32_t process, uint32_t index) const {
     return run_.processes[process].ops[index];
   }

@@ -304,6 +304,8 @@ void draft_unreceived(const Case& c, uint32_t channel_index, std::vector<Draft>&
   // A record that was torn when the process ended may be the one.
   if (sent <= received + c.process(receiver).torn || channel.first_send > received) return;
   if (c.process(receiver).first_complete_ticket > 1 && channel.recvs.empty()) return;
+  // Who waits behind a transfer that the two sides disagree about will receive the rest after it.
+  if (!c.progress.mismatched_pairs().empty() && !c.progress.waiting(receiver).empty()) return;
   const trace::Knowledge& knowledge = c.process(receiver).knowledge;
   if (!knowledge.head || !knowledge.tells_absence()) return;
   const uint32_t i = channel.send_at(received);
@@ -321,10 +323,10 @@ void draft_unreceived(const Case& c, uint32_t channel_index, std::vector<Draft>&
   if (!c.job.all_ended_themselves && c.doubt.may_wait_for_unknown(receiver)) {
     draft = make_draft(Verdict::insufficient, Confidence::open);
     draft.finding.summary = fmt::format(
-        "{} has not received what {} sent it on {}, but may itself wait for a rank that left no "
-        "file",
+        "{} has not received what {} sent it on {}, but may itself wait for a rank whose records "
+        "are not all on file",
         rank_text(c.process(receiver)), rank_text(c.process(sender)), c.group(channel.group).name);
-    draft.finding.next = "copy the missing file into the directory: it decides";
+    draft.finding.next = "copy the missing file into the directory, if there is one: it decides";
   }
   draft.finding.evidence.push_back(op_evidence(c, sender, i, fmt::format("p2p seq {}", received)));
   draft.finding.evidence.push_back(process_evidence(c, receiver));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "analysis/habit.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
 
@@ -122,6 +123,10 @@ Draft draft_aborts(const Case& c, const std::vector<Sighting>& aborts) {
 
 bool is_hang(const Draft& draft) { return draft.finding.severity == Severity::hang; }
 
+bool is_hang_or_open(const Draft& draft) {
+  return is_hang(draft) || draft.finding.verdict == Verdict::insufficient;
+}
+
 // Some call can never have finished.
 bool has_cut_off_calls(const Case& c) {
   return std::any_of(c.index.active().begin(), c.index.active().end(),
@@ -165,6 +170,24 @@ void add_silent_deaths(const Case& c, std::vector<Draft>& drafts) {
   }
 }
 
+// The rank stopped in the middle of what it always does: another one made the same calls, and then
+// one more of those that this one had made before.
+bool stopped_short(const Case& c, uint32_t p) {
+  if (c.doubt.may_wait_for_unknown(p)) return false;
+  constexpr size_t kTailMax = 256;
+  const size_t end = c.process(p).ops.size();
+  const size_t begin = end - std::min(end, kTailMax);
+  const std::vector<Signature> mine = tokens(c, p, begin, end);
+  return std::any_of(c.index.active().begin(), c.index.active().end(), [&](uint32_t q) {
+    const std::vector<Signature> theirs = tokens(c, q, begin, end);
+    const std::vector<Signature> next = tokens(c, q, end, end + 1);
+    if (next.empty() || mine.size() != theirs.size()) return false;
+    return std::equal(mine.begin(), mine.end(), theirs.begin(), agree) &&
+           std::any_of(mine.begin(), mine.end(),
+                       [&](const Signature& call) { return agree(call, next.front()); });
+  });
+}
+
 }  // namespace
 
 void judge_errors(const Case& c, std::vector<Draft>& drafts) {
@@ -174,8 +197,9 @@ void judge_errors(const Case& c, std::vector<Draft>& drafts) {
   if (errors.empty()) {
     // Without an error, aborts end a job in order, or end a hang that has its own finding; or they
     // came before anybody had waited long enough to speak of a hang.
-    if (!aborts.empty() && std::none_of(drafts.begin(), drafts.end(), is_hang) &&
-        has_cut_off_calls(c)) {
+    // Where who aborted first may have followed a rank without a file, that is said already.
+    if (!aborts.empty() && std::none_of(drafts.begin(), drafts.end(), is_hang_or_open) &&
+        (has_cut_off_calls(c) || stopped_short(c, aborts.front().process))) {
       drafts.push_back(draft_aborts(c, aborts));
       return;
     }

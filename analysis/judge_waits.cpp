@@ -100,6 +100,39 @@ Absence judge_silence(const Case& c, uint32_t p, const Node& waited) {
   return {went_on ? Verdict::p2p_unmatched : Verdict::missing_call, Confidence::certain};
 }
 
+// The call of a member at a collective's position; null where no record of it is on file.
+const Op* call_at(const Case& c, uint32_t p, const Node& waited) {
+  for (const Member& member : c.group(waited.group).members) {
+    if (member.process != p || !member.lane.has(waited.seq)) continue;
+    return &c.index.op_at(member, waited.seq);
+  }
+  return nullptr;
+}
+
+// Is `left_out`, from the rank's own steps before, what the others wait for?
+bool is_awaited(const Case& c, uint32_t p, const Op& left_out, const Node& waited) {
+  if (c.index.seat(p, left_out.comm).group != waited.group) return false;
+  if (waited.kind == NodeKind::collective) {
+    const auto agrees = [&](uint32_t caller) {
+      const Op* call = call_at(c, caller, waited);
+      return call && agree(signature_of(*call), signature_of(left_out));
+    };
+    return std::any_of(waited.callers.begin(), waited.callers.end(), agrees);
+  }
+  if (waited.kind != NodeKind::p2p || !is_p2p(left_out.kind)) return false;
+  const Op& call = c.index.op(waited.process, waited.op);
+  const Seat seat = c.index.seat(waited.process, call.comm);
+  return left_out.kind != call.kind &&
+         left_out.root_or_peer == c.group(seat.group).members[seat.member].rank;
+}
+
+// The rank's own steps before had the call where it went on without it.
+bool has_passed_by(const Case& c, uint32_t p, const Node& waited) {
+  const std::optional<HabitBreak> habit = habit_break(c, p);
+  return habit && habit->alignment.slip == Slip::missing && habit->alignment.contradicted == 0 &&
+         is_awaited(c, p, c.index.op(p, habit->precedent), waited);
+}
+
 Absence judge_absence(const Case& c, uint32_t p, const Node& waited) {
   const Process& process = c.process(p);
   const ProcessState& state = c.job.processes[p];
@@ -108,7 +141,8 @@ Absence judge_absence(const Case& c, uint32_t p, const Node& waited) {
     // An abort long after the others began to wait is how somebody ended the hang, not its cause.
     if (comm->ended_ns - waited.since_ns < c.options.ended_threshold_ns) {
       // A rank that stood still first may have followed one that left no file.
-      const bool stood = comm->ended_ns - state.last_call_ns > kStandsNs;
+      const int64_t last_ns = state.last_op == kNoRecord ? 0 : process.ops[state.last_op].called_ns;
+      const bool stood = comm->ended_ns - last_ns > kStandsNs;
       if (stood && c.doubt.may_wait_for_unknown(p)) {
         return {Verdict::insufficient, Confidence::open};
       }
@@ -135,7 +169,13 @@ Absence judge_absence(const Case& c, uint32_t p, const Node& waited) {
   if ((inside_event || state.inside_op != kNoRecord) && c.job.is_stale(state.inside_since_ns)) {
     return {Verdict::stuck_in_call, Confidence::certain};
   }
-  if (c.doubt.may_wait_for_unknown(p)) return {Verdict::insufficient, Confidence::open};
+  if (c.doubt.may_wait_for_unknown(p)) {
+    // Whom it waits for now does not matter where it is on file that it passed the call by.
+    const bool is_pair = waited.kind == NodeKind::p2p;
+    const Verdict passed_by = is_pair ? Verdict::p2p_unmatched : Verdict::missing_call;
+    if (has_passed_by(c, p, waited)) return {passed_by, Confidence::likely};
+    return {Verdict::insufficient, Confidence::open};
+  }
   return judge_silence(c, p, waited);
 }
 
@@ -171,10 +211,10 @@ std::string why_text(const Case& c, Verdict verdict, uint32_t p) {
     case Verdict::async_error:
       return "made the call, and NCCL refused it";
     case Verdict::insufficient:
-      return state.uncounted != 0
-                 ? "is not on file with it, but its recorder missed calls"
-                 : "has not made the call that others wait in, but may itself wait for a rank that "
-                   "left no file";
+      return state.uncounted != 0 ? "is not on file with it, but its recorder missed calls"
+                                  : "has not made the call that others wait in, but may itself "
+                                    "wait for a rank whose "
+                                    "records are not all on file";
     default:
       return "has not made the call that others wait in";
   }
@@ -204,8 +244,8 @@ std::string next_text(const Case& c, Verdict verdict, uint32_t p) {
     case Verdict::insufficient:
       return state.uncounted != 0
                  ? "run again without pausing the recorder and with a larger ROLLCALL_RING_SLOTS"
-                 : "copy the missing file into the directory: it decides between this rank and the "
-                   "one it would wait for";
+                 : "copy the missing file into the directory, if there is one: it decides between "
+                   "this rank and the one it would wait for";
     default:
       return c.job.live ? fmt::format("look at the stack of {}: `py-spy dump` or `gdb -p {}`", who,
                                       process.pid)

@@ -386,19 +386,18 @@ Alignment align(const std::vector<Signature>& calls, const std::vector<Signature
   Alignment best;
   best.slip = argument_slip(calls[0], expected[0]);
   Score best_score = score(calls, 1, expected, 1, seen);
+  // Agreement counts, seen or foreseen; of two slips that explain as much, the smaller one.
+  const auto key = [](const Score& s, Slip kind, uint32_t calls_slipped) {
+    int64_t slipped = 0;
+    if (kind == Slip::missing || kind == Slip::extra) slipped = calls_slipped;
+    if (kind == Slip::order) slipped = int64_t{calls_slipped} - 1;
+    return std::make_tuple(-static_cast<int64_t>(s.contradicted), s.matched + s.foreseen, -slipped,
+                           s.matched);
+  };
   const auto offer = [&](Slip slip, uint32_t length, const Score& offered) {
     // Predictions alone carry a slip of one call, not more.
     if (offered.matched == 0 && length > 1) return;
-    // Agreement counts, seen or foreseen; of two slips that explain as much, the smaller one.
-    const auto key = [](const Score& s, int64_t slipped) {
-      return std::make_tuple(-static_cast<int64_t>(s.contradicted), s.matched + s.foreseen,
-                             -slipped, s.matched);
-    };
-    const auto size = [](Slip kind, uint32_t calls_slipped) -> int64_t {
-      if (kind == Slip::order) return int64_t{calls_slipped} - 1;
-      return kind == Slip::missing || kind == Slip::extra ? calls_slipped : 0;
-    };
-    if (key(offered, size(slip, length)) <= key(best_score, size(best.slip, best.length))) return;
+    if (key(offered, slip, length) <= key(best_score, best.slip, best.length)) return;
     best.slip = slip;
     best.length = length;
     best_score = offered;
@@ -411,6 +410,8 @@ Alignment align(const std::vector<Signature>& calls, const std::vector<Signature
     Score reordered = score(calls, window, expected, window, seen);
     reordered.matched += window;
     offer(Slip::order, window, reordered);
+    best.may_be_order =
+        key(reordered, Slip::order, window) >= key(best_score, best.slip, best.length);
   }
   best.matched = best_score.matched;
   best.contradicted = best_score.contradicted;

@@ -71,6 +71,7 @@ struct Alignment {
   uint32_t matched = 0;  // later calls that agree
   uint32_t contradicted = 0;
   bool predicted = false;
+  bool may_be_order = false;  // the same calls in another order explain as much
 };
 Alignment align(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
                 size_t seen);

@@ -1,0 +1,233 @@
+// Verdicts where a file is missing or little is on file: what may be concluded, and what may not.
+#include <utility>
+
+#include "analysis/analysis.h"
+#include "tests/catch.h"
+#include "tests/sim/cluster.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using sim::Act;
+using sim::execute;
+using sim::Outcome;
+using sim::Program;
+using sim::Step;
+
+using Steps = std::vector<Step>;
+constexpr uint64_t kLarge = 1 << 20;
+
+Step collective(int comm, OpKind kind = OpKind::AllReduce, uint64_t count = 64) {
+  Step step;
+  step.comm = comm;
+  step.kind = kind;
+  step.count = count;
+  if (kind == OpKind::Broadcast) step.root_or_peer = 0;
+  return step;
+}
+
+Step transfer(OpKind kind, int peer, uint64_t count) {
+  Step step;
+  step.kind = kind;
+  step.count = count;
+  step.root_or_peer = peer;
+  return step;
+}
+
+// `times` steps, each ending where the program waits for its calls.
+Program repeat(std::vector<std::vector<int>> comms, const std::vector<Steps>& ranks, int times) {
+  Program program;
+  for (size_t k = 0; k < comms.size(); ++k) {
+    sim::CommSpec& comm = program.comms.emplace_back();
+    comm.ranks = std::move(comms[k]);
+    if (k != 0) {
+      comm.parent = 0;
+      comm.child_number = static_cast<uint32_t>(k);
+    }
+  }
+  for (const Steps& one : ranks) {
+    Steps& all = program.ranks.emplace_back();
+    for (int i = 0; i < times; ++i) {
+      all.insert(all.end(), one.begin(), one.end());
+      all.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
+Report analyse_without(const Program& program, size_t lost_rank) {
+  Outcome outcome = execute(program);
+  REQUIRE(outcome.hung);
+  outcome.run.processes.erase(outcome.run.processes.begin() + static_cast<ptrdiff_t>(lost_rank));
+  return analyse(outcome.run);
+}
+
+const Finding& lead(const Report& report) { return report.findings.front(); }
+
+// A chain of waits: 0 with 1, 1 with 2, 2 with 3, and 4 with 2 at the beginning of each step.
+Program make_chain() {
+  return repeat({{0, 1, 2, 3, 4}, {0, 1}, {1, 2}, {2, 3}, {2, 4}},
+                {{collective(1)},
+                 {collective(1), collective(2)},
+                 {collective(4), collective(2), collective(3)},
+                 {collective(3)},
+                 {collective(4)}},
+                3);
+}
+
+TEST_CASE("who may wait, two communicators away, for a rank without a file is not blamed") {
+  Program program = make_chain();
+  program.ranks[0][2].reduction = 2;
+  const Report report = analyse_without(program, 0);
+  INFO(lead(report).summary);
+  CHECK(lead(report).verdict == Verdict::insufficient);
+  CHECK(report.status == 3);
+  // The same standstill with every file has its culprit.
+  const Report whole = analyse(execute(program).run);
+  CHECK(lead(whole).verdict == Verdict::redop_mismatch);
+}
+
+TEST_CASE("a rank that stops where its peers went on is named though another's file is missing") {
+  const Steps one = {collective(0), collective(0, OpKind::AllGather)};
+  Program program = repeat({{0, 1, 2, 3}}, {one, one, one, one}, 3);
+  program.ranks[2].insert(program.ranks[2].begin() + 4, Step{.act = Act::stick});
+  const Report report = analyse_without(program, 0);
+  INFO(lead(report).summary);
+  CHECK(lead(report).verdict == Verdict::missing_call);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 2);
+}
+
+TEST_CASE("a rank that passed a call by is named though it now waits for a rank without a file") {
+  Program program = repeat({{0, 1, 2, 3}, {0, 1}, {2, 3}},
+                           {{collective(0, OpKind::AllGather), collective(0), collective(1)},
+                            {collective(0, OpKind::AllGather), collective(0), collective(1)},
+                            {collective(0, OpKind::AllGather), collective(0), collective(2)},
+                            {collective(0, OpKind::AllGather), collective(0), collective(2)}},
+                           3);
+  program.ranks[1].erase(program.ranks[1].begin() + 9);  // the last step's second call
+  const Report report = analyse_without(program, 0);
+  INFO(lead(report).summary);
+  CHECK(lead(report).verdict == Verdict::missing_call);
+  CHECK(lead(report).confidence == Confidence::likely);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 1);
+  CHECK(lead(report).culprits[0].seq == 5u);
+}
+
+TEST_CASE("an abort by a rank that may have followed one without a file is not its own") {
+  Program program = make_chain();
+  program.ranks[0].insert(program.ranks[0].begin() + 2, Step{.act = Act::abort});
+  const Report report = analyse_without(program, 0);
+  INFO(lead(report).summary);
+  CHECK(lead(report).verdict == Verdict::insufficient);
+  CHECK(lead(analyse(execute(program).run)).verdict == Verdict::abort_cascade);
+}
+
+TEST_CASE("a job that did not end in order is not in lockstep while a file is missing") {
+  Program program = repeat({{0, 1}}, {{collective(0)}, {collective(0)}}, 3);
+  program.ranks[1].insert(program.ranks[1].begin() + 4, Step{.act = Act::die});
+  const Report report = analyse_without(program, 0);
+  INFO(lead(report).summary);
+  CHECK(lead(report).verdict == Verdict::insufficient);
+  CHECK(lead(report).summary.find("rank 0 of") != std::string::npos);
+  CHECK(report.status == 3);
+}
+
+TEST_CASE("a torn record that may be a transfer leaves its peer without blame") {
+  // Rank 1 sends before it receives in the last step; the torn record is its receive.
+  Program program = repeat(
+      {{0, 1}},
+      {{transfer(OpKind::Send, 1, kLarge), transfer(OpKind::Recv, 1, kLarge), collective(0)},
+       {transfer(OpKind::Recv, 0, kLarge), transfer(OpKind::Send, 0, kLarge), collective(0)}},
+      2);
+  program.ranks[1].erase(program.ranks[1].begin() + 6, program.ranks[1].end());
+  std::swap(program.ranks[1][4], program.ranks[1][5]);
+  Outcome outcome = execute(program);
+  REQUIRE(outcome.hung);
+  outcome.run.processes[1].ops.pop_back();
+  outcome.run.processes[1].torn = 1;
+  const Report report = analyse(outcome.run);
+  INFO(lead(report).summary);
+  const bool blames_peer = !lead(report).culprits.empty() && lead(report).culprits[0].rank == 0 &&
+                           lead(report).verdict != Verdict::insufficient;
+  CHECK_FALSE(blames_peer);
+}
+
+TEST_CASE("a send and a receive in the wrong order are a cycle, not a transfer left out") {
+  Program program = repeat({{0, 1}},
+                           {{transfer(OpKind::Send, 1, kLarge), transfer(OpKind::Recv, 1, kLarge)},
+                            {transfer(OpKind::Recv, 0, kLarge), transfer(OpKind::Send, 0, kLarge)}},
+                           4);
+  std::swap(program.ranks[0][6], program.ranks[0][7]);
+  const Report report = analyse(execute(program).run);
+  INFO(lead(report).summary);
+  CHECK(lead(report).verdict == Verdict::deadlock_p2p);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 0);
+}
+
+TEST_CASE("what a rank did otherwise in a step that finished does not make it part of a cycle") {
+  const auto exchanges = [](OpKind first, OpKind second, int peer) {
+    return Steps{transfer(first, peer, kLarge),
+                 transfer(second, peer, kLarge),
+                 collective(0),
+                 transfer(first, peer, kLarge),
+                 transfer(second, peer, kLarge),
+                 collective(0, OpKind::AllGather)};
+  };
+  Program program = repeat(
+      {{0, 1}},
+      {exchanges(OpKind::Send, OpKind::Recv, 1), exchanges(OpKind::Recv, OpKind::Send, 0)}, 4);
+  std::swap(program.ranks[1][17], program.ranks[1][18]);
+  const Report report = analyse(execute(program).run);
+  INFO(lead(report).summary);
+  CHECK(lead(report).verdict == Verdict::deadlock_p2p);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 1);
+}
+
+TEST_CASE("buffered sends to a rank behind a mismatched transfer are not the finding") {
+  Program program = repeat({{0, 1, 2}},
+                           {{transfer(OpKind::Send, 1, 73)},
+                            {transfer(OpKind::Recv, 0, 73), transfer(OpKind::Send, 2, 73)},
+                            {transfer(OpKind::Recv, 1, 73)}},
+                           4);
+  program.ranks[1][7].count = 74;
+  const Report report = analyse(execute(program).run);
+  INFO(lead(report).summary);
+  CHECK(lead(report).verdict == Verdict::p2p_mismatch);
+  REQUIRE(report.findings.size() == 1);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 1);
+}
+
+TEST_CASE("an abort in the middle of the last step is found by those who finished it") {
+  Program program = repeat({{0, 1, 2, 3}, {0, 2}, {1, 3}},
+                           {{collective(0), collective(1, OpKind::AllGather)},
+                            {collective(0), collective(2, OpKind::AllGather)},
+                            {collective(0), collective(1, OpKind::AllGather)},
+                            {collective(0), collective(2, OpKind::AllGather)}},
+                           3);
+  program.comms[1].child_number = program.comms[2].child_number = 0;
+  program.comms[2].colour = 1;
+  const Outcome healthy = execute(program);
+  REQUIRE_FALSE(healthy.hung);
+  program.ranks[0].insert(program.ranks[0].begin() + 7, Step{.act = Act::abort});
+  program.ranks[2].insert(program.ranks[2].begin() + 7, Step{.act = Act::die});
+  const Report report = analyse(execute(program).run);
+  INFO(lead(report).summary);
+  CHECK(lead(report).verdict == Verdict::abort_cascade);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 0);
+
+  // All of them abort after the last step: an end in order.
+  program.ranks[0].erase(program.ranks[0].begin() + 7);
+  program.ranks[2].erase(program.ranks[2].begin() + 7);
+  program.ranks[0].push_back({.act = Act::abort});
+  const Report orderly = analyse(execute(program).run);
+  CHECK(lead(orderly).verdict == Verdict::in_lockstep);
+}
+
+}  // namespace
+}  // namespace rollcall::analysis
