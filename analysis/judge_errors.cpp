@@ -156,10 +156,14 @@ void add_silent_deaths(const Case& c, std::vector<Draft>& drafts) {
     }
     draft.finding.culprits.push_back(culprit);
     const std::string oom = oom_text(process);
+    const bool is_told = c.job.is_foreign && !process.liveness_evidence.empty();
     draft.finding.summary =
-        fmt::format("{} died {} before {} without leaving an exit record; {}{}", rank_text(process),
-                    span_text(c.job.end_ns - state.last_sign_ns), c.job.live ? "now" : "the others",
-                    doing_text(c.index, c.job, p), oom.empty() ? "" : "; " + oom);
+        is_told ? fmt::format("{} is gone: {}; what it called last is not on file",
+                              rank_text(process), process.liveness_evidence)
+                : fmt::format("{} died {} before {} without leaving an exit record; {}{}",
+                              rank_text(process), span_text(c.job.end_ns - state.last_sign_ns),
+                              c.job.live ? "now" : "the others", doing_text(c.index, c.job, p),
+                              oom.empty() ? "" : "; " + oom);
     draft.finding.next = fmt::format(
         "look at the log and exit status of pid {} on {}, and at "
         "`dmesg` there",

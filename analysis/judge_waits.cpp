@@ -184,6 +184,8 @@ std::string why_text(const Case& c, Verdict verdict, uint32_t p) {
   const ProcessState& state = c.job.processes[p];
   switch (verdict) {
     case Verdict::rank_dead: {
+      // A report of RAS has no time of death.
+      if (c.job.is_foreign && !process.liveness_evidence.empty()) return "is gone";
       const bool inside = state.inside_op != kNoRecord || state.inside_event != kNoRecord;
       // What is dead now may have been stopped before: both silence the heartbeat.
       const char* silent = c.job.live ? "is dead" : "died (or was stopped)";
@@ -347,6 +349,12 @@ void weigh_states(const Case& c, const Node& waited, Finding& finding) {
       processes_text(c.index.run(), finished));
 }
 
+std::string in_plural(std::string why) {
+  if (why.starts_with("has ")) return "have " + why.substr(4);
+  if (why.starts_with("is ")) return "are " + why.substr(3);
+  return why;
+}
+
 Draft draft_absence(const Case& c, uint32_t n, const Gathered& gathered) {
   const Node& waited = c.graph.nodes()[n];
   const Verdict verdict = gathered.absence.verdict;
@@ -367,14 +375,18 @@ Draft draft_absence(const Case& c, uint32_t n, const Gathered& gathered) {
     finding.evidence.push_back(op_evidence(c, example.process, example.op, "waits"));
   }
   const uint32_t first = gathered.processes.front();
+  const bool is_pair = waited.kind == NodeKind::p2p;
+  const bool is_one = gathered.processes.size() == 1;
+  const std::string why = why_text(c, verdict, first);
+  const char* waits =
+      is_pair ? (c.job.live ? "has been" : "was") : (c.job.live ? "have been" : "were");
   finding.summary = fmt::format(
-      "{} {}: {} {} in {} {}; {}", processes_text(c.index.run(), gathered.processes),
-      why_text(c, verdict, first),
-      waited.kind == NodeKind::p2p ? "its peer" : callers_text(c, waited),
-      c.job.live ? "have been" : "were", node_text(c, n),
+      "{} {}: {} {} in {} {}; {}{}", processes_text(c.index.run(), gathered.processes),
+      is_one ? why : in_plural(why), is_pair ? "its peer" : callers_text(c, waited), waits,
+      node_text(c, n),
       c.job.is_foreign ? fmt::format("when {} was written", recorder_text(c.process(first)))
                        : fmt::format("for {}", span_text(c.job.end_ns - waited.since_ns)),
-      doing_text(c.index, c.job, first));
+      is_one ? "" : rank_text(c.process(first)) + ": ", doing_text(c.index, c.job, first));
   if (c.job.is_foreign) weigh_states(c, waited, finding);
   finding.next = next_text(c, verdict, first);
   std::vector<uint32_t> victims = waited.callers;

@@ -175,18 +175,41 @@ void append_comms(std::string& out, const std::vector<analysis::CommSummary>& co
   }
 }
 
+// What is said of several files alike is said once, by the first of them.
+struct SharedIssue {
+  const trace::Issue* issue = nullptr;
+  size_t files = 1;
+};
+
+std::vector<SharedIssue> shared_issues(const trace::Run& run, bool each_alone) {
+  std::vector<SharedIssue> shared;
+  std::map<std::string_view, size_t> by_text;
+  for (const trace::Issue& issue : run.issues) {
+    const bool may_share = !each_alone && !issue.file.empty();
+    const auto [slot, is_new] = by_text.try_emplace(issue.text, shared.size());
+    if (may_share && !is_new && !shared[slot->second].issue->file.empty()) {
+      ++shared[slot->second].files;
+    } else {
+      shared.push_back({&issue, 1});
+    }
+  }
+  return shared;
+}
+
 void append_issues(std::string& out, const trace::Run& run, bool all) {
   if (run.issues.empty()) return;
   out += "\nAbout the files\n";
-  const size_t shown = all ? run.issues.size() : std::min(run.issues.size(), kIssuesShown);
+  const std::vector<SharedIssue> issues = shared_issues(run, all);
+  const size_t shown = all ? issues.size() : std::min(issues.size(), kIssuesShown);
   for (size_t at = 0; at < shown; ++at) {
-    const trace::Issue& issue = run.issues[at];
-    const std::string file = printable(file_name(issue.file));
-    out += file.empty() ? fmt::format("  {}\n", printable(issue.text))
-                        : fmt::format("  {}: {}\n", file, printable(issue.text));
+    const auto& [issue, files] = issues[at];
+    std::string file = printable(file_name(issue->file));
+    if (files > 1) file += fmt::format(" and {} more", files - 1);
+    out += file.empty() ? fmt::format("  {}\n", printable(issue->text))
+                        : fmt::format("  {}: {}\n", file, printable(issue->text));
   }
-  if (run.issues.size() > shown) {
-    out += fmt::format("  and {} more (--all shows them)\n", run.issues.size() - shown);
+  if (issues.size() > shown) {
+    out += fmt::format("  and {} more (--all shows them)\n", issues.size() - shown);
   }
 }
 

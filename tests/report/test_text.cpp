@@ -80,6 +80,23 @@ TEST_CASE("what is wrong with the files comes last and cannot drive the terminal
   CHECK(text.substr(text.size() - tail.size()) == tail);
 }
 
+TEST_CASE("what is said of several files alike is said once, with all of them under --all") {
+  trace::Run run = test::missing_call_run();
+  for (const char* file : {"a.log", "b.log", "c.log"}) {
+    run.issues.push_back({file, "has no sizes", 0, false});
+  }
+  run.issues.push_back({"b.log", "is cut off", 0, false});
+  const std::string text = report::diff_text(run, test::missing_call_report(), {});
+  const std::string tail =
+      "\nAbout the files\n  a.log and 2 more: has no sizes\n  b.log: is cut off\n";
+  REQUIRE(text.size() > tail.size());
+  CHECK(text.substr(text.size() - tail.size()) == tail);
+  report::TextOptions all;
+  all.all = true;
+  const std::string whole = report::diff_text(run, test::missing_call_report(), all);
+  CHECK(whole.find("  c.log: has no sizes\n") != std::string::npos);
+}
+
 TEST_CASE("a report without findings says that there is nothing to compare") {
   const std::string text = report::diff_text({}, {}, {});
   CHECK(text == "There is nothing to compare: no usable record was found.\n");

@@ -412,7 +412,11 @@ void import_flight_recorder(const std::string& path, std::span<const uint8_t> by
   if (dump == nullptr) return;
   const bool is_cut_off = issues.size() != issues_before;
   const std::string version = dump->text_of("version");
-  if (version.empty() || version[0] == '1') {
+  if (version.empty()) {
+    issues.push_back({path, "names no Flight Recorder version: it is no dump of PyTorch", 0, true});
+    return;
+  }
+  if (version[0] == '1') {
     issues.push_back(
         {path,
          fmt::format("has Flight Recorder version \"{}\"; versions 2.0 and later can be "
@@ -453,6 +457,10 @@ void import_flight_recorder(const std::string& path, std::span<const uint8_t> by
     for (Comm& comm : process.comms) comm.collectives = comm.sends = comm.recvs = 0;
     process.next_ticket = 1;
   }
+  issues.push_back({path,
+                    "is a dump of PyTorch's Flight Recorder: it has no reductions, roots and "
+                    "streams, and nothing older than its buffer",
+                    0, false});
   processes.push_back(std::move(process));
 }
 

@@ -50,7 +50,11 @@ void import_bytes(const std::string& path, std::span<const uint8_t> bytes,
     case ForeignFormat::none:
       break;
   }
-  issues.push_back({path, "is not a file of a recorder that is known here", 0, true});
+  issues.push_back(
+      {path,
+       "is nothing that Rollcall reads: no recording of its own, no Flight Recorder dump, no log "
+       "with NCCL INFO lines, and no file of NCCL Inspector or RAS",
+       0, true});
 }
 
 // Nanoseconds since the epoch; 0 where the file system does not tell.
@@ -93,8 +97,9 @@ void import_file(const std::string& path, std::vector<Process>& processes,
                  std::vector<Issue>& issues) {
   std::vector<uint8_t> bytes;
   if (!read_whole(path, bytes)) {
-    issues.push_back(
-        {path, "could not be read whole; check that it is a file you may read", 0, true});
+    issues.push_back({path,
+                      "could not be read whole: you may not read it, or it is larger than 1 GiB", 0,
+                      true});
     return;
   }
   const size_t before = processes.size();

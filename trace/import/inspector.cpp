@@ -92,8 +92,10 @@ class InspectorReader {
     }
     process_.next_ticket = process_.ops.size() + 1;
     std::string text =
-        "is of NCCL Inspector: only finished operations, no order between functions, sizes in "
-        "bytes, and lines may be lost, so a call that is not on file may have been made";
+        "is a file of NCCL Inspector: it has operations that finished, their sizes in bytes, and "
+        "no "
+        "order between different functions; lines may be lost, so a call that it lacks may have "
+        "been made";
     if (transfers_ != 0)
       text += fmt::format("; {} sends and receives are not compared", transfers_);
     if (damaged_ != 0) text += fmt::format("; {} lines could not be read", damaged_);

@@ -268,8 +268,9 @@ void LogReader::finish(std::vector<Process>& processes, std::vector<Issue>& issu
   if (damaged_ > 0) {
     issues.push_back(
         {path_,
-         fmt::format("{} call lines could not be read, as when processes write over each "
-                     "other; set NCCL_DEBUG_FILE to get a file per process",
+         fmt::format("has {} call lines that could not be read, as when processes write over "
+                     "each other; set NCCL_DEBUG_FILE to a name with %h and %p to get a file for "
+                     "each process",
                      damaged_),
          damaged_, false});
   }
@@ -279,6 +280,10 @@ void LogReader::finish(std::vector<Process>& processes, std::vector<Issue>& issu
                       "order of first use. Add INIT to NCCL_DEBUG_SUBSYS to be sure",
                       0, false});
   }
+  issues.push_back({path_,
+                    "is a log of NCCL: it has the calls in their order, and not when they were "
+                    "made, nor whether they returned or finished, nor which were grouped",
+                    0, false});
   for (auto& [name, writer] : writers_) {
     // A rank of the first communicator that spans the job stands for the job rank: the log has
     // none.

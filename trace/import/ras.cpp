@@ -106,8 +106,8 @@ class RasJob {
 
   void finish(std::vector<Process>& processes, std::vector<Issue>& issues) {
     std::string text =
-        "is a report of NCCL RAS: numbers of calls of five functions, without sizes, order, sends "
-        "and receives, and not taken at one moment; positions are sums of these numbers";
+        "is a report of NCCL RAS: it has numbers of calls of five functions, without sizes, order, "
+        "sends and receives, and not taken at one moment; positions are sums of these numbers";
     if (!notes_.empty()) text += "; " + notes_;
     issues.push_back({path_, text, 0, false});
     for (auto& [key, process] : processes_) {
