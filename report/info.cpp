@@ -68,6 +68,25 @@ std::string rollcall_of(const trace::Process& process) {
 }
 std::string coverage_of(const trace::Process& process) { return meta_of(process, "coverage"); }
 
+// Functions that the process asked the emulator for and the emulator does not have.
+std::vector<std::string> not_emulated(const trace::Process& process) {
+  constexpr std::string_view kPrefix = "not_emulated.";
+  std::vector<std::string> functions;
+  for (auto at = process.meta.lower_bound(std::string(kPrefix)); at != process.meta.end(); ++at) {
+    if (at->first.compare(0, kPrefix.size(), kPrefix) != 0) break;
+    functions.push_back(at->first.substr(kPrefix.size()));
+  }
+  return functions;
+}
+std::string not_emulated_text(const trace::Process& process) {
+  const std::vector<std::string> functions = not_emulated(process);
+  return functions.empty() ? "nothing" : fmt::format("{}", fmt::join(functions, ", "));
+}
+bool any_not_emulated(const trace::Run& run) {
+  return std::any_of(run.processes.begin(), run.processes.end(),
+                     [](const trace::Process& process) { return !not_emulated(process).empty(); });
+}
+
 void append_header(std::string& out, const trace::Run& run, const std::vector<FileSizes>& sizes) {
   std::set<std::string> hosts;
   std::set<std::string> keys;
@@ -96,6 +115,10 @@ void append_header(std::string& out, const trace::Run& run, const std::vector<Fi
                      agreed(run, labels, nccl_of), agreed(run, labels, cuda_of),
                      agreed(run, labels, driver_of), agreed(run, labels, rollcall_of));
   out += fmt::format("coverage   {}\n", agreed(run, labels, coverage_of));
+  if (any_not_emulated(run)) {
+    out += fmt::format("absent     not in the emulator, and asked for: {}\n",
+                       agreed(run, labels, not_emulated_text));
+  }
 }
 
 void append_processes(std::string& out, const trace::Run& run) {
@@ -167,6 +190,9 @@ Json process_json(const trace::Process& process, const FileSizes& size) {
   json["driver"] = text_or_null(driver_of(process));
   json["rollcall"] = text_or_null(rollcall_of(process));
   json["emulated"] = meta_of(process, "emulated") == "1";
+  json["not_emulated"] = Json::array();
+  for (const std::string& name : not_emulated(process))
+    json["not_emulated"].push_back(valid_utf8(name));
   json["coverage"] = text_or_null(coverage_of(process));
   json["recorded"] = recorded(process);
   json["on_file"] = process.ops.size();

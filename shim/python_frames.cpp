@@ -18,32 +18,42 @@
 namespace rollcall::shim {
 namespace {
 
+// How a code object maps instructions to lines.
+enum class Lines : unsigned char {
+  kSteps,      // 3.9: pairs (bytes up to the next line, lines to it)
+  kRanges,     // 3.10: pairs (bytes of a range, lines to it from the range before)
+  kLocations,  // since 3.11: entries of several kinds, with columns
+};
+
 // Offsets in bytes, from the interpreters' own headers. A frame knows its code object and the
-// instruction it executes; the thread's innermost frame hangs on the thread state, in older
-// versions behind one more pointer.
+// instruction it executes: its address, before 3.11 its number. The thread's innermost frame hangs
+// on the thread state, in 3.11 and 3.12 behind one more pointer.
 struct Layout {
   std::string_view version;
+  Lines lines;
   unsigned thread_frame;
   bool is_indirect;
   unsigned indirect_frame;
   unsigned previous;
   unsigned code;
   unsigned instruction;
-  unsigned owner;
+  unsigned owner;  // 0: frames have none
   unsigned first_line;
+  unsigned file_name;
+  unsigned name;
+  unsigned line_table;
   unsigned instructions;
   unsigned ascii_text;
 };
 constexpr Layout kLayouts[] = {
-    {"3.11.", 56, true, 8, 48, 32, 56, 69, 72, 184, 48},
-    {"3.12.", 56, true, 0, 8, 0, 56, 70, 68, 192, 40},
-    {"3.13.", 72, false, 0, 8, 0, 56, 70, 68, 200, 40},
+    {"3.9.", Lines::kSteps, 24, false, 0, 24, 32, 104, 0, 40, 104, 112, 120, 0, 48},
+    {"3.10.", Lines::kRanges, 24, false, 0, 24, 32, 96, 0, 40, 104, 112, 120, 0, 48},
+    {"3.11.", Lines::kLocations, 56, true, 8, 48, 32, 56, 69, 72, 112, 120, 136, 184, 48},
+    {"3.12.", Lines::kLocations, 56, true, 0, 8, 0, 56, 70, 68, 112, 120, 136, 192, 40},
+    {"3.13.", Lines::kLocations, 72, false, 0, 8, 0, 56, 70, 68, 112, 120, 136, 200, 40},
 };
 // The same in all of them.
 constexpr unsigned kObjectType = 8;
-constexpr unsigned kCodeFileName = 112;
-constexpr unsigned kCodeName = 120;
-constexpr unsigned kCodeLineTable = 136;
 constexpr unsigned kBytesLength = 16;
 constexpr unsigned kBytesText = 32;
 constexpr unsigned kTextLength = 16;
@@ -51,7 +61,10 @@ constexpr unsigned kTextState = 32;
 constexpr uint32_t kStateCompactAscii = 0x60;
 constexpr unsigned char kOwnedByInterpreter = 3;  // an entry frame, not a function's
 
-// One step of the walk; code and instruction identify it.
+constexpr int kInstructionBytes = 2;
+
+// One step of the walk; code and instruction identify it. Before 3.11 the instructions are taken to
+// begin at the code object itself.
 struct Frame {
   const char* code = nullptr;
   const char* instruction = nullptr;
@@ -102,18 +115,33 @@ uint64_t mix(uint64_t hash, uint64_t value) noexcept {
   return hash ^ hash >> 29;
 }
 
+bool is_entry_frame(const char* frame, const char* code) noexcept {
+  if (!is_code(code)) return true;
+  return layout->owner != 0 && value_at<unsigned char>(frame, layout->owner) == kOwnedByInterpreter;
+}
+
+const char* instruction_of(const char* frame, const char* code) noexcept {
+  switch (layout->lines) {
+    case Lines::kSteps:
+      return code + value_at<int>(frame, layout->instruction);
+    case Lines::kRanges:
+      return code + value_at<int>(frame, layout->instruction) * kInstructionBytes;
+    case Lines::kLocations:
+      break;
+  }
+  return pointer_at(frame, layout->instruction);
+}
+
 void walk(const char* state, Stack& stack) noexcept {
   const char* frame = innermost_frame(state);
   for (unsigned step = 0; frame != nullptr && step < kFrameDepthMax; ++step) {
     const char* code = pointer_at(frame, layout->code);
-    const bool is_entry =
-        value_at<unsigned char>(frame, layout->owner) == kOwnedByInterpreter || !is_code(code);
-    if (!is_entry) {
-      const char* instruction = pointer_at(frame, layout->instruction);
+    if (!is_entry_frame(frame, code)) {
+      const char* instruction = instruction_of(frame, code);
       stack.frames[stack.depth++] = {code, instruction};
       stack.hash = mix(stack.hash, reinterpret_cast<uintptr_t>(instruction));
       // Another function may have got the memory of one that is gone.
-      stack.hash = mix(stack.hash, reinterpret_cast<uintptr_t>(pointer_at(code, kCodeName)));
+      stack.hash = mix(stack.hash, reinterpret_cast<uintptr_t>(pointer_at(code, layout->name)));
     }
     frame = pointer_at(frame, layout->previous);
   }
@@ -169,14 +197,30 @@ struct LineTable {
   }
 };
 
+// Up to 3.10: `wanted` is a number of bytes.
+int line_in_pairs(LineTable pairs, int line, int64_t wanted) noexcept {
+  constexpr int kNoLine = -128;
+  int64_t reached = 0;
+  while (!pairs.is_over()) {
+    reached += pairs.byte();
+    if (layout->lines == Lines::kSteps && reached > wanted) break;
+    const int byte = static_cast<int>(pairs.byte());
+    const int step = byte < 128 ? byte : byte - 256;  // a signed byte
+    if (layout->lines == Lines::kSteps || step != kNoLine) line += step;
+    if (layout->lines == Lines::kRanges && reached > wanted) break;
+  }
+  return line;
+}
+
 int line_of(const Frame& frame) noexcept {
-  const char* table = pointer_at(frame.code, kCodeLineTable);
+  const char* table = pointer_at(frame.code, layout->line_table);
   int line = value_at<int>(frame.code, layout->first_line);
   if (table == nullptr) return line;
   const auto* bytes = reinterpret_cast<const unsigned char*>(table + kBytesText);
   LineTable entries{bytes, bytes + value_at<int64_t>(table, kBytesLength)};
-  constexpr int64_t kUnitBytes = 2;
-  const int64_t wanted = (frame.instruction - (frame.code + layout->instructions)) / kUnitBytes;
+  const int64_t wanted_bytes = frame.instruction - (frame.code + layout->instructions);
+  if (layout->lines != Lines::kLocations) return line_in_pairs(entries, line, wanted_bytes);
+  const int64_t wanted = wanted_bytes / kInstructionBytes;
   int64_t unit = 0;
   while (!entries.is_over()) {
     const unsigned head = entries.byte();
@@ -200,11 +244,11 @@ using SiteText = TextBuffer<kFrameTextBytes>;
 void write_frames(SiteText& text, const Stack& stack, bool only_user_code) noexcept {
   unsigned written = 0;
   for (unsigned i = 0; i < stack.depth && written < kFramesNamedMax; ++i) {
-    const std::string_view file = text_of(pointer_at(stack.frames[i].code, kCodeFileName));
+    const std::string_view file = text_of(pointer_at(stack.frames[i].code, layout->file_name));
     if (only_user_code && !is_user_code(file)) continue;
     if (written++ > 0) text.text(" < ");
     text.text(file).character(':').signed_number(line_of(stack.frames[i])).character(' ');
-    text.text(text_of(pointer_at(stack.frames[i].code, kCodeName)));
+    text.text(text_of(pointer_at(stack.frames[i].code, layout->name)));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 
+#include "core/base/text.h"
 #include "core/capture/recorder.h"
 #include "shim/loader.h"
 #include "shim/python_frames.h"
@@ -41,6 +42,22 @@ void* find_driver_function(const char* name) {
   return handle != nullptr ? real_dlsym()(handle, name) : nullptr;
 }
 
+// What the emulated GPU was asked for and does not do; told from any thread, at any time. How many
+// there are is bounded by the meta area.
+void add_not_emulated(const char* function) {
+  TextBuffer<128> key;
+  key.text("not_emulated.").text(function);
+  capture::add_meta(key.c_str(), "1");
+}
+
+// The emulator shares no header with us: its driver exports this, and NVIDIA's does not.
+void listen_to_emulator() {
+  using Listen = void (*)(void (*told)(const char* function));
+  if (void* symbol = find_driver_function("rollcall_emulated_listen"); symbol != nullptr) {
+    reinterpret_cast<Listen>(symbol)(add_not_emulated);
+  }
+}
+
 }  // namespace
 
 void report_run_facts(unsigned copy, const void* real, const char* coverage) noexcept {
@@ -55,6 +72,7 @@ void report_run_facts(unsigned copy, const void* real, const char* coverage) noe
   add_version_of("libcuda.so.1", "cuDriverGetVersion", "cuda_driver_version");
   for (const char* runtime : {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"})
     if (add_version_of(runtime, "cudaRuntimeGetVersion", "cuda_runtime_version")) break;
+  listen_to_emulator();
   start_python_frames();
 }
 

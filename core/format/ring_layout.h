@@ -411,6 +411,6 @@ static_assert(offsetof(FileHeader, magic) == 0);
 //   gpu_words (who writes the marks of graphs, and progress words: "gpu" into this file, "copied"
 //   by a thread of the process, or why there are none)
 //   graph_launches (watched, once the process has been given a driver that tells of them)
-//   cgroup  oom_kills_at_start  warning (may repeat)  emulated (1 when NCCL is the emulator's)
+//   cgroup  oom_kills_at_start  warning (may repeat)  emulated (1: NCCL is)  not_emulated.FUNCTION
 
 }  // namespace rollcall

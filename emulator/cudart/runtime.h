@@ -11,8 +11,8 @@ namespace emu {
 cudaError_t runtime_ready();
 // The thread's last error becomes `error`, unless that is success; returns it.
 cudaError_t remember(cudaError_t error);
-// The same and names the function on stderr, once per process.
-int not_emulated(const char* function, bool* named);
+// The same, and says so (emu_not_emulated).
+int not_emulated(const char* function);
 
 template <typename Call>
 cudaError_t runtime_call(Call call) {

@@ -1,6 +1,5 @@
 // Devices, errors and versions of the runtime API.
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -122,11 +121,8 @@ cudaError_t remember(cudaError_t error) {
   return error;
 }
 
-int not_emulated(const char* function, bool* named) {
-  if (!__atomic_exchange_n(named, true, __ATOMIC_RELAXED) && emu_quiet() == 0) {
-    std::fprintf(stderr, "rollcall emulator: %s is not emulated: cudaErrorNotSupported\n",
-                 function);
-  }
+int not_emulated(const char* function) {
+  emu_not_emulated(function, "cudaErrorNotSupported");
   return remember(cudaErrorNotSupported);
 }
 

@@ -63,6 +63,15 @@ const char* emu_session(
     void);  // names the shared memory of this job: ROLLCALL_EMULATE_SESSION, else by parent process
 // 1 when the user asked not to be told which functions are not emulated.
 int emu_quiet(void);
+
+// A stand-in was asked for what it does not do: names `function` (a literal) on stderr with what it
+// answers, once in a process, and tells the listener. Any thread.
+void emu_not_emulated(const char* function, const char* answer);
+// For recorders, which find it by name and include none of this: `told` gets the name of each such
+// function, at once of those so far, later from whichever thread called one; of one perhaps twice.
+// One listener per process, NULL for none.
+void rollcall_emulated_listen(void (*told)(const char* function));
+
 // The cost model: latency + bytes / bandwidth, within a node or between nodes.
 uint64_t emu_transfer_ns(size_t bytes, int between_nodes);
 

@@ -86,12 +86,9 @@ void* own_symbol(const char* symbol) {
 // What a generated stub of a driver function answers (CMakeLists.txt): the function exists, so that
 // a program finds it as in a real driver, and cannot do its work.
 namespace emu {
-int driver_not_emulated(const char* function, bool* named);
-int driver_not_emulated(const char* function, bool* named) {
-  if (!__atomic_exchange_n(named, true, __ATOMIC_RELAXED) && emu_quiet() == 0) {
-    std::fprintf(stderr, "rollcall emulator: %s is not emulated: CUDA_ERROR_NOT_SUPPORTED\n",
-                 function);
-  }
+int driver_not_emulated(const char* function);
+int driver_not_emulated(const char* function) {
+  emu_not_emulated(function, "CUDA_ERROR_NOT_SUPPORTED");
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 }  // namespace emu

@@ -23,6 +23,7 @@ ncclResult_t require(const void* pointer, const char* function, const char* argu
 }
 
 ncclResult_t not_emulated(const char* function) {
+  emu_not_emulated(function, "ncclInvalidUsage");
   warn("%s : the emulator does not have this; it needs a real GPU and NCCL", function);
   return ncclInvalidUsage;
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Jobs that other launchers start, and programs that load NCCL in other ways."""
+import glob
 import os
 import shutil
 import socket
@@ -143,15 +144,45 @@ def ranks_are_known_by_any_launcher():
         expect_ranks_by(variable)
 
 
+READ_VERSIONS = [(3, minor) for minor in range(9, 14)]
+
+
+def interpreters():
+    """The one that runs the tests, and those of other versions that are installed beside it."""
+    found = {}
+    names = [os.path.join(prefix, "bin", "python3") for prefix in sorted(
+        glob.glob(os.path.join(os.environ.get("PYENV_ROOT", ""), "versions", "3.*")))]
+    names += [f"python3.{minor}" for _, minor in READ_VERSIONS]
+    for name in [sys.executable, *names]:
+        asked = subprocess.run([shutil.which(name) or "false", "-c",
+                                "import ctypes, sys; print(*sys.version_info[:2])"], text=True,
+                               stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        if asked.returncode == 0:
+            found.setdefault(tuple(map(int, asked.stdout.split())), name)
+    return found
+
+
 def lines_of_the_script_are_named():
-    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+    found = interpreters()
+    for version in READ_VERSIONS:
+        if version in found:
+            expect_lines_named_by(found[version])
+    absent = [f"3.{minor}" for _, minor in READ_VERSIONS if (3, minor) not in found]
+    if absent == [f"3.{minor}" for _, minor in READ_VERSIONS]:
         return "the frames of this Python are not read"
+    if absent:
+        print(f"  not installed, so not tried: Python {', '.join(absent)}", flush=True)
+    return None
+
+
+def expect_lines_named_by(python):
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ctypes_client.py")
     with open(script, encoding="utf-8") as file:
         lines = file.read().split("\n")
     line = 1 + next(at for at, text in enumerate(lines) if '"ncclAllReduce"' in text)
+    outer = 1 + max(at for at, text in enumerate(lines) if " train(" in text)
     for wanted in (True, False):
-        with Job(2, program=[sys.executable, script]) as run:
+        with Job(2, program=[python, script]) as run:
             run.command += [run.folder, "4"]
             run.environment["ROLLCALL_PYTHON_FRAMES"] = "1" if wanted else "0"
             expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
@@ -159,11 +190,13 @@ def lines_of_the_script_are_named():
             if not wanted:
                 expect_equal(frames, {None}, "frames that nobody asked for")
                 continue
-            expect_equal(len(frames), 1, f"call sites: {frames}")
+            expect_equal(len(frames), 1, f"call sites of {python}: {frames}")
             named = next(iter(frames)) or ""
-            expect(f"{script}:{line} train < " in named, f"line {line} of train is in {named!r}")
+            expect(f"{script}:{line} train < " in named,
+                   f"line {line} of train is in {named!r}, by {python}")
+            expect(f"{script}:{outer} main" in named,
+                   f"line {outer} of main is in {named!r}, by {python}")
             expect(named.startswith(script), f"the innermost frame comes first: {named!r}")
-    return None
 
 
 if __name__ == "__main__":

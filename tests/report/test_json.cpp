@@ -118,3 +118,18 @@ TEST_CASE("info groups the ranks by version where they differ, and sums what is 
         std::string::npos);
   CHECK(text.find("paused by rollcall ctl") == std::string::npos);
 }
+
+TEST_CASE("info names what the ranks asked the emulator for in vain, where they did") {
+  trace::Run run = test::missing_call_run();
+  const std::vector<report::FileSizes> sizes(run.processes.size());
+  CHECK(report::info_text(run, sizes).find("not in the emulator") == std::string::npos);
+  run.processes[2].meta["not_emulated.cudaIpcGetMemHandle"] = "1";
+  run.processes[2].meta["not_emulated.cudaGraphicsMapResources"] = "1";
+  run.processes[2].meta["not_emulatedX"] = "1";
+  const std::string text = report::info_text(run, sizes);
+  CHECK(text.find("not in the emulator, and asked for: cudaGraphicsMapResources, "
+                  "cudaIpcGetMemHandle (rank 2); nothing (ranks 0-1,3)") != std::string::npos);
+  const auto json = nlohmann::json::parse(report::info_json(run, sizes));
+  CHECK(json["processes"][2]["not_emulated"].size() == 2);
+  CHECK(json["processes"][1]["not_emulated"].empty());
+}
