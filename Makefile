@@ -85,7 +85,7 @@ tsan: ## unit tests under the thread sanitizer
 
 sanitized: setup $(BUILD)/build.ninja
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target $(TESTS)
-	@ctest --preset $(PRESET) -R "^($$(echo $(TESTS) | tr ' ' '|'))$$"
+	@ctest --preset $(PRESET) -j $(JOBS) -R "^($$(echo $(TESTS) | tr ' ' '|'))$$"
 
 clean: ## remove build/
 	rm -rf build
