@@ -92,8 +92,7 @@ class InspectorReader {
     }
     process_.next_ticket = process_.ops.size() + 1;
     std::string text =
-        "is a file of NCCL Inspector: it has operations that finished, their sizes in bytes, and "
-        "no "
+        "is a file of NCCL Inspector: it has finished operations, their sizes in bytes, and no "
         "order between different functions; lines may be lost, so a call that it lacks may have "
         "been made";
     if (transfers_ != 0)
