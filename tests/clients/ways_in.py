@@ -62,7 +62,11 @@ def large_is_the_same_without_rollcall(zygotes):
 
 
 def outcome_of(zygote, backend, style):
-    with pytorch_job.PytorchJob(zygote, 2, ["--parallel", style, "--backend", backend]) as run:
+    """Kernels that would fill a tensor do nothing here. Fresh memory is zero; what PyTorch's cache
+    hands out again holds what was there, addresses among it, which differ from process to process.
+    """
+    with pytorch_job.PytorchJob(zygote, 2, ["--parallel", style, "--backend", backend],
+                                environment={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}) as run:
         run.wait_for_end_or_hang()
         logs = []
         for rank in range(2):
@@ -71,30 +75,17 @@ def outcome_of(zygote, backend, style):
         return run.statuses(), [words_of(run.output(rank)) for rank in range(2)], logs
 
 
-def without_varying(output, plain, again):
-    """FSDP2's stale memory may hold an address: such a loss differs from run to run by itself."""
-    expect_equal(len(output), len(plain), f"lines of {output}")
-    return [line for line, one, two in zip(output, plain, again) if one == two]
-
-
 def output_is_the_same_without_rollcall(zygotes, backend):
     """Losses, output, exit status, and the calls that the script made."""
     def test():
-        runs = []
-        for with_recorder in (False, False, True):
-            runs.append({style: outcome_of(zygotes.one(with_recorder), backend, style)
-                         for style in pytorch_faults.STYLES})
         for style in pytorch_faults.STYLES:
-            plain, again, recorded = (run[style] for run in runs)
+            plain = outcome_of(zygotes.one(with_recorder=False), backend, style)
+            recorded = outcome_of(zygotes.one(), backend, style)
             expect_equal(plain[0], [0, 0], f"statuses of {style} without Rollcall")
-            expect_equal(recorded[0], plain[0], f"statuses of {style}")
-            expect_equal(recorded[2], plain[2], f"calls of {style}")
-            for rank in range(2):
-                same = without_varying(plain[1][rank], plain[1][rank], again[1][rank])
-                expect_equal(without_varying(recorded[1][rank], plain[1][rank], again[1][rank]),
-                             same, f"what rank {rank} of {style} prints")
-                losses = [line for line in same if line.startswith("step ")]
-                expect(rank > 0 or len(losses) >= 2, f"losses of {style}: {plain[1][rank]}")
+            losses = [line for line in plain[1][0] if line.startswith("step ")]
+            expect(len(losses) >= 2, f"losses of {style}: {plain[1][0]}")
+            for what, before, after in zip(("statuses", "output", "calls"), plain, recorded):
+                expect_equal(after, before, f"{what} of {style}")
     return test
 
 
