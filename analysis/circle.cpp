@@ -367,12 +367,7 @@ const AbsentEdge* find_unmatched(const Case& c, const Circle& circle) {
 
 // As many sends as receives between the rank and the peer of this call: none was left out.
 bool is_balanced(const Case& c, uint32_t p, const Op& op) {
-  const Seat seat = c.index.seat(p, op.comm);
-  if (seat.member == kNone) return false;
-  const int32_t mine = c.group(seat.group).members[seat.member].rank;
-  const bool is_send = op.kind == OpKind::Send;
-  const uint32_t i = is_send ? c.index.find_channel(seat.group, mine, op.root_or_peer)
-                             : c.index.find_channel(seat.group, op.root_or_peer, mine);
+  const uint32_t i = c.index.channel_of(p, op);
   if (i == kNone) return false;
   const Channel& channel = c.index.channels()[i];
   return channel.first_send + channel.sends.size() == channel.first_recv + channel.recvs.size();

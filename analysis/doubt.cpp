@@ -130,7 +130,7 @@ bool Doubt::is_shared_with_unknown(uint32_t p, uint32_t i) const {
   }
   // The torn record may be that of this call, and may say that it was another one.
   if (is_p2p(op.kind)) {
-    const auto [process, other] = partner_of(p, i);
+    const auto [process, other] = index_.partner_of(p, op);
     return process != kNone && other == kNoRecord && index_.run().processes[process].torn != 0;
   }
   return std::any_of(torn_[seat.group].begin(), torn_[seat.group].end(), [&](uint32_t m) {
@@ -177,7 +177,7 @@ void Doubt::spread() {
       if (is_collective(op.kind)) {
         spread_collective(index_.seat(raised.process, op.comm).group, op.seq);
       } else if (op.kind == OpKind::Recv) {
-        const auto [process, send] = partner_of(raised.process, i);
+        const auto [process, send] = index_.partner_of(raised.process, op);
         if (send == kNoRecord) continue;
         const Place place = places_[process][send];
         if (place.stream != kNone) raise(process, place.stream, place.position + 1);
@@ -195,23 +195,6 @@ void Doubt::spread_collective(uint32_t g, uint64_t seq) {
     const Place place = places_[member.process][member.lane.ops[seq - member.lane.first]];
     if (place.stream != kNone) raise(member.process, place.stream, place.position + 1);
   }
-}
-
-// The other side of a send or receive; kNoRecord where it is not on file.
-Blocked Doubt::partner_of(uint32_t p, uint32_t i) const {
-  const Op& op = index_.op(p, i);
-  const Seat seat = index_.seat(p, op.comm);
-  if (seat.group == kNone || seat.member == kNone) return {};
-  const Group& group = index_.groups()[seat.group];
-  const uint32_t m = index_.find_member(seat.group, op.root_or_peer);
-  if (m == kNone) return {};
-  const int32_t mine = group.members[seat.member].rank;
-  const bool is_send = op.kind == OpKind::Send;
-  const uint32_t c = is_send ? index_.find_channel(seat.group, mine, op.root_or_peer)
-                             : index_.find_channel(seat.group, op.root_or_peer, mine);
-  if (c == kNone) return {};
-  const Channel& channel = index_.channels()[c];
-  return {group.members[m].process, is_send ? channel.recv_at(op.seq) : channel.send_at(op.seq)};
 }
 
 void Doubt::suspect(Place at, uint32_t p) {
@@ -239,7 +222,7 @@ void Doubt::suspect_partners(uint32_t p, uint32_t i) {
     return;
   }
   // A receive waits for its send. A send may have been buffered, but is not known to have been.
-  const auto [process, other] = partner_of(p, i);
+  const auto [process, other] = index_.partner_of(p, op);
   if (other != kNoRecord) suspect(place_of(process, other), process);
 }
 

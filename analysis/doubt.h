@@ -47,7 +47,6 @@ class Doubt {
   void raise(uint32_t process, uint32_t stream, size_t proved);
   void spread();
   void spread_collective(uint32_t group, uint64_t seq);
-  Blocked partner_of(uint32_t process, uint32_t op) const;
   void suspect(Place at, uint32_t process);
   void suspect_partners(uint32_t process, uint32_t op);
   void spread_suspicion();

@@ -73,6 +73,24 @@ uint32_t Index::find_channel(uint32_t group, int32_t source, int32_t target) con
   return found == by_channel_.end() ? kNone : found->second;
 }
 
+uint32_t Index::channel_of(uint32_t p, const Op& op) const {
+  const Seat where = seat(p, op.comm);
+  if (where.group == kNone || where.member == kNone) return kNone;
+  const int32_t mine = groups_[where.group].members[where.member].rank;
+  return op.kind == OpKind::Send ? find_channel(where.group, mine, op.root_or_peer)
+                                 : find_channel(where.group, op.root_or_peer, mine);
+}
+
+Blocked Index::partner_of(uint32_t p, const Op& op) const {
+  const uint32_t c = channel_of(p, op);
+  if (c == kNone) return {};
+  const Channel& channel = channels_[c];
+  const uint32_t m = find_member(channel.group, op.root_or_peer);
+  if (m == kNone) return {};
+  return {groups_[channel.group].members[m].process,
+          op.kind == OpKind::Send ? channel.recv_at(op.seq) : channel.send_at(op.seq)};
+}
+
 uint64_t Index::role_of(uint32_t g) const {
   const Group& group = groups_[g];
   if (group.parent == kNone) return g;

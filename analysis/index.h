@@ -84,6 +84,12 @@ struct ChannelHash {
   size_t operator()(const ChannelKey& key) const;
 };
 
+// A record, by its process and its position there.
+struct Blocked {
+  uint32_t process = kNone;
+  uint32_t op = kNoRecord;
+};
+
 // A communicator seen from one process.
 struct Seat {
   uint32_t group = kNone;
@@ -101,6 +107,12 @@ class Index {
   Seat seat(uint32_t process, uint32_t comm) const;
   // kNone when there is no such channel.
   uint32_t find_channel(uint32_t group, int32_t source, int32_t target) const;
+  // The channel of a send or receive, by its record; kNone when its communicator is not analysed
+  // or has no such peer.
+  uint32_t channel_of(uint32_t process, const trace::Op& op) const;
+  // The other side of a send or receive. Without a process where the peer left no file, without an
+  // op where its record is not on file.
+  Blocked partner_of(uint32_t process, const trace::Op& op) const;
   // kNone when the rank left no file.
   uint32_t find_member(uint32_t group, int32_t rank) const;
   uint32_t find_group(const CommKey& key) const;

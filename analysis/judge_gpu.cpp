@@ -179,15 +179,8 @@ std::vector<Blocked> peers_of(const Case& c, uint32_t p, const Op& op, uint32_t 
     }
     return peers;
   }
-  const int32_t mine = group.members[seat.member].rank;
-  const bool sends = op.kind == OpKind::Send;
-  const uint32_t found = sends ? c.index.find_channel(seat.group, mine, op.root_or_peer)
-                               : c.index.find_channel(seat.group, op.root_or_peer, mine);
-  const uint32_t m = c.index.find_member(seat.group, op.root_or_peer);
-  if (found == kNone || m == kNone) return peers;
-  const Channel& channel = c.index.channels()[found];
-  const uint32_t other = sends ? channel.recv_at(op.seq) : channel.send_at(op.seq);
-  if (other != kNoRecord) peers.push_back({group.members[m].process, other});
+  const Blocked partner = c.index.partner_of(p, op);
+  if (partner.op != kNoRecord) peers.push_back(partner);
   return peers;
 }
 

@@ -213,10 +213,9 @@ std::string why_text(const Case& c, Verdict verdict, uint32_t p) {
     case Verdict::async_error:
       return "made the call, and NCCL refused it";
     case Verdict::insufficient:
-      return state.uncounted != 0 ? "is not on file with it, but its recorder missed calls"
-                                  : "has not made the call that others wait in, but may itself "
-                                    "wait for a rank whose "
-                                    "records are not all on file";
+      if (state.uncounted != 0) return "is not on file with it, but its recorder missed calls";
+      return "has not made the call that others wait in, but may itself wait for a rank whose "
+             "records are not all on file";
     default:
       return "has not made the call that others wait in";
   }

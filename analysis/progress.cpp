@@ -170,26 +170,23 @@ bool Progress::partner_is_forgotten(uint32_t p, const Op& op, const Channel& cha
 
 void Progress::activate_p2p(uint32_t p, uint32_t i) {
   const Op& op = index_.op(p, i);
-  const Seat seat = index_.seat(p, op.comm);
-  const int32_t mine = index_.groups()[seat.group].members[seat.member].rank;
   const bool is_send = op.kind == OpKind::Send;
-  const uint32_t c = is_send ? index_.find_channel(seat.group, mine, op.root_or_peer)
-                             : index_.find_channel(seat.group, op.root_or_peer, mine);
-  if (c == kNone) return finish(p, i);  // a rank that no communicator has
-  const Channel& channel = index_.channels()[c];
-  const uint32_t other = is_send ? channel.recv_at(op.seq) : channel.send_at(op.seq);
-  if (op.state == OpState::failed) return;
+  const auto [q, other] = index_.partner_of(p, op);
   if (other == kNoRecord) {
-    if (partner_is_forgotten(p, op, channel)) return finish(p, i);
+    const uint32_t c = index_.channel_of(p, op);
+    if (c == kNone) return finish(p, i);  // a rank that no communicator has
+    if (op.state == OpState::failed) return;
+    if (partner_is_forgotten(p, op, index_.channels()[c])) return finish(p, i);
     if (is_send && bytes_of(op) <= options_.eager_bytes && op.group == 0) return finish(p, i);
     return;
   }
-  const uint32_t m = index_.find_member(seat.group, op.root_or_peer);
-  const uint32_t q = index_.groups()[seat.group].members[m].process;
+  if (op.state == OpState::failed) return;
   const Op& partner = index_.op(q, other);
   const bool agrees = pair_agrees(is_send ? op : partner, is_send ? partner : op);
   if (!agrees) {
-    if (!slots_[q][other].is_active) mismatched_pairs_.push_back({c, op.seq});
+    if (!slots_[q][other].is_active) {
+      mismatched_pairs_.push_back({index_.channel_of(p, op), op.seq});
+    }
     return;
   }
   if (partner.state == OpState::failed) return;

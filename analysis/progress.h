@@ -24,11 +24,6 @@ enum class Obstacle : uint8_t {
   refused,   // the call failed on some rank
 };
 
-struct Blocked {
-  uint32_t process = kNone;
-  uint32_t op = kNoRecord;
-};
-
 class Progress {
  public:
   // `mismatches`: positions that the ranks disagree about and that therefore never finish.

@@ -152,17 +152,8 @@ void WaitGraph::expand_collective(uint32_t n) {
 
 void WaitGraph::expand_p2p(uint32_t n) {
   const uint32_t p = nodes_[n].process;
-  const Op& op = index_.op(p, nodes_[n].op);
-  const Seat seat = index_.seat(p, op.comm);
-  const int32_t mine = index_.groups()[seat.group].members[seat.member].rank;
-  const bool is_send = op.kind == OpKind::Send;
-  const uint32_t m = index_.find_member(seat.group, op.root_or_peer);
-  if (m == kNone) return;
-  const uint32_t q = index_.groups()[seat.group].members[m].process;
-  const uint32_t c = is_send ? index_.find_channel(seat.group, mine, op.root_or_peer)
-                             : index_.find_channel(seat.group, op.root_or_peer, mine);
-  const Channel& channel = index_.channels()[c];
-  const uint32_t other = is_send ? channel.recv_at(op.seq) : channel.send_at(op.seq);
+  const auto [q, other] = index_.partner_of(p, index_.op(p, nodes_[n].op));
+  if (q == kNone) return;
   if (other == kNoRecord || index_.op(q, other).state == OpState::failed) {
     const uint32_t h = host(q);
     nodes_[n].waits_for.push_back(h);

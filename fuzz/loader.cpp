@@ -19,41 +19,22 @@
 namespace {
 
 using rollcall::BlockHeader;
-using rollcall::test::RingBytes;
-using rollcall::test::SegmentBytes;
 
 constexpr uint32_t kRanks = 2;
 constexpr uint64_t kCalls = 400;
-constexpr uint64_t kInRingOnly = 16;
 
 struct File {
   std::string name;
   std::vector<std::byte> bytes;
 };
 
-void add_rank(uint32_t rank, std::vector<File>& files) {
-  RingBytes ring(4711 + rank, static_cast<int>(rank));
-  std::vector<rollcall::OpRecord> history;
-  std::vector<rollcall::DigestRecord> digests;
-  for (uint64_t ticket = 1; ticket <= kCalls; ++ticket) {
-    ring.add(rollcall::test::make_op(ticket));
-    if (ticket + kInRingOnly <= kCalls) history.push_back(rollcall::test::make_op(ticket));
-  }
-  for (uint64_t seq = rollcall::kDigestPeriod; seq < history.size();
-       seq += rollcall::kDigestPeriod) {
-    digests.push_back({.comm_index = 0, .gap = 0, .seq = seq, .digest = seq, .ticket = seq + 1});
-  }
-  SegmentBytes segment(ring.header);
-  segment.add_ops(history);
-  segment.add_digests(digests);
-  const std::string stem = "node0." + std::to_string(4711 + rank) + ".4d";
-  files.push_back({stem + ".ring", ring.bytes});
-  files.push_back({stem + ".000000.segment", segment.bytes()});
-}
-
 std::vector<File> sound_run() {
   std::vector<File> files;
-  for (uint32_t rank = 0; rank < kRanks; ++rank) add_rank(rank, files);
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    const rollcall::test::RankFiles made = rollcall::test::make_rank(rank, kCalls);
+    files.push_back({made.ring_name, made.ring});
+    files.push_back({made.segment_name, made.segment});
+  }
   return files;
 }
 

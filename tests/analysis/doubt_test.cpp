@@ -1,37 +1,13 @@
 // Verdicts where a file is missing or little is on file: what may be concluded, and what may not.
 #include <utility>
 
-#include "analysis/analysis.h"
-#include "tests/catch.h"
-#include "tests/sim/cluster.h"
+#include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
 namespace {
 
-using sim::Act;
-using sim::execute;
-using sim::Outcome;
-using sim::Program;
-using sim::Step;
-
-using Steps = std::vector<Step>;
-constexpr uint64_t kLarge = 1 << 20;
-
 Step collective(int comm, OpKind kind = OpKind::AllReduce, uint64_t count = 64) {
-  Step step;
-  step.comm = comm;
-  step.kind = kind;
-  step.count = count;
-  if (kind == OpKind::Broadcast) step.root_or_peer = 0;
-  return step;
-}
-
-Step transfer(OpKind kind, int peer, uint64_t count) {
-  Step step;
-  step.kind = kind;
-  step.count = count;
-  step.root_or_peer = peer;
-  return step;
+  return call(kind, count, kind == OpKind::Broadcast ? 0 : -1, comm);
 }
 
 // `times` steps, each ending where the program waits for its calls.
@@ -62,8 +38,6 @@ Report analyse_without(const Program& program, size_t lost_rank) {
   return analyse(outcome.run);
 }
 
-const Finding& lead(const Report& report) { return report.findings.front(); }
-
 // A chain of waits: 0 with 1, 1 with 2, 2 with 3, and 4 with 2 at the beginning of each step.
 Program make_chain() {
   return repeat({{0, 1, 2, 3, 4}, {0, 1}, {1, 2}, {2, 3}, {2, 4}},
@@ -92,10 +66,7 @@ TEST_CASE("a rank that stops where its peers went on is named though another's f
   Program program = repeat({{0, 1, 2, 3}}, {one, one, one, one}, 3);
   program.ranks[2].insert(program.ranks[2].begin() + 4, Step{.act = Act::stick});
   const Report report = analyse_without(program, 0);
-  INFO(lead(report).summary);
-  CHECK(lead(report).verdict == Verdict::missing_call);
-  REQUIRE(lead(report).culprits.size() == 1);
-  CHECK(lead(report).culprits[0].rank == 2);
+  check_blames(report, Verdict::missing_call, 2);
 }
 
 TEST_CASE("a rank that passed a call by is named though it now waits for a rank without a file") {
@@ -136,11 +107,11 @@ TEST_CASE("a job that did not end in order is not in lockstep while a file is mi
 
 TEST_CASE("a torn record that may be a transfer leaves its peer without blame") {
   // Rank 1 sends before it receives in the last step; the torn record is its receive.
-  Program program = repeat(
-      {{0, 1}},
-      {{transfer(OpKind::Send, 1, kLarge), transfer(OpKind::Recv, 1, kLarge), collective(0)},
-       {transfer(OpKind::Recv, 0, kLarge), transfer(OpKind::Send, 0, kLarge), collective(0)}},
-      2);
+  Program program =
+      repeat({{0, 1}},
+             {{call(OpKind::Send, kLarge, 1), call(OpKind::Recv, kLarge, 1), collective(0)},
+              {call(OpKind::Recv, kLarge, 0), call(OpKind::Send, kLarge, 0), collective(0)}},
+             2);
   program.ranks[1].erase(program.ranks[1].begin() + 6, program.ranks[1].end());
   std::swap(program.ranks[1][4], program.ranks[1][5]);
   Outcome outcome = execute(program);
@@ -156,42 +127,33 @@ TEST_CASE("a torn record that may be a transfer leaves its peer without blame") 
 
 TEST_CASE("a send and a receive in the wrong order are a cycle, not a transfer left out") {
   Program program = repeat({{0, 1}},
-                           {{transfer(OpKind::Send, 1, kLarge), transfer(OpKind::Recv, 1, kLarge)},
-                            {transfer(OpKind::Recv, 0, kLarge), transfer(OpKind::Send, 0, kLarge)}},
+                           {{call(OpKind::Send, kLarge, 1), call(OpKind::Recv, kLarge, 1)},
+                            {call(OpKind::Recv, kLarge, 0), call(OpKind::Send, kLarge, 0)}},
                            4);
   std::swap(program.ranks[0][6], program.ranks[0][7]);
   const Report report = analyse(execute(program).run);
-  INFO(lead(report).summary);
-  CHECK(lead(report).verdict == Verdict::deadlock_p2p);
-  REQUIRE(lead(report).culprits.size() == 1);
-  CHECK(lead(report).culprits[0].rank == 0);
+  check_blames(report, Verdict::deadlock_p2p, 0);
 }
 
 TEST_CASE("what a rank did otherwise in a step that finished does not make it part of a cycle") {
   const auto exchanges = [](OpKind first, OpKind second, int peer) {
-    return Steps{transfer(first, peer, kLarge),
-                 transfer(second, peer, kLarge),
-                 collective(0),
-                 transfer(first, peer, kLarge),
-                 transfer(second, peer, kLarge),
-                 collective(0, OpKind::AllGather)};
+    return Steps{
+        call(first, kLarge, peer), call(second, kLarge, peer), collective(0),
+        call(first, kLarge, peer), call(second, kLarge, peer), collective(0, OpKind::AllGather)};
   };
   Program program = repeat(
       {{0, 1}},
       {exchanges(OpKind::Send, OpKind::Recv, 1), exchanges(OpKind::Recv, OpKind::Send, 0)}, 4);
   std::swap(program.ranks[1][17], program.ranks[1][18]);
   const Report report = analyse(execute(program).run);
-  INFO(lead(report).summary);
-  CHECK(lead(report).verdict == Verdict::deadlock_p2p);
-  REQUIRE(lead(report).culprits.size() == 1);
-  CHECK(lead(report).culprits[0].rank == 1);
+  check_blames(report, Verdict::deadlock_p2p, 1);
 }
 
 TEST_CASE("buffered sends to a rank behind a mismatched transfer are not the finding") {
   Program program = repeat({{0, 1, 2}},
-                           {{transfer(OpKind::Send, 1, 73)},
-                            {transfer(OpKind::Recv, 0, 73), transfer(OpKind::Send, 2, 73)},
-                            {transfer(OpKind::Recv, 1, 73)}},
+                           {{call(OpKind::Send, 73, 1)},
+                            {call(OpKind::Recv, 73, 0), call(OpKind::Send, 73, 2)},
+                            {call(OpKind::Recv, 73, 1)}},
                            4);
   program.ranks[1][7].count = 74;
   const Report report = analyse(execute(program).run);
@@ -216,10 +178,7 @@ TEST_CASE("an abort in the middle of the last step is found by those who finishe
   program.ranks[0].insert(program.ranks[0].begin() + 7, Step{.act = Act::abort});
   program.ranks[2].insert(program.ranks[2].begin() + 7, Step{.act = Act::die});
   const Report report = analyse(execute(program).run);
-  INFO(lead(report).summary);
-  CHECK(lead(report).verdict == Verdict::abort_cascade);
-  REQUIRE(lead(report).culprits.size() == 1);
-  CHECK(lead(report).culprits[0].rank == 0);
+  check_blames(report, Verdict::abort_cascade, 0);
 
   // All of them abort after the last step: an end in order.
   program.ranks[0].erase(program.ranks[0].begin() + 7);

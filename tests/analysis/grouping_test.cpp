@@ -3,30 +3,11 @@
 
 #include <algorithm>
 
-#include "analysis/analysis.h"
-#include "tests/catch.h"
-#include "tests/sim/cluster.h"
+#include "tests/analysis/steps.h"
 #include "trace/grown.h"
 
 namespace rollcall::analysis {
 namespace {
-
-using sim::Act;
-using sim::execute;
-using sim::Outcome;
-using sim::Program;
-using sim::Step;
-
-constexpr uint64_t kLarge = 1 << 20;
-
-Step transfer(OpKind kind, int peer, uint32_t group) {
-  Step step;
-  step.kind = kind;
-  step.count = kLarge;
-  step.root_or_peer = peer;
-  step.group = group;
-  return step;
-}
 
 // Pairs of ranks exchange in three steps, each exchange in a group.
 Program exchanges(int ranks) {
@@ -37,20 +18,12 @@ Program exchanges(int ranks) {
     program.comms[0].ranks.push_back(r);
     for (uint32_t step = 1; step <= 3; ++step) {
       auto& steps = program.ranks[static_cast<size_t>(r)];
-      steps.push_back(transfer(OpKind::Send, r ^ 1, step));
-      steps.push_back(transfer(OpKind::Recv, r ^ 1, step));
+      steps.push_back(call(OpKind::Send, kLarge, r ^ 1, 0, step));
+      steps.push_back(call(OpKind::Recv, kLarge, r ^ 1, 0, step));
       steps.push_back({.act = Act::sync});
     }
   }
   return program;
-}
-
-std::string text_of(const Report& report) {
-  std::string text;
-  for (const Finding& finding : report.findings) {
-    text += fmt::format("{}: {}\n", code_of(finding.verdict), finding.summary);
-  }
-  return text;
 }
 
 TEST_CASE("exchanges that leave their group wait for each other, and the grouping is named") {

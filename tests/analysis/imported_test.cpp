@@ -3,8 +3,7 @@
 
 #include <filesystem>
 
-#include "analysis/analysis.h"
-#include "tests/catch.h"
+#include "tests/analysis/steps.h"
 #include "trace/loader.h"
 
 namespace rollcall::analysis {
@@ -13,14 +12,6 @@ namespace {
 std::string sample(const std::string& name) { return std::string(ROLLCALL_SAMPLES) + "/" + name; }
 
 Report judge(const std::string& name) { return analyse(trace::load_run(sample(name))); }
-
-std::string text_of(const Report& report) {
-  std::string text;
-  for (const Finding& finding : report.findings) {
-    text += fmt::format("{}: {}\n", code_of(finding.verdict), finding.summary);
-  }
-  return text;
-}
 
 bool is_defect(const Finding& finding) {
   return finding.severity == Severity::hang || finding.severity == Severity::corruption;

@@ -3,29 +3,11 @@
 
 #include <ctime>
 
-#include "analysis/analysis.h"
-#include "tests/catch.h"
-#include "tests/sim/cluster.h"
+#include "tests/analysis/steps.h"
 #include "trace/clocks.h"
 
 namespace rollcall::analysis {
 namespace {
-
-using sim::Act;
-using sim::execute;
-using sim::Outcome;
-using sim::Program;
-using sim::Step;
-
-Step call(OpKind kind, uint64_t count, int root_or_peer = -1, int comm = 0, uint32_t group = 0) {
-  Step step;
-  step.kind = kind;
-  step.count = count;
-  step.root_or_peer = root_or_peer;
-  step.comm = comm;
-  step.group = group;
-  return step;
-}
 
 // Three steps of Broadcast, AllReduce, Reduce on one communicator; 9 collectives.
 Program make_job(int ranks) {
@@ -44,8 +26,6 @@ Program make_job(int ranks) {
 }
 constexpr size_t kSecondBroadcast = 4;  // index of the step; seq 3
 constexpr size_t kSecondAllReduce = 5;  // seq 4
-
-const Finding& lead(const Report& report) { return report.findings.front(); }
 
 TEST_CASE("a healthy job is in lockstep and nothing else, at every size") {
   for (const int ranks : {1, 2, 4, 8, 16, 64}) {
@@ -79,7 +59,6 @@ TEST_CASE("one rank's slip names that rank and that position, at every size with
         CHECK(report.comms[0].first_difference_seq == seq);
         CHECK(report.table.size() == static_cast<size_t>(ranks));
       };
-      using Steps = std::vector<Step>;
       judge(Verdict::missing_call, 3, [](Steps& s) { s.erase(s.begin() + kSecondBroadcast); });
       judge(Verdict::op_mismatch, 3,
             [](Steps& s) { s[kSecondBroadcast] = call(OpKind::AllGather, 8); });
@@ -136,9 +115,7 @@ TEST_CASE("of two ranks that differ, the steps before tell which is wrong") {
   Program program = make_job(2);
   program.ranks[0][kSecondAllReduce].count = 99;
   const Report report = analyse(execute(program).run);
-  CHECK(lead(report).verdict == Verdict::count_mismatch);
-  REQUIRE(lead(report).culprits.size() == 1);
-  CHECK(lead(report).culprits[0].rank == 0);
+  check_blames(report, Verdict::count_mismatch, 0);
 }
 
 TEST_CASE("of two ranks that differ in their first call, both are named") {
@@ -163,9 +140,7 @@ TEST_CASE("a stopped rank is told from a stuck one by the kernel's word") {
   Program program = make_job(4);
   program.ranks[3].insert(program.ranks[3].begin() + kSecondAllReduce, Step{.act = Act::stop});
   const Report report = analyse(execute(program, {.stall_ns = 60'000'000'000, .live = true}).run);
-  CHECK(lead(report).verdict == Verdict::rank_stopped);
-  REQUIRE(lead(report).culprits.size() == 1);
-  CHECK(lead(report).culprits[0].rank == 3);
+  check_blames(report, Verdict::rank_stopped, 3);
 }
 
 TEST_CASE("a job that is killed while healthy is in lockstep, with its ranks some calls apart") {
@@ -285,10 +260,7 @@ TEST_CASE("a call that every rank has started and one has not finished is stuck 
     stand_still_at(process, process.job_rank == 2 ? 4 : 5, true);
   }
   const Report report = analyse(outcome.run);
-  INFO(lead(report).summary);
-  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
-  REQUIRE(lead(report).culprits.size() == 1);
-  CHECK(lead(report).culprits[0].rank == 2);
+  check_blames(report, Verdict::stuck_on_gpu, 2);
   CHECK(lead(report).culprits[0].seq == 4u);
   CHECK(report.status == 1);
 }
@@ -383,9 +355,7 @@ TEST_CASE("records that were overwritten count as called") {
   ops.erase(ops.begin(), ops.begin() + 5);
   outcome.run.processes[1].first_complete_ticket = 6;
   const Report report = analyse(outcome.run);
-  CHECK(lead(report).verdict == Verdict::missing_call);
-  REQUIRE(lead(report).culprits.size() == 1);
-  CHECK(lead(report).culprits[0].rank == 2);
+  check_blames(report, Verdict::missing_call, 2);
   CHECK(lead(report).culprits[0].seq == 7u);
 }
 
@@ -412,9 +382,7 @@ TEST_CASE("a rank that never joins leaves the others' communicator incomplete") 
       process.heartbeat_ns = process.comms[0].created_ns + 60'000'000'000;
     }
     const Report report = analyse(outcome.run);
-    CHECK(lead(report).verdict == Verdict::init_incomplete);
-    REQUIRE(lead(report).culprits.size() == 1);
-    CHECK(lead(report).culprits[0].rank == ranks - 1);
+    check_blames(report, Verdict::init_incomplete, ranks - 1);
     CHECK(lead(report).confidence == Confidence::likely);
   }
 }
@@ -452,9 +420,7 @@ TEST_CASE("a buffered send that nobody received is found though nothing hung") {
   Program program = make_job(4);
   program.ranks[1].push_back(call(OpKind::Send, 16, 2));
   const Report report = analyse(execute(program).run);
-  CHECK(lead(report).verdict == Verdict::p2p_unmatched);
-  REQUIRE(lead(report).culprits.size() == 1);
-  CHECK(lead(report).culprits[0].rank == 1);
+  check_blames(report, Verdict::p2p_unmatched, 1);
   CHECK(lead(report).culprits[0].peer == 2);
 }
 
@@ -620,10 +586,7 @@ TEST_CASE("a rank that waits in a split without a colour is not taken for the on
   }
   outcome.run.read_at_ns = called_ns + 20'000'000'000;
   const Report report = analyse(outcome.run);
-  INFO(lead(report).summary);
-  CHECK(lead(report).verdict == Verdict::split_mismatch);
-  REQUIRE(lead(report).culprits.size() == 1);
-  CHECK(lead(report).culprits[0].rank == 3);
+  check_blames(report, Verdict::split_mismatch, 3);
 }
 
 }  // namespace

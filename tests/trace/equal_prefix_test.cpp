@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/format/digest.h"
 #include "tests/catch.h"
 #include "tests/trace/files.h"
 
@@ -12,35 +11,13 @@ namespace {
 
 constexpr uint64_t kNever = UINT64_MAX;
 
-// A rank of `calls` calls, of which those from seq `differs_from` on have another count. The ring
-// holds the newest 64, the segment all but the newest 16, with the recorder's digests.
 RingFiles write_rank(const test::Directory& directory, uint32_t rank, uint64_t calls,
                      uint64_t differs_from) {
-  test::RingBytes ring(4711 + rank, static_cast<int>(rank));
-  std::vector<OpRecord> history;
-  std::vector<DigestRecord> digests;
-  uint64_t digest = kDigestStart;
-  for (uint64_t ticket = 1; ticket <= calls; ++ticket) {
-    OpRecord op = test::make_op(ticket);
-    if (op.seq >= differs_from) op.count = 65;
-    ring.add(op);
-    if (ticket + 16 > calls) continue;
-    if (op.seq != 0 && op.seq % kDigestPeriod == 0) {
-      digests.push_back(
-          {.comm_index = 0, .gap = 0, .seq = op.seq, .digest = digest, .ticket = ticket});
-    }
-    digest = extend_digest(digest, op);
-    history.push_back(op);
-  }
-  ring.put(ring.header.comms.offset + offsetof(CommEntry, collectives), calls);
-  test::SegmentBytes segment(ring.header);
-  segment.add_ops(history);
-  segment.add_digests(digests);
-  const std::string stem = "node0." + std::to_string(4711 + rank) + ".4d";
-  directory.write(stem + ".ring", ring.bytes);
-  directory.write(stem + ".000000.segment", segment.bytes());
-  const std::string path = directory.path() + "/" + stem;
-  return {path + ".ring", {path + ".000000.segment"}};
+  const test::RankFiles files = test::make_rank(rank, calls, differs_from);
+  directory.write(files.ring_name, files.ring);
+  directory.write(files.segment_name, files.segment);
+  const std::string path = directory.path() + "/";
+  return {path + files.ring_name, {path + files.segment_name}};
 }
 
 bool is_wanted(const ReadingPlan& plan, size_t ring, uint64_t ticket) {

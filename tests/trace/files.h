@@ -9,9 +9,11 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/crc32c.h"
+#include "core/format/digest.h"
 #include "core/format/header_check.h"
 #include "core/format/op_codec.h"
 #include "core/format/ring_layout.h"
@@ -155,6 +157,45 @@ inline std::vector<std::byte> make_segment(const FileHeader& ring, uint32_t bloc
     segment.add_ops(ops);
   }
   return segment.bytes();
+}
+
+// What a rank of two leaves on disk that made `calls` calls, of which those from seq `differs_from`
+// on have another count. The ring holds the newest 64, the segment all but the newest 16, with the
+// recorder's digests.
+struct RankFiles {
+  std::string ring_name;
+  std::string segment_name;
+  std::vector<std::byte> ring;
+  std::vector<std::byte> segment;
+};
+inline RankFiles make_rank(uint32_t rank, uint64_t calls, uint64_t differs_from = UINT64_MAX) {
+  constexpr uint64_t kInRingOnly = 16;
+  const uint32_t pid = 4711 + rank;
+  RingBytes ring(pid, static_cast<int>(rank));
+  std::vector<OpRecord> history;
+  std::vector<DigestRecord> digests;
+  uint64_t digest = kDigestStart;
+  for (uint64_t ticket = 1; ticket <= calls; ++ticket) {
+    OpRecord op = make_op(ticket);
+    if (op.seq >= differs_from) op.count = 65;
+    ring.add(op);
+    if (ticket + kInRingOnly > calls) continue;
+    if (op.seq != 0 && op.seq % kDigestPeriod == 0) {
+      digests.push_back(
+          {.comm_index = 0, .gap = 0, .seq = op.seq, .digest = digest, .ticket = ticket});
+    }
+    digest = extend_digest(digest, op);
+    history.push_back(op);
+  }
+  ring.put(ring.header.comms.offset + offsetof(CommEntry, collectives), calls);
+  SegmentBytes segment(ring.header);
+  segment.add_ops(history);
+  segment.add_digests(digests);
+  const std::string stem = "node0." + std::to_string(pid) + ".4d";
+  return {.ring_name = stem + ".ring",
+          .segment_name = stem + ".000000.segment",
+          .ring = std::move(ring.bytes),
+          .segment = segment.bytes()};
 }
 
 // A run directory that is gone with its test.
