@@ -64,6 +64,7 @@ check: setup-lint ## layering, style, format, links: everything that needs no bu
 
 check-api: setup-api ## hold the NCCL declarations against NVIDIA's wheels (ALL=1: every release)
 	@scripts/check_api.py
+	@scripts/nccl_variables.py --check
 
 format: setup-lint ## lay out the C and C++ sources with clang-format 14
 	@scripts/format.sh

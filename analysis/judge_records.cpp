@@ -6,9 +6,12 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "analysis/judge.h"
 #include "analysis/label.h"
+#include "analysis/variables_read.h"
+#include "core/base/text.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -16,27 +19,7 @@ namespace {
 using trace::Comm;
 using trace::Process;
 
-// Settings that NCCL needs to be the same on every rank.
-constexpr const char* kAgreeingSettings[] = {"env.NCCL_ALGO",
-                                             "env.NCCL_PROTO",
-                                             "env.NCCL_BUFFSIZE",
-                                             "env.NCCL_NTHREADS",
-                                             "env.NCCL_MIN_NCHANNELS",
-                                             "env.NCCL_MAX_NCHANNELS",
-                                             "env.NCCL_MIN_CTAS",
-                                             "env.NCCL_MAX_CTAS",
-                                             "env.NCCL_P2P_DISABLE",
-                                             "env.NCCL_SHM_DISABLE",
-                                             "env.NCCL_IB_DISABLE",
-                                             "env.NCCL_NET",
-                                             "env.NCCL_CROSS_NIC",
-                                             "env.NCCL_COLLNET_ENABLE",
-                                             "env.NCCL_NVLS_ENABLE",
-                                             "env.NCCL_P2P_LEVEL",
-                                             "env.NCCL_LL_BUFFSIZE",
-                                             "env.NCCL_LL128_BUFFSIZE",
-                                             "env.NCCL_GRAPH_MIXING_SUPPORT",
-                                             "env.NCCL_LAUNCH_MODE"};
+constexpr std::string_view kEnvironment = "env.";
 
 uint64_t statistic(const Process& process, const char* name) {
   const auto found = process.statistics.find(name);
@@ -138,16 +121,16 @@ void add_leaks(const Case& c, std::vector<Draft>& drafts) {
 }
 
 // Processes by the value of a meta key; those without the key count as "(not set)".
-std::map<std::string, std::vector<uint32_t>> values_of(const Case& c, const char* key) {
+std::map<std::string, std::vector<uint32_t>> values_of(const Case& c, std::string_view key) {
   std::map<std::string, std::vector<uint32_t>> values;
   for (const uint32_t p : c.index.active()) {
-    const auto found = c.process(p).meta.find(key);
+    const auto found = c.process(p).meta.find(std::string(key));
     values[found == c.process(p).meta.end() ? "" : found->second].push_back(p);
   }
   return values;
 }
 
-void add_disagreement(const Case& c, const char* key, Verdict verdict, bool absence_counts,
+void add_disagreement(const Case& c, std::string_view key, Verdict verdict, bool absence_counts,
                       std::vector<Draft>& drafts) {
   auto values = values_of(c, key);
   if (!absence_counts) values.erase("");
@@ -163,11 +146,59 @@ void add_disagreement(const Case& c, const char* key, Verdict verdict, bool abse
     if (&processes == &majority->second) continue;
     for (const uint32_t p : processes) draft.finding.culprits.push_back(culprit_of(c, p, kNone));
   }
-  std::string name = key;
-  if (name.starts_with("env.")) name = name.substr(4);
+  const std::string_view name =
+      key.starts_with(kEnvironment) ? key.substr(kEnvironment.size()) : key;
   draft.finding.summary = fmt::format("{} differs between ranks: {}", name, text);
   draft.finding.next = "start every rank with the same libraries and settings";
   drafts.push_back(std::move(draft));
+}
+
+// Variables that are set and that nobody reads, by name: why, and on which processes.
+struct UnreadOn {
+  Unread unread;
+  std::vector<uint32_t> processes;
+};
+
+std::map<std::string_view, UnreadOn> unread_variables(const Case& c) {
+  std::map<std::string_view, UnreadOn> found;
+  std::map<std::pair<std::string_view, uint64_t>, Unread> judged;
+  for (const uint32_t p : c.index.active()) {
+    const auto& meta = c.process(p).meta;
+    const auto version = meta.find("nccl_version");
+    uint64_t code = 0;
+    if (version != meta.end() && !parse_decimal(version->second, code)) code = 0;
+    constexpr std::string_view kNccl = "env.NCCL_";
+    for (auto at = meta.lower_bound(std::string(kNccl)); at != meta.end(); ++at) {
+      if (!at->first.starts_with(kNccl)) break;
+      const std::string_view name = std::string_view(at->first).substr(kEnvironment.size());
+      const auto [known, is_new] = judged.try_emplace({name, code});
+      if (is_new) known->second = judge_variable(name, static_cast<uint32_t>(code));
+      if (known->second.why.empty()) continue;
+      UnreadOn& on = found[name];
+      if (on.processes.empty()) on.unread = known->second;
+      on.processes.push_back(p);
+    }
+  }
+  return found;
+}
+
+void add_unread(const Case& c, std::vector<Draft>& drafts) {
+  for (const auto& [name, on] : unread_variables(c)) {
+    Draft draft = make_draft(Verdict::env_mismatch,
+                             on.unread.is_certain ? Confidence::certain : Confidence::likely);
+    for (const uint32_t p : on.processes) {
+      draft.finding.culprits.push_back(culprit_of(c, p, kNone));
+    }
+    const Process& first = c.process(on.processes.front());
+    const std::string value = first.meta.at(fmt::format("{}{}", kEnvironment, name));
+    draft.finding.summary = fmt::format("{} is set on {}, and {}", name,
+                                        processes_text(c.index.run(), on.processes), on.unread.why);
+    draft.finding.evidence.push_back(
+        {.file = first.file, .record = "header", .text = fmt::format("{}={}", name, value)});
+    draft.finding.next = on.unread.next.empty() ? "unset it, unless a plugin reads it"
+                                                : fmt::format("is {} meant?", on.unread.next);
+    drafts.push_back(std::move(draft));
+  }
 }
 
 // The keys that not all processes have the same value of, in one pass: most of many runs agree.
@@ -198,10 +229,11 @@ std::vector<Draft> judge_records(const Case& c) {
     if (!keys.contains(key)) continue;
     add_disagreement(c, key, Verdict::version_mismatch, false, drafts);
   }
-  for (const char* key : kAgreeingSettings) {
-    if (!keys.contains(key)) continue;
+  for (const std::string_view key : keys) {
+    if (!key.starts_with(kEnvironment) || !must_agree(key.substr(kEnvironment.size()))) continue;
     add_disagreement(c, key, Verdict::env_mismatch, true, drafts);
   }
+  add_unread(c, drafts);
   return drafts;
 }
 

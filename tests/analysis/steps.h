@@ -1,4 +1,5 @@
-// Small jobs of the virtual cluster for tests that bend them by hand, and what is asked of a report.
+// Small jobs of the virtual cluster for tests that bend them by hand, and what is asked of a
+// report.
 #pragma once
 #include <fmt/format.h>
 

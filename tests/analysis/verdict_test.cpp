@@ -487,27 +487,6 @@ TEST_CASE("aborts long after a hang began are how it ended, not why") {
   CHECK(lead(report).culprits[0].rank == 2);
 }
 
-TEST_CASE("versions, settings and leaks that differ are risks beside a clean verdict") {
-  Outcome outcome = execute(make_job(4));
-  outcome.run.processes[3].meta["nccl_version"] = "22800";
-  CHECK(analyse(outcome.run).findings.size() == 1);  // the others do not say theirs
-  for (size_t r = 0; r < 3; ++r) outcome.run.processes[r].meta["nccl_version"] = "23007";
-  outcome.run.processes[1].meta["env.NCCL_ALGO"] = "Ring";
-  outcome.run.processes[2].comms[0].state = CommState::ready;
-  const Report report = analyse(outcome.run);
-  CHECK(lead(report).verdict == Verdict::in_lockstep);
-  CHECK(report.findings.size() == 4);
-  CHECK(report.status == 4);
-}
-
-TEST_CASE("a job that ends without destroying anything leaks nothing") {
-  Outcome outcome = execute(make_job(4));
-  for (trace::Process& process : outcome.run.processes) process.comms[0].state = CommState::ready;
-  const Report report = analyse(outcome.run);
-  CHECK(report.findings.size() == 1);
-  CHECK(report.status == 0);
-}
-
 TEST_CASE("nothing to read is unusable input") {
   const Report report = analyse(trace::Run{});
   CHECK(report.status == 2);
