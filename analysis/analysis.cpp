@@ -243,24 +243,50 @@ std::vector<int32_t> ranks_without_file(const Case& c, const Group** where) {
   return {};
 }
 
+// Somebody ended by itself and left a communicator as it was: the end of a script that does not
+// clean up, or one that came too early.
+bool has_left_open(const Case& c, const Group& group) {
+  return std::any_of(group.members.begin(), group.members.end(), [&](const Member& member) {
+    return c.process(member.process).comms[member.comm].state == CommState::ready;
+  });
+}
+
 // Equal as far as the files go, in a job that did not end in order: the reason is as likely with
-// the rank whose file is not there.
+// the rank whose file is not there, or in the record that was not complete.
 std::optional<Finding> judge_incomplete(const Case& c, bool aborted) {
-  if (c.job.is_foreign || c.job.live || (c.job.all_ended_themselves && !aborted)) return {};
+  if (c.job.is_foreign || c.job.live) return {};
+  const bool in_order = c.job.all_ended_themselves && !aborted;
+  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
+  Finding& finding = draft.finding;
   const Group* group = nullptr;
   const std::vector<int32_t> absent = ranks_without_file(c, &group);
-  if (absent.empty()) return {};
-  const bool one = absent.size() == 1;
-  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
-  draft.finding.summary = fmt::format(
-      "the {} processes on file made the same calls, and {}; {} {} of {} left no file, and may be "
-      "the reason",
+  if (!absent.empty() && (!in_order || has_left_open(c, *group))) {
+    const bool one = absent.size() == 1;
+    const char* end = "did not end by themselves";
+    if (aborted) end = "aborted their communicators";
+    if (in_order) end = "ended without destroying their communicators";
+    finding.summary = fmt::format(
+        "the {} processes on file made the same calls, and {}; {} {} of {} left no file, and may "
+        "be the reason",
+        c.index.active().size(), end, one ? "rank" : "ranks", number_list(absent), group->name);
+    finding.next = fmt::format("copy the missing {} into the directory: {}", one ? "file" : "files",
+                               one ? "it decides" : "they decide");
+    return finding;
+  }
+  std::vector<uint32_t> torn;
+  for (const uint32_t p : c.index.active()) {
+    if (c.process(p).torn != 0) torn.push_back(p);
+  }
+  if (torn.empty() || in_order) return {};
+  finding.summary = fmt::format(
+      "all {} processes made the same calls as far as they are on file, and {}; the newest record "
+      "of {} was not complete, and may tell the reason",
       c.index.active().size(),
-      aborted ? "aborted their communicators" : "did not end by themselves", one ? "rank" : "ranks",
-      number_list(absent), group->name);
-  draft.finding.next = fmt::format("copy the missing {} into the directory: {}",
-                                   one ? "file" : "files", one ? "it decides" : "they decide");
-  return draft.finding;
+      aborted ? "aborted their communicators" : "did not end by themselves",
+      processes_text(c.index.run(), torn));
+  finding.next =
+      fmt::format("look in the log of {} for its last call", rank_text(c.process(torn.front())));
+  return finding;
 }
 
 // Equal sequences. What the GPU did with them is on file only where GPU timing was on.

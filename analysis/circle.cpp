@@ -220,7 +220,7 @@ void blame(const Case& c, Draft& draft, const std::vector<uint32_t>& processes) 
     if (!waiting.empty()) {
       const Op& op = c.index.op(p, waiting.front());
       culprit.op = std::string(rollcall::name_of(op.kind));
-      if (is_p2p(op.kind)) {
+      if (!is_collective(op.kind)) {
         culprit.p2p_seq = op.seq;
         culprit.peer = op.root_or_peer;
       } else {
@@ -229,6 +229,31 @@ void blame(const Case& c, Draft& draft, const std::vector<uint32_t>& processes) 
     }
     draft.finding.culprits.push_back(std::move(culprit));
   }
+}
+
+// Hosts of the circle, and who made its calls.
+std::vector<uint32_t> processes_of(const Case& c, const Circle& circle) {
+  std::vector<uint32_t> processes = circle.hosts;
+  for (const uint32_t n : circle.calls) {
+    const std::vector<uint32_t>& callers = c.graph.nodes()[n].callers;
+    processes.insert(processes.end(), callers.begin(), callers.end());
+  }
+  std::sort(processes.begin(), processes.end());
+  processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
+  return processes;
+}
+
+// The only one of those who made the circle's calls that did otherwise than before, with nothing
+// that contradicts it.
+std::vector<uint32_t> find_odd_caller(const Case& c, const Circle& circle) {
+  std::vector<uint32_t> odd;
+  size_t asked = 0;
+  for (const uint32_t p : processes_of(c, circle)) {
+    if (++asked > kAskedMax) return {};
+    const std::optional<HabitBreak> habit = habit_break(c, p);
+    if (habit && habit->alignment.contradicted == 0) odd.push_back(p);
+  }
+  return odd.size() == 1 ? odd : std::vector<uint32_t>{};
 }
 
 // Who called in another order than the rest? Empty: nothing tells.
@@ -253,6 +278,7 @@ std::vector<uint32_t> find_deviators(const Case& c, const Circle& circle) {
     odd.push_back(p);
     if (!c.progress.is_done(p, habit->op)) odd_now.push_back(p);
   }
+  if (odd.empty()) return find_odd_caller(c, circle);
   if (!odd_now.empty() && odd_now.size() < odd.size()) return odd_now;
   return odd.size() < circle.hosts.size() ? odd : std::vector<uint32_t>{};
 }
@@ -303,7 +329,7 @@ Draft draft_left_out(const Case& c, const AbsentEdge& edge, Confidence confidenc
   const Op& op = c.index.op(example.process, example.op);
   if (pair) {
     culprit.p2p_seq = node.seq;
-    culprit.op = op.kind == OpKind::Send ? "Recv" : "Send";
+    culprit.op = std::string(rollcall::name_of(other_side_of(op.kind)));
     const Seat seat = c.index.seat(example.process, op.comm);
     culprit.peer = c.group(seat.group).members[seat.member].rank;
   } else {
@@ -318,8 +344,8 @@ Draft draft_left_out(const Case& c, const AbsentEdge& edge, Confidence confidenc
   draft.finding.summary = fmt::format(
       "{} never made {}, which {} has been waiting {} for {}, and went on to wait itself; {}",
       rank_text(c.process(edge.process)),
-      pair ? fmt::format("the {} that belongs to the {}",
-                         op.kind == OpKind::Send ? "receive" : "send", node_text(c, edge.node))
+      pair ? fmt::format("the {} that belongs to the {}", other_side_text(op.kind),
+                         node_text(c, edge.node))
            : "the call " + node_text(c, edge.node),
       processes_text(c.index.run(), node.callers), pair ? "in" : "for",
       span_text(c.job.end_ns - node.since_ns), doing_text(c.index, c.job, edge.process));
@@ -377,21 +403,14 @@ bool is_balanced(const Case& c, uint32_t p, const Op& op) {
 // and only the rank's own earlier steps tell that one is missing.
 std::optional<Draft> draft_shifted(const Case& c, const Circle& circle) {
   size_t asked = 0;
-  std::vector<uint32_t> processes = circle.hosts;
-  for (const uint32_t n : circle.calls) {
-    const std::vector<uint32_t>& callers = c.graph.nodes()[n].callers;
-    processes.insert(processes.end(), callers.begin(), callers.end());
-  }
-  std::sort(processes.begin(), processes.end());
-  processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
-  for (const uint32_t p : processes) {
+  for (const uint32_t p : processes_of(c, circle)) {
     if (++asked > kAskedMax) break;
     const std::optional<HabitBreak> found = habit_break(c, p);
     if (!found || found->alignment.slip != Slip::missing || found->alignment.contradicted != 0) {
       continue;
     }
     const Op& left_out = c.index.op(p, found->precedent);
-    if (!is_p2p(left_out.kind)) continue;
+    if (is_collective(left_out.kind)) continue;
     if (found->alignment.may_be_order && is_balanced(c, p, left_out)) continue;
     const uint32_t g = c.index.seat(p, left_out.comm).group;
     Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
@@ -526,9 +545,12 @@ Draft draft_circle(const Case& c, uint32_t r) {
   std::optional<Draft> shifted;
   if (circle.has_p2p) shifted = draft_shifted(c, circle);
   if (const AbsentEdge* edge = find_unmatched(c, circle)) {
-    // Who did what it always does is not blamed where another rank did not.
-    const bool is_other = shifted && shifted->finding.culprits[0].process != edge->process &&
-                          !habit_break(c, edge->process);
+    // Who did what it always does is not blamed where another rank did not. A slip that what
+    // follows contradicts is none: the first repetition of a step may look like one.
+    const std::optional<HabitBreak> habit = habit_break(c, edge->process);
+    const bool slipped = habit && habit->alignment.contradicted == 0;
+    const bool is_other =
+        shifted && shifted->finding.culprits[0].process != edge->process && !slipped;
     if (!is_other) return finish(c, r, circle, draft_left_out(c, *edge, Confidence::certain));
   }
   if (shifted) return finish(c, r, circle, std::move(*shifted));

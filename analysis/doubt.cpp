@@ -54,9 +54,9 @@ void Doubt::fill(uint32_t p) {
   std::unordered_map<uint64_t, uint32_t> numbers;
   for (uint32_t i = 0; i < process.ops.size(); ++i) {
     const Op& op = process.ops[i];
-    if ((!is_collective(op.kind) && !is_p2p(op.kind)) || op.graph != 0) continue;
+    if (!is_enqueued(op)) continue;
     // As the progress has it: who does not know the groups does not know the streams' order.
-    const uint64_t apart = is_p2p(op.kind) ? process.comms.size() + i : op.comm;
+    const uint64_t apart = is_collective(op.kind) ? op.comm : process.comms.size() + i;
     const uint64_t key = process.knowledge.groups ? op.stream : apart;
     const auto [slot, is_new] = numbers.try_emplace(key, static_cast<uint32_t>(numbers.size()));
     if (is_new) streams_[p].emplace_back();
@@ -125,11 +125,13 @@ bool Doubt::is_shared_with_unknown(uint32_t p, uint32_t i) const {
   const Seat seat = index_.seat(p, op.comm);
   if (seat.group == kNone) return false;
   const Group& group = index_.groups()[seat.group];
+  if (op.kind == OpKind::Signal || op.kind == OpKind::PutSignal) return false;
   if (has_unknown_members(group)) {
-    if (!is_p2p(op.kind) || index_.find_member(seat.group, op.root_or_peer) == kNone) return true;
+    if (is_collective(op.kind) || index_.find_member(seat.group, op.root_or_peer) == kNone)
+      return true;
   }
   // The torn record may be that of this call, and may say that it was another one.
-  if (is_p2p(op.kind)) {
+  if (!is_collective(op.kind)) {
     const auto [process, other] = index_.partner_of(p, op);
     return process != kNone && other == kNoRecord && index_.run().processes[process].torn != 0;
   }
@@ -221,7 +223,10 @@ void Doubt::suspect_partners(uint32_t p, uint32_t i) {
     }
     return;
   }
-  // A receive waits for its send. A send may have been buffered, but is not known to have been.
+  // A signal waits for nobody.
+  if (op.kind == OpKind::WaitSignal) return;
+  // A receive waits for its send, and a wait for its signal. A send may have been buffered, but is
+  // not known to have been.
   const auto [process, other] = index_.partner_of(p, op);
   if (other != kNoRecord) suspect(place_of(process, other), process);
 }

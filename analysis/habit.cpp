@@ -1,6 +1,8 @@
 #include "analysis/habit.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 namespace rollcall::analysis {
 namespace {
@@ -21,14 +23,37 @@ Signature token_of(const Case& c, uint32_t p, const Op& op) {
   return token;
 }
 
+// What the calls before lead one to expect, where it is another call than this one. A first step
+// has no precedent: a call never seen before proves nothing.
+std::optional<Expectation> break_at(std::span<const Signature> calls, size_t at) {
+  if (at == 0) return std::nullopt;
+  const std::span<const Signature> history = calls.first(at);
+  const std::optional<Expectation> expectation = expectation_of(history);
+  const bool is_known = std::any_of(history.begin(), history.end(),
+                                    [&](const Signature& s) { return agree(s, calls[at]); });
+  if (!expectation || !is_known) return std::nullopt;
+  return agree(history[expectation->index], calls[at]) ? std::nullopt : expectation;
+}
+
+// Behind a break the calls before it are no guide: a break that rests on fewer calls than one among
+// those it rests on follows from that one.
+std::pair<size_t, Expectation> first_of(std::span<const Signature> calls, size_t at,
+                                        Expectation expectation) {
+  for (size_t before = at; before + expectation.context > at && before > 0; --before) {
+    const std::optional<Expectation> earlier = break_at(calls, before - 1);
+    if (!earlier || earlier->context <= expectation.context) continue;
+    return first_of(calls, before - 1, *earlier);
+  }
+  return {at, expectation};
+}
+
 }  // namespace
 
 std::vector<Signature> tokens(const Case& c, uint32_t p, size_t begin, size_t end) {
   std::vector<Signature> list;
   const std::vector<Op>& ops = c.process(p).ops;
   for (size_t i = begin; i < std::min(end, ops.size()); ++i) {
-    const OpFamily family = traits_of(ops[i].kind).family;
-    if (family == OpFamily::coll || family == OpFamily::p2p) list.push_back(token_of(c, p, ops[i]));
+    if (!is_mark(ops[i].kind)) list.push_back(token_of(c, p, ops[i]));
   }
   return list;
 }
@@ -41,8 +66,7 @@ std::optional<HabitBreak> habit_break(const Case& c, uint32_t p) {
   std::vector<Signature> calls;
   std::vector<uint32_t> places;
   for (size_t i = begin; i < ops.size() && i < front + kTailMax; ++i) {
-    const OpFamily family = traits_of(ops[i].kind).family;
-    if (family != OpFamily::coll && family != OpFamily::p2p) continue;
+    if (is_mark(ops[i].kind)) continue;
     calls.push_back(token_of(c, p, ops[i]));
     places.push_back(static_cast<uint32_t>(i));
   }
@@ -56,23 +80,20 @@ std::optional<HabitBreak> habit_break(const Case& c, uint32_t p) {
   }
   for (size_t i = last; i < calls.size(); ++i) order.push_back(i);
   for (const size_t i : order) {
-    if (i == 0) continue;
-    std::vector<Signature> history(calls.begin(), calls.begin() + static_cast<ptrdiff_t>(i));
-    const std::optional<size_t> index = expected_index(history);
-    // A first step has no precedent: a call never seen before proves nothing.
-    const bool is_known = std::any_of(history.begin(), history.end(),
-                                      [&](const Signature& s) { return agree(s, calls[i]); });
-    if (!index || !is_known || agree(history[*index], calls[i])) continue;
-    HabitBreak found{places[i], places[*index], {}};
+    const std::optional<Expectation> nearest = break_at(calls, i);
+    if (!nearest) continue;
+    const auto [at, expectation] = first_of(calls, i, *nearest);
+    HabitBreak found{places[at], places[expectation.index], {}};
+    std::vector<Signature> history(calls.begin(), calls.begin() + static_cast<ptrdiff_t>(at));
     std::vector<Signature> expected;
-    const size_t tail = calls.size() - i;
+    const size_t tail = calls.size() - at;
     while (expected.size() < tail + 4) {
       const std::optional<Signature> next = expected_next(history);
       if (!next) break;
       expected.push_back(*next);
       history.push_back(*next);
     }
-    const std::vector<Signature> rest(calls.begin() + static_cast<ptrdiff_t>(i), calls.end());
+    const std::vector<Signature> rest(calls.begin() + static_cast<ptrdiff_t>(at), calls.end());
     found.alignment = align(rest, expected, expected.size());
     return found;
   }

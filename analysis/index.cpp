@@ -27,6 +27,11 @@ void put(std::vector<uint32_t>& ops, uint64_t& first, uint64_t seq, uint32_t ind
   ops[seq - first] = index;
 }
 
+// The last of the signals that a call waits for, by its number.
+uint64_t last_awaited(const Op& wait) { return wait.seq + wait.count - 1; }
+// More signals of one call are not kept apart: a hostile file may claim any number.
+constexpr uint64_t kAwaitedMax = 4096;
+
 bool is_seated(const Comm& comm) {
   switch (comm.state) {
     case CommState::empty:
@@ -49,7 +54,8 @@ size_t ChannelHash::operator()(const ChannelKey& key) const {
   uint64_t hash = key.group;
   hash = (hash ^ static_cast<uint32_t>(key.source)) * 0x9e3779b97f4a7c15;
   hash ^= hash >> 29;
-  hash = (hash ^ static_cast<uint32_t>(key.target)) * 0xbf58476d1ce4e5b9;
+  const uint64_t target = static_cast<uint32_t>(key.target) * uint64_t{2};
+  hash = (hash ^ (target + (key.carries_signals ? 1 : 0))) * 0xbf58476d1ce4e5b9;
   return hash ^ (hash >> 32);
 }
 
@@ -77,8 +83,10 @@ uint32_t Index::channel_of(uint32_t p, const Op& op) const {
   const Seat where = seat(p, op.comm);
   if (where.group == kNone || where.member == kNone) return kNone;
   const int32_t mine = groups_[where.group].members[where.member].rank;
-  return op.kind == OpKind::Send ? find_channel(where.group, mine, op.root_or_peer)
-                                 : find_channel(where.group, op.root_or_peer, mine);
+  const bool gives = is_source(op.kind);
+  const auto found = by_channel_.find({where.group, gives ? mine : op.root_or_peer,
+                                       gives ? op.root_or_peer : mine, is_rma(op.kind)});
+  return found == by_channel_.end() ? kNone : found->second;
 }
 
 Blocked Index::partner_of(uint32_t p, const Op& op) const {
@@ -87,8 +95,10 @@ Blocked Index::partner_of(uint32_t p, const Op& op) const {
   const Channel& channel = channels_[c];
   const uint32_t m = find_member(channel.group, op.root_or_peer);
   if (m == kNone) return {};
-  return {groups_[channel.group].members[m].process,
-          op.kind == OpKind::Send ? channel.recv_at(op.seq) : channel.send_at(op.seq)};
+  const uint32_t other = groups_[channel.group].members[m].process;
+  if (is_source(op.kind)) return {other, channel.recv_at(op.seq)};
+  const bool waits = op.kind == OpKind::WaitSignal;
+  return {other, channel.send_at(waits ? last_awaited(op) : op.seq)};
 }
 
 uint64_t Index::role_of(uint32_t g) const {
@@ -179,26 +189,30 @@ void Index::sort_members() {
   }
 }
 
-void Index::add_p2p(uint32_t p, uint32_t i, const Seat& seat) {
+void Index::add_transfer(uint32_t p, uint32_t i, const Seat& seat) {
   const Op& op = run_.processes[p].ops[i];
   const int32_t mine = groups_[seat.group].members[seat.member].rank;
-  if (mine < 0 || op.root_or_peer < 0) return;
-  const bool is_send = op.kind == OpKind::Send;
-  const ChannelKey key{seat.group, is_send ? mine : op.root_or_peer,
-                       is_send ? op.root_or_peer : mine};
+  const bool waits = op.kind == OpKind::WaitSignal;
+  if (mine < 0 || op.root_or_peer < 0 || (waits && op.count == 0)) return;
+  // The replays of a captured signal are not counted.
+  if (is_rma(op.kind) && op.graph != 0) return;
+  const bool gives = is_source(op.kind);
+  const ChannelKey key{seat.group, gives ? mine : op.root_or_peer, gives ? op.root_or_peer : mine,
+                       is_rma(op.kind)};
   const auto [slot, is_new] = by_channel_.try_emplace(key, static_cast<uint32_t>(channels_.size()));
   if (is_new) {
     Channel& fresh = channels_.emplace_back();
     fresh.group = key.group;
     fresh.source = key.source;
     fresh.target = key.target;
+    fresh.carries_signals = key.carries_signals;
   }
   Channel& channel = channels_[slot->second];
   const uint64_t records = run_.processes[p].ops.size() + run_.processes[p].skipped;
-  if (is_send) {
-    put(channel.sends, channel.first_send, op.seq, i, records);
-  } else {
-    put(channel.recvs, channel.first_recv, op.seq, i, records);
+  if (gives) return put(channel.sends, channel.first_send, op.seq, i, records);
+  const uint64_t last = waits ? std::min(last_awaited(op), op.seq + kAwaitedMax) : op.seq;
+  for (uint64_t seq = op.seq; seq <= last; ++seq) {
+    put(channel.recvs, channel.first_recv, seq, i, records);
   }
 }
 
@@ -212,8 +226,8 @@ void Index::fill_lanes() {
       if (is_collective(op.kind)) {
         Lane& lane = groups_[seat.group].members[seat.member].lane;
         put(lane.ops, lane.first, op.seq, i, process.ops.size() + process.skipped);
-      } else if (is_p2p(op.kind)) {
-        add_p2p(p, i, seat);
+      } else if (is_p2p(op.kind) || is_rma(op.kind)) {
+        add_transfer(p, i, seat);
       }
     }
   }

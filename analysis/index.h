@@ -55,11 +55,13 @@ struct Group {
   bool is_whole() const { return nranks >= 0 && members.size() == static_cast<size_t>(nranks); }
 };
 
-// One direction between two ranks of a communicator.
+// One direction between two ranks of a communicator: sends and receives, or signals and the waits
+// for them. A wait for several signals stands at the position of each of them.
 struct Channel {
   uint32_t group = kNone;
   int32_t source = -1;
   int32_t target = -1;
+  bool carries_signals = false;
   uint64_t first_send = 0;
   uint64_t first_recv = 0;
   std::vector<uint32_t> sends;  // indices into the sender's ops, by p2p seq; kNoRecord where absent
@@ -78,6 +80,7 @@ struct ChannelKey {
   uint32_t group;
   int32_t source;
   int32_t target;
+  bool carries_signals = false;
   friend bool operator==(const ChannelKey&, const ChannelKey&) = default;
 };
 struct ChannelHash {
@@ -89,6 +92,14 @@ struct Blocked {
   uint32_t process = kNone;
   uint32_t op = kNoRecord;
 };
+
+// Whether a call takes its turn on a stream when it is called: not where it is captured.
+inline bool is_enqueued(const trace::Op& op) {
+  return op.graph == 0 && (is_collective(op.kind) || is_p2p(op.kind) || is_rma(op.kind));
+}
+
+// Whether the call passes something on, rather than taking it.
+inline bool is_source(OpKind kind) { return kind != OpKind::Recv && kind != OpKind::WaitSignal; }
 
 // A communicator seen from one process.
 struct Seat {
@@ -105,13 +116,13 @@ class Index {
   const std::vector<Channel>& channels() const { return channels_; }
   // kNone members where the process's communicator is not analysed.
   Seat seat(uint32_t process, uint32_t comm) const;
-  // kNone when there is no such channel.
+  // The channel of sends and receives; kNone when there is no such channel.
   uint32_t find_channel(uint32_t group, int32_t source, int32_t target) const;
-  // The channel of a send or receive, by its record; kNone when its communicator is not analysed
-  // or has no such peer.
+  // The channel of a send, receive, signal or wait for signals, by its record; kNone when its
+  // communicator is not analysed or has no such peer.
   uint32_t channel_of(uint32_t process, const trace::Op& op) const;
-  // The other side of a send or receive. Without a process where the peer left no file, without an
-  // op where its record is not on file.
+  // The other side of a send or receive; for a wait the last signal that it waits for. Without a
+  // process where the peer left no file, without an op where its record is not on file.
   Blocked partner_of(uint32_t process, const trace::Op& op) const;
   // kNone when the rank left no file.
   uint32_t find_member(uint32_t group, int32_t rank) const;
@@ -137,7 +148,7 @@ class Index {
   void seat_comm(uint32_t process, uint32_t comm);
   void sort_members();
   void fill_lanes();
-  void add_p2p(uint32_t process, uint32_t index, const Seat& seat);
+  void add_transfer(uint32_t process, uint32_t index, const Seat& seat);
   void name_groups();
 
   const trace::Run& run_;

@@ -293,6 +293,8 @@ void draft_unreceived(const Case& c, uint32_t channel_index, std::vector<Draft>&
   const Channel& channel = c.index.channels()[channel_index];
   const uint32_t sender = process_at(c, channel.group, channel.source);
   const uint32_t receiver = process_at(c, channel.group, channel.target);
+  // Whoever gets a signal need not wait for it.
+  if (channel.carries_signals) return;
   if (sender == kNone || receiver == kNone || channel.sends.empty()) return;
   // What an abort cut off is not for the sender to answer for.
   const uint32_t m = c.index.find_member(channel.group, channel.target);
@@ -320,7 +322,23 @@ void draft_unreceived(const Case& c, uint32_t channel_index, std::vector<Draft>&
       rank_text(c.process(sender)), send.count, datatype_text(send.datatype),
       rank_text(c.process(receiver)), sent, received, c.group(channel.group).name);
   draft.finding.next = "find the send without a receive at the named call, or the receive left out";
-  if (!c.job.all_ended_themselves && c.doubt.may_wait_for_unknown(receiver)) {
+  const ProcessState& state_there = c.job.processes[receiver];
+  // It waits in another call, and will receive when that is through.
+  const bool waits = !c.progress.waiting(receiver).empty();
+  if (waits && !c.job.all_ended_themselves && state_there.last_call_ns < send.called_ns) return;
+  if (!c.job.all_ended_themselves && !state_there.ended_itself &&
+      state_there.last_call_ns < send.called_ns) {
+    // It called nothing since: the receive is owed, not passed by.
+    draft = make_draft(Verdict::missing_call, Confidence::likely);
+    draft.finding.culprits.push_back(pair_culprit(c, receiver, channel, received, false));
+    draft.finding.summary =
+        fmt::format("{} has not received what {} sent it on {}, and called nothing since; {}",
+                    rank_text(c.process(receiver)), rank_text(c.process(sender)),
+                    c.group(channel.group).name, doing_text(c.index, c.job, receiver));
+    draft.finding.next = "look at the stack or the log of that rank";
+  }
+  const bool may_wait = c.doubt.may_wait_for_unknown(receiver) || c.process(receiver).torn != 0;
+  if (!c.job.all_ended_themselves && may_wait) {
     draft = make_draft(Verdict::insufficient, Confidence::open);
     draft.finding.summary = fmt::format(
         "{} has not received what {} sent it on {}, but may itself wait for a rank whose records "

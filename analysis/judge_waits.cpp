@@ -94,7 +94,7 @@ Absence judge_silence(const Case& c, uint32_t p, const Node& waited) {
   // It may have passed the transfer by before the other side began to wait.
   const std::optional<HabitBreak> habit = went_on ? std::nullopt : habit_break(c, p);
   if (habit && habit->alignment.slip == Slip::missing &&
-      is_p2p(c.index.op(p, habit->precedent).kind)) {
+      !is_collective(c.index.op(p, habit->precedent).kind)) {
     return {Verdict::p2p_unmatched, Confidence::likely};
   }
   return {went_on ? Verdict::p2p_unmatched : Verdict::missing_call, Confidence::certain};
@@ -119,10 +119,11 @@ bool is_awaited(const Case& c, uint32_t p, const Op& left_out, const Node& waite
     };
     return std::any_of(waited.callers.begin(), waited.callers.end(), agrees);
   }
-  if (waited.kind != NodeKind::p2p || !is_p2p(left_out.kind)) return false;
+  if (waited.kind != NodeKind::p2p || is_collective(left_out.kind)) return false;
   const Op& call = c.index.op(waited.process, waited.op);
   const Seat seat = c.index.seat(waited.process, call.comm);
-  return left_out.kind != call.kind &&
+  return is_source(left_out.kind) != is_source(call.kind) &&
+         is_rma(left_out.kind) == is_rma(call.kind) &&
          left_out.root_or_peer == c.group(seat.group).members[seat.member].rank;
 }
 
@@ -262,7 +263,7 @@ void complete_culprit(const Case& c, const Node& waited, Culprit& culprit) {
   const Op& op = c.index.op(waited.process, waited.op);
   const Seat seat = c.index.seat(waited.process, op.comm);
   culprit.peer = c.group(seat.group).members[seat.member].rank;
-  culprit.op = op.kind == OpKind::Send ? "Recv" : "Send";
+  culprit.op = std::string(rollcall::name_of(other_side_of(op.kind)));
 }
 
 // Ranks that finished or went on where a few others called once more: the few are the odd ones.

@@ -90,14 +90,44 @@ std::string amount_text(const Op& op, const char* joint) {
 
 }  // namespace
 
+OpKind other_side_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::Send:
+      return OpKind::Recv;
+    case OpKind::WaitSignal:
+      return OpKind::Signal;
+    default:
+      return OpKind::Send;
+  }
+}
+
+const char* other_side_text(OpKind kind) {
+  switch (other_side_of(kind)) {
+    case OpKind::Recv:
+      return "receive";
+    case OpKind::Signal:
+      return "signal";
+    default:
+      return "send";
+  }
+}
+
 std::string call_text(const Op& op) {
   const OpTraits& traits = traits_of(op.kind);
   if (is_mark(op.kind)) return std::string(traits.name);
+  if (op.kind == OpKind::WaitSignal) {
+    return fmt::format(
+        "WaitSignal for {} signal{} {}", op.count, op.count == 1 ? "" : "s",
+        op.root_or_peer < 0 ? "of several ranks" : fmt::format("from {}", op.root_or_peer));
+  }
+  if (op.kind == OpKind::Signal) return fmt::format("Signal to {}", op.root_or_peer);
   std::string text = std::string(traits.name) + amount_text(op, " of ");
   if (traits.reduces && op.reduction != kUnknown8)
     text += fmt::format(" ({})", reduction_text(op.reduction));
   if (traits.rooted && op.root_or_peer >= 0) text += fmt::format(", root {}", op.root_or_peer);
-  if (op.kind == OpKind::Send) text += fmt::format(" to {}", op.root_or_peer);
+  if (op.kind == OpKind::Send || op.kind == OpKind::PutSignal) {
+    text += fmt::format(" to {}", op.root_or_peer);
+  }
   if (op.kind == OpKind::Recv) text += fmt::format(" from {}", op.root_or_peer);
   return text;
 }
@@ -115,7 +145,7 @@ std::string short_call_text(const Op& op) {
   std::string text = std::string(traits.name) + amount_text(op, " ");
   if (traits.reduces && op.reduction != kUnknown8) text += " " + reduction_text(op.reduction);
   if (traits.rooted && op.root_or_peer >= 0) text += fmt::format(" root {}", op.root_or_peer);
-  if (is_p2p(op.kind)) text += fmt::format(" peer {}", op.root_or_peer);
+  if (is_p2p(op.kind) || is_rma(op.kind)) text += fmt::format(" peer {}", op.root_or_peer);
   return text;
 }
 

@@ -18,6 +18,10 @@ std::string ranks_text(const Index& index, const Group& group);
 // "0-2,4"; sorted and without repetitions.
 std::string number_list(std::vector<int32_t> numbers);
 
+// What a transfer waits for on the other side, and the word for it: "receive", "send", "signal".
+OpKind other_side_of(OpKind kind);
+const char* other_side_text(OpKind kind);
+
 // "AllReduce of 1024 float32 (sum)", "Broadcast of 8 int32 from root 0", "Send of 4 uint8 to 3".
 std::string call_text(const trace::Op& op);
 // ", called at train.py:63 metrics_of" where the script's lines were recorded, else nothing.

@@ -11,8 +11,6 @@ using trace::Op;
 using trace::OpState;
 using trace::Process;
 
-bool enqueues(const Op& op) { return is_collective(op.kind) || is_p2p(op.kind); }
-
 bool pair_agrees(const Op& send, const Op& recv) {
   const bool counted = send.count != trace::kCountUnknown && recv.count != trace::kCountUnknown;
   if (counted && send.count != recv.count) return false;
@@ -50,8 +48,8 @@ Progress::Slot Progress::make_slot(uint32_t p, uint32_t i) const {
   const Seat seat = index_.seat(p, op.comm);
   // What cannot be matched cannot be waited for; captured calls do not execute when called.
   const bool is_known = seat.member != kNone && index_.groups()[seat.group].may_be_matched;
-  slot.is_done = !enqueues(op) || !is_known || op.graph != 0;
-  if (slot.is_done || is_p2p(op.kind)) return slot;
+  slot.is_done = !is_enqueued(op) || !is_known;
+  if (slot.is_done || !is_collective(op.kind)) return slot;
   // A duplicate of a position (a hostile file) has no counter of its own.
   const Lane& lane = index_.groups()[seat.group].members[seat.member].lane;
   if (!lane.has(op.seq) || lane.ops[op.seq - lane.first] != i) return slot;
@@ -72,7 +70,7 @@ void Progress::fill_streams() {
       if (slot.is_done) continue;
       // Who does not know the groups does not know the order on a stream either: only the
       // collectives of one communicator are then held to their order.
-      const uint64_t apart = is_p2p(op.kind) ? process.comms.size() + i : op.comm;
+      const uint64_t apart = is_collective(op.kind) ? op.comm : process.comms.size() + i;
       const uint64_t key = process.knowledge.groups ? op.stream : apart;
       slot.stream = numbers.try_emplace(key, static_cast<uint32_t>(numbers.size())).first->second;
       if (slot.stream == streams_[p].size()) streams_[p].emplace_back();
@@ -144,26 +142,30 @@ void Progress::activate(uint32_t p, uint32_t i) {
     if (missing == kNever || --missing != 0) return;
     const Op& op = index_.op(p, i);
     finish_collective(index_.seat(p, op.comm).group, op.seq);
-  } else if (is_p2p(index_.op(p, i).kind)) {
-    activate_p2p(p, i);
+    return;
   }
+  const Op& op = index_.op(p, i);
+  if (is_p2p(op.kind)) activate_p2p(p, i);
+  if (op.kind == OpKind::WaitSignal) activate_wait(p, i);
+  if (op.kind == OpKind::Signal || op.kind == OpKind::PutSignal) activate_signal(p, i);
 }
 
 // True when the partner's record may have been there and is gone: the partner's file no longer
 // reaches back to the time of this call, or shows later traffic of the same channel.
 bool Progress::partner_is_forgotten(uint32_t p, const Op& op, const Channel& channel) const {
+  const uint64_t seq = op.kind == OpKind::WaitSignal ? op.seq + op.count - 1 : op.seq;
   const Seat seat = index_.seat(p, op.comm);
   const uint32_t m = index_.find_member(seat.group, op.root_or_peer);
   if (m == kNone) return true;  // no file: unknown is not "never"
-  const bool is_send = op.kind == OpKind::Send;
+  const bool is_send = is_source(op.kind);
   const std::vector<uint32_t>& theirs = is_send ? channel.recvs : channel.sends;
   const uint64_t first = is_send ? channel.first_recv : channel.first_send;
-  if (!theirs.empty() && op.seq < first + theirs.size()) return true;
+  if (!theirs.empty() && seq < first + theirs.size()) return true;
   const Process& partner = index_.run().processes[index_.groups()[seat.group].members[m].process];
   if (!partner.knowledge.head || !partner.knowledge.tells_absence()) return true;
   // A record that was torn when the process ended may be the one.
   const uint64_t end = theirs.empty() ? 0 : first + theirs.size();
-  if (op.seq - end < partner.torn) return true;
+  if (seq - end < partner.torn) return true;
   if (partner.first_complete_ticket <= 1 || !theirs.empty()) return false;
   return !partner.ops.empty() && op.called_ns < partner.ops.front().called_ns;
 }
@@ -196,6 +198,30 @@ void Progress::activate_p2p(uint32_t p, uint32_t i) {
   } else if (is_send && bytes_of(op) <= options_.eager_bytes && op.group == 0) {
     finish(p, i);
   }
+}
+
+// A signal waits for nobody. It may be the one that a wait of the other rank is missing.
+void Progress::activate_signal(uint32_t p, uint32_t i) {
+  finish(p, i);
+  const Op& op = index_.op(p, i);
+  if (op.state == OpState::failed) return;
+  const auto [q, wait] = index_.partner_of(p, op);
+  if (wait == kNoRecord || !slots_[q][wait].is_active || slots_[q][wait].is_done) return;
+  if (index_.partner_of(q, index_.op(q, wait)).op == i) finish(q, wait);
+}
+
+void Progress::activate_wait(uint32_t p, uint32_t i) {
+  const Op& op = index_.op(p, i);
+  const uint32_t c = index_.channel_of(p, op);
+  // Signals of several ranks at once, or of an older recorder: not counted.
+  if (c == kNone || op.count == 0) return finish(p, i);
+  const auto [q, signal] = index_.partner_of(p, op);
+  if (signal == kNoRecord) {
+    if (partner_is_forgotten(p, op, index_.channels()[c])) finish(p, i);
+    return;
+  }
+  const bool is_sent = index_.op(q, signal).state != OpState::failed;
+  if (is_sent && slots_[q][signal].is_done) finish(p, i);
 }
 
 void Progress::finish(uint32_t p, uint32_t i) {

@@ -3,9 +3,10 @@
 // The recorded calls are played through the rules of the GPU: a stream executes in order; the
 // operations of one group on one stream start together; a collective finishes when it has come to
 // the front on every member; a send and its receive finish together, a small send at once, because
-// NCCL buffers it. What is left at the front of a stream is what the rank waits for. No time is
-// used, and nothing is assumed of calls that are not on file but for one thing: a record that is
-// older than what the file still holds is taken for finished.
+// NCCL buffers it; a signal at once, a wait for signals when the last of them was sent. What is
+// left at the front of a stream is what the rank waits for. No time is used, and nothing is assumed
+// of calls that are not on file but for one thing: a record that is older than what the file still
+// holds is taken for finished.
 #pragma once
 
 #include <cstdint>
@@ -75,6 +76,8 @@ class Progress {
   void activate_front(uint32_t process, uint32_t stream);
   void activate(uint32_t process, uint32_t op);
   void activate_p2p(uint32_t process, uint32_t op);
+  void activate_signal(uint32_t process, uint32_t op);
+  void activate_wait(uint32_t process, uint32_t op);
   void finish(uint32_t process, uint32_t op);
   void finish_collective(uint32_t group, uint64_t seq);
   bool partner_is_forgotten(uint32_t process, const trace::Op& op, const Channel& channel) const;

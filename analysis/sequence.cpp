@@ -141,8 +141,15 @@ bool put_majority_first(const Index& index, uint32_t g, uint64_t seq, std::vecto
       })) {
     return true;
   }
-  const Member& any = group.members[camps[0].members[0]];
-  const std::optional<Signature> expected = expected_next(history_before(index, any, seq));
+  // Until here they called alike: whose records go back furthest knows most.
+  uint32_t oldest = camps[0].members[0];
+  for (size_t i = 0; i < tied; ++i) {
+    for (const uint32_t m : camps[i].members) {
+      if (group.members[m].lane.first < group.members[oldest].lane.first) oldest = m;
+    }
+  }
+  const std::optional<Signature> expected =
+      expected_next(history_before(index, group.members[oldest], seq));
   if (expected && prefer(camps, tied, [&](const Camp& camp) {
         return agree(*expected, camp.signature) ? 1 : 0;
       })) {
@@ -356,7 +363,7 @@ bool agree(const Signature& a, const Signature& b) {
   return a.reduction == b.reduction || a.reduction == kUnknown8 || b.reduction == kUnknown8;
 }
 
-std::optional<size_t> expected_index(const std::vector<Signature>& history) {
+std::optional<Expectation> expectation_of(std::span<const Signature> history) {
   const size_t size = history.size();
   size_t best = 0;
   size_t best_context = 0;
@@ -373,12 +380,12 @@ std::optional<size_t> expected_index(const std::vector<Signature>& history) {
     if (best_context == kContextMax) break;
   }
   if (best_context == 0) return std::nullopt;
-  return best;
+  return Expectation{best, best_context};
 }
 
-std::optional<Signature> expected_next(const std::vector<Signature>& history) {
-  const std::optional<size_t> index = expected_index(history);
-  return index ? std::optional(history[*index]) : std::nullopt;
+std::optional<Signature> expected_next(std::span<const Signature> history) {
+  const std::optional<Expectation> found = expectation_of(history);
+  return found ? std::optional(history[found->index]) : std::nullopt;
 }
 
 Alignment align(const std::vector<Signature>& calls, const std::vector<Signature>& expected,

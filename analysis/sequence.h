@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,9 +60,13 @@ std::vector<Difference> find_differences(const Index& index);
 
 // The call that `history` leads one to expect next: what followed the longest context of the same
 // calls before. Nothing where the context never occurred.
-std::optional<Signature> expected_next(const std::vector<Signature>& history);
-// Where in `history` that call stands.
-std::optional<size_t> expected_index(const std::vector<Signature>& history);
+std::optional<Signature> expected_next(std::span<const Signature> history);
+// Where in `history` that call stands, and how many calls before it were the same.
+struct Expectation {
+  size_t index = 0;
+  size_t context = 0;  // at least 1
+};
+std::optional<Expectation> expectation_of(std::span<const Signature> history);
 
 // How `calls` of a deviator follow from `expected` of the reference; calls from `seen` on are
 // predictions. Both start at the difference.

@@ -1,5 +1,5 @@
-// The environment variables that NCCL reads, by the names that its releases hold: since which of the
-// releases below, until which, and whether all ranks of a communicator must have the same value.
+// The environment variables that NCCL reads, by the names that its releases hold: since which
+// release, until which, and whether all ranks of a communicator must have the same value.
 // Names and releases are written by scripts/nccl_variables.py and checked by `make check-api`; the
 // last column is kept by hand: settings of algorithm, protocol, channels, chunks and transport that
 // NCCL does not negotiate when it creates a communicator.

@@ -74,8 +74,7 @@ size_t distance(std::string_view a, std::string_view b) {
 bool reads(const Variable& variable, uint32_t version) {
   // Nothing is known of releases outside the table but that names seldom go.
   const bool since = variable.first <= version || variable.first == kOldestNccl;
-  return version == 0 ||
-         (since && (version <= variable.last || variable.last == kNewestNccl));
+  return version == 0 || (since && (version <= variable.last || variable.last == kNewestNccl));
 }
 
 // A name of this release that two slips of the pen lead to; empty if there is none.
@@ -102,8 +101,7 @@ bool must_agree(std::string_view name) {
 Unread judge_variable(std::string_view name, uint32_t version) {
   Unread unread;
   const Variable* const variable = find(name);
-  const std::string release =
-      version == 0 ? "NCCL" : fmt::format("NCCL {}", version_text(version));
+  const std::string release = version == 0 ? "NCCL" : fmt::format("NCCL {}", version_text(version));
   if (variable != nullptr) {
     if (reads(*variable, version)) return unread;
     unread.is_certain = true;

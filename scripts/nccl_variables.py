@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes or checks the table of the environment variables that NCCL reads, analysis/variable_table.h.
+"""Writes or checks analysis/variable_table.h: the environment variables that NCCL reads.
 
   scripts/nccl_variables.py [--cache DIR]          reads every release of NCCL from 2.13 on and
                                                    writes the table
@@ -23,8 +23,9 @@ TABLE = os.path.join(check_api.ROOT, "analysis", "variable_table.h")
 NAME = re.compile(rb"(NCCL_[A-Z0-9]+(?:_[A-Z0-9]+)*)\0")
 ROW = re.compile(r"^  X\((\w+), (\d+), (\d+), (\w+)\)", re.MULTILINE)
 
-HEAD = """// The environment variables that NCCL reads, by the names that its releases hold: since which of the
-// releases below, until which, and whether all ranks of a communicator must have the same value.
+HEAD = """\
+// The environment variables that NCCL reads, by the names that its releases hold: since which
+// release, until which, and whether all ranks of a communicator must have the same value.
 // Names and releases are written by scripts/nccl_variables.py and checked by `make check-api`; the
 // last column is kept by hand: settings of algorithm, protocol, channels, chunks and transport that
 // NCCL does not negotiate when it creates a communicator.

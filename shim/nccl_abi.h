@@ -57,10 +57,18 @@ inline constexpr unsigned kConfigVersionName = 22700;
 struct Config;
 struct CollConfig;
 struct SimInfo;
-struct WaitSignalDesc;
 struct EncryptionConfig;
 struct DevComm;
 struct DevCommRequirements;
+
+// One of the peers that a WaitSignal waits for.
+struct WaitSignalDesc {
+  int count;
+  int peer;
+  int signal;
+  int context;
+};
+static_assert(sizeof(WaitSignalDesc) == 16);
 
 // Functions the shim itself calls. All are local and return at once on a communicator that is
 // ready.

@@ -22,6 +22,22 @@ inline uint8_t reduction_of(nccl::RedOp op) {
   return op >= 0 && op < kReductionCustom ? static_cast<uint8_t>(op) : kReductionCustom;
 }
 
+// The peer whose signals are waited for; -1 where there are several, or NCCL will refuse the call.
+inline int32_t awaited_peer(int desc_count, const nccl::WaitSignalDesc* descs) {
+  if (desc_count <= 0 || descs == nullptr) return -1;
+  for (int i = 1; i < desc_count; ++i) {
+    if (descs[i].peer != descs[0].peer) return -1;
+  }
+  return descs[0].peer;
+}
+inline uint64_t awaited_signals(int desc_count, const nccl::WaitSignalDesc* descs) {
+  uint64_t signals = 0;
+  for (int i = 0; descs != nullptr && i < desc_count; ++i) {
+    signals += descs[i].count > 0 ? static_cast<uint64_t>(descs[i].count) : 0;
+  }
+  return signals;
+}
+
 template <typename RealCall>
 inline nccl::Result record_operation(const Site& site, capture::OpCall& call, RealCall&& real) {
   call.caller = site.caller;
@@ -145,7 +161,8 @@ ROLLCALL_OPERATION(ncclWaitSignal,
                    (int desc_count, nccl::WaitSignalDesc* descs, nccl::Comm comm,
                     nccl::Stream stream),
                    (desc_count, descs, comm, stream), .kind = OpKind::WaitSignal,
-                   .count = static_cast<uint64_t>(desc_count), .stream = stream,
+                   .root_or_peer = awaited_peer(desc_count, descs),
+                   .count = awaited_signals(desc_count, descs), .stream = stream,
                    .comm_handle = comm)
 
 ROLLCALL_OPERATION(ncclAllGatherConfig,

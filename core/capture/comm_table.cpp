@@ -105,13 +105,19 @@ void bind(uint32_t index, const void* handle) noexcept {
   set_handle(handle, index);
 }
 
+constexpr size_t kPeerCounters = static_cast<size_t>(PeerCounter::Count);
+
+constexpr size_t counter_bytes(uint32_t peers) {
+  return size_t{peers} * kPeerCounters * sizeof(uint32_t);
+}
+
 uint32_t* map_counters(uint32_t comm_index) noexcept {
   PeerCounters& counters = peer_counters[comm_index];
   const int32_t nranks = load_relaxed(live.comms[comm_index].nranks);
   const uint32_t peers = nranks > 0 && static_cast<uint32_t>(nranks) <= kRanksMax
                              ? static_cast<uint32_t>(nranks)
                              : kRanksMax;
-  void* memory = mmap(nullptr, size_t{peers} * 2 * sizeof(uint32_t), PROT_READ | PROT_WRITE,
+  void* memory = mmap(nullptr, counter_bytes(peers), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   counters.peers.store(peers, std::memory_order_relaxed);
@@ -131,13 +137,14 @@ void reset_comm_table() noexcept {
   for (PeerCounters& counters : peer_counters) {
     uint32_t* counts = counters.counts.exchange(nullptr, std::memory_order_relaxed);
     if (counts == nullptr) continue;
-    munmap(counts, size_t{counters.peers.load(std::memory_order_relaxed)} * 2 * sizeof(uint32_t));
+    munmap(counts, counter_bytes(counters.peers.load(std::memory_order_relaxed)));
   }
   for (std::atomic<uint32_t>& number : child_numbers) number.store(0, std::memory_order_relaxed);
   generation.fetch_add(1, std::memory_order_release);
 }
 
-bool next_p2p_seq(uint32_t comm_index, int32_t peer, unsigned direction, uint64_t& seq) noexcept {
+bool next_p2p_seq(uint32_t comm_index, int32_t peer, PeerCounter counter, uint64_t& seq,
+                  uint32_t step) noexcept {
   PeerCounters& counters = peer_counters[comm_index];
   uint32_t* counts = counters.counts.load(std::memory_order_acquire);
   if (__builtin_expect(counts == nullptr, 0)) {
@@ -149,7 +156,8 @@ bool next_p2p_seq(uint32_t comm_index, int32_t peer, unsigned direction, uint64_
   if (peer < 0 || static_cast<uint32_t>(peer) >= counters.peers.load(std::memory_order_relaxed)) {
     return false;  // NCCL will refuse the call
   }
-  seq = add_relaxed(counts[static_cast<uint32_t>(peer) * 2 + direction], uint32_t{1});
+  const size_t at = static_cast<uint32_t>(peer) * kPeerCounters + static_cast<size_t>(counter);
+  seq = add_relaxed(counts[at], step);
   return true;
 }
 

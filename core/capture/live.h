@@ -114,8 +114,12 @@ void reset_comm_table() noexcept;
 // The communicator of a handle, made up if it was never announced.
 uint32_t find_or_adopt_comm(const void* handle) noexcept;
 uint64_t comm_generation() noexcept;
-// The next position of a send (0) or receive (1) to this peer; false when it cannot be counted.
-bool next_p2p_seq(uint32_t comm_index, int32_t peer, unsigned direction, uint64_t& seq) noexcept;
+// What is counted by peer. Puts that signal and bare signals are counted together: the receiver
+// waits for a number of either.
+enum class PeerCounter : uint8_t { send, recv, signal, wait, Count };
+// The counter as it was, before `step` was added; false when it cannot be counted.
+bool next_p2p_seq(uint32_t comm_index, int32_t peer, PeerCounter counter, uint64_t& seq,
+                  uint32_t step = 1) noexcept;
 
 // Of process_meta.cpp.
 void append_meta(std::string_view key, std::string_view value) noexcept;  // ColdLock held

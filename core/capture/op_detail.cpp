@@ -18,8 +18,8 @@ void store_peer(OpRecord* record, int32_t peer) noexcept {
   const uint8_t flags = load_relaxed(record->flags);
   if (comm_index == kCommUnknown || (flags & kOpSeqUnknown) == 0) return;
   uint64_t seq = 0;
-  const unsigned direction = record->kind == OpKind::Send ? 0 : 1;
-  if (!next_p2p_seq(comm_index, peer, direction, seq)) {
+  const PeerCounter counter = record->kind == OpKind::Send ? PeerCounter::send : PeerCounter::recv;
+  if (!next_p2p_seq(comm_index, peer, counter, seq)) {
     count(live.stats->seq_unknown);
     return;
   }

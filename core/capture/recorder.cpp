@@ -45,13 +45,22 @@ struct Position {
 // programs that are not.
 inline Position next_position(const OpCall& call, uint32_t comm_index) noexcept {
   const OpFamily family = traits_of(call.kind).family;
-  if (family != OpFamily::coll && family != OpFamily::p2p) return {call.replay, 0};
+  if (family == OpFamily::mark) return {call.replay, 0};
   if (__builtin_expect(comm_index == kCommUnknown, 0)) {
     count(live.stats->seq_unknown);
     return {0, kOpSeqUnknown};
   }
   CommEntry& comm = live.comms[comm_index];
   if (family == OpFamily::coll) return {add_relaxed(comm.collectives, uint64_t{1}), 0};
+  uint64_t seq = 0;
+  if (__builtin_expect(family == OpFamily::rma, 0)) {
+    // Not an error where it cannot be counted: a wait may be for several peers at once.
+    const bool waits = call.kind == OpKind::WaitSignal;
+    const PeerCounter counter = waits ? PeerCounter::wait : PeerCounter::signal;
+    const auto step = static_cast<uint32_t>(waits ? call.count : 1);
+    const bool counted = next_p2p_seq(comm_index, call.root_or_peer, counter, seq, step);
+    return {seq, counted ? uint8_t{0} : kOpSeqUnknown};
+  }
   const bool is_send = call.kind == OpKind::Send;
   // The plugin hears of the peer later: enrich_op() counts then.
   if (call.root_or_peer < 0 && (call.flags & kOpFromPlugin) != 0) {
@@ -59,8 +68,8 @@ inline Position next_position(const OpCall& call, uint32_t comm_index) noexcept 
     return {0, kOpSeqUnknown};
   }
   add_relaxed(is_send ? comm.sends : comm.recvs, uint64_t{1});
-  uint64_t seq = 0;
-  if (next_p2p_seq(comm_index, call.root_or_peer, is_send ? 0 : 1, seq)) return {seq, 0};
+  const PeerCounter counter = is_send ? PeerCounter::send : PeerCounter::recv;
+  if (next_p2p_seq(comm_index, call.root_or_peer, counter, seq)) return {seq, 0};
   count(live.stats->seq_unknown);
   return {0, kOpSeqUnknown};
 }

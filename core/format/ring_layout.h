@@ -112,14 +112,16 @@ struct OpRecord {
   uint64_t returned_ticks;  // host left the call; 0: it has not
   uint64_t started_ticks;   // the stream reached the operation on the GPU; 0: not observed
   uint64_t finished_ticks;  // the GPU finished it; 0: not observed
-  uint64_t count;           // elements as in the API call (RMA: bytes are count x datatype too)
+  uint64_t count;           // elements as in the API call; WaitSignal: signals waited for
   uint64_t send_address;    // 0 where the call has none
   uint64_t recv_address;
 
   uint64_t stream;  // the cudaStream_t value; 0 is the legacy default stream. GroupEnd: number of
                     // operations in the group
   uint64_t seq;     // collectives: position on the communicator; Send, Recv: p2p seq for this peer
-                    // and direction; GraphLaunch: number of the replay, from 0; else 0
+                    // and direction; PutSignal, Signal: signals to this peer before; WaitSignal:
+                    // signals of this peer waited for before; GraphLaunch: number of the replay,
+                    // from 0; else 0
   uint64_t caller;  // return address of the call in the job's code; 0 unknown
   uint64_t launched_ticks;  // NCCL launched the kernel (plugin); 0: not observed
   uint32_t comm_index;      // into the communicator table, kCommUnknown if not known

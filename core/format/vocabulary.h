@@ -61,6 +61,7 @@ constexpr const OpTraits& traits_of(OpKind kind) { return kOpTraits[static_cast<
 constexpr std::string_view name_of(OpKind kind) { return traits_of(kind).name; }
 constexpr bool is_collective(OpKind kind) { return traits_of(kind).family == OpFamily::coll; }
 constexpr bool is_p2p(OpKind kind) { return traits_of(kind).family == OpFamily::p2p; }
+constexpr bool is_rma(OpKind kind) { return traits_of(kind).family == OpFamily::rma; }
 constexpr bool is_mark(OpKind kind) { return traits_of(kind).family == OpFamily::mark; }
 
 // --- datatypes: X(name, NCCL's number, bytes) -----------------------------------------------

@@ -75,7 +75,8 @@ TEST_CASE("a setting that must agree is named with the values by ranks") {
   outcome.run.processes[1].meta["env.NCCL_ALGO"] = "Ring";
   const Finding finding = only_risk(outcome, Verdict::env_mismatch);
   CHECK(ranks_of(finding) == std::vector<int32_t>{1});
-  CHECK(finding.summary == "NCCL_ALGO differs between ranks: not set on ranks 0,2-3, Ring on rank 1");
+  CHECK(finding.summary ==
+        "NCCL_ALGO differs between ranks: not set on ranks 0,2-3, Ring on rank 1");
 }
 
 TEST_CASE("settings that may differ by host are no finding") {

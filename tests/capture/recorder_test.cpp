@@ -82,6 +82,37 @@ TEST_CASE("seq counts collectives per communicator, p2p seq per peer and directi
   CHECK(ring.comms.at(0).sends == 4);
 }
 
+TEST_CASE(
+    "signals to a peer are counted, whatever brings them, and those waited for by their number") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    test::open_test_comm(&comm, 1);
+    const auto call = [](OpKind kind, int32_t peer, uint64_t count) {
+      capture::OpCall op = all_reduce(&comm, count);
+      op.kind = kind;
+      op.root_or_peer = peer;
+      capture::end_op(capture::begin_op(op), 0);
+    };
+    call(OpKind::PutSignal, 3, 64);   // 1
+    call(OpKind::Signal, 3, 0);       // 2
+    call(OpKind::Signal, 2, 0);       // 3
+    call(OpKind::WaitSignal, 3, 2);   // 4
+    call(OpKind::WaitSignal, 3, 1);   // 5
+    call(OpKind::Send, 3, 1);         // 6
+    call(OpKind::Signal, 3, 0);       // 7
+    call(OpKind::WaitSignal, -1, 4);  // 8: of several peers
+  });
+  const uint64_t seqs[] = {0, 1, 0, 0, 2, 0, 2, 0};
+  for (uint64_t ticket = 1; ticket <= 8; ++ticket) {
+    INFO("ticket " << ticket);
+    CHECK(ring.ops.at(ticket).seq == seqs[ticket - 1]);
+    CHECK(((ring.ops.at(ticket).flags & kOpSeqUnknown) != 0) == (ticket == 8));
+  }
+  CHECK(ring.stats.seq_unknown == 0);
+  CHECK(ring.comms.at(0).collectives == 0);
+  CHECK(ring.comms.at(0).sends == 1);
+}
+
 TEST_CASE("a handle that is used again after destroy is another communicator") {
   const TemporaryDirectory directory;
   const auto ring = record_and_read(directory, [] {

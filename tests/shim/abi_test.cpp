@@ -83,6 +83,11 @@ ROLLCALL_NCCL_2_28_7(ROLLCALL_X)
 #endif
 #if NCCL_VERSION_CODE >= 22902
 ROLLCALL_NCCL_2_29(ROLLCALL_X)
+static_assert(sizeof(ncclWaitSignalDesc_t) == sizeof(nccl::WaitSignalDesc));
+static_assert(offsetof(ncclWaitSignalDesc_t, opCnt) == offsetof(nccl::WaitSignalDesc, count));
+static_assert(offsetof(ncclWaitSignalDesc_t, peer) == offsetof(nccl::WaitSignalDesc, peer));
+static_assert(offsetof(ncclWaitSignalDesc_t, sigIdx) == offsetof(nccl::WaitSignalDesc, signal));
+static_assert(offsetof(ncclWaitSignalDesc_t, ctx) == offsetof(nccl::WaitSignalDesc, context));
 #endif
 #if NCCL_VERSION_CODE >= 22907
 ROLLCALL_NCCL_2_29_7(ROLLCALL_X)

@@ -4,7 +4,9 @@
 
 #include <climits>
 #include <cstring>
+#include <initializer_list>
 #include <thread>
+#include <vector>
 
 #include "shim/comm_config.h"
 #include "shim/comm_tracking.h"
@@ -170,6 +172,37 @@ TEST_CASE("with capture off the real function is still called once and its resul
   CHECK(comm == handle(0x10));
   CHECK(fake::recorder().ops.empty());
   CHECK(fake::recorder().events.empty());
+}
+
+TEST_CASE(
+    "a wait for signals is recorded with its peer and their number, of several peers with -1") {
+  begin_world();
+  const auto real = [](int, nccl::WaitSignalDesc*, nccl::Comm, nccl::Stream) -> nccl::Result {
+    return nccl::kSuccess;
+  };
+  make_comm(0x1000);
+  const auto wait = [&](std::initializer_list<nccl::WaitSignalDesc> list) {
+    std::vector<nccl::WaitSignalDesc> descs(list);
+    logic::ncclWaitSignal(kSite, real, static_cast<int>(descs.size()), descs.data(), handle(0x1000),
+                          kStream);
+  };
+  wait({{.count = 2, .peer = 3, .signal = 0, .context = 0}});
+  wait({{.count = 2, .peer = 3, .signal = 0, .context = 0},
+        {.count = 1, .peer = 3, .signal = 1, .context = 0}});
+  wait({{.count = 1, .peer = 0, .signal = 0, .context = 0},
+        {.count = 1, .peer = 3, .signal = 0, .context = 0}});
+  // NCCL refuses these; they must not be looked into.
+  logic::ncclWaitSignal(kSite, real, 2, nullptr, handle(0x1000), kStream);
+  logic::ncclWaitSignal(kSite, real, -1, nullptr, handle(0x1000), kStream);
+  const auto& ops = fake::recorder().ops;
+  REQUIRE(ops.size() == 5);
+  const int32_t peers[] = {3, 3, -1, -1, -1};
+  const uint64_t counts[] = {2, 3, 2, 0, 0};
+  for (size_t i = 0; i < 5; ++i) {
+    CHECK(ops[i].call.kind == OpKind::WaitSignal);
+    CHECK(ops[i].call.root_or_peer == peers[i]);
+    CHECK(ops[i].call.count == counts[i]);
+  }
 }
 
 TEST_CASE("reductions and datatypes that are not NCCL's own are told apart from those that are") {

@@ -28,8 +28,9 @@ struct Pending {
 struct Rank {
   size_t at = 0;
   std::map<int, std::vector<Pending>> streams;
-  std::map<int, uint64_t> seq;                           // by communicator
-  std::map<std::pair<int, int>, uint64_t> sends, recvs;  // by communicator and peer
+  std::map<int, uint64_t> seq;  // by communicator
+  // By communicator and peer; of signals all that were called, and those that were sent.
+  std::map<std::pair<int, int>, uint64_t> sends, recvs, signals, waits, signalled;
   bool ended = false;
   bool frozen = false;
   bool aborted = false;
@@ -225,10 +226,15 @@ class Machine {
     } else if (is_collective(step.kind)) {
       op.seq = rank.seq[step.comm]++;
       ++process.comms[comm].collectives;
+    } else if (step.kind == OpKind::WaitSignal) {
+      uint64_t& waits = rank.waits[{step.comm, step.root_or_peer}];
+      op.seq = waits;
+      waits += step.count;
+    } else {
+      op.seq = rank.signals[{step.comm, step.root_or_peer}]++;
     }
-    // One-sided operations have no position, and a captured call is not executed by calling it.
-    const bool is_executed = step.graph == 0 && (is_collective(step.kind) || is_p2p(step.kind));
-    if (is_executed) rank.streams[step.stream].push_back({step, op.seq, false});
+    // A captured call is not executed by calling it.
+    if (step.graph == 0) rank.streams[step.stream].push_back({step, op.seq, false});
     process.ops.push_back(op);
     process.next_ticket = op.ticket + 1;
   }
@@ -312,14 +318,32 @@ class Machine {
     return is_eager;
   }
 
+  // A signal waits for nobody; a wait, for as many signals as were asked for until then.
+  bool try_signal(size_t r, Pending& wanted) {
+    const CommSpec& comm = program_.comms[wanted.step.comm];
+    const int mine = rank_in(comm, static_cast<int>(r));
+    if (wanted.step.kind == OpKind::WaitSignal) {
+      Rank& source = ranks_[comm.ranks[wanted.step.root_or_peer]];
+      wanted.done = source.signalled[{wanted.step.comm, mine}] >= wanted.seq + wanted.step.count;
+    } else {
+      ++ranks_[r].signalled[{wanted.step.comm, wanted.step.root_or_peer}];
+      wanted.done = true;
+    }
+    return wanted.done;
+  }
+
+  bool try_one(size_t r, Pending& wanted) {
+    if (is_p2p(wanted.step.kind)) return try_pair(r, wanted);
+    return is_rma(wanted.step.kind) ? try_signal(r, wanted) : try_collective(wanted);
+  }
+
   bool complete_one() {
     bool any = false;
     for (size_t r = 0; r < ranks_.size(); ++r) {
       if (ranks_[r].end_ns != 0) continue;
       for (Pending* pending : fronts(r)) {
         if (pending->done) continue;
-        any =
-            (is_p2p(pending->step.kind) ? try_pair(r, *pending) : try_collective(*pending)) || any;
+        any = try_one(r, *pending) || any;
       }
     }
     return any;
@@ -359,6 +383,7 @@ class Machine {
       const Rank& rank = ranks_[r];
       const bool is_through = rank.at == program_.ranks[r].size() && !rank.ended && !rank.frozen;
       if (!is_through || !is_idle(rank)) outcome_.hung = true;
+      outcome_.stands.push_back(!is_idle(rank));
     }
     follow_aborts();
     const bool is_over =

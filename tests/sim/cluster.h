@@ -51,6 +51,7 @@ struct ClusterOptions {
 struct Outcome {
   trace::Run run;
   bool hung = false;
+  std::vector<bool> stands;  // by rank: in calls that have not finished
 };
 
 // Runs until nothing moves.

@@ -40,9 +40,32 @@ Loss lose(Outcome& outcome, LossKind kind, uint64_t seed) {
   return loss;
 }
 
-bool still_decides(const Program& program, const Truth& truth, const Loss& loss) {
+// The calls that the ranks made, and nothing of the one that left no file, which may have stopped
+// anywhere: would this rank stand in them? Where the programs wait for their calls is on no file.
+bool may_stand(const Program& program, const Outcome& outcome, int rank, int lost_rank) {
+  Program called = program;
+  for (CommSpec& comm : called.comms) comm.is_late = false;
+  for (size_t r = 0; r < called.ranks.size(); ++r) {
+    std::vector<Step>& steps = called.ranks[r];
+    const int job_rank = static_cast<int>(r);
+    std::erase_if(steps, [](const Step& step) { return step.act != Act::call; });
+    const auto process =
+        std::find_if(outcome.run.processes.begin(), outcome.run.processes.end(),
+                     [&](const trace::Process& one) { return one.job_rank == job_rank; });
+    const bool is_lost = job_rank == lost_rank || process == outcome.run.processes.end();
+    steps.resize(is_lost ? 0 : std::min(steps.size(), process->ops.size()));
+  }
+  // NCCL buffers small sends, but nobody knows that it did.
+  return execute(called, {.eager_bytes = 0}).stands[static_cast<size_t>(rank)];
+}
+
+bool still_decides(const Program& program, const Outcome& outcome, const Truth& truth,
+                   const Loss& loss) {
   if (loss.kind == LossKind::none || truth.fault == Fault::none) return true;
-  const CommSpec& comm = program.comms[truth.comm];
+  // A split is a call of all ranks of the parent.
+  const CommSpec& called = program.comms[truth.comm];
+  const bool is_split = truth.fault == Fault::split_missing;
+  const CommSpec& comm = is_split ? program.comms[called.parent] : called;
   // Of two ranks only the steps before tell which is right.
   if (loss.kind == LossKind::overwritten) {
     return comm.ranks.size() > 2 || rank_in(comm, loss.rank) < 0;
@@ -52,7 +75,12 @@ bool still_decides(const Program& program, const Truth& truth, const Loss& loss)
   const bool is_member = rank_in(comm, loss.rank) >= 0;
   if (loss.rank == truth.rank) return false;
   // A pair is known from both its sides.
-  if (truth.is_p2p || truth.fault == Fault::p2p_unmatched || truth.fault == Fault::comm_order) {
+  if (truth.is_p2p || truth.fault == Fault::p2p_unmatched || truth.fault == Fault::signal_missing ||
+      truth.fault == Fault::comm_order) {
+    return false;
+  }
+  if (truth.fault == Fault::stick && loss.kind == LossKind::file &&
+      may_stand(program, outcome, truth.rank, loss.rank)) {
     return false;
   }
   return !is_member || has_witness;

@@ -27,6 +27,7 @@ struct Loss {
 Loss lose(Outcome& outcome, LossKind kind, uint64_t seed);
 
 // False: what decides about the fault is among what was lost.
-bool still_decides(const Program& program, const Truth& truth, const Loss& loss);
+bool still_decides(const Program& program, const Outcome& outcome, const Truth& truth,
+                   const Loss& loss);
 
 }  // namespace rollcall::sim

@@ -213,11 +213,9 @@ class Builder {
       steps.push_back(one);
     };
     if (phase.kind == Phase::aside) {
-      // A captured collective, or a one-sided write to the next rank.
       step.comm = 0;
-      if (step.graph == 0) step.kind = OpKind::PutSignal;
-      if (step.graph == 0) step.root_or_peer = (r + 1) % static_cast<int>(program_.ranks.size());
-      steps.push_back(step);
+      if (step.graph == 0) return add_signals(r, step);
+      steps.push_back(step);  // a captured collective
     } else if (phase.kind == Phase::collective) {
       steps.push_back(step);
     } else if (phase.kind == Phase::exchange) {
@@ -237,6 +235,22 @@ class Builder {
     if (phase.sync) steps.push_back({.act = Act::sync});
   }
 
+  // Writes with a signal, or bare signals, to the next rank; most programs wait for those of the
+  // rank before.
+  void add_signals(int r, Step step) {
+    const int world = static_cast<int>(program_.ranks.size());
+    const uint64_t variant = step.count % 5;
+    const uint64_t signals = variant == 0 ? 2 : 1;
+    step.kind = variant < 3 ? OpKind::PutSignal : OpKind::Signal;
+    step.root_or_peer = (r + 1) % world;
+    for (uint64_t i = 0; i < signals; ++i) program_.ranks[r].push_back(step);
+    if (options_.seed % 3 == 0) return;
+    step.kind = OpKind::WaitSignal;
+    step.root_or_peer = (r + world - 1) % world;
+    step.count = signals;
+    program_.ranks[r].push_back(step);
+  }
+
   const TrainingOptions& options_;
   Random random_;
   Program program_;
@@ -248,9 +262,36 @@ class Builder {
 
 bool is_call(const Step& step) { return step.act == Act::call; }
 
-// Called, but executed by nobody here: no fault is planted in it.
-bool is_aside(const Step& step) {
-  return step.graph != 0 || (!is_collective(step.kind) && !is_p2p(step.kind));
+// A captured call is executed by nobody here, and whoever gets no signal waits for it alone: other
+// calls' faults are not planted in them.
+bool is_aside(const Step& step) { return step.graph != 0 || is_rma(step.kind); }
+
+// Wrong arguments are wrong in a captured call, too.
+bool is_argument(Fault fault) {
+  constexpr Fault kArguments[] = {Fault::op, Fault::count, Fault::dtype, Fault::redop, Fault::root};
+  return std::count(std::begin(kArguments), std::end(kArguments), fault) != 0;
+}
+
+bool is_signal(const Step& step) {
+  return is_call(step) && step.graph == 0 &&
+         (step.kind == OpKind::Signal || step.kind == OpKind::PutSignal);
+}
+
+// Every signal of this one's kind is waited for.
+bool is_awaited(const Program& program, const std::vector<Step>& steps, const Step& signal) {
+  uint64_t sent = 0;
+  uint64_t awaited = 0;
+  const std::vector<int>& ranks = program.comms[signal.comm].ranks;
+  const auto mine = static_cast<int>(&steps - program.ranks.data());
+  for (const Step& step : steps) {
+    sent += is_signal(step) && step.comm == signal.comm && step.root_or_peer == signal.root_or_peer;
+  }
+  for (const Step& step : program.ranks[ranks[signal.root_or_peer]]) {
+    const bool waits = is_call(step) && step.kind == OpKind::WaitSignal &&
+                       step.comm == signal.comm && ranks[step.root_or_peer] == mine;
+    if (waits) awaited += step.count;
+  }
+  return sent == awaited;
 }
 
 // Position of a call among those it is counted with.
@@ -258,7 +299,9 @@ uint64_t position(const std::vector<Step>& steps, size_t at) {
   uint64_t before = 0;
   for (size_t i = 0; i < at; ++i) {
     if (!is_call(steps[i]) || steps[i].comm != steps[at].comm) continue;
-    if (is_p2p(steps[at].kind)) {
+    if (is_rma(steps[at].kind)) {
+      before += is_signal(steps[i]) && steps[i].root_or_peer == steps[at].root_or_peer;
+    } else if (is_p2p(steps[at].kind)) {
       before += steps[i].kind == steps[at].kind && steps[i].root_or_peer == steps[at].root_or_peer;
     } else {
       before += is_collective(steps[i].kind);
@@ -299,6 +342,15 @@ bool is_twin(const std::vector<Step>& steps, size_t at) {
   return next < steps.size() && looks_the_same(steps[at], steps[next]);
 }
 
+bool is_again_behind_next(const std::vector<Step>& steps, size_t at) {
+  size_t calls = 0;
+  for (size_t i = at + 1; i < steps.size(); ++i) {
+    if (!is_call(steps[i]) || ++calls < 2) continue;
+    return steps[i].comm == steps[at].comm && looks_the_same(steps[at], steps[i]);
+  }
+  return false;
+}
+
 bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program& program) {
   const Step& step = steps[at];
   if (fault == Fault::split_missing || fault == Fault::init_missing) {
@@ -306,7 +358,9 @@ bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program&
     return step.act == Act::create && is_split == (fault == Fault::split_missing);
   }
   // A communicator that was made on the way has little history, and may have one rank only.
-  if (!is_call(step) || is_aside(step) || program.comms[step.comm].is_late) return false;
+  if (!is_call(step) || program.comms[step.comm].is_late) return false;
+  if (fault == Fault::signal_missing) return is_signal(step) && is_awaited(program, steps, step);
+  if (is_rma(step.kind) || (step.graph != 0 && !is_argument(fault))) return false;
   const bool coll = is_collective(step.kind);
   const size_t next = coll ? next_on(steps, at) : steps.size();
   const bool has_next = next < steps.size();
@@ -361,6 +415,7 @@ void change(Program& program, int rank, size_t at, Fault fault) {
   switch (fault) {
     case Fault::missing:
     case Fault::p2p_unmatched:
+    case Fault::signal_missing:
       steps.erase(place);
       break;
     case Fault::extra: {
@@ -456,6 +511,7 @@ Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>
                             step.comm, truth.seq);
   truth.is_last =
       std::none_of(steps.begin() + static_cast<ptrdiff_t>(at) + 1, steps.end(), is_call);
+  truth.may_be_order = is_again_behind_next(steps, at);
   change(program, rank, at, fault);
   truth.is_twin = is_twin(steps, at);
   return truth;

@@ -31,6 +31,7 @@ namespace rollcall::sim {
   X(p2p_unmatched)             \
   X(p2p_count)                 \
   X(p2p_cycle)                 \
+  X(signal_missing)            \
   X(abort)                     \
   X(split_missing)             \
   X(init_missing)
@@ -72,6 +73,8 @@ struct Truth {
   bool is_last = false;
   // The wrong call looks like the next one: leaving a call out would look the same.
   bool is_twin = false;
+  // The call left out comes again behind the next one: the two might have been swapped.
+  bool may_be_order = false;
   std::string where;
 };
 

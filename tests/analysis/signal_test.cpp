@@ -1,0 +1,106 @@
+// One-sided signals: who waits for which, and who left one out.
+#include "tests/analysis/steps.h"
+
+namespace rollcall::analysis {
+namespace {
+
+constexpr int kRanks = 4;
+constexpr size_t kSignalOfStep2 = 6;  // indices of steps; each training step has five
+constexpr size_t kWaitOfStep2 = 7;
+
+Step put(int peer) { return call(OpKind::PutSignal, 64, peer); }
+Step wait(int peer, uint64_t signals) { return call(OpKind::WaitSignal, signals, peer); }
+
+// Three steps, in each of which every rank writes to the next one and waits for the one before.
+Program make_ring() {
+  Program program;
+  program.comms.emplace_back();
+  program.ranks.resize(kRanks);
+  for (int r = 0; r < kRanks; ++r) {
+    program.comms[0].ranks.push_back(r);
+    const Steps one = {call(OpKind::AllReduce, 100), put((r + 1) % kRanks),
+                       wait((r + kRanks - 1) % kRanks, 1), call(OpKind::AllGather, 8),
+                       {.act = Act::sync}};
+    for (int i = 0; i < 3; ++i) {
+      program.ranks[r].insert(program.ranks[r].end(), one.begin(), one.end());
+    }
+  }
+  return program;
+}
+
+TEST_CASE("ranks that signal and wait for as many are in lockstep and nothing else") {
+  const Report report = analyse(execute(make_ring()).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::in_lockstep);
+  CHECK(report.findings.size() == 1);
+}
+
+TEST_CASE("a signal that nobody waits for is no finding") {
+  Program program = make_ring();
+  program.ranks[0].push_back(put(1));
+  const Report report = analyse(execute(program).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::in_lockstep);
+  CHECK(report.findings.size() == 1);
+}
+
+TEST_CASE("a signal left out is named with the rank that owes it and the one that waits") {
+  Program program = make_ring();
+  auto& steps = program.ranks[2];
+  steps.erase(steps.begin() + kSignalOfStep2);
+  const Outcome outcome = execute(program);
+  REQUIRE(outcome.hung);
+  const Report report = analyse(outcome.run);
+  const Culprit& culprit = check_blames(report, Verdict::p2p_unmatched, 2);
+  CHECK(culprit.peer == 3);
+  CHECK(culprit.p2p_seq == 1u);
+  CHECK(culprit.op == "Signal");
+  CHECK(lead(report).summary.find("WaitSignal for 1 signal from 2") != std::string::npos);
+}
+
+TEST_CASE("a rank that died before it signalled is the reason, not the one that waits") {
+  Program program = make_ring();
+  auto& steps = program.ranks[1];
+  steps.insert(steps.begin() + kSignalOfStep2, Step{.act = Act::die});
+  check_blames(analyse(execute(program).run), Verdict::rank_dead, 1);
+}
+
+TEST_CASE("a wait for more signals than are ever sent names the rank that owes them") {
+  Program program = make_ring();
+  program.ranks[0][kWaitOfStep2].count = 3;
+  program.ranks[0].resize(kWaitOfStep2 + 1);
+  program.ranks[0].push_back({.act = Act::sync});
+  const Report report = analyse(execute(program).run);
+  INFO(text_of(report));
+  CHECK(lead(report).severity == Severity::hang);
+  CHECK(lead(report).summary.find("WaitSignal for 3 signals from 3") != std::string::npos);
+}
+
+TEST_CASE("a wait for signals of several ranks at once, or of an older recorder, accuses nobody") {
+  Program program = make_ring();
+  auto& steps = program.ranks[2];
+  steps.erase(steps.begin() + kSignalOfStep2);
+  Outcome outcome = execute(program);
+  for (trace::Process& process : outcome.run.processes) {
+    for (trace::Op& op : process.ops) {
+      if (op.kind == OpKind::WaitSignal) op.root_or_peer = -1;
+    }
+  }
+  const Report report = analyse(outcome.run);
+  INFO(text_of(report));
+  for (const Finding& finding : report.findings) CHECK(finding.verdict != Verdict::p2p_unmatched);
+}
+
+TEST_CASE("a wait whose sender's records were overwritten is taken for through") {
+  Program program = make_ring();
+  Outcome outcome = execute(program);
+  trace::Process& sender = outcome.run.processes[3];
+  sender.ops.erase(sender.ops.begin(), sender.ops.begin() + 6);
+  sender.first_complete_ticket = 7;
+  const Report report = analyse(outcome.run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::in_lockstep);
+}
+
+}  // namespace
+}  // namespace rollcall::analysis
