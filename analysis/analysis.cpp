@@ -289,6 +289,72 @@ std::optional<Finding> judge_incomplete(const Case& c, bool aborted) {
   return finding;
 }
 
+// Calls that a host thread entered and has not left, where all ranks made the same calls: it may
+// not have handed the last one to the GPU, and the others wait for that.
+std::optional<Finding> judge_inside(const Case& c) {
+  std::vector<uint32_t> inside;
+  for (const uint32_t p : c.index.active()) {
+    const ProcessState& state = c.job.processes[p];
+    if (state.inside_op != kNoRecord && c.job.is_stale(state.inside_since_ns)) inside.push_back(p);
+  }
+  if (inside.empty()) return {};
+  const bool is_some = inside.size() < c.index.active().size();
+  Draft draft =
+      make_draft(Verdict::stuck_in_call, is_some ? Confidence::certain : Confidence::likely);
+  Finding& finding = draft.finding;
+  for (const uint32_t p : inside) {
+    const ProcessState& state = c.job.processes[p];
+    const trace::Op& op = c.process(p).ops[state.inside_op];
+    Culprit culprit = culprit_of(c, p, c.index.seat(p, op.comm).group);
+    culprit.op = std::string(rollcall::name_of(op.kind));
+    if (is_collective(op.kind)) culprit.seq = op.seq;
+    finding.culprits.push_back(std::move(culprit));
+    if (finding.evidence.size() < 8) {
+      finding.evidence.push_back(op_evidence(c, p, state.inside_op, "entered and not left"));
+    }
+  }
+  const ProcessState& first = c.job.processes[inside.front()];
+  finding.summary = fmt::format(
+      "{} {} been inside {} for {}; {}", processes_text(c.index.run(), inside),
+      inside.size() == 1 ? "has" : "have",
+      call_text(c.process(inside.front()).ops[first.inside_op]),
+      span_text(c.job.end_ns - first.inside_since_ns),
+      is_some ? "the others made the same calls and returned" : "all ranks made the same calls");
+  finding.next = fmt::format("look at the stack of {}, and at its network",
+                             rank_text(c.process(inside.front())));
+  set_victims(c, c.index.active(), finding);
+  return finding;
+}
+
+// Ranks that somebody stopped, for longer than a debugger takes, or while all others have ended;
+// nobody waits for them (any more).
+std::optional<Finding> judge_stopped(const Case& c) {
+  std::vector<uint32_t> stopped;
+  bool any_runs = false;
+  bool any_stands = false;
+  for (const uint32_t p : c.index.active()) {
+    const ProcessState& state = c.job.processes[p];
+    any_runs = any_runs || (!state.stopped && !state.gone && !state.ended_itself);
+    any_stands = any_stands || (state.stopped && c.job.is_stale(state.last_sign_ns));
+    if (state.stopped) stopped.push_back(p);
+  }
+  if (stopped.empty() || (any_runs && !any_stands)) return {};
+  Draft draft = make_draft(Verdict::rank_stopped, Confidence::certain);
+  Finding& finding = draft.finding;
+  for (const uint32_t p : stopped) {
+    finding.culprits.push_back(culprit_of(c, p, kNone));
+    if (finding.evidence.size() < 8) finding.evidence.push_back(process_evidence(c, p));
+  }
+  const trace::Process& first = c.process(stopped.front());
+  finding.summary =
+      fmt::format("{} {} stopped ({}); no other rank waits for {} in NCCL",
+                  processes_text(c.index.run(), stopped), stopped.size() == 1 ? "is" : "are",
+                  first.liveness_evidence, stopped.size() == 1 ? "it" : "them");
+  finding.next = fmt::format("find out who stopped {}; `kill -CONT {}` continues it",
+                             rank_text(first), first.pid);
+  return finding;
+}
+
 // Equal sequences. What the GPU did with them is on file only where GPU timing was on.
 Finding judge_equal(const Case& c) {
   const int64_t quiet_ns = c.job.end_ns - c.job.last_call_ns;
@@ -308,6 +374,7 @@ Finding judge_equal(const Case& c) {
   }
   const size_t ranks = c.index.active().size();
   const bool has_stalled = aborted || (is_silent && !c.job.all_ended_themselves);
+  if (std::optional<Finding> stopped = judge_stopped(c)) return std::move(*stopped);
   if (!has_stalled) {
     const Unfinished unfinished = find_unfinished(c);
     if (!unfinished.processes.empty()) return judge_unfinished(c, unfinished);
@@ -331,6 +398,7 @@ Finding judge_equal(const Case& c) {
     }
     return draft.finding;
   }
+  if (std::optional<Finding> inside = judge_inside(c)) return std::move(*inside);
   if (std::optional<Draft> gpu = judge_gpu(c)) return std::move(gpu->finding);
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   draft.finding.summary = fmt::format(

@@ -52,7 +52,12 @@ Circle look_at(const Case& c, const Root& root) {
     circle.groups.insert(node.group);
     circle.has_collective = circle.has_collective || node.kind == NodeKind::collective;
     circle.has_p2p = circle.has_p2p || node.kind == NodeKind::p2p;
-    if (node.kind == NodeKind::creation) circle.creation = n;
+    // Of several the one that most ranks are in: see leading_waiter().
+    const auto callers = [&](uint32_t one) { return c.graph.nodes()[one].callers.size(); };
+    const bool is_creation = node.kind == NodeKind::creation;
+    if (is_creation && (circle.creation == kNone || callers(n) > callers(circle.creation))) {
+      circle.creation = n;
+    }
     for (const uint32_t t : node.waits_for) {
       if (!std::binary_search(sorted.begin(), sorted.end(), t)) continue;
       const Node& target = c.graph.nodes()[t];
@@ -303,12 +308,10 @@ std::string culprits_text(const Case& c, const Draft& draft) {
 Draft draft_creation(const Case& c, const Circle& circle) {
   const Node& node = c.graph.nodes()[circle.creation];
   const Creation& creation = c.graph.creations()[node.creation];
-  const bool is_init = !creation.is_split && c.group(creation.group).parent_key.is_null();
-  Draft draft =
-      make_draft(is_init ? Verdict::init_incomplete : Verdict::split_mismatch, Confidence::certain);
+  Draft draft = make_draft(verdict_of_creation(c, node), Confidence::certain);
   for (const uint32_t p : creation.absent) {
     Culprit culprit = culprit_of(c, p, creation.group);
-    culprit.op = is_init ? "CommInitRank" : "CommSplit";
+    culprit.op = std::string(rollcall::name_of(creating_call(c, node)));
     draft.finding.culprits.push_back(std::move(culprit));
     draft.finding.evidence.push_back(process_evidence(c, p));
   }

@@ -17,7 +17,7 @@ Finding describe(const Case& c, uint32_t n) {
   const Node& node = c.graph.nodes()[n];
   Verdict verdict = Verdict::missing_call;
   if (node.kind == NodeKind::p2p) verdict = Verdict::p2p_unmatched;
-  if (node.kind == NodeKind::creation) verdict = Verdict::init_incomplete;
+  if (node.kind == NodeKind::creation) verdict = verdict_of_creation(c, node);
   Draft draft = make_draft(verdict, Confidence::certain);
   std::vector<uint32_t> awaited;
   for (const uint32_t t : node.waits_for) {

@@ -75,6 +75,23 @@ Blocked example_of(const Case& c, uint32_t n) {
   return {};
 }
 
+EventKind creating_call(const Case& c, const Node& node) {
+  if (c.graph.creations()[node.creation].is_split) return EventKind::CommSplit;
+  switch (c.group(node.group).origin) {
+    case CommOrigin::shrink:
+      return EventKind::CommShrink;
+    case CommOrigin::grow:
+      return EventKind::CommGrow;
+    default:
+      return EventKind::CommInitRank;
+  }
+}
+
+Verdict verdict_of_creation(const Case& c, const Node& node) {
+  return creating_call(c, node) == EventKind::CommInitRank ? Verdict::init_incomplete
+                                                           : Verdict::split_mismatch;
+}
+
 std::string node_text(const Case& c, uint32_t n) {
   const Node& node = c.graph.nodes()[n];
   switch (node.kind) {

@@ -132,6 +132,12 @@ class Index {
   const trace::Op& op(uint32_t process, uint32_t index) const {
     return run_.processes[process].ops[index];
   }
+  // The host entered the call and has not left it: NCCL may not have handed it to the GPU.
+  bool is_held(uint32_t process, uint32_t index) const {
+    const trace::Op& one = op(process, index);
+    return one.state == trace::OpState::called && one.returned_ns == 0 &&
+           run_.processes[process].knowledge.returns;
+  }
   const trace::Op& op_at(const Member& member, uint64_t seq) const {
     return op(member.process, member.lane.ops[seq - member.lane.first]);
   }

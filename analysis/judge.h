@@ -70,6 +70,10 @@ Evidence op_evidence(const Case& the_case, uint32_t process, uint32_t op, std::s
 Evidence process_evidence(const Case& the_case, uint32_t process);
 // The record of a call that waits in a node, for quoting: {process, op}; kNone if none is on file.
 Blocked example_of(const Case& the_case, uint32_t node);
+// How a communicator that a node is about is made: "CommInitRank", "CommSplit", "CommShrink",
+// "CommGrow"; and the verdict where some ranks do not take part.
+EventKind creating_call(const Case& the_case, const Node& node);
+Verdict verdict_of_creation(const Case& the_case, const Node& node);
 // "AllReduce of 1024 float32 (sum), seq 11 of world".
 std::string node_text(const Case& the_case, uint32_t node);
 

@@ -66,7 +66,9 @@ bool is_refused(const Case& c, uint32_t p, const Node& waited) {
   return false;
 }
 
-// The oldest of the waiting calls, creations before collectives before sends and receives.
+// The oldest of the waiting calls, creations before collectives before sends and receives. Of
+// creations the one that most ranks are in: who joins a communicator that grows also waits for
+// those who wait for its parent.
 uint32_t leading_waiter(const Case& c, const Root& root) {
   const auto order = [&](uint32_t n) {
     switch (c.graph.nodes()[n].kind) {
@@ -79,8 +81,13 @@ uint32_t leading_waiter(const Case& c, const Root& root) {
     }
   };
   return *std::min_element(root.waiters.begin(), root.waiters.end(), [&](uint32_t a, uint32_t b) {
-    return std::make_tuple(order(a), c.graph.nodes()[a].since_ns) <
-           std::make_tuple(order(b), c.graph.nodes()[b].since_ns);
+    const Node& left = c.graph.nodes()[a];
+    const Node& right = c.graph.nodes()[b];
+    const auto inside = [](const Node& node) {
+      return node.kind == NodeKind::creation ? node.callers.size() : 0;
+    };
+    return std::make_tuple(order(a), inside(right), left.since_ns) <
+           std::make_tuple(order(b), inside(left), right.since_ns);
   });
 }
 
@@ -161,9 +168,7 @@ Absence judge_absence(const Case& c, uint32_t p, const Node& waited) {
   }
   if (state.uncounted != 0) return {Verdict::insufficient, Confidence::open};
   if (waited.kind == NodeKind::creation) {
-    const bool is_init = !c.graph.creations()[waited.creation].is_split &&
-                         c.group(waited.group).parent_key.is_null();
-    return {is_init ? Verdict::init_incomplete : Verdict::split_mismatch, Confidence::certain};
+    return {verdict_of_creation(c, waited), Confidence::certain};
   }
   const bool inside_event =
       state.inside_event != kNoRecord && !is_teardown(process.events[state.inside_event].kind);

@@ -48,7 +48,7 @@ Progress::Slot Progress::make_slot(uint32_t p, uint32_t i) const {
   const Seat seat = index_.seat(p, op.comm);
   // What cannot be matched cannot be waited for; captured calls do not execute when called.
   const bool is_known = seat.member != kNone && index_.groups()[seat.group].may_be_matched;
-  slot.is_done = !is_enqueued(op) || !is_known;
+  slot.is_done = !is_enqueued(op) || !is_known || index_.is_held(p, i);
   if (slot.is_done || !is_collective(op.kind)) return slot;
   // A duplicate of a position (a hostile file) has no counter of its own.
   const Lane& lane = index_.groups()[seat.group].members[seat.member].lane;
@@ -101,7 +101,9 @@ void Progress::count_members(const std::vector<Difference>& mismatches) {
         uint32_t& missing = missing_[pending.first + (member.lane.first + i - base)];
         if (member.lane.ops[i] == kNoRecord || missing == kNever) continue;
         const Op& op = index_.op(member.process, member.lane.ops[i]);
-        missing = op.state == OpState::failed ? kNever : missing + 1;
+        const bool is_missing =
+            op.state == OpState::failed || index_.is_held(member.process, member.lane.ops[i]);
+        missing = is_missing ? kNever : missing + 1;
       }
     }
     for (uint64_t seq = std::max(base, group.shortest); seq < end; ++seq) {
@@ -192,7 +194,7 @@ void Progress::activate_p2p(uint32_t p, uint32_t i) {
     return;
   }
   if (partner.state == OpState::failed) return;
-  if (slots_[q][other].is_active) {
+  if (slots_[q][other].is_active && !index_.is_held(q, other)) {
     finish(p, i);
     if (!slots_[q][other].is_done) finish(q, other);
   } else if (is_send && bytes_of(op) <= options_.eager_bytes && op.group == 0) {
@@ -220,7 +222,7 @@ void Progress::activate_wait(uint32_t p, uint32_t i) {
     if (partner_is_forgotten(p, op, index_.channels()[c])) finish(p, i);
     return;
   }
-  const bool is_sent = index_.op(q, signal).state != OpState::failed;
+  const bool is_sent = index_.op(q, signal).state != OpState::failed && !index_.is_held(q, signal);
   if (is_sent && slots_[q][signal].is_done) finish(p, i);
 }
 

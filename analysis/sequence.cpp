@@ -25,10 +25,11 @@ bool counts_differ(uint64_t a, uint64_t b) {
   return a != b && a != trace::kCountUnknown && b != trace::kCountUnknown;
 }
 
-// First position where `lane` and `reference` both have a record and disagree; `limit` if none.
+// First position from `from` on where `lane` and `reference` both have a record and disagree;
+// `limit` if none.
 uint64_t first_disagreement(const Index& index, const Member& member, const Member& reference,
-                            uint64_t limit) {
-  const uint64_t begin = std::max(member.lane.first, reference.lane.first);
+                            uint64_t from, uint64_t limit) {
+  const uint64_t begin = std::max({member.lane.first, reference.lane.first, from});
   const uint64_t end = std::min({member.lane.end(), reference.lane.end(), limit});
   for (uint64_t seq = begin; seq < end; ++seq) {
     if (!member.lane.has(seq) || !reference.lane.has(seq)) continue;
@@ -427,26 +428,60 @@ Alignment align(const std::vector<Signature>& calls, const std::vector<Signature
   return best;
 }
 
+namespace {
+
+constexpr uint64_t kNever = ~uint64_t{0};
+
+// The differences of a communicator at its first position from `from` on that has some, which is
+// returned; kNever where there is none.
+uint64_t add_differences(const Index& index, uint32_t g, uint64_t from,
+                         std::vector<Difference>& differences) {
+  const Group& group = index.groups()[g];
+  const Member* reference = longest_record(group);
+  if (!group.may_be_matched || !reference) return kNever;
+  uint64_t seq = kNever;
+  for (const Member& member : group.members) {
+    if (&member != reference) seq = first_disagreement(index, member, *reference, from, seq);
+  }
+  if (seq == kNever) return kNever;
+  std::vector<Camp> camps = camps_at(index, group, seq);
+  if (camps.size() < 2) return kNever;
+  if (!put_majority_first(index, g, seq, camps)) {
+    differences.push_back(explain_tie(index, g, seq, camps));
+    return seq;
+  }
+  for (size_t i = 1; i < camps.size(); ++i) {
+    differences.push_back(explain(index, g, seq, camps, camps[i]));
+  }
+  return seq;
+}
+
+// Calls with other arguments that were all captured: the ranks went on, with equal positions.
+bool is_passed_by(const Index& index, std::span<const Difference> found) {
+  return std::all_of(found.begin(), found.end(), [&](const Difference& difference) {
+    if (difference.slip == Slip::missing || difference.slip == Slip::extra ||
+        difference.slip == Slip::order || difference.undecided) {
+      return false;
+    }
+    const std::vector<Member>& members = index.groups()[difference.group].members;
+    return std::all_of(members.begin(), members.end(), [&](const Member& member) {
+      return !member.lane.has(difference.seq) || index.op_at(member, difference.seq).graph != 0;
+    });
+  });
+}
+
+}  // namespace
+
 std::vector<Difference> find_differences(const Index& index) {
+  constexpr int kPassedMax = 8;
   std::vector<Difference> differences;
   for (uint32_t g = 0; g < index.groups().size(); ++g) {
-    const Group& group = index.groups()[g];
-    const Member* reference = longest_record(group);
-    if (!group.may_be_matched || !reference) continue;
-    constexpr uint64_t kNever = ~uint64_t{0};
-    uint64_t seq = kNever;
-    for (const Member& member : group.members) {
-      if (&member != reference) seq = first_disagreement(index, member, *reference, seq);
-    }
-    if (seq == kNever) continue;
-    std::vector<Camp> camps = camps_at(index, group, seq);
-    if (camps.size() < 2) continue;
-    if (!put_majority_first(index, g, seq, camps)) {
-      differences.push_back(explain_tie(index, g, seq, camps));
-      continue;
-    }
-    for (size_t i = 1; i < camps.size(); ++i) {
-      differences.push_back(explain(index, g, seq, camps, camps[i]));
+    uint64_t from = 0;
+    for (int i = 0; i < kPassedMax; ++i) {
+      const size_t before = differences.size();
+      const uint64_t seq = add_differences(index, g, from, differences);
+      if (seq == kNever || !is_passed_by(index, std::span(differences).subspan(before))) break;
+      from = seq + 1;
     }
   }
   return differences;

@@ -55,7 +55,8 @@ struct Difference {
   int64_t since_ns = 0;             // first call at this position
 };
 
-// The first difference of every communicator that has one, by group. Linear in records.
+// The first difference of every communicator that has one, by group; and those behind it where it
+// is in a captured call, which stopped nobody. Linear in records.
 std::vector<Difference> find_differences(const Index& index);
 
 // The call that `history` leads one to expect next: what followed the longest context of the same

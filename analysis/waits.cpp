@@ -135,7 +135,8 @@ void WaitGraph::expand_collective(uint32_t n) {
     }
     if (!member.lane.has(seq)) continue;
     const uint32_t i = member.lane.ops[seq - member.lane.first];
-    if (index_.op(member.process, i).state == OpState::failed) {
+    if (index_.op(member.process, i).state == OpState::failed ||
+        index_.is_held(member.process, i)) {
       const uint32_t h = host(member.process);
       nodes_[n].waits_for.push_back(h);
       continue;
@@ -154,7 +155,8 @@ void WaitGraph::expand_p2p(uint32_t n) {
   const uint32_t p = nodes_[n].process;
   const auto [q, other] = index_.partner_of(p, index_.op(p, nodes_[n].op));
   if (q == kNone) return;
-  if (other == kNoRecord || index_.op(q, other).state == OpState::failed) {
+  if (other == kNoRecord || index_.op(q, other).state == OpState::failed ||
+      index_.is_held(q, other)) {
     const uint32_t h = host(q);
     nodes_[n].waits_for.push_back(h);
     return;

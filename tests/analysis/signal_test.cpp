@@ -18,8 +18,10 @@ Program make_ring() {
   program.ranks.resize(kRanks);
   for (int r = 0; r < kRanks; ++r) {
     program.comms[0].ranks.push_back(r);
-    const Steps one = {call(OpKind::AllReduce, 100), put((r + 1) % kRanks),
-                       wait((r + kRanks - 1) % kRanks, 1), call(OpKind::AllGather, 8),
+    const Steps one = {call(OpKind::AllReduce, 100),
+                       put((r + 1) % kRanks),
+                       wait((r + kRanks - 1) % kRanks, 1),
+                       call(OpKind::AllGather, 8),
                        {.act = Act::sync}};
     for (int i = 0; i < 3; ++i) {
       program.ranks[r].insert(program.ranks[r].end(), one.begin(), one.end());

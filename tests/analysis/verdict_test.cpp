@@ -1,6 +1,7 @@
 // One verdict at a time, on small jobs of the virtual cluster that are bent by hand.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "tests/analysis/steps.h"
@@ -422,6 +423,115 @@ TEST_CASE("a buffered send that nobody received is found though nothing hung") {
   const Report report = analyse(execute(program).run);
   check_blames(report, Verdict::p2p_unmatched, 1);
   CHECK(lead(report).culprits[0].peer == 2);
+}
+
+TEST_CASE("a rank that entered a call and did not come back is stuck in it, and the others wait") {
+  for (const size_t at : {kSecondBroadcast, kSecondAllReduce}) {
+    Program program = make_job(4);
+    auto& steps = program.ranks[1];
+    steps.insert(steps.begin() + static_cast<ptrdiff_t>(at), Step{.act = Act::hold});
+    const Report report = analyse(execute(program).run);
+    const Culprit& culprit = check_blames(report, Verdict::stuck_in_call, 1);
+    CHECK(culprit.seq == at - 1);
+    CHECK(lead(report).victims == std::vector<int32_t>{0, 2, 3});
+    // Where, and for how long.
+    const char* call = at == kSecondBroadcast ? "Broadcast of 8" : "AllReduce of 100";
+    CHECK(lead(report).summary.find(call) != std::string::npos);
+    CHECK(lead(report).summary.find("for 20.0 s") != std::string::npos);
+    CHECK(report.findings.size() == 1);
+  }
+}
+
+TEST_CASE("ranks that are all inside the same call are stuck in it together") {
+  Program program = make_job(4);
+  for (auto& steps : program.ranks) {
+    steps.insert(steps.begin() + kSecondAllReduce, Step{.act = Act::hold});
+  }
+  const Report report = analyse(execute(program).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::stuck_in_call);
+  CHECK(lead(report).confidence == Confidence::likely);
+  CHECK(lead(report).culprits.size() == 4);
+  CHECK(lead(report).summary ==
+        "ranks 0-3 have been inside AllReduce of 100 float32 (sum) for 20.0 s; all ranks made the "
+        "same calls");
+}
+
+TEST_CASE("a call that is under way is nobody's fault while it is young") {
+  Program program = make_job(4);
+  program.ranks[1].insert(program.ranks[1].begin() + kSecondAllReduce, Step{.act = Act::hold});
+  const Report report = analyse(execute(program, {.stall_ns = 100'000'000, .live = true}).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::in_lockstep);
+}
+
+TEST_CASE("a stopped rank is named though nobody waits for it any more") {
+  Program program = make_job(2);
+  program.comms.push_back({.ranks = {0}});
+  program.comms.push_back({.ranks = {1}});
+  for (int r = 0; r < 2; ++r) {
+    program.ranks[static_cast<size_t>(r)] = {call(OpKind::AllReduce, 8),
+                                             call(OpKind::AllReduce, 8, -1, 1 + r)};
+  }
+  program.ranks[1].push_back({.act = Act::stop});
+  const Outcome outcome = execute(program, {.stall_ns = 60'000'000'000, .live = true});
+  check_blames(analyse(outcome.run), Verdict::rank_stopped, 1);
+}
+
+// Rank 3 leaves the world, and joins again.
+Program make_elastic() {
+  Program program = make_job(4);
+  program.comms.push_back(
+      {.ranks = {0, 1, 2}, .parent = 0, .origin = CommOrigin::shrink, .is_late = true});
+  program.comms.push_back(
+      {.ranks = {0, 1, 2, 3}, .parent = 1, .origin = CommOrigin::grow, .is_late = true});
+  for (int r = 0; r < 4; ++r) {
+    auto& steps = program.ranks[static_cast<size_t>(r)];
+    if (r != 3) steps.push_back({.act = Act::create, .comm = 1});
+    steps.push_back({.act = Act::create, .comm = 2});
+    steps.push_back(call(OpKind::AllReduce, 8, -1, 2));
+  }
+  return program;
+}
+
+TEST_CASE("communicators that shrink and grow with all their ranks are in lockstep") {
+  const Report report = analyse(execute(make_elastic()).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::in_lockstep);
+  CHECK(report.findings.size() == 1);
+}
+
+TEST_CASE("a rank that does not shrink is named for that, not for what cannot grow without it") {
+  Program program = make_elastic();
+  std::erase_if(program.ranks[1], [](const Step& step) { return step.comm != 0; });
+  program.ranks[1].push_back({.act = Act::stick});
+  const Report report = analyse(execute(program).run);
+  check_blames(report, Verdict::split_mismatch, 1);
+  CHECK(lead(report).summary.find("2 of 3 ranks") != std::string::npos);
+}
+
+TEST_CASE("a rank that does not take part in a grow is named") {
+  for (const int culprit : {0, 3}) {
+    Program program = make_elastic();
+    std::erase_if(program.ranks[static_cast<size_t>(culprit)],
+                  [](const Step& step) { return step.comm == 2; });
+    program.ranks[static_cast<size_t>(culprit)].push_back({.act = Act::stick});
+    check_blames(analyse(execute(program).run), Verdict::split_mismatch, culprit);
+  }
+}
+
+TEST_CASE(
+    "behind arguments that differ in captured calls the difference that stops them is found") {
+  Program program = make_job(4);
+  for (auto& steps : program.ranks) steps[kSecondAllReduce].graph = 1;
+  program.ranks[1][kSecondAllReduce].reduction = 2;
+  program.ranks[3][kSecondAllReduce + 1].count = 4;
+  const Report report = analyse(execute(program).run);
+  INFO(text_of(report));
+  REQUIRE(report.findings.size() == 2);
+  std::vector<Verdict> verdicts = {report.findings[0].verdict, report.findings[1].verdict};
+  std::sort(verdicts.begin(), verdicts.end());
+  CHECK(verdicts == std::vector<Verdict>{Verdict::count_mismatch, Verdict::redop_mismatch});
 }
 
 TEST_CASE("a call that NCCL refused is an error, and the others' wait follows from it") {

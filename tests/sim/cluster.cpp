@@ -18,6 +18,7 @@ using trace::Process;
 constexpr int64_t kEpochNs = 1'700'000'000'000'000'000;
 constexpr int64_t kCallNs = 10'000;
 constexpr int64_t kWatchdogNs = 100'000'000;
+constexpr int16_t kResultCudaError = 1;  // ncclUnhandledCudaError
 
 struct Pending {
   Step step;
@@ -73,6 +74,7 @@ class Machine {
     const Step& step = steps[rank.at];
     if (step.act == Act::sync && !is_idle(rank)) return false;
     if (step.act == Act::create) return create(r, step.comm);
+    if (step.act == Act::hold || step.act == Act::refuse) return fail(r, step.act);
     ++rank.at;
     now_ns_ += kCallNs;
     switch (step.act) {
@@ -97,8 +99,27 @@ class Machine {
         leave_by_abort(r, now_ns_);
         break;
       case Act::create:
+      case Act::hold:
+      case Act::refuse:
         break;
     }
+    return true;
+  }
+
+  // The call behind this step is on file, and NCCL does not carry it out.
+  bool fail(size_t r, Act act) {
+    Rank& rank = ranks_[r];
+    const size_t at = ++rank.at;
+    rank.frozen = true;
+    now_ns_ += kCallNs;
+    if (at == program_.ranks[r].size()) return true;
+    const Step& step = program_.ranks[r][at];
+    call(r, step);
+    Op& op = outcome_.run.processes[r].ops.back();
+    rank.streams[step.stream].pop_back();
+    op.state = act == Act::hold ? OpState::called : OpState::failed;
+    op.result = act == Act::hold ? kResultUnknown : kResultCudaError;
+    if (act == Act::hold) op.returned_ns = 0;
     return true;
   }
 
@@ -130,10 +151,10 @@ class Machine {
   // ranks of the communicator.
   bool create(size_t r, int k) {
     const CommSpec& spec = program_.comms[k];
-    const bool is_split = spec.parent >= 0;
+    const bool is_split = spec.parent >= 0 && spec.origin == CommOrigin::split;
     const size_t wanted = is_split ? program_.comms[spec.parent].ranks.size() : spec.ranks.size();
-    const std::pair<int, int> which{spec.parent,
-                                    is_split ? static_cast<int>(spec.child_number) : k};
+    const std::pair<int, int> which =
+        is_split ? std::pair(spec.parent, static_cast<int>(spec.child_number)) : std::pair(-1, k);
     std::vector<size_t>& callers = creating_[which];
     Process& process = outcome_.run.processes[r];
     if (std::find(callers.begin(), callers.end(), r) == callers.end()) {
@@ -161,12 +182,16 @@ class Machine {
     comm.ready_ns = 0;
     const auto index = static_cast<uint32_t>(process.comms.size());
     trace::Event event{};
-    if (spec.parent >= 0) {
+    const auto parent = std::find(comm_of_[r].begin(), comm_of_[r].end(), spec.parent);
+    event.comm = static_cast<uint32_t>(parent - comm_of_[r].begin());
+    if (spec.parent >= 0 && spec.origin != CommOrigin::split) {
+      event.kind = spec.origin == CommOrigin::shrink ? EventKind::CommShrink : EventKind::CommGrow;
+      // Who joins has no communicator that grows.
+      if (parent == comm_of_[r].end()) event.comm = kCommUnknown;
+    } else if (spec.parent >= 0) {
       // How many ranks a part has is known when the split returns.
       comm.nranks = comm.rank = -1;
       event.kind = EventKind::CommSplit;
-      const auto parent = std::find(comm_of_[r].begin(), comm_of_[r].end(), spec.parent);
-      event.comm = static_cast<uint32_t>(parent - comm_of_[r].begin());
       event.arguments[0] = spec.colour;
       event.arguments[2] = spec.child_number;
       event.arguments[3] = index;
@@ -185,8 +210,10 @@ class Machine {
     const CommSpec& spec = program_.comms[k];
     Comm comm;
     comm.key = {static_cast<uint64_t>(k) + 1, 7};
-    comm.origin = spec.parent < 0 ? CommOrigin::init : CommOrigin::split;
-    if (spec.parent >= 0) comm.parent_key = {static_cast<uint64_t>(spec.parent) + 1, 7};
+    comm.origin = spec.parent < 0 ? CommOrigin::init : spec.origin;
+    const bool knows_parent =
+        spec.parent >= 0 && rank_in(program_.comms[spec.parent], static_cast<int>(r)) >= 0;
+    if (knows_parent) comm.parent_key = {static_cast<uint64_t>(spec.parent) + 1, 7};
     comm.state = CommState::ready;
     comm.child_number = spec.child_number;
     comm.colour = spec.colour;
@@ -201,7 +228,7 @@ class Machine {
     Rank& rank = ranks_[r];
     Process& process = outcome_.run.processes[r];
     uint32_t comm = 0;
-    while (comm_of_[r][comm] != step.comm) ++comm;
+    while (comm_of_[r].at(comm) != step.comm) ++comm;
     Op op;
     op.called_ns = now_ns_;
     op.returned_ns = now_ns_ + 1000;
@@ -467,6 +494,12 @@ std::string describe(const Program& program) {
           break;
         case Act::create:
           text += fmt::format(" CREATE@{}", step.comm);
+          break;
+        case Act::hold:
+          text += " HOLD";
+          break;
+        case Act::refuse:
+          text += " REFUSE";
           break;
       }
     }

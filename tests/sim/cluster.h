@@ -12,7 +12,9 @@
 namespace rollcall::sim {
 
 // What a rank's program does next. `create`: a communicator whose `is_late`; waits for all of them.
-enum class Act : uint8_t { call, sync, exit, die, stop, stick, abort, create };
+// `hold`: the next call enters NCCL and does not come back; `refuse`: NCCL refuses it, because CUDA
+// has failed, and the program makes no call any more.
+enum class Act : uint8_t { call, sync, exit, die, stop, stick, abort, create, hold, refuse };
 
 struct Step {
   Act act = Act::call;
@@ -30,6 +32,8 @@ struct Step {
 struct CommSpec {
   std::vector<int> ranks;  // job ranks, by communicator rank
   int parent = -1;
+  // Of a child: a split is called by all ranks of the parent, a shrink and a grow by the child's.
+  CommOrigin origin = CommOrigin::split;
   uint32_t child_number = 0;
   int colour = 0;
   bool is_late = false;  // made by Act::create; else it is there from the beginning

@@ -62,6 +62,8 @@ bool may_stand(const Program& program, const Outcome& outcome, int rank, int los
 bool still_decides(const Program& program, const Outcome& outcome, const Truth& truth,
                    const Loss& loss) {
   if (loss.kind == LossKind::none || truth.fault == Fault::none) return true;
+  // Who left a communicator as it was may have ended early, and the lost file may say why.
+  if (truth.fault == Fault::leak && loss.kind == LossKind::file) return false;
   // A split is a call of all ranks of the parent.
   const CommSpec& called = program.comms[truth.comm];
   const bool is_split = truth.fault == Fault::split_missing;

@@ -56,9 +56,7 @@ Plan make_plan(uint64_t seed) {
   plan.training = {.dp = layout[0], .tp = layout[1], .pp = layout[2], .steps = 4, .seed = seed};
   plan.faults = {static_cast<Fault>(random() % kFaults)};
   plan.training.asides = random() % 4 == 0 || plan.faults[0] == Fault::signal_missing;
-  const bool makes_comms =
-      plan.faults[0] == Fault::split_missing || plan.faults[0] == Fault::init_missing;
-  plan.training.creations = random() % 5 == 0 || makes_comms;
+  plan.training.creations = random() % 5 == 0 || is_creation(plan.faults[0]);
   const uint64_t third = random() % 3;
   if (third == 1) {
     plan.training.nested = true;
@@ -93,6 +91,7 @@ bool realise(const Plan& plan, Scenario& scenario) {
                                 [](const Truth& truth) { return truth.fault == Fault::stop; });
   scenario.outcome =
       execute(scenario.program, {.seed = plan.seed, .stall_ns = 60'000'000'000, .live = live});
+  for (const Truth& truth : scenario.truths) blemish(truth, scenario.outcome);
   scenario.loss = lose(scenario.outcome, plan.loss, plan.seed * 31 + 7);
   scenario.report = analysis::analyse(scenario.outcome.run, {});
   return true;
@@ -135,7 +134,13 @@ std::vector<Verdict> accepted(Fault fault) {
     case Fault::abort:
       return {Verdict::abort_cascade};
     case Fault::split_missing:
+    case Fault::shrink_missing:
+    case Fault::grow_missing:
       return {Verdict::split_mismatch};
+    case Fault::hold:
+      return {Verdict::stuck_in_call};
+    case Fault::refuse:
+      return {Verdict::cuda_error};
     case Fault::init_missing:
       return {Verdict::init_incomplete};
     default:
@@ -151,7 +156,9 @@ std::string wrong_place(const Scenario& scenario, const Truth& truth, const Find
   if (lead.culprits.size() != 1) return "more than one culprit";
   constexpr Fault kPlaceless[] = {Fault::comm_order,    Fault::die,          Fault::stop,
                                   Fault::exit,          Fault::stick,        Fault::abort,
-                                  Fault::split_missing, Fault::init_missing, Fault::p2p_cycle};
+                                  Fault::hold,          Fault::refuse,       Fault::p2p_cycle,
+                                  Fault::split_missing, Fault::init_missing, Fault::shrink_missing,
+                                  Fault::grow_missing};
   if (std::count(std::begin(kPlaceless), std::end(kPlaceless), truth.fault) != 0) return "";
   const analysis::Culprit& culprit = lead.culprits.front();
   const CommKey key{static_cast<uint64_t>(truth.comm) + 1, 7};
@@ -159,8 +166,26 @@ std::string wrong_place(const Scenario& scenario, const Truth& truth, const Find
   return culprit.seq && *culprit.seq == truth.seq ? "" : "position";
 }
 
+Verdict verdict_beside(Fault fault) {
+  if (fault == Fault::leak) return Verdict::comm_leak;
+  return fault == Fault::version ? Verdict::version_mismatch : Verdict::env_mismatch;
+}
+
+// What no call shows stands beside the verdict, which it leaves as it is.
+std::string wrong_beside(const Scenario& scenario, const Truth& truth) {
+  const auto& findings = scenario.report.findings;
+  if (findings.front().verdict != Verdict::in_lockstep) return "verdict";
+  const auto found = std::find_if(findings.begin(), findings.end(), [&](const Finding& finding) {
+    return finding.verdict == verdict_beside(truth.fault);
+  });
+  if (found == findings.end()) return "finding beside";
+  const bool is_it = found->culprits.size() == 1 && found->culprits[0].rank == truth.rank;
+  return is_it ? "" : "culprit";
+}
+
 // Empty when the leading finding is this fault.
 std::string wrong(const Scenario& scenario, const Truth& truth) {
+  if (is_blemish(truth.fault)) return wrong_beside(scenario, truth);
   const Finding& lead = scenario.report.findings.front();
   std::vector<Verdict> allowed = accepted(truth.fault);
   // A left-out send shows at the last transfer of the channel where all are of one size; nothing on
@@ -186,6 +211,10 @@ std::string wrong(const Scenario& scenario, const Truth& truth) {
     return is_quiet ? "" : "more than in lockstep";
   }
   if (!scenario.outcome.hung && scenario.report.status != 1) return "status";
+  // Two ranks that create different communicators: nothing tells which of them is wrong.
+  const bool is_tie = is_creation(truth.fault) && truth.fault != Fault::init_missing &&
+                      scenario.program.ranks.size() == 2;
+  if (is_tie) return "";
   const bool named =
       std::any_of(lead.culprits.begin(), lead.culprits.end(),
                   [&](const analysis::Culprit& culprit) { return culprit.rank == truth.rank; });
@@ -330,8 +359,9 @@ std::string row_of(const Plan& plan, const Scenario& scenario) {
   const Fault fault = scenario.truths[0].fault;
   const std::string lost = scenario.loss.kind == LossKind::none ? "" : ", records lost";
   const std::string shape = plan.training.nested ? ", nested and grouped" : "";
-  return fmt::format("{}{}{} | {}", name_of(fault), lost, shape,
-                     analysis::code_of(accepted(fault).front()));
+  return fmt::format(
+      "{}{}{} | {}", name_of(fault), lost, shape,
+      analysis::code_of(is_blemish(fault) ? verdict_beside(fault) : accepted(fault).front()));
 }
 
 TEST_CASE("the leading finding of a random job is a fault that was planted in it") {

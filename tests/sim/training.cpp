@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <optional>
 #include <random>
 
 namespace rollcall::sim {
@@ -155,11 +155,24 @@ class Builder {
       program_.comms.push_back(
           {.ranks = {}, .parent = 0, .child_number = kRoles, .colour = colour, .is_late = true});
     }
+    // The world without its last rank, and with it again.
+    const int shrunk = init + 3;
+    std::vector<int> ranks = program_.comms[0].ranks;
+    program_.comms.push_back(
+        {.ranks = ranks, .parent = shrunk, .origin = CommOrigin::grow, .is_late = true});
+    ranks.pop_back();
+    program_.comms.insert(program_.comms.end() - 1, {.ranks = ranks,
+                                                     .parent = 0,
+                                                     .origin = CommOrigin::shrink,
+                                                     .child_number = kRoles + 1,
+                                                     .is_late = true});
     for (int r = 0; r < world; ++r) {
       const int half = init + 1 + r % 2;
       program_.comms[half].ranks.push_back(r);
       made_.push_back({init, half});
-      for (const int comm : {init, half}) {
+      if (r + 1 < world) made_.back().push_back(shrunk);
+      made_.back().push_back(shrunk + 1);
+      for (const int comm : made_.back()) {
         program_.ranks[r].push_back({.act = Act::create, .comm = comm});
       }
     }
@@ -256,7 +269,7 @@ class Builder {
   Program program_;
   std::vector<std::vector<int>> of_role_;
   std::vector<int> sizes_;
-  std::vector<std::array<int, 2>> made_;  // by rank: the communicators made on the way
+  std::vector<std::vector<int>> made_;  // by rank: the communicators made on the way
   uint32_t group_ = 1;
 };
 
@@ -353,9 +366,15 @@ bool is_again_behind_next(const std::vector<Step>& steps, size_t at) {
 
 bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program& program) {
   const Step& step = steps[at];
-  if (fault == Fault::split_missing || fault == Fault::init_missing) {
-    const bool is_split = step.act == Act::create && program.comms[step.comm].parent >= 0;
-    return step.act == Act::create && is_split == (fault == Fault::split_missing);
+  if (is_creation(fault)) {
+    if (step.act != Act::create) return false;
+    const CommSpec& comm = program.comms[step.comm];
+    if (comm.parent < 0) return fault == Fault::init_missing;
+    if (comm.origin == CommOrigin::split) return fault == Fault::split_missing;
+    // Alone, nobody waits.
+    if (comm.ranks.size() < 2) return false;
+    return fault ==
+           (comm.origin == CommOrigin::shrink ? Fault::shrink_missing : Fault::grow_missing);
   }
   // A communicator that was made on the way has little history, and may have one rank only.
   if (!is_call(step) || program.comms[step.comm].is_late) return false;
@@ -374,6 +393,9 @@ bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program&
              is_collective(steps[at + 1].kind) && steps[at + 1].comm != step.comm &&
              (step.comm == 0 || steps[at + 1].comm == 0) && step.group == 0 &&
              steps[at + 1].group == 0 && step.stream == steps[at + 1].stream;
+    case Fault::hold:
+    case Fault::refuse:
+      return coll && step.group == 0;
     case Fault::redop:
       return coll && traits_of(step.kind).reduces;
     case Fault::root:
@@ -398,8 +420,7 @@ std::vector<std::pair<int, size_t>> places_for(Fault fault, const Program& progr
   for (size_t r = 0; r < program.ranks.size(); ++r) {
     const std::vector<Step>& steps = program.ranks[r];
     // The second half: the job has a history by then. Communicators are made before.
-    const bool is_creation = fault == Fault::split_missing || fault == Fault::init_missing;
-    for (size_t at = is_creation ? 0 : steps.size() / 2; at < steps.size(); ++at) {
+    for (size_t at = is_creation(fault) ? 0 : steps.size() / 2; at < steps.size(); ++at) {
       if (contains(spared, r) || !fits(fault, steps, at, program)) continue;
       places.emplace_back(static_cast<int>(r), at);
     }
@@ -407,9 +428,36 @@ std::vector<std::pair<int, size_t>> places_for(Fault fault, const Program& progr
   return places;
 }
 
+// What a rank does in front of a call, where that is the fault.
+std::optional<Act> act_of(Fault fault) {
+  switch (fault) {
+    case Fault::die:
+      return Act::die;
+    case Fault::stop:
+      return Act::stop;
+    case Fault::exit:
+      return Act::exit;
+    case Fault::stick:
+    case Fault::init_missing:
+      return Act::stick;
+    case Fault::abort:
+      return Act::abort;
+    case Fault::hold:
+      return Act::hold;
+    case Fault::refuse:
+      return Act::refuse;
+    default:
+      return std::nullopt;
+  }
+}
+
 // Makes the program of a rank wrong at one place.
 void change(Program& program, int rank, size_t at, Fault fault) {
   std::vector<Step>& steps = program.ranks[rank];
+  if (const std::optional<Act> act = act_of(fault)) {
+    steps.insert(steps.begin() + static_cast<ptrdiff_t>(at), Step{.act = *act});
+    return;
+  }
   Step& step = steps[at];
   const auto place = steps.begin() + static_cast<ptrdiff_t>(at);
   switch (fault) {
@@ -449,33 +497,45 @@ void change(Program& program, int rank, size_t at, Fault fault) {
     case Fault::p2p_cycle:
       std::swap(steps[at], steps[at + 1]);
       break;
-    case Fault::die:
-      steps.insert(place, {.act = Act::die});
-      break;
-    case Fault::stop:
-      steps.insert(place, {.act = Act::stop});
-      break;
-    case Fault::exit:
-      steps.insert(place, {.act = Act::exit});
-      break;
-    case Fault::stick:
-    case Fault::init_missing:
-      steps.insert(place, {.act = Act::stick});
-      break;
-    case Fault::abort:
-      steps.insert(place, {.act = Act::abort});
-      break;
-    case Fault::split_missing:
-      std::erase_if(steps, [comm = step.comm](const Step& one) {
-        return one.comm == comm && (one.act == Act::create || one.act == Act::call);
+    case Fault::shrink_missing:
+    case Fault::grow_missing:
+    case Fault::split_missing: {
+      // Without the shrunk communicator there is none to grow.
+      const int first = step.comm;
+      const int last = first + (fault == Fault::shrink_missing ? 1 : 0);
+      std::erase_if(steps, [=](const Step& one) {
+        return one.comm >= first && one.comm <= last &&
+               (one.act == Act::create || one.act == Act::call);
       });
       break;
+    }
     default:
       break;
   }
 }
 
 }  // namespace
+
+bool is_creation(Fault fault) {
+  return fault == Fault::init_missing || fault == Fault::split_missing ||
+         fault == Fault::shrink_missing || fault == Fault::grow_missing;
+}
+
+bool is_blemish(Fault fault) {
+  return fault == Fault::leak || fault == Fault::version || fault == Fault::setting;
+}
+
+void blemish(const Truth& truth, Outcome& outcome) {
+  for (trace::Process& process : outcome.run.processes) {
+    const bool is_it = process.job_rank == truth.rank;
+    if (truth.fault == Fault::version) process.meta["nccl_version"] = is_it ? "22707" : "22809";
+    if (truth.fault == Fault::setting && is_it) process.meta["env.NCCL_ALGO"] = "Ring";
+    if (truth.fault == Fault::leak && is_it && !outcome.hung) {
+      process.comms[0].state = CommState::ready;
+      process.comms[0].ended_ns = 0;
+    }
+  }
+}
 
 std::string_view name_of(Fault fault) {
   constexpr std::string_view kNames[] = {
@@ -496,6 +556,14 @@ Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>
     return truth;
   }
   Random random(seed);
+  if (is_blemish(fault)) {
+    // Of two ranks nobody can tell which is the odd one.
+    truth.is_planted = program.ranks.size() > 2;
+    truth.rank = static_cast<int>(pick(random, program.ranks.size()));
+    truth.comm = 0;
+    truth.where = fmt::format("{} at rank {}", name_of(fault), truth.rank);
+    return truth;
+  }
   const std::vector<std::pair<int, size_t>> places = places_for(fault, program, spared);
   if (places.empty()) return truth;
   const auto [rank, at] = places[pick(random, places.size())];

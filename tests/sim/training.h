@@ -33,6 +33,13 @@ namespace rollcall::sim {
   X(p2p_cycle)                 \
   X(signal_missing)            \
   X(abort)                     \
+  X(hold)                      \
+  X(refuse)                    \
+  X(leak)                      \
+  X(version)                   \
+  X(setting)                   \
+  X(shrink_missing)            \
+  X(grow_missing)              \
   X(split_missing)             \
   X(init_missing)
 // clang-format on
@@ -54,7 +61,7 @@ struct TrainingOptions {
   bool nested = false;        // pairs split off the data groups
   bool groups = false;        // collectives of several communicators in one group
   bool streams = false;       // the data groups' calls on a stream of their own
-  bool creations = false;     // communicators that are made on the way: a split and an init
+  bool creations = false;     // communicators made on the way: init, split, shrink and grow
   bool asides = false;        // one-sided operations, and calls captured into graphs
   uint32_t left_out = 0;      // phases of a step that are left out, a bit each: for shrinking
 };
@@ -77,6 +84,13 @@ struct Truth {
   bool may_be_order = false;
   std::string where;
 };
+
+// Faults that no program shows: in what is on file of the rank beside its calls.
+bool is_blemish(Fault fault);
+void blemish(const Truth& truth, Outcome& outcome);
+
+// Some rank does not take part in the making of a communicator.
+bool is_creation(Fault fault);
 
 // Changes the program of one rank in the middle of the job; not one of `spared`.
 Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>& spared = {});
