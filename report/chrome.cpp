@@ -148,6 +148,9 @@ std::string op_arguments(const trace::Process& process, const trace::Op& op) {
     json["algbw_gbps"] = speed->algorithm_gbps;
     json["busbw_gbps"] = speed->bus_gbps;
   }
+  if (const std::string kernel = kernel_name(process, op); !kernel.empty()) {
+    json["kernel"] = kernel;
+  }
   json["state"] = trace::name_of(op.state);
   if (op.result != kResultUnknown) json["result"] = name_of_result(op.result);
   json["in_place"] = (op.flags & kOpInPlace) != 0;
@@ -155,6 +158,7 @@ std::string op_arguments(const trace::Process& process, const trace::Op& op) {
   if (op.caller != 0) json["caller"] = address_hex(op.caller);
   json["called_ns"] = op.called_ns;
   if (op.returned_ns > 0) json["returned_ns"] = op.returned_ns;
+  if (op.launched_ns > 0) json["launched_ns"] = op.launched_ns;
   if (op.started_ns > 0) json["started_ns"] = op.started_ns;
   if (op.finished_ns > 0) json["finished_ns"] = op.finished_ns;
   json["ticket"] = op.ticket;

@@ -119,12 +119,15 @@ Json comm_line(const trace::Process& process, const trace::Comm& comm) {
   return json;
 }
 
-// What the profiler plugin heard of the operation; nothing where there was none.
-void add_method(Json& json, const trace::Op& op) {
+// What the profiler plugin heard of the operation, and CUPTI; nothing where there was none.
+void add_method(Json& json, const trace::Process& process, const trace::Op& op) {
   if (op.launched_ns != 0) json["launched_ns"] = op.launched_ns;
   if (algorithm_of(op.method) != 0) json["algorithm"] = kAlgorithms[algorithm_of(op.method)];
   if (protocol_of(op.method) != 0) json["protocol"] = kProtocols[protocol_of(op.method)];
   if (op.channels != 0) json["channels"] = op.channels;
+  if (const std::string kernel = kernel_name(process, op); !kernel.empty()) {
+    json["kernel"] = kernel;
+  }
   if ((op.flags & kOpFromPlugin) != 0) json["from_plugin"] = true;
 }
 
@@ -170,7 +173,7 @@ Json op_line(const trace::Process& process, const trace::Op& op) {
   json["caller"] = op.caller != 0 ? Json(address_hex(op.caller)) : Json(nullptr);
   json["in_place"] = (op.flags & kOpInPlace) != 0;
   json["from"] = op.from_segment != 0 ? "segment" : "ring";
-  add_method(json, op);
+  add_method(json, process, op);
   return json;
 }
 

@@ -201,6 +201,23 @@ std::string api_name(const trace::Op& op) {
   return fmt::format("nccl{}{}", name_of(op.kind), (op.flags & kOpConfigCall) != 0 ? "Config" : "");
 }
 
+// CUPTI gives the symbol: "_Z", the number of characters of a name, the name, the parameters. What
+// has another form stays as it is; a whole demangler is too much for text that a job may have
+// written.
+std::string kernel_name(const trace::Process& process, const trace::Op& op) {
+  if (op.kernel == 0) return "";
+  const auto found = process.meta.find(fmt::format("kernel.{}", op.kernel));
+  if (found == process.meta.end()) return "";
+  const std::string_view symbol = found->second;
+  constexpr std::string_view kDigits = "0123456789";
+  const size_t digits = symbol.find_first_not_of(kDigits, 2);
+  uint64_t characters = 0;
+  const bool is_mangled = symbol.substr(0, 2) == "_Z" && digits != std::string_view::npos &&
+                          parse_decimal(symbol.substr(2, digits - 2), characters);
+  if (!is_mangled || characters > symbol.size() - digits) return valid_utf8(symbol);
+  return valid_utf8(symbol.substr(digits, characters));
+}
+
 std::string_view file_name(std::string_view path) {
   const size_t slash = path.rfind('/');
   return slash == std::string_view::npos ? path : path.substr(slash + 1);

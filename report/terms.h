@@ -43,6 +43,9 @@ std::string reduction_name(uint8_t reduction);
 std::string call_in_words(const trace::Op& op);
 // "ncclAllReduce"; the function the job called.
 std::string api_name(const trace::Op& op);
+// "ncclDevKernel_AllReduce_Sum_f32_RING_LL": the kernel that carried the operation out, without
+// its parameters; empty when that is not on record.
+std::string kernel_name(const trace::Process& process, const trace::Op& op);
 // The last component of a path.
 std::string_view file_name(std::string_view path);
 // A label for every process: its job rank, else its position after all job ranks, so that two

@@ -31,7 +31,7 @@ struct Op {
   int64_t returned_ns = 0;  // 0: has not returned, or unknown (see state)
   int64_t started_ns = 0;
   int64_t finished_ns = 0;
-  int64_t launched_ns = 0;  // NCCL launched the kernel, as the profiler plugin saw it
+  int64_t launched_ns = 0;  // NCCL launched the kernel, as the profiler plugin or CUPTI saw it
   uint64_t ticket = 0;      // order within the process
   uint64_t seq = 0;         // collectives: seq; p2p: p2p seq
   uint64_t count = 0;
@@ -42,7 +42,8 @@ struct Op {
   uint32_t group = 0;
   uint32_t thread = 0;  // index into Process::threads
   uint32_t graph = 0;
-  uint32_t frames = 0;  // meta key "frame.<number>"; 0: not recorded
+  uint16_t frames = 0;  // meta key "frame.<number>"; 0: not recorded
+  uint16_t kernel = 0;  // meta key "kernel.<number>"; 0: not recorded
   int16_t result = kResultUnknown;
   OpKind kind = OpKind::AllReduce;
   uint8_t datatype = kUnknown8;

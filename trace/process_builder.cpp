@@ -72,6 +72,7 @@ Op op_of(const OpRecord& record, const TickConversion& clock, bool from_segment)
   op.thread = record.thread_index;
   op.graph = record.graph;
   op.frames = record.frames;
+  op.kernel = record.kernel;
   op.result = record.result;
   op.kind = record.kind;
   op.datatype = record.datatype;

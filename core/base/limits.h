@@ -42,6 +42,7 @@ inline constexpr uint32_t kFrameSitesMax = 96;
 inline constexpr uint32_t kFrameTextBytes = 512;
 inline constexpr uint32_t kFramesNamedMax = 4;
 static_assert(kFrameSitesMax * kFrameTextBytes <= kMetaBytesMax / 4 * 3);
+static_assert(kFrameSitesMax < 1u << 16, "the record has 16 bits for it");
 // Frames that are looked at; behind them only the launcher's are left.
 inline constexpr uint32_t kFrameDepthMax = 64;
 inline constexpr uint32_t kEventTextBytes = 136;

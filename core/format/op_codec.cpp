@@ -61,8 +61,8 @@ struct Shape {
   int32_t root_or_peer;
   uint32_t thread_index;
   uint32_t graph;
-  uint32_t frames;
-  uint32_t flags;  // OpRecord's flags; above them method and channels, 0 without a plugin
+  uint32_t frames;  // above them the kernel, 0 without CUPTI
+  uint32_t flags;   // OpRecord's flags; above them method and channels, 0 without a plugin
   int16_t result;
   uint8_t kind;
   uint8_t datatype;
@@ -400,7 +400,7 @@ Shape shape_of(const OpRecord& op, GroupChange change) noexcept {
                .root_or_peer = op.root_or_peer,
                .thread_index = op.thread_index,
                .graph = op.graph,
-               .frames = op.frames,
+               .frames = uint32_t{op.frames} | uint32_t{op.kernel} << 16,
                .flags = uint32_t{op.flags} | uint32_t{op.method} << 8 | uint32_t{op.channels} << 16,
                .result = op.result,
                .kind = static_cast<uint8_t>(op.kind),
@@ -420,7 +420,8 @@ void apply_shape(const Shape& shape, OpRecord& op) noexcept {
   op.root_or_peer = shape.root_or_peer;
   op.thread_index = shape.thread_index;
   op.graph = shape.graph;
-  op.frames = shape.frames;
+  op.frames = static_cast<uint16_t>(shape.frames);
+  op.kernel = static_cast<uint16_t>(shape.frames >> 16);
   op.result = shape.result;
   op.kind = static_cast<OpKind>(shape.kind);
   op.datatype = shape.datatype;

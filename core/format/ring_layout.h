@@ -123,14 +123,15 @@ struct OpRecord {
                     // signals of this peer waited for before; GraphLaunch: number of the replay,
                     // from 0; else 0
   uint64_t caller;  // return address of the call in the job's code; 0 unknown
-  uint64_t launched_ticks;  // NCCL launched the kernel (plugin); 0: not observed
+  uint64_t launched_ticks;  // NCCL launched the kernel (plugin, CUPTI); 0: not observed
   uint32_t comm_index;      // into the communicator table, kCommUnknown if not known
   int32_t root_or_peer;     // communicator rank; -1 where the operation has none
   uint32_t group;  // process-wide number of the enclosing outermost group, from 1; 0: no group
   uint32_t thread_index;
   uint32_t graph;   // capture identity, from 1; 0: not captured (or not observed). GraphLaunch: the
                     // capture that is replayed; its count is the number of captured operations
-  uint32_t frames;  // interned Python call site, from 1; 0: none
+  uint16_t frames;  // interned Python call site, from 1; 0: none
+  uint16_t kernel;  // interned name of the kernel that carried it out, from 1; 0: not observed
   int16_t result;   // ncclResult_t; kResultUnknown until returned
   OpKind kind;
   uint8_t datatype;   // NCCL's number; kUnknown8

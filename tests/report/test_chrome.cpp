@@ -63,6 +63,18 @@ TEST_CASE("a trace of two calls is the documented document, byte for byte") {
 )trace");
 }
 
+TEST_CASE("a slice tells the kernel and its launch") {
+  trace::Run run = test::missing_call_run();
+  run.processes.resize(1);
+  run.processes[0].ops.resize(1);
+  run.processes[0].meta["kernel.1"] = "_Z6kernelv";
+  run.processes[0].ops[0].kernel = 1;
+  run.processes[0].ops[0].launched_ns = test::kStartNs + 7;
+  const std::string trace = trace_of(run);
+  CHECK(trace.find(R"("kernel":"kernel")") != std::string::npos);
+  CHECK(trace.find(R"("launched_ns":1700000000000000007)") != std::string::npos);
+}
+
 TEST_CASE("times never go backwards on a track, and every named track has events") {
   const auto json = nlohmann::json::parse(trace_of(rich_run()));
   std::map<std::pair<int64_t, int64_t>, double> latest;

@@ -45,6 +45,21 @@ TEST_CASE("a process is dumped as run, comm, ops and stats, byte for byte") {
         std::string::npos);
 }
 
+TEST_CASE("the kernel and its launch are in the dump where they are on record, and only there") {
+  trace::Process process = test::missing_call_run().processes[0];
+  process.meta["kernel.1"] = "_Z6kernelv";
+  process.ops[0].kernel = 1;
+  process.ops[0].launched_ns = test::kStartNs + 7;
+  for (const std::string& line : dump_lines(process)) {
+    const auto json = nlohmann::json::parse(line);
+    if (json["type"] != "op") continue;
+    const bool is_first = json["ticket"] == process.ops[0].ticket;
+    CHECK(json.contains("kernel") == is_first);
+    CHECK(json.contains("launched_ns") == is_first);
+    if (is_first) CHECK(json["kernel"] == "kernel");
+  }
+}
+
 TEST_CASE("an event is dumped under the name of its NCCL function") {
   trace::Process process = test::missing_call_run().processes[0];
   trace::Event event{};

@@ -64,6 +64,29 @@ TEST_CASE("two processes never share a label, whatever ranks their files claim")
   CHECK(process_labels(run) == std::vector<int32_t>{1, 2, 3, 0});
 }
 
+TEST_CASE("a kernel is called by its name alone, whatever a file says of it") {
+  trace::Process process;
+  const auto named = [&](const std::string& symbol) {
+    process.meta["kernel.3"] = symbol;
+    trace::Op op;
+    op.kernel = 3;
+    return kernel_name(process, op);
+  };
+  CHECK(named("_Z22ncclDevKernel_SendRecv24ncclDevKernelArgsStorageILm4096EE") ==
+        "ncclDevKernel_SendRecv");
+  CHECK(named("plain_kernel") == "plain_kernel");
+  CHECK(named("_ZN4cuda6kernelEv") == "_ZN4cuda6kernelEv");
+  CHECK(named("_Z99short") == "_Z99short");
+  CHECK(named("_Z18446744073709551617x") == "_Z18446744073709551617x");
+  CHECK(named("_Z7") == "_Z7");
+  CHECK(named("_Z") == "_Z");
+  CHECK(named("broken \xff") == "broken ?");
+  CHECK(kernel_name(process, trace::Op{}).empty());
+  trace::Op unnamed;
+  unnamed.kernel = 4;
+  CHECK(kernel_name(process, unnamed).empty());
+}
+
 TEST_CASE("a call in words names what must agree between ranks") {
   trace::Op op;
   op.kind = OpKind::Broadcast;
