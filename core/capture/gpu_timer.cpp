@@ -25,6 +25,10 @@ constexpr uint32_t kSkipShiftMax = 10;
 
 void count(uint64_t& statistic) noexcept { add_relaxed(statistic, uint64_t{1}); }
 
+GpuSpan span_of(const GpuPair& pair) noexcept {
+  return {pair.first_ticket, pair.last_ticket, pair.group, pair.stream};
+}
+
 bool is_default_stream(GpuStream stream) noexcept {
   return reinterpret_cast<uintptr_t>(stream) < kGpuFirstRealStream;
 }
@@ -42,10 +46,11 @@ uint64_t shifted(uint64_t ticks, double by) noexcept {
 
 void GpuTimer::begin(const Options& options) noexcept {
   driver_ = options.driver;
-  ops_ = options.ops;
-  holds_ = options.holds;
   stats_ = options.stats;
-  in_flight_max_ = std::min(options.in_flight_max, static_cast<uint32_t>((ops_.mask + 1) / 4));
+  records_.begin({.ops = options.ops,
+                  .stats = options.stats,
+                  .holds = options.holds,
+                  .in_flight_max = options.in_flight_max});
   budget_percent_ = options.budget_percent;
   opening_ = PTHREAD_MUTEX_INITIALIZER;
   progress_ = options.progress;
@@ -172,15 +177,6 @@ void GpuTimer::note_cost(GpuThread& thread, uint64_t ticks) noexcept {
 
 // --- the launching thread ------------------------------------------------------------------------
 
-bool GpuTimer::has_room() const noexcept {
-  return ops_in_flight_.load(std::memory_order_relaxed) < in_flight_max_;
-}
-
-void GpuTimer::note_untimed(OpRecord* record, uint64_t& reason) noexcept {
-  __atomic_fetch_or(&record->flags, kOpGpuTimesUnknown, __ATOMIC_RELEASE);
-  count(reason);
-}
-
 // True when the group of this operation is timed; the first operation of a group decides. The nodes
 // of a capture cost nothing when they are replayed: captured operations are never left out.
 bool GpuTimer::joins_group(GpuThread& thread, uint32_t group, bool is_captured) noexcept {
@@ -211,7 +207,7 @@ GpuPlan GpuTimer::plan(GpuThread& thread, GpuStream stream, uint32_t group, int 
     plan_captured(thread, stream, group, plan);
     return plan;
   }
-  if (!has_room()) return plan;
+  if (!records_.has_room()) return plan;
   if (group == 0) {
     plan.is_sampled_out = is_sampled_out(thread);
     if (plan.is_sampled_out) return plan;
@@ -292,7 +288,8 @@ void GpuTimer::mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, ui
                     GpuStream stream, uint32_t group) noexcept {
   if (plan.graph != 0) return mark_captured(thread, plan, ticket, stream, group);
   if (plan.context == nullptr) {
-    note_untimed(record, plan.is_sampled_out ? stats_->gpu_sampled_out : stats_->gpu_untimed);
+    GpuRecords::note_untimed(record,
+                             plan.is_sampled_out ? stats_->gpu_sampled_out : stats_->gpu_untimed);
     return;
   }
   if (group != 0) {
@@ -300,7 +297,7 @@ void GpuTimer::mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, ui
         add_to_group(*thread.group, stream, plan.context, kNoCapture, ticket)) {
       thread.ticket = ticket;
     } else {
-      note_untimed(record, stats_->gpu_untimed);
+      GpuRecords::note_untimed(record, stats_->gpu_untimed);
     }
     return;
   }
@@ -309,7 +306,7 @@ void GpuTimer::mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, ui
   thread.pair = start_pair(thread, *plan.context, stream);
   if (is_measured) thread.mark_ticks += (ticks_now() - before) * kMeasuredMarks;
   if (thread.pair == nullptr) {
-    note_untimed(record, stats_->gpu_untimed);
+    GpuRecords::note_untimed(record, stats_->gpu_untimed);
     return;
   }
   write_progress(stream, ticket, GpuMark::started);
@@ -327,11 +324,11 @@ bool GpuTimer::close(GpuThread& thread, OpRecord* record, uint64_t ticket,
     return false;
   }
   if (thread.pair == nullptr) {  // of a group: its marks are around the end of the group
-    if (is_launched && has_room()) {
-      ops_in_flight_.fetch_add(1, std::memory_order_relaxed);
+    if (is_launched && records_.has_room()) {
+      records_.await();
       return true;
     }
-    note_untimed(record, stats_->gpu_untimed);
+    GpuRecords::note_untimed(record, stats_->gpu_untimed);
     return false;
   }
   GpuPair& pair = *thread.pair;
@@ -343,12 +340,12 @@ bool GpuTimer::close(GpuThread& thread, OpRecord* record, uint64_t ticket,
   note_cost(thread, is_measured ? (ticks_now() - before) * kMeasuredMarks : 0);
   if (!is_closed) {
     abandon_call(thread);
-    note_untimed(record, stats_->gpu_untimed);
+    GpuRecords::note_untimed(record, stats_->gpu_untimed);
     return false;
   }
   pair.group = 0;
   pair.first_ticket = pair.last_ticket = ticket;
-  ops_in_flight_.fetch_add(1, std::memory_order_relaxed);
+  records_.await();
   return true;
 }
 
@@ -429,7 +426,7 @@ void GpuTimer::finish_group_end(GpuThread& thread, bool is_launched) noexcept {
   for (uint32_t i = 0; i < group.entries; ++i) {
     const GpuGroup::Entry& entry = group.entry[i];
     if (entry.pair != nullptr || entry.capture != kNoCapture) continue;
-    settle_unknown(entry.first_ticket, entry.last_ticket, group.number, entry.stream);
+    records_.give_up({entry.first_ticket, entry.last_ticket, group.number, entry.stream});
   }
   thread.group = nullptr;
   group.is_taken.store(0, std::memory_order_release);
@@ -480,7 +477,7 @@ void GpuTimer::mark_captured(GpuThread& thread, const GpuPlan& plan, uint64_t ti
 // Only where the GPU writes into the file: the events tell the poller as much.
 void GpuTimer::write_progress(GpuStream stream, uint64_t ticket, GpuMark mark) noexcept {
   if (progress_ == nullptr || !has_words() || !words_.is_direct()) return;
-  write_word(stream, progress_[ticket & ops_.mask], progress_word(ticket, mark));
+  write_word(stream, progress_[records_.slot_of(ticket)], progress_word(ticket, mark));
 }
 
 // A write that fails is a mark that is missing: the record says less, the job goes on.
@@ -524,37 +521,6 @@ GpuTimer::Replay GpuTimer::begin_replay(const void* executable, GpuStream stream
   for (uint32_t lane = 0; lane < lanes; ++lane) write_word(stream, entry.position[lane], 0);
   return {load_relaxed(entry.graph), load_relaxed(entry.operations),
           add_relaxed(entry.launches, uint64_t{1})};
-}
-
-// --- records -------------------------------------------------------------------------------------
-
-// The operations of a pair that still await it. They are pinned, so their slots are theirs.
-template <class Visit>
-void GpuTimer::visit_ops(uint64_t first_ticket, uint64_t last_ticket, uint32_t group,
-                         GpuStream stream, Visit&& visit) noexcept {
-  for (uint64_t ticket = first_ticket; ticket <= last_ticket; ++ticket) {
-    OpRecord& record = ops_.records[ticket & ops_.mask];
-    if (load_acquire(record.publish) != publish_word(ticket, Phase::gpu_pending)) continue;
-    const bool is_mine =
-        group == 0 || (load_relaxed(record.group) == group &&
-                       load_relaxed(record.stream) == reinterpret_cast<uintptr_t>(stream));
-    if (is_mine) visit(record, ticket);
-  }
-}
-
-void GpuTimer::settle(OpRecord& record, uint64_t ticket) noexcept {
-  const bool is_last =
-      holds_ == nullptr || holds_[ticket & ops_.mask].fetch_sub(1, std::memory_order_acq_rel) == 1;
-  if (is_last) ring::publish_slot(&record, ticket, Phase::settled);
-}
-
-void GpuTimer::settle_unknown(uint64_t first_ticket, uint64_t last_ticket, uint32_t group,
-                              GpuStream stream) noexcept {
-  visit_ops(first_ticket, last_ticket, group, stream, [&](OpRecord& record, uint64_t ticket) {
-    note_untimed(&record, stats_->gpu_untimed);
-    settle(record, ticket);
-    ops_in_flight_.fetch_sub(1, std::memory_order_relaxed);
-  });
 }
 
 // --- the polling thread --------------------------------------------------------------------------
@@ -604,7 +570,7 @@ void GpuTimer::lose_context(GpuContext& context) noexcept {
   context.state.store(GpuContext::lost, std::memory_order_release);
   for (GpuPair& pair : context.pairs) {
     if (pair.state.load(std::memory_order_acquire) != GpuPair::in_flight) continue;
-    settle_unknown(pair.first_ticket, pair.last_ticket, pair.group, pair.stream);
+    records_.give_up(span_of(pair));
     pair.state.store(GpuPair::absent, std::memory_order_relaxed);
     context.pairs_in_flight.fetch_sub(1, std::memory_order_relaxed);
   }
@@ -643,8 +609,9 @@ int GpuTimer::poll_pair(GpuContext& context, GpuPair& pair, double ticks_per_ns)
     if (result != kGpuSuccess) return result;
     const uint64_t seen = ticks_now();
     const uint64_t started = time_of(context, pair.start, pair.recorded_ticks, seen, ticks_per_ns);
-    visit_ops(pair.first_ticket, pair.last_ticket, pair.group, pair.stream,
-              [&](OpRecord& record, uint64_t) { store_release(record.started_ticks, started); });
+    records_.visit(span_of(pair), [&](OpRecord& record, uint64_t) {
+      store_release(record.started_ticks, started);
+    });
     pair.is_started = 1;
     pair.recorded_ticks = started;
   }
@@ -652,12 +619,10 @@ int GpuTimer::poll_pair(GpuContext& context, GpuPair& pair, double ticks_per_ns)
   if (result != kGpuSuccess) return result;
   const uint64_t finished =
       time_of(context, pair.end, pair.recorded_ticks, ticks_now(), ticks_per_ns);
-  visit_ops(pair.first_ticket, pair.last_ticket, pair.group, pair.stream,
-            [&](OpRecord& record, uint64_t ticket) {
-              store_release(record.finished_ticks, finished);
-              settle(record, ticket);
-              ops_in_flight_.fetch_sub(1, std::memory_order_relaxed);
-            });
+  records_.visit(span_of(pair), [&](OpRecord& record, uint64_t ticket) {
+    store_release(record.finished_ticks, finished);
+    records_.finish(record, ticket);
+  });
   context.pairs_in_flight.fetch_sub(1, std::memory_order_relaxed);
   pair.state.store(GpuPair::free, std::memory_order_release);
   return kGpuSuccess;

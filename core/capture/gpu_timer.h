@@ -50,6 +50,7 @@
 #include "core/base/limits.h"
 #include "core/capture/gpu_captures.h"
 #include "core/capture/gpu_driver.h"
+#include "core/capture/gpu_records.h"
 #include "core/capture/gpu_words.h"
 #include "core/format/ring_layout.h"
 #include "core/ring/slot.h"
@@ -194,7 +195,7 @@ class GpuTimer {
   // From now on nothing is marked and the driver is not touched: it is about to be torn down.
   void stop() noexcept { stopped_.store(true, std::memory_order_release); }
   bool is_stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
-  bool is_idle() const noexcept { return ops_in_flight_.load(std::memory_order_relaxed) == 0; }
+  bool is_idle() const noexcept { return records_.is_idle(); }
 
  private:
   enum WordsState : uint32_t { untried, usable, unusable };
@@ -229,15 +230,6 @@ class GpuTimer {
   void prepare_words() noexcept;
   void write_progress(GpuStream stream, uint64_t ticket, GpuMark mark) noexcept;
   void write_word(GpuStream stream, uint64_t& word, uint64_t value) noexcept;
-  bool has_room() const noexcept;
-  void note_untimed(OpRecord* record, uint64_t& reason) noexcept;
-
-  template <class Visit>
-  void visit_ops(uint64_t first_ticket, uint64_t last_ticket, uint32_t group, GpuStream stream,
-                 Visit&& visit) noexcept;
-  void settle(OpRecord& record, uint64_t ticket) noexcept;
-  void settle_unknown(uint64_t first_ticket, uint64_t last_ticket, uint32_t group,
-                      GpuStream stream) noexcept;
 
   void poll_context(GpuContext& context, double ticks_per_ns, bool asks_all) noexcept;
   int poll_pair(GpuContext& context, GpuPair& pair, double ticks_per_ns) noexcept;
@@ -250,12 +242,9 @@ class GpuTimer {
                    double ticks_per_ns) noexcept;
 
   GpuDriver driver_;
-  ring::Slots<OpRecord> ops_;
+  GpuRecords records_;
   SelfStatistics* stats_;
-  std::atomic<uint32_t>* holds_;
-  uint32_t in_flight_max_;
   uint32_t budget_percent_;
-  std::atomic<uint32_t> ops_in_flight_;
   std::atomic<bool> stopped_;
   std::atomic<uint32_t> context_count_;
   uint32_t polls_;
