@@ -164,6 +164,7 @@ void append_losses(std::string& out, const trace::Run& run) {
                            std::string_view(#name) == "comm_unknown" ||          \
                            std::string_view(#name) == "comm_table_full" ||       \
                            std::string_view(#name) == "checks_failed" ||         \
+                           std::string_view(#name) == "gpu_records_dropped" ||   \
                            std::string_view(#name) == "meta_truncated";          \
       is_loss && sums[#name] > 0) {                                              \
     lines += fmt::format("  {:>12}  {}\n", grouped(sums[#name]), meaning);       \

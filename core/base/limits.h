@@ -95,6 +95,25 @@ inline constexpr uint32_t kGpuOpsInFlightMax = 4096;
 inline constexpr uint32_t kGpuGroupsOpenMax = 64;
 inline constexpr uint32_t kGpuGroupStreamsMax = 16;
 
+// Activity records of CUPTI. Regions: operations and groups whose kernels were not told of yet.
+// CUPTI hands a buffer over when everything in it is complete, so they may be as many as a pool of
+// events holds; a few are used first, and twice as many each time they run out. Calls: launches
+// whose kernel is awaited, two for each region.
+inline constexpr uint32_t kGpuRegionsFirst = 32;
+inline constexpr uint32_t kGpuRegionsMax = 2048;
+inline constexpr uint32_t kGpuCallsMax = 4096;
+// Buffers, one in use by each thread that launches and one on its way to be read, and their size:
+// 600 launches of 400 bytes of records each, about what a stream takes before the host has to wait.
+inline constexpr uint32_t kGpuActivityBuffers = 64;
+inline constexpr uint64_t kGpuActivityBufferBytes = 256 * 1024;
+// NCCL has some 40 kernels, with names of about 90 bytes.
+inline constexpr uint32_t kGpuKernelNamesMax = 64;
+inline constexpr uint32_t kGpuKernelNameBytes = 128;
+// After that an operation is taken for one without a kernel: when a later one of its stream was
+// through already, and when not even a launch was told of.
+inline constexpr uint64_t kGpuKernelPatienceNs = 1'000'000'000;
+inline constexpr uint64_t kGpuLaunchPatienceNs = 60'000'000'000;
+
 // CUDA graphs with captured operations that exist at one moment: a server with a graph per batch
 // size has some dozens. Executables: one to three per graph. Lanes: streams of one capture that
 // carry operations of NCCL.
@@ -105,6 +124,13 @@ inline constexpr uint32_t kGraphLanesMax = 6;
 static_assert((kGraphExecutablesMax & (kGraphExecutablesMax - 1)) == 0, "place = hash & mask");
 static_assert(kGraphExecutablesMax >= 2 * kGraphsMax, "probes stay short");
 static_assert((kGpuPairsMax & (kGpuPairsMax - 1)) == 0, "pair = number & mask");
+static_assert((kGpuRegionsMax & (kGpuRegionsMax - 1)) == 0, "region = number & mask");
+static_assert((kGpuRegionsFirst & (kGpuRegionsFirst - 1)) == 0, "region = number & mask");
+static_assert((kGpuCallsMax & (kGpuCallsMax - 1)) == 0, "place = number & mask");
+static_assert(kGpuCallsMax >= 2 * kGpuRegionsMax, "probes stay short");
+static_assert(kFrameSitesMax * kFrameTextBytes + kGpuKernelNamesMax * kGpuKernelNameBytes <
+                  kMetaBytesMax,
+              "both fit the meta area beside what else is there");
 static_assert((kGpuPairsFirst & (kGpuPairsFirst - 1)) == 0, "pair = number & mask");
 static_assert(kGpuOpsInFlightMax <= kLateOpsMax / 2, "what is awaited does not fill the late list");
 static_assert((kRingSlotsDefault & (kRingSlotsDefault - 1)) == 0, "slot = ticket & mask");

@@ -17,9 +17,12 @@
   X(ROLLCALL_MAX_HISTORY, size, "256m", "bytes of segments kept per process; the oldest go first") \
   X(ROLLCALL_GPU_TIMING, words, "off",                                                             \
     "off; events: CUDA events around every operation tell when the GPU reached it and when it "    \
-    "was through; progress: the GPU also writes both into the ring file itself")                   \
+    "was through; progress: the GPU also writes both into the ring file itself; cupti: CUPTI "     \
+    "tells the times and names of the kernels, events where it cannot be had")                     \
   X(ROLLCALL_GPU_POLL_MS, count, "5",                                                              \
-    "milliseconds between two looks at the events (1 to 3600000)")                                 \
+    "milliseconds between two looks at the events, or two questions to CUPTI (1 to 3600000)")      \
+  X(ROLLCALL_CUPTI, path, "",                                                                      \
+    "the libcupti to load, instead of the one that the process has or the system")                 \
   X(ROLLCALL_OVERHEAD_BUDGET, count, "1",                                                          \
     "per cent of a launching thread's time that GPU timing may take (1 to 100; 100: no limit); "   \
     "beyond it every 2nd, 4th, ... operation is timed")                                            \

@@ -85,8 +85,10 @@ void read_gpu_timing(const Reader& reader, Config& config) noexcept {
     std::string_view text;
     GpuTiming meaning;
   };
-  constexpr Word kWords[] = {
-      {"off", GpuTiming::off}, {"events", GpuTiming::events}, {"progress", GpuTiming::progress}};
+  constexpr Word kWords[] = {{"off", GpuTiming::off},
+                             {"events", GpuTiming::events},
+                             {"progress", GpuTiming::progress},
+                             {"cupti", GpuTiming::cupti}};
   const char* timing = reader.value_of("ROLLCALL_GPU_TIMING");
   if (timing != nullptr) {
     const Word* found = std::find_if(std::begin(kWords), std::end(kWords),
@@ -94,10 +96,11 @@ void read_gpu_timing(const Reader& reader, Config& config) noexcept {
     if (found != std::end(kWords)) {
       config.gpu_timing = found->meaning;
     } else {
-      reader.reject("ROLLCALL_GPU_TIMING", timing, "off, events or progress",
+      reader.reject("ROLLCALL_GPU_TIMING", timing, "off, events, progress or cupti",
                     kWords[static_cast<size_t>(config.gpu_timing)].text);
     }
   }
+  config.cupti = reader.value_of("ROLLCALL_CUPTI");
   uint64_t period = config.gpu_poll_ms;
   if (reader.read_count("ROLLCALL_GPU_POLL_MS", 1, kGpuPollPeriodMsMax, period)) {
     config.gpu_poll_ms = static_cast<uint32_t>(period);

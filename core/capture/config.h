@@ -9,7 +9,7 @@
 
 namespace rollcall::capture {
 
-enum class GpuTiming : uint8_t { off, events, progress };
+enum class GpuTiming : uint8_t { off, events, progress, cupti };
 
 struct Config {
   bool enable = true;
@@ -21,6 +21,7 @@ struct Config {
   GpuTiming gpu_timing = GpuTiming::off;
   uint32_t gpu_poll_ms = kGpuPollPeriodMs;
   uint32_t overhead_budget_percent = 1;
+  const char* cupti = nullptr;  // a library's path, or null; like `directory`
   uint32_t verbose = 1;
   uint64_t run_id = 0;
 };

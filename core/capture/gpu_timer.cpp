@@ -54,6 +54,8 @@ void GpuTimer::begin(const Options& options) noexcept {
   budget_percent_ = options.budget_percent;
   opening_ = PTHREAD_MUTEX_INITIALIZER;
   progress_ = options.progress;
+  activity_ = options.activity;
+  if (activity_ != nullptr) activity_->begin(options.activity_source, records_);
   words_.begin(driver_, reinterpret_cast<char*>(options.graphs), options.word_bytes);
   captures_.begin(options.graphs, options.stats);
 }
@@ -178,13 +180,14 @@ void GpuTimer::note_cost(GpuThread& thread, uint64_t ticks) noexcept {
 // --- the launching thread ------------------------------------------------------------------------
 
 // True when the group of this operation is timed; the first operation of a group decides. The nodes
-// of a capture cost nothing when they are replayed: captured operations are never left out.
-bool GpuTimer::joins_group(GpuThread& thread, uint32_t group, bool is_captured) noexcept {
+// of a capture cost nothing when they are replayed, and activity records cost the same whoever asks
+// for them: such operations are never left out.
+bool GpuTimer::joins_group(GpuThread& thread, uint32_t group, bool is_free) noexcept {
   if (thread.group != nullptr && thread.group->number == group) return true;
   if (thread.untimed_group == group) return false;
   abandon_group(thread);
   thread.untimed_group = group;
-  thread.is_group_sampled_out = !is_captured && is_sampled_out(thread);
+  thread.is_group_sampled_out = !is_free && is_sampled_out(thread);
   if (thread.is_group_sampled_out) return false;
   for (GpuGroup& place : groups_) {
     uint32_t expected = 0;
@@ -208,6 +211,11 @@ GpuPlan GpuTimer::plan(GpuThread& thread, GpuStream stream, uint32_t group, int 
     return plan;
   }
   if (!records_.has_room()) return plan;
+  if (activity_ != nullptr) {
+    plan.has_activity = group == 0 || joins_group(thread, group, true);
+    plan.device = device;
+    return plan;
+  }
   if (group == 0) {
     plan.is_sampled_out = is_sampled_out(thread);
     if (plan.is_sampled_out) return plan;
@@ -269,24 +277,38 @@ GpuPair* GpuTimer::start_pair(GpuThread& thread, GpuContext& context, GpuStream 
   return nullptr;
 }
 
-bool GpuTimer::add_to_group(GpuGroup& group, GpuStream stream, GpuContext* context,
-                            uint32_t capture, uint64_t ticket) noexcept {
+GpuGroup::Entry GpuTimer::entry_of(GpuStream stream, GpuContext* context, uint32_t capture,
+                                   int device, uint64_t ticket) noexcept {
+  return {.stream = stream,
+          .context = context,
+          .pair = nullptr,
+          .first_ticket = ticket,
+          .last_ticket = ticket,
+          .capture = capture,
+          .device = device,
+          .lane = {}};
+}
+
+bool GpuTimer::add_to_group(GpuGroup& group, const GpuGroup::Entry& added) noexcept {
   for (uint32_t i = 0; i < group.entries; ++i) {
     GpuGroup::Entry& entry = group.entry[i];
-    if (entry.stream != stream) continue;
+    if (entry.stream != added.stream) continue;
     // Default streams of two devices, or a capture that began inside the group.
-    if (entry.context != context || entry.capture != capture) return false;
-    entry.last_ticket = ticket;
+    if (entry.context != added.context || entry.capture != added.capture) return false;
+    if (is_default_stream(entry.stream) && entry.device != added.device) return false;
+    entry.device = std::max(entry.device, added.device);
+    entry.last_ticket = added.last_ticket;
     return true;
   }
   if (group.entries == kGpuGroupStreamsMax) return false;
-  group.entry[group.entries++] = {stream, context, nullptr, ticket, ticket, capture, {}};
+  group.entry[group.entries++] = added;
   return true;
 }
 
 void GpuTimer::mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, uint64_t ticket,
                     GpuStream stream, uint32_t group) noexcept {
   if (plan.graph != 0) return mark_captured(thread, plan, ticket, stream, group);
+  if (plan.has_activity) return mark_region(thread, plan, record, ticket, stream, group);
   if (plan.context == nullptr) {
     GpuRecords::note_untimed(record,
                              plan.is_sampled_out ? stats_->gpu_sampled_out : stats_->gpu_untimed);
@@ -294,7 +316,7 @@ void GpuTimer::mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, ui
   }
   if (group != 0) {
     if (thread.group != nullptr &&
-        add_to_group(*thread.group, stream, plan.context, kNoCapture, ticket)) {
+        add_to_group(*thread.group, entry_of(stream, plan.context, kNoCapture, -1, ticket))) {
       thread.ticket = ticket;
     } else {
       GpuRecords::note_untimed(record, stats_->gpu_untimed);
@@ -323,6 +345,7 @@ bool GpuTimer::close(GpuThread& thread, OpRecord* record, uint64_t ticket,
     thread.lane = {};
     return false;
   }
+  if (thread.region != nullptr) return close_region(thread, record, is_launched);
   if (thread.pair == nullptr) {  // of a group: its marks are around the end of the group
     if (is_launched && records_.has_room()) {
       records_.await();
@@ -355,12 +378,17 @@ void GpuTimer::fly(GpuContext& context, GpuPair& pair) noexcept {
 }
 
 void GpuTimer::opened(GpuThread& thread) noexcept {
+  if (thread.region != nullptr) {
+    activity_->fly(*thread.region);
+    thread.region = nullptr;
+  }
   if (thread.pair == nullptr) return;
   fly(*thread.context, *thread.pair);
   thread.pair = nullptr;
 }
 
 void GpuTimer::abandon_call(GpuThread& thread) noexcept {
+  if (thread.region != nullptr) finish_region(thread, false);
   if (thread.pair != nullptr) give_back(*thread.pair);
   thread.pair = nullptr;
   thread.lane = {};
@@ -390,17 +418,19 @@ void GpuTimer::begin_group_end(GpuThread& thread, uint32_t group) noexcept {
       }
       continue;
     }
-    if (!is_reachable(*entry.context, entry.stream)) continue;
+    if (activity_ != nullptr || !is_reachable(*entry.context, entry.stream)) continue;
     entry.pair = start_pair(thread, *entry.context, entry.stream);
     if (entry.pair == nullptr) continue;
     write_progress(entry.stream, entry.first_ticket, GpuMark::started);
   }
+  if (activity_ != nullptr) open_group_region(thread);
   thread.mark_ticks += ticks_now() - before;
 }
 
 void GpuTimer::finish_group_end(GpuThread& thread, bool is_launched) noexcept {
   if (thread.group == nullptr) return;
   GpuGroup& group = *thread.group;
+  const bool has_region = thread.region != nullptr && finish_region(thread, is_launched);
   const uint64_t before = ticks_now();
   for (uint32_t i = 0; i < group.entries; ++i) {
     GpuGroup::Entry& entry = group.entry[i];
@@ -425,7 +455,7 @@ void GpuTimer::finish_group_end(GpuThread& thread, bool is_launched) noexcept {
   note_cost(thread, ticks_now() - before);
   for (uint32_t i = 0; i < group.entries; ++i) {
     const GpuGroup::Entry& entry = group.entry[i];
-    if (entry.pair != nullptr || entry.capture != kNoCapture) continue;
+    if (entry.pair != nullptr || entry.capture != kNoCapture || has_region) continue;
     records_.give_up({entry.first_ticket, entry.last_ticket, group.number, entry.stream});
   }
   thread.group = nullptr;
@@ -461,8 +491,9 @@ void GpuTimer::mark_captured(GpuThread& thread, const GpuPlan& plan, uint64_t ti
   captures_.add_operation(plan.capture);
   if (!captures_.may_mark(plan.capture) || !has_words()) return count(stats_->graph_unmarked);
   if (group != 0) {
-    const bool is_in = thread.group != nullptr && thread.group->number == group &&
-                       add_to_group(*thread.group, stream, nullptr, plan.capture, ticket);
+    const bool is_in =
+        thread.group != nullptr && thread.group->number == group &&
+        add_to_group(*thread.group, entry_of(stream, nullptr, plan.capture, -1, ticket));
     if (is_in) return;
     captures_.give_marks_up(plan.capture);
     return count(stats_->graph_unmarked);
@@ -536,6 +567,7 @@ void GpuTimer::BlockedStreams::add(GpuStream blocked) noexcept {
 void GpuTimer::poll(double ticks_per_ns, bool is_last) noexcept {
   const uint32_t contexts = context_count_.load(std::memory_order_acquire);
   if (is_stopped()) return;
+  if (activity_ != nullptr) poll_activity(ticks_per_ns, is_last);
   if (words_state_.load(std::memory_order_acquire) == usable) {
     words_.copy(captures_.entries(), captures_.entry_count());
   }

@@ -19,6 +19,10 @@
 // operation, on its own stream, and tell of every replay how far it has come (GraphEntry). The
 // launch of the graph is an operation of its own (OpKind::GraphLaunch) with events around it.
 //
+// With an activity source (ROLLCALL_GPU_TIMING=cupti) there are no events: the launching thread
+// tells the source which operation it is in, and gpu_activity.h learns the times of the kernels.
+// Captures are followed all the same.
+//
 // On request (ROLLCALL_GPU_TIMING=progress) the GPU also writes a word into the ring file beside
 // each pair of events, which is seen from outside when the polling thread no longer runs.
 //
@@ -48,6 +52,7 @@
 #include <cstdint>
 
 #include "core/base/limits.h"
+#include "core/capture/gpu_activity.h"
 #include "core/capture/gpu_captures.h"
 #include "core/capture/gpu_driver.h"
 #include "core/capture/gpu_records.h"
@@ -106,6 +111,7 @@ struct GpuGroup {
     uint64_t first_ticket;
     uint64_t last_ticket;
     uint32_t capture;  // kNoCapture: the stream does not capture
+    int device;        // where activity records tell: the communicator's, -1 if not known
     GpuLaneMark lane;  // its mark, where it does
   };
   std::atomic<uint32_t> is_taken;
@@ -118,10 +124,11 @@ struct GpuGroup {
 struct GpuThread {
   GpuStream stream = nullptr;  // the last one, and the context it belongs to
   GpuContext* context = nullptr;
-  GpuPair* pair = nullptr;     // of the operation that the thread is in
-  GpuGroup* group = nullptr;   // of the group that the thread has open
-  uint64_t ticket = 0;         // of the operation that the thread is in, if it awaits the GPU
-  uint32_t untimed_group = 0;  // a group that is left out, and why
+  GpuPair* pair = nullptr;      // of the operation that the thread is in
+  GpuRegion* region = nullptr;  // of the operation, or the end of a group, that the thread is in
+  GpuGroup* group = nullptr;    // of the group that the thread has open
+  uint64_t ticket = 0;          // of the operation that the thread is in, if it awaits the GPU
+  uint32_t untimed_group = 0;   // a group that is left out, and why
   bool is_group_sampled_out = false;
   GpuLaneMark lane;  // of the captured operation that the thread is in, and its stream
   GpuStream lane_stream = nullptr;
@@ -135,7 +142,9 @@ struct GpuThread {
 
 // What is decided of an operation before its record is written.
 struct GpuPlan {
-  GpuContext* context = nullptr;  // null: not timed
+  GpuContext* context = nullptr;  // null: not timed, unless by activity records
+  bool has_activity = false;      // activity records will tell of it
+  int device = -1;                // where they do
   uint32_t graph = 0;             // identity of the capture that it goes into; 0: none
   uint32_t capture = kNoCapture;  // that capture, where it is known
   bool is_sampled_out = false;    // not timed, to keep the budget
@@ -153,6 +162,9 @@ class GpuTimer {
     GraphEntry* graphs = nullptr;
     uint64_t word_bytes = 0;
     uint64_t* progress = nullptr;  // among them, one per slot of `ops`; null: events alone
+    // In zeroed memory; null: events tell.
+    GpuActivity* activity = nullptr;
+    GpuActivitySource activity_source{};
     uint32_t in_flight_max = kGpuOpsInFlightMax;
     uint32_t budget_percent = 100;  // of a launching thread's time; 100: no sampling
   };
@@ -220,9 +232,16 @@ class GpuTimer {
   GpuPair* start_pair(GpuThread& thread, GpuContext& context, GpuStream stream) noexcept;
   void fly(GpuContext& context, GpuPair& pair) noexcept;
   bool is_reachable(const GpuContext& context, GpuStream stream) noexcept;
-  bool joins_group(GpuThread& thread, uint32_t group, bool is_captured) noexcept;
-  bool add_to_group(GpuGroup& group, GpuStream stream, GpuContext* context, uint32_t capture,
-                    uint64_t ticket) noexcept;
+  bool joins_group(GpuThread& thread, uint32_t group, bool is_free) noexcept;
+  static GpuGroup::Entry entry_of(GpuStream stream, GpuContext* context, uint32_t capture,
+                                  int device, uint64_t ticket) noexcept;
+  bool add_to_group(GpuGroup& group, const GpuGroup::Entry& added) noexcept;
+  void mark_region(GpuThread& thread, const GpuPlan& plan, OpRecord* record, uint64_t ticket,
+                   GpuStream stream, uint32_t group) noexcept;
+  bool close_region(GpuThread& thread, OpRecord* record, bool is_launched) noexcept;
+  void open_group_region(GpuThread& thread) noexcept;
+  bool finish_region(GpuThread& thread, bool is_launched) noexcept;
+  void poll_activity(double ticks_per_ns, bool is_last) noexcept;
   void plan_captured(GpuThread& thread, GpuStream stream, uint32_t group, GpuPlan& plan) noexcept;
   void mark_captured(GpuThread& thread, const GpuPlan& plan, uint64_t ticket, GpuStream stream,
                      uint32_t group) noexcept;
@@ -249,6 +268,7 @@ class GpuTimer {
   std::atomic<uint32_t> context_count_;
   uint32_t polls_;
   pthread_mutex_t opening_;
+  GpuActivity* activity_;
   uint64_t* progress_;
   std::atomic<uint32_t> words_state_;  // WordsState
   std::atomic<const char*> words_text_;

@@ -1,5 +1,6 @@
 #include "core/capture/gpu_timing.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -7,7 +8,9 @@
 
 #include "core/base/clock.h"
 #include "core/capture/background_thread.h"
+#include "core/capture/gpu_cupti.h"
 #include "core/capture/live.h"
+#include "core/capture/warning.h"
 
 namespace rollcall::capture {
 
@@ -89,13 +92,50 @@ uint64_t word_bytes() noexcept {
   return file.bytes - file.header->graphs.offset;
 }
 
-// ColdLock held.
-void start_timer(const GpuDriver& driver) noexcept {
-  void* memory = mmap(nullptr, sizeof(GpuTimer), PROT_READ | PROT_WRITE,
+// Zeroes are the initial state of what lives here; a constructor would touch every page of it.
+template <class T>
+T* map_zeroed() noexcept {
+  void* memory = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return;
-  // Zeroes are its initial state; a constructor would touch every page of it.
-  auto* timer = static_cast<GpuTimer*>(memory);
+  return memory != MAP_FAILED ? static_cast<T*>(memory) : nullptr;
+}
+
+// Where operations are told of by CUPTI, or why they are not.
+struct CuptiStart {
+  GpuActivity* activity = nullptr;
+  GpuActivitySource source{};
+  TextBuffer<512> why;
+};
+
+// Not under the ColdLock: the loader runs other libraries' constructors.
+void start_activity(GpuSymbolLookup lookup, CuptiStart& start) noexcept {
+  const auto get_version = reinterpret_cast<int (*)(int*)>(lookup("cuDriverGetVersion"));
+  int version = 0;
+  if (get_version == nullptr || get_version(&version) != kGpuSuccess) version = 0;
+  CuptiLibrary library;
+  const int saved_errno = errno;
+  const bool has_started = load_cupti(config().cupti, version, library, start.why) &&
+                           start_cupti(library, start.source, start.why);
+  errno = saved_errno;
+  if (has_started) start.activity = map_zeroed<GpuActivity>();
+  if (has_started && start.activity == nullptr) start.why.text("no memory");
+  if (start.activity != nullptr) return;
+  TextBuffer<768> sentence;
+  sentence.text("ROLLCALL_GPU_TIMING=cupti: ");
+  if (config().cupti != nullptr) sentence.text(part_of(config().cupti, 0, 200)).text(": ");
+  sentence.text(start.why.view()).text("; CUDA events are used instead");
+  write_warning(1, sentence.view());
+}
+
+const char* name_of_timing(const CuptiStart& cupti) noexcept {
+  if (cupti.activity != nullptr) return "cupti";
+  return config().gpu_timing == GpuTiming::progress ? "progress" : "events";
+}
+
+// ColdLock held.
+void start_timer(const GpuDriver& driver, const CuptiStart& cupti) noexcept {
+  auto* timer = map_zeroed<GpuTimer>();
+  if (timer == nullptr) return;
   timer->begin(
       {.driver = driver,
        .ops = live.ops,
@@ -104,17 +144,27 @@ void start_timer(const GpuDriver& driver) noexcept {
        .graphs = ring_file().graphs,
        .word_bytes = word_bytes(),
        .progress = config().gpu_timing == GpuTiming::progress ? ring_file().progress : nullptr,
+       .activity = cupti.activity,
+       .activity_source = cupti.source,
        .budget_percent = config().overhead_budget_percent});
   if (!start_background_thread("rollcall-gpu", run_poller, timer)) {
-    munmap(memory, sizeof(GpuTimer));
+    munmap(static_cast<void*>(timer), sizeof(GpuTimer));
     return;
   }
   if (!has_exit_handler.exchange(true)) atexit(stop_at_exit);
-  append_meta("gpu_timing", config().gpu_timing == GpuTiming::events ? "events" : "progress");
+  append_meta("gpu_timing", name_of_timing(cupti));
   live.gpu.store(timer, std::memory_order_release);
 }
 
 }  // namespace
+
+// The names of a process's kernels are learned while it runs, as the facts above are.
+void note_kernel_name(uint32_t number, const char* name) noexcept {
+  TextBuffer<32> key;
+  key.text("kernel.").number(number);
+  const ColdLock lock;
+  append_meta(key.view(), name);
+}
 
 void set_gpu_symbols(GpuSymbolLookup lookup) noexcept {
   symbol_lookup.store(lookup, std::memory_order_release);
@@ -126,9 +176,16 @@ void start_gpu_timing() noexcept {
   GpuDriver driver;
   const bool found = load_gpu_driver(lookup, driver);
   if (!found && looks.fetch_add(1, std::memory_order_relaxed) + 1 < kLooksMax) return;
-  const ColdLock lock;
   if (!live.wants_gpu.exchange(false)) return;
-  if (found) start_timer(driver);
+  CuptiStart cupti;
+  const bool wants_cupti = found && config().gpu_timing == GpuTiming::cupti;
+  if (wants_cupti) start_activity(lookup, cupti);
+  const ColdLock lock;
+  if (wants_cupti && cupti.activity == nullptr) {
+    TextBuffer<768> off;
+    append_meta("gpu_cupti", off.text("off (").text(cupti.why.view()).character(')').view());
+  }
+  if (found) start_timer(driver, cupti);
   if (live.gpu.load(std::memory_order_relaxed) == nullptr) {
     append_meta("gpu_timing", found ? "off (no memory or thread)" : "off (no CUDA driver)");
   }
@@ -172,6 +229,7 @@ OpToken begin_graph_launch(const void* executable, const void* stream) noexcept 
 
 void forget_gpu_timing() noexcept {
   poll_mutex = PTHREAD_MUTEX_INITIALIZER;
+  forget_cupti();
   facts = {};
   looks.store(0, std::memory_order_relaxed);
 }

@@ -21,6 +21,7 @@ namespace {
 constinit pthread_mutex_t cold_mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit ring::RingFile mapped{};
 constinit char directory_text[ring::kPathBytes]{};
+constinit char cupti_text[ring::kPathBytes]{};
 constinit char stem_text[kFileNameBytes]{};
 constinit size_t stem_bytes = 0;
 constinit Config current_config{};
@@ -143,6 +144,10 @@ bool start() noexcept {
   write_absolute(directory, current_config.directory);
   write_attempt(directory);
   current_config.directory = directory.c_str();
+  if (current_config.cupti != nullptr) {
+    TextWriter cupti{std::span<char>(cupti_text)};
+    current_config.cupti = cupti.text(current_config.cupti).c_str();
+  }
   if (!current_config.enable || !map_holds() || !open_files()) {
     live.mode.store(Mode::off, std::memory_order_release);
     return false;

@@ -320,7 +320,10 @@ constexpr GpuMark mark_of(uint64_t word, uint64_t ticket) {
   X(plugin_kernel_lost, "kernel times not used: the 64-entry ring was overrun, or implausible")   \
   X(graph_unmarked, "captured operations without marks: how far a replay got in them is unknown") \
   X(graph_table_full, "captured operations of graphs beyond the table; replays are not recorded") \
-  X(gpu_unwritten, "words that the driver did not let the GPU write")
+  X(gpu_unwritten, "words that the driver did not let the GPU write")                             \
+  X(gpu_records_dropped, "activity records that CUPTI dropped for want of room")                  \
+  X(gpu_kernels_unmatched, "kernels of NCCL calls that were told of when nothing awaited them")   \
+  X(gpu_kernels_unnamed, "kernels whose name is not on file: the table of names was full")
 
 struct SelfStatistics {
 #define ROLLCALL_X(name, meaning) uint64_t name;
@@ -410,7 +413,8 @@ static_assert(offsetof(FileHeader, magic) == 0);
 //   rollcall_version  exe  cmdline  cwd  job_rank  job_rank_from  local_rank  world_size  run_dir
 //   nccl_version (the version code)  nccl_path  cuda_driver_version  cuda_runtime_version
 //   coverage (comma list of plt, dlsym, plugin, static_nccl)  env.NAME (allow-listed prefixes only)
-//   gpu_timing (events or progress, from the moment on at which operations are timed)
+//   gpu_timing (events, progress or cupti, from the moment on at which operations are timed)
+//   gpu_cupti (why CUPTI is not used, where that was wanted)
 //   gpu_words (who writes the marks of graphs, and progress words: "gpu" into this file, "copied"
 //   by a thread of the process, or why there are none)
 //   graph_launches (watched, once the process has been given a driver that tells of them)

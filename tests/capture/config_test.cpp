@@ -51,8 +51,19 @@ TEST_CASE("a value that is not understood costs one line that names variable, va
   }
   CHECK(read_with("ROLLCALL_ENABLE", "maybe").enable);
   REQUIRE(warnings.size() == 1);
-  CHECK(read_with("ROLLCALL_GPU_TIMING", "cupti").enable);
+  CHECK(read_with("ROLLCALL_GPU_TIMING", "stopwatch").gpu_timing == GpuTiming::off);
   REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].find("is not off, events, progress or cupti; using off") != std::string::npos);
+}
+
+TEST_CASE("every way of timing the GPU is understood, and a library for one of them") {
+  CHECK(read_with("ROLLCALL_GPU_TIMING", "off").gpu_timing == GpuTiming::off);
+  CHECK(read_with("ROLLCALL_GPU_TIMING", "events").gpu_timing == GpuTiming::events);
+  CHECK(read_with("ROLLCALL_GPU_TIMING", "progress").gpu_timing == GpuTiming::progress);
+  CHECK(read_with("ROLLCALL_GPU_TIMING", "cupti").gpu_timing == GpuTiming::cupti);
+  CHECK(warnings.empty());
+  CHECK(read_with("ROLLCALL_CUPTI", "/a/libcupti.so").cupti != nullptr);
+  CHECK(read_with("ROLLCALL_CUPTI", "").cupti == nullptr);
 }
 
 TEST_CASE("sizes take the suffixes k, m and g and refuse what overflows") {

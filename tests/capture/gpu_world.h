@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/capture/gpu_timer.h"
+#include "tests/capture/fake_activity.h"
 #include "tests/capture/fake_gpu.h"
 
 namespace rollcall::test {
@@ -16,32 +17,39 @@ inline constexpr uint64_t kGraphBytes = kGraphsMax * sizeof(GraphEntry);
 
 struct World {
   explicit World(uint32_t budget_percent = 100, uint32_t in_flight_max = 256,
-                 bool has_progress = false) {
+                 bool has_progress = false, bool has_activity = false) {
     FakeGpu::reset();
+    FakeActivity::reset();
     fake_driver::current_context = 1;  // whatever the test before left
     fake_driver::capture_mode = 0;
     set_fake_clock(1'000'000'000, 1);
     records.resize(kSlots);
     words.resize(kGraphBytes / 8 + kSlots);
     timer = static_cast<capture::GpuTimer*>(std::calloc(1, sizeof(capture::GpuTimer)));
+    if (has_activity) {
+      activity = static_cast<capture::GpuActivity*>(std::calloc(1, sizeof(capture::GpuActivity)));
+    }
     timer->begin({.driver = fake_gpu_driver(),
                   .ops = {records.data(), &next_ticket, kSlots - 1, &stepped_over},
                   .stats = &stats,
                   .graphs = graphs(),
                   .word_bytes = words.size() * 8,
                   .progress = has_progress ? progress() : nullptr,
+                  .activity = activity,
+                  .activity_source = fake_activity_source(),
                   .in_flight_max = in_flight_max,
                   .budget_percent = budget_percent});
   }
   ~World() {
     std::free(static_cast<void*>(timer));
+    std::free(static_cast<void*>(activity));
     clear_fake_clock();
   }
 
   // One call as the recorder makes it; the ticket of its record.
   uint64_t launch(capture::GpuThread& thread, capture::GpuStream stream, uint32_t group = 0,
-                  bool succeeds = true) {
-    const auto [record, ticket] = begin(thread, stream, group);
+                  bool succeeds = true, int device = -1) {
+    const auto [record, ticket] = begin(thread, stream, group, device);
     const bool awaits = timer->close(thread, record, ticket, succeeds);
     ring::publish_slot(record, ticket, awaits ? Phase::gpu_pending : Phase::settled);
     if (awaits) timer->opened(thread);
@@ -51,10 +59,10 @@ struct World {
     return launch(main_thread, stream, group, succeeds);
   }
   // The first half of it: the thread is inside NCCL.
-  ring::Claim<OpRecord> begin(capture::GpuThread& thread, capture::GpuStream stream,
-                              uint32_t group) {
+  ring::Claim<OpRecord> begin(capture::GpuThread& thread, capture::GpuStream stream, uint32_t group,
+                              int device = -1) {
     const ring::Slots<OpRecord> slots{records.data(), &next_ticket, kSlots - 1, &stepped_over};
-    const capture::GpuPlan plan = timer->plan(thread, stream, group, -1);
+    const capture::GpuPlan plan = timer->plan(thread, stream, group, device);
     const ring::Claim<OpRecord> claim = ring::claim_slot(slots);
     OpRecord* record = claim.record;
     for (size_t offset = 8; offset < sizeof(OpRecord); offset += 8) {
@@ -63,6 +71,7 @@ struct World {
     ring::store_word(record, offsetof(OpRecord, stream), reinterpret_cast<uintptr_t>(stream));
     ring::store_word(record, offsetof(OpRecord, group), ring::word_of(group, 0));
     ring::store_word(record, offsetof(OpRecord, graph), ring::word_of(plan.graph, 0));
+    ring::store_word(record, offsetof(OpRecord, called_ticks), ticks_now());
     ring::publish_slot(record, claim.ticket, Phase::called);
     timer->mark(thread, plan, record, claim.ticket, stream, group);
     return claim;
@@ -94,6 +103,7 @@ struct World {
   uint64_t stepped_over = 0;
   SelfStatistics stats{};
   capture::GpuTimer* timer = nullptr;
+  capture::GpuActivity* activity = nullptr;
   capture::GpuThread main_thread;
 };
 

@@ -1,0 +1,401 @@
+#include "core/capture/gpu_activity.h"
+
+#include <string.h>
+
+#include <algorithm>
+
+#include "core/base/clock.h"
+
+namespace rollcall::capture {
+
+namespace {
+
+constexpr uint32_t kRegionAttempts = 8;
+constexpr uint32_t kCallProbes = 16;
+
+uint32_t hash_of(const char* text, uint32_t bytes) noexcept {
+  uint32_t hash = 0x811c9dc5;
+  for (uint32_t i = 0; i < bytes; ++i) {
+    hash = (hash ^ static_cast<unsigned char>(text[i])) * 0x01000193;
+  }
+  return hash;
+}
+
+uint64_t earliest_of(uint64_t one, uint64_t other) noexcept {
+  return one == 0 || (other != 0 && other < one) ? other : one;
+}
+
+void store_once(uint64_t& field, uint64_t value) noexcept {
+  if (value != 0 && load_relaxed(field) == 0) store_release(field, value);
+}
+
+}  // namespace
+
+// --- the launching thread ------------------------------------------------------------------------
+
+GpuRegion* GpuActivity::take_region(uint64_t* id) noexcept {
+  for (;;) {
+    uint32_t window = window_.load(std::memory_order_acquire);
+    for (uint32_t attempt = 0; attempt < kRegionAttempts; ++attempt) {
+      const uint32_t place = next_place_.fetch_add(1, std::memory_order_relaxed) & (window - 1);
+      uint32_t expected = GpuRegion::free;
+      if (!regions_[place].state.compare_exchange_strong(expected, GpuRegion::open,
+                                                         std::memory_order_acquire)) {
+        continue;
+      }
+      // From 1 on, so that no id is 0; the place is its remainder.
+      const uint64_t turn = turns_.fetch_add(1, std::memory_order_relaxed) + 1;
+      *id = turn * kGpuRegionsMax + place;
+      return &regions_[place];
+    }
+    if (window == kGpuRegionsMax) return nullptr;
+    if (window_.compare_exchange_strong(window, window * 2)) {
+      next_place_.store(window, std::memory_order_relaxed);  // where the fresh ones begin
+    }
+  }
+}
+
+GpuRegion* GpuActivity::open(const Part* parts, uint32_t count) noexcept {
+  uint64_t id = 0;
+  GpuRegion* region = count != 0 ? take_region(&id) : nullptr;
+  if (region == nullptr) return nullptr;
+  region->parts = count;
+  region->opened_ticks = ticks_now();
+  region->launched_ns = region->over_ticks = region->is_cut = 0;
+  region->launches = region->kernels = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    region->part[i] = {.span = parts[i].span,
+                       .device = parts[i].device,
+                       .stream_number = kGpuStreamUnnumbered,
+                       .launched_ns = 0,
+                       .start_ns = 0,
+                       .end_ns = 0,
+                       .kernels = 0,
+                       .name = 0};
+    if (count == 1) break;  // every kernel is its
+    uint32_t number = 0;
+    if (source_.number_of_stream(parts[i].span.stream, &number)) {
+      region->part[i].stream_number = number;
+    }
+  }
+  region->id.store(id, std::memory_order_release);
+  source_.enter(id);
+  return region;
+}
+
+void GpuActivity::fly(GpuRegion& region) noexcept {
+  region.closed_ticks = ticks_now();
+  region.state.store(GpuRegion::in_flight, std::memory_order_release);
+}
+
+void GpuActivity::abandon(GpuRegion& region) noexcept {
+  region.state.store(GpuRegion::abandoned, std::memory_order_release);
+}
+
+// --- the polling thread: what records say --------------------------------------------------------
+
+void GpuActivity::poll(double ticks_per_ns, bool is_last) noexcept {
+  ticks_per_ns_ = ticks_per_ns;
+  has_clock_ = source_.read_clock(&now_);
+  const bool asks = is_last || !records_->is_idle();
+  collected_from_ticks_ = ticks_now();
+  const uint64_t dropped = source_.collect(
+      asks,
+      [](void* taker, const GpuActivityRecord& record) noexcept {
+        static_cast<GpuActivity*>(taker)->take(record);
+      },
+      this);
+  if (dropped != 0) add_relaxed(records_->stats().gpu_records_dropped, dropped);
+  collected_until_ticks_ = ticks_now();
+  sweep(collected_until_ticks_, is_last);
+}
+
+void GpuActivity::take(const GpuActivityRecord& record) noexcept {
+  switch (record.kind) {
+    case GpuActivityRecord::region:
+      return enter_call(record);
+    case GpuActivityRecord::launch:
+    case GpuActivityRecord::outer_launch:
+      return note_launch(record);
+    case GpuActivityRecord::other_call:
+      if (Call* call = find_call(record.correlation)) call->correlation = 0;
+      return;
+    case GpuActivityRecord::kernel:
+    case GpuActivityRecord::graph:
+      return note_kernel(record);
+  }
+}
+
+// Null where the region is over: the polling thread itself has freed it.
+GpuRegion* GpuActivity::find_region(uint64_t id) noexcept {
+  GpuRegion& region = regions_[id & (kGpuRegionsMax - 1)];
+  if (id == 0 || region.id.load(std::memory_order_acquire) != id) return nullptr;
+  const uint32_t state = region.state.load(std::memory_order_acquire);
+  return state == GpuRegion::open || state == GpuRegion::in_flight ? &region : nullptr;
+}
+
+GpuActivity::Call* GpuActivity::find_call(uint32_t correlation) noexcept {
+  for (uint32_t probe = 0; probe < kCallProbes; ++probe) {
+    Call& call = calls_[(correlation + probe) & (kGpuCallsMax - 1)];
+    if (call.correlation == correlation && correlation != 0) return &call;
+  }
+  return nullptr;
+}
+
+// A place that is free, or whose region is over.
+GpuActivity::Call* GpuActivity::add_call(uint32_t correlation) noexcept {
+  if (Call* known = find_call(correlation)) return known;
+  for (uint32_t probe = 0; probe < kCallProbes; ++probe) {
+    Call& call = calls_[(correlation + probe) & (kGpuCallsMax - 1)];
+    if (call.correlation == 0 || find_region(call.region_id) == nullptr) return &call;
+  }
+  return nullptr;
+}
+
+void GpuActivity::enter_call(const GpuActivityRecord& record) noexcept {
+  if (record.correlation == 0 || find_region(record.region_id) == nullptr) return;
+  Call* call = add_call(record.correlation);
+  if (call == nullptr) {
+    add_relaxed(records_->stats().gpu_kernels_unmatched, uint64_t{1});
+    return;
+  }
+  if (call->correlation == record.correlation && call->region_id == record.region_id) return;
+  *call = {.correlation = record.correlation,
+           .part = kPartUnknown,
+           .is_counted = false,
+           .region_id = record.region_id,
+           .launched_ns = 0};
+  GpuActivityRecord& early = early_[record.correlation & (kGpuCallsMax - 1)];
+  if (early.correlation != record.correlation) return;
+  attach(*call, early);
+  early = {};
+}
+
+void GpuActivity::note_launch(const GpuActivityRecord& record) noexcept {
+  Call* call = find_call(record.correlation);
+  GpuRegion* region = call != nullptr ? find_region(call->region_id) : nullptr;
+  if (region == nullptr) return;
+  // Whether the runtime's call and the driver's inside it have one correlation is the source's
+  // affair: there is a kernel for each of the driver's.
+  if (record.kind == GpuActivityRecord::launch && !call->is_counted) {
+    call->is_counted = true;
+    ++region->launches;
+  }
+  if (call->launched_ns != 0) return;
+  call->launched_ns = record.start_ns;
+  region->launched_ns = earliest_of(region->launched_ns, record.start_ns);
+  if (call->part != kPartUnknown) {
+    uint64_t& launched_ns = region->part[call->part].launched_ns;
+    launched_ns = earliest_of(launched_ns, record.start_ns);
+  }
+  // Of several streams nobody knows yet which one it is.
+  if (region->parts == 1) publish_launch(region->part[0].span, record.start_ns);
+}
+
+void GpuActivity::publish_launch(const GpuSpan& span, uint64_t launched_ns) noexcept {
+  if (launched_ns == 0 || !has_clock_) return;
+  records_->visit(span, [&](OpRecord& record, uint64_t) {
+    store_once(record.launched_ticks,
+               std::max(ticks_of(launched_ns), load_relaxed(record.called_ticks)));
+  });
+}
+
+void GpuActivity::note_kernel(const GpuActivityRecord& record) noexcept {
+  if (record.correlation == 0) return;
+  if (Call* call = find_call(record.correlation)) return attach(*call, record);
+  // Most kernels of a process are not NCCL's; the newer one takes the place.
+  early_[record.correlation & (kGpuCallsMax - 1)] = record;
+}
+
+void GpuActivity::attach(Call& call, const GpuActivityRecord& record) noexcept {
+  GpuRegion* region = find_region(call.region_id);
+  if (region == nullptr) {
+    call.correlation = 0;
+    add_relaxed(records_->stats().gpu_kernels_unmatched, uint64_t{1});
+    return;
+  }
+  call.part = part_of(*region, record);
+  GpuRegionPart& part = region->part[call.part];
+  ++region->kernels;
+  ++part.kernels;
+  part.launched_ns = earliest_of(part.launched_ns, call.launched_ns);
+  part.start_ns = earliest_of(part.start_ns, record.start_ns);
+  part.end_ns = std::max(part.end_ns, record.end_ns);
+  if (part.name == 0) part.name = number_of_name(record.name);
+}
+
+// By the stream, else by the device, else the first.
+uint16_t GpuActivity::part_of(const GpuRegion& region, const GpuActivityRecord& record) noexcept {
+  uint16_t of_device = kPartUnknown;
+  for (uint16_t i = 0; i < region.parts; ++i) {
+    const GpuRegionPart& part = region.part[i];
+    if (part.device >= 0 && part.device != record.device) continue;
+    if (part.stream_number == record.stream_number) return i;
+    if (of_device == kPartUnknown) of_device = i;
+  }
+  return of_device != kPartUnknown ? of_device : uint16_t{0};
+}
+
+uint16_t GpuActivity::number_of_name(const char* name) noexcept {
+  if (name == nullptr) return 0;
+  const auto bytes = static_cast<uint32_t>(strnlen(name, kGpuKernelNameBytes - 1));
+  const uint32_t hash = hash_of(name, bytes);
+  for (uint16_t i = 0; i < kGpuKernelNamesMax && bytes != 0; ++i) {
+    Name& known = names_[i];
+    if (known.bytes == 0) {
+      known.hash = hash;
+      known.bytes = bytes;
+      memcpy(known.text, name, bytes);
+      known.text[bytes] = '\0';
+      source_.note_name(i + 1u, known.text);
+    }
+    const bool is_same =
+        known.hash == hash && known.bytes == bytes && memcmp(known.text, name, bytes) == 0;
+    if (is_same) return static_cast<uint16_t>(i + 1);
+  }
+  add_relaxed(records_->stats().gpu_kernels_unnamed, uint64_t{1});
+  return 0;
+}
+
+// --- the polling thread: what is told of operations ----------------------------------------------
+
+void GpuActivity::sweep(uint64_t seen_ticks, bool is_last) noexcept {
+  const auto patience = [&](uint64_t ns) {
+    return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_);
+  };
+  const uint64_t kernel_patience = is_last ? 0 : patience(kGpuKernelPatienceNs);
+  const uint64_t launch_patience = patience(kGpuLaunchPatienceNs);
+  const uint32_t regions = window_.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < regions; ++i) {
+    GpuRegion& region = regions_[i];
+    const uint32_t state = region.state.load(std::memory_order_acquire);
+    if (state == GpuRegion::abandoned) release(region);
+    if (state == GpuRegion::open || state == GpuRegion::in_flight) note_cut(region, state);
+    if (state != GpuRegion::in_flight) continue;
+    const bool is_told_of = is_told(region, region.closed_ticks + kernel_patience);
+    if (is_told_of || (is_last && region.kernels != 0)) settle(region, seen_ticks);
+  }
+  for (uint32_t i = 0; i < regions; ++i) {
+    GpuRegion& region = regions_[i];
+    if (region.state.load(std::memory_order_acquire) != GpuRegion::in_flight) continue;
+    if (region.over_ticks == 0 && is_over(region)) region.over_ticks = seen_ticks;
+    const bool has_waited =
+        region.over_ticks != 0 && seen_ticks - region.over_ticks >= kernel_patience;
+    const bool was_never_launched = region.launches == 0 && region.kernels == 0 &&
+                                    seen_ticks > region.closed_ticks &&
+                                    seen_ticks - region.closed_ticks >= launch_patience;
+    if (has_waited && region.kernels != 0) {
+      settle(region, seen_ticks);  // what was told of it is all that will be
+    } else if (has_waited || was_never_launched) {
+      give_up(region);
+    }
+  }
+}
+
+// Whoever opens a region gives it its id last.
+void GpuActivity::note_cut(GpuRegion& region, uint32_t state) noexcept {
+  if (region.id.load(std::memory_order_acquire) == 0) return;
+  const bool began_before = region.opened_ticks <= collected_until_ticks_;
+  const bool ended_before =
+      state == GpuRegion::in_flight && region.closed_ticks < collected_from_ticks_;
+  if (began_before && !ended_before) region.is_cut = 1;
+}
+
+// As many kernels as launches: that is all, if all launches were told of.
+bool GpuActivity::is_told(const GpuRegion& region, uint64_t patient_until) const noexcept {
+  if (region.kernels == 0 || region.kernels < region.launches) return false;
+  // A call that is not in a group has one kernel.
+  if (region.is_cut == 0 || region.part[0].span.group == 0) return true;
+  const bool has_all =
+      region.parts > 1 && std::all_of(region.part, region.part + region.parts,
+                                      [](const GpuRegionPart& part) { return part.kernels != 0; });
+  return has_all || is_over(region) || collected_until_ticks_ >= patient_until;
+}
+
+GpuActivity::Times GpuActivity::times_of(const GpuRegion& region,
+                                         const GpuRegionPart& part) const noexcept {
+  Times times{part.launched_ns, part.start_ns, part.end_ns, part.name};
+  if (part.kernels == 0) {
+    for (uint32_t i = 0; i < region.parts; ++i) {
+      const GpuRegionPart& other = region.part[i];
+      const bool is_near = part.device < 0 || other.device < 0 || part.device == other.device;
+      if (!is_near || other.kernels == 0) continue;
+      times.launched_ns = earliest_of(times.launched_ns, other.launched_ns);
+      times.start_ns = earliest_of(times.start_ns, other.start_ns);
+      times.end_ns = std::max(times.end_ns, other.end_ns);
+      if (times.name == 0) times.name = other.name;
+    }
+  }
+  if (times.launched_ns == 0) times.launched_ns = region.launched_ns;
+  return times;
+}
+
+void GpuActivity::settle(GpuRegion& region, uint64_t seen_ticks) noexcept {
+  for (uint32_t i = 0; i < region.parts; ++i) {
+    GpuRegionPart& part = region.part[i];
+    const Times times = times_of(region, part);
+    note_through(part.span);
+    if (!has_clock_ || times.start_ns == 0 || times.end_ns == 0) {
+      records_->give_up(part.span);
+      continue;
+    }
+    records_->visit(part.span, [&](OpRecord& record, uint64_t ticket) {
+      const uint64_t called = load_relaxed(record.called_ticks);
+      const uint64_t latest = std::max(seen_ticks, called);
+      const uint64_t started = std::clamp(ticks_of(times.start_ns), called, latest);
+      const uint64_t finished = std::clamp(ticks_of(times.end_ns), started, latest);
+      if (times.launched_ns != 0) {
+        store_once(record.launched_ticks, std::clamp(ticks_of(times.launched_ns), called, started));
+      }
+      if (times.name != 0) store_release(record.kernel, times.name);
+      store_release(record.started_ticks, started);
+      store_release(record.finished_ticks, finished);
+      records_->finish(record, ticket);
+    });
+  }
+  release(region);
+}
+
+void GpuActivity::give_up(GpuRegion& region) noexcept {
+  for (uint32_t i = 0; i < region.parts; ++i) {
+    const GpuSpan& span = region.part[i].span;
+    publish_launch(span, region.launched_ns);
+    records_->give_up(span);
+  }
+  release(region);
+}
+
+void GpuActivity::release(GpuRegion& region) noexcept {
+  region.id.store(0, std::memory_order_relaxed);
+  region.state.store(GpuRegion::free, std::memory_order_release);
+}
+
+uint32_t GpuActivity::place_of(GpuStream stream) noexcept {
+  const auto word = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(stream));
+  return static_cast<uint32_t>(word * 0x9e3779b97f4a7c15 >> 32) & (kStreamsRemembered - 1);
+}
+
+void GpuActivity::note_through(const GpuSpan& span) noexcept {
+  Through& place = through_[place_of(span.stream)];
+  if (place.stream != span.stream) place = {span.stream, 0};
+  place.ticket = std::max(place.ticket, span.first_ticket);
+}
+
+bool GpuActivity::is_over(const GpuRegion& region) const noexcept {
+  for (uint32_t i = 0; i < region.parts; ++i) {
+    const GpuSpan& span = region.part[i].span;
+    const Through& place = through_[place_of(span.stream)];
+    if (place.stream != span.stream || place.ticket <= span.last_ticket) return false;
+  }
+  return true;
+}
+
+uint64_t GpuActivity::ticks_of(uint64_t ns) const noexcept {
+  const auto apart_ns = static_cast<int64_t>(ns - now_.ns);
+  const auto distance = static_cast<int64_t>(static_cast<double>(apart_ns) * ticks_per_ns_);
+  const uint64_t ticks = now_.ticks + static_cast<uint64_t>(distance);
+  // Before the clock began: a time that nobody can have meant.
+  return distance < 0 && ticks > now_.ticks ? 0 : ticks;
+}
+
+}  // namespace rollcall::capture

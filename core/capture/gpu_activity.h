@@ -1,0 +1,211 @@
+// Which kernel carried an operation out, when was it launched, when did it begin and end? Told by
+// activity records of CUPTI, which are matched with the records of the operations here; where they
+// come from is somebody else's business (gpu_cupti.h, or a test).
+//
+//   launching thread               CUPTI                         polling thread
+//   ────────────────               ─────                         ──────────────
+//   enter(region)
+//   the NCCL call  ─ launch ─────> region ↔ correlation  ──────> calls_: correlation → region
+//   leave()                        launch: correlation, time ──> launched_ticks
+//                    the GPU ────> kernel: correlation, times ─> started_, finished_ticks, settled
+//
+// A region is a call, or the end of a group, with an external id that the launching thread has
+// pushed around it. What the driver is asked to launch inside gets a correlation id; the record of
+// the kernel carries it, and another record says to which region it belongs. They come in any
+// order: a kernel that no region is known for waits in early_.
+//
+// A group has one region with a part per stream. NCCL launches the work of a group on one of the
+// streams of each communicator; so a part without a kernel of its own takes the times of the
+// kernels of its device. All operations of a part share its times.
+//
+// The source hands over what is complete, so a look while a group is being launched may bring one
+// of its kernels and keep the others back. Such a region waits for more than what it was told of.
+//
+// Not every operation has a kernel: copy engines, and calls of no elements. Such a region is given
+// up when a later one of its stream was through, or not even a launch was told of for long.
+//
+// Bounded: regions, calls and names (core/base/limits.h); nothing is allocated. Times are never
+// outside [called, seen].
+//
+// Threads: open() to abandon() from any thread, each with its own region; poll() from one at a
+// time. A region is filled by the launching thread while it is `open`, and what is learned of it
+// belongs to the polling thread, which alone makes it free again.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/base/limits.h"
+#include "core/capture/gpu_records.h"
+
+namespace rollcall::capture {
+
+struct GpuActivityRecord {
+  enum Kind : uint8_t {
+    region,        // the call `correlation` was made inside `region_id`
+    launch,        // the driver's call that launches: when
+    outer_launch,  // the runtime's, inside of which there may be the driver's
+    other_call,    // a call that launches nothing
+    kernel,
+    graph,
+  };
+  Kind kind;
+  uint32_t correlation;
+  uint64_t region_id;
+  uint64_t start_ns;  // on the source's clock; 0: not known
+  uint64_t end_ns;
+  int32_t device;
+  uint32_t stream_number;  // unique on its device
+  const char* name;        // of the kernel; null: none
+};
+
+// One instant on our clock and on the source's.
+struct GpuActivityInstant {
+  uint64_t ticks;
+  uint64_t ns;
+};
+
+// Where activity records come from. All members are there.
+struct GpuActivitySource {
+  // The launching thread is inside this region from now on, until it leaves.
+  void (*enter)(uint64_t region_id) noexcept;
+  void (*leave)() noexcept;
+  // The source's number of a stream; false when it has none. The thread's context is current.
+  bool (*number_of_stream)(GpuStream stream, uint32_t* number) noexcept;
+  bool (*read_clock)(GpuActivityInstant* instant) noexcept;
+  // Hands over what there is, after asking for what is complete if `asks`; how many records were
+  // dropped since the last time.
+  using Take = void (*)(void* taker, const GpuActivityRecord& record) noexcept;
+  uint64_t (*collect)(bool asks, Take take, void* taker) noexcept;
+  // A kernel's name was given this number.
+  void (*note_name)(uint32_t number, const char* name) noexcept;
+};
+
+inline constexpr uint32_t kGpuStreamUnnumbered = 0xffffffff;
+
+// What one region has of one stream.
+struct GpuRegionPart {
+  GpuSpan span;
+  int32_t device;          // -1: unknown
+  uint32_t stream_number;  // looked up where there are several parts
+  // The polling thread's.
+  uint64_t launched_ns;
+  uint64_t start_ns;
+  uint64_t end_ns;
+  uint32_t kernels;
+  uint16_t name;
+};
+
+struct GpuRegion {
+  enum State : uint32_t { free, open, in_flight, abandoned };
+  std::atomic<uint32_t> state;
+  uint32_t parts;
+  std::atomic<uint64_t> id;  // 0: none
+  uint64_t opened_ticks;
+  uint64_t closed_ticks;
+  // The polling thread's.
+  uint64_t is_cut;  // 1: records were collected while it was open, so some may have come without
+                    // those that belong to them
+  uint64_t launched_ns;
+  uint64_t over_ticks;  // since when a later operation of its stream is known to be through
+  uint32_t launches;
+  uint32_t kernels;
+  GpuRegionPart part[kGpuGroupStreamsMax];
+};
+
+class GpuActivity {
+ public:
+  // The object lives in zeroed memory of its own and is never copied.
+  void begin(const GpuActivitySource& source, GpuRecords& records) noexcept {
+    source_ = source;
+    records_ = &records;
+    window_.store(kGpuRegionsFirst, std::memory_order_relaxed);
+  }
+
+  // --- the launching thread
+  struct Part {
+    GpuSpan span;
+    int32_t device = -1;
+  };
+  // The thread is in the region from then on. Null: none is free.
+  GpuRegion* open(const Part* parts, uint32_t count) noexcept;
+  void leave() noexcept { source_.leave(); }
+  // The thread has left it; its operations are pending.
+  void fly(GpuRegion& region) noexcept;
+  // Nothing was launched, or nobody will ask.
+  void abandon(GpuRegion& region) noexcept;
+
+  // --- the polling thread
+  // `is_last`: what is known to be over is not waited for.
+  void poll(double ticks_per_ns, bool is_last) noexcept;
+
+ private:
+  struct Call {
+    uint32_t correlation;  // 0: free
+    uint16_t part;
+    bool is_counted;  // among the region's launches
+    uint64_t region_id;
+    uint64_t launched_ns;
+  };
+  static constexpr uint16_t kPartUnknown = 0xffff;
+  struct Through {  // the newest operation of a stream that was seen to be through
+    GpuStream stream;
+    uint64_t ticket;
+  };
+  struct Name {
+    uint32_t hash;
+    uint32_t bytes;  // 0: free
+    char text[kGpuKernelNameBytes];
+  };
+  static constexpr uint32_t kStreamsRemembered = 64;
+  struct Times {
+    uint64_t launched_ns;
+    uint64_t start_ns;
+    uint64_t end_ns;
+    uint16_t name;
+  };
+
+  GpuRegion* take_region(uint64_t* id) noexcept;
+  void take(const GpuActivityRecord& record) noexcept;
+  GpuRegion* find_region(uint64_t id) noexcept;
+  Call* find_call(uint32_t correlation) noexcept;
+  Call* add_call(uint32_t correlation) noexcept;
+  void enter_call(const GpuActivityRecord& record) noexcept;
+  void note_launch(const GpuActivityRecord& record) noexcept;
+  void note_kernel(const GpuActivityRecord& record) noexcept;
+  void attach(Call& call, const GpuActivityRecord& record) noexcept;
+  uint16_t part_of(const GpuRegion& region, const GpuActivityRecord& record) noexcept;
+  uint16_t number_of_name(const char* name) noexcept;
+
+  void sweep(uint64_t seen_ticks, bool is_last) noexcept;
+  void settle(GpuRegion& region, uint64_t seen_ticks) noexcept;
+  void give_up(GpuRegion& region) noexcept;
+  void release(GpuRegion& region) noexcept;
+  Times times_of(const GpuRegion& region, const GpuRegionPart& part) const noexcept;
+  void publish_launch(const GpuSpan& span, uint64_t launched_ns) noexcept;
+  void note_through(const GpuSpan& span) noexcept;
+  bool is_over(const GpuRegion& region) const noexcept;
+  void note_cut(GpuRegion& region, uint32_t state) noexcept;
+  bool is_told(const GpuRegion& region, uint64_t patient_until) const noexcept;
+  uint64_t ticks_of(uint64_t ns) const noexcept;
+  static uint32_t place_of(GpuStream stream) noexcept;
+
+  GpuActivitySource source_;
+  GpuRecords* records_;
+  std::atomic<uint64_t> turns_;
+  std::atomic<uint32_t> window_;  // regions in use: a power of two, more as they run out
+  std::atomic<uint32_t> next_place_;
+  // The polling thread's.
+  GpuActivityInstant now_;
+  double ticks_per_ns_;
+  bool has_clock_;
+  uint64_t collected_from_ticks_;  // records, the last time
+  uint64_t collected_until_ticks_;
+  Through through_[kStreamsRemembered];
+  Name names_[kGpuKernelNamesMax];
+  Call calls_[kGpuCallsMax];
+  GpuActivityRecord early_[kGpuCallsMax];
+  GpuRegion regions_[kGpuRegionsMax];
+};
+
+}  // namespace rollcall::capture

@@ -1,0 +1,15 @@
+// In place of gpu_cupti.cpp where CUPTI's header was not found when this was built.
+#include "core/capture/gpu_cupti.h"
+
+namespace rollcall::capture {
+
+bool load_cupti(const char*, int, CuptiLibrary&, TextWriter& why) noexcept {
+  why.text("this build of Rollcall has no CUPTI (cupti.h was not found)");
+  return false;
+}
+
+bool start_cupti(const CuptiLibrary&, GpuActivitySource&, TextWriter&) noexcept { return false; }
+
+void forget_cupti() noexcept {}
+
+}  // namespace rollcall::capture
