@@ -83,6 +83,10 @@ std::optional<std::vector<std::string>> find_emulator(std::string& error) {
   return paths;
 }
 
+std::optional<std::string> find_emulated_cupti() {
+  return find_in(places("emulator", "lib/rollcall"), "libcupti.so.13");
+}
+
 std::optional<std::string> preload_value(const char* existing,
                                          const std::vector<std::string>& libraries,
                                          std::string& error) {

@@ -123,6 +123,12 @@ bool plan_emulator(const Arguments& arguments, Plan& plan, std::vector<std::stri
   libraries.insert(libraries.end(), emulator->begin(), emulator->end());
   plan.settings.emplace_back("ROLLCALL_EMULATE_GPUS", fmt::format("{}", gpus));
   plan.settings.emplace_back("ROLLCALL_EMULATE_SESSION", "r" + plan.run_id);
+  // A real libcupti, which PyTorch has always loaded, knows nothing of emulated GPUs.
+  const auto cupti = find_emulated_cupti();
+  const bool wants_cupti = environment_or("ROLLCALL_GPU_TIMING", "") == "cupti";
+  if (cupti && wants_cupti && environment_or("ROLLCALL_CUPTI", "").empty()) {
+    plan.settings.emplace_back("ROLLCALL_CUPTI", *cupti);
+  }
   // cuDNN holds NVIDIA's runtime statically and finds no GPU here; PyTorch has other kernels for
   // attention.
   if (std::getenv("TORCH_CUDNN_SDPA_DEPRIORITIZED") == nullptr) {

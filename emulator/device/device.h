@@ -29,6 +29,7 @@ typedef struct emu_work {
   const char* name;      // static string, for diagnostics
   uint64_t duration_ns;  // the cost model's time: the work is not done before start + duration
   int error;             // CUresult to stick on failure
+  const char* kernel;    // symbol of the kernel that this is, static; NULL: no kernel
 } emu_work;
 
 // Appends work to a stream (a CUstream / cudaStream_t value, 0/1/2 included) of the calling
@@ -36,6 +37,22 @@ typedef struct emu_work {
 // each replay: then `clone` is called to make an argument per replay (NULL: the same argument is
 // passed each time). Returns a CUresult.
 int emu_stream_enqueue(void* stream, const emu_work* work, void* (*clone)(void* argument));
+
+// Who watches what is launched, and when it ran: the stand-in for libcupti. Both are called under
+// the engine's lock and must not come back to this library.
+typedef struct emu_launch {
+  const char* kernel;  // NULL: a graph, watched as a whole
+  int device;
+  uint64_t stream;  // its number, unique in the process
+} emu_launch;
+typedef struct emu_watcher {
+  // On the launching thread; what it returns, if not NULL, is given to `ended` when that is over.
+  void* (*launched)(const emu_launch* launch);
+  // On any thread, in CLOCK_MONOTONIC. Not called for work that was dropped unfinished.
+  void (*ended)(void* token, uint64_t start_ns, uint64_t end_ns);
+} emu_watcher;
+// One in a process; NULL: nobody any more. What is pointed to stays.
+void emu_watch(const emu_watcher* watcher);
 
 // Current device ordinal of the calling thread (0 when none was set).
 int emu_current_device(void);

@@ -18,6 +18,13 @@ CUresult check_device(CUdevice device) {
   return valid_device(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
+// A kernel of the program's own: nothing is known of it.
+Op kernel_op() {
+  Op op;
+  op.kernel = "kernel";
+  return op;
+}
+
 }  // namespace
 
 extern "C" {
@@ -132,13 +139,13 @@ CUresult cuCtxSynchronize(void) {
 CUresult cuLaunchKernel(CUfunction function, unsigned int, unsigned int, unsigned int, unsigned int,
                         unsigned int, unsigned int, unsigned int, CUstream stream, void**, void**) {
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, nothing_op);
+  return submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, kernel_op);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void**, void**) {
   if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return submit(config->hStream, CU_GRAPH_NODE_TYPE_KERNEL, nothing_op);
+  return submit(config->hStream, CU_GRAPH_NODE_TYPE_KERNEL, kernel_op);
 }
 
 // The driver's log of errors stays empty: nothing is ever called back.

@@ -144,8 +144,19 @@ void Engine::enqueue(const StreamPointer& stream, Op op) {
   wake_worker();
 }
 
+void* Engine::watch(const CUstream_st& stream, const char* kernel) const {
+  if (watcher_ == nullptr) return nullptr;
+  const emu_launch launch = {kernel, stream.device, stream.id};
+  return watcher_->launched(&launch);
+}
+
 void Engine::finish(CUstream_st& stream, Op& op, uint64_t time_ns) {
   stream.completed = op.sequence;
+  if (op.watched != nullptr && watcher_ != nullptr) {
+    uint64_t start_ns = op.started_ns != 0 ? op.started_ns : time_ns;
+    if (op.watched_from) start_ns = op.watched_from->time_ns;
+    watcher_->ended(op.watched, start_ns, time_ns);
+  }
   if (op.marker) {
     op.marker->done = true;
     op.marker->time_ns = time_ns;

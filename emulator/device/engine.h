@@ -58,8 +58,11 @@ struct Op {
   std::shared_ptr<Marker> marker;  // set when this is done
   uint64_t sequence = 0;
   uint64_t duration_ns = 0;
-  uint64_t started_ns = 0;     // 0: the stream has not reached it
-  uint64_t not_before_ns = 0;  // do not look again earlier
+  uint64_t started_ns = 0;               // 0: the stream has not reached it
+  uint64_t not_before_ns = 0;            // do not look again earlier
+  const char* kernel = nullptr;          // emu_launch
+  void* watched = nullptr;               // what emu_watcher's `launched` returned
+  std::shared_ptr<Marker> watched_from;  // where the watched work begins, if not with this
 };
 
 }  // namespace emu
@@ -128,6 +131,9 @@ class Engine {
   void fail_device(Lock& lock, int device, CUresult error);
   void reset_device(Lock& lock, int device);
   void wake_polls();
+  void set_watcher(const emu_watcher* watcher) { watcher_ = watcher; }
+  // Work that was just made for this stream; `kernel` null: a graph.
+  void* watch(const CUstream_st& stream, const char* kernel) const;
   // At exit: takes no new work, releases what is queued; bounded in time.
   static void shut_down();
 
@@ -156,6 +162,7 @@ class Engine {
   StreamPointer legacy_[kDevicesMax];
   CUresult sticky_[kDevicesMax] = {};
   uint64_t stream_count_ = 0;
+  const emu_watcher* watcher_ = nullptr;
   size_t next_pick_ = 0;
   int workers_ = 0;
   int workers_idle_ = 0;

@@ -274,6 +274,8 @@ void launch(CUgraphExec_st* exec, const StreamPointer& stream) {
   engine.enqueue(stream, std::move(start));
   Op finish;
   finish.marker = std::make_shared<Marker>();
+  finish.watched = engine.watch(*stream, nullptr);
+  finish.watched_from = started;
   exec->last_end = finish.marker;
   std::vector<std::shared_ptr<Marker>> done(exec->steps.size());
   for (size_t i = 0; i < exec->steps.size(); ++i) {

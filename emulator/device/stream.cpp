@@ -45,7 +45,9 @@ CUresult submit(CUstream handle, CUgraphNodeType type, MakeOp make) {
     return CUDA_SUCCESS;
   }
   if (const CUresult status = check_implicit_wait(*stream); status != CUDA_SUCCESS) return status;
-  engine.enqueue(stream, make());
+  Op op = make();
+  if (op.kernel != nullptr) op.watched = engine.watch(*stream, op.kernel);
+  engine.enqueue(stream, std::move(op));
   return CUDA_SUCCESS;
 }
 
@@ -82,6 +84,7 @@ Op work_op(const emu_work& work) {
   op.kind = Op::Kind::kPoll;
   op.work = work;
   op.duration_ns = work.duration_ns;
+  op.kernel = work.kernel;
   return op;
 }
 
@@ -256,6 +259,11 @@ int emu_stream_capturing(void* stream, uint64_t* graph_id) {
   if (!found || !found->capture) return 0;
   if (graph_id != nullptr) *graph_id = found->capture->id;
   return 1;
+}
+
+void emu_watch(const emu_watcher* watcher) {
+  const Lock lock = Engine::get().lock();
+  Engine::get().set_watcher(watcher);
 }
 
 void emu_wake(void) {

@@ -85,6 +85,38 @@ void add_transfers(const Operation& operation, const Communicator& communicator,
 
 bool is_collective(Kind kind) { return kind <= Kind::kReduceScatter; }
 
+// Symbols of NCCL's kernels, as a profiler gets them.
+#define EMU_SYMBOL(characters, name) "_Z" #characters name "24ncclDevKernelArgsStorageILm4096EE"
+constexpr const char* kSendRecv = EMU_SYMBOL(22, "ncclDevKernel_SendRecv");
+
+// Null: it has none.
+const char* kernel_of(const Operation& operation) {
+  if (operation.method == Method::kCopies) return nullptr;
+  if (!is_collective(operation.kind)) return kSendRecv;
+  if (operation.bytes == 0) return nullptr;
+  switch (operation.kind) {
+    case Kind::kAllReduce:
+      return EMU_SYMBOL(39, "ncclDevKernel_AllReduce_Sum_f32_RING_LL");
+    case Kind::kBroadcast:
+      return EMU_SYMBOL(31, "ncclDevKernel_Broadcast_RING_LL");
+    case Kind::kReduce:
+      return EMU_SYMBOL(36, "ncclDevKernel_Reduce_Sum_f32_RING_LL");
+    case Kind::kAllGather:
+      return EMU_SYMBOL(31, "ncclDevKernel_AllGather_RING_LL");
+    default:
+      return EMU_SYMBOL(43, "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL");
+  }
+}
+#undef EMU_SYMBOL
+
+// A unit is one kernel, of the first of its operations that has one.
+const char* kernel_of(const std::vector<Operation>& operations) {
+  for (const Operation& operation : operations) {
+    if (const char* kernel = kernel_of(operation)) return kernel;
+  }
+  return nullptr;
+}
+
 // What a further stream of a unit holds until the unit is over.
 struct Joined {
   std::shared_ptr<Unit> unit;
@@ -149,6 +181,7 @@ ncclResult_t Unit::launch(std::shared_ptr<Unit> unit, const std::vector<void*>& 
   work.argument = new std::shared_ptr<Unit>(unit);
   work.name = "nccl";
   work.error = kCudaErrorIllegalAddress;
+  work.kernel = kernel_of(unit->operations_);
   if (emu_stream_enqueue(streams[0], &work, clone) != 0) {
     release(work.argument);
     unit->end(false);
