@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # clang-tidy 14 over what differs from a commit, or over everything.
 #   scripts/tidy.sh BUILD_DIR [BASE]
-# BASE: a commit; without it the merge base with origin/main where there is one. Everything is
-# checked when nothing can be compared, when .clang-tidy itself changed, or with BASE = all.
+# BASE: a commit; without it the merge base with origin/main, and the last commit where that is
+# HEAD, or unknown. Everything is checked when nothing can be compared, when .clang-tidy itself
+# changed, or with BASE = all.
 # A changed header selects every source of its folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,8 +17,7 @@ if [ ! -f "$build/compile_commands.json" ]; then
 fi
 if [ -z "$base" ]; then
   base=$(git merge-base HEAD origin/main 2>/dev/null || true)
-  # On main itself the merge base is HEAD: look at the last commit then.
-  if [ -n "$base" ] && [ "$base" = "$(git rev-parse HEAD)" ]; then
+  if [ -z "$base" ] || [ "$base" = "$(git rev-parse HEAD)" ]; then
     base=$(git rev-parse -q --verify HEAD~1 2>/dev/null || true)
   fi
 fi

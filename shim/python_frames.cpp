@@ -328,7 +328,7 @@ bool layout_holds() noexcept {
 const Layout* layout_for(std::string_view version) noexcept {
   if (version.find("free-threading") != std::string_view::npos) return nullptr;
   for (const Layout& known : kLayouts) {
-    if (version.starts_with(known.version)) return &known;
+    if (part_of(version, 0, known.version.size()) == known.version) return &known;
   }
   return nullptr;
 }
