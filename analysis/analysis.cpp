@@ -145,12 +145,21 @@ bool knows_reductions(const Case& c) {
                      [&](uint32_t p) { return c.process(p).knowledge.reductions; });
 }
 
-bool watches_gpu(const Case& c) {
-  return std::any_of(c.index.active().begin(), c.index.active().end(), [&](uint32_t p) {
+// Why the GPU's progress, which would decide, is not on file.
+const char* unseen_text(const Case& c) {
+  bool watches = false;
+  for (const uint32_t p : c.index.active()) {
     const auto timing = c.process(p).meta.find("gpu_timing");
-    return timing != c.process(p).meta.end() &&
-           (timing->second == "events" || timing->second == "progress");
-  });
+    if (timing == c.process(p).meta.end()) continue;
+    if (timing->second == "cupti") {
+      return "CUPTI does not tell of kernels that have not ended (record with "
+             "ROLLCALL_GPU_TIMING=events)";
+    }
+    watches = watches || timing->second == "events" || timing->second == "progress";
+  }
+  return watches ? "was not seen for the calls in question (captured, not timed, or on a "
+                   "non-blocking communicator)"
+                 : "was not recorded (ROLLCALL_GPU_TIMING=off)";
 }
 
 // Calls that PyTorch's Flight Recorder saw begin and not end.
@@ -409,9 +418,7 @@ Finding judge_equal(const Case& c) {
   draft.finding.next = fmt::format(
       "what decides is the GPU's progress, which {}; "
       "candidates: RC-STREAM-BLOCKED, RC-STUCK-ON-GPU, RC-STUCK-OUTSIDE; look at a rank's stack",
-      watches_gpu(c) ? "was not seen for the calls in question (captured, not timed, or on a "
-                       "non-blocking communicator)"
-                     : "was not recorded (ROLLCALL_GPU_TIMING=off)");
+      unseen_text(c));
   for (const uint32_t p : c.index.active()) {
     if (draft.finding.evidence.size() == 8) break;
     draft.finding.evidence.push_back(process_evidence(c, p));

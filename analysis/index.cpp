@@ -27,11 +27,6 @@ void put(std::vector<uint32_t>& ops, uint64_t& first, uint64_t seq, uint32_t ind
   ops[seq - first] = index;
 }
 
-// The last of the signals that a call waits for, by its number.
-uint64_t last_awaited(const Op& wait) { return wait.seq + wait.count - 1; }
-// More signals of one call are not kept apart: a hostile file may claim any number.
-constexpr uint64_t kAwaitedMax = 4096;
-
 bool is_seated(const Comm& comm) {
   switch (comm.state) {
     case CommState::empty:
@@ -57,6 +52,17 @@ size_t ChannelHash::operator()(const ChannelKey& key) const {
   const uint64_t target = static_cast<uint32_t>(key.target) * uint64_t{2};
   hash = (hash ^ (target + (key.carries_signals ? 1 : 0))) * 0xbf58476d1ce4e5b9;
   return hash ^ (hash >> 32);
+}
+
+std::optional<uint64_t> last_awaited(const Op& wait) {
+  if (wait.count == 0 || wait.count > ~uint64_t{0} - wait.seq) return std::nullopt;
+  return wait.seq + wait.count - 1;
+}
+
+uint32_t Channel::wait_at(uint64_t seq) const {
+  const auto found = std::lower_bound(waits.begin(), waits.end(), seq,
+                                      [](const Wait& a, uint64_t b) { return a.last < b; });
+  return found == waits.end() ? kNoRecord : found->op;
 }
 
 Index::Index(const trace::Run& run) : run_(run) {
@@ -96,9 +102,12 @@ Blocked Index::partner_of(uint32_t p, const Op& op) const {
   const uint32_t m = find_member(channel.group, op.root_or_peer);
   if (m == kNone) return {};
   const uint32_t other = groups_[channel.group].members[m].process;
-  if (is_source(op.kind)) return {other, channel.recv_at(op.seq)};
-  const bool waits = op.kind == OpKind::WaitSignal;
-  return {other, channel.send_at(waits ? last_awaited(op) : op.seq)};
+  if (op.kind == OpKind::WaitSignal) {
+    const std::optional<uint64_t> last = last_awaited(op);
+    return {other, last ? channel.send_at(*last) : kNoRecord};
+  }
+  if (is_rma(op.kind)) return {other, channel.wait_at(op.seq)};
+  return {other, is_source(op.kind) ? channel.recv_at(op.seq) : channel.send_at(op.seq)};
 }
 
 uint64_t Index::role_of(uint32_t g) const {
@@ -193,9 +202,9 @@ void Index::add_transfer(uint32_t p, uint32_t i, const Seat& seat) {
   const Op& op = run_.processes[p].ops[i];
   const int32_t mine = groups_[seat.group].members[seat.member].rank;
   const bool waits = op.kind == OpKind::WaitSignal;
-  if (mine < 0 || op.root_or_peer < 0 || (waits && op.count == 0)) return;
-  // The replays of a captured signal are not counted.
-  if (is_rma(op.kind) && op.graph != 0) return;
+  if (mine < 0) return;
+  if (waits && op.root_or_peer < 0) mixed_waits_.emplace_back(seat.group, mine);
+  if (op.root_or_peer < 0 || (waits && !last_awaited(op))) return;
   const bool gives = is_source(op.kind);
   const ChannelKey key{seat.group, gives ? mine : op.root_or_peer, gives ? op.root_or_peer : mine,
                        is_rma(op.kind)};
@@ -209,10 +218,28 @@ void Index::add_transfer(uint32_t p, uint32_t i, const Seat& seat) {
   }
   Channel& channel = channels_[slot->second];
   const uint64_t records = run_.processes[p].ops.size() + run_.processes[p].skipped;
-  if (gives) return put(channel.sends, channel.first_send, op.seq, i, records);
-  const uint64_t last = waits ? std::min(last_awaited(op), op.seq + kAwaitedMax) : op.seq;
-  for (uint64_t seq = op.seq; seq <= last; ++seq) {
-    put(channel.recvs, channel.first_recv, seq, i, records);
+  if (is_rma(op.kind) && op.graph != 0) {
+    channel.is_counted = false;  // each replay does it again
+  } else if (gives) {
+    put(channel.sends, channel.first_send, op.seq, i, records);
+  } else if (waits) {
+    channel.waits.push_back({*last_awaited(op), i});
+  } else {
+    put(channel.recvs, channel.first_recv, op.seq, i, records);
+  }
+}
+
+void Index::sort_waits() {
+  std::sort(mixed_waits_.begin(), mixed_waits_.end());
+  for (Channel& channel : channels_) {
+    if (!channel.carries_signals) continue;
+    std::stable_sort(
+        channel.waits.begin(), channel.waits.end(),
+        [](const Channel::Wait& a, const Channel::Wait& b) { return a.last < b.last; });
+    if (std::binary_search(mixed_waits_.begin(), mixed_waits_.end(),
+                           std::pair(channel.group, channel.target))) {
+      channel.is_counted = false;
+    }
   }
 }
 
@@ -231,6 +258,7 @@ void Index::fill_lanes() {
       }
     }
   }
+  sort_waits();
   for (Group& group : groups_) {
     group.shortest = ~uint64_t{0};
     for (Member& member : group.members) {

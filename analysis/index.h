@@ -7,8 +7,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "trace/model.h"
@@ -56,19 +58,29 @@ struct Group {
 };
 
 // One direction between two ranks of a communicator: sends and receives, or signals and the waits
-// for them. A wait for several signals stands at the position of each of them.
+// for them.
 struct Channel {
   uint32_t group = kNone;
   int32_t source = -1;
   int32_t target = -1;
   bool carries_signals = false;
+  // False: signals of this channel are sent by replays of a graph, or awaited together with those
+  // of other ranks. Their numbers say nothing then.
+  bool is_counted = true;
   uint64_t first_send = 0;
   uint64_t first_recv = 0;
   std::vector<uint32_t> sends;  // indices into the sender's ops, by p2p seq; kNoRecord where absent
   std::vector<uint32_t> recvs;
+  struct Wait {
+    uint64_t last;  // signal that it waits for
+    uint32_t op;
+  };
+  std::vector<Wait> waits;  // of the receiver, by `last`
 
   uint32_t send_at(uint64_t seq) const { return at(sends, first_send, seq); }
   uint32_t recv_at(uint64_t seq) const { return at(recvs, first_recv, seq); }
+  // The first wait that needs this signal.
+  uint32_t wait_at(uint64_t seq) const;
 
  private:
   static uint32_t at(const std::vector<uint32_t>& ops, uint64_t first, uint64_t seq) {
@@ -97,6 +109,10 @@ struct Blocked {
 inline bool is_enqueued(const trace::Op& op) {
   return op.graph == 0 && (is_collective(op.kind) || is_p2p(op.kind) || is_rma(op.kind));
 }
+
+// The last of the signals that a call waits for, by its number; nothing where none or nonsense is
+// on file.
+std::optional<uint64_t> last_awaited(const trace::Op& wait);
 
 // Whether the call passes something on, rather than taking it.
 inline bool is_source(OpKind kind) { return kind != OpKind::Recv && kind != OpKind::WaitSignal; }
@@ -154,6 +170,7 @@ class Index {
   void seat_comm(uint32_t process, uint32_t comm);
   void sort_members();
   void fill_lanes();
+  void sort_waits();
   void add_transfer(uint32_t process, uint32_t index, const Seat& seat);
   void name_groups();
 
@@ -164,6 +181,7 @@ class Index {
   std::vector<std::vector<Seat>> seats_;
   std::unordered_map<CommKey, uint32_t, KeyHash> by_key_;
   std::unordered_map<ChannelKey, uint32_t, ChannelHash> by_channel_;
+  std::vector<std::pair<uint32_t, int32_t>> mixed_waits_;  // (group, rank): for several at once
 };
 
 }  // namespace rollcall::analysis

@@ -23,7 +23,8 @@ using trace::Process;
 constexpr size_t kEvidenceMax = 8;
 
 bool enqueues(const Op& op) {
-  return is_collective(op.kind) || is_p2p(op.kind) || op.kind == OpKind::GraphLaunch;
+  return is_collective(op.kind) || is_p2p(op.kind) || is_rma(op.kind) ||
+         op.kind == OpKind::GraphLaunch;
 }
 
 // Aborting a communicator ends its kernels, and the events behind them come true: what the GPU did
@@ -194,8 +195,8 @@ std::string place_text(const Case& c, uint32_t p, const Op& op) {
   const Seat seat = c.index.seat(p, op.comm);
   const std::string name =
       seat.group == kNone ? "a communicator of its own" : c.group(seat.group).name;
-  return fmt::format("{}, {} {} of {}", call_text(op), is_p2p(op.kind) ? "p2p seq" : "seq", op.seq,
-                     name);
+  return fmt::format("{}, {} {} of {}", call_text(op), is_collective(op.kind) ? "seq" : "p2p seq",
+                     op.seq, name);
 }
 
 void add_culprit(const Case& c, uint32_t p, const Op& op, Finding& finding) {
@@ -206,8 +207,8 @@ void add_culprit(const Case& c, uint32_t p, const Op& op, Finding& finding) {
     return;
   }
   Culprit culprit = culprit_of(c, p, c.index.seat(p, op.comm).group);
-  (is_p2p(op.kind) ? culprit.p2p_seq : culprit.seq) = op.seq;
-  if (is_p2p(op.kind)) culprit.peer = op.root_or_peer;
+  (is_collective(op.kind) ? culprit.seq : culprit.p2p_seq) = op.seq;
+  if (!is_collective(op.kind)) culprit.peer = op.root_or_peer;
   culprit.op = std::string(rollcall::name_of(op.kind));
   finding.culprits.push_back(std::move(culprit));
 }

@@ -1,6 +1,7 @@
 #include "analysis/progress.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "analysis/label.h"
 
@@ -155,7 +156,7 @@ void Progress::activate(uint32_t p, uint32_t i) {
 // True when the partner's record may have been there and is gone: the partner's file no longer
 // reaches back to the time of this call, or shows later traffic of the same channel.
 bool Progress::partner_is_forgotten(uint32_t p, const Op& op, const Channel& channel) const {
-  const uint64_t seq = op.kind == OpKind::WaitSignal ? op.seq + op.count - 1 : op.seq;
+  const uint64_t seq = op.kind == OpKind::WaitSignal ? last_awaited(op).value_or(op.seq) : op.seq;
   const Seat seat = index_.seat(p, op.comm);
   const uint32_t m = index_.find_member(seat.group, op.root_or_peer);
   if (m == kNone) return true;  // no file: unknown is not "never"
@@ -206,24 +207,34 @@ void Progress::activate_p2p(uint32_t p, uint32_t i) {
 void Progress::activate_signal(uint32_t p, uint32_t i) {
   finish(p, i);
   const Op& op = index_.op(p, i);
-  if (op.state == OpState::failed) return;
   const auto [q, wait] = index_.partner_of(p, op);
-  if (wait == kNoRecord || !slots_[q][wait].is_active || slots_[q][wait].is_done) return;
-  if (index_.partner_of(q, index_.op(q, wait)).op == i) finish(q, wait);
+  if (op.state == OpState::failed || wait == kNoRecord) return;
+  if (!slots_[q][wait].is_active || slots_[q][wait].is_done) return;
+  activate_wait(q, wait);
 }
 
 void Progress::activate_wait(uint32_t p, uint32_t i) {
+  if (owed_signal(p, i).process == kNone) finish(p, i);
+}
+
+// Signals are sent on several streams: the last one may be through before the others.
+Blocked Progress::owed_signal(uint32_t p, uint32_t i) const {
   const Op& op = index_.op(p, i);
   const uint32_t c = index_.channel_of(p, op);
-  // Signals of several ranks at once, or of an older recorder: not counted.
-  if (c == kNone || op.count == 0) return finish(p, i);
-  const auto [q, signal] = index_.partner_of(p, op);
-  if (signal == kNoRecord) {
-    if (partner_is_forgotten(p, op, index_.channels()[c])) finish(p, i);
-    return;
+  const std::optional<uint64_t> last = last_awaited(op);
+  if (c == kNone || !last || !index_.channels()[c].is_counted) return {};
+  const Channel& channel = index_.channels()[c];
+  const auto [q, newest] = index_.partner_of(p, op);
+  if (newest == kNoRecord && partner_is_forgotten(p, op, channel)) return {};
+  const uint64_t end = channel.first_send + channel.sends.size();
+  for (uint64_t seq = std::max(op.seq, channel.first_send); seq <= *last && seq < end; ++seq) {
+    const uint32_t signal = channel.send_at(seq);
+    if (signal == kNoRecord) continue;
+    const bool is_sent = slots_[q][signal].is_done && !index_.is_held(q, signal) &&
+                         index_.op(q, signal).state != OpState::failed;
+    if (!is_sent) return {q, signal};
   }
-  const bool is_sent = index_.op(q, signal).state != OpState::failed && !index_.is_held(q, signal);
-  if (is_sent && slots_[q][signal].is_done) finish(p, i);
+  return newest == kNoRecord ? Blocked{q, kNoRecord} : Blocked{};
 }
 
 void Progress::finish(uint32_t p, uint32_t i) {

@@ -37,6 +37,9 @@ class Progress {
   bool is_at_front(uint32_t process, uint32_t op) const { return slots_[process][op].is_active; }
   // The operations that stand in front of it on its stream; empty when it is at the front.
   std::vector<uint32_t> in_front_of(uint32_t process, uint32_t op) const;
+  // Of a wait for signals the first that was not sent: without an op where it was never called, and
+  // without a process where nothing is owed.
+  Blocked owed_signal(uint32_t process, uint32_t op) const;
   // First position of a communicator that has not finished on all members; Group::longest if none.
   uint64_t first_unfinished(uint32_t group) const;
 

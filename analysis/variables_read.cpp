@@ -83,7 +83,10 @@ std::string_view nearest(std::string_view name, uint32_t version) {
   size_t least = kSlips + 1;
   std::string_view found;
   for (const Variable& variable : kVariables) {
-    const size_t here = reads(variable, version) ? distance(name, variable.name) : least;
+    const size_t more = std::max(name.size(), variable.name.size());
+    const size_t less = std::min(name.size(), variable.name.size());
+    if (more - less > kSlips || !reads(variable, version)) continue;
+    const size_t here = distance(name, variable.name);
     if (here >= least) continue;
     least = here;
     found = variable.name;
@@ -117,7 +120,7 @@ Unread judge_variable(std::string_view name, uint32_t version) {
   if (version > kNewestNccl && meant.empty()) return unread;
   unread.why = fmt::format("{} does not read it", release);
   if (!meant.empty()) unread.next = meant;
-  unread.is_certain = version <= kNewestNccl;
+  unread.is_certain = version >= kOldestNccl && version <= kNewestNccl;
   return unread;
 }
 

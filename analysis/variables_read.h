@@ -10,8 +10,9 @@ namespace rollcall::analysis {
 
 // What speaks against a variable that is set.
 struct Unread {
-  std::string why;   // "NCCL 2.28.9 does not read it: NCCL 2.30.3 and later do"; empty: it is read
-  std::string next;  // a name that is meant, perhaps; empty: none is near
+  std::string
+      why;  // "NCCL 2.28.9 does not read it: NCCL 2.30.3 is the first that does"; empty: it is read
+  std::string next;         // a name that is meant, perhaps; empty: none is near
   bool is_certain = false;  // the release was read by the table; a plugin may still read it
 };
 

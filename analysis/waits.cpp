@@ -153,7 +153,9 @@ void WaitGraph::expand_collective(uint32_t n) {
 
 void WaitGraph::expand_p2p(uint32_t n) {
   const uint32_t p = nodes_[n].process;
-  const auto [q, other] = index_.partner_of(p, index_.op(p, nodes_[n].op));
+  const Op& op = index_.op(p, nodes_[n].op);
+  const bool waits = op.kind == OpKind::WaitSignal;
+  const auto [q, other] = waits ? progress_.owed_signal(p, nodes_[n].op) : index_.partner_of(p, op);
   if (q == kNone) return;
   if (other == kNoRecord || index_.op(q, other).state == OpState::failed ||
       index_.is_held(q, other)) {

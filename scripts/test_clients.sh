@@ -93,4 +93,5 @@ for name in "installing PyTorch" "installing the older PyTorch" "ways into NCCL"
     failed=1
   fi
 done
+printf '%-8s %5d s  in all\n' '' "$SECONDS"
 exit "$failed"

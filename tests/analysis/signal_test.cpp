@@ -1,4 +1,6 @@
 // One-sided signals: who waits for which, and who left one out.
+#include <utility>
+
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
@@ -91,6 +93,82 @@ TEST_CASE("a wait for signals of several ranks at once, or of an older recorder,
   const Report report = analyse(outcome.run);
   INFO(text_of(report));
   for (const Finding& finding : report.findings) CHECK(finding.verdict != Verdict::p2p_unmatched);
+}
+
+TEST_CASE("a wait for many signals ends with the last of them") {
+  for (const uint64_t signals : {50u, 200u, 5000u}) {
+    Program program;
+    program.comms.push_back({.ranks = {0, 1, 2}});
+    program.ranks = {{wait(1, signals), call(OpKind::AllReduce, 8)},
+                     Steps(signals, put(0)),
+                     {{.act = Act::stick}}};
+    program.ranks[1].push_back(call(OpKind::AllReduce, 8));
+    const Outcome outcome = execute(program);
+    const Report report = analyse(outcome.run);
+    check_blames(report, Verdict::missing_call, 2);
+    CHECK(lead(report).victims == std::vector<int32_t>{0, 1});
+  }
+}
+
+TEST_CASE("numbers that no recorder writes neither stop the analysis nor accuse") {
+  for (const uint64_t seq :
+       {~uint64_t{0}, ~uint64_t{0} - 4096, ~uint64_t{0} - 1, uint64_t{1} << 40}) {
+    for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{4097}, ~uint64_t{0}}) {
+      Outcome outcome = execute(make_ring());
+      for (trace::Op& op : outcome.run.processes[0].ops) {
+        if (op.kind != OpKind::WaitSignal) continue;
+        op.seq = seq;
+        op.count = count;
+      }
+      CHECK_FALSE(analyse(outcome.run).findings.empty());
+    }
+  }
+}
+
+TEST_CASE("signals that replays of a graph send are not counted against those who wait") {
+  Outcome outcome = execute(make_ring());
+  auto& ops = outcome.run.processes[1].ops;
+  bool is_first = true;
+  std::erase_if(ops, [&](trace::Op& op) {
+    if (op.kind != OpKind::PutSignal) return false;
+    op.graph = 1;
+    return !std::exchange(is_first, false);
+  });
+  const Report report = analyse(outcome.run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::in_lockstep);
+}
+
+TEST_CASE(
+    "a wait that the GPU has not come through is neither a wait outside nor a blocked stream") {
+  Program program = make_ring();
+  for (auto& steps : program.ranks) steps.resize(4);
+  Outcome outcome = execute(program);
+  for (trace::Process& process : outcome.run.processes) {
+    process.exited_ns = 0;
+    process.liveness = trace::Liveness::dead;
+    process.meta["gpu_timing"] = "events";
+    for (trace::Op& op : process.ops) {
+      op.started_ns = op.called_ns + 10;
+      op.finished_ns = op.called_ns + 20;
+    }
+    process.heartbeat_ns += 60'000'000'000;
+  }
+  outcome.run.read_at_ns += 60'000'000'000;
+  trace::Process& waiter = outcome.run.processes[0];
+  waiter.ops.resize(3);
+  trace::Op& waits = waiter.ops.back();
+  REQUIRE(waits.kind == OpKind::WaitSignal);
+  waits.root_or_peer = -1;  // of several ranks
+  waits.finished_ns = 0;
+  waits.awaits_gpu = true;
+  for (uint32_t r = 1; r < kRanks; ++r) outcome.run.processes[r].ops.resize(3);
+  for (trace::Process& process : outcome.run.processes) process.comms[0].collectives = 1;
+  const Report report = analyse(outcome.run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict != Verdict::stuck_outside);
+  CHECK(lead(report).verdict != Verdict::stream_blocked);
+  CHECK(lead(report).summary.find("WaitSignal for 1 signal of several ranks") != std::string::npos);
 }
 
 TEST_CASE("a wait whose sender's records were overwritten is taken for through") {
