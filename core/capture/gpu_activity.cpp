@@ -12,6 +12,8 @@ namespace {
 
 constexpr uint32_t kRegionAttempts = 8;
 constexpr uint32_t kCallProbes = 16;
+// A time that is farther from now is nobody's: no operation is awaited that long.
+constexpr int64_t kFarthestNs = int64_t{86'400} * 1'000'000'000;
 
 uint32_t hash_of(const char* text, uint32_t bytes) noexcept {
   uint32_t hash = 0x811c9dc5;
@@ -23,6 +25,10 @@ uint32_t hash_of(const char* text, uint32_t bytes) noexcept {
 
 uint64_t earliest_of(uint64_t one, uint64_t other) noexcept {
   return one == 0 || (other != 0 && other < one) ? other : one;
+}
+
+bool is_default_stream(GpuStream stream) noexcept {
+  return reinterpret_cast<uintptr_t>(stream) < kGpuFirstRealStream;
 }
 
 void store_once(uint64_t& field, uint64_t value) noexcept {
@@ -61,7 +67,7 @@ GpuRegion* GpuActivity::open(const Part* parts, uint32_t count) noexcept {
   if (region == nullptr) return nullptr;
   region->parts = count;
   region->opened_ticks = ticks_now();
-  region->launched_ns = region->over_ticks = region->is_cut = 0;
+  region->launched_ns = region->over_ticks = 0;
   region->launches = region->kernels = 0;
   for (uint32_t i = 0; i < count; ++i) {
     region->part[i] = {.span = parts[i].span,
@@ -98,7 +104,6 @@ void GpuActivity::poll(double ticks_per_ns, bool is_last) noexcept {
   ticks_per_ns_ = ticks_per_ns;
   has_clock_ = source_.read_clock(&now_);
   const bool asks = is_last || !records_->is_idle();
-  collected_from_ticks_ = ticks_now();
   const uint64_t dropped = source_.collect(
       asks,
       [](void* taker, const GpuActivityRecord& record) noexcept {
@@ -106,8 +111,7 @@ void GpuActivity::poll(double ticks_per_ns, bool is_last) noexcept {
       },
       this);
   if (dropped != 0) add_relaxed(records_->stats().gpu_records_dropped, dropped);
-  collected_until_ticks_ = ticks_now();
-  sweep(collected_until_ticks_, is_last);
+  sweep(ticks_now(), is_last);
 }
 
 void GpuActivity::take(const GpuActivityRecord& record) noexcept {
@@ -165,15 +169,39 @@ void GpuActivity::enter_call(const GpuActivityRecord& record) noexcept {
            .is_counted = false,
            .region_id = record.region_id,
            .launched_ns = 0};
+  EarlyLaunch& launch = early_launches_[record.correlation & (kGpuCallsMax - 1)];
+  if (launch.correlation == record.correlation) {
+    note_launch(
+        {.kind = launch.is_counted ? GpuActivityRecord::launch : GpuActivityRecord::outer_launch,
+         .correlation = launch.correlation,
+         .region_id = 0,
+         .start_ns = launch.start_ns,
+         .end_ns = 0,
+         .device = -1,
+         .stream_number = 0,
+         .name = nullptr});
+    launch = {};
+  }
   GpuActivityRecord& early = early_[record.correlation & (kGpuCallsMax - 1)];
   if (early.correlation != record.correlation) return;
   attach(*call, early);
   early = {};
 }
 
+// Most launches of a process are not NCCL's; the newer one takes the place. Runtime and driver may
+// have one correlation: then both are kept in it.
+void GpuActivity::keep_early(const GpuActivityRecord& launch) noexcept {
+  if (launch.correlation == 0) return;
+  EarlyLaunch& early = early_launches_[launch.correlation & (kGpuCallsMax - 1)];
+  if (early.correlation != launch.correlation) early = {launch.correlation, false, 0};
+  early.is_counted = early.is_counted || launch.kind == GpuActivityRecord::launch;
+  early.start_ns = earliest_of(early.start_ns, launch.start_ns);
+}
+
 void GpuActivity::note_launch(const GpuActivityRecord& record) noexcept {
   Call* call = find_call(record.correlation);
-  GpuRegion* region = call != nullptr ? find_region(call->region_id) : nullptr;
+  if (call == nullptr) return keep_early(record);
+  GpuRegion* region = find_region(call->region_id);
   if (region == nullptr) return;
   // Whether the runtime's call and the driver's inside it have one correlation is the source's
   // affair: there is a kernel for each of the driver's.
@@ -193,10 +221,10 @@ void GpuActivity::note_launch(const GpuActivityRecord& record) noexcept {
 }
 
 void GpuActivity::publish_launch(const GpuSpan& span, uint64_t launched_ns) noexcept {
-  if (launched_ns == 0 || !has_clock_) return;
+  const uint64_t launched = ticks_of(launched_ns);
+  if (launched == 0) return;
   records_->visit(span, [&](OpRecord& record, uint64_t) {
-    store_once(record.launched_ticks,
-               std::max(ticks_of(launched_ns), load_relaxed(record.called_ticks)));
+    store_once(record.launched_ticks, std::max(launched, load_relaxed(record.called_ticks)));
   });
 }
 
@@ -222,6 +250,8 @@ void GpuActivity::attach(Call& call, const GpuActivityRecord& record) noexcept {
   part.start_ns = earliest_of(part.start_ns, record.start_ns);
   part.end_ns = std::max(part.end_ns, record.end_ns);
   if (part.name == 0) part.name = number_of_name(record.name);
+  // The stream of a part has come to its kernel; that of another stream says nothing of it.
+  if (region->parts == 1 || part.stream_number == record.stream_number) note_through(part);
 }
 
 // By the stream, else by the device, else the first.
@@ -260,20 +290,14 @@ uint16_t GpuActivity::number_of_name(const char* name) noexcept {
 // --- the polling thread: what is told of operations ----------------------------------------------
 
 void GpuActivity::sweep(uint64_t seen_ticks, bool is_last) noexcept {
-  const auto patience = [&](uint64_t ns) {
-    return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_);
-  };
-  const uint64_t kernel_patience = is_last ? 0 : patience(kGpuKernelPatienceNs);
-  const uint64_t launch_patience = patience(kGpuLaunchPatienceNs);
+  const uint64_t kernel_patience = is_last ? 0 : ticks_in(kGpuKernelPatienceNs);
+  const uint64_t launch_patience = ticks_in(kGpuLaunchPatienceNs);
   const uint32_t regions = window_.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < regions; ++i) {
     GpuRegion& region = regions_[i];
     const uint32_t state = region.state.load(std::memory_order_acquire);
     if (state == GpuRegion::abandoned) release(region);
-    if (state == GpuRegion::open || state == GpuRegion::in_flight) note_cut(region, state);
-    if (state != GpuRegion::in_flight) continue;
-    const bool is_told_of = is_told(region, region.closed_ticks + kernel_patience);
-    if (is_told_of || (is_last && region.kernels != 0)) settle(region, seen_ticks);
+    if (state == GpuRegion::in_flight) look_at(region, seen_ticks, is_last);
   }
   for (uint32_t i = 0; i < regions; ++i) {
     GpuRegion& region = regions_[i];
@@ -292,24 +316,27 @@ void GpuActivity::sweep(uint64_t seen_ticks, bool is_last) noexcept {
   }
 }
 
-// Whoever opens a region gives it its id last.
-void GpuActivity::note_cut(GpuRegion& region, uint32_t state) noexcept {
-  if (region.id.load(std::memory_order_acquire) == 0) return;
-  const bool began_before = region.opened_ticks <= collected_until_ticks_;
-  const bool ended_before =
-      state == GpuRegion::in_flight && region.closed_ticks < collected_from_ticks_;
-  if (began_before && !ended_before) region.is_cut = 1;
+// A region with as many kernels as launches: is that all? A launch without its kernel runs.
+void GpuActivity::look_at(GpuRegion& region, uint64_t seen_ticks, bool is_last) noexcept {
+  if (region.kernels == 0 || region.kernels < region.launches) return;
+  bool is_all_told = true;
+  bool has_kernels = true;  // every part its own
+  for (uint32_t i = 0; i < region.parts; ++i) {
+    is_all_told = is_all_told && is_told(region.part[i]);
+    has_kernels = has_kernels && region.part[i].kernels != 0;
+  }
+  if (is_all_told || (is_last && has_kernels)) return settle(region, seen_ticks);
+  // Where all parts have kernels the next operation of their streams will tell, whenever it comes.
+  // Where one has none it may never have any, in one group after the other.
+  const uint64_t patience =
+      is_last ? 0 : ticks_in(has_kernels ? kGpuLaunchPatienceNs : kGpuKernelPatienceNs);
+  if (seen_ticks >= region.closed_ticks + patience) give_up(region);
 }
 
-// As many kernels as launches: that is all, if all launches were told of.
-bool GpuActivity::is_told(const GpuRegion& region, uint64_t patient_until) const noexcept {
-  if (region.kernels == 0 || region.kernels < region.launches) return false;
-  // A call that is not in a group has one kernel.
-  if (region.is_cut == 0 || region.part[0].span.group == 0) return true;
-  const bool has_all =
-      region.parts > 1 && std::all_of(region.part, region.part + region.parts,
-                                      [](const GpuRegionPart& part) { return part.kernels != 0; });
-  return has_all || is_over(region) || collected_until_ticks_ >= patient_until;
+// One operation has one kernel.
+bool GpuActivity::is_told(const GpuRegionPart& part) const noexcept {
+  const bool is_one = part.span.first_ticket == part.span.last_ticket;
+  return (is_one && part.kernels != 0) || is_over(part);
 }
 
 GpuActivity::Times GpuActivity::times_of(const GpuRegion& region,
@@ -334,19 +361,20 @@ void GpuActivity::settle(GpuRegion& region, uint64_t seen_ticks) noexcept {
   for (uint32_t i = 0; i < region.parts; ++i) {
     GpuRegionPart& part = region.part[i];
     const Times times = times_of(region, part);
-    note_through(part.span);
-    if (!has_clock_ || times.start_ns == 0 || times.end_ns == 0) {
+    note_through(part);
+    const uint64_t start = ticks_of(times.start_ns);
+    const uint64_t end = ticks_of(times.end_ns);
+    const uint64_t launch = ticks_of(times.launched_ns);
+    if (start == 0 || end == 0) {
       records_->give_up(part.span);
       continue;
     }
     records_->visit(part.span, [&](OpRecord& record, uint64_t ticket) {
       const uint64_t called = load_relaxed(record.called_ticks);
       const uint64_t latest = std::max(seen_ticks, called);
-      const uint64_t started = std::clamp(ticks_of(times.start_ns), called, latest);
-      const uint64_t finished = std::clamp(ticks_of(times.end_ns), started, latest);
-      if (times.launched_ns != 0) {
-        store_once(record.launched_ticks, std::clamp(ticks_of(times.launched_ns), called, started));
-      }
+      const uint64_t started = std::clamp(start, called, latest);
+      const uint64_t finished = std::clamp(end, started, latest);
+      if (launch != 0) store_once(record.launched_ticks, std::clamp(launch, called, started));
       if (times.name != 0) store_release(record.kernel, times.name);
       store_release(record.started_ticks, started);
       store_release(record.finished_ticks, finished);
@@ -370,32 +398,46 @@ void GpuActivity::release(GpuRegion& region) noexcept {
   region.state.store(GpuRegion::free, std::memory_order_release);
 }
 
-uint32_t GpuActivity::place_of(GpuStream stream) noexcept {
-  const auto word = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(stream));
+uint32_t GpuActivity::place_of(GpuStream stream, int32_t device) noexcept {
+  const auto word = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(stream)) +
+                    static_cast<uint64_t>(device + 1) * 4;  // default streams are below 3
   return static_cast<uint32_t>(word * 0x9e3779b97f4a7c15 >> 32) & (kStreamsRemembered - 1);
 }
 
-void GpuActivity::note_through(const GpuSpan& span) noexcept {
-  Through& place = through_[place_of(span.stream)];
-  if (place.stream != span.stream) place = {span.stream, 0};
+// A default stream is named by its handle and its device; all others by the handle alone.
+void GpuActivity::note_through(const GpuRegionPart& part) noexcept {
+  const GpuSpan& span = part.span;
+  const int32_t device = is_default_stream(span.stream) ? part.device : -1;
+  if (is_default_stream(span.stream) && device < 0) return;
+  Through& place = through_[place_of(span.stream, device)];
+  if (place.stream != span.stream || place.device != device) place = {span.stream, device, 0};
   place.ticket = std::max(place.ticket, span.first_ticket);
 }
 
-bool GpuActivity::is_over(const GpuRegion& region) const noexcept {
-  for (uint32_t i = 0; i < region.parts; ++i) {
-    const GpuSpan& span = region.part[i].span;
-    const Through& place = through_[place_of(span.stream)];
-    if (place.stream != span.stream || place.ticket <= span.last_ticket) return false;
-  }
-  return true;
+bool GpuActivity::is_over(const GpuRegionPart& part) const noexcept {
+  const GpuSpan& span = part.span;
+  const int32_t device = is_default_stream(span.stream) ? part.device : -1;
+  if (is_default_stream(span.stream) && device < 0) return false;
+  const Through& place = through_[place_of(span.stream, device)];
+  return place.stream == span.stream && place.device == device && place.ticket > span.last_ticket;
 }
 
+bool GpuActivity::is_over(const GpuRegion& region) const noexcept {
+  return std::all_of(region.part, region.part + region.parts,
+                     [&](const GpuRegionPart& part) { return is_over(part); });
+}
+
+uint64_t GpuActivity::ticks_in(uint64_t ns) const noexcept {
+  return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_);
+}
+
+// 0: not known, or a time that nobody can have meant.
 uint64_t GpuActivity::ticks_of(uint64_t ns) const noexcept {
   const auto apart_ns = static_cast<int64_t>(ns - now_.ns);
+  if (ns == 0 || !has_clock_ || apart_ns > kFarthestNs || apart_ns < -kFarthestNs) return 0;
   const auto distance = static_cast<int64_t>(static_cast<double>(apart_ns) * ticks_per_ns_);
   const uint64_t ticks = now_.ticks + static_cast<uint64_t>(distance);
-  // Before the clock began: a time that nobody can have meant.
-  return distance < 0 && ticks > now_.ticks ? 0 : ticks;
+  return distance < 0 && ticks > now_.ticks ? 0 : ticks;  // before the clock began
 }
 
 }  // namespace rollcall::capture

@@ -12,14 +12,18 @@
 // A region is a call, or the end of a group, with an external id that the launching thread has
 // pushed around it. What the driver is asked to launch inside gets a correlation id; the record of
 // the kernel carries it, and another record says to which region it belongs. They come in any
-// order: a kernel that no region is known for waits in early_.
+// order: a kernel or a launch that no region is known for waits in early_ or early_launches_.
 //
 // A group has one region with a part per stream. NCCL launches the work of a group on one of the
 // streams of each communicator; so a part without a kernel of its own takes the times of the
 // kernels of its device. All operations of a part share its times.
 //
-// The source hands over what is complete, so a look while a group is being launched may bring one
-// of its kernels and keep the others back. Such a region waits for more than what it was told of.
+// The source hands over what is complete, so it may bring one kernel of a group and keep all
+// records of another back, which hangs. As many kernels as launches prove nothing then. A part of a
+// group is told of when it is one operation and has a kernel of its own, or when a kernel of a
+// later operation of its stream was through. A group that gets no such proof is given up in the
+// end: it is not taken for finished because time has passed. Only when the process exits are parts
+// that have a kernel each taken for told.
 //
 // Not every operation has a kernel: copy engines, and calls of no elements. Such a region is given
 // up when a later one of its stream was through, or not even a launch was told of for long.
@@ -104,8 +108,6 @@ struct GpuRegion {
   uint64_t opened_ticks;
   uint64_t closed_ticks;
   // The polling thread's.
-  uint64_t is_cut;  // 1: records were collected while it was open, so some may have come without
-                    // those that belong to them
   uint64_t launched_ns;
   uint64_t over_ticks;  // since when a later operation of its stream is known to be through
   uint32_t launches;
@@ -148,8 +150,14 @@ class GpuActivity {
     uint64_t launched_ns;
   };
   static constexpr uint16_t kPartUnknown = 0xffff;
+  struct EarlyLaunch {
+    uint32_t correlation;  // 0: none
+    bool is_counted;       // as that of Call
+    uint64_t start_ns;
+  };
   struct Through {  // the newest operation of a stream that was seen to be through
     GpuStream stream;
+    int32_t device;  // of a default stream; else -1
     uint64_t ticket;
   };
   struct Name {
@@ -172,23 +180,26 @@ class GpuActivity {
   Call* add_call(uint32_t correlation) noexcept;
   void enter_call(const GpuActivityRecord& record) noexcept;
   void note_launch(const GpuActivityRecord& record) noexcept;
+  void keep_early(const GpuActivityRecord& launch) noexcept;
   void note_kernel(const GpuActivityRecord& record) noexcept;
   void attach(Call& call, const GpuActivityRecord& record) noexcept;
   uint16_t part_of(const GpuRegion& region, const GpuActivityRecord& record) noexcept;
   uint16_t number_of_name(const char* name) noexcept;
 
   void sweep(uint64_t seen_ticks, bool is_last) noexcept;
+  void look_at(GpuRegion& region, uint64_t seen_ticks, bool is_last) noexcept;
   void settle(GpuRegion& region, uint64_t seen_ticks) noexcept;
   void give_up(GpuRegion& region) noexcept;
   void release(GpuRegion& region) noexcept;
   Times times_of(const GpuRegion& region, const GpuRegionPart& part) const noexcept;
   void publish_launch(const GpuSpan& span, uint64_t launched_ns) noexcept;
-  void note_through(const GpuSpan& span) noexcept;
+  void note_through(const GpuRegionPart& part) noexcept;
+  bool is_over(const GpuRegionPart& part) const noexcept;
   bool is_over(const GpuRegion& region) const noexcept;
-  void note_cut(GpuRegion& region, uint32_t state) noexcept;
-  bool is_told(const GpuRegion& region, uint64_t patient_until) const noexcept;
+  bool is_told(const GpuRegionPart& part) const noexcept;
+  uint64_t ticks_in(uint64_t ns) const noexcept;
   uint64_t ticks_of(uint64_t ns) const noexcept;
-  static uint32_t place_of(GpuStream stream) noexcept;
+  static uint32_t place_of(GpuStream stream, int32_t device) noexcept;
 
   GpuActivitySource source_;
   GpuRecords* records_;
@@ -199,12 +210,11 @@ class GpuActivity {
   GpuActivityInstant now_;
   double ticks_per_ns_;
   bool has_clock_;
-  uint64_t collected_from_ticks_;  // records, the last time
-  uint64_t collected_until_ticks_;
   Through through_[kStreamsRemembered];
   Name names_[kGpuKernelNamesMax];
   Call calls_[kGpuCallsMax];
   GpuActivityRecord early_[kGpuCallsMax];
+  EarlyLaunch early_launches_[kGpuCallsMax];
   GpuRegion regions_[kGpuRegionsMax];
 };
 

@@ -195,6 +195,9 @@ TEST_CASE("a group on one stream shares its kernels, whatever their number") {
   CHECK(world.phase(a) == Phase::gpu_pending);  // one of two kernels is through
   source().tell_kernel({.correlation = 22, .start_ns = now + 40, .end_ns = now + 50});
   world.poll();
+  CHECK(world.phase(a) == Phase::gpu_pending);  // there may be a third
+  world.carried_out(stream, 23);
+  world.poll();
   for (const uint64_t ticket : {a, b}) {
     CHECK(world.phase(ticket) == Phase::settled);
     CHECK(world.record(ticket).launched_ticks == now);
@@ -280,6 +283,11 @@ TEST_CASE("a stream of a group that carried no kernel takes the times of its dev
   source().tell_kernel({32, now + 5, now + 9, 1, 2, "far"});
   advance_fake_clock(1'000);
   world.poll();
+  CHECK(world.phase(b) == Phase::gpu_pending);  // it may have one of its own, which runs
+  for (const GpuStream stream : {one, other, far}) {
+    world.carried_out(stream, 40 + static_cast<uint32_t>(reinterpret_cast<uintptr_t>(stream) & 7));
+  }
+  world.poll();
   CHECK(world.record(a).started_ticks == now + 1);
   CHECK(world.record(b).started_ticks == now + 1);
   CHECK(world.record(c).started_ticks == now + 5);
@@ -312,28 +320,152 @@ TEST_CASE("a look while a group is launched does not take one of its kernels for
   CHECK(world.phase(b) == Phase::settled);
 }
 
-TEST_CASE("a group on one stream that was looked at while it was launched waits for the next") {
-  for (const bool is_last_one : {false, true}) {
+TEST_CASE("a group of one operation has one kernel, also if it is looked at while it is launched") {
+  World world;
+  const uint64_t ticket = world.launch(gpu().make_stream(1), 4);
+  world.timer->begin_group_end(world.main_thread, 4);
+  const uint64_t now = ticks_now();
+  source().tell_call(31, source().last_region(), now + 1, now + 2);
+  world.poll();
+  world.timer->finish_group_end(world.main_thread, true);
+  world.poll();
+  CHECK(world.phase(ticket) == Phase::settled);
+  CHECK(world.record(ticket).started_ticks == now + 1);
+}
+
+TEST_CASE("a group on one stream of which one of two kernels is told of is not taken for through") {
+  for (const bool has_next : {false, true}) {
     World world;
     const GpuStream stream = gpu().make_stream(1);
-    const uint64_t ticket = world.launch(stream, 4);
-    world.timer->begin_group_end(world.main_thread, 4);
+    const uint64_t a = world.launch(stream, 4);
+    const uint64_t b = world.launch(stream, 4);
+    world.end_group(4);
     const uint64_t now = ticks_now();
     source().tell_call(31, source().last_region(), now + 1, now + 2);
     world.poll();
-    world.timer->finish_group_end(world.main_thread, true);
+    advance_fake_clock(2 * kGpuKernelPatienceNs);
     world.poll();
-    CHECK(world.phase(ticket) == Phase::gpu_pending);
-    if (is_last_one) {
-      advance_fake_clock(2 * kGpuKernelPatienceNs);
-    } else {
+    CHECK(world.phase(a) == Phase::gpu_pending);
+    if (has_next) {
       world.carried_out(stream, 40);
-      world.poll();
+    } else {
+      advance_fake_clock(kGpuLaunchPatienceNs);
     }
     world.poll();
+    for (const uint64_t ticket : {a, b}) {
+      CHECK(world.phase(ticket) == Phase::settled);
+      CHECK(world.is_unknown(ticket) != has_next);
+      CHECK(world.record(ticket).finished_ticks == (has_next ? now + 2 : 0));
+    }
+    CHECK(world.timer->is_idle());
+  }
+}
+
+TEST_CASE("a group over two streams of which one kernel is told of is given up, not finished") {
+  World world;
+  const GpuStream first = gpu().make_stream(1);
+  const GpuStream second = gpu().make_stream(1);
+  const uint64_t a = world.launch(first, 4);
+  const uint64_t b = world.launch(second, 4);
+  world.end_group(4);
+  source().tell_call(31, source().last_region(), ticks_now(), ticks_now());
+  world.poll();
+  CHECK(world.phase(a) == Phase::gpu_pending);
+  advance_fake_clock(2 * kGpuKernelPatienceNs);
+  world.poll();
+  for (const uint64_t ticket : {a, b}) {
     CHECK(world.phase(ticket) == Phase::settled);
-    CHECK(world.record(ticket).started_ticks == now + 1);
-    CHECK(world.stats.gpu_untimed == 0);
+    CHECK(world.is_unknown(ticket));
+    CHECK(world.record(ticket).finished_ticks == 0);
+  }
+  CHECK(world.stats.gpu_untimed == 2);
+}
+
+TEST_CASE("a group whose second launch is told of without its kernel runs, for however long") {
+  for (const bool is_last : {false, true}) {
+    World world;
+    const GpuStream stream = gpu().make_stream(1);
+    const uint64_t a = world.launch(stream, 4);
+    world.launch(stream, 4);
+    world.end_group(4);
+    source().tell_call(31, source().last_region(), ticks_now(), ticks_now());
+    source().tell_region(32, source().last_region());
+    source().tell_launch(32, ticks_now());
+    world.poll();
+    advance_fake_clock(2 * kGpuLaunchPatienceNs);
+    world.timer->poll(1.0, is_last);
+    CHECK(world.phase(a) == Phase::gpu_pending);
+    CHECK(world.record(a).finished_ticks == 0);
+  }
+}
+
+TEST_CASE("groups that follow each other on a stream settle one another, the last one at the end") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  std::vector<uint64_t> tickets;
+  for (uint32_t group = 1; group <= 3; ++group) {
+    tickets.push_back(world.launch(stream, group));
+    world.launch(stream, group);
+    world.end_group(group);
+    source().tell_call(group, source().last_region(), ticks_now(), ticks_now());
+    world.poll();
+    CHECK(world.phase(tickets.back()) == Phase::gpu_pending);
+  }
+  CHECK(world.phase(tickets[0]) == Phase::settled);
+  CHECK(world.phase(tickets[1]) == Phase::settled);
+  world.timer->poll(1.0, true);
+  CHECK(world.phase(tickets[2]) == Phase::settled);
+  CHECK(world.stats.gpu_untimed == 0);
+}
+
+TEST_CASE("default streams of two devices are two streams, and one of no device is none") {
+  for (const int device : {1, 0, -1}) {
+    World world;
+    const uint64_t without = world.launch(world.main_thread, nullptr, 0, true, device);
+    world.launch(world.main_thread, nullptr, 0, true, device >= 0 ? 0 : -1);
+    source().tell_call(6, source().last_region(), ticks_now(), ticks_now());
+    world.poll();
+    advance_fake_clock(2 * kGpuKernelPatienceNs);
+    world.poll();
+    INFO("device " << device);
+    CHECK(world.phase(without) == (device == 0 ? Phase::settled : Phase::gpu_pending));
+    CHECK(world.stats.gpu_untimed == (device == 0 ? 1 : 0));
+  }
+}
+
+TEST_CASE("a launch that is told of before its region is not lost") {
+  for (const bool has_runtime : {false, true}) {
+    World world;
+    const uint64_t ticket = world.launch(gpu().make_stream(1));
+    const uint64_t launched_ns = ticks_now();
+    if (has_runtime) source().tell_launch(3, launched_ns, true);
+    source().tell_launch(3, launched_ns + (has_runtime ? 5 : 0));
+    world.poll();
+    source().tell_region(3, source().last_region());
+    world.poll();
+    CHECK(world.record(ticket).launched_ticks == launched_ns);
+    advance_fake_clock(2 * kGpuLaunchPatienceNs);
+    world.poll();
+    CHECK(world.phase(ticket) == Phase::gpu_pending);  // it was launched, so it runs
+  }
+}
+
+TEST_CASE("a time that is absurdly far away is no time") {
+  for (const uint64_t far : {uint64_t{1}, uint64_t{1} << 63, ~uint64_t{0}}) {
+    World world;
+    // Not before the call, so that nothing but the distance is wrong with it.
+    source().clock_offset_ns = uint64_t{1} << 62;
+    const uint64_t ticket = world.launch(gpu().make_stream(1));
+    source().tell_region(2, source().last_region());
+    source().tell_launch(2, far - source().clock_offset_ns);
+    source().tell_kernel({.correlation = 2,
+                          .start_ns = far - source().clock_offset_ns,
+                          .end_ns = far - source().clock_offset_ns});
+    world.poll();
+    CHECK(world.phase(ticket) == Phase::settled);
+    CHECK(world.is_unknown(ticket));
+    CHECK(world.record(ticket).launched_ticks == 0);
+    CHECK(world.record(ticket).finished_ticks == 0);
   }
 }
 
