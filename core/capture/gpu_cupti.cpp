@@ -3,6 +3,7 @@
 #include <cupti.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "core/base/clock.h"
 
@@ -60,16 +61,18 @@ static_assert(offsetof(GraphRecord, end) == offsetof(GraphRecordNow, end));
 static_assert(offsetof(GraphRecord, streamId) == offsetof(GraphRecordNow, streamId));
 #endif
 
-// The calls by which a kernel or a graph is launched. Numbers of calls are never reused.
+// The calls by which a kernel or a graph is launched. Numbers of calls are never reused. The first
+// ones are those that NCCL and graphs are launched by: without one of them the others are no use.
+constexpr size_t kDriverLaunchesNeeded = 3;
 constexpr CUpti_CallbackId kDriverLaunches[] = {
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
     CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
     CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
     CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
     CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
     CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernelMultiDevice,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
     CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
 };
 constexpr CUpti_CallbackId kRuntimeLaunches[] = {
@@ -120,6 +123,7 @@ constinit std::atomic<uint8_t*> buffer_memory{nullptr};
 constinit std::atomic<uint64_t> buffers_handed_back{0};
 constinit bool wants_zeroes = false;  // a buffer that is given must be all zeroes
 constinit CUpti_SubscriberHandle subscriber{};
+constinit bool is_subscribed = false;
 
 bool map_buffers() noexcept {
   if (buffer_memory.load(std::memory_order_relaxed) != nullptr) return true;
@@ -285,6 +289,26 @@ uint64_t collect(bool asks, GpuActivitySource::Take take, void* taker) noexcept 
 // --- on and off ----------------------------------------------------------------------------------
 
 uint64_t CUPTIAPI monotonic_time() { return monotonic_now_ns(); }
+// CUPTI's own clock on Linux: it takes no null to have it back.
+uint64_t CUPTIAPI default_time() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+void set_clock(CUpti_TimestampCallbackFunc clock) noexcept {
+  if (cupti.cuptiActivityRegisterTimestampCallback == nullptr) return;
+  cupti.cuptiActivityRegisterTimestampCallback(clock);
+}
+
+// CUPTI would zero a buffer on the launching thread; with this the polling one does. True when
+// done.
+bool set_zeroes_itself(uint8_t on) noexcept {
+  size_t bytes = sizeof(on);
+  return cupti.cuptiActivitySetAttribute != nullptr &&
+         cupti.cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &bytes,
+                                         &on) == CUPTI_SUCCESS;
+}
 
 // Nothing is asked to be called back for; CUPTI wants a function all the same.
 void CUPTIAPI called_back(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
@@ -295,21 +319,32 @@ constexpr CUpti_ActivityKind kKinds[] = {
 constexpr size_t kKindsAlways = 3;  // the others where launches cannot be had alone
 
 // Only the calls that launch; every call that the job makes of the driver would be told otherwise.
+// True when the first `needed` were all switched, or any where none is needed.
 template <size_t kCount>
 bool switch_launches(CUptiResult(CUPTIAPI* enable)(CUpti_CallbackId, uint8_t),
-                     const CUpti_CallbackId (&calls)[kCount], uint8_t on) noexcept {
-  bool has_worked = false;
-  for (const CUpti_CallbackId call : calls) {
-    if (enable != nullptr && enable(call, on) == CUPTI_SUCCESS) has_worked = true;
+                     const CUpti_CallbackId (&calls)[kCount], uint8_t on,
+                     size_t needed = 0) noexcept {
+  if (enable == nullptr) return false;
+  bool has_any = false;
+  bool has_needed = true;
+  for (size_t i = 0; i < kCount; ++i) {
+    const bool is_switched = enable(calls[i], on) == CUPTI_SUCCESS;
+    has_any = has_any || is_switched;
+    has_needed = has_needed && (is_switched || i >= needed);
   }
-  return has_worked;
+  if (has_any && has_needed) return true;
+  for (const CUpti_CallbackId call : calls) enable(call, 0);  // all calls will be asked for
+  return false;
 }
 
 void switch_off() noexcept {
   for (const CUpti_ActivityKind kind : kKinds) cupti.cuptiActivityDisable(kind);
   switch_launches(cupti.cuptiActivityEnableDriverApi, kDriverLaunches, 0);
   switch_launches(cupti.cuptiActivityEnableRuntimeApi, kRuntimeLaunches, 0);
+  set_zeroes_itself(0);
+  set_clock(default_time);
   cupti.cuptiUnsubscribe(subscriber);
+  is_subscribed = false;
 }
 
 // True when CUPTI has done it; else what it says goes to `why`.
@@ -348,7 +383,8 @@ bool enable_all(TextWriter& why) noexcept {
   for (size_t i = 0; i < sizeof(kKinds) / sizeof(kKinds[0]); ++i) {
     const bool has_launches =
         (kKinds[i] == CUPTI_ACTIVITY_KIND_DRIVER &&
-         switch_launches(cupti.cuptiActivityEnableDriverApi, kDriverLaunches, 1)) ||
+         switch_launches(cupti.cuptiActivityEnableDriverApi, kDriverLaunches, 1,
+                         kDriverLaunchesNeeded)) ||
         (kKinds[i] == CUPTI_ACTIVITY_KIND_RUNTIME &&
          switch_launches(cupti.cuptiActivityEnableRuntimeApi, kRuntimeLaunches, 1));
     if (i >= kKindsAlways && has_launches) continue;
@@ -368,16 +404,10 @@ bool start_cupti(const CuptiLibrary& library, GpuActivitySource& source, TextWri
   }
   const CUptiResult subscribed = cupti.cuptiSubscribe(&subscriber, called_back, nullptr);
   if (!is_done("cuptiSubscribe", subscribed, why)) return false;
-  if (cupti.cuptiActivityRegisterTimestampCallback != nullptr) {
-    cupti.cuptiActivityRegisterTimestampCallback(monotonic_time);
-  }
-  if (cupti.cuptiActivitySetAttribute != nullptr) {
-    // CUPTI would zero a buffer on the launching thread; here the polling one does.
-    uint8_t on = 1;
-    size_t bytes = sizeof(on);
-    wants_zeroes = cupti.cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER,
-                                                   &bytes, &on) == CUPTI_SUCCESS;
-  }
+  is_subscribed = true;
+  // Before anything is enabled, so that no record has another clock's times.
+  set_clock(monotonic_time);
+  wants_zeroes = set_zeroes_itself(1);
   if (!enable_all(why)) {
     switch_off();
     return false;
@@ -391,7 +421,13 @@ bool start_cupti(const CuptiLibrary& library, GpuActivitySource& source, TextWri
   return true;
 }
 
+// The buffers stay: those that CUPTI has are handed back when it pleases.
+void stop_cupti() noexcept {
+  if (is_subscribed) switch_off();
+}
+
 void forget_cupti() noexcept {
+  is_subscribed = false;
   buffer_memory.store(nullptr, std::memory_order_relaxed);
   for (Buffer& buffer : buffers) buffer.state.store(Buffer::free, std::memory_order_relaxed);
 }

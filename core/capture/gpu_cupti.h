@@ -12,7 +12,8 @@
 //
 // CUPTI's clock is made CLOCK_MONOTONIC where it can be chosen; in any case it is read beside ours.
 //
-// Threads: load_cupti(), start_cupti() and forget_cupti() from one at a time.
+// Threads: load_cupti(), start_cupti(), stop_cupti() and forget_cupti() from one at a time, the
+// last three not while collect() runs.
 #pragma once
 
 #include "core/base/text.h"
@@ -34,6 +35,9 @@ bool load_cupti(const char* wanted, int driver_version, CuptiLibrary& library,
 // Subscribes and switches on what is needed; afterwards `source` may be used, in the whole process.
 // False, and why, with everything switched off again, when CUPTI does not let us. [cold]
 bool start_cupti(const CuptiLibrary& library, GpuActivitySource& source, TextWriter& why) noexcept;
+// Everything is switched off and CUPTI is somebody else's, if it was ours. What `source` is asked
+// afterwards does nothing. [cold]
+void stop_cupti() noexcept;
 // In a forked child: it is the parent's.
 void forget_cupti() noexcept;
 

@@ -10,6 +10,8 @@ bool load_cupti(const char*, int, CuptiLibrary&, TextWriter& why) noexcept {
 
 bool start_cupti(const CuptiLibrary&, GpuActivitySource&, TextWriter&) noexcept { return false; }
 
+void stop_cupti() noexcept {}
+
 void forget_cupti() noexcept {}
 
 }  // namespace rollcall::capture

@@ -26,6 +26,8 @@ constinit std::atomic<uint32_t> looks{0};
 constinit std::atomic<bool> watches_launches{false};
 constinit std::atomic<bool> has_exit_handler{false};
 constinit pthread_mutex_t poll_mutex = PTHREAD_MUTEX_INITIALIZER;
+using ExchangeCaptureMode = decltype(GpuDriver::exchange_capture_mode);
+constinit ExchangeCaptureMode exchange_capture_mode = nullptr;  // set before there is a poller
 
 double ticks_per_ns() noexcept {
   const FileHeader& header = *live.header;
@@ -54,13 +56,45 @@ class Facts {
 };
 constinit Facts facts;  // poll_mutex held
 
+// The thread is in the relaxed capture mode: what CUPTI asks of the driver must not break a capture
+// of the job's.
+class Relaxed {
+ public:
+  explicit Relaxed(ExchangeCaptureMode exchange) noexcept
+      : exchange_(exchange), is_relaxed_(exchange_(&mode_) == kGpuSuccess) {}
+  ~Relaxed() {
+    if (is_relaxed_) exchange_(&mode_);
+  }
+  Relaxed(const Relaxed&) = delete;
+  Relaxed& operator=(const Relaxed&) = delete;
+
+ private:
+  int mode_ = kGpuCaptureRelaxed;
+  ExchangeCaptureMode exchange_;
+  bool is_relaxed_;
+};
+
+// Capture was switched off: CUPTI is free for others. At exit it is left alone, for it may be torn
+// down already.
+void stop_for_good(GpuTimer& timer) noexcept {
+  pthread_mutex_lock(&poll_mutex);
+  if (!timer.is_stopped()) {
+    timer.stop();
+    const Relaxed relaxed(exchange_capture_mode);
+    stop_cupti();
+  }
+  pthread_mutex_unlock(&poll_mutex);
+}
+
 void* run_poller(void* argument) {
   auto* timer = static_cast<GpuTimer*>(argument);
   for (;;) {
     const uint32_t period_ms = config().gpu_poll_ms;
     const timespec period{.tv_sec = period_ms / 1000, .tv_nsec = period_ms % 1000 * 1'000'000L};
     clock_nanosleep(CLOCK_MONOTONIC, 0, &period, nullptr);
-    if (live.mode.load(std::memory_order_acquire) == Mode::off || timer->is_stopped()) {
+    if (timer->is_stopped()) return nullptr;
+    if (live.mode.load(std::memory_order_acquire) == Mode::off) {
+      stop_for_good(*timer);
       return nullptr;
     }
     pthread_mutex_lock(&poll_mutex);
@@ -107,6 +141,11 @@ struct CuptiStart {
   TextBuffer<512> why;
 };
 
+template <class T>
+void unmap(T* object) noexcept {
+  if (object != nullptr) munmap(static_cast<void*>(object), sizeof(T));
+}
+
 // Not under the ColdLock: the loader runs other libraries' constructors.
 void start_activity(GpuSymbolLookup lookup, CuptiStart& start) noexcept {
   const auto get_version = reinterpret_cast<int (*)(int*)>(lookup("cuDriverGetVersion"));
@@ -114,12 +153,18 @@ void start_activity(GpuSymbolLookup lookup, CuptiStart& start) noexcept {
   if (get_version == nullptr || get_version(&version) != kGpuSuccess) version = 0;
   CuptiLibrary library;
   const int saved_errno = errno;
-  const bool has_started = load_cupti(config().cupti, version, library, start.why) &&
-                           start_cupti(library, start.source, start.why);
+  auto* activity = map_zeroed<GpuActivity>();
+  if (activity == nullptr) start.why.text("no memory");
+  {
+    const Relaxed relaxed(exchange_capture_mode);
+    const bool has_started = activity != nullptr &&
+                             load_cupti(config().cupti, version, library, start.why) &&
+                             start_cupti(library, start.source, start.why);
+    if (has_started) start.activity = activity;
+  }
   errno = saved_errno;
-  if (has_started) start.activity = map_zeroed<GpuActivity>();
-  if (has_started && start.activity == nullptr) start.why.text("no memory");
   if (start.activity != nullptr) return;
+  unmap(activity);
   TextBuffer<768> sentence;
   sentence.text("ROLLCALL_GPU_TIMING=cupti: ");
   if (config().cupti != nullptr) sentence.text(part_of(config().cupti, 0, 200)).text(": ");
@@ -148,7 +193,7 @@ void start_timer(const GpuDriver& driver, const CuptiStart& cupti) noexcept {
        .activity_source = cupti.source,
        .budget_percent = config().overhead_budget_percent});
   if (!start_background_thread("rollcall-gpu", run_poller, timer)) {
-    munmap(static_cast<void*>(timer), sizeof(GpuTimer));
+    unmap(timer);
     return;
   }
   if (!has_exit_handler.exchange(true)) atexit(stop_at_exit);
@@ -179,16 +224,25 @@ void start_gpu_timing() noexcept {
   if (!live.wants_gpu.exchange(false)) return;
   CuptiStart cupti;
   const bool wants_cupti = found && config().gpu_timing == GpuTiming::cupti;
+  exchange_capture_mode = driver.exchange_capture_mode;
   if (wants_cupti) start_activity(lookup, cupti);
-  const ColdLock lock;
-  if (wants_cupti && cupti.activity == nullptr) {
-    TextBuffer<768> off;
-    append_meta("gpu_cupti", off.text("off (").text(cupti.why.view()).character(')').view());
+  bool has_timer = false;
+  {
+    const ColdLock lock;
+    if (wants_cupti && cupti.activity == nullptr) {
+      TextBuffer<768> off;
+      append_meta("gpu_cupti", off.text("off (").text(cupti.why.view()).character(')').view());
+    }
+    if (found) start_timer(driver, cupti);
+    has_timer = live.gpu.load(std::memory_order_relaxed) != nullptr;
+    if (!has_timer) {
+      append_meta("gpu_timing", found ? "off (no memory or thread)" : "off (no CUDA driver)");
+    }
   }
-  if (found) start_timer(driver, cupti);
-  if (live.gpu.load(std::memory_order_relaxed) == nullptr) {
-    append_meta("gpu_timing", found ? "off (no memory or thread)" : "off (no CUDA driver)");
-  }
+  if (has_timer || cupti.activity == nullptr) return;
+  const Relaxed relaxed(exchange_capture_mode);
+  stop_cupti();
+  unmap(cupti.activity);
 }
 
 // --- what the shim tells of graphs ---------------------------------------------------------------

@@ -3,6 +3,7 @@
 #include "core/capture/gpu_cupti.h"
 
 #include <cupti.h>
+#include <time.h>
 
 #include <cstring>
 #include <map>
@@ -35,6 +36,8 @@ struct Library {
   CUpti_BuffersCallbackRequestFunc request = nullptr;
   CUpti_BuffersCallbackCompleteFunc complete = nullptr;
   CUpti_TimestampCallbackFunc clock = nullptr;
+  std::set<CUpti_CallbackId> refused_calls;
+  uint8_t zeroes_itself = 0;
 };
 Library library;
 
@@ -60,7 +63,8 @@ CUptiResult disable(CUpti_ActivityKind kind) {
   return CUPTI_SUCCESS;
 }
 CUptiResult switch_call(std::set<CUpti_CallbackId>& calls, CUpti_CallbackId call, bool on) {
-  if (!library.knows_calls) return CUPTI_ERROR_NOT_SUPPORTED;
+  if (!library.knows_calls || library.refused_calls.count(call) != 0)
+    return CUPTI_ERROR_NOT_SUPPORTED;
   if (on) {
     calls.insert(call);
   } else {
@@ -81,10 +85,17 @@ CUptiResult set_callbacks(CUpti_BuffersCallbackRequestFunc request,
   return CUPTI_SUCCESS;
 }
 CUptiResult set_clock(CUpti_TimestampCallbackFunc clock) {
+  if (clock == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   library.clock = clock;
   return CUPTI_SUCCESS;
 }
-CUptiResult set_attribute(CUpti_ActivityAttribute, size_t*, void*) { return CUPTI_SUCCESS; }
+CUptiResult set_attribute(CUpti_ActivityAttribute attribute, size_t* bytes, void* value) {
+  const bool is_known =
+      attribute == CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER && *bytes == sizeof(uint8_t);
+  if (!is_known) return CUPTI_ERROR_INVALID_PARAMETER;
+  library.zeroes_itself = *static_cast<uint8_t*>(value);
+  return CUPTI_SUCCESS;
+}
 CUptiResult flush(uint32_t flag) {
   if (flag != 0) return CUPTI_ERROR_INVALID_PARAMETER;
   ++library.flushes;
@@ -164,6 +175,12 @@ void* find(void*, const char* name) {
   return found == functions.end() || library.missing.count(name) != 0 ? nullptr : found->second;
 }
 
+uint64_t wall_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
 struct Started {
   Started() {
     capture::forget_cupti();
@@ -232,6 +249,45 @@ TEST_CASE("a CUPTI that cannot tell of launches alone is asked for all calls") {
   }
 }
 
+TEST_CASE("a CUPTI that refuses one of the launches that matter is asked for all calls") {
+  for (const CUpti_CallbackId call :
+       {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+        CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
+        CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernelMultiDevice}) {
+    library = {};
+    library.refused_calls = {call};
+    const Started started;
+    REQUIRE(started.works);
+    const bool matters = call != CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernelMultiDevice;
+    CHECK(library.kinds.count(CUPTI_ACTIVITY_KIND_DRIVER) == (matters ? 1 : 0));
+    CHECK(library.driver_calls.empty() == matters);
+    CHECK(library.kinds.count(CUPTI_ACTIVITY_KIND_RUNTIME) == 0);
+  }
+}
+
+// Neither our clock nor our promise about buffers outlives us.
+bool is_as_found() {
+  const uint64_t before_ns = wall_ns();
+  const uint64_t ns = library.clock();
+  return library.kinds.empty() && library.driver_calls.empty() && library.runtime_calls.empty() &&
+         library.subscribers == 0 && library.zeroes_itself == 0 && ns >= before_ns &&
+         ns <= wall_ns();
+}
+
+TEST_CASE("CUPTI that is stopped is as it was found, and may be started again") {
+  library = {};
+  for (int i = 0; i < 2; ++i) {
+    const Started started;
+    REQUIRE(started.works);
+    CHECK(library.zeroes_itself == 1);
+    CHECK(library.subscribers == 1);
+    capture::stop_cupti();
+    CHECK(is_as_found());
+    capture::stop_cupti();
+    CHECK(library.subscribers == 0);
+  }
+}
+
 TEST_CASE("where another client is active nothing is switched on, and the reason is said") {
   library = {};
   library.subscribe_result = CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
@@ -252,9 +308,7 @@ TEST_CASE("what CUPTI refuses half-way is switched off again") {
     const Started started;
     CHECK_FALSE(started.works);
     CHECK(started.why.view() == "cuptiActivityEnable: CUPTI_ERROR_MADE_UP (15)");
-    CHECK(library.kinds.empty());
-    CHECK(library.driver_calls.empty());
-    CHECK(library.subscribers == 0);
+    CHECK(is_as_found());
   }
 }
 
