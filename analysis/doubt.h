@@ -1,5 +1,5 @@
 // Ranks that may be waiting for somebody whose file is not there, or whose newest record was torn
-// when it ended.
+// when it ended, or for signals of which nobody can tell whether they were sent.
 //
 // A call shared with a rank that left no file is taken for finished, or nothing could be said at
 // all. Whoever made such a call and then nothing more may in truth stand in it, and so may those
@@ -22,7 +22,8 @@ namespace rollcall::analysis {
 
 class Doubt {
  public:
-  // Linear in records, and empty where every rank of every communicator has a file.
+  // Linear in records, and empty where every rank of every communicator has a whole file and no
+  // wait for signals is uncounted.
   Doubt(const Index& index, const Progress& progress);
   bool may_wait_for_unknown(uint32_t process) const;
 

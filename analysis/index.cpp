@@ -240,7 +240,15 @@ void Index::sort_waits() {
                            std::pair(channel.group, channel.target))) {
       channel.is_counted = false;
     }
+    has_uncounted_waits_ = has_uncounted_waits_ || !channel.is_counted;
   }
+  has_uncounted_waits_ = has_uncounted_waits_ || !mixed_waits_.empty();
+}
+
+bool Index::is_uncounted_wait(uint32_t p, const Op& op) const {
+  if (op.kind != OpKind::WaitSignal || op.graph != 0) return false;
+  const uint32_t c = op.root_or_peer < 0 ? kNone : channel_of(p, op);
+  return c == kNone || !channels_[c].is_counted;
 }
 
 void Index::fill_lanes() {

@@ -157,6 +157,10 @@ class Index {
   const trace::Op& op_at(const Member& member, uint64_t seq) const {
     return op(member.process, member.lane.ops[seq - member.lane.first]);
   }
+  // A wait for signals of which the numbers say nothing, or whose senders are not on file: nobody
+  // can tell whether it is through.
+  bool is_uncounted_wait(uint32_t process, const trace::Op& op) const;
+  bool has_uncounted_waits() const { return has_uncounted_waits_; }
   // Processes that are analysed: not superseded.
   const std::vector<uint32_t>& active() const { return active_; }
 
@@ -182,6 +186,7 @@ class Index {
   std::unordered_map<CommKey, uint32_t, KeyHash> by_key_;
   std::unordered_map<ChannelKey, uint32_t, ChannelHash> by_channel_;
   std::vector<std::pair<uint32_t, int32_t>> mixed_waits_;  // (group, rank): for several at once
+  bool has_uncounted_waits_ = false;
 };
 
 }  // namespace rollcall::analysis

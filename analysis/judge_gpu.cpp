@@ -22,10 +22,7 @@ using trace::Process;
 
 constexpr size_t kEvidenceMax = 8;
 
-bool enqueues(const Op& op) {
-  return is_collective(op.kind) || is_p2p(op.kind) || is_rma(op.kind) ||
-         op.kind == OpKind::GraphLaunch;
-}
+bool enqueues(const Op& op) { return !is_mark(op.kind) || op.kind == OpKind::GraphLaunch; }
 
 // Aborting a communicator ends its kernels, and the events behind them come true: what the GPU did
 // from then on says nothing about how far it had come by itself.

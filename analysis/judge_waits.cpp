@@ -221,7 +221,7 @@ std::string why_text(const Case& c, Verdict verdict, uint32_t p) {
     case Verdict::insufficient:
       if (state.uncounted != 0) return "is not on file with it, but its recorder missed calls";
       return "has not made the call that others wait in, but may itself wait for a rank whose "
-             "records are not all on file";
+             "records are not all on file, or for signals that are not counted";
     default:
       return "has not made the call that others wait in";
   }
