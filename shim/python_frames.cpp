@@ -115,8 +115,10 @@ uint64_t mix(uint64_t hash, uint64_t value) noexcept {
   return hash ^ hash >> 29;
 }
 
-bool is_entry_frame(const char* frame, const char* code) noexcept {
-  if (!is_code(code)) return true;
+// An entry frame, or the frame of the interpreter's own code that 3.13 and later put around a class's
+// __init__; that code is of no line.
+bool is_interpreters_own(const char* frame, const char* code) noexcept {
+  if (!is_code(code) || value_at<int>(code, layout->first_line) == 0) return true;
   return layout->owner != 0 && value_at<unsigned char>(frame, layout->owner) == kOwnedByInterpreter;
 }
 
@@ -136,7 +138,7 @@ void walk(const char* state, Stack& stack) noexcept {
   const char* frame = innermost_frame(state);
   for (unsigned step = 0; frame != nullptr && step < kFrameDepthMax; ++step) {
     const char* code = pointer_at(frame, layout->code);
-    if (!is_entry_frame(frame, code)) {
+    if (!is_interpreters_own(frame, code)) {
       const char* instruction = instruction_of(frame, code);
       stack.frames[stack.depth++] = {code, instruction};
       stack.hash = mix(stack.hash, reinterpret_cast<uintptr_t>(instruction));

@@ -144,7 +144,8 @@ def ranks_are_known_by_any_launcher():
         expect_ranks_by(variable)
 
 
-READ_VERSIONS = [(3, minor) for minor in range(9, 14)]
+# (major, minor, free-threaded)
+READ_VERSIONS = [(3, minor, False) for minor in range(9, 14)]
 
 
 def interpreters():
@@ -152,27 +153,42 @@ def interpreters():
     found = {}
     names = [os.path.join(prefix, "bin", "python3") for prefix in sorted(
         glob.glob(os.path.join(os.environ.get("PYENV_ROOT", ""), "versions", "3.*")))]
-    names += [f"python3.{minor}" for _, minor in READ_VERSIONS]
+    names += [f"python3.{minor}" for _, minor, _ in READ_VERSIONS]
     for name in [sys.executable, *names]:
         asked = subprocess.run([shutil.which(name) or "false", "-c",
-                                "import ctypes, sys; print(*sys.version_info[:2])"], text=True,
+                                "import ctypes, sys; print(*sys.version_info[:2], "
+                                "int('free-threading' in sys.version))"], text=True,
                                stdin=subprocess.DEVNULL, capture_output=True, check=False)
         if asked.returncode == 0:
-            found.setdefault(tuple(map(int, asked.stdout.split())), name)
+            major, minor, is_free_threaded = map(int, asked.stdout.split())
+            found.setdefault((major, minor, bool(is_free_threaded)), name)
     return found
 
 
-def lines_of_the_script_are_named():
+def read_interpreters():
+    """Those whose frames are read; says which versions are not installed."""
     found = interpreters()
-    for version in READ_VERSIONS:
-        if version in found:
-            expect_lines_named_by(found[version])
-    absent = [f"3.{minor}" for _, minor in READ_VERSIONS if (3, minor) not in found]
-    if absent == [f"3.{minor}" for _, minor in READ_VERSIONS]:
-        return "the frames of this Python are not read"
+    absent = [f"3.{version[1]}" for version in READ_VERSIONS if version not in found]
     if absent:
         print(f"  not installed, so not tried: Python {', '.join(absent)}", flush=True)
-    return None
+    return [found[version] for version in READ_VERSIONS if version in found]
+
+
+def lines_of_the_script_are_named():
+    pythons = read_interpreters()
+    for python in pythons:
+        expect_lines_named_by(python)
+    return None if pythons else "the frames of this Python are not read"
+
+
+def frames_are_those_of_the_interpreter():
+    pythons = read_interpreters()
+    for python in pythons:
+        expected, frames, _ = run_frames_client(python)
+        for number, (seen, wanted) in enumerate(zip(frames, expected)):
+            expect_equal(seen, wanted, f"frames of call {number}, by {python}")
+        expect_equal(len(frames), len(expected), f"calls, by {python}")
+    return None if pythons else "the frames of this Python are not read"
 
 
 def expect_lines_named_by(python):
@@ -199,6 +215,23 @@ def expect_lines_named_by(python):
             expect(named.startswith(script), f"the innermost frame comes first: {named!r}")
 
 
+def run_frames_client(python):
+    """What the interpreter says of its frames, what was recorded of them, and the run's note."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "frames_client.py")
+    with Job(1, program=[python, script]) as run:
+        noted = os.path.join(run.folder, "frames")
+        run.command += [noted]
+        run.environment["ROLLCALL_PYTHON_FRAMES"] = "1"
+        expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+        with open(noted, encoding="utf-8") as file:
+            expected = file.read().splitlines()
+        lines = run.dump()
+        frames = [line["frame"] for line in lines
+                  if line["type"] == "op" and line["op"] == "AllReduce"]
+        notes = [line["meta"].get("python_frames") for line in lines if line["type"] == "run"]
+        return expected, frames, notes
+
+
 if __name__ == "__main__":
     sys.exit(job.main([
         ("a job that mpirun starts is recorded with MPI's ranks", mpi_ranks_are_recorded),
@@ -208,6 +241,8 @@ if __name__ == "__main__":
          ranks_are_known_by_any_launcher),
         ("the lines of a Python script that issued a call are named",
          lines_of_the_script_are_named),
+        ("the frames of a call are those that the interpreter itself knows",
+         frames_are_those_of_the_interpreter),
         ("hosts that are started by hand with one ROLLCALL_RUN_ID are one run",
          hosts_started_by_hand_are_one_run),
         ("each attempt of an elastic job has a directory of its own",
