@@ -27,7 +27,8 @@ enum class Lines : unsigned char {
 
 // Offsets in bytes, from the interpreters' own headers. A frame knows its code object and the
 // instruction it executes: its address, before 3.11 its number. The thread's innermost frame hangs
-// on the thread state, in 3.11 and 3.12 behind one more pointer.
+// on the thread state, in 3.11 and 3.12 behind one more pointer. Since 3.14 low bits of a frame's
+// reference say who counts it.
 struct Layout {
   std::string_view version;
   Lines lines;
@@ -36,6 +37,7 @@ struct Layout {
   unsigned indirect_frame;
   unsigned previous;
   unsigned code;
+  unsigned code_tags;  // bits that are not of the address
   unsigned instruction;
   unsigned owner;  // 0: frames have none
   unsigned first_line;
@@ -46,11 +48,12 @@ struct Layout {
   unsigned ascii_text;
 };
 constexpr Layout kLayouts[] = {
-    {"3.9.", Lines::kSteps, 24, false, 0, 24, 32, 104, 0, 40, 104, 112, 120, 0, 48},
-    {"3.10.", Lines::kRanges, 24, false, 0, 24, 32, 96, 0, 40, 104, 112, 120, 0, 48},
-    {"3.11.", Lines::kLocations, 56, true, 8, 48, 32, 56, 69, 72, 112, 120, 136, 184, 48},
-    {"3.12.", Lines::kLocations, 56, true, 0, 8, 0, 56, 70, 68, 112, 120, 136, 192, 40},
-    {"3.13.", Lines::kLocations, 72, false, 0, 8, 0, 56, 70, 68, 112, 120, 136, 200, 40},
+    {"3.9.", Lines::kSteps, 24, false, 0, 24, 32, 0, 104, 0, 40, 104, 112, 120, 0, 48},
+    {"3.10.", Lines::kRanges, 24, false, 0, 24, 32, 0, 96, 0, 40, 104, 112, 120, 0, 48},
+    {"3.11.", Lines::kLocations, 56, true, 8, 48, 32, 0, 56, 69, 72, 112, 120, 136, 184, 48},
+    {"3.12.", Lines::kLocations, 56, true, 0, 8, 0, 0, 56, 70, 68, 112, 120, 136, 192, 40},
+    {"3.13.", Lines::kLocations, 72, false, 0, 8, 0, 0, 56, 70, 68, 112, 120, 136, 200, 40},
+    {"3.14.", Lines::kLocations, 72, false, 0, 8, 0, 3, 56, 74, 68, 112, 120, 136, 208, 40},
 };
 // The same in all of them.
 constexpr unsigned kObjectType = 8;
@@ -59,7 +62,8 @@ constexpr unsigned kBytesText = 32;
 constexpr unsigned kTextLength = 16;
 constexpr unsigned kTextState = 32;
 constexpr uint32_t kStateCompactAscii = 0x60;
-constexpr unsigned char kOwnedByInterpreter = 3;  // an entry frame, not a function's
+// From here on the owner is the interpreter or, in 3.14, the C stack: entry frames, no function's.
+constexpr unsigned char kOwnedByInterpreter = 3;
 
 constexpr int kInstructionBytes = 2;
 
@@ -106,6 +110,10 @@ const char* innermost_frame(const char* state) noexcept {
   return pointer_at(holder, layout->indirect_frame);
 }
 
+const char* without_tags(const char* reference) noexcept {
+  return reference - (reinterpret_cast<uintptr_t>(reference) & layout->code_tags);
+}
+
 bool is_code(const char* object) noexcept {
   return object != nullptr && pointer_at(object, kObjectType) == code_type;
 }
@@ -115,11 +123,12 @@ uint64_t mix(uint64_t hash, uint64_t value) noexcept {
   return hash ^ hash >> 29;
 }
 
-// An entry frame, or the frame of the interpreter's own code that 3.13 and later put around a class's
+// An entry frame, or the frame of the interpreter's own code that 3.13 and later put around a
+// class's
 // __init__; that code is of no line.
 bool is_interpreters_own(const char* frame, const char* code) noexcept {
   if (!is_code(code) || value_at<int>(code, layout->first_line) == 0) return true;
-  return layout->owner != 0 && value_at<unsigned char>(frame, layout->owner) == kOwnedByInterpreter;
+  return layout->owner != 0 && value_at<unsigned char>(frame, layout->owner) >= kOwnedByInterpreter;
 }
 
 const char* instruction_of(const char* frame, const char* code) noexcept {
@@ -137,7 +146,7 @@ const char* instruction_of(const char* frame, const char* code) noexcept {
 void walk(const char* state, Stack& stack) noexcept {
   const char* frame = innermost_frame(state);
   for (unsigned step = 0; frame != nullptr && step < kFrameDepthMax; ++step) {
-    const char* code = pointer_at(frame, layout->code);
+    const char* code = without_tags(pointer_at(frame, layout->code));
     if (!is_interpreters_own(frame, code)) {
       const char* instruction = instruction_of(frame, code);
       stack.frames[stack.depth++] = {code, instruction};
@@ -320,6 +329,7 @@ bool layout_holds() noexcept {
     const char* code = nullptr;
     const char* type = nullptr;
     if (!safe_pointer(frame, layout->code, &code)) return false;
+    code = without_tags(code);
     if (code != nullptr && !safe_pointer(code, kObjectType, &type)) return false;
     if (type == code_type) return true;
     if (!safe_pointer(frame, layout->previous, &frame)) return false;

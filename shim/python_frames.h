@@ -3,7 +3,7 @@
 // PyTorch has released the GIL when it calls NCCL, so nothing of Python's API that needs it may be
 // called. But the thread that is inside NCCL has its own frames standing still below it: they are
 // read as a debugger reads them, from the structures of the interpreters whose layout is known
-// (CPython 3.9 to 3.13, not the free-threaded builds). The first call checks the layout through
+// (CPython 3.9 to 3.14, not the free-threaded builds). The first call checks the layout through
 // the kernel, so that an interpreter that is not what it says costs frames, not the job.
 //
 // Call sites are numbered, from 1, and written into the meta area once each, "frame.<number>=FILE

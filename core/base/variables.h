@@ -33,7 +33,7 @@
     "(docs/PLUGIN.md)")                                                                            \
   X(ROLLCALL_PLUGIN_CHAIN, path, "", "a second profiler plugin to load behind Rollcall's")         \
   X(ROLLCALL_PYTHON_FRAMES, flag, "0",                                                             \
-    "1 records which lines of Python issued an operation (CPython 3.11 to 3.13)")                  \
+    "1 records which lines of Python issued an operation (CPython 3.9 to 3.14)")                   \
   X(ROLLCALL_VERBOSE, count, "1",                                                                  \
     "lines on stderr: 0 none, 1 what stops the recorder, 2 also where the files are")              \
   X(ROLLCALL_RUN_ID, text, "", "set by `rollcall run`: marks the files that belong to one run")

@@ -145,7 +145,7 @@ def ranks_are_known_by_any_launcher():
 
 
 # (major, minor, free-threaded)
-READ_VERSIONS = [(3, minor, False) for minor in range(9, 14)]
+READ_VERSIONS = [(3, minor, False) for minor in range(9, 15)]
 
 
 def interpreters():
