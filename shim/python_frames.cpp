@@ -337,8 +337,12 @@ bool layout_holds() noexcept {
   return false;
 }
 
+bool is_free_threaded(std::string_view version) noexcept {
+  return version.find("free-threading") != std::string_view::npos;
+}
+
 const Layout* layout_for(std::string_view version) noexcept {
-  if (version.find("free-threading") != std::string_view::npos) return nullptr;
+  if (is_free_threaded(version)) return nullptr;
   for (const Layout& known : kLayouts) {
     if (part_of(version, 0, known.version.size()) == known.version) return &known;
   }
@@ -362,6 +366,7 @@ void start_python_frames() noexcept {
   TextBuffer<64> note;
   if (!is_known || !layout_holds()) {
     note.text("not understood: Python ").text(part_of(version, 0, version.find(' ')));
+    if (is_free_threaded(version)) note.text(", free-threaded");
     capture::add_meta("python_frames", note.c_str());
     return;
   }

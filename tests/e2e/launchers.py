@@ -191,6 +191,19 @@ def frames_are_those_of_the_interpreter():
     return None if pythons else "the frames of this Python are not read"
 
 
+def other_interpreters_leave_a_note():
+    found = interpreters()
+    others = [version for version in found if version not in READ_VERSIONS]
+    for version in others:
+        expected, frames, notes = run_frames_client(found[version])
+        expect_equal(frames, [None] * len(expected), f"frames, by {found[version]}")
+        expect_equal(len(notes), 1, "runs")
+        name = f"not understood: Python {version[0]}.{version[1]}."
+        expect((notes[0] or "").startswith(name), f"the note begins {name!r}: {notes[0]!r}")
+        expect_equal(notes[0].endswith(", free-threaded"), version[2], f"the note {notes[0]!r}")
+    return None if others else "no Python whose frames are not read is installed"
+
+
 def expect_lines_named_by(python):
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ctypes_client.py")
     with open(script, encoding="utf-8") as file:
@@ -243,6 +256,8 @@ if __name__ == "__main__":
          lines_of_the_script_are_named),
         ("the frames of a call are those that the interpreter itself knows",
          frames_are_those_of_the_interpreter),
+        ("an interpreter whose frames are not read leaves a note and no frames",
+         other_interpreters_leave_a_note),
         ("hosts that are started by hand with one ROLLCALL_RUN_ID are one run",
          hosts_started_by_hand_are_one_run),
         ("each attempt of an elastic job has a directory of its own",
