@@ -123,9 +123,8 @@ uint64_t mix(uint64_t hash, uint64_t value) noexcept {
   return hash ^ hash >> 29;
 }
 
-// An entry frame, or the frame of the interpreter's own code that 3.13 and later put around a
-// class's
-// __init__; that code is of no line.
+// An entry frame, or the frame of the interpreter's own code that 3.13 and later put around the
+// __init__ of a class; that code is of no line.
 bool is_interpreters_own(const char* frame, const char* code) noexcept {
   if (!is_code(code) || value_at<int>(code, layout->first_line) == 0) return true;
   return layout->owner != 0 && value_at<unsigned char>(frame, layout->owner) >= kOwnedByInterpreter;
