@@ -33,6 +33,10 @@ clang-format-14|layout of the sources
 clang-tidy-14|static analysis
 binutils|lists exported symbols
 git|lists the files to check'
+# The fuzzer got a package of its own after Ubuntu 22.04.
+if grep -q 'CODENAME=jammy$' /etc/os-release 2>/dev/null; then
+  lint_packages=${lint_packages/libclang-rt-14-dev/libclang-common-14-dev}
+fi
 
 packages=$base_packages
 list_only=0

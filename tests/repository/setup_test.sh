@@ -42,6 +42,7 @@ check() { # check SENTENCE CONDITION...
   failures=$((failures + 1))
 }
 says() { grep -qF -- "$1" "$world/output"; }
+not_says() { ! says "$1"; }
 silent() { [ ! -s "$world/output" ]; }
 called() { grep -qE -- "$1" "$world/calls"; }
 not_called() { ! called "$1"; }
@@ -60,6 +61,21 @@ run_setup bash "$setup"
 check "nothing missing: succeeds" [ "$status" = 0 ]
 check "nothing missing: says nothing" silent
 check "nothing missing: apt-get is not called" not_called '^apt-get'
+
+# new_machine_of_jammy STATUS: what looking for Ubuntu 22.04's name in /etc/os-release exits with.
+new_machine_of_jammy() {
+  new_machine
+  rm "$world/bin/grep" # a link, which fake would write through
+  fake grep "case \"\$*\" in *jammy*) exit $1 ;; esac; exec $(command -v grep) \"\$@\""
+}
+new_machine_of_jammy 1
+run_setup bash "$setup" --lint --list
+check "the fuzzer has a package of its own" says libclang-rt-14-dev
+
+new_machine_of_jammy 0
+run_setup bash "$setup" --lint --list
+check "Ubuntu 22.04: the fuzzer is in another package" says libclang-common-14-dev
+check "Ubuntu 22.04: a package unknown there is not named" not_says libclang-rt-14-dev
 
 new_machine
 with_apt "$(sed 's/ catch2//' <<<"$all_installed")"
