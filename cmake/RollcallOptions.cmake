@@ -5,8 +5,9 @@ option(ROLLCALL_WERROR "Warnings are errors" ON)
 set(ROLLCALL_SANITIZE "" CACHE STRING "-fsanitize= list, for example address,undefined or thread")
 
 add_library(rollcall_flags INTERFACE)
-target_compile_options(rollcall_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
-  $<$<BOOL:${ROLLCALL_WERROR}>:-Werror> -fno-omit-frame-pointer)
+target_compile_options(rollcall_flags INTERFACE -Wall -Wextra -Wshadow
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> $<$<BOOL:${ROLLCALL_WERROR}>:-Werror>
+  -fno-omit-frame-pointer)
 target_include_directories(rollcall_flags INTERFACE ${PROJECT_SOURCE_DIR})
 if(ROLLCALL_SANITIZE)
   target_compile_options(rollcall_flags INTERFACE -fsanitize=${ROLLCALL_SANITIZE} -g)
