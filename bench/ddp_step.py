@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
 """What recording adds to a training step of PyTorch's DDP, measured within one run.
 
-  rollcall run -q -n 2 --emulate=2 -d DIR -- python3 bench/ddp_step.py ROLLCALL JSON [PAIRS]
+  rollcall run -q -n 2 --emulate=2 -d DIR -- python3 bench/ddp_step.py JSON [PAIRS]
 
-Recording is paused and resumed (`rollcall ctl`) between blocks of steps, and each block with it is
-held against the block without it beside it, in turns first and second: whatever else the machine
-does hits both alike. Writes the median of the paired differences, of the time that passed and of
-rank 0's processor time, which also has the recorder's own thread in it and is steadier on a busy
-machine. The goal holds, or is missed, where the median is further from it than twice its standard
-error; else the machine was too noisy to tell, and "holds" is null. A paused recorder still passes
-each call through: that is left out.
+Each rank pauses and resumes its recorder, as `rollcall ctl` would, between short runs of steps, and
+each run with it has one without it beside it, first and second in turns: whatever else the machine
+does hits both alike. Every step is waited for on the GPU and timed by itself. What recording adds
+is the median step with it over the median step without it, of rank 0; of the time that passed, and
+of rank 0's processor time, which has the recorder's own thread in it. How far that can be trusted
+is found by drawing as many pairs of runs from those measured, with repetition, again and again
+(bootstrap): the interval holds 95 of 100 such results. The goal holds, or is missed, where the
+interval lies on one side of it; else the machine was too noisy to tell, and "holds" is null. A
+paused recorder still passes each call through: that is left out.
 """
+import glob
 import json
+import mmap
 import os
+import random
 import statistics
-import subprocess
 import sys
 import time
 
@@ -23,8 +27,10 @@ import torch.distributed as dist
 from torch import nn
 
 WIDTH, LAYERS, ROWS = 256, 8, 64
-STEPS = 10  # of a block
+STEPS = 8  # of a run, behind one that is not measured
 GOAL_PERCENT = 0.5
+DRAWS = 200
+CAPTURE_SWITCH = 576  # docs/FORMAT.md, header of the ring file: u32, 0 record, 1 pause
 
 
 class Training:
@@ -37,77 +43,82 @@ class Training:
         self.batch = torch.ones(ROWS, WIDTH, device=device)
 
     def step(self):
+        """One step, to the end on the GPU: ns that passed, and ns of this process."""
+        start_ns, start_own_ns = time.monotonic_ns(), time.process_time_ns()
         loss = self.model(self.batch).pow(2).mean()
         loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
-
-    def block(self):
-        """One step to settle behind the switch, then a block of them, to the end on the GPU: ns
-        that passed, and ns of this process."""
-        self.step()
-        torch.cuda.synchronize()
-        dist.barrier()
-        torch.cuda.synchronize()
-        start_ns, start_own_ns = time.monotonic_ns(), time.process_time_ns()
-        for _ in range(STEPS):
-            self.step()
         torch.cuda.synchronize()
         return time.monotonic_ns() - start_ns, time.process_time_ns() - start_own_ns
 
-
-def switch(rollcall, action):
-    """On all ranks; it holds from each rank's next call on."""
-    if dist.get_rank() == 0:
-        subprocess.run([rollcall, "ctl", action, os.environ["ROLLCALL_DIR"]], check=True,
-                       stdout=subprocess.DEVNULL, env={"PATH": os.environ["PATH"]})
-    dist.barrier()
-    torch.cuda.synchronize()
+    def run(self):
+        self.step()
+        return [self.step() for _ in range(STEPS)]
 
 
-def measure(rollcall, training, pairs):
-    """[(block with the recorder, block without it)], in ns."""
+class Switch:
+    """Of this process's recorder: in its ring file."""
+
+    def __init__(self):
+        pattern = os.path.join(os.environ["ROLLCALL_DIR"], f"*.{os.getpid()}.*.ring")
+        (path,) = glob.glob(pattern)
+        with open(path, "r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), 0)
+
+    def set(self, is_paused):
+        self.memory[CAPTURE_SWITCH:CAPTURE_SWITCH + 4] = int(is_paused).to_bytes(4, sys.byteorder)
+
+
+def measure(training, switch, pairs):
+    """[(run with the recorder, run without it)], each a list of steps."""
     measured = []
     for number in range(pairs):
-        block = {}
-        for action in ("resume", "pause") if number % 2 else ("pause", "resume"):
-            switch(rollcall, action)
-            block[action] = training.block()
-        measured.append((block["resume"], block["pause"]))
+        run = {}
+        for is_paused in (False, True) if number % 2 else (True, False):
+            switch.set(is_paused)
+            run[is_paused] = training.run()
+        measured.append((run[False], run[True]))
     return measured
 
 
-def rows_of_clock(name, measured):
-    added = [100 * (recorded / plain - 1) for recorded, plain in measured]
-    low, middle, high = statistics.quantiles(added, n=4)
-    # Of a median, from the spread of the middle half, as for a normal distribution.
-    error = 1.25 * (high - low) / 1.35 / len(added) ** 0.5
-    distance = GOAL_PERCENT - middle
-    return [{"name": f"DDP step: {name} added, median of {len(added)} pairs", "value": middle,
-             "unit": "%", "goal": GOAL_PERCENT,
-             "holds": None if abs(distance) < 2 * error else distance > 0},
-            {"name": f"DDP step: {name} added, spread of the middle half", "value": high - low,
-             "unit": "% points", "goal": None}]
+def added_percent(pairs):
+    recorded = statistics.median(step for run, _ in pairs for step in run)
+    plain = statistics.median(step for _, run in pairs for step in run)
+    return 100 * (recorded / plain - 1)
+
+
+def rows_of_clock(name, pairs):
+    draw = random.Random(1)
+    drawn = sorted(added_percent(draw.choices(pairs, k=len(pairs))) for _ in range(DRAWS))
+    low, high = drawn[DRAWS * 25 // 1000], drawn[DRAWS * 975 // 1000]
+    holds = True if high <= GOAL_PERCENT else False if low > GOAL_PERCENT else None
+    title = f"DDP step: {name} added"
+    return [{"name": f"{title}, {len(pairs)} pairs of {STEPS} steps", "value": added_percent(pairs),
+             "unit": "%", "goal": GOAL_PERCENT, "holds": holds},
+            {"name": f"{title}: lower end of 95 %", "value": low, "unit": "%", "goal": None},
+            {"name": f"{title}: upper end of 95 %", "value": high, "unit": "%", "goal": None}]
 
 
 def rows_of(measured):
-    passed = [(recorded[0], plain[0]) for recorded, plain in measured]
-    own = [(recorded[1], plain[1]) for recorded, plain in measured]
-    step_ms = statistics.median(plain for _, plain in passed) / STEPS / 1e6
+    def of_clock(clock):
+        return [tuple([step[clock] for step in run] for run in pair) for pair in measured]
+
+    passed, own = of_clock(0), of_clock(1)
+    step_ms = statistics.median(step for _, run in passed for step in run) / 1e6
     return [{"name": "DDP step on the emulator, 2 ranks", "value": step_ms, "unit": "ms",
              "goal": None}, *rows_of_clock("time", passed), *rows_of_clock("processor time", own)]
 
 
 def main():
-    rollcall, path = sys.argv[1:3]
-    pairs = int(sys.argv[3]) if len(sys.argv) > 3 else 100
+    path = sys.argv[1]
+    pairs = int(sys.argv[2]) if len(sys.argv) > 2 else 1500
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
     training = Training(device)
-    for _ in range(STEPS):
-        training.step()
-    measured = measure(rollcall, training, pairs)
+    training.run()
+    measured = measure(training, Switch(), pairs)
     if dist.get_rank() == 0:
         with open(path, "w", encoding="utf-8") as file:
             json.dump(rows_of(measured), file, indent=1)

@@ -32,5 +32,5 @@ fi
 folder=$(mktemp -d -t rollcall-bench-XXXXXX)
 trap 'rm -rf "$folder"' EXIT
 OMP_NUM_THREADS=1 "$rollcall" run -q -n 2 --emulate=2 -d "$folder/run" -- \
-  "$python" bench/ddp_step.py "$rollcall" "$build/bench_step.json"
+  "$python" bench/ddp_step.py "$build/bench_step.json"
 scripts/bench_table.py "$build/bench_step.json"
