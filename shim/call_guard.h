@@ -17,7 +17,8 @@ struct ThreadCalls {
   unsigned copy;            // of the outer call
 };
 // initial-exec: one instruction to reach, no call into the loader that could allocate.
-extern thread_local ThreadCalls t_calls __attribute__((tls_model("initial-exec")));
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constinit says that it is not
+extern thread_local constinit ThreadCalls t_calls __attribute__((tls_model("initial-exec")));
 
 class CallGuard {
  public:

@@ -134,7 +134,7 @@ uint32_t index_of_comm(nccl::Comm comm) noexcept {
     // The variable may be gone by now, if the job keeps its handles elsewhere.
     nccl::Comm written = nullptr;
     if (pending.where == nullptr || pending.thread != nullptr ||
-        copy_if_readable(&written, pending.where, sizeof(written)) != sizeof(written) ||
+        copy_if_readable(&written, pending.where, sizeof(nccl::Comm)) != sizeof(nccl::Comm) ||
         written != comm)
       continue;
     index = pending.index;

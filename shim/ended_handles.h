@@ -38,6 +38,7 @@ class EndedHandles {
   std::atomic<const void*> places_[kPlaces] = {};
 };
 
-extern EndedHandles g_ended_handles;
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constinit says that it is not
+extern constinit EndedHandles g_ended_handles;
 
 }  // namespace rollcall::shim

@@ -6,7 +6,7 @@
 
 namespace rollcall::shim {
 
-EndedHandles g_ended_handles;
+constinit EndedHandles g_ended_handles;
 
 namespace {
 

@@ -16,7 +16,7 @@
 
 namespace rollcall::shim {
 
-thread_local ThreadCalls t_calls = {nullptr, kCopyLinked};
+thread_local constinit ThreadCalls t_calls = {nullptr, kCopyLinked};
 
 void CallGuard::enter_nested(Function function) noexcept {
   // NCCL's call to itself arrives at the exported name whatever copy it comes from.
@@ -40,12 +40,15 @@ nccl::Result report_missing(Function function) noexcept {
 }
 
 #define ROLLCALL_AND_ARGUMENTS(...) __VA_OPT__(, ) __VA_ARGS__
+// A list of parameters in parentheses of its own is no expression.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define ROLLCALL_BODY(copy, name, parameters, arguments)                                          \
   CallGuard guard(copy, Function::name, __builtin_return_address(0), __builtin_frame_address(0)); \
   const auto real = reinterpret_cast<nccl::Result(*) parameters>(guard.real());                   \
   if (__builtin_expect(real == nullptr, 0)) return report_missing(Function::name);                \
   if (__builtin_expect(guard.passes_through(), 0)) return real arguments;                         \
   return logic::name(guard.site(), real ROLLCALL_AND_ARGUMENTS arguments);
+// NOLINTEND(bugprone-macro-parentheses)
 
 #define ROLLCALL_X(class, name, parameters, arguments) \
   template <unsigned kCopy>                            \
