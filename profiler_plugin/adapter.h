@@ -66,9 +66,12 @@ inline int init_of(void** context, int* mask, const ContextOpening& opening,
   return kSuccess;
 }
 
+// In NCCL, which calls the structure's function itself.
+#define ROLLCALL_CALLER __builtin_extract_return_addr(__builtin_return_address(0))
+
 template <unsigned kVersion>
 int init_like_v1(void** context, int* mask) noexcept {
-  return init_of(context, mask, {.version = kVersion}, {});
+  return init_of(context, mask, {.version = kVersion, .caller = ROLLCALL_CALLER}, {});
 }
 // The order of the arguments is not that of version 4's successors.
 template <unsigned kVersion>
@@ -80,14 +83,24 @@ int init_like_v4(void** context, int* mask, const char* name, uint64_t hash, int
                   .comm_hash = hash,
                   .name = name,
                   .nranks = ranks,
-                  .rank = rank},
+                  .rank = rank,
+                  .caller = ROLLCALL_CALLER},
                  {.nodes = nodes, .logger = logger});
 }
 template <unsigned kVersion>
 int init_like_v5(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks,
                  int rank, Logger logger) noexcept {
-  return init_like_v4<kVersion>(context, mask, name, id, nodes, ranks, rank, logger);
+  return init_of(context, mask,
+                 {.version = kVersion,
+                  .has_identity = true,
+                  .comm_hash = id,
+                  .name = name,
+                  .nranks = ranks,
+                  .rank = rank,
+                  .caller = ROLLCALL_CALLER},
+                 {.nodes = nodes, .logger = logger});
 }
+#undef ROLLCALL_CALLER
 
 template <class Profiler, class Descriptor, class StateArgs, class Init>
 constexpr Profiler exported(Init init) {

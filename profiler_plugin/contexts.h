@@ -48,6 +48,7 @@ struct ContextOpening {
   const char* name = nullptr;
   int32_t nranks = -1;
   int32_t rank = -1;
+  const void* caller = nullptr;  // an address in the NCCL that opens it
 };
 
 namespace contexts_detail {

@@ -7,6 +7,7 @@
 #include "profiler_plugin/handles.h"
 #include "profiler_plugin/kernels.h"
 #include "profiler_plugin/names.h"
+#include "profiler_plugin/nccl_library.h"
 #include "profiler_plugin/operations.h"
 #include "profiler_plugin/proxy.h"
 #include "profiler_plugin/settings.h"
@@ -29,6 +30,7 @@ void note_interface(unsigned version) noexcept {
 void* init(const ContextOpening& opening, uint32_t& mask) noexcept {
   read_settings();
   note_interface(opening.version);
+  note_nccl_library(opening.caller);
   // Before version 5 no event comes inside the call, so the records of a group have to wait.
   if (opening.version < 5) capture::hold_groups();
   void* context = open_context(opening);

@@ -150,16 +150,6 @@ DlvsymFunction real_dlvsym() noexcept {
   return reinterpret_cast<DlvsymFunction>(value);
 }
 
-void* loaded_library(const char* name, bool keeps) noexcept {
-  void* handle = dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
-  if (handle == nullptr) {
-    dlerror();  // ours to take: the job never asked
-    return nullptr;
-  }
-  if (!keeps) dlclose(handle);
-  return handle;
-}
-
 Owner owner_of(const void* address) noexcept {
   Dl_info info = {};
   if (address == nullptr || dladdr(address, &info) == 0) return {};

@@ -20,10 +20,6 @@ using DlvsymFunction = void* (*)(void* handle, const char* name, const char* ver
 DlsymFunction real_dlsym() noexcept;
 DlvsymFunction real_dlvsym() noexcept;
 
-// The handle of a library that is already loaded, null otherwise. Does not load. The library stays
-// loaded for good when `keeps`, otherwise the count is given back at once.
-void* loaded_library(const char* name, bool keeps) noexcept;
-
 // Where an address belongs. Base 0: nowhere.
 struct Owner {
   uintptr_t base = 0;

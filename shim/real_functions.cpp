@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/capture/library_facts.h"
 #include "core/capture/recorder.h"
 #include "shim/comm_tracking.h"
 #include "shim/loader.h"
@@ -51,14 +52,14 @@ void* find_linked(const char* name) {
   if (is_foreign(found)) return found;
   // Loaded with dlopen, for itself alone: not in link order, but loaded. Kept loaded from here on,
   // because what is handed out is called without asking again.
-  void* handle = loaded_library("libnccl.so.2", true);
+  void* handle = capture::loaded_library("libnccl.so.2", true);
   found = handle != nullptr ? real_dlsym()(handle, name) : nullptr;
   return is_foreign(found) ? found : nullptr;
 }
 
 void* find_in_base(uintptr_t base, const char* name) {
   const Owner owner = owner_of(reinterpret_cast<const void*>(base));
-  void* handle = owner.path != nullptr ? loaded_library(owner.path, false) : nullptr;
+  void* handle = owner.path != nullptr ? capture::loaded_library(owner.path, false) : nullptr;
   void* found = handle != nullptr ? real_dlsym()(handle, name) : nullptr;
   return is_foreign(found) ? found : nullptr;
 }

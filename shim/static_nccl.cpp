@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/base/check.h"
+#include "core/capture/library_facts.h"
 #include "core/capture/recorder.h"
 #include "shim/loader.h"
 #include "shim/real_functions.h"
@@ -66,7 +67,7 @@ void look_for_static_nccl() noexcept {
   static std::atomic<bool> searched{false};
   if (disabled() || process_has_called()) return;
   if (searched.exchange(true, std::memory_order_relaxed)) return;
-  if (loaded_library("libnccl.so.2", false) != nullptr) return;
+  if (capture::loaded_library("libnccl.so.2", false) != nullptr) return;
   Search search;
   dl_iterate_phdr(search_object, &search);
   if (!search.found) return;

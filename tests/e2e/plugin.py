@@ -18,6 +18,9 @@ CLIENT = [sys.executable, os.path.join(HERE, "profiled_client.py")]
 COUNTING = os.path.join(job.BUILD, "tests", "abi", "rollcall_counting_plugin{}.so")
 SHIM_ALONE = Way("shim")
 ENRICHED = {"launched", "started", "finished"}
+# Of what the meta says, what is about the NCCL and CUDA in use.
+LIBRARIES = ("nccl_version", "nccl_path", "emulated", "cuda_driver_version",
+             "cuda_runtime_version")
 
 
 class Seen:
@@ -186,6 +189,49 @@ def everything_between_nodes():
             seen.expect_clean()
 
 
+def facts_of(seen):
+    """What is on file of the libraries; the same in every process."""
+    facts = [{key: line["meta"].get(key) for key in LIBRARIES} for line in seen.runs]
+    for fact in facts:
+        expect_equal(fact, facts[0], "what two ranks say of their libraries")
+    return facts[0]
+
+
+def facts_are_the_shims():
+    told = facts_of(run_job({}))
+    expect(all(told.values()), f"what the shim says of the libraries: {told}")
+    for version in ("7", "4", "1"):
+        seen = run_job({}, way=Way(f"plugin-v{version}"))
+        expect_equal(facts_of(seen), told, f"the libraries, by version {version} alone")
+        for line in seen.runs:
+            expect("env.NCCL_PROFILER_PLUGIN" in line["meta"], f"no environment in {line}")
+
+
+def verdicts_of(environment, odd):
+    """The codes and sentences on a job of which rank 1 alone has `odd` in its environment."""
+    script = f'[ "$RANK" = 1 ] && export {odd}; exec "$0" "$@"' if odd else 'exec "$0" "$@"'
+    with Job(RANKS, ARGUMENTS, environment=environment, way=Way("plugin-v7"),
+             program=["/bin/sh", "-c", script, job.MINI_TRAIN]) as run:
+        expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+        return {finding["code"]: finding["summary"] for finding in run.diff()["findings"]}
+
+
+def disagreement_is_found():
+    for odd, code in (("NCCL_ALGO=Tree", "RC-ENV-MISMATCH"),
+                      ("ROLLCALL_EMULATE_DRIVER_VERSION=13010", "RC-VERSION-MISMATCH")):
+        found = verdicts_of({}, odd)
+        expect(code in found, f"{odd} on one rank: {found}")
+        expect("differs between ranks" in found[code], f"{code}: {found[code]}")
+        for both in ("RC-ENV-MISMATCH", "RC-VERSION-MISMATCH"):
+            expect((both in found) == (both == code), f"{odd} on one rank: {found}")
+    # A name that no release reads: judged by the version that the plugin found.
+    found = verdicts_of({"NCCL_ALGOO": "Tree"}, None)
+    expect("NCCL_ALGOO" in found.get("RC-ENV-MISMATCH", ""), f"NCCL_ALGOO on all ranks: {found}")
+    found = verdicts_of({}, None)
+    expect_equal([code for code in found if code.startswith(("RC-ENV", "RC-VERSION"))], [],
+                 "codes of a job whose ranks agree")
+
+
 def unloaded_and_loaded_again():
     rounds = 5
     for way in ("plugin-v7", "both-v6", "plugin-v2"):
@@ -294,6 +340,10 @@ def main():
         ("alone, the plugin records every call in order, all but its reduction",
          alone_call_for_call(7)),
         ("so it does with NCCL 2.28", alone_call_for_call(5)),
+        ("alone, it says of NCCL, CUDA and the environment what the shim says",
+         facts_are_the_shims),
+        ("alone, it leads to the verdicts on settings and versions that differ",
+         disagreement_is_found),
         ("NCCL finds the plugin by its rules, release by release", look_up),
         ("STATIC_PLUGIN means what is preloaded", static_plugin),
         ("a copy of the plugin under another name joins the first", second_copy),
