@@ -10,6 +10,11 @@ extern "C" {
 int cudaGraphicsMapResources();
 int cudaGraphicsUnmapResources();
 int cuGraphicsMapResources();
+int cudaIpcGetMemHandle();
+int cudaIpcOpenMemHandle();
+int cudaIpcCloseMemHandle();
+int cudaIpcGetEventHandle();
+int cudaIpcOpenEventHandle();
 void rollcall_emulated_listen(void (*told)(const char* function));
 }
 
@@ -42,4 +47,22 @@ TEST_CASE("who listens is told once of what is not emulated, also of what was as
   CHECK(times_told("cuGraphicsMapResources") == 1);
   CHECK(times_told("cudaFree") == 0);
   cudaGetLastError();
+}
+
+TEST_CASE("each function for memory of another process fails, and is told of once") {
+  rollcall_emulated_listen(note_name);
+  for (int round = 0; round < 2; ++round) {
+    CHECK(cudaIpcGetMemHandle() == cudaErrorNotSupported);
+    CHECK(cudaIpcOpenMemHandle() == cudaErrorNotSupported);
+    CHECK(cudaIpcCloseMemHandle() == cudaErrorNotSupported);
+    CHECK(cudaIpcGetEventHandle() == cudaErrorNotSupported);
+    CHECK(cudaIpcOpenEventHandle() == cudaErrorNotSupported);
+  }
+  rollcall_emulated_listen(nullptr);
+  CHECK(cudaGetLastError() == cudaErrorNotSupported);
+  for (const char* function :
+       {"cudaIpcGetMemHandle", "cudaIpcOpenMemHandle", "cudaIpcCloseMemHandle",
+        "cudaIpcGetEventHandle", "cudaIpcOpenEventHandle"}) {
+    CHECK(times_told(function) == 1);
+  }
 }
