@@ -19,6 +19,7 @@ SHIM = os.path.join(BUILD, "shim", "librollcall.so")
 PLUGIN = os.path.join(BUILD, "profiler_plugin", "libnccl-profiler-rollcall.so")
 EMULATOR = os.path.join(BUILD, "emulator")
 MINI_TRAIN = os.path.join(BUILD, "examples", "mini_train")
+COLLECTIVE_LOOP = os.path.join(BUILD, "examples", "collective_loop")
 DLOPEN_USER = os.path.join(BUILD, "examples", "dlopen_user")
 MPI_ALLREDUCE = os.path.join(BUILD, "examples", "mpi_allreduce")
 

@@ -48,16 +48,16 @@ def rings_in(folder):
     return [name for _, _, names in os.walk(folder) for name in names if name.endswith(".ring")]
 
 
-def expect_unharmed(command, *, recorded=True, shim=None, **more):
+def expect_unharmed(command, *, recorded=True, shim=None, told=str, **more):
     """Runs a single process with and without the shim; returns the folder's ring files and the
-    shim's stderr."""
+    shim's stderr. `told`: of its output, what must not differ from run to run."""
     plain = execute(command, emulator_environment())
     expect(plain[0] != "hangs", f"{' '.join(command)} hangs without Rollcall")
     with Folder() as folder:
         variables = {"LD_PRELOAD": job.SHIM, "ROLLCALL_DIR": os.path.join(folder, "run")}
         variables.update(shim or {})
         shimmed = execute(command, emulator_environment(**variables), **more)
-        expect_equal(shimmed[:2], plain[:2],
+        expect_equal((shimmed[0], told(shimmed[1])), (plain[0], told(plain[1])),
                      f"status and stdout of {' '.join(command)} (stderr: {shimmed[2]})")
         rings = rings_in(folder)
         if recorded:
@@ -118,6 +118,26 @@ def exit_status_passes_through():
 def dlopen_user_is_the_same():
     rings, _ = expect_unharmed([job.DLOPEN_USER])
     expect_equal(len(rings), 1, "ring files of one process")
+
+
+def collective_loop_is_the_same():
+    """Three of the four numbers of a line are times."""
+    def sizes(output):
+        lines = [line.split() for line in output.splitlines()]
+        expect(all(len(line) == 4 and min(map(int, line)) >= 0 for line in lines),
+               f"lines of four numbers: {output!r}")
+        return [line[0] for line in lines]
+
+    command = [job.COLLECTIVE_LOOP, "3", "8", "65536", "100"]
+    rings, _ = expect_unharmed(command, told=sizes)
+    expect_equal(len(rings), 1, "ring files of one process")
+    plain = execute(command, emulator_environment())
+    expect_equal((plain[0], sizes(plain[1])), (0, ["8", "65536", "100"]), "status and sizes")
+    # Refused before any call: nothing to record, and the same words.
+    wrong = [job.COLLECTIVE_LOOP, "none"]
+    rings, errors = expect_unharmed(wrong, recorded=False)
+    plain = execute(wrong, emulator_environment())
+    expect_equal((plain[0], plain[2], rings), (2, errors, []), "status, stderr, ring files")
 
 
 # --- a hostile environment ------------------------------------------------------------------------
@@ -248,6 +268,8 @@ if __name__ == "__main__":
         ("mini_train prints and computes the same", training_is_the_same),
         ("the exit status passes through", exit_status_passes_through),
         ("dlopen_user, which also calls dlclose, is the same", dlopen_user_is_the_same),
+        ("collective_loop is the same, but for the times it measures",
+         collective_loop_is_the_same),
         ("a directory that cannot be written costs one warning", unwritable_directory),
         ("a directory that is a file costs one warning", directory_is_a_file),
         ("a full disk costs one warning", full_disk),
