@@ -66,6 +66,7 @@ std::string driver_of(const trace::Process& process) {
 std::string rollcall_of(const trace::Process& process) {
   return meta_of(process, "rollcall_version");
 }
+std::string clock_of(const trace::Process& process) { return process.clock; }
 std::string coverage_of(const trace::Process& process) { return meta_of(process, "coverage"); }
 
 // Functions that the process asked the emulator for and the emulator does not have.
@@ -115,6 +116,7 @@ void append_header(std::string& out, const trace::Run& run, const std::vector<Fi
                      agreed(run, labels, nccl_of), agreed(run, labels, cuda_of),
                      agreed(run, labels, driver_of), agreed(run, labels, rollcall_of));
   out += fmt::format("coverage   {}\n", agreed(run, labels, coverage_of));
+  out += fmt::format("clock      {}\n", agreed(run, labels, clock_of));
   if (any_not_emulated(run)) {
     out += fmt::format("absent     not in the emulator, and asked for: {}\n",
                        agreed(run, labels, not_emulated_text));
@@ -195,6 +197,7 @@ Json process_json(const trace::Process& process, const FileSizes& size) {
   for (const std::string& name : not_emulated(process))
     json["not_emulated"].push_back(valid_utf8(name));
   json["coverage"] = text_or_null(coverage_of(process));
+  json["clock"] = text_or_null(clock_of(process));
   json["recorded"] = recorded(process);
   json["on_file"] = process.ops.size();
   json["events"] = process.events.size();

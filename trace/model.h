@@ -152,6 +152,7 @@ struct Process {
   std::string recorder = "rollcall";
   int64_t written_ns = 0;  // when another recorder's file was last written; 0 unknown
   Knowledge knowledge;
+  std::string clock;  // "TSC" or "CLOCK_MONOTONIC": what its times were read from
   std::map<std::string, std::string> meta;
   std::vector<Comm> comms;
   std::vector<Thread> threads;

@@ -138,12 +138,12 @@ void transfer(Io& io, Graph& graph) {
 
 template <class Io>
 void transfer(Io& io, Process& process) {
-  auto& [file, host, pid, start_time_ticks, run_id, job_rank, recorder, written_ns, knowledge, meta,
-         comms, threads, ops, events, graphs, statistics, liveness, liveness_evidence, started_ns,
-         heartbeat_ns, exited_ns, clock_doubt_ns, next_ticket, first_complete_ticket, torn, lost,
-         skipped, boot_id, parent_pid, capture_off, superseded] = process;
+  auto& [file, host, pid, start_time_ticks, run_id, job_rank, recorder, written_ns, knowledge,
+         clock, meta, comms, threads, ops, events, graphs, statistics, liveness, liveness_evidence,
+         started_ns, heartbeat_ns, exited_ns, clock_doubt_ns, next_ticket, first_complete_ticket,
+         torn, lost, skipped, boot_id, parent_pid, capture_off, superseded] = process;
   transfer_all(io, file, host, pid, start_time_ticks, run_id, job_rank, recorder, written_ns,
-               knowledge, meta, comms, threads, ops, events, graphs, statistics, liveness,
+               knowledge, clock, meta, comms, threads, ops, events, graphs, statistics, liveness,
                liveness_evidence, started_ns, heartbeat_ns, exited_ns, clock_doubt_ns, next_ticket,
                first_complete_ticket, torn, lost, skipped, boot_id, parent_pid, capture_off,
                superseded);

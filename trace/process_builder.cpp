@@ -100,6 +100,7 @@ ProcessBuilder::ProcessBuilder(const std::string& path, const RingImage& image) 
   process_.next_ticket = std::max<uint64_t>(header.next_ticket, 1);
   process_.capture_off = header.capture_state == static_cast<uint32_t>(CaptureState::off);
   process_.torn = image.torn;
+  process_.clock = header.clock_kind == ClockKind::tsc ? "TSC" : "CLOCK_MONOTONIC";
   const TickConversion clock = conversion_of(header);
   const auto time = [&](uint64_t ticks) { return ticks == 0 ? 0 : clock.realtime_ns(ticks); };
   process_.started_ns = static_cast<int64_t>(header.first_anchor.realtime_ns);

@@ -28,15 +28,13 @@ uint64_t clock_ns(clockid_t clock) noexcept {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// CPUID 0x80000007 EDX bit 8: the TSC runs at one rate in all P-, C- and T-states. Hypervisors that
-// migrate between machines clear it, and then it must not be used.
-bool tsc_is_invariant() noexcept {
+Source best_source() noexcept {
 #if defined(__x86_64__)
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (!__get_cpuid(0x80000007u, &eax, &ebx, &ecx, &edx)) return false;
-  return (edx & (1u << 8)) != 0;
+  const bool has_leaf = __get_cpuid(0x80000007u, &eax, &ebx, &ecx, &edx) != 0;
+  return clock_detail::source_for(has_leaf, edx);
 #else
-  return false;
+  return Source::monotonic;
 #endif
 }
 
@@ -52,7 +50,7 @@ uint64_t clock_detail::slow_ticks() noexcept {
 
 ClockKind detect_clock() noexcept {
   if (!detected.exchange(true, std::memory_order_acq_rel) && clock_detail::source != Source::fake) {
-    clock_detail::source = tsc_is_invariant() ? Source::tsc : Source::monotonic;
+    clock_detail::source = best_source();
   }
   return clock_kind();
 }
@@ -99,9 +97,7 @@ void advance_fake_clock(uint64_t ticks) noexcept {
   fake_ticks.fetch_add(ticks, std::memory_order_relaxed);
 }
 
-void clear_fake_clock() noexcept {
-  clock_detail::source = tsc_is_invariant() ? Source::tsc : Source::monotonic;
-}
+void clear_fake_clock() noexcept { clock_detail::source = best_source(); }
 
 TickConversion::TickConversion(ClockKind kind, const ClockAnchor& first,
                                const ClockAnchor& latest) noexcept

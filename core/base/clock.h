@@ -24,6 +24,12 @@ namespace clock_detail {
 enum class Source : uint32_t { monotonic = 0, tsc = 1, fake = 2 };
 extern Source source;
 uint64_t slow_ticks() noexcept;
+// By CPUID leaf 0x80000007, where there is one: EDX bit 8 says that the TSC runs at one rate in all
+// P-, C- and T-states. Hypervisors that migrate between machines clear it, and then it must not be
+// used.
+constexpr Source source_for(bool has_leaf, uint32_t edx) noexcept {
+  return has_leaf && (edx & (1u << 8)) != 0 ? Source::tsc : Source::monotonic;
+}
 }  // namespace clock_detail
 
 // Chooses the source; returns its kind. Idempotent, cheap after the first time, keeps a fake clock.

@@ -3,6 +3,7 @@
 #include <set>
 #include <thread>
 
+#include "core/base/clock.h"
 #include "core/capture/live.h"
 #include "tests/capture/own_process.h"
 #include "tests/catch.h"
@@ -48,6 +49,29 @@ TEST_CASE("a call is on file before it is entered, and complete after it returne
   CHECK(second.returned_ticks == 0);
   CHECK(second.seq == 1);
   CHECK(ring.header.exit_state == static_cast<uint32_t>(ExitState::running_or_killed));
+}
+
+TEST_CASE("without an invariant TSC the file says so, and its times are the monotonic clock's") {
+  const TemporaryDirectory directory;
+  const uint64_t before_ns = monotonic_now_ns();
+  const auto ring = record_and_read(directory, [] {
+    detect_clock();
+    clock_detail::source = clock_detail::Source::monotonic;
+    capture::end_op(capture::begin_op(all_reduce(&comm, 10)), 0);
+    capture::flush_at_exit();
+  });
+  CHECK(ring.header.clock_kind == ClockKind::monotonic);
+  CHECK(ring.ops.at(1).called_ticks >= before_ns);
+  CHECK(ring.ops.at(1).returned_ticks >= ring.ops.at(1).called_ticks);
+  CHECK(ring.ops.at(1).returned_ticks <= monotonic_now_ns());
+  const ClockAnchor& first = ring.header.first_anchor;
+  CHECK(first.ticks >= before_ns);
+  CHECK(first.ticks <= first.monotonic_ns);
+
+  const TemporaryDirectory other;
+  const auto usual =
+      record_and_read(other, [] { capture::end_op(capture::begin_op(all_reduce(&comm, 10)), 0); });
+  CHECK(usual.header.clock_kind == detect_clock());
 }
 
 TEST_CASE("seq counts collectives per communicator, p2p seq per peer and direction") {

@@ -41,6 +41,31 @@ TEST_CASE("Hostile: anchors that stand still or go backwards do not divide by ze
   }
 }
 
+TEST_CASE("the TSC is read only where the processor says that it runs at one rate") {
+  using clock_detail::Source;
+  constexpr uint32_t kInvariant = 1u << 8;
+  CHECK(clock_detail::source_for(true, kInvariant) == Source::tsc);
+  CHECK(clock_detail::source_for(true, ~uint32_t{0}) == Source::tsc);
+  CHECK(clock_detail::source_for(true, ~kInvariant) == Source::monotonic);
+  CHECK(clock_detail::source_for(true, 0) == Source::monotonic);
+  CHECK(clock_detail::source_for(false, kInvariant) == Source::monotonic);
+}
+
+TEST_CASE("without the TSC a tick is a nanosecond of the system's monotonic clock") {
+  clear_fake_clock();
+  detect_clock();
+  const clock_detail::Source best = clock_detail::source;
+  clock_detail::source = clock_detail::Source::monotonic;
+  CHECK(clock_kind() == ClockKind::monotonic);
+  CHECK(detect_clock() == ClockKind::monotonic);
+  const uint64_t before_ns = monotonic_now_ns();
+  const uint64_t ticks = ticks_now();
+  CHECK(ticks >= before_ns);
+  CHECK(ticks <= monotonic_now_ns());
+  clock_detail::source = best;
+  CHECK((clock_kind() == ClockKind::tsc) == (best == clock_detail::Source::tsc));
+}
+
 TEST_CASE("the real clock agrees with the system's over a short span") {
   clear_fake_clock();
   detect_clock();

@@ -119,6 +119,20 @@ TEST_CASE("info groups the ranks by version where they differ, and sums what is 
   CHECK(text.find("paused by rollcall ctl") == std::string::npos);
 }
 
+TEST_CASE("info names the clock, and the ranks where it is another one") {
+  trace::Run run = test::missing_call_run();
+  const std::vector<report::FileSizes> sizes(run.processes.size());
+  for (trace::Process& process : run.processes) process.clock = "TSC";
+  CHECK(report::info_text(run, sizes).find("\nclock      TSC\n") != std::string::npos);
+  run.processes[3].clock = "CLOCK_MONOTONIC";
+  run.processes[1].clock = "";  // another recorder's file
+  const std::string text = report::info_text(run, sizes);
+  CHECK(text.find("CLOCK_MONOTONIC (rank 3); TSC (ranks 0,2); ") != std::string::npos);
+  const auto json = nlohmann::json::parse(report::info_json(run, sizes));
+  CHECK(json["processes"][3]["clock"] == "CLOCK_MONOTONIC");
+  CHECK(json["processes"][1]["clock"].is_null());
+}
+
 TEST_CASE("info names what the ranks asked the emulator for in vain, where they did") {
   trace::Run run = test::missing_call_run();
   const std::vector<report::FileSizes> sizes(run.processes.size());
