@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <new>
 
@@ -13,6 +12,7 @@
 #include "core/capture/background_thread.h"
 #include "core/capture/chrome_trace.h"
 #include "core/capture/history.h"
+#include "core/capture/last_round.h"
 #include "core/capture/live.h"
 #include "core/capture/process_meta.h"
 #include "core/capture/segment_writer.h"
@@ -24,7 +24,6 @@ namespace {
 
 constexpr uint32_t kAnchorPasses = 16;         // passes between two clock anchors
 constexpr uint64_t kTraceAgeNs = 500'000'000;  // a Chrome trace lags by no more than this
-constexpr time_t kExitPatienceSeconds = 2;
 
 // Everything the flusher owns. One per process, in memory of its own that is never given back: it
 // is used until the very end of the process.
@@ -42,6 +41,8 @@ struct Flusher {
 };
 
 constinit Flusher* flusher = nullptr;
+constinit LastRound last_round{};
+// For where there is no thread: passes are made by those who end the process.
 constinit pthread_mutex_t pass_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 bool write_block(Flusher& state, std::span<const uint8_t> block, uint64_t now_ns) noexcept {
@@ -100,7 +101,7 @@ void report_counts(Flusher& state) noexcept {
   if (counts.late_overflow != 0) count(live.stats->late_overflow, counts.late_overflow);
 }
 
-// pass_mutex held.
+// By the flusher's thread, or where there is none with pass_mutex held.
 void pass(Flusher& state, bool everything) noexcept {
   FileHeader& header = *live.header;
   store_relaxed(header.heartbeat_ticks, ticks_now());
@@ -128,15 +129,12 @@ void pass(Flusher& state, bool everything) noexcept {
 void* run_flusher(void* argument) {
   auto* state = static_cast<Flusher*>(argument);
   for (;;) {
-    const timespec period{.tv_sec = 0, .tv_nsec = kFlushPeriodMs * 1'000'000};
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &period, nullptr);
+    const bool is_last = last_round.sleep(kFlushPeriodMs);
     // Switched off: the mapping stays, but what is in it is no longer trusted.
     const Mode mode = live.mode.load(std::memory_order_acquire);
+    if (mode != Mode::off && (is_last || mode == Mode::recording)) pass(*state, is_last);
+    if (is_last) last_round.served();
     if (mode == Mode::off) return nullptr;
-    if (mode != Mode::recording) continue;
-    pthread_mutex_lock(&pass_mutex);
-    pass(*state, false);
-    pthread_mutex_unlock(&pass_mutex);
   }
 }
 
@@ -190,10 +188,11 @@ bool start_flusher() noexcept {
 
 void flush_now() noexcept {
   if (flusher == nullptr) return;
-  timespec deadline{};
-  clock_gettime(CLOCK_REALTIME, &deadline);
-  deadline.tv_sec += kExitPatienceSeconds;
-  if (pthread_mutex_timedlock(&pass_mutex, &deadline) != 0) return;
+  if (live.has_flusher) {
+    last_round.ask();
+    return;
+  }
+  pthread_mutex_lock(&pass_mutex);
   const ring::QuietSignals quiet;
   pass(*flusher, true);
   pthread_mutex_unlock(&pass_mutex);
@@ -202,6 +201,7 @@ void flush_now() noexcept {
 void forget_flusher() noexcept {
   // The memory is a copy of the parent's; giving it back is cheaper than copying it on write.
   pass_mutex = PTHREAD_MUTEX_INITIALIZER;
+  new (&last_round) LastRound;
   if (flusher == nullptr) return;
   munmap(static_cast<void*>(flusher), sizeof(Flusher));
   flusher = nullptr;

@@ -90,4 +90,13 @@ inline bool load_gpu_driver(GpuSymbolLookup lookup, GpuDriver& driver) noexcept 
   return is_usable;
 }
 
+// The first function of the first table that is missing, null where none is.
+inline const char* missing_gpu_function(GpuSymbolLookup lookup) noexcept {
+#define ROLLCALL_X(member, name, parameters) \
+  if (lookup(name) == nullptr) return name;
+  ROLLCALL_GPU_DRIVER(ROLLCALL_X)
+#undef ROLLCALL_X
+  return nullptr;
+}
+
 }  // namespace rollcall::capture

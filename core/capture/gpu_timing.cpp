@@ -1,14 +1,15 @@
 #include "core/capture/gpu_timing.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
+
+#include <new>
 
 #include "core/base/clock.h"
 #include "core/capture/background_thread.h"
 #include "core/capture/gpu_cupti.h"
+#include "core/capture/last_round.h"
 #include "core/capture/live.h"
 #include "core/capture/warning.h"
 
@@ -18,14 +19,12 @@ namespace {
 
 // Operations may come before the driver is there; so many looks, and it is taken for absent.
 constexpr uint32_t kLooksMax = 64;
-// A driver that does not answer must not keep the job from exiting.
-constexpr time_t kExitPatienceSeconds = 2;
 
 constinit std::atomic<GpuSymbolLookup> symbol_lookup{nullptr};
 constinit std::atomic<uint32_t> looks{0};
 constinit std::atomic<bool> watches_launches{false};
 constinit std::atomic<bool> has_exit_handler{false};
-constinit pthread_mutex_t poll_mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit LastRound last_round{};
 using ExchangeCaptureMode = decltype(GpuDriver::exchange_capture_mode);
 constinit ExchangeCaptureMode exchange_capture_mode = nullptr;  // set before there is a poller
 
@@ -54,7 +53,7 @@ class Facts {
   const char* words_ = nullptr;
   bool watched_ = false;
 };
-constinit Facts facts;  // poll_mutex held
+constinit Facts facts;  // the poller's
 
 // The thread is in the relaxed capture mode: what CUPTI asks of the driver must not break a capture
 // of the job's.
@@ -77,47 +76,37 @@ class Relaxed {
 // Capture was switched off: CUPTI is free for others. At exit it is left alone, for it may be torn
 // down already.
 void stop_for_good(GpuTimer& timer) noexcept {
-  pthread_mutex_lock(&poll_mutex);
-  if (!timer.is_stopped()) {
-    timer.stop();
-    const Relaxed relaxed(exchange_capture_mode);
-    stop_cupti();
-  }
-  pthread_mutex_unlock(&poll_mutex);
+  timer.stop();
+  const Relaxed relaxed(exchange_capture_mode);
+  stop_cupti();
 }
 
 void* run_poller(void* argument) {
   auto* timer = static_cast<GpuTimer*>(argument);
   for (;;) {
-    const uint32_t period_ms = config().gpu_poll_ms;
-    const timespec period{.tv_sec = period_ms / 1000, .tv_nsec = period_ms % 1000 * 1'000'000L};
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &period, nullptr);
+    const bool is_last = last_round.sleep(config().gpu_poll_ms);
     if (timer->is_stopped()) return nullptr;
     if (live.mode.load(std::memory_order_acquire) == Mode::off) {
       stop_for_good(*timer);
+      if (is_last) last_round.served();
       return nullptr;
     }
-    pthread_mutex_lock(&poll_mutex);
-    timer->poll(ticks_per_ns());
+    timer->poll(ticks_per_ns(), is_last);
     facts.note(*timer);
-    pthread_mutex_unlock(&poll_mutex);
+    if (!is_last) continue;
+    // Before the exit goes on, and with it the driver's end.
+    timer->stop();
+    last_round.served();
+    return nullptr;
   }
 }
 
 // Registered after the driver was loaded, hence run before it is torn down.
 void stop_at_exit() {
   GpuTimer* timer = live.gpu.load(std::memory_order_acquire);
-  if (timer == nullptr) return;
-  timespec deadline{};
-  clock_gettime(CLOCK_REALTIME, &deadline);
-  deadline.tv_sec += kExitPatienceSeconds;
-  const bool is_mine = pthread_mutex_timedlock(&poll_mutex, &deadline) == 0;
-  if (is_mine && live.mode.load(std::memory_order_acquire) != Mode::off) {
-    timer->poll(ticks_per_ns(), true);
-    facts.note(*timer);
-  }
+  if (timer == nullptr || timer->is_stopped()) return;
+  last_round.ask();
   timer->stop();
-  if (is_mine) pthread_mutex_unlock(&poll_mutex);
 }
 
 // Of the areas `graphs` and `progress`: the end of the file.
@@ -201,6 +190,23 @@ void start_timer(const GpuDriver& driver, const CuptiStart& cupti) noexcept {
   live.gpu.store(timer, std::memory_order_release);
 }
 
+// Why there is no driver to ask. ColdLock held.
+void note_no_driver(GpuSymbolLookup lookup) noexcept {
+  TextBuffer<128> off;
+  off.text("off (");
+  const char* missing = lookup != nullptr ? missing_gpu_function(lookup) : nullptr;
+  if (lookup == nullptr) {
+    off.text("the profiler plugin alone cannot time");
+  } else if (missing == nullptr) {
+    off.text("no memory or thread");
+  } else if (lookup("cuInit") == nullptr) {
+    off.text("no CUDA driver");
+  } else {
+    off.text("the CUDA driver has no ").text(missing);
+  }
+  append_meta("gpu_timing", off.character(')').view());
+}
+
 }  // namespace
 
 // The names of a process's kernels are learned while it runs, as the facts above are.
@@ -235,14 +241,21 @@ void start_gpu_timing() noexcept {
     }
     if (found) start_timer(driver, cupti);
     has_timer = live.gpu.load(std::memory_order_relaxed) != nullptr;
-    if (!has_timer) {
-      append_meta("gpu_timing", found ? "off (no memory or thread)" : "off (no CUDA driver)");
-    }
+    if (!has_timer) note_no_driver(lookup);
   }
   if (has_timer || cupti.activity == nullptr) return;
   const Relaxed relaxed(exchange_capture_mode);
   stop_cupti();
   unmap(cupti.activity);
+}
+
+void end_search_for_gpu() noexcept {
+  if (!live.wants_gpu.exchange(false)) return;
+  const GpuSymbolLookup lookup = symbol_lookup.load(std::memory_order_acquire);
+  // There is one: no operation was made that it could have timed.
+  if (lookup != nullptr && missing_gpu_function(lookup) == nullptr) return;
+  const ColdLock lock;
+  note_no_driver(lookup);
 }
 
 // --- what the shim tells of graphs ---------------------------------------------------------------
@@ -282,7 +295,7 @@ OpToken begin_graph_launch(const void* executable, const void* stream) noexcept 
 }
 
 void forget_gpu_timing() noexcept {
-  poll_mutex = PTHREAD_MUTEX_INITIALIZER;
+  new (&last_round) LastRound;
   forget_cupti();
   facts = {};
   looks.store(0, std::memory_order_relaxed);

@@ -13,6 +13,8 @@ namespace rollcall::capture {
 
 // Called while live.wants_gpu. Sets live.gpu, or gives up after some attempts. [cold]
 void start_gpu_timing() noexcept;
+// At an orderly exit: where no driver was found until then, the file says why.
+void end_search_for_gpu() noexcept;
 // In a forked child: the driver is the parent's.
 void forget_gpu_timing() noexcept;
 

@@ -324,6 +324,7 @@ void flush_at_exit() noexcept {
   const auto exited = static_cast<uint32_t>(ExitState::exited);
   if (__atomic_exchange_n(&live.header->exit_state, exited, __ATOMIC_ACQ_REL) == exited) return;
   note_event({.kind = EventKind::ProcessExit}, kResultSuccess);
+  end_search_for_gpu();
   store_release(live.header->exited_ticks, ticks_now());
   refresh_anchor();
   flush_now();

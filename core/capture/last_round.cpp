@@ -1,0 +1,69 @@
+#include "core/capture/last_round.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace rollcall::capture {
+
+namespace {
+
+constexpr uint64_t kPatienceNs = 2'000'000'000;
+
+// Never a test's: whoever waits is to be let go.
+uint64_t now_ns() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// A futex: its wait counts by CLOCK_MONOTONIC, and neither side allocates or takes a lock, wherever
+// in the process exit() was called.
+void wait_while(const std::atomic<uint32_t>& word, uint32_t value, uint64_t ns) noexcept {
+  const timespec span{.tv_sec = static_cast<time_t>(ns / 1'000'000'000),
+                      .tv_nsec = static_cast<long>(ns % 1'000'000'000)};
+  const int saved_errno = errno;
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, &span, nullptr, 0);
+  errno = saved_errno;
+}
+
+void wake(const std::atomic<uint32_t>& word) noexcept {
+  const int saved_errno = errno;
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  errno = saved_errno;
+}
+
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
+
+}  // namespace
+
+bool LastRound::sleep(uint32_t period_ms) noexcept {
+  const uint32_t served = served_.load(std::memory_order_relaxed);
+  if (asked_.load(std::memory_order_acquire) == served) {
+    wait_while(asked_, served, uint64_t{period_ms} * 1'000'000);
+  }
+  serving_ = asked_.load(std::memory_order_acquire);
+  return serving_ != served;
+}
+
+void LastRound::served() noexcept {
+  served_.store(serving_, std::memory_order_release);
+  wake(served_);
+}
+
+bool LastRound::ask() noexcept {
+  const uint32_t mine = asked_.fetch_add(1, std::memory_order_acq_rel) + 1;
+  wake(asked_);
+  const uint64_t until_ns = now_ns() + kPatienceNs;
+  for (;;) {
+    const uint32_t served = served_.load(std::memory_order_acquire);
+    if (static_cast<int32_t>(served - mine) >= 0) return true;
+    const uint64_t at_ns = now_ns();
+    if (at_ns >= until_ns) return false;
+    wait_while(served_, served, until_ns - at_ns);
+  }
+}
+
+}  // namespace rollcall::capture

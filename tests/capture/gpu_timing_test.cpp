@@ -1,0 +1,209 @@
+// The recorder and a driver: one that is not there, lacks a function, or does not answer.
+#include <cstring>
+
+#include "core/base/clock.h"
+#include "core/capture/live.h"
+#include "tests/capture/fake_gpu.h"
+#include "tests/capture/own_process.h"
+#include "tests/catch.h"
+
+namespace rollcall {
+namespace {
+
+using test::all_reduce;
+using test::ended_well;
+using test::FakeGpu;
+using test::in_own_process;
+using test::RingContents;
+using test::TemporaryDirectory;
+
+char comm;
+const char* missing = nullptr;  // a function that the driver does not have
+std::atomic<bool> driver_hangs{false};
+std::atomic<unsigned> hanging{0};  // calls that the driver has not answered
+
+int query_event(capture::GpuEvent event) {
+  ++hanging;
+  while (driver_hangs.load()) poll(nullptr, 0, 1);
+  --hanging;
+  return test::fake_driver::event_query(event);
+}
+
+int init_driver(unsigned) { return 0; }
+
+// `dlsym` in the driver.
+void* find_function(const char* wanted) {
+  if (missing != nullptr && strcmp(wanted, missing) == 0) return nullptr;
+  if (strcmp(wanted, "cuInit") == 0) return reinterpret_cast<void*>(init_driver);
+  if (strcmp(wanted, "cuEventQuery") == 0) return reinterpret_cast<void*>(query_event);
+#define ROLLCALL_X(member, name, parameters) \
+  if (strcmp(wanted, name) == 0) return reinterpret_cast<void*>(test::fake_driver::member);
+  ROLLCALL_GPU_DRIVER(ROLLCALL_X)
+  ROLLCALL_GPU_WORDS(ROLLCALL_X)
+#undef ROLLCALL_X
+  return nullptr;
+}
+void* find_nothing(const char*) { return nullptr; }
+
+void record(int calls, capture::GpuStream stream = nullptr) {
+  for (int n = 0; n < calls; ++n) {
+    capture::OpCall call = all_reduce(&comm, static_cast<uint64_t>(n));
+    call.stream = stream;
+    capture::end_op(capture::begin_op(call), 0);
+  }
+}
+
+// In a child: the recorder with this driver, and a stream of it that does nothing by itself.
+capture::GpuStream begin_with(capture::GpuSymbolLookup lookup) {
+  setenv("ROLLCALL_GPU_TIMING", "events", 1);
+  FakeGpu::reset();
+  // Behind the recorder's own handler, which comes first: the driver stays, and so does a thread
+  // that hangs in it.
+  atexit([] { _exit(0); });
+  capture::set_gpu_symbols(lookup);
+  alarm(60);  // what hangs for good is ended
+  return FakeGpu::get().make_stream(1);
+}
+
+bool has_line(const RingContents& ring, const std::string& line) {
+  return ("\n" + ring.meta).find("\n" + line + "\n") != std::string::npos;
+}
+
+void expect_host_times_only(const RingContents& ring, size_t calls) {
+  CHECK(ring.ops.size() == calls);
+  for (const auto& [ticket, op] : ring.ops) {
+    CHECK(op.returned_ticks >= op.called_ticks);
+    CHECK(op.started_ticks == 0);
+    CHECK(op.finished_ticks == 0);
+    CHECK(static_cast<Phase>(phase_number_of(op.publish)) == Phase::settled);
+  }
+}
+
+RingContents record_with(capture::GpuSymbolLookup lookup, int calls) {
+  const TemporaryDirectory directory;
+  REQUIRE(ended_well(in_own_process(directory.path(), [&] {
+    const capture::GpuStream stream = begin_with(lookup);
+    test::open_test_comm(&comm);
+    record(calls, stream);
+    capture::flush_at_exit();
+  })));
+  return test::read_ring(directory.files(".ring").at(0));
+}
+
+TEST_CASE("without a CUDA driver calls have host times only, and the meta says why") {
+  for (const int calls : {3, 200}) {  // it is looked for 64 times
+    const RingContents ring = record_with(find_nothing, calls);
+    expect_host_times_only(ring, static_cast<size_t>(calls));
+    CHECK(has_line(ring, "gpu_timing=off (no CUDA driver)"));
+    CHECK(ring.stats.gpu_untimed == 0);
+  }
+}
+
+TEST_CASE("of a driver without a needed function the meta names the function") {
+  missing = "cuEventElapsedTime";
+  const RingContents ring = record_with(find_function, 100);
+  missing = nullptr;
+  expect_host_times_only(ring, 100);
+  CHECK(has_line(ring, "gpu_timing=off (the CUDA driver has no cuEventElapsedTime)"));
+}
+
+TEST_CASE("of a driver that is there the meta says nothing but how it times") {
+  CHECK(has_line(record_with(find_function, 1), "gpu_timing=events"));
+  CHECK(record_with(find_function, 0).meta.find("gpu_timing") == std::string::npos);
+}
+
+TEST_CASE("while the driver is stuck the flusher goes on, and operations stay without GPU times") {
+  const TemporaryDirectory directory;
+  REQUIRE(ended_well(in_own_process(directory.path(), [] {
+    setenv("ROLLCALL_RING_SLOTS", "1024", 1);
+    const capture::GpuStream stream = begin_with(find_function);
+    driver_hangs = true;
+    record(3, stream);
+    CHILD_REQUIRE(test::wait_for([] { return hanging.load() == 1; }));
+    for (int beats = 0; beats < 3; ++beats) {
+      const uint64_t heartbeat = load_acquire(capture::live.header->heartbeat_ticks);
+      CHILD_REQUIRE(test::wait_for(
+          [&] { return load_acquire(capture::live.header->heartbeat_ticks) != heartbeat; }));
+    }
+    FakeGpu::get().reach_all(stream, 1);  // nobody can be told of it
+    CHILD_REQUIRE(hanging.load() == 1);
+  })));
+  const RingContents ring = test::read_ring(directory.files(".ring").at(0));
+  CHECK(ring.ops.size() == 3);
+  CHECK(ring.in_flight == 3);
+  CHECK(ring.stats.gpu_untimed == 0);
+  for (const auto& [ticket, op] : ring.ops) {
+    CHECK(op.returned_ticks >= op.called_ticks);
+    CHECK(op.finished_ticks == 0);
+    CHECK(static_cast<Phase>(phase_number_of(op.publish)) == Phase::gpu_pending);
+  }
+}
+
+// The wait status of a process that calls exit() with two operations in flight, and its record.
+struct Exit {
+  int status = 0;
+  double seconds = 0;
+  RingContents ring;
+};
+Exit exit_with(const std::function<void(capture::GpuStream)>& before) {
+  const TemporaryDirectory directory;
+  Exit outcome;
+  int times[2];
+  REQUIRE(pipe(times) == 0);
+  outcome.status = in_own_process(directory.path(), [&] {
+    const capture::GpuStream stream = begin_with(find_function);
+    record(2, stream);
+    before(stream);
+    const uint64_t now_ns = monotonic_now_ns();
+    CHILD_REQUIRE(write(times[1], &now_ns, sizeof(now_ns)) == sizeof(now_ns));
+    exit(0);
+  });
+  uint64_t began_ns = 0;
+  REQUIRE(read(times[0], &began_ns, sizeof(began_ns)) == sizeof(began_ns));
+  outcome.seconds = static_cast<double>(monotonic_now_ns() - began_ns) / 1e9;
+  close(times[0]);
+  close(times[1]);
+  outcome.ring = test::read_ring(directory.files(".ring").at(0));
+  return outcome;
+}
+
+void expect_awaited(const Exit& outcome) {
+  CHECK(ended_well(outcome.status));
+  CHECK(outcome.ring.ops.size() == 2);
+  CHECK(outcome.ring.in_flight == 2);
+  CHECK(outcome.ring.stats.gpu_untimed == 0);
+  for (const auto& [ticket, op] : outcome.ring.ops) CHECK(op.finished_ticks == 0);
+}
+
+TEST_CASE("at the exit operations in flight stay awaited, and what is through is looked at") {
+  const Exit pending = exit_with([](capture::GpuStream) {});
+  expect_awaited(pending);
+  CHECK(pending.seconds < 2);
+  const Exit done = exit_with([](capture::GpuStream stream) {
+    FakeGpu::get().reach_all(stream, FakeGpu::get().gpu_ns_at(monotonic_now_ns()));
+  });
+  CHECK(ended_well(done.status));
+  CHECK(done.ring.in_flight == 0);
+  for (const auto& [ticket, op] : done.ring.ops) CHECK(op.finished_ticks != 0);
+}
+
+TEST_CASE("a driver that does not answer delays the exit by two seconds, whenever it got stuck") {
+  const Exit before = exit_with([](capture::GpuStream) {
+    driver_hangs = true;
+    CHILD_REQUIRE(test::wait_for([] { return hanging.load() == 1; }));
+  });
+  expect_awaited(before);
+  CHECK(before.seconds >= 2);
+  CHECK(before.seconds < 20);
+  // At the last look, when nobody had asked it for a while.
+  const Exit at_exit = exit_with([](capture::GpuStream) {
+    CHILD_REQUIRE(test::wait_for([] { return hanging.load() == 0; }));
+    driver_hangs = true;
+  });
+  expect_awaited(at_exit);
+  CHECK(at_exit.seconds >= 2);
+  CHECK(at_exit.seconds < 20);
+}
+
+}  // namespace
+}  // namespace rollcall

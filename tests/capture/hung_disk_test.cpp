@@ -1,0 +1,136 @@
+// A disk that does not answer: the segment's name is a FIFO that nobody reads, so that whoever
+// opens it hangs in the kernel until somebody does.
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include "core/base/clock.h"
+#include "core/base/text.h"
+#include "core/capture/flusher.h"
+#include "core/capture/live.h"
+#include "tests/capture/own_process.h"
+#include "tests/catch.h"
+
+namespace rollcall {
+namespace {
+
+using test::all_reduce;
+using test::ended_well;
+using test::in_own_process;
+using test::TemporaryDirectory;
+
+constexpr uint64_t kSecondNs = 1'000'000'000;
+char comm;
+
+void record(int calls) {
+  for (int n = 0; n < calls; ++n) {
+    capture::end_op(capture::begin_op(all_reduce(&comm, static_cast<uint64_t>(n))), 0);
+  }
+}
+
+// From here on the disk of this process hangs; who hangs for good is ended by the alarm.
+std::string hang_disk() {
+  TextBuffer<4096> path;
+  path.text(capture::run_directory()).character('/');
+  write_segment_name(path, capture::file_stem(), 0);
+  CHILD_REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  alarm(60);
+  return path.c_str();
+}
+
+// The system call that the flusher is in; -1 where it is in none.
+long call_of_flusher() {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(entry.path() / "comm"), name);
+    if (name != "rollcall") continue;
+    long call = -1;
+    std::ifstream(entry.path() / "syscall") >> call;
+    return call;
+  }
+  return -1;
+}
+
+// The flusher is at the disk, and its heart does not beat.
+void wait_until_flusher_hangs() {
+  CHILD_REQUIRE(test::wait_for([] { return call_of_flusher() == SYS_openat; }));
+}
+
+uint64_t exit_takes_ns() {
+  const uint64_t before_ns = monotonic_now_ns();
+  capture::flush_at_exit();
+  return monotonic_now_ns() - before_ns;
+}
+
+test::RingContents ring_in(const TemporaryDirectory& directory) {
+  return test::read_ring(directory.files(".ring").at(0));
+}
+
+TEST_CASE("on a disk that hangs the job runs on, without heartbeat, and exits after two seconds") {
+  const TemporaryDirectory directory;
+  REQUIRE(ended_well(in_own_process(directory.path(), [] {
+    setenv("ROLLCALL_RING_SLOTS", "1024", 1);
+    record(1);
+    hang_disk();
+    record(400);  // one block of 256 and its slack
+    wait_until_flusher_hangs();
+    const uint64_t heartbeat = load_acquire(capture::live.header->heartbeat_ticks);
+    record(5000);
+    CHILD_REQUIRE(load_acquire(capture::live.header->next_ticket) == 5402);
+    CHILD_REQUIRE(call_of_flusher() == SYS_openat);
+    const uint64_t taken_ns = exit_takes_ns();
+    CHILD_REQUIRE(taken_ns >= 2 * kSecondNs);
+    CHILD_REQUIRE(taken_ns < 20 * kSecondNs);
+    CHILD_REQUIRE(load_acquire(capture::live.header->heartbeat_ticks) == heartbeat);
+  })));
+  const test::RingContents ring = ring_in(directory);
+  CHECK(ring.ops.size() == 1024);
+  CHECK(ring.ops.rbegin()->first == 5401);
+  CHECK(ring.torn == 0);
+  CHECK(ring.header.exit_state == static_cast<uint32_t>(ExitState::exited));
+  CHECK(ring.stats.history_records == 0);
+  CHECK(ring.stats.history_errors == 0);
+}
+
+TEST_CASE("a disk that hangs at the exit, when the history is finished, delays it as little") {
+  const TemporaryDirectory directory;
+  REQUIRE(ended_well(in_own_process(directory.path(), [] {
+    record(10);
+    hang_disk();
+    const uint64_t taken_ns = exit_takes_ns();
+    CHILD_REQUIRE(taken_ns >= 2 * kSecondNs);
+    CHILD_REQUIRE(taken_ns < 20 * kSecondNs);
+  })));
+  const test::RingContents ring = ring_in(directory);
+  CHECK(ring.ops.size() == 10);
+  CHECK(ring.header.exit_state == static_cast<uint32_t>(ExitState::exited));
+  CHECK(ring.header.exited_ticks != 0);
+}
+
+TEST_CASE("a disk that answers again gets what waited for it, and the heart beats again") {
+  const TemporaryDirectory directory;
+  REQUIRE(ended_well(in_own_process(directory.path(), [] {
+    setenv("ROLLCALL_RING_SLOTS", "1024", 1);
+    record(1);
+    const std::string disk = hang_disk();
+    record(400);
+    wait_until_flusher_hangs();
+    const uint64_t heartbeat = load_acquire(capture::live.header->heartbeat_ticks);
+    // Both ends: nobody who opens it hangs any more, and what is written stays in it.
+    const int answering = open(disk.c_str(), O_RDWR | O_CLOEXEC);
+    CHILD_REQUIRE(answering >= 0);
+    CHILD_REQUIRE(test::wait_for(
+        [&] { return load_acquire(capture::live.header->heartbeat_ticks) != heartbeat; }));
+    CHILD_REQUIRE(
+        test::wait_for([] { return load_acquire(capture::live.header->flushed_ticket) == 257; }));
+    CHILD_REQUIRE(exit_takes_ns() < 2 * kSecondNs);
+    char block[1 << 16];
+    CHILD_REQUIRE(read(answering, block, sizeof(block)) > 256);
+  })));
+  const test::RingContents ring = ring_in(directory);
+  CHECK(ring.stats.history_records == 401);
+  CHECK(ring.stats.history_errors == 0);
+  CHECK(ring.stats.history_lost == 0);
+}
+
+}  // namespace
+}  // namespace rollcall
