@@ -341,6 +341,49 @@ TEST_CASE("the flusher blocks every signal, so that the job's reach the job's ow
   })));
 }
 
+void die_of_nothing(int) { _exit(0); }
+
+// The flusher touches the header at every beat of its heart.
+void break_flusher() {
+  const uintptr_t header = reinterpret_cast<uintptr_t>(capture::live.header);
+  mprotect(reinterpret_cast<void*>(header), kHeaderBytes, PROT_NONE);
+}
+
+pid_t thread_called(const std::string& name) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string own;
+    std::getline(std::ifstream(entry.path() / "comm"), own);
+    if (own == name) return static_cast<pid_t>(std::stol(entry.path().filename().string()));
+  }
+  return 0;
+}
+
+TEST_CASE(
+    "what kills the flusher kills the process, past the job's handlers, as any fatal signal") {
+  const TemporaryDirectory directory;
+  const int status = in_own_process(directory.path(), [] {
+    signal(SIGSEGV, die_of_nothing);
+    record(3);
+    capture::begin_op(all_reduce(&comm, 9));  // in flight
+    // Sent from outside, a signal does not reach it: the heart beats on.
+    CHILD_REQUIRE(test::wait_for([] { return blocked_signals("rollcall") != 0; }));
+    syscall(SYS_tgkill, getpid(), thread_called("rollcall"), SIGSEGV);
+    const uint64_t heartbeat = load_acquire(capture::live.header->heartbeat_ticks);
+    CHILD_REQUIRE(test::wait_for(
+        [&] { return load_acquire(capture::live.header->heartbeat_ticks) != heartbeat; }));
+    alarm(60);
+    break_flusher();
+    for (;;) pause();
+  });
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGSEGV);
+  const test::RingContents ring = test::read_ring(directory.files(".ring").at(0));
+  CHECK(ring.ops.size() == 4);
+  CHECK(ring.in_flight == 1);
+  CHECK(ring.torn == 0);
+  CHECK(ring.header.exit_state == static_cast<uint32_t>(ExitState::running_or_killed));
+}
+
 TEST_CASE("a thread that ends inside a call leaves it entered and not returned") {
   const TemporaryDirectory directory;
   CHECK(ended_well(in_own_process(directory.path(), [] {

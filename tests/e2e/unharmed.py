@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The job is unharmed: it prints, computes and returns the same with and without Rollcall, whatever
 goes wrong inside Rollcall."""
+import ctypes
 import os
+import platform
 import resource
 import shutil
 import signal
@@ -263,6 +265,58 @@ def child_without_gpu_leaves_no_file():
     expect_equal(len(rings), 1, f"ring files of a parent with idle children ({rings})")
 
 
+def thread_called(pid, name):
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/comm", encoding="utf-8") as file:
+            if file.read().strip() == name:
+                return int(thread)
+    return None
+
+
+def break_thread(thread):
+    """The thread goes on at address 0, as after a call through a broken pointer. False where one
+    process may not do that to another."""
+    seize, interrupt, poke_user, detach = 0x4206, 0x4207, 6, 17
+    system_call, instruction = 15 * 8, 16 * 8  # in x86-64's struct user
+    wait_for_threads = 0x40000000
+    ptrace = job.LIBC.ptrace
+    ptrace.restype = ctypes.c_long
+    ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+    if ptrace(seize, thread, None, None) != 0:
+        return False
+    ptrace(interrupt, thread, None, None)
+    os.waitpid(thread, wait_for_threads)
+    ptrace(poke_user, thread, system_call, ctypes.c_void_p(-1))  # it is in none to start again
+    ptrace(poke_user, thread, instruction, None)
+    ptrace(detach, thread, None, None)
+    return True
+
+
+def leading_finding(run):
+    finding = run.diff("--stalled-after", "1")["findings"][0]
+    return finding["code"], [culprit["rank"] for culprit in finding["culprits"]]
+
+
+def flusher_that_dies():
+    """In a rank that the others wait for: its own code does nothing at all."""
+    if platform.machine() != "x86_64":
+        return "it is written for x86-64"
+    with Job(2, ["--dp", "2", "--steps", "3", "--fault", "host-stuck@1:1"]) as run:
+        run.start()
+        run.wait_until(lambda: run.planted_fault(1), "the planted fault")
+        run.wait_until(lambda: leading_finding(run) == ("RC-MISSING-CALL", [1]),
+                       "the verdict on a rank that is alive")
+        pid = run.pids()[1]
+        if not break_thread(thread_called(pid, "rollcall")):
+            return "one process may not trace another here"
+        run.wait_until(lambda: not job.process_is_there(pid), "the end of the rank")
+        expect(job.process_is_there(run.pids()[0]), "rank 0 goes on waiting")
+        # Its threads end one after the other, and with the last of them the lock on its file.
+        run.wait_until(lambda: leading_finding(run) == ("RC-RANK-DEAD", [1]),
+                       "the verdict on what it left", 20)
+    return None
+
+
 if __name__ == "__main__":
     sys.exit(job.main([
         ("mini_train prints and computes the same", training_is_the_same),
@@ -287,4 +341,5 @@ if __name__ == "__main__":
         ("abort in the middle of calls is unharmed", guest("abort")),
         ("a fatal signal in the middle of calls is unharmed", guest("signal")),
         ("NCCL calls in exit handlers are unharmed", guest("atexit")),
+        ("a flusher that dies takes its rank along, and the rank is found dead", flusher_that_dies),
     ]))
