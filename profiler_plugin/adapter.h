@@ -45,6 +45,7 @@ struct Callbacks {
     return kSuccess;
   }
   static int finalize(void* context) noexcept {
+    if (is_switched_off()) return kSuccess;
     chain_is_on() ? finalize_chained(context) : profiler::finalize(context);
     return kSuccess;
   }
@@ -57,10 +58,13 @@ struct Callbacks {
 inline int init_of(void** context, int* mask, const ContextOpening& opening,
                    const ChainedInit& chained) noexcept {
   uint32_t wanted = 0;
-  void* value = init(opening, wanted);
+  void* value = nullptr;
+  // Switched off, this copy has no recorder: there would be two files of one process.
+  if (!is_switched_off()) {
+    value = init(opening, wanted);
+    wanted |= init_chained(value, opening, chained, mask);
+  }
   if (context != nullptr) *context = value;
-  if (is_switched_off()) wanted = 0;
-  wanted |= init_chained(value, opening, chained, mask);
   // One integer for the whole process: what an earlier communicator asked for stays.
   if (mask != nullptr) __atomic_store_n(mask, static_cast<int>(wanted), __ATOMIC_RELAXED);
   return kSuccess;

@@ -13,7 +13,7 @@ extern const char kName[];
 // By version, from 1.
 void* const* exported_profilers() noexcept;
 
-// From now on every init asks for no events: this copy is not the one in use.
+// From now on every init starts nothing and asks for no events: this copy is not the one in use.
 void switch_off() noexcept;
 bool is_switched_off() noexcept;
 

@@ -4,6 +4,7 @@ unloaded and loaded again, with another plugin behind it."""
 import os
 import re
 import shutil
+import subprocess
 import sys
 
 import job
@@ -157,6 +158,32 @@ def second_copy():
         alone = run_job({"NCCL_PROFILER_PLUGIN": copy, "LD_PRELOAD": job.PLUGIN},
                         way=Way("plugin-v7"))
         expect_equal(len(alone.runs), RANKS, "recorders of two copies of the plugin")
+
+
+def other_version():
+    """A copy of the plugin that says it is of another version, which takes no more bytes."""
+    version = subprocess.run([job.ROLLCALL, "--version"], text=True, capture_output=True,
+                             check=True).stdout.split()[-1]
+    with open(job.PLUGIN, "rb") as file:
+        content = file.read()
+    own, other = f"rollcall\0{version}\0", f"rollcall\0{'9' * len(version)}\0"
+    expect_equal(content.count(own.encode()), 1, "places that say the plugin's version")
+    plain = run_job({})
+    with Job(RANKS, []) as folder:
+        path = os.path.join(folder.folder, "libnccl-profiler-other.so")
+        with open(path, "wb") as file:
+            file.write(content.replace(own.encode(), other.encode()))
+        seen = run_job({"NCCL_PROFILER_PLUGIN": path})
+        alone = run_job({"NCCL_PROFILER_PLUGIN": path}, way=Way("plugin-v7"))
+    said = seen.stderr.count("another version of Rollcall is in this process")
+    expect_equal(said, RANKS, f"lines of {RANKS} processes: {seen.stderr}")
+    expect_equal(seen.called(), plain.called(), "the calls, as the preloaded library saw them")
+    expect_equal(len(seen.runs), RANKS, "files of the run: one recorder per process")
+    expect(all("launched_ns" not in line for line in seen.ops), "the other plugin was heard")
+    seen.expect_clean()
+    # By itself it is as good as any.
+    expect_equal(alone.stderr.count("another version"), 0, f"lines about it: {alone.stderr}")
+    expect_equal(len(alone.runs), RANKS, "files of the plugin alone")
 
 
 def chained_to_itself():
@@ -347,6 +374,8 @@ def main():
         ("NCCL finds the plugin by its rules, release by release", look_up),
         ("STATIC_PLUGIN means what is preloaded", static_plugin),
         ("a copy of the plugin under another name joins the first", second_copy),
+        ("a plugin of another version beside the preloaded library stays off and says so",
+         other_version),
         ("Rollcall is not chained to itself", chained_to_itself),
         ("KernelCh events give operations their times on the GPU", kernel_times("6")),
         ("so they do from NCCL 2.31's profiler thread", kernel_times("7")),
