@@ -39,6 +39,9 @@ static void use_copy(const char* path, int version) {
   void* comm = NULL;
   check(init(&comm, 1, id, 0) == 0, "init reaches the library, its id by value");
   const int before = *calls;
+  typedef int (*Ponder)(void*, double, const char*);
+  Ponder ponder = (Ponder)dlsym(library, "ncclPonderRank");
+  check(ponder != NULL && ponder(comm, 0.5, "nothing") == 4, "a later release's function works");
   check(all_reduce(NULL, NULL, 10, 7, 0, comm, NULL) == 0, "the call succeeds");
   check(*calls == before + 1, "the call reached this copy, once");
 }

@@ -16,6 +16,7 @@ int ncclCommDestroy(void*);
 int ncclAllReduce(const void*, void*, size_t, int, int, void*, void*);
 int ncclBcast(void*, size_t, int, int, void*, void*);
 int ncclSend(const void*, size_t, int, int, void*, void*);
+int ncclPonderRank(void*, double, const char*);
 int ncclGroupStart(void);
 int ncclGroupEnd(void);
 extern int fake_calls_all_reduce, fake_calls_broadcast, fake_calls_get_id, fake_fail_next;
@@ -40,6 +41,7 @@ int main(int argc, char** argv) {
   }
   failures += ncclAllReduce(buffer, buffer + 4, 4, 7, 0, comm, (void*)1) != 0;
   failures += ncclBcast(buffer, 8, 7, 1, comm, NULL) != 0;
+  if (strcmp(what, "unknown") == 0) failures += ncclPonderRank(comm, 0.5, "because") != 42;
   failures += ncclGroupStart() != 0;
   failures += ncclSend(buffer, 2, 7, 3, comm, NULL) != 0;
   failures += ncclGroupEnd() != 0;

@@ -82,6 +82,19 @@ TEST_CASE("each call of a linked program is recorded once, whatever NCCL calls i
   CHECK(count_of(log, "event ProcessExit") == 1);
 }
 
+TEST_CASE("a function of NCCL that Rollcall does not know passes through, unrecorded") {
+  const Outcome without = run("./shim_linked_user unknown", "", "");
+  const Outcome with = run("./shim_linked_user unknown");
+  const Outcome never_called = run("./shim_linked_user");
+  CHECK(with.status == 0);
+  CHECK(with.output == without.output);
+  CHECK(with.status == without.status);
+  CHECK(count_of(with.log, "Ponder") == 0);
+  // Neither is anything else recorded, or recorded otherwise, for it.
+  CHECK(count_of(with.log, "\n") == count_of(never_called.log, "\n"));
+  CHECK(count_of(with.log, "op AllReduce") == 2);
+}
+
 TEST_CASE("ROLLCALL_ENABLE=0 records nothing and changes nothing") {
   for (const char* off : {"0", "off", "FALSE"}) {
     const Outcome outcome = run("./shim_linked_user", std::string("ROLLCALL_ENABLE=") + off);
