@@ -242,14 +242,12 @@ Finding judge_unfinished(const Case& c, const Unfinished& unfinished) {
   return draft.finding;
 }
 
-// Ranks of some communicator that left no file, by their numbers in the first such communicator.
-std::vector<int32_t> ranks_without_file(const Case& c, const Group** where) {
+// The first communicator with ranks that left no file.
+const Group* group_without_files(const Case& c) {
   for (const Group& group : c.index.groups()) {
-    if (!group.may_be_matched || group.nranks < 0 || group.is_whole()) continue;
-    *where = &group;
-    return ranks_without_call(group);
+    if (group.may_be_matched && group.nranks >= 0 && !group.is_whole()) return &group;
   }
-  return {};
+  return nullptr;
 }
 
 // Somebody ended by itself and left a communicator as it was: the end of a script that does not
@@ -267,9 +265,10 @@ std::optional<Finding> judge_incomplete(const Case& c, bool aborted) {
   const bool in_order = c.job.all_ended_themselves && !aborted;
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   Finding& finding = draft.finding;
-  const Group* group = nullptr;
-  const std::vector<int32_t> absent = ranks_without_file(c, &group);
-  if (!absent.empty() && (!in_order || has_left_open(c, *group))) {
+  const Group* group = group_without_files(c);
+  const std::vector<int32_t> absent =
+      group == nullptr ? std::vector<int32_t>() : ranks_without_call(*group);
+  if (group != nullptr && !absent.empty() && (!in_order || has_left_open(c, *group))) {
     const bool one = absent.size() == 1;
     const char* end = "did not end by themselves";
     if (aborted) end = "aborted their communicators";

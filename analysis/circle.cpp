@@ -14,7 +14,6 @@ namespace rollcall::analysis {
 namespace {
 
 using trace::Op;
-using trace::Process;
 
 constexpr size_t kTailMax = 64;
 constexpr size_t kHistoryMax = 2048;

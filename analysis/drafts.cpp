@@ -50,7 +50,7 @@ void set_victims(const Case& c, const std::vector<uint32_t>& processes, Finding&
   victims.erase(std::unique(victims.begin(), victims.end()), victims.end());
 }
 
-Evidence op_evidence(const Case& c, uint32_t p, uint32_t i, std::string text) {
+Evidence op_evidence(const Case& c, uint32_t p, uint32_t i, const std::string& text) {
   const Op& op = c.index.op(p, i);
   return {.file = c.process(p).file,
           .record = fmt::format("op {}", op.ticket),

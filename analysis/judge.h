@@ -66,7 +66,7 @@ void nest_consequences(const Case& the_case, std::vector<Draft>& drafts);
 Draft make_draft(Verdict verdict, Confidence confidence);
 Culprit culprit_of(const Case& the_case, uint32_t process, uint32_t group);
 void set_victims(const Case& the_case, const std::vector<uint32_t>& processes, Finding& finding);
-Evidence op_evidence(const Case& the_case, uint32_t process, uint32_t op, std::string text);
+Evidence op_evidence(const Case& the_case, uint32_t process, uint32_t op, const std::string& text);
 Evidence process_evidence(const Case& the_case, uint32_t process);
 // The record of a call that waits in a node, for quoting: {process, op}; kNone if none is on file.
 Blocked example_of(const Case& the_case, uint32_t node);

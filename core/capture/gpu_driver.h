@@ -65,6 +65,8 @@ inline constexpr uintptr_t kGpuFirstRealStream = 3;
   X(graph_destroy, "cuGraphDestroy", (GpuGraph graph))                                     \
   X(stream_destroy, "cuStreamDestroy_v2", (GpuStream stream))
 
+// A list of parameters in parentheses of its own is no expression.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 struct GpuDriver {
 #define ROLLCALL_X(member, name, parameters) int(*member) parameters = nullptr;
   ROLLCALL_GPU_DRIVER(ROLLCALL_X)
@@ -89,6 +91,7 @@ inline bool load_gpu_driver(GpuSymbolLookup lookup, GpuDriver& driver) noexcept 
   driver.has_words = complete;
   return is_usable;
 }
+// NOLINTEND(bugprone-macro-parentheses)
 
 // The first function of the first table that is missing, null where none is.
 inline const char* missing_gpu_function(GpuSymbolLookup lookup) noexcept {
