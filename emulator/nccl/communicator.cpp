@@ -10,6 +10,7 @@
 #include <shared_mutex>
 #include <unordered_map>
 
+#include "emulator/nccl/patient_open.h"
 #include "emulator/nccl/settings.h"
 
 namespace emu_nccl {
@@ -118,11 +119,12 @@ void forget_communicator(ncclComm_t handle) {
 static bool read_process(int pid, char* state, uint64_t* started) {
   char path[64];
   std::snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-  FILE* const file = std::fopen(path, "re");
-  if (file == nullptr) return false;
+  const int file = open_patiently(path, O_RDONLY);
+  if (file < 0) return false;
   char text[1024];
-  const size_t length = std::fread(text, 1, sizeof(text) - 1, file);
-  std::fclose(file);
+  const ssize_t length = read(file, text, sizeof(text) - 1);  // the kernel gives it in one piece
+  close(file);
+  if (length <= 0) return false;
   text[length] = '\0';
   // The name may contain anything; the fields start behind its closing parenthesis.
   const char* at = std::strrchr(text, ')');

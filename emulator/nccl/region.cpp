@@ -12,6 +12,8 @@
 #include <mutex>
 #include <vector>
 
+#include "emulator/nccl/patient_open.h"
+
 namespace emu_nccl {
 namespace {
 
@@ -72,7 +74,7 @@ std::shared_ptr<Region> Region::attach(const RegionAddress& address, int ranks, 
   *agreed = true;
   char path[64];
   std::snprintf(path, sizeof(path), "/proc/%d/fd/%d", address.pid, address.descriptor);
-  const int descriptor = open(path, O_RDWR | O_CLOEXEC);
+  const int descriptor = open_patiently(path, O_RDWR);
   if (descriptor < 0) return nullptr;
   std::shared_ptr<Region> region(new Region);
   region->descriptor_ = descriptor;
