@@ -185,7 +185,7 @@ std::vector<Blocked> peers_of(const Case& c, uint32_t p, const Op& op, uint32_t 
 std::string place_text(const Case& c, uint32_t p, const Op& op) {
   if (op.kind == OpKind::GraphLaunch) {
     const uint32_t first = first_captured(c.process(p), op.graph);
-    const std::string replay = fmt::format("replay {} of a CUDA graph", op.seq + 1);
+    std::string replay = fmt::format("replay {} of a CUDA graph", op.seq + 1);
     if (first == kNoRecord) return replay;
     return fmt::format("{} that begins with {}", replay, place_text(c, p, c.index.op(p, first)));
   }
@@ -210,9 +210,9 @@ void add_culprit(const Case& c, uint32_t p, const Op& op, Finding& finding) {
   finding.culprits.push_back(std::move(culprit));
 }
 
-void add_evidence(const Case& c, const Blocked& where, std::string text, Finding& finding) {
+void add_evidence(const Case& c, const Blocked& where, const std::string& text, Finding& finding) {
   if (finding.evidence.size() < kEvidenceMax) {
-    finding.evidence.push_back(op_evidence(c, where.process, where.op, std::move(text)));
+    finding.evidence.push_back(op_evidence(c, where.process, where.op, text));
   }
 }
 

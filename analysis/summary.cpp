@@ -9,8 +9,6 @@
 namespace rollcall::analysis {
 namespace {
 
-using trace::Op;
-
 // One behind the last position that all members called alike.
 uint64_t common_end(const Case& c, uint32_t g) {
   uint64_t end = c.group(g).shortest;

@@ -35,6 +35,7 @@ static_assert(sizeof(Flow) == 4);
 struct MatchKey {
   uint64_t high, low, seq;
   int32_t source, target;
+  // NOLINTNEXTLINE(modernize-use-nullptr): the check takes the generated comparison for one
   auto operator<=>(const MatchKey&) const = default;
 };
 

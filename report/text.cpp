@@ -121,7 +121,7 @@ void append_table(std::string& out, const Ink& ink, const std::vector<RankRow>& 
     const auto [found, is_new] = seen.emplace(key, groups.size());
     if (is_new) {
       std::get<4>(key) = row.since;
-      groups.push_back({std::move(key), {}});
+      groups.emplace_back(std::move(key), std::vector<int32_t>());
     }
     const int32_t label = row.rank >= 0                 ? row.rank
                           : row.process < labels.size() ? labels[row.process]

@@ -125,7 +125,7 @@ std::string resolve_program(const std::string& program) {
   while (true) {
     const size_t colon = rest.find(':');
     const std::string_view folder = rest.substr(0, colon);
-    const std::string path = (folder.empty() ? "." : std::string(folder)) + "/" + program;
+    std::string path = (folder.empty() ? "." : std::string(folder)) + "/" + program;
     if (is_program(path)) return path;
     if (colon == std::string_view::npos) return {};
     rest.remove_prefix(colon + 1);

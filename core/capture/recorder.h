@@ -21,10 +21,6 @@
 
 namespace rollcall::capture {
 
-// A communicator as the recorder keeps it: the entry in the file and what the file need not show.
-// Never freed; a handle that is destroyed and reused gets another.
-struct Comm;
-
 // Everything a call tells. Zero-initialise, then name the fields.
 struct OpCall {
   OpKind kind = OpKind::AllReduce;

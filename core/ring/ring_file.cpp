@@ -249,8 +249,9 @@ void finish_ring_file(RingFile& file) noexcept {
 
 void abandon_ring_file(RingFile& file) noexcept {
   if (file.memory != nullptr) {
-    mmap(file.memory, file.bytes, PROT_READ | PROT_WRITE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    // Where it fails the old mapping stays: the parent's file is then written into.
+    static_cast<void>(mmap(file.memory, file.bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0));
   }
   if (file.descriptor >= 0) close(file.descriptor);
   file = RingFile{};

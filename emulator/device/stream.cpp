@@ -51,7 +51,7 @@ CUresult submit(CUstream handle, CUgraphNodeType type, MakeOp make) {
   return CUDA_SUCCESS;
 }
 
-CUresult submit_and_wait(CUstream handle, MakeOp make) {
+CUresult submit_and_wait(CUstream handle, const MakeOp& make) {
   Engine& engine = Engine::get();
   if (const CUresult status = check_initialised(); status != CUDA_SUCCESS) return status;
   Lock lock = engine.lock();

@@ -18,7 +18,7 @@ using MakeOp = std::function<Op()>;
 // capturing stream.
 CUresult submit(CUstream handle, CUgraphNodeType type, MakeOp make);
 // The same, then waits until it is done: for calls without "Async". `handle` must not capture.
-CUresult submit_and_wait(CUstream handle, MakeOp make);
+CUresult submit_and_wait(CUstream handle, const MakeOp& make);
 
 CUresult wait_event(CUstream handle, CUevent event, unsigned flags);
 CUresult record_event(CUstream handle, CUevent event, unsigned flags);

@@ -138,10 +138,12 @@ EMU_NCCL_API(ncclResult_t, ParamBind, (ncclParamHandle_t * out, const char* key)
   return ncclSuccess;
 }
 
+// A list of parameters is no expression. NOLINTBEGIN(bugprone-macro-parentheses)
 #define EMU_NCCL_PARAM_GET(suffix, type)                                            \
   EMU_NCCL_API(ncclResult_t, ParamGet##suffix, (ncclParamHandle_t h, type * out)) { \
     return get_integer(h, out, "ncclParamGet" #suffix);                             \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 EMU_NCCL_PARAM_GET(I8, int8_t)
 EMU_NCCL_PARAM_GET(I16, int16_t)
 EMU_NCCL_PARAM_GET(I32, int32_t)

@@ -111,15 +111,20 @@ auto wide(T value) {
 }
 
 template <typename T>
+bool is_nan(T value) {
+  return value != value;  // NOLINT(misc-redundant-expression): a NaN does
+}
+
+template <typename T>
 T combine(ncclRedOp_t op, T a, T b) {
   switch (op) {
     case ncclProd:
       return static_cast<T>(wide(a) * wide(b));
     // A NaN loses against a number, as on the GPU.
     case ncclMax:
-      return (a != a || a < b) ? b : a;
+      return (is_nan(a) || a < b) ? b : a;
     case ncclMin:
-      return (a != a || b < a) ? b : a;
+      return (is_nan(a) || b < a) ? b : a;
     default:
       return static_cast<T>(wide(a) + wide(b));
   }

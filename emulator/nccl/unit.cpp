@@ -168,7 +168,7 @@ void Unit::take_turn() {
   has_turn_ = true;
 }
 
-ncclResult_t Unit::launch(std::shared_ptr<Unit> unit, const std::vector<void*>& streams) {
+ncclResult_t Unit::launch(const std::shared_ptr<Unit>& unit, const std::vector<void*>& streams) {
   uint64_t graph = 0;
   const bool capturing = emu_stream_capturing(streams[0], &graph) != 0;
   // Each replay of a captured unit is a unit of its own and takes its turn then.

@@ -133,7 +133,7 @@ class Unit {
 
   // Puts the unit on the first stream; the others wait for it and it for them. Returns an NCCL
   // result.
-  static ncclResult_t launch(std::shared_ptr<Unit> unit, const std::vector<void*>& streams);
+  static ncclResult_t launch(const std::shared_ptr<Unit>& unit, const std::vector<void*>& streams);
 
  private:
   static int poll(void* argument);
