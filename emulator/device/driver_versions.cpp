@@ -55,6 +55,7 @@ constexpr NewerVersion kNewer[] = {
     {"cuMemsetD8", "cuMemsetD8_v2", 3020},
     {"cuMemsetD16", "cuMemsetD16_v2", 3020},
     {"cuMemsetD32", "cuMemsetD32_v2", 3020},
+    {"cuModuleGetGlobal", "cuModuleGetGlobal_v2", 3020},
     {"cuStreamBeginCapture", "cuStreamBeginCapture_v2", 10010},
     {"cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo_v3", 12030},
     {"cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo_v2", 11030},
