@@ -130,6 +130,17 @@ CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuui
   return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
 }
 
+// The tables are documented nowhere. NVIDIA's own runtime asks for them, in libcudart (replaced
+// here) and where it was linked into a program or a library (which nothing can replace).
+CUresult cuGetExportTable(const void** table, const CUuuid*) {
+  emu_not_emulated(
+      "cuGetExportTable",
+      "CUDA_ERROR_NOT_SUPPORTED. Who asks for it mostly has the CUDA runtime linked in "
+      "statically (as CuPy and cuDNN have) and needs a real GPU for that part");
+  if (table != nullptr) *table = nullptr;
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id) {
   return cuStreamGetCaptureInfo_v3(stream, status, id, nullptr, nullptr, nullptr, nullptr);
 }

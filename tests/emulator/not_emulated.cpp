@@ -15,6 +15,7 @@ int cudaIpcOpenMemHandle();
 int cudaIpcCloseMemHandle();
 int cudaIpcGetEventHandle();
 int cudaIpcOpenEventHandle();
+int cuGetExportTable(const void** table, const void* id);
 void rollcall_emulated_listen(void (*told)(const char* function));
 }
 
@@ -65,4 +66,14 @@ TEST_CASE("each function for memory of another process fails, and is told of onc
         "cudaIpcGetEventHandle", "cudaIpcOpenEventHandle"}) {
     CHECK(times_told(function) == 1);
   }
+}
+
+TEST_CASE("a statically linked runtime is refused the driver's inner tables, and told of") {
+  const char id[16] = {};
+  const void* table = id;
+  CHECK(cuGetExportTable(&table, id) == cudaErrorNotSupported);
+  CHECK(table == nullptr);
+  rollcall_emulated_listen(note_name);
+  rollcall_emulated_listen(nullptr);
+  CHECK(times_told("cuGetExportTable") == 1);
 }
