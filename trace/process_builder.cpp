@@ -275,25 +275,11 @@ void ProcessBuilder::merge(std::vector<OpRecord>& merged, size_t& segment_record
   from_segments_ = {};
 }
 
-// Tickets at the ends of blocks that threads drew on: behind the newest one with a record. A file
-// from before there were blocks has none of them.
-uint64_t ProcessBuilder::unspent(const std::vector<OpRecord>& merged) const {
-  uint64_t tickets = 0;
-  for (const uint64_t end : image_.open_blocks) {
-    auto behind = std::lower_bound(
-        merged.begin(), merged.end(), end,
-        [](const OpRecord& record, uint64_t value) { return ticket(record) < value; });
-    const uint64_t newest = behind == merged.begin() ? 0 : ticket(*--behind);
-    tickets += std::min<uint64_t>(end - 1 - newest, kTicketBlock);
-  }
-  return tickets;
-}
-
 // Which tickets have no record? Stepped-over ones never had any, and only their number is known: as
 // long as the gaps, counted from the newest, do not exceed it, nothing is taken for lost.
 void ProcessBuilder::account(const std::vector<OpRecord>& merged) {
   const uint64_t issued = process_.next_ticket - 1;
-  const uint64_t stepped_over = image_.statistics.stepped_over + unspent(merged);
+  const uint64_t stepped_over = image_.statistics.stepped_over;
   const uint64_t accounted = merged.size() + image_.torn + stepped_over;
   process_.lost = issued > accounted ? issued - accounted : 0;
   if (process_.lost == 0) {

@@ -27,7 +27,6 @@ class ProcessBuilder {
   void take_knowledge();
   void take_statistics();
   void merge(std::vector<OpRecord>& merged, size_t& segment_records);
-  uint64_t unspent(const std::vector<OpRecord>& merged) const;
   void account(const std::vector<OpRecord>& merged);
 
   const RingImage& image_;

@@ -178,22 +178,6 @@ RecordBounds bounds_of(const FileHeader& header) {
   return {.comms_max = header.comms_max, .threads_max = header.threads_max};
 }
 
-// Before the operations: a live thread that goes on to its next block has spent this one by then.
-void read_open_blocks(const ByteSource& source, RingImage& image) {
-  const FileHeader& header = image.header;
-  uint64_t next_ticket = 0;
-  source.read(offsetof(FileHeader, next_ticket), &next_ticket, sizeof next_ticket);
-  constexpr uint64_t kHalf = uint64_t{1} << 32;
-  for (const ThreadEntry& entry : read_array<ThreadEntry>(
-           source, header.threads.offset, std::min(header.thread_count, header.threads_max))) {
-    if (entry.open_block == 0) continue;
-    // The nearest number with this low half: blocks were drawn at about this time.
-    uint64_t end = (next_ticket & ~(kHalf - 1)) | entry.open_block;
-    if (end > next_ticket + kHalf / 2 && end >= kHalf) end -= kHalf;
-    if (end > kTicketBlock && end <= next_ticket) image.open_blocks.push_back(end);
-  }
-}
-
 void read_ops(const ByteSource& source, bool writer_may_live, RingImage& image) {
   const FileHeader& header = image.header;
   image.ops = read_records<OpRecord>(source, header.ops, header.ring_slots,
@@ -277,7 +261,6 @@ bool read_ring(const ByteSource& source, const std::string& path, bool writer_ma
   image.events = read_records<EventRecord>(source, header.events, header.event_slots,
                                            offsetof(FileHeader, next_event_ticket), writer_may_live,
                                            bounds_of(header), image);
-  read_open_blocks(source, image);
   read_ops(source, writer_may_live, image);
   const FileHeader late = late_header(source, writer_may_live, image);
   image.threads = read_array<ThreadEntry>(source, header.threads.offset,

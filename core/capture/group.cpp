@@ -2,7 +2,6 @@
 #include <atomic>
 
 #include "core/capture/live.h"
-#include "core/capture/tickets.h"
 
 namespace rollcall::capture {
 
@@ -21,11 +20,8 @@ uint32_t group_enter() noexcept {
   if (thread.group_depth++ == 0) {
     thread.group = next_group_number();
     thread.group_operations = 0;
-    const uint64_t* next_of_all = live.ops.next_ticket;
-    const ThreadTickets& own = thread.tickets;
-    thread.group_first_ticket = own.next != own.end      ? own.next
-                                : next_of_all != nullptr ? load_relaxed(*next_of_all)
-                                                         : 1;
+    const uint64_t* next_ticket = live.ops.next_ticket;
+    thread.group_first_ticket = next_ticket != nullptr ? load_relaxed(*next_ticket) : 1;
     thread.group_cursor = thread.group_first_ticket;
   }
   return thread.group;

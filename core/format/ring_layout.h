@@ -32,8 +32,7 @@
 // of ticket t is t & (slots - 1); ticket 0 with phase empty is a slot never used.
 //
 //   writer:
-//     t = fetch_add(next_ticket, 1)                   relaxed: tickets need only be distinct;
-//         or the next of a block that the thread drew at once (core/capture/tickets.h)
+//     t = fetch_add(next_ticket, 1)                   relaxed: tickets need only be distinct
 //     w = load(slot.publish); if phase(w) is pinned or ticket(w) > t: take the next t, and count
 //         this one as stepped_over
 //     compare_exchange(slot.publish, w, t:writing)    acquire: no body store may move above it
@@ -50,7 +49,7 @@
 // single words and each zero or final. Different words: being overwritten, read again.
 // Phase `writing` twice in a dead process: torn, and counted as such. On the ticket order: tickets
 // that no slot holds any more are in the segments (segment_layout.h) or lost; `stepped_over`
-// tickets never had a record, nor had those at the end of a thread's open block.
+// tickets never had a record.
 //
 // Rejected: a ring per thread (order between threads and memory per thread are lost, and a job may
 // have hundreds of threads); a length-prefixed byte ring (a torn length loses everything behind
@@ -221,14 +220,9 @@ static_assert(offsetof(CommEntry, collectives) == 192);
 static_assert(std::is_trivially_copyable_v<CommEntry>);
 static_assert(std::has_unique_object_representations_v<CommEntry>);
 
-// Tickets that a thread takes at once where threads contend for them.
-inline constexpr uint32_t kTicketBlock = 16;
-
 struct ThreadEntry {
   uint32_t tid;  // 0: unused
-  // Low half of the ticket behind the block of kTicketBlock that the thread draws on; 0 none. Those
-  // of its tickets behind the newest that has a record were not spent.
-  uint32_t open_block;
+  uint32_t reserved;
   uint64_t first_ticks;
   char name[16];
 };
@@ -291,9 +285,7 @@ constexpr GpuMark mark_of(uint64_t word, uint64_t ticket) {
 
 // What the recorder counts about itself. X(name, meaning). Append only: the order is the layout.
 #define ROLLCALL_STATISTICS(X)                                                                    \
-  X(stepped_over,                                                                                 \
-    "tickets without a record: their slot was held by an operation in flight, or "                \
-    "their thread gave them up")                                                                  \
+  X(stepped_over, "tickets spent on slots held by operations in flight")                          \
   X(dropped_pinned, "calls not recorded: the ring was full of operations in flight")              \
   X(dropped_off, "calls not recorded: capture had switched itself off")                           \
   X(dropped_paused, "calls not recorded: capture was paused by rollcall ctl")                     \

@@ -33,11 +33,10 @@ struct Claim {
   uint64_t ticket;
 };
 
-// `next_ticket` gives tickets that were drawn from the counter for this claim or an earlier one.
-template <class Record, class NextTicket>
-inline Claim<Record> claim_slot(const Slots<Record>& slots, NextTicket next_ticket) noexcept {
+template <class Record>
+inline Claim<Record> claim_slot(const Slots<Record>& slots) noexcept {
   for (uint32_t attempt = 0; attempt < kSlotAttemptsMax; ++attempt) {
-    const uint64_t ticket = next_ticket();
+    const uint64_t ticket = add_relaxed(*slots.next_ticket, uint64_t{1});
     Record* record = &slots.records[ticket & slots.mask];
     uint64_t word = load_relaxed(record->publish);
     const bool taken = is_pinned(phase_number_of(word)) || ticket_of(word) > ticket;
@@ -53,10 +52,6 @@ inline Claim<Record> claim_slot(const Slots<Record>& slots, NextTicket next_tick
     add_relaxed(*slots.stepped_over, uint64_t{1});
   }
   return {nullptr, 0};
-}
-template <class Record>
-inline Claim<Record> claim_slot(const Slots<Record>& slots) noexcept {
-  return claim_slot(slots, [&] { return add_relaxed(*slots.next_ticket, uint64_t{1}); });
 }
 
 template <class Record>

@@ -64,55 +64,6 @@ TEST_CASE("records that are nowhere are counted, and the complete part begins be
   CHECK(run.processes[0].first_complete_ticket == 37);
 }
 
-TEST_CASE("tickets that a thread drew and did not spend are not missing, and those before are") {
-  Directory directory;
-  RingBytes ring;
-  // Blocks of two threads: 1 to 16 and 17 to 32, of which 5 and 20 are lost, 29 to 32 not spent. A
-  // third one, 33 to 48, was drawn by a thread that died before it spent any.
-  for (uint64_t t = 1; t <= 28; ++t) {
-    if (t != 5 && t != 20) ring.add(make_op(t));
-  }
-  const auto draw_on = [&](uint32_t thread, uint32_t open_block) {
-    ring.put(
-        ring.header.threads.offset + thread * sizeof(ThreadEntry),
-        ThreadEntry{.tid = thread + 1, .open_block = open_block, .first_ticks = 1, .name = {}});
-  };
-  draw_on(0, 17);
-  draw_on(1, 33);
-  draw_on(2, 49);
-  ring.header.thread_count = 3;
-  ring.header.next_ticket = 49;
-  ring.store_header();
-  directory.write("node0.4711.4d.ring", ring.bytes);
-  const Run run = load_run(directory.path(), quiet());
-  REQUIRE(run.processes.size() == 1);
-  CHECK(run.processes[0].lost == 2);
-  CHECK(run.processes[0].ops.size() == 26);
-}
-
-TEST_CASE("the end of a block is known by its low half, and none that lies ahead is believed") {
-  for (const auto& [low, lost] : {std::pair{0xfffffff8u, 24u - 8u}, {8u, 8u}, {0x40u, 24u}}) {
-    Directory directory;
-    RingBytes ring;
-    // 24 tickets around 2^32 have no record; blocks end in front of it or behind.
-    const uint64_t newest = (uint64_t{1} << 32) - 17;
-    for (uint64_t t = newest - 40; t <= newest; ++t) ring.add(make_op(t));
-    ring.put(ring.header.threads.offset,
-             ThreadEntry{.tid = 1, .open_block = low, .first_ticks = 1, .name = {}});
-    ring.header.next_ticket = newest + 25;
-    ring.store_header();
-    directory.write("node0.4711.4d.ring", ring.bytes);
-    SelfStatistics statistics{};
-    statistics.stepped_over = newest - 41;
-    ring.put(ring.header.stats.offset, statistics);
-    directory.write("node0.4711.4d.ring", ring.bytes);
-    const Run run = load_run(directory.path(), quiet());
-    REQUIRE(run.processes.size() == 1);
-    INFO(low);
-    CHECK(run.processes[0].lost == lost);
-  }
-}
-
 TEST_CASE("a window keeps the newest operations, and those in flight") {
   Directory directory;
   RingBytes ring;
