@@ -133,9 +133,11 @@ void* run_flusher(void* argument) {
     // Switched off: the mapping stays, but what is in it is no longer trusted.
     const Mode mode = live.mode.load(std::memory_order_acquire);
     if (mode != Mode::off && (is_last || mode == Mode::recording)) pass(*state, is_last);
+    if (mode == Mode::off) break;
     if (is_last) last_round.served();
-    if (mode == Mode::off) return nullptr;
   }
+  last_round.leave();
+  return nullptr;
 }
 
 // Ticks are kept to about 16 ns in history: a fraction of the time that a call takes, and two bits

@@ -85,20 +85,19 @@ void* run_poller(void* argument) {
   auto* timer = static_cast<GpuTimer*>(argument);
   for (;;) {
     const bool is_last = last_round.sleep(config().gpu_poll_ms);
-    if (timer->is_stopped()) return nullptr;
+    if (timer->is_stopped()) break;
     if (live.mode.load(std::memory_order_acquire) == Mode::off) {
       stop_for_good(*timer);
-      if (is_last) last_round.served();
-      return nullptr;
+      break;
     }
     timer->poll(ticks_per_ns(), is_last);
     facts.note(*timer);
     if (!is_last) continue;
-    // Before the exit goes on, and with it the driver's end.
-    timer->stop();
-    last_round.served();
-    return nullptr;
+    timer->stop();  // before the exit goes on, and with it the driver's end
+    break;
   }
+  last_round.leave();
+  return nullptr;
 }
 
 // Registered after the driver was loaded, hence run before it is torn down.
@@ -254,8 +253,8 @@ void end_search_for_gpu() noexcept {
   const GpuSymbolLookup lookup = symbol_lookup.load(std::memory_order_acquire);
   // There is one: no operation was made that it could have timed.
   if (lookup != nullptr && missing_gpu_function(lookup) == nullptr) return;
-  const ColdLock lock;
-  note_no_driver(lookup);
+  const ColdLockAttempt lock;
+  if (lock.is_held()) note_no_driver(lookup);
 }
 
 // --- what the shim tells of graphs ---------------------------------------------------------------

@@ -53,8 +53,17 @@ void LastRound::served() noexcept {
   wake(served_);
 }
 
+// Sequentially consistent, as in ask(): either the worker sees that it was asked, or the one that
+// asks sees that it has left.
+void LastRound::leave() noexcept {
+  has_left_.store(true);
+  serving_ = asked_.load();
+  served();
+}
+
 bool LastRound::ask() noexcept {
-  const uint32_t mine = asked_.fetch_add(1, std::memory_order_acq_rel) + 1;
+  const uint32_t mine = asked_.fetch_add(1) + 1;
+  if (has_left_.load()) return false;
   wake(asked_);
   const uint64_t until_ns = now_ns() + kPatienceNs;
   for (;;) {

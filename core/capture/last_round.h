@@ -16,13 +16,16 @@ class LastRound {
   // asked; served() follows the round.
   bool sleep(uint32_t period_ms) noexcept;
   void served() noexcept;
+  // The worker ends: who asks, or asked, is let go.
+  void leave() noexcept;
 
-  // The exiting thread. False when the worker has not served it after two seconds.
+  // The exiting thread. False when the worker has not served it after two seconds, or has ended.
   bool ask() noexcept;
 
  private:
   std::atomic<uint32_t> asked_{0};
   std::atomic<uint32_t> served_{0};
+  std::atomic<bool> has_left_{false};
   uint32_t serving_ = 0;  // the worker's
 };
 

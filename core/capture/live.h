@@ -86,6 +86,18 @@ class ColdLock {
   ColdLock& operator=(const ColdLock&) = delete;
 };
 void reset_cold_lock() noexcept;
+// For the end of the process, where whoever holds it may never give it back.
+class ColdLockAttempt {
+ public:
+  ColdLockAttempt() noexcept;
+  ~ColdLockAttempt();
+  ColdLockAttempt(const ColdLockAttempt&) = delete;
+  ColdLockAttempt& operator=(const ColdLockAttempt&) = delete;
+  bool is_held() const noexcept { return is_held_; }
+
+ private:
+  bool is_held_;
+};
 
 inline std::atomic<uint32_t>& holds_of(uint64_t ticket) noexcept {
   return live.holds[ticket & live.ops.mask];
