@@ -203,7 +203,7 @@ void flush_now() noexcept {
 void forget_flusher() noexcept {
   // The memory is a copy of the parent's; giving it back is cheaper than copying it on write.
   pass_mutex = PTHREAD_MUTEX_INITIALIZER;
-  new (&last_round) LastRound;
+  last_round.forget();
   if (flusher == nullptr) return;
   munmap(static_cast<void*>(flusher), sizeof(Flusher));
   flusher = nullptr;

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include <new>
-
 #include "core/base/clock.h"
 #include "core/capture/background_thread.h"
 #include "core/capture/gpu_cupti.h"
@@ -294,7 +292,7 @@ OpToken begin_graph_launch(const void* executable, const void* stream) noexcept 
 }
 
 void forget_gpu_timing() noexcept {
-  new (&last_round) LastRound;
+  last_round.forget();
   forget_cupti();
   facts = {};
   looks.store(0, std::memory_order_relaxed);

@@ -61,6 +61,13 @@ void LastRound::leave() noexcept {
   served();
 }
 
+// Store by store: to ThreadSanitizer a child made behind the C library's back is the parent.
+void LastRound::forget() noexcept {
+  asked_.store(0);
+  served_.store(0);
+  has_left_.store(false);
+}
+
 bool LastRound::ask() noexcept {
   const uint32_t mine = asked_.fetch_add(1) + 1;
   if (has_left_.load()) return false;

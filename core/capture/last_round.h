@@ -19,6 +19,9 @@ class LastRound {
   // The worker ends: who asks, or asked, is let go.
   void leave() noexcept;
 
+  // In a forked child, where the worker is the parent's.
+  void forget() noexcept;
+
   // The exiting thread. False when the worker has not served it after two seconds, or has ended.
   bool ask() noexcept;
 
@@ -26,7 +29,7 @@ class LastRound {
   std::atomic<uint32_t> asked_{0};
   std::atomic<uint32_t> served_{0};
   std::atomic<bool> has_left_{false};
-  uint32_t serving_ = 0;  // the worker's
+  uint32_t serving_ = 0;  // the worker's; set in sleep()
 };
 
 }  // namespace rollcall::capture
