@@ -70,6 +70,17 @@ inline int init_of(void** context, int* mask, const ContextOpening& opening,
   return kSuccess;
 }
 
+inline ContextOpening identified(unsigned version, uint64_t hash, const char* name, int ranks,
+                                 int rank, const void* caller) noexcept {
+  return {.version = version,
+          .has_identity = true,
+          .comm_hash = hash,
+          .name = name,
+          .nranks = ranks,
+          .rank = rank,
+          .caller = caller};
+}
+
 // In NCCL, which calls the structure's function itself.
 #define ROLLCALL_CALLER __builtin_extract_return_addr(__builtin_return_address(0))
 
@@ -81,27 +92,13 @@ int init_like_v1(void** context, int* mask) noexcept {
 template <unsigned kVersion>
 int init_like_v4(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks,
                  int rank, Logger logger) noexcept {
-  return init_of(context, mask,
-                 {.version = kVersion,
-                  .has_identity = true,
-                  .comm_hash = hash,
-                  .name = name,
-                  .nranks = ranks,
-                  .rank = rank,
-                  .caller = ROLLCALL_CALLER},
+  return init_of(context, mask, identified(kVersion, hash, name, ranks, rank, ROLLCALL_CALLER),
                  {.nodes = nodes, .logger = logger});
 }
 template <unsigned kVersion>
 int init_like_v5(void** context, uint64_t id, int* mask, const char* name, int nodes, int ranks,
                  int rank, Logger logger) noexcept {
-  return init_of(context, mask,
-                 {.version = kVersion,
-                  .has_identity = true,
-                  .comm_hash = id,
-                  .name = name,
-                  .nranks = ranks,
-                  .rank = rank,
-                  .caller = ROLLCALL_CALLER},
+  return init_of(context, mask, identified(kVersion, id, name, ranks, rank, ROLLCALL_CALLER),
                  {.nodes = nodes, .logger = logger});
 }
 #undef ROLLCALL_CALLER

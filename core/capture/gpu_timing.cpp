@@ -251,7 +251,7 @@ void end_search_for_gpu() noexcept {
   const GpuSymbolLookup lookup = symbol_lookup.load(std::memory_order_acquire);
   // There is one: no operation was made that it could have timed.
   if (lookup != nullptr && missing_gpu_function(lookup) == nullptr) return;
-  const ColdLockAttempt lock;
+  const ColdLock lock(std::try_to_lock);
   if (lock.is_held()) note_no_driver(lookup);
 }
 

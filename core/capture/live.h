@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 #include "core/base/atomic_word.h"
 #include "core/capture/config.h"
@@ -81,23 +82,17 @@ inline bool enter(ThreadState& thread) noexcept {
 class ColdLock {
  public:
   ColdLock() noexcept;
+  // For the end of the process, where whoever holds it may never give it back: see is_held().
+  explicit ColdLock(std::try_to_lock_t attempt) noexcept;
   ~ColdLock();
   ColdLock(const ColdLock&) = delete;
   ColdLock& operator=(const ColdLock&) = delete;
-};
-void reset_cold_lock() noexcept;
-// For the end of the process, where whoever holds it may never give it back.
-class ColdLockAttempt {
- public:
-  ColdLockAttempt() noexcept;
-  ~ColdLockAttempt();
-  ColdLockAttempt(const ColdLockAttempt&) = delete;
-  ColdLockAttempt& operator=(const ColdLockAttempt&) = delete;
   bool is_held() const noexcept { return is_held_; }
 
  private:
   bool is_held_;
 };
+void reset_cold_lock() noexcept;
 
 inline std::atomic<uint32_t>& holds_of(uint64_t ticket) noexcept {
   return live.holds[ticket & live.ops.mask];

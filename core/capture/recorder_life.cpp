@@ -190,10 +190,10 @@ void announce_thread(ThreadState& thread) noexcept {
 
 }  // namespace
 
-ColdLock::ColdLock() noexcept { pthread_mutex_lock(&cold_mutex); }
-ColdLock::~ColdLock() { pthread_mutex_unlock(&cold_mutex); }
-ColdLockAttempt::ColdLockAttempt() noexcept : is_held_(pthread_mutex_trylock(&cold_mutex) == 0) {}
-ColdLockAttempt::~ColdLockAttempt() {
+ColdLock::ColdLock() noexcept : is_held_(pthread_mutex_lock(&cold_mutex) == 0) {}
+ColdLock::ColdLock(std::try_to_lock_t) noexcept
+    : is_held_(pthread_mutex_trylock(&cold_mutex) == 0) {}
+ColdLock::~ColdLock() {
   if (is_held_) pthread_mutex_unlock(&cold_mutex);
 }
 void reset_cold_lock() noexcept { cold_mutex = PTHREAD_MUTEX_INITIALIZER; }
