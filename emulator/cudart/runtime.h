@@ -13,8 +13,6 @@ cudaError_t runtime_ready();
 cudaError_t remember(cudaError_t error);
 // The same, and says so (emu_not_emulated).
 int not_emulated(const char* function);
-// The same without a word on stderr (emu_asked_in_vain).
-int asked_in_vain(const char* function);
 
 template <typename Call>
 cudaError_t runtime_call(Call call) {

@@ -126,11 +126,6 @@ int not_emulated(const char* function) {
   return remember(cudaErrorNotSupported);
 }
 
-int asked_in_vain(const char* function) {
-  emu_asked_in_vain(function);
-  return remember(cudaErrorNotSupported);
-}
-
 }  // namespace emu
 
 using namespace emu;

@@ -295,12 +295,4 @@ cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
   return runtime_call([&] { return cuDeviceSetMemPool(device, pool); });
 }
 
-// Memory of one process is never seen by another. NVIDIA's NCCL asks for a handle only to learn
-// whether it could have one, and takes another way: a healthy run would have a line on stderr.
-int cudaIpcGetMemHandle() { return asked_in_vain("cudaIpcGetMemHandle"); }
-int cudaIpcOpenMemHandle() { return asked_in_vain("cudaIpcOpenMemHandle"); }
-int cudaIpcCloseMemHandle() { return asked_in_vain("cudaIpcCloseMemHandle"); }
-int cudaIpcGetEventHandle() { return asked_in_vain("cudaIpcGetEventHandle"); }
-int cudaIpcOpenEventHandle() { return asked_in_vain("cudaIpcOpenEventHandle"); }
-
 }  // extern "C"

@@ -16,10 +16,6 @@ constexpr size_t kAbsentMax = 64;
 std::atomic<const char*> absent[kAbsentMax];
 std::atomic<Listener> listener;
 
-void tell_listener(const char* function) {
-  if (const Listener told = listener.load()) told(function);
-}
-
 // False when it is known already, or one too many.
 bool is_new(const char* function) {
   for (std::atomic<const char*>& slot : absent) {
@@ -39,11 +35,7 @@ void emu_not_emulated(const char* function, const char* answer) {
   if (emu_quiet() == 0) {
     std::fprintf(stderr, "rollcall emulator: %s is not emulated: %s\n", function, answer);
   }
-  tell_listener(function);
-}
-
-void emu_asked_in_vain(const char* function) {
-  if (is_new(function)) tell_listener(function);
+  if (const Listener told = listener.load()) told(function);
 }
 
 // The listener is there before the names are walked, and a name before the listener is asked for:

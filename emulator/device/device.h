@@ -84,9 +84,6 @@ int emu_quiet(void);
 // A stand-in was asked for what it does not do: names `function` (a literal) on stderr with what it
 // answers, once in a process, and tells the listener. Any thread.
 void emu_not_emulated(const char* function, const char* answer);
-// The same for a function that programs ask in order to know whether it works, and can do without:
-// the listener is told, and stderr is left alone.
-void emu_asked_in_vain(const char* function);
 // For recorders, which find it by name and include none of this: `told` gets the name of each such
 // function, at once of those so far, later from whichever thread called one; of one perhaps twice.
 // One listener per process, NULL for none.

@@ -10,9 +10,7 @@ from job import Job, expect_equal
 CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ctypes_client.py")
 NOT_SUPPORTED = 801
 # Before NCCL is there, and after a collective; each of them twice.
-ABSENT = ("cudaGraphicsMapResources", "cudaGraphicsUnmapResources")
-# What NVIDIA's NCCL tries in every run.
-PROBED = "cudaIpcGetMemHandle"
+ABSENT = ("cudaGraphicsMapResources", "cudaIpcGetMemHandle")
 PROGRAM = f"""
 import ctypes, sys
 sys.path.insert(0, {os.path.dirname(CLIENT)!r})
@@ -21,8 +19,6 @@ nccl, cuda = client.Library("libnccl.so.2"), client.Library("libcudart.so.13")
 unique_id = client.UniqueId()
 nccl.library.ncclGetVersion(ctypes.byref(ctypes.c_int()))
 wanted = sys.argv[1] == "asks"
-if sys.argv[1] == "probes":
-    print("probed", [cuda.library.{PROBED}() for _ in range(2)])
 statuses = [getattr(cuda.library, {ABSENT[0]!r})() for _ in range(2) if wanted]
 nccl.call("ncclGetUniqueId", ctypes.byref(unique_id))
 client.train(nccl, cuda, unique_id, 0, 1, 1)
@@ -31,9 +27,9 @@ print("statuses", statuses)
 """
 
 
-def run_client(what):
+def run_client(asks):
     """Of a job: its output, its stderr, the meta keys and `info` about what is not emulated."""
-    with Job(1, program=[sys.executable, "-c", PROGRAM, what]) as run:
+    with Job(1, program=[sys.executable, "-c", PROGRAM, "asks" if asks else "does not"]) as run:
         expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
         meta = next(line["meta"] for line in run.dump() if line["type"] == "run")
         keys = sorted(key for key in meta if key.startswith("not_emulated."))
@@ -43,7 +39,7 @@ def run_client(what):
 
 
 def absent_functions_are_named():
-    output, errors, keys, info = run_client("asks")
+    output, errors, keys, info = run_client(asks=True)
     expect_equal(output, f"statuses {[NOT_SUPPORTED] * 4}", "what the functions answer")
     for name in ABSENT:
         expect_equal(errors.count(f"{name} is not emulated: cudaErrorNotSupported"), 1,
@@ -53,25 +49,16 @@ def absent_functions_are_named():
 
 
 def nothing_is_named_in_vain():
-    output, errors, keys, info = run_client("does not")
+    output, errors, keys, info = run_client(asks=False)
     expect_equal(output, "statuses []", "what the functions answer")
     expect_equal(errors.count("is not emulated"), 0, f"lines in {errors!r}")
     expect_equal((keys, info), ([], []), "meta and info")
-
-
-def what_is_probed_is_on_file_only():
-    output, errors, keys, info = run_client("probes")
-    expect_equal(output, f"probed {[NOT_SUPPORTED] * 2}\nstatuses []", "what it answers")
-    expect_equal(errors.count("is not emulated"), 0, f"lines in {errors!r}")
-    expect_equal((keys, info), ([f"not_emulated.{PROBED}"], [PROBED]), "meta and info")
 
 
 if __name__ == "__main__":
     sys.exit(job.main([
         ("a function that the emulator lacks fails, and is named once on stderr and in the meta",
          absent_functions_are_named),
-        ("what NCCL tries and manages without fails, and is named in the meta alone",
-         what_is_probed_is_on_file_only),
         ("a job that asks for nothing that the emulator lacks is told of nothing",
          nothing_is_named_in_vain),
     ]))
