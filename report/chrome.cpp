@@ -152,6 +152,9 @@ std::string op_arguments(const trace::Process& process, const trace::Op& op) {
   if (const std::string kernel = kernel_name(process, op); !kernel.empty()) {
     json["kernel"] = kernel;
   }
+  if (const trace::PhaseTimes* times = process.phases_of(op)) {
+    json["phases_ns"] = phases_json(*times);
+  }
   json["state"] = trace::name_of(op.state);
   if (op.result != kResultUnknown) json["result"] = name_of_result(op.result);
   json["in_place"] = (op.flags & kOpInPlace) != 0;
@@ -314,11 +317,26 @@ class ProcessWriter {
     if (op.started_ns > 0) {
       add_slice("gpu", name_of(op.kind), track, op.started_ns, op.finished_ns,
                 op_arguments(process_, op));
+      add_phases(track, op);
       return;
     }
     add(track, op.called_ns,
         head('i', "enqueued", name_of(op.kind), track, op.called_ns) +
             ",\"s\":\"t\",\"args\":" + op_arguments(process_, op) + "}");
+  }
+
+  // Inside the operation's slice, whose ends are those of all channels; the phases are their mean.
+  void add_phases(uint64_t track, const trace::Op& op) {
+    const trace::PhaseTimes* times = process_.phases_of(op);
+    if (times == nullptr || op.finished_ns <= op.started_ns) return;
+    int64_t start_ns = op.started_ns;
+    for (size_t i = 0; i < kKernelPhaseCount; ++i) {
+      const auto left_ns = static_cast<uint64_t>(op.finished_ns - start_ns);
+      const auto span_ns = static_cast<int64_t>(std::min(times->ns[i], left_ns));
+      if (span_ns == 0) continue;
+      add_slice("phase", kKernelPhases[i], track, start_ns, start_ns + span_ns, "{}");
+      start_ns += span_ns;
+    }
   }
 
   void add_event(const trace::Event& event) {

@@ -116,6 +116,10 @@ Json comm_line(const trace::Process& process, const trace::Comm& comm) {
   json["collectives"] = comm.collectives;
   json["sends"] = comm.sends;
   json["recvs"] = comm.recvs;
+  if (comm.phases.operations != 0) {
+    json["phased_operations"] = comm.phases.operations;
+    json["phases_ns"] = phases_json(comm.phases);
+  }
   return json;
 }
 
@@ -127,6 +131,9 @@ void add_method(Json& json, const trace::Process& process, const trace::Op& op) 
   if (op.channels != 0) json["channels"] = op.channels;
   if (const std::string kernel = kernel_name(process, op); !kernel.empty()) {
     json["kernel"] = kernel;
+  }
+  if (const trace::PhaseTimes* times = process.phases_of(op)) {
+    json["phases_ns"] = phases_json(*times);
   }
   if ((op.flags & kOpFromPlugin) != 0) json["from_plugin"] = true;
 }

@@ -29,6 +29,13 @@ Json optional_number(const std::optional<Number>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+// {"initial_sync": 1200, "compute": 30000, "final_sync": 0}: nanoseconds of the GPU's clock.
+inline Json phases_json(const trace::PhaseTimes& times) {
+  Json json;
+  for (size_t i = 0; i < kKernelPhaseCount; ++i) json[std::string(kKernelPhases[i])] = times.ns[i];
+  return json;
+}
+
 // What could not be read, or was read with a reservation.
 inline Json issues_json(const trace::Run& run) {
   Json list = Json::array();

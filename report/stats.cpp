@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <string_view>
+#include <tuple>
+#include <vector>
 
 #include "report/json_terms.h"
 #include "report/terms.h"
@@ -38,6 +40,84 @@ bool any_timed(const std::vector<OperationRow>& rows) {
   return false;
 }
 
+// The kernel phases of one communicator on one of its ranks.
+struct RankPhases {
+  std::string key;
+  const trace::Comm* comm;
+  double initial_sync_ns() const {
+    return static_cast<double>(comm->phases.ns[0]) / static_cast<double>(comm->phases.operations);
+  }
+};
+static_assert(static_cast<size_t>(KernelPhase::initial_sync) == 0);
+
+std::vector<RankPhases> rank_phases(const trace::Run& run) {
+  std::vector<RankPhases> list;
+  for (const trace::Process& process : run.processes) {
+    if (process.superseded) continue;
+    for (const trace::Comm& comm : process.comms) {
+      if (comm.phases.operations != 0) list.push_back({key_hex(comm.key), &comm});
+    }
+  }
+  std::sort(list.begin(), list.end(), [](const RankPhases& one, const RankPhases& other) {
+    return std::tie(one.key, one.comm->rank) < std::tie(other.key, other.comm->rank);
+  });
+  return list;
+}
+
+// One line per communicator: the ranks' shares together, and who waited least for the others.
+std::string phases_line(const RankPhases* first, const RankPhases* last) {
+  uint64_t operations = 0;
+  double ns[kKernelPhaseCount] = {};
+  double sum_ns = 0;
+  const RankPhases* least = first;
+  for (const RankPhases* rank = first; rank != last; ++rank) {
+    operations += rank->comm->phases.operations;
+    for (size_t i = 0; i < kKernelPhaseCount; ++i) {
+      ns[i] += static_cast<double>(rank->comm->phases.ns[i]);
+      sum_ns += static_cast<double>(rank->comm->phases.ns[i]);
+    }
+    if (rank->initial_sync_ns() < least->initial_sync_ns()) least = rank;
+  }
+  const std::string& name = first->comm->name;
+  std::string text = fmt::format("{:<32} {:>10}", printable(name.empty() ? first->key : name),
+                                 grouped(operations));
+  for (const double part_ns : ns) {
+    text += fmt::format(" {:>12.1f} %", sum_ns > 0 ? 100 * part_ns / sum_ns : 0.0);
+  }
+  if (last - first > 1 && ns[0] > 0) {
+    text += fmt::format("  rank {}, {:.1f} us", least->comm->rank, least->initial_sync_ns() / 1e3);
+  }
+  return text + "\n";
+}
+
+std::string phases_text(const trace::Run& run) {
+  const std::vector<RankPhases> list = rank_phases(run);
+  if (list.empty()) return {};
+  std::string text = fmt::format("\n{:<32} {:>10}", "kernel phases of communicator", "operations");
+  for (const std::string_view name : kKernelPhases) text += fmt::format(" {:>14}", name);
+  text += "  least initial_sync, per operation\n";
+  const RankPhases* const end = list.data() + list.size();
+  for (const RankPhases* first = list.data(); first != end;) {
+    const RankPhases* last = first;
+    while (last != end && last->key == first->key) ++last;
+    text += phases_line(first, last);
+    first = last;
+  }
+  return text;
+}
+
+Json phases_list(const trace::Run& run) {
+  Json list = Json::array();
+  for (const RankPhases& rank : rank_phases(run)) {
+    list.push_back({{"comm", rank.key},
+                    {"comm_name", valid_utf8(rank.comm->name)},
+                    {"rank", known_or_null(rank.comm->rank, rank.comm->rank >= 0)},
+                    {"operations", rank.comm->phases.operations},
+                    {"phases_ns", phases_json(rank.comm->phases)}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string stats_text(const trace::Run& run, const std::vector<OperationRow>& rows) {
@@ -64,7 +144,7 @@ std::string stats_text(const trace::Run& run, const std::vector<OperationRow>& r
             "are medians in\nGB/s (1e9 bytes), from the fastest rank of each call, as nccl-tests "
             "defines them.\n"
           : "\nNo call has a GPU time: this run was recorded with ROLLCALL_GPU_TIMING=off.\n";
-  return text;
+  return text + phases_text(run);
 }
 
 std::string stats_json(const trace::Run& run, const std::vector<OperationRow>& rows) {
@@ -88,6 +168,7 @@ std::string stats_json(const trace::Run& run, const std::vector<OperationRow>& r
          {"algbw_gbps", known ? Json(row.median_bandwidth->algorithm_gbps) : Json(nullptr)},
          {"busbw_gbps", known ? Json(row.median_bandwidth->bus_gbps) : Json(nullptr)}});
   }
+  json["kernel_phases"] = phases_list(run);
   return json.dump(2) + "\n";
 }
 

@@ -42,7 +42,8 @@ constexpr RingGeometry kGeometry{.ring_slots = 2 * kDigestPeriod,
                                  .event_slots = 16,
                                  .comms_max = 16,
                                  .threads_max = 4,
-                                 .meta_bytes_max = 4096};
+                                 .meta_bytes_max = 4096,
+                                 .kernel_phase_slots = 0};
 
 class OutputFile {
  public:

@@ -57,6 +57,14 @@ struct Op {
   GpuMark mark = GpuMark::none;  // what the GPU itself wrote of it, beside the times
 };
 
+// How long an operation's kernel, or those of a communicator's operations together, spent in each
+// phase: see KernelPhasesEntry.
+struct PhaseTimes {
+  uint64_t ticket = 0;      // of the operation; 0: of several
+  uint64_t operations = 0;  // they are of
+  uint64_t ns[kKernelPhaseCount] = {};
+};
+
 // A CUDA graph with captured operations, and how far its newest replay has come on each of the
 // streams that were captured: see GraphEntry.
 struct Graph {
@@ -106,6 +114,7 @@ struct Comm {
   uint64_t collectives = 0;  // called in all, also those no longer on file
   uint64_t sends = 0;
   uint64_t recvs = 0;
+  PhaseTimes phases;  // of all operations whose phases were told; none: nothing of it
 };
 
 struct Thread {
@@ -159,6 +168,7 @@ struct Process {
   std::vector<Op> ops;        // by ticket; the window
   std::vector<Event> events;  // by ticket
   std::vector<Graph> graphs;
+  std::vector<PhaseTimes> phases;  // by ticket; of the newest operations that have them
   std::map<std::string, uint64_t> statistics;
   Liveness liveness = Liveness::unknown;
   std::string liveness_evidence;  // "pid 4711 is stopped (state T)", "exit record at ..."
@@ -174,6 +184,8 @@ struct Process {
   uint64_t skipped = 0;                // records left on disk: equal on all ranks
   std::string boot_id;
   uint32_t parent_pid = 0;
+  // Null: its phases are not on file.
+  const PhaseTimes* phases_of(const Op& op) const;
   // Written by another recorder: no sign of life, and often no times.
   bool is_foreign() const { return recorder != "rollcall"; }
   bool capture_off = false;  // the recorder switched itself off

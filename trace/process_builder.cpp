@@ -88,6 +88,13 @@ Op op_of(const OpRecord& record, const TickConversion& clock, bool from_segment)
 
 }  // namespace
 
+const PhaseTimes* Process::phases_of(const Op& op) const {
+  const auto found = std::lower_bound(
+      phases.begin(), phases.end(), op.ticket,
+      [](const PhaseTimes& times, uint64_t wanted) { return times.ticket < wanted; });
+  return found != phases.end() && found->ticket == op.ticket ? &*found : nullptr;
+}
+
 ProcessBuilder::ProcessBuilder(const std::string& path, const RingImage& image) : image_(image) {
   const FileHeader& header = image.header;
   process_.file = path;
@@ -112,6 +119,7 @@ ProcessBuilder::ProcessBuilder(const std::string& path, const RingImage& image) 
   take_knowledge();
   take_tables();
   take_graphs();
+  take_phases();
   take_events();
   take_statistics();
 }
@@ -180,6 +188,8 @@ void ProcessBuilder::take_tables() {
     comm.collectives = entry.collectives;
     comm.sends = entry.sends;
     comm.recvs = entry.recvs;
+    comm.phases.operations = entry.phased_operations;
+    std::copy(std::begin(entry.phase_ns), std::end(entry.phase_ns), comm.phases.ns);
     process_.comms.push_back(std::move(comm));
   }
 }
@@ -196,6 +206,15 @@ void ProcessBuilder::take_graphs() {
       graph.lanes.push_back({entry.stream[lane], entry.position[lane]});
     }
     process_.graphs.push_back(std::move(graph));
+  }
+}
+
+void ProcessBuilder::take_phases() {
+  for (const KernelPhasesEntry& entry : image_.kernel_phases) {
+    PhaseTimes& times = process_.phases.emplace_back();
+    times.ticket = entry.ticket;
+    times.operations = 1;
+    std::copy(std::begin(entry.ns), std::end(entry.ns), times.ns);
   }
 }
 

@@ -22,6 +22,7 @@ class ProcessBuilder {
   void take_meta();
   void take_tables();
   void take_graphs();
+  void take_phases();
   void take_progress();
   void take_events();
   void take_knowledge();

@@ -161,6 +161,23 @@ void read_progress(const ByteSource& source, RingImage& image) {
   }
 }
 
+// An entry that changes while it is read belongs to an operation that is newer than this image.
+void read_kernel_phases(const ByteSource& source, RingImage& image) {
+  const FileHeader& header = image.header;
+  const uint64_t offset = header.kernel_phases.offset;
+  auto entries = read_array<KernelPhasesEntry>(source, offset, header.kernel_phase_slots);
+  const auto again = read_array<KernelPhasesEntry>(source, offset, entries.size());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const KernelPhasesEntry& entry = entries[i];
+    const bool is_used = entry.ticket != 0 && entry.ticket != kKernelPhasesChanging;
+    const bool is_at_home = (entry.ticket & (header.kernel_phase_slots - 1)) == i;
+    const bool is_settled = i < again.size() && again[i].ticket == entry.ticket;
+    if (is_used && is_at_home && is_settled) image.kernel_phases.push_back(entry);
+  }
+  std::sort(image.kernel_phases.begin(), image.kernel_phases.end(),
+            [](const auto& a, const auto& b) { return a.ticket < b.ticket; });
+}
+
 // A record that names a communicator the table does not have, or a rank no communicator can have.
 template <typename Record>
 void drop_strays(std::vector<Record>& records, RingImage& image) {
@@ -269,6 +286,7 @@ bool read_ring(const ByteSource& source, const std::string& path, bool writer_ma
   image.graphs = read_array<GraphEntry>(source, header.graphs.offset, header.graphs_max);
   judge_graphs(image.graphs);
   read_progress(source, image);
+  read_kernel_phases(source, image);
   drop_strays(image.events, image);
   drop_strays(image.ops, image);
   if (image.unbelievable != 0) {

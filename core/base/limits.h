@@ -74,6 +74,10 @@ inline constexpr uint32_t kDigestPeriod = 128;
 // one process. 16 channels to and from 2 ring neighbours on 16 communicators.
 inline constexpr uint32_t kChannelsMax = 1024;
 
+// Operations whose kernel phases are on file one by one, the newest at each place; all of them are
+// in their communicator's sums. What happened last is what is asked for.
+inline constexpr uint32_t kKernelPhaseSlots = 4096;
+
 // Size of a communicator: the largest job the project is built for times a margin. Bounds the
 // point-to-point counters and every rank read from a file.
 inline constexpr uint32_t kRanksMax = 1u << 20;
@@ -136,6 +140,7 @@ static_assert(kGpuOpsInFlightMax <= kLateOpsMax / 2, "what is awaited does not f
 static_assert((kRingSlotsDefault & (kRingSlotsDefault - 1)) == 0, "slot = ticket & mask");
 static_assert((kEventSlots & (kEventSlots - 1)) == 0, "slot = ticket & mask");
 static_assert((kChannelsMax & (kChannelsMax - 1)) == 0, "place = hash & mask");
+static_assert((kKernelPhaseSlots & (kKernelPhaseSlots - 1)) == 0, "place = ticket & mask");
 static_assert(kRingSlotsDefault >= kRingSlotsMin && kRingSlotsDefault <= kRingSlotsMax);
 static_assert(kRingSlotsMin >= kSlotAttemptsMax, "an attempt never visits a slot twice");
 static_assert(kBlockRecordsMax <= kRingSlotsDefault / 4, "a block never covers the whole ring");

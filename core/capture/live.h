@@ -39,6 +39,7 @@ struct alignas(kLivePageBytes) Live {
   ring::Slots<EventRecord> events;
   ThreadEntry* threads;
   ChannelEntry* channels;
+  KernelPhasesEntry* kernel_phases;
   char* meta;
   std::atomic<Mode> mode;
   std::atomic<uint32_t>* holds;  // one per slot of `ops`: the call itself, and hold_op()

@@ -48,6 +48,19 @@ bool fits(const OpRecord& record, const OpSignature& wanted) noexcept {
   return element_bytes == 0 || record.count * element_bytes == wanted.bytes;
 }
 
+// Two operations whose tickets share the place might be told of at the same time: one of them is
+// then in the sums alone.
+void store_phases(KernelPhasesEntry& entry, uint64_t ticket, const OpPhases& phases) noexcept {
+  uint64_t before = load_relaxed(entry.ticket);
+  if (before == kKernelPhasesChanging ||
+      !__atomic_compare_exchange_n(&entry.ticket, &before, kKernelPhasesChanging, false,
+                                   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    return;
+  }
+  for (size_t i = 0; i < kKernelPhaseCount; ++i) store_release(entry.ns[i], phases.ns[i]);
+  store_release(entry.ticket, ticket);
+}
+
 // The records of one group, on the thread that called them: nobody writes to them meanwhile.
 template <class Visit>
 void visit_group(uint64_t first, uint64_t end, uint32_t group, Visit&& visit) noexcept {
@@ -93,6 +106,16 @@ bool enrich_op(OpToken token, const OpDetail& detail) noexcept {
   if (detail.channels != 0) store_release(record->channels, detail.channels);
   if (detail.peer >= 0) store_peer(record, detail.peer);
   return true;
+}
+
+void keep_op_phases(OpToken token, const OpPhases& phases) noexcept {
+  if (!is_open(token)) return;
+  store_phases(live.kernel_phases[token.ticket & (kKernelPhaseSlots - 1)], token.ticket, phases);
+  const uint32_t comm_index = load_relaxed(token.record->comm_index);
+  if (comm_index >= kCommsMax) return;
+  CommEntry& comm = live.comms[comm_index];
+  for (size_t i = 0; i < kKernelPhaseCount; ++i) add_relaxed(comm.phase_ns[i], phases.ns[i]);
+  add_relaxed(comm.phased_operations, uint64_t{1});
 }
 
 OpToken find_in_ended_group(const OpSignature& signature) noexcept {

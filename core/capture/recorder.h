@@ -88,6 +88,12 @@ struct OpDetail {
   uint8_t channels = 0;
 };
 bool enrich_op(OpToken token, const OpDetail& detail) noexcept;
+// What its kernel spent in each phase, in nanoseconds; to be said of an operation once, and while
+// its record may still be added to.
+struct OpPhases {
+  uint64_t ns[kKernelPhaseCount] = {};
+};
+void keep_op_phases(OpToken token, const OpPhases& phases) noexcept;
 
 // The record of an operation of the group that the calling thread has just ended, by what its call
 // said: for NCCL versions whose events do not come inside the call. The oldest that fits and was

@@ -96,6 +96,7 @@ void point_live_at_file() noexcept {
   live.comms = mapped.comms;
   live.threads = mapped.threads;
   live.channels = mapped.channels;
+  live.kernel_phases = mapped.kernel_phases;
   live.meta = mapped.meta;
   live.ops = {mapped.ops, &header.next_ticket, header.ring_slots - 1, &mapped.stats->stepped_over};
   live.events = {mapped.events, &header.next_event_ticket, header.event_slots - 1,

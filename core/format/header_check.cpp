@@ -54,18 +54,25 @@ HeaderVerdict judge_sizes(const FileHeader& header) noexcept {
       header.progress_slots == 0 ||
       (header.progress_slots == header.ring_slots &&
        header.progress.bytes >= uint64_t{header.progress_slots} * sizeof(uint64_t));
-  return areas && channels && graphs && progress ? HeaderVerdict::fine
-                                                 : HeaderVerdict::sizes_mismatch;
+  const bool phases =
+      header.kernel_phase_slots == 0 ||
+      (is_power_of_two(header.kernel_phase_slots) && header.kernel_phase_slots <= kRingSlotsMax &&
+       header.kernel_phase_entry_bytes == sizeof(KernelPhasesEntry) &&
+       header.kernel_phases.bytes >=
+           uint64_t{header.kernel_phase_slots} * sizeof(KernelPhasesEntry));
+  return areas && channels && graphs && progress && phases ? HeaderVerdict::fine
+                                                           : HeaderVerdict::sizes_mismatch;
 }
 
 HeaderVerdict judge_areas(const FileHeader& header, uint64_t file_bytes) noexcept {
   if (header.file_bytes > file_bytes) return HeaderVerdict::truncated;
-  FileArea present[9] = {header.meta,  header.stats,  header.threads,
-                         header.comms, header.events, header.ops};
+  FileArea present[10] = {header.meta,  header.stats,  header.threads,
+                          header.comms, header.events, header.ops};
   size_t count = 6;
   if (header.channels_max != 0) present[count++] = header.channels;
   if (header.graphs_max != 0) present[count++] = header.graphs;
   if (header.progress_slots != 0) present[count++] = header.progress;
+  if (header.kernel_phase_slots != 0) present[count++] = header.kernel_phases;
   const std::span<const FileArea> areas(present, count);
   for (const FileArea& area : areas) {
     if (!area_is_inside(area, header.file_bytes)) return HeaderVerdict::out_of_bounds;
@@ -174,6 +181,8 @@ RingAreas areas_of(const RingGeometry& geometry) noexcept {
   areas.events = place(uint64_t{geometry.event_slots} * sizeof(EventRecord));
   areas.ops = place(uint64_t{geometry.ring_slots} * sizeof(OpRecord));
   areas.channels = place(uint64_t{geometry.channels_max} * sizeof(ChannelEntry));
+  areas.kernel_phases = place(uint64_t{geometry.kernel_phase_slots} * sizeof(KernelPhasesEntry));
+  // The words that the GPU writes are the end of the file: graphs, progress.
   areas.graphs = place(uint64_t{geometry.graphs_max} * sizeof(GraphEntry));
   areas.progress = place(uint64_t{geometry.ring_slots} * sizeof(uint64_t));
   areas.file_bytes = offset;
@@ -203,6 +212,9 @@ void fill_layout(FileHeader& header, const RingGeometry& geometry) noexcept {
   header.channels = areas.channels;
   header.channels_max = geometry.channels_max;
   header.channel_entry_bytes = sizeof(ChannelEntry);
+  header.kernel_phases = areas.kernel_phases;
+  header.kernel_phase_slots = geometry.kernel_phase_slots;
+  header.kernel_phase_entry_bytes = sizeof(KernelPhasesEntry);
   header.graphs = areas.graphs;
   header.graphs_max = geometry.graphs_max;
   header.graph_entry_bytes = sizeof(GraphEntry);

@@ -53,6 +53,7 @@ struct RingGeometry {
   uint32_t meta_bytes_max = kMetaBytesMax;
   uint32_t channels_max = kChannelsMax;
   uint32_t graphs_max = kGraphsMax;
+  uint32_t kernel_phase_slots = kKernelPhaseSlots;
 };
 struct RingAreas {
   FileArea meta;
@@ -62,6 +63,7 @@ struct RingAreas {
   FileArea events;
   FileArea ops;
   FileArea channels;
+  FileArea kernel_phases;
   FileArea graphs;
   FileArea progress;
   uint64_t file_bytes;

@@ -12,6 +12,7 @@
 //     events   EventRecord[event_slots], a ring
 //     ops      OpRecord[ring_slots], a ring
 //     channels ChannelEntry[channels_max], found by hash
+//     kernel_phases KernelPhasesEntry[kernel_phase_slots], by ticket
 //     graphs   GraphEntry[graphs_max]
 //     progress uint64_t[progress_slots], beside the ops of the same slot numbers
 //
@@ -206,7 +207,11 @@ struct CommEntry {
   uint64_t ready_ticks;
   uint64_t ended_ticks;
   char name[kCommNameBytes];  // config.commName, zero-padded; empty if none
-  uint64_t reserved2[5];
+  // Operations whose kernel phases the profiler plugin heard, and the sums of their times in each
+  // phase (see KernelPhasesEntry).
+  uint64_t phased_operations;
+  uint64_t phase_ns[3];
+  uint64_t reserved2;
   // --- a line of its own: counted on the hot path
   uint64_t collectives;  // collectives called so far = the next seq; survives every overwriting
   uint64_t sends;
@@ -251,6 +256,20 @@ static_assert(kChannelWaitCount == 7);
 static_assert(std::is_trivially_copyable_v<ChannelEntry>);
 static_assert(std::has_unique_object_representations_v<ChannelEntry>);
 inline constexpr uint32_t kChannelUnknown = 0xffffffff;
+
+// How long the kernel of an operation spent in each phase, on the GPU's clock: the mean over its
+// channels, so that the three add up to no more than the operation's time. A phase that NCCL did
+// not tell of took it no time, or was not measured. At place ticket & (slots - 1), the newest one;
+// the ticket is stored last.
+struct KernelPhasesEntry {
+  uint64_t ticket;  // of the operation; 0: never used, kKernelPhasesChanging: being written
+  uint64_t ns[3];   // by KernelPhase
+};
+inline constexpr uint64_t kKernelPhasesChanging = ~uint64_t{0};
+static_assert(sizeof(KernelPhasesEntry) == 32);
+static_assert(kKernelPhaseCount == 3);
+static_assert(std::is_trivially_copyable_v<KernelPhasesEntry>);
+static_assert(std::has_unique_object_representations_v<KernelPhasesEntry>);
 
 // A CUDA graph with captured operations, and how far its newest replay has come. A lane is one of
 // the streams that were captured; its position is written by the GPU itself, by nodes in front of
@@ -401,7 +420,10 @@ struct FileHeader {
   FileArea progress;  // uint64_t[progress_slots]; likewise
   uint32_t graphs_max;
   uint32_t graph_entry_bytes;
-  uint32_t progress_slots;  // ring_slots, or 0
+  uint32_t progress_slots;      // ring_slots, or 0
+  uint32_t kernel_phase_slots;  // a power of two; zero in files from before it was added
+  FileArea kernel_phases;       // KernelPhasesEntry[kernel_phase_slots]; likewise
+  uint32_t kernel_phase_entry_bytes;
   uint32_t reserved2;
 };
 inline constexpr uint32_t kHeaderBytes = 4096;

@@ -181,6 +181,25 @@ inline constexpr std::string_view kChannelWaits[] = {
 };
 inline constexpr uint8_t kChannelWaitCount = static_cast<uint8_t>(ChannelWait::Count);
 
+// The phases of a kernel that NCCL 2.31 tells a profiler plugin of, numbered as there.
+// X(name, meaning)
+#define ROLLCALL_KERNEL_PHASES(X)                                  \
+  X(initial_sync, "waiting for peers before any data moves")       \
+  X(compute, "moving and reducing data, with the waits inside it") \
+  X(final_sync, "waiting until the peers are through")
+enum class KernelPhase : uint8_t {
+#define ROLLCALL_X(name, meaning) name,
+  ROLLCALL_KERNEL_PHASES(ROLLCALL_X)
+#undef ROLLCALL_X
+      Count
+};
+inline constexpr std::string_view kKernelPhases[] = {
+#define ROLLCALL_X(name, meaning) #name,
+    ROLLCALL_KERNEL_PHASES(ROLLCALL_X)
+#undef ROLLCALL_X
+};
+inline constexpr uint8_t kKernelPhaseCount = static_cast<uint8_t>(KernelPhase::Count);
+
 // --- how a communicator came to be, and how it ended ------------------------------------------
 #define ROLLCALL_COMM_ORIGINS(X) X(unknown) X(init) X(init_all) X(split) X(shrink) X(grow)
 #define ROLLCALL_COMM_STATES(X)                                                                \

@@ -126,6 +126,7 @@ void point_into_areas(RingFile& file) noexcept {
   file.events = at_area<EventRecord>(file, header.events);
   file.ops = at_area<OpRecord>(file, header.ops);
   file.channels = at_area<ChannelEntry>(file, header.channels);
+  file.kernel_phases = at_area<KernelPhasesEntry>(file, header.kernel_phases);
   file.graphs = at_area<GraphEntry>(file, header.graphs);
   file.progress = at_area<uint64_t>(file, header.progress);
 }

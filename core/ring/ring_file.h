@@ -46,6 +46,7 @@ struct RingFile {
   EventRecord* events = nullptr;
   OpRecord* ops = nullptr;
   ChannelEntry* channels = nullptr;
+  KernelPhasesEntry* kernel_phases = nullptr;
   GraphEntry* graphs = nullptr;
   uint64_t* progress = nullptr;  // directly behind `graphs`, on pages of their own
 };

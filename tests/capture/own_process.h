@@ -103,6 +103,7 @@ struct RingContents {
   std::map<uint64_t, OpRecord> ops;  // valid and in flight, by ticket
   std::map<uint64_t, EventRecord> events;
   std::vector<CommEntry> comms;
+  std::map<uint64_t, KernelPhasesEntry> phases;  // by ticket
   uint64_t in_flight = 0;
   uint64_t torn = 0;
   uint64_t hostile = 0;
@@ -124,6 +125,11 @@ inline RingContents read_ring(const std::string& path) {
                        header.meta_bytes);
   for (uint32_t i = 0; i < header.comm_count; ++i) {
     contents.comms.push_back(reinterpret_cast<const CommEntry*>(start + header.comms.offset)[i]);
+  }
+  for (uint32_t i = 0; i < header.kernel_phase_slots; ++i) {
+    const auto& entry =
+        reinterpret_cast<const KernelPhasesEntry*>(start + header.kernel_phases.offset)[i];
+    if (entry.ticket != 0) contents.phases[entry.ticket] = entry;
   }
   const auto collect = [&](const auto* ring, uint32_t slots, const uint64_t* next, auto& into) {
     const RingView view{

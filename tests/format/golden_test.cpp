@@ -115,7 +115,9 @@ void record_a_little() {
   call.caller = address(0x401234);
   call.group = 9;
   call.graph = 2;
-  capture::end_op(capture::begin_op(call), 0);
+  const capture::OpToken token = capture::begin_op(call);
+  capture::keep_op_phases(token, {.ns = {1'500, 40'000, 250}});
+  capture::end_op(token, 0);
   call.kind = OpKind::Send;
   call.reduction = kUnknown8;
   call.root_or_peer = 6;
@@ -211,6 +213,11 @@ TEST_CASE("the ring file of version 1 stays readable") {
   REQUIRE(ring.comms.size() == 1);
   CHECK(ring.comms[0].key == CommKey{0x1111222233334444, 0x5555666677778888});
   CHECK(padded_view(ring.comms[0].name) == "data_parallel");
+  CHECK(ring.comms[0].phased_operations == 1);
+  CHECK(ring.comms[0].phase_ns[1] == 40'000);
+  REQUIRE(ring.phases.size() == 1);
+  CHECK(ring.phases.at(1).ns[0] == 1'500);
+  CHECK(ring.phases.at(1).ns[2] == 250);
   REQUIRE(ring.events.size() == 2);
   CHECK(ring.events.at(1).kind == EventKind::CommAbort);
 }

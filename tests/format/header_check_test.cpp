@@ -34,6 +34,14 @@ TEST_CASE("a header of this version is readable") {
   REQUIRE(judge(header, header.file_bytes) == HeaderVerdict::fine);
 }
 
+TEST_CASE("a header from before the kernel phases is readable") {
+  FileHeader header = good_header();
+  header.kernel_phase_slots = 0;
+  header.kernel_phases = {};
+  header.kernel_phase_entry_bytes = 0;
+  REQUIRE(judge(header, header.file_bytes) == HeaderVerdict::fine);
+}
+
 TEST_CASE("a header cut at any byte is refused by name") {
   const FileHeader header = good_header();
   for (size_t length = 0; length < sizeof(FileHeader); ++length) {
@@ -81,6 +89,14 @@ TEST_CASE("each way a header can be wrong has its own name") {
   CHECK(judge_changed([](FileHeader& h) { h.comms.offset = h.ops.offset; }) ==
         HeaderVerdict::out_of_bounds);
   CHECK(judge_changed([](FileHeader& h) { h.meta.offset = 0; }) == HeaderVerdict::out_of_bounds);
+  CHECK(judge_changed([](FileHeader& h) { h.kernel_phase_slots = 4095; }) ==
+        HeaderVerdict::sizes_mismatch);
+  CHECK(judge_changed([](FileHeader& h) { h.kernel_phase_entry_bytes = 24; }) ==
+        HeaderVerdict::sizes_mismatch);
+  CHECK(judge_changed([](FileHeader& h) { h.kernel_phases.bytes -= 1; }) ==
+        HeaderVerdict::sizes_mismatch);
+  CHECK(judge_changed([](FileHeader& h) { h.kernel_phases.offset = h.ops.offset; }) ==
+        HeaderVerdict::out_of_bounds);
 }
 
 TEST_CASE("a segment header cut at any byte, or of something else, is refused") {

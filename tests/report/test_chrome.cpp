@@ -75,6 +75,23 @@ TEST_CASE("a slice tells the kernel and its launch") {
   CHECK(trace.find(R"("launched_ns":1700000000000000007)") != std::string::npos);
 }
 
+TEST_CASE("kernel phases are slices inside their operation's, and never longer") {
+  trace::Run run = test::missing_call_run();
+  run.processes.resize(1);
+  trace::Process& process = run.processes[0];
+  process.ops.resize(1);
+  process.ops[0].started_ns = test::kStartNs + 1'000;
+  process.ops[0].finished_ns = test::kStartNs + 2'000;
+  process.phases.push_back({.ticket = process.ops[0].ticket, .operations = 1, .ns = {300, 0, 900}});
+  const auto json = nlohmann::json::parse(trace_of(run));
+  std::vector<std::string> seen;
+  for (const auto& event : json["traceEvents"]) {
+    if (event.value("cat", "") != "phase") continue;
+    seen.push_back(event["name"].get<std::string>() + " " + event["dur"].dump());
+  }
+  CHECK(seen == std::vector<std::string>{"initial_sync 0.3", "final_sync 0.7"});
+}
+
 TEST_CASE("times never go backwards on a track, and every named track has events") {
   const auto json = nlohmann::json::parse(trace_of(rich_run()));
   std::map<std::pair<int64_t, int64_t>, double> latest;

@@ -60,6 +60,21 @@ TEST_CASE("the kernel and its launch are in the dump where they are on record, a
   }
 }
 
+TEST_CASE("kernel phases are in the dump where they are on record, and only there") {
+  trace::Process process = test::missing_call_run().processes[0];
+  process.phases.push_back({.ticket = process.ops[0].ticket, .operations = 1, .ns = {7, 8, 9}});
+  process.comms[0].phases = {.operations = 3, .ns = {70, 80, 90}};
+  for (const std::string& line : dump_lines(process)) {
+    const auto json = nlohmann::json::parse(line);
+    const bool is_first = json["type"] == "op" && json["ticket"] == process.ops[0].ticket;
+    const bool is_comm = json["type"] == "comm";
+    CHECK(json.contains("phases_ns") == (is_first || is_comm));
+    CHECK(json.contains("phased_operations") == is_comm);
+    if (is_first) CHECK(json["phases_ns"]["final_sync"] == 9);
+    if (is_comm) CHECK(json["phases_ns"]["initial_sync"] == 70);
+  }
+}
+
 TEST_CASE("an event is dumped under the name of its NCCL function") {
   trace::Process process = test::missing_call_run().processes[0];
   trace::Event event{};

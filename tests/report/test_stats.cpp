@@ -49,6 +49,30 @@ TEST_CASE("what was not timed is a dash in the text, null for programs, and the 
   CHECK(operation["busbw_gbps"].is_null());
 }
 
+TEST_CASE("kernel phases are summed up by communicator, with the rank that waits least") {
+  trace::Run run = test::missing_call_run();
+  CHECK(report::stats_text(run, {timed_row()}).find("kernel phases") == std::string::npos);
+  for (size_t at : {0, 2}) {
+    run.processes[at].comms[0].phases = {.operations = 4,
+                                         .ns = {at == 0 ? 40'000u : 0u, 50'000, 0}};
+  }
+  const std::string text = report::stats_text(run, {timed_row()});
+  INFO(text);
+  CHECK(text.find("kernel phases") != std::string::npos);
+  CHECK(text.find("28.6 %") != std::string::npos);
+  CHECK(text.find("71.4 %") != std::string::npos);
+  CHECK(text.find("rank 2, 0.0 us") != std::string::npos);
+  const auto json = nlohmann::json::parse(report::stats_json(run, {timed_row()}));
+  run.processes[0].comms[0].phases.ns[0] = 0;  // nobody waits
+  CHECK(report::stats_text(run, {timed_row()}).find("rank 2, 0.0 us") == std::string::npos);
+  run.processes[2].superseded = true;
+  CHECK(nlohmann::json::parse(report::stats_json(run, {}))["kernel_phases"].size() == 1);
+  REQUIRE(json["kernel_phases"].size() == 2);
+  CHECK(json["kernel_phases"][0]["rank"] == 0);
+  CHECK(json["kernel_phases"][0]["phases_ns"]["initial_sync"] == 40'000);
+  CHECK(json["kernel_phases"][1]["operations"] == 4);
+}
+
 TEST_CASE("a run without operations says so") {
   const std::string text = report::stats_text(test::missing_call_run(), {});
   CHECK(text.find("no operation") != std::string::npos);

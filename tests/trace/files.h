@@ -37,8 +37,12 @@ inline OpRecord make_op(uint64_t ticket, Phase phase = Phase::settled) {
 }
 
 struct RingBytes {
-  RingGeometry geometry{
-      .ring_slots = 64, .event_slots = 16, .comms_max = 4, .threads_max = 4, .meta_bytes_max = 256};
+  RingGeometry geometry{.ring_slots = 64,
+                        .event_slots = 16,
+                        .comms_max = 4,
+                        .threads_max = 4,
+                        .meta_bytes_max = 256,
+                        .kernel_phase_slots = 16};
   FileHeader header{};
   std::vector<std::byte> bytes;
 

@@ -48,6 +48,29 @@ TEST_CASE("a ring that wrapped holds its newest records") {
   CHECK(ticket_of(image.ops.front().publish) == 37);
 }
 
+TEST_CASE("kernel phases are read with their operation, entries that no writer leaves are not") {
+  RingBytes ring;
+  const auto put = [&](uint64_t place, const KernelPhasesEntry& entry) {
+    ring.put(ring.header.kernel_phases.offset + place * sizeof entry, entry);
+  };
+  put(7, {.ticket = 7, .ns = {1, 2, 3}});
+  put(5, {.ticket = 21, .ns = {4, 5, 6}});
+  put(8, {.ticket = kKernelPhasesChanging, .ns = {9, 9, 9}});
+  put(9, {.ticket = 10, .ns = {9, 9, 9}});  // not its place
+  RingImage image;
+  std::vector<Issue> issues;
+  REQUIRE(read(ring.bytes, image, issues));
+  REQUIRE(image.kernel_phases.size() == 2);
+  CHECK(image.kernel_phases[0].ticket == 7);
+  CHECK(image.kernel_phases[0].ns[2] == 3);
+  CHECK(image.kernel_phases[1].ticket == 21);
+  ring.header.kernel_phase_slots = 0;  // a file from before
+  ring.store_header();
+  RingImage older;
+  REQUIRE(read(ring.bytes, older, issues));
+  CHECK(older.kernel_phases.empty());
+}
+
 TEST_CASE("a torn last record is dropped and counted once") {
   RingBytes ring;
   ring.add(make_op(1));
