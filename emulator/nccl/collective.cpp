@@ -143,6 +143,7 @@ bool Collective::meet(Communicator& communicator) {
   }
   ++communicator.collectives;
   over_ns_ = last_started_ns + cost_ns(operation_, communicator);
+  if (met_ns_ == 0) met_ns_ = last_started_ns;
   looked_at_ = 0;
   if (untouched) {
     // Every reduction of zeros is zero.

@@ -388,13 +388,15 @@ void ProfiledPlan::begin() {
   }
 }
 
-void ProfiledPlan::end(bool complete) {
+void ProfiledPlan::end(bool complete, uint64_t met_ns) {
   // What is aborted is never stopped.
   if (!begun_ || !complete) return;
   const std::shared_ptr<ProfiledPlan> self = shared_from_this();
   if (wants(kProfileKernelCh) && profiler_release() >= 3) {
     communicator_->kernel_thread().post(
-        [self, gpu_ns = gpu_now_ns()] { self->end_kernels(gpu_ns); });
+        [self, gpu_ns = gpu_now_ns(), met_gpu_ns = met_ns + kGpuClockAheadNs] {
+          self->end_kernels(gpu_ns, met_gpu_ns);
+        });
   }
   if (communicator_->uses_network() && wants(kOfProxyOp)) {
     communicator_->proxy_thread().post([self] { self->end_proxies(); });
@@ -417,32 +419,40 @@ void ProfiledPlan::begin_kernels(uint64_t gpu_ns) {
                                                                   .parent = task.handle,
                                                                   .timer_ns = gpu_ns,
                                                                   .channel = channel});
-      kernels_.push_back({handle, channel, gpu_ns});
+      kernels_.push_back({handle, &task, channel, gpu_ns});
     }
   }
 }
 
-void ProfiledPlan::tell_phases(const Kernel& kernel, uint64_t end_ns) const {
+// Symmetric kernels meet their peers first. The others begin to work at once, and what they wait
+// for peers is in the work; sends and receives have no phases.
+void ProfiledPlan::tell_phases(const Kernel& kernel, uint64_t end_ns, uint64_t met_gpu_ns) const {
   static const char* const kNames[] = {"initial_sync", "compute", "final_sync"};
-  const uint64_t third = (end_ns - kernel.begun_ns) / 3;
-  // A phase that took no time is not told.
-  for (uint8_t phase = 0; third != 0 && phase < 3; ++phase) {
-    const uint64_t begun_ns = kernel.begun_ns + phase * third;
+  if (is_transfer(kernel.task->kind)) return;
+  const bool is_symmetric = kernel.task->method == Method::kSymmetricKernel;
+  const uint64_t met_ns =
+      is_symmetric ? std::clamp(met_gpu_ns, kernel.begun_ns, end_ns) : kernel.begun_ns;
+  // The last barrier's share is made up.
+  const uint64_t worked_ns = end_ns - (end_ns - met_ns) / 16;
+  const uint64_t bounds_ns[] = {kernel.begun_ns, met_ns, worked_ns, end_ns};
+  for (uint8_t phase = 0; phase < 3; ++phase) {
+    // A phase that took no time is not told.
+    if (bounds_ns[phase] == bounds_ns[phase + 1]) continue;
     void* const handle = start_event(communicator_->context(), {.type = kProfileKernelPhase,
                                                                 .parent = kernel.handle,
                                                                 .phase_name = kNames[phase],
-                                                                .timer_ns = begun_ns,
+                                                                .timer_ns = bounds_ns[phase],
                                                                 .channel = kernel.channel,
                                                                 .phase = phase});
-    record_state(handle, kPhaseStop, begun_ns + third);
+    record_state(handle, kPhaseStop, bounds_ns[phase + 1]);
     stop_event(handle);
   }
 }
 
-void ProfiledPlan::end_kernels(uint64_t gpu_ns) {
+void ProfiledPlan::end_kernels(uint64_t gpu_ns, uint64_t met_gpu_ns) {
   const bool has_phases = profiler_release() >= 7 && wants(kProfileKernelPhase);
   for (const Kernel& kernel : kernels_) {
-    if (has_phases) tell_phases(kernel, gpu_ns);
+    if (has_phases) tell_phases(kernel, gpu_ns, met_gpu_ns);
     record_state(kernel.handle, kKernelStop, gpu_ns);
     stop_event(kernel.handle);
   }

@@ -101,14 +101,16 @@ class ProfiledPlan : public std::enable_shared_from_this<ProfiledPlan> {
   // A graph is replayed: the plan of the replay. Null where NCCL would tell nothing.
   std::shared_ptr<ProfiledPlan> replay() const;
 
-  // The unit runs; it is over, or was dropped before it was complete. [threads of the GPU]
+  // The unit runs; it is over, or was dropped before it was complete. `met_ns`: when the last rank
+  // arrived at its first collective, 0 where there was none. [threads of the GPU]
   void begin();
-  void end(bool complete);
+  void end(bool complete, uint64_t met_ns);
 
  private:
   // One KernelCh in progress.
   struct Kernel {
     void* handle;
+    const ProfiledTask* task;
     uint8_t channel;
     uint64_t begun_ns;
   };
@@ -127,8 +129,8 @@ class ProfiledPlan : public std::enable_shared_from_this<ProfiledPlan> {
   void tell_operations();
   void wait_until_told();
   void begin_kernels(uint64_t gpu_ns);
-  void end_kernels(uint64_t gpu_ns);
-  void tell_phases(const Kernel& kernel, uint64_t end_ns) const;
+  void end_kernels(uint64_t gpu_ns, uint64_t met_gpu_ns);
+  void tell_phases(const Kernel& kernel, uint64_t end_ns, uint64_t met_gpu_ns) const;
   void begin_proxies();
   void begin_proxy(const ProfiledTask& task, uint8_t channel, int peer, bool is_send);
   void end_proxies();

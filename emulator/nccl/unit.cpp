@@ -238,7 +238,7 @@ void Unit::release_joined(void* argument) {
 
 void Unit::end(bool complete) {
   if (over_.exchange(true)) return;
-  if (plan_) plan_->end(complete);
+  if (plan_) plan_->end(complete, collectives_.empty() ? 0 : collectives_[0].met_ns());
   if (has_turn_) communicator_->units.remove(turn_);
 }
 

@@ -59,6 +59,7 @@ class Collective {
   bool advance(Communicator& communicator);
   bool done() const { return phase_ == kDone; }
   bool moving() const { return phase_ > kMeet; }
+  uint64_t met_ns() const { return met_ns_; }  // when the last rank arrived; 0: not yet
 
  private:
   enum Phase { kAnnounce, kMeet, kStage, kReduce, kConsume, kLinger, kStuck, kDone };
@@ -83,6 +84,7 @@ class Collective {
   int looked_at_ = 0;     // ranks already seen to be there
   size_t offset_ = 0;     // bytes of earlier steps
   uint64_t over_ns_ = 0;  // the cost model's end
+  uint64_t met_ns_ = 0;
 };
 
 // One send or receive on its way.
