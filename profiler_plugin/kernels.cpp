@@ -4,6 +4,7 @@
 
 #include "core/base/clock.h"
 #include "profiler_plugin/operations.h"
+#include "profiler_plugin/phases.h"
 
 namespace rollcall::profiler {
 namespace {
@@ -118,6 +119,7 @@ void stop_kernel(const Handle& handle) noexcept {
   if ((before & kAwaitsKernel) == 0 || stopped != expected) return;
   if (place->kernel_spoiled.load(std::memory_order_relaxed) == 0) {
     store_times(context_at(place->context.load(std::memory_order_relaxed)), *place, handle.turn);
+    keep_phases(*place, handle.turn, stopped);
   }
   settle_if_due(*place, handle.turn);
 }

@@ -9,6 +9,7 @@
 #include "profiler_plugin/names.h"
 #include "profiler_plugin/nccl_library.h"
 #include "profiler_plugin/operations.h"
+#include "profiler_plugin/phases.h"
 #include "profiler_plugin/proxy.h"
 #include "profiler_plugin/settings.h"
 
@@ -78,9 +79,11 @@ void* start_event(void* context_value, const Event& event) noexcept {
       return start_proxy_step(event);
     case kKernelCh:
       return start_kernel(*context, event);
+    case kKernelPhase:
+      return start_phase(event);
     default:
-      // ProxyCtrl, NetPlugin, CeSync, CeBatch and KernelPhase say nothing that is kept; a type that
-      // is not known may come when somebody else changed the mask.
+      // ProxyCtrl, NetPlugin, CeSync and CeBatch say nothing that is kept; a type that is not known
+      // may come when somebody else changed the mask.
       if ((event.type & wanted_events()) == 0) {
         capture::count_statistic(&SelfStatistics::plugin_unwanted);
       }
@@ -106,6 +109,8 @@ void stop_event(void* value) noexcept {
       return stop_proxy_step(handle);
     case HandleKind::kernel_ch:
       return stop_kernel(handle);
+    case HandleKind::kernel_phase:
+      return stop_phase(handle);
     case HandleKind::group:
     case HandleKind::ce_coll:
       return;
@@ -127,6 +132,9 @@ void record_state(void* value, int state, uint64_t word) noexcept {
       return record_step_state(handle, state, word);
     case HandleKind::kernel_ch:
       if (state == kKernelChStop) record_kernel_stop(handle, word);
+      return;
+    case HandleKind::kernel_phase:
+      if (state == kKernelPhaseStop) record_phase_stop(handle, word);
       return;
     case HandleKind::call:
     case HandleKind::operation:

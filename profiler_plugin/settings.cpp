@@ -25,8 +25,10 @@ constexpr EventName kEventNames[] = {{"default", kDefaultEvents},
                                      {"proxy", kDefaultEvents | kProxyOp | kProxyStep},
                                      {"kernelch", kDefaultEvents | kKernelCh},
                                      // NCCL's own ProxyCtrl and NetPlugin events say nothing that
-                                     // is kept; KernelPhase costs a barrier in every kernel.
+                                     // is kept; KernelPhase changes the kernels, so it is a set
+                                     // of its own.
                                      {"all", kDefaultEvents | kProxyOp | kProxyStep | kKernelCh},
+                                     {"phases", kDefaultEvents | kKernelCh | kKernelPhase},
 #define ROLLCALL_X(name, bit, version) {#name, k##name},
                                      ROLLCALL_PROFILER_EVENTS(ROLLCALL_X)
 #undef ROLLCALL_X
@@ -100,11 +102,13 @@ void read_settings() noexcept {
   if (!parse_events(text, mask)) {
     TextBuffer<512> sentence;
     sentence.text("ROLLCALL_PLUGIN_EVENTS=").text(part_of(text, 0, 128));
-    sentence.text(" is not a list of default, proxy, kernelch, all, names of NCCL's events, or a");
-    sentence.text(" mask below 0x10000; what is not understood is left out");
+    sentence.text(" is not a list of default, proxy, kernelch, all, phases, names of NCCL's");
+    sentence.text(" events, or a mask below 0x10000; what is not understood is left out");
     capture::write_warning(1, sentence.view());
     if (mask == 0) mask = kDefaultEvents;
   }
+  // So does NCCL: a phase is a part of a KernelCh.
+  if ((mask & kKernelPhase) != 0) mask |= kKernelCh;
   wanted.store(mask, std::memory_order_relaxed);
 }
 

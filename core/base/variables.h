@@ -29,7 +29,7 @@
   X(ROLLCALL_CHROME_TRACE, flag, "0",                                                              \
     "1 lets the flusher also write <stem>.trace.json, a Chrome trace that is valid when cut off")  \
   X(ROLLCALL_PLUGIN_EVENTS, words, "default",                                                      \
-    "what the profiler plugin asks NCCL for: default, proxy, kernelch, all, or a mask "            \
+    "what the profiler plugin asks NCCL for: default, proxy, kernelch, all, phases, or a mask "    \
     "(docs/PLUGIN.md)")                                                                            \
   X(ROLLCALL_PLUGIN_CHAIN, path, "", "a second profiler plugin to load behind Rollcall's")         \
   X(ROLLCALL_PYTHON_FRAMES, flag, "0",                                                             \

@@ -170,6 +170,15 @@ class Nccl {
     }
     return nullptr;
   }
+  // NCCL 2.31, on the same thread as the KernelCh.
+  void* start_phase(const Comm& comm, void* kernel, uint8_t channel, uint8_t phase,
+                    uint64_t timer_ns) {
+    static_assert(kVersion >= 7);
+    constexpr const char* kNames[] = {"initial_sync", "compute", "final_sync"};
+    Descriptor descriptor = blank(abi::kKernelPhase, kernel);
+    descriptor.kernel_phase = {channel, phase, phase < 3 ? kNames[phase] : "another", timer_ns};
+    return start(comm, descriptor);
+  }
   void* start_proxy_op(const Comm& comm, void* operation, uint8_t channel, int peer, bool is_send,
                        int pid = getpid()) {
     Descriptor descriptor = blank(abi::kProxyOp, operation);

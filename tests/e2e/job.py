@@ -294,6 +294,12 @@ class Job:
         expect_equal(done.returncode, 0, f"exit status of dump ({done.stderr})")
         return [json.loads(line) for line in done.stdout.splitlines()]
 
+    def stats(self):
+        """The JSON of `rollcall stats`."""
+        done = self.rollcall("stats", self.run_directory, "--json")
+        expect_equal(done.returncode, 0, f"exit status of stats ({done.stderr})")
+        return json.loads(done.stdout)
+
     def communicator_keys(self):
         """rank -> {communicator's name in the log: its key}, by the order of creation."""
         keys = {}

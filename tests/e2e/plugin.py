@@ -9,7 +9,7 @@ import sys
 
 import job
 from job import Job, Way, expect, expect_equal
-from profiled_client import USER_TAG
+from profiled_client import LATE_S, USER_TAG
 from sequence import TOLD, expect_same_calls, logged_calls, recorded_calls
 
 RANKS = 2
@@ -36,6 +36,7 @@ class Seen:
         self.tags = [line["arguments"][:2] for line in lines
                      if line["type"] == "event" and line["kind"] == "UserTag"]
         self.stderr = run.stderr()
+        self.stats = run.stats()
 
     def called(self):
         """By rank, in order."""
@@ -206,11 +207,74 @@ def kernel_times(version):
     return test
 
 
+PHASES = ("initial_sync", "compute", "final_sync")
+
+
+def phased_client(way, events, *arguments):
+    with client(1, {"ROLLCALL_PLUGIN_EVENTS": events}, Way(way), *arguments) as run:
+        expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+        return Seen(run)
+
+
+def expect_phases_add_up(seen, what):
+    """Those of an operation to no more than its time, those of all to the communicator's."""
+    phased = [line for line in seen.ops if "phases_ns" in line]
+    for line in phased:
+        expect_equal(tuple(line["phases_ns"]), PHASES, f"{what}: phases of {line}")
+        # The ends went through the recorder's clock and back.
+        span_ns = line["finished_ns"] - line["started_ns"] + 10_000
+        expect(sum(line["phases_ns"].values()) <= span_ns, f"{what}: longer than itself: {line}")
+    for comm in seen.comms:
+        mine = [line for line in phased if line["comm_rank"] == comm["rank"]]
+        expect_equal(comm.get("phased_operations", 0), len(mine), f"{what}: operations of {comm}")
+        for name in PHASES if mine else ():
+            expect_equal(comm["phases_ns"][name], sum(line["phases_ns"][name] for line in mine),
+                         f"{what}: sum of {name}")
+    return phased
+
+
+def phases_say_who_waits():
+    """Rank 1 is late to every collective, so rank 0's symmetric kernels wait for it first."""
+    for way in ("both-v7", "plugin-v7"):
+        seen = phased_client(way, "phases", "windows", "late")
+        seen.expect_clean()
+        expect_equal(seen.count("plugin_kernel_lost"), 0, f"{way}: times not used")
+        for line in expect_phases_add_up(seen, way):
+            initial_s = line["phases_ns"]["initial_sync"] / 1e9
+            waits = line.get("algorithm") == "symmetric" and line["comm_rank"] == 0
+            expect(initial_s > LATE_S / 2 if waits else initial_s < LATE_S / 2,
+                   f"{way}: initial_sync of {line}")
+        # NCCL 2.31 may drop the last kernel of a communicator that ends.
+        reductions = [line for line in seen.ops if line["op"] == "AllReduce"]
+        expect_equal(len(reductions), 2 * RANKS, f"{way}: AllReduces")
+        for line in reductions:
+            expect("phases_ns" in line, f"{way}: no phases in {line}")
+        by_rank = {entry["rank"]: entry for entry in seen.stats["kernel_phases"]}
+        expect_equal(sorted(by_rank), [0, 1], f"{way}: ranks in rollcall stats")
+        expect(by_rank[0]["phases_ns"]["initial_sync"] > by_rank[1]["phases_ns"]["initial_sync"],
+               f"{way}: rank 0 waits for rank 1: {by_rank}")
+
+
+def phases_of_other_kernels():
+    """They wait inside their work, and sends and receives have none."""
+    seen = phased_client("both-v7", "phases", "late")
+    phased = expect_phases_add_up(seen, "usual kernels")
+    expect_equal({line["op"] for line in phased}, {"AllReduce"}, "operations with phases")
+    for line in phased:
+        expect_equal(line["phases_ns"]["initial_sync"], 0, f"initial_sync of {line}")
+    for way, events in (("both-v7", "all"), ("both-v6", "phases"), ("plugin-v4", "phases")):
+        seen = phased_client(way, events)
+        expect_equal(expect_phases_add_up(seen, way), [], f"{way}, {events}: phases nobody told of")
+        expect_equal(seen.stats["kernel_phases"], [], f"{way}, {events}: phases in stats")
+        seen.expect_clean()
+
+
 def everything_between_nodes():
     """All event types, with network steps, from every thread that NCCL has."""
     for version in ("7", "6", "4", "2"):
         for way in ("both", "plugin"):
-            seen = run_job({"ROLLCALL_PLUGIN_EVENTS": "all", "ROLLCALL_EMULATE_GPUS_PER_NODE": "1"},
+            seen = run_job({"ROLLCALL_PLUGIN_EVENTS": "all,phases",
+                            "ROLLCALL_EMULATE_GPUS_PER_NODE": "1"},
                            way=Way(f"{way}-v{version}"))
             expect_equal(len(seen.runs), RANKS, "files of the run")
             seen.expect_clean()
@@ -379,6 +443,10 @@ def main():
         ("Rollcall is not chained to itself", chained_to_itself),
         ("KernelCh events give operations their times on the GPU", kernel_times("6")),
         ("so they do from NCCL 2.31's profiler thread", kernel_times("7")),
+        ("kernel phases of NCCL 2.31 are kept with their operation, and say who waits for whom",
+         phases_say_who_waits),
+        ("kernels without an initial wait, and releases without phases, are told as they are",
+         phases_of_other_kernels),
         ("all types of events from all threads leave nothing stale", everything_between_nodes),
         ("the plugin survives being unloaded and loaded again", unloaded_and_loaded_again),
         ("a chained plugin hears what it would hear alone", chain),

@@ -1,21 +1,24 @@
 #!/usr/bin/env python3
 """One process with two GPUs that makes its communicators, calls NCCL and destroys them, often.
 
-    profiled_client.py [ROUNDS [windows]]
+    profiled_client.py [ROUNDS [windows] [late]]
 
 With `windows` the buffers are in windows of all ranks, so that NCCL has other ways than its usual
-kernels, and some calls carry a user tag.
+kernels, and some calls carry a user tag. With `late` each call of rank 1 comes LATE_S behind that
+of rank 0.
 
 Every destroy is the last one of its round, so NCCL unloads a profiler plugin each time and loads it
 again. Calls from one thread: what a plugin hears of them has one order.
 """
 import ctypes
 import sys
+import time
 
 from ctypes_client import COUNT, FLOAT32, SUM, Library
 
 RANKS = 2
 USER_TAG = 42
+LATE_S = 0.2
 SYMMETRIC = 1  # NCCL_WIN_COLL_SYMMETRIC
 
 
@@ -48,6 +51,14 @@ def on_every_rank(nccl, gpus, call):
     for gpu in gpus:
         call(gpu)
     nccl.call("ncclGroupEnd")
+
+
+def one_rank_late(nccl, gpus, call):
+    """In a group of its own each rank's kernel is launched at once."""
+    for gpu in gpus:
+        if gpu.number > 0:
+            time.sleep(LATE_S)
+        on_every_rank(nccl, [gpu], call)
 
 
 def calls_of_windows(nccl, comms):
@@ -93,8 +104,12 @@ def calls(nccl, comms):
 def one_round(nccl, cuda, gpus, choose_calls):
     comms = (ctypes.c_void_p * RANKS)()
     nccl.call("ncclCommInitAll", comms, RANKS, None)
-    for call in choose_calls(nccl, comms):
-        on_every_rank(nccl, gpus, call)
+    for number, call in enumerate(choose_calls(nccl, comms)):
+        # Windows are registered by all ranks together.
+        if "late" in sys.argv[2:] and number > 0:
+            one_rank_late(nccl, gpus, call)
+        else:
+            on_every_rank(nccl, gpus, call)
     for gpu in gpus:
         cuda.call("cudaSetDevice", gpu.number)
         cuda.call("cudaStreamSynchronize", gpu.stream)
