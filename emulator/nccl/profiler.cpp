@@ -11,7 +11,6 @@ namespace emu_nccl {
 namespace {
 
 constexpr uint8_t kChannels = 2;
-constexpr size_t kChunkBytes = 512 * 1024;
 // The GPU's clock is not the host's.
 constexpr uint64_t kGpuClockAheadNs = 7'000'000'000'000;
 
@@ -27,7 +26,6 @@ constexpr uint32_t kOfP2pApi = kProfileP2pApi | kOfP2p;
 constexpr uint32_t kOfGroupApi =
     kProfileGroupApi | kProfileKernelLaunch | kProfileGroup | kOfCollApi | kOfP2pApi;
 constexpr uint32_t kOfProxyOp = kProfileProxyOp | kProfileProxyStep | kProfileNetPlugin;
-constexpr uint32_t kOfProxyStep = kProfileProxyStep | kProfileNetPlugin;
 
 bool has_calls() { return profiler_release() >= 5; }
 uint64_t gpu_now_ns() { return now_ns() + kGpuClockAheadNs; }
@@ -151,6 +149,7 @@ void ProfiledCommunicator::learn(const Communicator& communicator) {
   rank_ = communicator.rank;
   ranks_ = communicator.ranks;
   uses_network_ = communicator.between_nodes;
+  neighbour_.learn(communicator);
 }
 
 std::shared_ptr<ProfiledCommunicator> ProfiledCommunicator::create(
@@ -173,6 +172,7 @@ std::shared_ptr<ProfiledCommunicator> ProfiledCommunicator::create(
 
 void ProfiledCommunicator::finalize() {
   if (finalized_.exchange(true)) return;
+  if (neighbour_.is_there()) proxy_.post([this] { neighbour_.serve(); });
   proxy_.stop(true);
   // The profiler thread of 2.31 drops what it has not told yet.
   kernels_.stop(false);
@@ -464,76 +464,37 @@ void ProfiledPlan::end_kernels(uint64_t gpu_ns, uint64_t met_gpu_ns) {
 void ProfiledPlan::begin_proxies() {
   const int rank = communicator_->rank();
   const int ranks = communicator_->ranks();
+  communicator_->neighbour().serve();
   for (const ProfiledTask& task : tasks_) {
     if (suppressed_ || (task.mask & kOfProxyOp) == 0) continue;
     for (uint8_t channel = 0; channel < kChannels; ++channel) {
       if (is_transfer(task.kind)) {
-        if (task.root != rank) begin_proxy(task, channel, task.root, task.kind == Kind::kSend);
+        if (task.root != rank) carry_out(task, channel, task.root, task.kind == Kind::kSend);
         continue;
       }
-      begin_proxy(task, channel, (rank + 1) % ranks, true);
-      begin_proxy(task, channel, (rank + ranks - 1) % ranks, false);
+      carry_out(task, channel, (rank + 1) % ranks, true);
+      carry_out(task, channel, (rank + ranks - 1) % ranks, false);
     }
   }
 }
 
-void ProfiledPlan::begin_proxy(const ProfiledTask& task, uint8_t channel, int peer, bool is_send) {
-  const size_t bytes = task.bytes / kChannels;
-  const int steps = static_cast<int>(std::max<size_t>(1, (bytes + kChunkBytes - 1) / kChunkBytes));
-  Proxy proxy = {nullptr, nullptr, &task, channel, peer, is_send};
-  proxy.handle = start_event(communicator_->context(), {.type = kProfileProxyOp,
-                                                        .rank = communicator_->rank(),
-                                                        .parent = task.handle,
-                                                        .root = peer,
-                                                        .pid = getpid(),
-                                                        .steps = steps,
-                                                        .chunk_bytes = kChunkBytes,
-                                                        .channel = channel,
-                                                        .is_send = is_send});
-  record_state(proxy.handle, kOpInProgress, 0);
-  record_state(proxy.handle, is_send ? kSendPosted : kReceivePosted, 0, 0);
-  if ((task.mask & kOfProxyStep) != 0) {
-    proxy.step = start_event(communicator_->context(), {.type = kProfileProxyStep,
-                                                        .rank = communicator_->rank(),
-                                                        .parent = proxy.handle,
-                                                        .steps = 0});
-    record_state(proxy.step, is_send ? kStepSendGpuWait : kStepReceiveWait);
-  }
-  proxies_.push_back(proxy);
-}
-
-void ProfiledPlan::end_step(const Proxy& proxy, void* step, size_t bytes) const {
-  if (proxy.is_send) {
-    record_state(step, kStepSendPeerWait, 0);
-    record_state(step, kStepSendWait, bytes);
-  } else {
-    record_state(step, kStepReceiveFlushWait, bytes);
-    record_state(step, kStepReceiveGpuWait, bytes);
-  }
-  stop_event(step);
+void ProfiledPlan::carry_out(const ProfiledTask& task, uint8_t channel, int peer, bool is_send) {
+  const ProxyWork work = {.context = communicator_->context(),
+                          .parent = task.handle,
+                          .bytes = task.bytes / kChannels,
+                          .pid = getpid(),
+                          .rank = communicator_->rank(),
+                          .peer = peer,
+                          .mask = task.mask,
+                          .channel = channel,
+                          .is_send = is_send};
+  if (!communicator_->neighbour().hand_over(work)) proxies_.push_back({work, begin_proxy(work)});
 }
 
 void ProfiledPlan::end_proxies() {
-  for (const Proxy& proxy : proxies_) {
-    size_t left = proxy.task->bytes / kChannels;
-    void* step = proxy.step;
-    for (int number = 0; number == 0 || left > 0; ++number) {
-      const size_t bytes = std::min(left, kChunkBytes);
-      left -= bytes;
-      if (number > 0 && (proxy.task->mask & kOfProxyStep) != 0) {
-        step = start_event(communicator_->context(), {.type = kProfileProxyStep,
-                                                      .rank = communicator_->rank(),
-                                                      .parent = proxy.handle,
-                                                      .steps = number});
-      }
-      end_step(proxy, step, bytes);
-      record_state(proxy.handle, proxy.is_send ? kSendTransmitted : kReceiveReceived, bytes,
-                   number + 1);
-    }
-    record_state(proxy.handle, proxy.is_send ? kSendDone : kReceiveDone, 0, 0);
-    stop_event(proxy.handle);
-  }
+  for (const Proxy& proxy : proxies_) end_proxy(proxy.work, proxy.events);
   proxies_.clear();
+  communicator_->neighbour().serve();
 }
 
 }  // namespace emu_nccl

@@ -26,6 +26,7 @@
 #include <mutex>
 #include <vector>
 
+#include "emulator/nccl/profiler_proxy.h"
 #include "emulator/nccl/profiler_thread.h"
 #include "emulator/nccl/unit.h"
 
@@ -54,6 +55,7 @@ class ProfiledCommunicator {
   uint64_t next_sequence(Kind kind) { return sequences_[static_cast<size_t>(kind)]++; }
   uint64_t next_copies() { return copies_++; }
   ProfilerThread& proxy_thread() { return proxy_; }
+  ProxyNeighbour& neighbour() { return neighbour_; }
   ProfilerThread& kernel_thread();
 
  private:
@@ -70,6 +72,7 @@ class ProfiledCommunicator {
   uint64_t sequences_[5] = {};
   uint64_t copies_ = 0;  // collectives by copy engines
   std::atomic<bool> finalized_{false};
+  ProxyNeighbour neighbour_;
   ProfilerThread proxy_;
   ProfilerThread kernels_;
 };
@@ -114,14 +117,10 @@ class ProfiledPlan : public std::enable_shared_from_this<ProfiledPlan> {
     uint8_t channel;
     uint64_t begun_ns;
   };
-  // One ProxyOp in progress, with its first step.
+  // One ProxyOp in progress.
   struct Proxy {
-    void* handle;
-    void* step;
-    const ProfiledTask* task;
-    uint8_t channel;
-    int peer;
-    bool is_send;
+    ProxyWork work;
+    ProxyEvents events;
   };
 
   bool is_told_at_replay() const;
@@ -132,9 +131,8 @@ class ProfiledPlan : public std::enable_shared_from_this<ProfiledPlan> {
   void end_kernels(uint64_t gpu_ns, uint64_t met_gpu_ns);
   void tell_phases(const Kernel& kernel, uint64_t end_ns, uint64_t met_gpu_ns) const;
   void begin_proxies();
-  void begin_proxy(const ProfiledTask& task, uint8_t channel, int peer, bool is_send);
+  void carry_out(const ProfiledTask& task, uint8_t channel, int peer, bool is_send);
   void end_proxies();
-  void end_step(const Proxy& proxy, void* step, size_t bytes) const;
   bool wants(uint32_t types) const;
 
   const std::shared_ptr<ProfiledCommunicator> communicator_;

@@ -67,6 +67,26 @@ struct ChildExchange {
 };
 enum ChildKind { kSplit = 0, kShrink = 1, kGrow = 2, kChildKinds = 3 };
 
+// A network operation, and what the process it belongs to has of it from a profiler plugin.
+struct ProxyWork {
+  void* context;  // addresses, or whatever the plugin in that process takes them for
+  void* parent;
+  uint64_t bytes;
+  int32_t pid;
+  int32_t rank;
+  int32_t peer;
+  uint32_t mask;  // what the plugin wanted when the call was made
+  uint8_t channel;
+  bool is_send;
+};
+// PXN: work that one other rank, always the same, hands over to this rank's proxy.
+constexpr uint64_t kHandedOverMax = 64;
+struct ProxyInbox {
+  Counter handed_over;
+  Counter taken;
+  ProxyWork work[kHandedOverMax];
+};
+
 struct alignas(64) RankSlot {
   std::atomic<uint32_t> joined;  // 0 free, 1 taken, 2 filled
   std::atomic<uint32_t> aborted;
@@ -82,6 +102,7 @@ struct alignas(64) RankSlot {
   Counter reduced;
   Counter consumed;
   ChildExchange children[kChildKinds];
+  ProxyInbox proxies;
 };
 
 struct Message {

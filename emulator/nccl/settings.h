@@ -17,6 +17,8 @@ namespace emu_nccl {
     "what survivors of a dead process see: hang, or error (ncclRemoteError, asynchronously)") \
   X(number, profiler, "ROLLCALL_EMULATE_PROFILER", 6,                                         \
     "newest profiler interface: 1 to 7 for NCCL 2.23, 2.24, 2.26, 2.27, 2.28, 2.29, 2.31")    \
+  X(number, pxn, "ROLLCALL_EMULATE_PXN", 0,                                                   \
+    "1: another rank of the node carries out a rank's sends to other nodes, as PXN has it")   \
   X(text, faults, "ROLLCALL_EMULATE_FAULT", "", "KIND@RANK:CALL[,…], see emulator/nccl/faults.h")
 
 struct Settings {
