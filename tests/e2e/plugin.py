@@ -4,6 +4,7 @@ unloaded and loaded again, with another plugin behind it."""
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 
@@ -280,6 +281,71 @@ def everything_between_nodes():
             seen.expect_clean()
 
 
+def channels_of(run):
+    """What the plugin summed up per channel, of all processes, by docs/FORMAT.md:
+    (pid, communicator, peer, channel, is_send) -> (operations done, steps done, bytes)."""
+    sums = {}
+    for name in os.listdir(run.run_directory):
+        if not name.endswith(".ring"):
+            continue
+        with open(os.path.join(run.run_directory, name), "rb") as file:
+            content = file.read()
+        pid = struct.unpack_from("<I", content, 160)[0]
+        offset, _, entries, entry_bytes = struct.unpack_from("<QQII", content, 640)
+        for at in range(offset, offset + entries * entry_bytes, entry_bytes):
+            state, comm, peer, channel, is_send = struct.unpack_from("<IIiBB", content, at)
+            if state == 1:
+                started, *done = struct.unpack_from("<4Q", content, at + 16)
+                expect_equal(done[0], started, f"operations of {name} that are over")
+                sums[(pid, comm, peer, channel, bool(is_send))] = tuple(done)
+    return sums
+
+
+PXN_RANKS = 4
+
+
+def run_between_nodes(way, pxn):
+    """Two nodes of two ranks; what was recorded, by rank in place of the process's number."""
+    environment = {"ROLLCALL_PLUGIN_EVENTS": "proxy", "ROLLCALL_EMULATE_GPUS_PER_NODE": "2",
+                   "ROLLCALL_EMULATE_PXN": pxn}
+    arguments = ["--steps", "4", "--bucket-elements", "4096", "--dp", str(PXN_RANKS)]
+    with Job(PXN_RANKS, arguments, environment=environment, way=Way(way)) as run:
+        expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+        ranks = {pid: rank for rank, pid in run.pids().items()}
+        channels = {(ranks[pid], *key): sums for (pid, *key), sums in channels_of(run).items()}
+        codes = [finding["code"] for finding in run.diff()["findings"]]
+        return Seen(run), codes, channels
+
+
+def operations(channels, sends):
+    return sum(sums[0] for key, sums in channels.items() if key[-1] == sends)
+
+
+def served_by_another_process():
+    """With PXN a rank's sends are told in another process, with its own context and parent, which
+    may have the value of a context or an operation there."""
+    for way in ("both-v7", "plugin-v6", "plugin-v4", "both-v1"):
+        plain, plain_codes, own = run_between_nodes(way, "0")
+        seen, codes, served = run_between_nodes(way, "1")
+        plain.expect_clean()
+        expect(operations(own, True) > 0, f"{way}: no sends without PXN")
+        expect_equal(seen.called(), plain.called(), f"{way}: the calls")
+        expect_equal(codes, plain_codes, f"{way}: the verdict")
+        for counters in seen.counters:
+            expect(counters["plugin_foreign"] > 0, f"{way}: nothing of another process: {counters}")
+        for counter in ("plugin_stale", "plugin_null", "plugin_stopped_twice", "plugin_unwanted",
+                        "checks_failed"):
+            expect_equal(seen.count(counter), 0, f"{way}: {counter}")
+        # What was told elsewhere is in nobody's sums, and everything else is as before.
+        for key, sums in own.items():
+            if not key[-1]:
+                expect_equal(served.get(key), sums, f"{way}: what {key} received")
+        more = set(served) - set(own)
+        expect(not more, f"{way}: channels that nobody has: {more}")
+        expect(operations(served, True) + seen.count("plugin_foreign") <= operations(own, True),
+               f"{way}: sends of {served}")
+
+
 def facts_of(seen):
     """What is on file of the libraries; the same in every process."""
     facts = [{key: line["meta"].get(key) for key in LIBRARIES} for line in seen.runs]
@@ -448,6 +514,8 @@ def main():
         ("kernels without an initial wait, and releases without phases, are told as they are",
          phases_of_other_kernels),
         ("all types of events from all threads leave nothing stale", everything_between_nodes),
+        ("sends that another process carries out (PXN) are counted and added to nobody's sums",
+         served_by_another_process),
         ("the plugin survives being unloaded and loaded again", unloaded_and_loaded_again),
         ("a chained plugin hears what it would hear alone", chain),
         ("collectives by copy engines, symmetric kernels and user tags are on record, as far as "
