@@ -70,6 +70,8 @@ OpPlace& take_op(uint64_t& turn) noexcept {
   place.next.store(0, std::memory_order_relaxed);
   place.group.store(0, std::memory_order_relaxed);
   place.operations.store(0, std::memory_order_relaxed);
+  place.api_stopped.store(0, std::memory_order_relaxed);
+  place.op_stopped.store(0, std::memory_order_relaxed);
   place.record.store(nullptr, std::memory_order_relaxed);
   place.ticket.store(0, std::memory_order_relaxed);
   return place;

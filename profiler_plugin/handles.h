@@ -54,17 +54,15 @@ inline Handle unpack(const void* value) noexcept {
 }
 
 // Bits of OpPlace::state. Above them, 8 bits each: KernelCh events stopped, and expected.
-inline constexpr uint32_t kOwn = 1;             // the record is the plugin's own, not the shim's
-inline constexpr uint32_t kHeld = 2;            // there is a record, and hold_op was called
-inline constexpr uint32_t kEnded = 4;           // end_op was called (own records)
-inline constexpr uint32_t kApiStopped = 8;      // the CollApi, P2pApi or GroupApi was stopped
-inline constexpr uint32_t kOpStopped = 16;      // the Coll or P2p was stopped
-inline constexpr uint32_t kInGroup = 32;        // in the list of a GroupApi
-inline constexpr uint32_t kExplicit = 64;       // GroupApi: the user's, not that of a bare call
-inline constexpr uint32_t kHostDone = 128;      // NCCL has returned to the job
-inline constexpr uint32_t kAwaitsKernel = 256;  // held until its KernelCh events are complete
-inline constexpr uint32_t kFromCall = 512;      // made by a CollApi or P2pApi
-inline constexpr uint32_t kOpen = 1024;         // own record, neither held nor ended
+inline constexpr uint32_t kOwn = 1;            // the record is the plugin's own, not the shim's
+inline constexpr uint32_t kHeld = 2;           // there is a record, and hold_op was called
+inline constexpr uint32_t kEnded = 4;          // end_op was called (own records)
+inline constexpr uint32_t kInGroup = 8;        // in the list of a GroupApi
+inline constexpr uint32_t kExplicit = 16;      // GroupApi: the user's, not that of a bare call
+inline constexpr uint32_t kHostDone = 32;      // NCCL has returned to the job
+inline constexpr uint32_t kAwaitsKernel = 64;  // held until its KernelCh events are complete
+inline constexpr uint32_t kFromCall = 128;     // made by a CollApi or P2pApi
+inline constexpr uint32_t kOpen = 256;         // own record, neither held nor ended
 inline constexpr unsigned kKernelsStopped = 16;
 inline constexpr unsigned kKernelsExpected = 24;
 
@@ -79,6 +77,9 @@ struct alignas(128) OpPlace {
   std::atomic<uint64_t> next;   // turn of the next one in the group's list; GroupApi: the first
   std::atomic<uint32_t> group;  // GroupApi: its number, 0 for the implicit one
   std::atomic<uint32_t> operations;  // GroupApi: in it so far
+  // One thread brings an event's stop, so these need no locked store, which `state` does.
+  std::atomic<uint8_t> api_stopped;  // 1: the CollApi, P2pApi or GroupApi was
+  std::atomic<uint8_t> op_stopped;   // 1: the Coll or P2p was
   // --- with KernelCh only
   alignas(64) std::atomic<uint64_t> open_channels;  // a bit per KernelCh in progress
   std::atomic<uint64_t> kernel_number;    // among the context's operations with kernels, from 1
@@ -100,7 +101,7 @@ inline constexpr unsigned kStepsMax = 8;
 struct alignas(64) ProxyPlace {
   std::atomic<uint64_t> turn;
   std::atomic<uint32_t> channel;           // index into the file's table of channels
-  std::atomic<uint32_t> state;             // kOpStopped
+  std::atomic<uint8_t> stopped;            // 1: it was; as above
   std::atomic<uint64_t> steps[kStepsMax];  // ticks << 8 | state since then; 0: no such step
   std::atomic<uint64_t> bytes[kStepsMax];  // of a step in progress
 };

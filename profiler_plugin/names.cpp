@@ -1,6 +1,8 @@
 #include "profiler_plugin/names.h"
 
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 namespace rollcall::profiler {
 namespace {
@@ -36,56 +38,66 @@ uint8_t index_in(const char* const (&names)[kCount], const char* name) {
   return 0xff;
 }
 
-bool same(const char* text, const char* candidate) { return strcmp(text, candidate) == 0; }
+// Letter by letter and no call: half a dozen names are read per collective, and a name mostly
+// differs from another in its first letters. `name` ends like a C string, too.
+template <size_t... kAt>
+inline bool starts_equal(const char* text, const char* name, std::index_sequence<kAt...>) {
+  return ((text[kAt] == name[kAt]) && ...);
+}
+template <size_t kBytes>
+inline bool is(const char* text, const char (&name)[kBytes]) {
+  return starts_equal(text, name, std::make_index_sequence<kBytes>());
+}
+template <OpKind kKind>
+inline bool is_kind(const char* text) {
+  constexpr std::string_view kName = name_of(kKind);
+  return starts_equal(text, kName.data(), std::make_index_sequence<kName.size() + 1>());
+}
 
-// The one operation that a name can be, by its length's worth of letters: one comparison, not
-// fourteen.
-OpKind candidate_of(const char* func) {
-  switch (func[0]) {
-    case 'A':
-      if (func[1] != 'l' || func[2] != 'l') return OpKind::Count;
-      return func[3] == 'R' ? OpKind::AllReduce
-                            : (func[3] == 'G' ? OpKind::AllGather : OpKind::AlltoAll);
-    case 'B':
-      return OpKind::Broadcast;
-    case 'G':
-      return OpKind::Gather;
-    case 'R':
-      if (func[1] == 'e' && func[2] == 'c') return OpKind::Recv;
-      return strlen(func) > 6 ? OpKind::ReduceScatter : OpKind::Reduce;
-    case 'S':
-      if (func[1] == 'c') return OpKind::Scatter;
-      return func[1] == 'e' ? OpKind::Send : OpKind::Signal;
-    case 'P':
-      return OpKind::PutSignal;
-    case 'W':
-      return OpKind::WaitSignal;
-    default:
-      return OpKind::Count;
-  }
+// The first of the kinds that has this name.
+template <OpKind... kKinds>
+inline OpKind first_named(const char* func) {
+  OpKind kind = OpKind::Count;
+  ((is_kind<kKinds>(func) && (kind = kKinds, true)) || ...);
+  return kind;
+}
+
+// The commonest ones in front.
+uint8_t algorithm_number(const char* name) {
+  if (name == nullptr) return 0xff;
+  static_assert(std::string_view(kAlgorithmNames[1]) == "RING");
+  return is(name, "RING") ? 1 : index_in(kAlgorithmNames, name);
+}
+
+uint8_t protocol_number(const char* name) {
+  static_assert(kProtocolNames[1] == std::string_view("LL128"));
+  if (name == nullptr) return 0xff;
+  if (is(name, "LL")) return 0;
+  if (is(name, "LL128")) return 1;
+  return is(name, "SIMPLE") ? 2 : 0xff;
 }
 
 }  // namespace
 
 bool kind_of(const char* func, OpKind& kind) noexcept {
   if (func == nullptr) return false;
-  const OpKind candidate = candidate_of(func);
-  // The table's names are literals, so they end where C strings end.
-  if (candidate == OpKind::Count || !same(func, name_of(candidate).data())) return false;
-  kind = candidate;
-  return true;
+  using enum OpKind;
+  kind = first_named<AllReduce, AllGather, ReduceScatter, Send, Recv, Broadcast, Reduce, AlltoAll,
+                     Gather, Scatter, PutSignal, Signal, WaitSignal>(func);
+  return kind != Count;
 }
 
 uint8_t datatype_of(const char* name) noexcept {
-  if (name == nullptr || strncmp(name, "ncclFloat32", 12) == 0) return name != nullptr ? 7 : 0xff;
-  if (strncmp(name, "ncclBfloat16", 13) == 0) return 9;
+  if (name == nullptr) return kUnknown8;
+  if (is(name, "ncclFloat32")) return 7;
+  if (is(name, "ncclBfloat16")) return 9;
   const uint8_t found = index_in(kDatatypeNames, name);
   return found == 0xff ? kUnknown8 : found;
 }
 
 uint8_t method_of_names(const char* algorithm, const char* protocol, bool is_symmetric) noexcept {
-  const uint8_t found = index_in(kAlgorithmNames, algorithm);
-  const uint8_t found_protocol = index_in(kProtocolNames, protocol);
+  const uint8_t found = algorithm_number(algorithm);
+  const uint8_t found_protocol = protocol_number(protocol);
   const bool no_protocol = protocol != nullptr && protocol[0] == '\0';
   const bool named = algorithm != nullptr && algorithm[0] != '\0';
   if (is_symmetric || (found == 0xff && named && no_protocol)) {

@@ -30,10 +30,20 @@ uint32_t add_state(OpPlace& place, uint32_t bits) noexcept {
 }
 
 // The first of several stops counts.
-bool stop_once(OpPlace& place, uint32_t bit) noexcept {
-  if ((add_state(place, bit) & bit) == 0) return true;
+bool stop_once(std::atomic<uint8_t>& stopped) noexcept {
+  if (stopped.load(std::memory_order_relaxed) == 0) {
+    stopped.store(1, std::memory_order_relaxed);
+    return true;
+  }
   capture::count_statistic(&SelfStatistics::plugin_stopped_twice);
   return false;
+}
+
+// Whether events of a shim's record may come when its call has returned. A blocking call outside of
+// the user's groups has launched by then, and its record is in flight until it returns.
+bool outlives_call(const OpRecord& record, uint32_t state) noexcept {
+  if ((state & kInGroup) == 0 || (wanted_events() & kKernelCh) != 0) return true;
+  return load_relaxed(record.group) != 0 || (load_relaxed(record.flags) & kOpNonBlocking) != 0;
 }
 
 void keep(OpPlace& place, capture::OpToken token, uint32_t state, const Context& context) noexcept {
@@ -44,7 +54,8 @@ void keep(OpPlace& place, capture::OpToken token, uint32_t state, const Context&
   // An own record ends when the plugin says so; a hold is for what comes later than that.
   if (token.record != nullptr && (state & kOwn) != 0) {
     owed = kOpen;
-  } else if (token.record != nullptr && capture::hold_op(token)) {
+  } else if (token.record != nullptr && outlives_call(*token.record, state) &&
+             capture::hold_op(token)) {
     owed = kHeld;
   }
   place.state.store(state | owed, std::memory_order_relaxed);
@@ -206,9 +217,8 @@ OpPlace* group_of(const Event& event) noexcept {
   const Handle parent = unpack(event.parent);
   if (parent.kind != HandleKind::group_api) return nullptr;
   OpPlace* group = find_counted(parent);
-  const uint32_t stopped =
-      group == nullptr ? kApiStopped : group->state.load(std::memory_order_relaxed) & kApiStopped;
-  return stopped == 0 ? group : nullptr;
+  if (group == nullptr || group->api_stopped.load(std::memory_order_relaxed) != 0) return nullptr;
+  return group;
 }
 
 }  // namespace
@@ -246,7 +256,8 @@ void begin_group_end(const Handle& handle) noexcept {
   if (place == nullptr) return;
   const uint32_t state = place->state.load(std::memory_order_relaxed);
   const uint32_t group = place->group.load(std::memory_order_relaxed);
-  if ((state & kOwn) == 0 || group == 0 || (state & (kOpen | kApiStopped)) != 0) return;
+  if ((state & kOwn) == 0 || group == 0 || (state & kOpen) != 0) return;
+  if (place->api_stopped.load(std::memory_order_relaxed) != 0) return;
   const uint64_t operations = place->operations.load(std::memory_order_relaxed);
   const capture::OpToken token =
       capture::begin_op({.kind = OpKind::GroupEnd,
@@ -261,7 +272,7 @@ void begin_group_end(const Handle& handle) noexcept {
 
 void stop_group_api(const Handle& handle) noexcept {
   OpPlace* group = find_counted(handle);
-  if (group == nullptr || !stop_once(*group, kApiStopped)) return;
+  if (group == nullptr || !stop_once(group->api_stopped)) return;
   // Bounded by the table: a list that recycling has spoiled ends where a turn is not found.
   uint64_t turn = group->next.load(std::memory_order_acquire);
   for (uint64_t count = 0; turn != 0 && count < kOpPlaces; ++count) {
@@ -300,7 +311,7 @@ void* start_call(Context& context, void* context_value, const Event& event) noex
 
 void stop_call(const Handle& handle) noexcept {
   OpPlace* place = find_counted(handle);
-  if (place == nullptr || !stop_once(*place, kApiStopped)) return;
+  if (place == nullptr || !stop_once(place->api_stopped)) return;
   const uint32_t state = place->state.load(std::memory_order_relaxed);
   if ((state & kInGroup) == 0) return finish_host(*place, handle.turn);
   // In the user's group the call returns to the user now; a bare call goes on to the launch.
@@ -325,9 +336,7 @@ void* start_operation(Context& context, void* context_value, const Event& event)
     OpPlace* place = find_counted(parent);
     if (place == nullptr) return nullptr;
     // Replays of a captured graph start and stop it again.
-    if ((place->state.load(std::memory_order_relaxed) & kOpStopped) != 0) {
-      place->state.fetch_and(~kOpStopped, std::memory_order_relaxed);
-    }
+    place->op_stopped.store(0, std::memory_order_relaxed);
     expect_kernels(*place, parent.turn, context, channels);
     enrich(*place, parent.turn, event, channels);
     return pack({.kind = HandleKind::operation, .turn = parent.turn});
@@ -357,7 +366,7 @@ void* start_operation(Context& context, void* context_value, const Event& event)
 void stop_operation(const Handle& handle) noexcept {
   OpPlace* place = find_counted(handle);
   if (place == nullptr) return;
-  if (!stop_once(*place, kOpStopped)) return;
+  if (!stop_once(place->op_stopped)) return;
   // Without a call of its own the operation ends here; else the group's end, or the call's, does.
   const bool from_call = (place->state.load(std::memory_order_relaxed) & kFromCall) != 0;
   if (!from_call) finish_host(*place, handle.turn);

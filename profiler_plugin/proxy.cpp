@@ -38,18 +38,16 @@ uint64_t packed(uint64_t ticks, ChannelWait wait) noexcept {
   return ticks << 8 | static_cast<uint8_t>(wait);
 }
 
-// What the step waited for since it was last heard of goes to the channel's account.
-void account(ProxyPlace& place, unsigned step, uint64_t now_ticks, ChannelWait next) noexcept {
-  const uint64_t after = next == ChannelWait::Count ? 0 : packed(now_ticks, next);
-  // One thread brings the events of a proxy operation.
+// What the step waited for since it was last heard of goes to the channel's account. One thread
+// brings the events of a proxy operation.
+void account(ProxyPlace& place, unsigned step, capture::StepNews news) noexcept {
   const uint64_t before = place.steps[step].load(std::memory_order_relaxed);
-  place.steps[step].store(after, std::memory_order_relaxed);
-  const uint32_t channel = place.channel.load(std::memory_order_relaxed);
-  const auto wait = static_cast<ChannelWait>(before & 0xff);
+  place.steps[step].store(news.is_done ? 0 : packed(news.now_ticks, news.waits),
+                          std::memory_order_relaxed);
   const uint64_t since = before >> 8;
-  if (before != 0 && now_ticks > since) capture::add_channel_wait(channel, wait, now_ticks - since);
-  capture::set_channel_wait(channel, next == ChannelWait::Count ? ChannelWait::none : next,
-                            now_ticks);
+  news.waited = static_cast<ChannelWait>(before & 0xff);
+  news.waited_ticks = news.now_ticks > since ? news.now_ticks - since : 0;
+  capture::add_to_channel(place.channel.load(std::memory_order_relaxed), news);
 }
 
 }  // namespace
@@ -72,7 +70,7 @@ void* start_proxy_op(Context& context, const Event& event) noexcept {
   uint64_t turn = 0;
   ProxyPlace& place = take_proxy(turn);
   place.channel.store(channel, std::memory_order_relaxed);
-  place.state.store(0, std::memory_order_relaxed);
+  place.stopped.store(0, std::memory_order_relaxed);
   publish(place, turn);
   return pack({.kind = HandleKind::proxy_op, .turn = turn});
 }
@@ -80,10 +78,11 @@ void* start_proxy_op(Context& context, const Event& event) noexcept {
 void stop_proxy_op(const Handle& handle) noexcept {
   ProxyPlace* place = find_counted(handle);
   if (place == nullptr) return;
-  if ((place->state.fetch_or(kOpStopped, std::memory_order_relaxed) & kOpStopped) != 0) {
+  if (place->stopped.load(std::memory_order_relaxed) != 0) {
     capture::count_statistic(&SelfStatistics::plugin_stopped_twice);
     return;
   }
+  place->stopped.store(1, std::memory_order_relaxed);
   capture::close_channel_op(place->channel.load(std::memory_order_relaxed));
 }
 
@@ -115,7 +114,7 @@ void record_step_state(const Handle& handle, int state, uint64_t bytes) noexcept
     return;
   }
   if (bytes != 0) place->bytes[step].store(bytes, std::memory_order_relaxed);
-  account(*place, step, ticks_now(), wait_of_state(state));
+  account(*place, step, {.waits = wait_of_state(state), .now_ticks = ticks_now()});
 }
 
 void stop_proxy_step(const Handle& handle) noexcept {
@@ -126,9 +125,10 @@ void stop_proxy_step(const Handle& handle) noexcept {
     capture::count_statistic(&SelfStatistics::plugin_stopped_twice);
     return;
   }
-  account(*place, step, ticks_now(), ChannelWait::Count);
-  capture::add_channel_step(place->channel.load(std::memory_order_relaxed),
-                            place->bytes[step].load(std::memory_order_relaxed));
+  account(*place, step,
+          {.now_ticks = ticks_now(),
+           .is_done = true,
+           .bytes = place->bytes[step].load(std::memory_order_relaxed)});
 }
 
 }  // namespace rollcall::profiler

@@ -78,24 +78,15 @@ void close_channel_op(uint32_t channel) noexcept {
   if (ChannelEntry* entry = entry_at(channel)) add_up(entry->operations_done, 1);
 }
 
-void add_channel_wait(uint32_t channel, ChannelWait wait, uint64_t ticks) noexcept {
+void add_to_channel(uint32_t channel, const StepNews& news) noexcept {
   ChannelEntry* entry = entry_at(channel);
-  if (entry == nullptr || wait >= ChannelWait::Count) return;
-  add_up(entry->wait_ticks[static_cast<size_t>(wait)], ticks);
-}
-
-void set_channel_wait(uint32_t channel, ChannelWait wait, uint64_t now_ticks) noexcept {
-  ChannelEntry* entry = entry_at(channel);
-  if (entry == nullptr) return;
-  store_relaxed(entry->waiting_since_ticks, now_ticks);
-  store_relaxed(entry->waiting, static_cast<uint8_t>(wait));
-}
-
-void add_channel_step(uint32_t channel, uint64_t bytes) noexcept {
-  ChannelEntry* entry = entry_at(channel);
-  if (entry == nullptr) return;
+  if (entry == nullptr || news.waited >= ChannelWait::Count) return;
+  add_up(entry->wait_ticks[static_cast<size_t>(news.waited)], news.waited_ticks);
+  store_relaxed(entry->waiting_since_ticks, news.now_ticks);
+  store_relaxed(entry->waiting, static_cast<uint8_t>(news.waits));
+  if (!news.is_done) return;
   add_up(entry->steps_done, 1);
-  add_up(entry->bytes, bytes);
+  add_up(entry->bytes, news.bytes);
 }
 
 }  // namespace rollcall::capture

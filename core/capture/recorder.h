@@ -191,10 +191,16 @@ struct ChannelOpening {
 // kChannelUnknown, counted, when the table is full. Lock-free, as all of these.
 uint32_t open_channel(const ChannelOpening& opening) noexcept;
 void close_channel_op(uint32_t channel) noexcept;
-void add_channel_wait(uint32_t channel, ChannelWait wait, uint64_t ticks) noexcept;
-// What the channel waits for from now on.
-void set_channel_wait(uint32_t channel, ChannelWait wait, uint64_t now_ticks) noexcept;
-void add_channel_step(uint32_t channel, uint64_t bytes) noexcept;
+// What is heard of a step: how long it waited for what, and what it waits for from now on.
+struct StepNews {
+  ChannelWait waited = ChannelWait::none;
+  uint64_t waited_ticks = 0;
+  ChannelWait waits = ChannelWait::none;
+  uint64_t now_ticks = 0;
+  bool is_done = false;
+  uint64_t bytes = 0;  // of a step that is done
+};
+void add_to_channel(uint32_t channel, const StepNews& news) noexcept;
 
 // --- groups: thread-local, cheap ----------------------------------------------------------------
 // Depth of ncclGroupStart nesting of the calling thread. group_enter returns the number of the
