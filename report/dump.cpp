@@ -213,7 +213,7 @@ Json stats_line(const trace::Process& process) {
   Json json;
   json["type"] = "stats";
   json["pid"] = process.pid;
-  json["recorded"] = process.next_ticket - 1;
+  json["recorded"] = process.calls_recorded();
   json["dropped"] = std::move(dropped);
   json["read"] = process.ops.size();
   json["lost"] = process.lost;

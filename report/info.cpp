@@ -19,11 +19,6 @@ namespace fs = std::filesystem;
 
 std::string or_unknown(const std::string& text) { return text.empty() ? "unknown" : text; }
 
-uint64_t statistic(const trace::Process& process, const char* name) {
-  const auto found = process.statistics.find(name);
-  return found == process.statistics.end() ? 0 : found->second;
-}
-
 // Calls that were made and are not on file because the recorder could not, or was told not to.
 uint64_t dropped(const trace::Process& process) {
   uint64_t sum = 0;
@@ -31,11 +26,6 @@ uint64_t dropped(const trace::Process& process) {
     if (name.rfind("dropped_", 0) == 0) sum += value;
   }
   return sum;
-}
-
-uint64_t recorded(const trace::Process& process) {
-  const uint64_t tickets = process.next_ticket > 0 ? process.next_ticket - 1 : 0;
-  return tickets - std::min(tickets, statistic(process, "stepped_over"));
 }
 
 // "all" of a value over the processes: the value when they agree, else each value with its ranks.
@@ -132,9 +122,9 @@ void append_processes(std::string& out, const trace::Run& run) {
     rows.push_back({process.job_rank >= 0 ? fmt::format("{}", process.job_rank)
                                           : fmt::format("({})", labels[at]),
                     printable(process.host), fmt::format("{}", process.pid),
-                    std::string(trace::name_of(process.liveness)), grouped(recorded(process)),
-                    grouped(process.ops.size()), grouped(dropped(process)), grouped(process.lost),
-                    grouped(process.torn)});
+                    std::string(trace::name_of(process.liveness)),
+                    grouped(process.calls_recorded()), grouped(process.ops.size()),
+                    grouped(dropped(process)), grouped(process.lost), grouped(process.torn)});
   }
   std::vector<size_t> widths(rows[0].size(), 0);
   for (const auto& row : rows) {
@@ -198,7 +188,7 @@ Json process_json(const trace::Process& process, const FileSizes& size) {
     json["not_emulated"].push_back(valid_utf8(name));
   json["coverage"] = text_or_null(coverage_of(process));
   json["clock"] = text_or_null(clock_of(process));
-  json["recorded"] = recorded(process);
+  json["recorded"] = process.calls_recorded();
   json["on_file"] = process.ops.size();
   json["events"] = process.events.size();
   json["dropped"] = dropped(process);

@@ -239,7 +239,7 @@ class RankWriter {
     header.meta_bytes = static_cast<uint32_t>(meta.size());
     file.write_at(header.meta.offset, meta.data(), meta.size());
     const ThreadEntry thread{
-        .tid = header.pid, .reserved = 0, .first_ticks = kStartTicks, .name = "synth"};
+        .tid = header.pid, .open_block = 0, .first_ticks = kStartTicks, .name = "synth"};
     file.write_at(header.threads.offset, &thread, sizeof thread);
     file.write_at(header.comms.offset, comms_.data(), comms_.size() * sizeof(CommEntry));
     file.write_at(header.events.offset, events_.data(), events_.size() * sizeof(EventRecord));

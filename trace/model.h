@@ -32,7 +32,7 @@ struct Op {
   int64_t started_ns = 0;
   int64_t finished_ns = 0;
   int64_t launched_ns = 0;  // NCCL launched the kernel, as the profiler plugin or CUPTI saw it
-  uint64_t ticket = 0;      // order within the process
+  uint64_t ticket = 0;      // its number within the process; rises on a thread, on a communicator
   uint64_t seq = 0;         // collectives: seq; p2p: p2p seq
   uint64_t count = 0;
   uint64_t stream = 0;
@@ -165,7 +165,7 @@ struct Process {
   std::map<std::string, std::string> meta;
   std::vector<Comm> comms;
   std::vector<Thread> threads;
-  std::vector<Op> ops;        // by ticket; the window
+  std::vector<Op> ops;        // in the order they were called; the window
   std::vector<Event> events;  // by ticket
   std::vector<Graph> graphs;
   std::vector<PhaseTimes> phases;  // by ticket; of the newest operations that have them
@@ -178,14 +178,17 @@ struct Process {
   // Above 0: the host's clock was wrong; all times were moved, and may still be off by so much.
   int64_t clock_doubt_ns = 0;
   uint64_t next_ticket = 1;
-  uint64_t first_complete_ticket = 1;  // every record from here on is present
-  uint64_t torn = 0;                   // records in phase `writing` of a process that is gone
-  uint64_t lost = 0;                   // records that are nowhere
-  uint64_t skipped = 0;                // records left on disk: equal on all ranks
+  // Every record from here on is present; 1: nothing is missing. Inexact by as many as threads held
+  // of their blocks (core/capture/tickets.h).
+  uint64_t first_complete_ticket = 1;
+  uint64_t torn = 0;     // records in phase `writing` of a process that is gone
+  uint64_t lost = 0;     // records that are nowhere
+  uint64_t skipped = 0;  // records left on disk: equal on all ranks
   std::string boot_id;
   uint32_t parent_pid = 0;
   // Null: its phases are not on file.
   const PhaseTimes* phases_of(const Op& op) const;
+  uint64_t calls_recorded() const;
   // Written by another recorder: no sign of life, and often no times.
   bool is_foreign() const { return recorder != "rollcall"; }
   bool capture_off = false;  // the recorder switched itself off

@@ -18,6 +18,13 @@ static_assert(static_cast<uint8_t>(Phase::Count) <= kSegmentMark, "a bit no phas
 
 uint64_t ticket(const OpRecord& record) { return ticket_of(record.publish); }
 
+std::vector<OpRecord>::const_iterator first_at_or_behind(const std::vector<OpRecord>& records,
+                                                         uint64_t wanted) {
+  return std::lower_bound(
+      records.begin(), records.end(), wanted,
+      [](const OpRecord& record, uint64_t value) { return ticket(record) < value; });
+}
+
 TickConversion conversion_of(const FileHeader& header) {
   // The copy that is not being rewritten.
   const ClockAnchor& latest = header.anchor_count == 0
@@ -87,6 +94,16 @@ Op op_of(const OpRecord& record, const TickConversion& clock, bool from_segment)
 }
 
 }  // namespace
+
+uint64_t Process::calls_recorded() const {
+  uint64_t unused = 0;
+  for (const char* name : {"stepped_over", "given_up"}) {
+    const auto found = statistics.find(name);
+    if (found != statistics.end()) unused += found->second;
+  }
+  const uint64_t tickets = next_ticket > 0 ? next_ticket - 1 : 0;
+  return tickets - std::min(tickets, unused);
+}
 
 const PhaseTimes* Process::phases_of(const Op& op) const {
   const auto found = std::lower_bound(
@@ -294,38 +311,84 @@ void ProcessBuilder::merge(std::vector<OpRecord>& merged, size_t& segment_record
   from_segments_ = {};
 }
 
-// Which tickets have no record? Stepped-over ones never had any, and only their number is known: as
-// long as the gaps, counted from the newest, do not exceed it, nothing is taken for lost.
+// Tickets at the ends of blocks that threads draw on: behind the newest one with a record. Where a
+// block has no record any more, it is older than what is on file.
+uint64_t ProcessBuilder::unspent(const std::vector<OpRecord>& merged) const {
+  uint64_t tickets = 0;
+  for (const uint64_t end : image_.open_blocks) {
+    const auto behind = first_at_or_behind(merged, end);
+    if (behind == merged.begin()) continue;
+    const uint64_t behind_newest = end - 1 - ticket(*std::prev(behind));
+    if (behind_newest < image_.header.ticket_block) tickets += behind_newest;
+  }
+  return tickets;
+}
+
+// Which tickets have no record? Those that were stepped over or given up never had any, and only
+// their number is known: as long as the gaps, counted from the newest, do not exceed it, nothing is
+// taken for lost. What threads give up are short gaps, so a long one is none of these.
 void ProcessBuilder::account(const std::vector<OpRecord>& merged) {
-  const uint64_t issued = process_.next_ticket - 1;
-  const uint64_t stepped_over = image_.statistics.stepped_over;
-  const uint64_t accounted = merged.size() + image_.torn + stepped_over;
-  process_.lost = issued > accounted ? issued - accounted : 0;
+  // What a live recorder added since the moment of the image is not judged.
+  const uint64_t next = process_.next_ticket;
+  const auto end = first_at_or_behind(merged, next);
+  uint64_t& given_up = process_.statistics["given_up"];
+  given_up += unspent(merged);
+  const uint64_t stepped_over = image_.statistics.stepped_over + image_.torn;
+  const auto on_file = static_cast<uint64_t>(end - merged.begin());
+  const uint64_t accounted = on_file + stepped_over + given_up;
+  process_.lost = next - 1 > accounted ? next - 1 - accounted : 0;
   if (process_.lost == 0) {
     process_.first_complete_ticket = 1;
     return;
   }
+  const uint64_t short_gap = uint64_t{image_.header.ticket_block} * image_.threads.size();
   uint64_t gaps = 0;
-  uint64_t above = process_.next_ticket;
-  process_.first_complete_ticket = process_.next_ticket;
-  for (auto record = merged.rbegin(); record != merged.rend(); ++record) {
+  uint64_t short_gaps = 0;
+  uint64_t above = next;
+  process_.first_complete_ticket = next;
+  for (auto record = std::make_reverse_iterator(end); record != merged.rend(); ++record) {
     const uint64_t at = ticket(*record);
-    if (at < above) gaps += above - at - 1;
-    if (gaps > stepped_over + image_.torn) return;
+    const uint64_t gap = at < above ? above - at - 1 : 0;
+    (gap < short_gap ? short_gaps : gaps) += gap;
+    if (gaps + (short_gaps - std::min(short_gaps, given_up)) > stepped_over) return;
     process_.first_complete_ticket = at;
     above = at;
   }
+}
+
+// Where threads draw tickets in blocks, these order the calls of a thread and of a communicator,
+// and the times of the calls those of different ones: a call comes no earlier than the last one of
+// its thread and of its communicator, whatever their clocks say.
+void ProcessBuilder::order_by_call() {
+  if (image_.header.ticket_block == 0) return;
+  const size_t threads = process_.threads.size();
+  const size_t comms = process_.comms.size();
+  std::vector<int64_t> thread_ns(threads);
+  std::vector<int64_t> comm_ns(comms);
+  std::vector<std::pair<int64_t, Op>> calls;
+  calls.reserve(process_.ops.size());
+  for (const Op& op : process_.ops) {
+    int64_t ns = op.called_ns;
+    if (op.thread < threads) ns = thread_ns[op.thread] = std::max(ns, thread_ns[op.thread]);
+    if (op.comm < comms) ns = comm_ns[op.comm] = std::max(ns, comm_ns[op.comm]);
+    if (op.thread < threads) thread_ns[op.thread] = ns;
+    calls.emplace_back(ns, op);
+  }
+  std::stable_sort(calls.begin(), calls.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::transform(calls.begin(), calls.end(), process_.ops.begin(),
+                 [](const auto& call) { return call.second; });
 }
 
 Process ProcessBuilder::finish(uint64_t window) {
   std::vector<OpRecord> merged;
   size_t segment_records = 0;
   merge(merged, segment_records);
+  account(merged);
   // A live recorder goes on handing out tickets while we read.
   if (!merged.empty()) {
     process_.next_ticket = std::max(process_.next_ticket, ticket(merged.back()) + 1);
   }
-  account(merged);
   const TickConversion clock = conversion_of(image_.header);
   const size_t dropped = window != 0 && merged.size() > window ? merged.size() - window : 0;
   process_.ops.reserve(merged.size() - dropped);
@@ -345,6 +408,7 @@ Process ProcessBuilder::finish(uint64_t window) {
     process_.first_complete_ticket =
         std::max(process_.first_complete_ticket, ticket(merged[dropped]));
   }
+  order_by_call();
   return std::move(process_);
 }
 

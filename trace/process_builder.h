@@ -28,7 +28,9 @@ class ProcessBuilder {
   void take_knowledge();
   void take_statistics();
   void merge(std::vector<OpRecord>& merged, size_t& segment_records);
+  uint64_t unspent(const std::vector<OpRecord>& merged) const;
   void account(const std::vector<OpRecord>& merged);
+  void order_by_call();
 
   const RingImage& image_;
   Process process_;

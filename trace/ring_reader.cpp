@@ -15,6 +15,7 @@ namespace rollcall::trace {
 namespace {
 
 constexpr int kReadAttemptsMax = 8;
+constexpr uint32_t kTicketsPerBlockMax = 64;  // more than any recorder draws at once
 
 std::string advice_for(HeaderVerdict verdict, const FileHeader& header, uint64_t size) {
   switch (verdict) {
@@ -87,7 +88,6 @@ std::vector<Record> read_records(const ByteSource& source, const FileArea& area,
   constexpr bool kIsOp = std::is_same_v<Record, OpRecord>;
   uint64_t next_ticket = 0;
   source.read(counter_offset, &next_ticket, sizeof next_ticket);
-  const uint64_t first_next_ticket = next_ticket;
   // The first round fills slots 1, 2, ...; those behind are still zero and need not be read. What a
   // live writer adds from here on is behind the moment this image shows.
   const uint64_t used = std::min(slots, next_ticket);
@@ -122,7 +122,6 @@ std::vector<Record> read_records(const ByteSource& source, const FileArea& area,
     }
   }
   records.resize(kept);
-  if (kIsOp) image.header.next_ticket = first_next_ticket;
   std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) {
     return ticket_of(a.publish) < ticket_of(b.publish);
   });
@@ -195,6 +194,24 @@ RecordBounds bounds_of(const FileHeader& header) {
   return {.comms_max = header.comms_max, .threads_max = header.threads_max};
 }
 
+// Behind the header, whose next_ticket is the moment that the image shows, and before the
+// operations and the statistics: what a live thread holds then is spent or counted by the time that
+// those are read, or both.
+void read_open_blocks(const ByteSource& source, RingImage& image) {
+  const FileHeader& header = image.header;
+  if (header.ticket_block == 0 || header.ticket_block > kTicketsPerBlockMax) return;
+  constexpr uint64_t kHalf = uint64_t{1} << 32;
+  const uint64_t next_ticket = header.next_ticket;
+  for (const ThreadEntry& entry : read_array<ThreadEntry>(
+           source, header.threads.offset, std::min(header.thread_count, header.threads_max))) {
+    if (entry.open_block == 0) continue;
+    // The nearest number with this low half: blocks were drawn at about this time.
+    uint64_t end = (next_ticket & ~(kHalf - 1)) | entry.open_block;
+    if (end > next_ticket && end >= kHalf) end -= kHalf;
+    if (end > header.ticket_block && end <= next_ticket) image.open_blocks.push_back(end);
+  }
+}
+
 void read_ops(const ByteSource& source, bool writer_may_live, RingImage& image) {
   const FileHeader& header = image.header;
   image.ops = read_records<OpRecord>(source, header.ops, header.ring_slots,
@@ -250,11 +267,13 @@ bool read_ring_header(const ByteSource& source, const std::string& path, FileHea
 
 bool holds_all_from(const RingImage& image, uint64_t ticket) {
   ticket = std::max<uint64_t>(ticket, 1);
-  const auto first = std::lower_bound(
-      image.ops.begin(), image.ops.end(), ticket,
-      [](const OpRecord& record, uint64_t value) { return ticket_of(record.publish) < value; });
-  const auto held = static_cast<uint64_t>(image.ops.end() - first);
-  return ticket >= image.header.next_ticket || held >= image.header.next_ticket - ticket;
+  const auto at = [&](uint64_t wanted) {
+    return std::lower_bound(
+        image.ops.begin(), image.ops.end(), wanted,
+        [](const OpRecord& record, uint64_t value) { return ticket_of(record.publish) < value; });
+  };
+  const uint64_t end = image.header.next_ticket;
+  return ticket >= end || static_cast<uint64_t>(at(end) - at(ticket)) == end - ticket;
 }
 
 bool read_ring_calls(const ByteSource& source, const std::string& path, bool writer_may_live,
@@ -274,12 +293,14 @@ bool read_ring(const ByteSource& source, const std::string& path, bool writer_ma
       std::min<uint64_t>({header.meta_bytes, header.meta.bytes, kMetaBytesMax});
   image.meta.resize(meta_bytes);
   image.meta.resize(source.read(header.meta.offset, image.meta.data(), meta_bytes));
-  source.read(header.stats.offset, &image.statistics, sizeof image.statistics);
   image.events = read_records<EventRecord>(source, header.events, header.event_slots,
                                            offsetof(FileHeader, next_event_ticket), writer_may_live,
                                            bounds_of(header), image);
+  read_open_blocks(source, image);
   read_ops(source, writer_may_live, image);
+  source.read(header.stats.offset, &image.statistics, sizeof image.statistics);
   const FileHeader late = late_header(source, writer_may_live, image);
+  header.ticket_block = std::min(late.ticket_block, kTicketsPerBlockMax);
   image.threads = read_array<ThreadEntry>(source, header.threads.offset,
                                           std::min(late.thread_count, header.threads_max));
   read_comms(source, late, image);

@@ -27,6 +27,9 @@ inline constexpr uint32_t kCommsMax = 2048;
 // thread beyond it records with kThreadUnknown.
 inline constexpr uint32_t kThreadsMax = 1024;
 
+// Tickets of operations that a thread draws at once where threads contend for them.
+inline constexpr uint32_t kTicketBlock = 16;
+
 // Attempts to find a ring slot that is not held by an operation in flight. One thread can hold one
 // slot per nested call, so more held neighbours than this means that the ring is full of
 // operations in flight: the call is counted as dropped_pinned and not recorded.

@@ -4,6 +4,7 @@
 #include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/capture/live.h"
+#include "core/capture/tickets.h"
 
 namespace rollcall::capture {
 
@@ -30,6 +31,7 @@ EventToken begin_event(const EventCall& call) noexcept {
   if (!enter(thread)) return {};
   EventRecord event{};
   event.called_ticks = ticks_now();
+  give_up_tickets(thread);  // this thread's next operation is behind the event
   event.op_ticket = load_relaxed(live.header->next_ticket);
   std::memcpy(event.arguments, call.arguments, sizeof(event.arguments));
   event.caller = reinterpret_cast<uintptr_t>(call.caller);

@@ -2,12 +2,22 @@
 #include <atomic>
 
 #include "core/capture/live.h"
+#include "core/capture/tickets.h"
 
 namespace rollcall::capture {
 
 namespace {
 constinit std::atomic<uint32_t> last_group{0};
+
+// None of the thread's next operations has a lower ticket.
+uint64_t first_ticket_behind(const ThreadState& thread) noexcept {
+  const bool is_current = thread.incarnation == live.incarnation.load(std::memory_order_acquire);
+  const ThreadTickets& own = thread.tickets;
+  if (is_current && own.next != own.end) return own.next;
+  return live.ops.next_ticket != nullptr ? load_relaxed(*live.ops.next_ticket) : 1;
 }
+
+}  // namespace
 
 uint32_t next_group_number() noexcept {
   const uint32_t number = last_group.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -20,8 +30,7 @@ uint32_t group_enter() noexcept {
   if (thread.group_depth++ == 0) {
     thread.group = next_group_number();
     thread.group_operations = 0;
-    const uint64_t* next_ticket = live.ops.next_ticket;
-    thread.group_first_ticket = next_ticket != nullptr ? load_relaxed(*next_ticket) : 1;
+    thread.group_first_ticket = first_ticket_behind(thread);
     thread.group_cursor = thread.group_first_ticket;
   }
   return thread.group;

@@ -112,6 +112,9 @@ std::span<const uint8_t> History::end_block(BlockType type) noexcept {
 }
 
 void History::keep_for_later(uint64_t ticket, uint64_t marks) noexcept {
+  // Most tickets that nobody has claimed by now never will be: they do not take the room of those
+  // that are in flight. A reader finds out by itself what is missing.
+  if (marks == 0 && late_count_ >= kLateOpsMax / 2) return;
   if (late_count_ == kLateOpsMax) {
     ++counts_.late_overflow;
     return;

@@ -51,6 +51,16 @@ struct alignas(kLivePageBytes) Live {
 static_assert(sizeof(Live) == kLivePageBytes);
 extern constinit Live live;
 
+// Of the thread's block: those not spent yet, and when it was drawn. core/capture/tickets.h.
+struct ThreadTickets {
+  uint64_t next = 0;
+  uint64_t end = 0;
+  uint64_t drawn_ticks = 0;
+  uint32_t drawn = 1;          // how many the newest draw took
+  uint32_t rushes = 0;         // draws in a row that were made in a rush with others
+  uint32_t rushes_wanted = 8;  // before the next block
+};
+
 struct ThreadState {
   uint64_t incarnation = ~uint64_t{0};  // differs from every value of live.incarnation
   uint32_t index = kThreadUnknown;
@@ -60,6 +70,7 @@ struct ThreadState {
   uint32_t group_depth = 0;
   uint32_t group = 0;
   uint32_t group_operations = 0;
+  ThreadTickets tickets;
   GpuThread gpu;
   bool in_call = false;
   OpToken call;  // of the call the thread is in
@@ -68,7 +79,7 @@ struct ThreadState {
   uint64_t group_cursor = 0;
 };
 // Initial-exec: a load relative to the thread pointer, no call. The library may be loaded late
-// (dlopen), where the C library keeps 1,600 bytes and more for such variables; this takes 200.
+// (dlopen), where the C library keeps 1,600 bytes and more for such variables; this takes 240.
 extern thread_local constinit ThreadState this_thread __attribute__((tls_model("initial-exec")));
 
 // The slow way into every function: starts the recorder if it was never started, announces the

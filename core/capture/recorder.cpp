@@ -4,6 +4,7 @@
 #include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/capture/live.h"
+#include "core/capture/tickets.h"
 
 namespace rollcall::capture {
 
@@ -223,7 +224,10 @@ OpToken begin_op(const OpCall& call) noexcept {
   GpuTimer* timer = live.gpu.load(std::memory_order_acquire);
   GpuPlan plan;
   if (timer != nullptr) plan = plan_gpu(*timer, thread, call, comm_index);
-  const auto [record, ticket] = ring::claim_slot(live.ops);
+  const uint64_t newest =
+      comm_index != kCommUnknown ? load_relaxed(live.comms[comm_index].last_ticket) : 0;
+  const auto [record, ticket] =
+      ring::claim_slot(live.ops, [&] { return next_ticket(thread, called_ticks, newest); });
   if (__builtin_expect(record == nullptr, 0)) return drop_pinned(call);
   const uint32_t graph = call.graph != 0 ? call.graph : plan.graph;
   fill_record(record, call, thread, comm_index, graph, position, called_ticks);

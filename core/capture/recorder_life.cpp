@@ -229,6 +229,7 @@ const ring::RingFile& ring_file() noexcept { return mapped; }
   announce_thread(thread);
   thread.comm_handle = nullptr;
   thread.gpu = {};
+  thread.tickets = {};
   thread.incarnation = incarnation;
   count(live.stats->slow_path_ns, elapsed_ns(began_ns));
   return true;

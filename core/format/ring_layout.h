@@ -33,7 +33,8 @@
 // of ticket t is t & (slots - 1); ticket 0 with phase empty is a slot never used.
 //
 //   writer:
-//     t = fetch_add(next_ticket, 1)                   relaxed: tickets need only be distinct
+//     t = fetch_add(next_ticket, 1)                   relaxed: tickets need only be distinct;
+//         or the next of a block that the thread drew at once (core/capture/tickets.h)
 //     w = load(slot.publish); if phase(w) is pinned or ticket(w) > t: take the next t, and count
 //         this one as stepped_over
 //     compare_exchange(slot.publish, w, t:writing)    acquire: no body store may move above it
@@ -49,8 +50,8 @@
 // and phase >= called: the body is whole, but for the fields that change after `called`, which are
 // single words and each zero or final. Different words: being overwritten, read again.
 // Phase `writing` twice in a dead process: torn, and counted as such. On the ticket order: tickets
-// that no slot holds any more are in the segments (segment_layout.h) or lost; `stepped_over`
-// tickets never had a record.
+// that no slot holds any more are in the segments (segment_layout.h) or lost; those that were
+// stepped over or given up never had a record, nor have those at the end of a thread's open block.
 //
 // Rejected: a ring per thread (order between threads and memory per thread are lost, and a job may
 // have hundreds of threads); a length-prefixed byte ring (a torn length loses everything behind
@@ -161,7 +162,7 @@ struct EventRecord {
   uint64_t publish;
   uint64_t called_ticks;
   uint64_t returned_ticks;
-  uint64_t op_ticket;  // the next op ticket when the event was called: orders it among the ops
+  uint64_t op_ticket;  // the next op ticket when it was called: orders it among its thread's ops
   int64_t arguments[8];
   uint64_t caller;
   uint32_t comm_index;  // the communicator it is about (the parent for split, shrink, grow)
@@ -227,7 +228,10 @@ static_assert(std::has_unique_object_representations_v<CommEntry>);
 
 struct ThreadEntry {
   uint32_t tid;  // 0: unused
-  uint32_t reserved;
+  // Low half of the ticket behind the block (FileHeader::ticket_block) that the thread draws on; 0:
+  // none, or one that ends at a multiple of 2^32. Those of its tickets behind the newest that has a
+  // record were not spent.
+  uint32_t open_block;
   uint64_t first_ticks;
   char name[16];
 };
@@ -342,7 +346,8 @@ constexpr GpuMark mark_of(uint64_t word, uint64_t ticket) {
   X(gpu_unwritten, "words that the driver did not let the GPU write")                             \
   X(gpu_records_dropped, "activity records that CUPTI dropped for want of room")                  \
   X(gpu_kernels_unmatched, "kernels of NCCL calls that were told of when nothing awaited them")   \
-  X(gpu_kernels_unnamed, "kernels whose name is not on file: the table of names was full")
+  X(gpu_kernels_unnamed, "kernels whose name is not on file: the table of names was full")        \
+  X(given_up, "tickets that a thread drew in a block and did not spend")
 
 struct SelfStatistics {
 #define ROLLCALL_X(name, meaning) uint64_t name;
@@ -424,7 +429,9 @@ struct FileHeader {
   uint32_t kernel_phase_slots;  // a power of two; zero in files from before it was added
   FileArea kernel_phases;       // KernelPhasesEntry[kernel_phase_slots]; likewise
   uint32_t kernel_phase_entry_bytes;
-  uint32_t reserved2;
+  // How many tickets a thread draws at once where threads contend for them; 0: none has yet, and
+  // tickets are in the order of the calls. Else the times of the calls are, across threads.
+  uint32_t ticket_block;
 };
 inline constexpr uint32_t kHeaderBytes = 4096;
 static_assert(sizeof(FileHeader) <= kHeaderBytes);

@@ -33,10 +33,11 @@ struct Claim {
   uint64_t ticket;
 };
 
-template <class Record>
-inline Claim<Record> claim_slot(const Slots<Record>& slots) noexcept {
+// `next_ticket` gives tickets that were drawn from the counter for this claim or an earlier one.
+template <class Record, class NextTicket>
+inline Claim<Record> claim_slot(const Slots<Record>& slots, NextTicket next_ticket) noexcept {
   for (uint32_t attempt = 0; attempt < kSlotAttemptsMax; ++attempt) {
-    const uint64_t ticket = add_relaxed(*slots.next_ticket, uint64_t{1});
+    const uint64_t ticket = next_ticket();
     Record* record = &slots.records[ticket & slots.mask];
     uint64_t word = load_relaxed(record->publish);
     const bool taken = is_pinned(phase_number_of(word)) || ticket_of(word) > ticket;
@@ -52,6 +53,10 @@ inline Claim<Record> claim_slot(const Slots<Record>& slots) noexcept {
     add_relaxed(*slots.stepped_over, uint64_t{1});
   }
   return {nullptr, 0};
+}
+template <class Record>
+inline Claim<Record> claim_slot(const Slots<Record>& slots) noexcept {
+  return claim_slot(slots, [&] { return add_relaxed(*slots.next_ticket, uint64_t{1}); });
 }
 
 template <class Record>

@@ -51,6 +51,7 @@ class Ring {
   void call(int times) {
     for (int i = 0; i < times; ++i) leave(enter());
   }
+  void draw(uint64_t tickets) { next_ticket_ += tickets; }
   uint64_t stepped_over() const { return stepped_over_; }
 
  private:
@@ -214,6 +215,19 @@ TEST_CASE("more operations in flight than the late list holds are counted, the r
   }
   CHECK(tickets.size() == kLateOpsMax);
   CHECK(*tickets.rbegin() == kLateOpsMax);
+}
+
+TEST_CASE("tickets that nobody claims leave half of the late list to operations in flight") {
+  Ring ring(4 * kLateOpsMax);
+  const auto history = history_of(ring);
+  ring.draw(2 * kLateOpsMax);
+  CHECK(history->next_block(true, nullptr).empty());
+  CHECK(history->late_count() == kLateOpsMax / 2);
+  std::vector<ring::Claim<OpRecord>> in_flight;
+  for (uint32_t i = 0; i < kLateOpsMax / 2; ++i) in_flight.push_back(ring.enter());
+  CHECK(history->next_block(true, nullptr).empty());
+  CHECK(history->late_count() == kLateOpsMax);
+  CHECK(history->take_counts().late_overflow == 0);
 }
 
 TEST_CASE("a block is due when a block's worth and some slack waits, not before") {

@@ -64,6 +64,108 @@ TEST_CASE("records that are nowhere are counted, and the complete part begins be
   CHECK(run.processes[0].first_complete_ticket == 37);
 }
 
+// A thread's block that ends in front of `end`.
+void draw_on(RingBytes& ring, uint32_t thread, uint32_t end) {
+  ring.header.ticket_block = 8;
+  ring.header.thread_count = std::max(ring.header.thread_count, thread + 1);
+  ring.put(ring.header.threads.offset + thread * sizeof(ThreadEntry),
+           ThreadEntry{.tid = thread + 1, .open_block = end, .first_ticks = 1, .name = {}});
+}
+
+Process load_ring(const RingBytes& ring) {
+  Directory directory;
+  directory.write("node0.4711.4d.ring", ring.bytes);
+  Run run = load_run(directory.path(), quiet());
+  REQUIRE(run.processes.size() == 1);
+  return std::move(run.processes[0]);
+}
+
+TEST_CASE("tickets that a thread drew and did not spend are not missing, and those before are") {
+  RingBytes ring;
+  // Blocks of two threads: 1 to 8 and 9 to 16, of which 5 and 10 are lost, 15 and 16 not spent.
+  for (uint64_t t = 1; t <= 14; ++t) {
+    if (t != 5 && t != 10) ring.add(make_op(t));
+  }
+  draw_on(ring, 0, 9);
+  draw_on(ring, 1, 17);
+  ring.header.next_ticket = 17;
+  ring.store_header();
+  const Process process = load_ring(ring);
+  CHECK(process.lost == 2);
+  CHECK(process.ops.size() == 12);
+  CHECK(process.statistics.at("given_up") == 2);
+}
+
+TEST_CASE("a block without a record is not taken for unspent: it may have been overwritten") {
+  RingBytes ring;
+  for (uint64_t t = 20; t <= 30; ++t) ring.add(make_op(t));
+  draw_on(ring, 0, 9);
+  ring.store_header();
+  CHECK(load_ring(ring).lost == 19);
+}
+
+TEST_CASE("the end of a block is known by its low half, and none that lies ahead is believed") {
+  for (const auto& [low, lost] : {std::pair{0xfffffff6u, 24u - 6u}, {8u, 24u}, {0x40u, 24u}}) {
+    RingBytes ring;
+    // 24 tickets around 2^32 have no record; a block ends in front of it, or none does.
+    const uint64_t newest = (uint64_t{1} << 32) - 17;
+    for (uint64_t t = newest - 40; t <= newest; ++t) ring.add(make_op(t));
+    draw_on(ring, 0, low);
+    ring.header.next_ticket = newest + 25;
+    ring.store_header();
+    SelfStatistics statistics{};
+    statistics.stepped_over = newest - 41;
+    ring.put(ring.header.stats.offset, statistics);
+    INFO(low);
+    CHECK(load_ring(ring).lost == lost);
+  }
+}
+
+TEST_CASE("many tickets given up here and there do not hide a long loss") {
+  RingBytes ring;
+  for (uint64_t t = 1; t <= 60; ++t) {
+    if (t > 20 && t < 30) continue;    // lost
+    if (t == 40 || t == 41) continue;  // given up
+    ring.add(make_op(t));
+  }
+  draw_on(ring, 0, 0);
+  ring.store_header();
+  SelfStatistics statistics{};
+  statistics.given_up = 10;
+  ring.put(ring.header.stats.offset, statistics);
+  CHECK(load_ring(ring).lost == 1);
+  CHECK(load_ring(ring).first_complete_ticket == 30);
+}
+
+TEST_CASE("where tickets were drawn in blocks, operations stand in the order they were called") {
+  RingBytes ring;
+  CommEntry second{};
+  std::memcpy(&second, ring.bytes.data() + ring.header.comms.offset, sizeof second);
+  second.key = {3, 4};
+  ring.put(ring.header.comms.offset + sizeof second, second);
+  ring.header.comm_count = 2;
+  // Two threads, each on its communicator; ticket 2 was drawn early and spent last.
+  for (uint64_t ticket = 1; ticket <= 5; ++ticket) {
+    OpRecord op = make_op(ticket);
+    op.comm_index = op.thread_index = ticket == 2 || ticket == 5 ? 1 : 0;
+    if (ticket == 2) op.called_ticks = 3500;
+    if (ticket == 5) op.called_ticks = 100;  // not before 2: a clock that went back
+    ring.add(op);
+  }
+  const auto tickets = [&] {
+    std::vector<uint64_t> order;
+    for (const Op& op : load_ring(ring).ops) order.push_back(op.ticket);
+    return order;
+  };
+  CHECK(tickets() == std::vector<uint64_t>{1, 2, 3, 4, 5});
+  draw_on(ring, 1, 0);
+  for (const uint32_t ticket_block : {8u, 64u, 1u << 30}) {
+    ring.header.ticket_block = ticket_block;
+    ring.store_header();
+    CHECK(tickets() == std::vector<uint64_t>{1, 3, 2, 5, 4});
+  }
+}
+
 TEST_CASE("a window keeps the newest operations, and those in flight") {
   Directory directory;
   RingBytes ring;
