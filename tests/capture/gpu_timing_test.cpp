@@ -107,6 +107,25 @@ TEST_CASE("of a driver without a needed function the meta names the function") {
   CHECK(has_line(ring, "gpu_timing=off (the CUDA driver has no cuEventElapsedTime)"));
 }
 
+TEST_CASE("without a thread to poll with calls have host times only, and the meta says why") {
+  const TemporaryDirectory directory;
+  const int status = in_own_process(directory.path(), [&] {
+    const capture::GpuStream stream = begin_with(find_function);
+    test::open_test_comm(&comm);  // the flusher has its thread
+    if (!test::forbid_threads(directory.path())) _exit(77);
+    record(3, stream);
+    capture::flush_at_exit();
+  });
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+    WARN("skipped: needs a user that is not root, or a root that may change its user");
+    return;
+  }
+  REQUIRE(ended_well(status));
+  const RingContents ring = test::read_ring(directory.files(".ring").at(0));
+  expect_host_times_only(ring, 3);
+  CHECK(has_line(ring, "gpu_timing=off (no memory or thread)"));
+}
+
 TEST_CASE("of a driver that is there the meta says nothing but how it times") {
   CHECK(has_line(record_with(find_function, 1), "gpu_timing=events"));
   CHECK(record_with(find_function, 0).meta.find("gpu_timing") == std::string::npos);

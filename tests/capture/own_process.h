@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,6 +84,27 @@ inline void require_in_child(bool holds, const char* file, int line, const char*
 #define CHILD_REQUIRE(...)                                                               \
   ::rollcall::test::require_in_child(static_cast<bool>(__VA_ARGS__), __FILE__, __LINE__, \
                                      #__VA_ARGS__)
+
+// For such a child.
+inline void limit(int resource, rlim_t to) {
+  const rlimit both{to, to};
+  setrlimit(static_cast<__rlimit_resource>(resource), &both);
+}
+
+inline constexpr uid_t kNobody = 65534;
+
+// False where the limit on processes cannot be made to bite: it does not hold for root, and this is
+// a root that cannot become somebody else.
+inline bool forbid_threads(const std::string& directory) {
+  if (geteuid() == 0) {
+    if (chown(directory.c_str(), kNobody, kNobody) != 0 ||
+        setresuid(kNobody, kNobody, kNobody) != 0) {
+      return false;
+    }
+  }
+  limit(RLIMIT_NPROC, 0);
+  return true;
+}
 
 // Looks until the condition holds, which other threads bring about; gives the processor away in
 // between. False after a minute.

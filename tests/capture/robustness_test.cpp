@@ -1,6 +1,5 @@
 // Whatever fails around the recorder, the job goes on: no directory, no disk, no threads, forks.
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <thread>
@@ -20,7 +19,9 @@ namespace {
 
 using test::all_reduce;
 using test::ended_well;
+using test::forbid_threads;
 using test::in_own_process;
+using test::limit;
 using test::TemporaryDirectory;
 
 char comm;
@@ -29,26 +30,6 @@ void record(int calls) {
   for (int n = 0; n < calls; ++n) {
     capture::end_op(capture::begin_op(all_reduce(&comm, static_cast<uint64_t>(n))), 0);
   }
-}
-
-void limit(int resource, rlim_t to) {
-  const rlimit both{to, to};
-  setrlimit(static_cast<__rlimit_resource>(resource), &both);
-}
-
-constexpr uid_t kNobody = 65534;
-
-// False where the limit on processes cannot be made to bite: it does not hold for root, and this is
-// a root that cannot become somebody else.
-bool forbid_threads(const std::string& directory) {
-  if (geteuid() == 0) {
-    if (chown(directory.c_str(), kNobody, kNobody) != 0 ||
-        setresuid(kNobody, kNobody, kNobody) != 0) {
-      return false;
-    }
-  }
-  limit(RLIMIT_NPROC, 0);
-  return true;
 }
 
 size_t thread_count() {
@@ -410,6 +391,19 @@ TEST_CASE("a run directory that is removed under a running job costs the record,
     capture::flush_at_exit();
   })));
   CHECK_FALSE(std::filesystem::exists(run));
+}
+
+TEST_CASE("a ring file that somebody truncates under the job ends the job with SIGBUS") {
+  const TemporaryDirectory directory;
+  const int status = in_own_process(directory.path(), [&] {
+    signal(SIGBUS, SIG_DFL);  // not the sanitizer's
+    test::open_test_comm(&comm);
+    record(1);
+    CHILD_REQUIRE(truncate(directory.files(".ring").at(0).c_str(), 0) == 0);
+    record(1);
+  });
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGBUS);
 }
 
 TEST_CASE("the lock tells a living writer from a dead one") {
