@@ -1,11 +1,14 @@
 // The commands that change recordings: packing finished ones, pausing live ones.
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
+#include "core/base/clock.h"
 #include "core/capture/live.h"
 #include "tests/capture/own_process.h"
 #include "tests/catch.h"
@@ -113,6 +116,40 @@ TEST_CASE("a packed run is smaller and says the same, call for call") {
   const Outcome again = run_command(folder, {"pack", "run"});
   CHECK(again.status == 0);
   CHECK(contains(again.out, "0 segments packed"));
+}
+
+TEST_CASE("calls of threads in a rush stand in the order in which they were made, none missing") {
+  const Folder folder;
+  std::filesystem::create_directory(folder / "run");
+  // By the clock the calls are ten ticks apart, whatever the machine does.
+  REQUIRE(ended_well(in_own_process(folder / "run", [] {
+    static char comms[2];
+    set_fake_clock(1'000'000, 10);
+    open_test_comm(&comms[0], 1);
+    open_test_comm(&comms[1], 2);
+    std::atomic<int> turn{0};
+    const auto body = [&](int own) {
+      for (int n = 0; n < 500; ++n) {
+        while (turn.load() % 2 != own) std::this_thread::yield();
+        capture::end_op(capture::begin_op(all_reduce(&comms[own], 1)), 0);
+        turn.fetch_add(1);
+      }
+    };
+    std::thread first(body, 0), second(body, 1);
+    first.join();
+    second.join();
+  })));
+  const auto ops = dumped(folder, "op");
+  REQUIRE(ops.size() == 1000);
+  bool tickets_ascend = true;
+  for (size_t i = 1; i < ops.size(); ++i) {
+    CHECK(ops[i]["thread"] != ops[i - 1]["thread"]);
+    tickets_ascend = tickets_ascend && ops[i - 1]["ticket"] < ops[i]["ticket"];
+  }
+  CHECK_FALSE(tickets_ascend);  // or there was nothing to put in order
+  const auto stats = dumped(folder, "stats").at(0);
+  CHECK(stats["recorded"] == 1000);
+  CHECK(stats["lost"] == 0);
 }
 
 TEST_CASE("the history of a process that still runs is left alone by pack") {
