@@ -58,7 +58,6 @@ inline constexpr uint32_t kOwn = 1;            // the record is the plugin's own
 inline constexpr uint32_t kHeld = 2;           // there is a record, and hold_op was called
 inline constexpr uint32_t kEnded = 4;          // end_op was called (own records)
 inline constexpr uint32_t kInGroup = 8;        // in the list of a GroupApi
-inline constexpr uint32_t kExplicit = 16;      // GroupApi: the user's, not that of a bare call
 inline constexpr uint32_t kHostDone = 32;      // NCCL has returned to the job
 inline constexpr uint32_t kAwaitsKernel = 64;  // held until its KernelCh events are complete
 inline constexpr uint32_t kFromCall = 128;     // made by a CollApi or P2pApi

@@ -39,11 +39,12 @@ bool stop_once(std::atomic<uint8_t>& stopped) noexcept {
   return false;
 }
 
-// Whether events of a shim's record may come when its call has returned. A blocking call outside of
-// the user's groups has launched by then, and its record is in flight until it returns.
+// Whether events of a shim's record are still to be heard when its call has returned. A bare call's
+// GroupApi has stopped by then, which is the end of what is waited for; until then its record is in
+// flight without a hold.
 bool outlives_call(const OpRecord& record, uint32_t state) noexcept {
-  if ((state & kInGroup) == 0 || (wanted_events() & kKernelCh) != 0) return true;
-  return load_relaxed(record.group) != 0 || (load_relaxed(record.flags) & kOpNonBlocking) != 0;
+  const bool is_bare = (state & kInGroup) != 0 && load_relaxed(record.group) == 0;
+  return !is_bare || (wanted_events() & kKernelCh) != 0;
 }
 
 void keep(OpPlace& place, capture::OpToken token, uint32_t state, const Context& context) noexcept {
@@ -240,12 +241,12 @@ void* start_group_api(Context& context, const Event& event) noexcept {
   uint64_t turn = 0;
   OpPlace& place = take_op(turn);
   const bool own = context.is_own.load(std::memory_order_relaxed) != 0;
-  const bool is_explicit = event.depth >= 2;
   place.context.store(index_of(context), std::memory_order_relaxed);
-  if (own && is_explicit) {
+  // The user's, not that of a bare call.
+  if (own && event.depth >= 2) {
     place.group.store(capture::next_group_number(), std::memory_order_relaxed);
   }
-  place.state.store((own ? kOwn : 0) | (is_explicit ? kExplicit : 0), std::memory_order_relaxed);
+  place.state.store(own ? kOwn : 0, std::memory_order_relaxed);
   publish(place, turn);
   return pack({.kind = HandleKind::group_api, .turn = turn});
 }

@@ -75,7 +75,8 @@ void* start_phase(const Event& event) noexcept {
   const uint8_t detail = detail_of(parent.detail, event.phase);
   place.start_ns.store(event.timer_ns, std::memory_order_relaxed);
   place.open.store(uint32_t{detail} + 1, std::memory_order_relaxed);
-  if (event.timer_ns < op->kernel_start_ns.load(std::memory_order_relaxed)) spoil(place);
+  const bool is_early = event.timer_ns < op->kernel_start_ns.load(std::memory_order_relaxed);
+  if (event.timer_ns != 0 && is_early) spoil(place);
   return pack({.kind = HandleKind::kernel_phase, .detail = detail, .turn = parent.turn});
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -85,7 +86,9 @@ std::string phases_line(const RankPhases* first, const RankPhases* last) {
     text += fmt::format(" {:>12.1f} %", sum_ns > 0 ? 100 * part_ns / sum_ns : 0.0);
   }
   if (last - first > 1 && ns[0] > 0) {
-    text += fmt::format("  rank {}, {:.1f} us", least->comm->rank, least->initial_sync_ns() / 1e3);
+    const int rank = least->comm->rank;
+    text += fmt::format("  rank {}, {:.1f} us", rank >= 0 ? std::to_string(rank) : "unknown",
+                        least->initial_sync_ns() / 1e3);
   }
   return text + "\n";
 }

@@ -48,11 +48,11 @@ bool fits(const OpRecord& record, const OpSignature& wanted) noexcept {
   return element_bytes == 0 || record.count * element_bytes == wanted.bytes;
 }
 
-// Two operations whose tickets share the place might be told of at the same time: one of them is
-// then in the sums alone.
+// Of two operations whose tickets share the place the newer one keeps it; where they are told of at
+// the same time, the first. The other is in the sums alone.
 void store_phases(KernelPhasesEntry& entry, uint64_t ticket, const OpPhases& phases) noexcept {
   uint64_t before = load_relaxed(entry.ticket);
-  if (before == kKernelPhasesChanging ||
+  if (before == kKernelPhasesChanging || before > ticket ||
       !__atomic_compare_exchange_n(&entry.ticket, &before, kKernelPhasesChanging, false,
                                    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
     return;

@@ -103,8 +103,8 @@ inline constexpr uint8_t kOpInPlace = 2;      // send and receive buffer are the
 inline constexpr uint8_t kOpConfigCall = 4;   // called through the ...Config form
 inline constexpr uint8_t kOpLegacyBcast = 8;  // called through ncclBcast
 inline constexpr uint8_t kOpGpuTimesUnknown = 16;  // a GPU time was wanted and could not be had
-inline constexpr uint8_t kOpNonBlocking = 32;      // the communicator is non-blocking
-inline constexpr uint8_t kOpSeqUnknown = 64;       // seq could not be counted; it is 0
+// 32: not used
+inline constexpr uint8_t kOpSeqUnknown = 64;  // seq could not be counted; it is 0
 
 // One call that enqueues work, or one GroupEnd. Times are ticks of the clock in FileHeader::clock.
 // Unknown is kUnknown8, -1 or 0 as stated, never a plausible value.

@@ -85,15 +85,14 @@ void end_proxy(const ProxyWork& work, const ProxyEvents& events) {
 void ProxyNeighbour::learn(const Communicator& communicator) {
   if (settings().pxn == 0 || communicator.region == nullptr || !communicator.between_nodes) return;
   Region& region = *communicator.region;
-  const int server = next_on_node(communicator);
-  if (region.slot(server).pid == region.slot(communicator.rank).pid) return;
   rank_ = communicator.rank;
-  server_ = server;
+  server_ = next_on_node(communicator);
+  has_server_ = region.slot(server_).pid != region.slot(rank_).pid;
   region_ = communicator.region;
 }
 
 bool ProxyNeighbour::hand_over(const ProxyWork& work) {
-  if (region_ == nullptr || !work.is_send) return false;
+  if (!has_server_ || !work.is_send) return false;
   ProxyInbox& inbox = region_->slot(server_).proxies;
   const uint64_t number = inbox.handed_over.get();
   if (number - inbox.taken.get() >= kHandedOverMax) return false;

@@ -38,6 +38,7 @@ class ProxyNeighbour {
   std::shared_ptr<Region> region_;  // null: no PXN
   int rank_ = 0;
   int server_ = 0;
+  bool has_server_ = false;  // and it is in another process
 };
 
 }  // namespace emu_nccl

@@ -172,7 +172,7 @@ TEST_CASE("the newest operations have their phases one by one, the communicator 
                {{1, start_ns, start_ns + i % 500}});
     }
   });
-  CHECK(ring.comms[0].phased_operations >= kOperations - 2);  // i = 0, 500, ... took no time
+  CHECK(ring.comms[0].phased_operations == kOperations);
   CHECK(ring.phases.size() == kKernelPhaseSlots);
   CHECK(ring.phases.count(1) == 0);
   check_ns(ring, kOperations, 0, (kOperations - 1) % 500, 0);
