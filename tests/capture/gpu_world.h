@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <thread>
 #include <vector>
 
 #include "core/capture/gpu_timer.h"
@@ -63,7 +64,13 @@ struct World {
                               int device = -1) {
     const ring::Slots<OpRecord> slots{records.data(), &next_ticket, kSlots - 1, &stepped_over};
     const capture::GpuPlan plan = timer->plan(thread, stream, group, device);
-    const ring::Claim<OpRecord> claim = ring::claim_slot(slots);
+    // Threads that lap a ring this small meet a run of slots that await the GPU; the poller frees
+    // them.
+    ring::Claim<OpRecord> claim = ring::claim_slot(slots);
+    while (claim.record == nullptr) {
+      std::this_thread::yield();
+      claim = ring::claim_slot(slots);
+    }
     OpRecord* record = claim.record;
     for (size_t offset = 8; offset < sizeof(OpRecord); offset += 8) {
       ring::store_word(record, offset, 0);
