@@ -12,7 +12,6 @@ namespace {
 
 using capture::GpuStream;
 using capture::GpuThread;
-using capture::GpuTimer;
 using test::FakeGpu;
 using test::kSlots;
 using test::World;
