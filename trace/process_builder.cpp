@@ -369,9 +369,10 @@ void ProcessBuilder::order_by_call() {
   calls.reserve(process_.ops.size());
   for (const Op& op : process_.ops) {
     int64_t ns = op.called_ns;
-    if (op.thread < threads) ns = thread_ns[op.thread] = std::max(ns, thread_ns[op.thread]);
-    if (op.comm < comms) ns = comm_ns[op.comm] = std::max(ns, comm_ns[op.comm]);
+    if (op.thread < threads) ns = std::max(ns, thread_ns[op.thread]);
+    if (op.comm < comms) ns = std::max(ns, comm_ns[op.comm]);
     if (op.thread < threads) thread_ns[op.thread] = ns;
+    if (op.comm < comms) comm_ns[op.comm] = ns;
     calls.emplace_back(ns, op);
   }
   std::stable_sort(calls.begin(), calls.end(),

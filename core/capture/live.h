@@ -51,14 +51,18 @@ struct alignas(kLivePageBytes) Live {
 static_assert(sizeof(Live) == kLivePageBytes);
 extern constinit Live live;
 
+// Draws in a rush, one behind the other, before a block: two threads that meet by chance stay in
+// order.
+inline constexpr uint32_t kRushesWantedMin = 8;
+
 // Of the thread's block: those not spent yet, and when it was drawn. core/capture/tickets.h.
 struct ThreadTickets {
   uint64_t next = 0;
   uint64_t end = 0;
   uint64_t drawn_ticks = 0;
-  uint32_t drawn = 1;          // how many the newest draw took
-  uint32_t rushes = 0;         // draws in a row that were made in a rush with others
-  uint32_t rushes_wanted = 8;  // before the next block
+  uint32_t drawn = 1;                         // how many the newest draw took
+  uint32_t rushes = 0;                        // draws in a row that were made in a rush with others
+  uint32_t rushes_wanted = kRushesWantedMin;  // before the next block
 };
 
 struct ThreadState {

@@ -36,9 +36,6 @@ namespace rollcall::capture {
 inline constexpr uint64_t kRushTicks = 4096;
 // What is left of a block that was drawn longer ago is given up.
 inline constexpr uint64_t kBlockTicks = kTicketBlock * kRushTicks;
-// Draws in a rush, one behind the other, before a block: two threads that meet by chance stay in
-// order.
-inline constexpr uint32_t kRushesWantedMin = 8;
 inline constexpr uint32_t kRushesWantedMax = 4096;
 
 // Gives up what the thread holds: the tickets it draws next are newer than all that others hold.

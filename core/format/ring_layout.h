@@ -6,27 +6,26 @@
 // posix_fallocate before the first store. The kernel keeps the pages when the process dies, by
 // whatever signal, so the file is complete up to the last store.
 //
-//     0        FileHeader   4,096 bytes; `magic` is stored last of all, so a file with the magic is
-//     whole meta     text area    "key=value\n" lines, valid up to FileHeader::meta_bytes; a later
-//     key wins stats    SelfStatistics threads  ThreadEntry[threads_max] comms CommEntry[comms_max]
-//     events   EventRecord[event_slots], a ring
-//     ops      OpRecord[ring_slots], a ring
-//     channels ChannelEntry[channels_max], found by hash
-//     kernel_phases KernelPhasesEntry[kernel_phase_slots], by ticket
-//     graphs   GraphEntry[graphs_max]
-//     progress uint64_t[progress_slots], beside the ops of the same slot numbers
+//     FileHeader     4,096 bytes; `magic` is stored last of all: a file that has it is whole
+//     meta           "key=value\n" lines, up to FileHeader::meta_bytes; a later key wins
+//     stats          SelfStatistics
+//     threads        ThreadEntry[threads_max]
+//     comms          CommEntry[comms_max]
+//     events         EventRecord[event_slots], a ring
+//     ops            OpRecord[ring_slots], a ring
+//     channels       ChannelEntry[channels_max], found by hash
+//     kernel_phases  KernelPhasesEntry[kernel_phase_slots], by ticket
+//     graphs         GraphEntry[graphs_max]
+//     progress       uint64_t[progress_slots], beside the ops of the same slot numbers
 //
 // Constraints
 //   * The writer is somebody else's hot path: no lock, no system call, no allocation; a record
-//   costs
-//     two atomic read-modify-writes and two cache lines.
-//   * The record of a call is visible before NCCL is entered: SIGKILL inside NCCL leaves it on
-//   file.
+//     costs two atomic read-modify-writes and two cache lines.
+//   * The record of a call is visible before NCCL is entered: SIGKILL inside NCCL leaves it.
 //   * A record in flight is never overwritten: its writer keeps a pointer to it and updates it in
 //     place when the call returns. Newer calls step over it.
 //   * Readers may be attached, absent, late or hostile, and may be on other machines: the writer
-//   never
-//     waits for one. Everything a reader takes from here may have been scribbled on by the job:
+//     waits for none. Everything a reader takes from here may have been scribbled on by the job:
 //     fields are copied, then judged (core/format/record_check.h), then used.
 //
 // Protocol of a slot. The publish word holds (ticket << 8 | phase). Tickets count from 1, the slot
@@ -152,8 +151,9 @@ static_assert(std::has_unique_object_representations_v<OpRecord>, "no padding re
 //   CommInitRank*            nranks, rank, number of unique ids, hash of the unique ids
 //   CommInitAll              ndev; one event per call, one CommEntry per device
 //   CommSplit                colour, key, child number, child's index in the table (-1: NOCOLOR)
-//   CommShrink               excluded count, child number, child's index, flags, hash of excluded
-//   list CommGrow                 nranks, rank, child number, child's index, hash of the unique id
+//   CommShrink               excluded count, child number, child's index, flags, hash of the
+//                            excluded list
+//   CommGrow                 nranks, rank, child number, child's index, hash of the unique id
 //   AsyncError               the state reported before, the state reported now
 //   CallFailed               OpKind of the call (or -1), ticket of its record (or 0)
 //   UserTag                  the tag, ticket of the first operation that carries it (or 0)

@@ -1,6 +1,8 @@
 // KernelPhase events (version 7): how long an operation's kernel waited, worked and waited.
 #include <cstdlib>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "profiler_plugin/handles.h"
 #include "tests/abi/recorded.h"
@@ -36,12 +38,16 @@ class Host {
     nccl.record(kernel, profiler::kKernelChStop, stop_ns);
     nccl.stop(kernel);
   }
-  // An operation of two channels, both from start_ns to stop_ns.
-  void* run(uint64_t start_ns, uint64_t stop_ns, const std::vector<Phase>& on_first,
-            const std::vector<Phase>& on_second) {
+  // An operation's two channels.
+  std::pair<void*, void*> start(uint64_t start_ns) {
     const mini::Task task = nccl.call(comm, {});
     void* first = nccl.start_kernel(comm, task.handle, 0, start_ns);
-    void* second = nccl.start_kernel(comm, task.handle, 1, start_ns);
+    return {first, nccl.start_kernel(comm, task.handle, 1, start_ns)};
+  }
+  // Both from start_ns to stop_ns.
+  void* run(uint64_t start_ns, uint64_t stop_ns, const std::vector<Phase>& on_first,
+            const std::vector<Phase>& on_second) {
+    const auto [first, second] = start(start_ns);
     for (const Phase& each : on_first) phase(first, 0, each);
     stop(first, stop_ns);
     for (const Phase& each : on_second) phase(second, 1, each);
@@ -88,9 +94,7 @@ TEST_CASE("kernel phases are kept with their operation, as the mean of its chann
 TEST_CASE("a phase without an end, or without a time, adds nothing and harms nothing") {
   const auto ring = record_and_read([] {
     Host host;
-    const mini::Task task = host.nccl.call(host.comm, {});
-    void* first = host.nccl.start_kernel(host.comm, task.handle, 0, 1'000);
-    void* second = host.nccl.start_kernel(host.comm, task.handle, 1, 1'000);
+    const auto [first, second] = host.start(1'000);
     host.nccl.stop(host.nccl.start_phase(host.comm, first, 0, 0, 1'000));  // no state 31
     host.nccl.start_phase(host.comm, first, 0, 1, 1'100);                  // nothing at all
     host.phase(first, 0, {2, 5'000, 5'000});                               // no time
@@ -132,9 +136,7 @@ TEST_CASE("phases of a KernelCh that has no handle, of a stale or a foreign one 
 TEST_CASE("phase events that come twice count once, unknown phases not at all") {
   const auto ring = record_and_read([] {
     Host host;
-    const mini::Task task = host.nccl.call(host.comm, {});
-    void* first = host.nccl.start_kernel(host.comm, task.handle, 0, 1'000);
-    void* second = host.nccl.start_kernel(host.comm, task.handle, 1, 1'000);
+    const auto [first, second] = host.start(1'000);
     void* phase = host.nccl.start_phase(host.comm, first, 0, 0, 1'000);
     for (int i = 0; i < 2; ++i) host.nccl.record(phase, profiler::kKernelPhaseStop, 3'000);
     for (int i = 0; i < 2; ++i) host.nccl.stop(phase);
