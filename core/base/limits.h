@@ -30,11 +30,6 @@ inline constexpr uint32_t kThreadsMax = 1024;
 // Tickets of operations that a thread draws at once where threads contend for them.
 inline constexpr uint32_t kTicketBlock = 16;
 
-// Attempts to find a ring slot that is not held by an operation in flight. One thread can hold one
-// slot per nested call, so more held neighbours than this means that the ring is full of
-// operations in flight: the call is counted as dropped_pinned and not recorded.
-inline constexpr uint32_t kSlotAttemptsMax = 64;
-
 // Bytes of the text areas.
 inline constexpr uint32_t kMetaBytesMax = 64 * 1024;
 
@@ -121,6 +116,13 @@ inline constexpr uint32_t kGpuKernelNameBytes = 128;
 inline constexpr uint64_t kGpuKernelPatienceNs = 1'000'000'000;
 inline constexpr uint64_t kGpuLaunchPatienceNs = 60'000'000'000;
 
+// Attempts to find a ring slot that is not held by an operation in flight; never more than the ring
+// has slots. As many as can be held in a row: those that await the GPU, those that the profiler
+// plugin awaits, and a call of each thread. Once in a lap a call walks past them, ten nanoseconds a
+// slot. After that many the ring is full: the call is counted as dropped_pinned and not recorded.
+inline constexpr uint32_t kSlotAttemptsMax = 16384;
+static_assert(kSlotAttemptsMax > kGpuOpsInFlightMax + kLateOpsMax + kThreadsMax);
+
 // CUDA graphs with captured operations that exist at one moment: a server with a graph per batch
 // size has some dozens. Executables: one to three per graph. Lanes: streams of one capture that
 // carry operations of NCCL.
@@ -145,7 +147,6 @@ static_assert((kEventSlots & (kEventSlots - 1)) == 0, "slot = ticket & mask");
 static_assert((kChannelsMax & (kChannelsMax - 1)) == 0, "place = hash & mask");
 static_assert((kKernelPhaseSlots & (kKernelPhaseSlots - 1)) == 0, "place = ticket & mask");
 static_assert(kRingSlotsDefault >= kRingSlotsMin && kRingSlotsDefault <= kRingSlotsMax);
-static_assert(kRingSlotsMin >= kSlotAttemptsMax, "an attempt never visits a slot twice");
 static_assert(kBlockRecordsMax <= kRingSlotsDefault / 4, "a block never covers the whole ring");
 static_assert(kSegmentBytesMax <= kHistoryBytesDefault / 4, "the bound drops a part, not all");
 

@@ -36,7 +36,7 @@ struct Claim {
 // `next_ticket` gives tickets that were drawn from the counter for this claim or an earlier one.
 template <class Record, class NextTicket>
 inline Claim<Record> claim_slot(const Slots<Record>& slots, NextTicket next_ticket) noexcept {
-  for (uint32_t attempt = 0; attempt < kSlotAttemptsMax; ++attempt) {
+  for (uint32_t attempt = 0; attempt < kSlotAttemptsMax && attempt <= slots.mask; ++attempt) {
     const uint64_t ticket = next_ticket();
     Record* record = &slots.records[ticket & slots.mask];
     uint64_t word = load_relaxed(record->publish);

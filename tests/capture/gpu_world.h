@@ -64,13 +64,8 @@ struct World {
                               int device = -1) {
     const ring::Slots<OpRecord> slots{records.data(), &next_ticket, kSlots - 1, &stepped_over};
     const capture::GpuPlan plan = timer->plan(thread, stream, group, device);
-    // Threads that lap a ring this small meet a run of slots that await the GPU; the poller frees
-    // them.
-    ring::Claim<OpRecord> claim = ring::claim_slot(slots);
-    while (claim.record == nullptr) {
-      std::this_thread::yield();
-      claim = ring::claim_slot(slots);
-    }
+    const ring::Claim<OpRecord> claim = ring::claim_slot(slots);
+    if (claim.record == nullptr) std::abort();  // the ring has more slots than can be in flight
     OpRecord* record = claim.record;
     for (size_t offset = 8; offset < sizeof(OpRecord); offset += 8) {
       ring::store_word(record, offset, 0);

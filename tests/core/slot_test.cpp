@@ -68,8 +68,37 @@ TEST_CASE("a ring full of operations in flight refuses, and holds what it has") 
     publish_slot(claim.record, claim.ticket, n % 2 == 0 ? Phase::called : Phase::gpu_pending);
   }
   CHECK(claim_slot(slots).record == nullptr);
-  CHECK(ring.stepped_over == kSlotAttemptsMax);
+  CHECK(ring.stepped_over == 64);
   for (const OpRecord& record : ring.records) CHECK(is_pinned(phase_number_of(record.publish)));
+}
+
+TEST_CASE("thousands of operations in flight, one behind the other, are all stepped over") {
+  constexpr uint32_t kHeld = kGpuOpsInFlightMax + kLateOpsMax;
+  SmallRing ring(2 * kSlotAttemptsMax);
+  const auto slots = ring.slots();
+  for (uint32_t n = 0; n < kHeld; ++n) {
+    const auto claim = claim_slot(slots);
+    publish_slot(claim.record, claim.ticket, Phase::gpu_pending);
+  }
+  for (uint32_t lap = 0; lap < 3; ++lap) {
+    for (uint32_t n = kHeld; n < 2 * kSlotAttemptsMax; ++n) {
+      const auto claim = claim_slot(slots);
+      REQUIRE(claim.record == &ring.records[claim.ticket & slots.mask]);
+      settle(claim);
+    }
+    CHECK(ring.stepped_over == uint64_t{lap} * kHeld);
+  }
+}
+
+TEST_CASE("a ring that is larger than the search and full refuses all the same") {
+  SmallRing ring(2 * kSlotAttemptsMax);
+  const auto slots = ring.slots();
+  for (uint32_t n = 0; n < 2 * kSlotAttemptsMax; ++n) {
+    const auto claim = claim_slot(slots);
+    publish_slot(claim.record, claim.ticket, Phase::called);
+  }
+  CHECK(claim_slot(slots).record == nullptr);
+  CHECK(ring.stepped_over == kSlotAttemptsMax);
 }
 
 TEST_CASE("a late writer does not take a slot that a newer ticket has") {
