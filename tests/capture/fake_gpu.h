@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -107,6 +108,7 @@ class FakeGpu {
 };
 
 namespace fake_driver {
+inline int init(unsigned) { return 0; }
 
 inline thread_local uintptr_t current_context = 1;
 inline thread_local int capture_mode = 0;
@@ -273,6 +275,18 @@ inline capture::GpuDriver fake_gpu_driver() {
 #undef ROLLCALL_X
   driver.has_words = true;
   return driver;
+}
+
+// `dlsym` in that driver.
+inline void* find_in_fake_driver(const char* wanted) {
+  const std::string_view name = wanted;
+  if (name == "cuInit") return reinterpret_cast<void*>(fake_driver::init);
+#define ROLLCALL_X(member, function, parameters) \
+  if (name == function) return reinterpret_cast<void*>(fake_driver::member);
+  ROLLCALL_GPU_DRIVER(ROLLCALL_X)
+  ROLLCALL_GPU_WORDS(ROLLCALL_X)
+#undef ROLLCALL_X
+  return nullptr;
 }
 
 }  // namespace rollcall::test

@@ -29,19 +29,11 @@ int query_event(capture::GpuEvent event) {
   return test::fake_driver::event_query(event);
 }
 
-int init_driver(unsigned) { return 0; }
-
 // `dlsym` in the driver.
 void* find_function(const char* wanted) {
   if (missing != nullptr && strcmp(wanted, missing) == 0) return nullptr;
-  if (strcmp(wanted, "cuInit") == 0) return reinterpret_cast<void*>(init_driver);
   if (strcmp(wanted, "cuEventQuery") == 0) return reinterpret_cast<void*>(query_event);
-#define ROLLCALL_X(member, name, parameters) \
-  if (strcmp(wanted, name) == 0) return reinterpret_cast<void*>(test::fake_driver::member);
-  ROLLCALL_GPU_DRIVER(ROLLCALL_X)
-  ROLLCALL_GPU_WORDS(ROLLCALL_X)
-#undef ROLLCALL_X
-  return nullptr;
+  return test::find_in_fake_driver(wanted);
 }
 void* find_nothing(const char*) { return nullptr; }
 
