@@ -22,12 +22,14 @@ struct Callbacks {
     // NCCL reuses the variable: left alone it would bring back an old handle.
     *handle = nullptr;
     if (descriptor == nullptr) return kSuccess;
-    if (is_bare(descriptor->type) && !chain_is_on()) {
-      *handle = start_bare_event(context, static_cast<uint32_t>(descriptor->type));
-      return kSuccess;
+    if (__builtin_expect(chain_is_on(), 0)) {
+      *handle = start_chained(context, event_of(*descriptor));
+    } else if (is_small(descriptor->type)) {
+      *handle = start_small_event(context, static_cast<uint32_t>(descriptor->type),
+                                  descriptor->parent, number_of(*descriptor));
+    } else {
+      *handle = profiler::start_event(context, event_of(*descriptor));
     }
-    const Event event = event_of(*descriptor);
-    *handle = chain_is_on() ? start_chained(context, event) : profiler::start_event(context, event);
     return kSuccess;
   }
   static int stop_event(void* handle) noexcept {

@@ -208,6 +208,16 @@ inline void copy_fields(Descriptor& descriptor, AnEvent& event, Copy copy) noexc
   }
 }
 
+// Of a small event.
+template <class Descriptor>
+inline int32_t number_of(const Descriptor& from) noexcept {
+  if (from.type == kProxyStep) return from.proxy_step.step;
+  if constexpr (requires { from.group_api; }) {
+    if (from.type == kGroupApi) return from.group_api.depth;
+  }
+  return 0;
+}
+
 template <class Descriptor>
 inline Event event_of(const Descriptor& from) noexcept {
   Event event{.type = from.type <= kAllEvents ? static_cast<uint32_t>(from.type) : 0,

@@ -236,14 +236,14 @@ void settle_if_due(OpPlace& place, uint64_t turn) noexcept {
 
 // --- GroupApi -----------------------------------------------------------------------------------
 
-void* start_group_api(Context& context, const Event& event) noexcept {
+void* start_group_api(Context& context, int32_t depth) noexcept {
   launched_ticks = 0;
   uint64_t turn = 0;
   OpPlace& place = take_op(turn);
   const bool own = context.is_own.load(std::memory_order_relaxed) != 0;
   place.context.store(index_of(context), std::memory_order_relaxed);
   // The user's, not that of a bare call.
-  if (own && event.depth >= 2) {
+  if (own && depth >= 2) {
     place.group.store(capture::next_group_number(), std::memory_order_relaxed);
   }
   place.state.store(own ? kOwn : 0, std::memory_order_relaxed);

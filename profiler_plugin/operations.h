@@ -14,7 +14,7 @@
 
 namespace rollcall::profiler {
 
-void* start_group_api(Context& context, const Event& event) noexcept;
+void* start_group_api(Context& context, int32_t depth) noexcept;
 void begin_group_end(const Handle& handle) noexcept;
 void stop_group_api(const Handle& handle) noexcept;
 

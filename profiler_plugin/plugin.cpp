@@ -26,6 +26,13 @@ void note_interface(unsigned version) noexcept {
   capture::add_meta("plugin_interface", text);
 }
 
+// ProxyCtrl, NetPlugin, CeSync and CeBatch say nothing that is kept; a type that is not known may
+// come when somebody else changed the mask.
+void* start_unknown(uint32_t type) noexcept {
+  if ((type & wanted_events()) == 0) capture::count_statistic(&SelfStatistics::plugin_unwanted);
+  return nullptr;
+}
+
 }  // namespace
 
 void* init(const ContextOpening& opening, uint32_t& mask) noexcept {
@@ -43,18 +50,33 @@ void* init(const ContextOpening& opening, uint32_t& mask) noexcept {
 
 void finalize(void* context) noexcept { close_context(context); }
 
-void* start_bare_event(void* context_value, uint32_t type) noexcept {
-  if (find_context(context_value) == nullptr) {
+void* start_small_event(void* context_value, uint32_t type, void* parent,
+                        int32_t number) noexcept {
+  Context* context = find_context(context_value);
+  if (context == nullptr) {
     capture::count_statistic(&SelfStatistics::plugin_stale);
     return nullptr;
   }
-  if (type == kGroup) return pack({.kind = HandleKind::group, .turn = 1});
-  note_launch();
-  return nullptr;
+  switch (type) {
+    case kGroup:
+      return pack({.kind = HandleKind::group, .turn = 1});
+    case kGroupApi:
+      return start_group_api(*context, number);
+    case kKernelLaunch:
+      note_launch();
+      return nullptr;
+    case kProxyStep:
+      return start_proxy_step(parent, number);
+    default:
+      return start_unknown(type);
+  }
 }
 
 void* start_event(void* context_value, const Event& event) noexcept {
-  if (is_bare(event.type)) return start_bare_event(context_value, event.type);
+  if (is_small(event.type)) {
+    const int32_t number = event.type == kProxyStep ? event.steps : event.depth;
+    return start_small_event(context_value, event.type, event.parent, number);
+  }
   // A proxy serves other processes too (PXN): context and parent are then theirs.
   if (event.type == kProxyOp && is_foreign(event)) return nullptr;
   Context* context = find_context(context_value);
@@ -63,8 +85,6 @@ void* start_event(void* context_value, const Event& event) noexcept {
     return nullptr;
   }
   switch (event.type) {
-    case kGroupApi:
-      return start_group_api(*context, event);
     case kCollApi:
     case kP2pApi:
       return start_call(*context, context_value, event);
@@ -75,19 +95,12 @@ void* start_event(void* context_value, const Event& event) noexcept {
       return start_copy_engine(*context, event);
     case kProxyOp:
       return start_proxy_op(*context, event);
-    case kProxyStep:
-      return start_proxy_step(event);
     case kKernelCh:
       return start_kernel(*context, event);
     case kKernelPhase:
       return start_phase(event);
     default:
-      // ProxyCtrl, NetPlugin, CeSync and CeBatch say nothing that is kept; a type that is not known
-      // may come when somebody else changed the mask.
-      if ((event.type & wanted_events()) == 0) {
-        capture::count_statistic(&SelfStatistics::plugin_unwanted);
-      }
-      return nullptr;
+      return start_unknown(event.type);
   }
 }
 

@@ -21,10 +21,10 @@ namespace rollcall::profiler {
 void* init(const ContextOpening& opening, uint32_t& mask) noexcept;
 void finalize(void* context) noexcept;
 
-// For types that is_bare() holds of; as start_event with an event of that type.
-void* start_bare_event(void* context, uint32_t type) noexcept;
 // The handle for NCCL to keep; null where nothing more needs to be heard about the event.
 void* start_event(void* context, const Event& event) noexcept;
+// The same of a type that is_small() holds of. `number`: depth of a GroupApi, step of a ProxyStep.
+void* start_small_event(void* context, uint32_t type, void* parent, int32_t number) noexcept;
 void stop_event(void* handle) noexcept;
 // `word`: the first eight bytes of the arguments, zero where NCCL gave none.
 void record_state(void* handle, int state, uint64_t word) noexcept;

@@ -86,8 +86,8 @@ void stop_proxy_op(const Handle& handle) noexcept {
   capture::close_channel_op(place->channel.load(std::memory_order_relaxed));
 }
 
-void* start_proxy_step(const Event& event) noexcept {
-  const Handle parent = unpack(event.parent);
+void* start_proxy_step(void* parent_value, int32_t number) noexcept {
+  const Handle parent = unpack(parent_value);
   // The parent is null where this plugin wanted nothing of it, and for another process's.
   if (parent.kind != HandleKind::proxy_op) {
     if (parent.kind != HandleKind::none) {
@@ -97,7 +97,7 @@ void* start_proxy_step(const Event& event) noexcept {
   }
   ProxyPlace* place = find_counted(parent);
   if (place == nullptr) return nullptr;
-  const auto step = static_cast<unsigned>(event.steps) % kStepsMax;
+  const auto step = static_cast<unsigned>(number) % kStepsMax;
   // A receive that could not be posted is started again (NCCL issue 1658): the same step, once.
   place->steps[step].store(packed(ticks_now(), ChannelWait::none), std::memory_order_relaxed);
   place->bytes[step].store(0, std::memory_order_relaxed);
