@@ -230,7 +230,9 @@ GpuPlan GpuTimer::plan(GpuThread& thread, GpuStream stream, uint32_t group, int 
 GpuPair* GpuTimer::find_free_pair(GpuContext& context) noexcept {
   const uint32_t mask = context.pair_count.load(std::memory_order_acquire) - 1;
   for (uint32_t attempt = 0; attempt < kPairAttempts; ++attempt) {
-    const uint64_t number = context.next_pair.fetch_add(1, std::memory_order_relaxed);
+    // Two threads may read the same: one of them gets the pair, the other goes on to the next.
+    const uint64_t number = context.next_pair.load(std::memory_order_relaxed);
+    context.next_pair.store(number + 1, std::memory_order_relaxed);
     GpuPair& pair = context.pairs[number & mask];
     uint32_t expected = GpuPair::free;
     if (pair.state.compare_exchange_strong(expected, GpuPair::taken, std::memory_order_acquire)) {
@@ -265,12 +267,13 @@ GpuPair* GpuTimer::take_pair(GpuContext& context) noexcept {
 }
 
 // The start event goes onto the stream; null when it does not.
-GpuPair* GpuTimer::start_pair(GpuThread& thread, GpuContext& context, GpuStream stream) noexcept {
+GpuPair* GpuTimer::start_pair(GpuThread& thread, GpuContext& context, GpuStream stream,
+                              uint64_t earliest_ticks) noexcept {
   GpuPair* pair = take_pair(context);
   if (pair == nullptr) return nullptr;
   pair->stream = stream;
   pair->is_started = 0;
-  pair->recorded_ticks = ticks_now();
+  pair->earliest_ticks = earliest_ticks;
   if (driver_.event_record(pair->start, stream) == kGpuSuccess) return pair;
   give_back(*pair);
   thread.context = nullptr;  // the stream may be another one by now
@@ -325,7 +328,7 @@ void GpuTimer::mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, ui
   }
   const bool is_measured = thread.marks % kMeasuredMarks == 0 && budget_percent_ < 100;
   const uint64_t before = is_measured ? ticks_now() : 0;
-  thread.pair = start_pair(thread, *plan.context, stream);
+  thread.pair = start_pair(thread, *plan.context, stream, load_relaxed(record->called_ticks));
   if (is_measured) thread.mark_ticks += (ticks_now() - before) * kMeasuredMarks;
   if (thread.pair == nullptr) {
     GpuRecords::note_untimed(record, stats_->gpu_untimed);
@@ -373,8 +376,8 @@ bool GpuTimer::close(GpuThread& thread, OpRecord* record, uint64_t ticket,
 }
 
 void GpuTimer::fly(GpuContext& context, GpuPair& pair) noexcept {
-  context.pairs_in_flight.fetch_add(1, std::memory_order_relaxed);
   pair.state.store(GpuPair::in_flight, std::memory_order_release);
+  context.has_flown.store(true, std::memory_order_release);
 }
 
 void GpuTimer::opened(GpuThread& thread) noexcept {
@@ -419,7 +422,7 @@ void GpuTimer::begin_group_end(GpuThread& thread, uint32_t group) noexcept {
       continue;
     }
     if (activity_ != nullptr || !is_reachable(*entry.context, entry.stream)) continue;
-    entry.pair = start_pair(thread, *entry.context, entry.stream);
+    entry.pair = start_pair(thread, *entry.context, entry.stream, before);
     if (entry.pair == nullptr) continue;
     write_progress(entry.stream, entry.first_ticket, GpuMark::started);
   }
@@ -579,7 +582,8 @@ void GpuTimer::poll(double ticks_per_ns, bool is_last) noexcept {
   driver_.context_get_current(&before);
   for (uint32_t i = 0; i < contexts && !is_stopped(); ++i) {
     GpuContext& context = contexts_[i];
-    const bool has_work = context.pairs_in_flight.load(std::memory_order_acquire) != 0;
+    // What flies from here on is seen in this round or leaves its word for the next one.
+    const bool has_work = context.has_flown.exchange(false, std::memory_order_acq_rel);
     if (context.state.load(std::memory_order_acquire) == GpuContext::lost) {
       if (has_work) lose_context(context);
     } else if (has_work || context.reference.event == nullptr) {
@@ -604,7 +608,6 @@ void GpuTimer::lose_context(GpuContext& context) noexcept {
     if (pair.state.load(std::memory_order_acquire) != GpuPair::in_flight) continue;
     records_.give_up(span_of(pair));
     pair.state.store(GpuPair::absent, std::memory_order_relaxed);
-    context.pairs_in_flight.fetch_sub(1, std::memory_order_relaxed);
   }
 }
 
@@ -622,15 +625,14 @@ void GpuTimer::poll_context(GpuContext& context, double ticks_per_ns, bool asks_
   for (uint32_t i = 0; i < pairs; ++i) {
     GpuPair& pair = context.pairs[(oldest + i) & (pairs - 1)];
     if (pair.state.load(std::memory_order_acquire) != GpuPair::in_flight) continue;
-    if (!asks_all && blocked.has(pair.stream)) continue;
-    const int result = poll_pair(context, pair, ticks_per_ns);
-    if (result == kGpuNotReady) {
-      blocked.add(pair.stream);
-    } else if (result == kGpuCaptureUnsupported) {
-      return;  // not now
-    } else if (result != kGpuSuccess) {
-      return lose_context(context);
-    }
+    const bool is_asked = asks_all || !blocked.has(pair.stream);
+    const int result = is_asked ? poll_pair(context, pair, ticks_per_ns) : kGpuNotReady;
+    if (result == kGpuSuccess) continue;
+    const bool is_later = result == kGpuNotReady || result == kGpuCaptureUnsupported;
+    if (!is_later) return lose_context(context);
+    context.has_flown.store(true, std::memory_order_relaxed);  // and still does
+    if (result == kGpuCaptureUnsupported) return;              // not now
+    if (is_asked) blocked.add(pair.stream);
   }
 }
 
@@ -640,22 +642,21 @@ int GpuTimer::poll_pair(GpuContext& context, GpuPair& pair, double ticks_per_ns)
     const int result = driver_.event_query(pair.start);
     if (result != kGpuSuccess) return result;
     const uint64_t seen = ticks_now();
-    const uint64_t started = time_of(context, pair.start, pair.recorded_ticks, seen, ticks_per_ns);
+    const uint64_t started = time_of(context, pair.start, pair.earliest_ticks, seen, ticks_per_ns);
     records_.visit(span_of(pair), [&](OpRecord& record, uint64_t) {
       store_release(record.started_ticks, started);
     });
     pair.is_started = 1;
-    pair.recorded_ticks = started;
+    pair.earliest_ticks = started;
   }
   const int result = driver_.event_query(pair.end);
   if (result != kGpuSuccess) return result;
   const uint64_t finished =
-      time_of(context, pair.end, pair.recorded_ticks, ticks_now(), ticks_per_ns);
+      time_of(context, pair.end, pair.earliest_ticks, ticks_now(), ticks_per_ns);
   records_.visit(span_of(pair), [&](OpRecord& record, uint64_t ticket) {
     store_release(record.finished_ticks, finished);
     records_.finish(record, ticket);
   });
-  context.pairs_in_flight.fetch_sub(1, std::memory_order_relaxed);
   pair.state.store(GpuPair::free, std::memory_order_release);
   return kGpuSuccess;
 }

@@ -72,7 +72,7 @@ struct GpuPair {
   GpuStream stream;
   uint64_t first_ticket;  // of the operations, both included
   uint64_t last_ticket;
-  uint64_t recorded_ticks;  // before the start event was recorded
+  uint64_t earliest_ticks;  // before the event that is asked next was recorded
   uint32_t is_started;      // the poller has published the start
   uint32_t reserved;
 };
@@ -88,8 +88,10 @@ struct GpuContext {
   enum State : uint32_t { unused, alive, lost };
   std::atomic<uint32_t> state;
   std::atomic<uint32_t> pair_count;  // power of two; pairs beyond it have no events yet
-  std::atomic<uint64_t> next_pair;
-  std::atomic<uint32_t> pairs_in_flight;
+  std::atomic<uint64_t> next_pair;   // where the search begins
+  // A pair may be in flight. Launching threads say so behind its state, the poller takes it back in
+  // front of a look at all of them: no count that both would have to lock.
+  std::atomic<bool> has_flown;
   GpuContextHandle handle;
   int device;
   bool is_primary;
@@ -229,7 +231,8 @@ class GpuTimer {
   bool grow(GpuContext& context) noexcept;
   GpuPair* take_pair(GpuContext& context) noexcept;
   void give_back(GpuPair& pair) noexcept { pair.state.store(GpuPair::free); }
-  GpuPair* start_pair(GpuThread& thread, GpuContext& context, GpuStream stream) noexcept;
+  GpuPair* start_pair(GpuThread& thread, GpuContext& context, GpuStream stream,
+                      uint64_t earliest_ticks) noexcept;
   void fly(GpuContext& context, GpuPair& pair) noexcept;
   bool is_reachable(const GpuContext& context, GpuStream stream) noexcept;
   bool joins_group(GpuThread& thread, uint32_t group, bool is_free) noexcept;

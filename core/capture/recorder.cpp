@@ -196,9 +196,11 @@ inline void finish_op(OpToken token, int result) noexcept {
   const bool is_group_end = token.record->kind == OpKind::GroupEnd;
   const bool awaits = !is_group_end && timer.close(gpu, token.record, token.ticket, is_launched);
   if (is_group_end) timer.finish_group_end(gpu, is_launched);
-  if (awaits) hold_op(token);  // the timer releases it
-  finish_op(token, result);
-  if (awaits) timer.opened(gpu);
+  if (!awaits) return finish_op(token, result);
+  // The hold of the call is the timer's from here on.
+  ring::store_return(token.record, ticks_now(), static_cast<int16_t>(result));
+  ring::publish_slot(token.record, token.ticket, Phase::gpu_pending);
+  timer.opened(gpu);
 }
 
 }  // namespace
