@@ -40,13 +40,21 @@ uint64_t packed(uint64_t ticks, ChannelWait wait) noexcept {
 
 // What the step waited for since it was last heard of goes to the channel's account. One thread
 // brings the events of a proxy operation.
-void account(ProxyPlace& place, unsigned step, capture::StepNews news) noexcept {
+void account(ProxyPlace& place, unsigned step, uint64_t now_ticks,
+             capture::StepNews news) noexcept {
   const uint64_t before = place.steps[step].load(std::memory_order_relaxed);
-  place.steps[step].store(news.is_done ? 0 : packed(news.now_ticks, news.waits),
+  place.steps[step].store(news.is_done ? 0 : packed(now_ticks, news.waits),
                           std::memory_order_relaxed);
   const uint64_t since = before >> 8;
   news.waited = static_cast<ChannelWait>(before & 0xff);
-  news.waited_ticks = news.now_ticks > since ? news.now_ticks - since : 0;
+  news.waited_ticks = now_ticks > since ? now_ticks - since : 0;
+  news.since_ticks = now_ticks;
+  if (news.is_done) {
+    // Steps end in their order: what waits now is the next one, if there is one.
+    const uint64_t next = place.steps[(step + 1) % kStepsMax].load(std::memory_order_relaxed);
+    if (next != 0) news.since_ticks = next >> 8;
+    news.waits = static_cast<ChannelWait>(next & 0xff);
+  }
   capture::add_to_channel(place.channel.load(std::memory_order_relaxed), news);
 }
 
@@ -114,7 +122,7 @@ void record_step_state(const Handle& handle, int state, uint64_t bytes) noexcept
     return;
   }
   if (bytes != 0) place->bytes[step].store(bytes, std::memory_order_relaxed);
-  account(*place, step, {.waits = wait_of_state(state), .now_ticks = ticks_now()});
+  account(*place, step, ticks_now(), {.waits = wait_of_state(state)});
 }
 
 void stop_proxy_step(const Handle& handle) noexcept {
@@ -125,10 +133,8 @@ void stop_proxy_step(const Handle& handle) noexcept {
     capture::count_statistic(&SelfStatistics::plugin_stopped_twice);
     return;
   }
-  account(*place, step,
-          {.now_ticks = ticks_now(),
-           .is_done = true,
-           .bytes = place->bytes[step].load(std::memory_order_relaxed)});
+  account(*place, step, ticks_now(),
+          {.is_done = true, .bytes = place->bytes[step].load(std::memory_order_relaxed)});
 }
 
 }  // namespace rollcall::profiler

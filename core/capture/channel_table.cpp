@@ -82,7 +82,7 @@ void add_to_channel(uint32_t channel, const StepNews& news) noexcept {
   ChannelEntry* entry = entry_at(channel);
   if (entry == nullptr || news.waited >= ChannelWait::Count) return;
   add_up(entry->wait_ticks[static_cast<size_t>(news.waited)], news.waited_ticks);
-  store_relaxed(entry->waiting_since_ticks, news.now_ticks);
+  store_relaxed(entry->waiting_since_ticks, news.since_ticks);
   store_relaxed(entry->waiting, static_cast<uint8_t>(news.waits));
   if (!news.is_done) return;
   add_up(entry->steps_done, 1);

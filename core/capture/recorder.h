@@ -191,12 +191,12 @@ struct ChannelOpening {
 // kChannelUnknown, counted, when the table is full. Lock-free, as all of these.
 uint32_t open_channel(const ChannelOpening& opening) noexcept;
 void close_channel_op(uint32_t channel) noexcept;
-// What is heard of a step: how long it waited for what, and what it waits for from now on.
+// What is heard of a step: how long it waited for what, and what the channel waits for from now on.
 struct StepNews {
   ChannelWait waited = ChannelWait::none;
   uint64_t waited_ticks = 0;
   ChannelWait waits = ChannelWait::none;
-  uint64_t now_ticks = 0;
+  uint64_t since_ticks = 0;
   bool is_done = false;
   uint64_t bytes = 0;  // of a step that is done
 };

@@ -242,10 +242,10 @@ static_assert(sizeof(ThreadEntry) == 32);
 struct ChannelEntry {
   uint32_t state;  // 0: never used; 1: in use
   uint32_t comm_index;
-  int32_t peer;  // rank in the communicator
+  int32_t peer;  // rank in the communicator; its size: the network itself, which reduces (CollNet)
   uint8_t channel;
   uint8_t is_send;
-  uint8_t waiting;  // ChannelWait of the step that was heard of last
+  uint8_t waiting;  // ChannelWait of the step that was heard of last; where it is done, of the next
   uint8_t reserved;
   uint64_t operations_started;
   uint64_t operations_done;

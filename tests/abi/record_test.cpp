@@ -326,6 +326,21 @@ TEST_CASE("a time that belongs to another operation is counted and not used") {
   CHECK(ring.stats.plugin_kernel_lost >= 6);
 }
 
+std::vector<ChannelEntry> channels_of(const TemporaryDirectory& directory) {
+  std::ifstream file(directory.files(".ring")[0], std::ios::binary);
+  FileHeader header;
+  file.read(reinterpret_cast<char*>(&header), sizeof(header));
+  REQUIRE(header.channels_max == kChannelsMax);
+  file.seekg(static_cast<std::streamoff>(header.channels.offset));
+  std::vector<ChannelEntry> used;
+  for (uint32_t i = 0; i < header.channels_max; ++i) {
+    ChannelEntry entry;
+    file.read(reinterpret_cast<char*>(&entry), sizeof(entry));
+    if (entry.state != 0) used.push_back(entry);
+  }
+  return used;
+}
+
 TEST_CASE("proxy steps are summed up per channel, peer and direction") {
   const TemporaryDirectory directory;
   REQUIRE(ended_well(in_own_process(directory.path(), [] {
@@ -348,17 +363,7 @@ TEST_CASE("proxy steps are summed up per channel, peer and direction") {
       nccl.record(handle, profiler::kProxyStepRecvWait);  // and waits for ever
     }).join();
   })));
-  std::ifstream file(directory.files(".ring")[0], std::ios::binary);
-  FileHeader header;
-  file.read(reinterpret_cast<char*>(&header), sizeof(header));
-  REQUIRE(header.channels_max == kChannelsMax);
-  file.seekg(static_cast<std::streamoff>(header.channels.offset));
-  std::vector<ChannelEntry> used;
-  for (uint32_t i = 0; i < header.channels_max; ++i) {
-    ChannelEntry entry;
-    file.read(reinterpret_cast<char*>(&entry), sizeof(entry));
-    if (entry.state != 0) used.push_back(entry);
-  }
+  const std::vector<ChannelEntry> used = channels_of(directory);
   REQUIRE(used.size() == 2);
   const ChannelEntry& send = used[0].is_send != 0 ? used[0] : used[1];
   const ChannelEntry& recv = used[0].is_send != 0 ? used[1] : used[0];
@@ -368,10 +373,37 @@ TEST_CASE("proxy steps are summed up per channel, peer and direction") {
   CHECK(send.steps_done == 2);
   CHECK(send.bytes == 8192);
   CHECK(send.wait_ticks[static_cast<size_t>(ChannelWait::send_gpu)] > 0);
+  CHECK(send.waiting == static_cast<uint8_t>(ChannelWait::none));
   CHECK(recv.operations_started == 1);
   CHECK(recv.operations_done == 0);
   CHECK(recv.waiting == static_cast<uint8_t>(ChannelWait::recv_network));
   CHECK(recv.waiting_since_ticks != 0);
+}
+
+TEST_CASE("a channel whose step is done waits for what the next step waits for") {
+  const TemporaryDirectory directory;
+  REQUIRE(ended_well(in_own_process(directory.path(), [] {
+    setenv("ROLLCALL_PLUGIN_EVENTS", "proxy", 1);
+    Nccl<6> nccl;
+    const Comm comm = nccl.init(1, 0, 2);
+    const mini::Task task = nccl.call(comm, {});
+    std::thread([&] {
+      void* op = nccl.start_proxy_op(comm, task.handle, 3, 1, true);
+      void* steps[3];
+      for (int step = 0; step < 3; ++step) {
+        steps[step] = nccl.start_proxy_step(comm, op, step);
+        nccl.record(steps[step], profiler::kProxyStepSendGpuWait);
+      }
+      nccl.record(steps[0], profiler::kProxyStepSendWait, 4096);
+      nccl.record(steps[1], profiler::kProxyStepSendPeerWait);
+      nccl.stop(steps[0]);  // steps 1 and 2 wait for ever
+    }).join();
+  })));
+  const std::vector<ChannelEntry> used = channels_of(directory);
+  REQUIRE(used.size() == 1);
+  CHECK(used[0].steps_done == 1);
+  CHECK(used[0].waiting == static_cast<uint8_t>(ChannelWait::send_peer));
+  CHECK(used[0].waiting_since_ticks != 0);
 }
 
 TEST_CASE("a user tag is on record when it changes") {
