@@ -15,6 +15,7 @@ namespace {
 std::vector<std::byte> sound_ring() {
   rollcall::test::RingBytes ring;
   for (uint64_t ticket = 1; ticket <= 100; ++ticket) ring.add(rollcall::test::make_op(ticket));
+  ring.put_channel(3, rollcall::test::make_channel(0));
   return ring.bytes;
 }
 

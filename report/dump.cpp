@@ -237,6 +237,29 @@ Json graph_line(const trace::Process& process, const trace::Graph& graph) {
   return json;
 }
 
+Json channel_line(const trace::Process& process, const trace::NetworkChannel& channel) {
+  const bool known_comm = channel.comm < process.comms.size();
+  const bool waits = channel.waiting != ChannelWait::none;
+  Json json;
+  json["type"] = "channel";
+  json["pid"] = process.pid;
+  json["job_rank"] = rank_or_null(process.job_rank);
+  json["comm"] = known_comm ? key_or_null(process.comms[channel.comm].key) : Json(nullptr);
+  json["comm_rank"] = known_comm ? rank_or_null(process.comms[channel.comm].rank) : Json(nullptr);
+  json["peer"] = rank_or_null(channel.peer);
+  json["channel"] = channel.channel;
+  json["direction"] = direction_of(channel.is_send);
+  json["operations_started"] = channel.operations_started;
+  json["operations_done"] = channel.operations_done;
+  json["steps"] = channel.steps;
+  json["bytes"] = channel.bytes;
+  json["waits_ns"] = waits_json(channel.wait_ns, channel.is_send);
+  json["waiting"] =
+      waits ? Json(kChannelWaits[static_cast<size_t>(channel.waiting)]) : Json(nullptr);
+  json["waiting_since_ns"] = time_or_null(channel.waiting_since_ns);
+  return json;
+}
+
 }  // namespace
 
 void dump_process(const trace::Process& process, const Writer& write) {
@@ -254,6 +277,10 @@ void dump_process(const trace::Process& process, const Writer& write) {
     if (!flush(kChunkBytes)) return;
   }
   for (const trace::Graph& graph : process.graphs) lines += dump_line(graph_line(process, graph));
+  for (const trace::NetworkChannel& channel : process.channels) {
+    lines += dump_line(channel_line(process, channel));
+    if (!flush(kChunkBytes)) return;
+  }
   for (const trace::Op& op : process.ops) {
     lines += dump_line(op_line(process, op));
     if (!flush(kChunkBytes)) return;

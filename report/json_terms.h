@@ -36,6 +36,20 @@ inline Json phases_json(const trace::PhaseTimes& times) {
   return json;
 }
 
+// {"none": 0, "send_gpu": 1200, ...}: the waits of this side, and any others that are not 0.
+inline Json waits_json(const uint64_t (&wait_ns)[kChannelWaitCount], bool is_send) {
+  const ChannelSide other = is_send ? ChannelSide::receiver : ChannelSide::sender;
+  Json json;
+  for (size_t i = 0; i < kChannelWaitCount; ++i) {
+    if (kChannelWaitSides[i] == other && wait_ns[i] == 0) continue;
+    json[std::string(kChannelWaits[i])] = wait_ns[i];
+  }
+  return json;
+}
+
+// "send" or "recv", of the rank that tells of it.
+inline std::string_view direction_of(bool is_send) { return is_send ? "send" : "recv"; }
+
 // What could not be read, or was read with a reservation.
 inline Json issues_json(const trace::Run& run) {
   Json list = Json::array();

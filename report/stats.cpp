@@ -8,7 +8,9 @@
 #include <tuple>
 #include <vector>
 
+#include "analysis/link_table.h"
 #include "report/json_terms.h"
+#include "report/links.h"
 #include "report/terms.h"
 
 namespace rollcall::report {
@@ -121,6 +123,36 @@ Json phases_list(const trace::Run& run) {
   return list;
 }
 
+Json links_list(const trace::Run& run) {
+  Json list = Json::array();
+  for (const analysis::LinkRow& row : analysis::link_table(run)) {
+    const ChannelWait longest = row.longest_wait();
+    Json waits = waits_json(row.wait_ns, row.is_send);
+    Json means = waits;
+    for (Json& mean : means) {
+      const double steps = static_cast<double>(std::max<uint64_t>(row.steps, 1));
+      mean = known_or_null(mean.get<double>() / steps, row.steps != 0);
+    }
+    list.push_back({{"comm", known_or_null(key_hex(row.comm), !row.comm.is_null())},
+                    {"comm_name", valid_utf8(row.comm_name)},
+                    {"nranks", known_or_null(row.nranks, row.nranks > 0)},
+                    {"rank", known_or_null(row.rank, row.rank >= 0)},
+                    {"peer", known_or_null(row.peer, row.peer >= 0)},
+                    {"direction", direction_of(row.is_send)},
+                    {"channels", row.channels},
+                    {"operations_started", row.operations_started},
+                    {"operations_done", row.operations_done},
+                    {"steps", row.steps},
+                    {"bytes", row.bytes},
+                    {"waits_ns", std::move(waits)},
+                    {"mean_waits_ns", std::move(means)},
+                    {"longest_wait", known_or_null(kChannelWaits[static_cast<size_t>(longest)],
+                                                   longest != ChannelWait::none)},
+                    {"network_to_median", optional_number(row.to_median)}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string stats_text(const trace::Run& run, const std::vector<OperationRow>& rows) {
@@ -147,7 +179,7 @@ std::string stats_text(const trace::Run& run, const std::vector<OperationRow>& r
             "are medians in\nGB/s (1e9 bytes), from the fastest rank of each call, as nccl-tests "
             "defines them.\n"
           : "\nNo call has a GPU time: this run was recorded with ROLLCALL_GPU_TIMING=off.\n";
-  return text + phases_text(run);
+  return text + phases_text(run) + links_text(analysis::link_table(run));
 }
 
 std::string stats_json(const trace::Run& run, const std::vector<OperationRow>& rows) {
@@ -172,6 +204,7 @@ std::string stats_json(const trace::Run& run, const std::vector<OperationRow>& r
          {"busbw_gbps", known ? Json(row.median_bandwidth->bus_gbps) : Json(nullptr)}});
   }
   json["kernel_phases"] = phases_list(run);
+  json["links"] = links_list(run);
   return json.dump(2) + "\n";
 }
 

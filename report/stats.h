@@ -1,4 +1,5 @@
-// The table of operations (analysis/operation_table.h), for people and for programs.
+// The table of operations (analysis/operation_table.h), for people and for programs, and what the
+// profiler plugin summed up beside it: kernel phases, and links (analysis/link_table.h).
 #pragma once
 
 #include <string>

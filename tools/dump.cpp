@@ -14,7 +14,8 @@ namespace rollcall::tools {
 namespace {
 
 constexpr const char* kFooter =
-    "\nOne object per line, schema rollcall.dump/1; \"type\" is run, comm, op, event or stats.\n"
+    "\nOne object per line, schema rollcall.dump/1; \"type\" is run, comm, graph, channel,\n"
+    "op, event or stats.\n"
     "Unknown is null. Times are nanoseconds since the epoch on that host's clock.\n"
     "\nExamples:\n"
     "  rollcall dump DIR | jq -c 'select(.type==\"op\" and .seq==12)'\n"

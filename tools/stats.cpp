@@ -39,10 +39,13 @@ void add_stats(CommandLine& line) {
       .value_name("CALLS");
   command.flag("--json", arguments->json, "for programs: schema rollcall.stats/1");
   command.footer(
-      "\nTimes need ROLLCALL_GPU_TIMING=events in the recorded job.\n"
+      "\nTimes need ROLLCALL_GPU_TIMING=events in the recorded job. Where the profiler plugin\n"
+      "told of them (ROLLCALL_PLUGIN_EVENTS), kernel phases and network links follow: what the\n"
+      "steps of a link waited for, and how it compares with its communicator's others.\n"
       "\nExamples:\n"
       "  rollcall stats DIR\n"
-      "  rollcall stats DIR --json | jq '.operations[] | select(.op==\"AllReduce\")'");
+      "  rollcall stats DIR --json | jq '.operations[] | select(.op==\"AllReduce\")'\n"
+      "  rollcall stats DIR --json | jq '.links | map(select(.network_to_median > 2))'");
   command.action([arguments] { return stats(*arguments); });
 }
 

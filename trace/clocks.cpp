@@ -136,6 +136,8 @@ void shift_times(Process& process, int64_t span_ns) {
   for (Event& event : process.events) {
     for (int64_t* time : {&event.called_ns, &event.returned_ns}) shift(*time);
   }
+  for (Graph& graph : process.graphs) shift(graph.first_ns);
+  for (NetworkChannel& channel : process.channels) shift(channel.waiting_since_ns);
 }
 
 void align_clocks(Run& run) {

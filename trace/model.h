@@ -65,6 +65,21 @@ struct PhaseTimes {
   uint64_t ns[kKernelPhaseCount] = {};
 };
 
+// The network steps of one channel of a communicator to or from one peer: see ChannelEntry.
+struct NetworkChannel {
+  uint32_t comm = kCommUnknown;  // index into Process::comms
+  int32_t peer = -1;
+  uint8_t channel = 0;
+  bool is_send = false;
+  ChannelWait waiting = ChannelWait::none;
+  int64_t waiting_since_ns = 0;  // 0: no step waits
+  uint64_t operations_started = 0;
+  uint64_t operations_done = 0;
+  uint64_t steps = 0;  // that are done
+  uint64_t bytes = 0;  // of these
+  uint64_t wait_ns[kChannelWaitCount] = {};
+};
+
 // A CUDA graph with captured operations, and how far its newest replay has come on each of the
 // streams that were captured: see GraphEntry.
 struct Graph {
@@ -168,7 +183,8 @@ struct Process {
   std::vector<Op> ops;        // in the order they were called; the window
   std::vector<Event> events;  // by ticket
   std::vector<Graph> graphs;
-  std::vector<PhaseTimes> phases;  // by ticket; of the newest operations that have them
+  std::vector<PhaseTimes> phases;        // by ticket; of the newest operations that have them
+  std::vector<NetworkChannel> channels;  // by communicator, peer, direction, number
   std::map<std::string, uint64_t> statistics;
   Liveness liveness = Liveness::unknown;
   std::string liveness_evidence;  // "pid 4711 is stopped (state T)", "exit record at ..."

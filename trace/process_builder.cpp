@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -137,6 +138,7 @@ ProcessBuilder::ProcessBuilder(const std::string& path, const RingImage& image) 
   take_tables();
   take_graphs();
   take_phases();
+  take_channels();
   take_events();
   take_statistics();
 }
@@ -233,6 +235,32 @@ void ProcessBuilder::take_phases() {
     times.operations = 1;
     std::copy(std::begin(entry.ns), std::end(entry.ns), times.ns);
   }
+}
+
+// In the file they stand where their hash leads.
+void ProcessBuilder::take_channels() {
+  const TickConversion clock = conversion_of(image_.header);
+  for (const ChannelEntry& entry : image_.channels) {
+    NetworkChannel& channel = process_.channels.emplace_back();
+    channel.comm = entry.comm_index;
+    channel.peer = entry.peer;
+    channel.channel = entry.channel;
+    channel.is_send = entry.is_send != 0;
+    channel.waiting = static_cast<ChannelWait>(entry.waiting);
+    if (channel.waiting != ChannelWait::none && entry.waiting_since_ticks != 0) {
+      channel.waiting_since_ns = clock.realtime_ns(entry.waiting_since_ticks);
+    }
+    channel.operations_started = entry.operations_started;
+    channel.operations_done = entry.operations_done;
+    channel.steps = entry.steps_done;
+    channel.bytes = entry.bytes;
+    std::transform(std::begin(entry.wait_ticks), std::end(entry.wait_ticks), channel.wait_ns,
+                   [&](uint64_t ticks) { return clock.span_ns(ticks); });
+  }
+  std::sort(process_.channels.begin(), process_.channels.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.comm, a.peer, b.is_send, a.channel) <
+           std::tie(b.comm, b.peer, a.is_send, b.channel);
+  });
 }
 
 // The operations of a group on one stream share the word of the first of them.

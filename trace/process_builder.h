@@ -23,6 +23,7 @@ class ProcessBuilder {
   void take_tables();
   void take_graphs();
   void take_phases();
+  void take_channels();
   void take_progress();
   void take_events();
   void take_knowledge();

@@ -177,6 +177,21 @@ void read_kernel_phases(const ByteSource& source, RingImage& image) {
             [](const auto& a, const auto& b) { return a.ticket < b.ticket; });
 }
 
+// Entries stay where they were made, and each sum is a word of its own: a live writer's are read
+// once.
+void read_channels(const ByteSource& source, RingImage& image) {
+  image.channels =
+      read_array<ChannelEntry>(source, image.header.channels.offset, image.header.channels_max);
+  std::erase_if(image.channels, [](const ChannelEntry& entry) { return entry.state == 0; });
+}
+
+bool is_plausible(const ChannelEntry& entry) {
+  if (entry.state != 1 || entry.is_send > 1) return false;
+  // The peer may be one behind the last rank.
+  if (entry.peer < -1 || entry.peer > static_cast<int32_t>(kRanksMax)) return false;
+  return entry.waiting < kChannelWaitCount;
+}
+
 // A record that names a communicator the table does not have, or a rank no communicator can have.
 template <typename Record>
 void drop_strays(std::vector<Record>& records, RingImage& image) {
@@ -185,6 +200,7 @@ void drop_strays(std::vector<Record>& records, RingImage& image) {
     if constexpr (std::is_same_v<Record, OpRecord>) {
       if (record.root_or_peer >= static_cast<int32_t>(kRanksMax)) return true;
     }
+    if constexpr (std::is_same_v<Record, ChannelEntry>) return !is_plausible(record);
     return false;
   };
   image.unbelievable += std::erase_if(records, is_stray);
@@ -299,6 +315,7 @@ bool read_ring(const ByteSource& source, const std::string& path, bool writer_ma
   read_open_blocks(source, image);
   read_ops(source, writer_may_live, image);
   source.read(header.stats.offset, &image.statistics, sizeof image.statistics);
+  read_channels(source, image);
   const FileHeader late = late_header(source, writer_may_live, image);
   header.ticket_block = std::min(late.ticket_block, kTicketsPerBlockMax);
   image.threads = read_array<ThreadEntry>(source, header.threads.offset,
@@ -310,6 +327,7 @@ bool read_ring(const ByteSource& source, const std::string& path, bool writer_ma
   read_kernel_phases(source, image);
   drop_strays(image.events, image);
   drop_strays(image.ops, image);
+  drop_strays(image.channels, image);
   if (image.unbelievable != 0) {
     issues.push_back(
         {.file = path,

@@ -27,6 +27,7 @@ struct RingImage {
   // Ticket and word of the operations that await the GPU and of which it wrote something.
   std::vector<std::pair<uint64_t, uint64_t>> progress;
   std::vector<KernelPhasesEntry> kernel_phases;  // by ticket
+  std::vector<ChannelEntry> channels;            // in use
   std::vector<uint64_t> open_blocks;             // tickets behind the blocks that threads draw on
   uint64_t torn = 0;                             // slots whose writer was interrupted
   uint64_t unbelievable = 0;   // slots with a publish word or fields that no writer stores

@@ -159,23 +159,30 @@ constexpr bool method_is_valid(uint8_t method) {
   return algorithm_of(method) < kAlgorithmCount && protocol_of(method) < kProtocolCount;
 }
 
-// What a step of a proxy operation waits for, as the profiler plugin hears it. X(name, meaning)
-#define ROLLCALL_CHANNEL_WAITS(X)                             \
-  X(none, "nothing that is reported")                         \
-  X(send_gpu, "the GPU to provide data to send")              \
-  X(send_peer, "the receiver to make room")                   \
-  X(send_network, "the network to take what is sent")         \
-  X(recv_network, "data from the network")                    \
-  X(recv_flush, "received data to become visible to the GPU") \
-  X(recv_gpu, "the GPU to take what was received")
+// What a step of a proxy operation waits for, as the profiler plugin hears it, and whose steps do.
+// X(name, side, meaning)
+#define ROLLCALL_CHANNEL_WAITS(X)                                       \
+  X(none, both, "nothing that is reported")                             \
+  X(send_gpu, sender, "the GPU to provide data to send")                \
+  X(send_peer, sender, "the receiver to make room")                     \
+  X(send_network, sender, "the network to take what is sent")           \
+  X(recv_network, receiver, "data from the network")                    \
+  X(recv_flush, receiver, "received data to become visible to the GPU") \
+  X(recv_gpu, receiver, "the GPU to take what was received")
+enum class ChannelSide : uint8_t { both, sender, receiver };
 enum class ChannelWait : uint8_t {
-#define ROLLCALL_X(name, meaning) name,
+#define ROLLCALL_X(name, side, meaning) name,
   ROLLCALL_CHANNEL_WAITS(ROLLCALL_X)
 #undef ROLLCALL_X
       Count
 };
 inline constexpr std::string_view kChannelWaits[] = {
-#define ROLLCALL_X(name, meaning) #name,
+#define ROLLCALL_X(name, side, meaning) #name,
+    ROLLCALL_CHANNEL_WAITS(ROLLCALL_X)
+#undef ROLLCALL_X
+};
+inline constexpr ChannelSide kChannelWaitSides[] = {
+#define ROLLCALL_X(name, side, meaning) ChannelSide::side,
     ROLLCALL_CHANNEL_WAITS(ROLLCALL_X)
 #undef ROLLCALL_X
 };

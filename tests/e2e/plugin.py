@@ -37,6 +37,7 @@ class Seen:
         self.tags = [line["arguments"][:2] for line in lines
                      if line["type"] == "event" and line["kind"] == "UserTag"]
         self.stderr = run.stderr()
+        self.channels = [line for line in lines if line["type"] == "channel"]
         self.stats = run.stats()
 
     def called(self):
@@ -301,6 +302,100 @@ def channels_of(run):
     return sums
 
 
+def link_of(line):
+    """Of a line of dump, or a link of stats."""
+    return line["comm"], line.get("comm_rank", line.get("rank")), line["peer"], line["direction"]
+
+
+def expect_channels_of_file(run, seen):
+    """What the commands print is what the files hold, and a link's are its channels' sums."""
+    in_files = sorted((pid, peer, channel, is_send, *done)
+                      for (pid, _, peer, channel, is_send), done in channels_of(run).items())
+    expect(in_files, "no channel in the files")
+    printed = sorted((line["pid"], line["peer"], line["channel"], line["direction"] == "send",
+                      line["operations_done"], line["steps"], line["bytes"])
+                     for line in seen.channels)
+    expect_equal(printed, in_files, "channels in rollcall dump")
+    expect_equal({line["comm"] for line in seen.channels} - {line["key"] for line in seen.comms},
+                 set(), "communicators that only channels name")
+    links = seen.stats["links"]
+    expect_equal({link_of(link) for link in links}, {link_of(line) for line in seen.channels},
+                 "links in rollcall stats")
+    for link in links:
+        mine = [line for line in seen.channels if link_of(line) == link_of(link)]
+        expect_equal(link["channels"], len(mine), f"channels of {link}")
+        for name in ("operations_started", "operations_done", "steps", "bytes"):
+            expect_equal(link[name], sum(line[name] for line in mine), f"{name} of {link}")
+        for name, wait_ns in link["waits_ns"].items():
+            expect_equal(wait_ns, sum(line["waits_ns"][name] for line in mine), f"{name} of {link}")
+    for line in seen.channels:
+        expect_equal((line["waiting"], line["waiting_since_ns"]), (None, None),
+                     f"what is waited for after the end: {line}")
+    text = run.rollcall("stats", run.run_directory).stdout
+    for title in ("sends", "receives"):
+        expect_equal(f"\n{title} over the network" in text,
+                     any(title.startswith(link["direction"][:3]) for link in links),
+                     f"table of {title} in {text}")
+
+
+def late_rank_is_seen():
+    """Rank 1 is 50 ms late to nine of ten steps: the others' receives wait, its own do not."""
+    arguments = ["--steps", "10", "--bucket-elements", "64", "--dp", "4",
+                 "--fault", "straggler@1:1"]
+    environment = {"ROLLCALL_PLUGIN_EVENTS": "proxy", "ROLLCALL_EMULATE_GPUS_PER_NODE": "1"}
+    for way in ("both-v7", "plugin-v4"):
+        with Job(4, arguments, environment=environment, way=Way(way)) as run:
+            expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+            seen = Seen(run)
+            expect_channels_of_file(run, seen)
+        seen.expect_clean()
+        received = [link for link in seen.stats["links"] if link["direction"] == "recv"]
+        longest = max(received, key=lambda link: link["waits_ns"]["recv_network"])
+        received = [link for link in received if link["comm"] == longest["comm"]]
+        expect_equal(len(received), 4, f"{way}: receivers of {longest['comm_name']}")
+        expect_equal(received[0], longest, f"{way}: the first of its communicator")
+        expect_equal(received[-1]["rank"], 1, f"{way}: who waits least")
+        for link in received[:-1]:
+            expect_equal(link["longest_wait"], "recv_network", f"{way}: {link}")
+            # Two channels each.
+            expect(link["waits_ns"]["recv_network"] / 1e9 > 2 * 9 * 0.05 / 2, f"{way}: {link}")
+            expect(link["network_to_median"] > received[-1]["network_to_median"], f"{way}: {link}")
+
+
+def waits_of_a_hang_are_open():
+    """Rank 1 leaves out a call: what rank 0 waits for is on record, and since when."""
+    environment = {"ROLLCALL_PLUGIN_EVENTS": "proxy", "ROLLCALL_EMULATE_GPUS_PER_NODE": "1"}
+    with Job(RANKS, [*ARGUMENTS, "--fault", "missing-call@1:1"], environment=environment,
+             way=Way("both-v7")) as run:
+        run.start()
+        run.wait_until(lambda: run.planted_fault(1), "the planted fault")
+        expect(not run.wait_for_end_or_hang(), f"the job ended\n{run.describe()}")
+        started_ns = min(line["called_ns"] for line in run.dump() if line["type"] == "op")
+        waits = [line for line in run.dump() if line["type"] == "channel" and line["waiting"]]
+        run.kill()
+        expect_equal([line for line in run.dump() if line["type"] == "channel" and line["waiting"]],
+                     waits, "what is on file after SIGKILL")
+    expect({"send_gpu", "recv_network"} <= {line["waiting"] for line in waits},
+           f"waits of a hang: {waits}")
+    for line in waits:
+        expect(line["operations_done"] < line["operations_started"], f"nothing is open in {line}")
+        expect(line["waiting_since_ns"] > started_ns, f"since before the job: {line}")
+
+
+def nothing_of_steps_that_nobody_told():
+    """Without the events, and with them where all ranks share a node."""
+    for environment in ({"ROLLCALL_EMULATE_GPUS_PER_NODE": "1"},
+                        {"ROLLCALL_PLUGIN_EVENTS": "proxy"}):
+        with Job(RANKS, ARGUMENTS, environment=environment, way=Way("both-v7")) as run:
+            expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+            seen = Seen(run)
+            text = run.rollcall("stats", run.run_directory).stdout
+        expect_equal(seen.channels, [], f"channels with {environment}")
+        expect_equal(seen.stats["links"], [], f"links with {environment}")
+        expect("AllReduce" in text and "over the network" not in text,
+               f"rollcall stats with {environment}: {text}")
+
+
 PXN_RANKS = 4
 
 
@@ -314,7 +409,9 @@ def run_between_nodes(way, pxn):
         ranks = {pid: rank for rank, pid in run.pids().items()}
         channels = {(ranks[pid], *key): sums for (pid, *key), sums in channels_of(run).items()}
         codes = [finding["code"] for finding in run.diff()["findings"]]
-        return Seen(run), codes, channels
+        seen = Seen(run)
+        expect_channels_of_file(run, seen)
+        return seen, codes, channels
 
 
 def operations(channels, sends):
@@ -514,6 +611,12 @@ def main():
         ("kernels without an initial wait, and releases without phases, are told as they are",
          phases_of_other_kernels),
         ("all types of events from all threads leave nothing stale", everything_between_nodes),
+        ("network steps say who is waited for: all receive late but the late rank",
+         late_rank_is_seen),
+        ("what a hung job's network steps wait for is in the dump, also after SIGKILL",
+         waits_of_a_hang_are_open),
+        ("where nobody tells of network steps no command speaks of them",
+         nothing_of_steps_that_nobody_told),
         ("sends that another process carries out (PXN) are counted and added to nobody's sums",
          served_by_another_process),
         ("the plugin survives being unloaded and loaded again", unloaded_and_loaded_again),

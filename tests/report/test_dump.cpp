@@ -75,6 +75,35 @@ TEST_CASE("kernel phases are in the dump where they are on record, and only ther
   }
 }
 
+TEST_CASE("the sums of a channel are a line, with what it waits for if it does") {
+  trace::Process process = test::missing_call_run().processes[0];
+  trace::NetworkChannel channel;
+  channel.comm = 0;
+  channel.peer = 1;
+  channel.channel = 3;
+  channel.is_send = true;
+  channel.waiting = ChannelWait::send_peer;
+  channel.waiting_since_ns = test::kStartNs;
+  channel.operations_started = 2;
+  channel.operations_done = 1;
+  channel.steps = 5;
+  channel.bytes = 4096;
+  channel.wait_ns[static_cast<size_t>(ChannelWait::send_network)] = 77;
+  process.channels = {channel, {}};
+  const std::vector<std::string> lines = dump_lines(process);
+  CHECK(lines[2] ==
+        R"({"type":"channel","pid":100,"job_rank":0,"comm":"112233445566778899aabbccddeeff00",)"
+        R"("comm_rank":0,"peer":1,"channel":3,"direction":"send","operations_started":2,)"
+        R"("operations_done":1,"steps":5,"bytes":4096,"waits_ns":{"none":0,"send_gpu":0,)"
+        R"("send_peer":0,"send_network":77},"waiting":"send_peer",)"
+        R"("waiting_since_ns":1700000000000000000})");
+  CHECK(lines[3] ==
+        R"({"type":"channel","pid":100,"job_rank":0,"comm":null,"comm_rank":null,"peer":null,)"
+        R"("channel":0,"direction":"recv","operations_started":0,"operations_done":0,"steps":0,)"
+        R"("bytes":0,"waits_ns":{"none":0,"recv_network":0,"recv_flush":0,"recv_gpu":0},)"
+        R"("waiting":null,"waiting_since_ns":null})");
+}
+
 TEST_CASE("an event is dumped under the name of its NCCL function") {
   trace::Process process = test::missing_call_run().processes[0];
   trace::Event event{};

@@ -73,6 +73,36 @@ TEST_CASE("kernel phases are summed up by communicator, with the rank that waits
   CHECK(json["kernel_phases"][1]["operations"] == 4);
 }
 
+TEST_CASE("the links of a run with network steps are in both, and of no other run") {
+  trace::Run run = test::missing_call_run();
+  CHECK(report::stats_text(run, {timed_row()}).find("over the network") == std::string::npos);
+  CHECK(nlohmann::json::parse(report::stats_json(run, {}))["links"].empty());
+  for (const size_t rank : {0, 1}) {
+    trace::NetworkChannel& channel = run.processes[rank].channels.emplace_back();
+    channel.comm = 0;
+    channel.peer = static_cast<int32_t>(rank + 1);
+    channel.is_send = true;
+    channel.operations_started = 2;
+    channel.operations_done = 1;
+    channel.steps = 4;
+    channel.bytes = 4096;
+    channel.wait_ns[static_cast<size_t>(ChannelWait::send_network)] = rank == 0 ? 1000 : 4000;
+  }
+  const std::string text = report::stats_text(run, {timed_row()});
+  INFO(text);
+  CHECK(text.find("sends over the network") != std::string::npos);
+  CHECK(text.find("receives over the network") == std::string::npos);
+  const auto json = nlohmann::json::parse(report::stats_json(run, {}));
+  REQUIRE(json["links"].size() == 2);
+  CHECK(
+      json["links"][0].dump() ==
+      R"({"bytes":4096,"channels":1,"comm":"112233445566778899aabbccddeeff00","comm_name":"world",)"
+      R"("direction":"send","longest_wait":"send_network","mean_waits_ns":{"none":0.0,)"
+      R"("send_gpu":0.0,"send_network":1000.0,"send_peer":0.0},"network_to_median":4.0,)"
+      R"("nranks":4,"operations_done":1,"operations_started":2,"peer":2,"rank":1,"steps":4,)"
+      R"("waits_ns":{"none":0,"send_gpu":0,"send_network":4000,"send_peer":0}})");
+}
+
 TEST_CASE("a run without operations says so") {
   const std::string text = report::stats_text(test::missing_call_run(), {});
   CHECK(text.find("no operation") != std::string::npos);

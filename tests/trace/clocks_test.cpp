@@ -56,12 +56,19 @@ TEST_CASE("clocks that agree are left alone, however late a rank comes") {
 TEST_CASE("a host whose clock is disproved has its times moved, and it is said how exactly") {
   for (const int64_t ahead_ns : {-3600 * kSecondNs, 5 * kSecondNs}) {
     Run run = make_run();
+    run.processes[2].channels.resize(2);
+    run.processes[2].channels[1].waiting_since_ns = kEpochNs + 30 * kSecondNs;
+    run.processes[2].graphs.resize(1);
+    run.processes[2].graphs[0].first_ns = kEpochNs + 40 * kSecondNs;
     shift_times(run.processes[2], ahead_ns);
     align_clocks(run);
     const Process& moved = run.processes[2];
     CHECK(moved.clock_doubt_ns == 3 * kSecondNs / 2);
     CHECK(std::abs(moved.started_ns - kEpochNs) <= moved.clock_doubt_ns);
     CHECK(moved.ops[0].called_ns - moved.started_ns == 20 * kSecondNs);
+    CHECK(moved.channels[0].waiting_since_ns == 0);
+    CHECK(moved.channels[1].waiting_since_ns - moved.started_ns == 30 * kSecondNs);
+    CHECK(moved.graphs[0].first_ns - moved.started_ns == 40 * kSecondNs);
     CHECK(run.processes[0].started_ns == kEpochNs);
     REQUIRE(run.issues.size() == 1);
     CHECK(run.issues[0].text.find("the clock of node1 is") == 0);

@@ -21,6 +21,25 @@
 
 namespace rollcall::test {
 
+// The sends to rank 1: two operations of which one is over, with three steps.
+inline ChannelEntry make_channel(uint8_t number) {
+  ChannelEntry entry{};
+  entry.state = 1;
+  entry.comm_index = 0;
+  entry.peer = 1;
+  entry.channel = number;
+  entry.is_send = 1;
+  entry.waiting = static_cast<uint8_t>(ChannelWait::send_peer);
+  entry.operations_started = 2;
+  entry.operations_done = 1;
+  entry.steps_done = 3;
+  entry.bytes = 4096;
+  entry.waiting_since_ticks = 5000;
+  entry.wait_ticks[static_cast<size_t>(ChannelWait::send_gpu)] = 600;
+  entry.wait_ticks[static_cast<size_t>(ChannelWait::send_network)] = 900;
+  return entry;
+}
+
 inline OpRecord make_op(uint64_t ticket, Phase phase = Phase::settled) {
   OpRecord op{};
   op.publish = publish_word(ticket, phase);
@@ -42,6 +61,7 @@ struct RingBytes {
                         .comms_max = 4,
                         .threads_max = 4,
                         .meta_bytes_max = 256,
+                        .channels_max = 16,
                         .kernel_phase_slots = 16};
   FileHeader header{};
   std::vector<std::byte> bytes;
@@ -77,6 +97,9 @@ struct RingBytes {
   template <typename T>
   void put(uint64_t offset, const T& value) {
     std::memcpy(bytes.data() + offset, &value, sizeof value);
+  }
+  void put_channel(uint64_t place, const ChannelEntry& entry) {
+    put(header.channels.offset + place * sizeof entry, entry);
   }
   void store_header() { put(0, header); }
   void add(const OpRecord& op) {
@@ -192,6 +215,7 @@ inline RankFiles make_rank(uint32_t rank, uint64_t calls, uint64_t differs_from 
     history.push_back(op);
   }
   ring.put(ring.header.comms.offset + offsetof(CommEntry, collectives), calls);
+  ring.put_channel(rank % ring.header.channels_max, make_channel(static_cast<uint8_t>(rank)));
   SegmentBytes segment(ring.header);
   segment.add_ops(history);
   segment.add_digests(digests);

@@ -19,6 +19,7 @@ namespace rollcall::trace {
 namespace {
 
 using test::Directory;
+using test::make_channel;
 using test::make_op;
 using test::make_segment;
 using test::RingBytes;
@@ -51,6 +52,47 @@ TEST_CASE("segments and ring are merged by ticket, and the ring's word counts") 
   CHECK(process.lost == 0);
   CHECK(process.first_complete_ticket == 1);
   CHECK(process.meta.at("exe") == "/bin/t\nest");
+}
+
+TEST_CASE("the sums of channels are in the order of their names, in nanoseconds of the host") {
+  RingBytes ring;
+  ring.header.clock_kind = ClockKind::tsc;  // two ticks to a nanosecond
+  ring.header.first_anchor = {
+      .ticks = 1000, .monotonic_ns = 500, .realtime_ns = 1'000'500, .error_ns = 0};
+  ring.header.latest_anchor[1] = {
+      .ticks = 3000, .monotonic_ns = 1500, .realtime_ns = 1'001'500, .error_ns = 0};
+  ring.header.anchor_count = 1;
+  ring.store_header();
+  ChannelEntry receive = make_channel(9);
+  receive.is_send = 0;
+  receive.waiting = static_cast<uint8_t>(ChannelWait::none);
+  receive.wait_ticks[0] = UINT64_MAX;  // no time at all, and nothing that breaks
+  ring.put_channel(0, receive);
+  ring.put_channel(7, make_channel(2));
+  ring.put_channel(9, make_channel(1));
+  Directory directory;
+  directory.write("node0.4711.4d.ring", ring.bytes);
+  const Run run = load_run(directory.path(), quiet());
+  REQUIRE(run.processes.size() == 1);
+  const std::vector<NetworkChannel>& channels = run.processes[0].channels;
+  REQUIRE(channels.size() == 3);
+  CHECK(channels[0].channel == 1);
+  CHECK(channels[1].channel == 2);
+  const NetworkChannel& send = channels[0];
+  CHECK(send.comm == 0);
+  CHECK(send.peer == 1);
+  CHECK(send.is_send);
+  CHECK(send.waiting == ChannelWait::send_peer);
+  CHECK(send.waiting_since_ns == 1'002'500);
+  CHECK(send.operations_started == 2);
+  CHECK(send.operations_done == 1);
+  CHECK(send.steps == 3);
+  CHECK(send.bytes == 4096);
+  CHECK(send.wait_ns[static_cast<size_t>(ChannelWait::send_gpu)] == 300);
+  CHECK(send.wait_ns[static_cast<size_t>(ChannelWait::send_network)] == 450);
+  CHECK_FALSE(channels[2].is_send);
+  CHECK(channels[2].waiting_since_ns == 0);
+  CHECK(channels[2].wait_ns[0] == UINT64_MAX / 2);
 }
 
 TEST_CASE("records that are nowhere are counted, and the complete part begins behind them") {

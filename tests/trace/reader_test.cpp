@@ -9,6 +9,7 @@
 namespace rollcall::trace {
 namespace {
 
+using test::make_channel;
 using test::make_op;
 using test::make_segment;
 using test::RingBytes;
@@ -69,6 +70,53 @@ TEST_CASE("kernel phases are read with their operation, entries that no writer l
   RingImage older;
   REQUIRE(read(ring.bytes, older, issues));
   CHECK(older.kernel_phases.empty());
+}
+
+TEST_CASE("the sums of channels are read wherever they stand, and a file from before has none") {
+  RingBytes ring;
+  ring.put_channel(3, make_channel(1));
+  ChannelEntry collnet = make_channel(0);
+  collnet.comm_index = kCommUnknown;
+  collnet.peer = 2;  // behind the last rank: the network
+  ring.put_channel(15, collnet);
+  RingImage image;
+  std::vector<Issue> issues;
+  REQUIRE(read(ring.bytes, image, issues));
+  CHECK(issues.empty());
+  REQUIRE(image.channels.size() == 2);
+  CHECK(image.channels[0].channel == 1);
+  CHECK(image.channels[0].steps_done == 3);
+  CHECK(image.channels[1].peer == 2);
+  ring.header.channels_max = 0;
+  ring.header.channels = {};
+  ring.store_header();
+  RingImage older;
+  REQUIRE(read(ring.bytes, older, issues));
+  CHECK(older.channels.empty());
+  CHECK(issues.empty());
+}
+
+TEST_CASE("Malicious_channels that no recorder leaves are left out and counted") {
+  const auto scribbled = [](auto scribble) {
+    ChannelEntry entry = make_channel(0);
+    scribble(entry);
+    RingBytes ring;
+    ring.put_channel(0, make_channel(7));
+    ring.put_channel(5, entry);
+    RingImage image;
+    std::vector<Issue> issues;
+    REQUIRE(read(ring.bytes, image, issues));
+    REQUIRE(image.channels.size() == 1);
+    CHECK(image.channels[0].channel == 7);
+    CHECK(image.unbelievable == 1);
+    CHECK(issues.size() == 1);
+  };
+  scribbled([](ChannelEntry& entry) { entry.state = 2; });
+  scribbled([](ChannelEntry& entry) { entry.comm_index = 1; });  // the table has one
+  scribbled([](ChannelEntry& entry) { entry.peer = -2; });
+  scribbled([](ChannelEntry& entry) { entry.peer = static_cast<int32_t>(kRanksMax) + 1; });
+  scribbled([](ChannelEntry& entry) { entry.is_send = 2; });
+  scribbled([](ChannelEntry& entry) { entry.waiting = kChannelWaitCount; });
 }
 
 TEST_CASE("a torn last record is dropped and counted once") {
@@ -196,6 +244,7 @@ TEST_CASE("Malicious_records that no recorder writes are left out and counted") 
 TEST_CASE("Malicious_bytes anywhere never break the readers") {
   RingBytes ring;
   for (uint64_t t = 1; t <= 90; ++t) ring.add(make_op(t));
+  for (uint8_t place = 0; place < 16; ++place) ring.put_channel(place, make_channel(place));
   const std::vector<std::byte> segment = make_segment(ring.header, 4, 30);
   std::mt19937_64 random(20260101);
   uint64_t refused = 0;
@@ -212,6 +261,9 @@ TEST_CASE("Malicious_bytes anywhere never break the readers") {
       RingImage image;
       refused += !read(bytes, image, issues);
       if (image.ops.size() > 64) FAIL("more records than slots");
+      for (const ChannelEntry& entry : image.channels) {
+        if (entry.waiting >= kChannelWaitCount) FAIL("a wait without a name");
+      }
     }
   }
   CHECK(refused > 100);

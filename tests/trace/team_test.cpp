@@ -138,6 +138,8 @@ TEST_CASE("a process comes out of a parcel as it went in, and a short parcel giv
   process.events.resize(1);
   process.events[0].text = "an error";
   process.threads = {{17, "main"}};
+  process.channels.resize(2);
+  process.channels[1].wait_ns[3] = 777;
   process.statistics["forks"] = 2;
   process.knowledge.tail = false;
   process.liveness = Liveness::stopped;
@@ -149,6 +151,8 @@ TEST_CASE("a process comes out of a parcel as it went in, and a short parcel giv
   CHECK(copy.ops[1].count == 4096);
   CHECK(copy.events[0].text == "an error");
   CHECK(copy.meta.at("exe") == "train");
+  REQUIRE(copy.channels.size() == 2);
+  CHECK(copy.channels[1].wait_ns[3] == 777);
   CHECK(copy.superseded);
 
   Process nothing;
