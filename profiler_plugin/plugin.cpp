@@ -50,8 +50,7 @@ void* init(const ContextOpening& opening, uint32_t& mask) noexcept {
 
 void finalize(void* context) noexcept { close_context(context); }
 
-void* start_small_event(void* context_value, uint32_t type, void* parent,
-                        int32_t number) noexcept {
+void* start_small_event(void* context_value, uint32_t type, void* parent, int32_t number) noexcept {
   Context* context = find_context(context_value);
   if (context == nullptr) {
     capture::count_statistic(&SelfStatistics::plugin_stale);
