@@ -38,7 +38,7 @@ struct alignas(64) PairPlace {
   std::atomic<uint64_t> turn;
   std::atomic<void*> own;
   std::atomic<void*> other;
-  std::atomic<uint32_t> type;
+  std::atomic<bool> stops_null;
 };
 constexpr uint64_t kPairPlaces = 16384;
 static_assert((kPairPlaces & (kPairPlaces - 1)) == 0 && kPairPlaces > kOpPlaces);
@@ -48,8 +48,8 @@ constinit std::atomic<uint64_t> next_pair{1};
 struct Pair {
   void* own = nullptr;
   void* other = nullptr;
-  uint32_t type = 0;
-  bool is_known = true;  // false: a handle that names no pair (any more)
+  bool stops_null = false;  // the chained plugin hears of the end although it gave no handle
+  bool is_known = true;     // false: a handle that names no pair (any more)
 };
 
 void* make_pair(const Pair& pair) noexcept {
@@ -59,7 +59,7 @@ void* make_pair(const Pair& pair) noexcept {
   place.turn.store(~uint64_t{0}, std::memory_order_relaxed);
   place.own.store(pair.own, std::memory_order_release);
   place.other.store(pair.other, std::memory_order_release);
-  place.type.store(pair.type, std::memory_order_release);
+  place.stops_null.store(pair.stops_null, std::memory_order_release);
   place.turn.store(turn, std::memory_order_release);
   return pack({.kind = HandleKind::pair, .turn = turn});
 }
@@ -72,7 +72,7 @@ Pair pair_of(void* value) noexcept {
   if (fits && place.turn.load(std::memory_order_acquire) == handle.turn) {
     const Pair pair{place.own.load(std::memory_order_acquire),
                     place.other.load(std::memory_order_acquire),
-                    place.type.load(std::memory_order_acquire)};
+                    place.stops_null.load(std::memory_order_acquire)};
     if (place.turn.load(std::memory_order_relaxed) == handle.turn) return pair;
   }
   capture::count_statistic(&SelfStatistics::plugin_stale);
@@ -126,7 +126,7 @@ void carry_mask_over() noexcept {
 // What NCCL would have sent to the chained plugin if it were alone.
 bool chained_gets(const Event& event, const Pair& parent, const Pair& group) noexcept {
   if ((event.type & events_of_version(chained.version)) == 0) return false;
-  if (!is_emitted(event.type, wanted_by_chained())) return false;
+  if (!is_emitted(event.type, wanted_by_chained(), nccl_version)) return false;
   const bool needs_group = nccl_version <= 4 && (event.type == kColl || event.type == kP2p);
   if (needs_group && parent.other == nullptr) return false;
   if ((event.type == kCeSync || event.type == kCeBatch) && parent.other == nullptr) return false;
@@ -179,8 +179,8 @@ void* start_chained(void* context_value, const Event& event) noexcept {
   }
   const Pair parent = pair_of(event.parent);
   const Pair group = pair_of(event.parent_group);
-  Pair result{.type = event.type};
-  if (is_emitted(event.type, wanted_events())) {
+  Pair result;
+  if (is_emitted(event.type, wanted_events(), nccl_version)) {
     Event own = event;
     own.parent = parent.own;
     own.parent_group = group.own;
@@ -190,11 +190,13 @@ void* start_chained(void* context_value, const Event& event) noexcept {
     Event other = event;
     // NCCL's translation for plugins up to version 4 gives the group as the parent.
     const bool by_group = nccl_version >= 5 && chained.version <= 4;
-    const bool has_group = event.type == kColl || event.type == kP2p;
-    other.parent = by_group && has_group ? group.other : parent.other;
+    const bool is_operation = event.type == kColl || event.type == kP2p;
+    other.parent = by_group && is_operation ? group.other : parent.other;
     other.parent_group = group.other;
     chained.start(chained.interface, context->chained.load(std::memory_order_acquire),
                   &result.other, other);
+    // Up to 2.25 NCCL does not look whether it has one before it stops it.
+    result.stops_null = nccl_version <= 2 && is_operation;
   }
   return result.own == nullptr && result.other == nullptr ? nullptr : make_pair(result);
 }
@@ -203,10 +205,9 @@ void stop_chained(void* handle) noexcept {
   const Pair pair = pair_of(handle);
   if (!pair.is_known) return;
   if (pair.own != nullptr || handle == nullptr) stop_event(pair.own);
-  // Up to 2.25 NCCL also stops a Coll or P2p whose handle is null.
-  const bool stops_null =
-      handle == nullptr || (nccl_version <= 2 && (pair.type == kColl || pair.type == kP2p));
-  if (pair.other != nullptr || stops_null) chained.stop(chained.interface, pair.other);
+  if (pair.other != nullptr || pair.stops_null || handle == nullptr) {
+    chained.stop(chained.interface, pair.other);
+  }
 }
 
 void record_chained(void* handle, int state, uint64_t word, void* arguments) noexcept {

@@ -37,7 +37,17 @@ inline constexpr uint32_t kAllEvents = 0xffff;
 inline constexpr uint32_t kCeEvents = kCeColl | kCeSync | kCeBatch;
 inline constexpr uint32_t kChildren = kProxyOp | kProxyStep | kKernelCh | kNetPlugin;
 
-constexpr uint32_t emitting_bits(uint32_t type) {
+// Up to NCCL 2.25 (version 2) one condition lets all operations through, and it does not look for
+// P2p.
+constexpr uint32_t first_emitting_bits(uint32_t type) {
+  constexpr uint32_t kOperations = kColl | kProxyOp | kProxyStep;
+  if (type == kColl || type == kP2p) return kOperations;
+  if (type == kGroup) return kOperations | kP2p;
+  return type == kProxyOp ? kProxyOp | kProxyStep : type;
+}
+
+constexpr uint32_t emitting_bits(uint32_t type, unsigned version) {
+  if (version <= 2) return first_emitting_bits(type);
   switch (type) {
     case kGroupApi:
       return kGroupApi | kP2pApi | kCollApi | kKernelLaunch | kGroup | kColl | kP2p | kChildren |
@@ -62,11 +72,14 @@ constexpr uint32_t emitting_bits(uint32_t type) {
       return type;  // KernelLaunch, ProxyCtrl, KernelCh, NetPlugin, CeSync, CeBatch, KernelPhase
   }
 }
-// Whether NCCL emits `type` to a plugin that asked for `mask`.
-constexpr bool is_emitted(uint32_t type, uint32_t mask) {
+// Whether NCCL, of which this is the newest version of the interface, emits `type` to a plugin that
+// asked for `mask`.
+constexpr bool is_emitted(uint32_t type, uint32_t mask, unsigned version) {
   if (type == kKernelPhase && (mask & kKernelCh) == 0) return false;
-  return (emitting_bits(type) & mask) != 0;
+  return (emitting_bits(type, version) & mask) != 0;
 }
+static_assert(is_emitted(kP2p, kColl, 2) && !is_emitted(kP2p, kColl, 3));
+static_assert(!is_emitted(kP2p, kP2p, 1) && is_emitted(kGroup, kP2p, 1));
 
 // The types that a version of the interface knows.
 constexpr uint32_t events_of_version(unsigned version) {

@@ -21,6 +21,8 @@ constexpr uint32_t kOfCopies = kProfileCeColl | kProfileCeSync | kProfileCeBatch
 constexpr uint32_t kOfColl = kProfileColl | kChildren;
 constexpr uint32_t kOfP2p = kProfileP2p | kChildren;
 constexpr uint32_t kOfGroup = kProfileGroup | kOfColl | kOfP2p;
+// Up to 2.25 one condition lets all operations through, and it does not look for P2p.
+constexpr uint32_t kOfFirstOperations = kProfileColl | kProfileProxyOp | kProfileProxyStep;
 constexpr uint32_t kOfCollApi = kProfileCollApi | kOfColl | kOfCopies;
 constexpr uint32_t kOfP2pApi = kProfileP2pApi | kOfP2p;
 constexpr uint32_t kOfGroupApi =
@@ -29,6 +31,14 @@ constexpr uint32_t kOfProxyOp = kProfileProxyOp | kProfileProxyStep | kProfileNe
 
 bool has_calls() { return profiler_release() >= 5; }
 uint64_t gpu_now_ns() { return now_ns() + kGpuClockAheadNs; }
+
+uint32_t emitting_group() {
+  return profiler_release() <= 2 ? kOfFirstOperations | kProfileP2p : kOfGroup;
+}
+uint32_t emitting_operation(bool transfer) {
+  if (profiler_release() <= 2) return kOfFirstOperations;
+  return transfer ? kOfP2p : kOfColl;
+}
 
 bool is_transfer(Kind kind) { return kind == Kind::kSend || kind == Kind::kReceive; }
 
@@ -314,12 +324,13 @@ void ProfiledPlan::tell_copies(const ProfiledTask& task, void* stream) {
 // Group, and every Coll and P2p in it.
 void ProfiledPlan::tell_operations() {
   void* group = nullptr;
-  if (wants(kOfGroup)) group = start_event(communicator_->context(), {.type = kProfileGroup});
+  if (wants(emitting_group()))
+    group = start_event(communicator_->context(), {.type = kProfileGroup});
   // Up to 2.27 a plugin that wants no group gets none of its operations.
   suppressed_ = !has_calls() && group == nullptr;
   for (ProfiledTask& task : tasks_) {
     const bool transfer = is_transfer(task.kind);
-    if (suppressed_ || (task.mask & (transfer ? kOfP2p : kOfColl)) == 0) continue;
+    if (suppressed_ || (task.mask & emitting_operation(transfer)) == 0) continue;
     // NCCL tells of AllGather and Broadcast in bytes.
     const bool in_bytes = task.kind == Kind::kAllGather || task.kind == Kind::kBroadcast;
     const bool is_symmetric = task.method == Method::kSymmetricKernel;

@@ -80,7 +80,7 @@ void check_chain(const char* mask) {
 
 template <unsigned kVersion>
 void check_masks() {
-  for (const char* mask : {"0", "0x7", "0x18", "0xffff"}) check_chain<kVersion>(mask);
+  for (const char* mask : {"0", "0x2", "0x4", "0x7", "0x18", "0xffff"}) check_chain<kVersion>(mask);
 }
 
 TEST_CASE("a chained plugin of NCCL's version hears what it would hear alone") {
@@ -91,7 +91,7 @@ TEST_CASE("a chained plugin of NCCL's version hears what it would hear alone") {
   check_masks<5>();
   check_masks<6>();
   check_masks<7>();
-  for (const char* mask : {"0x2", "0x40", "0x200", "0x800"}) check_chain<7>(mask);
+  for (const char* mask : {"0x40", "0x200", "0x800"}) check_chain<7>(mask);
 }
 
 TEST_CASE("the mask is what both ask for, also when the chained one changes its mind") {

@@ -107,7 +107,9 @@ class Nccl {
     memcpy(static_cast<void*>(&arguments), &word, sizeof(word));
     plugin->record_event_state(handle, state, no_arguments ? nullptr : &arguments);
   }
-  bool wants(uint32_t type) const { return abi::is_emitted(type, static_cast<uint32_t>(mask)); }
+  bool wants(uint32_t type) const {
+    return abi::is_emitted(type, static_cast<uint32_t>(mask), kVersion);
+  }
 
   // --- the pieces of a call ---------------------------------------------------------------------
 
@@ -202,9 +204,11 @@ class Nccl {
       Descriptor descriptor = blank(abi::kGroup);
       group = start(comm, descriptor);
     }
+    // Up to NCCL 2.25 whatever the plugin gave for them is stopped.
+    const bool stops_null = kVersion <= 2 && group != nullptr && wants(abi::kColl);
     for (Task& task : tasks) {
       task.handle = start_operation(comm, task.op, task.api, group);
-      if (task.handle != nullptr || kVersion <= 2) plugin->stop_event(task.handle);
+      if (task.handle != nullptr || stops_null) plugin->stop_event(task.handle);
     }
     stop(group);
     stop(group_api);
