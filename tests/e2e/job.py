@@ -300,11 +300,13 @@ class Job:
         expect_equal(done.returncode, 0, f"exit status of stats ({done.stderr})")
         return json.loads(done.stdout)
 
-    def communicator_keys(self):
-        """rank -> {communicator's name in the log: its key}, by the order of creation."""
+    def communicator_keys(self, by_first_call=False):
+        """rank -> {communicator's name in the log: its key}, by the order of creation, or of the
+        first call: where the profiler plugin alone records, up to version 3 of its interface."""
         keys = {}
         pids = self.pids()
-        names = {pid: [line["comm"] for line in self.log(rank) if line["type"] == "comm"]
+        kind = "op" if by_first_call else "comm"
+        names = {pid: dict.fromkeys(line["comm"] for line in self.log(rank) if line["type"] == kind)
                  for rank, pid in pids.items()}
         recorded = {}
         for line in self.dump():

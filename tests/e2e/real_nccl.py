@@ -8,26 +8,52 @@ Kernels of the emulated GPU do nothing, so results are not compared; what NCCL d
 real: bootstrap, communicators, groups, its calls to itself. A NCCL with a static CUDA runtime, as
 in NVIDIA's packages, cannot run here.
 """
+import functools
 import os
+import subprocess
 import sys
 
 import job
 import plugin
 from job import Job, Way, expect, expect_equal
 from plugin import Seen
-from sequence import COMPARED, TOLD, expect_same_calls, logged_calls, recorded_calls
+from sequence import expect_same_calls, logged_calls, recorded_calls, told_calls
 
 REAL_NCCL = os.environ.get("ROLLCALL_REAL_NCCL", "")
-STAND_INS = ("libcuda.so.1", "libcudart.so.13", "libcudart.so.12", "libnvidia-ml.so.1")
+STAND_INS = ":".join(os.path.join(job.EMULATOR, name) for name in
+                     ("libcuda.so.1", "libcudart.so.13", "libcudart.so.12", "libnvidia-ml.so.1"))
+ASK_VERSION = ("import ctypes; number = ctypes.c_int(); "
+               "ctypes.CDLL('libnccl.so.2').ncclGetVersion(ctypes.byref(number)); "
+               "print(number.value)")
+# The first release that has each version of the profiler interface.
+INTERFACES = ((23100, 7), (22900, 6), (22800, 5), (22700, 4), (22600, 3), (22400, 2), (22300, 1))
 
-SHIM, PLUGIN, BOTH = Way("shim"), Way("plugin-v7"), Way("both-v7")
+
+@functools.lru_cache(maxsize=None)
+def nccl_version():
+    done = subprocess.run([sys.executable, "-c", ASK_VERSION], text=True, capture_output=True,
+                          check=False, env=job.clean_environment(
+                              {"LD_PRELOAD": STAND_INS,
+                               "LD_LIBRARY_PATH": os.path.abspath(REAL_NCCL)}))
+    expect_equal(done.returncode, 0, f"status of asking NCCL for its version ({done.stderr})")
+    return int(done.stdout)
+
+
+def interface():
+    """The newest version of the profiler interface that this NCCL has; 0 where it has none."""
+    return next((version for since, version in INTERFACES if nccl_version() >= since), 0)
+
+
+def through_plugin(name):
+    """The way "plugin" or "both" through it."""
+    return Way(f"{name}-v{interface()}")
 
 
 def on_real_nccl(run, gpus):
     """The job with the stand-ins preloaded, but NCCL's."""
     run.command = [word for word in run.command if not word.startswith("--emulate")]
     run.environment.update({
-        "LD_PRELOAD": ":".join(os.path.join(job.EMULATOR, name) for name in STAND_INS),
+        "LD_PRELOAD": STAND_INS,
         "LD_LIBRARY_PATH": os.path.abspath(REAL_NCCL),
         "ROLLCALL_EMULATE_GPUS": str(gpus),
         "ROLLCALL_EMULATE_SESSION": os.path.basename(run.folder),
@@ -47,72 +73,91 @@ def real_client(rounds, environment, way, *arguments):
 
 def expect_enriched(lines):
     """NCCL 2.29 and later tell nothing of a Broadcast behind its call."""
-    launched = [line for line in lines if line["type"] == "op"
-                and line["op"] not in ("Broadcast", "GroupEnd")]
-    for line in launched:
-        expect("launched_ns" in line, f"no launch in {line}")
-        expect(line.get("algorithm") or line["seq"] is None, f"no algorithm in {line}")
+    silent = ("Broadcast", "GroupEnd") if nccl_version() >= 22900 else ("GroupEnd",)
+    for line in lines:
+        if line["type"] == "op" and line["op"] not in silent:
+            expect("launched_ns" in line, f"no launch in {line}")
+            expect(line.get("algorithm") or line["seq"] is None, f"no algorithm in {line}")
 
 
-def the_sequence_is_recorded(ranks, arguments, way=SHIM):
-    compared = COMPARED if way.shim else TOLD
+def expect_right_run(lines, way):
+    for line in lines:
+        if line["type"] == "run" and way.shim:
+            path = line["meta"]["nccl_path"]
+            expect(os.path.realpath(REAL_NCCL) in os.path.realpath(path), f"NCCL is {path}")
+        if line["type"] == "run":
+            expect_equal(line["meta"]["nccl_version"], str(nccl_version()), "NCCL's version")
+        if line["type"] == "run" and way.plugin:
+            expect("plugin" in line["coverage"], f"coverage is {line['coverage']}")
+            expect_equal(line["meta"]["plugin_interface"], str(interface()), "the interface used")
+        if line["type"] == "stats":
+            for counter in ("plugin_stale", "plugin_stopped_twice", "plugin_unjoined"):
+                expect_equal(line["counters"][counter], 0, counter)
+
+
+def the_sequence_is_recorded(ranks, arguments, name="shim"):
+    way = Way(name) if name == "shim" else through_plugin(name)
     with real_job(ranks, arguments, way) as run:
         expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
         lines = run.dump()
-        for line in lines:
-            if line["type"] == "run" and way.shim:
-                path = line["meta"]["nccl_path"]
-                expect(os.path.realpath(REAL_NCCL) in os.path.realpath(path), f"NCCL is {path}")
-            if line["type"] == "run" and way.plugin:
-                expect("plugin" in line["coverage"], f"coverage is {line['coverage']}")
-            if line["type"] == "stats":
-                for counter in ("plugin_stale", "plugin_stopped_twice", "plugin_unjoined"):
-                    expect_equal(line["counters"][counter], 0, counter)
+        expect_right_run(lines, way)
         if way.plugin:
             expect_enriched(lines)
         for rank, pid in run.pids().items():
-            expect_same_calls(logged_calls(run, rank, compared),
-                              recorded_calls(lines, pid, compared), rank)
+            logged = logged_calls(run, rank) if way.shim else told_calls(run, rank, way.version)
+            recorded = recorded_calls(lines, pid, tuple(logged[0]))
+            expect_same_calls(logged, recorded, rank)
         codes = [finding["code"] for finding in run.diff()["findings"]]
         expect_equal(codes, ["RC-IN-LOCKSTEP"], "the verdict")
 
 
 def loaded_again():
     rounds = 3
-    for way in (PLUGIN, BOTH):
-        with real_client(rounds, {}, way) as run:
+    for name in ("plugin", "both"):
+        with real_client(rounds, {}, through_plugin(name)) as run:
             expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
             seen = Seen(run)
-        what = way.text
-        expect_equal(len(seen.runs), 1, f"files of one process, {what}")
-        expect_equal(len(seen.comms), plugin.RANKS * rounds, f"communicators, {what}")
+        expect_equal(len(seen.runs), 1, f"files of one process, {name}")
+        expect_equal(len(seen.comms), plugin.RANKS * rounds, f"communicators, {name}")
         calls = [line["op"] for line in seen.ops if line["op"] != "GroupEnd"]
         expected = {"AllReduce": 4, "Broadcast": 2, "Send": 2, "Recv": 2}
-        expect_equal({name: calls.count(name) for name in set(calls)},
-                     {name: count * rounds for name, count in expected.items()}, f"calls, {what}")
+        expect_equal({op: calls.count(op) for op in set(calls)},
+                     {op: count * rounds for op, count in expected.items()}, f"calls, {name}")
         seen.expect_clean()
 
 
 def chained():
-    """All that NCCL tells without the network and without its kernels' own words."""
-    for suffix, mask in (("", "0x7f07"), ("_v5", "0xf07"), ("_v4", "0x7")):
-        plugin.chain_hears(suffix, "", mask, make_client=real_client)
+    """All that NCCL tells without the network and without its kernels' own words. A plugin of a
+    newer interface than NCCL's is not loaded, neither alone nor behind Rollcall's."""
+    for suffix, version, mask in (("", 1, "0x7f07"), ("", 1, "0x2"), ("", 1, "0x4"),
+                                  ("_v5", 5, "0xf07"), ("_v4", 4, "0x7")):
+        if version <= interface():
+            plugin.chain_hears(suffix, "", mask, make_client=real_client)
 
 
-if __name__ == "__main__":
+def main():
     if not REAL_NCCL:
         print("skipped: set ROLLCALL_REAL_NCCL to the folder of a libnccl.so.2 with a shared CUDA "
               "runtime")
-        sys.exit(77)
-    sys.exit(job.main([
+        return 77
+    print(f"NCCL {nccl_version()}, profiler interface {interface() or 'none'}", flush=True)
+    tests = [
         ("two ranks of a real NCCL are recorded call for call",
          lambda: the_sequence_is_recorded(2, ["--dp", "2"])),
         ("a real NCCL's tensor and pipeline groups are recorded call for call",
          lambda: the_sequence_is_recorded(4, job.shape_arguments(4))),
-        ("the plugin alone records a real NCCL's calls, all but their reductions",
-         lambda: the_sequence_is_recorded(4, job.shape_arguments(4), PLUGIN)),
-        ("beside the shim, the plugin adds to the record of the same calls",
-         lambda: the_sequence_is_recorded(4, job.shape_arguments(4), BOTH)),
-        ("a real NCCL unloads the plugin and loads it again", loaded_again),
-        ("a chained plugin hears of a real NCCL what it would hear alone", chained),
-    ]))
+    ]
+    if interface() > 0:
+        tests += [
+            ("the plugin alone records a real NCCL's calls, as far as its release tells of them",
+             lambda: the_sequence_is_recorded(4, job.shape_arguments(4), "plugin")),
+            ("beside the shim, the plugin adds to the record of the same calls",
+             lambda: the_sequence_is_recorded(4, job.shape_arguments(4), "both")),
+            ("a real NCCL unloads the plugin and loads it again", loaded_again),
+            ("a chained plugin hears of a real NCCL what it would hear alone", chained),
+        ]
+    return job.main(tests)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,16 +6,27 @@ import job
 from job import Failure, Job, expect, expect_equal
 
 COMPARED = ("comm", "op", "count", "dtype", "redop", "root", "peer", "seq", "p2p_seq")
-# What NCCL tells its profiler plugin of a call, from 2.28 on.
+# What NCCL tells its profiler plugin of a call.
 TOLD = tuple(name for name in COMPARED if name != "redop")
+BYTES = {"int8": 1, "int32": 4, "float32": 4, "float64": 8}
 
 
-def logged_calls(run, rank, compared=COMPARED):
-    keys = run.communicator_keys()[rank]
+def logged_calls(run, rank, compared=COMPARED, by_first_call=False):
+    keys = run.communicator_keys(by_first_call)[rank]
     calls = []
     for line in run.log(rank):
         if line["type"] == "op":
             calls.append({name: line[name] for name in compared} | {"comm": keys[line["comm"]]})
+    return calls
+
+
+def told_calls(run, rank, version):
+    """What the plugin alone can know of them through this version of the interface: before 5 there
+    are launches only, and NCCL launches these two by their bytes."""
+    calls = logged_calls(run, rank, TOLD, by_first_call=version < 4)
+    for call in calls:
+        if version < 5 and call["op"] in ("AllGather", "Broadcast"):
+            call.update(count=call["count"] * BYTES[call["dtype"]], dtype="int8")
     return calls
 
 
