@@ -85,7 +85,10 @@ std::string last_common_text(const Case& c) {
   size_t shown = 0;
   for (const CommSummary& comm : summarise_comms(c)) {
     if (!comm.last_common_seq) continue;
-    if (++shown > 3) return text + ", ...";
+    if (++shown > 3) {
+      text += ", ...";
+      break;
+    }
     text += fmt::format("{}{} of {}", text.empty() ? "" : ", ", *comm.last_common_seq, comm.name);
   }
   return text.empty() ? "there was no collective" : "the last common seq is " + text;
@@ -143,6 +146,16 @@ bool sees_everything(const Case& c) {
 bool knows_reductions(const Case& c) {
   return std::all_of(c.index.active().begin(), c.index.active().end(),
                      [&](uint32_t p) { return c.process(p).knowledge.reductions; });
+}
+
+// What could not be told apart was not compared (trace/shared_identifiers.h).
+bool knows_communicators(const Case& c) {
+  return std::all_of(c.index.active().begin(), c.index.active().end(), [&](uint32_t p) {
+    const std::vector<trace::Comm>& comms = c.process(p).comms;
+    return c.process(p).knowledge.identities ||
+           std::none_of(comms.begin(), comms.end(),
+                        [](const trace::Comm& comm) { return comm.key.is_null(); });
+  });
 }
 
 // Why the GPU's progress, which would decide, is not on file.
@@ -403,6 +416,10 @@ Finding judge_equal(const Case& c) {
       draft.finding.confidence = Confidence::likely;
       draft.finding.summary += "; reductions (sum, max, ...) were not recorded, so not compared";
       draft.finding.next = "preload librollcall.so as well (`rollcall run`) to compare reductions";
+    }
+    if (!knows_communicators(c)) {
+      draft.finding.summary +=
+          "; nor were communicators of one parent and colour, which NCCL 2.23 does not tell apart";
     }
     return draft.finding;
   }

@@ -45,7 +45,7 @@ std::vector<CommSummary> summarise_comms(const Case& c) {
     }
     if (!group.parent_key.is_null()) summary.parent = group.parent_key;
     const uint64_t end = common_end(c, g);
-    if (end > 0) summary.last_common_seq = end - 1;
+    if (end > 0 && group.may_be_matched) summary.last_common_seq = end - 1;
     if (end < group.longest) summary.first_difference_seq = end;
     summaries.push_back(std::move(summary));
   }

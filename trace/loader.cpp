@@ -23,6 +23,7 @@
 #include "trace/process_builder.h"
 #include "trace/ring_reader.h"
 #include "trace/segment_reader.h"
+#include "trace/shared_identifiers.h"
 #include "trace/workers.h"
 
 namespace rollcall::trace {
@@ -358,6 +359,7 @@ Run load_run(const std::string& directory, const LoadOptions& options) {
   unify_grown(run);
   sort_processes(run.processes);
   mark_superseded(run);
+  forget_shared_identifiers(run);
   find_live(run);
   align_clocks(run);
   return run;

@@ -159,6 +159,7 @@ struct Knowledge {
   bool tail = true;            // nothing newer than the last operation is missing
   bool small_calls = true;     // no operation is left out for being small or of some kind
   bool reductions = true;      // the reduction of a call is on file
+  bool identities = true;      // communicators of one NCCL identifier are one communicator
   bool creations = true;       // so is that a communicator is being made, or was aborted
   bool returns = true;         // a call without a return has not returned
 

@@ -175,6 +175,7 @@ void ProcessBuilder::take_knowledge() {
   const bool alone = coverage != process_.meta.end() && coverage->second == "plugin";
   if (!alone || version == process_.meta.end()) return;
   process_.knowledge.calls_in_order = version->second >= "5";
+  process_.knowledge.identities = version->second != "1";
   process_.knowledge.reductions = false;
   process_.knowledge.creations = false;
 }

@@ -11,6 +11,7 @@
 
 #include "emulator/device/device.h"
 #include "emulator/nccl/log.h"
+#include "emulator/nccl/profiler_plugin.h"
 #include "emulator/nccl/settings.h"
 
 extern "C" int cuDeviceGetPCIBusId(char* text, int bytes, int device);
@@ -301,7 +302,9 @@ ncclResult_t create_split(const CommunicatorPointer& communicator,
   std::sort(order.begin(), order.end());
   std::vector<int> members;
   for (const auto& [each_key, rank] : order) members.push_back(rank);
-  communicator->hash = mix(mix(parent->hash, number + 1), static_cast<uint64_t>(color));
+  // NCCL 2.23 does not count its splits: those of one colour have one identifier.
+  const uint64_t of_parent = profiler_release() == 1 ? parent->hash : mix(parent->hash, number + 1);
+  communicator->hash = mix(of_parent, static_cast<uint64_t>(color));
   return join_child(communicator, *parent, kSplit, number, members, "ncclCommSplit");
 }
 

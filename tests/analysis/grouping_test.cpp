@@ -5,6 +5,7 @@
 
 #include "tests/analysis/steps.h"
 #include "trace/grown.h"
+#include "trace/shared_identifiers.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -122,6 +123,41 @@ TEST_CASE("communicators that grew by other ids stay apart") {
   trace::unify_grown(run);
   CHECK(run.processes[2].comms[0].key == CommKey{77, 77});
   CHECK(run.processes[2].comms[1].key == CommKey{88, 88});
+}
+
+// Ranks 0 and 1 are in a communicator of the identifier 7, and 0 and 2 in another, as NCCL 2.23
+// tells of two splits by one colour; ranks 0 to 2 in one of the identifier 8.
+trace::Run split_twice(bool tells_apart) {
+  trace::Run run;
+  for (int32_t r = 0; r < 3; ++r) {
+    trace::Process& process = run.processes.emplace_back();
+    process.job_rank = r;
+    process.knowledge.identities = tells_apart;
+    const auto add = [&](uint64_t identifier, int32_t rank, uint64_t meeting) {
+      trace::Comm comm;
+      comm.key = {identifier, meeting};
+      comm.nccl_hash = identifier;
+      comm.rank = rank;
+      comm.state = CommState::ready;
+      process.comms.push_back(comm);
+    };
+    add(8, r, 1);
+    add(7, r == 0 ? 0 : 1, 1);
+    if (r == 0) add(7, 0, 2);
+  }
+  return run;
+}
+
+TEST_CASE("communicators of one identifier that claim a rank twice are known to nobody") {
+  trace::Run run = split_twice(false);
+  trace::forget_shared_identifiers(run);
+  for (const trace::Process& process : run.processes) {
+    CHECK(process.comms[0].key == CommKey{8, 1});
+    for (size_t c = 1; c < process.comms.size(); ++c) CHECK(process.comms[c].key.is_null());
+  }
+  run = split_twice(true);
+  trace::forget_shared_identifiers(run);
+  CHECK(run.processes[1].comms[1].key == CommKey{7, 1});
 }
 
 // A job of another recorder's files, one rank one call ahead; the files were written `age_ns`
