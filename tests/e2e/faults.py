@@ -93,6 +93,9 @@ class Case:
         code = leading["code"]
         if code == "RC-IN-LOCKSTEP":
             expect("reductions" in leading["summary"], f"no word of reductions: {leading}")
+            # Two splits of a parent by one colour: one identifier in NCCL 2.23.
+            mistakable = self.ranks == 4 and job.WAY.version == 1
+            expect(mistakable == ("NCCL 2.23" in leading["summary"]), f"not compared: {leading}")
         elif code in SILENCE or (code in ORDER and not job.WAY.calls):
             expect("the profiler plugin" in leading["summary"], f"no word of the plugin: {leading}")
             quoted = [evidence["text"] for evidence in leading["evidence"]]
