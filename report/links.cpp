@@ -95,10 +95,11 @@ std::string side_text(std::vector<LinkRow> rows, ChannelSide side) {
 
 std::string legend() {
   std::string text =
-      "\nWaits are in us per step, with a * at a link's longest. \"to median\" compares "
-      "send_network (recv_network),\nwhere it is 1 % of the waits or more, with that of the "
-      "communicator's median link. Where send_network\nstands out, the link itself is slow; "
-      "recv_network is also long where the sender comes late.\nA step waits in\n";
+      "\nA link's ends are ranks of its communicator. Waits are in us per step, with a * at a "
+      "link's longest.\n\"to median\" compares send_network (recv_network), where it is 1 % of the "
+      "waits or more, with that of the\ncommunicator's median link. Where send_network stands out, "
+      "the link itself is slow; recv_network is also\nlong where the sender comes late. A step "
+      "waits in\n";
   for (size_t i = 1; i < kChannelWaitCount; ++i) {
     text += fmt::format("  {:<12}  for {}\n", kChannelWaits[i], kMeanings[i]);
   }

@@ -7,8 +7,9 @@
 namespace rollcall::trace {
 namespace {
 
-// More claims to ranks than there are ranks: two communicators at least.
-bool is_shared(std::vector<int32_t>& ranks) {
+// Two claims to one rank: two communicators at least. Ranks that are not known claim nothing.
+bool is_shared(std::vector<int32_t> ranks) {
+  std::erase_if(ranks, [](int32_t rank) { return rank < 0; });
   std::sort(ranks.begin(), ranks.end());
   return std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end();
 }
@@ -28,12 +29,10 @@ void for_each_doubtful(Run& run, const Visit& visit) {
 void forget_shared_identifiers(Run& run) {
   std::map<uint64_t, std::vector<int32_t>> claims;
   for_each_doubtful(run, [&](const Comm& comm) { claims[comm.nccl_hash].push_back(comm.rank); });
-  for (auto& [identifier, ranks] : claims) {
-    if (!is_shared(ranks)) continue;
-    for_each_doubtful(run, [&, shared = identifier](Comm& comm) {
-      if (comm.nccl_hash == shared) comm.key = {};
-    });
-  }
+  std::erase_if(claims, [](const auto& claim) { return !is_shared(claim.second); });
+  for_each_doubtful(run, [&](Comm& comm) {
+    if (claims.contains(comm.nccl_hash)) comm.key = {};
+  });
 }
 
 }  // namespace rollcall::trace

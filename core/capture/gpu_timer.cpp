@@ -584,8 +584,10 @@ void GpuTimer::poll(double ticks_per_ns, bool is_last) noexcept {
   driver_.context_get_current(&before);
   for (uint32_t i = 0; i < contexts && !is_stopped(); ++i) {
     GpuContext& context = contexts_[i];
-    // What flies from here on is seen in this round or leaves its word for the next one.
-    const bool has_work = context.has_flown.exchange(false, std::memory_order_acq_rel);
+    // What flies from here on is seen in this round or leaves its word for the next one. By the
+    // language, a thread's word may hide another's pair; so a full round looks all the same.
+    const bool has_flown = context.has_flown.exchange(false, std::memory_order_acq_rel);
+    const bool has_work = has_flown || (asks_all && !is_idle());
     if (context.state.load(std::memory_order_acquire) == GpuContext::lost) {
       if (has_work) lose_context(context);
     } else if (has_work || context.reference.event == nullptr) {

@@ -13,9 +13,8 @@
 //     when it dies or goes to sleep stands in its ThreadEntry (open_block), so that a reader takes
 //     it for unspent, not for lost.
 //   * A thread alone, or one that calls as often as NCCL launches, draws one by one. So do all
-//   where
-//     the GPU is timed: what the GPU went past on a stream is told by the tickets on it, and two
-//     calls to the driver cost more than the counter.
+//     where the GPU is timed: what the GPU went past on a stream is told by the tickets on it, and
+//     two calls to the driver cost more than the counter.
 //   * A thread that gave up a block must be in a rush four times as long before the next one. Of
 //     many draws few are given up, whatever the pattern: they take room in the ring, and in the
 //     flusher's list of operations to look at later.

@@ -160,6 +160,16 @@ TEST_CASE("communicators of one identifier that claim a rank twice are known to 
   CHECK(run.processes[1].comms[1].key == CommKey{7, 1});
 }
 
+TEST_CASE("ranks that are not known are no two claims to one rank") {
+  trace::Run run = split_twice(false);
+  for (trace::Process& process : run.processes) process.comms[0].rank = -1;
+  trace::forget_shared_identifiers(run);
+  for (const trace::Process& process : run.processes) {
+    CHECK(process.comms[0].key == CommKey{8, 1});
+    CHECK(process.comms[1].key.is_null());
+  }
+}
+
 // A job of another recorder's files, one rank one call ahead; the files were written `age_ns`
 // behind that call.
 Report judge_ahead(int64_t age_ns) {

@@ -3,14 +3,11 @@
 //
 // What becomes what
 //   * a process group (name and ranks) is a communicator; its key is a hash of both, so groups of
-//   one
-//     name and other ranks stay apart. The local pg_id is never used.
+//     one name and other ranks stay apart. The local pg_id is never used.
 //   * a collective is an operation with seq = collective_seq_id. Coalesced collectives share one
-//   id:
-//     they become one operation with the sum of their elements.
+//     id: they become one operation with the sum of their elements.
 //   * a send or receive gets its p2p seq by counting per peer and direction; where the ring has
-//   lost
-//     its head that count means nothing, so sends and receives are then left out.
+//     lost its head that count means nothing, so sends and receives are then left out.
 //   * members of a batch never leave the state `scheduled`; the batch's closing entry tells theirs.
 //
 // What it lacks: reduction, root, stream, which calls were grouped (the present backend), and
