@@ -324,8 +324,9 @@ void ProfiledPlan::tell_copies(const ProfiledTask& task, void* stream) {
 // Group, and every Coll and P2p in it.
 void ProfiledPlan::tell_operations() {
   void* group = nullptr;
-  if (wants(emitting_group()))
+  if (wants(emitting_group())) {
     group = start_event(communicator_->context(), {.type = kProfileGroup});
+  }
   // Up to 2.27 a plugin that wants no group gets none of its operations.
   suppressed_ = !has_calls() && group == nullptr;
   for (ProfiledTask& task : tasks_) {
