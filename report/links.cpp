@@ -48,6 +48,11 @@ std::vector<ChannelWait> waits_of(ChannelSide side) {
   return waits;
 }
 
+// Up to 2.26 NCCL does not tell of the bytes of a step.
+std::string bytes_text(const LinkRow& row) {
+  return row.bytes == 0 && row.steps != 0 ? "-" : byte_size(row.bytes);
+}
+
 std::string_view name_of(ChannelWait wait) { return kChannelWaits[static_cast<size_t>(wait)]; }
 
 std::string wait_text(const LinkRow& row, ChannelWait wait) {
@@ -82,7 +87,7 @@ std::string side_text(std::vector<LinkRow> rows, ChannelSide side) {
   for (size_t i = 0; i < shown; ++i) {
     const LinkRow& row = rows[i];
     text += fmt::format(kBegin, comm_text(row), width, link_text(row), grouped(row.steps),
-                        byte_size(row.bytes));
+                        bytes_text(row));
     for (const ChannelWait wait : waits) text += fmt::format(" {:>13}", wait_text(row, wait));
     text += fmt::format(" {:>9}\n", to_median_text(row));
   }

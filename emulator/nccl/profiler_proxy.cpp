@@ -22,13 +22,19 @@ void* start_step(const ProxyWork& work, void* operation, int number) {
       {.type = kProfileProxyStep, .rank = work.rank, .parent = operation, .steps = number});
 }
 
+// Up to 2.26 the bytes are told of the operation alone.
+void record_step(void* step, ProfilerState state, uint64_t bytes) {
+  if (profiler_release() <= 3) return record_state(step, state);
+  record_state(step, state, bytes);
+}
+
 void end_step(const ProxyWork& work, void* step, uint64_t bytes) {
   if (work.is_send) {
-    record_state(step, kStepSendPeerWait, 0);
-    record_state(step, kStepSendWait, bytes);
+    record_step(step, kStepSendPeerWait, 0);
+    record_step(step, kStepSendWait, bytes);
   } else {
-    record_state(step, kStepReceiveFlushWait, bytes);
-    record_state(step, kStepReceiveGpuWait, bytes);
+    record_step(step, kStepReceiveFlushWait, bytes);
+    record_step(step, kStepReceiveGpuWait, bytes);
   }
   stop_event(step);
 }

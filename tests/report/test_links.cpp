@@ -62,16 +62,20 @@ TEST_CASE(
     "what is not known of a link is a question mark or a dash, a network that reduces is said") {
   analysis::LinkRow row = link_row(-1, 1, true, 0);
   row.steps = 0;
+  row.bytes = 0;
   row.to_median = std::nullopt;
   row.comm = {};
   row.comm_name = "";
-  const std::string text = report::links_text({row, link_row(0, 64, false, 1)});
+  analysis::LinkRow without_bytes = link_row(0, 64, false, 1);
+  without_bytes.bytes = 0;
+  const std::string text = report::links_text({row, without_bytes});
   INFO(text);
   CHECK(text.find("unknown ") != std::string::npos);
   CHECK(text.find("? -> 1 ") != std::string::npos);
   CHECK(text.find(" - ") != std::string::npos);
   CHECK(text.find("         -\n") != std::string::npos);
-  CHECK(text.find("network -> 0 ") != std::string::npos);
+  CHECK(text.find("network -> 0      1,000          - ") != std::string::npos);
+  CHECK(text.find("          0    0 bytes ") != std::string::npos);
 }
 
 }  // namespace
