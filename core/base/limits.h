@@ -119,8 +119,11 @@ inline constexpr uint64_t kGpuLaunchPatienceNs = 60'000'000'000;
 // Attempts to find a ring slot that is not held by an operation in flight; never more than the ring
 // has slots. As many as can be held in a row: those that await the GPU, those that the profiler
 // plugin awaits, and a call of each thread. Once in a lap a call walks past them, ten nanoseconds a
-// slot. After that many the ring is full: the call is counted as dropped_pinned and not recorded.
+// slot. After that many the ring is full, as it can be where it is small, or a group is large that
+// the plugin of NCCL up to 2.27 holds: the call is counted as dropped_pinned and not recorded, and
+// for the lap that follows a few attempts have to do.
 inline constexpr uint32_t kSlotAttemptsMax = 16384;
+inline constexpr uint32_t kSlotAttemptsFew = 64;
 static_assert(kSlotAttemptsMax > kGpuOpsInFlightMax + kLateOpsMax + kThreadsMax);
 
 // CUDA graphs with captured operations that exist at one moment: a server with a graph per batch

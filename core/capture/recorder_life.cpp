@@ -20,6 +20,7 @@ namespace {
 
 constinit pthread_mutex_t cold_mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit ring::RingFile mapped{};
+constinit uint64_t ring_full_until = 0;  // ring::Slots
 constinit char directory_text[ring::kPathBytes]{};
 constinit char cupti_text[ring::kPathBytes]{};
 constinit char stem_text[kFileNameBytes]{};
@@ -98,7 +99,9 @@ void point_live_at_file() noexcept {
   live.channels = mapped.channels;
   live.kernel_phases = mapped.kernel_phases;
   live.meta = mapped.meta;
-  live.ops = {mapped.ops, &header.next_ticket, header.ring_slots - 1, &mapped.stats->stepped_over};
+  ring_full_until = 0;
+  live.ops = {mapped.ops, &header.next_ticket, header.ring_slots - 1, &mapped.stats->stepped_over,
+              &ring_full_until};
   live.events = {mapped.events, &header.next_event_ticket, header.event_slots - 1,
                  &mapped.stats->stepped_over};
   live.history = current_config.history;

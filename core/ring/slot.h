@@ -25,6 +25,9 @@ struct Slots {
   uint64_t* next_ticket;
   uint64_t mask;           // slots - 1
   uint64_t* stepped_over;  // statistics
+  // The ring was found full, and until when that is believed: a ticket one lap later. Null: nobody
+  // keeps it, and every search is a whole one.
+  uint64_t* full_until = nullptr;
 };
 
 template <class Record>
@@ -33,11 +36,18 @@ struct Claim {
   uint64_t ticket;
 };
 
+template <class Record>
+[[gnu::cold]] inline bool is_believed_full(const Slots<Record>& slots, uint64_t ticket) noexcept {
+  return slots.full_until != nullptr && ticket < load_relaxed(*slots.full_until);
+}
+
 // `next_ticket` gives tickets that were drawn from the counter for this claim or an earlier one.
 template <class Record, class NextTicket>
 inline Claim<Record> claim_slot(const Slots<Record>& slots, NextTicket next_ticket) noexcept {
+  uint64_t ticket = 0;
   for (uint32_t attempt = 0; attempt < kSlotAttemptsMax && attempt <= slots.mask; ++attempt) {
-    const uint64_t ticket = next_ticket();
+    if (attempt == kSlotAttemptsFew && is_believed_full(slots, ticket)) return {nullptr, 0};
+    ticket = next_ticket();
     Record* record = &slots.records[ticket & slots.mask];
     uint64_t word = load_relaxed(record->publish);
     const bool taken = is_pinned(phase_number_of(word)) || ticket_of(word) > ticket;
@@ -52,6 +62,7 @@ inline Claim<Record> claim_slot(const Slots<Record>& slots, NextTicket next_tick
     }
     add_relaxed(*slots.stepped_over, uint64_t{1});
   }
+  if (slots.full_until != nullptr) store_relaxed(*slots.full_until, ticket + slots.mask + 1);
   return {nullptr, 0};
 }
 template <class Record>

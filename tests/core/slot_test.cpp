@@ -101,6 +101,31 @@ TEST_CASE("a ring that is larger than the search and full refuses all the same")
   CHECK(ring.stepped_over == kSlotAttemptsMax);
 }
 
+TEST_CASE("where the ring was found full, a call of the lap that follows gives up early") {
+  constexpr uint32_t kSlots = 1024;
+  SmallRing ring(kSlots);
+  uint64_t full_until = 0;
+  auto slots = ring.slots();
+  slots.full_until = &full_until;
+  std::vector<ring::Claim<OpRecord>> held;
+  for (uint32_t n = 0; n < kSlots; ++n) {
+    held.push_back(claim_slot(slots));
+    publish_slot(held.back().record, held.back().ticket, Phase::called);
+  }
+  CHECK(full_until == 0);
+  CHECK(claim_slot(slots).record == nullptr);
+  CHECK(ring.stepped_over == kSlots);
+  CHECK(full_until == 3 * kSlots);
+  for (uint32_t n = 1; n < kSlots / kSlotAttemptsFew; ++n) {
+    CHECK(claim_slot(slots).record == nullptr);
+    CHECK(ring.stepped_over == kSlots + n * kSlotAttemptsFew);
+  }
+  // A lap later one slot is free: it is looked for everywhere.
+  settle(held[0]);
+  CHECK(claim_slot(slots).record == held[0].record);
+  CHECK(ring.stepped_over == 2 * kSlots);
+}
+
 TEST_CASE("a late writer does not take a slot that a newer ticket has") {
   SmallRing ring(8);
   const auto slots = ring.slots();
