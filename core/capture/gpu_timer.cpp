@@ -229,17 +229,13 @@ GpuPlan GpuTimer::plan(GpuThread& thread, GpuStream stream, uint32_t group, int 
 
 GpuPair* GpuTimer::find_free_pair(GpuContext& context) noexcept {
   const uint32_t mask = context.pair_count.load(std::memory_order_acquire) - 1;
-  // Two threads may read the same number. One of them gets the pair; the other, and whoever meets a
-  // pair in flight, draws a number of its own.
-  uint64_t number = context.next_pair.load(std::memory_order_relaxed);
-  context.next_pair.store(number + 1, std::memory_order_relaxed);
   for (uint32_t attempt = 0; attempt < kPairAttempts; ++attempt) {
+    const uint64_t number = context.next_pair.fetch_add(1, std::memory_order_relaxed);
     GpuPair& pair = context.pairs[number & mask];
     uint32_t expected = GpuPair::free;
     if (pair.state.compare_exchange_strong(expected, GpuPair::taken, std::memory_order_acquire)) {
       return &pair;
     }
-    number = context.next_pair.fetch_add(1, std::memory_order_relaxed);
   }
   return nullptr;
 }

@@ -88,7 +88,7 @@ struct GpuContext {
   enum State : uint32_t { unused, alive, lost };
   std::atomic<uint32_t> state;
   std::atomic<uint32_t> pair_count;  // power of two; pairs beyond it have no events yet
-  std::atomic<uint64_t> next_pair;   // where the search begins
+  std::atomic<uint64_t> next_pair;
   // A pair may be in flight. Launching threads say so behind its state, the poller takes it back in
   // front of a look at all of them: no count that both would have to lock.
   std::atomic<bool> has_flown;
