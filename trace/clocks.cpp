@@ -119,7 +119,11 @@ std::string span_in_words(int64_t span_ns) {
 
 void shift_times(Process& process, int64_t span_ns) {
   const auto shift = [span_ns](int64_t& time_ns) {
-    if (time_ns != 0) time_ns += span_ns;
+    // A scribbled time may be as far away as a number can be, and stays there.
+    int64_t shifted_ns = 0;
+    if (time_ns != 0 && !__builtin_add_overflow(time_ns, span_ns, &shifted_ns)) {
+      time_ns = shifted_ns;
+    }
   };
   for (int64_t* time : {&process.started_ns, &process.heartbeat_ns, &process.exited_ns}) {
     shift(*time);

@@ -41,6 +41,18 @@ Run make_run() {
   return run;
 }
 
+TEST_CASE("a time as far away as a number can be is not moved beyond it") {
+  Process process = make_process("node0", 0);
+  process.ops[0].called_ns = INT64_MAX;
+  process.ops[0].returned_ns = INT64_MAX - kSecondNs;
+  shift_times(process, kSecondNs);
+  CHECK(process.ops[0].called_ns == INT64_MAX);
+  CHECK(process.ops[0].returned_ns == INT64_MAX);
+  shift_times(process, -kSecondNs);
+  CHECK(process.ops[0].returned_ns == INT64_MAX - kSecondNs);
+  CHECK(process.started_ns == kEpochNs);
+}
+
 TEST_CASE("clocks that agree are left alone, however late a rank comes") {
   Run run = make_run();
   join(run.processes[2], 2, 5 * kSecondNs, 60 * kSecondNs);
