@@ -12,14 +12,19 @@ namespace {
 
 void add_up(uint64_t& sum, uint64_t by) { sum += std::min(by, UINT64_MAX - sum); }
 
-// Group of the index, receiver, rank, peer. The first two name links whose waits can be compared.
-using Link = std::tuple<uint32_t, bool, int32_t, int32_t>;
+// Group of the index, receiver, rank, peer, and the process where its communicator is not known.
+// The first two name links whose waits can be compared.
+using Link = std::tuple<uint32_t, bool, int32_t, int32_t, uint32_t>;
 using Rows = std::map<Link, LinkRow>;
 
 // kNone where the communicator is not analysed: what the process itself says of it counts.
-void add_channel(const Index& index, uint32_t group, const trace::Comm& comm,
-                 const trace::NetworkChannel& channel, Rows& rows) {
-  LinkRow& row = rows[{group, !channel.is_send, comm.rank, channel.peer}];
+void add_channel(const Index& index, uint32_t p, const trace::NetworkChannel& channel, Rows& rows) {
+  static const trace::Comm kUnknown;
+  const std::vector<trace::Comm>& comms = index.run().processes[p].comms;
+  const bool is_known = channel.comm < comms.size();
+  const trace::Comm& comm = is_known ? comms[channel.comm] : kUnknown;
+  const uint32_t group = is_known ? index.seat(p, channel.comm).group : kNone;
+  LinkRow& row = rows[{group, !channel.is_send, comm.rank, channel.peer, group == kNone ? p : 0}];
   row.comm = group == kNone ? comm.key : index.groups()[group].key;
   row.comm_name = group == kNone ? comm.name : index.groups()[group].name;
   row.nranks = group == kNone ? comm.nranks : index.groups()[group].nranks;
@@ -40,13 +45,9 @@ Rows sum_up(const trace::Run& run) {
                                    [](const auto& process) { return !process.channels.empty(); });
   if (!is_told) return rows;
   const Index index(run);
-  const trace::Comm unknown;
   for (const uint32_t p : index.active()) {
-    const trace::Process& process = run.processes[p];
-    for (const trace::NetworkChannel& channel : process.channels) {
-      const bool is_known = channel.comm < process.comms.size();
-      const uint32_t group = is_known ? index.seat(p, channel.comm).group : kNone;
-      add_channel(index, group, is_known ? process.comms[channel.comm] : unknown, channel, rows);
+    for (const trace::NetworkChannel& channel : run.processes[p].channels) {
+      add_channel(index, p, channel, rows);
     }
   }
   return rows;

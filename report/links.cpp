@@ -79,7 +79,7 @@ std::string side_text(std::vector<LinkRow> rows, ChannelSide side) {
   const std::string_view title = kTitles[side == ChannelSide::sender ? 0 : 1];
   size_t width = std::max(kTitles[0].size(), kTitles[1].size());
   for (size_t i = 0; i < shown; ++i) width = std::max(width, comm_text(rows[i]).size());
-  constexpr const char* kBegin = "{:<{}} {:>13} {:>10} {:>10}";
+  constexpr const char* kBegin = "{:<{}} {:>16} {:>10} {:>10}";
   std::string text = "\n" + fmt::format(kBegin, title, width, "link", "steps", "bytes");
   const std::vector<ChannelWait> waits = waits_of(side);
   for (const ChannelWait wait : waits) text += fmt::format(" {:>12} ", name_of(wait));
@@ -92,8 +92,7 @@ std::string side_text(std::vector<LinkRow> rows, ChannelSide side) {
     text += fmt::format(" {:>9}\n", to_median_text(row));
   }
   if (rows.size() > shown) {
-    text += fmt::format("{} more links are less behind their median: --json has them.\n",
-                        grouped(rows.size() - shown));
+    text += fmt::format("{} more links: --json has them.\n", grouped(rows.size() - shown));
   }
   return text;
 }

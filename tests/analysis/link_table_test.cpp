@@ -130,5 +130,22 @@ TEST_CASE("links without steps have no mean, and none that were not told of are 
   CHECK(rows[2].longest_wait() == ChannelWait::none);
 }
 
+TEST_CASE("links of unknown communicators are kept apart by process") {
+  trace::Run run = ring_of_ranks();
+  run.processes.resize(2);
+  for (trace::Process& process : run.processes) {
+    process.channels.resize(1);
+    process.channels[0].comm = kCommUnknown;
+    process.channels[0].peer = 3;
+  }
+  const std::vector<LinkRow> rows = link_table(run);
+  REQUIRE(rows.size() == 2);
+  for (const LinkRow& row : rows) {
+    CHECK(row.channels == 1);
+    CHECK(row.peer == 3);
+    CHECK_FALSE(row.to_median);
+  }
+}
+
 }  // namespace
 }  // namespace rollcall::analysis

@@ -30,11 +30,11 @@ TEST_CASE("a link is drawn as its data flow, with its waits per step and the lon
       report::links_text({slow, link_row(4, 5, true, 100'000), link_row(3, 2, false, 5'000'000)});
   INFO(text);
   const std::string head =
-      "\nsends over the network, of             link      steps      bytes     send_gpu     "
+      "\nsends over the network, of                link      steps      bytes     send_gpu     "
       "send_peer  send_network  to median\n"
-      "world                                2 -> 3      1,000    4.0 KiB         20.0           "
+      "world                                   2 -> 3      1,000    4.0 KiB         20.0           "
       "0.0         412.3*      8.12\n"
-      "world                                4 -> 5      1,000    4.0 KiB         20.0*          "
+      "world                                   4 -> 5      1,000    4.0 KiB         20.0*          "
       "0.0           0.1          -\n"
       "\nreceives over the network, of  ";
   CHECK(text.substr(0, head.size()) == head);
