@@ -28,12 +28,42 @@ int null_start(void*, void** handle, Descriptor*) {
 int null_stop(void*) { return 0; }
 int null_record(void*, int, StateArgs*) { return 0; }
 
+// What NCCL has in variables when it fills in an event: the compiler must store each, also a zero.
+struct Task {
+  const char* func = "AllReduce";
+  const char* datatype = "ncclFloat32";
+  const char* algorithm = "RING";
+  const char* protocol = "LL";
+  void* send = nullptr;
+  void* recv = nullptr;
+  void* stream = nullptr;
+  uint64_t seq_number = 0;
+  int32_t root = 0;
+  int32_t depth = 1;
+  int32_t peer = 1;
+  int32_t steps = 1;
+  int32_t step = 0;
+  int32_t chunk_bytes = 4096;
+  int32_t is_send = 1;
+  pid_t pid = 0;  // each measurement has a process of its own
+  uint8_t channel = 0;
+  uint8_t channels = 2;
+  uint8_t warps = 16;
+  bool graph_captured = false;
+};
+Task task;
+
 // NCCL's side: a plugin's functions, and the context it gave.
 struct Host {
   Profiler plugin;
   void* context = nullptr;
+  void* proxy_op = nullptr;  // of tell_step()
 
-  void* start(Descriptor& descriptor) const {
+  // As NCCL does: each event in a descriptor of its own, set to zero and filled in where it lies.
+  template <class Fill>
+  void* start(Fill fill) const {
+    Descriptor descriptor{};
+    fill(descriptor);
     void* handle = nullptr;
     plugin.start_event(context, &handle, &descriptor);
     return handle;
@@ -43,42 +73,68 @@ struct Host {
   }
 };
 
-Descriptor describe(uint32_t type, void* parent) {
-  Descriptor descriptor{};
-  descriptor.type = type;
-  descriptor.parent = parent;
-  return descriptor;
+void* start_proxy_op(const Host& host, void* parent) {
+  return host.start([&](Descriptor& descriptor) {
+    descriptor.type = profiler::kProxyOp;
+    descriptor.parent = parent;
+    descriptor.proxy_op = {task.pid,   task.channel,     task.peer,
+                           task.steps, task.chunk_bytes, task.is_send};
+  });
+}
+void* start_step(const Host& host, void* proxy_op) {
+  return host.start([&](Descriptor& descriptor) {
+    descriptor.type = profiler::kProxyStep;
+    descriptor.parent = proxy_op;
+    descriptor.proxy_step.step = task.step;
+  });
 }
 
 // One collective with everything but KernelCh: 7 events started and stopped, 2 states.
 void tell_collective(const Host& host, uint64_t count) {
-  static const pid_t own_pid = getpid();
-  Descriptor descriptor = describe(profiler::kGroupApi, nullptr);
-  descriptor.group_api = {false, 1};
-  void* const group_api = host.start(descriptor);
+  void* const group_api = host.start([&](Descriptor& descriptor) {
+    descriptor.type = profiler::kGroupApi;
+    descriptor.group_api = {task.graph_captured, task.depth};
+  });
   host.plugin.record_event_state(group_api, profiler::kGroupStartApiStop, nullptr);
-  descriptor = describe(profiler::kCollApi, group_api);
-  descriptor.coll_api = {"AllReduce", count, "ncclFloat32", 0, nullptr, false};
-  void* const call = host.start(descriptor);
+  void* const call = host.start([&](Descriptor& descriptor) {
+    descriptor.type = profiler::kCollApi;
+    descriptor.parent = group_api;
+    descriptor.coll_api = {task.func, count,       task.datatype,
+                           task.root, task.stream, task.graph_captured};
+  });
   host.stop(call);
   host.plugin.record_event_state(group_api, profiler::kGroupEndApiStart, nullptr);
-  descriptor = describe(profiler::kKernelLaunch, group_api);
-  host.stop(host.start(descriptor));
-  descriptor = describe(profiler::kGroup, nullptr);
-  void* const group = host.start(descriptor);
-  descriptor = describe(profiler::kColl, call);
-  descriptor.coll = {0, "AllReduce", nullptr, nullptr, count, 0, "ncclFloat32",
-                     2, 16,          "RING",  "LL",    group};
-  void* const coll = host.start(descriptor);
+  host.stop(host.start([&](Descriptor& descriptor) {
+    descriptor.type = profiler::kKernelLaunch;
+    descriptor.parent = group_api;
+    descriptor.kernel_launch.stream = task.stream;
+  }));
+  void* const group =
+      host.start([&](Descriptor& descriptor) { descriptor.type = profiler::kGroup; });
+  void* const coll = host.start([&](Descriptor& descriptor) {
+    descriptor.type = profiler::kColl;
+    descriptor.parent = call;
+    descriptor.coll = {task.seq_number, task.func,      task.send,     task.recv,
+                       count,           task.root,      task.datatype, task.channels,
+                       task.warps,      task.algorithm, task.protocol, group};
+  });
   host.stop(coll);
   host.stop(group);
   host.stop(group_api);
-  descriptor = describe(profiler::kProxyOp, coll);
-  descriptor.proxy_op = {own_pid, 0, 1, 1, 4096, 1};
-  void* const proxy_op = host.start(descriptor);
-  descriptor = describe(profiler::kProxyStep, proxy_op);
-  host.stop(host.start(descriptor));
+  void* const proxy_op = start_proxy_op(host, coll);
+  host.stop(start_step(host, proxy_op));
   host.stop(proxy_op);
+}
+
+// A network step as a sender tells of it, without the operation around it.
+void tell_step(const Host& host, uint64_t bytes) {
+  void* const step = start_step(host, host.proxy_op);
+  StateArgs arguments{};
+  arguments.proxy_step.bytes = bytes;
+  host.plugin.record_event_state(step, profiler::kProxyStepSendGpuWait, &arguments);
+  host.plugin.record_event_state(step, profiler::kProxyStepSendPeerWait, &arguments);
+  host.plugin.record_event_state(step, profiler::kProxyStepSendWait, &arguments);
+  host.stop(step);
 }
 
 // The shim around it.
@@ -89,6 +145,10 @@ void call_collective(const Host& host, uint64_t count) {
   tell_collective(host, count);
   capture::end_op(token, 0);
 }
+
+// What a child is to do; it inherits them.
+int pairs = 0;
+uint64_t collectives = 0;
 
 // Short, so that most batches of a busy machine run without an interruption.
 constexpr int kBatch = 512;
@@ -103,9 +163,11 @@ Host null_host() {
   return {.plugin = {"null", nullptr, null_start, null_stop, null_record, nullptr}};
 }
 Host own_host() {
+  task.pid = getpid();
   Host host{.plugin = ncclProfiler_v6};
   int mask = 0;
   host.plugin.init(&host.context, 1, &mask, nullptr, 1, 2, 0, nullptr);
+  host.proxy_op = start_proxy_op(host, nullptr);
   return host;
 }
 
@@ -121,7 +183,6 @@ void measure_added(const Host& ours, const std::string& directory, double* value
   Floor floor(directory);
   if (!floor.usable()) _exit(1);
   const Host null = null_host();
-  const int pairs = static_cast<int>(values[0]);
   for (int i = 0; i < 256; ++i) batch_ns(ours, collective);  // first calls, page faults
   std::vector<double> added;
   std::vector<double> ratios;
@@ -137,6 +198,10 @@ void measure_added(const Host& ours, const std::string& directory, double* value
 
 void measure_alone(double* values, const std::string& directory) {
   measure_added(own_host(), directory, values, tell_collective);
+}
+
+void measure_step(double* values, const std::string& directory) {
+  measure_added(own_host(), directory, values, tell_step);
 }
 
 // The shim watches the communicator's creation, so the plugin leaves the recording to it.
@@ -164,7 +229,7 @@ double anonymous_kib() {
 
 void measure_memory(double* values, const std::string&) {
   const Host ours = own_host();
-  const auto batches = static_cast<uint64_t>(values[0]) / kBatch;
+  const uint64_t batches = collectives / kBatch;
   for (int i = 0; i < 512; ++i) batch_ns(ours, tell_collective);
   const double before = anonymous_kib();
   for (uint64_t i = 0; i < batches; ++i) batch_ns(ours, tell_collective);
@@ -174,45 +239,44 @@ void measure_memory(double* values, const std::string&) {
 
 constexpr double kGoalNs = 60;
 
+// What the measure leaves; empty, and said in the table, where it failed.
+std::vector<double> measured(ResultTable& table, const std::string& name, ChildMeasure measure) {
+  auto values = measure_in_child(measure, {{"ROLLCALL_PLUGIN_EVENTS", "proxy"}});
+  if (values.empty()) table.add({name, -1, "failed", 0, true});
+  return values;
+}
+
 void add_cost(ResultTable& table, const std::string& name, ChildMeasure measure) {
-  const auto values = measure_in_child(measure, {{"ROLLCALL_PLUGIN_EVENTS", "proxy"}});
-  if (values.empty()) return table.add({name, -1, "failed", 0, true});
+  const std::vector<double> values = measured(table, name, measure);
+  if (values.empty()) return;
   table.add({name + ": time added", values[0], "ns/collective", kGoalNs});
   table.add({name + ": ratio to floor", values[1], "x floor", kGoalNs / kReferenceFloorNs});
 }
 
-int pairs = 0;
-double collectives = 0;
+// Of which a collective over the network has one and more per chunk; no goal is set for it.
+void add_step_cost(ResultTable& table) {
+  const std::string name = "profiler plugin, a network step with 3 states: time added";
+  const std::vector<double> values = measured(table, name, measure_step);
+  if (!values.empty()) table.add({name, values[0], "ns/step", 0, false, false});
+}
 
 }  // namespace
 
 void bench_plugin(ResultTable& table, bool quick) {
   pairs = quick ? 401 : 4001;
-  add_cost(table, "profiler plugin, 16 callbacks, recording itself",
-           [](double* out, const std::string& directory) {
-             out[0] = pairs;
-             measure_alone(out, directory);
-           });
-  add_cost(table, "profiler plugin, 16 callbacks, beside the shim",
-           [](double* out, const std::string& directory) {
-             out[0] = pairs;
-             measure_beside_shim(out, directory);
-           });
+  add_cost(table, "profiler plugin, 16 callbacks, recording itself", measure_alone);
+  add_cost(table, "profiler plugin, 16 callbacks, beside the shim", measure_beside_shim);
+  add_step_cost(table);
 }
 
 void bench_plugin_memory(ResultTable& table, bool quick) {
   const char* const asked = std::getenv("ROLLCALL_BENCH_COLLECTIVES");
-  collectives = asked != nullptr ? std::atof(asked) : quick ? 1e6 : 1e7;
-  const auto values = measure_in_child(
-      [](double* out, const std::string& directory) {
-        out[0] = collectives;
-        measure_memory(out, directory);
-      },
-      {{"ROLLCALL_PLUGIN_EVENTS", "proxy"}});
+  const double wanted = asked != nullptr ? std::atof(asked) : quick ? 1e6 : 1e7;
+  collectives = static_cast<uint64_t>(wanted);
   const std::string name =
-      fmt::format("profiler plugin: memory grown in {:.0e} collectives", collectives);
-  if (values.empty()) return table.add({name, -1, "failed", 0, true});
-  table.add({name, values[0], "KiB", 64});
+      fmt::format("profiler plugin: memory grown in {:.0e} collectives", wanted);
+  const std::vector<double> values = measured(table, name, measure_memory);
+  if (!values.empty()) table.add({name, values[0], "KiB", 64});
 }
 
 }  // namespace rollcall::bench

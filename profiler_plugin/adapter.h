@@ -6,6 +6,7 @@
 
 #include "profiler_plugin/chain.h"
 #include "profiler_plugin/descriptors.h"
+#include "profiler_plugin/dispatch.h"
 #include "profiler_plugin/event_types.h"
 #include "profiler_plugin/exports.h"
 #include "profiler_plugin/fields.h"
@@ -18,22 +19,16 @@ inline constexpr int kSuccess = 0;
 template <class Descriptor, class StateArgs>
 struct Callbacks {
   static int start_event(void* context, void** handle, Descriptor* descriptor) noexcept {
-    if (handle == nullptr) return kSuccess;
     // NCCL reuses the variable: left alone it would bring back an old handle.
-    *handle = nullptr;
-    if (descriptor == nullptr) return kSuccess;
-    if (__builtin_expect(chain_is_on(), 0)) {
-      *handle = start_chained(context, event_of(*descriptor));
-    } else if (is_small(descriptor->type)) {
-      *handle = start_small_event(context, static_cast<uint32_t>(descriptor->type),
-                                  descriptor->parent, number_of(*descriptor));
-    } else {
-      *handle = profiler::start_event(context, event_of(*descriptor));
-    }
+    if (handle != nullptr) *handle = descriptor == nullptr ? nullptr : start(context, *descriptor);
     return kSuccess;
   }
   static int stop_event(void* handle) noexcept {
-    chain_is_on() ? stop_chained(handle) : profiler::stop_event(handle);
+    if (__builtin_expect(chain_is_on(), 0)) {
+      stop_chained(handle);
+    } else {
+      profiler::stop_event(handle);
+    }
     return kSuccess;
   }
   static int record_event_state(void* handle, int state, StateArgs* arguments) noexcept {
@@ -54,6 +49,16 @@ struct Callbacks {
 
  private:
   using StateWord [[gnu::may_alias]] = uint64_t;
+
+  static void* start(void* context, const Descriptor& descriptor) noexcept {
+    if (__builtin_expect(chain_is_on(), 0)) return start_chained(context, event_of(descriptor));
+    return is_small(descriptor.type) ? start_small_event(context, descriptor)
+                                     : start_large(context, descriptor);
+  }
+  // Apart, so that the others need not make room for an Event.
+  [[gnu::noinline]] static void* start_large(void* context, const Descriptor& descriptor) noexcept {
+    return start_large_event(context, own_event_of(descriptor));
+  }
 };
 
 // The part of every init that follows the different signatures.

@@ -8,10 +8,10 @@
 #include "core/base/text.h"
 #include "core/capture/warning.h"
 #include "profiler_plugin/chained_plugin.h"
+#include "profiler_plugin/dispatch.h"
 #include "profiler_plugin/event_types.h"
 #include "profiler_plugin/exports.h"
 #include "profiler_plugin/handles.h"
-#include "profiler_plugin/plugin.h"
 #include "profiler_plugin/settings.h"
 
 namespace rollcall::profiler {

@@ -69,7 +69,7 @@ class ContextsLock {
 uint32_t find_free() noexcept {
   for (uint32_t step = 0; step < kContextsMax; ++step) {
     const uint32_t index = (first_free + step) % kContextsMax;
-    if ((contexts[index].generation.load(std::memory_order_relaxed) & 1) == 0) return index;
+    if (contexts[index].value.load(std::memory_order_relaxed) == nullptr) return index;
   }
   return kNoRoom;
 }
@@ -101,10 +101,9 @@ void* open_context(const ContextOpening& opening) noexcept {
   Context& context = contexts[index];
   reset(context, opening);
   context.is_own.store(is_watched ? 0 : 1, std::memory_order_relaxed);
-  const uint64_t generation = context.generation.load(std::memory_order_relaxed) + 1;
-  void* value = value_of(index, generation);
+  void* value = value_of(index, ++context.generation);
   if (!is_watched && opening.has_identity) open_entry(context, value, opening);
-  context.generation.store(generation, std::memory_order_release);
+  context.value.store(value, std::memory_order_release);
   return value;
 }
 
@@ -126,7 +125,7 @@ void close_context(void* value) noexcept {
   if (context->is_own.load(std::memory_order_relaxed) != 0 && entry != kCommUnknown) {
     capture::close_comm(entry, CommState::destroyed);
   }
-  context->generation.fetch_add(1, std::memory_order_release);
+  context->value.store(nullptr, std::memory_order_release);
 }
 
 }  // namespace rollcall::profiler

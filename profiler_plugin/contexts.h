@@ -26,7 +26,8 @@ inline constexpr uint32_t kContextsMax = kCommsMax;
 inline constexpr unsigned kKernelChannels = 64;
 
 struct Context {
-  std::atomic<uint64_t> generation;  // odd: in use
+  std::atomic<const void*> value;    // what NCCL has of it; null: not in use
+  uint64_t generation;               // how often it was opened; with the lock
   std::atomic<uint32_t> comm_index;  // kCommUnknown: not known yet
   std::atomic<uint32_t> rank;
   std::atomic<uint64_t> comm_hash;
@@ -65,13 +66,10 @@ void* open_context(const ContextOpening& opening) noexcept;
 void close_context(void* context) noexcept;  // [cold]
 // Null for what is none of this process's open contexts.
 inline Context* find_context(const void* value) noexcept {
-  const Handle handle = unpack(value);
-  const uint64_t index = handle.turn & contexts_detail::kNoRoom;
-  if (handle.kind != HandleKind::context || index >= kContextsMax) return nullptr;
+  const uint64_t index = reinterpret_cast<uintptr_t>(value) & contexts_detail::kNoRoom;
+  if (index >= kContextsMax || value == nullptr) return nullptr;
   Context& context = contexts_detail::contexts[index];
-  const uint64_t generation = context.generation.load(std::memory_order_acquire);
-  const bool is_open = (generation & 1) != 0;
-  return is_open && generation == handle.turn >> contexts_detail::kIndexBits ? &context : nullptr;
+  return context.value.load(std::memory_order_acquire) == value ? &context : nullptr;
 }
 inline uint32_t index_of(const Context& context) noexcept {
   return static_cast<uint32_t>(&context - contexts_detail::contexts);

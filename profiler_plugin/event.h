@@ -1,6 +1,9 @@
 // One profiler event as this plugin sees it, whatever version of the interface brought it. Fields
 // that a version or a type does not have stay zero. Pointers are NCCL's and live until the callback
 // returns.
+//
+// No two small fields that are neighbours in NCCL's descriptors are so here: the compiler would
+// copy them with one load, which waits for NCCL's two stores (CMakeLists.txt).
 #pragma once
 
 #include <cstdint>
@@ -31,14 +34,14 @@ struct Event {
   uint64_t timer_ns = 0;       // KernelCh, KernelPhase: the GPU's clock at the start
   int32_t root_or_peer = 0;
   int32_t depth = 0;  // GroupApi; CeSync: ranks; CeBatch: operations
-  int32_t pid = 0;    // ProxyOp
   int32_t steps = 0;  // ProxyOp: how many; ProxyStep: which
+  int32_t pid = 0;    // ProxyOp
   int32_t chunk_bytes = 0;
   uint32_t ce_words[4] =
       {};  // CeColl: batch size, batches, sequence number; version 1: op, collnet
+  uint8_t warps = 0;
   uint8_t channel = 0;
   uint8_t channels = 0;
-  uint8_t warps = 0;
   uint8_t phase = 0;
   bool is_send = false;
   bool is_symmetric = false;

@@ -208,22 +208,34 @@ inline void copy_fields(Descriptor& descriptor, AnEvent& event, Copy copy) noexc
   }
 }
 
-// Of a small event.
+// What a small event has besides its type and parent.
+inline int32_t depth_of(const Event& from) noexcept { return from.depth; }
+inline int32_t step_of(const Event& from) noexcept { return from.steps; }
 template <class Descriptor>
-inline int32_t number_of(const Descriptor& from) noexcept {
-  if (from.type == kProxyStep) return from.proxy_step.step;
-  if constexpr (requires { from.group_api; }) {
-    if (from.type == kGroupApi) return from.group_api.depth;
-  }
+inline int32_t depth_of(const Descriptor& from) noexcept {
+  if constexpr (requires { from.group_api; }) return from.group_api.depth;
   return 0;
 }
+template <class Descriptor>
+inline int32_t step_of(const Descriptor& from) noexcept {
+  return from.proxy_step.step;
+}
 
+// Without what this plugin does not ask for. A field that NCCL has set to zero with the rest of the
+// descriptor, and not by itself, is only there when all stores before it are through.
+template <class Descriptor>
+inline Event own_event_of(const Descriptor& from) noexcept {
+  Event event{.type = from.type <= kAllEvents ? static_cast<uint32_t>(from.type) : 0,
+              .parent = from.parent};
+  if constexpr (requires { from.coll.comm_hash; }) event.rank = from.rank;
+  copy_fields(from, event, Take{});
+  return event;
+}
+// Everything, as a chained plugin gets it.
 template <class Descriptor>
 inline Event event_of(const Descriptor& from) noexcept {
-  Event event{.type = from.type <= kAllEvents ? static_cast<uint32_t>(from.type) : 0,
-              .rank = from.rank,
-              .parent = from.parent};
-  copy_fields(from, event, Take{});
+  Event event = own_event_of(from);
+  event.rank = from.rank;
   return event;
 }
 

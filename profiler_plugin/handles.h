@@ -3,13 +3,15 @@
 // NCCL hands back handles long after their event was stopped, twice, when it never started one, and
 // from other processes. So a handle names a place in a fixed table and the turn in which the place
 // was given out; the turn tells whether the place still belongs to it. Nothing is dereferenced that
-// was not ours, and a place is simply given to the next event when its turn comes round.
+// was not ours. A place is given to another event when its turn comes round, unless the plugin has
+// a record in it whose call has not returned: that must not look as if it had because others did.
 //
 //     63..60  what it is (HandleKind; never 0, so that no handle is NULL)
 //     59..52  channel of a KernelCh or KernelPhase; step of a ProxyStep
 //     51..0   the turn: the place is turn % places
 //
-// Children of an operation share its place: a Coll is its CollApi's place seen as another kind.
+// Children of an operation share its place: a Coll is its CollApi's place seen as another kind. A
+// GroupApi has a turn, but no place: it belongs to its thread (operations.cpp).
 #pragma once
 
 #include <atomic>
@@ -41,7 +43,7 @@ struct Handle {
 };
 
 inline constexpr unsigned kTurnBits = 52;
-inline void* pack(const Handle& handle) noexcept {
+inline void* pack(Handle handle) noexcept {
   return reinterpret_cast<void*>(
       static_cast<uintptr_t>(uint64_t{static_cast<uint8_t>(handle.kind)} << 60 |
                              uint64_t{handle.detail} << kTurnBits | handle.turn));
@@ -65,22 +67,20 @@ inline constexpr uint32_t kOpen = 256;         // own record, neither held nor e
 inline constexpr unsigned kKernelsStopped = 16;
 inline constexpr unsigned kKernelsExpected = 24;
 
-// An operation, or a group call. Fields are atomic because NCCL's threads bring an operation's
-// events in parallel, and because a late event may look at a place while it changes hands.
+// An operation. Fields are atomic because NCCL's threads bring an operation's events in parallel,
+// and because a late event may look at a place while it changes hands.
 struct alignas(128) OpPlace {
   std::atomic<uint64_t> turn;  // 0: never used; ~0: changing hands
   std::atomic<uint32_t> state;
-  std::atomic<uint32_t> context;  // index of the context
-  std::atomic<OpRecord*> record;  // of the operation, or of the group's end
+  std::atomic<OpRecord*> record;
   std::atomic<uint64_t> ticket;
-  std::atomic<uint64_t> next;   // turn of the next one in the group's list; GroupApi: the first
-  std::atomic<uint32_t> group;  // GroupApi: its number, 0 for the implicit one
-  std::atomic<uint32_t> operations;  // GroupApi: in it so far
+  std::atomic<uint64_t> next;  // turn of the call before it in its group; 0: it is the first
   // One thread brings an event's stop, so these need no locked store, which `state` does.
-  std::atomic<uint8_t> api_stopped;  // 1: the CollApi, P2pApi or GroupApi was
+  std::atomic<uint8_t> api_stopped;  // 1: the CollApi or P2pApi was
   std::atomic<uint8_t> op_stopped;   // 1: the Coll or P2p was
   // --- with KernelCh only
   alignas(64) std::atomic<uint64_t> open_channels;  // a bit per KernelCh in progress
+  std::atomic<uint32_t> context;                    // index of the context
   std::atomic<uint64_t> kernel_number;    // among the context's operations with kernels, from 1
   std::atomic<uint64_t> kernel_start_ns;  // the GPU's clock: the first of all channels
   std::atomic<uint64_t> kernel_stop_ns;   // and the last
@@ -93,18 +93,21 @@ static_assert(sizeof(OpPlace) == 128);
 // no more than the flusher can wait for (kLateOpsMax).
 inline constexpr uint64_t kOpPlaces = 8192;
 static_assert((kOpPlaces & (kOpPlaces - 1)) == 0 && kOpPlaces <= kLateOpsMax);
+// Attempts to find one that is not in a call. More calls than this that lie side by side and do not
+// return are not one rank's.
+inline constexpr unsigned kOpPlaceAttempts = 1024;
 
 // Steps of one proxy operation that are open at a time: NCCL_STEPS.
 inline constexpr unsigned kStepsMax = 8;
 
-struct alignas(64) ProxyPlace {
+struct alignas(128) ProxyPlace {
   std::atomic<uint64_t> turn;
   std::atomic<uint32_t> channel;           // index into the file's table of channels
   std::atomic<uint8_t> stopped;            // 1: it was; as above
-  std::atomic<uint64_t> steps[kStepsMax];  // ticks << 8 | state since then; 0: no such step
-  std::atomic<uint64_t> bytes[kStepsMax];  // of a step in progress
+  std::atomic<uint64_t> steps[kStepsMax];  // ticks << 8 | what it waits for; 0: no such step
+  std::atomic<uint32_t> bytes[kStepsMax];  // of a step in progress
 };
-static_assert(sizeof(ProxyPlace) == 192);
+static_assert(sizeof(ProxyPlace) == 128);
 // Of one process: channels x peers x communicators in flight; the oldest is given up.
 inline constexpr uint64_t kProxyPlaces = 4096;
 static_assert((kProxyPlaces & (kProxyPlaces - 1)) == 0);
@@ -128,9 +131,12 @@ inline OpPlace* find_op(uint64_t turn) noexcept {
 inline ProxyPlace* find_proxy(uint64_t turn) noexcept {
   return handles_detail::find(handles_detail::proxy_places, turn);
 }
-// A new turn, in a place whose former owner is retired. Nobody finds it before publish().
-OpPlace& take_op(uint64_t& turn) noexcept;
+// A new turn, in a place whose former owner is retired. Nobody finds it before publish(). Places of
+// own records whose call has not returned are passed over (in a forked child also those of calls
+// that its parent's other threads were in); null, and counted, where there are too many of them.
+OpPlace* take_op(uint64_t& turn) noexcept;
 ProxyPlace& take_proxy(uint64_t& turn) noexcept;
+uint64_t take_group_turn() noexcept;  // no place goes with it
 template <class Place>
 inline void publish(Place& place, uint64_t turn) noexcept {
   place.turn.store(turn, std::memory_order_release);

@@ -9,7 +9,7 @@
 namespace rollcall::profiler {
 namespace {
 
-OpPlace* find_counted(const Handle& handle) noexcept {
+OpPlace* find_counted(Handle handle) noexcept {
   OpPlace* place = find_op(handle.turn);
   if (place == nullptr) capture::count_statistic(&SelfStatistics::plugin_stale);
   return place;
@@ -97,7 +97,7 @@ void* start_kernel(Context& context, const Event& event) noexcept {
   return pack({.kind = HandleKind::kernel_ch, .detail = event.channel, .turn = parent.turn});
 }
 
-void record_kernel_stop(const Handle& handle, uint64_t timer_ns) noexcept {
+void record_kernel_stop(Handle handle, uint64_t timer_ns) noexcept {
   OpPlace* place = find_counted(handle);
   if (place == nullptr || timer_ns == 0) return;
   if ((place->open_channels.load(std::memory_order_relaxed) & bit_of(handle.detail)) == 0) return;
@@ -105,7 +105,7 @@ void record_kernel_stop(const Handle& handle, uint64_t timer_ns) noexcept {
   improve(place->kernel_stop_ns, timer_ns, [](uint64_t a, uint64_t b) { return a > b; });
 }
 
-void stop_kernel(const Handle& handle) noexcept {
+void stop_kernel(Handle handle) noexcept {
   OpPlace* place = find_counted(handle);
   if (place == nullptr) return;
   const uint64_t bit = bit_of(handle.detail);

@@ -19,8 +19,8 @@ constexpr const char* kAlgorithmNames[] = {
 constexpr const char* kProtocolNames[] = {"LL", "LL128", "SIMPLE"};
 static_assert(sizeof(kDatatypeNames) / sizeof(kDatatypeNames[0]) == kDatatypeCount);
 // kAlgorithms and kProtocols begin with `unknown`, then NCCL's in this order.
-static_assert(kAlgorithms[1] == "TREE" && kAlgorithms[7] == "PAT");
-static_assert(kProtocols[1] == "LL" && kProtocols[3] == "SIMPLE");
+static_assert(kAlgorithms[1] == "TREE" && kAlgorithms[2] == "RING" && kAlgorithms[7] == "PAT");
+static_assert(kProtocols[1] == "LL" && kProtocols[2] == "LL128" && kProtocols[3] == "SIMPLE");
 constexpr uint8_t kSymmetric = 8;
 constexpr uint8_t kNoProtocol = 4;
 static_assert(kAlgorithms[kSymmetric] == "symmetric" && kProtocols[kNoProtocol] == "none");
@@ -30,8 +30,9 @@ const char* at(const char* const (&names)[kCount], uint8_t number) {
   return number < kCount ? names[number] : nullptr;
 }
 
+// Not inlined: what the common names take is a dozen instructions.
 template <size_t kCount>
-uint8_t index_in(const char* const (&names)[kCount], const char* name) {
+[[gnu::noinline]] uint8_t index_in(const char* const (&names)[kCount], const char* name) {
   for (uint8_t i = 0; name != nullptr && i < kCount; ++i) {
     if (strcmp(names[i], name) == 0) return i;
   }
@@ -62,19 +63,19 @@ inline OpKind first_named(const char* func) {
   return kind;
 }
 
-// The commonest ones in front.
-uint8_t algorithm_number(const char* name) {
-  if (name == nullptr) return 0xff;
-  static_assert(std::string_view(kAlgorithmNames[1]) == "RING");
-  return is(name, "RING") ? 1 : index_in(kAlgorithmNames, name);
+// Indices into kAlgorithms and kProtocols: 0 for what is unknown. The commonest ones in front.
+uint8_t algorithm_index(const char* name) {
+  if (name == nullptr) return 0;
+  if (is(name, "RING")) return 2;
+  if (is(name, "TREE")) return 1;
+  return static_cast<uint8_t>(index_in(kAlgorithmNames, name) + 1);
 }
 
-uint8_t protocol_number(const char* name) {
-  static_assert(kProtocolNames[1] == std::string_view("LL128"));
-  if (name == nullptr) return 0xff;
-  if (is(name, "LL")) return 0;
-  if (is(name, "LL128")) return 1;
-  return is(name, "SIMPLE") ? 2 : 0xff;
+uint8_t protocol_index(const char* name) {
+  if (name == nullptr) return 0;
+  if (is(name, "LL")) return 1;
+  if (is(name, "LL128")) return 2;
+  return is(name, "SIMPLE") ? 3 : 0;
 }
 
 }  // namespace
@@ -96,15 +97,13 @@ uint8_t datatype_of(const char* name) noexcept {
 }
 
 uint8_t method_of_names(const char* algorithm, const char* protocol, bool is_symmetric) noexcept {
-  const uint8_t found = algorithm_number(algorithm);
-  const uint8_t found_protocol = protocol_number(protocol);
-  const bool no_protocol = protocol != nullptr && protocol[0] == '\0';
-  const bool named = algorithm != nullptr && algorithm[0] != '\0';
-  if (is_symmetric || (found == 0xff && named && no_protocol)) {
-    return method_of(kSymmetric, kNoProtocol);
-  }
-  return method_of(found == 0xff ? 0 : static_cast<uint8_t>(found + 1),
-                   found_protocol == 0xff ? 0 : static_cast<uint8_t>(found_protocol + 1));
+  if (is_symmetric) return method_of(kSymmetric, kNoProtocol);
+  const uint8_t index = algorithm_index(algorithm);
+  // The name of a symmetric kernel stands where the others have their algorithm's.
+  const bool is_kernel = index == 0 && algorithm != nullptr && algorithm[0] != '\0' &&
+                         protocol != nullptr && protocol[0] == '\0';
+  if (is_kernel) return method_of(kSymmetric, kNoProtocol);
+  return method_of(index, protocol_index(protocol));
 }
 
 const char* func_name_of_v1(uint8_t number) noexcept { return at(kFuncs, number); }

@@ -13,16 +13,35 @@ namespace {
 // When the calling thread last launched a kernel; 0: not since the group began.
 constinit thread_local uint64_t launched_ticks = 0;
 
-void count_stale(const Handle& handle) noexcept {
+// The GroupApi that the thread began last. NCCL begins and ends a group on the thread that calls,
+// one at a time: so it needs no place in a table, which others could want. On another thread, and
+// when the next one has begun, its handle is stale.
+struct Group {
+  uint64_t turn = 0;         // 0: none yet
+  uint64_t newest_call = 0;  // turn of its newest call, of which each knows the one before
+  uint64_t calls = 0;
+  uint32_t number = 0;  // 0: the implicit group of a bare call, or the calls are the shim's
+  bool is_stopped = false;
+  capture::OpToken end;  // the record of its end, where there is one
+};
+constinit thread_local Group this_group{};
+
+void count_stale(Handle handle) noexcept {
   capture::count_statistic(handle.kind == HandleKind::none ? &SelfStatistics::plugin_null
                                                            : &SelfStatistics::plugin_stale);
 }
 
 // The place that a handle names; null, and counted, when it is somebody else's by now.
-OpPlace* find_counted(const Handle& handle) noexcept {
+OpPlace* find_counted(Handle handle) noexcept {
   OpPlace* place = find_op(handle.turn);
   if (place == nullptr) count_stale(handle);
   return place;
+}
+
+Group* find_group(Handle handle) noexcept {
+  if (handle.turn != 0 && this_group.turn == handle.turn) return &this_group;
+  count_stale(handle);
+  return nullptr;
 }
 
 uint32_t add_state(OpPlace& place, uint32_t bits) noexcept {
@@ -47,10 +66,9 @@ bool outlives_call(const OpRecord& record, uint32_t state) noexcept {
   return !is_bare || (wanted_events() & kKernelCh) != 0;
 }
 
-void keep(OpPlace& place, capture::OpToken token, uint32_t state, const Context& context) noexcept {
+void keep(OpPlace& place, capture::OpToken token, uint32_t state) noexcept {
   place.record.store(token.record, std::memory_order_relaxed);
   place.ticket.store(token.ticket, std::memory_order_relaxed);
-  place.context.store(index_of(context), std::memory_order_relaxed);
   uint32_t owed = 0;
   // An own record ends when the plugin says so; a hold is for what comes later than that.
   if (token.record != nullptr && (state & kOwn) != 0) {
@@ -62,15 +80,15 @@ void keep(OpPlace& place, capture::OpToken token, uint32_t state, const Context&
   place.state.store(state | owed, std::memory_order_relaxed);
 }
 
-// Before the end of an own record that will be added to. The thread that brings the operation.
+// Before the end of an own record that will be added to. The operation may come on another thread
+// than the end of its group: a non-blocking communicator's, or that of a stream's host callback.
 void hold_own(OpPlace& place, uint64_t turn) noexcept {
-  if ((place.state.load(std::memory_order_relaxed) & kOpen) == 0) return;
-  const capture::OpToken token = token_of(place, turn);
-  if (token.record == nullptr || !capture::hold_op(token)) return;
   uint32_t before = place.state.load(std::memory_order_acquire);
+  if ((before & kOpen) == 0) return;
+  const capture::OpToken token = token_of(place, turn);
+  if (!capture::hold_op(token)) return;
   do {
-    // The place was given away meanwhile, and the record ended.
-    if ((before & kOpen) == 0) return capture::release_op(token);
+    if ((before & kOpen) == 0) return capture::release_op(token);  // the host is done with it
   } while (!place.state.compare_exchange_weak(before, before ^ (kOpen | kHeld),
                                               std::memory_order_acq_rel));
 }
@@ -115,8 +133,9 @@ capture::OpToken begin_own(void* context_value, const Event& event, OpKind kind,
 }
 
 void end_own(OpPlace& place, uint64_t turn) noexcept {
-  if ((add_state(place, kEnded) & kEnded) != 0) return;
+  // The token first: once it says that it ended the place may be another's.
   const capture::OpToken token = token_of(place, turn);
+  if ((add_state(place, kEnded) & kEnded) != 0) return;
   if (token.record != nullptr) capture::end_op(token, kResultUnknown);
 }
 
@@ -170,6 +189,7 @@ void expect_kernels(OpPlace& place, uint64_t turn, Context& context, uint8_t cha
   const uint32_t state = place.state.load(std::memory_order_relaxed);
   if ((state & kHeld) == 0 || (state & kAwaitsKernel) != 0) return;
   const uint64_t number = context.kernels.fetch_add(1, std::memory_order_relaxed) + 1;
+  place.context.store(index_of(context), std::memory_order_relaxed);
   place.open_channels.store(0, std::memory_order_relaxed);
   place.kernel_start_ns.store(0, std::memory_order_relaxed);
   place.kernel_stop_ns.store(0, std::memory_order_relaxed);
@@ -193,6 +213,11 @@ void finish_host(OpPlace& place, uint64_t turn) noexcept {
   const capture::OpToken token = token_of(place, turn);
   if (token.record == nullptr) return;
   uint32_t before = place.state.load(std::memory_order_acquire);
+  // Where no KernelCh comes no other thread changes the state of an open one.
+  if ((before & kOpen) != 0 && (wanted_events() & kKernelCh) == 0) {
+    place.state.store((before | kHostDone | kEnded) & ~kOpen, std::memory_order_release);
+    return capture::end_op(token, kResultUnknown);
+  }
   uint32_t after = 0;
   do {
     after = (before | kHostDone | kEnded) & ~kOpen;
@@ -202,24 +227,35 @@ void finish_host(OpPlace& place, uint64_t turn) noexcept {
   if (((before ^ after) & kHeld) != 0) capture::release_op(token);
 }
 
-// The thread that calls is the one that ends the group. Were it not, as NCCL never does, an
-// operation might be missing from the list: its record is then released when the place is given
-// away.
-void join_group(OpPlace& place, uint64_t turn, OpPlace* group) noexcept {
+void join_group(OpPlace& place, uint64_t turn, Group* group) noexcept {
   if (group == nullptr) return;
-  place.next.store(group->next.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  group->next.store(turn, std::memory_order_release);
-  const uint32_t operations = group->operations.load(std::memory_order_relaxed);
-  group->operations.store(operations + 1, std::memory_order_relaxed);
+  place.next.store(group->newest_call, std::memory_order_relaxed);
+  group->newest_call = turn;
+  ++group->calls;
 }
 
 // The GroupApi that a call names as its parent; null when it names none, or a stale one.
-OpPlace* group_of(const Event& event) noexcept {
+Group* group_of(const Event& event) noexcept {
   const Handle parent = unpack(event.parent);
   if (parent.kind != HandleKind::group_api) return nullptr;
-  OpPlace* group = find_counted(parent);
-  if (group == nullptr || group->api_stopped.load(std::memory_order_relaxed) != 0) return nullptr;
-  return group;
+  Group* group = find_group(parent);
+  return group != nullptr && !group->is_stopped ? group : nullptr;
+}
+
+// Its calls have returned, and so has its end.
+void end_group(Group& group) noexcept {
+  // Bounded by the table: a list that recycling has spoiled ends where a turn is not found.
+  uint64_t turn = group.newest_call;
+  for (uint64_t count = 0; turn != 0 && count < kOpPlaces; ++count) {
+    OpPlace* place = find_op(turn);
+    if (place == nullptr) break;
+    const uint64_t next = place->next.load(std::memory_order_relaxed);
+    finish_host(*place, turn);
+    turn = next;
+  }
+  group.newest_call = 0;
+  if (group.end.record != nullptr) capture::end_op(group.end, kResultUnknown);
+  group.end = {};
 }
 
 }  // namespace
@@ -238,54 +274,37 @@ void settle_if_due(OpPlace& place, uint64_t turn) noexcept {
 
 void* start_group_api(Context& context, int32_t depth) noexcept {
   launched_ticks = 0;
-  uint64_t turn = 0;
-  OpPlace& place = take_op(turn);
+  // Whoever left it without an end (longjmp) has returned, too.
+  if (!this_group.is_stopped) end_group(this_group);
   const bool own = context.is_own.load(std::memory_order_relaxed) != 0;
-  place.context.store(index_of(context), std::memory_order_relaxed);
+  this_group.turn = take_group_turn();
+  this_group.calls = 0;
   // The user's, not that of a bare call.
-  if (own && depth >= 2) {
-    place.group.store(capture::next_group_number(), std::memory_order_relaxed);
-  }
-  place.state.store(own ? kOwn : 0, std::memory_order_relaxed);
-  publish(place, turn);
-  return pack({.kind = HandleKind::group_api, .turn = turn});
+  this_group.number = own && depth >= 2 ? capture::next_group_number() : 0;
+  this_group.is_stopped = false;
+  return pack({.kind = HandleKind::group_api, .turn = this_group.turn});
 }
 
 // The outermost ncclGroupEnd was entered: the host can hang in it, so it is on record.
-void begin_group_end(const Handle& handle) noexcept {
-  OpPlace* place = find_counted(handle);
-  if (place == nullptr) return;
-  const uint32_t state = place->state.load(std::memory_order_relaxed);
-  const uint32_t group = place->group.load(std::memory_order_relaxed);
-  if ((state & kOwn) == 0 || group == 0 || (state & kOpen) != 0) return;
-  if (place->api_stopped.load(std::memory_order_relaxed) != 0) return;
-  const uint64_t operations = place->operations.load(std::memory_order_relaxed);
-  const capture::OpToken token =
-      capture::begin_op({.kind = OpKind::GroupEnd,
-                         .flags = kOpFromPlugin,
-                         .stream = reinterpret_cast<const void*>(operations),
-                         .group = group});
-  if (token.record == nullptr) return;
-  place->record.store(token.record, std::memory_order_relaxed);
-  place->ticket.store(token.ticket, std::memory_order_relaxed);
-  add_state(*place, kOpen);
+void begin_group_end(Handle handle) noexcept {
+  Group* group = find_group(handle);
+  if (group == nullptr || group->is_stopped || group->number == 0) return;
+  if (group->end.record != nullptr) return;
+  group->end = capture::begin_op({.kind = OpKind::GroupEnd,
+                                  .flags = kOpFromPlugin,
+                                  .stream = reinterpret_cast<const void*>(group->calls),
+                                  .group = group->number});
 }
 
-void stop_group_api(const Handle& handle) noexcept {
-  OpPlace* group = find_counted(handle);
-  if (group == nullptr || !stop_once(group->api_stopped)) return;
-  // Bounded by the table: a list that recycling has spoiled ends where a turn is not found.
-  uint64_t turn = group->next.load(std::memory_order_acquire);
-  for (uint64_t count = 0; turn != 0 && count < kOpPlaces; ++count) {
-    OpPlace* place = find_op(turn);
-    if (place == nullptr) break;
-    const uint64_t next = place->next.load(std::memory_order_relaxed);
-    finish_host(*place, turn);
-    turn = next;
+void stop_group_api(Handle handle) noexcept {
+  Group* group = find_group(handle);
+  if (group == nullptr) return;
+  if (group->is_stopped) {
+    capture::count_statistic(&SelfStatistics::plugin_stopped_twice);
+    return;
   }
-  if ((group->state.load(std::memory_order_relaxed) & kOpen) != 0) {
-    finish_host(*group, handle.turn);
-  }
+  end_group(*group);
+  group->is_stopped = true;
   launched_ticks = 0;
 }
 
@@ -294,23 +313,24 @@ void stop_group_api(const Handle& handle) noexcept {
 void* start_call(Context& context, void* context_value, const Event& event) noexcept {
   OpKind kind = OpKind::Count;
   if (!kind_of(event.func, kind)) return nullptr;
-  OpPlace* group = group_of(event);
+  uint64_t turn = 0;
+  OpPlace* place = take_op(turn);
+  if (place == nullptr) return nullptr;
+  Group* group = group_of(event);
   const bool own = context.is_own.load(std::memory_order_relaxed) != 0;
-  const uint32_t number = group == nullptr ? 0 : group->group.load(std::memory_order_relaxed);
+  const uint32_t number = group == nullptr ? 0 : group->number;
   const capture::OpToken token =
       own ? begin_own(context_value, event, kind, number) : token_of_call(context);
   if (event.user_tag != context.user_tag.load(std::memory_order_relaxed)) {
     note_user_tag(context, token, event);
   }
-  uint64_t turn = 0;
-  OpPlace& place = take_op(turn);
-  keep(place, token, kFromCall | (own ? kOwn : 0) | (group != nullptr ? kInGroup : 0), context);
-  join_group(place, turn, group);
-  publish(place, turn);
+  keep(*place, token, kFromCall | (own ? kOwn : 0) | (group != nullptr ? kInGroup : 0));
+  join_group(*place, turn, group);
+  publish(*place, turn);
   return pack({.kind = HandleKind::call, .turn = turn});
 }
 
-void stop_call(const Handle& handle) noexcept {
+void stop_call(Handle handle) noexcept {
   OpPlace* place = find_counted(handle);
   if (place == nullptr || !stop_once(place->api_stopped)) return;
   const uint32_t state = place->state.load(std::memory_order_relaxed);
@@ -348,6 +368,9 @@ void* start_operation(Context& context, void* context_value, const Event& event)
   }
   OpKind kind = OpKind::Count;
   if (!kind_of(event.func, kind)) return nullptr;
+  uint64_t turn = 0;
+  OpPlace* place = take_op(turn);
+  if (place == nullptr) return nullptr;
   const bool own = context.is_own.load(std::memory_order_relaxed) != 0;
   if (own && context.comm_index.load(std::memory_order_acquire) == kCommUnknown) {
     identify_context(context, context_value,
@@ -355,16 +378,14 @@ void* start_operation(Context& context, void* context_value, const Event& event)
   }
   const capture::OpToken token =
       own ? begin_own(context_value, event, kind, 0) : join_late(context, event, kind);
-  uint64_t turn = 0;
-  OpPlace& place = take_op(turn);
-  keep(place, token, own ? kOwn : 0, context);
-  publish(place, turn);
-  expect_kernels(place, turn, context, channels);
-  enrich(place, turn, event, channels);
+  keep(*place, token, own ? kOwn : 0);
+  publish(*place, turn);
+  expect_kernels(*place, turn, context, channels);
+  enrich(*place, turn, event, channels);
   return pack({.kind = HandleKind::operation, .turn = turn});
 }
 
-void stop_operation(const Handle& handle) noexcept {
+void stop_operation(Handle handle) noexcept {
   OpPlace* place = find_counted(handle);
   if (place == nullptr) return;
   if (!stop_once(place->op_stopped)) return;

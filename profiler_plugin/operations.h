@@ -15,19 +15,19 @@
 namespace rollcall::profiler {
 
 void* start_group_api(Context& context, int32_t depth) noexcept;
-void begin_group_end(const Handle& handle) noexcept;
-void stop_group_api(const Handle& handle) noexcept;
+void begin_group_end(Handle handle) noexcept;
+void stop_group_api(Handle handle) noexcept;
 
 // CollApi, P2pApi.
 void* start_call(Context& context, void* context_value, const Event& event) noexcept;
-void stop_call(const Handle& handle) noexcept;
+void stop_call(Handle handle) noexcept;
 
 // KernelLaunch: the thread launches a kernel; the operations whose Coll or P2p follow are in it.
 void note_launch() noexcept;
 
 // Coll, P2p.
 void* start_operation(Context& context, void* context_value, const Event& event) noexcept;
-void stop_operation(const Handle& handle) noexcept;
+void stop_operation(Handle handle) noexcept;
 // CeColl: a collective by copies instead of a kernel.
 void* start_copy_engine(Context& context, const Event& event) noexcept;
 

@@ -42,7 +42,7 @@ PhasePlace& place_of(uint64_t turn) noexcept {
 }
 
 // Of a phase that was started and whose operation still has its place; null, and counted, else.
-PhasePlace* find_counted(const Handle& handle) noexcept {
+PhasePlace* find_counted(Handle handle) noexcept {
   PhasePlace& place = phase_places[handle.turn % kOpPlaces];
   const bool is_ours = place.turn.load(std::memory_order_relaxed) == handle.turn;
   if (is_ours && find_op(handle.turn) != nullptr) return &place;
@@ -80,7 +80,7 @@ void* start_phase(const Event& event) noexcept {
   return pack({.kind = HandleKind::kernel_phase, .detail = detail, .turn = parent.turn});
 }
 
-void record_phase_stop(const Handle& handle, uint64_t timer_ns) noexcept {
+void record_phase_stop(Handle handle, uint64_t timer_ns) noexcept {
   PhasePlace* place = find_counted(handle);
   if (place == nullptr) return;
   const uint64_t start_ns = place->start_ns.load(std::memory_order_relaxed);
@@ -93,7 +93,7 @@ void record_phase_stop(const Handle& handle, uint64_t timer_ns) noexcept {
   place->told.fetch_add(1, std::memory_order_relaxed);
 }
 
-void stop_phase(const Handle& handle) noexcept {
+void stop_phase(Handle handle) noexcept {
   PhasePlace* place = find_counted(handle);
   if (place == nullptr) return;
   if (place->open.load(std::memory_order_relaxed) != uint32_t{handle.detail} + 1) {

@@ -13,7 +13,6 @@
 #include <cstdint>
 
 #include "profiler_plugin/contexts.h"
-#include "profiler_plugin/event.h"
 
 namespace rollcall::profiler {
 
@@ -21,12 +20,8 @@ namespace rollcall::profiler {
 void* init(const ContextOpening& opening, uint32_t& mask) noexcept;
 void finalize(void* context) noexcept;
 
-// The handle for NCCL to keep; null where nothing more needs to be heard about the event.
-void* start_event(void* context, const Event& event) noexcept;
-// The same of a type that is_small() holds of. `number`: depth of a GroupApi, step of a ProxyStep.
-void* start_small_event(void* context, uint32_t type, void* parent, int32_t number) noexcept;
-void stop_event(void* handle) noexcept;
-// `word`: the first eight bytes of the arguments, zero where NCCL gave none.
-void record_state(void* handle, int state, uint64_t word) noexcept;
+// What starts no event: it names no open context, or nobody asked for its type. Null, and counted.
+[[gnu::cold]] void* start_without_context() noexcept;
+void* start_unknown(uint32_t type) noexcept;
 
 }  // namespace rollcall::profiler

@@ -13,10 +13,10 @@ namespace rollcall::profiler {
 bool is_foreign(const Event& event) noexcept;
 
 void* start_proxy_op(Context& context, const Event& event) noexcept;
-void stop_proxy_op(const Handle& handle) noexcept;
+void stop_proxy_op(Handle handle) noexcept;
 void* start_proxy_step(void* parent, int32_t number) noexcept;
 // A step enters a wait; `bytes` of the step as far as NCCL knows them, 0 if not.
-void record_step_state(const Handle& handle, int state, uint64_t bytes) noexcept;
-void stop_proxy_step(const Handle& handle) noexcept;
+void record_step_state(Handle handle, int state, uint64_t bytes) noexcept;
+void stop_proxy_step(Handle handle) noexcept;
 
 }  // namespace rollcall::profiler

@@ -30,6 +30,15 @@ inline constexpr uint32_t kThreadsMax = 1024;
 // Tickets of operations that a thread draws at once where threads contend for them.
 inline constexpr uint32_t kTicketBlock = 16;
 
+// Attempts to find a ring slot that is not held by an operation in flight; never more than the ring
+// has slots. As many as can be held in a row: those that await the GPU, those that the profiler
+// plugin awaits, and a call of each thread. Once in a lap a call walks past them, ten nanoseconds a
+// slot. After that many the ring is full, as it can be where it is small, or a group is large that
+// the plugin of NCCL up to 2.27 holds: the call is counted as dropped_pinned and not recorded, and
+// for the lap that follows a few attempts have to do.
+inline constexpr uint32_t kSlotAttemptsMax = 16384;
+inline constexpr uint32_t kSlotAttemptsFew = 64;
+
 // Bytes of the text areas.
 inline constexpr uint32_t kMetaBytesMax = 64 * 1024;
 
@@ -116,16 +125,6 @@ inline constexpr uint32_t kGpuKernelNameBytes = 128;
 inline constexpr uint64_t kGpuKernelPatienceNs = 1'000'000'000;
 inline constexpr uint64_t kGpuLaunchPatienceNs = 60'000'000'000;
 
-// Attempts to find a ring slot that is not held by an operation in flight; never more than the ring
-// has slots. As many as can be held in a row: those that await the GPU, those that the profiler
-// plugin awaits, and a call of each thread. Once in a lap a call walks past them, ten nanoseconds a
-// slot. After that many the ring is full, as it can be where it is small, or a group is large that
-// the plugin of NCCL up to 2.27 holds: the call is counted as dropped_pinned and not recorded, and
-// for the lap that follows a few attempts have to do.
-inline constexpr uint32_t kSlotAttemptsMax = 16384;
-inline constexpr uint32_t kSlotAttemptsFew = 64;
-static_assert(kSlotAttemptsMax > kGpuOpsInFlightMax + kLateOpsMax + kThreadsMax);
-
 // CUDA graphs with captured operations that exist at one moment: a server with a graph per batch
 // size has some dozens. Executables: one to three per graph. Lanes: streams of one capture that
 // carry operations of NCCL.
@@ -150,6 +149,8 @@ static_assert((kEventSlots & (kEventSlots - 1)) == 0, "slot = ticket & mask");
 static_assert((kChannelsMax & (kChannelsMax - 1)) == 0, "place = hash & mask");
 static_assert((kKernelPhaseSlots & (kKernelPhaseSlots - 1)) == 0, "place = ticket & mask");
 static_assert(kRingSlotsDefault >= kRingSlotsMin && kRingSlotsDefault <= kRingSlotsMax);
+static_assert(kSlotAttemptsMax > kGpuOpsInFlightMax + kLateOpsMax + kThreadsMax,
+              "a search passes all that can be held in a row");
 static_assert(kBlockRecordsMax <= kRingSlotsDefault / 4, "a block never covers the whole ring");
 static_assert(kSegmentBytesMax <= kHistoryBytesDefault / 4, "the bound drops a part, not all");
 

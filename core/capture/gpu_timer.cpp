@@ -581,7 +581,7 @@ void GpuTimer::poll(double ticks_per_ns, bool is_last) noexcept {
   for (uint32_t i = 0; i < contexts && !is_stopped(); ++i) {
     GpuContext& context = contexts_[i];
     // What flies from here on is seen in this round or leaves its word for the next one. By the
-    // language, a thread's word may hide another's pair; so a full round looks all the same.
+    // language, a thread's word may hide another's pair: a full round looks without a word, too.
     const bool has_flown = context.has_flown.exchange(false, std::memory_order_acq_rel);
     const bool has_work = has_flown || (asks_all && !is_idle());
     if (context.state.load(std::memory_order_acquire) == GpuContext::lost) {

@@ -224,8 +224,7 @@ OpToken begin_op(const OpCall& call) noexcept {
     return drop_paused(call);
   }
   GpuTimer* timer = live.gpu.load(std::memory_order_acquire);
-  GpuPlan plan;
-  if (timer != nullptr) plan = plan_gpu(*timer, thread, call, comm_index);
+  const GpuPlan plan = timer != nullptr ? plan_gpu(*timer, thread, call, comm_index) : GpuPlan{};
   const uint64_t newest =
       comm_index != kCommUnknown ? load_relaxed(live.comms[comm_index].last_ticket) : 0;
   const auto [record, ticket] =

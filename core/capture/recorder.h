@@ -196,7 +196,7 @@ struct StepNews {
   ChannelWait waited = ChannelWait::none;
   uint64_t waited_ticks = 0;
   ChannelWait waits = ChannelWait::none;
-  uint64_t since_ticks = 0;
+  uint64_t since_ticks = 0;  // it waits for that
   bool is_done = false;
   uint64_t bytes = 0;  // of a step that is done
 };

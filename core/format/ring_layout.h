@@ -252,7 +252,7 @@ struct ChannelEntry {
   uint64_t steps_done;
   uint64_t bytes;
   uint64_t waiting_since_ticks;  // when that step entered this wait
-  uint64_t wait_ticks[7];        // by ChannelWait: time that steps spent so
+  uint64_t wait_ticks[7];        // by ChannelWait: time that steps spent so; of `none` 0
   uint64_t reserved1[2];
 };
 static_assert(sizeof(ChannelEntry) == 128);
@@ -339,7 +339,7 @@ constexpr GpuMark mark_of(uint64_t word, uint64_t ticket) {
   X(plugin_foreign, "profiler events that belong to another process (PXN)")                       \
   X(plugin_unwanted, "profiler events of a type that was not asked for or is not known")          \
   X(plugin_recycled, "profiler handles that were given to another event while in use")            \
-  X(plugin_full, "communicators or channels beyond the room of the profiler's tables")            \
+  X(plugin_full, "communicators, channels or calls beyond the room of the profiler's tables")     \
   X(plugin_kernel_lost, "kernel times not used: the 64-entry ring was overrun, or implausible")   \
   X(graph_unmarked, "captured operations without marks: how far a replay got in them is unknown") \
   X(graph_table_full, "captured operations of graphs beyond the table; replays are not recorded") \

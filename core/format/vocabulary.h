@@ -162,14 +162,14 @@ constexpr bool method_is_valid(uint8_t method) {
 // What a step of a proxy operation waits for, as the profiler plugin hears it, and whose steps do.
 // X(name, side, meaning)
 #define ROLLCALL_CHANNEL_WAITS(X)                                       \
-  X(none, both, "nothing that is reported")                             \
+  X(none, neither, "nothing that is reported")                          \
   X(send_gpu, sender, "the GPU to provide data to send")                \
   X(send_peer, sender, "the receiver to make room")                     \
   X(send_network, sender, "the network to take what is sent")           \
   X(recv_network, receiver, "data from the network")                    \
   X(recv_flush, receiver, "received data to become visible to the GPU") \
   X(recv_gpu, receiver, "the GPU to take what was received")
-enum class ChannelSide : uint8_t { both, sender, receiver };
+enum class ChannelSide : uint8_t { neither, sender, receiver };
 enum class ChannelWait : uint8_t {
 #define ROLLCALL_X(name, side, meaning) name,
   ROLLCALL_CHANNEL_WAITS(ROLLCALL_X)

@@ -85,6 +85,92 @@ TEST_CASE("a handle whose place was given to another event touches nothing of it
   CHECK(ring.in_flight <= profiler::kOpPlaces);
 }
 
+// A call, in a group of its own or of the user's (`depth` 2), is under way while another thread
+// makes many.
+template <class Later>
+test::RingContents after_many_others(int depth, Later later) {
+  return record_and_read([&] {
+    setenv("ROLLCALL_RING_SLOTS", "32768", 1);
+    Nccl<6> nccl;
+    const Comm comm = nccl.init(1, 0, 2);
+    void* group = nccl.start_group_api(comm, depth);
+    nccl.record(group, profiler::kGroupStartApiStop);
+    void* call = nccl.start_call(comm, {}, group);
+    nccl.record(group, profiler::kGroupEndApiStart);
+    std::thread([&] {
+      for (uint64_t i = 0; i < profiler::kOpPlaces + 100; ++i) nccl.call(comm, {});
+    }).join();
+    later(nccl, call, group);
+  });
+}
+
+TEST_CASE("a call that has not returned stays so, however many others come after it") {
+  for (const int depth : {1, 2}) {
+    const auto ring = after_many_others(depth, [](Nccl<6>&, void*, void*) {});
+    CHECK(ring.in_flight == static_cast<uint64_t>(depth));  // it, and the end of the user's group
+    CHECK(ring.stats.plugin_recycled == 0);
+    CHECK(ring.stats.plugin_full == 0);
+  }
+}
+
+TEST_CASE("a call that returns after many others is on record as returned") {
+  for (const int depth : {1, 2}) {
+    const auto ring = after_many_others(depth, [](Nccl<6>& nccl, void* call, void* group) {
+      nccl.stop(call);
+      nccl.stop(group);
+    });
+    CHECK(ring.in_flight == 0);
+    CHECK(ring.stats.plugin_stale == 0);
+  }
+}
+
+TEST_CASE("a group that was left without an end has ended when its thread begins the next one") {
+  const auto ring = record_and_read([] {
+    Nccl<6> nccl;
+    const Comm comm = nccl.init(1, 0, 2);
+    void* left = nccl.start_group_api(comm, 2);
+    nccl.start_call(comm, {}, left);
+    nccl.record(left, profiler::kGroupEndApiStart);
+    nccl.start_group_api(comm, 1);
+    nccl.stop(left);
+    nccl.start_call(comm, {}, left);
+  });
+  CHECK(ring.ops.size() == 3);
+  CHECK(ring.in_flight == 1);           // the last one, which is in no group
+  CHECK(ring.stats.plugin_stale == 2);  // its stop, and its name as a parent
+}
+
+TEST_CASE("a group is none to another thread") {
+  const auto ring = record_and_read([] {
+    Nccl<6> nccl;
+    const Comm comm = nccl.init(1, 0, 2);
+    void* group = nccl.start_group_api(comm, 1);
+    void* call = nccl.start_call(comm, {}, group);
+    nccl.stop(call);
+    std::thread([&] { nccl.stop(group); }).join();
+    nccl.stop(group);
+    nccl.stop(group);
+  });
+  CHECK(ring.in_flight == 0);
+  CHECK(ring.stats.plugin_stale == 1);
+  CHECK(ring.stats.plugin_stopped_twice == 1);
+}
+
+TEST_CASE("where no place is left among calls that have not returned, the next one has none") {
+  const auto ring = record_and_read([] {
+    setenv("ROLLCALL_RING_SLOTS", "32768", 1);
+    Nccl<6> nccl;
+    const Comm comm = nccl.init(1, 0, 2);
+    uint64_t refused = 0;
+    for (uint64_t i = 0; i < profiler::kOpPlaces + 100; ++i) {
+      if (nccl.start_call(comm, {}, nullptr) == nullptr) ++refused;
+    }
+    CHILD_REQUIRE(refused == 100);
+  });
+  CHECK(ring.stats.plugin_full == 100);
+  CHECK(ring.in_flight == profiler::kOpPlaces);
+}
+
 TEST_CASE("a proxy operation of another process is not touched") {
   const auto ring = record_and_read([] {
     setenv("ROLLCALL_PLUGIN_EVENTS", "proxy", 1);
@@ -187,6 +273,54 @@ TEST_CASE("calls, network threads and the profiler thread bring events at the sa
   CHECK(ring.comms[0].phased_operations >= 1);
   CHECK(ring.comms[0].phase_ns[1] == ring.comms[0].phased_operations * 4);
   CHECK(ring.stats.checks_failed == 0);
+}
+
+// Looks often before it lets others run, so that two threads meet within nanoseconds of each other.
+template <class Condition>
+void spin_until(Condition condition) {
+  for (unsigned looks = 1; !condition(); ++looks) {
+    if (looks % 4096 == 0) std::this_thread::yield();
+  }
+}
+
+// As with a non-blocking communicator, or NCCL's callback on a stream.
+TEST_CASE("an operation that another thread brings while its group ends is settled") {
+  const auto ring = record_and_read([] {
+    setenv("ROLLCALL_PLUGIN_EVENTS", "kernelch", 1);
+    setenv("ROLLCALL_RING_SLOTS", "32768", 1);
+    Nccl<6> nccl;
+    const Comm comm = nccl.init(1, 0, 2);
+    constexpr uint64_t kCalls = 20'000;
+    std::atomic<void*> next{nullptr};
+    std::atomic<uint64_t> launched{0};
+    std::thread launcher([&] {
+      for (uint64_t i = 1; i <= kCalls; ++i) {
+        void* call = nullptr;
+        spin_until([&] { return (call = next.exchange(nullptr)) != nullptr; });
+        void* operation = nccl.start_operation(comm, {}, call, nullptr, 1);
+        nccl.stop(operation);
+        void* kernel = nccl.start_kernel(comm, operation, 0, 10 * i);
+        nccl.record(kernel, profiler::kKernelChStop, 10 * i + 5);
+        nccl.stop(kernel);
+        launched.store(i);
+      }
+    });
+    for (uint64_t i = 1; i <= kCalls; ++i) {
+      void* group = nccl.start_group_api(comm, 1);
+      void* call = nccl.start_call(comm, {}, group);
+      CHILD_REQUIRE(call != nullptr);
+      nccl.stop(call);
+      next.store(call);
+      // So that the two meet at different places.
+      for (uint64_t turn = 0; turn < i % 128; ++turn) asm volatile("" ::: "memory");
+      nccl.stop(group);
+      spin_until([&] { return launched.load() == i; });
+    }
+    launcher.join();
+  });
+  CHECK(ring.in_flight == 0);
+  CHECK(ring.stats.plugin_full == 0);
+  CHECK(ring.stats.plugin_recycled == 0);
 }
 
 TEST_CASE("an operation of a forked child is not written into the parent's file") {

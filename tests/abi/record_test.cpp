@@ -341,29 +341,36 @@ std::vector<ChannelEntry> channels_of(const TemporaryDirectory& directory) {
   return used;
 }
 
-TEST_CASE("proxy steps are summed up per channel, peer and direction") {
+// What the network thread of a communicator with one call on it leaves in the file.
+template <class Steps>
+std::vector<ChannelEntry> channels_after(Steps steps) {
   const TemporaryDirectory directory;
-  REQUIRE(ended_well(in_own_process(directory.path(), [] {
+  REQUIRE(ended_well(in_own_process(directory.path(), [&] {
     setenv("ROLLCALL_PLUGIN_EVENTS", "proxy", 1);
     Nccl<6> nccl;
     const Comm comm = nccl.init(1, 0, 2);
     const mini::Task task = nccl.call(comm, {});
-    std::thread([&] {
-      void* op = nccl.start_proxy_op(comm, task.handle, 3, 1, true);
-      for (const int step : {0, 1}) {
-        void* handle = nccl.start_proxy_step(comm, op, step);
-        nccl.record(handle, profiler::kProxyStepSendGpuWait);
-        nccl.record(handle, profiler::kProxyStepSendPeerWait);
-        nccl.record(handle, profiler::kProxyStepSendWait, 4096);
-        nccl.stop(handle);
-      }
-      nccl.stop(op);
-      op = nccl.start_proxy_op(comm, task.handle, 3, 1, false);
-      void* handle = nccl.start_proxy_step(comm, op, 0);
-      nccl.record(handle, profiler::kProxyStepRecvWait);  // and waits for ever
-    }).join();
+    std::thread([&] { steps(nccl, comm, task); }).join();
   })));
-  const std::vector<ChannelEntry> used = channels_of(directory);
+  return channels_of(directory);
+}
+
+TEST_CASE("proxy steps are summed up per channel, peer and direction") {
+  const std::vector<ChannelEntry> used =
+      channels_after([](Nccl<6>& nccl, const Comm& comm, const mini::Task& task) {
+        void* op = nccl.start_proxy_op(comm, task.handle, 3, 1, true);
+        for (const int step : {0, 1}) {
+          void* handle = nccl.start_proxy_step(comm, op, step);
+          nccl.record(handle, profiler::kProxyStepSendGpuWait);
+          nccl.record(handle, profiler::kProxyStepSendPeerWait);
+          nccl.record(handle, profiler::kProxyStepSendWait, 4096);
+          nccl.stop(handle);
+        }
+        nccl.stop(op);
+        op = nccl.start_proxy_op(comm, task.handle, 3, 1, false);
+        void* handle = nccl.start_proxy_step(comm, op, 0);
+        nccl.record(handle, profiler::kProxyStepRecvWait);  // and waits for ever
+      });
   REQUIRE(used.size() == 2);
   const ChannelEntry& send = used[0].is_send != 0 ? used[0] : used[1];
   const ChannelEntry& recv = used[0].is_send != 0 ? used[1] : used[0];
@@ -381,25 +388,18 @@ TEST_CASE("proxy steps are summed up per channel, peer and direction") {
 }
 
 TEST_CASE("a channel whose step is done waits for what the next step waits for") {
-  const TemporaryDirectory directory;
-  REQUIRE(ended_well(in_own_process(directory.path(), [] {
-    setenv("ROLLCALL_PLUGIN_EVENTS", "proxy", 1);
-    Nccl<6> nccl;
-    const Comm comm = nccl.init(1, 0, 2);
-    const mini::Task task = nccl.call(comm, {});
-    std::thread([&] {
-      void* op = nccl.start_proxy_op(comm, task.handle, 3, 1, true);
-      void* steps[3];
-      for (int step = 0; step < 3; ++step) {
-        steps[step] = nccl.start_proxy_step(comm, op, step);
-        nccl.record(steps[step], profiler::kProxyStepSendGpuWait);
-      }
-      nccl.record(steps[0], profiler::kProxyStepSendWait, 4096);
-      nccl.record(steps[1], profiler::kProxyStepSendPeerWait);
-      nccl.stop(steps[0]);  // steps 1 and 2 wait for ever
-    }).join();
-  })));
-  const std::vector<ChannelEntry> used = channels_of(directory);
+  const std::vector<ChannelEntry> used =
+      channels_after([](Nccl<6>& nccl, const Comm& comm, const mini::Task& task) {
+        void* op = nccl.start_proxy_op(comm, task.handle, 3, 1, true);
+        void* steps[3];
+        for (int step = 0; step < 3; ++step) {
+          steps[step] = nccl.start_proxy_step(comm, op, step);
+          nccl.record(steps[step], profiler::kProxyStepSendGpuWait);
+        }
+        nccl.record(steps[0], profiler::kProxyStepSendWait, 4096);
+        nccl.record(steps[1], profiler::kProxyStepSendPeerWait);
+        nccl.stop(steps[0]);  // steps 1 and 2 wait for ever
+      });
   REQUIRE(used.size() == 1);
   CHECK(used[0].steps_done == 1);
   CHECK(used[0].waiting == static_cast<uint8_t>(ChannelWait::send_peer));
