@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -55,9 +56,8 @@ Rows sum_up(const trace::Run& run) {
 
 double network_ns(const LinkRow& row) { return row.per_step_ns(row.network_wait()).value_or(0); }
 
-template <class Row>
-void sort_by_wait(Row first, Row last) {
-  std::sort(first, last, [](const LinkRow& a, const LinkRow& b) {
+void sort_by_wait(std::span<LinkRow> rows) {
+  std::sort(rows.begin(), rows.end(), [](const LinkRow& a, const LinkRow& b) {
     return network_ns(a) != network_ns(b) ? network_ns(a) > network_ns(b)
                                           : std::tie(a.rank, a.peer) < std::tie(b.rank, b.peer);
   });
@@ -65,18 +65,17 @@ void sort_by_wait(Row first, Row last) {
 
 // The links of a communicator and side, sorted. Of two medians the smaller, so that of two links
 // the slow one stands out.
-template <class Row>
-void compare(Row first, Row last) {
+void compare(std::span<LinkRow> rows) {
   std::vector<double> waits_ns;
-  for (Row row = first; row != last; ++row) {
-    if (row->steps != 0) waits_ns.push_back(network_ns(*row));
+  for (const LinkRow& row : rows) {
+    if (row.steps != 0) waits_ns.push_back(network_ns(row));
   }
   if (waits_ns.size() < 2) return;
   const double median_ns = waits_ns[waits_ns.size() / 2];
-  for (Row row = first; row != last; ++row) {
-    if (row->steps == 0) continue;
-    row->behind_median_ns = (network_ns(*row) - median_ns) * static_cast<double>(row->steps);
-    if (median_ns > 0) row->to_median = network_ns(*row) / median_ns;
+  for (LinkRow& row : rows) {
+    if (row.steps == 0) continue;
+    row.behind_median_ns = (network_ns(row) - median_ns) * static_cast<double>(row.steps);
+    if (median_ns > 0) row.to_median = network_ns(row) / median_ns;
   }
 }
 
@@ -106,10 +105,11 @@ std::vector<LinkRow> link_table(const trace::Run& run) {
     const auto last = std::find_if(first, links.end(), [&](const auto& link) {
       return side(link.first) != side(first->first);
     });
-    const auto begin = static_cast<ptrdiff_t>(rows.size());
+    const size_t begin = rows.size();
     for (; first != last; ++first) rows.push_back(std::move(first->second));
-    sort_by_wait(rows.begin() + begin, rows.end());
-    if (group != kNone) compare(rows.begin() + begin, rows.end());
+    const std::span<LinkRow> mine = std::span(rows).subspan(begin);
+    sort_by_wait(mine);
+    if (group != kNone) compare(mine);
   }
   return rows;
 }

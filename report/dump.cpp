@@ -144,17 +144,23 @@ Json frame_text(const trace::Process& process, const trace::Op& op) {
   return found == process.meta.end() ? Json(nullptr) : text_or_null(found->second);
 }
 
-Json op_line(const trace::Process& process, const trace::Op& op) {
-  const OpTraits& traits = traits_of(op.kind);
-  const bool known_comm = op.comm < process.comms.size();
-  const bool directed = traits.family == OpFamily::p2p || traits.family == OpFamily::rma;
-  const bool known_thread = op.thread < process.threads.size();
+// How the line of something that happened on a communicator begins.
+Json begin_line(std::string_view type, const trace::Process& process, uint32_t comm) {
+  const bool known_comm = comm < process.comms.size();
   Json json;
-  json["type"] = "op";
+  json["type"] = type;
   json["pid"] = process.pid;
   json["job_rank"] = rank_or_null(process.job_rank);
-  json["comm"] = known_comm ? key_or_null(process.comms[op.comm].key) : Json(nullptr);
-  json["comm_rank"] = known_comm ? rank_or_null(process.comms[op.comm].rank) : Json(nullptr);
+  json["comm"] = known_comm ? key_or_null(process.comms[comm].key) : Json(nullptr);
+  json["comm_rank"] = known_comm ? rank_or_null(process.comms[comm].rank) : Json(nullptr);
+  return json;
+}
+
+Json op_line(const trace::Process& process, const trace::Op& op) {
+  const OpTraits& traits = traits_of(op.kind);
+  const bool directed = traits.family == OpFamily::p2p || traits.family == OpFamily::rma;
+  const bool known_thread = op.thread < process.threads.size();
+  Json json = begin_line("op", process, op.comm);
   json["seq"] = traits.family == OpFamily::coll ? Json(op.seq) : Json(nullptr);
   json["p2p_seq"] = traits.family == OpFamily::p2p ? Json(op.seq) : Json(nullptr);
   json["op"] = traits.name;
@@ -238,21 +244,15 @@ Json graph_line(const trace::Process& process, const trace::Graph& graph) {
 }
 
 Json channel_line(const trace::Process& process, const trace::NetworkChannel& channel) {
-  const bool known_comm = channel.comm < process.comms.size();
   const bool waits = channel.waiting != ChannelWait::none;
-  Json json;
-  json["type"] = "channel";
-  json["pid"] = process.pid;
-  json["job_rank"] = rank_or_null(process.job_rank);
-  json["comm"] = known_comm ? key_or_null(process.comms[channel.comm].key) : Json(nullptr);
-  json["comm_rank"] = known_comm ? rank_or_null(process.comms[channel.comm].rank) : Json(nullptr);
+  Json json = begin_line("channel", process, channel.comm);
   json["peer"] = rank_or_null(channel.peer);
   json["channel"] = channel.channel;
   json["direction"] = direction_of(channel.is_send);
   json["operations_started"] = channel.operations_started;
   json["operations_done"] = channel.operations_done;
   json["steps"] = channel.steps;
-  json["bytes"] = channel.bytes;
+  json["bytes"] = step_bytes_json(channel.bytes, channel.steps);
   json["waits_ns"] = waits_json(channel.wait_ns, channel.is_send);
   json["waiting"] =
       waits ? Json(kChannelWaits[static_cast<size_t>(channel.waiting)]) : Json(nullptr);

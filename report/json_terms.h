@@ -36,12 +36,18 @@ inline Json phases_json(const trace::PhaseTimes& times) {
   return json;
 }
 
-// {"none": 0, "send_gpu": 1200, ...}: the waits of this side, and any others that are not 0.
+// Null where steps were done and nothing is known of what they moved: NCCL up to 2.26 tells no
+// bytes.
+inline Json step_bytes_json(uint64_t bytes, uint64_t steps) {
+  return known_or_null(bytes, bytes != 0 || steps == 0);
+}
+
+// {"send_gpu": 1200, ...}: the waits of this side, and any others that are not 0.
 inline Json waits_json(const uint64_t (&wait_ns)[kChannelWaitCount], bool is_send) {
-  const ChannelSide other = is_send ? ChannelSide::receiver : ChannelSide::sender;
+  const ChannelSide side = is_send ? ChannelSide::sender : ChannelSide::receiver;
   Json json;
   for (size_t i = 0; i < kChannelWaitCount; ++i) {
-    if (kChannelWaitSides[i] == other && wait_ns[i] == 0) continue;
+    if (kChannelWaitSides[i] != side && wait_ns[i] == 0) continue;
     json[std::string(kChannelWaits[i])] = wait_ns[i];
   }
   return json;

@@ -143,7 +143,7 @@ Json links_list(const trace::Run& run) {
                     {"operations_started", row.operations_started},
                     {"operations_done", row.operations_done},
                     {"steps", row.steps},
-                    {"bytes", row.bytes},
+                    {"bytes", step_bytes_json(row.bytes, row.steps)},
                     {"waits_ns", std::move(waits)},
                     {"mean_waits_ns", std::move(means)},
                     {"longest_wait", known_or_null(kChannelWaits[static_cast<size_t>(longest)],
