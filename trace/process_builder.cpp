@@ -57,7 +57,9 @@ OpState state_of(const OpRecord& record) {
   if (record.result > kResultSuccess && record.result != kResultInProgress) return OpState::failed;
   if (record.finished_ticks != 0) return OpState::finished;
   if (record.started_ticks != 0) return OpState::started;
-  if (record.launched_ticks != 0) return OpState::launched;
+  // Of a captured operation that is when NCCL put the kernel into the graph: nothing runs yet.
+  const bool is_captured = record.graph != 0 && record.kind != OpKind::GraphLaunch;
+  if (record.launched_ticks != 0 && !is_captured) return OpState::launched;
   return record.returned_ticks != 0 ? OpState::returned : OpState::called;
 }
 

@@ -54,6 +54,30 @@ TEST_CASE("segments and ring are merged by ticket, and the ring's word counts") 
   CHECK(process.meta.at("exe") == "/bin/t\nest");
 }
 
+TEST_CASE("what NCCL put into a graph is not launched by that, what it handed to a stream is") {
+  Directory directory;
+  RingBytes ring;
+  OpRecord op = make_op(1);
+  op.launched_ticks = op.called_ticks;
+  ring.add(op);
+  op = make_op(2);
+  op.launched_ticks = op.called_ticks;
+  op.graph = 3;
+  ring.add(op);
+  op.publish = make_op(3).publish;
+  op.kind = OpKind::GraphLaunch;
+  ring.add(op);
+  directory.write("node0.4711.4d.ring", ring.bytes);
+  const Run run = load_run(directory.path(), quiet());
+  REQUIRE(run.processes.size() == 1);
+  const std::vector<Op>& ops = run.processes[0].ops;
+  REQUIRE(ops.size() == 3);
+  CHECK(ops[0].state == OpState::launched);
+  CHECK(ops[1].state == OpState::returned);
+  CHECK(ops[1].launched_ns != 0);
+  CHECK(ops[2].state == OpState::launched);
+}
+
 TEST_CASE("the sums of channels are in the order of their names, in nanoseconds of the host") {
   RingBytes ring;
   ring.header.clock_kind = ClockKind::tsc;  // two ticks to a nanosecond
