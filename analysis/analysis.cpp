@@ -99,28 +99,63 @@ bool has_calls(const Case& c) {
                      [&](uint32_t p) { return !c.process(p).ops.empty(); });
 }
 
-// What hangs, or disagrees, at or behind an operation that is captured differently follows from
-// that; without anything that hangs, graphs may differ as they like.
-void add_graphs(const Case& c, std::vector<Draft>& drafts) {
+// A rank has not captured what another one has.
+bool lacks_call(const Case& c, const Draft& draft) {
+  const std::vector<Member>& members = c.group(draft.group).members;
+  return std::any_of(draft.finding.culprits.begin(), draft.finding.culprits.end(),
+                     [&](const Culprit& culprit) {
+                       return std::any_of(members.begin(), members.end(), [&](const Member& m) {
+                         return m.process == culprit.process && m.lane.called <= draft.seq;
+                       });
+                     });
+}
+
+// Whether those who are not blamed captured what they have at this position.
+bool is_captured_by_others(const Case& c, const Draft& draft) {
+  const std::vector<uint32_t> culprits = culprits_of(draft.finding);
+  const std::vector<Member>& members = c.group(draft.group).members;
+  return std::all_of(members.begin(), members.end(), [&](const Member& member) {
+    return std::binary_search(culprits.begin(), culprits.end(), member.process) ||
+           (member.lane.has(draft.seq) && c.index.op_at(member, draft.seq).graph != 0);
+  });
+}
+
+// That a rank left a captured call out follows from its capturing less. Where calls differ in
+// another way, that is what is wrong, whether they were captured or not.
+bool follows(const Case& c, const Draft& draft, const Draft& graphs) {
+  return draft.finding.verdict == Verdict::missing_call && draft.group == graphs.group &&
+         draft.seq >= graphs.seq && culprits_of(draft.finding) == culprits_of(graphs.finding) &&
+         is_captured_by_others(c, graphs);
+}
+
+// Without anything that hangs graphs may differ as they like, and the difference is returned. What
+// was ended from outside may have hung unseen.
+std::optional<Draft> add_graphs(const Case& c, std::vector<Draft>& drafts) {
   std::optional<Draft> graphs = judge_graphs(c);
-  if (!graphs) return;
+  if (!graphs) return graphs;
   std::vector<Draft> others;
   bool explains = false;
   bool has_other_defect = false;
   for (Draft& draft : drafts) {
-    const bool follows =
-        is_defect(draft) && draft.group == graphs->group && draft.seq >= graphs->seq;
-    explains = explains || follows;
-    has_other_defect = has_other_defect || (is_defect(draft) && !follows);
-    if (follows) {
+    const bool is_followed = follows(c, draft, *graphs);
+    explains = explains || is_followed;
+    has_other_defect = has_other_defect || (is_defect(draft) && !is_followed);
+    if (is_followed) {
       graphs->finding.consequences.push_back(std::move(draft.finding));
     } else {
       others.push_back(std::move(draft));
     }
   }
-  const bool has_stalled = !c.job.all_ended_themselves && c.job.is_stale(c.job.last_call_ns);
-  if (explains || (has_stalled && !has_other_defect)) others.push_back(std::move(*graphs));
   drafts = std::move(others);
+  const bool was_ended = !c.job.live && !c.job.all_ended_themselves;
+  const bool has_stalled = !c.job.all_ended_themselves && c.job.is_stale(c.job.last_call_ns);
+  const bool may_hang = has_stalled || (was_ended && lacks_call(c, *graphs));
+  if (!explains && (!may_hang || has_other_defect)) return graphs;
+  if (!explains && !has_stalled) {
+    graphs->finding.confidence = std::max(graphs->finding.confidence, Confidence::likely);
+  }
+  drafts.push_back(std::move(*graphs));
+  return std::nullopt;
 }
 
 // Files of another recorder that hold no call that could be compared.
@@ -376,8 +411,9 @@ std::optional<Finding> judge_stopped(const Case& c) {
   return finding;
 }
 
-// Equal sequences. What the GPU did with them is on file only where GPU timing was on.
-Finding judge_equal(const Case& c) {
+// Equal sequences, but for what was captured (`captured`). What the GPU did with them is on file
+// only where GPU timing was on.
+Finding judge_equal(const Case& c, const std::optional<Draft>& captured) {
   const int64_t quiet_ns = c.job.end_ns - c.job.last_call_ns;
   const bool is_silent = !c.job.is_foreign && c.job.is_stale(c.job.last_call_ns);
   const bool is_quiet_ras = c.process(c.index.active().front()).recorder == "ncclras_text";
@@ -420,6 +456,11 @@ Finding judge_equal(const Case& c) {
     if (!knows_communicators(c)) {
       draft.finding.summary +=
           "; nor were communicators of one parent and colour, which NCCL 2.23 does not tell apart";
+    }
+    if (captured) {
+      draft.finding.summary +=
+          "; into CUDA graphs they captured different ones, which nobody was seen to wait for: " +
+          captured->finding.summary;
     }
     return draft.finding;
   }
@@ -496,7 +537,7 @@ Report analyse(const trace::Run& run, const Options& options) {
   for (Draft& draft : judge_waits(the_case)) drafts.push_back(std::move(draft));
   const bool quiet = std::none_of(drafts.begin(), drafts.end(), is_defect);
   for (Draft& draft : judge_pairs(the_case, quiet)) drafts.push_back(std::move(draft));
-  add_graphs(the_case, drafts);
+  const std::optional<Draft> captured = add_graphs(the_case, drafts);
   nest_consequences(the_case, drafts);
   judge_errors(the_case, drafts);
   weigh_blind_spots(the_case, drafts);
@@ -521,7 +562,7 @@ Report analyse(const trace::Run& run, const Options& options) {
   if (lead != drafts.end()) report.table = standing_of(the_case, located);
   report.findings = order(drafts);
   if (!is_decided) {
-    report.findings.insert(report.findings.begin(), judge_equal(the_case));
+    report.findings.insert(report.findings.begin(), judge_equal(the_case, captured));
     const bool in_lockstep = report.findings.front().verdict == Verdict::in_lockstep;
     if (in_lockstep && job.live) mention_young_waits(run, options, report);
   }

@@ -50,8 +50,13 @@ void weigh_blind_spots(const Case& c, std::vector<Draft>& drafts) {
   for (Draft& draft : drafts) {
     Finding& finding = draft.finding;
     const bool is_silence = rests_on_silence(finding.verdict);
-    if (!is_silence && (in_order || !rests_on_order(finding.verdict))) continue;
-    if (in_order) {
+    const bool is_graph = finding.verdict == Verdict::graph_diverged;
+    if (!is_silence && !is_graph && (in_order || !rests_on_order(finding.verdict))) continue;
+    if (is_graph) {
+      weaken(finding, Confidence::likely,
+             "the profiler plugin, which recorded this alone, hears of no launch of a graph: "
+             "whether one waits for the difference is not on file");
+    } else if (in_order) {
       weaken(finding, blames_majority(c, draft) ? Confidence::open : Confidence::likely,
              "the profiler plugin, which recorded this alone, hears of no abort and of no "
              "communicator being made: who seems silent may be in one of these");

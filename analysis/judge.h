@@ -53,7 +53,8 @@ void judge_errors(const Case& the_case, std::vector<Draft>& drafts);
 void weigh_blind_spots(const Case& the_case, std::vector<Draft>& drafts);
 // What is worth saying of any run: lost records, leaks, versions, settings.
 std::vector<Draft> judge_records(const Case& the_case);
-// Captured sequences, or numbers of replays, that differ. Harmless in itself: for jobs that hang.
+// Captured sequences, or numbers of replays, that differ. Harmless in itself: for jobs that hang,
+// or were ended before it could be seen whether they do.
 std::optional<Draft> judge_graphs(const Case& the_case);
 // A job that stands still although all ranks made the same calls: what the GPUs did with them.
 // Nothing when the GPUs were not watched, or what was seen does not decide.

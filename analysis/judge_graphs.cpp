@@ -4,7 +4,9 @@
 // graph is replayed, any number of times, without NCCL being called. So ranks whose calls are equal
 // may wait for each other all the same: one has captured less than the others, or has replayed less
 // often. Graphs of different ranks are the same where they hold the same positions of a
-// communicator; the identity that the driver gives them says nothing.
+// communicator; the identity that the driver gives them says nothing. The profiler plugin alone
+// knows what is captured, but neither into which graph nor when one is launched: what stands
+// together on a communicator is then taken for one graph.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,11 +44,12 @@ bool watches_graphs(const Process& process) {
   return process.meta.find("graph_launches") != process.meta.end();
 }
 
-ReplayTable replays_of(const Process& process) {
+ReplayTable replays_of(const Process& process, bool* has_captured) {
   ReplayTable table;
   for (const trace::Graph& graph : process.graphs) table[graph.graph].launches = graph.launches;
   for (uint32_t i = 0; i < process.ops.size(); ++i) {
     const Op& op = process.ops[i];
+    *has_captured |= op.graph != 0;
     if (op.kind != OpKind::GraphLaunch || op.state == trace::OpState::failed) continue;
     Replays& replays = table[op.graph];
     replays.launches = std::max(replays.launches, op.seq + 1);
@@ -134,38 +137,128 @@ uint64_t first_difference(const CapturedRun& common, const CapturedRun* other) {
   return static_cast<uint64_t>(a - common.kinds.begin());
 }
 
+// Whether a member without the call at this position is past it, not on its way: it has launched a
+// graph since, or made a call that the other member made later.
+enum class Past : uint8_t { no, called, launched };
+
+// The lanes of a process, by group.
+std::map<uint32_t, const Lane*> lanes_of(const Case& c, uint32_t p) {
+  std::map<uint32_t, const Lane*> lanes;
+  for (uint32_t comm = 0; comm < c.process(p).comms.size(); ++comm) {
+    const Seat seat = c.index.seat(p, comm);
+    if (seat.member != kNone) lanes[seat.group] = &c.group(seat.group).members[seat.member].lane;
+  }
+  return lanes;
+}
+
+Past past_of(const Case& c, const Member& member, const Member& usual, uint64_t seq) {
+  const uint32_t last = member.lane.ops.empty() ? kNoRecord : member.lane.ops.back();
+  const uint32_t there = usual.lane.ops[seq - usual.lane.first];
+  const std::map<uint32_t, const Lane*> lanes = lanes_of(c, usual.process);
+  const std::vector<Op>& ops = c.process(member.process).ops;
+  // What is older than all records of this communicator may have been launched before.
+  const bool tells_launches = last != kNoRecord || seq == 0;
+  Past past = Past::no;
+  for (uint32_t i = last == kNoRecord ? 0 : last + 1; i < ops.size(); ++i) {
+    const Op& op = ops[i];
+    if (op.state == trace::OpState::failed) continue;
+    if (op.kind == OpKind::GraphLaunch && tells_launches) return Past::launched;
+    if (!is_collective(op.kind)) continue;
+    const auto theirs = lanes.find(c.index.seat(member.process, op.comm).group);
+    if (theirs == lanes.end() || !theirs->second->has(op.seq)) continue;
+    if (theirs->second->ops[op.seq - theirs->second->first] > there) past = Past::called;
+  }
+  return past;
+}
+
+// A member that captured otherwise than the common run did.
+struct Deviant {
+  uint32_t member = kNone;
+  uint64_t position = 0;  // of the first difference, in the graph
+};
+
+// Nothing is on file of a call, though it was made, or may have been: overwritten, or torn.
+bool is_lost(const Case& c, const Member& member, uint64_t seq) {
+  return !member.lane.has(seq) && member.lane.called + c.process(member.process).torn > seq;
+}
+
+bool is_same_call(const Case& c, const Member& a, const Member& b, uint64_t seq) {
+  return a.lane.has(seq) && b.lane.has(seq) &&
+         c.index.op_at(a, seq).kind == c.index.op_at(b, seq).kind;
+}
+
+// Whose records have gaps, and who has not come as far, is not among them.
+std::vector<Deviant> deviants_of(const Case& c, const Group& group, const Comparison& comparison,
+                                 const CapturedRun& common) {
+  std::vector<Deviant> deviants;
+  const Member& usual = group.members[common.member];
+  for (uint32_t m = 0; m < group.members.size(); ++m) {
+    const Member& member = group.members[m];
+    const CapturedRun* run = comparison.runs[m];
+    if (member.lane.first > comparison.first) continue;
+    if (run != nullptr && run->kinds == common.kinds) continue;
+    const uint64_t position = first_difference(common, run);
+    const uint64_t seq = comparison.first + position;
+    if (is_lost(c, member, seq) || is_lost(c, usual, seq)) continue;
+    const bool is_absent = !member.lane.has(seq) && usual.lane.has(seq);
+    if (is_absent && past_of(c, member, usual, seq) == Past::no) continue;
+    // Nobody knows whether the graph was launched: a call that both made may be through.
+    const bool knows_graphs =
+        watches_graphs(c.process(member.process)) || watches_graphs(c.process(usual.process));
+    if (!knows_graphs && is_same_call(c, member, usual, seq)) continue;
+    deviants.push_back({m, position});
+  }
+  return deviants;
+}
+
+std::string counts_text(const Case& c, const Group& group, const Comparison& comparison,
+                        const CapturedRun& common, const std::vector<Deviant>& deviants,
+                        uint64_t position) {
+  const CapturedRun* first = comparison.runs[deviants.front().member];
+  const Member& usual = group.members[common.member];
+  const std::string reference = rank_text(c.process(usual.process));
+  const bool knows_graph = !c.process(usual.process).graphs.empty();
+  std::vector<uint32_t> processes;
+  for (const Deviant& deviant : deviants) {
+    processes.push_back(group.members[deviant.member].process);
+  }
+  return fmt::format(
+      "{} captured {} operations of {} {} seq {}{}, {} captured {}: the first difference is "
+      "operation {} of {}, {} on {}, {}",
+      processes_text(c.index.run(), processes), first == nullptr ? 0 : first->kinds.size(),
+      group.name, knows_graph ? "into the graph that begins at" : "into CUDA graphs from",
+      comparison.first, knows_graph ? "" : " on", reference, common.kinds.size(), position + 1,
+      knows_graph ? "the graph" : "these",
+      position < common.kinds.size() ? call_at(c, usual, comparison.first + position) : "nothing",
+      reference, place_text(group, comparison.first + position));
+}
+
 // One graph of the communicator against the others' at the same positions.
 std::optional<Draft> judge_captures(const Case& c, uint32_t g, const Comparison& comparison) {
   const Group& group = c.group(g);
   const CapturedRun* common = common_run(comparison);
   if (common == nullptr) return std::nullopt;
-  std::vector<uint32_t> culprits;
+  const std::vector<Deviant> deviants = deviants_of(c, group, comparison, *common);
+  if (deviants.empty()) return std::nullopt;
   uint64_t position = ~uint64_t{0};
-  for (uint32_t m = 0; m < group.members.size(); ++m) {
-    const CapturedRun* run = comparison.runs[m];
-    if (group.members[m].lane.first > comparison.first) continue;  // no longer on file
-    if (run != nullptr && run->kinds == common->kinds) continue;
-    culprits.push_back(m);
-    position = std::min(position, first_difference(*common, run));
-  }
-  if (culprits.empty()) return std::nullopt;
+  for (const Deviant& deviant : deviants) position = std::min(position, deviant.position);
   const uint64_t seq = comparison.first + position;
   // Ranks that make the same call without a graph, or in another one, need not wait for each other.
   const Member& usual = group.members[common->member];
-  const bool lacks_call = std::any_of(culprits.begin(), culprits.end(), [&](uint32_t m) {
-    const Lane& lane = group.members[m].lane;
-    if (!lane.has(seq) || !usual.lane.has(seq)) return lane.called <= seq;
-    return c.index.op_at(group.members[m], seq).kind != c.index.op_at(usual, seq).kind;
-  });
+  const bool lacks_call =
+      std::any_of(deviants.begin(), deviants.end(), [&](const Deviant& deviant) {
+        const Member& member = group.members[deviant.member];
+        if (!usual.lane.has(seq)) return false;
+        if (!member.lane.has(seq)) return past_of(c, member, usual, seq) == Past::launched;
+        return !is_same_call(c, member, usual, seq);
+      });
   Draft draft =
       make_draft(Verdict::graph_diverged, lacks_call ? Confidence::certain : Confidence::likely);
   draft.group = g;
   draft.seq = seq;
   Finding& finding = draft.finding;
-  std::vector<uint32_t> processes;
-  for (const uint32_t m : culprits) {
-    const Member& member = group.members[m];
-    processes.push_back(member.process);
+  for (const Deviant& deviant : deviants) {
+    const Member& member = group.members[deviant.member];
     add_culprit(c, member, g, seq, finding);
     if (member.lane.has(seq)) {
       finding.evidence.push_back(
@@ -177,14 +270,7 @@ std::optional<Draft> judge_captures(const Case& c, uint32_t g, const Comparison&
     finding.evidence.push_back(
         op_evidence(c, usual.process, usual.lane.ops[seq - usual.lane.first], "captured"));
   }
-  const CapturedRun* first = comparison.runs[culprits.front()];
-  finding.summary = fmt::format(
-      "{} captured {} operations of {} into the graph that begins at seq {}, {} captured {}: the "
-      "first difference is operation {} of the graph, {} on {}, {}",
-      processes_text(c.index.run(), processes), first == nullptr ? 0 : first->kinds.size(),
-      group.name, comparison.first, rank_text(c.process(usual.process)), common->kinds.size(),
-      position + 1, position < common->kinds.size() ? call_at(c, usual, seq) : "nothing",
-      rank_text(c.process(usual.process)), place_text(group, seq));
+  finding.summary = counts_text(c, group, comparison, *common, deviants, position);
   finding.next =
       "look at what decides which operations are captured: a branch on the rank, a warm-up that "
       "differs, a model part that only some ranks have";
@@ -278,12 +364,11 @@ void keep_earlier(std::optional<Draft>&& found, std::optional<Draft>& earliest) 
 std::optional<Draft> judge_graphs(const Case& c) {
   const std::vector<uint32_t>& active = c.index.active();
   std::vector<ReplayTable> tables(c.index.run().processes.size());
-  bool has_graphs = false;
+  bool has_captured = false;
   for (const uint32_t p : active) {
-    has_graphs = has_graphs || !c.process(p).graphs.empty();
-    tables[p] = replays_of(c.process(p));
+    tables[p] = replays_of(c.process(p), &has_captured);
   }
-  if (!has_graphs) return std::nullopt;
+  if (!has_captured) return std::nullopt;
   std::optional<Draft> captures;
   std::optional<Draft> replays;
   for (uint32_t g = 0; g < c.index.groups().size(); ++g) {

@@ -201,6 +201,8 @@ std::string wrong(const Scenario& scenario, const Truth& truth) {
     allowed.insert(allowed.end(), {Verdict::deadlock_comms, Verdict::deadlock_p2p});
   }
   if (truth.is_twin) allowed.push_back(Verdict::missing_call);
+  const bool may_be_left_out = truth.is_twin || truth.fault == Fault::missing;
+  if (truth.is_captured && may_be_left_out) allowed.push_back(Verdict::graph_diverged);
   if (std::find(allowed.begin(), allowed.end(), lead.verdict) == allowed.end()) return "verdict";
   if (truth.fault == Fault::none) {
     const auto& findings = scenario.report.findings;

@@ -379,7 +379,8 @@ bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program&
   // A communicator that was made on the way has little history, and may have one rank only.
   if (!is_call(step) || program.comms[step.comm].is_late) return false;
   if (fault == Fault::signal_missing) return is_signal(step) && is_awaited(program, steps, step);
-  if (is_rma(step.kind) || (step.graph != 0 && !is_argument(fault))) return false;
+  const bool is_of_captured = is_argument(fault) || fault == Fault::missing;
+  if (is_rma(step.kind) || (step.graph != 0 && !is_of_captured)) return false;
   const bool coll = is_collective(step.kind);
   const size_t next = coll ? next_on(steps, at) : steps.size();
   const bool has_next = next < steps.size();
@@ -580,6 +581,7 @@ Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>
   truth.is_last =
       std::none_of(steps.begin() + static_cast<ptrdiff_t>(at) + 1, steps.end(), is_call);
   truth.may_be_order = is_again_behind_next(steps, at);
+  truth.is_captured = step.graph != 0;
   change(program, rank, at, fault);
   truth.is_twin = is_twin(steps, at);
   return truth;

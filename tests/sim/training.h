@@ -82,6 +82,7 @@ struct Truth {
   bool is_twin = false;
   // The call left out comes again behind the next one: the two might have been swapped.
   bool may_be_order = false;
+  bool is_captured = false;  // the call was, or was to be, captured into a graph
   std::string where;
 };
 
