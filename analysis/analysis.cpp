@@ -99,15 +99,10 @@ bool has_calls(const Case& c) {
                      [&](uint32_t p) { return !c.process(p).ops.empty(); });
 }
 
-// A rank has not captured what another one has.
-bool lacks_call(const Case& c, const Draft& draft) {
-  const std::vector<Member>& members = c.group(draft.group).members;
-  return std::any_of(draft.finding.culprits.begin(), draft.finding.culprits.end(),
-                     [&](const Culprit& culprit) {
-                       return std::any_of(members.begin(), members.end(), [&](const Member& m) {
-                         return m.process == culprit.process && m.lane.called <= draft.seq;
-                       });
-                     });
+// Some ranks have made the call at which graphs differ, and some have not.
+bool is_lacking(const Case& c, const Draft& draft) {
+  const Group& group = c.group(draft.group);
+  return group.shortest <= draft.seq && draft.seq < group.longest;
 }
 
 // Whether those who are not blamed captured what they have at this position.
@@ -128,8 +123,8 @@ bool follows(const Case& c, const Draft& draft, const Draft& graphs) {
          is_captured_by_others(c, graphs);
 }
 
-// Without anything that hangs graphs may differ as they like, and the difference is returned. What
-// was ended from outside may have hung unseen.
+// Without anything that hangs graphs may differ as they like; a call that some have captured and
+// others have not is then returned. What was ended from outside may have hung unseen.
 std::optional<Draft> add_graphs(const Case& c, std::vector<Draft>& drafts) {
   std::optional<Draft> graphs = judge_graphs(c);
   if (!graphs) return graphs;
@@ -149,8 +144,11 @@ std::optional<Draft> add_graphs(const Case& c, std::vector<Draft>& drafts) {
   drafts = std::move(others);
   const bool was_ended = !c.job.live && !c.job.all_ended_themselves;
   const bool has_stalled = !c.job.all_ended_themselves && c.job.is_stale(c.job.last_call_ns);
-  const bool may_hang = has_stalled || (was_ended && lacks_call(c, *graphs));
-  if (!explains && (!may_hang || has_other_defect)) return graphs;
+  const bool may_hang = has_stalled || (was_ended && is_lacking(c, *graphs));
+  if (!explains && (!may_hang || has_other_defect)) {
+    if (!is_lacking(c, *graphs)) graphs.reset();
+    return graphs;
+  }
   if (!explains && !has_stalled) {
     graphs->finding.confidence = std::max(graphs->finding.confidence, Confidence::likely);
   }

@@ -58,26 +58,27 @@ ReplayTable replays_of(const Process& process, bool* has_captured) {
   return table;
 }
 
-// By first position. A member whose records do not reach back to the beginning of a run has a
-// shorter one: its runs begin where its records do, and are left out.
+// By first position. A run that may have begun earlier, in what is no longer on file or was lost,
+// is left out.
 std::vector<CapturedRun> runs_of(const Case& c, const Group& group, uint32_t m) {
   std::vector<CapturedRun> runs;
-  const Member& member = group.members[m];
+  const Lane& lane = group.members[m].lane;
   uint32_t graph = 0;
-  for (uint64_t seq = member.lane.first; seq < member.lane.end(); ++seq) {
-    if (!member.lane.has(seq)) {
+  bool is_cut = lane.first != 0;  // the run that `graph` belongs to
+  for (uint64_t seq = lane.first; seq < lane.end(); ++seq) {
+    if (!lane.has(seq)) {
+      is_cut = true;
       graph = 0;
       continue;
     }
-    const Op& op = c.index.op_at(member, seq);
-    if (op.graph != 0 && op.graph != graph) {
-      runs.push_back({m, member.process, op.graph, seq, {}});
+    const Op& op = c.index.op_at(group.members[m], seq);
+    const bool is_first = seq == lane.first || !lane.has(seq - 1);
+    if (op.graph == 0 || (op.graph != graph && !is_first)) is_cut = false;
+    if (op.graph != 0 && op.graph != graph && !is_cut) {
+      runs.push_back({m, group.members[m].process, op.graph, seq, {}});
     }
     graph = op.graph;
-    if (graph != 0) runs.back().kinds.push_back(op.kind);
-  }
-  if (!runs.empty() && member.lane.first != 0 && runs.front().first == member.lane.first) {
-    runs.erase(runs.begin());
+    if (graph != 0 && !is_cut) runs.back().kinds.push_back(op.kind);
   }
   return runs;
 }
@@ -114,13 +115,16 @@ struct Comparison {
 // The commonest run, by length and operations; of equally common ones the longest, since the
 // others' ranks wait for what is missing.
 const CapturedRun* common_run(const Comparison& comparison) {
+  const auto by_kinds = [](const CapturedRun* a, const CapturedRun* b) {
+    return a->kinds < b->kinds;
+  };
+  std::map<const CapturedRun*, size_t, decltype(by_kinds)> counts(by_kinds);
+  for (const CapturedRun* run : comparison.runs) {
+    if (run != nullptr) ++counts[run];
+  }
   const CapturedRun* best = nullptr;
   size_t best_count = 0;
-  for (const CapturedRun* run : comparison.runs) {
-    if (run == nullptr) continue;
-    const auto count = static_cast<size_t>(std::count_if(
-        comparison.runs.begin(), comparison.runs.end(),
-        [&](const CapturedRun* r) { return r != nullptr && r->kinds == run->kinds; }));
+  for (const auto& [run, count] : counts) {
     const bool is_better = best == nullptr || count > best_count ||
                            (count == best_count && run->kinds.size() > best->kinds.size());
     if (is_better) best = run;
@@ -137,44 +141,75 @@ uint64_t first_difference(const CapturedRun& common, const CapturedRun* other) {
   return static_cast<uint64_t>(a - common.kinds.begin());
 }
 
-// Whether a member without the call at this position is past it, not on its way: it has launched a
-// graph since, or made a call that the other member made later.
+// Whether a member without a call is past the place where another one made it, not on its way: it
+// made a call that the other one made later, or it has launched the graph that lacks the call.
 enum class Past : uint8_t { no, called, launched };
 
-// The lanes of a process, by group.
-std::map<uint32_t, const Lane*> lanes_of(const Case& c, uint32_t p) {
-  std::map<uint32_t, const Lane*> lanes;
-  for (uint32_t comm = 0; comm < c.process(p).comms.size(); ++comm) {
-    const Seat seat = c.index.seat(p, comm);
-    if (seat.member != kNone) lanes[seat.group] = &c.group(seat.group).members[seat.member].lane;
-  }
-  return lanes;
-}
+// The members of a group, two by two: what one that has no more calls there called since, by what
+// the other one called. Each pair is looked at once.
+class Passing {
+ public:
+  Passing(const Case& c, const Group& group, const std::vector<ReplayTable>& tables)
+      : c_(c), group_(group), tables_(tables) {}
 
-Past past_of(const Case& c, const Member& member, const Member& usual, uint64_t seq) {
-  const uint32_t last = member.lane.ops.empty() ? kNoRecord : member.lane.ops.back();
-  const uint32_t there = usual.lane.ops[seq - usual.lane.first];
-  const std::map<uint32_t, const Lane*> lanes = lanes_of(c, usual.process);
-  const std::vector<Op>& ops = c.process(member.process).ops;
-  // What is older than all records of this communicator may have been launched before.
-  const bool tells_launches = last != kNoRecord || seq == 0;
-  Past past = Past::no;
-  for (uint32_t i = last == kNoRecord ? 0 : last + 1; i < ops.size(); ++i) {
-    const Op& op = ops[i];
-    if (op.state == trace::OpState::failed) continue;
-    if (op.kind == OpKind::GraphLaunch && tells_launches) return Past::launched;
-    if (!is_collective(op.kind)) continue;
-    const auto theirs = lanes.find(c.index.seat(member.process, op.comm).group);
-    if (theirs == lanes.end() || !theirs->second->has(op.seq)) continue;
-    if (theirs->second->ops[op.seq - theirs->second->first] > there) past = Past::called;
+  // `run`: what the member without the call at `seq` captured where the other one's graph begins.
+  Past past(uint32_t without, const CapturedRun* run, uint32_t with, uint64_t seq) {
+    const Member& member = group_.members[without];
+    if (run != nullptr) {
+      const auto replays = tables_[member.process].find(run->graph);
+      const bool is_known = replays != tables_[member.process].end();
+      if (is_known && replays->second.launches > 0) return Past::launched;
+    }
+    const Lane& lane = group_.members[with].lane;
+    const uint32_t there = lane.ops[seq - lane.first];
+    return latest_call(without, with) > int64_t{there} ? Past::called : Past::no;
   }
-  return past;
-}
+
+ private:
+  // The latest call of `with`, by its index, that `without` made behind its last one here; -1:
+  // none.
+  int64_t latest_call(uint32_t without, uint32_t with) {
+    const auto [found, is_new] = latest_.try_emplace({without, with}, -1);
+    if (!is_new) return found->second;
+    const Member& member = group_.members[without];
+    const std::map<uint32_t, const Lane*>& lanes = lanes_of(group_.members[with].process);
+    const std::vector<Op>& ops = c_.process(member.process).ops;
+    const uint32_t last = member.lane.ops.empty() ? kNoRecord : member.lane.ops.back();
+    for (uint32_t i = last == kNoRecord ? 0 : last + 1; i < ops.size(); ++i) {
+      const Op& op = ops[i];
+      if (op.state == trace::OpState::failed || !is_collective(op.kind)) continue;
+      const auto theirs = lanes.find(c_.index.seat(member.process, op.comm).group);
+      if (theirs == lanes.end() || !theirs->second->has(op.seq)) continue;
+      const uint32_t call = theirs->second->ops[op.seq - theirs->second->first];
+      found->second = std::max(found->second, int64_t{call});
+    }
+    return found->second;
+  }
+
+  // By group.
+  const std::map<uint32_t, const Lane*>& lanes_of(uint32_t p) {
+    const auto [found, is_new] = lanes_.try_emplace(p);
+    for (uint32_t comm = 0; is_new && comm < c_.process(p).comms.size(); ++comm) {
+      const Seat seat = c_.index.seat(p, comm);
+      if (seat.member == kNone) continue;
+      found->second[seat.group] = &c_.group(seat.group).members[seat.member].lane;
+    }
+    return found->second;
+  }
+
+  const Case& c_;
+  const Group& group_;
+  const std::vector<ReplayTable>& tables_;
+  std::map<std::pair<uint32_t, uint32_t>, int64_t> latest_;
+  std::map<uint32_t, std::map<uint32_t, const Lane*>> lanes_;
+};
 
 // A member that captured otherwise than the common run did.
 struct Deviant {
   uint32_t member = kNone;
-  uint64_t position = 0;  // of the first difference, in the graph
+  uint64_t seq = 0;  // of the first difference
+  size_t captured = 0;
+  bool is_certain = false;
 };
 
 // Nothing is on file of a call, though it was made, or may have been: overwritten, or torn.
@@ -182,95 +217,103 @@ bool is_lost(const Case& c, const Member& member, uint64_t seq) {
   return !member.lane.has(seq) && member.lane.called + c.process(member.process).torn > seq;
 }
 
-bool is_same_call(const Case& c, const Member& a, const Member& b, uint64_t seq) {
-  return a.lane.has(seq) && b.lane.has(seq) &&
-         c.index.op_at(a, seq).kind == c.index.op_at(b, seq).kind;
+// Nothing where the records have gaps, or where one of the two has simply not come as far.
+std::optional<Deviant> deviant_of(const Case& c, const Group& group, const Comparison& comparison,
+                                  const CapturedRun& common, uint32_t m, Passing& passing) {
+  const Member& member = group.members[m];
+  const Member& usual = group.members[common.member];
+  const CapturedRun* run = comparison.runs[m];
+  if (run != nullptr && run->kinds == common.kinds) return std::nullopt;
+  const uint64_t seq = comparison.first + first_difference(common, run);
+  const bool knows_begin = comparison.first == 0 || member.lane.has(comparison.first - 1) ||
+                           !is_lost(c, member, comparison.first - 1);
+  if (!knows_begin || is_lost(c, member, seq) || is_lost(c, usual, seq)) return std::nullopt;
+  Deviant deviant{m, seq, run == nullptr ? 0 : run->kinds.size(), false};
+  if (member.lane.has(seq) != usual.lane.has(seq)) {
+    const Past past = member.lane.has(seq) ? passing.past(common.member, &common, m, seq)
+                                           : passing.past(m, run, common.member, seq);
+    if (past == Past::no) return std::nullopt;
+    deviant.is_certain = past == Past::launched;
+    return deviant;
+  }
+  if (!member.lane.has(seq)) return std::nullopt;
+  deviant.is_certain = c.index.op_at(member, seq).kind != c.index.op_at(usual, seq).kind;
+  // A call that both made may be through where nobody saw whether a graph was launched. Else, too,
+  // ranks that make the same call without a graph, or in another one, need not wait for each other.
+  const bool knows_launches =
+      watches_graphs(c.process(member.process)) || watches_graphs(c.process(usual.process));
+  if (!deviant.is_certain && !knows_launches) return std::nullopt;
+  return deviant;
 }
 
-// Whose records have gaps, and who has not come as far, is not among them.
-std::vector<Deviant> deviants_of(const Case& c, const Group& group, const Comparison& comparison,
-                                 const CapturedRun& common) {
-  std::vector<Deviant> deviants;
-  const Member& usual = group.members[common.member];
-  for (uint32_t m = 0; m < group.members.size(); ++m) {
-    const Member& member = group.members[m];
-    const CapturedRun* run = comparison.runs[m];
-    if (member.lane.first > comparison.first) continue;
-    if (run != nullptr && run->kinds == common.kinds) continue;
-    const uint64_t position = first_difference(common, run);
-    const uint64_t seq = comparison.first + position;
-    if (is_lost(c, member, seq) || is_lost(c, usual, seq)) continue;
-    const bool is_absent = !member.lane.has(seq) && usual.lane.has(seq);
-    if (is_absent && past_of(c, member, usual, seq) == Past::no) continue;
-    // Nobody knows whether the graph was launched: a call that both made may be through.
-    const bool knows_graphs =
-        watches_graphs(c.process(member.process)) || watches_graphs(c.process(usual.process));
-    if (!knows_graphs && is_same_call(c, member, usual, seq)) continue;
-    deviants.push_back({m, position});
-  }
-  return deviants;
+std::string operations_text(size_t least, size_t most) {
+  if (least != most) return fmt::format("{} to {} operations", least, most);
+  return fmt::format("{} operation{}", most, most == 1 ? "" : "s");
 }
 
 std::string counts_text(const Case& c, const Group& group, const Comparison& comparison,
                         const CapturedRun& common, const std::vector<Deviant>& deviants,
-                        uint64_t position) {
-  const CapturedRun* first = comparison.runs[deviants.front().member];
+                        uint64_t seq) {
   const Member& usual = group.members[common.member];
   const std::string reference = rank_text(c.process(usual.process));
-  const bool knows_graph = !c.process(usual.process).graphs.empty();
+  // The profiler plugin alone does not tell graphs apart.
+  const bool knows_graph = c.process(usual.process).knowledge.creations;
   std::vector<uint32_t> processes;
+  size_t least = deviants.front().captured;
+  size_t most = least;
   for (const Deviant& deviant : deviants) {
     processes.push_back(group.members[deviant.member].process);
+    least = std::min(least, deviant.captured);
+    most = std::max(most, deviant.captured);
   }
+  const uint64_t position = seq - comparison.first;
   return fmt::format(
-      "{} captured {} operations of {} {} seq {}{}, {} captured {}: the first difference is "
-      "operation {} of {}, {} on {}, {}",
-      processes_text(c.index.run(), processes), first == nullptr ? 0 : first->kinds.size(),
-      group.name, knows_graph ? "into the graph that begins at" : "into CUDA graphs from",
-      comparison.first, knows_graph ? "" : " on", reference, common.kinds.size(), position + 1,
+      "{} captured {} of {} {} seq {}{}, {} captured {}: the first difference is operation {} of "
+      "{}, {} on {}, {}",
+      processes_text(c.index.run(), processes), operations_text(least, most), group.name,
+      knows_graph ? "into the graph that begins at" : "into CUDA graphs from", comparison.first,
+      knows_graph ? "" : " on", reference, common.kinds.size(), position + 1,
       knows_graph ? "the graph" : "these",
-      position < common.kinds.size() ? call_at(c, usual, comparison.first + position) : "nothing",
-      reference, place_text(group, comparison.first + position));
+      position < common.kinds.size() ? call_at(c, usual, seq) : "nothing", reference,
+      place_text(group, seq));
 }
 
 // One graph of the communicator against the others' at the same positions.
-std::optional<Draft> judge_captures(const Case& c, uint32_t g, const Comparison& comparison) {
+std::optional<Draft> judge_captures(const Case& c, uint32_t g, const Comparison& comparison,
+                                    Passing& passing) {
   const Group& group = c.group(g);
   const CapturedRun* common = common_run(comparison);
   if (common == nullptr) return std::nullopt;
-  const std::vector<Deviant> deviants = deviants_of(c, group, comparison, *common);
+  std::vector<Deviant> deviants;
+  for (uint32_t m = 0; m < group.members.size(); ++m) {
+    const std::optional<Deviant> deviant = deviant_of(c, group, comparison, *common, m, passing);
+    if (deviant) deviants.push_back(*deviant);
+  }
   if (deviants.empty()) return std::nullopt;
-  uint64_t position = ~uint64_t{0};
-  for (const Deviant& deviant : deviants) position = std::min(position, deviant.position);
-  const uint64_t seq = comparison.first + position;
-  // Ranks that make the same call without a graph, or in another one, need not wait for each other.
-  const Member& usual = group.members[common->member];
-  const bool lacks_call =
-      std::any_of(deviants.begin(), deviants.end(), [&](const Deviant& deviant) {
-        const Member& member = group.members[deviant.member];
-        if (!usual.lane.has(seq)) return false;
-        if (!member.lane.has(seq)) return past_of(c, member, usual, seq) == Past::launched;
-        return !is_same_call(c, member, usual, seq);
-      });
+  const auto by_seq = [](const Deviant& a, const Deviant& b) { return a.seq < b.seq; };
+  const uint64_t seq = std::min_element(deviants.begin(), deviants.end(), by_seq)->seq;
+  const bool is_certain = std::all_of(deviants.begin(), deviants.end(),
+                                      [](const Deviant& deviant) { return deviant.is_certain; });
   Draft draft =
-      make_draft(Verdict::graph_diverged, lacks_call ? Confidence::certain : Confidence::likely);
+      make_draft(Verdict::graph_diverged, is_certain ? Confidence::certain : Confidence::likely);
   draft.group = g;
   draft.seq = seq;
   Finding& finding = draft.finding;
   for (const Deviant& deviant : deviants) {
     const Member& member = group.members[deviant.member];
-    add_culprit(c, member, g, seq, finding);
-    if (member.lane.has(seq)) {
+    add_culprit(c, member, g, deviant.seq, finding);
+    if (member.lane.has(deviant.seq)) {
       finding.evidence.push_back(
-          op_evidence(c, member.process, member.lane.ops[seq - member.lane.first],
-                      c.index.op_at(member, seq).graph != 0 ? "captured" : "not captured"));
+          op_evidence(c, member.process, member.lane.ops[deviant.seq - member.lane.first],
+                      c.index.op_at(member, deviant.seq).graph != 0 ? "captured" : "not captured"));
     }
   }
+  const Member& usual = group.members[common->member];
   if (usual.lane.has(seq)) {
     finding.evidence.push_back(
         op_evidence(c, usual.process, usual.lane.ops[seq - usual.lane.first], "captured"));
   }
-  finding.summary = counts_text(c, group, comparison, *common, deviants, position);
+  finding.summary = counts_text(c, group, comparison, *common, deviants, seq);
   finding.next =
       "look at what decides which operations are captured: a branch on the rank, a warm-up that "
       "differs, a model part that only some ranks have";
@@ -278,6 +321,10 @@ std::optional<Draft> judge_captures(const Case& c, uint32_t g, const Comparison&
   draft.since_ns = op.called_ns;
   set_victims(c, processes_of(group), finding);
   return draft;
+}
+
+std::string times_text(uint64_t times) {
+  return fmt::format("{} time{}", times, times == 1 ? "" : "s");
 }
 
 std::string since_text(const Case& c, const Op& launch) {
@@ -326,11 +373,11 @@ std::optional<Draft> judge_replays(const Case& c, uint32_t g, const Comparison& 
       fmt::format("replay {}{}{}", most.launches, position.empty() ? "" : ", ", position)));
   const Member& usual = group.members[front->member];
   finding.summary = fmt::format(
-      "{} replayed the graph that begins with {}, {}, {} times, {} {} times: that replay has been "
-      "waiting for {}{}{}",
+      "{} replayed the graph that begins with {}, {}, {}, {} {}: that replay has been waiting for "
+      "{}{}{}",
       processes_text(c.index.run(), behind), call_at(c, usual, comparison.first),
-      place_text(group, comparison.first), least, rank_text(c.process(front->process)),
-      most.launches, since_text(c, launch), position.empty() ? "" : " and ", position);
+      place_text(group, comparison.first), times_text(least), rank_text(c.process(front->process)),
+      times_text(most.launches), since_text(c, launch), position.empty() ? "" : " and ", position);
   finding.next =
       "look at what decides how often the graph is launched: the number of steps or micro-batches, "
       "a path that runs the operations without the graph";
@@ -378,8 +425,9 @@ std::optional<Draft> judge_graphs(const Case& c) {
     for (uint32_t m = 0; m < group.members.size(); ++m) {
       for (CapturedRun& run : runs_of(c, group, m)) runs.push_back(std::move(run));
     }
+    Passing passing(c, group, tables);
     for (const Comparison& comparison : comparisons_of(group, runs)) {
-      std::optional<Draft> captured = judge_captures(c, g, comparison);
+      std::optional<Draft> captured = judge_captures(c, g, comparison, passing);
       if (!captured) keep_earlier(judge_replays(c, g, comparison, tables), replays);
       keep_earlier(std::move(captured), captures);
     }

@@ -169,7 +169,7 @@ def a_replay_that_is_missing_is_named():
     for ranks in (2, 8):
         with stuck(ranks, "graph-replay@1:2") as run:
             for finding in diverged_live_and_killed(run):
-                expect("1 times" in finding["summary"], finding["summary"])
+                expect("1 time," in finding["summary"], finding["summary"])
                 expect("2 times" in finding["summary"], finding["summary"])
                 expect("is inside AllReduce" in finding["summary"], finding["summary"])
 
