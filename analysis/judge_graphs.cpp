@@ -44,14 +44,15 @@ bool watches_graphs(const Process& process) {
   return process.meta.find("graph_launches") != process.meta.end();
 }
 
-ReplayTable replays_of(const Process& process, bool* has_captured) {
+// With an entry for each graph that anything is on file of.
+ReplayTable replays_of(const Process& process) {
   ReplayTable table;
   for (const trace::Graph& graph : process.graphs) table[graph.graph].launches = graph.launches;
   for (uint32_t i = 0; i < process.ops.size(); ++i) {
     const Op& op = process.ops[i];
-    *has_captured |= op.graph != 0;
-    if (op.kind != OpKind::GraphLaunch || op.state == trace::OpState::failed) continue;
+    if (op.graph == 0) continue;
     Replays& replays = table[op.graph];
+    if (op.kind != OpKind::GraphLaunch || op.state == trace::OpState::failed) continue;
     replays.launches = std::max(replays.launches, op.seq + 1);
     replays.last = i;
   }
@@ -225,8 +226,8 @@ std::optional<Deviant> deviant_of(const Case& c, const Group& group, const Compa
   const CapturedRun* run = comparison.runs[m];
   if (run != nullptr && run->kinds == common.kinds) return std::nullopt;
   const uint64_t seq = comparison.first + first_difference(common, run);
-  const bool knows_begin = comparison.first == 0 || member.lane.has(comparison.first - 1) ||
-                           !is_lost(c, member, comparison.first - 1);
+  // The run may have begun earlier, and was left out then.
+  const bool knows_begin = comparison.first == 0 || !is_lost(c, member, comparison.first - 1);
   if (!knows_begin || is_lost(c, member, seq) || is_lost(c, usual, seq)) return std::nullopt;
   Deviant deviant{m, seq, run == nullptr ? 0 : run->kinds.size(), false};
   if (member.lane.has(seq) != usual.lane.has(seq)) {
@@ -411,11 +412,12 @@ void keep_earlier(std::optional<Draft>&& found, std::optional<Draft>& earliest) 
 std::optional<Draft> judge_graphs(const Case& c) {
   const std::vector<uint32_t>& active = c.index.active();
   std::vector<ReplayTable> tables(c.index.run().processes.size());
-  bool has_captured = false;
+  bool has_graphs = false;
   for (const uint32_t p : active) {
-    tables[p] = replays_of(c.process(p), &has_captured);
+    tables[p] = replays_of(c.process(p));
+    has_graphs = has_graphs || !tables[p].empty();
   }
-  if (!has_captured) return std::nullopt;
+  if (!has_graphs) return std::nullopt;
   std::optional<Draft> captures;
   std::optional<Draft> replays;
   for (uint32_t g = 0; g < c.index.groups().size(); ++g) {

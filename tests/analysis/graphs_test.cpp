@@ -200,9 +200,24 @@ TEST_CASE("a lost record inside a graph is not taken for one that was not captur
   Outcome outcome = execute(program);
   watch_launches(outcome);
   trace::Process& process = outcome.run.processes[1];
-  process.ops.erase(process.ops.begin() + 2);
-  SECTION("torn") { process.torn = 1; }
-  SECTION("not recorded") { process.skipped = 1; }
+  const auto lose = [&](ptrdiff_t at) { process.ops.erase(process.ops.begin() + at); };
+  SECTION("torn") {
+    lose(2);
+    process.torn = 1;
+  }
+  SECTION("not recorded") {
+    lose(2);
+    process.skipped = 1;
+  }
+  SECTION("in front of the graph") {
+    lose(0);
+    process.skipped = 1;
+  }
+  SECTION("the graph's first ones") {
+    lose(0);
+    lose(0);
+    process.skipped = 2;
+  }
   const Report report = analyse(outcome.run);
   INFO(text_of(report));
   for (const Finding& finding : report.findings) {
