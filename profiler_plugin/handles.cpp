@@ -77,7 +77,8 @@ OpPlace* take_op(uint64_t& turn) noexcept {
     if (__builtin_expect((state & (kHeld | kOpen)) != 0, 0) && !retire(place)) continue;
     place.turn.store(kChanging, std::memory_order_relaxed);
     // As if there were a record: nobody else takes it before the caller has said what is in it.
-    place.state.store(kOwn | kOpen, std::memory_order_relaxed);
+    // Released, and so is what the caller says: whoever sees some of it sees that the turn is over.
+    place.state.store(kOwn | kOpen, std::memory_order_release);
     place.next.store(0, std::memory_order_relaxed);
     place.api_stopped.store(0, std::memory_order_relaxed);
     place.op_stopped.store(0, std::memory_order_relaxed);

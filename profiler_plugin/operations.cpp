@@ -67,8 +67,9 @@ bool outlives_call(const OpRecord& record, uint32_t state) noexcept {
 }
 
 void keep(OpPlace& place, capture::OpToken token, uint32_t state) noexcept {
-  place.record.store(token.record, std::memory_order_relaxed);
-  place.ticket.store(token.ticket, std::memory_order_relaxed);
+  // Behind the mark of take_op(), for who looks at the turn after these.
+  place.record.store(token.record, std::memory_order_release);
+  place.ticket.store(token.ticket, std::memory_order_release);
   uint32_t owed = 0;
   // An own record ends when the plugin says so; a hold is for what comes later than that.
   if (token.record != nullptr && (state & kOwn) != 0) {
@@ -77,7 +78,7 @@ void keep(OpPlace& place, capture::OpToken token, uint32_t state) noexcept {
              capture::hold_op(token)) {
     owed = kHeld;
   }
-  place.state.store(state | owed, std::memory_order_relaxed);
+  place.state.store(state | owed, std::memory_order_release);
 }
 
 // Before the end of an own record that will be added to. The operation may come on another thread
@@ -112,8 +113,8 @@ capture::OpToken token_of_call(Context& context) noexcept {
   return call.token;
 }
 
-capture::OpToken begin_own(void* context_value, const Event& event, OpKind kind,
-                           uint32_t group) noexcept {
+capture::OpCall own_call(void* context_value, const Event& event, OpKind kind,
+                         uint32_t group) noexcept {
   capture::OpCall call{.kind = kind,
                        .datatype = datatype_of(event.datatype),
                        .flags = kOpFromPlugin,
@@ -129,7 +130,7 @@ capture::OpToken begin_own(void* context_value, const Event& event, OpKind kind,
     call.send = receives ? nullptr : event.send;
     call.recv = receives ? event.send : event.recv;
   }
-  return capture::begin_op(call);
+  return call;
 }
 
 void end_own(OpPlace& place, uint64_t turn) noexcept {
@@ -313,14 +314,19 @@ void stop_group_api(Handle handle) noexcept {
 void* start_call(Context& context, void* context_value, const Event& event) noexcept {
   OpKind kind = OpKind::Count;
   if (!kind_of(event.func, kind)) return nullptr;
-  uint64_t turn = 0;
-  OpPlace* place = take_op(turn);
-  if (place == nullptr) return nullptr;
   Group* group = group_of(event);
   const bool own = context.is_own.load(std::memory_order_relaxed) != 0;
   const uint32_t number = group == nullptr ? 0 : group->number;
+  uint64_t turn = 0;
+  OpPlace* place = take_op(turn);
+  if (place == nullptr) {
+    // Without a place its end would go unheard; the calls after it keep their positions.
+    if (own) capture::drop_op(own_call(context_value, event, kind, number));
+    return nullptr;
+  }
   const capture::OpToken token =
-      own ? begin_own(context_value, event, kind, number) : token_of_call(context);
+      own ? capture::begin_op(own_call(context_value, event, kind, number))
+          : token_of_call(context);
   if (event.user_tag != context.user_tag.load(std::memory_order_relaxed)) {
     note_user_tag(context, token, event);
   }
@@ -368,16 +374,19 @@ void* start_operation(Context& context, void* context_value, const Event& event)
   }
   OpKind kind = OpKind::Count;
   if (!kind_of(event.func, kind)) return nullptr;
-  uint64_t turn = 0;
-  OpPlace* place = take_op(turn);
-  if (place == nullptr) return nullptr;
   const bool own = context.is_own.load(std::memory_order_relaxed) != 0;
   if (own && context.comm_index.load(std::memory_order_acquire) == kCommUnknown) {
     identify_context(context, context_value,
                      {.comm_hash = event.comm_hash, .name = event.text, .rank = event.rank});
   }
-  const capture::OpToken token =
-      own ? begin_own(context_value, event, kind, 0) : join_late(context, event, kind);
+  uint64_t turn = 0;
+  OpPlace* place = take_op(turn);
+  if (place == nullptr) {
+    if (own) capture::drop_op(own_call(context_value, event, kind, 0));
+    return nullptr;
+  }
+  const capture::OpToken token = own ? capture::begin_op(own_call(context_value, event, kind, 0))
+                                     : join_late(context, event, kind);
   keep(*place, token, own ? kOwn : 0);
   publish(*place, turn);
   expect_kernels(*place, turn, context, channels);

@@ -248,6 +248,13 @@ OpToken begin_op(const OpCall& call) noexcept {
   return {record, ticket};
 }
 
+void drop_op(const OpCall& call) noexcept {
+  ThreadState& thread = this_thread;
+  if (!enter(thread) || !ROLLCALL_CHECK(call.kind < OpKind::Count)) return;
+  next_position(call, comm_index_of(thread, call.comm_handle));
+  count(live.stats->dropped_pinned);
+}
+
 void end_op(OpToken token, int result) noexcept {
   ThreadState& thread = this_thread;
   if (thread.call.ticket == token.ticket) thread.in_call = false;

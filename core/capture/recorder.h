@@ -57,6 +57,9 @@ bool enabled() noexcept;
 // index and thread. A handle that no comm_* call has announced gets an entry with origin `unknown`
 // (counted as comm_unknown).
 OpToken begin_op(const OpCall& call) noexcept;
+// Instead of that, where the end of the call will not be heard: it is not recorded and is counted
+// as dropped, but has its position among the calls of its communicator. [cold]
+void drop_op(const OpCall& call) noexcept;
 // The call has returned. Harmless with an empty token.
 void end_op(OpToken token, int result) noexcept;
 

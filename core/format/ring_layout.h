@@ -309,7 +309,7 @@ constexpr GpuMark mark_of(uint64_t word, uint64_t ticket) {
 // What the recorder counts about itself. X(name, meaning). Append only: the order is the layout.
 #define ROLLCALL_STATISTICS(X)                                                                    \
   X(stepped_over, "tickets spent on slots held by operations in flight")                          \
-  X(dropped_pinned, "calls not recorded: the ring was full of operations in flight")              \
+  X(dropped_pinned, "calls not recorded: ring or plugin was full of operations in flight")        \
   X(dropped_off, "calls not recorded: capture had switched itself off")                           \
   X(dropped_paused, "calls not recorded: capture was paused by rollcall ctl")                     \
   X(dropped_event, "life-cycle events not recorded")                                              \

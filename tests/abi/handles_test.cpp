@@ -168,7 +168,31 @@ TEST_CASE("where no place is left among calls that have not returned, the next o
     CHILD_REQUIRE(refused == 100);
   });
   CHECK(ring.stats.plugin_full == 100);
+  CHECK(ring.stats.dropped_pinned == 100);
   CHECK(ring.in_flight == profiler::kOpPlaces);
+}
+
+TEST_CASE("a call without a place keeps its position among the others") {
+  for (const uint32_t type : {profiler::kCollApi, profiler::kColl}) {
+    const auto ring = record_and_read([type] {
+      setenv("ROLLCALL_RING_SLOTS", "32768", 1);
+      Nccl<6> nccl;
+      const Comm comm = nccl.init(1, 0, 2);
+      const auto start = [&] {
+        return type == profiler::kColl ? nccl.start_operation(comm, {}, nullptr, nullptr)
+                                       : nccl.start_call(comm, {}, nullptr);
+      };
+      std::vector<void*> handles;
+      for (uint64_t i = 0; i < profiler::kOpPlaces; ++i) handles.push_back(start());
+      CHILD_REQUIRE(start() == nullptr);
+      for (void* handle : handles) nccl.stop(handle);
+      nccl.stop(start());
+    });
+    CHECK(ring.stats.dropped_pinned == 1);
+    CHECK(ring.ops.size() == profiler::kOpPlaces + 1);
+    CHECK(ring.ops.rbegin()->second.seq == profiler::kOpPlaces + 1);
+    CHECK(ring.comms.at(0).collectives == profiler::kOpPlaces + 2);
+  }
 }
 
 TEST_CASE("a proxy operation of another process is not touched") {
