@@ -28,33 +28,40 @@ TIMINGS = ("events", "progress", "cupti")
 # `plugin`: the profiler plugin alone. `both`: it and the preloaded library.
 MODES = ("none", "off", *TIMINGS, "plugin", "both")
 # Added to the time of a call or a step, at most, in per cent (see docs/GPU.md).
-GOALS = {("latency", "off"): 0.5, ("latency", "events"): 2.0, ("step", "events"): 0.1}
+GOALS = {("latency", "off"): 0.5, ("latency", "events"): 2.0, ("step", "off"): 0.1,
+         ("step", "events"): 0.1}
 
+# A step of DDP as it is, and the whole of it as one CUDA graph: then DDP is built and warmed up on
+# a stream of its own, with more than ten steps, as PyTorch's notes on capture want it.
 TORCH_STEP = r"""
 import os, sys, time, torch, torch.distributed as dist
 rank = int(os.environ["RANK"]); graphs = sys.argv[1] == "graphs"
+repeats, steps = int(sys.argv[2]), 20
+if graphs: os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"
 torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
 dist.init_process_group("nccl")
-model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(8)]).cuda()
-data = torch.randn(64, 1024, device="cuda")
+side = torch.cuda.Stream()
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(8)]).cuda()
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    data = torch.randn(64, 1024, device="cuda")
+    def step():
+        optimizer.zero_grad(); model(data).square().mean().backward(); optimizer.step()
+    for _ in range(20): step()
+torch.cuda.current_stream().wait_stream(side)
 if graphs:
-    flat = torch.randn(1 << 20, device="cuda")
-    dist.all_reduce(flat); torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        dist.all_reduce(flat)
+        step()
     step = graph.replay
-else:
-    ddp = torch.nn.parallel.DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-3)
-    def step():
-        optimizer.zero_grad(); ddp(data).square().mean().backward(); optimizer.step()
 for _ in range(20): step()
 times = []
-for _ in range(30):
+for _ in range(repeats):
     torch.cuda.synchronize(); start = time.perf_counter()
-    for _ in range(20): step()
-    torch.cuda.synchronize(); times.append((time.perf_counter() - start) / 20)
+    for _ in range(steps): step()
+    torch.cuda.synchronize(); times.append((time.perf_counter() - start) / steps)
 if rank == 0: print("nccl", torch.cuda.nccl.version(), flush=True)
 if rank == 0: print("step_ns", int(sorted(times)[len(times) // 2] * 1e9), flush=True)
 torch.cuda.synchronize()
@@ -245,9 +252,9 @@ def check_durations(mode):
         own_ns = rows[bytes_max][1]
         ours_ns = max((row for row in stats if row["bytes_to"] == bytes_max),
                       key=lambda row: row["timed"])["median_ns"]
-        # Emulated launches take longer than emulated kernels, and CUPTI tells of the kernels alone.
-        is_loose = machine.emulated and mode == "cupti"
-        holds = ours_ns <= own_ns if is_loose else abs(ours_ns - own_ns) <= max(0.1 * own_ns, 5_000)
+        # Emulated launches take longer than emulated kernels, and a busy machine stretches both.
+        holds = (0 < ours_ns <= 2 * own_ns if machine.emulated else
+                 abs(ours_ns - own_ns) <= max(0.1 * own_ns, 5_000))
         return holds, f"{ours_ns} ns against {own_ns} ns"
     return check
 
@@ -368,41 +375,54 @@ def check_hang(fault, expected):
     return check
 
 
+def has_torch(machine):
+    """Whether there is a PyTorch with a GPU; on the emulator only its programs can tell that."""
+    try:
+        import torch  # pylint: disable=import-outside-toplevel
+    except ImportError:
+        raise Skip("this python has no torch") from None
+    if not machine.emulated and not torch.cuda.is_available():
+        raise Skip("torch sees no GPU")
+
+
 def torch_step(machine, what, mode):
+    """Nanoseconds of a step, and what `rollcall diff` said."""
     script = os.path.join(tempfile.gettempdir(), f"rollcall-gpu-check-{os.getpid()}.py")
     with open(script, "w", encoding="utf-8") as file:
         file.write(TORCH_STEP)
     ranks = min(machine.gpus, 4)
+    repeats = "1" if machine.emulated else "30"
     try:
-        with Run(machine, [sys.executable, script, what], mode, ranks=ranks) as run:
+        with Run(machine, [sys.executable, script, what, repeats], mode, ranks=ranks) as run:
             text = run.finish()
             line = next(line for line in text.splitlines() if line.startswith("step_ns"))
-            code = json.loads(run.ask("diff", run.directory, "--json") or "null")
-            return int(line.split()[1]), code and code["findings"][0]["code"]
+            report = json.loads(run.ask("diff", run.directory, "--json") or "null")
+            return int(line.split()[1]), report and report["findings"][0]["code"]
     finally:
         os.remove(script)
 
 
-def check_torch(what):
+def check_torch(what, modes):
+    """A step with each mode against one without any, in turns: medians of the differences."""
     def check(machine):
-        if machine.emulated:
-            raise Skip("needs a GPU: kernels compute nothing on the emulator")
-        try:
-            import torch  # pylint: disable=import-outside-toplevel
-        except ImportError:
-            raise Skip("this python has no torch") from None
-        if not torch.cuda.is_available():
-            raise Skip("torch sees no GPU")
-        differences = []
-        for number in range(TORCH_PAIRS):
-            if number > 0 and machine.seconds_left() < 3 * CHECK_S:
+        has_torch(machine)
+        added = {mode: [] for mode in modes}
+        codes = set()
+        for number in range(1 if machine.emulated else TORCH_PAIRS):
+            if number > 0 and machine.seconds_left() < (len(modes) + 2) * CHECK_S:
                 break
             bare_ns, _ = torch_step(machine, what, "none")
-            timed_ns, code = torch_step(machine, what, "events")
-            differences.append(100 * (timed_ns - bare_ns) / bare_ns)
-        added = statistics.median(differences)
-        holds = code == "RC-IN-LOCKSTEP" and added <= GOALS["step", "events"]
-        return holds, f"{code}, step {added:+.2f} % (median of {len(differences)} pairs)"
+            for mode in modes:
+                timed_ns, code = torch_step(machine, what, mode)
+                added[mode].append(100 * (timed_ns - bare_ns) / bare_ns)
+                codes.add(str(code))
+        medians = {mode: statistics.median(found) for mode, found in added.items()}
+        holds = codes == {"RC-IN-LOCKSTEP"} and (machine.emulated or all(
+            medians[mode] <= goal for (kind, mode), goal in GOALS.items()
+            if kind == "step" and mode in medians))
+        return holds, (", ".join(sorted(codes)) + ", step " +
+                       ", ".join(f"{mode} {medians[mode]:+.2f} %" for mode in modes) +
+                       f" (medians of {len(added[modes[0]])} pairs)")
     return check
 
 
@@ -419,8 +439,8 @@ CHECKS = [
     ("a call left out is found", check_hang("missing-call", "RC-MISSING-CALL")),
     ("a blocked stream is found", check_hang("stream-block", "RC-STREAM-BLOCKED")),
     ("a wait outside of NCCL is found", check_hang("wait-outside", "RC-STUCK-OUTSIDE")),
-    ("PyTorch DDP trains as before", check_torch("eager")),
-    ("PyTorch with a captured AllReduce runs as before", check_torch("graphs")),
+    ("PyTorch DDP trains as before", check_torch("eager", ("off", *TIMINGS))),
+    ("PyTorch DDP trains as before, its step a CUDA graph", check_torch("graphs", ("events",))),
 ]
 
 
@@ -449,8 +469,9 @@ def main():
         print(f"gpu_check: {skip}", file=sys.stderr)
         return 2
     lines = [f"{time.strftime('%Y-%m-%d')}: {machine.gpus} x {machine.gpu}, driver "
-             f"{machine.driver}, NCCL {machine.nccl}, {platform.machine()}", "",
-             "| check | holds | seen |", "| --- | --- | --- |"]
+             f"{machine.driver}, NCCL {machine.nccl}, {platform.machine()}",
+             "Emulated: no time below says anything about a GPU." if machine.emulated else "",
+             *([""] if machine.emulated else []), "| check | holds | seen |", "| --- | --- | --- |"]
     print("\n".join(lines), flush=True)
     failed = False
     for name, check in CHECKS:

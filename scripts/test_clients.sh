@@ -68,6 +68,8 @@ if [ -x "$torch" ]; then
   for backend in nccl nccl-legacy; do
     beside "faults on $backend" python3 tests/clients/pytorch_faults.py "$torch" "$backend"
   done
+  beside "GPU check" env ROLLCALL_GPU_CHECK_BUILD="$build" \
+    "$torch" scripts/gpu_check.py --emulate --only PyTorch
 fi
 while [ -z "${ROLLCALL_TORCH12_PYTHON:-}" ] && [ ! -e "$logs/installing the older PyTorch.end" ]; do
   wait -n || true
@@ -80,7 +82,7 @@ echo
 echo "=== test-clients"
 failed=0
 for name in "installing PyTorch" "installing the older PyTorch" "ways into NCCL" "faults on nccl" \
-  "faults on nccl-legacy" "older PyTorch"; do
+  "faults on nccl-legacy" "GPU check" "older PyTorch"; do
   if [ -e "$logs/$name.end" ]; then
     cat "$logs/$name.end"
     grep -q '^passed' "$logs/$name.end" || failed=1
