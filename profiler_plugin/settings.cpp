@@ -1,5 +1,6 @@
 #include "profiler_plugin/settings.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -35,7 +36,7 @@ constexpr EventName kEventNames[] = {{"default", kDefaultEvents},
 };
 
 constinit std::atomic<uint32_t> wanted{kDefaultEvents};
-constinit std::atomic<bool> is_read{false};
+constinit pthread_once_t is_read = PTHREAD_ONCE_INIT;
 constinit char chain[4096]{};
 
 bool same_letters(std::string_view a, std::string_view b) {
@@ -72,6 +73,26 @@ bool parse_word(std::string_view word, uint32_t& mask) {
   return true;
 }
 
+void read_variables() noexcept {
+  if (const char* path = getenv("ROLLCALL_PLUGIN_CHAIN"); path != nullptr) {
+    copy_padded(std::span<char>(chain, sizeof(chain) - 1), path);
+  }
+  const char* text = getenv("ROLLCALL_PLUGIN_EVENTS");
+  if (text == nullptr || *text == '\0') return;
+  uint32_t mask = 0;
+  if (!parse_events(text, mask)) {
+    TextBuffer<512> sentence;
+    sentence.text("ROLLCALL_PLUGIN_EVENTS=").text(part_of(text, 0, 128));
+    sentence.text(" is not a list of default, proxy, kernelch, all, phases, names of NCCL's");
+    sentence.text(" events, or a mask below 0x10000; what is not understood is left out");
+    capture::write_warning(1, sentence.view());
+    if (mask == 0) mask = kDefaultEvents;
+  }
+  // So does NCCL: a phase is a part of a KernelCh.
+  if ((mask & kKernelPhase) != 0) mask |= kKernelCh;
+  wanted.store(mask, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 bool parse_events(std::string_view text, uint32_t& mask) noexcept {
@@ -91,25 +112,6 @@ uint32_t default_events() noexcept { return kDefaultEvents; }
 uint32_t wanted_events() noexcept { return wanted.load(std::memory_order_relaxed); }
 const char* chained_path() noexcept { return chain[0] != '\0' ? chain : nullptr; }
 
-void read_settings() noexcept {
-  if (is_read.exchange(true)) return;
-  if (const char* path = getenv("ROLLCALL_PLUGIN_CHAIN"); path != nullptr) {
-    copy_padded(std::span<char>(chain, sizeof(chain) - 1), path);
-  }
-  const char* text = getenv("ROLLCALL_PLUGIN_EVENTS");
-  if (text == nullptr || *text == '\0') return;
-  uint32_t mask = 0;
-  if (!parse_events(text, mask)) {
-    TextBuffer<512> sentence;
-    sentence.text("ROLLCALL_PLUGIN_EVENTS=").text(part_of(text, 0, 128));
-    sentence.text(" is not a list of default, proxy, kernelch, all, phases, names of NCCL's");
-    sentence.text(" events, or a mask below 0x10000; what is not understood is left out");
-    capture::write_warning(1, sentence.view());
-    if (mask == 0) mask = kDefaultEvents;
-  }
-  // So does NCCL: a phase is a part of a KernelCh.
-  if ((mask & kKernelPhase) != 0) mask |= kKernelCh;
-  wanted.store(mask, std::memory_order_relaxed);
-}
+void read_settings() noexcept { pthread_once(&is_read, read_variables); }
 
 }  // namespace rollcall::profiler

@@ -3,6 +3,7 @@
 // nobody asked, and then a call costs one load more.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace rollcall::shim {
@@ -10,6 +11,6 @@ namespace rollcall::shim {
 // The number of the call site of the calling thread, from 1; 0 none. The recorder's meta holds
 // "frame.<number>" for it.
 using FrameReader = uint32_t (*)() noexcept;
-inline constinit FrameReader g_frame_reader = nullptr;
+inline constinit std::atomic<FrameReader> g_frame_reader{nullptr};
 
 }  // namespace rollcall::shim

@@ -42,7 +42,8 @@ template <typename RealCall>
 inline nccl::Result record_operation(const Site& site, capture::OpCall& call, RealCall&& real) {
   call.caller = site.caller;
   call.group = capture::current_group();
-  if (__builtin_expect(g_frame_reader != nullptr, 0)) call.frames = g_frame_reader();
+  const FrameReader read_frames = g_frame_reader.load(std::memory_order_acquire);
+  if (__builtin_expect(read_frames != nullptr, 0)) call.frames = read_frames();
   if (call.send == call.recv && call.send != nullptr) call.flags |= kOpInPlace;
   if (__builtin_expect(g_ended_handles.has(call.comm_handle), 0)) note_use_after_end(site, call);
   const capture::OpToken token = capture::begin_op(call);

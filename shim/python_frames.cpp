@@ -352,7 +352,9 @@ const Layout* layout_for(std::string_view version) noexcept {
 
 void start_python_frames() noexcept {
   const char* wanted = getenv("ROLLCALL_PYTHON_FRAMES");
-  if (g_frame_reader != nullptr || wanted == nullptr || strcmp(wanted, "1") != 0) return;
+  if (g_frame_reader.load(std::memory_order_relaxed) != nullptr || wanted == nullptr ||
+      strcmp(wanted, "1") != 0)
+    return;
   const auto version_of =
       reinterpret_cast<const char* (*)()>(real_dlsym()(RTLD_DEFAULT, "Py_GetVersion"));
   if (version_of == nullptr) return;  // not a Python program
@@ -372,7 +374,8 @@ void start_python_frames() noexcept {
   pthread_atfork(nullptr, nullptr, forget_in_child);
   note.text(part_of(version, 0, version.find(' ')));
   capture::add_meta("python_frames", note.c_str());
-  g_frame_reader = read_frames;
+  // Other threads may be in NCCL already: who sees the reader sees what it reads with.
+  g_frame_reader.store(read_frames, std::memory_order_release);
 }
 
 }  // namespace rollcall::shim

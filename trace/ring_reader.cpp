@@ -47,15 +47,24 @@ std::vector<T> read_array(const ByteSource& source, uint64_t offset, uint64_t co
   return array;
 }
 
-// Reads one record until its publish word is the same before and behind the body: the order of the
-// two reads is the reader's half of the protocol in ring_layout.h.
+// Reads are made in their order, but what one read copies may be of several moments: the kernel
+// copies with loads that no processor need make in order. So a publish word says nothing of the
+// body that came with it, and only what two reads find alike is whole: what the second finds is not
+// older than the word of the first, what the first found not newer than the word of the second.
+template <typename T>
+bool is_alike(const T& first, const T& second) {
+  static_assert(std::has_unique_object_representations_v<T>);
+  return std::memcmp(&first, &second, sizeof(T)) == 0;
+}
+
+// Reads one record until it holds still: the reader's half of the protocol in ring_layout.h.
 template <typename Record>
 bool settle_record(const ByteSource& source, uint64_t offset, Record& record) {
   for (int attempt = 0; attempt < kReadAttemptsMax; ++attempt) {
     if (source.read(offset, &record, sizeof record) != sizeof record) return false;
-    uint64_t again = 0;
+    Record again{};
     if (source.read(offset, &again, sizeof again) != sizeof again) return false;
-    if (again == record.publish) return true;
+    if (is_alike(record, again)) return true;
   }
   return false;
 }
@@ -101,7 +110,7 @@ std::vector<Record> read_records(const ByteSource& source, const FileArea& area,
   for (size_t i = 0; i < records.size(); ++i) {
     Record& record = records[i];
     bool settled = true;
-    if (i < second.size() && second[i].publish != record.publish) {
+    if (i < second.size() && !is_alike(record, second[i])) {
       settled = settle_record(source, area.offset + i * sizeof(Record), record);
       source.read(counter_offset, &next_ticket, sizeof next_ticket);
     }
@@ -170,7 +179,7 @@ void read_kernel_phases(const ByteSource& source, RingImage& image) {
     const KernelPhasesEntry& entry = entries[i];
     const bool is_used = entry.ticket != 0 && entry.ticket != kKernelPhasesChanging;
     const bool is_at_home = (entry.ticket & (header.kernel_phase_slots - 1)) == i;
-    const bool is_settled = i < again.size() && again[i].ticket == entry.ticket;
+    const bool is_settled = i < again.size() && is_alike(entry, again[i]);
     if (is_used && is_at_home && is_settled) image.kernel_phases.push_back(entry);
   }
   std::sort(image.kernel_phases.begin(), image.kernel_phases.end(),
@@ -233,6 +242,19 @@ void read_ops(const ByteSource& source, bool writer_may_live, RingImage& image) 
   image.ops = read_records<OpRecord>(source, header.ops, header.ring_slots,
                                      offsetof(FileHeader, next_ticket), writer_may_live,
                                      bounds_of(header), image);
+}
+
+// The copy of the anchor that counts stays as it is until the count has gone on.
+void read_anchors(const ByteSource& source, FileHeader& header) {
+  uint64_t again = 0;
+  for (int attempt = 0; attempt < kReadAttemptsMax; ++attempt) {
+    source.read(offsetof(FileHeader, anchor_count), &header.anchor_count, sizeof again);
+    source.read(offsetof(FileHeader, latest_anchor), &header.latest_anchor,
+                sizeof header.latest_anchor);
+    source.read(offsetof(FileHeader, anchor_count), &again, sizeof again);
+    if (again == header.anchor_count) return;
+  }
+  header.anchor_count = 0;  // the first anchor is whole
 }
 
 // The tables are read behind the records that refer to them: entries are only ever appended.
@@ -305,6 +327,7 @@ bool read_ring(const ByteSource& source, const std::string& path, bool writer_ma
                RingImage& image, std::vector<Issue>& issues) {
   FileHeader& header = image.header;
   if (!read_ring_header(source, path, header, issues)) return false;
+  if (writer_may_live) read_anchors(source, header);
   const uint64_t meta_bytes =
       std::min<uint64_t>({header.meta_bytes, header.meta.bytes, kMetaBytesMax});
   image.meta.resize(meta_bytes);

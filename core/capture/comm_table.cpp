@@ -212,7 +212,7 @@ void close_comm(uint32_t index, CommState state) noexcept {
   uint32_t* counts = peer_counters[index].counts.load(std::memory_order_acquire);
   if (counts == nullptr) return;
   // The address range stays: a thread that uses the communicator after its end must not crash here.
-  madvise(counts, size_t{peer_counters[index].peers.load()} * 2 * sizeof(uint32_t), MADV_DONTNEED);
+  madvise(counts, counter_bytes(peer_counters[index].peers.load()), MADV_DONTNEED);
 }
 
 uint32_t find_comm(const void* handle) noexcept {

@@ -26,7 +26,12 @@ namespace rollcall::capture {
 
 enum class Mode : uint32_t { unstarted = 0, recording = 1, off = 2 };
 
+// The largest pages that a kernel may have: the advice to wipe `live` in a child goes by pages.
+#if defined(__aarch64__)
+inline constexpr uint64_t kLivePageBytes = 65536;
+#else
 inline constexpr uint64_t kLivePageBytes = 4096;
+#endif
 
 struct alignas(kLivePageBytes) Live {
   std::atomic<uint64_t> incarnation;

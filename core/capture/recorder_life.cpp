@@ -52,9 +52,13 @@ void after_fork_in_child() {
 }
 
 void guard_against_forks() noexcept {
-  // On a kernel with larger pages the advice would reach what lies beside `live`; only children
-  // made behind the C library's back are then not told apart.
-  if (sysconf(_SC_PAGESIZE) == kLivePageBytes) madvise(&live, sizeof(live), MADV_WIPEONFORK);
+  // Where the pages are larger, or the loader did not align as it was told, the advice would reach
+  // what lies beside `live`; only children made behind the C library's back are then not told
+  // apart.
+  const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (kLivePageBytes % page_bytes == 0 && reinterpret_cast<uintptr_t>(&live) % page_bytes == 0) {
+    madvise(&live, sizeof(live), MADV_WIPEONFORK);
+  }
   if (fork_handlers.exchange(true)) return;
   pthread_atfork(nullptr, after_fork_in_parent, after_fork_in_child);
 }
@@ -164,8 +168,9 @@ bool start() noexcept {
   ring::finish_ring_file(mapped);
   live.has_flusher = (current_config.history || current_config.chrome_trace) && start_flusher();
   const uint64_t number = starts.fetch_add(1, std::memory_order_relaxed) + 1;
-  live.mode.store(Mode::recording, std::memory_order_release);
   live.incarnation.store(uint64_t{mapped.header->pid} << 32 | number, std::memory_order_release);
+  // Behind it: who finds the mode unstarted waits for the lock, who finds it recording may enter.
+  live.mode.store(Mode::recording, std::memory_order_release);
   live.wants_gpu.store(current_config.gpu_timing != GpuTiming::off, std::memory_order_release);
   count(live.stats->slow_path_ns, elapsed_ns(began_ns));
   TextBuffer<ring::kPathBytes + 256> sentence;

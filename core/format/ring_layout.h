@@ -47,7 +47,9 @@
 //
 // A reader copies publish, the body, each word with acquire, then publish again. Same word twice
 // and phase >= called: the body is whole, but for the fields that change after `called`, which are
-// single words and each zero or final. Different words: being overwritten, read again.
+// single words and each zero or final. Different words: being overwritten, read again. Where it
+// cannot choose the order of its loads, as in a read of a file, it takes two copies and compares
+// all of them.
 // Phase `writing` twice in a dead process: torn, and counted as such. On the ticket order: tickets
 // that no slot holds any more are in the segments (segment_layout.h) or lost; those that were
 // stepped over or given up never had a record, nor have those at the end of a thread's open block.
@@ -400,7 +402,7 @@ struct FileHeader {
   uint32_t reserved1;
   ClockAnchor first_anchor;
   // The newest anchor, rewritten by the flusher: two copies, the valid one is anchor_count & 1, so
-  // a reader never sees half of one.
+  // a reader that finds the same count in front and behind never sees half of one.
   uint64_t anchor_count;
   ClockAnchor latest_anchor[2];
 

@@ -51,12 +51,13 @@ inline Claim<Record> claim_slot(const Slots<Record>& slots, NextTicket next_tick
     Record* record = &slots.records[ticket & slots.mask];
     uint64_t word = load_relaxed(record->publish);
     const bool taken = is_pinned(phase_number_of(word)) || ticket_of(word) > ticket;
-    // Acquire: no store of the body may move above the claim. A failed exchange means that a
+    // Acquire: no store of the body may move above the claim. Release: who sees the claim sees that
+    // its ticket was drawn. A failed exchange means that a
     // writer of another lap was faster; its record stands, this ticket goes.
     if (__builtin_expect(!taken, 1) &&
         __builtin_expect(__atomic_compare_exchange_n(&record->publish, &word,
                                                      publish_word(ticket, Phase::writing), false,
-                                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED),
+                                                     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED),
                          1)) {
       return {record, ticket};
     }

@@ -15,7 +15,11 @@
 namespace emu {
 namespace {
 
-constexpr size_t kPageBytes = 4096;
+// 4 KiB on most machines; some of aarch64 have 64.
+size_t page_bytes() {
+  static const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
 // Below this a page-table look-up costs more than the copy it may save.
 constexpr size_t kDropBytesMin = 64 * 1024;
 constexpr int kDevicesMax = 64;
@@ -33,7 +37,9 @@ Table& table() {
   return *made;
 }
 
-size_t whole_pages(size_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
+size_t whole_pages(size_t bytes) {
+  return (bytes + page_bytes() - 1) / page_bytes() * page_bytes();
+}
 
 bool counts_as_device(MemoryKind kind) {
   return kind == MemoryKind::kDevice || kind == MemoryKind::kManaged;
@@ -176,15 +182,15 @@ int emu_memory_is_device(const void* address) {
 }
 
 int emu_memory_is_untouched(const void* address, size_t bytes) {
-  using emu::kPageBytes;
+  const size_t page_bytes = emu::page_bytes();
   if (bytes == 0 || !emu::is_ours(address, bytes)) return 0;
   const int file = emu::page_map_file();
   if (file < 0) return 0;
   constexpr size_t kEntriesPerRead = 512;
   constexpr uint64_t kPresentOrSwapped = uint64_t{3} << 62;
   uint64_t entries[kEntriesPerRead];
-  const auto first = reinterpret_cast<uintptr_t>(address) / kPageBytes;
-  const auto last = (reinterpret_cast<uintptr_t>(address) + bytes - 1) / kPageBytes;
+  const auto first = reinterpret_cast<uintptr_t>(address) / page_bytes;
+  const auto last = (reinterpret_cast<uintptr_t>(address) + bytes - 1) / page_bytes;
   for (uintptr_t page = first; page <= last;) {
     const size_t wanted = std::min<size_t>(kEntriesPerRead, last - page + 1);
     const ssize_t got = pread(file, entries, wanted * sizeof(uint64_t),
@@ -200,15 +206,15 @@ int emu_memory_is_untouched(const void* address, size_t bytes) {
 }
 
 void emu_memory_drop(void* address, size_t bytes) {
-  using emu::kPageBytes;
+  const size_t page_bytes = emu::page_bytes();
   if (bytes < emu::kDropBytesMin || !emu::is_ours(address, bytes)) {
     std::memset(address, 0, bytes);
     return;
   }
   const auto begin = reinterpret_cast<uintptr_t>(address);
   const uintptr_t end = begin + bytes;
-  const uintptr_t first_page = (begin + kPageBytes - 1) / kPageBytes * kPageBytes;
-  const uintptr_t end_page = end / kPageBytes * kPageBytes;
+  const uintptr_t first_page = (begin + page_bytes - 1) / page_bytes * page_bytes;
+  const uintptr_t end_page = end / page_bytes * page_bytes;
   // An untouched edge page stays untouched: it reads as zero already.
   if (first_page > begin && emu_memory_is_untouched(address, first_page - begin) == 0) {
     std::memset(address, 0, first_page - begin);

@@ -1,4 +1,6 @@
 // The readers against files that are whole, cut off, foreign, and scribbled on.
+#include <cstring>
+#include <functional>
 #include <random>
 
 #include "tests/catch.h"
@@ -117,6 +119,92 @@ TEST_CASE("Malicious_channels that no recorder leaves are left out and counted")
   scribbled([](ChannelEntry& entry) { entry.peer = static_cast<int32_t>(kRanksMax) + 1; });
   scribbled([](ChannelEntry& entry) { entry.is_send = 2; });
   scribbled([](ChannelEntry& entry) { entry.waiting = kChannelWaitCount; });
+}
+
+// A file that its writer works on: `during` may change what a read has just copied, as if parts of
+// it were older, and the file itself.
+class LiveSource final : public ByteSource {
+ public:
+  using Moment = std::function<void(uint64_t offset, std::byte* copied, size_t bytes)>;
+  LiveSource(const std::vector<std::byte>& bytes, Moment during)
+      : source_(bytes), during_(std::move(during)) {}
+  size_t read(uint64_t offset, void* to, size_t bytes) const override {
+    const size_t got = source_.read(offset, to, bytes);
+    during_(offset, static_cast<std::byte*>(to), got);
+    return got;
+  }
+  uint64_t size() const override { return source_.size(); }
+
+ private:
+  MemorySource source_;
+  Moment during_;
+};
+
+TEST_CASE("a record is not put together from what two moments left in one read") {
+  RingBytes ring;
+  for (uint64_t t = 1; t <= 68; ++t) ring.add(make_op(t));
+  ring.add(make_op(69, Phase::called));
+  const OpRecord before = make_op(5);  // of the lap before, in the same slot
+  int reads = 0;
+  const LiveSource source(ring.bytes, [&](uint64_t offset, std::byte* copied, size_t bytes) {
+    const uint64_t at = ring.header.ops.offset + 5 * sizeof(OpRecord);
+    if (offset > at || offset + bytes < at + sizeof(OpRecord) || ++reads > 1) return;
+    const auto* old = reinterpret_cast<const std::byte*>(&before);
+    std::memcpy(copied + (at - offset) + 64, old + 64, 64);
+  });
+  RingImage image;
+  std::vector<Issue> issues;
+  REQUIRE(read_ring(source, "x.ring", true, image, issues));
+  CHECK(reads > 1);
+  CHECK(issues.empty());
+  REQUIRE(image.ops.size() == 64);
+  CHECK(ticket_of(image.ops.back().publish) == 69);
+  CHECK(image.ops.back().seq == 68);
+  CHECK(image.ops.back().result == kResultUnknown);
+}
+
+TEST_CASE("a record that never holds still is left out") {
+  RingBytes ring;
+  for (uint64_t t = 1; t <= 3; ++t) ring.add(make_op(t));
+  uint64_t reads = 0;
+  const LiveSource source(ring.bytes, [&](uint64_t offset, std::byte* copied, size_t bytes) {
+    const uint64_t at = ring.header.ops.offset + 2 * sizeof(OpRecord) + offsetof(OpRecord, count);
+    if (offset > at || offset + bytes < at + sizeof(uint64_t)) return;
+    ++reads;
+    std::memcpy(copied + (at - offset), &reads, sizeof reads);
+  });
+  RingImage image;
+  std::vector<Issue> issues;
+  REQUIRE(read_ring(source, "x.ring", true, image, issues));
+  CHECK(image.ops.size() == 2);
+  CHECK(reads < 100);
+}
+
+TEST_CASE("the clock's anchor is not put together from two of them") {
+  RingBytes ring;
+  const ClockAnchor older{.ticks = 5, .monotonic_ns = 5, .realtime_ns = 1'000'004, .error_ns = 0};
+  const ClockAnchor newer{.ticks = 9, .monotonic_ns = 9, .realtime_ns = 1'000'008, .error_ns = 0};
+  ring.header.latest_anchor[1] = newer;
+  ring.header.anchor_count = 3;
+  ring.store_header();
+  int mixed = 0;
+  const LiveSource source(ring.bytes, [&](uint64_t offset, std::byte* copied, size_t bytes) {
+    const uint64_t count_at = offsetof(FileHeader, anchor_count);
+    const uint64_t at = offsetof(FileHeader, latest_anchor) + sizeof(ClockAnchor);
+    const uint64_t count = 1;
+    // Until the second look the writer is just about to store the newer one.
+    if (offset == count_at && mixed < 2) std::memcpy(copied, &count, sizeof count);
+    if (offset > at || offset + bytes < at + sizeof(ClockAnchor) || ++mixed > 2) return;
+    std::memcpy(copied + (at - offset) + offsetof(ClockAnchor, realtime_ns), &older.realtime_ns,
+                sizeof older.realtime_ns);
+  });
+  RingImage image;
+  std::vector<Issue> issues;
+  REQUIRE(read_ring(source, "x.ring", true, image, issues));
+  CHECK(mixed > 2);
+  CHECK(image.header.anchor_count == 3);
+  CHECK(image.header.latest_anchor[1].ticks == 9);
+  CHECK(image.header.latest_anchor[1].realtime_ns == 1'000'008);
 }
 
 TEST_CASE("a torn last record is dropped and counted once") {
