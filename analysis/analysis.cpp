@@ -12,15 +12,20 @@
 namespace rollcall::analysis {
 namespace {
 
-// So many calls of every member behind a difference show that it did not stop them.
+// So many calls of every member behind a difference show that it did not stop them; of a job that
+// stands, more than a host can queue: a stream holds about a thousand launches, then the host
+// waits.
 constexpr uint64_t kWentOnCalls = 64;
+constexpr uint64_t kQueuedCallsMax = 2048;
 
 // Did the job pass this difference? Counts, types and reductions that differ corrupt more often
 // than they hang.
 bool was_passed(const Index& index, const JobState& job, const Options& options,
                 const Difference& difference) {
   const Group& group = index.groups()[difference.group];
-  if (group.shortest >= difference.seq + kWentOnCalls) return true;
+  const bool stands = !job.all_ended_themselves && job.is_stale(job.last_call_ns);
+  const uint64_t went_on = stands ? kQueuedCallsMax : kWentOnCalls;
+  if (group.shortest >= difference.seq + went_on) return true;
   int64_t earliest_last_ns = INT64_MAX;
   for (const Member& member : group.members) {
     earliest_last_ns = std::min(earliest_last_ns, job.processes[member.process].last_call_ns);
@@ -409,6 +414,37 @@ std::optional<Finding> judge_stopped(const Case& c) {
   return finding;
 }
 
+// Most have ended by themselves, and a few stay: those are to be looked at, not the GPUs of all.
+std::optional<Finding> judge_left_behind(const Case& c) {
+  std::vector<uint32_t> ended;
+  std::vector<uint32_t> staying;
+  for (const uint32_t p : c.index.active()) {
+    (c.job.processes[p].ended_itself ? ended : staying).push_back(p);
+  }
+  if (staying.empty() || ended.size() <= staying.size()) return {};
+  const trace::Process& first = c.process(staying.front());
+  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
+  Finding& finding = draft.finding;
+  finding.summary = fmt::format(
+      "all {} processes made the same calls ({}); {} ended by {} then, and {} {} not: {}",
+      c.index.active().size(), last_common_text(c), processes_text(c.index.run(), ended),
+      ended.size() == 1 ? "itself" : "themselves", processes_text(c.index.run(), staying),
+      c.job.live ? (staying.size() == 1 ? "has" : "have") : "did",
+      doing_text(c.index, c.job, staying.front()));
+  finding.next = c.job.live ? fmt::format(
+                                  "look at the stack of {} (pid {} on {}): `py-spy dump` or "
+                                  "`gdb -p {}`; and in the logs of the others for why they ended",
+                                  rank_text(first), first.pid, first.host, first.pid)
+                            : fmt::format(
+                                  "look at the code path of {} behind its last call, and in the "
+                                  "logs of the others for why they ended",
+                                  rank_text(first));
+  for (const uint32_t p : staying) {
+    if (finding.evidence.size() < 8) finding.evidence.push_back(process_evidence(c, p));
+  }
+  return finding;
+}
+
 // Equal sequences, but for what was captured (`captured`). What the GPU did with them is on file
 // only where GPU timing was on.
 Finding judge_equal(const Case& c, const std::optional<Draft>& captured) {
@@ -464,6 +500,7 @@ Finding judge_equal(const Case& c, const std::optional<Draft>& captured) {
   }
   if (std::optional<Finding> inside = judge_inside(c)) return std::move(*inside);
   if (std::optional<Draft> gpu = judge_gpu(c)) return std::move(gpu->finding);
+  if (std::optional<Finding> few = judge_left_behind(c)) return std::move(*few);
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   draft.finding.summary = fmt::format(
       "all {} processes made the same calls ({}), yet none has called NCCL {} {}: a stream that "

@@ -9,6 +9,7 @@
 
 #include "analysis/habit.h"
 #include "analysis/label.h"
+#include "analysis/stray_call.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -117,14 +118,21 @@ std::vector<Evidence> path_of(const Case& c, const Root& root) {
       edge.file = c.process(example.process).file;
       edge.record = fmt::format("op {}", c.index.op(example.process, example.op).ticket);
     }
+    std::string site;
+    if (example.process != kNone) {
+      site = call_site_text(c.process(example.process), c.index.op(example.process, example.op));
+      if (!site.empty()) site += ',';
+    }
     const char* verb = to.kind == NodeKind::host ? "waits for a call by" : "waits behind";
     if (c.graph.nodes()[path[i]].kind == NodeKind::host) verb = "waits in";
-    edge.text = fmt::format("{} {} {}", node_text(c, path[i]), verb, node_text(c, path[i + 1]));
+    edge.text =
+        fmt::format("{}{} {} {}", node_text(c, path[i]), site, verb, node_text(c, path[i + 1]));
     const std::vector<uint32_t> holders = holders_of(c.graph.nodes()[path[i]], to);
     if (!holders.empty()) {
-      edge.text = fmt::format("{} in {}, waiting for {}",
+      edge.text = fmt::format("{} in {}{} waiting for {}",
                               processes_text(c.index.run(), c.graph.nodes()[path[i]].callers),
-                              node_text(c, path[i]), processes_text(c.index.run(), holders));
+                              node_text(c, path[i]), site.empty() ? "," : site,
+                              processes_text(c.index.run(), holders));
     }
     edges.push_back(std::move(edge));
   }
@@ -344,13 +352,14 @@ Draft draft_left_out(const Case& c, const AbsentEdge& edge, Confidence confidenc
   draft.finding.evidence.push_back(process_evidence(c, edge.process));
   draft.finding.evidence.push_back(op_evidence(c, example.process, example.op, "waits"));
   draft.finding.summary = fmt::format(
-      "{} never made {}, which {} has been waiting {} for {}, and went on to wait itself; {}",
+      "{} never made {}, which {} {} been waiting {} for {}, and went on to wait itself; {}",
       rank_text(c.process(edge.process)),
       pair ? fmt::format("the {} that belongs to the {}", other_side_text(op.kind),
                          node_text(c, edge.node))
            : "the call " + node_text(c, edge.node),
-      processes_text(c.index.run(), node.callers), pair ? "in" : "for",
-      span_text(c.job.end_ns - node.since_ns), doing_text(c.index, c.job, edge.process));
+      processes_text(c.index.run(), node.callers), node.callers.size() == 1 ? "has" : "have",
+      pair ? "for" : "in", span_text(c.job.end_ns - node.since_ns),
+      doing_text(c.index, c.job, edge.process));
   draft.finding.next = "look at the branch that decides about this call on that rank";
   return draft;
 }
@@ -541,8 +550,20 @@ std::optional<Draft> draft_grouping(const Case& c, const Circle& circle) {
 Draft draft_circle(const Case& c, uint32_t r) {
   const Circle circle = look_at(c, c.graph.roots()[r]);
   if (circle.creation != kNone) return finish(c, r, circle, draft_creation(c, circle));
+  for (const uint32_t n : circle.calls) {
+    std::optional<Draft> stray = draft_stray_transfer(c, c.graph.nodes()[n]);
+    if (stray) return finish(c, r, circle, std::move(*stray));
+  }
   if (const AbsentEdge* edge = find_left_out(c, circle)) {
     return finish(c, r, circle, draft_left_out(c, *edge, Confidence::likely));
+  }
+  for (const uint32_t n : circle.calls) {
+    if (!is_unheard_of(c, c.graph.nodes()[n])) continue;
+    std::vector<uint32_t> absent;
+    for (const Member& member : c.group(c.graph.nodes()[n].group).members) {
+      if (member.lane.called <= c.graph.nodes()[n].seq) absent.push_back(member.process);
+    }
+    return finish(c, r, circle, draft_extra_call(c, n, absent));
   }
   std::optional<Draft> shifted;
   if (circle.has_p2p) shifted = draft_shifted(c, circle);
@@ -570,7 +591,10 @@ Draft draft_circle(const Case& c, uint32_t r) {
   constexpr size_t kNamesMax = 4;
   if (names.size() > kNamesMax) names.resize(kNamesMax);
   draft.finding.summary = fmt::format(
-      "{} wait for each other in a circle{} on {}; {}", processes_text(c.index.run(), circle.hosts),
+      "{} in a circle{} on {}; {}",
+      circle.hosts.size() == 1
+          ? processes_text(c.index.run(), circle.hosts) + " and who waits for it wait"
+          : processes_text(c.index.run(), circle.hosts) + " wait for each other",
       pairs ? " of sends and receives" : "", fmt::join(names, ", "),
       is_decided ? fmt::format("{} called in another order than before or than the others",
                                culprits_text(c, draft))

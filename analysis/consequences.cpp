@@ -29,7 +29,10 @@ Finding describe(const Case& c, uint32_t n) {
   }
   draft.finding.summary =
       fmt::format("{} {} in {} for {}", processes_text(c.index.run(), node.callers),
-                  c.job.live ? "wait" : "waited", node_text(c, n),
+                  !c.job.live                ? "waited"
+                  : node.callers.size() == 1 ? "waits"
+                                             : "wait",
+                  node_text(c, n),
                   awaited.empty() ? "calls that others cannot reach yet"
                                   : processes_text(c.index.run(), awaited));
   set_victims(c, node.callers, draft.finding);

@@ -20,7 +20,8 @@ std::string_view name_of(Confidence confidence);
 // X(name, code, severity, meaning)
 #define ROLLCALL_VERDICTS(X)                                                                       \
   X(in_lockstep, "RC-IN-LOCKSTEP", info, "all ranks issued the same sequence; nothing is pending") \
-  X(missing_call, "RC-MISSING-CALL", hang, "some ranks called, others are alive and never did")    \
+  X(missing_call, "RC-MISSING-CALL", hang,                                                         \
+    "some ranks called, others never did; or a few more than the rest")                            \
   X(rank_dead, "RC-RANK-DEAD", hang, "the absent rank's process is gone")                          \
   X(rank_stopped, "RC-RANK-STOPPED", hang, "the absent rank is alive but not running")             \
   X(op_mismatch, "RC-OP-MISMATCH", hang, "different operations at one position")                   \

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "analysis/judge.h"
 #include "analysis/label.h"
@@ -64,7 +65,7 @@ std::string slip_text(const Case& c, const Difference& d, const std::string& who
           "{} left out {} {}, which {} called; what it calls from there on is what they call next",
           who,
           d.length == 1 ? call_text(theirs)
-                        : fmt::format("{} calls from {} on", d.length, call_text(theirs)),
+                        : fmt::format("{} calls, the first {},", d.length, call_text(theirs)),
           at, others);
     case Slip::extra:
       return fmt::format(
@@ -127,7 +128,9 @@ Draft draft_difference(const Case& c, const Difference& d) {
   finding.summary = slip_text(c, d, who);
   if (d.undecided) finding.summary += "; nothing on file tells which side is right";
   if (d.predicted) finding.summary += " (as in the steps before)";
-  finding.next = "compare the call sites: what the ranks computed this call from differs";
+  finding.next = d.slip == Slip::missing || d.slip == Slip::extra || d.slip == Slip::order
+                     ? "look at the branch that decides about this call on that rank"
+                     : "compare the call sites: what the ranks computed this call from differs";
   std::vector<uint32_t> victims;
   for (const Member& member : group.members) victims.push_back(member.process);
   draft.since_ns = d.since_ns;
@@ -196,6 +199,38 @@ std::vector<Signature> sizes_of(const Case& c, uint32_t p, const std::vector<uin
   return sizes;
 }
 
+// What the transfers of this side before lead one to expect at this position.
+std::optional<uint64_t> expected_count(const Case& c, uint32_t p, const std::vector<uint32_t>& ops,
+                                       uint64_t first, uint64_t seq) {
+  constexpr uint64_t kHistory = 2048;
+  const uint64_t begin = seq > kHistory ? seq - kHistory : 0;
+  const std::vector<Signature> history = sizes_of(c, p, ops, first, begin, seq);
+  const std::optional<Signature> next = expected_next(history);
+  return next ? std::optional(next->count) : std::nullopt;
+}
+
+// Which of the two did otherwise than before; of channels without a pattern, than most transfers.
+struct OddSide {
+  bool is_sender = false;
+  bool is_receiver = false;
+};
+OddSide odd_side_of(const Case& c, const Channel& channel, uint32_t sender, uint32_t receiver,
+                    uint64_t seq) {
+  const uint64_t sent = c.index.op(sender, channel.send_at(seq)).count;
+  const uint64_t expected = c.index.op(receiver, channel.recv_at(seq)).count;
+  const std::optional<uint64_t> usually_sent =
+      expected_count(c, sender, channel.sends, channel.first_send, seq);
+  const std::optional<uint64_t> usually_expected =
+      expected_count(c, receiver, channel.recvs, channel.first_recv, seq);
+  if (usually_sent && usually_expected) {
+    const bool sends_as_usual = sent == *usually_sent;
+    const bool expects_as_usual = expected == *usually_expected;
+    if (sends_as_usual != expects_as_usual) return {!sends_as_usual, !expects_as_usual};
+  }
+  const uint64_t usual = usual_count(c, channel, sender, receiver, seq);
+  return {expected == usual && sent != usual, sent == usual && expected != usual};
+}
+
 // One side may have left out a transfer, so that every later one meets the wrong partner.
 Slip slip_of_pair(const Case& c, const Channel& channel, uint32_t sender, uint32_t receiver,
                   uint64_t seq) {
@@ -249,9 +284,7 @@ Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair) {
   Draft draft = is_shift ? draft_shifted_pair(c, channel, pair.seq, slip == Slip::missing)
                          : make_draft(Verdict::p2p_mismatch, Confidence::certain);
   Finding& finding = draft.finding;
-  const uint64_t usual = usual_count(c, channel, sender, receiver, pair.seq);
-  const bool only_sender = recv.count == usual && send.count != usual;
-  const bool only_receiver = send.count == usual && recv.count != usual;
+  const auto [only_sender, only_receiver] = odd_side_of(c, channel, sender, receiver, pair.seq);
   if (!is_shift) {
     if (!only_receiver)
       finding.culprits.push_back(pair_culprit(c, sender, channel, pair.seq, true));
@@ -363,9 +396,13 @@ std::vector<Draft> judge_differences(const Case& c) {
 
 std::vector<Draft> judge_pairs(const Case& c, bool quiet) {
   std::vector<Draft> drafts;
+  // Behind the first of a channel others may differ because of it.
+  std::map<uint32_t, uint64_t> first;
   for (const Progress::PairFinding& pair : c.progress.mismatched_pairs()) {
-    drafts.push_back(draft_mismatched(c, pair));
+    const auto [found, is_new] = first.try_emplace(pair.channel, pair.seq);
+    if (!is_new) found->second = std::min(found->second, pair.seq);
   }
+  for (const auto& [channel, seq] : first) drafts.push_back(draft_mismatched(c, {channel, seq}));
   std::vector<Draft> unreceived;
   for (uint32_t i = 0; quiet && i < c.index.channels().size(); ++i) {
     draft_unreceived(c, i, unreceived);

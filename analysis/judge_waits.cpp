@@ -9,6 +9,7 @@
 #include "analysis/habit.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
+#include "analysis/stray_call.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -185,7 +186,22 @@ Absence judge_absence(const Case& c, uint32_t p, const Node& waited) {
   return judge_silence(c, p, waited);
 }
 
-std::string why_text(const Case& c, Verdict verdict, uint32_t p) {
+// Of a process that lives, or ended by itself: how it came to pass the call by.
+std::string silence_text(const Case& c, uint32_t p, const Node& waited) {
+  const ProcessState& state = c.job.processes[p];
+  if (state.ended_itself) {
+    return fmt::format("ended by itself, {} before {}, without the call that others wait in",
+                       span_text(c.job.end_ns - state.last_sign_ns),
+                       c.job.live ? "now" : "the end of the job");
+  }
+  const bool is_known = waited.kind != NodeKind::creation;
+  if (is_known && is_ended(comm_of(c, p, waited.group))) {
+    return "has destroyed the communicator without the call that others wait in";
+  }
+  return "has not made the call that others wait in";
+}
+
+std::string why_text(const Case& c, Verdict verdict, uint32_t p, const Node& waited) {
   const Process& process = c.process(p);
   const ProcessState& state = c.job.processes[p];
   switch (verdict) {
@@ -223,7 +239,7 @@ std::string why_text(const Case& c, Verdict verdict, uint32_t p) {
       return "has not made the call that others wait in, but may itself wait for a rank whose "
              "records are not all on file, or for signals that are not counted";
     default:
-      return "has not made the call that others wait in";
+      return silence_text(c, p, waited);
   }
 }
 
@@ -235,7 +251,8 @@ std::string next_text(const Case& c, Verdict verdict, uint32_t p) {
                                                          process.pid, process.host);
   switch (verdict) {
     case Verdict::rank_dead:
-      return fmt::format("look at the log and exit status of {}, and at `dmesg` there", who);
+      return fmt::format("look at the log and exit status of {}{}", who,
+                         state.ended_itself ? "" : ", and at `dmesg` there");
     case Verdict::rank_stopped:
       return fmt::format("find out who stopped {}; `kill -CONT {}` continues it", who, process.pid);
     case Verdict::stuck_in_call:
@@ -254,9 +271,10 @@ std::string next_text(const Case& c, Verdict verdict, uint32_t p) {
                  : "copy the missing file into the directory, if there is one: it decides between "
                    "this rank and the one it would wait for";
     default:
-      return c.job.live ? fmt::format("look at the stack of {}: `py-spy dump` or `gdb -p {}`", who,
-                                      process.pid)
-                        : fmt::format("look at the code path of {} behind its last call", who);
+      return c.job.live && !state.gone && !state.ended_itself
+                 ? fmt::format("look at the stack of {}: `py-spy dump` or `gdb -p {}`", who,
+                               process.pid)
+                 : fmt::format("look at the code path of {} behind its last call", who);
   }
 }
 
@@ -271,41 +289,26 @@ void complete_culprit(const Case& c, const Node& waited, Culprit& culprit) {
   culprit.op = std::string(rollcall::name_of(other_side_of(op.kind)));
 }
 
-// Ranks that finished or went on where a few others called once more: the few are the odd ones.
-bool is_extra_call(const Case& c, const Node& waited, const std::vector<uint32_t>& absent) {
+// Ranks that finished, or went past, where a few others called once more: the few are the odd ones,
+// and so are as many who are it elsewhere (`odd`: sorted).
+bool is_extra_call(const Case& c, const Node& waited, const std::vector<uint32_t>& absent,
+                   const std::vector<uint32_t>& odd) {
   if (waited.kind != NodeKind::collective) return false;
   uint64_t called = 0;
   for (const Member& member : c.group(waited.group).members) {
     called += member.lane.called > waited.seq;
   }
   const uint64_t missing = c.group(waited.group).members.size() - called;
-  if (missing <= called) return false;
-  return std::all_of(absent.begin(), absent.end(), [&](uint32_t p) {
+  const bool is_tie = missing == called;
+  if (missing < called) return false;
+  const bool are_odd = std::all_of(waited.callers.begin(), waited.callers.end(), [&](uint32_t p) {
+    return std::binary_search(odd.begin(), odd.end(), p);
+  });
+  if (is_tie && !are_odd) return false;
+  const bool all_ended = std::all_of(absent.begin(), absent.end(), [&](uint32_t p) {
     return is_ended(comm_of(c, p, waited.group)) || c.job.processes[p].ended_itself;
   });
-}
-
-Draft draft_extra(const Case& c, uint32_t n, const Root& root, size_t absent) {
-  const Node& waited = c.graph.nodes()[n];
-  Draft draft = make_draft(Verdict::missing_call, Confidence::likely);
-  Finding& finding = draft.finding;
-  std::vector<uint32_t> callers;
-  for (const Member& member : c.group(waited.group).members) {
-    if (member.lane.called <= waited.seq) continue;
-    Culprit culprit = culprit_of(c, member.process, waited.group);
-    culprit.seq = waited.seq;
-    const Blocked example = example_of(c, n);
-    if (example.process != kNone) {
-      culprit.op = std::string(rollcall::name_of(c.index.op(example.process, example.op).kind));
-    }
-    finding.culprits.push_back(culprit);
-    callers.push_back(member.process);
-  }
-  finding.summary = fmt::format("{} made one call more than the other {} ranks: {}",
-                                processes_text(c.index.run(), callers), absent, node_text(c, n));
-  finding.next = "compare the call sites of the last calls of the two sides";
-  draft.since_ns = root.since_ns;
-  return draft;
+  return (all_ended && !is_tie) || (absent.size() == missing && went_past(c, waited, absent));
 }
 
 struct Gathered {
@@ -382,7 +385,7 @@ Draft draft_absence(const Case& c, uint32_t n, const Gathered& gathered) {
   const uint32_t first = gathered.processes.front();
   const bool is_pair = waited.kind == NodeKind::p2p;
   const bool is_one = gathered.processes.size() == 1;
-  const std::string why = why_text(c, verdict, first);
+  const std::string why = why_text(c, verdict, first, waited);
   const char* waits =
       is_pair ? (c.job.live ? "has been" : "was") : (c.job.live ? "have been" : "were");
   finding.summary = fmt::format(
@@ -448,6 +451,29 @@ bool is_immediate(const Case& c, const Absence& absence) {
          absence.verdict == Verdict::rank_stopped || (c.job.all_ended_themselves && !c.job.live);
 }
 
+Draft draft_extra(const Case& c, uint32_t n, const Gathered& gathered) {
+  Draft draft = draft_extra_call(c, n, gathered.processes);
+  const Root& root = c.graph.roots()[gathered.roots.front()];
+  std::vector<uint32_t> victims = root.victims;
+  victims.insert(victims.end(), gathered.processes.begin(), gathered.processes.end());
+  if (c.job.live || !c.job.all_ended_themselves) set_victims(c, victims, draft.finding);
+  draft.since_ns = root.since_ns;
+  draft.root = gathered.roots.front();
+  return draft;
+}
+
+// What others wait for and somebody has not done.
+Draft draft_owed(const Case& c, uint32_t n, const Gathered& gathered) {
+  const Verdict verdict = gathered.absence.verdict;
+  const bool is_silence = verdict == Verdict::missing_call || verdict == Verdict::p2p_unmatched;
+  std::optional<Draft> stray;
+  if (is_silence) stray = draft_stray_transfer(c, c.graph.nodes()[n]);
+  if (!stray) return draft_absence(c, n, gathered);
+  stray->root = gathered.roots.front();
+  set_victims(c, c.graph.roots()[stray->root].victims, stray->finding);
+  return std::move(*stray);
+}
+
 }  // namespace
 
 std::vector<Draft> judge_waits(const Case& c) {
@@ -473,19 +499,24 @@ std::vector<Draft> judge_waits(const Case& c) {
       gathered.absence = absence;
     }
   }
-  for (const auto& [key, gathered] : absences) {
-    const Root& root = c.graph.roots()[gathered.roots.front()];
-    const Node& waited = c.graph.nodes()[key.first];
-    const bool is_extra =
-        key.second == Verdict::missing_call && is_extra_call(c, waited, gathered.processes);
-    if (!is_extra) {
-      drafts.push_back(draft_absence(c, key.first, gathered));
-      continue;
-    }
-    drafts.push_back(draft_extra(c, key.first, root, gathered.processes.size()));
-    drafts.back().root = gathered.roots.front();
-    drafts.back().group = waited.group;
-    drafts.back().seq = waited.seq;
+  // A tie is decided by who called once more elsewhere.
+  std::vector<uint32_t> odd;
+  const auto is_extra = [&](const auto& absence) {
+    const auto& [key, gathered] = absence;
+    return key.second == Verdict::missing_call &&
+           is_extra_call(c, c.graph.nodes()[key.first], gathered.processes, odd);
+  };
+  std::vector<uint32_t> callers;
+  for (const auto& absence : absences) {
+    if (!is_extra(absence)) continue;
+    const std::vector<uint32_t>& here = c.graph.nodes()[absence.first.first].callers;
+    callers.insert(callers.end(), here.begin(), here.end());
+  }
+  std::sort(callers.begin(), callers.end());
+  odd = std::move(callers);
+  for (const auto& absence : absences) {
+    drafts.push_back(is_extra(absence) ? draft_extra(c, absence.first.first, absence.second)
+                                       : draft_owed(c, absence.first.first, absence.second));
   }
   return drafts;
 }

@@ -1,0 +1,273 @@
+// Calls that one rank makes and nobody else, in jobs that did the same before: who is blamed.
+#include "tests/analysis/steps.h"
+
+namespace rollcall::analysis {
+namespace {
+
+const sim::ClusterOptions kLive{.stall_ns = 60'000'000'000, .live = true};
+
+// Four ranks reduce on a group of three of them, on a stream of its own, then all together.
+Program training(int steps) {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}, {.ranks = {0, 1, 2}, .parent = 0}};
+  program.ranks.resize(4);
+  for (size_t r = 0; r < 4; ++r) {
+    for (int step = 0; step < steps; ++step) {
+      if (r < 3) program.ranks[r].push_back(call(OpKind::AllReduce, 8, -1, 1));
+      if (r < 3) program.ranks[r].back().stream = 1;
+      program.ranks[r].push_back(call(OpKind::AllReduce, 4));
+      program.ranks[r].push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
+// Of the last step, behind its first call.
+void insert_in_last_step(Steps& steps, Step step) { steps.insert(steps.end() - 2, step); }
+
+TEST_CASE("who calls once more than most is named where those went on, not they") {
+  Program program = training(4);
+  Step extra = call(OpKind::AllReduce, 8, -1, 1);
+  extra.stream = 1;
+  insert_in_last_step(program.ranks[1], extra);
+  const Report report = analyse(execute(program, kLive).run);
+  CHECK(check_blames(report, Verdict::missing_call, 1).seq == 4);
+  CHECK(lead(report).confidence == Confidence::likely);
+  CHECK(lead(report).summary.starts_with("rank 1 made one call more than the other 2 ranks"));
+  CHECK(lead(report).victims == std::vector<int32_t>{0, 2});
+  CHECK(report.findings.size() == 1);
+}
+
+TEST_CASE("who left out what most called is named as before") {
+  Program program = training(4);
+  program.ranks[1].erase(program.ranks[1].end() - 3);
+  const Report report = analyse(execute(program, kLive).run);
+  CHECK(check_blames(report, Verdict::missing_call, 1).seq == 3);
+  CHECK(lead(report).summary.find("one call more") == std::string::npos);
+}
+
+TEST_CASE("of two that differ, the one that calls once more elsewhere too is named") {
+  Program program = training(4);
+  program.comms.push_back({.ranks = {1, 3}, .parent = 0, .child_number = 1});
+  for (const int comm : {1, 2}) {
+    Step extra = call(OpKind::AllGather, 16, -1, comm);
+    extra.stream = comm;
+    insert_in_last_step(program.ranks[1], extra);
+  }
+  // Both have used the pair's communicator before.
+  for (const size_t r : {1u, 3u}) {
+    Step first = call(OpKind::AllGather, 16, -1, 2);
+    first.stream = 2;
+    program.ranks[r].insert(program.ranks[r].begin(), first);
+  }
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  check_blames(report, Verdict::missing_call, 1);
+  for (const Finding& finding : report.findings) {
+    for (const Culprit& culprit : finding.culprits) CHECK(culprit.rank == 1);
+  }
+}
+
+TEST_CASE("who waits in a call that no step before had is named, where the others did as before") {
+  Program program = training(4);
+  insert_in_last_step(program.ranks[1], {.act = Act::sync});
+  insert_in_last_step(program.ranks[1], call(OpKind::AllReduce, 2, -1, 1));
+  insert_in_last_step(program.ranks[1], {.act = Act::sync});
+  const Report report = analyse(execute(program, kLive).run);
+  CHECK(check_blames(report, Verdict::missing_call, 1).seq == 4);
+  CHECK(lead(report).victims == std::vector<int32_t>{0, 2, 3});
+}
+
+TEST_CASE("a call that no step before had proves nothing where there is no step before") {
+  Program program = training(1);
+  insert_in_last_step(program.ranks[1], call(OpKind::AllReduce, 2, -1, 1));
+  insert_in_last_step(program.ranks[1], {.act = Act::sync});
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).summary.find("one call more") == std::string::npos);
+}
+
+TEST_CASE("a call that no step before had proves nothing where the others did as never before") {
+  Program program = training(4);
+  for (const size_t r : {0u, 2u, 3u}) {
+    program.ranks[r].push_back(call(OpKind::AllGather, 16));
+    program.ranks[r].push_back({.act = Act::sync});
+  }
+  program.ranks[1].push_back(call(OpKind::AllReduce, 2, -1, 1));
+  program.ranks[1].push_back({.act = Act::sync});
+  program.ranks[1].push_back(call(OpKind::AllGather, 16));
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).severity == Severity::hang);
+  CHECK(lead(report).summary.find("one call more") == std::string::npos);
+}
+
+TEST_CASE("who stands behind its last call on a group has not gone past the next one there") {
+  Program program = training(4);
+  for (const size_t r : {0u, 2u}) {
+    Steps& steps = program.ranks[r];
+    std::swap(steps[steps.size() - 3], steps[steps.size() - 2]);
+  }
+  Step next = call(OpKind::AllReduce, 8, -1, 1);
+  next.stream = 1;
+  insert_in_last_step(program.ranks[1], next);
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::missing_call);
+  CHECK(lead(report).culprits.size() == 2);
+  CHECK(lead(report).summary.find("one call more") == std::string::npos);
+}
+
+TEST_CASE("of two that differ nobody is said to have called once more where nothing else tells") {
+  Program program = training(4);
+  program.comms.push_back({.ranks = {1, 3}, .parent = 0, .child_number = 1});
+  Step extra = call(OpKind::AllGather, 16, -1, 2);
+  extra.stream = 2;
+  insert_in_last_step(program.ranks[1], extra);
+  for (const size_t r : {1u, 3u}) program.ranks[r].insert(program.ranks[r].begin(), extra);
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).severity == Severity::hang);
+  CHECK(lead(report).summary.find("one call more") == std::string::npos);
+}
+
+// Each of four ranks sends to the next one.
+Program pipeline(int steps) {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}};
+  program.ranks.resize(4);
+  for (int r = 0; r < 4; ++r) {
+    for (int step = 0; step < steps; ++step) {
+      Steps& own = program.ranks[static_cast<size_t>(r)];
+      if (r > 0) own.push_back(call(OpKind::Recv, kLarge, r - 1));
+      if (r < 3) own.push_back(call(OpKind::Send, kLarge, r + 1));
+      own.push_back(call(OpKind::AllReduce, 4));
+      own.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
+TEST_CASE("who sends to another peer than before is named, not the one that expects nothing") {
+  Program program = pipeline(4);
+  Steps& steps = program.ranks[1];
+  REQUIRE(steps[steps.size() - 3].kind == OpKind::Send);
+  steps[steps.size() - 3].root_or_peer = 3;
+  const Report report = analyse(execute(program, kLive).run);
+  const Culprit& culprit = check_blames(report, Verdict::p2p_unmatched, 1);
+  CHECK(culprit.peer == 3);
+  CHECK(culprit.p2p_seq == 0);
+  CHECK(lead(report).victims == std::vector<int32_t>{0, 2, 3});
+  CHECK(lead(report).summary.find("where its steps before had Send of 1048576 float32 to 2") !=
+        std::string::npos);
+}
+
+TEST_CASE("a send to another peer proves nothing in a first step") {
+  Program program = pipeline(1);
+  program.ranks[1][1].root_or_peer = 3;
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).summary.find("steps before") == std::string::npos);
+}
+
+TEST_CASE("a send to another peer proves nothing where the former one expects none any more") {
+  Program program = pipeline(4);
+  Steps& sender = program.ranks[1];
+  sender[sender.size() - 3].root_or_peer = 3;
+  Steps& former = program.ranks[2];
+  former.erase(former.end() - 4);
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::p2p_unmatched);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank != 1);
+}
+
+TEST_CASE("a send to the second of two usual peers first is not to blame for a stuck receiver") {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2}}};
+  program.ranks.resize(3);
+  for (int step = 0; step < 4; ++step) {
+    const bool is_last = step == 3;
+    program.ranks[0].push_back(call(OpKind::Send, kLarge, is_last ? 2 : 1));
+    program.ranks[0].push_back(call(OpKind::Send, kLarge, is_last ? 1 : 2));
+    program.ranks[1].push_back(call(OpKind::Recv, kLarge, 0));
+    if (!is_last) program.ranks[2].push_back(call(OpKind::Recv, kLarge, 0));
+    for (Steps& steps : program.ranks) steps.push_back({.act = Act::sync});
+  }
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).severity == Severity::hang);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 2);
+}
+
+// Rank 0 sends two sizes to rank 1 in each step, in a group.
+Program alternating(int steps) {
+  Program program;
+  program.comms = {{.ranks = {0, 1}}};
+  program.ranks.resize(2);
+  for (uint32_t step = 1; step <= static_cast<uint32_t>(steps); ++step) {
+    for (const uint64_t count : {2 * kLarge, kLarge}) {
+      program.ranks[0].push_back(call(OpKind::Send, count, 1, 0, step));
+      program.ranks[1].push_back(call(OpKind::Recv, count, 0, 0, step));
+    }
+    for (Steps& own : program.ranks) own.push_back({.act = Act::sync});
+  }
+  return program;
+}
+
+TEST_CASE("of two sizes that were swapped, the side that swapped them is named, once") {
+  for (const int who : {0, 1}) {
+    Program program = alternating(4);
+    Steps& steps = program.ranks[static_cast<size_t>(who)];
+    std::swap(steps[steps.size() - 3].count, steps[steps.size() - 2].count);
+    const Report report = analyse(execute(program, kLive).run);
+    CHECK(check_blames(report, Verdict::p2p_mismatch, who).p2p_seq == 6);
+    CHECK(report.findings.size() == 1);
+  }
+}
+
+TEST_CASE("calls that a host may only have queued do not show that a job went past a difference") {
+  for (const size_t behind : {100u, 3000u}) {
+    Program program;
+    program.comms = {{.ranks = {0, 1, 2}}};
+    program.ranks.assign(3, Steps(behind, call(OpKind::AllReduce, 8)));
+    program.ranks[1][4].count = 7;
+    Outcome outcome = execute(program, kLive);
+    // The recorder sees calls return that NCCL has only queued.
+    const Report report = analyse(outcome.run);
+    CHECK(check_blames(report, Verdict::count_mismatch, 1).seq == 4);
+    CHECK((lead(report).severity == Severity::hang) == (behind < 1000));
+  }
+}
+
+TEST_CASE("who stays when most have ended is named, not the GPUs of all") {
+  Program program = training(2);
+  for (const size_t r : {0u, 2u, 3u}) program.ranks[r].push_back({.act = Act::exit});
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::insufficient);
+  CHECK(lead(report).summary.find("ranks 0,2-3 ended by themselves then, and rank 1 has not") !=
+        std::string::npos);
+  CHECK(lead(report).next.find("stack of rank 1") != std::string::npos);
+}
+
+TEST_CASE("of a rank that has ended by itself nobody is sent to look at the stack") {
+  Program program = training(4);
+  Steps& steps = program.ranks[3];
+  steps.erase(steps.end() - 2, steps.end());
+  steps.push_back({.act = Act::exit});
+  Outcome outcome = execute(program, kLive);
+  for (trace::Comm& comm : outcome.run.processes[3].comms) {
+    comm.state = CommState::destroyed;
+    comm.ended_ns = outcome.run.processes[3].exited_ns;
+  }
+  const Report report = analyse(outcome.run);
+  check_blames(report, Verdict::missing_call, 3);
+  CHECK(lead(report).summary.starts_with("rank 3 ended by itself, "));
+  CHECK(lead(report).next.find("gdb") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace rollcall::analysis
