@@ -557,7 +557,8 @@ Draft draft_circle(const Case& c, uint32_t r) {
   if (const AbsentEdge* edge = find_left_out(c, circle)) {
     return finish(c, r, circle, draft_left_out(c, *edge, Confidence::likely));
   }
-  for (const uint32_t n : circle.calls) {
+  for (size_t i = 0; i < std::min(circle.calls.size(), kAskedMax); ++i) {
+    const uint32_t n = circle.calls[i];
     if (!is_unheard_of(c, c.graph.nodes()[n])) continue;
     std::vector<uint32_t> absent;
     for (const Member& member : c.group(c.graph.nodes()[n].group).members) {

@@ -203,8 +203,14 @@ std::vector<Signature> sizes_of(const Case& c, uint32_t p, const std::vector<uin
 std::optional<uint64_t> expected_count(const Case& c, uint32_t p, const std::vector<uint32_t>& ops,
                                        uint64_t first, uint64_t seq) {
   constexpr uint64_t kHistory = 2048;
-  const uint64_t begin = seq > kHistory ? seq - kHistory : 0;
-  const std::vector<Signature> history = sizes_of(c, p, ops, first, begin, seq);
+  std::vector<Signature> history;
+  for (uint64_t at = std::max(first, seq > kHistory ? seq - kHistory : 0);
+       at < std::min(first + ops.size(), seq); ++at) {
+    // What lies before a hole leads up to the hole.
+    const uint32_t op = ops[at - first];
+    if (op == kNoRecord) history.clear();
+    if (op != kNoRecord) history.push_back(signature_of(c.index.op(p, op)));
+  }
   const std::optional<Signature> next = expected_next(history);
   return next ? std::optional(next->count) : std::nullopt;
 }
@@ -213,6 +219,7 @@ std::optional<uint64_t> expected_count(const Case& c, uint32_t p, const std::vec
 struct OddSide {
   bool is_sender = false;
   bool is_receiver = false;
+  bool is_by_order = false;
 };
 OddSide odd_side_of(const Case& c, const Channel& channel, uint32_t sender, uint32_t receiver,
                     uint64_t seq) {
@@ -225,10 +232,10 @@ OddSide odd_side_of(const Case& c, const Channel& channel, uint32_t sender, uint
   if (usually_sent && usually_expected) {
     const bool sends_as_usual = sent == *usually_sent;
     const bool expects_as_usual = expected == *usually_expected;
-    if (sends_as_usual != expects_as_usual) return {!sends_as_usual, !expects_as_usual};
+    if (sends_as_usual != expects_as_usual) return {!sends_as_usual, !expects_as_usual, true};
   }
   const uint64_t usual = usual_count(c, channel, sender, receiver, seq);
-  return {expected == usual && sent != usual, sent == usual && expected != usual};
+  return {expected == usual && sent != usual, sent == usual && expected != usual, false};
 }
 
 // One side may have left out a transfer, so that every later one meets the wrong partner.
@@ -284,7 +291,8 @@ Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair) {
   Draft draft = is_shift ? draft_shifted_pair(c, channel, pair.seq, slip == Slip::missing)
                          : make_draft(Verdict::p2p_mismatch, Confidence::certain);
   Finding& finding = draft.finding;
-  const auto [only_sender, only_receiver] = odd_side_of(c, channel, sender, receiver, pair.seq);
+  const auto [only_sender, only_receiver, is_by_order] =
+      odd_side_of(c, channel, sender, receiver, pair.seq);
   if (!is_shift) {
     if (!only_receiver)
       finding.culprits.push_back(pair_culprit(c, sender, channel, pair.seq, true));
@@ -294,10 +302,13 @@ Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair) {
         "{} sent {} {} to {}, which expects {} {} (p2p seq {} of {})", rank_text(c.process(sender)),
         send.count, datatype_text(send.datatype), rank_text(c.process(receiver)), recv.count,
         datatype_text(recv.datatype), pair.seq, c.group(channel.group).name);
-    if (only_sender)
-      finding.summary += "; the other transfers between them agree with the receiver";
-    if (only_receiver)
-      finding.summary += "; the other transfers between them agree with the sender";
+    if (only_sender || only_receiver) {
+      finding.summary += is_by_order
+                             ? fmt::format("; the transfers before lead one to expect {} here",
+                                           only_sender ? recv.count : send.count)
+                             : fmt::format("; the other transfers between them agree with the {}",
+                                           only_sender ? "receiver" : "sender");
+    }
     finding.next = "compare how the two ranks compute the size of this transfer";
   }
   finding.evidence.push_back(op_evidence(c, sender, send_index, ""));

@@ -451,14 +451,26 @@ bool is_immediate(const Case& c, const Absence& absence) {
          absence.verdict == Verdict::rank_stopped || (c.job.all_ended_themselves && !c.job.live);
 }
 
+// Who waits because of it: not those that have ended in order.
+std::vector<uint32_t> victims_of(const Case& c, const Gathered& gathered) {
+  std::vector<uint32_t> victims;
+  for (const uint32_t r : gathered.roots) {
+    for (const uint32_t p : c.graph.roots()[r].victims) {
+      if (!c.job.processes[p].ended_itself) victims.push_back(p);
+    }
+  }
+  return victims;
+}
+
 Draft draft_extra(const Case& c, uint32_t n, const Gathered& gathered) {
   Draft draft = draft_extra_call(c, n, gathered.processes);
-  const Root& root = c.graph.roots()[gathered.roots.front()];
-  std::vector<uint32_t> victims = root.victims;
-  victims.insert(victims.end(), gathered.processes.begin(), gathered.processes.end());
-  if (c.job.live || !c.job.all_ended_themselves) set_victims(c, victims, draft.finding);
-  draft.since_ns = root.since_ns;
+  draft.since_ns = c.graph.roots()[gathered.roots.front()].since_ns;
   draft.root = gathered.roots.front();
+  std::vector<uint32_t> victims = victims_of(c, gathered);
+  for (const uint32_t p : gathered.processes) {
+    if (!c.job.processes[p].ended_itself) victims.push_back(p);
+  }
+  set_victims(c, victims, draft.finding);
   return draft;
 }
 
@@ -470,7 +482,7 @@ Draft draft_owed(const Case& c, uint32_t n, const Gathered& gathered) {
   if (is_silence) stray = draft_stray_transfer(c, c.graph.nodes()[n]);
   if (!stray) return draft_absence(c, n, gathered);
   stray->root = gathered.roots.front();
-  set_victims(c, c.graph.roots()[stray->root].victims, stray->finding);
+  set_victims(c, victims_of(c, gathered), stray->finding);
   return std::move(*stray);
 }
 

@@ -60,15 +60,21 @@ uint32_t precedent_of(const Case& c, uint32_t p, uint32_t i) {
   return is_same ? places[expectation->index] : kNoRecord;
 }
 
-// The process waits in the other side of this transfer.
-bool awaits(const Case& c, uint32_t process, const Seat& seat, const Op& transfer) {
+// Where the process waits in the other side of this transfer; kNoRecord where it does not.
+uint32_t awaited_in(const Case& c, uint32_t process, const Seat& seat, const Op& transfer) {
   const int32_t rank = c.group(seat.group).members[seat.member].rank;
-  const std::vector<uint32_t>& waiting = c.progress.waiting(process);
-  return std::any_of(waiting.begin(), waiting.end(), [&](uint32_t i) {
+  for (const uint32_t i : c.progress.waiting(process)) {
     const Op& op = c.index.op(process, i);
-    return op.kind == other_side_of(transfer.kind) && op.root_or_peer == rank &&
-           c.index.seat(process, op.comm).group == seat.group;
-  });
+    const bool is_it = op.kind == other_side_of(transfer.kind) && op.root_or_peer == rank &&
+                       c.index.seat(process, op.comm).group == seat.group;
+    if (is_it) return i;
+  }
+  return kNoRecord;
+}
+
+uint32_t process_at(const Case& c, uint32_t group, int32_t rank) {
+  const uint32_t m = c.index.find_member(group, rank);
+  return m == kNone ? kNone : c.group(group).members[m].process;
 }
 
 // Behind its last call on the communicator the process made one that `caller` made only behind the
@@ -80,9 +86,14 @@ bool is_past(const Case& c, uint32_t p, uint32_t caller, const Node& waited) {
   const Lane* here = lane_of(own, waited.group);
   if (there == nullptr || here == nullptr || !there->has(waited.seq)) return false;
   if (here->ops.empty() || here->ops.back() == kNoRecord) return false;
+  if (!c.process(p).knowledge.calls_in_order || !c.process(caller).knowledge.calls_in_order) {
+    return false;
+  }
   const std::vector<Op>& ops = c.process(caller).ops;
-  const size_t begin = size_t{there->ops[waited.seq - there->first]} + 1;
-  for (size_t i = begin; i < std::min(ops.size(), begin + kLaterCallsMax); ++i) {
+  const size_t at = there->ops[waited.seq - there->first];
+  for (size_t i = at + 1; i < std::min(ops.size(), at + 1 + kLaterCallsMax); ++i) {
+    // Of another thread nobody knows that it comes behind.
+    if (ops[i].thread != ops[at].thread || ops[i].state == trace::OpState::failed) continue;
     const uint32_t group = c.index.seat(caller, ops[i].comm).group;
     if (!is_collective(ops[i].kind) || group == waited.group) continue;
     const Lane* lane = lane_of(own, group);
@@ -136,20 +147,21 @@ bool went_past(const Case& c, const Node& waited, const std::vector<uint32_t>& a
 
 bool is_unheard_of(const Case& c, const Node& waited) {
   if (waited.kind != NodeKind::collective || waited.callers.empty()) return false;
-  size_t asked = 0;
+  if (waited.callers.size() > kAskedMax) return false;
+  for (const uint32_t p : waited.callers) {
+    const auto lanes = lanes_of(c, p);
+    const Lane* lane = lane_of(lanes, waited.group);
+    if (lane == nullptr || !lane->has(waited.seq)) return false;
+    if (!is_new(place_of(c, p, lane->ops[waited.seq - lane->first]))) return false;
+  }
   size_t without = 0;
   for (const Member& member : c.group(waited.group).members) {
-    if (++asked > kAskedMax) break;
     const Lane& lane = member.lane;
-    if (lane.has(waited.seq)) {
-      const Place place = place_of(c, member.process, lane.ops[waited.seq - lane.first]);
-      if (!is_new(place)) return false;
-      continue;
-    }
-    if (lane.called > waited.seq || waited.seq == 0 || !lane.has(waited.seq - 1)) return false;
+    if (lane.called > waited.seq) continue;
+    if (waited.seq == 0 || !lane.has(waited.seq - 1)) return false;
     const size_t last = lane.ops[waited.seq - 1 - lane.first];
     if (!goes_on_as_usual(c, member.process, last + 1)) return false;
-    ++without;
+    if (++without == kAskedMax) break;
   }
   return without >= waited.callers.size();
 }
@@ -195,10 +207,13 @@ std::optional<Draft> draft_stray_transfer(const Case& c, const Node& waited) {
   const uint32_t precedent = precedent_of(c, waited.process, waited.op);
   if (precedent == kNoRecord) return std::nullopt;
   const Op& usual = c.index.op(waited.process, precedent);
-  const uint32_t m = c.index.find_member(seat.group, usual.root_or_peer);
-  if (m == kNone) return std::nullopt;
-  const uint32_t expecting = c.group(seat.group).members[m].process;
-  if (!awaits(c, expecting, seat, op)) return std::nullopt;
+  const uint32_t expecting = process_at(c, seat.group, usual.root_or_peer);
+  const uint32_t addressee = process_at(c, seat.group, op.root_or_peer);
+  if (expecting == kNone || addressee == kNone) return std::nullopt;
+  // One that hangs outside NCCL may have been about to take part.
+  if (c.progress.waiting(addressee).empty()) return std::nullopt;
+  const uint32_t awaited = awaited_in(c, expecting, seat, op);
+  if (awaited == kNoRecord) return std::nullopt;
   Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
   Culprit culprit = culprit_of(c, waited.process, seat.group);
   culprit.op = std::string(rollcall::name_of(op.kind));
@@ -209,14 +224,12 @@ std::optional<Draft> draft_stray_transfer(const Case& c, const Node& waited) {
       op_evidence(c, waited.process, waited.op, "the first between the two"));
   draft.finding.evidence.push_back(
       op_evidence(c, waited.process, precedent, "what the steps before had there"));
-  for (const uint32_t i : c.progress.waiting(expecting)) {
-    draft.finding.evidence.push_back(op_evidence(c, expecting, i, "waits"));
-    break;
-  }
+  draft.finding.evidence.push_back(op_evidence(c, expecting, awaited, "waits"));
   draft.finding.summary =
       fmt::format("{} called {} where its steps before had {}; {} has been waiting for that for {}",
                   rank_text(c.process(waited.process)), call_text(op), call_text(usual),
-                  rank_text(c.process(expecting)), span_text(c.job.end_ns - waited.since_ns));
+                  rank_text(c.process(expecting)),
+                  span_text(c.job.end_ns - c.index.op(expecting, awaited).called_ns));
   draft.finding.next = "look at how that rank computes the peer of this transfer";
   draft.since_ns = waited.since_ns;
   return draft;

@@ -92,6 +92,7 @@ inline void stop_event(void* value) noexcept {
       return stop_phase(handle);
     case HandleKind::group:
     case HandleKind::ce_coll:
+    case HandleKind::dropped_call:
       return;
     default:
       capture::count_statistic(&SelfStatistics::plugin_stale);
@@ -121,6 +122,7 @@ inline void record_state(void* value, int state, uint64_t word) noexcept {
     case HandleKind::group:
     case HandleKind::proxy_op:
     case HandleKind::ce_coll:
+    case HandleKind::dropped_call:
       return;
     default:
       capture::count_statistic(&SelfStatistics::plugin_stale);

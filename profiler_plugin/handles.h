@@ -33,7 +33,8 @@ enum class HandleKind : uint8_t {
   kernel_phase = 8,
   ce_coll = 9,
   context = 10,
-  pair = 11,  // of this plugin's handle and a chained plugin's
+  pair = 11,          // of this plugin's handle and a chained plugin's
+  dropped_call = 12,  // a call that no place was left for: its operation is not another call
 };
 
 struct Handle {

@@ -322,7 +322,7 @@ void* start_call(Context& context, void* context_value, const Event& event) noex
   if (place == nullptr) {
     // Without a place its end would go unheard; the calls after it keep their positions.
     if (own) capture::drop_op(own_call(context_value, event, kind, number));
-    return nullptr;
+    return pack({.kind = HandleKind::dropped_call, .turn = 1});
   }
   const capture::OpToken token =
       own ? capture::begin_op(own_call(context_value, event, kind, number))
@@ -368,6 +368,7 @@ void* start_operation(Context& context, void* context_value, const Event& event)
     enrich(*place, parent.turn, event, channels);
     return pack({.kind = HandleKind::operation, .turn = parent.turn});
   }
+  if (parent.kind == HandleKind::dropped_call) return nullptr;
   if (parent.kind != HandleKind::none && parent.kind != HandleKind::group) {
     count_stale(parent);
     return nullptr;
@@ -408,7 +409,9 @@ void stop_operation(Handle handle) noexcept {
 void* start_copy_engine(Context&, const Event& event) noexcept {
   const Handle parent = unpack(event.parent);
   if (parent.kind != HandleKind::call) {
-    if (parent.kind != HandleKind::none) count_stale(parent);
+    const bool is_silent =
+        parent.kind == HandleKind::none || parent.kind == HandleKind::dropped_call;
+    if (!is_silent) count_stale(parent);
     return nullptr;
   }
   OpPlace* place = find_counted(parent);

@@ -69,7 +69,7 @@ if [ -x "$torch" ]; then
     beside "faults on $backend" python3 tests/clients/pytorch_faults.py "$torch" "$backend"
   done
   beside "GPU check" env ROLLCALL_GPU_CHECK_BUILD="$build" \
-    "$torch" scripts/gpu_check.py --emulate --only PyTorch
+    "$torch" scripts/gpu_check.py --emulate --strict --only PyTorch
 fi
 while [ -z "${ROLLCALL_TORCH12_PYTHON:-}" ] && [ ! -e "$logs/installing the older PyTorch.end" ]; do
   wait -n || true

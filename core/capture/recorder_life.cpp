@@ -142,7 +142,8 @@ void write_attempt(TextWriter& out) noexcept {
 }
 
 // ColdLock held. The order matters: the file is whole before the magic, the magic before the first
-// record, and the incarnation, which lets the other threads in, last of all.
+// record; the incarnation, which lets the other threads in, behind all that they use; and the mode,
+// which makes them come for it, last of all.
 bool start() noexcept {
   const uint64_t began_ns = monotonic_now_ns();
   guard_against_forks();

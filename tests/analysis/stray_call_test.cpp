@@ -131,6 +131,45 @@ TEST_CASE("of two that differ nobody is said to have called once more where noth
   CHECK(lead(report).summary.find("one call more") == std::string::npos);
 }
 
+TEST_CASE("a call of another thread is not behind the one that waits, so nobody is past it") {
+  Program program = training(4);
+  Step extra = call(OpKind::AllReduce, 8, -1, 1);
+  extra.stream = 1;
+  insert_in_last_step(program.ranks[1], extra);
+  Outcome outcome = execute(program, kLive);
+  std::vector<trace::Op>& ops = outcome.run.processes[1].ops;
+  REQUIRE(ops[ops.size() - 2].count == 8);
+  ops[ops.size() - 2].thread = 1;
+  const Report report = analyse(outcome.run);
+  INFO(text_of(report));
+  CHECK(lead(report).severity == Severity::hang);
+  CHECK(lead(report).summary.find("one call more") == std::string::npos);
+}
+
+TEST_CASE("calls in another order are no calls more, whatever the rank that made them") {
+  for (const size_t who : {5u, 100u}) {
+    Program program;
+    program.comms.resize(2);
+    program.comms[1].parent = 0;
+    for (int r = 0; r < 128; ++r) {
+      for (sim::CommSpec& comm : program.comms) comm.ranks.push_back(r);
+      Steps& steps = program.ranks.emplace_back();
+      for (int step = 0; step < 4; ++step) {
+        for (const int comm : {0, 1}) {
+          const bool is_swapped = step == 3 && static_cast<size_t>(r) == who;
+          steps.push_back(call(OpKind::AllReduce, 8, -1, is_swapped ? 1 - comm : comm));
+          steps.push_back({.act = Act::sync});
+        }
+      }
+    }
+    const Report report = analyse(execute(program, kLive).run);
+    INFO(text_of(report));
+    REQUIRE(lead(report).culprits.size() == 1);
+    CHECK(lead(report).culprits[0].rank == static_cast<int>(who));
+    CHECK(lead(report).summary.find("one call more") == std::string::npos);
+  }
+}
+
 // Each of four ranks sends to the next one.
 Program pipeline(int steps) {
   Program program;
@@ -202,6 +241,19 @@ TEST_CASE("a send to the second of two usual peers first is not to blame for a s
   CHECK(lead(report).culprits[0].rank == 2);
 }
 
+TEST_CASE("a send to a new peer is not to blame for it where that one hangs outside of NCCL") {
+  Program program = pipeline(4);
+  Steps& sender = program.ranks[1];
+  sender.insert(sender.end() - 3, call(OpKind::Send, kLarge, 3));
+  Steps& stuck = program.ranks[3];
+  stuck.erase(stuck.end() - 3, stuck.end());
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).severity == Severity::hang);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 3);
+}
+
 // Rank 0 sends two sizes to rank 1 in each step, in a group.
 Program alternating(int steps) {
   Program program;
@@ -226,6 +278,17 @@ TEST_CASE("of two sizes that were swapped, the side that swapped them is named, 
     CHECK(check_blames(report, Verdict::p2p_mismatch, who).p2p_seq == 6);
     CHECK(report.findings.size() == 1);
   }
+}
+
+TEST_CASE("sizes before a hole in the record lead nobody to expect what comes behind it") {
+  Program program = alternating(5);
+  Steps& steps = program.ranks[1];
+  std::swap(steps[steps.size() - 3].count, steps[steps.size() - 2].count);
+  Outcome outcome = execute(program, kLive);
+  for (trace::Process& process : outcome.run.processes) {
+    process.ops.erase(process.ops.begin() + 3);
+  }
+  check_blames(analyse(outcome.run), Verdict::p2p_mismatch, 1);
 }
 
 TEST_CASE("calls that a host may only have queued do not show that a job went past a difference") {
