@@ -85,6 +85,10 @@ bool write_history(Flusher& state, bool everything, uint64_t now_ns) noexcept {
     const uint64_t before = state.history.tail();
     if (!write_block(state, state.history.next_block(everything, observer), now_ns)) return false;
     if (!write_block(state, state.history.next_digest_block(), now_ns)) return false;
+    if (state.history.late_is_urgent() &&
+        !write_block(state, state.history.next_late_block(observer), now_ns)) {
+      return false;
+    }
     // After the write: until then a reader should look for the records in the ring.
     note_progress(state);
     if (state.history.tail() == before) break;

@@ -63,6 +63,11 @@ bool History::block_is_due() const noexcept {
   return load_acquire(*slots_.next_ticket) - tail_ >= tickets + slack;
 }
 
+bool History::late_is_urgent() const noexcept {
+  if (late_count_ == 0) return false;
+  return load_acquire(*slots_.next_ticket) - (late_[0] & ~kMarks) > (slots_.mask + 1) / 2;
+}
+
 History::Found History::look_at(uint64_t ticket, OpRecord& record) const noexcept {
   const OpRecord& slot = slots_.records[ticket & slots_.mask];
   const auto copy = copy_record(slot);

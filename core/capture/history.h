@@ -55,6 +55,9 @@ class History {
   std::span<const uint8_t> next_block(bool everything, RecordObserver* observer) noexcept;
   // Operations of the late list that have settled since.
   std::span<const uint8_t> next_late_block(RecordObserver* observer) noexcept;
+  // The oldest of the list is half a lap old: its slot may be taken again before all blocks that
+  // are due are written, if others rush on meanwhile.
+  bool late_is_urgent() const noexcept;
   // Digests that the blocks so far completed.
   std::span<const uint8_t> next_digest_block() noexcept;
 

@@ -134,6 +134,25 @@ TEST_CASE("an operation in flight over many passes lands in one late block, once
   CHECK(counts.lost == 0);
 }
 
+TEST_CASE("what was in flight for a moment is urgent before its slot can be taken again") {
+  Ring ring(256);
+  const auto history = history_of(ring);
+  const auto slow = ring.enter();
+  ring.call(60);
+  CHECK(history->next_block(true, nullptr).size() > 0);
+  ring.leave(slow);
+  CHECK_FALSE(history->late_is_urgent());
+  // Blocks go on, one behind the other, without a look at what is late.
+  ring.call(60);
+  CHECK(history->next_block(true, nullptr).size() > 0);
+  CHECK_FALSE(history->late_is_urgent());
+  ring.call(60);
+  CHECK(history->late_is_urgent());
+  CHECK(read_block(history->next_late_block(nullptr)).tickets() == std::set{slow.ticket});
+  CHECK_FALSE(history->late_is_urgent());
+  CHECK(history->take_counts().lost == 0);
+}
+
 TEST_CASE("a ticket that was stepped over is neither history nor lost") {
   Ring ring(64);
   const auto history = history_of(ring);

@@ -270,7 +270,7 @@ char own_comms[kThreads], shared_comm;
 // event.
 void rush(int thread, std::mutex& shared) {
   for (int n = 0; n < kCallsPerThread; ++n) {
-    if (n % 512 == 0) {
+    if (n % 128 == 0) {
       CHILD_REQUIRE(test::wait_for([] {
         const FileHeader& header = *capture::live.header;
         return load_acquire(header.next_ticket) - load_acquire(header.flushed_ticket) < 4096;
