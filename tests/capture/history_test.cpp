@@ -139,12 +139,12 @@ TEST_CASE("what was in flight for a moment is urgent before its slot can be take
   const auto history = history_of(ring);
   const auto slow = ring.enter();
   ring.call(60);
-  CHECK(history->next_block(true, nullptr).size() > 0);
+  CHECK_FALSE(history->next_block(true, nullptr).empty());
   ring.leave(slow);
   CHECK_FALSE(history->late_is_urgent());
   // Blocks go on, one behind the other, without a look at what is late.
   ring.call(60);
-  CHECK(history->next_block(true, nullptr).size() > 0);
+  CHECK_FALSE(history->next_block(true, nullptr).empty());
   CHECK_FALSE(history->late_is_urgent());
   ring.call(60);
   CHECK(history->late_is_urgent());
