@@ -38,6 +38,20 @@ Culprit culprit_of(const Case& c, uint32_t p, uint32_t g) {
   return culprit;
 }
 
+uint32_t process_at(const Case& c, uint32_t g, int32_t rank) {
+  const uint32_t m = c.index.find_member(g, rank);
+  return m == kNone ? kNone : c.group(g).members[m].process;
+}
+
+std::unordered_map<uint32_t, const Lane*> lanes_of(const Case& c, uint32_t p) {
+  std::unordered_map<uint32_t, const Lane*> lanes;
+  for (uint32_t comm = 0; comm < c.process(p).comms.size(); ++comm) {
+    const Seat seat = c.index.seat(p, comm);
+    if (seat.member != kNone) lanes[seat.group] = &c.group(seat.group).members[seat.member].lane;
+  }
+  return lanes;
+}
+
 void set_victims(const Case& c, const std::vector<uint32_t>& processes, Finding& finding) {
   std::vector<int32_t>& victims = finding.victims;
   for (const uint32_t p : processes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "analysis/analysis.h"
@@ -66,6 +67,10 @@ void nest_consequences(const Case& the_case, std::vector<Draft>& drafts);
 // -------------------------------------------------------------------------
 Draft make_draft(Verdict verdict, Confidence confidence);
 Culprit culprit_of(const Case& the_case, uint32_t process, uint32_t group);
+// The process that is this rank of a group; kNone where it left no file.
+uint32_t process_at(const Case& the_case, uint32_t group, int32_t rank);
+// The collectives of a process, by group.
+std::unordered_map<uint32_t, const Lane*> lanes_of(const Case& the_case, uint32_t process);
 void set_victims(const Case& the_case, const std::vector<uint32_t>& processes, Finding& finding);
 Evidence op_evidence(const Case& the_case, uint32_t process, uint32_t op, const std::string& text);
 Evidence process_evidence(const Case& the_case, uint32_t process);

@@ -174,11 +174,6 @@ uint64_t usual_count(const Case& c, const Channel& channel, uint32_t sender, uin
   return best;
 }
 
-uint32_t process_at(const Case& c, uint32_t g, int32_t rank) {
-  const uint32_t m = c.index.find_member(g, rank);
-  return m == kNone ? kNone : c.group(g).members[m].process;
-}
-
 Culprit pair_culprit(const Case& c, uint32_t p, const Channel& channel, uint64_t seq, bool sender) {
   Culprit culprit = culprit_of(c, p, channel.group);
   culprit.p2p_seq = seq;

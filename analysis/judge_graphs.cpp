@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "analysis/captured.h"
@@ -173,7 +174,7 @@ class Passing {
     const auto [found, is_new] = latest_.try_emplace({without, with}, -1);
     if (!is_new) return found->second;
     const Member& member = group_.members[without];
-    const std::map<uint32_t, const Lane*>& lanes = lanes_of(group_.members[with].process);
+    const std::unordered_map<uint32_t, const Lane*>& lanes = lanes_of(group_.members[with].process);
     const std::vector<Op>& ops = c_.process(member.process).ops;
     const uint32_t last = member.lane.ops.empty() ? kNoRecord : member.lane.ops.back();
     for (uint32_t i = last == kNoRecord ? 0 : last + 1; i < ops.size(); ++i) {
@@ -187,14 +188,9 @@ class Passing {
     return found->second;
   }
 
-  // By group.
-  const std::map<uint32_t, const Lane*>& lanes_of(uint32_t p) {
+  const std::unordered_map<uint32_t, const Lane*>& lanes_of(uint32_t p) {
     const auto [found, is_new] = lanes_.try_emplace(p);
-    for (uint32_t comm = 0; is_new && comm < c_.process(p).comms.size(); ++comm) {
-      const Seat seat = c_.index.seat(p, comm);
-      if (seat.member == kNone) continue;
-      found->second[seat.group] = &c_.group(seat.group).members[seat.member].lane;
-    }
+    if (is_new) found->second = analysis::lanes_of(c_, p);
     return found->second;
   }
 
@@ -202,7 +198,7 @@ class Passing {
   const Group& group_;
   const std::vector<ReplayTable>& tables_;
   std::map<std::pair<uint32_t, uint32_t>, int64_t> latest_;
-  std::map<uint32_t, std::map<uint32_t, const Lane*>> lanes_;
+  std::map<uint32_t, std::unordered_map<uint32_t, const Lane*>> lanes_;
 };
 
 // A member that captured otherwise than the common run did.

@@ -18,16 +18,6 @@ constexpr size_t kLaterCallsMax = 64;
 constexpr size_t kHistoryMax = 2048;
 constexpr size_t kAskedMax = 64;
 
-// By group.
-std::unordered_map<uint32_t, const Lane*> lanes_of(const Case& c, uint32_t p) {
-  std::unordered_map<uint32_t, const Lane*> lanes;
-  for (uint32_t comm = 0; comm < c.process(p).comms.size(); ++comm) {
-    const Seat seat = c.index.seat(p, comm);
-    if (seat.member != kNone) lanes[seat.group] = &c.group(seat.group).members[seat.member].lane;
-  }
-  return lanes;
-}
-
 const Lane* lane_of(const std::unordered_map<uint32_t, const Lane*>& lanes, uint32_t group) {
   const auto found = lanes.find(group);
   return found == lanes.end() ? nullptr : found->second;
@@ -70,11 +60,6 @@ uint32_t awaited_in(const Case& c, uint32_t process, const Seat& seat, const Op&
     if (is_it) return i;
   }
   return kNoRecord;
-}
-
-uint32_t process_at(const Case& c, uint32_t group, int32_t rank) {
-  const uint32_t m = c.index.find_member(group, rank);
-  return m == kNone ? kNone : c.group(group).members[m].process;
 }
 
 // Behind its last call on the communicator the process made one that `caller` made only behind the
