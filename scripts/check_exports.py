@@ -3,8 +3,8 @@
 
   scripts/check_exports.py LIBRARY...
 
-For each library: exports are nccl* functions of shim/api_table.h, dlsym, dlvsym and
-ncclProfiler_v*, nothing else, and every intercepted function is among them if one is; it needs
+For each library: exports are nccl* functions of shim/api_table.h, dlsym, dlvsym, _exit, _Exit
+and ncclProfiler_v*, nothing else, and every intercepted function is among them if one is; it needs
 libc, libdl and libpthread only; no symbol asks for a glibc newer than 2.28; it cannot be unloaded.
 Exit status 1 with one line per violation.
 """
@@ -17,7 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 NEEDED = {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2",
           "ld-linux-aarch64.so.1"}
 GLIBC_NEWEST = (2, 28)
-HOOKS = {"dlsym", "dlvsym"}
+HOOKS = {"dlsym", "dlvsym", "_exit", "_Exit"}
 PLUGIN = re.compile(r"ncclProfiler_v[0-9]+$")
 
 
@@ -31,7 +31,7 @@ def intercepted_functions():
 
 
 def violations_of_exports(exports, intercepted):
-    found = [f"exports {name}, which is none of nccl*, dlsym, dlvsym, ncclProfiler_v*"
+    found = [f"exports {name}, which is none of nccl*, ncclProfiler_v*, {', '.join(sorted(HOOKS))}"
              for name in sorted(exports)
              if name not in intercepted | HOOKS and not PLUGIN.match(name)]
     if exports & intercepted:

@@ -48,7 +48,7 @@ RULES = [
     Rule(r"\bstdout\b|\bSTDOUT_FILENO\b", INJECTED, "stdout belongs to the job"),
     Rule(r"(?<![\w.>])(std::|::)?(abort|exit|_exit|_Exit|quick_exit|terminate)\s*\(", INJECTED,
          "the job decides when it ends: latch capture off instead (core/base/check.h)",
-         except_folders=("core/base/check.cpp",)),
+         except_folders=("core/base/check.cpp", "shim/immediate_exit.cpp")),
     Rule(r"\b(throw|try|catch)\b(?!\.h)", INJECTED, "injected code is built without exceptions"),
     Rule(r"\b(dynamic_cast|typeid)\b", INJECTED, "injected code is built without RTTI"),
     Rule(r"\bstd::(mutex|recursive_mutex|shared_mutex|lock_guard|unique_lock|scoped_lock)\b", HOT,

@@ -53,6 +53,12 @@ bool awaits_gpu(const OpRecord& record) {
   return phase_number_of(record.publish) == static_cast<uint8_t>(Phase::gpu_pending);
 }
 
+bool has_left_at_once(const Process& process) {
+  return std::any_of(process.events.begin(), process.events.end(), [](const Event& event) {
+    return event.kind == EventKind::ProcessExit && event.arguments[0] == kExitAtOnce;
+  });
+}
+
 OpState state_of(const OpRecord& record) {
   if (record.result > kResultSuccess && record.result != kResultInProgress) return OpState::failed;
   if (record.finished_ticks != 0) return OpState::finished;
@@ -436,6 +442,11 @@ Process ProcessBuilder::finish(uint64_t window) {
     process_.ops.back().awaits_gpu &= is_watched && record.finished_ticks == 0;
   }
   take_progress();
+  // An orderly exit looks at the GPU once more. Without that, what it did since the last look is
+  // not known, and what it did not finish ended with the process.
+  if (has_left_at_once(process_)) {
+    for (Op& op : process_.ops) op.awaits_gpu &= op.mark != GpuMark::none;
+  }
   if (dropped != 0) {
     process_.first_complete_ticket =
         std::max(process_.first_complete_ticket, ticket(merged[dropped]));

@@ -218,9 +218,9 @@ uint32_t current_group() noexcept;
 // A number no other group has, for groups that are told of as events.
 uint32_t next_group_number() noexcept;
 
-// --- the process [cold]
-// --------------------------------------------------------------------------- Adds "key=value" to
-// the meta area. Later keys win. Truncated text is counted.
+// --- the process [cold] -------------------------------------------------------------------------
+
+// Adds "key=value" to the meta area. Later keys win. Truncated text is counted.
 void add_meta(const char* key, const char* value) noexcept;
 // One more way by which calls reach us: "plt", "dlsym", "plugin", "static_nccl".
 void add_coverage(const char* path) noexcept;
@@ -240,11 +240,15 @@ void set_gpu_symbols(void* (*lookup)(const char* name)) noexcept;
 // Writes what only the flusher would write otherwise, and marks the file as exited. Called from the
 // library's destructor; idempotent; capture goes on if NCCL is called afterwards.
 void flush_at_exit() noexcept;
+// The process ends at once, by a way that runs no destructor: marks the file as exited, no more.
+// For `_exit`, hence for signal handlers, and for whoever holds whatever lock: takes none, waits
+// for nobody, starts nothing. Harmless in children, those that share the parent's memory included.
+void note_immediate_exit() noexcept;
 
-// --- failures
-// --------------------------------------------------------------------------------------- A broken
-// invariant inside the injected library: latches capture off, counts, leaves a CaptureOff event.
-// Never returns control to a half-done record. Used through ROLLCALL_CHECK.
+// --- failures -----------------------------------------------------------------------------------
+
+// A broken invariant inside the injected library: latches capture off, counts, leaves a CaptureOff
+// event. Never returns control to a half-done record. Used through ROLLCALL_CHECK.
 void fail_check(const char* file, int line, const char* text) noexcept;
 
 }  // namespace rollcall::capture

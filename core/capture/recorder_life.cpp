@@ -28,6 +28,7 @@ constinit size_t stem_bytes = 0;
 constinit Config current_config{};
 constinit std::atomic<uint64_t> starts{0};
 constinit std::atomic<bool> fork_handlers{false};
+constinit std::atomic<bool> quick_exit_handler{false};
 constinit std::atomic<bool> stopping{false};  // fail_check is reporting
 
 uint64_t elapsed_ns(uint64_t since_ns) noexcept { return monotonic_now_ns() - since_ns; }
@@ -61,6 +62,32 @@ void guard_against_forks() noexcept {
   }
   if (fork_handlers.exchange(true)) return;
   pthread_atfork(nullptr, after_fork_in_parent, after_fork_in_child);
+}
+
+// --- end ----------------------------------------------------------------------------------------
+
+// The exit record; false where there is nothing to say, or it was said. Takes no lock and waits for
+// nobody.
+bool mark_exited(int64_t how) noexcept {
+  // Nothing recorded: nothing to say, and nothing to start at this hour.
+  const uint32_t number = process_number();
+  if (number == 0) return false;
+  // A child of vfork runs on its parent's memory: it ends, the recording process does not.
+  if (number != static_cast<uint32_t>(syscall(SYS_getpid))) return false;
+  const auto exited = static_cast<uint32_t>(ExitState::exited);
+  if (__atomic_exchange_n(&live.header->exit_state, exited, __ATOMIC_ACQ_REL) == exited) {
+    return false;
+  }
+  note_event({.kind = EventKind::ProcessExit, .arguments = {how}}, kResultSuccess);
+  store_release(live.header->exited_ticks, ticks_now());
+  refresh_anchor();
+  return true;
+}
+
+// quick_exit runs no destructor, and inside the C library it ends by an `_exit` that nobody can
+// interpose.
+void watch_quick_exit() noexcept {
+  if (!quick_exit_handler.exchange(true)) at_quick_exit(note_immediate_exit);
 }
 
 // --- start --------------------------------------------------------------------------------------
@@ -147,6 +174,7 @@ void write_attempt(TextWriter& out) noexcept {
 bool start() noexcept {
   const uint64_t began_ns = monotonic_now_ns();
   guard_against_forks();
+  watch_quick_exit();
   current_config = read_config(complain);
   set_verbosity(current_config.verbose);
   TextWriter directory{std::span<char>(directory_text)};
@@ -333,15 +361,15 @@ void count_nested_call() noexcept {
 }
 
 void flush_at_exit() noexcept {
-  // Nothing recorded: nothing to say, and nothing to start at this hour.
-  if (live.incarnation.load(std::memory_order_acquire) == 0) return;
-  const auto exited = static_cast<uint32_t>(ExitState::exited);
-  if (__atomic_exchange_n(&live.header->exit_state, exited, __ATOMIC_ACQ_REL) == exited) return;
-  note_event({.kind = EventKind::ProcessExit}, kResultSuccess);
+  if (!mark_exited(0)) return;
   end_search_for_gpu();
-  store_release(live.header->exited_ticks, ticks_now());
-  refresh_anchor();
   flush_now();
+}
+
+void note_immediate_exit() noexcept {
+  // In a signal handler that came in the middle of start(), the event would wait for the lock that
+  // the interrupted thread holds.
+  if (live.mode.load(std::memory_order_acquire) == Mode::recording) mark_exited(kExitAtOnce);
 }
 
 void fail_check(const char* file, int line, const char* text) noexcept {

@@ -159,7 +159,9 @@ static_assert(std::has_unique_object_representations_v<OpRecord>, "no padding re
 //   AsyncError               the state reported before, the state reported now
 //   CallFailed               OpKind of the call (or -1), ticket of its record (or 0)
 //   UserTag                  the tag, ticket of the first operation that carries it (or 0)
+//   ProcessExit              kExitAtOnce where nothing ran at the end that looked at the GPU again
 //   others                   the integer arguments in order
+inline constexpr int64_t kExitAtOnce = 1;
 struct EventRecord {
   uint64_t publish;
   uint64_t called_ticks;

@@ -274,7 +274,7 @@ constexpr std::string_view name_of(CommState state) {
   X(AsyncError, "ncclCommGetAsyncError")                          \
   X(CallFailed, "an NCCL call returned an error")                 \
   X(UseAfterDestroy, "a call used a communicator that had ended") \
-  X(ProcessExit, "the process ended by exit or return from main") \
+  X(ProcessExit, "the process ended by itself, as by exit")       \
   X(CaptureOff, "the recorder switched itself off")               \
   X(CapturePaused, "rollcall ctl pause")                          \
   X(CaptureResumed, "rollcall ctl resume")                        \

@@ -54,7 +54,7 @@ def id_through_mpi(nccl, world):
     return UniqueId.from_buffer_copy(world.bcast(bytes(unique_id), root=0))
 
 
-def train(nccl, cuda, unique_id, rank, ranks, steps):
+def train(nccl, cuda, unique_id, rank, ranks, steps, keeps=False):
     cuda.call("cudaSetDevice", rank)
     comm = ctypes.c_void_p()
     nccl.call("ncclCommInitRank", ctypes.byref(comm), ranks, unique_id, rank)
@@ -68,7 +68,8 @@ def train(nccl, cuda, unique_id, rank, ranks, steps):
                   stream)
         cuda.call("cudaStreamSynchronize", stream)
     cuda.call("cudaMemcpy", host, device, ctypes.c_size_t(ctypes.sizeof(host)), TO_HOST)
-    nccl.call("ncclCommDestroy", comm)
+    if not keeps:
+        nccl.call("ncclCommDestroy", comm)
     return host[COUNT - 1]
 
 

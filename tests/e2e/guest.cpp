@@ -3,6 +3,7 @@
 // a recorder.
 //
 //     guest fork | fork-first | threads | exit | _exit | abort | signal | atexit
+//     guest leave-by-exit | leave-by-_exit | leave-by-_Exit | leave-by-quick_exit | leave-by-kill
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <sys/wait.h>
@@ -145,6 +146,27 @@ int end_in_the_middle(const std::string& how) {
   return 9;
 }
 
+// In order, by itself, between two calls; its children have ended by `_exit` before, one of them in
+// its parent's memory.
+int leave(const std::string& how) {
+  Guest guest(0);
+  std::printf("before %.0f\n", guest.add_up(1));
+  pid_t child = ::fork();
+  if (child == 0) ::_exit(22);
+  std::printf("forked child %d\n", wait_for(child));
+  child = ::vfork();
+  if (child == 0) ::_exit(23);
+  std::printf("child of vfork %d\n", wait_for(child));
+  std::printf("behind %.0f\n", guest.add_up(2));
+  std::fflush(stdout);
+  if (how == "exit") std::exit(31);
+  if (how == "_exit") ::_exit(31);
+  if (how == "_Exit") std::_Exit(31);
+  if (how == "quick_exit") std::quick_exit(31);
+  ::kill(::getpid(), SIGKILL);
+  return 9;
+}
+
 Guest* late_guest = nullptr;
 
 // NCCL is still in use when exit handlers run, as it is when a language runtime ends.
@@ -167,6 +189,8 @@ int main(int argc, char** argv) {
   if (habit == "exit" || habit == "_exit" || habit == "abort" || habit == "signal") {
     return end_in_the_middle(habit);
   }
+  const std::string leave_by = "leave-by-";
+  if (habit.rfind(leave_by, 0) == 0) return leave(habit.substr(leave_by.size()));
   std::fprintf(stderr, "usage: guest HABIT; see the first lines of guest.cpp\n");
   return 2;
 }

@@ -175,5 +175,6 @@ void count_nested_call() noexcept { ++recorder().nested_calls; }
 void fail_check(const char* file, int line, const char* text) noexcept {
   fprintf(stderr, "%s:%d: %s\n", file, line, text);
 }
-void flush_at_exit() noexcept;  // unit_exit.cpp or log_at_exit.cpp
+void flush_at_exit() noexcept;        // recorder_log.cpp
+void note_immediate_exit() noexcept;  // recorder_log.cpp
 }  // namespace rollcall::capture

@@ -115,7 +115,7 @@ TEST_CASE("a program that never calls NCCL leaves nothing") {
 TEST_CASE("calls through dlopen and dlsym are recorded and reach the copy that was asked for") {
   const Outcome outcome = run("./shim_dlopen_user one/libnccl.so.2 22809 two/libnccl.so.2 21903");
   CHECK(outcome.status == 0);
-  CHECK(outcome.output == "");
+  CHECK(outcome.output.empty());
   CHECK(count_of(outcome.log, "op AllReduce count=10") == 2);
   CHECK(count_of(outcome.log, "event CommInitRank") == 2);
   CHECK(count_of(outcome.log, "meta nccl_version=22809") == 1);
@@ -128,7 +128,7 @@ TEST_CASE("the dlopen program's own expectations hold without the shim too") {
   const Outcome outcome =
       run("./shim_dlopen_user one/libnccl.so.2 22809 two/libnccl.so.2 21903", "", "");
   CHECK(outcome.status == 0);
-  CHECK(outcome.output == "");
+  CHECK(outcome.output.empty());
 }
 
 TEST_CASE("RTLD_NEXT means next after the caller, for every other symbol") {
@@ -140,7 +140,7 @@ TEST_CASE("RTLD_NEXT means next after the caller, for every other symbol") {
 
 TEST_CASE("a library that is closed and opened again is found again, as often as one likes") {
   const Outcome outcome = run("./shim_reload_user one/libnccl.so.2 two/libnccl.so.2");
-  CHECK(outcome.output == "");
+  CHECK(outcome.output.empty());
   CHECK(outcome.status == 0);
   CHECK(count_of(outcome.log, "op AllReduce") == 12);
 }
@@ -150,6 +150,19 @@ TEST_CASE("a forked child makes its own first call") {
   CHECK(outcome.output == "failures 0 calls 2 1 2\n");
   CHECK(count_of(outcome.log, "event ProcessExit") >= 2);
   CHECK(count_of(outcome.log, "op AllReduce count=3") == 1);
+}
+
+TEST_CASE("a program that ends past its destructors tells the recorder so, once, and ends alike") {
+  int status = 41;
+  for (const std::string how : {"_exit", "_Exit"}) {
+    const Outcome with = run("./shim_linked_user " + how);
+    const Outcome without = run("./shim_linked_user " + how, "", "");
+    CHECK(without.status == status);
+    CHECK(with.status == status++);
+    CHECK(with.output == without.output);
+    CHECK(count_of(with.log, "event ProcessExit") == 1);
+    CHECK(count_of(with.log, "op AllReduce") == 2);
+  }
 }
 
 TEST_CASE("without a NCCL a call returns an error and says why, and does not recurse") {

@@ -12,6 +12,7 @@ void flush_at_exit() noexcept {
   const char* path = getenv("ROLLCALL_FAKE_LOG");
   std::FILE* out = path != nullptr ? std::fopen(path, "a") : nullptr;
   if (out == nullptr) return;
+  note_event({.kind = EventKind::ProcessExit}, kResultSuccess);
   const fake::Recorder& all = fake::recorder();
   for (const fake::Op& op : all.ops)
     std::fprintf(out, "op %s count=%llu root=%d group=%u flags=%d result=%d\n",
@@ -28,6 +29,10 @@ void flush_at_exit() noexcept {
   for (const std::string& line : all.coverage) std::fprintf(out, "coverage %s\n", line.c_str());
   std::fprintf(out, "nested %u\n", all.nested_calls);
   std::fclose(out);
+}
+
+void note_immediate_exit() noexcept {
+  if (!fake::recorder().ops.empty()) flush_at_exit();
 }
 
 }  // namespace rollcall::capture
