@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "analysis/aftermath.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
+#include "analysis/reading.h"
 #include "analysis/summary.h"
 
 namespace rollcall::analysis {
@@ -445,6 +447,79 @@ std::optional<Finding> judge_left_behind(const Case& c) {
   return finding;
 }
 
+bool has_left_at_once(const trace::Process& process) {
+  return std::any_of(process.events.begin(), process.events.end(), [](const trace::Event& event) {
+    return event.kind == EventKind::ProcessExit && event.arguments[0] == kExitAtOnce;
+  });
+}
+
+// How processes that ended by themselves did so, long after the last call: as a script that cleans
+// up nothing does when it is through, and a watchdog when it has waited for long enough. Empty
+// where none did.
+std::string late_end_text(const Case& c) {
+  int64_t last_ns = 0;
+  for (const uint32_t p : c.index.active()) {
+    const uint32_t last = c.job.processes[p].last_op;
+    if (last != kNoRecord) last_ns = std::max(last_ns, c.process(p).ops[last].called_ns);
+  }
+  if (last_ns == 0) return {};
+  int64_t abort_ns = 0;
+  int64_t exit_ns = 0;
+  for (const uint32_t p : c.index.active()) {
+    const trace::Process& process = c.process(p);
+    for (const trace::Comm& comm : process.comms) {
+      if (comm.state != CommState::aborted) continue;
+      abort_ns = std::max(abort_ns, comm.ended_ns - last_ns);
+    }
+    if (has_left_at_once(process)) {
+      exit_ns = std::max(exit_ns, process.exited_ns - last_ns);
+    }
+  }
+  const int64_t late_ns = std::max(abort_ns, exit_ns);
+  if (late_ns <= c.options.ended_threshold_ns) return {};
+  return fmt::format(
+      "; {} after the last call they {}, as a script does that is through and cleans up nothing, "
+      "and as a watchdog does in a hang",
+      span_text(late_ns), abort_ns >= exit_ns ? "aborted communicators" : "ended by _exit");
+}
+
+Finding judge_lockstep(const Case& c, const std::optional<Draft>& captured) {
+  const size_t ranks = c.index.active().size();
+  const std::string late_end = c.job.all_ended_themselves ? late_end_text(c) : "";
+  const bool is_sure = c.job.all_ended_themselves && late_end.empty();
+  Draft draft =
+      make_draft(Verdict::in_lockstep, is_sure ? Confidence::certain : Confidence::likely);
+  draft.finding.summary =
+      fmt::format("all {} processes made the same calls; {}", ranks, last_common_text(c));
+  draft.finding.next = "nothing to do";
+  if (!late_end.empty()) {
+    draft.finding.summary += late_end;
+    draft.finding.next = "nothing to do, unless the log tells of a timeout";
+  }
+  if (!sees_everything(c)) {
+    draft.finding.summary = fmt::format(
+        "no difference is on file between the {} processes, which does not show every call or "
+        "their order; {}",
+        ranks, last_common_text(c));
+    draft.finding.next = "record with `rollcall run` to see every call in order";
+  }
+  if (!knows_reductions(c)) {
+    draft.finding.confidence = Confidence::likely;
+    draft.finding.summary += "; reductions (sum, max, ...) were not recorded, so not compared";
+    draft.finding.next = "preload librollcall.so as well (`rollcall run`) to compare reductions";
+  }
+  if (!knows_communicators(c)) {
+    draft.finding.summary +=
+        "; nor were communicators of one parent and colour, which NCCL 2.23 does not tell apart";
+  }
+  if (captured) {
+    draft.finding.summary +=
+        "; into CUDA graphs they captured different ones, which nobody was seen to wait for: " +
+        captured->finding.summary;
+  }
+  return draft.finding;
+}
+
 // Equal sequences, but for what was captured (`captured`). What the GPU did with them is on file
 // only where GPU timing was on.
 Finding judge_equal(const Case& c, const std::optional<Draft>& captured) {
@@ -464,39 +539,13 @@ Finding judge_equal(const Case& c, const std::optional<Draft>& captured) {
     }
   }
   const size_t ranks = c.index.active().size();
-  const bool has_stalled = aborted || (is_silent && !c.job.all_ended_themselves);
+  const bool has_stalled = !c.job.all_ended_themselves && (aborted || is_silent);
   if (std::optional<Finding> stopped = judge_stopped(c)) return std::move(*stopped);
   if (!has_stalled) {
     const Unfinished unfinished = find_unfinished(c);
     if (!unfinished.processes.empty()) return judge_unfinished(c, unfinished);
     if (std::optional<Finding> open = judge_incomplete(c, any_aborted)) return std::move(*open);
-    Draft draft = make_draft(Verdict::in_lockstep,
-                             c.job.all_ended_themselves ? Confidence::certain : Confidence::likely);
-    draft.finding.summary =
-        fmt::format("all {} processes made the same calls; {}", ranks, last_common_text(c));
-    draft.finding.next = "nothing to do";
-    if (!sees_everything(c)) {
-      draft.finding.summary = fmt::format(
-          "no difference is on file between the {} processes, which does not show every call or "
-          "their order; {}",
-          ranks, last_common_text(c));
-      draft.finding.next = "record with `rollcall run` to see every call in order";
-    }
-    if (!knows_reductions(c)) {
-      draft.finding.confidence = Confidence::likely;
-      draft.finding.summary += "; reductions (sum, max, ...) were not recorded, so not compared";
-      draft.finding.next = "preload librollcall.so as well (`rollcall run`) to compare reductions";
-    }
-    if (!knows_communicators(c)) {
-      draft.finding.summary +=
-          "; nor were communicators of one parent and colour, which NCCL 2.23 does not tell apart";
-    }
-    if (captured) {
-      draft.finding.summary +=
-          "; into CUDA graphs they captured different ones, which nobody was seen to wait for: " +
-          captured->finding.summary;
-    }
-    return draft.finding;
+    return judge_lockstep(c, captured);
   }
   if (std::optional<Finding> inside = judge_inside(c)) return std::move(*inside);
   if (std::optional<Draft> gpu = judge_gpu(c)) return std::move(gpu->finding);
@@ -554,7 +603,9 @@ Report refuse(const trace::Run& run) {
 
 }  // namespace
 
-Report analyse(const trace::Run& run, const Options& options) {
+namespace {
+
+Report analyse_as_recorded(const trace::Run& run, const Options& options) {
   const Index index(run);
   if (index.active().empty()) return refuse(run);
   const JobState job = judge_processes(index, options);
@@ -563,19 +614,19 @@ Report analyse(const trace::Run& run, const Options& options) {
   for (const Difference& difference : differences) {
     if (!was_passed(index, job, options, difference)) blocking.push_back(difference);
   }
-  const Progress progress(index, options, blocking);
-  const WaitGraph graph(index, job, progress, blocking);
-  const Doubt doubt(index, progress);
-  const Case the_case{index, options, job, differences, progress, graph, doubt};
+  Waits waits(index, options, job, differences, blocking);
+  const Case& the_case = waits.the_case();
 
   std::vector<Draft> drafts = judge_differences(the_case);
-  for (Draft& draft : judge_waits(the_case)) drafts.push_back(std::move(draft));
+  for (Draft& draft : waits.drafts()) drafts.push_back(std::move(draft));
   const bool quiet = std::none_of(drafts.begin(), drafts.end(), is_defect);
   for (Draft& draft : judge_pairs(the_case, quiet)) drafts.push_back(std::move(draft));
   const std::optional<Draft> captured = add_graphs(the_case, drafts);
   nest_consequences(the_case, drafts);
   judge_errors(the_case, drafts);
   weigh_blind_spots(the_case, drafts);
+  // After the errors: groups of other ranks compute nonsense, and do not make a rank fail or die.
+  for (Draft& draft : judge_splits(the_case)) drafts.push_back(std::move(draft));
   const bool has_defect = std::any_of(drafts.begin(), drafts.end(), is_defect);
   const bool is_decided = has_defect || std::any_of(drafts.begin(), drafts.end(), is_open);
 
@@ -603,6 +654,15 @@ Report analyse(const trace::Run& run, const Options& options) {
   }
   report.status = exit_status(report.findings);
   return report;
+}
+
+}  // namespace
+
+Report analyse(const trace::Run& run, const Options& options) {
+  Report report = analyse_as_recorded(run, options);
+  if (report.findings.empty() || report.findings.front().severity != Severity::hang) return report;
+  const std::optional<trace::Run> cut = without_aftermath(run);
+  return cut ? analyse_as_recorded(*cut, options) : report;
 }
 
 }  // namespace rollcall::analysis

@@ -5,9 +5,11 @@
 //
 // The steps are files of this folder: index (who is a member of what, which call is whose n-th),
 // sequence (first difference per communicator), progress (which operations can have finished),
-// waits (who waits for whom), findings (root before symptom).
+// waits (who waits for whom), reading (the two with streams free or chained), judge_* (what a root
+// of the waits is, with habit, circle and stray_call), findings (root before symptom).
 //
-// Cost: linear in operations and in ranks. Threads: reentrant, no state between calls.
+// Cost: linear in operations and in ranks; what looks back into the steps before is bounded in how
+// many ranks and calls it asks. Threads: reentrant, no state between calls.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 
 #include "analysis/habit.h"
 #include "analysis/label.h"
+#include "analysis/order_vote.h"
 #include "analysis/stray_call.h"
 
 namespace rollcall::analysis {
@@ -20,6 +21,7 @@ constexpr size_t kTailMax = 64;
 constexpr size_t kHistoryMax = 2048;
 constexpr size_t kEdgesShownMax = 12;
 constexpr size_t kAskedMax = 64;
+constexpr size_t kEdgesAskedMax = 1024;
 
 // A call waits for a host that has not made it.
 struct AbsentEdge {
@@ -81,9 +83,15 @@ Circle look_at(const Case& c, const Root& root) {
 }
 
 // Who keeps the ranks in `from` waiting: those that are in `to` and have not come to `from`.
-std::vector<uint32_t> holders_of(const Node& from, const Node& to) {
+std::vector<uint32_t> holders_of(const Case& c, const Node& from, const Node& to) {
   std::vector<uint32_t> here = from.callers, there = to.callers, holders;
   if (here.empty()) return holders;
+  // Not who is in `to` and has no part in `from`.
+  std::vector<uint32_t> members;
+  for (const Member& member : c.group(from.group).members) members.push_back(member.process);
+  std::sort(members.begin(), members.end());
+  std::erase_if(there,
+                [&](uint32_t p) { return !std::binary_search(members.begin(), members.end(), p); });
   std::sort(here.begin(), here.end());
   std::sort(there.begin(), there.end());
   std::set_difference(there.begin(), there.end(), here.begin(), here.end(),
@@ -127,7 +135,7 @@ std::vector<Evidence> path_of(const Case& c, const Root& root) {
     if (c.graph.nodes()[path[i]].kind == NodeKind::host) verb = "waits in";
     edge.text =
         fmt::format("{}{} {} {}", node_text(c, path[i]), site, verb, node_text(c, path[i + 1]));
-    const std::vector<uint32_t> holders = holders_of(c.graph.nodes()[path[i]], to);
+    const std::vector<uint32_t> holders = holders_of(c, c.graph.nodes()[path[i]], to);
     if (!holders.empty()) {
       edge.text = fmt::format("{} in {}{} waiting for {}",
                               processes_text(c.index.run(), c.graph.nodes()[path[i]].callers),
@@ -139,27 +147,41 @@ std::vector<Evidence> path_of(const Case& c, const Root& root) {
   return edges;
 }
 
-// Where the calls of a process behind position seq-1 of a communicator begin.
-size_t tail_begin(const Case& c, uint32_t p, uint32_t g, uint64_t seq) {
-  const Group& group = c.group(g);
-  for (const Member& member : group.members) {
-    if (member.process != p) continue;
-    return seq > 0 && member.lane.has(seq - 1) ? member.lane.ops[seq - 1 - member.lane.first] + 1
-                                               : 0;
-  }
-  return 0;
+// Where the calls of a process behind position seq-1 of a communicator begin; nothing where that
+// record is lost.
+std::optional<size_t> tail_begin(const Lane& lane, uint64_t seq) {
+  if (seq == 0) return 0;
+  if (!lane.has(seq - 1)) return std::nullopt;
+  return lane.ops[seq - 1 - lane.first] + 1;
+}
+
+const Lane* lane_in(const Group& group, uint32_t p) {
+  const auto found = std::find_if(group.members.begin(), group.members.end(),
+                                  [&](const Member& member) { return member.process == p; });
+  return found == group.members.end() ? nullptr : &found->lane;
 }
 
 // How the calls of a rank behind the last common call follow from those of another.
 struct TailComparison {
   Alignment alignment;
-  bool is_habit = false;  // its own steps before had the same call where the two part
+  bool is_habit = false;    // its own steps before had the same call where the two part
+  bool is_at_call = false;  // they part where the other made the call that is waited in
 };
 
 TailComparison compare_tails(const Case& c, uint32_t deviator, uint32_t reference,
                              const Node& call) {
-  const size_t begin = tail_begin(c, deviator, call.group, call.seq);
-  const size_t reference_begin = tail_begin(c, reference, call.group, call.seq);
+  TailComparison comparison;
+  comparison.alignment = {.slip = Slip::missing, .predicted = true};  // says nothing
+  const Lane* own = lane_in(c.group(call.group), deviator);
+  const Lane* theirs = lane_in(c.group(call.group), reference);
+  if (own == nullptr || theirs == nullptr) return comparison;
+  // Both have to begin behind the same call.
+  const uint64_t common = std::min({call.seq, own->called, theirs->called});
+  const std::optional<size_t> own_begin = tail_begin(*own, common);
+  const std::optional<size_t> their_begin = tail_begin(*theirs, common);
+  if (!own_begin || !their_begin) return comparison;
+  const size_t begin = *own_begin;
+  const size_t reference_begin = *their_begin;
   std::vector<Signature> calls = tokens(c, deviator, begin, begin + kTailMax);
   std::vector<Signature> expected =
       tokens(c, reference, reference_begin, reference_begin + kTailMax);
@@ -168,7 +190,10 @@ TailComparison compare_tails(const Case& c, uint32_t deviator, uint32_t referenc
   while (same < calls.size() && same < expected.size() && agree(calls[same], expected[same]))
     ++same;
   const size_t seen = expected.size() - same;
-  TailComparison comparison;
+  if (same < expected.size() && theirs->has(call.seq)) {
+    const size_t at = theirs->ops[call.seq - theirs->first];
+    comparison.is_at_call = tokens(c, reference, reference_begin, at).size() == same;
+  }
   if (same < calls.size()) {
     std::vector<Signature> before =
         tokens(c, deviator, begin > kHistoryMax ? begin - kHistoryMax : 0, begin);
@@ -187,40 +212,8 @@ TailComparison compare_tails(const Case& c, uint32_t deviator, uint32_t referenc
   }
   calls.erase(calls.begin(), calls.begin() + static_cast<ptrdiff_t>(same));
   expected.erase(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(same));
-  if (calls.empty() || expected.empty()) {
-    comparison.alignment.slip = Slip::missing;
-    comparison.alignment.predicted = true;
-  } else {
-    comparison.alignment = align(calls, expected, seen);
-  }
+  if (!calls.empty() && !expected.empty()) comparison.alignment = align(calls, expected, seen);
   return comparison;
-}
-
-struct Votes {
-  std::vector<uint32_t> forward;   // called x before y
-  std::vector<uint32_t> backward;  // called y before x
-};
-
-// Every process that made both calls, or their counterparts in its own groups of the same roles.
-Votes vote_on_order(const Case& c, const Node& x, const Node& y) {
-  Votes votes;
-  const uint64_t role_x = c.index.role_of(x.group);
-  const uint64_t role_y = c.index.role_of(y.group);
-  for (const uint32_t p : c.index.active()) {
-    uint32_t at_x = kNoRecord;
-    uint32_t at_y = kNoRecord;
-    for (uint32_t i = 0; i < c.process(p).comms.size(); ++i) {
-      const Seat seat = c.index.seat(p, i);
-      if (seat.member == kNone) continue;
-      const Lane& lane = c.group(seat.group).members[seat.member].lane;
-      const uint64_t role = c.index.role_of(seat.group);
-      if (role == role_x && lane.has(x.seq)) at_x = lane.ops[x.seq - lane.first];
-      if (role == role_y && lane.has(y.seq)) at_y = lane.ops[y.seq - lane.first];
-    }
-    if (at_x == kNoRecord || at_y == kNoRecord || at_x == at_y) continue;
-    (at_x < at_y ? votes.forward : votes.backward).push_back(p);
-  }
-  return votes;
 }
 
 void blame(const Case& c, Draft& draft, const std::vector<uint32_t>& processes) {
@@ -268,31 +261,60 @@ std::vector<uint32_t> find_odd_caller(const Case& c, const Circle& circle) {
   return odd.size() == 1 ? odd : std::vector<uint32_t>{};
 }
 
-// Who called in another order than the rest? Empty: nothing tells.
-std::vector<uint32_t> find_deviators(const Case& c, const Circle& circle) {
+// Who made calls of the circle that its steps before do not have there, while those who did not
+// make them did as before.
+std::vector<uint32_t> find_unusual_callers(const Case& c, const Circle& circle) {
+  std::vector<uint32_t> odd;
+  for (size_t i = 0; i < std::min(circle.calls.size(), kAskedMax); ++i) {
+    const Node& node = c.graph.nodes()[circle.calls[i]];
+    if (!is_against_habit(c, node)) continue;
+    odd.insert(odd.end(), node.callers.begin(), node.callers.end());
+  }
+  std::sort(odd.begin(), odd.end());
+  odd.erase(std::unique(odd.begin(), odd.end()), odd.end());
+  return odd;
+}
+
+// Who called two calls of the circle in another order than most.
+template <class Vote>
+std::vector<uint32_t> outvoted(const Case& c, const Circle& circle, Vote vote) {
   for (const auto& [x, y] : circle.queued) {
     const Node& a = c.graph.nodes()[x];
     const Node& b = c.graph.nodes()[y];
     if (a.kind != NodeKind::collective || b.kind != NodeKind::collective) continue;
-    const Votes votes = vote_on_order(c, a, b);
+    const Votes votes = vote(a, b);
     if (votes.forward.empty() || votes.backward.empty()) continue;
     if (votes.forward.size() != votes.backward.size()) {
       return votes.forward.size() < votes.backward.size() ? votes.forward : votes.backward;
     }
   }
+  return {};
+}
+
+// Who called in another order than the rest? Empty: nothing tells.
+std::vector<uint32_t> find_deviators(const Case& c, const Circle& circle) {
+  std::vector<uint32_t> few =
+      outvoted(c, circle, [&](const Node& x, const Node& y) { return vote_on_order(c, x, y); });
+  if (!few.empty()) return few;
   // What stopped the circle has not finished; what a rank did otherwise before that is past.
   std::vector<uint32_t> odd;
   std::vector<uint32_t> odd_now;
+  bool any_is_sure = false;
   for (const uint32_t p : circle.hosts) {
     if (odd.size() == kAskedMax) break;
     const std::optional<HabitBreak> habit = habit_break(c, p);
     if (!habit) continue;
+    any_is_sure = any_is_sure || habit->alignment.contradicted == 0;
     odd.push_back(p);
     if (!c.progress.is_done(p, habit->op)) odd_now.push_back(p);
   }
-  if (odd.empty()) return find_odd_caller(c, circle);
+  // What is contradicted by what follows may be no more than the first repetition of a step.
+  if (!any_is_sure) {
+    odd = find_odd_caller(c, circle);
+    return odd.empty() ? find_unusual_callers(c, circle) : odd;
+  }
   if (!odd_now.empty() && odd_now.size() < odd.size()) return odd_now;
-  return odd.size() < circle.hosts.size() ? odd : std::vector<uint32_t>{};
+  return odd.size() < circle.hosts.size() ? odd : find_unusual_callers(c, circle);
 }
 
 Draft finish(const Case& c, uint32_t r, const Circle& circle, Draft draft) {
@@ -352,39 +374,53 @@ Draft draft_left_out(const Case& c, const AbsentEdge& edge, Confidence confidenc
   draft.finding.evidence.push_back(process_evidence(c, edge.process));
   draft.finding.evidence.push_back(op_evidence(c, example.process, example.op, "waits"));
   draft.finding.summary = fmt::format(
-      "{} never made {}, which {} {} been waiting {} for {}, and went on to wait itself; {}",
+      "{} never made {}, which {} {} been {} for {}, and went on to wait itself; {}",
       rank_text(c.process(edge.process)),
       pair ? fmt::format("the {} that belongs to the {}", other_side_text(op.kind),
                          node_text(c, edge.node))
            : "the call " + node_text(c, edge.node),
       processes_text(c.index.run(), node.callers), node.callers.size() == 1 ? "has" : "have",
-      pair ? "for" : "in", span_text(c.job.end_ns - node.since_ns),
+      pair ? "awaiting" : "waiting in", span_text(c.job.end_ns - node.since_ns),
       doing_text(c.index, c.job, edge.process));
   draft.finding.next = "look at the branch that decides about this call on that rank";
   return draft;
 }
 
+// Held against some of those who made the call, of whom one may be odd itself.
+bool is_left_out_for_all(const Case& c, uint32_t p, const Node& node) {
+  const std::vector<uint32_t>& callers = node.callers;
+  for (const uint32_t caller : {callers.front(), callers[callers.size() / 2], callers.back()}) {
+    const auto [alignment, is_habit, is_at_call] = compare_tails(c, p, caller, node);
+    // Who did what it always does left nothing out.
+    const bool is_left_out = alignment.slip == Slip::missing && !alignment.predicted &&
+                             alignment.contradicted == 0 && !is_habit && is_at_call;
+    if (!is_left_out) return false;
+  }
+  return true;
+}
+
 // A collective that one side left out, rather than one that comes later: the calls behind it line
 // up with the others' only if it is taken as left out.
 const AbsentEdge* find_left_out(const Case& c, const Circle& circle) {
+  size_t asked = 0;
   for (const AbsentEdge& edge : circle.absent) {
     const Node& node = c.graph.nodes()[edge.node];
     if (node.kind != NodeKind::collective || node.callers.empty()) continue;
+    if (++asked > kEdgesAskedMax) break;
     size_t absent = 0;
     for (const Member& member : c.group(node.group).members)
       absent += member.lane.called <= node.seq;
     if (absent > node.callers.size()) continue;
-    const auto [alignment, is_habit] = compare_tails(c, edge.process, node.callers.front(), node);
-    // Who did what it always does left nothing out.
-    if (alignment.slip == Slip::missing && !alignment.predicted && alignment.contradicted == 0 &&
-        !is_habit) {
-      return &edge;
-    }
+    if (is_left_out_for_all(c, edge.process, node)) return &edge;
     const std::optional<HabitBreak> habit = habit_break(c, edge.process);
     if (!habit || habit->alignment.slip != Slip::missing) continue;
     const Op& left_out = c.index.op(edge.process, habit->precedent);
-    const bool is_it = is_collective(left_out.kind) && habit->alignment.contradicted == 0 &&
-                       c.index.seat(edge.process, left_out.comm).group == node.group;
+    const Blocked example = example_of(c, edge.node);
+    const bool is_it =
+        is_collective(left_out.kind) && habit->alignment.contradicted == 0 &&
+        c.index.seat(edge.process, left_out.comm).group == node.group &&
+        (example.process == kNone ||
+         agree(signature_of(left_out), signature_of(c.index.op(example.process, example.op))));
     if (is_it) return &edge;
   }
   return nullptr;
@@ -545,6 +581,71 @@ std::optional<Draft> draft_grouping(const Case& c, const Circle& circle) {
   return draft;
 }
 
+bool contains(const std::vector<uint32_t>& processes, uint32_t process) {
+  return std::find(processes.begin(), processes.end(), process) != processes.end();
+}
+
+std::vector<uint32_t> outvoted_by_place(const Case& c, const Circle& circle) {
+  return outvoted(c, circle, [&](const Node& x, const Node& y) { return vote_by_place(c, x, y); });
+}
+
+// The few who are alone in a call that most of its communicator have not made, where there are no
+// others like them.
+std::vector<uint32_t> find_lonely(const Case& c, const Circle& circle) {
+  std::vector<uint32_t> lonely;
+  for (const uint32_t n : circle.calls) {
+    const Node& node = c.graph.nodes()[n];
+    if (node.kind != NodeKind::collective || node.callers.empty()) continue;
+    const Group& group = c.group(node.group);
+    const auto called = static_cast<size_t>(
+        std::count_if(group.members.begin(), group.members.end(),
+                      [&](const Member& member) { return member.lane.called > node.seq; }));
+    // Of two nobody is in the majority; where files are missing nobody knows.
+    const bool has_majority = group.members.size() > 2 && group.is_whole();
+    if (!has_majority || called * 2 >= group.members.size()) continue;
+    if (!lonely.empty() && lonely != node.callers) return {};
+    lonely = node.callers;
+  }
+  return lonely;
+}
+
+// Everybody made the calls of the circle, or will, and not in one order.
+Draft draft_order(const Case& c, const Circle& circle) {
+  const bool pairs = circle.has_p2p && (!circle.has_collective || circle.groups.size() < 2);
+  Draft draft = make_draft(pairs ? Verdict::deadlock_p2p : Verdict::deadlock_comms,
+                           circle.absent.empty() ? Confidence::certain : Confidence::likely);
+  std::vector<uint32_t> odd = find_deviators(c, circle);
+  const char* why = "called in another order than before or than the others";
+  if (odd.empty()) {
+    odd = outvoted_by_place(c, circle);
+    if (!odd.empty()) draft.finding.confidence = Confidence::likely;
+  }
+  if (odd.empty()) {
+    odd = find_lonely(c, circle);
+    why = "waits in a call that most of its communicator have not made";
+    if (odd.size() > 1) why = "wait in a call that most of its communicator have not made";
+    if (!odd.empty()) draft.finding.confidence = Confidence::likely;
+  }
+  const bool is_decided = !odd.empty();
+  draft.is_decided = is_decided;
+  blame(c, draft, is_decided ? odd : circle.hosts);
+  std::vector<std::string> names;
+  for (const uint32_t g : circle.groups) names.push_back(c.group(g).name);
+  constexpr size_t kNamesMax = 4;
+  if (names.size() > kNamesMax) names.resize(kNamesMax);
+  draft.finding.summary =
+      fmt::format("{} in a circle{} on {}; {}",
+                  circle.hosts.size() == 1
+                      ? processes_text(c.index.run(), circle.hosts) + " and who waits for it wait"
+                      : processes_text(c.index.run(), circle.hosts) + " wait for each other",
+                  pairs ? " of sends and receives" : "", fmt::join(names, ", "),
+                  is_decided ? fmt::format("{} {}", culprits_text(c, draft), why)
+                             : "nothing on file tells which of them broke the order");
+  draft.finding.next = pairs ? "put the sends and receives of one exchange into one group"
+                             : "make every rank use its communicators in the same order";
+  return draft;
+}
+
 }  // namespace
 
 Draft draft_circle(const Case& c, uint32_t r) {
@@ -566,6 +667,10 @@ Draft draft_circle(const Case& c, uint32_t r) {
     }
     return finish(c, r, circle, draft_extra_call(c, n, absent));
   }
+  for (size_t i = 0; i < std::min(circle.absent.size(), kAskedMax); ++i) {
+    std::optional<Draft> extra = draft_extra_transfer(c, c.graph.nodes()[circle.absent[i].node]);
+    if (extra) return finish(c, r, circle, std::move(*extra));
+  }
   std::optional<Draft> shifted;
   if (circle.has_p2p) shifted = draft_shifted(c, circle);
   if (const AbsentEdge* edge = find_unmatched(c, circle)) {
@@ -573,36 +678,22 @@ Draft draft_circle(const Case& c, uint32_t r) {
     // follows contradicts is none: the first repetition of a step may look like one.
     const std::optional<HabitBreak> habit = habit_break(c, edge->process);
     const bool slipped = habit && habit->alignment.contradicted == 0;
+    const std::vector<uint32_t> odd =
+        slipped ? std::vector<uint32_t>{} : find_odd_caller(c, circle);
+    // Who waits where most of its communicator do has only not come to the transfer yet.
+    const std::vector<uint32_t> lonely = slipped ? std::vector<uint32_t>{} : find_lonely(c, circle);
     const bool is_other =
-        shifted && shifted->finding.culprits[0].process != edge->process && !slipped;
-    if (!is_other) return finish(c, r, circle, draft_left_out(c, *edge, Confidence::certain));
+        !slipped && ((shifted && shifted->finding.culprits[0].process != edge->process) ||
+                     (!odd.empty() && odd.front() != edge->process) ||
+                     (!lonely.empty() && !contains(lonely, edge->process)));
+    const Confidence confidence = slipped ? Confidence::certain : Confidence::likely;
+    if (!is_other) return finish(c, r, circle, draft_left_out(c, *edge, confidence));
   }
   if (shifted) return finish(c, r, circle, std::move(*shifted));
   if (std::optional<Draft> draft = draft_grouping(c, circle)) {
     return finish(c, r, circle, std::move(*draft));
   }
-  const bool pairs = circle.has_p2p && (!circle.has_collective || circle.groups.size() < 2);
-  Draft draft = make_draft(pairs ? Verdict::deadlock_p2p : Verdict::deadlock_comms,
-                           circle.absent.empty() ? Confidence::certain : Confidence::likely);
-  std::vector<uint32_t> odd = find_deviators(c, circle);
-  const bool is_decided = !odd.empty();
-  blame(c, draft, is_decided ? odd : circle.hosts);
-  std::vector<std::string> names;
-  for (const uint32_t g : circle.groups) names.push_back(c.group(g).name);
-  constexpr size_t kNamesMax = 4;
-  if (names.size() > kNamesMax) names.resize(kNamesMax);
-  draft.finding.summary = fmt::format(
-      "{} in a circle{} on {}; {}",
-      circle.hosts.size() == 1
-          ? processes_text(c.index.run(), circle.hosts) + " and who waits for it wait"
-          : processes_text(c.index.run(), circle.hosts) + " wait for each other",
-      pairs ? " of sends and receives" : "", fmt::join(names, ", "),
-      is_decided ? fmt::format("{} called in another order than before or than the others",
-                               culprits_text(c, draft))
-                 : "nothing on file tells which of them broke the order");
-  draft.finding.next = pairs ? "put the sends and receives of one exchange into one group"
-                             : "make every rank use its communicators in the same order";
-  return finish(c, r, circle, std::move(draft));
+  return finish(c, r, circle, draft_order(c, circle));
 }
 
 }  // namespace rollcall::analysis

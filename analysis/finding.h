@@ -40,7 +40,8 @@ std::string_view name_of(Confidence confidence);
   X(stuck_on_gpu, "RC-STUCK-ON-GPU", hang, "started everywhere, finished on none or some")         \
   X(stuck_outside, "RC-STUCK-OUTSIDE", hang, "every operation finished; the job waits elsewhere")  \
   X(init_incomplete, "RC-INIT-INCOMPLETE", hang, "some ranks of a communicator never joined")      \
-  X(split_mismatch, "RC-SPLIT-MISMATCH", hang, "split, shrink or grow by some ranks only")         \
+  X(split_mismatch, "RC-SPLIT-MISMATCH", hang,                                                     \
+    "split, shrink or grow by some ranks only, or for other lists of members")                     \
   X(abort_cascade, "RC-ABORT-CASCADE", hang, "aborts spread from a first rank")                    \
   X(async_error, "RC-ASYNC-ERROR", hang, "NCCL reported an asynchronous or remote error")          \
   X(cuda_error, "RC-CUDA-ERROR", hang, "a call failed because CUDA had already failed")            \

@@ -34,8 +34,9 @@ struct Case {
 struct Draft {
   Finding finding;
   int64_t since_ns = 0;
-  uint32_t root = kNone;  // of the wait graph
-  uint32_t node = kNone;  // the waiting call that the finding is about
+  uint32_t root = kNone;   // of the wait graph
+  uint32_t node = kNone;   // the waiting call that the finding is about
+  bool is_decided = true;  // false: a circle of which nothing tells who began it
   // Where it is, for the table: kNone if nowhere.
   uint32_t group = kNone;
   uint64_t seq = 0;
@@ -52,6 +53,8 @@ void judge_errors(const Case& the_case, std::vector<Draft>& drafts);
 // Says with a finding what the recorder could not see and the finding rests on, and how sure that
 // leaves it.
 void weigh_blind_spots(const Case& the_case, std::vector<Draft>& drafts);
+// Process groups whose members had different lists of ranks. Nobody need wait for that.
+std::vector<Draft> judge_splits(const Case& the_case);
 // What is worth saying of any run: lost records, leaks, versions, settings.
 std::vector<Draft> judge_records(const Case& the_case);
 // Captured sequences, or numbers of replays, that differ. Harmless in itself: for jobs that hang,

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <map>
 
+#include "analysis/habit.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
+#include "analysis/stray_call.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -254,9 +256,50 @@ Slip slip_of_pair(const Case& c, const Channel& channel, uint32_t sender, uint32
   return align(sent, expected, seen).slip;
 }
 
+// One of the process's transfers up to `seq` stands where its steps before have another call: the
+// sizes may not show at once that it is one too many.
+bool has_made_more(const Case& c, uint32_t p, const std::vector<uint32_t>& ops, uint64_t first,
+                   uint64_t seq) {
+  constexpr uint64_t kNear = 4;
+  for (uint64_t at = std::max(first, seq - std::min(seq, kNear)); at <= seq; ++at) {
+    if (at - first >= ops.size()) break;
+    const uint32_t op = ops[at - first];
+    if (op != kNoRecord && is_out_of_place(c, p, op)) return true;
+  }
+  return false;
+}
+
+Draft draft_made_more(const Case& c, const Channel& channel, uint64_t seq, bool is_send) {
+  const uint32_t sender = process_at(c, channel.group, channel.source);
+  const uint32_t receiver = process_at(c, channel.group, channel.target);
+  const Op& op = is_send ? c.index.op(sender, channel.send_at(seq))
+                         : c.index.op(receiver, channel.recv_at(seq));
+  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
+  const uint32_t culprit = is_send ? sender : receiver;
+  draft.finding.culprits.push_back(pair_culprit(c, culprit, channel, seq, is_send));
+  draft.finding.summary = fmt::format(
+      "{} made one {} more than {} expects, before p2p seq {} of {}, and than its own steps "
+      "before: "
+      "its later ones agree with the other side's, one position on",
+      rank_text(c.process(culprit)), is_send ? "send" : "receive",
+      rank_text(c.process(is_send ? receiver : sender)), seq, c.group(channel.group).name);
+  draft.finding.next = "look at the branch that decides about this transfer on that rank";
+  draft.since_ns = op.called_ns;
+  return draft;
+}
+
 Draft draft_shifted_pair(const Case& c, const Channel& channel, uint64_t seq, bool send_missing) {
   const uint32_t sender = process_at(c, channel.group, channel.source);
   const uint32_t receiver = process_at(c, channel.group, channel.target);
+  // The other side has left one out only where its own steps before say so.
+  const std::optional<HabitBreak> habit = habit_break(c, send_missing ? sender : receiver);
+  const bool left_out =
+      habit && habit->alignment.slip == Slip::missing && habit->alignment.contradicted == 0;
+  const bool is_more =
+      !left_out &&
+      (send_missing ? has_made_more(c, receiver, channel.recvs, channel.first_recv, seq)
+                    : has_made_more(c, sender, channel.sends, channel.first_send, seq));
+  if (is_more) return draft_made_more(c, channel, seq, !send_missing);
   const uint32_t culprit = send_missing ? sender : receiver;
   const Op& other = send_missing ? c.index.op(receiver, channel.recv_at(seq))
                                  : c.index.op(sender, channel.send_at(seq));
@@ -327,6 +370,73 @@ Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair) {
   return draft;
 }
 
+// A channel with more sends than receives.
+struct Surplus {
+  const Channel& channel;
+  uint32_t sender;
+  uint32_t receiver;
+  const Op& send;  // the first without a receive
+  uint64_t sent;
+  uint64_t received;
+};
+
+Draft draft_surplus(const Case& c, const Surplus& s) {
+  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::certain);
+  draft.finding.culprits.push_back(pair_culprit(c, s.sender, s.channel, s.received, true));
+  draft.finding.summary = fmt::format(
+      "{} sent {} {} to {} that were never received: {} sends against {} receives between them on "
+      "{}",
+      rank_text(c.process(s.sender)), s.send.count, datatype_text(s.send.datatype),
+      rank_text(c.process(s.receiver)), s.sent, s.received, c.group(s.channel.group).name);
+  draft.finding.next = "find the send without a receive at the named call, or the receive left out";
+  return draft;
+}
+
+// It called nothing since: the receive is owed, not passed by.
+Draft draft_owed_receive(const Case& c, const Surplus& s) {
+  Draft draft = make_draft(Verdict::missing_call, Confidence::likely);
+  draft.finding.culprits.push_back(pair_culprit(c, s.receiver, s.channel, s.received, false));
+  draft.finding.summary =
+      fmt::format("{} has not received what {} sent it on {}, and called nothing since; {}",
+                  rank_text(c.process(s.receiver)), rank_text(c.process(s.sender)),
+                  c.group(s.channel.group).name, doing_text(c.index, c.job, s.receiver));
+  draft.finding.next = "look at the stack or the log of that rank";
+  return draft;
+}
+
+// The others have not ended: it left too early, rather than that the sender sent too much.
+Draft draft_left_early(const Case& c, const Surplus& s) {
+  Draft draft = make_draft(Verdict::rank_dead, Confidence::likely);
+  draft.finding.culprits.push_back(pair_culprit(c, s.receiver, s.channel, s.received, false));
+  draft.finding.summary = fmt::format(
+      "{} ended by itself and never received {} {} that {} sent it on {}: {} sends against {} "
+      "receives between them",
+      rank_text(c.process(s.receiver)), s.send.count, datatype_text(s.send.datatype),
+      rank_text(c.process(s.sender)), c.group(s.channel.group).name, s.sent, s.received);
+  draft.finding.next = "look at the log of that rank: why it ended before the others";
+  return draft;
+}
+
+Draft draft_unknown_receive(const Case& c, const Surplus& s) {
+  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
+  draft.finding.summary = fmt::format(
+      "{} has not received what {} sent it on {}, but may itself wait for a rank whose records "
+      "are not all on file",
+      rank_text(c.process(s.receiver)), rank_text(c.process(s.sender)),
+      c.group(s.channel.group).name);
+  draft.finding.next = "copy the missing file into the directory, if there is one: it decides";
+  return draft;
+}
+
+Draft draft_of_surplus(const Case& c, const Surplus& s) {
+  const ProcessState& state = c.job.processes[s.receiver];
+  if (c.job.all_ended_themselves) return draft_surplus(c, s);
+  const bool may_wait = c.doubt.may_wait_for_unknown(s.receiver) || c.process(s.receiver).torn != 0;
+  if (may_wait) return draft_unknown_receive(c, s);
+  if (state.ended_itself) return draft_left_early(c, s);
+  return state.last_call_ns < s.send.called_ns ? draft_owed_receive(c, s) : draft_surplus(c, s);
+}
+
 // A small send that NCCL buffered hangs nobody and is found by counting.
 void draft_unreceived(const Case& c, uint32_t channel_index, std::vector<Draft>& drafts) {
   const Channel& channel = c.index.channels()[channel_index];
@@ -346,45 +456,18 @@ void draft_unreceived(const Case& c, uint32_t channel_index, std::vector<Draft>&
   if (sent <= received + c.process(receiver).torn || channel.first_send > received) return;
   if (c.process(receiver).first_complete_ticket > 1 && channel.recvs.empty()) return;
   // Who waits behind a transfer that the two sides disagree about will receive the rest after it.
-  if (!c.progress.mismatched_pairs().empty() && !c.progress.waiting(receiver).empty()) return;
+  const bool waits = !c.progress.waiting(receiver).empty();
+  if (!c.progress.mismatched_pairs().empty() && waits) return;
   const trace::Knowledge& knowledge = c.process(receiver).knowledge;
   if (!knowledge.head || !knowledge.tells_absence()) return;
   const uint32_t i = channel.send_at(received);
   if (i == kNoRecord || c.index.op(sender, i).graph != 0) return;
   const Op& send = c.index.op(sender, i);
   if (!c.job.all_ended_themselves && !c.job.is_stale(send.called_ns)) return;
-  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::certain);
-  draft.finding.culprits.push_back(pair_culprit(c, sender, channel, received, true));
-  draft.finding.summary = fmt::format(
-      "{} sent {} {} to {} that were never received: {} sends against {} receives between them on "
-      "{}",
-      rank_text(c.process(sender)), send.count, datatype_text(send.datatype),
-      rank_text(c.process(receiver)), sent, received, c.group(channel.group).name);
-  draft.finding.next = "find the send without a receive at the named call, or the receive left out";
-  const ProcessState& state_there = c.job.processes[receiver];
   // It waits in another call, and will receive when that is through.
-  const bool waits = !c.progress.waiting(receiver).empty();
-  if (waits && !c.job.all_ended_themselves && state_there.last_call_ns < send.called_ns) return;
-  if (!c.job.all_ended_themselves && !state_there.ended_itself &&
-      state_there.last_call_ns < send.called_ns) {
-    // It called nothing since: the receive is owed, not passed by.
-    draft = make_draft(Verdict::missing_call, Confidence::likely);
-    draft.finding.culprits.push_back(pair_culprit(c, receiver, channel, received, false));
-    draft.finding.summary =
-        fmt::format("{} has not received what {} sent it on {}, and called nothing since; {}",
-                    rank_text(c.process(receiver)), rank_text(c.process(sender)),
-                    c.group(channel.group).name, doing_text(c.index, c.job, receiver));
-    draft.finding.next = "look at the stack or the log of that rank";
-  }
-  const bool may_wait = c.doubt.may_wait_for_unknown(receiver) || c.process(receiver).torn != 0;
-  if (!c.job.all_ended_themselves && may_wait) {
-    draft = make_draft(Verdict::insufficient, Confidence::open);
-    draft.finding.summary = fmt::format(
-        "{} has not received what {} sent it on {}, but may itself wait for a rank whose records "
-        "are not all on file",
-        rank_text(c.process(receiver)), rank_text(c.process(sender)), c.group(channel.group).name);
-    draft.finding.next = "copy the missing file into the directory, if there is one: it decides";
-  }
+  const bool has_called_since = c.job.processes[receiver].last_call_ns >= send.called_ns;
+  if (waits && !c.job.all_ended_themselves && !has_called_since) return;
+  Draft draft = draft_of_surplus(c, {channel, sender, receiver, send, sent, received});
   draft.finding.evidence.push_back(op_evidence(c, sender, i, fmt::format("p2p seq {}", received)));
   draft.finding.evidence.push_back(process_evidence(c, receiver));
   draft.since_ns = send.called_ns;

@@ -97,6 +97,7 @@ uint32_t leading_waiter(const Case& c, const Root& root) {
 Absence judge_silence(const Case& c, uint32_t p, const Node& waited) {
   const ProcessState& state = c.job.processes[p];
   if (waited.kind != NodeKind::p2p) return {Verdict::missing_call, Confidence::certain};
+  // That the other side made one too many would look the same.
   const bool went_on = state.last_call_ns > waited.since_ns || state.ended_itself ||
                        state.last_op == kNoRecord || (c.job.is_foreign && waited.since_ns == 0);
   // It may have passed the transfer by before the other side began to wait.
@@ -105,7 +106,7 @@ Absence judge_silence(const Case& c, uint32_t p, const Node& waited) {
       !is_collective(c.index.op(p, habit->precedent).kind)) {
     return {Verdict::p2p_unmatched, Confidence::likely};
   }
-  return {went_on ? Verdict::p2p_unmatched : Verdict::missing_call, Confidence::certain};
+  return {went_on ? Verdict::p2p_unmatched : Verdict::missing_call, Confidence::likely};
 }
 
 // The call of a member at a collective's position; null where no record of it is on file.
@@ -289,26 +290,42 @@ void complete_culprit(const Case& c, const Node& waited, Culprit& culprit) {
   culprit.op = std::string(rollcall::name_of(other_side_of(op.kind)));
 }
 
+bool have_ended(const Case& c, const std::vector<uint32_t>& processes) {
+  return std::all_of(processes.begin(), processes.end(),
+                     [&](uint32_t p) { return c.job.processes[p].ended_itself; });
+}
+
+// Without the call at a collective's position.
+std::vector<uint32_t> who_is_without(const Case& c, const Node& waited) {
+  std::vector<uint32_t> without;
+  for (const Member& member : c.group(waited.group).members) {
+    if (member.lane.called <= waited.seq) without.push_back(member.process);
+  }
+  return without;
+}
+
 // Ranks that finished, or went past, where a few others called once more: the few are the odd ones,
 // and so are as many who are it elsewhere (`odd`: sorted).
-bool is_extra_call(const Case& c, const Node& waited, const std::vector<uint32_t>& absent,
-                   const std::vector<uint32_t>& odd) {
+bool is_extra_call(const Case& c, const Node& waited, const std::vector<uint32_t>& odd) {
   if (waited.kind != NodeKind::collective) return false;
-  uint64_t called = 0;
-  for (const Member& member : c.group(waited.group).members) {
-    called += member.lane.called > waited.seq;
-  }
-  const uint64_t missing = c.group(waited.group).members.size() - called;
-  const bool is_tie = missing == called;
-  if (missing < called) return false;
+  const std::vector<uint32_t> without = who_is_without(c, waited);
+  const size_t called = c.group(waited.group).members.size() - without.size();
+  if (without.size() < called) return false;
+  const bool all_ended = std::all_of(without.begin(), without.end(), [&](uint32_t p) {
+    return is_ended(comm_of(c, p, waited.group)) || c.job.processes[p].ended_itself;
+  });
+  if (all_ended && without.size() > called) return true;
+  if (is_unheard_of(c, waited)) return true;
+  const size_t past = who_went_past(c, waited, without).size();
+  if (past < called) return false;
   const bool are_odd = std::all_of(waited.callers.begin(), waited.callers.end(), [&](uint32_t p) {
     return std::binary_search(odd.begin(), odd.end(), p);
   });
-  if (is_tie && !are_odd) return false;
-  const bool all_ended = std::all_of(absent.begin(), absent.end(), [&](uint32_t p) {
-    return is_ended(comm_of(c, p, waited.group)) || c.job.processes[p].ended_itself;
-  });
-  return (all_ended && !is_tie) || (absent.size() == missing && went_past(c, waited, absent));
+  if (past == called && !are_odd && !is_against_habit(c, waited)) return false;
+  // Who is neither here nor past may still come, unless it is the callers that are odd.
+  const size_t behind = without.size() - past;
+  return behind == 0 || past > called + behind || is_new_to_callers(c, waited) ||
+         is_against_habit(c, waited);
 }
 
 struct Gathered {
@@ -357,9 +374,26 @@ void weigh_states(const Case& c, const Node& waited, Finding& finding) {
       processes_text(c.index.run(), finished));
 }
 
+// Where most of a communicator have not made a call, those who have may be the ones that are wrong.
+void weigh_numbers(const Case& c, const Node& waited, Finding& finding) {
+  if (waited.kind != NodeKind::collective) return;
+  // Who called and was freed since is in no call any more.
+  if (waited.callers.empty() || waited.callers.size() >= finding.culprits.size()) return;
+  finding.confidence = Confidence::open;
+  finding.summary +=
+      fmt::format("; or {} should not have made it", processes_text(c.index.run(), waited.callers));
+  finding.next += fmt::format(", and at that of {}", rank_text(c.process(waited.callers.front())));
+}
+
 std::string in_plural(std::string why) {
-  if (why.starts_with("has ")) return "have " + why.substr(4);
-  if (why.starts_with("is ")) return "are " + why.substr(3);
+  if (why.starts_with("has ")) why.replace(0, 3, "have");
+  if (why.starts_with("is ")) why.replace(0, 2, "are");
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"itself", "themselves"}, {"or was", "or were"}, {"its recorder", "their recorders"}};
+  for (const auto& [one, several] : kWords) {
+    const size_t at = why.find(one);
+    if (at != std::string::npos) why.replace(at, one.size(), several);
+  }
   return why;
 }
 
@@ -386,8 +420,9 @@ Draft draft_absence(const Case& c, uint32_t n, const Gathered& gathered) {
   const bool is_pair = waited.kind == NodeKind::p2p;
   const bool is_one = gathered.processes.size() == 1;
   const std::string why = why_text(c, verdict, first, waited);
+  const bool waits_one = is_pair || waited.callers.size() == 1;
   const char* waits =
-      is_pair ? (c.job.live ? "has been" : "was") : (c.job.live ? "have been" : "were");
+      waits_one ? (c.job.live ? "has been" : "was") : (c.job.live ? "have been" : "were");
   finding.summary = fmt::format(
       "{} {}: {} {} in {} {}; {}{}", processes_text(c.index.run(), gathered.processes),
       is_one ? why : in_plural(why), is_pair ? "its peer" : callers_text(c, waited), waits,
@@ -395,8 +430,9 @@ Draft draft_absence(const Case& c, uint32_t n, const Gathered& gathered) {
       c.job.is_foreign ? fmt::format("when {} was written", recorder_text(c.process(first)))
                        : fmt::format("for {}", span_text(c.job.end_ns - waited.since_ns)),
       is_one ? "" : rank_text(c.process(first)) + ": ", doing_text(c.index, c.job, first));
-  if (c.job.is_foreign) weigh_states(c, waited, finding);
   finding.next = next_text(c, verdict, first);
+  if (c.job.is_foreign) weigh_states(c, waited, finding);
+  if (verdict == Verdict::missing_call && !c.job.is_foreign) weigh_numbers(c, waited, finding);
   std::vector<uint32_t> victims = waited.callers;
   for (const uint32_t r : gathered.roots) {
     const Root& root = c.graph.roots()[r];
@@ -463,7 +499,7 @@ std::vector<uint32_t> victims_of(const Case& c, const Gathered& gathered) {
 }
 
 Draft draft_extra(const Case& c, uint32_t n, const Gathered& gathered) {
-  Draft draft = draft_extra_call(c, n, gathered.processes);
+  Draft draft = draft_extra_call(c, n, who_is_without(c, c.graph.nodes()[n]));
   draft.since_ns = c.graph.roots()[gathered.roots.front()].since_ns;
   draft.root = gathered.roots.front();
   std::vector<uint32_t> victims = victims_of(c, gathered);
@@ -480,6 +516,7 @@ Draft draft_owed(const Case& c, uint32_t n, const Gathered& gathered) {
   const bool is_silence = verdict == Verdict::missing_call || verdict == Verdict::p2p_unmatched;
   std::optional<Draft> stray;
   if (is_silence) stray = draft_stray_transfer(c, c.graph.nodes()[n]);
+  if (is_silence && !stray) stray = draft_extra_transfer(c, c.graph.nodes()[n]);
   if (!stray) return draft_absence(c, n, gathered);
   stray->root = gathered.roots.front();
   set_victims(c, victims_of(c, gathered), stray->finding);
@@ -515,8 +552,11 @@ std::vector<Draft> judge_waits(const Case& c) {
   std::vector<uint32_t> odd;
   const auto is_extra = [&](const auto& absence) {
     const auto& [key, gathered] = absence;
-    return key.second == Verdict::missing_call &&
-           is_extra_call(c, c.graph.nodes()[key.first], gathered.processes, odd);
+    // Ranks that ended by themselves count as dead where others still call.
+    const bool is_silence = key.second == Verdict::missing_call ||
+                            key.second == Verdict::insufficient ||
+                            (key.second == Verdict::rank_dead && have_ended(c, gathered.processes));
+    return is_silence && is_extra_call(c, c.graph.nodes()[key.first], odd);
   };
   std::vector<uint32_t> callers;
   for (const auto& absence : absences) {

@@ -22,8 +22,8 @@ bool pair_agrees(const Op& send, const Op& recv) {
 }  // namespace
 
 Progress::Progress(const Index& index, const Options& options,
-                   const std::vector<Difference>& mismatches)
-    : index_(index), options_(options) {
+                   const std::vector<Difference>& mismatches, StreamOrder stream_order)
+    : index_(index), options_(options), stream_order_(stream_order) {
   const size_t processes = index.run().processes.size();
   slots_.resize(processes);
   streams_.resize(processes);
@@ -42,6 +42,11 @@ Progress::Progress(const Index& index, const Options& options,
   }
 }
 
+// Where streams are taken as free the states are not looked at: most recorders have none.
+bool Progress::is_on_file_as_finished(const Op& op) const {
+  return stream_order_ == StreamOrder::chained && op.state == OpState::finished;
+}
+
 Progress::Slot Progress::make_slot(uint32_t p, uint32_t i) const {
   const Op& op = index_.op(p, i);
   Slot slot;
@@ -49,7 +54,8 @@ Progress::Slot Progress::make_slot(uint32_t p, uint32_t i) const {
   const Seat seat = index_.seat(p, op.comm);
   // What cannot be matched cannot be waited for; captured calls do not execute when called.
   const bool is_known = seat.member != kNone && index_.groups()[seat.group].may_be_matched;
-  slot.is_done = !is_enqueued(op) || !is_known || index_.is_held(p, i);
+  slot.is_done =
+      !is_enqueued(op) || !is_known || index_.is_held(p, i) || is_on_file_as_finished(op);
   if (slot.is_done || !is_collective(op.kind)) return slot;
   // A duplicate of a position (a hostile file) has no counter of its own.
   const Lane& lane = index_.groups()[seat.group].members[seat.member].lane;
@@ -72,7 +78,8 @@ void Progress::fill_streams() {
       // Who does not know the groups does not know the order on a stream either: only the
       // collectives of one communicator are then held to their order.
       const uint64_t apart = is_collective(op.kind) ? op.comm : process.comms.size() + i;
-      const uint64_t key = process.knowledge.groups ? op.stream : apart;
+      const uint64_t stream = stream_order_ == StreamOrder::chained ? 0 : op.stream;
+      const uint64_t key = process.knowledge.groups ? stream : apart;
       slot.stream = numbers.try_emplace(key, static_cast<uint32_t>(numbers.size())).first->second;
       if (slot.stream == streams_[p].size()) streams_[p].emplace_back();
       streams_[p][slot.stream].queue.push_back(i);
@@ -102,6 +109,8 @@ void Progress::count_members(const std::vector<Difference>& mismatches) {
         uint32_t& missing = missing_[pending.first + (member.lane.first + i - base)];
         if (member.lane.ops[i] == kNoRecord || missing == kNever) continue;
         const Op& op = index_.op(member.process, member.lane.ops[i]);
+        // Nobody waits for it there any more.
+        if (is_on_file_as_finished(op)) continue;
         const bool is_missing =
             op.state == OpState::failed || index_.is_held(member.process, member.lane.ops[i]);
         missing = is_missing ? kNever : missing + 1;
@@ -195,7 +204,8 @@ void Progress::activate_p2p(uint32_t p, uint32_t i) {
     return;
   }
   if (partner.state == OpState::failed) return;
-  if (slots_[q][other].is_active && !index_.is_held(q, other)) {
+  const bool has_come = slots_[q][other].is_active || is_on_file_as_finished(partner);
+  if (has_come && !index_.is_held(q, other)) {
     finish(p, i);
     if (!slots_[q][other].is_done) finish(q, other);
   } else if (is_send && bytes_of(op) <= options_.eager_bytes && op.group == 0) {

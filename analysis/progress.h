@@ -18,6 +18,14 @@
 
 namespace rollcall::analysis {
 
+// How the streams of one process go on beside each other. A program may make one wait for another
+// by events, which are on no file: PyTorch gives each communicator a stream, and lets it wait for
+// the one that computes, which waits for the communicators before.
+enum class StreamOrder : uint8_t {
+  free,     // each as fast as it can
+  chained,  // in the order of the calls; what is on file as finished has finished
+};
+
 // Why an operation at the front of a stream cannot go on.
 enum class Obstacle : uint8_t {
   absent,    // somebody has not called, or not come to it
@@ -28,7 +36,8 @@ enum class Obstacle : uint8_t {
 class Progress {
  public:
   // `mismatches`: positions that the ranks disagree about and that therefore never finish.
-  Progress(const Index& index, const Options& options, const std::vector<Difference>& mismatches);
+  Progress(const Index& index, const Options& options, const std::vector<Difference>& mismatches,
+           StreamOrder stream_order = StreamOrder::free);
 
   bool is_done(uint32_t process, uint32_t op) const { return slots_[process][op].is_done; }
   // Operations at the front of the streams of a process, in call order; all of them are not done.
@@ -73,6 +82,7 @@ class Progress {
   };
   static constexpr uint32_t kNever = 0xffffffff;
 
+  bool is_on_file_as_finished(const trace::Op& op) const;
   Slot make_slot(uint32_t process, uint32_t op) const;
   void fill_streams();
   void count_members(const std::vector<Difference>& mismatches);
@@ -88,6 +98,7 @@ class Progress {
 
   const Index& index_;
   const Options& options_;
+  const StreamOrder stream_order_;
   std::vector<std::vector<Slot>> slots_;  // by process and op
   std::vector<std::vector<Stream>> streams_;
   std::vector<Pending> pending_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <vector>
 
@@ -31,9 +32,9 @@ Signature with_peer(const Op& op) {
   return signature;
 }
 
-// The same transfer of this rank's steps before, with the peer that it had then; kNoRecord where
-// they do not lead one to expect it here.
-uint32_t precedent_of(const Case& c, uint32_t p, uint32_t i) {
+// The call of this rank's steps before that leads one to expect it again before op `i`, which may
+// be one behind its last; kNoRecord where nothing does.
+uint32_t usual_at(const Case& c, uint32_t p, size_t i) {
   const std::vector<Op>& ops = c.process(p).ops;
   std::vector<Signature> history;
   std::vector<uint32_t> places;
@@ -43,11 +44,67 @@ uint32_t precedent_of(const Case& c, uint32_t p, uint32_t i) {
     places.push_back(static_cast<uint32_t>(at));
   }
   const std::optional<Expectation> expectation = expectation_of(history);
-  if (!expectation) return kNoRecord;
-  const Op& before = ops[places[expectation->index]];
-  const bool is_same = before.comm == ops[i].comm && before.root_or_peer != ops[i].root_or_peer &&
-                       agree(signature_of(before), signature_of(ops[i]));
-  return is_same ? places[expectation->index] : kNoRecord;
+  return expectation ? places[expectation->index] : kNoRecord;
+}
+
+// The same transfer of this rank's steps before, with the peer that it had then; kNoRecord where
+// they do not lead one to expect it here.
+uint32_t former_transfer_of(const Case& c, uint32_t p, uint32_t i) {
+  const std::vector<Op>& ops = c.process(p).ops;
+  const uint32_t usual = usual_at(c, p, i);
+  if (usual == kNoRecord) return kNoRecord;
+  const bool is_same = ops[usual].comm == ops[i].comm &&
+                       ops[usual].root_or_peer != ops[i].root_or_peer &&
+                       agree(signature_of(ops[usual]), signature_of(ops[i]));
+  return is_same ? usual : kNoRecord;
+}
+
+// Sizes may change from step to step.
+bool is_same_part(const Op& a, const Op& b) {
+  return a.kind == b.kind && a.comm == b.comm && a.root_or_peer == b.root_or_peer;
+}
+
+// From this call on the process did what its steps before lead one to expect.
+bool is_as_usual_from(const Case& c, uint32_t p, size_t first) {
+  const std::vector<Op>& ops = c.process(p).ops;
+  for (size_t i = first; i < std::min(ops.size(), first + kLaterCallsMax); ++i) {
+    if (is_mark(ops[i].kind)) continue;
+    const uint32_t usual = usual_at(c, p, i);
+    if (usual == kNoRecord || !is_same_part(ops[usual], ops[i])) return false;
+  }
+  return true;
+}
+
+// The peer of a waiting transfer will not come to it: it waits where it always did at this place,
+// or, where it waits for nothing, is about to make another call.
+bool expects_none(const Case& c, uint32_t peer, const Seat& seat, const Op& transfer) {
+  const std::vector<Op>& ops = c.process(peer).ops;
+  const std::vector<uint32_t>& waiting = c.progress.waiting(peer);
+  if (!waiting.empty()) return is_as_usual_from(c, peer, waiting.front());
+  const uint32_t last = c.job.processes[peer].last_op;
+  if (last == kNoRecord || !is_as_usual_from(c, peer, last)) return false;
+  const uint32_t usual = usual_at(c, peer, ops.size());
+  if (usual == kNoRecord) return false;
+  const Op& next = ops[usual];
+  const bool is_it = next.kind == other_side_of(transfer.kind) &&
+                     next.root_or_peer == c.group(seat.group).members[seat.member].rank &&
+                     c.index.seat(peer, next.comm).group == seat.group &&
+                     next.count == transfer.count && next.datatype == transfer.datatype;
+  return !is_it;
+}
+
+// The newest calls of most are such as their steps before had there: the job has not gone on to
+// something new, which some have missed.
+bool are_most_as_usual(const Case& c) {
+  size_t asked = 0;
+  size_t usual = 0;
+  for (const uint32_t p : c.index.active()) {
+    const uint32_t last = c.job.processes[p].last_op;
+    if (last == kNoRecord) continue;
+    usual += is_as_usual_from(c, p, last);
+    if (++asked == kAskedMax) break;
+  }
+  return usual * 2 >= asked;
 }
 
 // Where the process waits in the other side of this transfer; kNoRecord where it does not.
@@ -97,58 +154,89 @@ Place place_of(const Case& c, uint32_t p, size_t op) {
   return {tokens(c, p, op > kHistoryMax ? op - kHistoryMax : 0, op), tokens(c, p, op, op + 1)};
 }
 
-// The steps before have no such call, and another one at this place.
-bool is_new(const Place& place) {
+// The steps before have another call at this place.
+bool is_unexpected(const Place& place) {
   if (place.call.empty()) return false;
   const std::optional<Signature> usual = expected_next(place.before);
-  const bool is_known =
-      std::any_of(place.before.begin(), place.before.end(),
-                  [&](const Signature& before) { return agree(before, place.call[0]); });
-  return usual && !is_known;
+  return usual && !agree(*usual, place.call[0]);
 }
 
-// It made calls from this one on, and all of them as the steps before lead one to expect.
-bool goes_on_as_usual(const Case& c, uint32_t p, size_t from) {
+// And they have no such call.
+bool is_new(const Place& place) {
+  const bool is_known = !place.call.empty() && std::any_of(place.before.begin(), place.before.end(),
+                                                           [&](const Signature& before) {
+                                                             return agree(before, place.call[0]);
+                                                           });
+  return !is_known && is_unexpected(place);
+}
+
+// How many of its newest calls, from this one on, it made, all of them as the steps before lead one
+// to expect; nothing where one is another.
+std::optional<size_t> usual_calls(const Case& c, uint32_t p, size_t from) {
   const size_t calls = c.process(p).ops.size();
   size_t usual = 0;
-  for (size_t op = from; op < std::min(calls, from + kLaterCallsMax); ++op) {
+  for (size_t op = calls > from + kLaterCallsMax ? calls - kLaterCallsMax : from; op < calls;
+       ++op) {
     const Place place = place_of(c, p, op);
     if (place.call.empty()) continue;  // a mark
     const std::optional<Signature> expected = expected_next(place.before);
-    if (!expected || !agree(*expected, place.call[0])) return false;
+    if (!expected || !agree(*expected, place.call[0])) return std::nullopt;
     ++usual;
   }
-  return usual > 0;
+  return usual;
 }
 
-}  // namespace
-
-bool went_past(const Case& c, const Node& waited, const std::vector<uint32_t>& absent) {
-  if (waited.callers.empty()) return false;
-  const uint32_t caller = waited.callers.front();
-  return std::all_of(absent.begin(), absent.end(),
-                     [&](uint32_t p) { return is_past(c, p, caller, waited); });
-}
-
-bool is_unheard_of(const Case& c, const Node& waited) {
+// Of everybody who made the call.
+bool holds_of_callers(const Case& c, const Node& waited, bool (*holds)(const Place&)) {
   if (waited.kind != NodeKind::collective || waited.callers.empty()) return false;
   if (waited.callers.size() > kAskedMax) return false;
-  for (const uint32_t p : waited.callers) {
+  return std::all_of(waited.callers.begin(), waited.callers.end(), [&](uint32_t p) {
     const auto lanes = lanes_of(c, p);
     const Lane* lane = lane_of(lanes, waited.group);
-    if (lane == nullptr || !lane->has(waited.seq)) return false;
-    if (!is_new(place_of(c, p, lane->ops[waited.seq - lane->first]))) return false;
-  }
+    return lane != nullptr && lane->has(waited.seq) &&
+           holds(place_of(c, p, lane->ops[waited.seq - lane->first]));
+  });
+}
+
+// As many as made the call went on without it, and did what their steps before had; so did all.
+bool go_on_as_usual(const Case& c, const Node& waited) {
   size_t without = 0;
   for (const Member& member : c.group(waited.group).members) {
     const Lane& lane = member.lane;
     if (lane.called > waited.seq) continue;
     if (waited.seq == 0 || !lane.has(waited.seq - 1)) return false;
     const size_t last = lane.ops[waited.seq - 1 - lane.first];
-    if (!goes_on_as_usual(c, member.process, last + 1)) return false;
-    if (++without == kAskedMax) break;
+    const std::optional<size_t> usual = usual_calls(c, member.process, last + 1);
+    if (!usual) return false;
+    // Who has not gone on says nothing.
+    without += *usual > 0;
+    if (without == kAskedMax) break;
   }
   return without >= waited.callers.size();
+}
+
+}  // namespace
+
+std::vector<uint32_t> who_went_past(const Case& c, const Node& waited,
+                                    const std::vector<uint32_t>& absent) {
+  std::vector<uint32_t> past;
+  if (waited.callers.empty()) return past;
+  const uint32_t caller = waited.callers.front();
+  std::copy_if(absent.begin(), absent.end(), std::back_inserter(past),
+               [&](uint32_t p) { return is_past(c, p, caller, waited); });
+  return past;
+}
+
+bool is_new_to_callers(const Case& c, const Node& waited) {
+  return holds_of_callers(c, waited, is_new);
+}
+
+bool is_against_habit(const Case& c, const Node& waited) {
+  return holds_of_callers(c, waited, is_unexpected) && go_on_as_usual(c, waited);
+}
+
+bool is_unheard_of(const Case& c, const Node& waited) {
+  return is_new_to_callers(c, waited) && go_on_as_usual(c, waited);
 }
 
 Draft draft_extra_call(const Case& c, uint32_t n, const std::vector<uint32_t>& absent) {
@@ -184,12 +272,26 @@ Draft draft_extra_call(const Case& c, uint32_t n, const std::vector<uint32_t>& a
   return draft;
 }
 
+namespace {
+
+// Of a transfer, with what it called.
+Culprit caller_of(const Case& c, const Node& waited, uint32_t g) {
+  const Op& op = c.index.op(waited.process, waited.op);
+  Culprit culprit = culprit_of(c, waited.process, g);
+  culprit.op = std::string(rollcall::name_of(op.kind));
+  culprit.p2p_seq = op.seq;
+  culprit.peer = op.root_or_peer;
+  return culprit;
+}
+
+}  // namespace
+
 std::optional<Draft> draft_stray_transfer(const Case& c, const Node& waited) {
   if (waited.kind != NodeKind::p2p) return std::nullopt;
   const Op& op = c.index.op(waited.process, waited.op);
   const Seat seat = c.index.seat(waited.process, op.comm);
   if (!is_p2p(op.kind) || op.seq != 0 || seat.member == kNone) return std::nullopt;
-  const uint32_t precedent = precedent_of(c, waited.process, waited.op);
+  const uint32_t precedent = former_transfer_of(c, waited.process, waited.op);
   if (precedent == kNoRecord) return std::nullopt;
   const Op& usual = c.index.op(waited.process, precedent);
   const uint32_t expecting = process_at(c, seat.group, usual.root_or_peer);
@@ -200,11 +302,7 @@ std::optional<Draft> draft_stray_transfer(const Case& c, const Node& waited) {
   const uint32_t awaited = awaited_in(c, expecting, seat, op);
   if (awaited == kNoRecord) return std::nullopt;
   Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
-  Culprit culprit = culprit_of(c, waited.process, seat.group);
-  culprit.op = std::string(rollcall::name_of(op.kind));
-  culprit.p2p_seq = op.seq;
-  culprit.peer = op.root_or_peer;
-  draft.finding.culprits.push_back(std::move(culprit));
+  draft.finding.culprits.push_back(caller_of(c, waited, seat.group));
   draft.finding.evidence.push_back(
       op_evidence(c, waited.process, waited.op, "the first between the two"));
   draft.finding.evidence.push_back(
@@ -216,6 +314,48 @@ std::optional<Draft> draft_stray_transfer(const Case& c, const Node& waited) {
                   rank_text(c.process(expecting)),
                   span_text(c.job.end_ns - c.index.op(expecting, awaited).called_ns));
   draft.finding.next = "look at how that rank computes the peer of this transfer";
+  draft.since_ns = waited.since_ns;
+  return draft;
+}
+
+bool is_out_of_place(const Case& c, uint32_t p, uint32_t op) {
+  const uint32_t usual = usual_at(c, p, op);
+  if (usual == kNoRecord) return false;
+  const std::vector<Op>& ops = c.process(p).ops;
+  if (!is_same_part(ops[usual], ops[op])) return true;
+  // Of another size, and that is one of its sizes: not one that changes from step to step.
+  const auto is_this = [&](const Op& before) {
+    return is_same_part(before, ops[op]) && before.count == ops[op].count;
+  };
+  const size_t first = op > kHistoryMax ? op - kHistoryMax : 0;
+  return ops[usual].count != ops[op].count &&
+         std::any_of(ops.begin() + static_cast<ptrdiff_t>(first), ops.begin() + op, is_this);
+}
+
+std::optional<Draft> draft_extra_transfer(const Case& c, const Node& waited) {
+  if (waited.kind != NodeKind::p2p) return std::nullopt;
+  const Op& op = c.index.op(waited.process, waited.op);
+  const Seat seat = c.index.seat(waited.process, op.comm);
+  if (!is_p2p(op.kind) || seat.member == kNone) return std::nullopt;
+  const uint32_t peer = process_at(c, seat.group, op.root_or_peer);
+  if (peer == kNone || !is_out_of_place(c, waited.process, waited.op)) return std::nullopt;
+  // That peer would have to wait for it: draft_stray_transfer().
+  if (former_transfer_of(c, waited.process, waited.op) != kNoRecord) return std::nullopt;
+  if (!expects_none(c, peer, seat, op) || !are_most_as_usual(c)) return std::nullopt;
+  const uint32_t usual = usual_at(c, waited.process, waited.op);
+  const Op& expected = c.index.op(waited.process, usual);
+  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
+  draft.finding.culprits.push_back(caller_of(c, waited, seat.group));
+  draft.finding.evidence.push_back(op_evidence(c, waited.process, waited.op, "waits"));
+  draft.finding.evidence.push_back(
+      op_evidence(c, waited.process, usual, "what the steps before had there"));
+  draft.finding.evidence.push_back(process_evidence(c, peer));
+  draft.finding.summary = fmt::format(
+      "{} has been in {} for {}, where its steps before had {}; {} did what it always did, and "
+      "expects none",
+      rank_text(c.process(waited.process)), call_text(op),
+      span_text(c.job.end_ns - waited.since_ns), call_text(expected), rank_text(c.process(peer)));
+  draft.finding.next = "look at the branch that decides about this call on that rank";
   draft.since_ns = waited.since_ns;
   return draft;
 }

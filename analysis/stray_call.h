@@ -11,13 +11,17 @@
 
 namespace rollcall::analysis {
 
-// The processes in `absent`, without the call at a collective's position, are past it: behind its
-// last call there each made one that those who have the call made only afterwards.
-bool went_past(const Case& the_case, const Node& waited, const std::vector<uint32_t>& absent);
+// Of the processes in `absent`, without the call at a collective's position, those that are past
+// it: behind its last call there each made one that those who have the call made only afterwards.
+std::vector<uint32_t> who_went_past(const Case& the_case, const Node& waited,
+                                    const std::vector<uint32_t>& absent);
 
-// Nobody's steps before have the call that the callers of a collective made here, and those without
-// it did what theirs have.
+// No step before of the callers of a collective has the call that they made here.
+bool is_new_to_callers(const Case& the_case, const Node& waited);
+// And those without it did what their own steps before had.
 bool is_unheard_of(const Case& the_case, const Node& waited);
+// The same of a call that the callers' steps before have, but not at this place.
+bool is_against_habit(const Case& the_case, const Node& waited);
 
 // A collective that its callers made beside what the others make.
 Draft draft_extra_call(const Case& the_case, uint32_t node, const std::vector<uint32_t>& absent);
@@ -25,5 +29,13 @@ Draft draft_extra_call(const Case& the_case, uint32_t node, const std::vector<ui
 // The first transfer of its channel, where the steps before lead one to expect the same transfer
 // with another peer, and that one waits for it. Nothing where the waiting call is no such transfer.
 std::optional<Draft> draft_stray_transfer(const Case& the_case, const Node& waited);
+
+// The process's steps before lead one to expect another call here: of another kind, to another
+// rank, or of another of its sizes.
+bool is_out_of_place(const Case& the_case, uint32_t process, uint32_t op);
+
+// A transfer where the caller's steps before have another call, while its peer does, and is about
+// to do, what it always did. Nothing where the waiting call is none, or the peer may owe its side.
+std::optional<Draft> draft_extra_transfer(const Case& the_case, const Node& waited);
 
 }  // namespace rollcall::analysis

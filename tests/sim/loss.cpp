@@ -85,6 +85,8 @@ bool still_decides(const Program& program, const Outcome& outcome, const Truth& 
       may_stand(program, outcome, truth.rank, loss.rank)) {
     return false;
   }
+  // The torn record may be of the usual call that came once more.
+  if (truth.fault == Fault::again && loss.kind == LossKind::torn && is_member) return false;
   return !is_member || has_witness;
 }
 

@@ -101,6 +101,8 @@ std::vector<Verdict> accepted(Fault fault) {
   switch (fault) {
     case Fault::missing:
     case Fault::stick:
+    case Fault::alone:
+    case Fault::detour:
       return {Verdict::missing_call};
     case Fault::extra:
       return {Verdict::op_mismatch, Verdict::count_mismatch, Verdict::dtype_mismatch,
@@ -124,6 +126,13 @@ std::vector<Verdict> accepted(Fault fault) {
       return {Verdict::rank_stopped};
     case Fault::comm_order:
       return {Verdict::deadlock_comms};
+    // The same as to leave out what comes between two of its kind, or to make the later one early.
+    case Fault::again:
+      return {Verdict::missing_call, Verdict::p2p_unmatched, Verdict::deadlock_comms,
+              Verdict::deadlock_p2p};
+    case Fault::p2p_extra:
+      return {Verdict::p2p_unmatched, Verdict::p2p_mismatch, Verdict::deadlock_p2p,
+              Verdict::deadlock_comms, Verdict::missing_call};
     case Fault::p2p_unmatched:
     case Fault::signal_missing:
       return {Verdict::p2p_unmatched};
@@ -154,16 +163,17 @@ std::string wrong_place(const Scenario& scenario, const Truth& truth, const Find
   const bool is_tie = truth.fault == Fault::comm_order && scenario.program.ranks.size() == 2;
   if (is_tie && lead.culprits.size() == 2 && lead.verdict == Verdict::deadlock_comms) return "";
   if (lead.culprits.size() != 1) return "more than one culprit";
-  constexpr Fault kPlaceless[] = {Fault::comm_order,    Fault::die,          Fault::stop,
-                                  Fault::exit,          Fault::stick,        Fault::abort,
-                                  Fault::hold,          Fault::refuse,       Fault::p2p_cycle,
-                                  Fault::split_missing, Fault::init_missing, Fault::shrink_missing,
-                                  Fault::grow_missing};
+  constexpr Fault kPlaceless[] = {Fault::comm_order,   Fault::again,          Fault::p2p_extra,
+                                  Fault::die,          Fault::stop,           Fault::exit,
+                                  Fault::stick,        Fault::abort,          Fault::hold,
+                                  Fault::refuse,       Fault::p2p_cycle,      Fault::split_missing,
+                                  Fault::init_missing, Fault::shrink_missing, Fault::grow_missing};
   if (std::count(std::begin(kPlaceless), std::end(kPlaceless), truth.fault) != 0) return "";
   const analysis::Culprit& culprit = lead.culprits.front();
   const CommKey key{static_cast<uint64_t>(truth.comm) + 1, 7};
   if (!culprit.comm || !(*culprit.comm == key)) return "communicator";
-  return culprit.seq && *culprit.seq == truth.seq ? "" : "position";
+  const std::optional<uint64_t>& seq = truth.is_p2p ? culprit.p2p_seq : culprit.seq;
+  return seq && *seq == truth.seq ? "" : "position";
 }
 
 Verdict verdict_beside(Fault fault) {

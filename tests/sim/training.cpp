@@ -279,6 +279,12 @@ bool is_call(const Step& step) { return step.act == Act::call; }
 // calls' faults are not planted in them.
 bool is_aside(const Step& step) { return step.graph != 0 || is_rma(step.kind); }
 
+// A call more behind the last one of its communicator.
+bool is_added_behind(Fault fault) {
+  return fault == Fault::alone || fault == Fault::detour || fault == Fault::again ||
+         fault == Fault::p2p_extra;
+}
+
 // Wrong arguments are wrong in a captured call, too.
 bool is_argument(Fault fault) {
   constexpr Fault kArguments[] = {Fault::op, Fault::count, Fault::dtype, Fault::redop, Fault::root};
@@ -364,6 +370,21 @@ bool is_again_behind_next(const std::vector<Step>& steps, size_t at) {
   return false;
 }
 
+// Everybody else of the call's communicator meets the caller once more, in another one.
+bool is_met_again(const std::vector<Step>& steps, size_t at, const Program& program) {
+  const std::vector<int>& ranks = program.comms[steps[at].comm].ranks;
+  std::vector<int> met;
+  for (size_t i = at + 1; i < steps.size(); ++i) {
+    if (!is_call(steps[i]) || !is_collective(steps[i].kind) || steps[i].graph != 0) continue;
+    if (steps[i].comm == steps[at].comm) continue;
+    const std::vector<int>& others = program.comms[steps[i].comm].ranks;
+    met.insert(met.end(), others.begin(), others.end());
+  }
+  return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    return std::find(met.begin(), met.end(), rank) != met.end();
+  });
+}
+
 bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program& program) {
   const Step& step = steps[at];
   if (is_creation(fault)) {
@@ -394,6 +415,11 @@ bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program&
              is_collective(steps[at + 1].kind) && steps[at + 1].comm != step.comm &&
              (step.comm == 0 || steps[at + 1].comm == 0) && step.group == 0 &&
              steps[at + 1].group == 0 && step.stream == steps[at + 1].stream;
+    case Fault::alone:
+    case Fault::detour:
+    case Fault::again:
+      return coll && !has_next && step.group == 0 && program.comms[step.comm].ranks.size() > 1 &&
+             is_met_again(steps, at, program);
     case Fault::hold:
     case Fault::refuse:
       return coll && step.group == 0;
@@ -404,6 +430,8 @@ bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program&
     case Fault::p2p_unmatched:
     case Fault::p2p_count:
       return step.kind == OpKind::Send && step.group == 0;
+    case Fault::p2p_extra:
+      return is_p2p(step.kind) && step.group == 0 && step.count > kLargeCount;
     case Fault::p2p_cycle:
       return is_p2p(step.kind) && step.group == 0 && step.count > kLargeCount &&
              at + 1 < steps.size() && is_call(steps[at + 1]) && is_p2p(steps[at + 1].kind) &&
@@ -452,6 +480,15 @@ std::optional<Act> act_of(Fault fault) {
   }
 }
 
+// A collective on the communicator of this one that no step has.
+Step unheard_of(const Step& step) {
+  Step extra = step;
+  extra.kind = OpKind::AllReduce;
+  extra.root_or_peer = -1;
+  extra.count = 7777;
+  return extra;
+}
+
 // Makes the program of a rank wrong at one place.
 void change(Program& program, int rank, size_t at, Fault fault) {
   std::vector<Step>& steps = program.ranks[rank];
@@ -467,12 +504,20 @@ void change(Program& program, int rank, size_t at, Fault fault) {
     case Fault::signal_missing:
       steps.erase(place);
       break;
-    case Fault::extra: {
-      Step extra = step;
-      extra.kind = OpKind::AllReduce;
-      extra.root_or_peer = -1;
-      extra.count = 7777;
-      steps.insert(place, extra);
+    case Fault::extra:
+      steps.insert(place, unheard_of(step));
+      break;
+    case Fault::p2p_extra:
+      steps.insert(place + 1, Step(step));
+      break;
+    case Fault::alone:
+    case Fault::detour:
+    case Fault::again: {
+      std::vector<Step> more = {fault == Fault::again ? step : unheard_of(step)};
+      // The program waits for the call, or goes on.
+      const bool waits = fault == Fault::detour || (fault == Fault::again && at % 2 == 0);
+      if (waits) more.push_back({.act = Act::sync});
+      steps.insert(place + 1, more.begin(), more.end());
       break;
     }
     case Fault::op:
@@ -582,6 +627,7 @@ Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>
       std::none_of(steps.begin() + static_cast<ptrdiff_t>(at) + 1, steps.end(), is_call);
   truth.may_be_order = is_again_behind_next(steps, at);
   truth.is_captured = step.graph != 0;
+  if (is_added_behind(fault)) ++truth.seq;
   change(program, rank, at, fault);
   truth.is_twin = is_twin(steps, at);
   return truth;

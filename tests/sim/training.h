@@ -17,6 +17,9 @@ namespace rollcall::sim {
   X(none)                      \
   X(missing)                   \
   X(extra)                     \
+  X(alone)                     \
+  X(detour)                    \
+  X(again)                     \
   X(op)                        \
   X(count)                     \
   X(dtype)                     \
@@ -29,6 +32,7 @@ namespace rollcall::sim {
   X(stick)                     \
   X(comm_order)                \
   X(p2p_unmatched)             \
+  X(p2p_extra)                 \
   X(p2p_count)                 \
   X(p2p_cycle)                 \
   X(signal_missing)            \

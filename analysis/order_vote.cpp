@@ -1,0 +1,87 @@
+#include "analysis/order_vote.h"
+
+#include <algorithm>
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Comm;
+
+// Where in its calls a process made this one, or its counterpart in a communicator of its own that
+// has the same role; kNoRecord where it did not.
+uint32_t made_at(const Case& c, uint32_t p, const Node& call) {
+  const uint64_t role = c.index.role_of(call.group);
+  uint32_t at = kNoRecord;
+  for (uint32_t i = 0; i < c.process(p).comms.size(); ++i) {
+    const Seat seat = c.index.seat(p, i);
+    if (seat.member == kNone || c.index.role_of(seat.group) != role) continue;
+    const Lane& lane = c.group(seat.group).members[seat.member].lane;
+    const uint32_t here = lane.has(call.seq) ? lane.ops[call.seq - lane.first] : kNoRecord;
+    if (seat.group == call.group) return here;
+    if (here != kNoRecord) at = here;
+  }
+  return at;
+}
+
+bool has_same_comms(const Case& c, uint32_t p, uint32_t q) {
+  const std::vector<Comm>& here = c.process(p).comms;
+  const std::vector<Comm>& there = c.process(q).comms;
+  return here.size() == there.size() &&
+         std::equal(here.begin(), here.end(), there.begin(),
+                    [](const Comm& a, const Comm& b) { return a.nranks == b.nranks; });
+}
+
+uint32_t place_in(const Case& c, uint32_t p, uint32_t g) {
+  for (uint32_t i = 0; i < c.process(p).comms.size(); ++i) {
+    if (c.index.seat(p, i).group == g) return i;
+  }
+  return kNone;
+}
+
+uint32_t made_at_place(const Case& c, uint32_t p, uint32_t place, const Node& call) {
+  const uint32_t own = place_in(c, p, call.group);
+  const Seat seat = c.index.seat(p, own != kNone ? own : place);
+  if (seat.group == kNone || seat.member == kNone) return kNoRecord;
+  const Lane& lane = c.group(seat.group).members[seat.member].lane;
+  return lane.has(call.seq) ? lane.ops[call.seq - lane.first] : kNoRecord;
+}
+
+// A process that is in both communicators.
+uint32_t reference_for(const Case& c, const Node& x, const Node& y) {
+  for (const Member& member : c.group(x.group).members) {
+    if (place_in(c, member.process, y.group) != kNone) return member.process;
+  }
+  return kNone;
+}
+
+}  // namespace
+
+Votes vote_on_order(const Case& c, const Node& x, const Node& y) {
+  Votes votes;
+  for (const uint32_t p : c.index.active()) {
+    const uint32_t at_x = made_at(c, p, x);
+    const uint32_t at_y = made_at(c, p, y);
+    if (at_x == kNoRecord || at_y == kNoRecord || at_x == at_y) continue;
+    (at_x < at_y ? votes.forward : votes.backward).push_back(p);
+  }
+  return votes;
+}
+
+Votes vote_by_place(const Case& c, const Node& x, const Node& y) {
+  Votes votes;
+  const uint32_t reference = reference_for(c, x, y);
+  if (reference == kNone) return votes;
+  const uint32_t place_x = place_in(c, reference, x.group);
+  const uint32_t place_y = place_in(c, reference, y.group);
+  if (place_x == kNone || place_y == kNone || place_x == place_y) return votes;
+  for (const uint32_t p : c.index.active()) {
+    if (!has_same_comms(c, reference, p)) continue;
+    const uint32_t at_x = made_at_place(c, p, place_x, x);
+    const uint32_t at_y = made_at_place(c, p, place_y, y);
+    if (at_x == kNoRecord || at_y == kNoRecord || at_x == at_y) continue;
+    (at_x < at_y ? votes.forward : votes.backward).push_back(p);
+  }
+  return votes;
+}
+
+}  // namespace rollcall::analysis

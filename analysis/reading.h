@@ -1,0 +1,54 @@
+// One reading of the record: what has finished, who waits for whom, and what is not known of it.
+//
+// Whether the streams of a process wait for each other is on no file. First they are taken as free.
+// A rank that then seems to have stopped outside NCCL, with nothing on file that speaks against it,
+// may in truth stand in its last call, behind an earlier one of a rank that waits: then the record
+// is read again with the streams chained.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "analysis/judge.h"
+
+namespace rollcall::analysis {
+
+class Reading {
+ public:
+  // `blocking`: positions that the ranks disagree about and did not go past. All are kept by
+  // reference.
+  Reading(const Index& index, const Options& options, const JobState& job,
+          const std::vector<Difference>& differences, const std::vector<Difference>& blocking,
+          StreamOrder stream_order);
+
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  const Case& the_case() const { return case_; }
+
+ private:
+  Progress progress_;
+  WaitGraph graph_;
+  Doubt doubt_;
+  Case case_;
+};
+
+// The record, read as it explains the waits best, and what is found of them.
+class Waits {
+ public:
+  Waits(const Index& index, const Options& options, const JobState& job,
+        const std::vector<Difference>& differences, const std::vector<Difference>& blocking);
+
+  const Case& the_case() const { return (chained_ ? *chained_ : free_).the_case(); }
+  std::vector<Draft>& drafts() { return drafts_; }
+
+ private:
+  void read_chained(const std::vector<Difference>& differences,
+                    const std::vector<Difference>& blocking);
+
+  Reading free_;
+  std::optional<Reading> chained_;
+  std::vector<Draft> drafts_;
+};
+
+}  // namespace rollcall::analysis
