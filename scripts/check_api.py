@@ -3,35 +3,24 @@
 
   scripts/check_api.py [--cache DIR] [--all] [VERSION...]
 
-Fetches wheels (nvidia-nccl-cu12, nvidia-nccl-cu13) with pip into the cache, the oldest and newest
-of each by default, with --all (or ALL=1) every release from 2.13 to 2.32, and proves for each that
+Fetches wheels (nvidia-nccl-cu12, nvidia-nccl-cu13) with pip, the oldest and newest of each by
+default, with --all (or ALL=1) every release from 2.13 to 2.32, keeps what it reads of them in the
+cache, and proves for each that
   * every exported nccl* symbol is intercepted or listed as passed through with its reason, and the
     table claims no function for this release that it does not export;
   * every declaration agrees with that release's nccl.h (tests/shim/abi_test.cpp is compiled).
 A release that cannot be fetched is an error: nothing was proved about it.
 """
 import argparse
-import glob
 import os
 import re
 import subprocess
 import sys
-import zipfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+import nccl_releases
+from nccl_releases import RELEASES, ROOT
+
 COMPILER = os.environ.get("CXX", "c++")
-
-RELEASES = {
-    "nvidia-nccl-cu11": ["2.13.4", "2.14.3", "2.15.5"],
-    "nvidia-nccl-cu12": [
-        "2.16.2", "2.16.5", "2.17.1", "2.18.1", "2.18.3", "2.19.3", "2.20.5", "2.21.5", "2.22.3",
-        "2.23.4", "2.24.3", "2.25.1", "2.25.1.post1", "2.26.2", "2.26.2.post1", "2.26.5", "2.27.3",
-        "2.27.5", "2.27.6", "2.27.7", "2.28.3", "2.28.7", "2.28.9", "2.29.2", "2.29.3", "2.29.7",
-        "2.30.3", "2.30.4", "2.30.7", "2.31.2", "2.32.3"],
-    "nvidia-nccl-cu13": [
-        "2.27.7", "2.28.3", "2.28.7", "2.28.9", "2.29.2", "2.29.3", "2.29.7", "2.30.3", "2.30.4",
-        "2.30.7", "2.31.2", "2.32.3"],
-}
 DEFAULT_PACKAGES = ("nvidia-nccl-cu12", "nvidia-nccl-cu13")
 
 # Enough of CUDA for nccl.h, where no toolkit is installed.
@@ -42,50 +31,7 @@ typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
 #define CUDART_VERSION 12000
 """
-# Linker's marks that older libraries export besides their functions do not begin with nccl.
-EXPORT = re.compile(r" ([A-Z]) (nccl\w+)$")
 SINCE_IN_TEST = re.compile(r"NCCL_VERSION_CODE >= (\d+)\n(ROLLCALL_NCCL_\w+)\(")
-
-
-class Failure(Exception):
-    """Something could not be fetched, unpacked or compiled: the sentence says what."""
-
-
-def number_of(version):
-    major, minor, patch = (int(part) for part in version.split(".")[:3])
-    return major * (1000 if minor <= 8 else 10000) + minor * 100 + patch
-
-
-def fetch(package, version, cache):
-    """The wheel's path; from the cache if it is there."""
-    folder = os.path.join(cache, "wheels")
-    os.makedirs(folder, exist_ok=True)
-    pattern = os.path.join(folder, f"{package.replace('-', '_')}-{version}-*.whl")
-    if not glob.glob(pattern):
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
-                   "--only-binary", ":all:", "--disable-pip-version-check", "--dest", folder,
-                   f"{package}=={version}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0 or not glob.glob(pattern):
-            reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
-            raise Failure(f"cannot fetch {package} {version}: {reason}")
-    return glob.glob(pattern)[0]
-
-
-def unpack(wheel, cache):
-    folder = os.path.join(cache, "unpacked", os.path.basename(wheel)[:-4])
-    if not os.path.exists(os.path.join(folder, "done")):
-        with zipfile.ZipFile(wheel) as archive:
-            for name in archive.namelist():
-                if name.endswith(".h") or os.path.basename(name) == "libnccl.so.2":
-                    archive.extract(name, folder)
-        with open(os.path.join(folder, "done"), "w", encoding="utf-8"):
-            pass
-    found = glob.glob(os.path.join(folder, "**", "libnccl.so.2"), recursive=True)
-    headers = glob.glob(os.path.join(folder, "**", "nccl.h"), recursive=True)
-    if not found or not headers:
-        raise Failure(f"{wheel}: no libnccl.so.2 or nccl.h inside")
-    return found[0], os.path.dirname(headers[0])
 
 
 def read(*path):
@@ -103,7 +49,8 @@ def intercepted_in(version_code):
     for name, body in re.findall(r"#define (ROLLCALL_NCCL_\w+)\(X\)(.*)", table):
         rows = re.findall(r"X\((?:event|group|operation), (nccl\w+)", body)
         if rows and name not in since:
-            raise Failure(f"tests/shim/abi_test.cpp does not say since when {name} holds")
+            raise nccl_releases.Failure(
+                f"tests/shim/abi_test.cpp does not say since when {name} holds")
         if rows and version_code >= since[name]:
             names.update(rows)
     return names
@@ -128,16 +75,14 @@ def compile_abi_test(include, cache):
 
 
 def check(package, version, cache):
-    library, include = unpack(fetch(package, version, cache), cache)
-    symbols = subprocess.run(["nm", "-D", "--defined-only", library], check=True,
-                             capture_output=True, text=True).stdout
-    exported = {match.group(2) for match in map(EXPORT.search, symbols.splitlines()) if match}
-    claimed = intercepted_in(number_of(version))
+    release = nccl_releases.read(package, version, cache)
+    exported = release.exports
+    claimed = intercepted_in(nccl_releases.number_of(version))
     found = [f"exports {name}, which the table does not know"
              for name in sorted(exported - claimed - passed_through())]
     found += [f"does not export {name}, which the table claims"
               for name in sorted(claimed - exported)]
-    found += compile_abi_test(include, cache)
+    found += compile_abi_test(release.include, cache)
     print(f"{package} {version}: {len(exported)} exported, {len(exported & claimed)} intercepted, "
           f"{len(exported - claimed)} passed through" + ("" if found else ", declarations agree"))
     for line in found:
@@ -158,7 +103,7 @@ def chosen(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cache", default=os.path.join(ROOT, "build", "nccl"))
+    parser.add_argument("--cache", default=nccl_releases.CACHE)
     parser.add_argument("--all", action="store_true", default=os.environ.get("ALL") == "1")
     parser.add_argument("versions", nargs="*", help="releases, for example 2.28.9")
     arguments = parser.parse_args()
@@ -169,7 +114,7 @@ def main():
     for package, version in releases:
         try:
             agrees &= check(package, version, arguments.cache)
-        except (Failure, zipfile.BadZipFile) as failure:
+        except nccl_releases.Failure as failure:
             print(f"check-api: {failure}", file=sys.stderr)
             return 2
     return 0 if agrees else 1

@@ -16,11 +16,9 @@ import os
 import re
 import sys
 
-import check_api
+import nccl_releases
 
-TABLE = os.path.join(check_api.ROOT, "analysis", "variable_table.h")
-# What stands in front of the first string of a section may look like a letter.
-NAME = re.compile(rb"(NCCL_[A-Z0-9]+(?:_[A-Z0-9]+)*)\0")
+TABLE = os.path.join(nccl_releases.ROOT, "analysis", "variable_table.h")
 ROW = re.compile(r"^  X\((\w+), (\d+), (\d+), (\w+)\)", re.MULTILINE)
 
 HEAD = """\
@@ -49,12 +47,6 @@ TAIL = """// clang-format on
 """
 
 
-def names_in(package, version, cache):
-    library, _ = check_api.unpack(check_api.fetch(package, version, cache), cache)
-    with open(library, "rb") as file:
-        return {name.decode() for name in NAME.findall(file.read())}
-
-
 def read_table():
     if not os.path.exists(TABLE):
         return {}
@@ -66,9 +58,9 @@ def read_table():
 def all_releases():
     """One package for each release, oldest first."""
     releases = {}
-    for package, versions in check_api.RELEASES.items():
+    for package, versions in nccl_releases.RELEASES.items():
         for version in versions:
-            releases.setdefault(check_api.number_of(version), (package, version))
+            releases.setdefault(nccl_releases.number_of(version), (package, version))
     return sorted(releases.items())
 
 
@@ -77,7 +69,7 @@ def write(cache):
     seen = {}
     releases = all_releases()
     for code, (package, version) in releases:
-        names = names_in(package, version, cache)
+        names = nccl_releases.read(package, version, cache).variables
         print(f"{package} {version}: {len(names)} names")
         for name in names:
             first, _ = seen.get(name, (code, code))
@@ -98,7 +90,7 @@ def check(versions, cache):
     for code, (package, version) in all_releases():
         if version not in versions:
             continue
-        names = names_in(package, version, cache)
+        names = nccl_releases.read(package, version, cache).variables
         claimed = {name for name, (first, last, _) in table.items() if first <= code <= last}
         # A name may have been away for a release between its first and its last.
         wrong = [f"holds {name}, which the table does not give it"
@@ -116,7 +108,7 @@ def check(versions, cache):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cache", default=os.path.join(check_api.ROOT, "build", "nccl"))
+    parser.add_argument("--cache", default=nccl_releases.CACHE)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("versions", nargs="*", help="releases, for example 2.28.9")
     arguments = parser.parse_args()
@@ -126,7 +118,7 @@ def main():
         if arguments.check:
             return check(versions, arguments.cache)
         return write(arguments.cache)
-    except (check_api.Failure, check_api.zipfile.BadZipFile) as failure:
+    except nccl_releases.Failure as failure:
         print(f"nccl-variables: {failure}", file=sys.stderr)
         return 2
 
