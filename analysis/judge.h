@@ -66,8 +66,7 @@ std::optional<Draft> judge_gpu(const Case& the_case);
 // Pending calls that wait for a root, as consequences of its draft.
 void nest_consequences(const Case& the_case, std::vector<Draft>& drafts);
 
-// --- shared by the makers
-// -------------------------------------------------------------------------
+// --- shared by the makers ------------------------------------------------------------------------
 Draft make_draft(Verdict verdict, Confidence confidence);
 Culprit culprit_of(const Case& the_case, uint32_t process, uint32_t group);
 // The process that is this rank of a group; kNone where it left no file.

@@ -79,8 +79,7 @@ void require_as_golden(const std::string& bytes, const std::string& name) {
   REQUIRE(unchanged);
 }
 
-// --- the ring
-// -------------------------------------------------------------------------------------
+// --- the ring ------------------------------------------------------------------------------------
 
 const void* address(uintptr_t value) { return reinterpret_cast<const void*>(value); }
 
@@ -222,8 +221,7 @@ TEST_CASE("the ring file of version 1 stays readable") {
   CHECK(ring.events.at(1).kind == EventKind::CommAbort);
 }
 
-// --- a segment
-// ------------------------------------------------------------------------------------
+// --- a segment -----------------------------------------------------------------------------------
 
 constexpr uint32_t kSlots = 64;
 constexpr uint32_t kShift = 4;
