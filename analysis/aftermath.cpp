@@ -44,6 +44,13 @@ void uncount(Comm& comm, const Op& op) {
 
 }  // namespace
 
+void erase_calls_behind(Process& process, int64_t at_ns) {
+  for (const Op& op : process.ops) {
+    if (op.called_ns > at_ns && op.comm < process.comms.size()) uncount(process.comms[op.comm], op);
+  }
+  std::erase_if(process.ops, [&](const Op& op) { return op.called_ns > at_ns; });
+}
+
 std::optional<trace::Run> without_aftermath(const trace::Run& run) {
   const auto has_aftermath = [](const Process& process) {
     const int64_t begin_ns = aftermath_begin_ns(process);
@@ -54,12 +61,7 @@ std::optional<trace::Run> without_aftermath(const trace::Run& run) {
   trace::Run cut = run;
   for (Process& process : cut.processes) {
     const int64_t begin_ns = aftermath_begin_ns(process);
-    for (const Op& op : process.ops) {
-      if (is_behind(op, begin_ns) && op.comm < process.comms.size()) {
-        uncount(process.comms[op.comm], op);
-      }
-    }
-    std::erase_if(process.ops, [&](const Op& op) { return is_behind(op, begin_ns); });
+    if (begin_ns != 0) erase_calls_behind(process, begin_ns);
   }
   return cut;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "analysis/aftermath.h"
+#include "analysis/given_up.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
 #include "analysis/reading.h"
@@ -660,9 +661,17 @@ Report analyse_as_recorded(const trace::Run& run, const Options& options) {
 
 Report analyse(const trace::Run& run, const Options& options) {
   Report report = analyse_as_recorded(run, options);
-  if (report.findings.empty() || report.findings.front().severity != Severity::hang) return report;
-  const std::optional<trace::Run> cut = without_aftermath(run);
-  return cut ? analyse_as_recorded(*cut, options) : report;
+  const bool hangs = report.findings.front().severity == Severity::hang;
+  const bool is_undecided = report.findings.front().verdict == Verdict::insufficient;
+  if (!hangs && !is_undecided) return report;
+  if (hangs) {
+    const std::optional<trace::Run> cut = without_aftermath(run);
+    if (cut) report = analyse_as_recorded(*cut, options);
+  }
+  const std::optional<GivenUp> given_up = before_giving_up(run, options);
+  if (!given_up) return report;
+  Report before = analyse_as_recorded(given_up->run, options);
+  return report_of_late(run, *given_up, std::move(before), report).value_or(report);
 }
 
 }  // namespace rollcall::analysis
