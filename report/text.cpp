@@ -89,7 +89,9 @@ void append_details(std::string& out, const Ink& ink, const Finding& finding,
   for (const Culprit& culprit : finding.culprits) culprits.push_back(culprit_line(culprit));
   append_labelled(out, ink, "culprit", culprits, options.all ? SIZE_MAX : kCulpritsShown);
   if (!finding.victims.empty()) {
-    append_labelled(out, ink, "waiting",
+    // Of a job that went past what it should not have, nobody waits.
+    const bool waits = finding.severity == analysis::Severity::hang;
+    append_labelled(out, ink, waits ? "waiting" : "affected",
                     {fmt::format("{} ({})", ranks_in_words(finding.victims, options.all ? 1000 : 8),
                                  finding.victims.size())},
                     1);

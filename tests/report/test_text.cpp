@@ -26,6 +26,15 @@ TEST_CASE("the verdict's text begins with the sentence and ends with what to do 
   CHECK(text.find('\x1b') == std::string::npos);
 }
 
+TEST_CASE("nobody is said to wait where a defect hangs nothing") {
+  analysis::Report report = test::missing_call_report();
+  report.findings.front().verdict = analysis::Verdict::redop_mismatch;
+  report.findings.front().severity = analysis::Severity::corruption;
+  const std::string text = report::diff_text(test::missing_call_run(), report, {});
+  CHECK(text.find("\naffected  ranks 0-1,3 (3)\n") != std::string::npos);
+  CHECK(text.find("waiting") == std::string::npos);
+}
+
 TEST_CASE("colours appear only where asked for") {
   report::TextOptions options;
   options.colour = true;
