@@ -149,31 +149,30 @@ Draft draft_difference(const Case& c, const Difference& d) {
   return draft;
 }
 
-// The count that most transfers of this channel have, as the sender and the receiver name it.
-uint64_t usual_count(const Case& c, const Channel& channel, uint32_t sender, uint32_t receiver,
-                     uint64_t except) {
-  std::vector<uint64_t> counts;
-  for (uint64_t i = 0; i < channel.sends.size(); ++i) {
-    if (channel.first_send + i == except || channel.sends[i] == kNoRecord) continue;
-    counts.push_back(c.index.op(sender, channel.sends[i]).count);
-  }
-  for (uint64_t i = 0; i < channel.recvs.size(); ++i) {
-    if (channel.first_recv + i == except || channel.recvs[i] == kNoRecord) continue;
-    counts.push_back(c.index.op(receiver, channel.recvs[i]).count);
-  }
-  std::sort(counts.begin(), counts.end());
-  uint64_t best = ~uint64_t{0};
-  size_t best_length = 0;
-  for (size_t i = 0; i < counts.size();) {
-    size_t end = i;
-    while (end < counts.size() && counts[end] == counts[i]) ++end;
-    if (end - i > best_length) {
-      best = counts[i];
-      best_length = end - i;
+// What the two sides of a transfer must agree in.
+Signature shape_of(const Op& op) { return {.count = op.count, .datatype = op.datatype}; }
+
+std::string shape_text(const Op& op) {
+  return fmt::format("{} {}", op.count, datatype_text(op.datatype));
+}
+
+// What most transfers of this channel are, as the sender and the receiver name it.
+Signature usual_shape(const Case& c, const Channel& channel, uint32_t sender, uint32_t receiver,
+                      uint64_t except) {
+  std::map<std::pair<uint64_t, uint8_t>, size_t> times;
+  const auto add = [&](uint32_t p, const std::vector<uint32_t>& ops, uint64_t first) {
+    for (uint64_t i = 0; i < ops.size(); ++i) {
+      if (first + i == except || ops[i] == kNoRecord) continue;
+      const Op& op = c.index.op(p, ops[i]);
+      ++times[{op.count, op.datatype}];
     }
-    i = end;
-  }
-  return best;
+  };
+  add(sender, channel.sends, channel.first_send);
+  add(receiver, channel.recvs, channel.first_recv);
+  const auto most = std::max_element(
+      times.begin(), times.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
+  if (most == times.end()) return {.count = ~uint64_t{0}};
+  return {.count = most->first.first, .datatype = most->first.second};
 }
 
 Culprit pair_culprit(const Case& c, uint32_t p, const Channel& channel, uint64_t seq, bool sender) {
@@ -197,8 +196,8 @@ std::vector<Signature> sizes_of(const Case& c, uint32_t p, const std::vector<uin
 }
 
 // What the transfers of this side before lead one to expect at this position.
-std::optional<uint64_t> expected_count(const Case& c, uint32_t p, const std::vector<uint32_t>& ops,
-                                       uint64_t first, uint64_t seq) {
+std::optional<Signature> expected_shape(const Case& c, uint32_t p, const std::vector<uint32_t>& ops,
+                                        uint64_t first, uint64_t seq) {
   constexpr uint64_t kHistory = 2048;
   std::vector<Signature> history;
   for (uint64_t at = std::max(first, seq > kHistory ? seq - kHistory : 0);
@@ -209,7 +208,8 @@ std::optional<uint64_t> expected_count(const Case& c, uint32_t p, const std::vec
     if (op != kNoRecord) history.push_back(signature_of(c.index.op(p, op)));
   }
   const std::optional<Signature> next = expected_next(history);
-  return next ? std::optional(next->count) : std::nullopt;
+  if (!next) return std::nullopt;
+  return Signature{.count = next->count, .datatype = next->datatype};
 }
 
 // Which of the two did otherwise than before; of channels without a pattern, than most transfers.
@@ -220,19 +220,21 @@ struct OddSide {
 };
 OddSide odd_side_of(const Case& c, const Channel& channel, uint32_t sender, uint32_t receiver,
                     uint64_t seq) {
-  const uint64_t sent = c.index.op(sender, channel.send_at(seq)).count;
-  const uint64_t expected = c.index.op(receiver, channel.recv_at(seq)).count;
-  const std::optional<uint64_t> usually_sent =
-      expected_count(c, sender, channel.sends, channel.first_send, seq);
-  const std::optional<uint64_t> usually_expected =
-      expected_count(c, receiver, channel.recvs, channel.first_recv, seq);
+  const Signature sent = shape_of(c.index.op(sender, channel.send_at(seq)));
+  const Signature expected = shape_of(c.index.op(receiver, channel.recv_at(seq)));
+  const std::optional<Signature> usually_sent =
+      expected_shape(c, sender, channel.sends, channel.first_send, seq);
+  const std::optional<Signature> usually_expected =
+      expected_shape(c, receiver, channel.recvs, channel.first_recv, seq);
   if (usually_sent && usually_expected) {
-    const bool sends_as_usual = sent == *usually_sent;
-    const bool expects_as_usual = expected == *usually_expected;
+    const bool sends_as_usual = agree(sent, *usually_sent);
+    const bool expects_as_usual = agree(expected, *usually_expected);
     if (sends_as_usual != expects_as_usual) return {!sends_as_usual, !expects_as_usual, true};
   }
-  const uint64_t usual = usual_count(c, channel, sender, receiver, seq);
-  return {expected == usual && sent != usual, sent == usual && expected != usual, false};
+  const Signature usual = usual_shape(c, channel, sender, receiver, seq);
+  const bool sends_usual = agree(sent, usual);
+  const bool expects_usual = agree(expected, usual);
+  return {expects_usual && !sends_usual, sends_usual && !expects_usual, false};
 }
 
 // One side may have left out a transfer, so that every later one meets the wrong partner.
@@ -336,18 +338,18 @@ Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair) {
       finding.culprits.push_back(pair_culprit(c, sender, channel, pair.seq, true));
     if (!only_sender)
       finding.culprits.push_back(pair_culprit(c, receiver, channel, pair.seq, false));
-    finding.summary = fmt::format(
-        "{} sent {} {} to {}, which expects {} {} (p2p seq {} of {})", rank_text(c.process(sender)),
-        send.count, datatype_text(send.datatype), rank_text(c.process(receiver)), recv.count,
-        datatype_text(recv.datatype), pair.seq, c.group(channel.group).name);
+    finding.summary =
+        fmt::format("{} sent {} to {}, which expects {} (p2p seq {} of {})",
+                    rank_text(c.process(sender)), shape_text(send), rank_text(c.process(receiver)),
+                    shape_text(recv), pair.seq, c.group(channel.group).name);
     if (only_sender || only_receiver) {
       finding.summary += is_by_order
                              ? fmt::format("; the transfers before lead one to expect {} here",
-                                           only_sender ? recv.count : send.count)
+                                           shape_text(only_sender ? recv : send))
                              : fmt::format("; the other transfers between them agree with the {}",
                                            only_sender ? "receiver" : "sender");
     }
-    finding.next = "compare how the two ranks compute the size of this transfer";
+    finding.next = "compare how the two ranks compute the size and the type of this transfer";
   }
   finding.evidence.push_back(op_evidence(c, sender, send_index, ""));
   finding.evidence.push_back(op_evidence(c, receiver, recv_index, ""));

@@ -446,6 +446,23 @@ TEST_CASE("of two sizes that were swapped, the side that swapped them is named, 
   }
 }
 
+TEST_CASE("of two types that were swapped, the side that swapped them is named, once") {
+  for (const int who : {0, 1}) {
+    Program program = alternating(4);
+    for (Steps& own : program.ranks) {
+      for (Step& step : own) {
+        if (step.act == Act::call && step.count == kLarge) step.datatype = 2;
+        step.count = kLarge;
+      }
+    }
+    Steps& steps = program.ranks[static_cast<size_t>(who)];
+    std::swap(steps[steps.size() - 3].datatype, steps[steps.size() - 2].datatype);
+    const Report report = analyse(execute(program, kLive).run);
+    CHECK(check_blames(report, Verdict::p2p_mismatch, who).p2p_seq == 6);
+    CHECK(report.findings.size() == 1);
+  }
+}
+
 TEST_CASE("sizes before a hole in the record lead nobody to expect what comes behind it") {
   Program program = alternating(5);
   Steps& steps = program.ranks[1];
