@@ -19,8 +19,10 @@ using trace::OpState;
 using trace::Process;
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-// A process that leaves no record of its end was there for up to so long behind its last heartbeat.
+// A process that leaves no record of its end was there for up to so long behind its last heartbeat;
+// of another machine's the heartbeat comes over a file system.
 constexpr int64_t kHeartbeatNs = 1'000'000'000;
+constexpr int64_t kForeignHeartbeatNs = 5'000'000'000;
 
 bool is_abort(const Event& event) {
   return event.kind == EventKind::CommAbort || event.kind == EventKind::CommRevoke;
@@ -54,7 +56,8 @@ End end_of(const Process& process) {
   if (process.exited_ns != 0) end_ns = std::min(end_ns, process.exited_ns);
   if (end_ns != kNever || runs || process.heartbeat_ns == 0) return {end_ns, end_ns};
   end_ns = std::max(process.heartbeat_ns, last_call_ns(process, kNever));
-  return {end_ns, end_ns + kHeartbeatNs};
+  const bool is_here = process.liveness != Liveness::unknown;
+  return {end_ns, end_ns + (is_here ? kHeartbeatNs : kForeignHeartbeatNs)};
 }
 
 // The active processes, and who of them ended first although it had called nothing for a while.
