@@ -279,6 +279,43 @@ std::string next_text(const Case& c, Verdict verdict, uint32_t p) {
   }
 }
 
+// Who came last, and much later than all others, to the collective before the one that others wait
+// in: watchdogs may have ended those who waited then. Nothing where one of `ended` did.
+struct Latecomer {
+  uint32_t process = kNone;
+  int64_t late_ns = 0;
+};
+std::optional<Latecomer> latecomer_before(const Case& c, const Node& waited,
+                                          const std::vector<uint32_t>& ended) {
+  constexpr int64_t kLateNs = 5'000'000'000;
+  if (waited.kind != NodeKind::collective || waited.seq == 0 || c.job.is_foreign) return {};
+  Latecomer last;
+  int64_t last_ns = 0;
+  int64_t others_ns = 0;
+  for (const Member& member : c.group(waited.group).members) {
+    if (!member.lane.has(waited.seq - 1)) return {};
+    const int64_t called_ns = c.index.op_at(member, waited.seq - 1).called_ns;
+    others_ns = std::max(others_ns, std::min(called_ns, last_ns));
+    if (called_ns <= last_ns) continue;
+    last_ns = called_ns;
+    last.process = member.process;
+  }
+  last.late_ns = last_ns - others_ns;
+  const bool is_ended = std::find(ended.begin(), ended.end(), last.process) != ended.end();
+  if (others_ns == 0 || last.late_ns < kLateNs || is_ended) return {};
+  return last;
+}
+
+void mention_latecomer(const Case& c, const Node& waited, const std::vector<uint32_t>& ended,
+                       Finding& finding) {
+  const std::optional<Latecomer> late = latecomer_before(c, waited, ended);
+  if (!late) return;
+  const std::string who = rank_text(c.process(late->process));
+  finding.summary += fmt::format("; {} came {} later than all others to the call before (seq {})",
+                                 who, span_text(late->late_ns), waited.seq - 1);
+  finding.next += fmt::format("; a watchdog may have ended it for the time {} took", who);
+}
+
 void complete_culprit(const Case& c, const Node& waited, Culprit& culprit) {
   if (waited.kind == NodeKind::collective) culprit.seq = waited.seq;
   if (waited.kind == NodeKind::creation) culprit.seq = waited.seq;
@@ -431,6 +468,7 @@ Draft draft_absence(const Case& c, uint32_t n, const Gathered& gathered) {
                        : fmt::format("for {}", span_text(c.job.end_ns - waited.since_ns)),
       is_one ? "" : rank_text(c.process(first)) + ": ", doing_text(c.index, c.job, first));
   finding.next = next_text(c, verdict, first);
+  if (verdict == Verdict::rank_dead) mention_latecomer(c, waited, gathered.processes, finding);
   if (c.job.is_foreign) weigh_states(c, waited, finding);
   if (verdict == Verdict::missing_call && !c.job.is_foreign) weigh_numbers(c, waited, finding);
   std::vector<uint32_t> victims = waited.callers;

@@ -117,6 +117,26 @@ TEST_CASE("a rank that comes while one still waits is not late") {
   CHECK(lead(report).verdict == Verdict::rank_dead);
 }
 
+TEST_CASE("the dead are said to have waited long for a rank that came while they were there") {
+  // A watchdog takes its time over the end.
+  for (const int64_t came_s : {14, 1}) {
+    Outcome outcome = make_late({.left_s = 25, .came_s = came_s, .end_s = 40});
+    trace::Process& late = outcome.run.processes[2];
+    trace::Op op = late.ops.back();
+    ++op.ticket;
+    op.seq = late.comms[0].collectives++;
+    op.called_ns += 1'000'000;
+    op.returned_ns = op.called_ns + 1000;
+    late.ops.push_back(op);
+    const Report report = analyse(outcome.run);
+    INFO(text_of(report));
+    CHECK(lead(report).verdict == Verdict::rank_dead);
+    const bool is_mentioned =
+        lead(report).summary.find("rank 2 came 14.0 s later") != std::string::npos;
+    CHECK(is_mentioned == (came_s == 14));
+  }
+}
+
 TEST_CASE("who goes on when the others are gone has not hung them by that") {
   // Nobody waited: they died between two calls.
   Outcome outcome = make_late({});
