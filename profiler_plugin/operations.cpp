@@ -151,7 +151,8 @@ capture::OpToken join_late(Context& context, const Event& event, OpKind kind) no
     const bool receives = kind == OpKind::Recv;
     const capture::OpToken found = capture::find_in_ended_group(
         {.kind = kind,
-         .bytes = event.count * bytes_of_datatype(datatype_of(event.datatype)),
+         .count = event.count,
+         .element_bytes = static_cast<uint32_t>(bytes_of_datatype(datatype_of(event.datatype))),
          .send = receives ? nullptr : event.send,
          .recv = receives ? event.send : event.recv,
          .comm_index = context.comm_index.load(std::memory_order_relaxed),

@@ -45,7 +45,9 @@ bool fits(const OpRecord& record, const OpSignature& wanted) noexcept {
   if (wanted.send != nullptr && record.send_address != word_of_address(wanted.send)) return false;
   if (wanted.recv != nullptr && record.recv_address != word_of_address(wanted.recv)) return false;
   const uint64_t element_bytes = bytes_of_datatype(record.datatype);
-  return element_bytes == 0 || record.count * element_bytes == wanted.bytes;
+  if (element_bytes == 0) return true;
+  if (wanted.element_bytes == 0) return element_bytes == 1 && record.count == wanted.count;
+  return record.count * element_bytes == wanted.count * wanted.element_bytes;
 }
 
 // Of two operations whose tickets share the place the newer one keeps it; where they are told of at

@@ -103,7 +103,9 @@ void keep_op_phases(OpToken token, const OpPhases& phases) noexcept;
 // not found before; empty when none does.
 struct OpSignature {
   OpKind kind = OpKind::AllReduce;
-  uint64_t bytes = 0;  // of the call's count; compared where the record's datatype is known
+  uint64_t count = 0;  // compared in bytes, where the record's datatype is known
+  // 0 where nobody tells it: that is a datatype of one byte, as NCCL has no name for ncclUint8.
+  uint32_t element_bytes = 0;
   const void* send = nullptr;
   const void* recv = nullptr;
   uint32_t comm_index = kCommUnknown;  // kCommUnknown: any

@@ -137,8 +137,10 @@ TEST_CASE("operations of a group that ends are found by what was called, each on
     const uint32_t group = capture::group_leave(nullptr);
     const OpToken end = capture::begin_op({.kind = OpKind::GroupEnd, .group = group});  // 4
     const auto found = [&](uint64_t count, uint32_t comm_index) {
-      const OpToken token = capture::find_in_ended_group(
-          {.kind = OpKind::AllReduce, .bytes = count * 4, .comm_index = comm_index});
+      const OpToken token = capture::find_in_ended_group({.kind = OpKind::AllReduce,
+                                                          .count = count,
+                                                          .element_bytes = 4,
+                                                          .comm_index = comm_index});
       capture::enrich_op(token, {.launched_ticks = 1});
       return token.ticket;
     };
@@ -150,6 +152,38 @@ TEST_CASE("operations of a group that ends are found by what was called, each on
     capture::end_op(end, 0);
   });
   REQUIRE(ring.ops.size() == 4);
+  CHECK(ring.in_flight == 0);
+}
+
+TEST_CASE("an operation of a datatype that has no name is found by its count") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    constexpr uint8_t kUint8 = 1;
+    capture::hold_groups();
+    test::open_test_comm(&comm);
+    const auto in_group = [](uint64_t count, uint8_t datatype) {
+      capture::OpCall call = all_reduce(&comm, count);
+      call.datatype = datatype;
+      call.group = capture::current_group();
+      capture::end_op(capture::begin_op(call), 0);
+    };
+    capture::group_enter();
+    in_group(0, 7);         // 1: nothing is launched for it
+    in_group(64, 7);        // 2: has a name
+    in_group(64, kUint8);   // 3
+    in_group(256, kUint8);  // 4
+    const uint32_t group = capture::group_leave(nullptr);
+    const OpToken end = capture::begin_op({.kind = OpKind::GroupEnd, .group = group});  // 5
+    const auto found = [](uint64_t count) {
+      const OpToken token = capture::find_in_ended_group(
+          {.kind = OpKind::AllReduce, .count = count, .element_bytes = 0});
+      capture::enrich_op(token, {.launched_ticks = 1});
+      return token.ticket;
+    };
+    if (found(256) != 4 || found(64) != 3 || found(64) != 0) abort();
+    capture::end_op(end, 0);
+  });
+  REQUIRE(ring.ops.size() == 5);
   CHECK(ring.in_flight == 0);
 }
 
