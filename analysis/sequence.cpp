@@ -432,6 +432,29 @@ namespace {
 
 constexpr uint64_t kNever = ~uint64_t{0};
 
+// Up to NCCL 2.27 the plugin alone is told of a graph's operations when they are replayed, on
+// another thread than of the others, and before or behind them as it happens (docs/PLUGIN.md).
+// Members that made the same calls in all have made them alike then, for all that is on file.
+bool are_same_in_any_order(const Index& index, const Group& group) {
+  std::vector<std::vector<std::tuple<OpKind, uint64_t, int32_t, uint8_t>>> calls;
+  bool has_threads = false;
+  for (const Member& member : group.members) {
+    const trace::Process& process = index.run().processes[member.process];
+    if (process.knowledge.calls_in_order || process.is_foreign()) return false;
+    if (member.lane.ops.size() != member.lane.called) return false;
+    auto& own = calls.emplace_back();
+    for (const uint32_t i : member.lane.ops) {
+      if (i == kNoRecord) return false;
+      const trace::Op& op = process.ops[i];
+      has_threads = has_threads || op.thread != process.ops[member.lane.ops.front()].thread;
+      own.emplace_back(op.kind, op.count, op.root_or_peer, op.datatype);
+    }
+    std::sort(own.begin(), own.end());
+    if (own != calls.front()) return false;
+  }
+  return has_threads;
+}
+
 // The differences of a communicator at its first position from `from` on that has some, which is
 // returned; kNever where there is none.
 uint64_t add_differences(const Index& index, uint32_t g, uint64_t from,
@@ -443,7 +466,7 @@ uint64_t add_differences(const Index& index, uint32_t g, uint64_t from,
   for (const Member& member : group.members) {
     if (&member != reference) seq = first_disagreement(index, member, *reference, from, seq);
   }
-  if (seq == kNever) return kNever;
+  if (seq == kNever || are_same_in_any_order(index, group)) return kNever;
   std::vector<Camp> camps = camps_at(index, group, seq);
   if (camps.size() < 2) return kNever;
   if (!put_majority_first(index, g, seq, camps)) {

@@ -182,7 +182,9 @@ void ProcessBuilder::take_knowledge() {
   const auto version = process_.meta.find("plugin_interface");
   const bool alone = coverage != process_.meta.end() && coverage->second == "plugin";
   if (!alone || version == process_.meta.end()) return;
-  process_.knowledge.calls_in_order = version->second >= "5";
+  const bool tells_calls = version->second >= "5";
+  process_.knowledge.calls_in_order = tells_calls;
+  process_.knowledge.groups = tells_calls;
   process_.knowledge.identities = version->second != "1";
   process_.knowledge.reductions = false;
   process_.knowledge.creations = false;

@@ -210,5 +210,47 @@ TEST_CASE("dumps written long after a call that ranks lack show it as missing") 
   CHECK(report.findings.front().confidence == Confidence::likely);
 }
 
+// What the plugin alone records up to NCCL 2.27 of a job that replays a graph with an AllReduce and
+// broadcasts: replays are told on a thread of their own, and rank 1 hears of one a little later.
+Outcome replayed_beside(uint32_t replaying_thread) {
+  Program program;
+  program.comms = {{.ranks = {0, 1}}};
+  for (int r = 0; r < 2; ++r) {
+    Steps& steps = program.ranks.emplace_back();
+    for (int step = 0; step < 6; ++step) {
+      steps.push_back(
+          call(step % 2 == 0 ? OpKind::AllReduce : OpKind::Broadcast, 64, step % 2 == 0 ? -1 : 0));
+    }
+  }
+  Outcome outcome = execute(program);
+  for (trace::Process& process : outcome.run.processes) {
+    process.knowledge.calls_in_order = false;
+    process.threads.resize(2);
+    for (trace::Op& op : process.ops) {
+      if (op.kind == OpKind::AllReduce) op.thread = replaying_thread;
+    }
+  }
+  std::vector<trace::Op>& ops = outcome.run.processes[1].ops;
+  std::swap(ops[2].kind, ops[3].kind);
+  std::swap(ops[2].thread, ops[3].thread);
+  std::swap(ops[2].root_or_peer, ops[3].root_or_peer);
+  std::swap(ops[2].reduction, ops[3].reduction);
+  return outcome;
+}
+
+TEST_CASE("equal launches told by two threads are no difference, in whatever order") {
+  const Report report = analyse(replayed_beside(1).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::in_lockstep);
+  CHECK(report.findings.size() == 1);
+}
+
+TEST_CASE("launches told by one thread in another order are a difference, as are other launches") {
+  CHECK(lead(analyse(replayed_beside(0).run)).verdict == Verdict::order_mismatch);
+  Outcome outcome = replayed_beside(1);
+  outcome.run.processes[1].ops[5].count = 65;
+  CHECK(lead(analyse(outcome.run)).verdict != Verdict::in_lockstep);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis

@@ -16,6 +16,7 @@ from sequence import TOLD, expect_same_calls, recorded_calls, told_calls
 RANKS = 2
 ARGUMENTS = ["--steps", "2", "--bucket-elements", "64", *job.shape_arguments(RANKS)]
 HERE = os.path.dirname(os.path.abspath(__file__))
+RING = os.path.join(HERE, "ring_client.py")
 CLIENT = [sys.executable, os.path.join(HERE, "profiled_client.py")]
 COUNTING = os.path.join(job.BUILD, "tests", "abi", "rollcall_counting_plugin{}.so")
 SHIM_ALONE = Way("shim")
@@ -493,6 +494,25 @@ def disagreement_is_found():
                  "codes of a job whose ranks agree")
 
 
+def grouped_transfers_are_no_circle():
+    """Up to version 4 nobody tells of groups: the parts of a ring do not wait in turn for that."""
+    for version in (1, 2, 4, 7):
+        for fault in ([], ["count"]):
+            with Job(3, program=[sys.executable, RING], way=Way(f"plugin-v{version}")) as run:
+                run.command += [run.folder, *fault]
+                run.start()
+                if not fault:
+                    expect_equal(run.wait(), 0, f"the job's status ({run.describe()})")
+                    expect_equal(run.diff()["findings"][0]["code"], "RC-IN-LOCKSTEP",
+                                 f"the verdict by version {version}")
+                    continue
+                stale = ("diff", run.run_directory, "--stalled-after", "1")
+                run.wait_until(lambda: ", hang," in run.rollcall(*stale).stdout, "a hang")
+                leading = run.diff("--stalled-after", "1")["findings"][0]
+                expect_equal((leading["code"], [line["rank"] for line in leading["culprits"]]),
+                             ("RC-COUNT-MISMATCH", [1]), f"by version {version}: {leading}")
+
+
 def unloaded_and_loaded_again():
     rounds = 5
     for way in ("plugin-v7", "both-v6", "plugin-v2"):
@@ -633,6 +653,8 @@ def main():
          nothing_of_steps_that_nobody_told),
         ("sends that another process carries out (PXN) are counted and added to nobody's sums",
          served_by_another_process),
+        ("alone, it makes no circle of a ring in groups, whatever is wrong behind it",
+         grouped_transfers_are_no_circle),
         ("the plugin survives being unloaded and loaded again", unloaded_and_loaded_again),
         ("a chained plugin hears what it would hear alone", chain),
         ("collectives by copy engines, symmetric kernels and user tags are on record, as far as "
