@@ -65,6 +65,7 @@ inline constexpr uint32_t kHostDone = 32;      // NCCL has returned to the job
 inline constexpr uint32_t kAwaitsKernel = 64;  // held until its KernelCh events are complete
 inline constexpr uint32_t kFromCall = 128;     // made by a CollApi or P2pApi
 inline constexpr uint32_t kOpen = 256;         // own record, neither held nor ended
+inline constexpr uint32_t kOfUser = 512;       // own record, in a group that the user made
 inline constexpr unsigned kKernelsStopped = 16;
 inline constexpr unsigned kKernelsExpected = 24;
 

@@ -84,8 +84,9 @@ void* start_kernel(Context& context, const Event& event) noexcept {
   OpPlace* place = find_counted(parent);
   if (place == nullptr) return nullptr;
   place->open_channels.fetch_or(bit_of(event.channel), std::memory_order_relaxed);
-  // Version 3 has no times.
-  if (event.timer_ns != 0) {
+  // Version 3 has no times; and a record that nobody holds any more, as of a replay, gets none.
+  const bool is_held = (place->state.load(std::memory_order_relaxed) & kHeld) != 0;
+  if (event.timer_ns != 0 && is_held) {
     if (is_plausible(context, *place, event.channel, event.timer_ns)) {
       bound_clock(context, *place, event.timer_ns);
       improve(place->kernel_start_ns, event.timer_ns,
@@ -101,6 +102,7 @@ void record_kernel_stop(Handle handle, uint64_t timer_ns) noexcept {
   OpPlace* place = find_counted(handle);
   if (place == nullptr || timer_ns == 0) return;
   if ((place->open_channels.load(std::memory_order_relaxed) & bit_of(handle.detail)) == 0) return;
+  if ((place->state.load(std::memory_order_relaxed) & kHeld) == 0) return;
   if (timer_ns < place->kernel_start_ns.load(std::memory_order_relaxed)) return spoil(*place);
   improve(place->kernel_stop_ns, timer_ns, [](uint64_t a, uint64_t b) { return a > b; });
 }

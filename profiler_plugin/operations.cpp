@@ -20,7 +20,8 @@ struct Group {
   uint64_t turn = 0;         // 0: none yet
   uint64_t newest_call = 0;  // turn of its newest call, of which each knows the one before
   uint64_t calls = 0;
-  uint32_t number = 0;  // 0: the implicit group of a bare call, or the calls are the shim's
+  uint32_t number = 0;  // 0: of a bare call, or the calls are the shim's
+  bool is_of_user = false;
   bool is_stopped = false;
   capture::OpToken end;  // the record of its end, where there is one
 };
@@ -244,6 +245,21 @@ Group* group_of(const Event& event) noexcept {
   return group != nullptr && !group->is_stopped ? group : nullptr;
 }
 
+// The number of a group in which a call is made. AlltoAll, Gather and Scatter are the sends and
+// receives of one implicit group: its second call shows that it is one.
+uint32_t number_for(Group* group, bool own, const Event& event) noexcept {
+  if (group == nullptr) return 0;
+  if (!own || group->is_of_user || group->newest_call == 0 || event.type != kP2pApi) {
+    return group->number;
+  }
+  if (group->number != 0) return group->number;
+  group->number = capture::next_group_number();
+  if (OpPlace* first = find_op(group->newest_call)) {
+    capture::enrich_op(token_of(*first, group->newest_call), {.group = group->number});
+  }
+  return group->number;
+}
+
 // Its calls have returned, and so has its end.
 void end_group(Group& group) noexcept {
   // Bounded by the table: a list that recycling has spoiled ends where a turn is not found.
@@ -281,8 +297,9 @@ void* start_group_api(Context& context, int32_t depth) noexcept {
   const bool own = context.is_own.load(std::memory_order_relaxed) != 0;
   this_group.turn = take_group_turn();
   this_group.calls = 0;
-  // The user's, not that of a bare call.
-  this_group.number = own && depth >= 2 ? capture::next_group_number() : 0;
+  // Not that of a bare call.
+  this_group.is_of_user = own && depth >= 2;
+  this_group.number = this_group.is_of_user ? capture::next_group_number() : 0;
   this_group.is_stopped = false;
   return pack({.kind = HandleKind::group_api, .turn = this_group.turn});
 }
@@ -290,7 +307,7 @@ void* start_group_api(Context& context, int32_t depth) noexcept {
 // The outermost ncclGroupEnd was entered: the host can hang in it, so it is on record.
 void begin_group_end(Handle handle) noexcept {
   Group* group = find_group(handle);
-  if (group == nullptr || group->is_stopped || group->number == 0) return;
+  if (group == nullptr || group->is_stopped || !group->is_of_user) return;
   if (group->end.record != nullptr) return;
   group->end = capture::begin_op({.kind = OpKind::GroupEnd,
                                   .flags = kOpFromPlugin,
@@ -317,7 +334,7 @@ void* start_call(Context& context, void* context_value, const Event& event) noex
   if (!kind_of(event.func, kind)) return nullptr;
   Group* group = group_of(event);
   const bool own = context.is_own.load(std::memory_order_relaxed) != 0;
-  const uint32_t number = group == nullptr ? 0 : group->number;
+  const uint32_t number = number_for(group, own, event);
   uint64_t turn = 0;
   OpPlace* place = take_op(turn);
   if (place == nullptr) {
@@ -331,7 +348,10 @@ void* start_call(Context& context, void* context_value, const Event& event) noex
   if (event.user_tag != context.user_tag.load(std::memory_order_relaxed)) {
     note_user_tag(context, token, event);
   }
-  keep(*place, token, kFromCall | (own ? kOwn : 0) | (group != nullptr ? kInGroup : 0));
+  const bool is_of_user = group != nullptr && group->is_of_user;
+  keep(*place, token,
+       kFromCall | (own ? kOwn : 0) | (group != nullptr ? kInGroup : 0) |
+           (is_of_user ? kOfUser : 0));
   join_group(*place, turn, group);
   publish(*place, turn);
   return pack({.kind = HandleKind::call, .turn = turn});
@@ -343,8 +363,8 @@ void stop_call(Handle handle) noexcept {
   const uint32_t state = place->state.load(std::memory_order_relaxed);
   if ((state & kInGroup) == 0) return finish_host(*place, handle.turn);
   // In the user's group the call returns to the user now; a bare call goes on to the launch.
-  OpRecord* record = place->record.load(std::memory_order_relaxed);
-  if ((state & kOwn) != 0 && record != nullptr && load_relaxed(record->group) != 0) {
+  const bool is_recorded = place->record.load(std::memory_order_relaxed) != nullptr;
+  if (is_recorded && (state & (kOwn | kOfUser)) == (kOwn | kOfUser)) {
     hold_own(*place, handle.turn);
     end_own(*place, handle.turn);
   }

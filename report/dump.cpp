@@ -161,8 +161,9 @@ Json op_line(const trace::Process& process, const trace::Op& op) {
   const bool directed = traits.family == OpFamily::p2p || traits.family == OpFamily::rma;
   const bool known_thread = op.thread < process.threads.size();
   Json json = begin_line("op", process, op.comm);
-  json["seq"] = traits.family == OpFamily::coll ? Json(op.seq) : Json(nullptr);
-  json["p2p_seq"] = traits.family == OpFamily::p2p ? Json(op.seq) : Json(nullptr);
+  const Json seq = (op.flags & kOpSeqUnknown) == 0 ? Json(op.seq) : Json(nullptr);
+  json["seq"] = traits.family == OpFamily::coll ? seq : Json(nullptr);
+  json["p2p_seq"] = traits.family == OpFamily::p2p ? seq : Json(nullptr);
   json["op"] = traits.name;
   json["count"] = op.count;
   json["dtype"] = text_or_null(datatype_name(op.datatype));

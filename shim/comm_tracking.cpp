@@ -77,9 +77,13 @@ bool is_non_blocking(uint32_t index) {
 void settle(const Site& site, uint32_t index, nccl::Comm comm, nccl::Result result) {
   if (comm == nullptr) {
     // Nothing was created (a split without colour), or not yet.
-    if (result == nccl::kSuccess) capture::close_comm(index, CommState::none);
+    if (result == nccl::kSuccess && index != kCommUnknown) {
+      capture::close_comm(index, CommState::none);
+    }
     return;
   }
+  // One that the file has no room for, at the address of one that has ended.
+  if (index == kCommUnknown) return g_ended_handles.remove(comm);
   if (capture::find_comm(comm) != index) bind(index, comm);
   if (result == nccl::kSuccess && !is_non_blocking(index)) became_ready(site, index, comm);
 }
@@ -90,9 +94,9 @@ void forget_pending_after_fork() noexcept { pthread_mutex_init(&g_pending_lock, 
 
 void creation_returned(const Site& site, uint32_t index, nccl::Comm* where,
                        nccl::Result result) noexcept {
-  if (index == kCommUnknown || where == nullptr) return;
+  if (where == nullptr) return;
   if (is_failure(result)) {
-    capture::close_comm(index, CommState::failed);
+    if (index != kCommUnknown) capture::close_comm(index, CommState::failed);
     return;
   }
   // In a group the caller's variable may still hold anything: it is not looked at.
@@ -118,10 +122,11 @@ void group_returned(const Site& site, nccl::Result result) noexcept {
   }
   pthread_mutex_unlock(&g_pending_lock);
   for (unsigned i = 0; i < count; ++i) {
-    if (is_failure(result))
-      capture::close_comm(mine[i].index, CommState::failed);
-    else
+    if (!is_failure(result)) {
       settle(site, mine[i].index, *mine[i].where, result);
+    } else if (mine[i].index != kCommUnknown) {
+      capture::close_comm(mine[i].index, CommState::failed);
+    }
   }
 }
 

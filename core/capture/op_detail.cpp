@@ -106,6 +106,7 @@ bool enrich_op(OpToken token, const OpDetail& detail) noexcept {
   store_once(record, offsetof(OpRecord, recv_address), word_of_address(detail.recv));
   if (detail.method != 0) store_release(record->method, detail.method);
   if (detail.channels != 0) store_release(record->channels, detail.channels);
+  if (detail.group != 0) store_release(record->group, detail.group);
   if (detail.peer >= 0) store_peer(record, detail.peer);
   return true;
 }

@@ -87,6 +87,7 @@ struct OpDetail {
   const void* send = nullptr;
   const void* recv = nullptr;
   int32_t peer = -1;
+  uint32_t group = 0;
   uint8_t method = 0;
   uint8_t channels = 0;
 };

@@ -124,6 +124,29 @@ TEST_CASE("a host that hangs in the end of a group is seen there, with the group
   CHECK(ring.ops.at(1).launched_ticks == 0);
 }
 
+TEST_CASE("the parts of a bare AlltoAll are one group, which has no end of its own") {
+  const auto ring = record_and_read([] {
+    Nccl<7> nccl;
+    const Comm comm = nccl.init(1, 0, 2);
+    nccl.run(comm, {{.func = "Send", .peer = 1}}, 1);
+    nccl.run(comm,
+             {{.func = "Send", .peer = 0},
+              {.func = "Recv", .peer = 0},
+              {.func = "Send", .peer = 1},
+              {.func = "Recv", .peer = 1}},
+             1);
+    nccl.run(comm, {{.func = "Recv", .peer = 1}}, 1);
+  });
+  REQUIRE(ring.ops.size() == 6);
+  CHECK(ring.ops.at(1).group == 0);
+  const uint32_t group = ring.ops.at(2).group;
+  CHECK(group != 0);
+  for (const uint64_t ticket : {3, 4, 5}) CHECK(ring.ops.at(ticket).group == group);
+  CHECK(ring.ops.at(6).group == 0);
+  for (const auto& [ticket, op] : ring.ops) CHECK(op.returned_ticks != 0);
+  CHECK(ring.in_flight == 0);
+}
+
 TEST_CASE("operations that never launch leave no record pinned") {
   const auto ring = record_and_read([] {
     Nccl<6> nccl;
@@ -324,6 +347,28 @@ TEST_CASE("a time that belongs to another operation is counted and not used") {
   CHECK(ring.ops.at(67).started_ticks == 0);
   CHECK(ring.ops.at(68).started_ticks == 0);
   CHECK(ring.stats.plugin_kernel_lost >= 6);
+}
+
+TEST_CASE("the kernels of a replay are nobody's, and no time is lost by them") {
+  const auto ring = record_and_read([] {
+    setenv("ROLLCALL_PLUGIN_EVENTS", "kernelch", 1);
+    Nccl<6> nccl;
+    const Comm comm = nccl.init(1, 0, 2);
+    const auto report = [&](void* operation, uint64_t start_ns) {
+      for (const uint8_t channel : {0, 1}) {
+        void* handle = nccl.start_kernel(comm, operation, channel, start_ns);
+        nccl.record(handle, profiler::kKernelChStop, start_ns + 100);
+        nccl.stop(handle);
+      }
+    };
+    const mini::Task captured = nccl.call(comm, {});
+    report(captured.handle, 5'000);
+    for (int i = 0; i < 64; ++i) report(nccl.call(comm, {}).handle, 6'000);
+    report(captured.handle, 7'000);
+  });
+  CHECK(ring.ops.at(1).started_ticks != 0);
+  CHECK(ring.ops.at(65).started_ticks != 0);
+  CHECK(ring.stats.plugin_kernel_lost == 0);
 }
 
 std::vector<ChannelEntry> channels_of(const TemporaryDirectory& directory) {

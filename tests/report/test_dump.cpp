@@ -45,6 +45,19 @@ TEST_CASE("a process is dumped as run, comm, ops and stats, byte for byte") {
         std::string::npos);
 }
 
+TEST_CASE("a position that nobody knows is null in the dump") {
+  trace::Process process = test::missing_call_run().processes[0];
+  process.ops[0].kind = OpKind::Send;
+  process.ops[1].kind = OpKind::Send;
+  process.ops[1].flags |= kOpSeqUnknown;
+  for (const std::string& line : dump_lines(process)) {
+    const auto json = nlohmann::json::parse(line);
+    if (json["type"] != "op") continue;
+    if (json["ticket"] == process.ops[0].ticket) CHECK(json["p2p_seq"] == process.ops[0].seq);
+    if (json["ticket"] == process.ops[1].ticket) CHECK(json["p2p_seq"].is_null());
+  }
+}
+
 TEST_CASE("the kernel and its launch are in the dump where they are on record, and only there") {
   trace::Process process = test::missing_call_run().processes[0];
   process.meta["kernel.1"] = "_Z6kernelv";

@@ -82,7 +82,7 @@ OpToken begin_graph_launch(const void*, const void*) noexcept { return {}; }
 
 uint32_t open_comm(const CommOpening& opening) noexcept {
   std::lock_guard lock(g_lock);
-  if (!recorder().recording) return kCommUnknown;
+  if (!recorder().recording || !recorder().has_room) return kCommUnknown;
   CommRecord record;
   record.entry.state = static_cast<uint32_t>(CommState::initialising);
   record.entry.origin = opening.origin;

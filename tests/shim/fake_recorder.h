@@ -29,6 +29,7 @@ struct CommRecord {
 
 struct Recorder {
   bool recording = true;
+  bool has_room = true;  // for another communicator
   std::vector<Op> ops;
   std::vector<Event> events;
   std::vector<CommRecord> comms;

@@ -360,6 +360,25 @@ TEST_CASE("a handle that comes back after destroy is another communicator") {
   CHECK(fake::recorder().events_of(EventKind::UseAfterDestroy).empty());
 }
 
+TEST_CASE("a handle that comes back without room for its communicator has not ended") {
+  for (const bool in_group : {false, true}) {
+    begin_world();
+    make_comm(0x1000, 1);
+    logic::ncclCommDestroy(kSite, real_on_comm, handle(0x1000));
+    fake::recorder().has_room = false;
+    nccl::Comm comm = nullptr;
+    g_world.creates = in_group ? nullptr : handle(0x1000);
+    if (in_group) logic::ncclGroupStart(kSite, real_group);
+    logic::ncclCommInitRank(kSite, real_init, &comm, 4, id_of(2), 1);
+    comm = handle(0x1000);  // in a group NCCL fills it in at the end
+    if (in_group) logic::ncclGroupEnd(kSite, real_group);
+    CHECK(capture::find_comm(comm) == kCommUnknown);
+    all_reduce(handle(0x1000));
+    CHECK(fake::recorder().events_of(EventKind::UseAfterDestroy).empty());
+    fake::recorder().has_room = true;
+  }
+}
+
 TEST_CASE("a call on a destroyed communicator is noticed and still made") {
   begin_world();
   make_comm(0x1000);
