@@ -176,7 +176,12 @@ uint32_t find_or_adopt_comm(const void* handle) noexcept {
 uint32_t open_comm(const CommOpening& opening) noexcept {
   if (!enter(this_thread)) return kCommUnknown;
   const ColdLock lock;
-  return new_entry(opening);
+  const uint32_t index = new_entry(opening);
+  // What the plugin opens itself has no origin.
+  if (index == kCommUnknown && opening.origin != CommOrigin::unknown) {
+    live.watches_unlisted.store(true, std::memory_order_relaxed);
+  }
+  return index;
 }
 
 void bind_comm(uint32_t index, const void* handle) noexcept {

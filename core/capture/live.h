@@ -49,6 +49,7 @@ struct alignas(kLivePageBytes) Live {
   std::atomic<Mode> mode;
   std::atomic<uint32_t>* holds;  // one per slot of `ops`: the call itself, and hold_op()
   std::atomic<bool> holds_groups;
+  std::atomic<bool> watches_unlisted;  // the shim watches creations that the table has no room for
   bool history;
   bool has_flusher;
   std::atomic<bool> wants_gpu;  // asked for, and the driver was not found yet

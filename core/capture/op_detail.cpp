@@ -162,6 +162,7 @@ uint32_t comm_of(OpToken token) noexcept {
 
 bool creation_is_watched() noexcept {
   if (!enter(this_thread)) return false;
+  if (live.watches_unlisted.load(std::memory_order_relaxed)) return true;
   const uint32_t entries = load_acquire(live.header->comm_count);
   for (uint32_t index = 0; index < entries; ++index) {
     const CommEntry& entry = live.comms[index];

@@ -274,6 +274,21 @@ TEST_CASE("a launch behind the end of its call finds the record settled and leav
   CHECK(ring.ops.at(1).method == 0);
 }
 
+TEST_CASE("a communicator that the file has no room for is the shim's all the same") {
+  const auto ring = record_and_read([] {
+    for (uint32_t i = 0; i < kCommsMax; ++i) {
+      const uint32_t index =
+          capture::open_comm({.origin = CommOrigin::init, .key = {1, i + 1}, .nranks = 1});
+      capture::close_comm(index, CommState::destroyed);
+    }
+    Both<6> both;
+    both.call({.count = 1});
+  });
+  REQUIRE(ring.ops.size() == 1);
+  CHECK(ring.ops.at(1).launched_ticks != 0);
+  CHECK(ring.stats.comm_table_full >= 1);
+}
+
 TEST_CASE("a call that the shim counted but did not record gets no record from the plugin") {
   const auto ring = record_and_read([] {
     Both<6> both;
