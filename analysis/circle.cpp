@@ -352,6 +352,29 @@ Draft draft_creation(const Case& c, const Circle& circle) {
   return draft;
 }
 
+// Those who are in a creation wait for ranks that are in a collective and wait for them. The call
+// that more of the creation's ranks are in counts.
+struct CreationVote {
+  const AbsentEdge* left_out = nullptr;  // more are in this collective, without this rank
+  bool is_tie = false;
+};
+CreationVote vote_on_creation(const Case& c, const Circle& circle) {
+  const Creation& creation = c.graph.creations()[c.graph.nodes()[circle.creation].creation];
+  const auto is_absent = [&](uint32_t p) {
+    return std::find(creation.absent.begin(), creation.absent.end(), p) != creation.absent.end();
+  };
+  CreationVote vote;
+  for (const AbsentEdge& edge : circle.absent) {
+    const Node& node = c.graph.nodes()[edge.node];
+    if (node.kind != NodeKind::collective || is_absent(edge.process)) continue;
+    const auto here =
+        static_cast<size_t>(std::count_if(node.callers.begin(), node.callers.end(), is_absent));
+    if (here > creation.callers.size()) vote.left_out = &edge;
+    vote.is_tie = vote.is_tie || here == creation.callers.size();
+  }
+  return vote;
+}
+
 Draft draft_left_out(const Case& c, const AbsentEdge& edge, Confidence confidence) {
   const Node& node = c.graph.nodes()[edge.node];
   const bool pair = node.kind == NodeKind::p2p;
@@ -650,7 +673,15 @@ Draft draft_order(const Case& c, const Circle& circle) {
 
 Draft draft_circle(const Case& c, uint32_t r) {
   const Circle circle = look_at(c, c.graph.roots()[r]);
-  if (circle.creation != kNone) return finish(c, r, circle, draft_creation(c, circle));
+  if (circle.creation != kNone) {
+    const CreationVote vote = vote_on_creation(c, circle);
+    if (vote.left_out != nullptr) {
+      return finish(c, r, circle, draft_left_out(c, *vote.left_out, Confidence::likely));
+    }
+    Draft draft = draft_creation(c, circle);
+    if (vote.is_tie) draft.finding.confidence = Confidence::likely;
+    return finish(c, r, circle, std::move(draft));
+  }
   for (const uint32_t n : circle.calls) {
     std::optional<Draft> stray = draft_stray_transfer(c, c.graph.nodes()[n]);
     if (stray) return finish(c, r, circle, std::move(*stray));

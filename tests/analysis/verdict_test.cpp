@@ -478,6 +478,52 @@ TEST_CASE("a stopped rank is named though nobody waits for it any more") {
   check_blames(analyse(outcome.run), Verdict::rank_stopped, 1);
 }
 
+// All reduce, and then make a communicator; `odd` leaves one of the two out.
+Program make_reducing_creators(size_t ranks, size_t odd, Act left_out) {
+  Program program;
+  for (size_t k = 0; k < 2; ++k) {
+    sim::CommSpec& comm = program.comms.emplace_back();
+    for (size_t r = 0; r < ranks; ++r) comm.ranks.push_back(static_cast<int>(r));
+    comm.origin = CommOrigin::init;
+    comm.is_late = k == 1;
+  }
+  for (size_t r = 0; r < ranks; ++r) {
+    Steps& steps = program.ranks.emplace_back();
+    for (int step = 0; step < 3; ++step) steps.push_back(call(OpKind::AllReduce, 8));
+    steps.push_back({.act = Act::sync});
+    if (r != odd || left_out != Act::call) steps.push_back(call(OpKind::AllGather, 8));
+    if (r != odd || left_out != Act::create) steps.push_back({.act = Act::create, .comm = 1});
+    steps.push_back(call(OpKind::AllReduce, 8));
+    steps.push_back({.act = Act::sync});
+  }
+  return program;
+}
+
+TEST_CASE("who is in a creation while most of its ranks wait for its call left the call out") {
+  Program program = make_reducing_creators(3, 0, Act::call);
+  for (Steps& steps : program.ranks) {
+    // The host waits for the collective before it creates.
+    const auto create = std::find_if(steps.begin(), steps.end(),
+                                     [](const Step& step) { return step.act == Act::create; });
+    steps.insert(create, {.act = Act::sync});
+  }
+  const Report report = analyse(execute(program).run);
+  check_blames(report, Verdict::missing_call, 0);
+  CHECK(lead(report).confidence == Confidence::likely);
+}
+
+TEST_CASE("who went on without a creation that most are in is named") {
+  check_blames(analyse(execute(make_reducing_creators(3, 0, Act::create)).run),
+               Verdict::init_incomplete, 0);
+}
+
+TEST_CASE("of two, one in a creation and one in a collective, neither is certain to be wrong") {
+  const Report report = analyse(execute(make_reducing_creators(2, 0, Act::create)).run);
+  INFO(text_of(report));
+  CHECK(lead(report).severity == Severity::hang);
+  CHECK(lead(report).confidence == Confidence::likely);
+}
+
 // Rank 3 leaves the world, and joins again.
 Program make_elastic() {
   Program program = make_job(4);
