@@ -182,8 +182,8 @@ TEST_CASE("operations of a group are found among tickets of a block") {
       capture::end_op(inside, 0);
       capture::group_leave(nullptr);
       const capture::OpToken end = capture::begin_op({.kind = OpKind::GroupEnd, .group = group});
-      const capture::OpToken found =
-          capture::find_in_ended_group({.kind = OpKind::AllReduce, .count = 77, .element_bytes = 4});
+      const capture::OpToken found = capture::find_in_ended_group(
+          {.kind = OpKind::AllReduce, .count = 77, .element_bytes = 4});
       CHILD_REQUIRE(inside.ticket == kFirstBlock + 3);
       CHILD_REQUIRE(found.ticket == inside.ticket);
       capture::end_op(end, 0);
