@@ -553,9 +553,14 @@ Finding judge_equal(const Case& c, const std::optional<Draft>& captured) {
   if (std::optional<Finding> few = judge_left_behind(c)) return std::move(*few);
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   draft.finding.summary = fmt::format(
-      "all {} processes made the same calls ({}), yet none has called NCCL {} {}: a stream that "
+      "{} ({}), yet none has called NCCL {} {}: a stream that "
       "never reached the last calls, a stuck kernel or a wait outside NCCL would look like this",
-      ranks, last_common_text(c), c.job.live ? "for" : "in the last",
+      sees_everything(c)
+          ? fmt::format("all {} processes made the same calls", ranks)
+          : fmt::format("no difference is on file between the {} processes, which does not show "
+                        "every call or their order",
+                        ranks),
+      last_common_text(c), c.job.live ? "for" : "in the last",
       span_text(aborted ? std::max(quiet_ns, c.options.ended_threshold_ns) : quiet_ns));
   draft.finding.next = fmt::format(
       "what decides is the GPU's progress, which {}; "

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -355,34 +356,40 @@ Draft draft_creation(const Case& c, const Circle& circle) {
 // Those who are in a creation wait for ranks that are in a collective and wait for them. The call
 // that more of the creation's ranks are in counts.
 struct CreationVote {
-  const AbsentEdge* left_out = nullptr;  // more are in this collective, without this rank
+  uint32_t node = kNone;            // a collective that more are in
+  std::vector<uint32_t> processes;  // who is in the creation without it
   bool is_tie = false;
 };
 CreationVote vote_on_creation(const Case& c, const Circle& circle) {
   const Creation& creation = c.graph.creations()[c.graph.nodes()[circle.creation].creation];
-  const auto is_absent = [&](uint32_t p) {
-    return std::find(creation.absent.begin(), creation.absent.end(), p) != creation.absent.end();
-  };
-  CreationVote vote;
+  std::vector<bool> is_absent(c.index.run().processes.size());
+  for (const uint32_t p : creation.absent) is_absent[p] = true;
+  std::map<uint32_t, size_t> votes;  // by node: how many of the creation's absent ranks it has
   for (const AbsentEdge& edge : circle.absent) {
     const Node& node = c.graph.nodes()[edge.node];
-    if (node.kind != NodeKind::collective || is_absent(edge.process)) continue;
-    const auto here =
-        static_cast<size_t>(std::count_if(node.callers.begin(), node.callers.end(), is_absent));
-    if (here > creation.callers.size()) vote.left_out = &edge;
-    vote.is_tie = vote.is_tie || here == creation.callers.size();
+    const bool is_new = node.kind == NodeKind::collective && !is_absent[edge.process] &&
+                        votes.try_emplace(edge.node).second;
+    if (!is_new) continue;
+    votes[edge.node] = static_cast<size_t>(std::count_if(node.callers.begin(), node.callers.end(),
+                                                         [&](uint32_t p) { return is_absent[p]; }));
+  }
+  CreationVote vote;
+  const auto most = std::max_element(
+      votes.begin(), votes.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
+  if (most == votes.end()) return vote;
+  vote.is_tie = most->second == creation.callers.size();
+  if (most->second <= creation.callers.size()) return vote;
+  vote.node = most->first;
+  for (const AbsentEdge& edge : circle.absent) {
+    if (edge.node == vote.node && !is_absent[edge.process]) vote.processes.push_back(edge.process);
   }
   return vote;
 }
 
-Draft draft_left_out(const Case& c, const AbsentEdge& edge, Confidence confidence) {
-  const Node& node = c.graph.nodes()[edge.node];
-  const bool pair = node.kind == NodeKind::p2p;
-  Draft draft = make_draft(pair ? Verdict::p2p_unmatched : Verdict::missing_call, confidence);
-  Culprit culprit = culprit_of(c, edge.process, node.group);
-  const Blocked example = example_of(c, edge.node);
+Culprit who_left_out(const Case& c, const Node& node, uint32_t p, const Blocked& example) {
+  Culprit culprit = culprit_of(c, p, node.group);
   const Op& op = c.index.op(example.process, example.op);
-  if (pair) {
+  if (node.kind == NodeKind::p2p) {
     culprit.p2p_seq = node.seq;
     culprit.op = std::string(rollcall::name_of(other_side_of(op.kind)));
     const Seat seat = c.index.seat(example.process, op.comm);
@@ -390,21 +397,39 @@ Draft draft_left_out(const Case& c, const AbsentEdge& edge, Confidence confidenc
   } else {
     culprit.seq = node.seq;
     culprit.op = std::string(rollcall::name_of(op.kind));
+  }
+  return culprit;
+}
+
+Draft draft_left_out(const Case& c, uint32_t n, const std::vector<uint32_t>& processes,
+                     Confidence confidence) {
+  const Node& node = c.graph.nodes()[n];
+  const bool pair = node.kind == NodeKind::p2p;
+  Draft draft = make_draft(pair ? Verdict::p2p_unmatched : Verdict::missing_call, confidence);
+  const Blocked example = example_of(c, n);
+  const Op& op = c.index.op(example.process, example.op);
+  for (const uint32_t p : processes) {
+    draft.finding.culprits.push_back(who_left_out(c, node, p, example));
+    if (draft.finding.evidence.size() < 8) {
+      draft.finding.evidence.push_back(process_evidence(c, p));
+    }
+  }
+  if (!pair) {
     draft.group = node.group;
     draft.seq = node.seq;
   }
-  draft.finding.culprits.push_back(std::move(culprit));
-  draft.finding.evidence.push_back(process_evidence(c, edge.process));
   draft.finding.evidence.push_back(op_evidence(c, example.process, example.op, "waits"));
+  const bool is_one = processes.size() == 1;
   draft.finding.summary = fmt::format(
-      "{} never made {}, which {} {} been {} for {}, and went on to wait itself; {}",
-      rank_text(c.process(edge.process)),
-      pair ? fmt::format("the {} that belongs to the {}", other_side_text(op.kind),
-                         node_text(c, edge.node))
-           : "the call " + node_text(c, edge.node),
+      "{} never made {}, which {} {} been {} for {}, and went on to wait {}; {}{}",
+      processes_text(c.index.run(), processes),
+      pair ? fmt::format("the {} that belongs to the {}", other_side_text(op.kind), node_text(c, n))
+           : "the call " + node_text(c, n),
       processes_text(c.index.run(), node.callers), node.callers.size() == 1 ? "has" : "have",
       pair ? "awaiting" : "waiting in", span_text(c.job.end_ns - node.since_ns),
-      doing_text(c.index, c.job, edge.process));
+      is_one ? "itself" : "themselves",
+      is_one ? "" : rank_text(c.process(processes.front())) + ": ",
+      doing_text(c.index, c.job, processes.front()));
   draft.finding.next = "look at the branch that decides about this call on that rank";
   return draft;
 }
@@ -675,8 +700,8 @@ Draft draft_circle(const Case& c, uint32_t r) {
   const Circle circle = look_at(c, c.graph.roots()[r]);
   if (circle.creation != kNone) {
     const CreationVote vote = vote_on_creation(c, circle);
-    if (vote.left_out != nullptr) {
-      return finish(c, r, circle, draft_left_out(c, *vote.left_out, Confidence::likely));
+    if (vote.node != kNone) {
+      return finish(c, r, circle, draft_left_out(c, vote.node, vote.processes, Confidence::likely));
     }
     Draft draft = draft_creation(c, circle);
     if (vote.is_tie) draft.finding.confidence = Confidence::likely;
@@ -687,7 +712,7 @@ Draft draft_circle(const Case& c, uint32_t r) {
     if (stray) return finish(c, r, circle, std::move(*stray));
   }
   if (const AbsentEdge* edge = find_left_out(c, circle)) {
-    return finish(c, r, circle, draft_left_out(c, *edge, Confidence::likely));
+    return finish(c, r, circle, draft_left_out(c, edge->node, {edge->process}, Confidence::likely));
   }
   for (size_t i = 0; i < std::min(circle.calls.size(), kAskedMax); ++i) {
     const uint32_t n = circle.calls[i];
@@ -718,7 +743,8 @@ Draft draft_circle(const Case& c, uint32_t r) {
                      (!odd.empty() && odd.front() != edge->process) ||
                      (!lonely.empty() && !contains(lonely, edge->process)));
     const Confidence confidence = slipped ? Confidence::certain : Confidence::likely;
-    if (!is_other) return finish(c, r, circle, draft_left_out(c, *edge, confidence));
+    if (!is_other)
+      return finish(c, r, circle, draft_left_out(c, edge->node, {edge->process}, confidence));
   }
   if (shifted) return finish(c, r, circle, std::move(*shifted));
   if (std::optional<Draft> draft = draft_grouping(c, circle)) {

@@ -54,12 +54,9 @@ void Doubt::fill(uint32_t p) {
   places_[p].resize(process.ops.size());
   std::unordered_map<uint64_t, uint32_t> numbers;
   for (uint32_t i = 0; i < process.ops.size(); ++i) {
-    const Op& op = process.ops[i];
-    if (!is_enqueued(op)) continue;
-    // As the progress has it: who does not know the groups does not know the streams' order.
-    const uint64_t apart = is_collective(op.kind) ? op.comm : process.comms.size() + i;
-    const uint64_t key = process.knowledge.groups ? op.stream : apart;
-    const auto [slot, is_new] = numbers.try_emplace(key, static_cast<uint32_t>(numbers.size()));
+    if (!is_enqueued(process.ops[i])) continue;
+    const auto [slot, is_new] =
+        numbers.try_emplace(stream_key(process, i), static_cast<uint32_t>(numbers.size()));
     if (is_new) streams_[p].emplace_back();
     Stream& stream = streams_[p][slot->second];
     places_[p][i] = {slot->second, static_cast<uint32_t>(stream.ops.size())};

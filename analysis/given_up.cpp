@@ -54,7 +54,9 @@ End end_of(const Process& process) {
   const bool runs = process.liveness == Liveness::running || process.liveness == Liveness::stopped;
   int64_t end_ns = first_abort_ns(process);
   if (process.exited_ns != 0) end_ns = std::min(end_ns, process.exited_ns);
-  if (end_ns != kNever || runs || process.heartbeat_ns == 0) return {end_ns, end_ns};
+  // Without a flusher the heartbeat is the start.
+  const bool beats = process.heartbeat_ns > process.started_ns;
+  if (end_ns != kNever || runs || !beats) return {end_ns, end_ns};
   end_ns = std::max(process.heartbeat_ns, last_call_ns(process, kNever));
   const bool is_here = process.liveness != Liveness::unknown;
   return {end_ns, end_ns + (is_here ? kHeartbeatNs : kForeignHeartbeatNs)};
@@ -121,17 +123,39 @@ bool were_all_gone(const trace::Run& run, const Ends& ends, const GivenUp& found
     const bool made_another =
         std::any_of(process.comms.begin(), process.comms.end(),
                     [&](const Comm& comm) { return comm.created_ns > ends.first_ns(); });
-    return !process.is_foreign() && !made_another &&
+    // What the GPU wrote into the file has no time.
+    const bool has_marks = std::any_of(process.ops.begin(), process.ops.end(),
+                                       [](const Op& op) { return op.mark != GpuMark::none; });
+    return !process.is_foreign() && !made_another && !has_marks &&
            (is_late(found, p) || ends.of[p].at_latest_ns < found.came_ns - ends.doubt_ns);
   });
 }
 
-// Few came late. Of as many as did not, or more, only where somebody chose to end a long wait.
+// Few came late. Who was killed had waited for longer than a scheduler happens to meet; and of as
+// many as did not come late, or more, somebody has chosen to end a long wait.
 bool are_exception(const trace::Run& run, const Ends& ends, const GivenUp& found,
                    const Options& options) {
-  if (2 * found.late.size() < ends.active.size()) return true;
+  constexpr int64_t kKilledWaitNs = 10'000'000'000;
   const bool has_aborted = first_abort_ns(run.processes[ends.first]) == ends.first_ns();
+  const bool is_by_itself = has_aborted || run.processes[ends.first].exited_ns != 0;
+  if (2 * found.late.size() < ends.active.size()) {
+    return is_by_itself || ends.stood_ns >= kKilledWaitNs;
+  }
   return has_aborted && ends.stood_ns >= options.live_threshold_ns;
+}
+
+void set_back(Op& op, int64_t at_ns) {
+  const bool is_later = op.returned_ns > at_ns || op.launched_ns > at_ns || op.started_ns > at_ns ||
+                        op.finished_ns > at_ns;
+  if (!is_later) return;
+  if (op.finished_ns > at_ns) op.awaits_gpu = true;
+  for (int64_t* time_ns : {&op.returned_ns, &op.launched_ns, &op.started_ns, &op.finished_ns}) {
+    if (*time_ns > at_ns) *time_ns = 0;
+  }
+  if (op.returned_ns == 0) op.result = kResultUnknown;
+  op.state = op.returned_ns != 0 ? OpState::returned : OpState::called;
+  if (op.launched_ns != 0) op.state = OpState::launched;
+  if (op.started_ns != 0) op.state = OpState::started;
 }
 
 void set_back(Comm& comm, int64_t at_ns) {
@@ -143,14 +167,7 @@ void set_back(Comm& comm, int64_t at_ns) {
 // The process as a reader would have found it at `at_ns`.
 void set_back(Process& process, int64_t at_ns) {
   erase_calls_behind(process, at_ns);
-  for (Op& op : process.ops) {
-    if (op.finished_ns > at_ns) op.finished_ns = 0;
-    if (op.finished_ns == 0 && op.state == OpState::finished) op.state = OpState::returned;
-    if (op.returned_ns <= at_ns) continue;
-    op.returned_ns = 0;
-    op.result = kResultUnknown;
-    op.state = OpState::called;
-  }
+  for (Op& op : process.ops) set_back(op, at_ns);
   std::erase_if(process.events, [&](const Event& event) { return event.called_ns >= at_ns; });
   for (Event& event : process.events) {
     if (event.returned_ns > at_ns) event.returned_ns = 0;
@@ -204,13 +221,17 @@ std::optional<GivenUp> before_giving_up(const trace::Run& run, const Options& op
 
 std::optional<Report> report_of_late(const trace::Run& run, const GivenUp& given_up, Report before,
                                      const Report& whole) {
+  const auto blames_others = [&](const Finding& finding) {
+    return std::any_of(finding.culprits.begin(), finding.culprits.end(),
+                       [&](const Culprit& one) { return !is_late(given_up, one.process); });
+  };
   Finding& lead = before.findings.front();
-  const bool names_late =
-      lead.severity == Severity::hang && lead.confidence != Confidence::open &&
-      !lead.culprits.empty() &&
-      std::all_of(lead.culprits.begin(), lead.culprits.end(),
-                  [&](const Culprit& culprit) { return is_late(given_up, culprit.process); });
-  if (!names_late) return std::nullopt;
+  if (lead.severity != Severity::hang || lead.confidence == Confidence::open) return std::nullopt;
+  // One that was dead by then, for example, had the others wait whoever came late.
+  for (const Finding& finding : before.findings) {
+    const bool hangs = finding.severity == Severity::hang;
+    if (hangs && (finding.culprits.empty() || blames_others(finding))) return std::nullopt;
+  }
   const Process& first = run.processes[given_up.first];
   lead.confidence = std::max(lead.confidence, Confidence::likely);
   lead.summary +=

@@ -24,7 +24,7 @@ struct GivenUp {
 
 // Nothing where no rank had stood before it ended, where somebody else still called or waited when
 // the late ones came, or where these are too many to be the exception. A copy of the whole run: for
-// jobs that hang.
+// jobs that hang, or of which nothing is decided.
 std::optional<GivenUp> before_giving_up(const trace::Run& run, const Options& options);
 
 // The report on the job as it stood, where that names late ranks and nobody else, with what became

@@ -110,6 +110,15 @@ Blocked Index::partner_of(uint32_t p, const Op& op) const {
   return {other, is_source(op.kind) ? channel.recv_at(op.seq) : channel.send_at(op.seq)};
 }
 
+uint64_t stream_key(const Process& process, uint32_t i) {
+  const Op& op = process.ops[i];
+  if (process.knowledge.groups) return op.stream;
+  // Apart from what an address can be.
+  constexpr uint64_t kNumbered = uint64_t{1} << 63;
+  if (!is_collective(op.kind)) return kNumbered | (process.comms.size() + i);
+  return process.is_foreign() ? kNumbered | op.comm : op.stream;
+}
+
 uint64_t Index::role_of(uint32_t g) const {
   const Group& group = groups_[g];
   if (group.parent == kNone) return g;

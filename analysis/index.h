@@ -110,6 +110,11 @@ inline bool is_enqueued(const trace::Op& op) {
   return op.graph == 0 && (is_collective(op.kind) || is_p2p(op.kind) || is_rma(op.kind));
 }
 
+// The stream of an operation: those of a process with one key take their turns. Who does not know
+// the groups does not know the order of sends and receives either; and another recorder's file not
+// that of collectives, but for those of one communicator.
+uint64_t stream_key(const trace::Process& process, uint32_t op);
+
 // The last of the signals that a call waits for, by its number; nothing where none or nonsense is
 // on file.
 std::optional<uint64_t> last_awaited(const trace::Op& wait);

@@ -288,6 +288,8 @@ struct Latecomer {
 std::optional<Latecomer> latecomer_before(const Case& c, const Node& waited,
                                           const std::vector<uint32_t>& ended) {
   constexpr int64_t kLateNs = 5'000'000'000;
+  // What a watchdog takes from its decision to the end.
+  constexpr int64_t kGraceNs = 60'000'000'000;
   if (waited.kind != NodeKind::collective || waited.seq == 0 || c.job.is_foreign) return {};
   Latecomer last;
   int64_t last_ns = 0;
@@ -301,9 +303,12 @@ std::optional<Latecomer> latecomer_before(const Case& c, const Node& waited,
     last.process = member.process;
   }
   last.late_ns = last_ns - others_ns;
-  const bool is_ended = std::find(ended.begin(), ended.end(), last.process) != ended.end();
-  if (others_ns == 0 || last.late_ns < kLateNs || is_ended) return {};
-  return last;
+  if (others_ns == 0 || last.late_ns < kLateNs + c.job.clock_doubt_ns) return {};
+  const bool ended_soon = std::all_of(ended.begin(), ended.end(), [&](uint32_t p) {
+    const int64_t stayed_ns = c.job.processes[p].last_sign_ns - last_ns;
+    return p != last.process && stayed_ns < kGraceNs;
+  });
+  return ended_soon ? std::optional(last) : std::nullopt;
 }
 
 void mention_latecomer(const Case& c, const Node& waited, const std::vector<uint32_t>& ended,

@@ -72,14 +72,10 @@ void Progress::fill_streams() {
     slots_[p].reserve(process.ops.size());
     numbers.clear();
     for (uint32_t i = 0; i < process.ops.size(); ++i) {
-      const Op& op = process.ops[i];
       Slot& slot = slots_[p].emplace_back(make_slot(p, i));
       if (slot.is_done) continue;
-      // Who does not know the groups does not know the order on a stream either: only the
-      // collectives of one communicator are then held to their order.
-      const uint64_t apart = is_collective(op.kind) ? op.comm : process.comms.size() + i;
-      const uint64_t stream = stream_order_ == StreamOrder::chained ? 0 : op.stream;
-      const uint64_t key = process.knowledge.groups ? stream : apart;
+      const bool is_chained = stream_order_ == StreamOrder::chained && process.knowledge.groups;
+      const uint64_t key = is_chained ? 0 : stream_key(process, i);
       slot.stream = numbers.try_emplace(key, static_cast<uint32_t>(numbers.size())).first->second;
       if (slot.stream == streams_[p].size()) streams_[p].emplace_back();
       streams_[p][slot.stream].queue.push_back(i);

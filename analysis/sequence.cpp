@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "analysis/label.h"
@@ -432,27 +433,39 @@ namespace {
 
 constexpr uint64_t kNever = ~uint64_t{0};
 
+// Of a member's collectives what each thread called, in its order; the threads in no order. Empty
+// where some are not on file.
+using Call = std::tuple<OpKind, uint64_t, int32_t, uint8_t>;
+std::vector<std::vector<Call>> calls_by_thread(const trace::Process& process, const Lane& lane) {
+  std::map<uint32_t, std::vector<Call>> by_thread;
+  if (lane.ops.size() != lane.called) return {};
+  for (const uint32_t i : lane.ops) {
+    if (i == kNoRecord) return {};
+    const trace::Op& op = process.ops[i];
+    by_thread[op.thread].emplace_back(op.kind, op.count, op.root_or_peer, op.datatype);
+  }
+  std::vector<std::vector<Call>> calls;
+  for (auto& [thread, own] : by_thread) calls.push_back(std::move(own));
+  std::sort(calls.begin(), calls.end());
+  return calls;
+}
+
 // Up to NCCL 2.27 the plugin alone is told of a graph's operations when they are replayed, on
 // another thread than of the others, and before or behind them as it happens (docs/PLUGIN.md).
-// Members that made the same calls in all have made them alike then, for all that is on file.
-bool are_same_in_any_order(const Index& index, const Group& group) {
-  std::vector<std::vector<std::tuple<OpKind, uint64_t, int32_t, uint8_t>>> calls;
-  bool has_threads = false;
+// Members whose threads made the same calls have made them alike then, for all that is on file.
+bool are_same_by_thread(const Index& index, const Group& group) {
+  std::vector<std::vector<Call>> first;
   for (const Member& member : group.members) {
     const trace::Process& process = index.run().processes[member.process];
     if (process.knowledge.calls_in_order || process.is_foreign()) return false;
-    if (member.lane.ops.size() != member.lane.called) return false;
-    auto& own = calls.emplace_back();
-    for (const uint32_t i : member.lane.ops) {
-      if (i == kNoRecord) return false;
-      const trace::Op& op = process.ops[i];
-      has_threads = has_threads || op.thread != process.ops[member.lane.ops.front()].thread;
-      own.emplace_back(op.kind, op.count, op.root_or_peer, op.datatype);
-    }
-    std::sort(own.begin(), own.end());
-    if (own != calls.front()) return false;
+    std::vector<std::vector<Call>> calls = calls_by_thread(process, member.lane);
+    if (calls.size() < 2) return false;
+    if (first.empty())
+      first = std::move(calls);
+    else if (calls != first)
+      return false;
   }
-  return has_threads;
+  return true;
 }
 
 // The differences of a communicator at its first position from `from` on that has some, which is
@@ -466,7 +479,7 @@ uint64_t add_differences(const Index& index, uint32_t g, uint64_t from,
   for (const Member& member : group.members) {
     if (&member != reference) seq = first_disagreement(index, member, *reference, from, seq);
   }
-  if (seq == kNever || are_same_in_any_order(index, group)) return kNever;
+  if (seq == kNever || are_same_by_thread(index, group)) return kNever;
   std::vector<Camp> camps = camps_at(index, group, seq);
   if (camps.size() < 2) return kNever;
   if (!put_majority_first(index, g, seq, camps)) {

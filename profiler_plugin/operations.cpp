@@ -254,7 +254,9 @@ uint32_t number_for(Group* group, bool own, const Event& event) noexcept {
   }
   if (group->number != 0) return group->number;
   group->number = capture::next_group_number();
-  if (OpPlace* first = find_op(group->newest_call)) {
+  // A record of the shim has its number.
+  OpPlace* first = find_op(group->newest_call);
+  if (first != nullptr && (first->state.load(std::memory_order_relaxed) & kOwn) != 0) {
     capture::enrich_op(token_of(*first, group->newest_call), {.group = group->number});
   }
   return group->number;

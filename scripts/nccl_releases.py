@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -76,13 +77,13 @@ def keep(wheel, folder):
             base = os.path.basename(name)
             if base == "libnccl.so.2":
                 target = library
-            elif base.endswith(".h"):
+            elif base.endswith(".h") and ".." not in name:
                 target = os.path.join(folder, "include", name.partition("/include/")[2] or base)
             else:
                 continue
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "wb") as file:
-                file.write(archive.read(name))
+            with archive.open(name) as source, open(target, "wb") as file:
+                shutil.copyfileobj(source, file)
     if not os.path.exists(library) or not os.path.exists(os.path.join(folder, "include", "nccl.h")):
         raise Failure(f"{os.path.basename(wheel)}: no libnccl.so.2 or nccl.h inside")
     symbols = subprocess.run(["nm", "-D", "--defined-only", library], check=True,
@@ -106,5 +107,7 @@ def read(package, version, cache):
                 keep(fetch(package, version, work), kept)
                 os.rename(kept, folder)
         except (OSError, zipfile.BadZipFile, subprocess.CalledProcessError) as error:
+            if os.path.exists(folder):  # another run was faster
+                return Release(folder)
             raise Failure(f"cannot read {package} {version}: {error}") from error
     return Release(folder)

@@ -143,6 +143,7 @@ uint32_t index_of_comm(nccl::Comm comm) noexcept {
         written != comm)
       continue;
     index = pending.index;
+    if (index == kCommUnknown) g_ended_handles.remove(comm);
     release(pending);
     break;
   }

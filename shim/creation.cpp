@@ -163,7 +163,8 @@ nccl::Result ncclCommSplit(const Site& site,
       .caller = site.caller};
   const nccl::Result result =
       record_event(site, call, comm, [&] { return real(comm, colour, key, new_comm, config); });
-  creation_returned(site, child, new_comm, result);
+  // A rank without colour gets none.
+  if (colour != nccl::kSplitNoColor) creation_returned(site, child, new_comm, result);
   return result;
 }
 

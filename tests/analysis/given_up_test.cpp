@@ -64,7 +64,7 @@ void check_names_late(const Report& report) {
   CHECK(lead(report).confidence == Confidence::likely);
   CHECK(lead(report).victims.size() == 3);
   CHECK(lead(report).summary.find("for 20.0 s") != std::string::npos);
-  CHECK(lead(report).summary.find("20.0 s later") != std::string::npos);
+  CHECK(lead(report).summary.find("called again 20.0 s later") != std::string::npos);
   CHECK(report.status == 1);
 }
 
@@ -135,6 +135,42 @@ TEST_CASE("the dead are said to have waited long for a rank that came while they
         lead(report).summary.find("rank 2 came 14.0 s later") != std::string::npos;
     CHECK(is_mentioned == (came_s == 14));
   }
+}
+
+TEST_CASE("a rank that had died by then is named, not one that came late besides") {
+  Outcome outcome = make_late({.ranks = 6});
+  for (trace::Process& process : outcome.run.processes) {
+    if (process.job_rank == 2) continue;
+    if (process.job_rank != 3) {
+      abort_at(process, process.heartbeat_ns);
+      continue;
+    }
+    process.ops.pop_back();
+    --process.comms[0].collectives;
+    process.heartbeat_ns = process.ops.back().called_ns + 100'000'000;
+  }
+  check_blames(analyse(outcome.run), Verdict::rank_dead, 3);
+}
+
+TEST_CASE("who was killed after a moment of waiting has not waited for a late rank") {
+  const Report report = analyse(make_late({.left_s = 3, .came_s = 6, .end_s = 20}).run);
+  INFO(text_of(report));
+  for (const Culprit& culprit : lead(report).culprits) CHECK(culprit.rank != 2);
+}
+
+TEST_CASE("the dead of an hour later have not died of a late rank") {
+  Outcome outcome = make_late({.left_s = 3600, .came_s = 14, .end_s = 3700});
+  trace::Process& late = outcome.run.processes[2];
+  trace::Op op = late.ops.back();
+  ++op.ticket;
+  op.seq = late.comms[0].collectives++;
+  op.called_ns += 1'000'000;
+  op.returned_ns = op.called_ns + 1000;
+  late.ops.push_back(op);
+  const Report report = analyse(outcome.run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::rank_dead);
+  CHECK(lead(report).summary.find("later than all others") == std::string::npos);
 }
 
 TEST_CASE("who goes on when the others are gone has not hung them by that") {

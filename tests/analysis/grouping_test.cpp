@@ -250,6 +250,17 @@ TEST_CASE("launches told by one thread in another order are a difference, as are
   Outcome outcome = replayed_beside(1);
   outcome.run.processes[1].ops[5].count = 65;
   CHECK(lead(analyse(outcome.run)).verdict != Verdict::in_lockstep);
+  // Two of one thread, while another thread calls as well.
+  outcome = replayed_beside(1);
+  for (size_t p = 0; p < 2; ++p) {
+    std::vector<uint64_t> counts = {64, 65, 66};
+    if (p == 1) std::swap(counts[1], counts[2]);
+    size_t next = 0;
+    for (trace::Op& op : outcome.run.processes[p].ops) {
+      if (op.kind == OpKind::AllReduce) op.count = counts[next++];
+    }
+  }
+  CHECK(lead(analyse(outcome.run)).verdict != Verdict::in_lockstep);
 }
 
 }  // namespace

@@ -512,6 +512,22 @@ TEST_CASE("who is in a creation while most of its ranks wait for its call left t
   CHECK(lead(report).confidence == Confidence::likely);
 }
 
+TEST_CASE("all who are in a creation without the call that most of its ranks wait in are named") {
+  Program program = make_reducing_creators(8, 0, Act::call);
+  program.ranks[1] = program.ranks[0];
+  for (size_t r = 2; r < 8; ++r) {
+    Steps& steps = program.ranks[r];
+    steps.insert(steps.begin() + 5, {.act = Act::sync});
+  }
+  const Report report = analyse(execute(program).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::missing_call);
+  REQUIRE(lead(report).culprits.size() == 2);
+  CHECK(lead(report).culprits[0].rank == 0);
+  CHECK(lead(report).culprits[1].rank == 1);
+  CHECK(lead(report).culprits[1].seq == 3u);
+}
+
 TEST_CASE("who went on without a creation that most are in is named") {
   check_blames(analyse(execute(make_reducing_creators(3, 0, Act::create)).run),
                Verdict::init_incomplete, 0);

@@ -50,12 +50,15 @@ TEST_CASE("a position that nobody knows is null in the dump") {
   process.ops[0].kind = OpKind::Send;
   process.ops[1].kind = OpKind::Send;
   process.ops[1].flags |= kOpSeqUnknown;
+  size_t seen = 0;
   for (const std::string& line : dump_lines(process)) {
     const auto json = nlohmann::json::parse(line);
     if (json["type"] != "op") continue;
+    ++seen;
     if (json["ticket"] == process.ops[0].ticket) CHECK(json["p2p_seq"] == process.ops[0].seq);
     if (json["ticket"] == process.ops[1].ticket) CHECK(json["p2p_seq"].is_null());
   }
+  CHECK(seen == process.ops.size());
 }
 
 TEST_CASE("the kernel and its launch are in the dump where they are on record, and only there") {

@@ -449,6 +449,24 @@ TEST_CASE("a split without colour takes a child number and makes no communicator
   CHECK(fake::recorder().comms.at(1).entry.child_number == 1);
 }
 
+TEST_CASE("splits without colour that go on in the background leave room for those with one") {
+  begin_world();
+  make_comm(0x1000);
+  g_world.result = nccl::kInProgress;
+  g_world.creates = nullptr;
+  std::vector<nccl::Comm> none(300, nullptr);
+  for (nccl::Comm& out : none) {
+    logic::ncclCommSplit(kSite, real_split, handle(0x1000), nccl::kSplitNoColor, 0, &out, nullptr);
+  }
+  nccl::Comm child = nullptr;
+  logic::ncclCommSplit(kSite, real_split, handle(0x1000), 1, 0, &child, nullptr);
+  child = handle(0x2000);  // NCCL's own thread fills it in
+  nccl::Result state = nccl::kSuccess;
+  logic::ncclCommGetAsyncError(kSite, real_async, child, &state);
+  CHECK(fake::recorder().comms.size() == 2);
+  CHECK(capture::find_comm(child) == 1);
+}
+
 TEST_CASE("a shrink knows its size and rank from the list, whatever the order of the list") {
   CommKey keys[2];
   int lists[2][2] = {{0, 3}, {3, 0}};
