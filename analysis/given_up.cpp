@@ -234,10 +234,10 @@ std::optional<Report> report_of_late(const trace::Run& run, const GivenUp& given
   }
   const Process& first = run.processes[given_up.first];
   lead.confidence = std::max(lead.confidence, Confidence::likely);
-  lead.summary +=
-      fmt::format("; then {} {}, and {} called again {} later, when all others had ended",
-                  rank_text(first), how_it_ended(first, given_up.at_ns),
-                  processes_text(run, given_up.late), span_text(given_up.came_ns - given_up.at_ns));
+  lead.summary += fmt::format(
+      " (the end here is when {} {}); {} called again {} later, when all others had ended",
+      rank_text(first), how_it_ended(first, given_up.at_ns), processes_text(run, given_up.late),
+      span_text(given_up.came_ns - given_up.at_ns));
   if (std::optional<Evidence> call = late_evidence(run, given_up)) {
     lead.evidence.push_back(std::move(*call));
   }
