@@ -49,6 +49,16 @@ Outcome make_late(const Late& late) {
   return outcome;
 }
 
+// The same call, a moment later.
+void call_once_more(trace::Process& process) {
+  trace::Op op = process.ops.back();
+  ++op.ticket;
+  op.seq = process.comms[0].collectives++;
+  op.called_ns += 1'000'000;
+  op.returned_ns = op.called_ns + 1000;
+  process.ops.push_back(op);
+}
+
 void abort_at(trace::Process& process, int64_t at_ns) {
   trace::Event abort{.kind = EventKind::CommAbort, .called_ns = at_ns, .text = ""};
   abort.returned_ns = at_ns + 1000;
@@ -121,13 +131,7 @@ TEST_CASE("the dead are said to have waited long for a rank that came while they
   // A watchdog takes its time over the end.
   for (const int64_t came_s : {14, 1}) {
     Outcome outcome = make_late({.left_s = 25, .came_s = came_s, .end_s = 40});
-    trace::Process& late = outcome.run.processes[2];
-    trace::Op op = late.ops.back();
-    ++op.ticket;
-    op.seq = late.comms[0].collectives++;
-    op.called_ns += 1'000'000;
-    op.returned_ns = op.called_ns + 1000;
-    late.ops.push_back(op);
+    call_once_more(outcome.run.processes[2]);
     const Report report = analyse(outcome.run);
     INFO(text_of(report));
     CHECK(lead(report).verdict == Verdict::rank_dead);
@@ -160,13 +164,7 @@ TEST_CASE("who was killed after a moment of waiting has not waited for a late ra
 
 TEST_CASE("the dead of an hour later have not died of a late rank") {
   Outcome outcome = make_late({.left_s = 3600, .came_s = 14, .end_s = 3700});
-  trace::Process& late = outcome.run.processes[2];
-  trace::Op op = late.ops.back();
-  ++op.ticket;
-  op.seq = late.comms[0].collectives++;
-  op.called_ns += 1'000'000;
-  op.returned_ns = op.called_ns + 1000;
-  late.ops.push_back(op);
+  call_once_more(outcome.run.processes[2]);
   const Report report = analyse(outcome.run);
   INFO(text_of(report));
   CHECK(lead(report).verdict == Verdict::rank_dead);
