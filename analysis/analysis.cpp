@@ -448,12 +448,6 @@ std::optional<Finding> judge_left_behind(const Case& c) {
   return finding;
 }
 
-bool has_left_at_once(const trace::Process& process) {
-  return std::any_of(process.events.begin(), process.events.end(), [](const trace::Event& event) {
-    return event.kind == EventKind::ProcessExit && event.arguments[0] == kExitAtOnce;
-  });
-}
-
 // How processes that ended by themselves did so, long after the last call: as a script that cleans
 // up nothing does when it is through, and a watchdog when it has waited for long enough. Empty
 // where none did.
@@ -472,7 +466,7 @@ std::string late_end_text(const Case& c) {
       if (comm.state != CommState::aborted) continue;
       abort_ns = std::max(abort_ns, comm.ended_ns - last_ns);
     }
-    if (has_left_at_once(process)) {
+    if (process.has_left_at_once()) {
       exit_ns = std::max(exit_ns, process.exited_ns - last_ns);
     }
   }

@@ -24,14 +24,10 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr int64_t kHeartbeatNs = 1'000'000'000;
 constexpr int64_t kForeignHeartbeatNs = 5'000'000'000;
 
-bool is_abort(const Event& event) {
-  return event.kind == EventKind::CommAbort || event.kind == EventKind::CommRevoke;
-}
-
 int64_t first_abort_ns(const Process& process) {
   int64_t first_ns = kNever;
   for (const Event& event : process.events) {
-    if (is_abort(event)) first_ns = std::min(first_ns, event.called_ns);
+    if (event.is_abort()) first_ns = std::min(first_ns, event.called_ns);
   }
   return first_ns;
 }

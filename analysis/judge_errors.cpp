@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "analysis/habit.h"
 #include "analysis/judge.h"
@@ -25,10 +26,6 @@ bool is_error(const Event& event) {
   }
   return event.kind == EventKind::CallFailed && event.result > 0 &&
          event.result != kResultInProgress;
-}
-
-bool is_abort(const Event& event) {
-  return event.kind == EventKind::CommAbort || event.kind == EventKind::CommRevoke;
 }
 
 // The first event of a kind in every process, oldest first.
@@ -196,7 +193,7 @@ bool stopped_short(const Case& c, uint32_t p) {
 
 void judge_errors(const Case& c, std::vector<Draft>& drafts) {
   const std::vector<Sighting> errors = first_reports(c, is_error);
-  const std::vector<Sighting> aborts = first_reports(c, is_abort);
+  const std::vector<Sighting> aborts = first_reports(c, std::mem_fn(&Event::is_abort));
   if (std::none_of(drafts.begin(), drafts.end(), is_hang)) add_silent_deaths(c, drafts);
   if (errors.empty()) {
     // Without an error, aborts end a job in order, or end a hang that has its own finding; or they

@@ -106,6 +106,7 @@ struct Event {
   int16_t result = kResultUnknown;
   int64_t arguments[8] = {};
   std::string text;
+  bool is_abort() const { return kind == EventKind::CommAbort || kind == EventKind::CommRevoke; }
 };
 
 // A communicator as one of its ranks knows it.
@@ -209,6 +210,8 @@ struct Process {
   uint64_t calls_recorded() const;
   // Written by another recorder: no sign of life, and often no times.
   bool is_foreign() const { return recorder != "rollcall"; }
+  // By _exit or a signal handler's way out: no destructor ran.
+  bool has_left_at_once() const;
   bool capture_off = false;  // the recorder switched itself off
   // An older run or an earlier attempt that shares the directory: read, but not analysed.
   bool superseded = false;

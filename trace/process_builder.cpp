@@ -53,12 +53,6 @@ bool awaits_gpu(const OpRecord& record) {
   return phase_number_of(record.publish) == static_cast<uint8_t>(Phase::gpu_pending);
 }
 
-bool has_left_at_once(const Process& process) {
-  return std::any_of(process.events.begin(), process.events.end(), [](const Event& event) {
-    return event.kind == EventKind::ProcessExit && event.arguments[0] == kExitAtOnce;
-  });
-}
-
 OpState state_of(const OpRecord& record) {
   if (record.result > kResultSuccess && record.result != kResultInProgress) return OpState::failed;
   if (record.finished_ticks != 0) return OpState::finished;
@@ -103,6 +97,12 @@ Op op_of(const OpRecord& record, const TickConversion& clock, bool from_segment)
 }
 
 }  // namespace
+
+bool Process::has_left_at_once() const {
+  return std::any_of(events.begin(), events.end(), [](const Event& event) {
+    return event.kind == EventKind::ProcessExit && event.arguments[0] == kExitAtOnce;
+  });
+}
 
 uint64_t Process::calls_recorded() const {
   uint64_t unused = 0;
@@ -446,7 +446,7 @@ Process ProcessBuilder::finish(uint64_t window) {
   take_progress();
   // An orderly exit looks at the GPU once more. Without that, what it did since the last look is
   // not known, and what it did not finish ended with the process.
-  if (has_left_at_once(process_)) {
+  if (process_.has_left_at_once()) {
     for (Op& op : process_.ops) op.awaits_gpu &= op.mark != GpuMark::none;
   }
   if (dropped != 0) {

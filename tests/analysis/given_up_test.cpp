@@ -59,15 +59,6 @@ void call_once_more(trace::Process& process) {
   process.ops.push_back(op);
 }
 
-void abort_at(trace::Process& process, int64_t at_ns) {
-  trace::Event abort{.kind = EventKind::CommAbort, .called_ns = at_ns, .text = ""};
-  abort.returned_ns = at_ns + 1000;
-  abort.comm = 0;
-  process.events.push_back(abort);
-  process.comms[0].state = CommState::aborted;
-  process.comms[0].ended_ns = at_ns;
-}
-
 void check_names_late(const Report& report) {
   const Culprit& culprit = check_blames(report, Verdict::missing_call, 2);
   CHECK(culprit.seq == 4u);
@@ -82,7 +73,7 @@ TEST_CASE("a rank that comes when the others have aborted is named, not they") {
   Outcome outcome = make_late({});
   for (trace::Process& process : outcome.run.processes) {
     if (process.job_rank == 2) continue;
-    abort_at(process, process.heartbeat_ns);
+    add_abort(process, 0, process.heartbeat_ns);
     process.heartbeat_ns += 40 * kSecondNs;
   }
   const Report report = analyse(outcome.run);
@@ -146,7 +137,7 @@ TEST_CASE("a rank that had died by then is named, not one that came late besides
   for (trace::Process& process : outcome.run.processes) {
     if (process.job_rank == 2) continue;
     if (process.job_rank != 3) {
-      abort_at(process, process.heartbeat_ns);
+      add_abort(process, 0, process.heartbeat_ns);
       continue;
     }
     process.ops.pop_back();
@@ -194,7 +185,7 @@ TEST_CASE(
   for (trace::Process& process : outcome.run.processes) {
     process.heartbeat_ns = began_ns + 30 * kSecondNs;
     if (process.job_rank == 0) {
-      abort_at(process, began_ns + 2 * kSecondNs);
+      add_abort(process, 0, began_ns + 2 * kSecondNs);
     } else {
       process.ops.back() = late;
     }

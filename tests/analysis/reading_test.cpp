@@ -202,10 +202,7 @@ TEST_CASE("a call behind the process's own abort was not made by the job") {
     end_ns = std::max(end_ns, process.ops.back().called_ns + 10'000'000'000);
   }
   for (trace::Process& process : outcome.run.processes) {
-    trace::Event abort{.kind = EventKind::CommAbort, .called_ns = end_ns, .text = ""};
-    abort.returned_ns = end_ns + 1000;
-    abort.comm = 0;
-    process.events.push_back(abort);
+    add_abort(process, 0, end_ns);
     if (process.job_rank != 2) continue;
     trace::Op late = process.ops.back();
     late.comm = 1;
@@ -224,8 +221,8 @@ TEST_CASE("a call behind the process's own abort was not made by the job") {
   CHECK(lead(report).verdict == Verdict::missing_call);
 }
 
-TEST_CASE("a job that aborts a communicator and ends in order has lost no call by it") {
-  // Ranks 0 and 1 abort a pair's communicator, and all make one call more.
+// Four calls of four ranks, two of which have a communicator of their own besides.
+Program make_four_calls() {
   Program program;
   program.comms = {{.ranks = {0, 1, 2, 3}}, {.ranks = {0, 1}, .parent = 0}};
   program.ranks.assign(4, {});
@@ -233,39 +230,30 @@ TEST_CASE("a job that aborts a communicator and ends in order has lost no call b
     for (int step = 0; step < 4; ++step) own.push_back(call(OpKind::AllReduce, 16));
     own.push_back({.act = Act::sync});
   }
-  Outcome outcome = execute(program, {});
+  return program;
+}
+
+// Those two abort it between the third call and the last.
+void abort_pair(Outcome& outcome) {
   for (size_t r = 0; r < 2; ++r) {
     trace::Process& process = outcome.run.processes[r];
-    trace::Event abort{.kind = EventKind::CommAbort, .text = ""};
-    abort.called_ns = process.ops[2].called_ns + 1;
-    abort.returned_ns = abort.called_ns + 1;
-    abort.comm = 1;
-    process.events.push_back(abort);
+    add_abort(process, 1, process.ops[2].called_ns + 1);
   }
+}
+
+TEST_CASE("a job that aborts a communicator and ends in order has lost no call by it") {
+  Outcome outcome = execute(make_four_calls(), {});
+  abort_pair(outcome);
   const Report report = analyse(outcome.run);
   INFO(text_of(report));
   CHECK(lead(report).verdict == Verdict::in_lockstep);
 }
 
 TEST_CASE("a process that was at work when it aborted has lost no call by it") {
-  // As before, and rank 3 leaves the last call out.
-  Program program;
-  program.comms = {{.ranks = {0, 1, 2, 3}}, {.ranks = {0, 1}, .parent = 0}};
-  program.ranks.assign(4, {});
-  for (Steps& own : program.ranks) {
-    for (int step = 0; step < 4; ++step) own.push_back(call(OpKind::AllReduce, 16));
-    own.push_back({.act = Act::sync});
-  }
+  Program program = make_four_calls();  // of which rank 3 leaves the last one out
   program.ranks[3].insert(program.ranks[3].end() - 2, {.act = Act::stick});
   Outcome outcome = execute(program, kLive);
-  for (size_t r = 0; r < 2; ++r) {
-    trace::Process& process = outcome.run.processes[r];
-    trace::Event abort{.kind = EventKind::CommAbort, .text = ""};
-    abort.called_ns = process.ops[2].called_ns + 1;
-    abort.returned_ns = abort.called_ns + 1;
-    abort.comm = 1;
-    process.events.push_back(abort);
-  }
+  abort_pair(outcome);
   check_blames(analyse(outcome.run), Verdict::missing_call, 3);
 }
 

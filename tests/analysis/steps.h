@@ -33,6 +33,16 @@ inline Step call(OpKind kind, uint64_t count, int root_or_peer = -1, int comm = 
   return step;
 }
 
+// The process aborts its communicator, which takes a microsecond.
+inline void add_abort(trace::Process& process, uint32_t comm, int64_t at_ns) {
+  trace::Event abort{.kind = EventKind::CommAbort, .called_ns = at_ns, .text = ""};
+  abort.returned_ns = at_ns + 1000;
+  abort.comm = comm;
+  process.events.push_back(abort);
+  process.comms[comm].state = CommState::aborted;
+  process.comms[comm].ended_ns = at_ns;
+}
+
 inline const Finding& lead(const Report& report) { return report.findings.front(); }
 
 inline std::string text_of(const Report& report) {

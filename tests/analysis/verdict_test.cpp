@@ -624,12 +624,7 @@ TEST_CASE("the first to abort leads, and who followed is told") {
       error.comm = 0;
       process.events.push_back(error);
     }
-    trace::Event abort{.kind = EventKind::CommAbort, .called_ns = at_ns, .text = ""};
-    abort.returned_ns = at_ns;
-    abort.comm = 0;
-    process.events.push_back(abort);
-    process.comms[0].state = CommState::aborted;
-    process.comms[0].ended_ns = at_ns;
+    add_abort(process, 0, at_ns);
     process.exited_ns = at_ns + 1'000'000;
     process.liveness = trace::Liveness::exited;
   }
@@ -646,11 +641,7 @@ TEST_CASE("aborts long after a hang began are how it ended, not why") {
   Outcome outcome = execute(program, {.stall_ns = 20'000'000'000});
   for (trace::Process& process : outcome.run.processes) {
     const int64_t at_ns = process.heartbeat_ns - 1'000'000;
-    trace::Event abort{.kind = EventKind::CommAbort, .called_ns = at_ns, .text = ""};
-    abort.returned_ns = at_ns;
-    process.events.push_back(abort);
-    process.comms[0].state = CommState::aborted;
-    process.comms[0].ended_ns = at_ns;
+    add_abort(process, 0, at_ns);
     process.exited_ns = process.heartbeat_ns;
     process.liveness = trace::Liveness::exited;
   }

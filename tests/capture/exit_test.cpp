@@ -12,18 +12,13 @@
 namespace rollcall {
 namespace {
 
-using test::all_reduce;
 using test::ended_well;
 using test::in_own_process;
 using test::TemporaryDirectory;
 
 char comm;
 
-void record(int calls) {
-  for (int n = 0; n < calls; ++n) {
-    capture::end_op(capture::begin_op(all_reduce(&comm, static_cast<uint64_t>(n))), 0);
-  }
-}
+void record(int calls) { test::record_all_reduces(&comm, calls); }
 
 size_t exits_in(const test::RingContents& ring) {
   return static_cast<size_t>(

@@ -13,7 +13,6 @@
 namespace rollcall {
 namespace {
 
-using test::all_reduce;
 using test::ended_well;
 using test::in_own_process;
 using test::TemporaryDirectory;
@@ -21,11 +20,7 @@ using test::TemporaryDirectory;
 constexpr uint64_t kSecondNs = 1'000'000'000;
 char comm;
 
-void record(int calls) {
-  for (int n = 0; n < calls; ++n) {
-    capture::end_op(capture::begin_op(all_reduce(&comm, static_cast<uint64_t>(n))), 0);
-  }
-}
+void record(int calls) { test::record_all_reduces(&comm, calls); }
 
 // From here on the disk of this process hangs; who hangs for good is ended by the alarm.
 std::string hang_disk() {

@@ -254,4 +254,11 @@ inline capture::OpCall all_reduce(const void* comm, uint64_t count) {
   return call;
 }
 
+// Of 0, 1, 2 ... elements.
+inline void record_all_reduces(const void* comm, int calls) {
+  for (int n = 0; n < calls; ++n) {
+    capture::end_op(capture::begin_op(all_reduce(comm, static_cast<uint64_t>(n))), 0);
+  }
+}
+
 }  // namespace rollcall::test

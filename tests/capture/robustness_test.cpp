@@ -26,11 +26,7 @@ using test::TemporaryDirectory;
 
 char comm;
 
-void record(int calls) {
-  for (int n = 0; n < calls; ++n) {
-    capture::end_op(capture::begin_op(all_reduce(&comm, static_cast<uint64_t>(n))), 0);
-  }
-}
+void record(int calls) { test::record_all_reduces(&comm, calls); }
 
 size_t thread_count() {
   size_t count = 0;
