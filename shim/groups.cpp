@@ -40,7 +40,7 @@ nccl::Result ncclGroupSimulateEnd(const Site& site, nccl::Result (*real)(nccl::S
                                   nccl::SimInfo* sim_info) {
   uint32_t operations = 0;
   const uint32_t group = capture::group_leave(&operations);
-  if (group != 0) capture::group_abandoned();
+  if (group != 0) capture::group_simulated(group);
   const capture::EventCall call{.kind = EventKind::GroupSimulateEnd,
                                 .arguments = {static_cast<int64_t>(group), operations},
                                 .caller = site.caller};

@@ -137,6 +137,7 @@ void extend(CommMarks& comm, const OpRecord& record) {
 
 void take_record(RingMarks& marks, const OpRecord& record) {
   if (!is_collective(record.kind) || record.comm_index >= marks.comms.size()) return;
+  if ((record.flags & kOpSimulated) != 0) return;
   CommMarks& comm = marks.comms[record.comm_index];
   if (record.seq < comm.next_seq) return;
   if (record.seq > comm.next_seq) {

@@ -438,6 +438,7 @@ Process ProcessBuilder::finish(uint64_t window) {
       timing != process_.meta.end() && (timing->second == "events" || timing->second == "progress");
   for (size_t i = 0; i < merged.size(); ++i) {
     const OpRecord& record = merged[i];
+    if ((record.flags & kOpSimulated) != 0) continue;  // NCCL did not run it
     // An operation in flight is worth more than its age.
     if (i < dropped && record.returned_ticks != 0 && !awaits_gpu(record)) continue;
     process_.ops.push_back(op_of(record, clock, (record.publish & kSegmentMark) != 0));

@@ -27,6 +27,12 @@ template <class T>
 T add_relaxed(T& field, T value) noexcept {
   return __atomic_fetch_add(&field, value, __ATOMIC_RELAXED);
 }
+// False, and nothing is stored, where the field is not `expected`.
+template <class T>
+bool replace_relaxed(T& field, T expected, T value) noexcept {
+  return __atomic_compare_exchange_n(&field, &expected, value, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED);
+}
 
 // A record as words, whatever its fields are.
 using RecordWord [[gnu::may_alias]] = uint64_t;

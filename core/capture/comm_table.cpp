@@ -111,6 +111,14 @@ constexpr size_t counter_bytes(uint32_t peers) {
   return size_t{peers} * kPeerCounters * sizeof(uint32_t);
 }
 
+bool is_peer(const PeerCounters& counters, int32_t peer) noexcept {
+  return peer >= 0 && static_cast<uint32_t>(peer) < counters.peers.load(std::memory_order_relaxed);
+}
+
+size_t place_of(int32_t peer, PeerCounter counter) noexcept {
+  return static_cast<uint32_t>(peer) * kPeerCounters + static_cast<size_t>(counter);
+}
+
 uint32_t* map_counters(uint32_t comm_index) noexcept {
   PeerCounters& counters = peer_counters[comm_index];
   const int32_t nranks = load_relaxed(live.comms[comm_index].nranks);
@@ -145,7 +153,7 @@ void reset_comm_table() noexcept {
 
 bool next_p2p_seq(uint32_t comm_index, int32_t peer, PeerCounter counter, uint64_t& seq,
                   uint32_t step) noexcept {
-  PeerCounters& counters = peer_counters[comm_index];
+  const PeerCounters& counters = peer_counters[comm_index];
   uint32_t* counts = counters.counts.load(std::memory_order_acquire);
   if (__builtin_expect(counts == nullptr, 0)) {
     const ColdLock lock;
@@ -153,12 +161,18 @@ bool next_p2p_seq(uint32_t comm_index, int32_t peer, PeerCounter counter, uint64
     if (counts == nullptr) counts = map_counters(comm_index);
     if (counts == nullptr) return false;
   }
-  if (peer < 0 || static_cast<uint32_t>(peer) >= counters.peers.load(std::memory_order_relaxed)) {
-    return false;  // NCCL will refuse the call
-  }
-  const size_t at = static_cast<uint32_t>(peer) * kPeerCounters + static_cast<size_t>(counter);
-  seq = add_relaxed(counts[at], step);
+  if (!is_peer(counters, peer)) return false;  // NCCL will refuse the call
+  seq = add_relaxed(counts[place_of(peer, counter)], step);
   return true;
+}
+
+bool give_back_p2p_seq(uint32_t comm_index, int32_t peer, PeerCounter counter, uint64_t seq,
+                       uint32_t step) noexcept {
+  const PeerCounters& counters = peer_counters[comm_index];
+  uint32_t* counts = counters.counts.load(std::memory_order_acquire);
+  if (counts == nullptr || !is_peer(counters, peer)) return false;
+  const auto before = static_cast<uint32_t>(seq);
+  return replace_relaxed(counts[place_of(peer, counter)], before + step, before);
 }
 
 uint32_t find_or_adopt_comm(const void* handle) noexcept {

@@ -199,6 +199,7 @@ std::span<const uint8_t> History::next_late_block(RecordObserver* observer) noex
 
 void History::digest(const OpRecord& record) noexcept {
   if (record.comm_index >= kCommsMax || !is_collective(record.kind)) return;
+  if ((record.flags & kOpSimulated) != 0) return;
   CommDigest& comm = comm_digests_[record.comm_index];
   if (record.seq != comm.next_seq) comm.gap = 1;
   if (record.seq % kDigestPeriod == 0 && record.seq != 0 && digest_count_ < kDigestsMax) {

@@ -146,17 +146,31 @@ uint64_t comm_generation() noexcept;
 // What is counted by peer. Puts that signal and bare signals are counted together: the receiver
 // waits for a number of either.
 enum class PeerCounter : uint8_t { send, recv, signal, wait, Count };
+inline PeerCounter counter_of(OpKind kind) noexcept {
+  if (kind == OpKind::Send) return PeerCounter::send;
+  if (kind == OpKind::Recv) return PeerCounter::recv;
+  return kind == OpKind::WaitSignal ? PeerCounter::wait : PeerCounter::signal;
+}
+// What a call counts for: a wait for as many as it waits for.
+inline uint32_t steps_of(OpKind kind, uint64_t count) noexcept {
+  return kind == OpKind::WaitSignal ? static_cast<uint32_t>(count) : 1;
+}
 // The counter as it was, before `step` was added; false when it cannot be counted.
 bool next_p2p_seq(uint32_t comm_index, int32_t peer, PeerCounter counter, uint64_t& seq,
                   uint32_t step = 1) noexcept;
+// The counter is `seq` again; false, and left alone, where it is not seq + step any more.
+bool give_back_p2p_seq(uint32_t comm_index, int32_t peer, PeerCounter counter, uint64_t seq,
+                       uint32_t step) noexcept;
 
 // Of process_meta.cpp.
 void append_meta(std::string_view key, std::string_view value) noexcept;  // ColdLock held
 void write_process_meta(const Config& config) noexcept;                   // ColdLock held
 void write_sticky_meta() noexcept;                                        // ColdLock held
 
-// Of group.cpp
+// Of group.cpp.
 void reset_groups() noexcept;
+// The group that just ended launches nothing: its operations will not get GPU times.
+void group_abandoned() noexcept;
 
 // Of recorder_life.cpp: where the files are.
 const char* run_directory() noexcept;

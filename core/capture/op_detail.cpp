@@ -1,4 +1,6 @@
 // What is learned about an operation by others than its caller, and when its record is settled.
+#include <algorithm>
+
 #include "core/base/check.h"
 #include "core/capture/live.h"
 
@@ -18,8 +20,7 @@ void store_peer(OpRecord* record, int32_t peer) noexcept {
   const uint8_t flags = load_relaxed(record->flags);
   if (comm_index == kCommUnknown || (flags & kOpSeqUnknown) == 0) return;
   uint64_t seq = 0;
-  const PeerCounter counter = record->kind == OpKind::Send ? PeerCounter::send : PeerCounter::recv;
-  if (!next_p2p_seq(comm_index, peer, counter, seq)) {
+  if (!next_p2p_seq(comm_index, peer, counter_of(record->kind), seq)) {
     count(live.stats->seq_unknown);
     return;
   }
@@ -72,6 +73,39 @@ void visit_group(uint64_t first, uint64_t end, uint32_t group, Visit&& visit) no
     const OpToken token{record, ticket};
     if (!is_open(token) || load_relaxed(record->group) != group) continue;
     if (visit(token)) return;
+  }
+}
+
+// As it was before the call, unless somebody has called since.
+void give_back_position(const OpRecord& record) noexcept {
+  const uint32_t comm_index = load_relaxed(record.comm_index);
+  const OpFamily family = traits_of(record.kind).family;
+  if (comm_index >= kCommsMax || family == OpFamily::mark) return;
+  CommEntry& comm = live.comms[comm_index];
+  if (family == OpFamily::coll) {
+    replace_relaxed(comm.collectives, record.seq + 1, record.seq);
+    return;
+  }
+  if (family == OpFamily::p2p) {
+    add_relaxed(record.kind == OpKind::Send ? comm.sends : comm.recvs, ~uint64_t{0});
+  }
+  if ((load_relaxed(record.flags) & kOpSeqUnknown) != 0) return;
+  give_back_p2p_seq(comm_index, record.root_or_peer, counter_of(record.kind), record.seq,
+                    steps_of(record.kind, record.count));
+}
+
+// Pinned meanwhile, so that nobody takes the slot of a settled record.
+void mark_simulated(OpToken token) noexcept {
+  uint64_t& publish = token.record->publish;
+  const bool was_settled = replace_relaxed(publish, publish_word(token.ticket, Phase::settled),
+                                           publish_word(token.ticket, Phase::gpu_pending));
+  if (!was_settled && !hold_op(token)) return;
+  __atomic_fetch_or(&token.record->flags, kOpSimulated, __ATOMIC_RELEASE);
+  give_back_position(*token.record);
+  if (was_settled) {
+    ring::publish_slot(token.record, token.ticket, Phase::settled);
+  } else {
+    release_op(token);
   }
 }
 
@@ -150,6 +184,27 @@ void release_group(ThreadState& thread, OpToken group_end) noexcept {
     return false;
   });
   release_op(group_end);
+}
+
+void group_simulated(uint32_t group) noexcept {
+  ThreadState& thread = this_thread;
+  group_abandoned();
+  if (!enter(thread) || group == 0) return;
+  const uint64_t end = load_relaxed(*live.ops.next_ticket);
+  const uint64_t slots = live.ops.mask + 1;
+  const uint64_t first = std::max(thread.group_first_ticket, end > slots ? end - slots : 1);
+  // The newest first: it has the position that its communicator's counter stands behind.
+  for (uint64_t ticket = end; ticket-- > first;) {
+    OpRecord* record = &live.ops.records[ticket & live.ops.mask];
+    if (ticket_of(load_acquire(record->publish)) != ticket) continue;
+    if (load_relaxed(record->group) == group) mark_simulated({record, ticket});
+  }
+  if (live.holds_groups.load(std::memory_order_relaxed)) {
+    visit_group(first, end, group, [](OpToken token) {
+      release_op(token);
+      return false;
+    });
+  }
 }
 
 void hold_groups() noexcept {

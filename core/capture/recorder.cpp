@@ -56,10 +56,9 @@ inline Position next_position(const OpCall& call, uint32_t comm_index) noexcept 
   uint64_t seq = 0;
   if (__builtin_expect(family == OpFamily::rma, 0)) {
     // Not an error where it cannot be counted: a wait may be for several peers at once.
-    const bool waits = call.kind == OpKind::WaitSignal;
-    const PeerCounter counter = waits ? PeerCounter::wait : PeerCounter::signal;
-    const auto step = static_cast<uint32_t>(waits ? call.count : 1);
-    const bool counted = next_p2p_seq(comm_index, call.root_or_peer, counter, seq, step);
+    const uint32_t steps = steps_of(call.kind, call.count);
+    const bool counted =
+        next_p2p_seq(comm_index, call.root_or_peer, counter_of(call.kind), seq, steps);
     return {seq, counted ? uint8_t{0} : kOpSeqUnknown};
   }
   const bool is_send = call.kind == OpKind::Send;
@@ -69,8 +68,7 @@ inline Position next_position(const OpCall& call, uint32_t comm_index) noexcept 
     return {0, kOpSeqUnknown};
   }
   add_relaxed(is_send ? comm.sends : comm.recvs, uint64_t{1});
-  const PeerCounter counter = is_send ? PeerCounter::send : PeerCounter::recv;
-  if (next_p2p_seq(comm_index, call.root_or_peer, counter, seq)) return {seq, 0};
+  if (next_p2p_seq(comm_index, call.root_or_peer, counter_of(call.kind), seq)) return {seq, 0};
   count(live.stats->seq_unknown);
   return {0, kOpSeqUnknown};
 }

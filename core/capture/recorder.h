@@ -212,11 +212,13 @@ void add_to_channel(uint32_t channel, const StepNews& news) noexcept;
 // Depth of ncclGroupStart nesting of the calling thread. group_enter returns the number of the
 // outermost group (a new one at depth 0 -> 1).
 uint32_t group_enter() noexcept;
-// The group that just ended launches nothing: its operations will not get GPU times.
-void group_abandoned() noexcept;
 // The group number that ends, 0 when this was an inner end or there was no group. `operations` gets
 // the number of operations recorded in it.
 uint32_t group_leave(uint32_t* operations) noexcept;
+// The group that group_leave() ended launches nothing, because it is simulated: its operations are
+// marked, and their positions are those of the next calls again. Where another thread has called on
+// one of the communicators meanwhile, they stay spent there. [cold]
+void group_simulated(uint32_t group) noexcept;
 uint32_t current_group() noexcept;
 // A number no other group has, for groups that are told of as events.
 uint32_t next_group_number() noexcept;

@@ -41,7 +41,8 @@
 //     store(slot.publish, t:called)                   release: body before publish
 //     ... the real NCCL call ...
 //     result, returned_ticks; store(publish, t:settled)    release (or t:gpu_pending first)
-//   a thread of the recorder, later, where the operation is gpu_pending:
+//   the same thread, at the end of a simulated group: kOpSimulated, the one change to a settled
+//   record a thread of the recorder, later, where the operation is gpu_pending:
 //     started_ticks when the GPU reached it; finished_ticks, store(publish, t:settled) when it is
 //     through, or kOpGpuTimesUnknown and settled when that can no longer be learned
 //
@@ -104,8 +105,11 @@ inline constexpr uint8_t kOpInPlace = 2;      // send and receive buffer are the
 inline constexpr uint8_t kOpConfigCall = 4;   // called through the ...Config form
 inline constexpr uint8_t kOpLegacyBcast = 8;  // called through ncclBcast
 inline constexpr uint8_t kOpGpuTimesUnknown = 16;  // a GPU time was wanted and could not be had
-// 32: not used
-inline constexpr uint8_t kOpSeqUnknown = 64;  // seq could not be counted; it is 0
+inline constexpr uint8_t kOpSimulated = 32;        // NCCL did not run it: see below
+inline constexpr uint8_t kOpSeqUnknown = 64;       // seq could not be counted; it is 0
+// ncclGroupSimulateEnd ends a group that has been recorded, and mostly settled, as every other. The
+// mark comes then, and the calls behind the group have the positions that its operations had. What
+// was copied to history before lacks the mark; the later call with its position tells.
 
 // One call that enqueues work, or one GroupEnd. Times are ticks of the clock in FileHeader::clock.
 // Unknown is kUnknown8, -1 or 0 as stated, never a plausible value.

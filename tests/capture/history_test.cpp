@@ -272,6 +272,40 @@ TEST_CASE("what no recorder writes does not reach history") {
   CHECK(history->take_counts().lost == 1);
 }
 
+// The digests of as many calls as have one behind the last; simulated ones in front of some.
+std::vector<DigestRecord> digests_of_calls(bool simulates) {
+  Ring ring(1024);
+  const auto history = history_of(ring);
+  const auto call = [&](uint64_t seq, uint8_t flags) {
+    const auto claim = ring.enter();
+    claim.record->seq = seq;
+    claim.record->count = seq;
+    claim.record->flags = flags;
+    ring.leave(claim);
+  };
+  for (uint64_t seq = 0; seq <= kDigestPeriod; ++seq) {
+    if (simulates && seq % 100 == 7) call(seq, kOpSimulated);
+    call(seq, 0);
+  }
+  while (!history->next_block(true, nullptr).empty()) continue;
+  const std::span<const uint8_t> block = history->next_digest_block();
+  std::vector<DigestRecord> digests;
+  for (size_t at = sizeof(BlockHeader); at < block.size(); at += sizeof(DigestRecord)) {
+    std::memcpy(&digests.emplace_back(), block.data() + at, sizeof(DigestRecord));
+  }
+  return digests;
+}
+
+TEST_CASE("operations of simulated groups are in no digest") {
+  const std::vector<DigestRecord> plain = digests_of_calls(false);
+  const std::vector<DigestRecord> with_simulated = digests_of_calls(true);
+  REQUIRE(plain.size() == 1);
+  REQUIRE(with_simulated.size() == 1);
+  CHECK(with_simulated[0].seq == plain[0].seq);
+  CHECK(with_simulated[0].digest == plain[0].digest);
+  CHECK(with_simulated[0].gap == 0);
+}
+
 TEST_CASE("a refused write is tried again after 0.1 s, ever more rarely, at most every 30 s") {
   BackOff back_off;
   CHECK(back_off.may_try(0));

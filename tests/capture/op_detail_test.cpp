@@ -187,5 +187,86 @@ TEST_CASE("an operation of a datatype that has no name is found by its count") {
   CHECK(ring.in_flight == 0);
 }
 
+// Of one communicator: an AllReduce, a Send and a Recv with rank 2, a PutSignal and a wait for two.
+void call_each_kind(uint32_t group) {
+  const auto call = [&](OpKind kind, uint64_t count, int32_t peer) {
+    capture::OpCall op = all_reduce(&comm, count);
+    op.kind = kind;
+    op.root_or_peer = peer;
+    op.group = group;
+    capture::end_op(capture::begin_op(op), 0);
+  };
+  call(OpKind::AllReduce, 10, -1);
+  call(OpKind::AllReduce, 20, -1);
+  call(OpKind::Send, 30, 2);
+  call(OpKind::Recv, 30, 2);
+  call(OpKind::PutSignal, 40, 2);
+  call(OpKind::WaitSignal, 2, 2);
+}
+
+void simulate_each_kind() {
+  call_each_kind(capture::group_enter());
+  capture::group_simulated(capture::group_leave(nullptr));
+}
+
+TEST_CASE("calls behind a simulated group have the positions that its operations had") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    test::open_test_comm(&comm);
+    call_each_kind(0);     // 1 to 6
+    simulate_each_kind();  // 7 to 12
+    simulate_each_kind();  // 13 to 18
+    call_each_kind(0);     // 19 to 24
+  });
+  REQUIRE(ring.ops.size() == 24);
+  for (uint64_t ticket = 1; ticket <= 24; ++ticket) {
+    const OpRecord& op = ring.ops.at(ticket);
+    INFO(ticket);
+    const bool is_simulated = ticket > 6 && ticket <= 18;
+    CHECK(((op.flags & kOpSimulated) != 0) == is_simulated);
+    CHECK((op.group != 0) == is_simulated);
+    CHECK(phase_of(op) == static_cast<uint8_t>(Phase::settled));
+    const uint64_t first = (ticket - 1) % 6 + 1;
+    const uint64_t seq_step = op.kind == OpKind::AllReduce || op.kind == OpKind::WaitSignal ? 2 : 1;
+    const uint64_t expected = ring.ops.at(first).seq + (ticket > 6 ? seq_step : 0);
+    CHECK(op.seq == expected);
+  }
+  CHECK(ring.comms[0].collectives == 4);
+  CHECK(ring.comms[0].sends == 2);
+  CHECK(ring.comms[0].recvs == 2);
+}
+
+TEST_CASE("operations of a simulated group are nobody's, also where groups are held") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    capture::hold_groups();
+    test::open_test_comm(&comm);
+    simulate_each_kind();
+    const capture::OpToken open = capture::begin_op(all_reduce(&comm, 1));  // not of the group
+    capture::group_simulated(capture::current_group());
+    capture::end_op(open, 0);
+  });
+  CHECK(ring.in_flight == 0);
+  CHECK(ring.ops.at(7).seq == 0);
+  CHECK((ring.ops.at(7).flags & kOpSimulated) == 0);
+}
+
+TEST_CASE("a position that others have called behind stays spent") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    test::open_test_comm(&comm);
+    capture::OpCall call = all_reduce(&comm, 1);
+    call.group = capture::group_enter();
+    capture::end_op(capture::begin_op(call), 0);
+    std::thread([] { capture::end_op(capture::begin_op(all_reduce(&comm, 2)), 0); }).join();
+    capture::group_simulated(capture::group_leave(nullptr));
+    capture::end_op(capture::begin_op(all_reduce(&comm, 3)), 0);
+  });
+  CHECK((ring.ops.at(1).flags & kOpSimulated) != 0);
+  CHECK(ring.ops.at(2).seq == 1);
+  CHECK((ring.ops.at(2).flags & kOpSimulated) == 0);
+  CHECK(ring.ops.at(3).seq == 2);
+}
+
 }  // namespace
 }  // namespace rollcall

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Ranks that exchange with their neighbours in a group, and reduce.
 
-    ring_client.py FOLDER [count]     count: rank 1 reduces one element more in the fourth round
+    ring_client.py FOLDER [count] [estimate]
+
+count: rank 1 reduces one element more in the fourth round.
+estimate: rank 1 asks NCCL before each odd round what that would take.
 """
 import ctypes
 import os
@@ -22,16 +25,27 @@ def main():
     cuda.call("cudaMalloc", ctypes.byref(device), ctypes.c_size_t(8 * (COUNT + 1)))
     cuda.call("cudaStreamCreate", ctypes.byref(stream))
     received = ctypes.c_void_p(device.value + 4 * (COUNT + 1))
-    for number in range(ROUNDS):
-        is_odd = len(sys.argv) > 2 and rank == 1 and number == 3
-        nccl.call("ncclGroupStart")
+
+    def exchange():
         nccl.call("ncclSend", device, ctypes.c_size_t(COUNT), FLOAT32, (rank + 1) % ranks, comm,
                   stream)
         nccl.call("ncclRecv", received, ctypes.c_size_t(COUNT), FLOAT32, (rank - 1) % ranks, comm,
                   stream)
+
+    def reduce(count):
+        nccl.call("ncclAllReduce", device, device, ctypes.c_size_t(count), FLOAT32, SUM, comm,
+                  stream)
+
+    for number in range(ROUNDS):
+        if rank == 1 and "estimate" in sys.argv[2:] and number % 2 == 1:
+            nccl.call("ncclGroupStart")
+            exchange()
+            reduce(COUNT)
+            nccl.call("ncclGroupSimulateEnd", None)
+        nccl.call("ncclGroupStart")
+        exchange()
         nccl.call("ncclGroupEnd")
-        nccl.call("ncclAllReduce", device, device, ctypes.c_size_t(COUNT + is_odd), FLOAT32, SUM,
-                  comm, stream)
+        reduce(COUNT + (rank == 1 and "count" in sys.argv[2:] and number == 3))
     cuda.call("cudaStreamSynchronize", stream)
     nccl.call("ncclCommDestroy", comm)
 

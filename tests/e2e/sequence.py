@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What Rollcall recorded is what mini_train says it called, call for call."""
+import os
 import sys
 
 import job
-from job import Failure, Job, expect, expect_equal
+from job import Failure, Job, Way, expect, expect_equal
 
 COMPARED = ("comm", "op", "count", "dtype", "redop", "root", "peer", "seq", "p2p_seq")
 # What NCCL tells its profiler plugin of a call.
@@ -86,9 +87,34 @@ def a_killed_rank_loses_no_call():
             raise Failure(f"{failure}\n{run.describe()}") from None
 
 
+def estimates_are_no_calls():
+    """One rank asks what a round would take; with and without a defect behind that."""
+    client = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ring_client.py")
+    # Beside the plugin of such a NCCL the operations of groups are held until the group's end.
+    for way in (Way("shim"), Way("both-v4")):
+        with Job(3, program=[sys.executable, client], way=way) as run:
+            run.command += [run.folder, "estimate"]
+            expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+            expect_equal(run.diff()["findings"][0]["code"], "RC-IN-LOCKSTEP", "the verdict")
+            calls = [line for line in run.dump() if line["type"] == "op"]
+            for op in ("AllReduce", "Send", "Recv"):
+                expect_equal(len([line for line in calls if line["op"] == op]), 3 * 6,
+                             f"{op} calls on record")
+        with Job(3, program=[sys.executable, client], way=way) as run:
+            run.command += [run.folder, "estimate", "count"]
+            run.start()
+            stale = ("diff", run.run_directory, "--stalled-after", "1")
+            run.wait_until(lambda: ", hang," in run.rollcall(*stale).stdout, "a hang")
+            leading = run.diff("--stalled-after", "1")["findings"][0]
+            expect_equal((leading["code"], [(line["rank"], line["seq"])
+                                            for line in leading["culprits"]]),
+                         ("RC-COUNT-MISMATCH", [(1, 3)]), f"the verdict: {leading}")
+
+
 if __name__ == "__main__":
     sys.exit(job.main([
         ("the recorded sequence is the program's own, call for call", every_call_is_recorded),
         ("calls that the ring no longer holds come from the history", history_outlives_the_ring),
         ("a killed rank's calls are all on file", a_killed_rank_loses_no_call),
+        ("what was estimated was not called", estimates_are_no_calls),
     ]))

@@ -159,7 +159,7 @@ uint32_t group_leave(uint32_t* operations) noexcept {
   return group;
 }
 uint32_t current_group() noexcept { return t_group; }
-void group_abandoned() noexcept {}
+void group_simulated(uint32_t group) noexcept { recorder().simulated_groups.push_back(group); }
 void set_gpu_symbols(void* (*)(const char* name)) noexcept {}
 uint32_t process_number() noexcept { return 0; }
 

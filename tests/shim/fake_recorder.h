@@ -35,6 +35,7 @@ struct Recorder {
   std::vector<CommRecord> comms;
   std::vector<std::string> meta;
   std::vector<std::string> coverage;
+  std::vector<uint32_t> simulated_groups;
   unsigned nested_calls = 0;
   unsigned exits = 0;
 

@@ -303,6 +303,7 @@ TEST_CASE("a simulated group is an event and no group end") {
   const auto events = fake::recorder().events_of(EventKind::GroupSimulateEnd);
   REQUIRE(events.size() == 1);
   CHECK(events[0].arguments[1] == 1);
+  CHECK(fake::recorder().simulated_groups == std::vector{fake::recorder().ops[0].call.group});
   CHECK(capture::current_group() == 0);
 }
 

@@ -54,6 +54,23 @@ TEST_CASE("segments and ring are merged by ticket, and the ring's word counts") 
   CHECK(process.meta.at("exe") == "/bin/t\nest");
 }
 
+TEST_CASE("operations of a simulated group are none of the job's, and not lost either") {
+  Directory directory;
+  RingBytes ring;
+  for (uint64_t ticket = 1; ticket <= 4; ++ticket) {
+    OpRecord op = make_op(ticket);
+    if (ticket == 2 || ticket == 3) op.flags |= kOpSimulated;
+    if (ticket == 4) op.seq = 1;
+    ring.add(op);
+  }
+  directory.write("node0.4711.4d.ring", ring.bytes);
+  const Run run = load_run(directory.path(), quiet());
+  REQUIRE(run.processes.size() == 1);
+  REQUIRE(run.processes[0].ops.size() == 2);
+  CHECK(run.processes[0].ops[1].ticket == 4);
+  CHECK(run.processes[0].lost == 0);
+}
+
 TEST_CASE("what NCCL put into a graph is not launched by that, what it handed to a stream is") {
   Directory directory;
   RingBytes ring;
