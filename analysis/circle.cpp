@@ -34,8 +34,8 @@ struct Circle {
   std::vector<AbsentEdge> absent;
   std::vector<std::pair<uint32_t, uint32_t>> queued;  // a call waits for another call
   std::vector<uint32_t> calls;                        // nodes
+  std::vector<uint32_t> collectives;                  // those of them
   std::vector<uint32_t> hosts;                        // processes
-  bool has_collective = false;
   bool has_p2p = false;
   uint32_t creation = kNone;  // node
   std::set<uint32_t> groups;
@@ -53,7 +53,7 @@ Circle look_at(const Case& c, const Root& root) {
     }
     circle.calls.push_back(n);
     circle.groups.insert(node.group);
-    circle.has_collective = circle.has_collective || node.kind == NodeKind::collective;
+    if (node.kind == NodeKind::collective) circle.collectives.push_back(n);
     circle.has_p2p = circle.has_p2p || node.kind == NodeKind::p2p;
     // Of several the one that most ranks are in: see leading_waiter().
     const auto callers = [&](uint32_t one) { return c.graph.nodes()[one].callers.size(); };
@@ -266,8 +266,8 @@ std::vector<uint32_t> find_odd_caller(const Case& c, const Circle& circle) {
 // make them did as before.
 std::vector<uint32_t> find_unusual_callers(const Case& c, const Circle& circle) {
   std::vector<uint32_t> odd;
-  for (size_t i = 0; i < std::min(circle.calls.size(), kAskedMax); ++i) {
-    const Node& node = c.graph.nodes()[circle.calls[i]];
+  for (size_t i = 0; i < std::min(circle.collectives.size(), kAskedMax); ++i) {
+    const Node& node = c.graph.nodes()[circle.collectives[i]];
     if (!is_against_habit(c, node)) continue;
     odd.insert(odd.end(), node.callers.begin(), node.callers.end());
   }
@@ -481,7 +481,7 @@ const AbsentEdge* find_unmatched(const Case& c, const Circle& circle) {
     const std::vector<uint32_t>& waiting = c.progress.waiting(edge.process);
     const bool went_on =
         !waiting.empty() && c.job.processes[edge.process].last_op > waiting.front();
-    if (circle.has_collective || !circle.queued.empty() || went_on) return &edge;
+    if (!circle.collectives.empty() || !circle.queued.empty() || went_on) return &edge;
   }
   return nullptr;
 }
@@ -521,10 +521,17 @@ std::optional<Draft> draft_shifted(const Case& c, const Circle& circle) {
     draft.finding.culprits.push_back(std::move(culprit));
     draft.finding.evidence.push_back(op_evidence(
         c, p, found->op, "where the steps before lead one to expect " + call_text(left_out)));
+    const uint32_t length = found->alignment.length;
+    const std::string what =
+        length == 1 ? "a " + call_text(left_out)
+                    : fmt::format("{} calls, the first of them a {}", length, call_text(left_out));
     draft.finding.summary = fmt::format(
-        "{} left out a {} (the steps before had it in front of its {}), and a later one took its "
-        "place; the ranks now wait for each other",
-        rank_text(c.process(p)), call_text(left_out), call_text(c.index.op(p, found->op)));
+        "{} left out {} (the steps before had {} in front of its {}), and {}; the ranks now wait "
+        "for "
+        "each other",
+        rank_text(c.process(p)), what, length == 1 ? "it" : "them",
+        call_text(c.index.op(p, found->op)),
+        length == 1 ? "a later one took its place" : "later ones took their place");
     draft.finding.next = "look at the branch that decides about this transfer on that rank";
     return draft;
   }
@@ -641,9 +648,9 @@ std::vector<uint32_t> outvoted_by_place(const Case& c, const Circle& circle) {
 // others like them.
 std::vector<uint32_t> find_lonely(const Case& c, const Circle& circle) {
   std::vector<uint32_t> lonely;
-  for (const uint32_t n : circle.calls) {
+  for (const uint32_t n : circle.collectives) {
     const Node& node = c.graph.nodes()[n];
-    if (node.kind != NodeKind::collective || node.callers.empty()) continue;
+    if (node.callers.empty()) continue;
     const Group& group = c.group(node.group);
     const auto called = static_cast<size_t>(
         std::count_if(group.members.begin(), group.members.end(),
@@ -659,7 +666,7 @@ std::vector<uint32_t> find_lonely(const Case& c, const Circle& circle) {
 
 // Everybody made the calls of the circle, or will, and not in one order.
 Draft draft_order(const Case& c, const Circle& circle) {
-  const bool pairs = circle.has_p2p && (!circle.has_collective || circle.groups.size() < 2);
+  const bool pairs = circle.has_p2p && (circle.collectives.empty() || circle.groups.size() < 2);
   Draft draft = make_draft(pairs ? Verdict::deadlock_p2p : Verdict::deadlock_comms,
                            circle.absent.empty() ? Confidence::certain : Confidence::likely);
   std::vector<uint32_t> odd = find_deviators(c, circle);
@@ -714,8 +721,8 @@ Draft draft_circle(const Case& c, uint32_t r) {
   if (const AbsentEdge* edge = find_left_out(c, circle)) {
     return finish(c, r, circle, draft_left_out(c, edge->node, {edge->process}, Confidence::likely));
   }
-  for (size_t i = 0; i < std::min(circle.calls.size(), kAskedMax); ++i) {
-    const uint32_t n = circle.calls[i];
+  for (size_t i = 0; i < std::min(circle.collectives.size(), kAskedMax); ++i) {
+    const uint32_t n = circle.collectives[i];
     if (!is_unheard_of(c, c.graph.nodes()[n])) continue;
     std::vector<uint32_t> absent;
     for (const Member& member : c.group(c.graph.nodes()[n].group).members) {

@@ -12,6 +12,7 @@ using trace::Op;
 constexpr size_t kTailMax = 64;
 constexpr size_t kHistoryMax = 2048;
 constexpr size_t kNearMax = 16;
+constexpr size_t kNearCallsMax = 256;
 
 // A call as it compares across ranks that play different parts: the communicator's role in place of
 // its identity, no peers.
@@ -47,6 +48,25 @@ std::pair<size_t, Expectation> first_of(std::span<const Signature> calls, size_t
   return {at, expectation};
 }
 
+// Of the calls at `places`, those of this one's group from it on; 0 outside of groups.
+uint32_t rest_of_group(const std::vector<Op>& ops, const std::vector<uint32_t>& places, size_t at) {
+  const uint32_t group = ops[places[at]].group;
+  if (group == 0) return 0;
+  uint32_t calls = 0;
+  while (at + calls < places.size() && ops[places[at + calls]].group == group) ++calls;
+  return calls;
+}
+
+// The first of the calls that are near to this one, and before it. A group counts as one.
+size_t first_near(const std::vector<Op>& ops, const std::vector<uint32_t>& places, size_t to) {
+  size_t at = std::min(to + 1, places.size());
+  for (size_t units = 0; at > 0 && units < kNearMax && to - at + 1 < kNearCallsMax; ++units) {
+    const uint32_t group = ops[places[--at]].group;
+    while (group != 0 && at > 0 && ops[places[at - 1]].group == group) --at;
+  }
+  return at;
+}
+
 }  // namespace
 
 std::vector<Signature> tokens(const Case& c, uint32_t p, size_t begin, size_t end) {
@@ -75,9 +95,7 @@ std::optional<HabitBreak> habit_break(const Case& c, uint32_t p) {
   // What stopped it is at the front or not far before it, else behind it: nearest first.
   std::vector<size_t> order;
   const size_t last = std::min(at_front + 1, calls.size());
-  for (size_t i = last; i > std::max<size_t>(at_front, kNearMax) - kNearMax + 1; --i) {
-    order.push_back(i - 1);
-  }
+  for (size_t i = last; i > first_near(ops, places, at_front); --i) order.push_back(i - 1);
   for (size_t i = last; i < calls.size(); ++i) order.push_back(i);
   for (const size_t i : order) {
     const std::optional<Expectation> nearest = break_at(calls, i);
@@ -87,14 +105,15 @@ std::optional<HabitBreak> habit_break(const Case& c, uint32_t p) {
     std::vector<Signature> history(calls.begin(), calls.begin() + static_cast<ptrdiff_t>(at));
     std::vector<Signature> expected;
     const size_t tail = calls.size() - at;
-    while (expected.size() < tail + 4) {
+    const uint32_t missing = rest_of_group(ops, places, expectation.index);
+    while (expected.size() < tail + std::max<size_t>(4, missing)) {
       const std::optional<Signature> next = expected_next(history);
       if (!next) break;
       expected.push_back(*next);
       history.push_back(*next);
     }
     const std::vector<Signature> rest(calls.begin() + static_cast<ptrdiff_t>(at), calls.end());
-    found.alignment = align(rest, expected, expected.size());
+    found.alignment = align(rest, expected, expected.size(), missing);
     return found;
   }
   return std::nullopt;

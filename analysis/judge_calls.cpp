@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <map>
 
-#include "analysis/habit.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
-#include "analysis/stray_call.h"
+#include "analysis/pair_slip.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -149,30 +148,8 @@ Draft draft_difference(const Case& c, const Difference& d) {
   return draft;
 }
 
-// What the two sides of a transfer must agree in.
-Signature shape_of(const Op& op) { return {.count = op.count, .datatype = op.datatype}; }
-
 std::string shape_text(const Op& op) {
   return fmt::format("{} {}", op.count, datatype_text(op.datatype));
-}
-
-// What most transfers of this channel are, as the sender and the receiver name it.
-Signature usual_shape(const Case& c, const Channel& channel, uint32_t sender, uint32_t receiver,
-                      uint64_t except) {
-  std::map<std::pair<uint64_t, uint8_t>, size_t> times;
-  const auto add = [&](uint32_t p, const std::vector<uint32_t>& ops, uint64_t first) {
-    for (uint64_t i = 0; i < ops.size(); ++i) {
-      if (first + i == except || ops[i] == kNoRecord) continue;
-      const Op& op = c.index.op(p, ops[i]);
-      ++times[{op.count, op.datatype}];
-    }
-  };
-  add(sender, channel.sends, channel.first_send);
-  add(receiver, channel.recvs, channel.first_recv);
-  const auto most = std::max_element(
-      times.begin(), times.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
-  if (most == times.end()) return {.count = ~uint64_t{0}};
-  return {.count = most->first.first, .datatype = most->first.second};
 }
 
 Culprit pair_culprit(const Case& c, uint32_t p, const Channel& channel, uint64_t seq, bool sender) {
@@ -183,138 +160,41 @@ Culprit pair_culprit(const Case& c, uint32_t p, const Channel& channel, uint64_t
   return culprit;
 }
 
-std::vector<Signature> sizes_of(const Case& c, uint32_t p, const std::vector<uint32_t>& ops,
-                                uint64_t first, uint64_t begin, uint64_t end) {
-  std::vector<Signature> sizes;
-  for (uint64_t seq = std::max(first, begin); seq < std::min(first + ops.size(), end); ++seq) {
-    if (ops[seq - first] == kNoRecord) break;
-    Signature size = signature_of(c.index.op(p, ops[seq - first]));
-    size.kind = OpKind::Send;
-    sizes.push_back(size);
-  }
-  return sizes;
+std::string_view verb_of(const ChannelSide& side) { return side.is_sender ? "send" : "receive"; }
+
+// "the receive that belongs to the send of 64 float32", or the first of several.
+std::string left_out_text(const ChannelSide& odd, const ChannelSide& other, const Op& quoted,
+                          uint32_t length) {
+  const std::string belongs =
+      fmt::format("belongs to the {} of {}", verb_of(other), shape_text(quoted));
+  return length == 1 ? fmt::format("the {} that {}", verb_of(odd), belongs)
+                     : fmt::format("{} {}s, the first of which {}", length, verb_of(odd), belongs);
 }
 
-// What the transfers of this side before lead one to expect at this position.
-std::optional<Signature> expected_shape(const Case& c, uint32_t p, const std::vector<uint32_t>& ops,
-                                        uint64_t first, uint64_t seq) {
-  constexpr uint64_t kHistory = 2048;
-  std::vector<Signature> history;
-  for (uint64_t at = std::max(first, seq > kHistory ? seq - kHistory : 0);
-       at < std::min(first + ops.size(), seq); ++at) {
-    // What lies before a hole leads up to the hole.
-    const uint32_t op = ops[at - first];
-    if (op == kNoRecord) history.clear();
-    if (op != kNoRecord) history.push_back(signature_of(c.index.op(p, op)));
-  }
-  const std::optional<Signature> next = expected_next(history);
-  if (!next) return std::nullopt;
-  return Signature{.count = next->count, .datatype = next->datatype};
-}
-
-// Which of the two did otherwise than before; of channels without a pattern, than most transfers.
-struct OddSide {
-  bool is_sender = false;
-  bool is_receiver = false;
-  bool is_by_order = false;
-};
-OddSide odd_side_of(const Case& c, const Channel& channel, uint32_t sender, uint32_t receiver,
-                    uint64_t seq) {
-  const Signature sent = shape_of(c.index.op(sender, channel.send_at(seq)));
-  const Signature expected = shape_of(c.index.op(receiver, channel.recv_at(seq)));
-  const std::optional<Signature> usually_sent =
-      expected_shape(c, sender, channel.sends, channel.first_send, seq);
-  const std::optional<Signature> usually_expected =
-      expected_shape(c, receiver, channel.recvs, channel.first_recv, seq);
-  if (usually_sent && usually_expected) {
-    const bool sends_as_usual = agree(sent, *usually_sent);
-    const bool expects_as_usual = agree(expected, *usually_expected);
-    if (sends_as_usual != expects_as_usual) return {!sends_as_usual, !expects_as_usual, true};
-  }
-  const Signature usual = usual_shape(c, channel, sender, receiver, seq);
-  const bool sends_usual = agree(sent, usual);
-  const bool expects_usual = agree(expected, usual);
-  return {expects_usual && !sends_usual, sends_usual && !expects_usual, false};
-}
-
-// One side may have left out a transfer, so that every later one meets the wrong partner.
-Slip slip_of_pair(const Case& c, const Channel& channel, uint32_t sender, uint32_t receiver,
-                  uint64_t seq) {
-  constexpr uint64_t kTail = 64;
-  const std::vector<Signature> sent =
-      sizes_of(c, sender, channel.sends, channel.first_send, seq, seq + kTail);
-  std::vector<Signature> expected =
-      sizes_of(c, receiver, channel.recvs, channel.first_recv, seq, seq + kTail);
-  if (sent.empty() || expected.empty()) return Slip::count;
-  const size_t seen = expected.size();
-  std::vector<Signature> history = sizes_of(c, receiver, channel.recvs, channel.first_recv, 0, seq);
-  history.insert(history.end(), expected.begin(), expected.end());
-  while (expected.size() < sent.size() + 4) {
-    const std::optional<Signature> next = expected_next(history);
-    if (!next) break;
-    expected.push_back(*next);
-    history.push_back(*next);
-  }
-  return align(sent, expected, seen).slip;
-}
-
-// One of the process's transfers up to `seq` stands where its steps before have another call: the
-// sizes may not show at once that it is one too many.
-bool has_made_more(const Case& c, uint32_t p, const std::vector<uint32_t>& ops, uint64_t first,
-                   uint64_t seq) {
-  constexpr uint64_t kNear = 4;
-  for (uint64_t at = std::max(first, seq - std::min(seq, kNear)); at <= seq; ++at) {
-    if (at - first >= ops.size()) break;
-    const uint32_t op = ops[at - first];
-    if (op != kNoRecord && is_out_of_place(c, p, op)) return true;
-  }
-  return false;
-}
-
-Draft draft_made_more(const Case& c, const Channel& channel, uint64_t seq, bool is_send) {
-  const uint32_t sender = process_at(c, channel.group, channel.source);
-  const uint32_t receiver = process_at(c, channel.group, channel.target);
-  const Op& op = is_send ? c.index.op(sender, channel.send_at(seq))
-                         : c.index.op(receiver, channel.recv_at(seq));
+Draft draft_shifted_pair(const Case& c, const Channel& channel, uint64_t seq,
+                         const PairSlip& slip) {
+  const ChannelSide sender = sender_of(c, channel);
+  const ChannelSide receiver = receiver_of(c, channel);
+  const ChannelSide& odd = slip.is_by_sender ? sender : receiver;
+  const ChannelSide& other = slip.is_by_sender ? receiver : sender;
+  const bool is_missing = slip.slip == Slip::missing;
+  const ChannelSide& quoted_side = is_missing ? other : odd;
+  const Op& quoted = c.index.op(quoted_side.process, quoted_side.at(seq));
+  const std::string done =
+      is_missing ? "left out " + left_out_text(odd, other, quoted, slip.length)
+                 : fmt::format("made {} more than {} expects, and than its own steps before",
+                               slip.length == 1 ? fmt::format("one {}", verb_of(odd))
+                                                : fmt::format("{} {}s", slip.length, verb_of(odd)),
+                               rank_text(c.process(other.process)));
   Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
-  const uint32_t culprit = is_send ? sender : receiver;
-  draft.finding.culprits.push_back(pair_culprit(c, culprit, channel, seq, is_send));
-  draft.finding.summary = fmt::format(
-      "{} made one {} more than {} expects, before p2p seq {} of {}, and than its own steps "
-      "before: "
-      "its later ones agree with the other side's, one position on",
-      rank_text(c.process(culprit)), is_send ? "send" : "receive",
-      rank_text(c.process(is_send ? receiver : sender)), seq, c.group(channel.group).name);
+  draft.finding.culprits.push_back(pair_culprit(c, odd.process, channel, seq, odd.is_sender));
+  draft.finding.summary =
+      fmt::format("{} {} (p2p seq {} of {}): its later ones agree with {}, {} on",
+                  rank_text(c.process(odd.process)), done, seq, c.group(channel.group).name,
+                  slip.is_by_order ? "its own steps before" : "the other side's",
+                  slip.length == 1 ? "one position" : fmt::format("{} positions", slip.length));
   draft.finding.next = "look at the branch that decides about this transfer on that rank";
-  draft.since_ns = op.called_ns;
-  return draft;
-}
-
-Draft draft_shifted_pair(const Case& c, const Channel& channel, uint64_t seq, bool send_missing) {
-  const uint32_t sender = process_at(c, channel.group, channel.source);
-  const uint32_t receiver = process_at(c, channel.group, channel.target);
-  // The other side has left one out only where its own steps before say so.
-  const std::optional<HabitBreak> habit = habit_break(c, send_missing ? sender : receiver);
-  const bool left_out =
-      habit && habit->alignment.slip == Slip::missing && habit->alignment.contradicted == 0;
-  const bool is_more =
-      !left_out &&
-      (send_missing ? has_made_more(c, receiver, channel.recvs, channel.first_recv, seq)
-                    : has_made_more(c, sender, channel.sends, channel.first_send, seq));
-  if (is_more) return draft_made_more(c, channel, seq, !send_missing);
-  const uint32_t culprit = send_missing ? sender : receiver;
-  const Op& other = send_missing ? c.index.op(receiver, channel.recv_at(seq))
-                                 : c.index.op(sender, channel.send_at(seq));
-  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
-  draft.finding.culprits.push_back(pair_culprit(c, culprit, channel, seq, send_missing));
-  draft.finding.summary = fmt::format(
-      "{} left out the {} that belongs to the {} of {} {} (p2p seq {} of {}): its later ones agree "
-      "with the other side's, one position on",
-      rank_text(c.process(culprit)), send_missing ? "send" : "receive",
-      send_missing ? "receive" : "send", other.count, datatype_text(other.datatype), seq,
-      c.group(channel.group).name);
-  draft.finding.next = "look at the branch that decides about this transfer on that rank";
-  draft.since_ns = other.called_ns;
+  draft.since_ns = quoted.called_ns;
   return draft;
 }
 
@@ -326,28 +206,30 @@ Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair) {
   const uint32_t recv_index = channel.recv_at(pair.seq);
   const Op& send = c.index.op(sender, send_index);
   const Op& recv = c.index.op(receiver, recv_index);
-  const Slip slip = slip_of_pair(c, channel, sender, receiver, pair.seq);
-  const bool is_shift = slip == Slip::missing || slip == Slip::extra;
-  Draft draft = is_shift ? draft_shifted_pair(c, channel, pair.seq, slip == Slip::missing)
+  const PairSlip slip = slip_of_pair(c, channel, pair.seq);
+  const bool is_shift = slip.slip != Slip::count;
+  Draft draft = is_shift ? draft_shifted_pair(c, channel, pair.seq, slip)
                          : make_draft(Verdict::p2p_mismatch, Confidence::certain);
   Finding& finding = draft.finding;
-  const auto [only_sender, only_receiver, is_by_order] =
-      odd_side_of(c, channel, sender, receiver, pair.seq);
   if (!is_shift) {
-    if (!only_receiver)
+    if (!slip.is_by_receiver)
       finding.culprits.push_back(pair_culprit(c, sender, channel, pair.seq, true));
-    if (!only_sender)
+    if (!slip.is_by_sender)
       finding.culprits.push_back(pair_culprit(c, receiver, channel, pair.seq, false));
     finding.summary =
         fmt::format("{} sent {} to {}, which expects {} (p2p seq {} of {})",
                     rank_text(c.process(sender)), shape_text(send), rank_text(c.process(receiver)),
                     shape_text(recv), pair.seq, c.group(channel.group).name);
-    if (only_sender || only_receiver) {
-      finding.summary += is_by_order
-                             ? fmt::format("; the transfers before lead one to expect {} here",
-                                           shape_text(only_sender ? recv : send))
-                             : fmt::format("; the other transfers between them agree with the {}",
-                                           only_sender ? "receiver" : "sender");
+    if (slip.is_by_sender || slip.is_by_receiver) {
+      finding.summary +=
+          slip.is_by_order
+              ? fmt::format("; the transfers before lead one to expect {} here",
+                            shape_text(slip.is_by_sender ? recv : send))
+              : fmt::format(
+                    "; of the other transfers between them some agree with the {}, none "
+                    "with the {}",
+                    slip.is_by_sender ? "receiver" : "sender",
+                    slip.is_by_sender ? "sender" : "receiver");
     }
     finding.next = "compare how the two ranks compute the size and the type of this transfer";
   }
@@ -439,6 +321,13 @@ Draft draft_of_surplus(const Case& c, const Surplus& s) {
   return state.last_call_ns < s.send.called_ns ? draft_owed_receive(c, s) : draft_surplus(c, s);
 }
 
+bool has_aborted(const Case& c, const Channel& channel, int32_t rank) {
+  const uint32_t m = c.index.find_member(channel.group, rank);
+  const Member& member = c.group(channel.group).members[m];
+  const CommState state = c.process(member.process).comms[member.comm].state;
+  return state == CommState::aborted || state == CommState::revoked;
+}
+
 // A small send that NCCL buffered hangs nobody and is found by counting.
 void draft_unreceived(const Case& c, uint32_t channel_index, std::vector<Draft>& drafts) {
   const Channel& channel = c.index.channels()[channel_index];
@@ -448,10 +337,7 @@ void draft_unreceived(const Case& c, uint32_t channel_index, std::vector<Draft>&
   if (channel.carries_signals) return;
   if (sender == kNone || receiver == kNone || channel.sends.empty()) return;
   // What an abort cut off is not for the sender to answer for.
-  const uint32_t m = c.index.find_member(channel.group, channel.target);
-  const Member& target = c.group(channel.group).members[m];
-  const CommState state = c.process(receiver).comms[target.comm].state;
-  if (state == CommState::aborted || state == CommState::revoked) return;
+  if (has_aborted(c, channel, channel.source) || has_aborted(c, channel, channel.target)) return;
   const uint64_t received = channel.recvs.empty() ? 0 : channel.first_recv + channel.recvs.size();
   const uint64_t sent = channel.first_send + channel.sends.size();
   // A record that was torn when the process ended may be the one.

@@ -18,7 +18,8 @@ using trace::Op;
 constexpr size_t kTailMax = 64;
 constexpr uint32_t kSlipMax = 4;
 constexpr uint32_t kReorderMax = 16;
-constexpr size_t kContextMax = 16;
+// Longer than an exchange with a hundred ranks: a step may have two that look alike.
+constexpr size_t kContextMax = 256;
 constexpr size_t kHistoryMax = 4096;
 constexpr size_t kCampsMax = 8;
 
@@ -391,7 +392,7 @@ std::optional<Signature> expected_next(std::span<const Signature> history) {
 }
 
 Alignment align(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
-                size_t seen) {
+                size_t seen, uint32_t group_missing) {
   Alignment best;
   best.slip = argument_slip(calls[0], expected[0]);
   Score best_score = score(calls, 1, expected, 1, seen);
@@ -411,10 +412,14 @@ Alignment align(const std::vector<Signature>& calls, const std::vector<Signature
     best.length = length;
     best_score = offered;
   };
-  for (uint32_t length = 1; length <= kSlipMax; ++length) {
+  const auto offer_missing = [&](uint32_t length) {
     offer(Slip::missing, length, score(calls, 0, expected, length, seen));
+  };
+  for (uint32_t length = 1; length <= kSlipMax; ++length) {
+    offer_missing(length);
     offer(Slip::extra, length, score(calls, length, expected, 0, seen));
   }
+  if (group_missing > kSlipMax) offer_missing(group_missing);
   if (const uint32_t window = reordered_window(calls, expected, seen)) {
     Score reordered = score(calls, window, expected, window, seen);
     reordered.matched += window;

@@ -70,7 +70,8 @@ struct Expectation {
 std::optional<Expectation> expectation_of(std::span<const Signature> history);
 
 // How `calls` of a deviator follow from `expected` of the reference; calls from `seen` on are
-// predictions. Both start at the difference.
+// predictions. Both start at the difference. A slip is a few calls long, or `group_missing` calls
+// were left out, a whole group.
 struct Alignment {
   Slip slip = Slip::op;
   uint32_t length = 1;
@@ -80,6 +81,6 @@ struct Alignment {
   bool may_be_order = false;  // the same calls in another order explain as much
 };
 Alignment align(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
-                size_t seen);
+                size_t seen, uint32_t group_missing = 0);
 
 }  // namespace rollcall::analysis

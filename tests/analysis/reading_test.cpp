@@ -6,8 +6,6 @@
 namespace rollcall::analysis {
 namespace {
 
-const sim::ClusterOptions kLive{.stall_ns = 60'000'000'000, .live = true};
-
 Outcome execute_chained(const Program& program) {
   Outcome outcome = execute(program, kLive);
   for (trace::Process& process : outcome.run.processes) {

@@ -19,6 +19,8 @@ using sim::Program;
 using sim::Step;
 using Steps = std::vector<Step>;
 
+// The job is looked at while it hangs.
+inline constexpr sim::ClusterOptions kLive{.stall_ns = 60'000'000'000, .live = true};
 // More than NCCL buffers: such a send waits for its receive.
 inline constexpr uint64_t kLarge = 1 << 20;
 

@@ -4,8 +4,6 @@
 namespace rollcall::analysis {
 namespace {
 
-const sim::ClusterOptions kLive{.stall_ns = 60'000'000'000, .live = true};
-
 // Four ranks reduce on a group of three of them, on a stream of its own, then all together.
 Program training(int steps) {
   Program program;
@@ -418,60 +416,6 @@ TEST_CASE("a send to a new peer is not to blame for it where that one hangs outs
   CHECK(lead(report).severity == Severity::hang);
   REQUIRE(lead(report).culprits.size() == 1);
   CHECK(lead(report).culprits[0].rank == 3);
-}
-
-// Rank 0 sends two sizes to rank 1 in each step, in a group.
-Program alternating(int steps) {
-  Program program;
-  program.comms = {{.ranks = {0, 1}}};
-  program.ranks.resize(2);
-  for (uint32_t step = 1; step <= static_cast<uint32_t>(steps); ++step) {
-    for (const uint64_t count : {2 * kLarge, kLarge}) {
-      program.ranks[0].push_back(call(OpKind::Send, count, 1, 0, step));
-      program.ranks[1].push_back(call(OpKind::Recv, count, 0, 0, step));
-    }
-    for (Steps& own : program.ranks) own.push_back({.act = Act::sync});
-  }
-  return program;
-}
-
-TEST_CASE("of two sizes that were swapped, the side that swapped them is named, once") {
-  for (const int who : {0, 1}) {
-    Program program = alternating(4);
-    Steps& steps = program.ranks[static_cast<size_t>(who)];
-    std::swap(steps[steps.size() - 3].count, steps[steps.size() - 2].count);
-    const Report report = analyse(execute(program, kLive).run);
-    CHECK(check_blames(report, Verdict::p2p_mismatch, who).p2p_seq == 6);
-    CHECK(report.findings.size() == 1);
-  }
-}
-
-TEST_CASE("of two types that were swapped, the side that swapped them is named, once") {
-  for (const int who : {0, 1}) {
-    Program program = alternating(4);
-    for (Steps& own : program.ranks) {
-      for (Step& step : own) {
-        if (step.act == Act::call && step.count == kLarge) step.datatype = 2;
-        step.count = kLarge;
-      }
-    }
-    Steps& steps = program.ranks[static_cast<size_t>(who)];
-    std::swap(steps[steps.size() - 3].datatype, steps[steps.size() - 2].datatype);
-    const Report report = analyse(execute(program, kLive).run);
-    CHECK(check_blames(report, Verdict::p2p_mismatch, who).p2p_seq == 6);
-    CHECK(report.findings.size() == 1);
-  }
-}
-
-TEST_CASE("sizes before a hole in the record lead nobody to expect what comes behind it") {
-  Program program = alternating(5);
-  Steps& steps = program.ranks[1];
-  std::swap(steps[steps.size() - 3].count, steps[steps.size() - 2].count);
-  Outcome outcome = execute(program, kLive);
-  for (trace::Process& process : outcome.run.processes) {
-    process.ops.erase(process.ops.begin() + 3);
-  }
-  check_blames(analyse(outcome.run), Verdict::p2p_mismatch, 1);
 }
 
 TEST_CASE("calls that a host may only have queued do not show that a job went past a difference") {

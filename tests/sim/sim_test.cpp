@@ -56,6 +56,9 @@ Plan make_plan(uint64_t seed) {
   plan.training = {.dp = layout[0], .tp = layout[1], .pp = layout[2], .steps = 4, .seed = seed};
   plan.faults = {static_cast<Fault>(random() % kFaults)};
   plan.training.asides = random() % 4 == 0 || plan.faults[0] == Fault::signal_missing;
+  plan.training.batches = random() % 4 == 0 || plan.faults[0] == Fault::part_missing ||
+                          plan.faults[0] == Fault::batch_missing ||
+                          plan.faults[0] == Fault::part_count;
   plan.training.creations = random() % 5 == 0 || is_creation(plan.faults[0]);
   const uint64_t third = random() % 3;
   if (third == 1) {
@@ -137,7 +140,12 @@ std::vector<Verdict> accepted(Fault fault) {
     case Fault::signal_missing:
       return {Verdict::p2p_unmatched};
     case Fault::p2p_count:
+    case Fault::part_count:
       return {Verdict::p2p_mismatch};
+    case Fault::part_missing:
+    case Fault::batch_missing:
+      return {Verdict::p2p_unmatched, Verdict::missing_call, Verdict::deadlock_comms,
+              Verdict::deadlock_p2p};
     case Fault::p2p_cycle:
       return {Verdict::deadlock_p2p};
     case Fault::abort:
@@ -193,10 +201,22 @@ std::string wrong_beside(const Scenario& scenario, const Truth& truth) {
   return is_it ? "" : "culprit";
 }
 
+// All who would wait for the call that the abort comes before: nobody does.
+bool all_have_aborted(const Scenario& scenario, const Truth& abort) {
+  if (abort.fault != Fault::abort) return false;
+  const std::vector<int>& ranks = scenario.program.comms[abort.comm].ranks;
+  return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    return std::any_of(scenario.truths.begin(), scenario.truths.end(), [&](const Truth& truth) {
+      return truth.fault == Fault::abort && truth.rank == rank;
+    });
+  });
+}
+
 // Empty when the leading finding is this fault.
 std::string wrong(const Scenario& scenario, const Truth& truth) {
   if (is_blemish(truth.fault)) return wrong_beside(scenario, truth);
   const Finding& lead = scenario.report.findings.front();
+  if (lead.verdict == Verdict::in_lockstep && all_have_aborted(scenario, truth)) return "";
   std::vector<Verdict> allowed = accepted(truth.fault);
   // A left-out send shows at the last transfer of the channel where all are of one size; nothing on
   // file tells then whether that one is only late.
@@ -211,6 +231,11 @@ std::string wrong(const Scenario& scenario, const Truth& truth) {
     allowed.insert(allowed.end(), {Verdict::deadlock_comms, Verdict::deadlock_p2p});
   }
   if (truth.is_twin) allowed.push_back(Verdict::missing_call);
+  // Without what came before it, a transfer that meets the wrong partner is one of a wrong size.
+  const bool is_part = truth.fault == Fault::part_missing || truth.fault == Fault::batch_missing;
+  if (is_part && scenario.loss.kind != LossKind::none) allowed.push_back(Verdict::p2p_mismatch);
+  // The wrong size is that of another transfer: leaving one out would look the same.
+  if (truth.is_other_size) allowed.push_back(Verdict::p2p_unmatched);
   const bool may_be_left_out = truth.is_twin || truth.fault == Fault::missing;
   if (truth.is_captured && may_be_left_out) allowed.push_back(Verdict::graph_diverged);
   if (std::find(allowed.begin(), allowed.end(), lead.verdict) == allowed.end()) return "verdict";
@@ -231,7 +256,8 @@ std::string wrong(const Scenario& scenario, const Truth& truth) {
       std::any_of(lead.culprits.begin(), lead.culprits.end(),
                   [&](const analysis::Culprit& culprit) { return culprit.rank == truth.rank; });
   if (!named) return "culprit";
-  const bool pair = is_left_out || truth.fault == Fault::p2p_count;
+  const bool pair =
+      is_left_out || is_part || truth.fault == Fault::p2p_count || truth.fault == Fault::part_count;
   return pair ? "" : wrong_place(scenario, truth, lead);
 }
 
@@ -318,6 +344,7 @@ Plan shrink(Plan plan) {
   }
   try_change([](Plan& p) { p.training.streams = false; });
   try_change([](Plan& p) { p.training.creations = false; });
+  try_change([](Plan& p) { p.training.batches = false; });
   try_change([](Plan& p) { p.training.asides = false; });
   for (int phase = 0; phase < 12; ++phase) {
     try_change([&](Plan& p) { p.training.left_out |= 1u << phase; });

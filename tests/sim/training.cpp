@@ -15,7 +15,16 @@ uint64_t pick(Random& random, uint64_t below) { return random() % below; }
 
 // One part of a training step: the same for every rank that takes part.
 struct Phase {
-  enum Kind { collective, shift, ring, group, exchange, aside } kind = collective;
+  enum Kind {
+    collective,
+    shift,
+    ring,
+    group,
+    exchange,
+    batch,
+    all_to_all,
+    aside
+  } kind = collective;
   int role = 0;  // 0 world, 1 tensor, 2 data, 3 pipeline, 4 pairs within a data group
   Step step;
   bool sync = false;
@@ -60,6 +69,14 @@ std::vector<Phase> make_phases(Random& random, const TrainingOptions& options,
     Phase phase;
     if (options.groups && pick(random, 5) == 0) {
       phases.push_back(make_group(random, sizes));
+      continue;
+    }
+    if (options.batches && pick(random, 3) == 0) {
+      phase.role = static_cast<int>(pick(random, kRoles - 1));
+      if (sizes[phase.role] < 2) phase.role = 0;
+      phase.kind = pick(random, 2) == 0 ? Phase::batch : Phase::all_to_all;
+      phase.step.count = 1 + pick(random, 64) * 8;
+      phases.push_back(phase);
       continue;
     }
     if (options.asides && pick(random, 3) == 0) {
@@ -238,6 +255,32 @@ class Builder {
         p2p(mine % 2 == 0 ? OpKind::Send : OpKind::Recv, peer, 0);
         p2p(mine % 2 == 0 ? OpKind::Recv : OpKind::Send, peer, 0);
       }
+    } else if (phase.kind == Phase::batch) {
+      // Two tensors to the next rank and one back, as pipelines exchange them.
+      const auto part = [&](OpKind kind, int peer, uint64_t count) {
+        if (peer < 0 || peer >= size) return;
+        step.count = count;
+        p2p(kind, peer, group_);
+      };
+      const uint64_t count = phase.step.count;
+      part(OpKind::Send, mine + 1, count);
+      part(OpKind::Send, mine + 1, 3 * count + 1);
+      part(OpKind::Recv, mine - 1, count);
+      part(OpKind::Recv, mine - 1, 3 * count + 1);
+      part(OpKind::Send, mine - 1, 2 * count);
+      part(OpKind::Recv, mine + 1, 2 * count);
+    } else if (phase.kind == Phase::all_to_all) {
+      // What each has for each, as experts get their tokens.
+      const auto part_of = [&](int from, int to) {
+        return phase.step.count * static_cast<uint64_t>(1 + (3 * from + to) % 4);
+      };
+      for (int peer = 0; peer < size; ++peer) {
+        if (peer == mine) continue;
+        step.count = part_of(mine, peer);
+        p2p(OpKind::Send, peer, group_);
+        step.count = part_of(peer, mine);
+        p2p(OpKind::Recv, peer, group_);
+      }
     } else if (phase.kind == Phase::shift) {
       if (mine > 0) p2p(OpKind::Recv, mine - 1, 0);
       if (mine + 1 < size) p2p(OpKind::Send, mine + 1, 0);
@@ -283,6 +326,13 @@ bool is_aside(const Step& step) { return step.graph != 0 || is_rma(step.kind); }
 bool is_added_behind(Fault fault) {
   return fault == Fault::alone || fault == Fault::detour || fault == Fault::again ||
          fault == Fault::p2p_extra;
+}
+
+bool is_p2p_size(Fault fault) { return fault == Fault::p2p_count || fault == Fault::part_count; }
+
+bool is_same_transfer(const Step& a, const Step& b) {
+  return is_call(a) && a.kind == b.kind && a.comm == b.comm && a.count == b.count &&
+         a.root_or_peer == b.root_or_peer;
 }
 
 // Wrong arguments are wrong in a captured call, too.
@@ -430,6 +480,12 @@ bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program&
     case Fault::p2p_unmatched:
     case Fault::p2p_count:
       return step.kind == OpKind::Send && step.group == 0;
+    case Fault::part_missing:
+    case Fault::part_count:
+      return is_p2p(step.kind) && step.group != 0;
+    case Fault::batch_missing:
+      return is_p2p(step.kind) && step.group != 0 &&
+             (at == 0 || steps[at - 1].group != step.group || !is_call(steps[at - 1]));
     case Fault::p2p_extra:
       return is_p2p(step.kind) && step.group == 0 && step.count > kLargeCount;
     case Fault::p2p_cycle:
@@ -489,6 +545,17 @@ Step unheard_of(const Step& step) {
   return extra;
 }
 
+void leave_out_group(std::vector<Step>& steps, uint32_t group) {
+  std::erase_if(steps, [=](const Step& one) { return is_call(one) && one.group == group; });
+}
+
+void leave_out_comms(std::vector<Step>& steps, int first, int last) {
+  std::erase_if(steps, [=](const Step& one) {
+    return one.comm >= first && one.comm <= last &&
+           (one.act == Act::create || one.act == Act::call);
+  });
+}
+
 // Makes the program of a rank wrong at one place.
 void change(Program& program, int rank, size_t at, Fault fault) {
   std::vector<Step>& steps = program.ranks[rank];
@@ -501,8 +568,12 @@ void change(Program& program, int rank, size_t at, Fault fault) {
   switch (fault) {
     case Fault::missing:
     case Fault::p2p_unmatched:
+    case Fault::part_missing:
     case Fault::signal_missing:
       steps.erase(place);
+      break;
+    case Fault::batch_missing:
+      leave_out_group(steps, step.group);
       break;
     case Fault::extra:
       steps.insert(place, unheard_of(step));
@@ -526,6 +597,7 @@ void change(Program& program, int rank, size_t at, Fault fault) {
       break;
     case Fault::count:
     case Fault::p2p_count:
+    case Fault::part_count:
       step.count += 1;
       break;
     case Fault::dtype:
@@ -545,16 +617,10 @@ void change(Program& program, int rank, size_t at, Fault fault) {
       break;
     case Fault::shrink_missing:
     case Fault::grow_missing:
-    case Fault::split_missing: {
+    case Fault::split_missing:
       // Without the shrunk communicator there is none to grow.
-      const int first = step.comm;
-      const int last = first + (fault == Fault::shrink_missing ? 1 : 0);
-      std::erase_if(steps, [=](const Step& one) {
-        return one.comm >= first && one.comm <= last &&
-               (one.act == Act::create || one.act == Act::call);
-      });
+      leave_out_comms(steps, step.comm, step.comm + (fault == Fault::shrink_missing ? 1 : 0));
       break;
-    }
     default:
       break;
   }
@@ -630,6 +696,10 @@ Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>
   if (is_added_behind(fault)) ++truth.seq;
   change(program, rank, at, fault);
   truth.is_twin = is_twin(steps, at);
+  truth.is_other_size =
+      is_p2p_size(fault) && std::count_if(steps.begin(), steps.end(), [&](const Step& other) {
+                              return is_same_transfer(other, steps[at]);
+                            }) > 1;
   return truth;
 }
 

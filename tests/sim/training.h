@@ -34,6 +34,9 @@ namespace rollcall::sim {
   X(p2p_unmatched)             \
   X(p2p_extra)                 \
   X(p2p_count)                 \
+  X(part_missing)              \
+  X(batch_missing)             \
+  X(part_count)                \
   X(p2p_cycle)                 \
   X(signal_missing)            \
   X(abort)                     \
@@ -66,6 +69,7 @@ struct TrainingOptions {
   bool groups = false;        // collectives of several communicators in one group
   bool streams = false;       // the data groups' calls on a stream of their own
   bool creations = false;     // communicators made on the way: init, split, shrink and grow
+  bool batches = false;       // groups of transfers of several sizes
   bool asides = false;        // one-sided operations, and calls captured into graphs
   uint32_t left_out = 0;      // phases of a step that are left out, a bit each: for shrinking
 };
@@ -86,7 +90,8 @@ struct Truth {
   bool is_twin = false;
   // The call left out comes again behind the next one: the two might have been swapped.
   bool may_be_order = false;
-  bool is_captured = false;  // the call was, or was to be, captured into a graph
+  bool is_other_size = false;  // of a transfer: its channel has others of the wrong size
+  bool is_captured = false;    // the call was, or was to be, captured into a graph
   std::string where;
 };
 

@@ -1,0 +1,176 @@
+// Transfers of several sizes: who left one out, or made one of another size.
+#include "analysis/pair_slip.h"
+
+#include <utility>
+
+#include "tests/analysis/steps.h"
+
+namespace rollcall::analysis {
+namespace {
+
+// Rank 0 sends several sizes to rank 1 in each step, in a group.
+Program alternating(int steps, const std::vector<uint64_t>& counts = {2 * kLarge, kLarge}) {
+  Program program;
+  program.comms = {{.ranks = {0, 1}}};
+  program.ranks.resize(2);
+  for (uint32_t step = 1; step <= static_cast<uint32_t>(steps); ++step) {
+    for (const uint64_t count : counts) {
+      program.ranks[0].push_back(call(OpKind::Send, count, 1, 0, step));
+      program.ranks[1].push_back(call(OpKind::Recv, count, 0, 0, step));
+    }
+    for (Steps& own : program.ranks) own.push_back({.act = Act::sync});
+  }
+  return program;
+}
+
+// Where a rank's calls of the last step but one begin, in a program of equal steps.
+size_t step_before_last(const Steps& own, int steps) {
+  return own.size() / static_cast<size_t>(steps) * static_cast<size_t>(steps - 2);
+}
+
+TEST_CASE("of two sizes that were swapped, the side that swapped them is named, once") {
+  for (const int who : {0, 1}) {
+    Program program = alternating(4);
+    Steps& steps = program.ranks[static_cast<size_t>(who)];
+    std::swap(steps[steps.size() - 3].count, steps[steps.size() - 2].count);
+    const Report report = analyse(execute(program, kLive).run);
+    CHECK(check_blames(report, Verdict::p2p_mismatch, who).p2p_seq == 6);
+    CHECK(report.findings.size() == 1);
+  }
+}
+
+TEST_CASE("of two types that were swapped, the side that swapped them is named, once") {
+  for (const int who : {0, 1}) {
+    Program program = alternating(4);
+    for (Steps& own : program.ranks) {
+      for (Step& step : own) {
+        if (step.act == Act::call && step.count == kLarge) step.datatype = 2;
+        step.count = kLarge;
+      }
+    }
+    Steps& steps = program.ranks[static_cast<size_t>(who)];
+    std::swap(steps[steps.size() - 3].datatype, steps[steps.size() - 2].datatype);
+    const Report report = analyse(execute(program, kLive).run);
+    CHECK(check_blames(report, Verdict::p2p_mismatch, who).p2p_seq == 6);
+    CHECK(report.findings.size() == 1);
+  }
+}
+
+TEST_CASE("sizes before a hole in the record lead nobody to expect what comes behind it") {
+  Program program = alternating(5);
+  Steps& steps = program.ranks[1];
+  std::swap(steps[steps.size() - 3].count, steps[steps.size() - 2].count);
+  Outcome outcome = execute(program, kLive);
+  for (trace::Process& process : outcome.run.processes) {
+    process.ops.erase(process.ops.begin() + 3);
+  }
+  check_blames(analyse(outcome.run), Verdict::p2p_mismatch, 1);
+}
+
+TEST_CASE("a transfer of two sizes that was left out is no wrong size") {
+  for (const int who : {0, 1}) {
+    for (const size_t which : {0u, 1u}) {
+      Program program = alternating(5);
+      Steps& own = program.ranks[static_cast<size_t>(who)];
+      own.erase(own.begin() + static_cast<ptrdiff_t>(step_before_last(own, 5) + which));
+      const Report report = analyse(execute(program, kLive).run);
+      INFO(which);
+      check_blames(report, Verdict::p2p_unmatched, who);
+      CHECK(lead(report).confidence == Confidence::likely);
+    }
+  }
+}
+
+TEST_CASE("a transfer too many of one of three sizes is held against who made it") {
+  for (const int who : {0, 1}) {
+    Program program = alternating(5, {3 * kLarge, 2 * kLarge, kLarge});
+    Steps& own = program.ranks[static_cast<size_t>(who)];
+    const auto at = own.begin() + static_cast<ptrdiff_t>(step_before_last(own, 5));
+    own.insert(at, Step(*(at + 1)));
+    const Report report = analyse(execute(program, kLive).run);
+    check_blames(report, Verdict::p2p_unmatched, who);
+    CHECK(lead(report).summary.find("more than") != std::string::npos);
+  }
+}
+
+TEST_CASE("a size that no step has is a wrong size, not a transfer left out") {
+  for (const int who : {0, 1}) {
+    Program program = alternating(5);
+    Steps& own = program.ranks[static_cast<size_t>(who)];
+    own[step_before_last(own, 5)].count += 1;
+    check_blames(analyse(execute(program, kLive).run), Verdict::p2p_mismatch, who);
+  }
+}
+
+// Each step: an AllReduce, and every rank exchanges with all others in a group, twice.
+Program exchanging(int ranks, int steps) {
+  Program program;
+  sim::CommSpec world;
+  for (int rank = 0; rank < ranks; ++rank) world.ranks.push_back(rank);
+  program.comms = {world};
+  program.ranks.resize(static_cast<size_t>(ranks));
+  uint32_t group = 0;
+  for (int step = 0; step < steps; ++step) {
+    for (const bool is_first : {true, false}) {
+      ++group;
+      for (int rank = 0; rank < ranks; ++rank) {
+        Steps& own = program.ranks[static_cast<size_t>(rank)];
+        own.push_back(call(OpKind::AllReduce, is_first ? 8 : 16));
+        for (int peer = 0; peer < ranks; ++peer) {
+          if (peer == rank) continue;
+          own.push_back(call(OpKind::Send, 64, peer, 0, group));
+          own.push_back(call(OpKind::Recv, 64, peer, 0, group));
+        }
+      }
+    }
+    for (Steps& own : program.ranks) own.push_back({.act = Act::sync});
+  }
+  return program;
+}
+
+// The calls of one of its exchanges in a step, behind the AllReduce.
+std::pair<Steps::iterator, Steps::iterator> exchange_in(Steps& own, int ranks, int step,
+                                                        bool is_first) {
+  const int calls = 2 * (ranks - 1);
+  const int begin = step * (2 * calls + 3) + (is_first ? 0 : calls + 1) + 1;
+  return {own.begin() + begin, own.begin() + begin + calls};
+}
+
+TEST_CASE("who leaves out a whole exchange with many ranks is named") {
+  for (const bool is_first : {true, false}) {
+    constexpr int kRanks = 16;
+    Program program = exchanging(kRanks, 4);
+    const auto [begin, end] = exchange_in(program.ranks[5], kRanks, 2, is_first);
+    program.ranks[5].erase(begin, end);
+    const Report report = analyse(execute(program, kLive).run);
+    INFO(text_of(report));
+    CHECK(lead(report).severity == Severity::hang);
+    REQUIRE(lead(report).culprits.size() == 1);
+    CHECK(lead(report).culprits[0].rank == 5);
+    CHECK(lead(report).verdict != Verdict::deadlock_comms);
+  }
+}
+
+TEST_CASE("who leaves out a collective in front of an exchange with many ranks is named") {
+  constexpr int kRanks = 16;
+  Program program = exchanging(kRanks, 4);
+  Steps& own = program.ranks[5];
+  own.erase(exchange_in(own, kRanks, 2, true).first - 1);
+  check_blames(analyse(execute(program, kLive).run), Verdict::missing_call, 5);
+}
+
+TEST_CASE("a call more behind an exchange with many ranks is held against who made it") {
+  constexpr int kRanks = 16;
+  Program program = exchanging(kRanks, 4);
+  program.comms.push_back({.ranks = {5, 6}, .parent = 0});
+  for (const size_t rank : {5u, 6u}) {
+    Steps& own = program.ranks[rank];
+    own.insert(own.begin(), call(OpKind::AllReduce, 32, -1, 1));
+  }
+  Steps& own = program.ranks[5];
+  own.insert(exchange_in(own, kRanks, 2, true).second + 1, call(OpKind::AllReduce, 7777, -1, 1));
+  check_blames(analyse(execute(program, kLive).run), Verdict::missing_call, 5);
+}
+
+}  // namespace
+}  // namespace rollcall::analysis
