@@ -527,8 +527,7 @@ std::optional<Draft> draft_shifted(const Case& c, const Circle& circle) {
                     : fmt::format("{} calls, the first of them a {}", length, call_text(left_out));
     draft.finding.summary = fmt::format(
         "{} left out {} (the steps before had {} in front of its {}), and {}; the ranks now wait "
-        "for "
-        "each other",
+        "for each other",
         rank_text(c.process(p)), what, length == 1 ? "it" : "them",
         call_text(c.index.op(p, found->op)),
         length == 1 ? "a later one took its place" : "later ones took their place");

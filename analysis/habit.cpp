@@ -11,7 +11,7 @@ using trace::Op;
 
 constexpr size_t kTailMax = 64;
 constexpr size_t kHistoryMax = 2048;
-constexpr size_t kNearMax = 16;
+constexpr size_t kNearMax = 16;  // a group counts as one
 constexpr size_t kNearCallsMax = 256;
 
 // A call as it compares across ranks that play different parts: the communicator's role in place of
@@ -57,7 +57,7 @@ uint32_t rest_of_group(const std::vector<Op>& ops, const std::vector<uint32_t>& 
   return calls;
 }
 
-// The first of the calls that are near to this one, and before it. A group counts as one.
+// The first of the calls that are near to this one, and before it.
 size_t first_near(const std::vector<Op>& ops, const std::vector<uint32_t>& places, size_t to) {
   size_t at = std::min(to + 1, places.size());
   for (size_t units = 0; at > 0 && units < kNearMax && to - at + 1 < kNearCallsMax; ++units) {
@@ -95,7 +95,8 @@ std::optional<HabitBreak> habit_break(const Case& c, uint32_t p) {
   // What stopped it is at the front or not far before it, else behind it: nearest first.
   std::vector<size_t> order;
   const size_t last = std::min(at_front + 1, calls.size());
-  for (size_t i = last; i > first_near(ops, places, at_front); --i) order.push_back(i - 1);
+  const size_t near = first_near(ops, places, at_front);
+  for (size_t i = last; i > near; --i) order.push_back(i - 1);
   for (size_t i = last; i < calls.size(); ++i) order.push_back(i);
   for (const size_t i : order) {
     const std::optional<Expectation> nearest = break_at(calls, i);

@@ -225,11 +225,9 @@ Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair) {
           slip.is_by_order
               ? fmt::format("; the transfers before lead one to expect {} here",
                             shape_text(slip.is_by_sender ? recv : send))
-              : fmt::format(
-                    "; of the other transfers between them some agree with the {}, none "
-                    "with the {}",
-                    slip.is_by_sender ? "receiver" : "sender",
-                    slip.is_by_sender ? "sender" : "receiver");
+              : fmt::format("; other transfers between them agree with the {}, none with the {}",
+                            slip.is_by_sender ? "receiver" : "sender",
+                            slip.is_by_sender ? "sender" : "receiver");
     }
     finding.next = "compare how the two ranks compute the size and the type of this transfer";
   }

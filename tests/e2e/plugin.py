@@ -527,6 +527,19 @@ def grouped_transfers_are_no_circle():
                              ("RC-COUNT-MISMATCH", [1]), f"by version {version}: {leading}")
 
 
+def a_left_out_exchange_is_no_circle():
+    """Alone the plugin sees an AlltoAll as the sends and receives that it is made of."""
+    for version in (4, 5, 7):
+        with Job(4, program=[sys.executable, RING], way=Way(f"plugin-v{version}")) as run:
+            run.command += [run.folder, "experts", "missing"]
+            run.start()
+            stale = ("diff", run.run_directory, "--stalled-after", "1")
+            run.wait_until(lambda: ", hang," in run.rollcall(*stale).stdout, "a hang")
+            leading = run.diff("--stalled-after", "1")["findings"][0]
+            expect_equal((leading["code"], [line["rank"] for line in leading["culprits"]]),
+                         ("RC-P2P-UNMATCHED", [1]), f"by version {version}: {leading}")
+
+
 def unloaded_and_loaded_again():
     rounds = 5
     for way in ("plugin-v7", "both-v6", "plugin-v2"):
@@ -669,6 +682,7 @@ def main():
          served_by_another_process),
         ("alone, it makes no circle of a ring in groups, whatever is wrong behind it",
          grouped_transfers_are_no_circle),
+        ("alone, it names who leaves out an AlltoAll", a_left_out_exchange_is_no_circle),
         ("the plugin survives being unloaded and loaded again", unloaded_and_loaded_again),
         ("a chained plugin hears what it would hear alone", chain),
         ("collectives by copy engines, symmetric kernels and user tags are on record, as far as "

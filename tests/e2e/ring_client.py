@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Ranks that exchange with their neighbours in a group, and reduce.
 
-    ring_client.py FOLDER [count] [estimate]
+    ring_client.py FOLDER [count] [estimate] [experts [missing]]
 
 count: rank 1 reduces one element more in the fourth round.
+experts: each round has an AlltoAll, too; missing: rank 1 leaves out that of the fourth round.
 estimate: rank 1 asks NCCL before each odd round what that would take.
 """
 import ctypes
@@ -36,7 +37,11 @@ def main():
         nccl.call("ncclAllReduce", device, device, ctypes.c_size_t(count), FLOAT32, SUM, comm,
                   stream)
 
+    experts, missing = "experts" in sys.argv[2:], "missing" in sys.argv[2:]
     for number in range(ROUNDS):
+        if experts and not (missing and rank == 1 and number == 3):
+            nccl.call("ncclAlltoAll", device, received, ctypes.c_size_t(COUNT // ranks), FLOAT32,
+                      comm, stream)
         if rank == 1 and "estimate" in sys.argv[2:] and number % 2 == 1:
             nccl.call("ncclGroupStart")
             exchange()
