@@ -271,7 +271,7 @@ void bench_plugin(ResultTable& table, bool quick) {
 
 void bench_plugin_memory(ResultTable& table, bool quick) {
   const char* const asked = std::getenv("ROLLCALL_BENCH_COLLECTIVES");
-  const double wanted = asked != nullptr ? std::atof(asked) : quick ? 1e6 : 1e7;
+  const double wanted = asked != nullptr ? std::atof(asked) : quick ? 1e6 : 1e8;
   collectives = static_cast<uint64_t>(wanted);
   const std::string name =
       fmt::format("profiler plugin: memory grown in {:.0e} collectives", wanted);

@@ -234,7 +234,7 @@ TEST_CASE("of two recorders of one job only the one that knows states is compare
   for (const trace::Process& process : run.processes) {
     CHECK(process.superseded == (process.recorder == "nccl_log"));
   }
-  CHECK(run.issues.size() >= 1);
+  CHECK_FALSE(run.issues.empty());
 }
 
 TEST_CASE("one dump is a run of one process, and a file of neither recorder is none") {

@@ -335,6 +335,11 @@ bool is_same_transfer(const Step& a, const Step& b) {
          a.root_or_peer == b.root_or_peer;
 }
 
+bool is_size_of_others(const std::vector<Step>& steps, size_t at) {
+  return std::count_if(steps.begin(), steps.end(),
+                       [&](const Step& other) { return is_same_transfer(other, steps[at]); }) > 1;
+}
+
 // Wrong arguments are wrong in a captured call, too.
 bool is_argument(Fault fault) {
   constexpr Fault kArguments[] = {Fault::op, Fault::count, Fault::dtype, Fault::redop, Fault::root};
@@ -696,10 +701,7 @@ Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>
   if (is_added_behind(fault)) ++truth.seq;
   change(program, rank, at, fault);
   truth.is_twin = is_twin(steps, at);
-  truth.is_other_size =
-      is_p2p_size(fault) && std::count_if(steps.begin(), steps.end(), [&](const Step& other) {
-                              return is_same_transfer(other, steps[at]);
-                            }) > 1;
+  truth.is_other_size = is_p2p_size(fault) && is_size_of_others(steps, at);
   return truth;
 }
 
