@@ -76,6 +76,14 @@ void visit_group(uint64_t first, uint64_t end, uint32_t group, Visit&& visit) no
   }
 }
 
+// Those of a group that hold_groups() has held.
+void release_operations(uint64_t first, uint64_t end, uint32_t group) noexcept {
+  visit_group(first, end, group, [](OpToken token) {
+    release_op(token);
+    return false;
+  });
+}
+
 // As it was before the call, unless somebody has called since.
 void give_back_position(const OpRecord& record) noexcept {
   const uint32_t comm_index = load_relaxed(record.comm_index);
@@ -179,10 +187,7 @@ OpToken find_in_ended_group(const OpSignature& signature) noexcept {
 void release_group(ThreadState& thread, OpToken group_end) noexcept {
   const uint32_t group = group_end.record->group;
   if (!live.holds_groups.load(std::memory_order_relaxed) || group == 0) return;
-  visit_group(thread.group_first_ticket, group_end.ticket, group, [](OpToken token) {
-    release_op(token);
-    return false;
-  });
+  release_operations(thread.group_first_ticket, group_end.ticket, group);
   release_op(group_end);
 }
 
@@ -199,12 +204,7 @@ void group_simulated(uint32_t group) noexcept {
     if (ticket_of(load_acquire(record->publish)) != ticket) continue;
     if (load_relaxed(record->group) == group) mark_simulated({record, ticket});
   }
-  if (live.holds_groups.load(std::memory_order_relaxed)) {
-    visit_group(first, end, group, [](OpToken token) {
-      release_op(token);
-      return false;
-    });
-  }
+  if (live.holds_groups.load(std::memory_order_relaxed)) release_operations(first, end, group);
 }
 
 void hold_groups() noexcept {

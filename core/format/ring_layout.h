@@ -41,8 +41,9 @@
 //     store(slot.publish, t:called)                   release: body before publish
 //     ... the real NCCL call ...
 //     result, returned_ticks; store(publish, t:settled)    release (or t:gpu_pending first)
-//   the same thread, at the end of a simulated group: kOpSimulated, the one change to a settled
-//   record a thread of the recorder, later, where the operation is gpu_pending:
+//   the writer, at the end of a simulated group:
+//     kOpSimulated, the one change to a settled record, which is gpu_pending meanwhile
+//   a thread of the recorder, later, where the operation is gpu_pending:
 //     started_ticks when the GPU reached it; finished_ticks, store(publish, t:settled) when it is
 //     through, or kOpGpuTimesUnknown and settled when that can no longer be learned
 //

@@ -143,11 +143,9 @@ TEST_CASE("who leaves out a whole exchange with many ranks is named") {
     const auto [begin, end] = exchange_in(program.ranks[5], kRanks, 2, is_first);
     program.ranks[5].erase(begin, end);
     const Report report = analyse(execute(program, kLive).run);
-    INFO(text_of(report));
+    check_blames(report, Verdict::p2p_unmatched, 5);
+    CHECK(lead(report).summary.find("left out 30 calls") != std::string::npos);
     CHECK(lead(report).severity == Severity::hang);
-    REQUIRE(lead(report).culprits.size() == 1);
-    CHECK(lead(report).culprits[0].rank == 5);
-    CHECK(lead(report).verdict != Verdict::deadlock_comms);
   }
 }
 

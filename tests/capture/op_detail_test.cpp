@@ -187,7 +187,8 @@ TEST_CASE("an operation of a datatype that has no name is found by its count") {
   CHECK(ring.in_flight == 0);
 }
 
-// Of one communicator: an AllReduce, a Send and a Recv with rank 2, a PutSignal and a wait for two.
+// On one communicator: two AllReduces, a Send and a Recv with rank 2, a PutSignal to it, and a wait
+// for two signals of it.
 void call_each_kind(uint32_t group) {
   const auto call = [&](OpKind kind, uint64_t count, int32_t peer) {
     capture::OpCall op = all_reduce(&comm, count);
