@@ -35,18 +35,19 @@ Doubt::Doubt(const Index& index, const Progress& progress) : index_(index), prog
     }
   }
   spread();
-  for (const uint32_t p : index.active()) {
-    for (uint32_t s = 0; s < streams_[p].size(); ++s) {
-      Stream& stream = streams_[p][s];
-      stream.suspect_from = stream.ops.size();
-      for (size_t at = stream.proved; at < stream.ops.size(); ++at) {
-        if (!is_shared_with_unknown(p, stream.ops[at])) continue;
-        suspect({s, static_cast<uint32_t>(at)}, p);
-        break;
-      }
-    }
-  }
+  for (const uint32_t p : index.active()) suspect_first(p);
   spread_suspicion();
+}
+
+// The first calls of a process that may stand because of a rank that is not on file.
+void Doubt::suspect_first(uint32_t p) {
+  for (Stream& stream : streams_[p]) stream.suspect_from = stream.ops.size();
+  for (const Stream& stream : streams_[p]) {
+    const auto found =
+        std::find_if(stream.ops.begin() + static_cast<ptrdiff_t>(stream.proved), stream.ops.end(),
+                     [&](uint32_t i) { return is_shared_with_unknown(p, i); });
+    if (found != stream.ops.end()) suspect(p, *found);
+  }
 }
 
 void Doubt::fill(uint32_t p) {
@@ -198,13 +199,16 @@ void Doubt::spread_collective(uint32_t g, uint64_t seq) {
   }
 }
 
-void Doubt::suspect(Place at, uint32_t p) {
-  if (at.stream == kNone) return;
-  Stream& stream = streams_[p][at.stream];
-  const size_t from = std::max<size_t>(at.position, stream.proved);
-  if (from >= stream.suspect_from) return;
-  suspected_.push_back({p, at.stream, stream.suspect_from});
-  stream.suspect_from = from;
+// And whatever is called behind it: the streams of a rank may wait for each other.
+void Doubt::suspect(uint32_t p, uint32_t i) {
+  for (uint32_t s = 0; s < streams_[p].size(); ++s) {
+    Stream& stream = streams_[p][s];
+    const auto first = std::lower_bound(stream.ops.begin(), stream.ops.end(), i);
+    const size_t from = std::max<size_t>(first - stream.ops.begin(), stream.proved);
+    if (from >= stream.suspect_from) continue;
+    suspected_.push_back({p, s, stream.suspect_from});
+    stream.suspect_from = from;
+  }
 }
 
 // Whoever shares a call with a rank that may not have come to it may stand in that call.
@@ -217,8 +221,7 @@ void Doubt::suspect_partners(uint32_t p, uint32_t i) {
     if (!asked_.emplace(seat.group, op.seq).second) return;
     for (const Member& member : group.members) {
       if (!member.lane.has(op.seq)) continue;
-      suspect(place_of(member.process, member.lane.ops[op.seq - member.lane.first]),
-              member.process);
+      suspect(member.process, member.lane.ops[op.seq - member.lane.first]);
     }
     return;
   }
@@ -227,7 +230,7 @@ void Doubt::suspect_partners(uint32_t p, uint32_t i) {
   // A receive waits for its send, and a wait for its signal. A send may have been buffered, but is
   // not known to have been.
   const auto [process, other] = index_.partner_of(p, op);
-  if (other != kNoRecord) suspect(place_of(process, other), process);
+  if (other != kNoRecord) suspect(process, other);
 }
 
 void Doubt::spread_suspicion() {

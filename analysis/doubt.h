@@ -3,9 +3,9 @@
 //
 // A call shared with a rank that left no file is taken for finished, or nothing could be said at
 // all. Whoever made such a call and then nothing more may in truth stand in it, and so may those
-// who share a call with it that lies behind: blaming them for what they did not call next would be
-// a guess. That a rank called more behind such a call shows nothing, because calls return before
-// they finish; that another rank passed the place where this one stands does.
+// who share a call with it that lies behind, on whatever stream: blaming them for what they did not
+// call next would be a guess. That a rank called more behind such a call shows nothing, because
+// calls return before they finish; that another rank passed the place where this one stands does.
 #pragma once
 
 #include <cstdint>
@@ -48,10 +48,10 @@ class Doubt {
   void raise(uint32_t process, uint32_t stream, size_t proved);
   void spread();
   void spread_collective(uint32_t group, uint64_t seq);
-  void suspect(Place at, uint32_t process);
+  void suspect_first(uint32_t process);
+  void suspect(uint32_t process, uint32_t op);
   void suspect_partners(uint32_t process, uint32_t op);
   void spread_suspicion();
-  Place place_of(uint32_t process, uint32_t op) const { return places_[process][op]; }
 
   const Index& index_;
   const Progress& progress_;
