@@ -143,22 +143,30 @@ bool has_passed_by(const Case& c, uint32_t p, const Node& waited) {
          is_awaited(c, p, c.index.op(p, habit->precedent), waited);
 }
 
+// That a rank aborted is why others wait: nothing where it is not.
+std::optional<Absence> judge_abort(const Case& c, uint32_t p, const Node& waited) {
+  const ProcessState& state = c.job.processes[p];
+  const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(c, p, waited.group);
+  const bool is_over =
+      comm && (comm->state == CommState::aborted || comm->state == CommState::revoked);
+  // An abort long after the others began to wait is how somebody ended the hang, not its cause.
+  if (!is_over || comm->ended_ns - waited.since_ns >= c.options.ended_threshold_ns) return {};
+  const int64_t last_ns =
+      state.last_op == kNoRecord ? 0 : c.process(p).ops[state.last_op].called_ns;
+  const bool stood = comm->ended_ns - last_ns > kStandsNs;
+  if (!stood) return Absence{Verdict::abort_cascade, Confidence::certain};
+  // Who stood still may have followed one that left no file, or one that is known to be earlier.
+  if (c.doubt.may_wait_for_unknown(p)) return Absence{Verdict::insufficient, Confidence::open};
+  const bool is_first = comm->ended_ns - c.job.first_abort_ns <= kStandsNs + c.job.clock_doubt_ns;
+  if (!is_first) return {};
+  return Absence{Verdict::abort_cascade, Confidence::certain};
+}
+
 Absence judge_absence(const Case& c, uint32_t p, const Node& waited) {
   const Process& process = c.process(p);
   const ProcessState& state = c.job.processes[p];
   const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(c, p, waited.group);
-  if (comm && (comm->state == CommState::aborted || comm->state == CommState::revoked)) {
-    // An abort long after the others began to wait is how somebody ended the hang, not its cause.
-    if (comm->ended_ns - waited.since_ns < c.options.ended_threshold_ns) {
-      // A rank that stood still first may have followed one that left no file.
-      const int64_t last_ns = state.last_op == kNoRecord ? 0 : process.ops[state.last_op].called_ns;
-      const bool stood = comm->ended_ns - last_ns > kStandsNs;
-      if (stood && c.doubt.may_wait_for_unknown(p)) {
-        return {Verdict::insufficient, Confidence::open};
-      }
-      return {Verdict::abort_cascade, Confidence::certain};
-    }
-  }
+  if (const std::optional<Absence> abort = judge_abort(c, p, waited)) return *abort;
   if (is_refused(c, p, waited) && !has_cuda_error(process)) {
     return {Verdict::async_error, Confidence::certain};
   }

@@ -125,6 +125,10 @@ JobState judge_processes(const Index& index, const Options& options) {
     job.clock_doubt_ns = std::max(job.clock_doubt_ns, index.run().processes[p].clock_doubt_ns);
     job.end_ns = std::max(job.end_ns, state.last_sign_ns);
     job.last_call_ns = std::max(job.last_call_ns, state.last_call_ns);
+    for (const trace::Comm& comm : index.run().processes[p].comms) {
+      if (comm.state != CommState::aborted) continue;
+      job.first_abort_ns = std::min(job.first_abort_ns, comm.ended_ns);
+    }
     job.all_ended_themselves = job.all_ended_themselves && state.ended_itself;
   }
   if (job.live) job.end_ns = std::max(job.end_ns, index.run().read_at_ns);

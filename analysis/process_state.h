@@ -28,6 +28,7 @@ struct JobState {
   std::vector<ProcessState> processes;  // by Run::processes
   int64_t end_ns = 0;        // now for a live job, the last sign of life of any process else
   int64_t last_call_ns = 0;  // of any process
+  int64_t first_abort_ns = INT64_MAX;  // of any communicator of any process
   bool live = false;
   bool all_ended_themselves = false;
   bool is_foreign = false;     // other recorders' files: ended, at a time that is not on file
