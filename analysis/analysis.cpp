@@ -16,10 +16,8 @@ namespace rollcall::analysis {
 namespace {
 
 // So many calls of every member behind a difference show that it did not stop them; of a job that
-// stands, more than a host can queue: a stream holds about a thousand launches, then the host
-// waits.
+// stands, more than a host can queue.
 constexpr uint64_t kWentOnCalls = 64;
-constexpr uint64_t kQueuedCallsMax = 2048;
 
 // Did the job pass this difference? Counts, types and reductions that differ corrupt more often
 // than they hang.
@@ -515,36 +513,29 @@ Finding judge_lockstep(const Case& c, const std::optional<Draft>& captured) {
   return draft.finding;
 }
 
-// Equal sequences, but for what was captured (`captured`). What the GPU did with them is on file
-// only where GPU timing was on.
-Finding judge_equal(const Case& c, const std::optional<Draft>& captured) {
-  const int64_t quiet_ns = c.job.end_ns - c.job.last_call_ns;
-  const bool is_silent = !c.job.is_foreign && c.job.is_stale(c.job.last_call_ns);
-  const bool is_quiet_ras = c.process(c.index.active().front()).recorder == "ncclras_text";
-  if (c.job.is_foreign && !has_calls(c) && !is_quiet_ras) return judge_nothing(c);
-  bool aborted = false;
-  bool any_aborted = false;
+struct Aborts {
+  bool any = false;
+  bool late = false;  // one came long after the last call of its rank
+};
+
+Aborts find_aborts(const Case& c) {
+  Aborts aborts;
   for (const uint32_t p : c.index.active()) {
+    const uint32_t last = c.job.processes[p].last_op;
+    const int64_t last_ns = last == kNoRecord ? 0 : c.process(p).ops[last].called_ns;
     for (const trace::Comm& comm : c.process(p).comms) {
-      const uint32_t last = c.job.processes[p].last_op;
-      const int64_t last_ns = last == kNoRecord ? 0 : c.process(p).ops[last].called_ns;
-      any_aborted = any_aborted || comm.state == CommState::aborted;
-      aborted = aborted || (comm.state == CommState::aborted && last_ns != 0 &&
-                            comm.ended_ns - last_ns > c.options.ended_threshold_ns);
+      if (comm.state != CommState::aborted) continue;
+      aborts.any = true;
+      const bool is_late = last_ns != 0 && comm.ended_ns - last_ns > c.options.ended_threshold_ns;
+      aborts.late = aborts.late || is_late;
     }
   }
+  return aborts;
+}
+
+Finding judge_unexplained(const Case& c, const Aborts& aborts) {
+  const int64_t quiet_ns = c.job.end_ns - c.job.last_call_ns;
   const size_t ranks = c.index.active().size();
-  const bool has_stalled = !c.job.all_ended_themselves && (aborted || is_silent);
-  if (std::optional<Finding> stopped = judge_stopped(c)) return std::move(*stopped);
-  if (!has_stalled) {
-    const Unfinished unfinished = find_unfinished(c);
-    if (!unfinished.processes.empty()) return judge_unfinished(c, unfinished);
-    if (std::optional<Finding> open = judge_incomplete(c, any_aborted)) return std::move(*open);
-    return judge_lockstep(c, captured);
-  }
-  if (std::optional<Finding> inside = judge_inside(c)) return std::move(*inside);
-  if (std::optional<Draft> gpu = judge_gpu(c)) return std::move(gpu->finding);
-  if (std::optional<Finding> few = judge_left_behind(c)) return std::move(*few);
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   draft.finding.summary = fmt::format(
       "{} ({}), yet none has called NCCL {} {}: a stream that "
@@ -555,7 +546,7 @@ Finding judge_equal(const Case& c, const std::optional<Draft>& captured) {
                         "every call or their order",
                         ranks),
       last_common_text(c), c.job.live ? "for" : "in the last",
-      span_text(aborted ? std::max(quiet_ns, c.options.ended_threshold_ns) : quiet_ns));
+      span_text(aborts.late ? std::max(quiet_ns, c.options.ended_threshold_ns) : quiet_ns));
   draft.finding.next = fmt::format(
       "what decides is the GPU's progress, which {}; "
       "candidates: RC-STREAM-BLOCKED, RC-STUCK-ON-GPU, RC-STUCK-OUTSIDE; look at a rank's stack",
@@ -565,6 +556,32 @@ Finding judge_equal(const Case& c, const std::optional<Draft>& captured) {
     draft.finding.evidence.push_back(process_evidence(c, p));
   }
   return draft.finding;
+}
+
+struct Equal {
+  Finding finding;
+  bool may_have_hung = false;  // and nothing on file says in what
+};
+
+// Equal sequences, but for what was captured (`captured`). What the GPU did with them is on file
+// only where GPU timing was on.
+Equal judge_equal(const Case& c, const std::optional<Draft>& captured) {
+  const bool is_silent = !c.job.is_foreign && c.job.is_stale(c.job.last_call_ns);
+  const bool is_quiet_ras = c.process(c.index.active().front()).recorder == "ncclras_text";
+  if (c.job.is_foreign && !has_calls(c) && !is_quiet_ras) return {judge_nothing(c)};
+  const Aborts aborts = find_aborts(c);
+  const bool has_stalled = !c.job.all_ended_themselves && (aborts.late || is_silent);
+  if (std::optional<Finding> stopped = judge_stopped(c)) return {std::move(*stopped)};
+  if (!has_stalled) {
+    const Unfinished unfinished = find_unfinished(c);
+    if (!unfinished.processes.empty()) return {judge_unfinished(c, unfinished)};
+    if (std::optional<Finding> open = judge_incomplete(c, aborts.any)) return {std::move(*open)};
+    return {judge_lockstep(c, captured), c.job.all_ended_themselves && !late_end_text(c).empty()};
+  }
+  if (std::optional<Finding> inside = judge_inside(c)) return {std::move(*inside)};
+  if (std::optional<Draft> gpu = judge_gpu(c)) return {std::move(gpu->finding)};
+  if (std::optional<Finding> few = judge_left_behind(c)) return {std::move(*few)};
+  return {judge_unexplained(c, aborts), true};
 }
 
 // Waits of a running job that are too young for a verdict, and too old to keep silent about: the
@@ -605,18 +622,9 @@ Report refuse(const trace::Run& run) {
 
 namespace {
 
-Report analyse_as_recorded(const trace::Run& run, const Options& options) {
-  const Index index(run);
-  if (index.active().empty()) return refuse(run);
-  const JobState job = judge_processes(index, options);
-  const std::vector<Difference> differences = find_differences(index);
-  std::vector<Difference> blocking;
-  for (const Difference& difference : differences) {
-    if (!was_passed(index, job, options, difference)) blocking.push_back(difference);
-  }
-  Waits waits(index, options, job, differences, blocking);
+// Uses the drafts up. `may_have_hung`: the calls are equal and do not tell.
+Report report_of(Waits& waits, bool& may_have_hung) {
   const Case& the_case = waits.the_case();
-
   std::vector<Draft> drafts = judge_differences(the_case);
   for (Draft& draft : waits.drafts()) drafts.push_back(std::move(draft));
   const bool quiet = std::none_of(drafts.begin(), drafts.end(), is_defect);
@@ -647,11 +655,30 @@ Report analyse_as_recorded(const trace::Run& run, const Options& options) {
   }
   if (lead != drafts.end()) report.table = standing_of(the_case, located);
   report.findings = order(drafts);
+  may_have_hung = false;
   if (!is_decided) {
-    report.findings.insert(report.findings.begin(), judge_equal(the_case, captured));
-    const bool in_lockstep = report.findings.front().verdict == Verdict::in_lockstep;
-    if (in_lockstep && job.live) mention_young_waits(run, options, report);
+    Equal equal = judge_equal(the_case, captured);
+    may_have_hung = equal.may_have_hung;
+    report.findings.insert(report.findings.begin(), std::move(equal.finding));
   }
+  return report;
+}
+
+Report analyse_as_recorded(const trace::Run& run, const Options& options) {
+  const Index index(run);
+  if (index.active().empty()) return refuse(run);
+  const JobState job = judge_processes(index, options);
+  const std::vector<Difference> differences = find_differences(index);
+  std::vector<Difference> blocking;
+  for (const Difference& difference : differences) {
+    if (!was_passed(index, job, options, difference)) blocking.push_back(difference);
+  }
+  Waits waits(index, options, job, differences, blocking);
+  bool may_have_hung = false;
+  Report report = report_of(waits, may_have_hung);
+  if (may_have_hung && waits.find_circle()) report = report_of(waits, may_have_hung);
+  const bool in_lockstep = report.findings.front().verdict == Verdict::in_lockstep;
+  if (in_lockstep && job.live) mention_young_waits(run, options, report);
   report.status = exit_status(report.findings);
   return report;
 }

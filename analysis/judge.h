@@ -16,6 +16,9 @@
 
 namespace rollcall::analysis {
 
+// More calls than a host can queue: a stream holds about a thousand launches, then the host waits.
+inline constexpr uint64_t kQueuedCallsMax = 2048;
+
 // What every maker of findings looks at.
 struct Case {
   const Index& index;

@@ -35,15 +35,76 @@ std::vector<uint32_t> who_is_silent(const Case& c, const std::vector<Draft>& dra
   return silent;
 }
 
-// Says what findings rest on that a chained reading made less sure, or that are of one.
-void weigh_chained(std::vector<Draft>& drafts, const char* premise) {
+// Says what findings rest on.
+void add_premise(std::vector<Draft>& drafts, const char* premise) {
   for (Draft& draft : drafts) {
     if (draft.root == kNone) continue;
-    Finding& finding = draft.finding;
-    if (finding.confidence == Confidence::certain) finding.confidence = Confidence::likely;
     Evidence evidence;
     evidence.text = premise;
-    finding.evidence.push_back(std::move(evidence));
+    draft.finding.evidence.push_back(std::move(evidence));
+  }
+}
+
+// The same of those that a chained reading made less sure, or that are of one.
+void weigh_chained(std::vector<Draft>& drafts, const char* premise) {
+  add_premise(drafts, premise);
+  for (Draft& draft : drafts) {
+    if (draft.root == kNone) continue;
+    Confidence& confidence = draft.finding.confidence;
+    if (confidence == Confidence::certain) confidence = Confidence::likely;
+  }
+}
+
+constexpr const char* kIfChained =
+    "if the streams of a rank wait for each other in the order of its calls, as PyTorch's do: that "
+    "is on no file";
+
+// What the GPUs were seen to do, held against the chain.
+enum class Sight : uint8_t {
+  silent,
+  refutes,   // one has begun with a call that would have to wait behind another one
+  confirms,  // all have begun with what is at the front, and with nothing behind
+};
+Sight look_at_gpus(const Case& c) {
+  bool sees_all = true;
+  for (const uint32_t p : c.index.active()) {
+    for (uint32_t i = 0; i < c.process(p).ops.size(); ++i) {
+      const trace::Op& op = c.index.op(p, i);
+      if (c.progress.is_done(p, i) || !is_enqueued(op)) continue;
+      const bool is_at_front = c.progress.is_at_front(p, i);
+      const bool has_started =
+          op.started_ns != 0 || op.finished_ns != 0 || op.mark != GpuMark::none;
+      if (has_started && !is_at_front) return Sight::refutes;
+      sees_all = sees_all && (has_started || (!is_at_front && op.awaits_gpu));
+    }
+  }
+  return sees_all ? Sight::confirms : Sight::silent;
+}
+
+// Some rank has called more behind what it would wait in than its GPU can have queued, or for
+// longer than a host runs ahead of it.
+bool is_past(const Case& c) {
+  constexpr int64_t kAheadNs = 10'000'000'000;
+  return std::any_of(c.index.active().begin(), c.index.active().end(), [&](uint32_t p) {
+    const std::vector<uint32_t>& waiting = c.progress.waiting(p);
+    const std::vector<trace::Op>& ops = c.process(p).ops;
+    if (waiting.empty()) return false;
+    return ops.size() - waiting.front() > kQueuedCallsMax ||
+           ops.back().called_ns - ops[waiting.front()].called_ns > kAheadNs;
+  });
+}
+
+// Takes a call of a circle for finished, on all its ranks.
+void finish(const Case& c, const Node& node, trace::Run& run) {
+  const auto mark = [&](uint32_t p, uint32_t i) {
+    run.processes[p].ops[i].state = trace::OpState::finished;
+  };
+  if (node.kind == NodeKind::p2p) return mark(node.process, node.op);
+  if (node.kind != NodeKind::collective) return;
+  for (const Member& member : c.group(node.group).members) {
+    if (member.lane.has(node.seq)) {
+      mark(member.process, member.lane.ops[node.seq - member.lane.first]);
+    }
   }
 }
 
@@ -59,17 +120,20 @@ Reading::Reading(const Index& index, const Options& options, const JobState& job
 
 Waits::Waits(const Index& index, const Options& options, const JobState& job,
              const std::vector<Difference>& differences, const std::vector<Difference>& blocking)
-    : free_(index, options, job, differences, blocking, StreamOrder::free),
+    : index_(index),
+      options_(options),
+      job_(job),
+      differences_(differences),
+      blocking_(blocking),
+      free_(index, options, job, differences, blocking, StreamOrder::free),
       drafts_(judge_waits(free_.the_case())) {
-  read_chained(differences, blocking);
+  read_chained();
 }
 
-void Waits::read_chained(const std::vector<Difference>& differences,
-                         const std::vector<Difference>& blocking) {
-  const Case& free = free_.the_case();
-  const std::vector<uint32_t> silent = who_is_silent(free, drafts_);
-  if (silent.empty() || !has_several_streams(free.index)) return;
-  chained_.emplace(free.index, free.options, free.job, differences, blocking, StreamOrder::chained);
+void Waits::read_chained() {
+  const std::vector<uint32_t> silent = who_is_silent(free_.the_case(), drafts_);
+  if (silent.empty() || !has_several_streams(index_)) return;
+  chained_.emplace(index_, options_, job_, differences_, blocking_, StreamOrder::chained);
   const Case& c = chained_->the_case();
   const bool may_all_wait = std::none_of(silent.begin(), silent.end(),
                                          [&](uint32_t p) { return c.progress.waiting(p).empty(); });
@@ -84,11 +148,43 @@ void Waits::read_chained(const std::vector<Difference>& differences,
   } else {
     chained_.reset();
   }
-  weigh_chained(drafts_, is_better
-                             ? "if the streams of a rank wait for each other in the order of its "
-                               "calls, as PyTorch's do: that is on no file"
-                             : "it may itself wait in its last call, if the streams of a rank wait "
-                               "for each other in the order of its calls: that is on no file");
+  weigh_chained(drafts_, is_better ? kIfChained
+                                   : "it may itself wait in its last call, if the streams of a "
+                                     "rank wait for each other in the order of its calls: that is "
+                                     "on no file");
+}
+
+// Without the circles' calls nobody would wait.
+bool Waits::gets_by_without(const Case& c) const {
+  trace::Run run = index_.run();
+  for (const Root& root : c.graph.roots()) {
+    for (const uint32_t n : root.nodes) finish(c, c.graph.nodes()[n], run);
+  }
+  const Index index(run);
+  const Reading reading(index, options_, job_, differences_, blocking_, StreamOrder::chained);
+  return reading.the_case().graph.roots().empty();
+}
+
+bool Waits::find_circle() {
+  if (chained_ || !has_several_streams(index_)) return false;
+  chained_.emplace(index_, options_, job_, differences_, blocking_, StreamOrder::chained);
+  const Case& c = chained_->the_case();
+  const Sight sight = look_at_gpus(c);
+  std::vector<Draft> drafts;
+  if (sight != Sight::refutes && !is_past(c)) drafts = judge_waits(c);
+  if (drafts.empty() || !gets_by_without(c)) {
+    chained_.reset();
+    return false;
+  }
+  drafts_ = std::move(drafts);
+  if (sight == Sight::confirms) {
+    add_premise(drafts_,
+                "the streams of a rank wait for each other: the GPUs have begun with the first of "
+                "these calls, and with none behind");
+  } else {
+    weigh_chained(drafts_, kIfChained);
+  }
+  return true;
 }
 
 }  // namespace rollcall::analysis

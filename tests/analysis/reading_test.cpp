@@ -57,6 +57,112 @@ TEST_CASE("groups that were made one by one are compared by what they are to the
   check_blames(analyse(execute_chained(program).run), Verdict::deadlock_comms, 5);
 }
 
+// Every step has a call of all and one of each half; all are made before anybody waits for them. Of
+// the rank and the steps that are named, the two are in another order.
+Program two_orders(int steps, int rank, int from, int to) {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3, 4, 5}},
+                   {.ranks = {0, 1, 2}, .parent = 0},
+                   {.ranks = {3, 4, 5}, .parent = 0, .colour = 1}};
+  program.ranks.resize(6);
+  for (int r = 0; r < 6; ++r) {
+    Steps& own = program.ranks[static_cast<size_t>(r)];
+    for (int step = 0; step < steps; ++step) {
+      own.push_back(call(OpKind::AllReduce, 16));
+      own.push_back(call(OpKind::AllGather, 8, -1, 1 + r / 3));
+      if (r == rank && step >= from && step < to) std::swap(own.back(), own[own.size() - 2]);
+    }
+    own.push_back({.act = Act::sync});
+  }
+  return program;
+}
+
+// A stream for each communicator; nobody in NCCL waits for the other ones.
+Outcome execute_free(Program program) {
+  for (Steps& own : program.ranks) {
+    own.pop_back();  // the wait at the end
+    for (Step& step : own) step.stream = step.comm;
+    own.push_back({.act = Act::stick});
+  }
+  return execute(program, kLive);
+}
+
+TEST_CASE("communicators in another order are a deadlock where a job stands and streams may wait") {
+  const Report report = analyse(execute_chained(two_orders(3, 4, 2, 3)).run);
+  check_blames(report, Verdict::deadlock_comms, 4);
+  CHECK(lead(report).confidence == Confidence::likely);
+  CHECK(says(lead(report), "that is on no file"));
+  CHECK(report.status == 1);
+}
+
+TEST_CASE("that the GPUs wait for each other is certain where they were watched") {
+  Outcome outcome = execute_chained(two_orders(3, 4, 2, 3));
+  for (trace::Process& process : outcome.run.processes) {
+    for (size_t i = 0; i < process.ops.size(); ++i) {
+      trace::Op& op = process.ops[i];
+      op.awaits_gpu = i >= 4;
+      op.state = i < 4 ? trace::OpState::finished : trace::OpState::returned;
+      if (i < 5) op.started_ns = op.called_ns + 1;
+      if (i < 4) op.finished_ns = op.called_ns + 2;
+    }
+  }
+  const Report report = analyse(outcome.run);
+  check_blames(report, Verdict::deadlock_comms, 4);
+  CHECK(lead(report).confidence == Confidence::certain);
+  CHECK_FALSE(says(lead(report), "that is on no file"));
+}
+
+TEST_CASE("an order that did not stop the job is not said to") {
+  Outcome outcome = execute_free(two_orders(3, 4, 2, 3));
+  trace::Process& odd = outcome.run.processes[4];
+  SECTION("the GPU has begun with the second") { odd.ops.back().started_ns = 1; }
+  SECTION("the job called on for long") {
+    for (trace::Process& process : outcome.run.processes) {
+      trace::Op& first = process.ops.front();
+      trace::Op later = first;
+      later.seq = 3;
+      later.called_ns = process.ops.back().called_ns + 11'000'000'000;
+      later.returned_ns = later.called_ns + 1;
+      later.ticket = process.ops.size() + 1;
+      process.ops.push_back(later);
+      ++process.comms[0].collectives;
+      process.next_ticket = later.ticket + 1;
+      process.heartbeat_ns += 22'000'000'000;
+    }
+    outcome.run.read_at_ns += 22'000'000'000;
+  }
+  SECTION("the rank always differed") { outcome = execute_free(two_orders(3, 4, 0, 3)); }
+  const Report report = analyse(outcome.run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::insufficient);
+  CHECK(report.status == 3);
+}
+
+TEST_CASE(
+    "who may wait behind another stream's call with an unknown rank is not said to be silent") {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3, 4, 5}},
+                   {.ranks = {0, 1}, .parent = 0},
+                   {.ranks = {1, 3}, .parent = 0, .child_number = 1}};
+  program.ranks.resize(6);
+  for (size_t r = 0; r < 6; ++r) {
+    Steps& own = program.ranks[r];
+    for (int step = 0; step < 3; ++step) {
+      if (r == 1 || r == 3) own.push_back(call(OpKind::AllReduce, 32, -1, 2));
+      if (r == 3 && step == 2) own.back().reduction = 2;
+      if (r < 2) own.push_back(call(OpKind::AllReduce, 16, -1, 1));
+      own.push_back({.act = Act::sync});
+      own.push_back(call(OpKind::AllReduce, 8));
+      own.push_back({.act = Act::sync});
+    }
+  }
+  Outcome outcome = execute_chained(program);
+  outcome.run.processes.erase(outcome.run.processes.begin() + 3);
+  const Report report = analyse(outcome.run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::insufficient);
+}
+
 TEST_CASE("what is on file as finished does not wait, however the streams are chained") {
   Program program = accumulation(16);
   Steps& early = program.ranks[1];
@@ -185,6 +291,21 @@ TEST_CASE("one rank in a call that most have not made may be the one that is wro
   CHECK(lead(report).verdict == Verdict::missing_call);
   CHECK(lead(report).confidence == Confidence::open);
   CHECK(lead(report).summary.ends_with("or rank 3 should not have made it"));
+}
+
+TEST_CASE("who stood and aborted after another had is blamed for the missing call, not the abort") {
+  Program program = accumulation(16);
+  program.ranks[6].insert(program.ranks[6].end() - 3, {.act = Act::stick});
+  Outcome outcome = execute(program, kLive);
+  int64_t last_ns = 0;
+  for (const trace::Process& process : outcome.run.processes) {
+    last_ns = std::max(last_ns, process.ops.back().called_ns);
+  }
+  for (trace::Process& process : outcome.run.processes) {
+    const int64_t later_ns = process.job_rank == 6 ? 600'000'000 : 500'000'000;
+    for (uint32_t i = 0; i < process.comms.size(); ++i) add_abort(process, i, last_ns + later_ns);
+  }
+  check_blames(analyse(outcome.run), Verdict::missing_call, 6);
 }
 
 // The calls of the watchdog's victims: rank 2 left a call out, everybody is freed by aborts, and
