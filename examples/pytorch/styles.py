@@ -194,7 +194,8 @@ def mixed(job):
         if job.fault.strikes("group-order", step):
             groups.reverse()
         for group in groups:
-            dist.all_reduce(gradient, group=group)
+            # On the group's own stream; no host waits, and the next group's stream does.
+            dist.all_reduce(gradient, group=group, async_op=True).wait()
         ring(job)
         rooted(job)
         work = dist.all_reduce(torch.ones(WIDTH, device=job.device), async_op=True)

@@ -23,12 +23,17 @@ constexpr int16_t kResultCudaError = 1;  // ncclUnhandledCudaError
 struct Pending {
   Step step;
   uint64_t seq = 0;
+  uint64_t turn = 0;   // of the call among the rank's
+  uint64_t start = 0;  // of the first call of its group
   bool done = false;
 };
 
 struct Rank {
   size_t at = 0;
   std::map<int, std::vector<Pending>> streams;
+  uint64_t calls = 0;
+  uint64_t group_start = 0;  // turn of the newest call that is not of the group of the one before
+  uint32_t newest_group = 0;
   std::map<int, uint64_t> seq;  // by communicator
   // By communicator and peer; of signals all that were called, and those that were sent.
   std::map<std::pair<int, int>, uint64_t> sends, recvs, signals, waits, signalled;
@@ -261,13 +266,30 @@ class Machine {
       op.seq = rank.signals[{step.comm, step.root_or_peer}]++;
     }
     // A captured call is not executed by calling it.
-    if (step.graph == 0) rank.streams[step.stream].push_back({step, op.seq, false});
+    if (step.graph == 0) enqueue(rank, step, op.seq);
     process.ops.push_back(op);
     process.next_ticket = op.ticket + 1;
   }
 
+  static void enqueue(Rank& rank, const Step& step, uint64_t seq) {
+    const uint64_t turn = rank.calls++;
+    if (step.group == 0 || step.group != rank.newest_group) rank.group_start = turn;
+    rank.newest_group = step.group;
+    rank.streams[step.stream].push_back({step, seq, turn, rank.group_start, false});
+  }
+
+  // Something that it waits for by an event is still at work.
+  static bool is_held_back(const Rank& rank, const Pending& wanted) {
+    if (!wanted.step.joins) return false;
+    return std::any_of(rank.streams.begin(), rank.streams.end(), [&](const auto& stream) {
+      return std::any_of(stream.second.begin(), stream.second.end(), [&](const Pending& other) {
+        return !other.done && !other.step.detached && other.turn < wanted.start;
+      });
+    });
+  }
+
   // The calls at the front of a stream: the first unfinished one and its group.
-  static std::vector<Pending*> front(std::vector<Pending>& queue) {
+  static std::vector<Pending*> front(const Rank& rank, std::vector<Pending>& queue) {
     std::vector<Pending*> list;
     for (Pending& pending : queue) {
       if (pending.done && list.empty()) continue;
@@ -279,13 +301,15 @@ class Machine {
       list.push_back(&pending);
     }
     std::erase_if(list, [](const Pending* pending) { return pending->done; });
-    return list;
+    const bool is_free = std::none_of(list.begin(), list.end(),
+                                      [&](const Pending* one) { return is_held_back(rank, *one); });
+    return is_free ? list : std::vector<Pending*>{};
   }
 
   std::vector<Pending*> fronts(size_t r) {
     std::vector<Pending*> list;
     for (auto& [stream, queue] : ranks_[r].streams) {
-      for (Pending* pending : front(queue)) list.push_back(pending);
+      for (Pending* pending : front(ranks_[r], queue)) list.push_back(pending);
     }
     return list;
   }
@@ -324,7 +348,7 @@ class Machine {
         is_send && wanted.step.group == 0 &&
         wanted.step.count * bytes_of_datatype(wanted.step.datatype) <= options_.eager_bytes;
     for (auto& [stream, queue] : ranks_[peer].streams) {
-      const std::vector<Pending*> ready = front(queue);
+      const std::vector<Pending*> ready = front(ranks_[peer], queue);
       for (Pending& other : queue) {
         const bool is_it = other.step.comm == wanted.step.comm && is_p2p(other.step.kind) &&
                            other.step.kind != wanted.step.kind && other.step.root_or_peer == mine &&

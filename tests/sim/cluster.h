@@ -27,6 +27,10 @@ struct Step {
   int stream = 0;
   uint32_t group = 0;  // calls of one rank with the same number are one group
   uint32_t graph = 0;  // captured: counted when called, executed by nobody here
+  // As by CUDA events: starts behind all earlier calls of the rank, or its group, on all streams,
+  // but for those that are `detached`, which no other stream waits for.
+  bool joins = false;
+  bool detached = false;
 };
 
 struct CommSpec {

@@ -75,6 +75,7 @@ Plan make_plan(uint64_t seed) {
       plan.loss = static_cast<LossKind>(random() % static_cast<uint64_t>(LossKind::Count));
     }
   }
+  plan.training.chained = random() % 4 == 0;
   return plan;
 }
 
@@ -343,6 +344,7 @@ Plan shrink(Plan plan) {
     try_change([](Plan& p) { p.faults.resize(std::max<size_t>(p.faults.size(), 2) - 1); });
   }
   try_change([](Plan& p) { p.training.streams = false; });
+  try_change([](Plan& p) { p.training.chained = false; });
   try_change([](Plan& p) { p.training.creations = false; });
   try_change([](Plan& p) { p.training.batches = false; });
   try_change([](Plan& p) { p.training.asides = false; });

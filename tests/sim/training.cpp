@@ -28,6 +28,7 @@ struct Phase {
   int role = 0;  // 0 world, 1 tensor, 2 data, 3 pipeline, 4 pairs within a data group
   Step step;
   bool sync = false;
+  bool detached = false;     // chained: what comes behind it on other streams does not wait for it
   std::vector<Phase> parts;  // of a group: collectives of different roles
 };
 constexpr int kRoles = 5;
@@ -109,7 +110,8 @@ class Builder {
   }
 
   Program build() {
-    const std::vector<Phase> phases = make_phases(random_, options_, sizes_);
+    std::vector<Phase> phases = make_phases(random_, options_, sizes_);
+    if (options_.chained) detach_some(phases);
     for (int step = 0; step < options_.steps; ++step) {
       if (options_.creations && step == 0) add_creations();
       for (size_t i = 0; i < phases.size(); ++i) {
@@ -198,9 +200,23 @@ class Builder {
   void use_creations() {
     for (size_t r = 0; r < program_.ranks.size(); ++r) {
       for (const int comm : made_[r]) {
-        program_.ranks[r].push_back({.act = Act::call, .comm = comm, .count = 64, .datatype = 7});
+        Step step{.act = Act::call, .comm = comm, .count = 64, .datatype = 7};
+        if (options_.chained) chain(step);
+        program_.ranks[r].push_back(step);
       }
     }
+  }
+
+  // As PyTorch does: a stream for each communicator, and nobody but the host waits for what was
+  // called with async_op.
+  static void chain(Step& step) {
+    step.stream = step.comm;
+    step.joins = true;
+  }
+  void detach_some(std::vector<Phase>& phases) const {
+    Random random(options_.seed + 1);
+    if (pick(random, 2) == 0) return;
+    for (Phase& phase : phases) phase.detached = pick(random, 4) == 0;
   }
 
   // Every data group is split into pairs: a child of a child.
@@ -226,12 +242,16 @@ class Builder {
       Step one = part.step;
       one.comm = of_role_[part.role][r];
       one.group = group_;
+      one.detached = phase.detached;
+      if (options_.chained) chain(one);
       steps.push_back(one);
     }
     if (phase.kind == Phase::group) return;
     Step step = phase.step;
     if (options_.streams && phase.role == 2) step.stream = 1;
-    step.comm = of_role_[phase.role][r];
+    step.comm = phase.kind == Phase::aside ? 0 : of_role_[phase.role][r];
+    step.detached = phase.detached;
+    if (options_.chained) chain(step);
     const CommSpec& comm = program_.comms[step.comm];
     const int mine = rank_in(comm, r);
     const int size = static_cast<int>(comm.ranks.size());
@@ -243,7 +263,6 @@ class Builder {
       steps.push_back(one);
     };
     if (phase.kind == Phase::aside) {
-      step.comm = 0;
       if (step.graph == 0) return add_signals(r, step);
       steps.push_back(step);  // a captured collective
     } else if (phase.kind == Phase::collective) {
@@ -256,31 +275,9 @@ class Builder {
         p2p(mine % 2 == 0 ? OpKind::Recv : OpKind::Send, peer, 0);
       }
     } else if (phase.kind == Phase::batch) {
-      // Two tensors to the next rank and one back, as pipelines exchange them.
-      const auto part = [&](OpKind kind, int peer, uint64_t count) {
-        if (peer < 0 || peer >= size) return;
-        step.count = count;
-        p2p(kind, peer, group_);
-      };
-      const uint64_t count = phase.step.count;
-      part(OpKind::Send, mine + 1, count);
-      part(OpKind::Send, mine + 1, 3 * count + 1);
-      part(OpKind::Recv, mine - 1, count);
-      part(OpKind::Recv, mine - 1, 3 * count + 1);
-      part(OpKind::Send, mine - 1, 2 * count);
-      part(OpKind::Recv, mine + 1, 2 * count);
+      add_batch(r, step);
     } else if (phase.kind == Phase::all_to_all) {
-      // What each has for each, as experts get their tokens.
-      const auto part_of = [&](int from, int to) {
-        return phase.step.count * static_cast<uint64_t>(1 + (3 * from + to) % 4);
-      };
-      for (int peer = 0; peer < size; ++peer) {
-        if (peer == mine) continue;
-        step.count = part_of(mine, peer);
-        p2p(OpKind::Send, peer, group_);
-        step.count = part_of(peer, mine);
-        p2p(OpKind::Recv, peer, group_);
-      }
+      add_all_to_all(r, step);
     } else if (phase.kind == Phase::shift) {
       if (mine > 0) p2p(OpKind::Recv, mine - 1, 0);
       if (mine + 1 < size) p2p(OpKind::Send, mine + 1, 0);
@@ -289,6 +286,46 @@ class Builder {
       p2p(OpKind::Recv, (mine + size - 1) % size, group_);
     }
     if (phase.sync) steps.push_back({.act = Act::sync});
+  }
+
+  // Two tensors to the next rank and one back, as pipelines exchange them.
+  void add_batch(int r, Step step) {
+    const CommSpec& comm = program_.comms[step.comm];
+    const int mine = rank_in(comm, r);
+    const uint64_t count = step.count;
+    step.group = group_;
+    const auto part = [&](OpKind kind, int peer, uint64_t elements) {
+      if (peer < 0 || peer >= static_cast<int>(comm.ranks.size())) return;
+      step.kind = kind;
+      step.root_or_peer = peer;
+      step.count = elements;
+      program_.ranks[r].push_back(step);
+    };
+    part(OpKind::Send, mine + 1, count);
+    part(OpKind::Send, mine + 1, 3 * count + 1);
+    part(OpKind::Recv, mine - 1, count);
+    part(OpKind::Recv, mine - 1, 3 * count + 1);
+    part(OpKind::Send, mine - 1, 2 * count);
+    part(OpKind::Recv, mine + 1, 2 * count);
+  }
+
+  // What each has for each, as experts get their tokens.
+  void add_all_to_all(int r, Step step) {
+    const CommSpec& comm = program_.comms[step.comm];
+    const int mine = rank_in(comm, r);
+    const uint64_t count = step.count;
+    step.group = group_;
+    const auto part = [&](OpKind kind, int peer, int from, int to) {
+      step.kind = kind;
+      step.root_or_peer = peer;
+      step.count = count * static_cast<uint64_t>(1 + (3 * from + to) % 4);
+      program_.ranks[r].push_back(step);
+    };
+    for (int peer = 0; peer < static_cast<int>(comm.ranks.size()); ++peer) {
+      if (peer == mine) continue;
+      part(OpKind::Send, peer, mine, peer);
+      part(OpKind::Recv, peer, peer, mine);
+    }
   }
 
   // Writes with a signal, or bare signals, to the next rank; most programs wait for those of the
@@ -440,6 +477,11 @@ bool is_met_again(const std::vector<Step>& steps, size_t at, const Program& prog
   });
 }
 
+// In either order the second waits for the first.
+bool take_turns(const Step& a, const Step& b) {
+  return a.stream == b.stream || (a.joins && b.joins && !a.detached && !b.detached);
+}
+
 bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program& program) {
   const Step& step = steps[at];
   if (is_creation(fault)) {
@@ -469,7 +511,7 @@ bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program&
       return coll && at + 1 < steps.size() && is_call(steps[at + 1]) && !is_aside(steps[at + 1]) &&
              is_collective(steps[at + 1].kind) && steps[at + 1].comm != step.comm &&
              (step.comm == 0 || steps[at + 1].comm == 0) && step.group == 0 &&
-             steps[at + 1].group == 0 && step.stream == steps[at + 1].stream;
+             steps[at + 1].group == 0 && take_turns(step, steps[at + 1]);
     case Fault::alone:
     case Fault::detour:
     case Fault::again:

@@ -68,10 +68,11 @@ struct TrainingOptions {
   bool nested = false;        // pairs split off the data groups
   bool groups = false;        // collectives of several communicators in one group
   bool streams = false;       // the data groups' calls on a stream of their own
-  bool creations = false;     // communicators made on the way: init, split, shrink and grow
-  bool batches = false;       // groups of transfers of several sizes
-  bool asides = false;        // one-sided operations, and calls captured into graphs
-  uint32_t left_out = 0;      // phases of a step that are left out, a bit each: for shrinking
+  bool chained = false;    // each communicator's calls on a stream of its own; they wait for others
+  bool creations = false;  // communicators made on the way: init, split, shrink and grow
+  bool batches = false;    // groups of transfers of several sizes
+  bool asides = false;     // one-sided operations, and calls captured into graphs
+  uint32_t left_out = 0;   // phases of a step that are left out, a bit each: for shrinking
 };
 
 Program make_training(const TrainingOptions& options);
