@@ -532,6 +532,11 @@ Draft draft_nobody(const Case& c, uint32_t r) {
   return draft;
 }
 
+// All have ended, and not in order: who waited then would have waited on.
+bool was_cut_short(const Case& c) {
+  return c.job.all_ended_themselves && !c.job.live && c.job.first_abort_ns != INT64_MAX;
+}
+
 bool is_immediate(const Case& c, const Absence& absence) {
   return absence.verdict == Verdict::rank_dead || absence.verdict == Verdict::abort_cascade ||
          absence.verdict == Verdict::cuda_error || absence.verdict == Verdict::async_error ||
@@ -583,7 +588,7 @@ std::vector<Draft> judge_waits(const Case& c) {
     const Root& root = c.graph.roots()[r];
     const Node& node = c.graph.nodes()[root.nodes[0]];
     if (root.is_circle) {
-      if (c.job.is_stale(root.since_ns)) drafts.push_back(draft_circle(c, r));
+      if (c.job.is_stale(root.since_ns) || was_cut_short(c)) drafts.push_back(draft_circle(c, r));
       continue;
     }
     if (root.waiters.empty()) continue;
