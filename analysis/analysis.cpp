@@ -574,7 +574,7 @@ Equal judge_equal(const Case& c, const std::optional<Draft>& captured) {
   if (std::optional<Finding> stopped = judge_stopped(c)) return {std::move(*stopped)};
   if (!has_stalled) {
     const Unfinished unfinished = find_unfinished(c);
-    if (!unfinished.processes.empty()) return {judge_unfinished(c, unfinished)};
+    if (!unfinished.processes.empty()) return {judge_unfinished(c, unfinished), true};
     if (std::optional<Finding> open = judge_incomplete(c, aborts.any)) return {std::move(*open)};
     return {judge_lockstep(c, captured), c.job.all_ended_themselves && !late_end_text(c).empty()};
   }

@@ -119,6 +119,14 @@ uint64_t stream_key(const Process& process, uint32_t i) {
   return process.is_foreign() ? kNumbered | op.comm : op.stream;
 }
 
+uint64_t chained_key(const Process& process, uint32_t i) {
+  // Apart from the streams' own.
+  constexpr uint64_t kChain = ~uint64_t{0};
+  const bool is_in_order =
+      process.recorder == "flight_recorder" && is_collective(process.ops[i].kind);
+  return process.knowledge.groups || is_in_order ? kChain : stream_key(process, i);
+}
+
 uint64_t Index::role_of(uint32_t g) const {
   const Group& group = groups_[g];
   if (group.parent == kNone) return g;

@@ -114,6 +114,9 @@ inline bool is_enqueued(const trace::Op& op) {
 // the groups does not know the order of sends and receives either; and another recorder's file not
 // that of collectives, but for those of one communicator.
 uint64_t stream_key(const trace::Process& process, uint32_t op);
+// The same if the streams of a process wait for each other in the order of its calls. Of PyTorch's
+// Flight Recorder, which tells the order and does not tell all groups, only collectives are in it.
+uint64_t chained_key(const trace::Process& process, uint32_t op);
 
 // The last of the signals that a call waits for, by its number; nothing where none or nonsense is
 // on file.

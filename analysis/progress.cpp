@@ -74,8 +74,8 @@ void Progress::fill_streams() {
     for (uint32_t i = 0; i < process.ops.size(); ++i) {
       Slot& slot = slots_[p].emplace_back(make_slot(p, i));
       if (slot.is_done) continue;
-      const bool is_chained = stream_order_ == StreamOrder::chained && process.knowledge.groups;
-      const uint64_t key = is_chained ? 0 : stream_key(process, i);
+      const bool is_chained = stream_order_ == StreamOrder::chained;
+      const uint64_t key = is_chained ? chained_key(process, i) : stream_key(process, i);
       slot.stream = numbers.try_emplace(key, static_cast<uint32_t>(numbers.size())).first->second;
       if (slot.stream == streams_[p].size()) streams_[p].emplace_back();
       streams_[p][slot.stream].queue.push_back(i);

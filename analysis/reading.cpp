@@ -1,6 +1,7 @@
 #include "analysis/reading.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace rollcall::analysis {
 namespace {
@@ -11,14 +12,17 @@ bool is_silence(const Case& c, const Draft& draft) {
   return draft.root != kNone && !c.graph.roots()[draft.root].is_circle;
 }
 
-// Some process used several streams, and its recorder knows which.
+// Some process used several streams that may wait for each other.
 bool has_several_streams(const Index& index) {
   return std::any_of(index.active().begin(), index.active().end(), [&](uint32_t p) {
     const trace::Process& process = index.run().processes[p];
-    if (process.ops.empty() || !process.knowledge.groups) return false;
-    return std::any_of(process.ops.begin(), process.ops.end(), [&](const trace::Op& op) {
-      return op.stream != process.ops.front().stream;
-    });
+    std::unordered_map<uint64_t, uint64_t> streams;
+    for (uint32_t i = 0; i < process.ops.size(); ++i) {
+      if (!is_enqueued(process.ops[i])) continue;
+      const uint64_t stream = stream_key(process, i);
+      if (streams.try_emplace(chained_key(process, i), stream).first->second != stream) return true;
+    }
+    return false;
   });
 }
 
@@ -59,6 +63,13 @@ constexpr const char* kIfChained =
     "if the streams of a rank wait for each other in the order of its calls, as PyTorch's do: that "
     "is on no file";
 
+// Whoever waits, waits in the end for calls that the ranks disagree about.
+bool waits_for_differences(const Case& c) {
+  const std::vector<Root>& roots = c.graph.roots();
+  return std::all_of(roots.begin(), roots.end(),
+                     [&](const Root& root) { return c.graph.nodes()[root.nodes[0]].is_disputed; });
+}
+
 // What the GPUs were seen to do, held against the chain.
 enum class Sight : uint8_t {
   silent,
@@ -72,8 +83,8 @@ Sight look_at_gpus(const Case& c) {
       const trace::Op& op = c.index.op(p, i);
       if (c.progress.is_done(p, i) || !is_enqueued(op)) continue;
       const bool is_at_front = c.progress.is_at_front(p, i);
-      const bool has_started =
-          op.started_ns != 0 || op.finished_ns != 0 || op.mark != GpuMark::none;
+      const bool has_started = op.started_ns != 0 || op.finished_ns != 0 ||
+                               op.mark != GpuMark::none || op.state == trace::OpState::started;
       if (has_started && !is_at_front) return Sight::refutes;
       sees_all = sees_all && (has_started || (!is_at_front && op.awaits_gpu));
     }
@@ -142,13 +153,15 @@ void Waits::read_chained() {
   // A circle of which nothing tells who began it says less than that one rank is silent.
   const bool is_decided = std::all_of(drafts.begin(), drafts.end(),
                                       [](const Draft& draft) { return draft.is_decided; });
-  const bool is_better = !drafts.empty() && (is_decided || silent.size() > 1);
-  if (is_better) {
+  // Calls that the ranks disagree about have findings of their own.
+  const bool says_more =
+      drafts.empty() ? waits_for_differences(c) : is_decided || silent.size() > 1;
+  if (says_more) {
     drafts_ = std::move(drafts);
   } else {
     chained_.reset();
   }
-  weigh_chained(drafts_, is_better ? kIfChained
+  weigh_chained(drafts_, says_more ? kIfChained
                                    : "it may itself wait in its last call, if the streams of a "
                                      "rank wait for each other in the order of its calls: that is "
                                      "on no file");

@@ -112,6 +112,42 @@ TEST_CASE("that the GPUs wait for each other is certain where they were watched"
   CHECK_FALSE(says(lead(report), "that is on no file"));
 }
 
+// What PyTorch's Flight Recorder writes of it: no streams, no groups, and whether a call is
+// through.
+void become_dumps(Outcome& outcome, size_t finished) {
+  outcome.run.live = false;
+  for (trace::Process& process : outcome.run.processes) {
+    process.recorder = "flight_recorder";
+    process.knowledge.groups = process.knowledge.reductions = process.knowledge.creations = false;
+    process.liveness = trace::Liveness::unknown;
+    process.heartbeat_ns = 0;
+    process.written_ns = process.ops.back().called_ns + 60'000'000'000;
+    for (size_t i = 0; i < process.ops.size(); ++i) {
+      process.ops[i].stream = 0;
+      process.ops[i].state = i < finished ? trace::OpState::finished : trace::OpState::returned;
+    }
+  }
+}
+
+TEST_CASE("dumps of PyTorch's Flight Recorder tell which rank used its groups in another order") {
+  Outcome outcome = execute_chained(two_orders(3, 4, 2, 3));
+  SECTION("where calls are not through") {
+    become_dumps(outcome, 4);
+    const Report report = analyse(outcome.run);
+    check_blames(report, Verdict::deadlock_comms, 4);
+    CHECK(lead(report).confidence == Confidence::likely);
+  }
+  SECTION("not where the second was seen to run beside the first") {
+    become_dumps(outcome, 4);
+    outcome.run.processes[4].ops.back().state = trace::OpState::started;
+    CHECK(lead(analyse(outcome.run)).verdict == Verdict::insufficient);
+  }
+  SECTION("not where all are through") {
+    become_dumps(outcome, 6);
+    CHECK(lead(analyse(outcome.run)).verdict == Verdict::in_lockstep);
+  }
+}
+
 TEST_CASE("an order that did not stop the job is not said to") {
   Outcome outcome = execute_free(two_orders(3, 4, 2, 3));
   trace::Process& odd = outcome.run.processes[4];
@@ -161,6 +197,30 @@ TEST_CASE(
   const Report report = analyse(outcome.run);
   INFO(text_of(report));
   CHECK(lead(report).verdict == Verdict::insufficient);
+}
+
+TEST_CASE(
+    "who waits behind another stream's call that the ranks disagree about is not said to owe any") {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3, 4, 5}},
+                   {.ranks = {0, 1}, .parent = 0},
+                   {.ranks = {1, 3, 4}, .parent = 0, .child_number = 1}};
+  program.ranks.resize(6);
+  for (size_t r = 0; r < 6; ++r) {
+    Steps& own = program.ranks[r];
+    for (int step = 0; step < 3; ++step) {
+      const bool is_wrong = r == 3 && step == 2;
+      const bool is_member = r == 1 || r == 3 || r == 4;
+      if (is_member) own.push_back(call(OpKind::Broadcast, 32, is_wrong ? 1 : 0, 2));
+      if (r < 2) own.push_back(call(OpKind::AllReduce, 16, -1, 1));
+      own.push_back({.act = Act::sync});
+      own.push_back(call(OpKind::AllReduce, 8));
+      own.push_back({.act = Act::sync});
+    }
+  }
+  const Report report = analyse(execute_chained(program).run);
+  check_blames(report, Verdict::root_mismatch, 3);
+  CHECK(report.findings.size() == 1);
 }
 
 TEST_CASE("what is on file as finished does not wait, however the streams are chained") {
