@@ -467,8 +467,7 @@ const AbsentEdge* find_left_out(const Case& c, const Circle& circle) {
     const bool is_it =
         is_collective(left_out.kind) && habit->alignment.contradicted == 0 &&
         c.index.seat(edge.process, left_out.comm).group == node.group &&
-        (example.process == kNone ||
-         agree(signature_of(left_out), signature_of(c.index.op(example.process, example.op))));
+        (example.process == kNone || are_alike(c, {edge.process, habit->precedent}, example));
     if (is_it) return &edge;
   }
   return nullptr;
@@ -549,7 +548,7 @@ Precedent precedent_of(const Case& c, uint32_t p, uint32_t op) {
   for (uint32_t i = op; i-- > 0 && op - i <= kHistoryMax;) {
     const Op& before = c.index.op(p, i);
     const bool is_same = before.comm == now.comm && before.root_or_peer == now.root_or_peer &&
-                         agree(signature_of(before), signature_of(now));
+                         agree(usual_signature(c, p, before), usual_signature(c, p, now));
     if (!is_same) continue;
     precedent.is_known = true;
     if (before.group == 0) return {kNoRecord, true};

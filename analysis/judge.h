@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/analysis.h"
+#include "analysis/changing_sizes.h"
 #include "analysis/doubt.h"
 #include "analysis/index.h"
 #include "analysis/process_state.h"
@@ -28,6 +29,7 @@ struct Case {
   const Progress& progress;
   const WaitGraph& graph;
   const Doubt& doubt;
+  const ChangingSizes& sizes;
 
   const trace::Process& process(uint32_t p) const { return index.run().processes[p]; }
   const Group& group(uint32_t g) const { return index.groups()[g]; }

@@ -78,6 +78,11 @@ std::vector<Signature> usual_sizes(std::vector<Signature> history, size_t wanted
   return usual;
 }
 
+// The size of this transfer tells nothing.
+bool changes(const Case& c, const ChannelSide& side, uint64_t seq) {
+  return c.sizes.changes(side.process, c.index.op(side.process, side.at(seq)));
+}
+
 bool begins_group(const Case& c, const ChannelSide& side, uint64_t seq) {
   if (seq == 0 || side.at(seq - 1) == kNoRecord) return true;
   return c.index.op(side.process, side.at(seq - 1)).group !=
@@ -118,10 +123,16 @@ std::optional<PairSlip> slip_by_order(const Case& c, const Channel& channel, uin
   return found;
 }
 
+bool has_slipped(const Case& c, uint32_t p, Slip slip) {
+  const std::optional<HabitBreak> habit = habit_break(c, p);
+  return habit && habit->alignment.slip == slip && habit->alignment.contradicted == 0;
+}
+
 // One of the process's transfers up to `seq` stands where its steps before have another call: the
 // sizes may not show at once that it is one too many.
 bool has_made_more(const Case& c, const ChannelSide& side, uint64_t seq) {
   constexpr uint64_t kNear = 4;
+  if (changes(c, side, seq)) return has_slipped(c, side.process, Slip::extra);
   for (uint64_t at = std::max(side.first, seq - std::min(seq, kNear)); at <= seq; ++at) {
     if (side.at(at) != kNoRecord && is_out_of_place(c, side.process, side.at(at))) return true;
   }
@@ -146,6 +157,7 @@ PairSlip slip_by_sizes(const Case& c, const Channel& channel, uint64_t seq) {
   }
   const Alignment alignment = align(sent, expected, seen);
   if (alignment.slip != Slip::missing && alignment.slip != Slip::extra) {
+    if (changes(c, sender, seq) || changes(c, receiver, seq)) return found;
     const auto is_usual = [&](const ChannelSide& side) {
       const Signature shape = shape_of(c.index.op(side.process, side.at(seq)));
       return occurs_elsewhere(c, channel, shape, seq);
@@ -161,9 +173,7 @@ PairSlip slip_by_sizes(const Case& c, const Channel& channel, uint64_t seq) {
   const bool is_send_missing = alignment.slip == Slip::missing;
   const ChannelSide& fewer = is_send_missing ? sender : receiver;
   const ChannelSide& more = is_send_missing ? receiver : sender;
-  const std::optional<HabitBreak> habit = habit_break(c, fewer.process);
-  const bool has_left_out =
-      habit && habit->alignment.slip == Slip::missing && habit->alignment.contradicted == 0;
+  const bool has_left_out = has_slipped(c, fewer.process, Slip::missing);
   const bool is_more = !has_left_out && has_made_more(c, more, seq);
   found.slip = is_more ? Slip::extra : Slip::missing;
   found.length = alignment.length;

@@ -127,7 +127,8 @@ Reading::Reading(const Index& index, const Options& options, const JobState& job
     : progress_(index, options, blocking, stream_order),
       graph_(index, job, progress_, blocking),
       doubt_(index, progress_),
-      case_{index, options, job, differences, progress_, graph_, doubt_} {}
+      sizes_(index),
+      case_{index, options, job, differences, progress_, graph_, doubt_, sizes_} {}
 
 Waits::Waits(const Index& index, const Options& options, const JobState& job,
              const std::vector<Difference>& differences, const std::vector<Difference>& blocking)

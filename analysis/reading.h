@@ -32,6 +32,7 @@ class Reading {
   Progress progress_;
   WaitGraph graph_;
   Doubt doubt_;
+  ChangingSizes sizes_;
   Case case_;
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "analysis/changing_sizes.h"
 #include "analysis/label.h"
 
 namespace rollcall::analysis {
@@ -83,12 +84,19 @@ std::vector<Signature> calls_from(const Index& index, const Member& member, uint
   return calls;
 }
 
-std::vector<Signature> history_before(const Index& index, const Member& member, uint64_t seq) {
+// Of a call whose size changes from step to step the count is unknown.
+std::vector<Signature> history_before(const Index& index, const ChangingSizes& sizes,
+                                      const Member& member, uint64_t seq) {
   uint64_t begin = std::max(member.lane.first, seq > kHistoryMax ? seq - kHistoryMax : 0);
   for (uint64_t at = seq; at > begin; --at) {
     if (!member.lane.has(at - 1)) begin = at;
   }
-  return calls_from(index, member, begin, seq - begin);
+  std::vector<Signature> calls = calls_from(index, member, begin, seq - begin);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const Op& op = index.op_at(member, begin + i);
+    if (sizes.changes(member.process, op)) calls[i].count = trace::kCountUnknown;
+  }
+  return calls;
 }
 
 // What the other groups of the same split do at this position: they play the same part.
@@ -129,7 +137,8 @@ bool prefer(std::vector<Camp>& camps, size_t tied, Votes votes) {
 }
 
 // Decides which camp is right. False: nothing tells.
-bool put_majority_first(const Index& index, uint32_t g, uint64_t seq, std::vector<Camp>& camps) {
+bool put_majority_first(const Index& index, const ChangingSizes& sizes, uint32_t g, uint64_t seq,
+                        std::vector<Camp>& camps) {
   size_t tied = 1;
   while (tied < camps.size() && camps[tied].members.size() == camps[0].members.size()) ++tied;
   if (tied == 1) return true;
@@ -152,7 +161,7 @@ bool put_majority_first(const Index& index, uint32_t g, uint64_t seq, std::vecto
     }
   }
   const std::optional<Signature> expected =
-      expected_next(history_before(index, group.members[oldest], seq));
+      expected_next(history_before(index, sizes, group.members[oldest], seq));
   if (expected && prefer(camps, tied, [&](const Camp& camp) {
         return agree(*expected, camp.signature) ? 1 : 0;
       })) {
@@ -265,9 +274,9 @@ std::string edit_script(const std::vector<Signature>& from, const std::vector<Si
 }
 
 // Calls that belong behind the reference's last one, as its history foretells them.
-void foresee(const Index& index, const Member& reference, uint64_t seq, size_t wanted,
-             std::vector<Signature>& expected) {
-  std::vector<Signature> history = history_before(index, reference, seq);
+void foresee(const Index& index, const ChangingSizes& sizes, const Member& reference, uint64_t seq,
+             size_t wanted, std::vector<Signature>& expected) {
+  std::vector<Signature> history = history_before(index, sizes, reference, seq);
   history.insert(history.end(), expected.begin(), expected.end());
   while (expected.size() < wanted) {
     const std::optional<Signature> next = expected_next(history);
@@ -290,8 +299,8 @@ uint64_t count_repeats(const Index& index, const Member& deviator, const Member&
   return repeats;
 }
 
-Difference explain(const Index& index, uint32_t g, uint64_t seq, const std::vector<Camp>& camps,
-                   const Camp& minority) {
+Difference explain(const Index& index, const ChangingSizes& sizes, uint32_t g, uint64_t seq,
+                   const std::vector<Camp>& camps, const Camp& minority) {
   const Group& group = index.groups()[g];
   Difference difference;
   difference.group = g;
@@ -309,7 +318,7 @@ Difference explain(const Index& index, uint32_t g, uint64_t seq, const std::vect
   const std::vector<Signature> calls = calls_from(index, deviator, seq, kTailMax);
   std::vector<Signature> expected = calls_from(index, reference, seq, kTailMax);
   const size_t seen = expected.size();
-  foresee(index, reference, seq, calls.size() + kSlipMax, expected);
+  foresee(index, sizes, reference, seq, calls.size() + kSlipMax, expected);
   const Alignment alignment = align(calls, expected, seen);
   difference.slip = alignment.slip;
   difference.length = alignment.length;
@@ -332,10 +341,11 @@ Difference explain(const Index& index, uint32_t g, uint64_t seq, const std::vect
 
 // Without a majority the two sides explain each other: a slip that is natural from one side (a call
 // left out) is unnatural from the other (a call added that the steps before did not have).
-Difference explain_tie(const Index& index, uint32_t g, uint64_t seq, std::vector<Camp> camps) {
-  Difference forward = explain(index, g, seq, camps, camps[1]);
+Difference explain_tie(const Index& index, const ChangingSizes& sizes, uint32_t g, uint64_t seq,
+                       std::vector<Camp> camps) {
+  Difference forward = explain(index, sizes, g, seq, camps, camps[1]);
   std::swap(camps[0], camps[1]);
-  Difference backward = explain(index, g, seq, camps, camps[1]);
+  Difference backward = explain(index, sizes, g, seq, camps, camps[1]);
   const bool is_shift = forward.slip == Slip::missing || forward.slip == Slip::extra;
   if (!is_shift) {
     forward.undecided = true;
@@ -475,7 +485,7 @@ bool are_same_by_thread(const Index& index, const Group& group) {
 
 // The differences of a communicator at its first position from `from` on that has some, which is
 // returned; kNever where there is none.
-uint64_t add_differences(const Index& index, uint32_t g, uint64_t from,
+uint64_t add_differences(const Index& index, const ChangingSizes& sizes, uint32_t g, uint64_t from,
                          std::vector<Difference>& differences) {
   const Group& group = index.groups()[g];
   const Member* reference = longest_record(group);
@@ -487,12 +497,12 @@ uint64_t add_differences(const Index& index, uint32_t g, uint64_t from,
   if (seq == kNever || are_same_by_thread(index, group)) return kNever;
   std::vector<Camp> camps = camps_at(index, group, seq);
   if (camps.size() < 2) return kNever;
-  if (!put_majority_first(index, g, seq, camps)) {
-    differences.push_back(explain_tie(index, g, seq, camps));
+  if (!put_majority_first(index, sizes, g, seq, camps)) {
+    differences.push_back(explain_tie(index, sizes, g, seq, camps));
     return seq;
   }
   for (size_t i = 1; i < camps.size(); ++i) {
-    differences.push_back(explain(index, g, seq, camps, camps[i]));
+    differences.push_back(explain(index, sizes, g, seq, camps, camps[i]));
   }
   return seq;
 }
@@ -516,11 +526,12 @@ bool is_passed_by(const Index& index, std::span<const Difference> found) {
 std::vector<Difference> find_differences(const Index& index) {
   constexpr int kPassedMax = 8;
   std::vector<Difference> differences;
+  const ChangingSizes sizes(index);
   for (uint32_t g = 0; g < index.groups().size(); ++g) {
     uint64_t from = 0;
     for (int i = 0; i < kPassedMax; ++i) {
       const size_t before = differences.size();
-      const uint64_t seq = add_differences(index, g, from, differences);
+      const uint64_t seq = add_differences(index, sizes, g, from, differences);
       if (seq == kNever || !is_passed_by(index, std::span(differences).subspan(before))) break;
       from = seq + 1;
     }

@@ -25,8 +25,8 @@ const Lane* lane_of(const std::unordered_map<uint32_t, const Lane*>& lanes, uint
 }
 
 // A transfer as it compares with the rank's own earlier ones: here the peer matters.
-Signature with_peer(const Op& op) {
-  Signature signature = signature_of(op);
+Signature with_peer(const Case& c, uint32_t p, const Op& op) {
+  Signature signature = usual_signature(c, p, op);
   if (is_p2p(op.kind)) signature.root = op.root_or_peer;
   signature.count ^= (uint64_t{op.comm} + 1) * 0x9e3779b97f4a7c15;
   return signature;
@@ -40,7 +40,7 @@ uint32_t usual_at(const Case& c, uint32_t p, size_t i) {
   std::vector<uint32_t> places;
   for (size_t at = i > kHistoryMax ? i - kHistoryMax : 0; at < i; ++at) {
     if (is_mark(ops[at].kind)) continue;
-    history.push_back(with_peer(ops[at]));
+    history.push_back(with_peer(c, p, ops[at]));
     places.push_back(static_cast<uint32_t>(at));
   }
   const std::optional<Expectation> expectation = expectation_of(history);
@@ -55,7 +55,7 @@ uint32_t former_transfer_of(const Case& c, uint32_t p, uint32_t i) {
   if (usual == kNoRecord) return kNoRecord;
   const bool is_same = ops[usual].comm == ops[i].comm &&
                        ops[usual].root_or_peer != ops[i].root_or_peer &&
-                       agree(signature_of(ops[usual]), signature_of(ops[i]));
+                       agree(usual_signature(c, p, ops[usual]), usual_signature(c, p, ops[i]));
   return is_same ? usual : kNoRecord;
 }
 
@@ -323,7 +323,8 @@ bool is_out_of_place(const Case& c, uint32_t p, uint32_t op) {
   if (usual == kNoRecord) return false;
   const std::vector<Op>& ops = c.process(p).ops;
   if (!is_same_part(ops[usual], ops[op])) return true;
-  // Of another size, and that is one of its sizes: not one that changes from step to step.
+  if (c.sizes.changes(p, ops[op])) return false;
+  // Of another size, and that is one of its sizes.
   const auto is_this = [&](const Op& before) {
     return is_same_part(before, ops[op]) && before.count == ops[op].count;
   };

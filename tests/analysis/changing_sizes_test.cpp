@@ -1,0 +1,99 @@
+// Jobs whose calls are of another size in every step.
+#include "analysis/changing_sizes.h"
+
+#include "tests/analysis/steps.h"
+
+namespace rollcall::analysis {
+namespace {
+
+// One rank that calls AllReduces of these sizes, asked about the last of them.
+bool changes(const std::vector<uint64_t>& counts) {
+  Program program;
+  program.comms = {{.ranks = {0}}};
+  program.ranks.resize(1);
+  for (const uint64_t count : counts) program.ranks[0].push_back(call(OpKind::AllReduce, count));
+  const Outcome outcome = execute(program);
+  const Index index(outcome.run);
+  return ChangingSizes(index).changes(0, outcome.run.processes[0].ops.back());
+}
+
+TEST_CASE("sizes that come again in later steps do not change, however many there are") {
+  CHECK_FALSE(changes({16, 16, 16}));
+  CHECK_FALSE(changes({1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6}));
+  CHECK_FALSE(changes({1, 2, 3, 4, 5, 6, 1, 2, 3}));
+}
+
+TEST_CASE("sizes that do not come again change, also where a step has each of them twice") {
+  CHECK(changes({16, 17, 18}));
+  CHECK(changes({1, 2, 2, 1, 3, 4, 4, 3, 5, 6, 6, 5, 7, 8, 8, 7}));
+  // Now and then two steps are of one size.
+  CHECK(changes({1, 2, 3, 4, 5, 6, 2, 7, 8, 9}));
+}
+
+TEST_CASE("of one call nobody knows, and two are like all others") {
+  CHECK_FALSE(changes({16}));
+  Program program;
+  program.comms = {{.ranks = {0}}};
+  program.ranks = {{call(OpKind::AllReduce, 1), call(OpKind::AllGather, 5),
+                    call(OpKind::AllReduce, 2), call(OpKind::AllGather, 5),
+                    call(OpKind::AllGather, 5), call(OpKind::AllGather, 5)}};
+  const Outcome outcome = execute(program);
+  const Index index(outcome.run);
+  CHECK_FALSE(ChangingSizes(index).changes(0, outcome.run.processes[0].ops.front()));
+}
+
+// Two ranks: a call of a second communicator, one of the first, and again one of the second.
+Program steps_of_two(int steps) {
+  Program program;
+  program.comms = {{.ranks = {0, 1}}, {.ranks = {0, 1}, .parent = 0}};
+  program.ranks.resize(2);
+  for (Steps& own : program.ranks) {
+    for (int step = 0; step < steps; ++step) {
+      const auto longer = static_cast<uint64_t>(step) * 7;
+      own.push_back(call(OpKind::AllReduce, 16 + longer, -1, 1));
+      own.push_back(call(OpKind::AllGather, 8 + longer));
+      own.push_back(call(OpKind::Broadcast, 100 + longer, 0, 1));
+      own.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
+TEST_CASE("who leaves a call out is named where no call has the size of one before") {
+  Program program = steps_of_two(4);
+  Steps& culprit = program.ranks[1];
+  culprit.erase(culprit.end() - 3);
+  const Report report = analyse(execute(program, kLive).run);
+  CHECK(check_blames(report, Verdict::missing_call, 1).seq == 3);
+}
+
+TEST_CASE("who makes a call that no step had is named where no call has the size of one before") {
+  Program program = steps_of_two(4);
+  Steps& culprit = program.ranks[1];
+  culprit.insert(culprit.end() - 2, call(OpKind::ReduceScatter, 77));
+  culprit.insert(culprit.end() - 2, {.act = Act::sync});
+  const Report report = analyse(execute(program, kLive).run);
+  check_blames(report, Verdict::missing_call, 1);
+  CHECK(lead(report).summary.find("one call more") != std::string::npos);
+}
+
+TEST_CASE("of two sizes that differ nobody says which is wrong where sizes change") {
+  Program program;
+  program.comms = {{.ranks = {0, 1}}};
+  program.ranks.resize(2);
+  for (size_t r = 0; r < 2; ++r) {
+    for (uint64_t step = 0; step < 6; ++step) {
+      const bool is_wrong = r == 0 && step == 4;
+      const uint64_t count = kLarge + step * 7 + (is_wrong ? 1 : 0);
+      program.ranks[r].push_back(call(r == 0 ? OpKind::Send : OpKind::Recv, count, r == 0 ? 1 : 0));
+      program.ranks[r].push_back({.act = Act::sync});
+    }
+  }
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::p2p_mismatch);
+  CHECK(lead(report).culprits.size() == 2);
+}
+
+}  // namespace
+}  // namespace rollcall::analysis
