@@ -31,6 +31,7 @@ struct Step {
   // but for those that are `detached`, which no other stream waits for.
   bool joins = false;
   bool detached = false;
+  bool is_varied = false;  // of another size in every step
 };
 
 struct CommSpec {

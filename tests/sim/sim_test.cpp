@@ -76,6 +76,7 @@ Plan make_plan(uint64_t seed) {
     }
   }
   plan.training.chained = random() % 4 == 0;
+  plan.training.varied = random() % 4 == 0;
   return plan;
 }
 
@@ -171,6 +172,10 @@ std::string wrong_place(const Scenario& scenario, const Truth& truth, const Find
   // Of two ranks, each calls in another order than the other.
   const bool is_tie = truth.fault == Fault::comm_order && scenario.program.ranks.size() == 2;
   if (is_tie && lead.culprits.size() == 2 && lead.verdict == Verdict::deadlock_comms) return "";
+  // Nor do sizes that always change tell which of two is right.
+  const bool is_untold =
+      truth.is_varied && scenario.program.comms[static_cast<size_t>(truth.comm)].ranks.size() == 2;
+  if (is_untold && lead.culprits.size() == 2) return "";
   if (lead.culprits.size() != 1) return "more than one culprit";
   constexpr Fault kPlaceless[] = {Fault::comm_order,   Fault::again,          Fault::p2p_extra,
                                   Fault::die,          Fault::stop,           Fault::exit,
@@ -232,9 +237,17 @@ std::string wrong(const Scenario& scenario, const Truth& truth) {
     allowed.insert(allowed.end(), {Verdict::deadlock_comms, Verdict::deadlock_p2p});
   }
   if (truth.is_twin) allowed.push_back(Verdict::missing_call);
-  // Without what came before it, a transfer that meets the wrong partner is one of a wrong size.
+  // Without what came before it, or where that has other sizes, a transfer that meets the wrong
+  // partner is one of a wrong size.
   const bool is_part = truth.fault == Fault::part_missing || truth.fault == Fault::batch_missing;
-  if (is_part && scenario.loss.kind != LossKind::none) allowed.push_back(Verdict::p2p_mismatch);
+  const bool tells_nothing = truth.is_varied || scenario.loss.kind != LossKind::none;
+  if ((is_part && tells_nothing) || (is_left_out && truth.is_varied)) {
+    allowed.push_back(Verdict::p2p_mismatch);
+  }
+  // Without later calls a call left out looks like one of a wrong size.
+  if (truth.fault == Fault::missing && truth.is_size_twin) {
+    allowed.push_back(Verdict::count_mismatch);
+  }
   // The wrong size is that of another transfer: leaving one out would look the same.
   if (truth.is_other_size) allowed.push_back(Verdict::p2p_unmatched);
   const bool may_be_left_out = truth.is_twin || truth.fault == Fault::missing;
@@ -345,6 +358,7 @@ Plan shrink(Plan plan) {
   }
   try_change([](Plan& p) { p.training.streams = false; });
   try_change([](Plan& p) { p.training.chained = false; });
+  try_change([](Plan& p) { p.training.varied = false; });
   try_change([](Plan& p) { p.training.creations = false; });
   try_change([](Plan& p) { p.training.batches = false; });
   try_change([](Plan& p) { p.training.asides = false; });

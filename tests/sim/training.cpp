@@ -115,8 +115,8 @@ class Builder {
     for (int step = 0; step < options_.steps; ++step) {
       if (options_.creations && step == 0) add_creations();
       for (size_t i = 0; i < phases.size(); ++i) {
-        const Phase& phase = phases[i];
         if (options_.left_out >> i & 1) continue;
+        const Phase phase = options_.varied ? varied(phases[i], step) : phases[i];
         for (size_t r = 0; r < program_.ranks.size(); ++r) add(static_cast<int>(r), phase);
         ++group_;
       }
@@ -195,6 +195,15 @@ class Builder {
         program_.ranks[r].push_back({.act = Act::create, .comm = comm});
       }
     }
+  }
+
+  // As where sequences have their own lengths: in every step of another size.
+  static Phase varied(Phase phase, int step) {
+    if (phase.kind == Phase::aside) return phase;
+    phase.step.count += static_cast<uint64_t>(step) * 7;
+    phase.step.is_varied = true;
+    for (Phase& part : phase.parts) part = varied(part, step);
+    return phase;
   }
 
   void use_creations() {
@@ -441,8 +450,8 @@ size_t next_on(const std::vector<Step>& steps, size_t at) {
   return steps.size();
 }
 
-// The call at `at` looks like the one behind it on its communicator; behind the last one stands the
-// first, because steps repeat.
+// The call at `at` looks like the one behind it on its communicator, where sizes change but for the
+// size; behind the last one stands the first, because steps repeat.
 bool is_twin(const std::vector<Step>& steps, size_t at) {
   if (at >= steps.size() || !is_call(steps[at]) || !is_collective(steps[at].kind)) return false;
   size_t next = next_on(steps, at);
@@ -450,7 +459,10 @@ bool is_twin(const std::vector<Step>& steps, size_t at) {
     const bool is_same = is_call(steps[i]) && is_collective(steps[i].kind);
     if (is_same && steps[i].comm == steps[at].comm) next = i;
   }
-  return next < steps.size() && looks_the_same(steps[at], steps[next]);
+  if (next == steps.size()) return false;
+  Step resized = steps[next];
+  if (steps[at].is_varied) resized.count = steps[at].count;
+  return looks_the_same(steps[at], resized);
 }
 
 bool is_again_behind_next(const std::vector<Step>& steps, size_t at) {
@@ -589,6 +601,8 @@ Step unheard_of(const Step& step) {
   extra.kind = OpKind::AllReduce;
   extra.root_or_peer = -1;
   extra.count = 7777;
+  // Where sizes change, another size is nothing unheard of.
+  if (step.is_varied) extra.datatype = 8;
   return extra;
 }
 
@@ -740,6 +754,8 @@ Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>
       std::none_of(steps.begin() + static_cast<ptrdiff_t>(at) + 1, steps.end(), is_call);
   truth.may_be_order = is_again_behind_next(steps, at);
   truth.is_captured = step.graph != 0;
+  truth.is_varied = step.is_varied;
+  truth.is_size_twin = step.is_varied && is_twin(steps, at);
   if (is_added_behind(fault)) ++truth.seq;
   change(program, rank, at, fault);
   truth.is_twin = is_twin(steps, at);

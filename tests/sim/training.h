@@ -71,6 +71,7 @@ struct TrainingOptions {
   bool chained = false;    // each communicator's calls on a stream of its own; they wait for others
   bool creations = false;  // communicators made on the way: init, split, shrink and grow
   bool batches = false;    // groups of transfers of several sizes
+  bool varied = false;     // sizes change from step to step
   bool asides = false;     // one-sided operations, and calls captured into graphs
   uint32_t left_out = 0;   // phases of a step that are left out, a bit each: for shrinking
 };
@@ -92,7 +93,10 @@ struct Truth {
   // The call left out comes again behind the next one: the two might have been swapped.
   bool may_be_order = false;
   bool is_other_size = false;  // of a transfer: its channel has others of the wrong size
-  bool is_captured = false;    // the call was, or was to be, captured into a graph
+  // The call's size, as all of its kind, changes from step to step: it tells nothing of the call.
+  bool is_varied = false;
+  bool is_size_twin = false;  // and but for the size it looks like the next one
+  bool is_captured = false;   // the call was, or was to be, captured into a graph
   std::string where;
 };
 
