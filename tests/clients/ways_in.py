@@ -192,7 +192,7 @@ def restarts_of_torchrun_are_linked(python):
             expect("attempt-0" in run.diff_text(), f"the older one is named: {run.diff_text()}")
             for attempt in ("attempt-0", "attempt-1"):
                 folder = os.path.join(run.run_directory, attempt)
-                expect_equal(len(rings_in(folder)), 2, f"files of {attempt}")
+                expect_equal(len(rings_in(folder)), 2, f"files of {attempt} ({run.describe()})")
                 done = run.rollcall("diff", folder, "--json")
                 leading = json.loads(done.stdout)["findings"][0]
                 expect(leading["code"] in pytorch_faults.faults.KINDS["raise"].codes,
