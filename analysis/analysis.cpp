@@ -513,27 +513,20 @@ Finding judge_lockstep(const Case& c, const std::optional<Draft>& captured) {
   return draft.finding;
 }
 
-struct Aborts {
-  bool any = false;
-  bool late = false;  // one came long after the last call of its rank
-};
-
-Aborts find_aborts(const Case& c) {
-  Aborts aborts;
-  for (const uint32_t p : c.index.active()) {
+// Some rank aborted long after its last call.
+bool has_late_abort(const Case& c) {
+  return std::any_of(c.index.active().begin(), c.index.active().end(), [&](uint32_t p) {
     const uint32_t last = c.job.processes[p].last_op;
     const int64_t last_ns = last == kNoRecord ? 0 : c.process(p).ops[last].called_ns;
-    for (const trace::Comm& comm : c.process(p).comms) {
-      if (comm.state != CommState::aborted) continue;
-      aborts.any = true;
-      const bool is_late = last_ns != 0 && comm.ended_ns - last_ns > c.options.ended_threshold_ns;
-      aborts.late = aborts.late || is_late;
-    }
-  }
-  return aborts;
+    const std::vector<trace::Comm>& comms = c.process(p).comms;
+    return std::any_of(comms.begin(), comms.end(), [&](const trace::Comm& comm) {
+      return comm.state == CommState::aborted && last_ns != 0 &&
+             comm.ended_ns - last_ns > c.options.ended_threshold_ns;
+    });
+  });
 }
 
-Finding judge_unexplained(const Case& c, const Aborts& aborts) {
+Finding judge_unexplained(const Case& c) {
   const int64_t quiet_ns = c.job.end_ns - c.job.last_call_ns;
   const size_t ranks = c.index.active().size();
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
@@ -546,7 +539,7 @@ Finding judge_unexplained(const Case& c, const Aborts& aborts) {
                         "every call or their order",
                         ranks),
       last_common_text(c), c.job.live ? "for" : "in the last",
-      span_text(aborts.late ? std::max(quiet_ns, c.options.ended_threshold_ns) : quiet_ns));
+      span_text(has_late_abort(c) ? std::max(quiet_ns, c.options.ended_threshold_ns) : quiet_ns));
   draft.finding.next = fmt::format(
       "what decides is the GPU's progress, which {}; "
       "candidates: RC-STREAM-BLOCKED, RC-STUCK-ON-GPU, RC-STUCK-OUTSIDE; look at a rank's stack",
@@ -569,19 +562,18 @@ Equal judge_equal(const Case& c, const std::optional<Draft>& captured) {
   const bool is_silent = !c.job.is_foreign && c.job.is_stale(c.job.last_call_ns);
   const bool is_quiet_ras = c.process(c.index.active().front()).recorder == "ncclras_text";
   if (c.job.is_foreign && !has_calls(c) && !is_quiet_ras) return {judge_nothing(c)};
-  const Aborts aborts = find_aborts(c);
-  const bool has_stalled = !c.job.all_ended_themselves && (aborts.late || is_silent);
+  const bool has_stalled = !c.job.all_ended_themselves && (has_late_abort(c) || is_silent);
   if (std::optional<Finding> stopped = judge_stopped(c)) return {std::move(*stopped)};
   if (!has_stalled) {
     const Unfinished unfinished = find_unfinished(c);
     if (!unfinished.processes.empty()) return {judge_unfinished(c, unfinished), true};
-    if (std::optional<Finding> open = judge_incomplete(c, aborts.any)) return {std::move(*open)};
+    if (auto open = judge_incomplete(c, c.job.any_aborted())) return {std::move(*open)};
     return {judge_lockstep(c, captured), c.job.all_ended_themselves && !late_end_text(c).empty()};
   }
   if (std::optional<Finding> inside = judge_inside(c)) return {std::move(*inside)};
   if (std::optional<Draft> gpu = judge_gpu(c)) return {std::move(gpu->finding)};
   if (std::optional<Finding> few = judge_left_behind(c)) return {std::move(*few)};
-  return {judge_unexplained(c, aborts), true};
+  return {judge_unexplained(c), true};
 }
 
 // Waits of a running job that are too young for a verdict, and too old to keep silent about: the

@@ -10,12 +10,17 @@ using trace::Op;
 
 constexpr size_t kNewestMax = 8192;
 
-// Exact but for the upper bits of the communicator: tables are smaller.
+// What is alike, in one word: exact but for the upper bits of the communicator, whose tables are
+// smaller.
 uint64_t kind_of(const Op& op) {
-  const uint64_t is_captured = op.graph != 0 ? 1 : 0;
-  return is_captured << 63 ^ uint64_t { op.comm } << 48 ^
-         uint64_t { static_cast<uint8_t>(op.kind) } << 40 ^ uint64_t { op.datatype } << 32 ^
-         uint64_t { op.reduction } << 24 ^ (static_cast<uint64_t>(op.root_or_peer) & 0xffffff);
+  const uint64_t is_captured = op.graph != 0;
+  const uint64_t comm = op.comm;
+  const auto kind = static_cast<uint64_t>(op.kind);
+  const uint64_t datatype = op.datatype;
+  const uint64_t reduction = op.reduction;
+  const auto root_or_peer = static_cast<uint64_t>(op.root_or_peer) & 0xffffff;
+  return is_captured << 63 ^ comm << 48 ^ kind << 40 ^ datatype << 32 ^ reduction << 24 ^
+         root_or_peer;
 }
 
 // Of the later half of calls how many there are, and how many of them have a size of the first

@@ -467,7 +467,9 @@ const AbsentEdge* find_left_out(const Case& c, const Circle& circle) {
     const bool is_it =
         is_collective(left_out.kind) && habit->alignment.contradicted == 0 &&
         c.index.seat(edge.process, left_out.comm).group == node.group &&
-        (example.process == kNone || are_alike(c, {edge.process, habit->precedent}, example));
+        (example.process == kNone ||
+         agree(usual_signature(c.sizes, edge.process, left_out),
+               usual_signature(c.sizes, example.process, c.index.op(example.process, example.op))));
     if (is_it) return &edge;
   }
   return nullptr;
@@ -547,8 +549,9 @@ Precedent precedent_of(const Case& c, uint32_t p, uint32_t op) {
   Precedent precedent;
   for (uint32_t i = op; i-- > 0 && op - i <= kHistoryMax;) {
     const Op& before = c.index.op(p, i);
-    const bool is_same = before.comm == now.comm && before.root_or_peer == now.root_or_peer &&
-                         agree(usual_signature(c, p, before), usual_signature(c, p, now));
+    const bool is_same =
+        before.comm == now.comm && before.root_or_peer == now.root_or_peer &&
+        agree(usual_signature(c.sizes, p, before), usual_signature(c.sizes, p, now));
     if (!is_same) continue;
     precedent.is_known = true;
     if (before.group == 0) return {kNoRecord, true};

@@ -17,7 +17,7 @@ constexpr size_t kNearCallsMax = 256;
 // A call as it compares across ranks that play different parts: the communicator's role in place of
 // its identity, no peers.
 Signature token_of(const Case& c, uint32_t p, const Op& op) {
-  Signature token = usual_signature(c, p, op);
+  Signature token = usual_signature(c.sizes, p, op);
   const Seat seat = c.index.seat(p, op.comm);
   const uint64_t role = seat.group == kNone ? 0 : c.index.role_of(seat.group);
   token.count ^= (role + 1) * 0x9e3779b97f4a7c15;
@@ -68,21 +68,6 @@ size_t first_near(const std::vector<Op>& ops, const std::vector<uint32_t>& place
 }
 
 }  // namespace
-
-Signature usual_signature(const Case& c, uint32_t p, const Op& op) {
-  Signature signature = signature_of(op);
-  if (c.sizes.changes(p, op)) signature.count = 0;
-  return signature;
-}
-
-bool are_alike(const Case& c, const Blocked& one, const Blocked& other) {
-  Signature signature = signature_of(c.index.op(one.process, one.op));
-  const Op& op = c.index.op(other.process, other.op);
-  const bool any_changes = c.sizes.changes(one.process, c.index.op(one.process, one.op)) ||
-                           c.sizes.changes(other.process, op);
-  if (any_changes) signature.count = trace::kCountUnknown;
-  return agree(signature, signature_of(op));
-}
 
 std::vector<Signature> tokens(const Case& c, uint32_t p, size_t begin, size_t end) {
   std::vector<Signature> list;

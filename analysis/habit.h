@@ -13,12 +13,6 @@
 
 namespace rollcall::analysis {
 
-// A call as it compares with others of its process, now and in the steps before.
-Signature usual_signature(const Case& the_case, uint32_t process, const trace::Op& op);
-
-// The same of calls of any two processes.
-bool are_alike(const Case& the_case, const Blocked& one, const Blocked& other);
-
 // Calls of a process as they compare between ranks that play different parts: the communicator's
 // role in place of its identity, no peers. `begin` and `end` are indices into Process::ops.
 std::vector<Signature> tokens(const Case& the_case, uint32_t process, size_t begin, size_t end);

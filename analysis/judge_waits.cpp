@@ -109,23 +109,23 @@ Absence judge_silence(const Case& c, uint32_t p, const Node& waited) {
   return {went_on ? Verdict::p2p_unmatched : Verdict::missing_call, Confidence::likely};
 }
 
-// The call of a member at a collective's position; kNoRecord where no record of it is on file.
-uint32_t call_at(const Case& c, uint32_t p, const Node& waited) {
+// The call of a member at a collective's position; null where no record of it is on file.
+const Op* call_at(const Case& c, uint32_t p, const Node& waited) {
   for (const Member& member : c.group(waited.group).members) {
     if (member.process != p || !member.lane.has(waited.seq)) continue;
-    return member.lane.ops[waited.seq - member.lane.first];
+    return &c.index.op_at(member, waited.seq);
   }
-  return kNoRecord;
+  return nullptr;
 }
 
-// Is the call, from the rank's own steps before, what the others wait for?
-bool is_awaited(const Case& c, uint32_t p, uint32_t precedent, const Node& waited) {
-  const Op& left_out = c.index.op(p, precedent);
+// Is `left_out`, from the rank's own steps before, what the others wait for?
+bool is_awaited(const Case& c, uint32_t p, const Op& left_out, const Node& waited) {
   if (c.index.seat(p, left_out.comm).group != waited.group) return false;
   if (waited.kind == NodeKind::collective) {
+    const Signature usual = usual_signature(c.sizes, p, left_out);
     const auto agrees = [&](uint32_t caller) {
-      const uint32_t call = call_at(c, caller, waited);
-      return call != kNoRecord && are_alike(c, {p, precedent}, {caller, call});
+      const Op* call = call_at(c, caller, waited);
+      return call && agree(usual_signature(c.sizes, caller, *call), usual);
     };
     return std::any_of(waited.callers.begin(), waited.callers.end(), agrees);
   }
@@ -141,7 +141,7 @@ bool is_awaited(const Case& c, uint32_t p, uint32_t precedent, const Node& waite
 bool has_passed_by(const Case& c, uint32_t p, const Node& waited) {
   const std::optional<HabitBreak> habit = habit_break(c, p);
   return habit && habit->alignment.slip == Slip::missing && habit->alignment.contradicted == 0 &&
-         is_awaited(c, p, habit->precedent, waited);
+         is_awaited(c, p, c.index.op(p, habit->precedent), waited);
 }
 
 // That a rank aborted is why others wait: nothing where it is not.
@@ -535,7 +535,7 @@ Draft draft_nobody(const Case& c, uint32_t r) {
 
 // All have ended, and not in order: who waited then would have waited on.
 bool was_cut_short(const Case& c) {
-  return c.job.all_ended_themselves && !c.job.live && c.job.first_abort_ns != INT64_MAX;
+  return c.job.all_ended_themselves && !c.job.live && c.job.any_aborted();
 }
 
 bool is_immediate(const Case& c, const Absence& absence) {

@@ -38,6 +38,7 @@ struct JobState {
   // that was made after its file was. 0: unknown.
   int64_t written_ns = 0;
 
+  bool any_aborted() const { return first_abort_ns != INT64_MAX; }
   bool is_stale(int64_t since_ns) const {
     return is_foreign ? is_stale_in_files(since_ns) : end_ns - since_ns >= threshold_ns;
   }

@@ -6,7 +6,6 @@
 #include <map>
 #include <tuple>
 
-#include "analysis/changing_sizes.h"
 #include "analysis/label.h"
 
 namespace rollcall::analysis {
@@ -84,17 +83,15 @@ std::vector<Signature> calls_from(const Index& index, const Member& member, uint
   return calls;
 }
 
-// Of a call whose size changes from step to step the count is unknown.
 std::vector<Signature> history_before(const Index& index, const ChangingSizes& sizes,
                                       const Member& member, uint64_t seq) {
   uint64_t begin = std::max(member.lane.first, seq > kHistoryMax ? seq - kHistoryMax : 0);
   for (uint64_t at = seq; at > begin; --at) {
     if (!member.lane.has(at - 1)) begin = at;
   }
-  std::vector<Signature> calls = calls_from(index, member, begin, seq - begin);
-  for (size_t i = 0; i < calls.size(); ++i) {
-    const Op& op = index.op_at(member, begin + i);
-    if (sizes.changes(member.process, op)) calls[i].count = trace::kCountUnknown;
+  std::vector<Signature> calls;
+  for (uint64_t at = begin; at < seq; ++at) {
+    calls.push_back(usual_signature(sizes, member.process, index.op_at(member, at)));
   }
   return calls;
 }
@@ -367,6 +364,12 @@ Signature signature_of(const Op& op) {
   signature.datatype = op.datatype;
   if (traits.reduces) signature.reduction = op.reduction;
   if (traits.rooted) signature.root = op.root_or_peer;
+  return signature;
+}
+
+Signature usual_signature(const ChangingSizes& sizes, uint32_t process, const Op& op) {
+  Signature signature = signature_of(op);
+  if (sizes.changes(process, op)) signature.count = trace::kCountUnknown;
   return signature;
 }
 

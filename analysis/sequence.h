@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/changing_sizes.h"
 #include "analysis/finding.h"
 #include "analysis/index.h"
 
@@ -31,6 +32,8 @@ struct Signature {
 };
 Signature signature_of(const trace::Op& op);
 bool agree(const Signature& a, const Signature& b);
+// As a call compares with those of other steps: its count is unknown where sizes change.
+Signature usual_signature(const ChangingSizes& sizes, uint32_t process, const trace::Op& op);
 
 enum class Slip : uint8_t { op, count, dtype, redop, root, missing, extra, order };
 

@@ -26,7 +26,7 @@ const Lane* lane_of(const std::unordered_map<uint32_t, const Lane*>& lanes, uint
 
 // A transfer as it compares with the rank's own earlier ones: here the peer matters.
 Signature with_peer(const Case& c, uint32_t p, const Op& op) {
-  Signature signature = usual_signature(c, p, op);
+  Signature signature = usual_signature(c.sizes, p, op);
   if (is_p2p(op.kind)) signature.root = op.root_or_peer;
   signature.count ^= (uint64_t{op.comm} + 1) * 0x9e3779b97f4a7c15;
   return signature;
@@ -53,9 +53,9 @@ uint32_t former_transfer_of(const Case& c, uint32_t p, uint32_t i) {
   const std::vector<Op>& ops = c.process(p).ops;
   const uint32_t usual = usual_at(c, p, i);
   if (usual == kNoRecord) return kNoRecord;
-  const bool is_same = ops[usual].comm == ops[i].comm &&
-                       ops[usual].root_or_peer != ops[i].root_or_peer &&
-                       agree(usual_signature(c, p, ops[usual]), usual_signature(c, p, ops[i]));
+  const bool is_same =
+      ops[usual].comm == ops[i].comm && ops[usual].root_or_peer != ops[i].root_or_peer &&
+      agree(usual_signature(c.sizes, p, ops[usual]), usual_signature(c.sizes, p, ops[i]));
   return is_same ? usual : kNoRecord;
 }
 

@@ -394,17 +394,20 @@ uint64_t from_environment(const char* name, uint64_t fallback) {
   return text ? std::strtoull(text, nullptr, 10) : fallback;
 }
 
-using Table = std::map<std::string, std::array<uint64_t, 3>>;
+using Scores = std::array<uint64_t, 3>;
+using Table = std::map<std::string, Scores>;
 
-void write_table(const Table& table) {
+void write_table(const Table& table, const Table& sums) {
   const char* path = std::getenv("ROLLCALL_SIM_TABLE");
   std::FILE* file = path == nullptr ? nullptr : std::fopen(path, "w");
   if (file == nullptr) return;
   fmt::print(file, "| planted | expected verdict | jobs | right | insufficient | wrong |\n");
   fmt::print(file, "| --- | --- | ---: | ---: | ---: | ---: |\n");
-  for (const auto& [row, score] : table) {
-    fmt::print(file, "| {} | {} | {} | {} | {} |\n", row, score[0] + score[1] + score[2], score[0],
-               score[1], score[2]);
+  for (const Table* rows : {&table, &sums}) {
+    for (const auto& [row, score] : *rows) {
+      fmt::print(file, "| {} | {} | {} | {} | {} |\n", row, score[0] + score[1] + score[2],
+                 score[0], score[1], score[2]);
+    }
   }
   std::fclose(file);
 }
@@ -427,6 +430,7 @@ TEST_CASE("the leading finding of a random job is a fault that was planted in it
   uint64_t judged = 0;
   uint64_t failed = 0;
   Table table;
+  Table sums;
   std::string failures;
   for (uint64_t seed = first; seed <= last; ++seed) {
     const Plan plan = make_plan(seed);
@@ -436,6 +440,8 @@ TEST_CASE("the leading finding of a random job is a fault that was planted in it
     std::string what;
     const Score score = judge(scenario, what);
     ++table[row_of(plan, scenario)][static_cast<size_t>(score)];
+    const char* const sizes = plan.training.varied ? "sizes that change" : "sizes that stay";
+    ++sums[fmt::format("all with {} | ", sizes)][static_cast<size_t>(score)];
     if (only) WARN(describe_failure(plan));
     if (score != Score::wrong) continue;
     failures += fmt::format("seed {}: wrong {}; lost {} of rank {}; {}; {}\n", seed, what,
@@ -444,7 +450,7 @@ TEST_CASE("the leading finding of a random job is a fault that was planted in it
                             scenario.truths.front().where);
     if (++failed <= kShownMax) failures += describe_failure(shrink(plan));
   }
-  write_table(table);
+  write_table(table, sums);
   INFO(failures);
   CHECK(failed == 0);
   CHECK(judged * 10 >= (last - first + 1) * 5);
