@@ -9,6 +9,7 @@
 #include "analysis/given_up.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
+#include "analysis/parts.h"
 #include "analysis/reading.h"
 #include "analysis/summary.h"
 
@@ -165,9 +166,8 @@ std::optional<Draft> add_graphs(const Case& c, std::vector<Draft>& drafts) {
 // Files of another recorder that hold no call that could be compared.
 Finding judge_nothing(const Case& c) {
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
-  draft.finding.summary =
-      fmt::format("the files of {} processes hold no call that can be compared between ranks",
-                  c.index.active().size());
+  draft.finding.summary = fmt::format(
+      "the files of {} hold no call that can be compared between ranks", everyone_text(c.index));
   draft.finding.next =
       "record NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,COLL, or run under `rollcall run`";
   return draft.finding;
@@ -269,9 +269,9 @@ Finding judge_unfinished(const Case& c, const Unfinished& unfinished) {
   const Group& group = c.group(seat.group);
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   draft.finding.summary = fmt::format(
-      "all {} processes made the same calls ({}), but calls of {} were not complete when the dumps "
+      "all {} made the same calls ({}), but calls of {} were not complete when the dumps "
       "were written, the oldest {} on {}",
-      c.index.active().size(), last_common_text(c),
+      everyone_text(c.index), last_common_text(c),
       processes_text(c.index.run(), unfinished.processes), call_text(c.index.op(p, i)), group.name);
   const std::vector<int32_t> absent = ranks_without_call(group);
   if (!absent.empty()) {
@@ -326,9 +326,9 @@ std::optional<Finding> judge_incomplete(const Case& c, bool aborted) {
     if (aborted) end = "aborted their communicators";
     if (in_order) end = "ended without destroying their communicators";
     finding.summary = fmt::format(
-        "the {} processes on file made the same calls, and {}; {} {} of {} left no file, and may "
+        "the {} on file made the same calls, and {}; {} {} of {} left no file, and may "
         "be the reason",
-        c.index.active().size(), end, one ? "rank" : "ranks", number_list(absent), group->name);
+        everyone_text(c.index), end, one ? "rank" : "ranks", number_list(absent), group->name);
     finding.next = fmt::format("copy the missing {} into the directory: {}", one ? "file" : "files",
                                one ? "it decides" : "they decide");
     return finding;
@@ -339,10 +339,9 @@ std::optional<Finding> judge_incomplete(const Case& c, bool aborted) {
   }
   if (torn.empty() || in_order) return {};
   finding.summary = fmt::format(
-      "all {} processes made the same calls as far as they are on file, and {}; the newest record "
+      "all {} made the same calls as far as they are on file, and {}; the newest record "
       "of {} was not complete, and may tell the reason",
-      c.index.active().size(),
-      aborted ? "aborted their communicators" : "did not end by themselves",
+      everyone_text(c.index), aborted ? "aborted their communicators" : "did not end by themselves",
       processes_text(c.index.run(), torn));
   finding.next =
       fmt::format("look in the log of {} for its last call", rank_text(c.process(torn.front())));
@@ -427,8 +426,8 @@ std::optional<Finding> judge_left_behind(const Case& c) {
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   Finding& finding = draft.finding;
   finding.summary = fmt::format(
-      "all {} processes made the same calls ({}); {} ended by {} then, and {} {} not: {}",
-      c.index.active().size(), last_common_text(c), processes_text(c.index.run(), ended),
+      "all {} made the same calls ({}); {} ended by {} then, and {} {} not: {}",
+      everyone_text(c.index), last_common_text(c), processes_text(c.index.run(), ended),
       ended.size() == 1 ? "itself" : "themselves", processes_text(c.index.run(), staying),
       c.job.live ? (staying.size() == 1 ? "has" : "have") : "did",
       doing_text(c.index, c.job, staying.front()));
@@ -477,13 +476,12 @@ std::string late_end_text(const Case& c) {
 }
 
 Finding judge_lockstep(const Case& c, const std::optional<Draft>& captured) {
-  const size_t ranks = c.index.active().size();
+  const std::string ranks = everyone_text(c.index);
   const std::string late_end = c.job.all_ended_themselves ? late_end_text(c) : "";
   const bool is_sure = c.job.all_ended_themselves && late_end.empty();
   Draft draft =
       make_draft(Verdict::in_lockstep, is_sure ? Confidence::certain : Confidence::likely);
-  draft.finding.summary =
-      fmt::format("all {} processes made the same calls; {}", ranks, last_common_text(c));
+  draft.finding.summary = fmt::format("all {} made the same calls; {}", ranks, last_common_text(c));
   draft.finding.next = "nothing to do";
   if (!late_end.empty()) {
     draft.finding.summary += late_end;
@@ -491,7 +489,7 @@ Finding judge_lockstep(const Case& c, const std::optional<Draft>& captured) {
   }
   if (!sees_everything(c)) {
     draft.finding.summary = fmt::format(
-        "no difference is on file between the {} processes, which does not show every call or "
+        "no difference is on file between the {}, which does not show every call or "
         "their order; {}",
         ranks, last_common_text(c));
     draft.finding.next = "record with `rollcall run` to see every call in order";
@@ -528,14 +526,14 @@ bool has_late_abort(const Case& c) {
 
 Finding judge_unexplained(const Case& c) {
   const int64_t quiet_ns = c.job.end_ns - c.job.last_call_ns;
-  const size_t ranks = c.index.active().size();
+  const std::string ranks = everyone_text(c.index);
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   draft.finding.summary = fmt::format(
       "{} ({}), yet none has called NCCL {} {}: a stream that "
       "never reached the last calls, a stuck kernel or a wait outside NCCL would look like this",
       sees_everything(c)
-          ? fmt::format("all {} processes made the same calls", ranks)
-          : fmt::format("no difference is on file between the {} processes, which does not show "
+          ? fmt::format("all {} made the same calls", ranks)
+          : fmt::format("no difference is on file between the {}, which does not show "
                         "every call or their order",
                         ranks),
       last_common_text(c), c.job.live ? "for" : "in the last",
@@ -675,9 +673,7 @@ Report analyse_as_recorded(const trace::Run& run, const Options& options) {
   return report;
 }
 
-}  // namespace
-
-Report analyse(const trace::Run& run, const Options& options) {
+Report analyse_ranks(const trace::Run& run, const Options& options) {
   Report report = analyse_as_recorded(run, options);
   const bool hangs = report.findings.front().severity == Severity::hang;
   const bool is_undecided = report.findings.front().verdict == Verdict::insufficient;
@@ -690,6 +686,16 @@ Report analyse(const trace::Run& run, const Options& options) {
   if (!given_up) return report;
   Report before = analyse_as_recorded(given_up->run, options);
   return report_of_late(run, *given_up, std::move(before), report).value_or(report);
+}
+
+}  // namespace
+
+Report analyse(const trace::Run& run, const Options& options) {
+  const std::optional<Parts> parts = take_apart(run);
+  if (!parts) return analyse_ranks(run, options);
+  Report report = analyse_ranks(parts->run, options);
+  put_together(*parts, report);
+  return report;
 }
 
 }  // namespace rollcall::analysis

@@ -73,6 +73,7 @@ std::string_view meaning_of(Verdict verdict);
 struct Culprit {
   int32_t rank = -1;     // job rank; -1: none known, then `process` names it
   uint32_t process = 0;  // index into Run::processes
+  int32_t gpu = -1;      // of a process that drives several: its CUDA device there
   std::string host;
   uint32_t pid = 0;
   std::optional<CommKey> comm;
@@ -129,6 +130,7 @@ struct Report {
   std::vector<Finding> findings;  // the leading one first
   std::vector<CommSummary> comms;
   std::vector<RankRow> table;
+  std::string numbering;  // what ranks are where processes drive several GPUs; empty: job ranks
 };
 
 }  // namespace rollcall::analysis

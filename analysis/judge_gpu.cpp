@@ -342,9 +342,9 @@ std::optional<Draft> judge_outside(const Case& c, const GpuState& state) {
   Draft draft = make_draft(Verdict::stuck_outside, Confidence::likely);
   Finding& finding = draft.finding;
   finding.summary = fmt::format(
-      "all {} processes made the same calls and their GPUs finished every one of them; the job has "
+      "all {} made the same calls and their GPUs finished every one of them; the job has "
       "not called NCCL for {} and waits elsewhere",
-      c.index.active().size(), span_text(c.job.end_ns - c.job.last_call_ns));
+      everyone_text(c.index), span_text(c.job.end_ns - c.job.last_call_ns));
   finding.next =
       "look at the stacks of the ranks: data loading, a checkpoint, a store or file barrier, a "
       "lock; NCCL is not what they wait for";

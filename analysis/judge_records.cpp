@@ -41,7 +41,7 @@ void add_gaps(const Case& c, std::vector<Draft>& drafts) {
   uint64_t lost = 0;
   for (const uint32_t p : c.index.active()) {
     const uint64_t here = lost_records(c.process(p));
-    if (here == 0) continue;
+    if (here == 0 || !c.process(p).is_first_part) continue;
     incomplete.push_back(p);
     lost += here;
     draft.finding.culprits.push_back(culprit_of(c, p, kNone));

@@ -55,6 +55,16 @@ std::string processes_text(const trace::Run& run, std::vector<uint32_t> processe
   return text.empty() ? "nobody" : text;
 }
 
+std::string everyone_text(const Index& index) {
+  const std::vector<uint32_t>& active = index.active();
+  const auto processes = std::count_if(active.begin(), active.end(), [&](uint32_t p) {
+    return index.run().processes[p].is_first_part;
+  });
+  const std::string text = fmt::format("{} processes", processes);
+  const bool are_parts = static_cast<size_t>(processes) != active.size();
+  return are_parts ? fmt::format("{} GPUs of {}", active.size(), text) : text;
+}
+
 std::string ranks_text(const Index& index, const Group& group) {
   std::vector<uint32_t> processes;
   processes.reserve(group.members.size());

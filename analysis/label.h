@@ -13,6 +13,8 @@ namespace rollcall::analysis {
 std::string rank_text(const trace::Process& process);
 // The same for several, compressed: "ranks 0-2,4".
 std::string processes_text(const trace::Run& run, std::vector<uint32_t> processes);
+// How many are analysed: "4 processes", or "8 GPUs of 2 processes".
+std::string everyone_text(const Index& index);
 // Job ranks of a communicator's members, compressed: "ranks 0-3".
 std::string ranks_text(const Index& index, const Group& group);
 // "0-2,4"; sorted and without repetitions.

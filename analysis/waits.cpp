@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 namespace rollcall::analysis {
 namespace {
@@ -32,6 +35,13 @@ bool is_split_without_child(const trace::Event& event, const Process& process) {
          event.arguments[3] < 0 && event.result <= 0;
 }
 
+// The thread that the newest call came from.
+std::optional<uint32_t> newest_thread(const Process& process) {
+  if (!process.ops.empty()) return process.ops.back().thread;
+  if (!process.events.empty()) return process.events.back().thread;
+  return std::nullopt;
+}
+
 }  // namespace
 
 WaitGraph::WaitGraph(const Index& index, const JobState& job, const Progress& progress,
@@ -39,6 +49,7 @@ WaitGraph::WaitGraph(const Index& index, const JobState& job, const Progress& pr
     : index_(index), job_(job), progress_(progress), differences_(differences) {
   host_of_.assign(index.run().processes.size(), kNone);
   add_waiting_hosts();
+  add_shared_threads();
   add_creations();
   for (uint32_t n = 0; n < nodes_.size(); ++n) {
     if (nodes_[n].kind == NodeKind::collective) expand_collective(n);
@@ -117,6 +128,44 @@ void WaitGraph::add_waiting_hosts() {
       nodes_[h].waits_for.push_back(n);
     }
   }
+}
+
+// A thread that calls for several GPUs may be waiting for any of them, and then makes no call for
+// the others. What it has called in a group that it has not ended, it does not wait for.
+void WaitGraph::add_shared_threads() {
+  std::map<std::pair<std::string_view, uint32_t>, std::vector<uint32_t>> by_thread;
+  for (const uint32_t p : index_.active()) {
+    const Process& process = index_.run().processes[p];
+    if (process.gpu < 0) continue;
+    const std::optional<uint32_t> thread = newest_thread(process);
+    if (thread) by_thread[{process.file, *thread}].push_back(p);
+  }
+  for (const auto& [thread, gpus] : by_thread) {
+    if (gpus.size() < 2) continue;
+    std::vector<uint32_t> waited;
+    for (const uint32_t p : gpus) {
+      for (const uint32_t i : progress_.waiting(p)) {
+        const Op& op = index_.op(p, i);
+        const bool is_free =
+            op.state == OpState::failed || is_released(p, op) || is_in_open_group(p, op);
+        if (is_free) continue;
+        const Seat seat = index_.seat(p, op.comm);
+        waited.push_back(is_collective(op.kind) ? collective(seat.group, op.seq) : p2p(p, i));
+      }
+    }
+    for (const uint32_t p : gpus) {
+      const uint32_t h = host(p);
+      nodes_[h].waits_for.insert(nodes_[h].waits_for.end(), waited.begin(), waited.end());
+    }
+  }
+}
+
+bool WaitGraph::is_in_open_group(uint32_t process, const Op& op) const {
+  if (op.group == 0) return false;
+  const std::vector<Op>& ops = index_.run().processes[process].ops;
+  return std::none_of(ops.rbegin(), ops.rend(), [&](const Op& other) {
+    return other.kind == OpKind::GroupEnd && other.group == op.group && other.returned_ns != 0;
+  });
 }
 
 void WaitGraph::expand_collective(uint32_t n) {

@@ -3,7 +3,8 @@
 // Nodes are hosts (a process that has not called something yet) and calls (a collective position, a
 // send or receive, the creation of a communicator). A call waits for the hosts that have not made
 // it and for the calls that stand in front of it on another rank's stream; a host waits for the
-// calls at the front of its streams. What waits for nothing, and what waits only for itself in a
+// calls at the front of its streams, and so do the other GPUs of a process that the same thread
+// calls for. What waits for nothing, and what waits only for itself in a
 // circle, is a root; everything else follows from the roots it can reach.
 //
 // Linear in processes and members: a communicator has few positions that are at the front anywhere.
@@ -70,6 +71,7 @@ class WaitGraph {
   uint32_t collective(uint32_t group, uint64_t seq);
   uint32_t p2p(uint32_t process, uint32_t op);
   void add_waiting_hosts();
+  void add_shared_threads();
   void add_creations();
   void add_init(uint32_t group);
   void add_splits();
@@ -78,6 +80,7 @@ class WaitGraph {
   void expand_collective(uint32_t node);
   void expand_p2p(uint32_t node);
   bool is_released(uint32_t process, const trace::Op& op) const;
+  bool is_in_open_group(uint32_t process, const trace::Op& op) const;
   void find_components();
   void find_roots();
 

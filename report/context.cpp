@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "analysis/parts.h"
 #include "report/terms.h"
 
 namespace rollcall::report {
@@ -53,7 +54,11 @@ std::vector<std::string> calls_of(const trace::Process& process, uint32_t comm, 
 
 }  // namespace
 
-std::string context_text(const trace::Run& run, const analysis::Report& report, uint32_t calls) {
+std::string context_text(const trace::Run& whole, const analysis::Report& report, uint32_t calls) {
+  // Ranks as the findings number them.
+  const std::optional<analysis::Parts> parts =
+      report.numbering.empty() ? std::nullopt : analysis::take_apart(whole);
+  const trace::Run& run = parts ? parts->run : whole;
   const std::optional<Position> position = position_of(report);
   if (!position) return "The leading finding has no position in a sequence of calls to show.\n";
   const uint64_t first = position->seq >= calls ? position->seq - calls : 0;

@@ -15,6 +15,7 @@ Json culprit_json(const analysis::Culprit& culprit) {
   json["process"] = culprit.process;
   json["host"] = text_or_null(culprit.host);
   json["pid"] = known_or_null(culprit.pid, culprit.pid != 0);
+  if (culprit.gpu >= 0) json["gpu"] = culprit.gpu;
   json["comm"] = culprit.comm ? Json(key_hex(*culprit.comm)) : Json(nullptr);
   json["comm_name"] = text_or_null(culprit.comm_name);
   json["comm_rank"] = known_or_null(culprit.comm_rank, culprit.comm_rank >= 0);
@@ -90,6 +91,7 @@ std::string diff_json(const trace::Run& run, const analysis::Report& report) {
   json["schema"] = "rollcall.diff/1";
   json["status"] = report.status;
   json["run"] = run_json(run);
+  if (!report.numbering.empty()) json["ranks_are"] = valid_utf8(report.numbering);
   json["findings"] = Json::array();
   for (const analysis::Finding& finding : report.findings) {
     json["findings"].push_back(finding_json(finding));

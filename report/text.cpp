@@ -48,6 +48,7 @@ struct Ink {
 std::string culprit_line(const Culprit& culprit) {
   std::string text = culprit.rank >= 0 ? fmt::format("rank {}", culprit.rank)
                                        : fmt::format("process {}", culprit.process);
+  if (culprit.gpu >= 0) text += fmt::format(" (GPU {})", culprit.gpu);
   if (!culprit.host.empty()) text += " on " + printable(culprit.host);
   if (culprit.pid != 0) text += fmt::format(", pid {}", culprit.pid);
   std::string place;
@@ -259,6 +260,9 @@ std::string diff_text(const trace::Run& run, const analysis::Report& report,
     out += fmt::format("{}\n{}\n", ink.bold(printable(leading.summary)),
                        ink.by_severity(leading.severity, code_line(leading)));
     if (!leading.culprits.empty() || !leading.evidence.empty()) out += '\n';
+    if (!report.numbering.empty() && !leading.culprits.empty()) {
+      out += fmt::format("ranks     {}\n", printable(report.numbering));
+    }
     append_details(out, ink, leading, options);
   }
   append_table(out, ink, report.table, labels, options.all);

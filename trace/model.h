@@ -215,6 +215,9 @@ struct Process {
   bool capture_off = false;  // the recorder switched itself off
   // An older run or an earlier attempt that shares the directory: read, but not analysed.
   bool superseded = false;
+  // Only while it is analysed: this is what one GPU of a process that drives several does.
+  int32_t gpu = -1;  // its CUDA device in the process
+  bool is_first_part = true;
 };
 
 struct Run {

@@ -19,6 +19,7 @@
 #include "analysis/analysis.h"
 #include "tests/catch.h"
 #include "tests/sim/loss.h"
+#include "tests/sim/together.h"
 #include "tests/sim/training.h"
 
 namespace rollcall::sim {
@@ -34,6 +35,7 @@ struct Plan {
   TrainingOptions training;
   std::vector<Fault> faults;
   LossKind loss = LossKind::none;
+  size_t gpus = 1;  // that a process drives
 };
 
 struct Scenario {
@@ -43,6 +45,12 @@ struct Scenario {
   Loss loss;
   Report report;
 };
+
+// What happens to a process with all its GPUs, or is on file once for all of them.
+bool is_of_process(Fault fault) {
+  return fault == Fault::die || fault == Fault::stop || fault == Fault::exit ||
+         fault == Fault::abort || is_blemish(fault);
+}
 
 // Drawn, not counted through: what is counted in step with the seed meets the same few partners.
 Plan make_plan(uint64_t seed) {
@@ -77,6 +85,9 @@ Plan make_plan(uint64_t seed) {
   }
   plan.training.chained = random() % 4 == 0;
   plan.training.varied = random() % 4 == 0;
+  const bool may_share = plan.loss == LossKind::none &&
+                         std::none_of(plan.faults.begin(), plan.faults.end(), is_of_process);
+  if (may_share && random() % 4 == 0) plan.gpus = random() % 2 == 0 ? 2 : 4;
   return plan;
 }
 
@@ -98,6 +109,7 @@ bool realise(const Plan& plan, Scenario& scenario) {
       execute(scenario.program, {.seed = plan.seed, .stall_ns = 60'000'000'000, .live = live});
   for (const Truth& truth : scenario.truths) blemish(truth, scenario.outcome);
   scenario.loss = lose(scenario.outcome, plan.loss, plan.seed * 31 + 7);
+  if (plan.gpus > 1) run_together(scenario.outcome, plan.gpus);
   scenario.report = analysis::analyse(scenario.outcome.run, {});
   return true;
 }
@@ -356,6 +368,7 @@ Plan shrink(Plan plan) {
   for (int i = 0; i < 2; ++i) {
     try_change([](Plan& p) { p.faults.resize(std::max<size_t>(p.faults.size(), 2) - 1); });
   }
+  try_change([](Plan& p) { p.gpus = 1; });
   try_change([](Plan& p) { p.training.streams = false; });
   try_change([](Plan& p) { p.training.chained = false; });
   try_change([](Plan& p) { p.training.varied = false; });
