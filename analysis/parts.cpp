@@ -220,28 +220,37 @@ class Cutter {
   std::unordered_map<uint64_t, uint32_t> by_ticket_;
 };
 
-// The ranks in the largest communicator that every part has one rank of; empty where there is none.
+// The ranks in the oldest of the communicators that every part has one rank of; empty where there
+// is none.
 std::vector<int32_t> ranks_in_common(const Run& run) {
-  std::map<std::pair<uint64_t, uint64_t>, std::map<uint32_t, int32_t>> by_key;
+  struct Known {
+    std::map<uint32_t, int32_t> rank_of;  // by process
+    int64_t created_ns = INT64_MAX;
+  };
+  std::map<std::pair<uint64_t, uint64_t>, Known> by_key;
   size_t parts = 0;
   for (uint32_t p = 0; p < run.processes.size(); ++p) {
     if (run.processes[p].superseded) continue;
     ++parts;
     for (const Comm& comm : run.processes[p].comms) {
-      if (is_rank(comm)) by_key[{comm.key.high, comm.key.low}].emplace(p, comm.rank);
+      if (!is_rank(comm)) continue;
+      Known& known = by_key[{comm.key.high, comm.key.low}];
+      known.rank_of.emplace(p, comm.rank);
+      known.created_ns = std::min(known.created_ns, comm.created_ns);
     }
   }
-  for (const auto& [key, rank_of] : by_key) {
-    if (rank_of.size() != parts) continue;
+  const Known* oldest = nullptr;
+  for (const auto& [key, known] : by_key) {
     std::set<int32_t> distinct;
-    std::vector<int32_t> ranks(run.processes.size(), -1);
-    for (const auto& [p, rank] : rank_of) {
-      distinct.insert(rank);
-      ranks[p] = rank;
-    }
-    if (distinct.size() == parts) return ranks;
+    for (const auto& [p, rank] : known.rank_of) distinct.insert(rank);
+    const bool has_all = known.rank_of.size() == parts && distinct.size() == parts;
+    if (!has_all || (oldest && oldest->created_ns <= known.created_ns)) continue;
+    oldest = &known;
   }
-  return {};
+  if (!oldest) return {};
+  std::vector<int32_t> ranks(run.processes.size(), -1);
+  for (const auto& [p, rank] : oldest->rank_of) ranks[p] = rank;
+  return ranks;
 }
 
 // Numbered on from process to process; by their own ranks where each has as many GPUs, for files

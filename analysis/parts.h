@@ -25,7 +25,8 @@ namespace rollcall::analysis {
 
 struct Parts {
   // A process for each GPU, in the order of the processes and devices. `job_rank` is the rank in
-  // the communicator that all of them are in; where there is none, they are numbered on.
+  // the communicator that all of them are in, the oldest one of several; where there is none, they
+  // are numbered on.
   trace::Run run;
   std::vector<uint32_t> origin;  // by process: index into the run that was taken apart
   std::string numbering;         // what the ranks are then, for who reads of them

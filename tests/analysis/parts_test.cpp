@@ -162,6 +162,28 @@ TEST_CASE("without a communicator of all GPUs they are counted from process to p
   CHECK(parts->numbering == "the 4 GPUs of 1 process, counted on");
 }
 
+TEST_CASE("of several communicators of all GPUs the oldest one numbers them") {
+  Program program = make_job();
+  program.comms.push_back({.ranks = {7, 6, 5, 4, 3, 2, 1, 0}, .parent = 0, .child_number = 1});
+  Outcome outcome = execute_in_two_processes(program);
+  const auto ranks = [&](size_t oldest) {
+    for (trace::Process& process : outcome.run.processes) {
+      for (trace::Comm& comm : process.comms) {
+        comm.created_ns = comm.key.high == oldest + 1 ? 1000 : 2000;
+      }
+    }
+    const std::optional<Parts> parts = take_apart(outcome.run);
+    REQUIRE(parts);
+    std::vector<int32_t> named;
+    for (const trace::Process& part : parts->run.processes) {
+      named.push_back(part.job_rank);
+    }
+    return named;
+  };
+  CHECK(ranks(0) == std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(ranks(3) == std::vector<int32_t>{7, 6, 5, 4, 3, 2, 1, 0});
+}
+
 TEST_CASE("what belongs to no communicator is on each GPU that takes part in it") {
   Outcome outcome = execute_in_two_processes(make_job());
   trace::Process& process = outcome.run.processes[0];
