@@ -32,7 +32,8 @@ struct Parts {
   std::string numbering;         // what the ranks are then, for who reads of them
 };
 
-// Nothing where no process drives several GPUs, as far as the files tell. Linear in records.
+// Nothing where no process drives several GPUs, as far as the files tell. Linear in records, which
+// it copies.
 std::optional<Parts> take_apart(const trace::Run& run);
 
 // Lets what was found in the parts speak of the processes of the whole run.

@@ -162,6 +162,38 @@ TEST_CASE("without a communicator of all GPUs they are counted from process to p
   CHECK(parts->numbering == "the 4 GPUs of 1 process, counted on");
 }
 
+TEST_CASE("what belongs to a communicator or a call goes with it to its GPU") {
+  Outcome outcome = execute_in_two_processes(make_job());
+  trace::Process& process = outcome.run.processes[0];
+  // Communicators 2 and 3 are GPU 1's.
+  const auto call = std::find_if(process.ops.begin(), process.ops.end(),
+                                 [](const trace::Op& op) { return op.comm == 3; });
+  REQUIRE(call != process.ops.end());
+  call->graph = 5;
+  process.graphs.push_back({.graph = 5, .operations = 1, .lanes = {}});
+  process.phases.push_back({.ticket = call->ticket});
+  process.channels.push_back({.comm = 3});
+  process.comms[3].parent = 2;
+  trace::Event split{.kind = EventKind::CommSplit, .comm = 2, .text = ""};
+  split.arguments[3] = 3;
+  process.events.push_back(split);
+  const std::optional<Parts> parts = take_apart(outcome.run);
+  REQUIRE(parts);
+  for (size_t gpu = 0; gpu < kGpus; ++gpu) {
+    const trace::Process& part = parts->run.processes[gpu];
+    const size_t expected = gpu == 1 ? 1 : 0;
+    CHECK(part.graphs.size() == expected);
+    CHECK(part.phases.size() == expected);
+    CHECK(part.channels.size() == expected);
+    CHECK(part.events.size() == expected);
+  }
+  const trace::Process& part = parts->run.processes[1];
+  CHECK(part.channels[0].comm == 1);
+  CHECK(part.comms[1].parent == 0);
+  CHECK(part.events[0].comm == 0);
+  CHECK(part.events[0].arguments[3] == 1);
+}
+
 TEST_CASE("of several communicators of all GPUs the oldest one numbers them") {
   Program program = make_job();
   program.comms.push_back({.ranks = {7, 6, 5, 4, 3, 2, 1, 0}, .parent = 0, .child_number = 1});

@@ -455,6 +455,7 @@ TEST_CASE("the leading finding of a random job is a fault that was planted in it
     ++table[row_of(plan, scenario)][static_cast<size_t>(score)];
     const char* const sizes = plan.training.varied ? "sizes that change" : "sizes that stay";
     ++sums[fmt::format("all with {} | ", sizes)][static_cast<size_t>(score)];
+    if (plan.gpus > 1) ++sums["all with several GPUs in a process | "][static_cast<size_t>(score)];
     if (only) WARN(describe_failure(plan));
     if (score != Score::wrong) continue;
     failures += fmt::format("seed {}: wrong {}; lost {} of rank {}; {}; {}\n", seed, what,
