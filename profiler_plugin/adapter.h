@@ -1,7 +1,5 @@
 // What the seven exported interfaces have in common. A version differs in its descriptor, which is
-// translated to an Event (fields.h), and in the signature of its init. No callback ever returns an
-// error: NCCL up to 2.27 would stop profiling for the whole process, and later ones unload the
-// plugin under other communicators.
+// translated to an Event (fields.h), and in the signature of its init.
 #pragma once
 
 #include "profiler_plugin/chain.h"
@@ -14,32 +12,19 @@
 
 namespace rollcall::profiler {
 
-inline constexpr int kSuccess = 0;
-
 template <class Descriptor, class StateArgs>
 struct Callbacks {
   static int start_event(void* context, void** handle, Descriptor* descriptor) noexcept {
-    // NCCL reuses the variable: left alone it would bring back an old handle.
-    if (handle != nullptr) *handle = descriptor == nullptr ? nullptr : start(context, *descriptor);
-    return kSuccess;
+    if (__builtin_expect(handle == nullptr || descriptor == nullptr, 0)) return no_event(handle);
+    return chain_is_on() ? start_chained(context, handle, *descriptor)
+                         : profiler::start_event(context, handle, *descriptor);
   }
   static int stop_event(void* handle) noexcept {
-    if (__builtin_expect(chain_is_on(), 0)) {
-      stop_chained(handle);
-    } else {
-      profiler::stop_event(handle);
-    }
-    return kSuccess;
+    return chain_is_on() ? stop_chained(handle) : profiler::stop_event(handle);
   }
   static int record_event_state(void* handle, int state, StateArgs* arguments) noexcept {
-    // States of a GroupApi have no arguments, whatever the pointer says. The first word is what
-    // every version has there: bytes of a step, GPU time of a kernel.
-    const bool has_word =
-        arguments != nullptr && state != kGroupStartApiStop && state != kGroupEndApiStart;
-    const uint64_t word = has_word ? *reinterpret_cast<const StateWord*>(arguments) : 0;
-    chain_is_on() ? record_chained(handle, state, word, arguments)
-                  : profiler::record_state(handle, state, word);
-    return kSuccess;
+    return chain_is_on() ? record_chained(handle, state, arguments)
+                         : profiler::record_state(handle, state, arguments);
   }
   static int finalize(void* context) noexcept {
     if (is_switched_off()) return kSuccess;
@@ -48,16 +33,15 @@ struct Callbacks {
   }
 
  private:
-  using StateWord [[gnu::may_alias]] = uint64_t;
-
-  static void* start(void* context, const Descriptor& descriptor) noexcept {
-    if (__builtin_expect(chain_is_on(), 0)) return start_chained(context, event_of(descriptor));
-    return is_small(descriptor.type) ? start_small_event(context, descriptor)
-                                     : start_large(context, descriptor);
+  [[gnu::cold]] static int no_event(void** handle) noexcept {
+    // NCCL reuses the variable: left alone it would bring back an old handle.
+    if (handle != nullptr) *handle = nullptr;
+    return kSuccess;
   }
-  // Apart, so that the others need not make room for an Event.
-  [[gnu::noinline]] static void* start_large(void* context, const Descriptor& descriptor) noexcept {
-    return start_large_event(context, own_event_of(descriptor));
+  [[gnu::noinline]] static int start_chained(void* context, void** handle,
+                                             const Descriptor& descriptor) noexcept {
+    *handle = profiler::start_chained(context, event_of(descriptor));
+    return kSuccess;
   }
 };
 

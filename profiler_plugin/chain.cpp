@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -39,6 +40,7 @@ struct alignas(64) PairPlace {
   std::atomic<void*> own;
   std::atomic<void*> other;
   std::atomic<bool> stops_null;
+  std::atomic<bool> is_foreign;
 };
 constexpr uint64_t kPairPlaces = 16384;
 static_assert((kPairPlaces & (kPairPlaces - 1)) == 0 && kPairPlaces > kOpPlaces);
@@ -49,6 +51,7 @@ struct Pair {
   void* own = nullptr;
   void* other = nullptr;
   bool stops_null = false;  // the chained plugin hears of the end although it gave no handle
+  bool is_foreign = false;  // an operation of another process (PXN), or a step of one
   bool is_known = true;     // false: a handle that names no pair (any more)
 };
 
@@ -60,20 +63,22 @@ void* make_pair(const Pair& pair) noexcept {
   place.own.store(pair.own, std::memory_order_release);
   place.other.store(pair.other, std::memory_order_release);
   place.stops_null.store(pair.stops_null, std::memory_order_release);
+  place.is_foreign.store(pair.is_foreign, std::memory_order_release);
   place.turn.store(turn, std::memory_order_release);
   return pack({.kind = HandleKind::pair, .turn = turn});
 }
 
 Pair pair_of(void* value) noexcept {
   if (value == nullptr) return {};
-  const Handle handle = unpack(value);
-  const PairPlace& place = pairs[handle.turn % kPairPlaces];
-  const bool fits = handle.kind == HandleKind::pair && handle.turn != 0;
-  if (fits && place.turn.load(std::memory_order_acquire) == handle.turn) {
+  const uint64_t turn = handle_turn(value);
+  const PairPlace& place = pairs[turn % kPairPlaces];
+  const bool fits = handle_kind(value) == HandleKind::pair && turn != 0;
+  if (fits && place.turn.load(std::memory_order_acquire) == turn) {
     const Pair pair{place.own.load(std::memory_order_acquire),
                     place.other.load(std::memory_order_acquire),
-                    place.stops_null.load(std::memory_order_acquire)};
-    if (place.turn.load(std::memory_order_relaxed) == handle.turn) return pair;
+                    place.stops_null.load(std::memory_order_acquire),
+                    place.is_foreign.load(std::memory_order_acquire)};
+    if (place.turn.load(std::memory_order_relaxed) == turn) return pair;
   }
   capture::count_statistic(&SelfStatistics::plugin_stale);
   return {.is_known = false};
@@ -133,6 +138,20 @@ bool chained_gets(const Event& event, const Pair& parent, const Pair& group) noe
   return parent.is_known && group.is_known;
 }
 
+// A proxy operation of another process, which this one serves (PXN): context and parent are that
+// process's, and the chained plugin gets them as they are, as from NCCL. Even if they look like
+// handles of ours they are none.
+void* start_foreign(void* context_value, const Event& event) noexcept {
+  Pair result{.is_foreign = true};
+  if (is_emitted(event.type, wanted_events(), nccl_version)) {
+    start_event(context_value, &result.own, event);  // counts it
+  }
+  if (chained_gets(event, {}, {})) {
+    chained.start(chained.interface, context_value, &result.other, event);
+  }
+  return result.other == nullptr ? nullptr : make_pair(result);
+}
+
 // States that the chained plugin's version has.
 bool chained_knows_state(int state) noexcept {
   if (chained.version <= 3) return state < kProxyOpInProgress;
@@ -172,19 +191,20 @@ void finalize_chained(void* value) noexcept {
 
 void* start_chained(void* context_value, const Event& event) noexcept {
   carry_mask_over();
+  if (event.type == kProxyOp && event.pid != getpid()) return start_foreign(context_value, event);
+  const Pair parent = pair_of(event.parent);
   const Context* context = find_context(context_value);
-  if (context == nullptr) {
+  if (context == nullptr && !parent.is_foreign) {
     capture::count_statistic(&SelfStatistics::plugin_stale);
     return nullptr;
   }
-  const Pair parent = pair_of(event.parent);
   const Pair group = pair_of(event.parent_group);
-  Pair result;
-  if (is_emitted(event.type, wanted_events(), nccl_version)) {
+  Pair result{.is_foreign = parent.is_foreign};
+  if (!parent.is_foreign && is_emitted(event.type, wanted_events(), nccl_version)) {
     Event own = event;
     own.parent = parent.own;
     own.parent_group = group.own;
-    result.own = start_event(context_value, own);
+    start_event(context_value, &result.own, own);
   }
   if (chained_gets(event, parent, group)) {
     Event other = event;
@@ -193,30 +213,33 @@ void* start_chained(void* context_value, const Event& event) noexcept {
     const bool is_operation = event.type == kColl || event.type == kP2p;
     other.parent = by_group && is_operation ? group.other : parent.other;
     other.parent_group = group.other;
-    chained.start(chained.interface, context->chained.load(std::memory_order_acquire),
-                  &result.other, other);
+    void* const other_context =
+        parent.is_foreign ? context_value : context->chained.load(std::memory_order_acquire);
+    chained.start(chained.interface, other_context, &result.other, other);
     // Up to 2.25 NCCL does not look whether it has one before it stops it.
     result.stops_null = nccl_version <= 2 && is_operation;
   }
   return result.own == nullptr && result.other == nullptr ? nullptr : make_pair(result);
 }
 
-void stop_chained(void* handle) noexcept {
+int stop_chained(void* handle) noexcept {
   const Pair pair = pair_of(handle);
-  if (!pair.is_known) return;
+  if (!pair.is_known) return kSuccess;
   if (pair.own != nullptr || handle == nullptr) stop_event(pair.own);
   if (pair.other != nullptr || pair.stops_null || handle == nullptr) {
     chained.stop(chained.interface, pair.other);
   }
+  return kSuccess;
 }
 
-void record_chained(void* handle, int state, uint64_t word, void* arguments) noexcept {
+int record_chained(void* handle, int state, void* arguments) noexcept {
   const Pair pair = pair_of(handle);
-  if (!pair.is_known) return;
-  if (pair.own != nullptr || handle == nullptr) record_state(pair.own, state, word);
+  if (!pair.is_known) return kSuccess;
+  if (pair.own != nullptr || handle == nullptr) record_state(pair.own, state, arguments);
   if ((pair.other != nullptr || handle == nullptr) && chained_knows_state(state)) {
     chained.record(chained.interface, pair.other, state, arguments);
   }
+  return kSuccess;
 }
 
 }  // namespace rollcall::profiler

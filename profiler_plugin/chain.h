@@ -34,7 +34,7 @@ uint32_t init_chained(void* context, const ContextOpening& opening, const Chaine
                       int* mask) noexcept;
 void finalize_chained(void* context) noexcept;
 void* start_chained(void* context, const Event& event) noexcept;
-void stop_chained(void* handle) noexcept;
-void record_chained(void* handle, int state, uint64_t word, void* arguments) noexcept;
+int stop_chained(void* handle) noexcept;
+int record_chained(void* handle, int state, void* arguments) noexcept;
 
 }  // namespace rollcall::profiler

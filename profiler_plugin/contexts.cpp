@@ -6,6 +6,7 @@ namespace rollcall::profiler {
 
 namespace contexts_detail {
 constinit Context contexts[kContextsMax]{};
+constinit std::atomic<uint64_t> kernel_starts_ns[kContextsMax][kKernelChannels]{};
 }  // namespace contexts_detail
 
 namespace {
@@ -84,7 +85,7 @@ void reset(Context& context, const ContextOpening& opening) noexcept {
   context.kernels.store(0, std::memory_order_relaxed);
   context.clock_high_ns.store(INT64_MAX, std::memory_order_relaxed);
   context.clock_low_ns.store(INT64_MIN, std::memory_order_relaxed);
-  for (auto& start : context.kernel_start_ns) start.store(0, std::memory_order_relaxed);
+  for (auto& start : kernel_starts_ns[index_of(context)]) start.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace

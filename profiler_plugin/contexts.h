@@ -25,22 +25,22 @@ inline constexpr uint32_t kContextsMax = kCommsMax;
 // Channels of one communicator that KernelCh times are followed on: NCCL's MAXCHANNELS.
 inline constexpr unsigned kKernelChannels = 64;
 
-struct Context {
+// What every event looks at comes first. The size is a power of two: each event finds its context.
+struct alignas(128) Context {
   std::atomic<const void*> value;    // what NCCL has of it; null: not in use
-  uint64_t generation;               // how often it was opened; with the lock
   std::atomic<uint32_t> comm_index;  // kCommUnknown: not known yet
+  std::atomic<uint32_t> is_own;      // 1: the plugin records the operations
+  std::atomic<uint64_t> user_tag;    // of the newest tagged call; 0 none
+  std::atomic<uint32_t> version;
   std::atomic<uint32_t> rank;
   std::atomic<uint64_t> comm_hash;
-  std::atomic<uint32_t> is_own;  // 1: the plugin records the operations
-  std::atomic<uint32_t> version;
+  uint64_t generation;                 // how often it was opened; with the lock
   std::atomic<void*> chained;          // the chained plugin's context
-  std::atomic<uint64_t> user_tag;      // of the newest tagged call; 0 none
   std::atomic<uint64_t> kernels;       // operations whose kernels report, so far
   std::atomic<int64_t> clock_high_ns;  // host clock minus GPU clock: never more than this
   std::atomic<int64_t> clock_low_ns;   // and never less than this
-  // Start of the newest KernelCh per channel: a time before it is a slot of the ring reused.
-  std::atomic<uint64_t> kernel_start_ns[kKernelChannels];
 };
+static_assert(sizeof(Context) == 128);
 
 struct ContextOpening {
   unsigned version = 0;
@@ -55,6 +55,10 @@ struct ContextOpening {
 namespace contexts_detail {
 // Hidden and constant-initialised, as clock_detail's.
 extern constinit Context contexts[kContextsMax] __attribute__((visibility("hidden")));
+// Start of the newest KernelCh of a context per channel: a time before it is a slot of NCCL's ring
+// reused.
+extern constinit std::atomic<uint64_t> kernel_starts_ns[kContextsMax][kKernelChannels]
+    __attribute__((visibility("hidden")));
 
 constexpr unsigned kIndexBits = 12;
 static_assert(kContextsMax < 1u << kIndexBits, "the last index stands for `no room`");
@@ -76,6 +80,10 @@ inline uint32_t index_of(const Context& context) noexcept {
 }
 inline Context& context_at(uint32_t index) noexcept {
   return contexts_detail::contexts[index % kContextsMax];
+}
+inline std::atomic<uint64_t>& newest_kernel_start_ns(const Context& context,
+                                                     uint8_t channel) noexcept {
+  return contexts_detail::kernel_starts_ns[index_of(context)][channel % kKernelChannels];
 }
 
 // The communicator that the plugin records into, made from what an event up to version 3 tells;

@@ -3,7 +3,7 @@
 // returns.
 //
 // No two small fields that are neighbours in NCCL's descriptors are so here: the compiler would
-// copy them with one load, which waits for NCCL's two stores (CMakeLists.txt).
+// copy them with one load, which waits for both of NCCL's stores.
 #pragma once
 
 #include <cstdint>

@@ -92,11 +92,6 @@ constexpr uint32_t events_of_version(unsigned version) {
 static_assert(events_of_version(1) == 0x3f && events_of_version(4) == 0xff);
 static_assert(events_of_version(5) == 0xfff && events_of_version(7) == kAllEvents);
 
-// Types of which no more is kept than their parent and a number, so that they need not be
-// translated. Most of what NCCL says of an operation is of these.
-inline constexpr uint32_t kSmallEvents = kGroup | kGroupApi | kKernelLaunch | kProxyStep;
-constexpr bool is_small(uint64_t type) noexcept { return (type & ~uint64_t{kSmallEvents}) == 0; }
-
 // States of recordEventState. 0 to 7 were sent up to version 3 only and are not used here.
 inline constexpr int kProxyStepSendGpuWait = 8;
 inline constexpr int kProxyStepSendWait = 9;

@@ -153,7 +153,8 @@ inline void copy_ce_coll(Fields& fields, AnEvent& event, Copy copy) noexcept {
 
 // Types that came with version 5, 6 and 7.
 template <class Descriptor, class AnEvent, class Copy>
-inline void copy_newer(Descriptor& descriptor, AnEvent& event, Copy copy) noexcept {
+[[gnu::always_inline]] inline void copy_newer(Descriptor& descriptor, AnEvent& event,
+                                              Copy copy) noexcept {
   if constexpr (requires { descriptor.group_api; }) {
     if (event.type == kGroupApi) {
       copy(descriptor.group_api.graph_captured, event.graph_captured);
@@ -182,7 +183,8 @@ inline void copy_newer(Descriptor& descriptor, AnEvent& event, Copy copy) noexce
 
 // By the event's type. Group and ProxyCtrl have nothing but that.
 template <class Descriptor, class AnEvent, class Copy>
-inline void copy_fields(Descriptor& descriptor, AnEvent& event, Copy copy) noexcept {
+[[gnu::always_inline]] inline void copy_fields(Descriptor& descriptor, AnEvent& event,
+                                               Copy copy) noexcept {
   switch (event.type) {
     case kColl:
       return copy_coll(descriptor.coll, event, copy);
@@ -208,7 +210,7 @@ inline void copy_fields(Descriptor& descriptor, AnEvent& event, Copy copy) noexc
   }
 }
 
-// What a small event has besides its type and parent.
+// What GroupApi and ProxyStep have besides type and parent.
 inline int32_t depth_of(const Event& from) noexcept { return from.depth; }
 inline int32_t step_of(const Event& from) noexcept { return from.steps; }
 template <class Descriptor>
@@ -222,19 +224,26 @@ inline int32_t step_of(const Descriptor& from) noexcept {
 }
 
 // Without what this plugin does not ask for. A field that NCCL has set to zero with the rest of the
-// descriptor, and not by itself, is only there when all stores before it are through.
+// descriptor, and not by itself, is only there when all stores before it are through. `type` is a
+// constant where the compiler is to leave out what other types have.
 template <class Descriptor>
-inline Event own_event_of(const Descriptor& from) noexcept {
-  Event event{.type = from.type <= kAllEvents ? static_cast<uint32_t>(from.type) : 0,
-              .parent = from.parent};
+[[gnu::always_inline]] inline Event own_event_of(const Descriptor& from, uint32_t type) noexcept {
+  Event event{.type = type, .parent = from.parent};
   if constexpr (requires { from.coll.comm_hash; }) event.rank = from.rank;
   copy_fields(from, event, Take{});
   return event;
 }
+inline const Event& own_event_of(const Event& event, uint32_t) noexcept { return event; }
+
+// 0: not one of ours.
+template <class From>
+inline uint32_t type_of(const From& from) noexcept {
+  return from.type <= kAllEvents ? static_cast<uint32_t>(from.type) : 0;
+}
 // Everything, as a chained plugin gets it.
 template <class Descriptor>
 inline Event event_of(const Descriptor& from) noexcept {
-  Event event = own_event_of(from);
+  Event event = own_event_of(from, type_of(from));
   event.rank = from.rank;
   return event;
 }

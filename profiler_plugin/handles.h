@@ -18,6 +18,7 @@
 #include <cstdint>
 
 #include "core/capture/recorder.h"
+#include "profiler_plugin/plugin_thread.h"
 
 namespace rollcall::profiler {
 
@@ -26,7 +27,7 @@ enum class HandleKind : uint8_t {
   group_api = 1,
   call = 2,       // CollApi, P2pApi
   operation = 3,  // Coll, P2p
-  group = 4,      // Group: says nothing, but a NULL one would make NCCL 2.27 drop its children
+  group = 4,      // Group, up to version 4
   proxy_op = 5,
   proxy_step = 6,
   kernel_ch = 7,
@@ -37,6 +38,10 @@ enum class HandleKind : uint8_t {
   dropped_call = 12,  // a call that no place was left for: its operation is not another call
 };
 
+// What every callback answers, whatever was wrong: NCCL up to 2.27 would stop profiling for the
+// whole process, and later ones unload the plugin under other communicators.
+inline constexpr int kSuccess = 0;
+
 struct Handle {
   HandleKind kind = HandleKind::none;
   uint8_t detail = 0;
@@ -44,16 +49,20 @@ struct Handle {
 };
 
 inline constexpr unsigned kTurnBits = 52;
-inline void* pack(Handle handle) noexcept {
+[[gnu::always_inline]] inline void* pack(Handle handle) noexcept {
   return reinterpret_cast<void*>(
       static_cast<uintptr_t>(uint64_t{static_cast<uint8_t>(handle.kind)} << 60 |
                              uint64_t{handle.detail} << kTurnBits | handle.turn));
 }
-inline Handle unpack(const void* value) noexcept {
-  const uint64_t bits = reinterpret_cast<uintptr_t>(value);
-  return {.kind = static_cast<HandleKind>(bits >> 60),
-          .detail = static_cast<uint8_t>(bits >> kTurnBits),
-          .turn = bits & ((uint64_t{1} << kTurnBits) - 1)};
+// Its parts, of which most events want one or two.
+inline HandleKind handle_kind(const void* value) noexcept {
+  return static_cast<HandleKind>(reinterpret_cast<uintptr_t>(value) >> 60);
+}
+inline uint8_t handle_detail(const void* value) noexcept {
+  return static_cast<uint8_t>(reinterpret_cast<uintptr_t>(value) >> kTurnBits);
+}
+inline uint64_t handle_turn(const void* value) noexcept {
+  return reinterpret_cast<uintptr_t>(value) & ((uint64_t{1} << kTurnBits) - 1);
 }
 
 // Bits of OpPlace::state. Above them, 8 bits each: KernelCh events stopped, and expected.
@@ -102,12 +111,20 @@ inline constexpr unsigned kOpPlaceAttempts = 1024;
 // Steps of one proxy operation that are open at a time: NCCL_STEPS.
 inline constexpr unsigned kStepsMax = 8;
 
+// Bits of ProxyPlace::state: a bit per step that is in progress, and per step of which bytes are
+// known.
+inline constexpr unsigned kStepsOpen = 0;
+inline constexpr unsigned kStepsSized = 8;
+inline constexpr uint32_t kProxyStopped = 1 << 16;
+
+// What is read of it without its bit in `state` is another operation's, so that a new one need not
+// clear two cache lines. One thread brings the events of a proxy operation.
 struct alignas(128) ProxyPlace {
   std::atomic<uint64_t> turn;
-  std::atomic<uint32_t> channel;           // index into the file's table of channels
-  std::atomic<uint8_t> stopped;            // 1: it was; as above
-  std::atomic<uint64_t> steps[kStepsMax];  // ticks << 8 | what it waits for; 0: no such step
-  std::atomic<uint32_t> bytes[kStepsMax];  // of a step in progress
+  std::atomic<uint32_t> channel;  // index into the file's table of channels
+  std::atomic<uint32_t> state;
+  std::atomic<uint64_t> steps[kStepsMax];  // ticks << 8 | what it waits for
+  std::atomic<uint32_t> bytes[kStepsMax];
 };
 static_assert(sizeof(ProxyPlace) == 128);
 // Of one process: channels x peers x communicators in flight; the oldest is given up.
@@ -124,7 +141,44 @@ inline Place* find(Place (&places)[kPlaces], uint64_t turn) noexcept {
   Place& place = places[turn % kPlaces];
   return turn != 0 && place.turn.load(std::memory_order_acquire) == turn ? &place : nullptr;
 }
+
+inline constexpr uint64_t kChanging = ~uint64_t{0};
+
+// Turns are handed to threads in blocks: one shared counter per event would cost as much as the
+// event. A thread's rest of a block is lost with the thread.
+enum class TurnsOf : uint8_t { ops, proxies, groups, Count };
+void draw_turns(Turns& turns, TurnsOf whose) noexcept;
+inline uint64_t next_turn(Turns& turns, TurnsOf whose) noexcept {
+  if (__builtin_expect(turns.next == turns.end, 0)) draw_turns(turns, whose);
+  return turns.next++;
+}
+
+// The tables are larger than a core's own cache, and every event goes to a place that nobody has
+// touched for a round: what every event writes of it is fetched a few events before it is wanted.
+constexpr uint64_t kAhead = 4;
+template <class Place, uint64_t kPlaces>
+inline const char* place_ahead(Place (&places)[kPlaces], uint64_t turn) noexcept {
+  return reinterpret_cast<const char*>(&places[(turn + kAhead) % kPlaces]);
+}
+
+// The place is the caller's, who has yet to say what is in it.
+inline void occupy(OpPlace& place) noexcept {
+  place.turn.store(kChanging, std::memory_order_relaxed);
+  // As if there were a record: nobody else takes it before the caller has said what is in it.
+  // Released, and so is what the caller says: whoever sees some of it sees that the turn is over.
+  place.state.store(kOwn | kOpen, std::memory_order_release);
+  place.next.store(0, std::memory_order_relaxed);
+  place.api_stopped.store(0, std::memory_order_relaxed);
+  place.op_stopped.store(0, std::memory_order_relaxed);
+}
 }  // namespace handles_detail
+
+// A place given out anew, and the turn of it; or none.
+template <class Place>
+struct Taken {
+  Place* place;
+  uint64_t turn;
+};
 
 // The place of a turn, or null when it belongs to another by now.
 inline OpPlace* find_op(uint64_t turn) noexcept {
@@ -133,12 +187,50 @@ inline OpPlace* find_op(uint64_t turn) noexcept {
 inline ProxyPlace* find_proxy(uint64_t turn) noexcept {
   return handles_detail::find(handles_detail::proxy_places, turn);
 }
+
+// Answers of callbacks that found something wrong: one more of what the recorder counts about
+// itself. A handle that is stale, or null.
+[[gnu::cold]] int counted(uint64_t SelfStatistics::*statistic) noexcept;
+[[gnu::cold]] int count_stale(const void* value) noexcept;
+// The same as above, and counted where the place is another's.
+inline OpPlace* find_op_counted(const void* value) noexcept {
+  OpPlace* place = find_op(handle_turn(value));
+  if (__builtin_expect(place == nullptr, 0)) count_stale(value);
+  return place;
+}
+inline ProxyPlace* find_proxy_counted(const void* value) noexcept {
+  ProxyPlace* place = find_proxy(handle_turn(value));
+  if (__builtin_expect(place == nullptr, 0)) count_stale(value);
+  return place;
+}
+
 // A new turn, in a place whose former owner is retired. Nobody finds it before publish(). Places of
 // own records whose call has not returned are passed over (in a forked child also those of calls
 // that its parent's other threads were in); null, and counted, where there are too many of them.
-OpPlace* take_op(uint64_t& turn) noexcept;
-ProxyPlace& take_proxy(uint64_t& turn) noexcept;
-uint64_t take_group_turn() noexcept;  // no place goes with it
+Taken<OpPlace> take_op_behind(uint64_t turn) noexcept;  // whose place is in use
+inline Taken<OpPlace> take_op() noexcept {
+  using namespace handles_detail;
+  const uint64_t turn = next_turn(this_plugin_thread.op_turns, TurnsOf::ops);
+  OpPlace& place = op_places[turn % kOpPlaces];
+  __builtin_prefetch(place_ahead(op_places, turn), 1);
+  const uint32_t state = place.state.load(std::memory_order_acquire);
+  if (__builtin_expect((state & (kHeld | kOpen)) != 0, 0)) return take_op_behind(turn);
+  occupy(place);
+  return {&place, turn};
+}
+inline Taken<ProxyPlace> take_proxy() noexcept {
+  using namespace handles_detail;
+  const uint64_t turn = next_turn(this_plugin_thread.proxy_turns, TurnsOf::proxies);
+  ProxyPlace& place = proxy_places[turn % kProxyPlaces];
+  place.turn.store(kChanging, std::memory_order_relaxed);
+  place.state.store(0, std::memory_order_release);
+  __builtin_prefetch(place_ahead(proxy_places, turn), 1);
+  return {&place, turn};
+}
+inline uint64_t take_group_turn() noexcept {  // no place goes with it
+  using namespace handles_detail;
+  return next_turn(this_plugin_thread.group_turns, TurnsOf::groups);
+}
 template <class Place>
 inline void publish(Place& place, uint64_t turn) noexcept {
   place.turn.store(turn, std::memory_order_release);

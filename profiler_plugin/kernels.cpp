@@ -9,12 +9,6 @@
 namespace rollcall::profiler {
 namespace {
 
-OpPlace* find_counted(Handle handle) noexcept {
-  OpPlace* place = find_op(handle.turn);
-  if (place == nullptr) capture::count_statistic(&SelfStatistics::plugin_stale);
-  return place;
-}
-
 uint64_t bit_of(uint8_t channel) noexcept { return uint64_t{1} << (channel % kKernelChannels); }
 
 template <class T, class Better>
@@ -43,7 +37,7 @@ bool is_plausible(Context& context, const OpPlace& place, uint8_t channel,
   const uint64_t newest = context.kernels.load(std::memory_order_relaxed);
   if (newest - number >= kKernelRing) return false;
   // Work of one channel starts in order; what goes back was overwritten by a later lap.
-  auto& last = context.kernel_start_ns[channel % kKernelChannels];
+  auto& last = newest_kernel_start_ns(context, channel);
   const uint64_t before = last.load(std::memory_order_relaxed);
   if (timer_ns < before) return false;
   last.store(timer_ns, std::memory_order_relaxed);
@@ -65,23 +59,21 @@ void store_times(Context& context, OpPlace& place, uint64_t turn) noexcept {
                       .finished_ticks = capture::ticks_of_monotonic(finished)});
 }
 
-void spoil(OpPlace& place) noexcept {
+int spoil(OpPlace& place) noexcept {
   // No start means no times for the whole operation.
   place.kernel_spoiled.store(1, std::memory_order_relaxed);
-  capture::count_statistic(&SelfStatistics::plugin_kernel_lost);
+  return counted(&SelfStatistics::plugin_kernel_lost);
 }
 
 }  // namespace
 
 void* start_kernel(Context& context, const Event& event) noexcept {
-  const Handle parent = unpack(event.parent);
-  if (parent.kind != HandleKind::operation) {
-    if (parent.kind != HandleKind::none) {
-      capture::count_statistic(&SelfStatistics::plugin_stale);
-    }
+  const HandleKind parent = handle_kind(event.parent);
+  if (parent != HandleKind::operation) {
+    if (parent != HandleKind::none) count_stale(event.parent);
     return nullptr;
   }
-  OpPlace* place = find_counted(parent);
+  OpPlace* place = find_op_counted(event.parent);
   if (place == nullptr) return nullptr;
   place->open_channels.fetch_or(bit_of(event.channel), std::memory_order_relaxed);
   // Version 3 has no times; and a record that nobody holds any more, as of a replay, gets none.
@@ -95,35 +87,39 @@ void* start_kernel(Context& context, const Event& event) noexcept {
       spoil(*place);
     }
   }
-  return pack({.kind = HandleKind::kernel_ch, .detail = event.channel, .turn = parent.turn});
+  return pack(
+      {.kind = HandleKind::kernel_ch, .detail = event.channel, .turn = handle_turn(event.parent)});
 }
 
-void record_kernel_stop(Handle handle, uint64_t timer_ns) noexcept {
-  OpPlace* place = find_counted(handle);
-  if (place == nullptr || timer_ns == 0) return;
-  if ((place->open_channels.load(std::memory_order_relaxed) & bit_of(handle.detail)) == 0) return;
-  if ((place->state.load(std::memory_order_relaxed) & kHeld) == 0) return;
+int record_kernel_stop(const void* value, uint64_t timer_ns) noexcept {
+  OpPlace* place = find_op_counted(value);
+  if (place == nullptr || timer_ns == 0) return kSuccess;
+  const uint64_t open = place->open_channels.load(std::memory_order_relaxed);
+  if ((open & bit_of(handle_detail(value))) == 0) return kSuccess;
+  if ((place->state.load(std::memory_order_relaxed) & kHeld) == 0) return kSuccess;
   if (timer_ns < place->kernel_start_ns.load(std::memory_order_relaxed)) return spoil(*place);
   improve(place->kernel_stop_ns, timer_ns, [](uint64_t a, uint64_t b) { return a > b; });
+  return kSuccess;
 }
 
-void stop_kernel(Handle handle) noexcept {
-  OpPlace* place = find_counted(handle);
-  if (place == nullptr) return;
-  const uint64_t bit = bit_of(handle.detail);
+int stop_kernel(const void* value) noexcept {
+  OpPlace* place = find_op_counted(value);
+  if (place == nullptr) return kSuccess;
+  const uint64_t bit = bit_of(handle_detail(value));
   if ((place->open_channels.fetch_and(~bit, std::memory_order_relaxed) & bit) == 0) {
-    capture::count_statistic(&SelfStatistics::plugin_stopped_twice);
-    return;
+    return counted(&SelfStatistics::plugin_stopped_twice);
   }
   const uint32_t before = place->state.fetch_add(1u << kKernelsStopped, std::memory_order_acq_rel);
   const uint32_t stopped = (before >> kKernelsStopped & 0xff) + 1;
   const uint32_t expected = before >> kKernelsExpected & 0xff;
-  if ((before & kAwaitsKernel) == 0 || stopped != expected) return;
+  if ((before & kAwaitsKernel) == 0 || stopped != expected) return kSuccess;
   if (place->kernel_spoiled.load(std::memory_order_relaxed) == 0) {
-    store_times(context_at(place->context.load(std::memory_order_relaxed)), *place, handle.turn);
-    keep_phases(*place, handle.turn, stopped);
+    store_times(context_at(place->context.load(std::memory_order_relaxed)), *place,
+                handle_turn(value));
+    keep_phases(*place, handle_turn(value), stopped);
   }
-  settle_if_due(*place, handle.turn);
+  settle_if_due(*place, handle_turn(value));
+  return kSuccess;
 }
 
 }  // namespace rollcall::profiler

@@ -20,7 +20,7 @@ inline constexpr uint64_t kKernelRing = 64;
 
 void* start_kernel(Context& context, const Event& event) noexcept;
 // State KernelChStop; the stop event follows at once.
-void record_kernel_stop(Handle handle, uint64_t timer_ns) noexcept;
-void stop_kernel(Handle handle) noexcept;
+int record_kernel_stop(const void* value, uint64_t timer_ns) noexcept;
+int stop_kernel(const void* value) noexcept;
 
 }  // namespace rollcall::profiler

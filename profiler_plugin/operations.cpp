@@ -1,62 +1,14 @@
 #include "profiler_plugin/operations.h"
 
 #include "core/base/atomic_word.h"
-#include "core/base/clock.h"
-#include "profiler_plugin/event_types.h"
-#include "profiler_plugin/names.h"
-#include "profiler_plugin/settings.h"
-#include "profiler_plugin/user_tags.h"
 
 namespace rollcall::profiler {
 namespace {
 
-// When the calling thread last launched a kernel; 0: not since the group began.
-constinit thread_local uint64_t launched_ticks = 0;
-
-// The GroupApi that the thread began last. NCCL begins and ends a group on the thread that calls,
-// one at a time: so it needs no place in a table, which others could want. On another thread, and
-// when the next one has begun, its handle is stale.
-struct Group {
-  uint64_t turn = 0;         // 0: none yet
-  uint64_t newest_call = 0;  // turn of its newest call, of which each knows the one before
-  uint64_t calls = 0;
-  uint32_t number = 0;  // 0: of a bare call, or the calls are the shim's
-  bool is_of_user = false;
-  bool is_stopped = false;
-  capture::OpToken end;  // the record of its end, where there is one
-};
-constinit thread_local Group this_group{};
-
-void count_stale(Handle handle) noexcept {
-  capture::count_statistic(handle.kind == HandleKind::none ? &SelfStatistics::plugin_null
-                                                           : &SelfStatistics::plugin_stale);
-}
-
-// The place that a handle names; null, and counted, when it is somebody else's by now.
-OpPlace* find_counted(Handle handle) noexcept {
-  OpPlace* place = find_op(handle.turn);
-  if (place == nullptr) count_stale(handle);
-  return place;
-}
-
-Group* find_group(Handle handle) noexcept {
-  if (handle.turn != 0 && this_group.turn == handle.turn) return &this_group;
-  count_stale(handle);
-  return nullptr;
-}
+using namespace operations_detail;
 
 uint32_t add_state(OpPlace& place, uint32_t bits) noexcept {
   return place.state.fetch_or(bits, std::memory_order_acq_rel);
-}
-
-// The first of several stops counts.
-bool stop_once(std::atomic<uint8_t>& stopped) noexcept {
-  if (stopped.load(std::memory_order_relaxed) == 0) {
-    stopped.store(1, std::memory_order_relaxed);
-    return true;
-  }
-  capture::count_statistic(&SelfStatistics::plugin_stopped_twice);
-  return false;
 }
 
 // Whether events of a shim's record are still to be heard when its call has returned. A bare call's
@@ -65,21 +17,6 @@ bool stop_once(std::atomic<uint8_t>& stopped) noexcept {
 bool outlives_call(const OpRecord& record, uint32_t state) noexcept {
   const bool is_bare = (state & kInGroup) != 0 && load_relaxed(record.group) == 0;
   return !is_bare || (wanted_events() & kKernelCh) != 0;
-}
-
-void keep(OpPlace& place, capture::OpToken token, uint32_t state) noexcept {
-  // Behind the mark of take_op(), for who looks at the turn after these.
-  place.record.store(token.record, std::memory_order_release);
-  place.ticket.store(token.ticket, std::memory_order_release);
-  uint32_t owed = 0;
-  // An own record ends when the plugin says so; a hold is for what comes later than that.
-  if (token.record != nullptr && (state & kOwn) != 0) {
-    owed = kOpen;
-  } else if (token.record != nullptr && outlives_call(*token.record, state) &&
-             capture::hold_op(token)) {
-    owed = kHeld;
-  }
-  place.state.store(state | owed, std::memory_order_release);
 }
 
 // Before the end of an own record that will be added to. The operation may come on another thread
@@ -106,39 +43,17 @@ void learn_comm(Context& context, capture::OpToken token) noexcept {
   capture::comm_ready(entry, -1, -1, -1, context.comm_hash.load(std::memory_order_relaxed));
 }
 
-// The record that the shim opened for the call the thread is in; empty where it has none.
-capture::OpToken token_of_call(Context& context) noexcept {
-  const capture::CurrentCall call = capture::current_call();
-  if (!call.inside) capture::count_statistic(&SelfStatistics::plugin_unjoined);
-  if (call.token.record != nullptr) learn_comm(context, call.token);
-  return call.token;
-}
-
-capture::OpCall own_call(void* context_value, const Event& event, OpKind kind,
-                         uint32_t group) noexcept {
-  capture::OpCall call{.kind = kind,
-                       .datatype = datatype_of(event.datatype),
-                       .flags = kOpFromPlugin,
-                       .count = event.count,
-                       .stream = event.stream,
-                       .comm_handle = context_value,
-                       .group = group,
-                       .graph = event.graph_captured ? 1u : 0u};
-  if (traits_of(kind).rooted) call.root_or_peer = event.root_or_peer;
-  if (event.type == kP2p) call.root_or_peer = event.root_or_peer;
-  if (event.type == kColl || event.type == kP2p) {
-    const bool receives = kind == OpKind::Recv;
-    call.send = receives ? nullptr : event.send;
-    call.recv = receives ? event.send : event.recv;
-  }
-  return call;
-}
-
 void end_own(OpPlace& place, uint64_t turn) noexcept {
   // The token first: once it says that it ended the place may be another's.
   const capture::OpToken token = token_of(place, turn);
   if ((add_state(place, kEnded) & kEnded) != 0) return;
-  if (token.record != nullptr) capture::end_op(token, kResultUnknown);
+  if (token.record != nullptr) capture::end_told_op(token);
+}
+
+void end_in_group_of_user(OpPlace& place, uint64_t turn) noexcept {
+  if (place.record.load(std::memory_order_relaxed) == nullptr) return;
+  hold_own(place, turn);
+  end_own(place, turn);
 }
 
 // Up to version 4, and where NCCL sends no CollApi: the operation's own event is all there is.
@@ -167,27 +82,97 @@ capture::OpToken join_late(Context& context, const Event& event, OpKind kind) no
   return {};
 }
 
-void enrich(OpPlace& place, uint64_t turn, const Event& event, uint8_t channels) noexcept {
+// The first of several stops counts.
+bool is_first_stop(std::atomic<uint8_t>& stopped) noexcept {
+  if (stopped.load(std::memory_order_relaxed) != 0) return false;
+  stopped.store(1, std::memory_order_relaxed);
+  return true;
+}
+
+// A record is held, and nothing more is awaited once the host is done.
+bool may_release(uint32_t state) noexcept {
+  const uint32_t stopped = state >> kKernelsStopped & 0xff;
+  const uint32_t expected = state >> kKernelsExpected & 0xff;
+  return (state & kHeld) != 0 && ((state & kAwaitsKernel) == 0 || stopped >= expected);
+}
+
+// Other threads may change the state meanwhile.
+[[gnu::noinline]] void finish_watched(OpPlace& place, capture::OpToken token) noexcept {
+  uint32_t before = place.state.load(std::memory_order_acquire);
+  uint32_t after = 0;
+  do {
+    after = (before | kHostDone | kEnded) & ~kOpen;
+    if (may_release(before)) after &= ~kHeld;
+  } while (!place.state.compare_exchange_weak(before, after, std::memory_order_acq_rel));
+  if ((before & (kOwn | kEnded)) == kOwn) capture::end_told_op(token);
+  if (((before ^ after) & kHeld) != 0) capture::release_op(token);
+}
+
+// NCCL has returned to the job.
+inline void finish_host(OpPlace& place, uint64_t turn) noexcept {
+  const uint32_t before = place.state.load(std::memory_order_acquire);
+  // Of a record of the shim's that nobody holds nothing is owed.
+  if ((before & (kOwn | kHeld)) == 0) return;
   const capture::OpToken token = token_of(place, turn);
   if (token.record == nullptr) return;
-  const bool own = (place.state.load(std::memory_order_relaxed) & kOwn) != 0;
-  capture::OpDetail detail{
-      .launched_ticks = launched_ticks != 0 ? launched_ticks : ticks_now(),
-      .method = method_of_names(event.algorithm, event.protocol, event.is_symmetric),
-      .channels = channels};
-  if (own && event.type == kP2p) {
-    detail.peer = event.root_or_peer;
-    (token.record->kind == OpKind::Recv ? detail.recv : detail.send) = event.send;
-  } else if (own) {
-    detail.send = event.send;
-    detail.recv = event.recv;
+  // Where no KernelCh comes no other thread changes the state of an open one.
+  if ((before & kOpen) == 0 || (wanted_events() & kKernelCh) != 0) {
+    return finish_watched(place, token);
   }
-  capture::enrich_op(token, detail);
+  place.state.store((before | kHostDone | kEnded) & ~kOpen, std::memory_order_release);
+  capture::end_told_op(token);
+}
+
+}  // namespace
+
+namespace operations_detail {
+
+// Its calls have returned, and so has its end. Inline where a group stops, which is once per
+// collective.
+[[gnu::always_inline]] inline void end_calls(Group& group) noexcept {
+  // Bounded by the table: a list that recycling has spoiled ends where a turn is not found.
+  uint64_t turn = group.newest_call;
+  for (uint64_t count = 0; turn != 0 && count < kOpPlaces; ++count) {
+    OpPlace* place = find_op(turn);
+    if (place == nullptr) break;
+    const uint64_t next = place->next.load(std::memory_order_relaxed);
+    finish_host(*place, turn);
+    turn = next;
+  }
+  group.newest_call = 0;
+  if (__builtin_expect(group.end.record != nullptr, 0)) {
+    capture::end_told_op(group.end);
+    group.end = {};
+  }
+}
+void end_group(Group& group) noexcept { end_calls(group); }
+
+uint32_t number_of_implicit_group(Group& group) noexcept {
+  if (group.number != 0) return group.number;
+  group.number = capture::next_group_number();
+  // A record of the shim has its number.
+  OpPlace* first = find_op(group.newest_call);
+  if (first != nullptr && (first->state.load(std::memory_order_relaxed) & kOwn) != 0) {
+    capture::enrich_op(token_of(*first, group.newest_call), {.group = group.number});
+  }
+  return group.number;
+}
+
+capture::OpToken token_of_call(Context& context) noexcept {
+  const capture::CurrentCall call = capture::current_call();
+  if (!call.inside) capture::count_statistic(&SelfStatistics::plugin_unjoined);
+  if (call.token.record != nullptr) learn_comm(context, call.token);
+  return call.token;
+}
+
+uint32_t hold_for_later(capture::OpToken token, uint32_t state) noexcept {
+  if (token.record == nullptr || !outlives_call(*token.record, state)) return 0;
+  return capture::hold_op(token) ? kHeld : 0;
 }
 
 // KernelCh events will follow, one per channel: the record waits for them.
 void expect_kernels(OpPlace& place, uint64_t turn, Context& context, uint8_t channels) noexcept {
-  if ((wanted_events() & kKernelCh) == 0 || channels == 0) return;
+  if (channels == 0) return;
   hold_own(place, turn);
   const uint32_t state = place.state.load(std::memory_order_relaxed);
   if ((state & kHeld) == 0 || (state & kAwaitsKernel) != 0) return;
@@ -199,86 +184,14 @@ void expect_kernels(OpPlace& place, uint64_t turn, Context& context, uint8_t cha
   place.kernel_number.store(number, std::memory_order_relaxed);
   place.kernel_spoiled.store(0, std::memory_order_relaxed);
   // Before the launch, where NCCL tells of it; else there is no such bound.
+  const uint64_t launched_ticks = this_plugin_thread.launched_ticks;
   const uint64_t launched_ns =
       launched_ticks == 0 ? 0 : capture::monotonic_of_ticks(launched_ticks);
   place.launched_ns.store(launched_ns, std::memory_order_relaxed);
   add_state(place, kAwaitsKernel | uint32_t{channels} << kKernelsExpected);
 }
 
-// A record is held, and nothing more is awaited once the host is done.
-bool may_release(uint32_t state) noexcept {
-  const uint32_t stopped = state >> kKernelsStopped & 0xff;
-  const uint32_t expected = state >> kKernelsExpected & 0xff;
-  return (state & kHeld) != 0 && ((state & kAwaitsKernel) == 0 || stopped >= expected);
-}
-
-void finish_host(OpPlace& place, uint64_t turn) noexcept {
-  const capture::OpToken token = token_of(place, turn);
-  if (token.record == nullptr) return;
-  uint32_t before = place.state.load(std::memory_order_acquire);
-  // Where no KernelCh comes no other thread changes the state of an open one.
-  if ((before & kOpen) != 0 && (wanted_events() & kKernelCh) == 0) {
-    place.state.store((before | kHostDone | kEnded) & ~kOpen, std::memory_order_release);
-    return capture::end_op(token, kResultUnknown);
-  }
-  uint32_t after = 0;
-  do {
-    after = (before | kHostDone | kEnded) & ~kOpen;
-    if (may_release(before)) after &= ~kHeld;
-  } while (!place.state.compare_exchange_weak(before, after, std::memory_order_acq_rel));
-  if ((before & (kOwn | kEnded)) == kOwn) capture::end_op(token, kResultUnknown);
-  if (((before ^ after) & kHeld) != 0) capture::release_op(token);
-}
-
-void join_group(OpPlace& place, uint64_t turn, Group* group) noexcept {
-  if (group == nullptr) return;
-  place.next.store(group->newest_call, std::memory_order_relaxed);
-  group->newest_call = turn;
-  ++group->calls;
-}
-
-// The GroupApi that a call names as its parent; null when it names none, or a stale one.
-Group* group_of(const Event& event) noexcept {
-  const Handle parent = unpack(event.parent);
-  if (parent.kind != HandleKind::group_api) return nullptr;
-  Group* group = find_group(parent);
-  return group != nullptr && !group->is_stopped ? group : nullptr;
-}
-
-// The number of a group in which a call is made. AlltoAll, Gather and Scatter are the sends and
-// receives of one implicit group: its second call shows that it is one.
-uint32_t number_for(Group* group, bool own, const Event& event) noexcept {
-  if (group == nullptr) return 0;
-  if (!own || group->is_of_user || group->newest_call == 0 || event.type != kP2pApi) {
-    return group->number;
-  }
-  if (group->number != 0) return group->number;
-  group->number = capture::next_group_number();
-  // A record of the shim has its number.
-  OpPlace* first = find_op(group->newest_call);
-  if (first != nullptr && (first->state.load(std::memory_order_relaxed) & kOwn) != 0) {
-    capture::enrich_op(token_of(*first, group->newest_call), {.group = group->number});
-  }
-  return group->number;
-}
-
-// Its calls have returned, and so has its end.
-void end_group(Group& group) noexcept {
-  // Bounded by the table: a list that recycling has spoiled ends where a turn is not found.
-  uint64_t turn = group.newest_call;
-  for (uint64_t count = 0; turn != 0 && count < kOpPlaces; ++count) {
-    OpPlace* place = find_op(turn);
-    if (place == nullptr) break;
-    const uint64_t next = place->next.load(std::memory_order_relaxed);
-    finish_host(*place, turn);
-    turn = next;
-  }
-  group.newest_call = 0;
-  if (group.end.record != nullptr) capture::end_op(group.end, kResultUnknown);
-  group.end = {};
-}
-
-}  // namespace
+}  // namespace operations_detail
 
 void settle_if_due(OpPlace& place, uint64_t turn) noexcept {
   const uint32_t state = place.state.load(std::memory_order_acquire);
@@ -290,158 +203,102 @@ void settle_if_due(OpPlace& place, uint64_t turn) noexcept {
   if ((before & kHeld) != 0) capture::release_op(token);
 }
 
-// --- GroupApi -----------------------------------------------------------------------------------
+// --- what NCCL says of a handle -----------------------------------------------------------------
 
-void* start_group_api(Context& context, int32_t depth) noexcept {
-  launched_ticks = 0;
-  // Whoever left it without an end (longjmp) has returned, too.
-  if (!this_group.is_stopped) end_group(this_group);
-  const bool own = context.is_own.load(std::memory_order_relaxed) != 0;
-  this_group.turn = take_group_turn();
-  this_group.calls = 0;
-  // Not that of a bare call.
-  this_group.is_of_user = own && depth >= 2;
-  this_group.number = this_group.is_of_user ? capture::next_group_number() : 0;
-  this_group.is_stopped = false;
-  return pack({.kind = HandleKind::group_api, .turn = this_group.turn});
+int begin_group_end(const void* value) noexcept {
+  Group* group = find_group(value);
+  if (group == nullptr || !group->is_of_user || group->is_stopped) return kSuccess;
+  if (group->end.record != nullptr) return kSuccess;
+  // An end has the number of its calls where others have their stream.
+  group->end =
+      capture::begin_told_op({.kind = OpKind::GroupEnd}, 0,
+                             reinterpret_cast<const void*>(group->calls), nullptr, group->number);
+  return kSuccess;
 }
 
-// The outermost ncclGroupEnd was entered: the host can hang in it, so it is on record.
-void begin_group_end(Handle handle) noexcept {
-  Group* group = find_group(handle);
-  if (group == nullptr || group->is_stopped || !group->is_of_user) return;
-  if (group->end.record != nullptr) return;
-  group->end = capture::begin_op({.kind = OpKind::GroupEnd,
-                                  .flags = kOpFromPlugin,
-                                  .stream = reinterpret_cast<const void*>(group->calls),
-                                  .group = group->number});
-}
-
-void stop_group_api(Handle handle) noexcept {
-  Group* group = find_group(handle);
-  if (group == nullptr) return;
-  if (group->is_stopped) {
-    capture::count_statistic(&SelfStatistics::plugin_stopped_twice);
-    return;
-  }
-  end_group(*group);
+int stop_group_api(const void* value) noexcept {
+  Group* group = find_group(value);
+  if (group == nullptr) return kSuccess;
+  if (group->is_stopped) return counted(&SelfStatistics::plugin_stopped_twice);
   group->is_stopped = true;
-  launched_ticks = 0;
+  this_plugin_thread.launched_ticks = 0;
+  end_calls(*group);
+  return kSuccess;
 }
 
-// --- CollApi, P2pApi ----------------------------------------------------------------------------
-
-void* start_call(Context& context, void* context_value, const Event& event) noexcept {
-  OpKind kind = OpKind::Count;
-  if (!kind_of(event.func, kind)) return nullptr;
-  Group* group = group_of(event);
-  const bool own = context.is_own.load(std::memory_order_relaxed) != 0;
-  const uint32_t number = number_for(group, own, event);
-  uint64_t turn = 0;
-  OpPlace* place = take_op(turn);
-  if (place == nullptr) {
-    // Without a place its end would go unheard; the calls after it keep their positions.
-    if (own) capture::drop_op(own_call(context_value, event, kind, number));
-    return pack({.kind = HandleKind::dropped_call, .turn = 1});
-  }
-  const capture::OpToken token =
-      own ? capture::begin_op(own_call(context_value, event, kind, number))
-          : token_of_call(context);
-  if (event.user_tag != context.user_tag.load(std::memory_order_relaxed)) {
-    note_user_tag(context, token, event);
-  }
-  const bool is_of_user = group != nullptr && group->is_of_user;
-  keep(*place, token,
-       kFromCall | (own ? kOwn : 0) | (group != nullptr ? kInGroup : 0) |
-           (is_of_user ? kOfUser : 0));
-  join_group(*place, turn, group);
-  publish(*place, turn);
-  return pack({.kind = HandleKind::call, .turn = turn});
-}
-
-void stop_call(Handle handle) noexcept {
-  OpPlace* place = find_counted(handle);
-  if (place == nullptr || !stop_once(place->api_stopped)) return;
+int stop_call(const void* value) noexcept {
+  OpPlace* place = find_op_counted(value);
+  if (place == nullptr) return kSuccess;
+  if (!is_first_stop(place->api_stopped)) return counted(&SelfStatistics::plugin_stopped_twice);
   const uint32_t state = place->state.load(std::memory_order_relaxed);
-  if ((state & kInGroup) == 0) return finish_host(*place, handle.turn);
-  // In the user's group the call returns to the user now; a bare call goes on to the launch.
-  const bool is_recorded = place->record.load(std::memory_order_relaxed) != nullptr;
-  if (is_recorded && (state & (kOwn | kOfUser)) == (kOwn | kOfUser)) {
-    hold_own(*place, handle.turn);
-    end_own(*place, handle.turn);
+  // A bare call goes on to the launch; in the user's group the call returns to the user now.
+  if ((state & kInGroup) == 0) {
+    finish_host(*place, handle_turn(value));
+  } else if ((state & (kOwn | kOfUser)) == (kOwn | kOfUser)) {
+    end_in_group_of_user(*place, handle_turn(value));
   }
+  return kSuccess;
 }
 
-// --- KernelLaunch, Coll, P2p --------------------------------------------------------------------
+int stop_operation(const void* value) noexcept {
+  OpPlace* place = find_op_counted(value);
+  if (place == nullptr) return kSuccess;
+  if (!is_first_stop(place->op_stopped)) return counted(&SelfStatistics::plugin_stopped_twice);
+  // Without a call of its own the operation ends here; else the group's end, or the call's, does.
+  const bool from_call = (place->state.load(std::memory_order_relaxed) & kFromCall) != 0;
+  if (!from_call) finish_host(*place, handle_turn(value));
+  return kSuccess;
+}
 
-void note_launch() noexcept { launched_ticks = ticks_now(); }
+// --- starts -------------------------------------------------------------------------------------
 
-void* start_operation(Context& context, void* context_value, const Event& event) noexcept {
-  // The v4 interface of NCCL 2.28 and later leaves the channels of a P2p uninitialised.
-  const bool no_channels =
-      event.type == kP2p && context.version.load(std::memory_order_relaxed) < 5;
-  const uint8_t channels = no_channels ? 0 : event.channels;
-  const Handle parent = unpack(event.parent);
-  if (parent.kind == HandleKind::call) {
-    OpPlace* place = find_counted(parent);
-    if (place == nullptr) return nullptr;
-    // Replays of a captured graph start and stop it again.
-    place->op_stopped.store(0, std::memory_order_relaxed);
-    expect_kernels(*place, parent.turn, context, channels);
-    enrich(*place, parent.turn, event, channels);
-    return pack({.kind = HandleKind::operation, .turn = parent.turn});
-  }
-  if (parent.kind == HandleKind::dropped_call) return nullptr;
-  if (parent.kind != HandleKind::none && parent.kind != HandleKind::group) {
-    count_stale(parent);
+void* start_operation_alone(Context& context, void* context_value, const Event& event) noexcept {
+  const HandleKind parent = handle_kind(event.parent);
+  if (parent == HandleKind::dropped_call) return nullptr;
+  if (parent != HandleKind::none && parent != HandleKind::group) {
+    count_stale(event.parent);
     return nullptr;
   }
-  OpKind kind = OpKind::Count;
-  if (!kind_of(event.func, kind)) return nullptr;
+  const OpKind kind = kind_of(event.func);
+  if (kind == OpKind::Count) return nullptr;
   const bool own = context.is_own.load(std::memory_order_relaxed) != 0;
   if (own && context.comm_index.load(std::memory_order_acquire) == kCommUnknown) {
     identify_context(context, context_value,
                      {.comm_hash = event.comm_hash, .name = event.text, .rank = event.rank});
   }
-  uint64_t turn = 0;
-  OpPlace* place = take_op(turn);
+  const auto [place, turn] = take_op();
   if (place == nullptr) {
-    if (own) capture::drop_op(own_call(context_value, event, kind, 0));
+    if (own) capture::drop_told_op(told_op(event, kind), context_value);
     return nullptr;
   }
-  const capture::OpToken token = own ? capture::begin_op(own_call(context_value, event, kind, 0))
-                                     : join_late(context, event, kind);
-  keep(*place, token, own ? kOwn : 0);
+  if (own) {
+    const capture::OpToken token =
+        capture::begin_told_op(told_op(event, kind), event.count, event.stream, context_value, 0);
+    keep_own(*place, token, 0);
+  } else {
+    const capture::OpToken token = join_late(context, event, kind);
+    keep(*place, token, hold_for_later(token, 0));
+  }
   publish(*place, turn);
-  expect_kernels(*place, turn, context, channels);
+  const uint8_t channels = channels_of(context, event);
+  if ((wanted_events() & kKernelCh) != 0) expect_kernels(*place, turn, context, channels);
   enrich(*place, turn, event, channels);
   return pack({.kind = HandleKind::operation, .turn = turn});
 }
 
-void stop_operation(Handle handle) noexcept {
-  OpPlace* place = find_counted(handle);
-  if (place == nullptr) return;
-  if (!stop_once(place->op_stopped)) return;
-  // Without a call of its own the operation ends here; else the group's end, or the call's, does.
-  const bool from_call = (place->state.load(std::memory_order_relaxed) & kFromCall) != 0;
-  if (!from_call) finish_host(*place, handle.turn);
-}
-
-// --- copies instead of kernels ------------------------------------------------------------------
-
 void* start_copy_engine(Context&, const Event& event) noexcept {
-  const Handle parent = unpack(event.parent);
-  if (parent.kind != HandleKind::call) {
-    const bool is_silent =
-        parent.kind == HandleKind::none || parent.kind == HandleKind::dropped_call;
-    if (!is_silent) count_stale(parent);
+  const HandleKind parent = handle_kind(event.parent);
+  if (parent != HandleKind::call) {
+    const bool is_silent = parent == HandleKind::none || parent == HandleKind::dropped_call;
+    if (!is_silent) count_stale(event.parent);
     return nullptr;
   }
-  OpPlace* place = find_counted(parent);
+  OpPlace* place = find_op_counted(event.parent);
   if (place == nullptr) return nullptr;
-  const capture::OpToken token = token_of(*place, parent.turn);
-  capture::enrich_op(token, {.launched_ticks = ticks_now(), .method = kMethodOfCopyEngine});
-  return pack({.kind = HandleKind::ce_coll, .turn = parent.turn});
+  const uint64_t turn = handle_turn(event.parent);
+  capture::enrich_op(token_of(*place, turn),
+                     {.launched_ticks = ticks_now(), .method = kMethodOfCopyEngine});
+  return pack({.kind = HandleKind::ce_coll, .turn = turn});
 }
 
 }  // namespace rollcall::profiler

@@ -26,8 +26,6 @@ uint8_t detail_of(uint8_t channel, uint8_t phase) noexcept {
   return static_cast<uint8_t>(phase << kPhaseShift | (channel & ((1u << kPhaseShift) - 1)));
 }
 
-void count_stale() noexcept { capture::count_statistic(&SelfStatistics::plugin_stale); }
-
 // The place, cleared where it was another operation's.
 PhasePlace& place_of(uint64_t turn) noexcept {
   PhasePlace& place = phase_places[turn % kOpPlaces];
@@ -42,17 +40,17 @@ PhasePlace& place_of(uint64_t turn) noexcept {
 }
 
 // Of a phase that was started and whose operation still has its place; null, and counted, else.
-PhasePlace* find_counted(Handle handle) noexcept {
-  PhasePlace& place = phase_places[handle.turn % kOpPlaces];
-  const bool is_ours = place.turn.load(std::memory_order_relaxed) == handle.turn;
-  if (is_ours && find_op(handle.turn) != nullptr) return &place;
-  count_stale();
+PhasePlace* find_counted(const void* value) noexcept {
+  PhasePlace& place = phase_places[handle_turn(value) % kOpPlaces];
+  const bool is_ours = place.turn.load(std::memory_order_relaxed) == handle_turn(value);
+  if (is_ours && find_op(handle_turn(value)) != nullptr) return &place;
+  count_stale(value);
   return nullptr;
 }
 
-void spoil(PhasePlace& place) noexcept {
+int spoil(PhasePlace& place) noexcept {
   place.spoiled.store(1, std::memory_order_relaxed);
-  capture::count_statistic(&SelfStatistics::plugin_kernel_lost);
+  return counted(&SelfStatistics::plugin_kernel_lost);
 }
 
 }  // namespace
@@ -63,44 +61,49 @@ void* start_phase(const Event& event) noexcept {
     return nullptr;
   }
   // The parent is null where this plugin wanted nothing of the KernelCh.
-  const Handle parent = unpack(event.parent);
-  if (parent.kind == HandleKind::none) return nullptr;
-  const OpPlace* op = parent.kind == HandleKind::kernel_ch ? find_op(parent.turn) : nullptr;
-  const uint64_t bit = uint64_t{1} << (parent.detail % 64);
+  const HandleKind parent = handle_kind(event.parent);
+  if (parent == HandleKind::none) return nullptr;
+  const uint64_t turn = handle_turn(event.parent);
+  const OpPlace* op = parent == HandleKind::kernel_ch ? find_op(turn) : nullptr;
+  const uint8_t channel = handle_detail(event.parent);
+  const uint64_t bit = uint64_t{1} << (channel % 64);
   if (op == nullptr || (op->open_channels.load(std::memory_order_relaxed) & bit) == 0) {
-    count_stale();
+    count_stale(event.parent);
     return nullptr;
   }
-  PhasePlace& place = place_of(parent.turn);
-  const uint8_t detail = detail_of(parent.detail, event.phase);
+  PhasePlace& place = place_of(turn);
+  const uint8_t detail = detail_of(channel, event.phase);
   place.start_ns.store(event.timer_ns, std::memory_order_relaxed);
   place.open.store(uint32_t{detail} + 1, std::memory_order_relaxed);
   const bool is_early = event.timer_ns < op->kernel_start_ns.load(std::memory_order_relaxed);
   if (event.timer_ns != 0 && is_early) spoil(place);
-  return pack({.kind = HandleKind::kernel_phase, .detail = detail, .turn = parent.turn});
+  return pack({.kind = HandleKind::kernel_phase, .detail = detail, .turn = turn});
 }
 
-void record_phase_stop(Handle handle, uint64_t timer_ns) noexcept {
-  PhasePlace* place = find_counted(handle);
-  if (place == nullptr) return;
+int record_phase_stop(const void* value, uint64_t timer_ns) noexcept {
+  PhasePlace* place = find_counted(value);
+  if (place == nullptr) return kSuccess;
   const uint64_t start_ns = place->start_ns.load(std::memory_order_relaxed);
-  if (place->open.load(std::memory_order_relaxed) != uint32_t{handle.detail} + 1 || start_ns == 0) {
-    return count_stale();
+  if (place->open.load(std::memory_order_relaxed) != uint32_t{handle_detail(value)} + 1 ||
+      start_ns == 0) {
+    return count_stale(value);
   }
   place->start_ns.store(0, std::memory_order_relaxed);
   if (timer_ns < start_ns) return spoil(*place);
-  place->ns[handle.detail >> kPhaseShift].fetch_add(timer_ns - start_ns, std::memory_order_relaxed);
+  place->ns[handle_detail(value) >> kPhaseShift].fetch_add(timer_ns - start_ns,
+                                                           std::memory_order_relaxed);
   place->told.fetch_add(1, std::memory_order_relaxed);
+  return kSuccess;
 }
 
-void stop_phase(Handle handle) noexcept {
-  PhasePlace* place = find_counted(handle);
-  if (place == nullptr) return;
-  if (place->open.load(std::memory_order_relaxed) != uint32_t{handle.detail} + 1) {
-    capture::count_statistic(&SelfStatistics::plugin_stopped_twice);
-    return;
+int stop_phase(const void* value) noexcept {
+  PhasePlace* place = find_counted(value);
+  if (place == nullptr) return kSuccess;
+  if (place->open.load(std::memory_order_relaxed) != uint32_t{handle_detail(value)} + 1) {
+    return counted(&SelfStatistics::plugin_stopped_twice);
   }
   place->open.store(0, std::memory_order_relaxed);
+  return kSuccess;
 }
 
 void keep_phases(const OpPlace& op, uint64_t turn, uint32_t channels) noexcept {

@@ -14,8 +14,8 @@ namespace rollcall::profiler {
 
 void* start_phase(const Event& event) noexcept;
 // State KernelPhaseStop; the stop event follows at once.
-void record_phase_stop(Handle handle, uint64_t timer_ns) noexcept;
-void stop_phase(Handle handle) noexcept;
+int record_phase_stop(const void* value, uint64_t timer_ns) noexcept;
+int stop_phase(const void* value) noexcept;
 
 // The kernel of the operation is over on all of its `channels`.
 void keep_phases(const OpPlace& place, uint64_t turn, uint32_t channels) noexcept;

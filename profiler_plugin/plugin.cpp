@@ -36,9 +36,10 @@ void* init(const ContextOpening& opening, uint32_t& mask) noexcept {
 
 void finalize(void* context) noexcept { close_context(context); }
 
-void* start_without_context() noexcept {
+int start_without_context(void** handle) noexcept {
   capture::count_statistic(&SelfStatistics::plugin_stale);
-  return nullptr;
+  *handle = nullptr;
+  return kSuccess;
 }
 
 // ProxyCtrl, NetPlugin, CeSync and CeBatch say nothing that is kept; a type that is not known may

@@ -21,7 +21,7 @@ void* init(const ContextOpening& opening, uint32_t& mask) noexcept;
 void finalize(void* context) noexcept;
 
 // What starts no event: it names no open context, or nobody asked for its type. Null, and counted.
-[[gnu::cold]] void* start_without_context() noexcept;
+[[gnu::cold]] int start_without_context(void** handle) noexcept;
 void* start_unknown(uint32_t type) noexcept;
 
 }  // namespace rollcall::profiler

@@ -10,12 +10,6 @@
 namespace rollcall::profiler {
 namespace {
 
-ProxyPlace* find_counted(Handle handle) noexcept {
-  ProxyPlace* place = find_proxy(handle.turn);
-  if (place == nullptr) capture::count_statistic(&SelfStatistics::plugin_stale);
-  return place;
-}
-
 ChannelWait wait_of_state(int state) noexcept {
   switch (state) {
     case kProxyStepSendGpuWait:
@@ -41,114 +35,88 @@ uint64_t packed(uint64_t ticks, ChannelWait wait) noexcept {
 }
 uint64_t ticks_of(uint64_t step) noexcept { return step >> 8; }
 ChannelWait wait_of(uint64_t step) noexcept { return static_cast<ChannelWait>(step & 0xff); }
-// A step that has said of nothing yet that it waits for it: since when, nobody asks.
-constexpr uint64_t kStarted = 1 << 8;
 
-// What the step waited for since it was last heard of goes to the channel's account. One thread
-// brings the events of a proxy operation.
-void account(ProxyPlace& place, unsigned step, uint64_t now_ticks,
-             capture::StepNews& news) noexcept {
-  const uint64_t before = place.steps[step].load(std::memory_order_relaxed);
-  place.steps[step].store(news.is_done ? 0 : packed(now_ticks, news.waits),
-                          std::memory_order_relaxed);
-  news.waited = wait_of(before);
-  const bool has_waited = news.waited != ChannelWait::none && now_ticks > ticks_of(before);
-  news.waited_ticks = has_waited ? now_ticks - ticks_of(before) : 0;
-  news.since_ticks = now_ticks;
-  if (news.is_done) {
-    // Steps end in their order: what waits now is the next one, if there is one.
-    const uint64_t next = place.steps[(step + 1) % kStepsMax].load(std::memory_order_relaxed);
-    news.waits = wait_of(next);
-    news.since_ticks = news.waits == ChannelWait::none ? 0 : ticks_of(next);
-  }
-  capture::add_to_channel(place.channel.load(std::memory_order_relaxed), news);
+bool has_bit(uint32_t state, unsigned bit) noexcept { return (state >> bit & 1) != 0; }
+
+// What a step waited for since it was last heard of.
+struct Waited {
+  ChannelWait what;
+  uint64_t ticks;
+};
+Waited waited_until(uint64_t now_ticks, uint64_t before) noexcept {
+  const ChannelWait what = wait_of(before);
+  const bool has_waited = what != ChannelWait::none && now_ticks > ticks_of(before);
+  return {what, has_waited ? now_ticks - ticks_of(before) : 0};
 }
 
 }  // namespace
 
-bool is_foreign(const Event& event) noexcept {
-  // getpid() is a system call, and tens of nanoseconds; the answer changes with fork() only, which
-  // the recorder notices.
-  if (static_cast<uint32_t>(event.pid) == capture::process_number()) return false;
-  capture::count_statistic(&SelfStatistics::plugin_foreign);
-  return true;
-}
-
-void* start_proxy_op(Context& context, const Event& event) noexcept {
-  const uint32_t channel =
-      capture::open_channel({.comm_index = context.comm_index.load(std::memory_order_relaxed),
-                             .peer = event.root_or_peer,
-                             .channel = event.channel,
-                             .is_send = event.is_send});
-  if (channel == kChannelUnknown) return nullptr;
-  uint64_t turn = 0;
-  ProxyPlace& place = take_proxy(turn);
-  place.channel.store(channel, std::memory_order_relaxed);
-  place.stopped.store(0, std::memory_order_relaxed);
-  publish(place, turn);
-  return pack({.kind = HandleKind::proxy_op, .turn = turn});
-}
-
-void stop_proxy_op(Handle handle) noexcept {
-  ProxyPlace* place = find_counted(handle);
-  if (place == nullptr) return;
-  if (place->stopped.load(std::memory_order_relaxed) != 0) {
-    capture::count_statistic(&SelfStatistics::plugin_stopped_twice);
-    return;
+int start_no_proxy_op(void** handle, const Context* context, int32_t pid) noexcept {
+  *handle = nullptr;
+  if (capture::process_number() != static_cast<uint32_t>(pid)) {
+    return counted(&SelfStatistics::plugin_foreign);
   }
-  place->stopped.store(1, std::memory_order_relaxed);
-  capture::close_channel_op(place->channel.load(std::memory_order_relaxed));
+  return context == nullptr ? counted(&SelfStatistics::plugin_stale) : kSuccess;
 }
 
-void* start_proxy_step(void* parent_value, int32_t number) noexcept {
-  const Handle parent = unpack(parent_value);
+int start_step_of_none(void** handle, const void* parent) noexcept {
+  *handle = nullptr;
   // The parent is null where this plugin wanted nothing of it, and for another process's.
-  if (parent.kind != HandleKind::proxy_op) {
-    if (parent.kind != HandleKind::none) {
-      capture::count_statistic(&SelfStatistics::plugin_stale);
-    }
-    return nullptr;
-  }
-  ProxyPlace* place = find_counted(parent);
-  if (place == nullptr) return nullptr;
-  const auto step = static_cast<unsigned>(number) % kStepsMax;
-  // A receive that could not be posted is started again (NCCL issue 1658): the same step, once.
-  place->steps[step].store(kStarted, std::memory_order_relaxed);
-  place->bytes[step].store(0, std::memory_order_relaxed);
-  return pack(
-      {.kind = HandleKind::proxy_step, .detail = static_cast<uint8_t>(step), .turn = parent.turn});
+  return handle_kind(parent) == HandleKind::none ? kSuccess : count_stale(parent);
 }
 
-void record_step_state(Handle handle, int state, uint64_t bytes) noexcept {
-  ProxyPlace* place = find_counted(handle);
-  if (place == nullptr) return;
-  const unsigned step = handle.detail % kStepsMax;
-  if (place->steps[step].load(std::memory_order_relaxed) == 0) {
-    capture::count_statistic(&SelfStatistics::plugin_stale);
-    return;
-  }
+int stop_proxy_op(const void* value) noexcept {
+  ProxyPlace* place = find_proxy_counted(value);
+  if (place == nullptr) return kSuccess;
+  const uint32_t before = place->state.load(std::memory_order_relaxed);
+  if ((before & kProxyStopped) != 0) return counted(&SelfStatistics::plugin_stopped_twice);
+  place->state.store(before | kProxyStopped, std::memory_order_relaxed);
+  capture::close_channel_op(place->channel.load(std::memory_order_relaxed));
+  return kSuccess;
+}
+
+int record_step_state(const void* value, int state, uint64_t bytes) noexcept {
+  ProxyPlace* place = find_proxy_counted(value);
+  if (place == nullptr) return kSuccess;
+  const unsigned step = handle_detail(value) % kStepsMax;
+  const uint32_t place_state = place->state.load(std::memory_order_relaxed);
+  if (!has_bit(place_state, kStepsOpen + step)) return count_stale(value);
   // One step moves less than 4 GiB.
   if (bytes != 0) {
-    const auto counted = static_cast<uint32_t>(std::min(bytes, uint64_t{UINT32_MAX}));
-    place->bytes[step].store(counted, std::memory_order_relaxed);
+    const auto moved = static_cast<uint32_t>(std::min(bytes, uint64_t{UINT32_MAX}));
+    place->bytes[step].store(moved, std::memory_order_relaxed);
+    place->state.store(place_state | 1u << (kStepsSized + step), std::memory_order_relaxed);
   }
-  capture::StepNews news{.waits = wait_of_state(state)};
-  account(*place, step, ticks_now(), news);
+  const uint64_t now_ticks = ticks_now();
+  const ChannelWait waits = wait_of_state(state);
+  const Waited waited = waited_until(now_ticks, place->steps[step].load(std::memory_order_relaxed));
+  place->steps[step].store(packed(now_ticks, waits), std::memory_order_relaxed);
+  capture::step_waited(place->channel.load(std::memory_order_relaxed), waited.what, waited.ticks,
+                       waits, now_ticks);
+  return kSuccess;
 }
 
-void stop_proxy_step(Handle handle) noexcept {
-  ProxyPlace* place = find_counted(handle);
-  if (place == nullptr) return;
-  const unsigned step = handle.detail % kStepsMax;
+int stop_proxy_step(const void* value) noexcept {
+  ProxyPlace* place = find_proxy_counted(value);
+  if (place == nullptr) return kSuccess;
+  const unsigned step = handle_detail(value) % kStepsMax;
+  const uint32_t state = place->state.load(std::memory_order_relaxed);
+  if (!has_bit(state, kStepsOpen + step)) return counted(&SelfStatistics::plugin_stopped_twice);
+  place->state.store(state & ~(1u << (kStepsOpen + step)), std::memory_order_relaxed);
   const uint64_t before = place->steps[step].load(std::memory_order_relaxed);
-  if (before == 0) {
-    capture::count_statistic(&SelfStatistics::plugin_stopped_twice);
-    return;
-  }
   const uint64_t now_ticks = wait_of(before) == ChannelWait::none ? 0 : ticks_now();
-  capture::StepNews news{.is_done = true,
-                         .bytes = place->bytes[step].load(std::memory_order_relaxed)};
-  account(*place, step, now_ticks, news);
+  const Waited waited = waited_until(now_ticks, before);
+  // Steps end in their order: what waits now is the next one, if there is one.
+  const unsigned next_step = (step + 1) % kStepsMax;
+  const uint64_t next = has_bit(state, kStepsOpen + next_step)
+                            ? place->steps[next_step].load(std::memory_order_relaxed)
+                            : 0;
+  const ChannelWait waits = wait_of(next);
+  const uint64_t bytes =
+      has_bit(state, kStepsSized + step) ? place->bytes[step].load(std::memory_order_relaxed) : 0;
+  capture::step_done(place->channel.load(std::memory_order_relaxed), waited.what, waited.ticks,
+                     waits, waits == ChannelWait::none ? 0 : ticks_of(next), bytes);
+  return kSuccess;
 }
 
 }  // namespace rollcall::profiler

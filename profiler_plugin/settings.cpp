@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#include <atomic>
-
 #include "core/base/text.h"
 #include "core/capture/warning.h"
 #include "profiler_plugin/event_types.h"
@@ -35,7 +33,6 @@ constexpr EventName kEventNames[] = {{"default", kDefaultEvents},
 #undef ROLLCALL_X
 };
 
-constinit std::atomic<uint32_t> wanted{kDefaultEvents};
 constinit pthread_once_t is_read = PTHREAD_ONCE_INIT;
 constinit char chain[4096]{};
 
@@ -90,10 +87,14 @@ void read_variables() noexcept {
   }
   // So does NCCL: a phase is a part of a KernelCh.
   if ((mask & kKernelPhase) != 0) mask |= kKernelCh;
-  wanted.store(mask, std::memory_order_relaxed);
+  settings_detail::wanted.store(mask, std::memory_order_relaxed);
 }
 
 }  // namespace
+
+namespace settings_detail {
+constinit std::atomic<uint32_t> wanted{kDefaultEvents};
+}  // namespace settings_detail
 
 bool parse_events(std::string_view text, uint32_t& mask) noexcept {
   mask = 0;
@@ -109,7 +110,6 @@ bool parse_events(std::string_view text, uint32_t& mask) noexcept {
 }
 
 uint32_t default_events() noexcept { return kDefaultEvents; }
-uint32_t wanted_events() noexcept { return wanted.load(std::memory_order_relaxed); }
 const char* chained_path() noexcept { return chain[0] != '\0' ? chain : nullptr; }
 
 void read_settings() noexcept { pthread_once(&is_read, read_variables); }

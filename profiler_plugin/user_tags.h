@@ -3,11 +3,14 @@
 #pragma once
 
 #include "profiler_plugin/contexts.h"
-#include "profiler_plugin/event.h"
 
 namespace rollcall::profiler {
 
+void note_changed_tag(Context& context, capture::OpToken token, uint64_t user_tag) noexcept;
 // `token` names the tagged operation; empty where it was not recorded.
-void note_user_tag(Context& context, capture::OpToken token, const Event& event) noexcept;
+inline void note_user_tag(Context& context, capture::OpToken token, uint64_t user_tag) noexcept {
+  const bool is_another = user_tag != context.user_tag.load(std::memory_order_relaxed);
+  if (__builtin_expect(is_another, 0)) note_changed_tag(context, token, user_tag);
+}
 
 }  // namespace rollcall::profiler

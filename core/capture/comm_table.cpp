@@ -27,7 +27,6 @@ struct HandleSlot {
 constinit HandleSlot handle_slots[kHandleSlots]{};
 
 // Raised by every binding and unbinding; a thread's cached handle is good for one value of it.
-constinit std::atomic<uint64_t> generation{1};
 
 // Send and receive counters of one communicator, two per peer. Reserved address space; a page
 // exists once a peer on it is talked to.
@@ -63,7 +62,7 @@ void set_handle(const void* handle, uint32_t index) noexcept {
     handle_slots[at].handle.store(handle, std::memory_order_release);
     break;
   }
-  generation.fetch_add(1, std::memory_order_release);
+  comm_generation.fetch_add(1, std::memory_order_release);
 }
 
 bool is_entry(uint32_t index) noexcept {
@@ -135,7 +134,7 @@ uint32_t* map_counters(uint32_t comm_index) noexcept {
 
 }  // namespace
 
-uint64_t comm_generation() noexcept { return generation.load(std::memory_order_acquire); }
+constinit std::atomic<uint64_t> comm_generation{1};
 
 void reset_comm_table() noexcept {
   for (HandleSlot& slot : handle_slots) {
@@ -148,7 +147,7 @@ void reset_comm_table() noexcept {
     munmap(counts, counter_bytes(counters.peers.load(std::memory_order_relaxed)));
   }
   for (std::atomic<uint32_t>& number : child_numbers) number.store(0, std::memory_order_relaxed);
-  generation.fetch_add(1, std::memory_order_release);
+  comm_generation.fetch_add(1, std::memory_order_release);
 }
 
 bool next_p2p_seq(uint32_t comm_index, int32_t peer, PeerCounter counter, uint64_t& seq,

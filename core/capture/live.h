@@ -142,7 +142,8 @@ void refresh_anchor() noexcept;
 void reset_comm_table() noexcept;
 // The communicator of a handle, made up if it was never announced.
 uint32_t find_or_adopt_comm(const void* handle) noexcept;
-uint64_t comm_generation() noexcept;
+// Changes whenever a handle is bound to another communicator: what a thread remembers of it is old.
+extern constinit std::atomic<uint64_t> comm_generation;
 // What is counted by peer. Puts that signal and bare signals are counted together: the receiver
 // waits for a number of either.
 enum class PeerCounter : uint8_t { send, recv, signal, wait, Count };

@@ -1,4 +1,6 @@
 // What is learned about an operation by others than its caller, and when its record is settled.
+#include "core/capture/op_detail.h"
+
 #include <algorithm>
 
 #include "core/base/check.h"
@@ -8,32 +10,7 @@ namespace rollcall::capture {
 
 namespace {
 
-// Neither settled nor gone. In a forked child the mapping behind the token is zeros.
-bool is_open(OpToken token) noexcept {
-  return token.record != nullptr &&
-         (ring::slot_holds(token.record, token.ticket, Phase::called) ||
-          ring::slot_holds(token.record, token.ticket, Phase::gpu_pending));
-}
-
-void store_peer(OpRecord* record, int32_t peer) noexcept {
-  const uint32_t comm_index = load_relaxed(record->comm_index);
-  const uint8_t flags = load_relaxed(record->flags);
-  if (comm_index == kCommUnknown || (flags & kOpSeqUnknown) == 0) return;
-  uint64_t seq = 0;
-  if (!next_p2p_seq(comm_index, peer, counter_of(record->kind), seq)) {
-    count(live.stats->seq_unknown);
-    return;
-  }
-  ring::store_word(record, offsetof(OpRecord, seq), seq);
-  ring::store_word(record, offsetof(OpRecord, comm_index),
-                   ring::word_of(comm_index, static_cast<uint32_t>(peer)));
-  store_release(record->flags, static_cast<uint8_t>(flags & ~kOpSeqUnknown));
-}
-
-void store_once(OpRecord* record, size_t offset, uint64_t value) noexcept {
-  uint64_t* word = reinterpret_cast<uint64_t*>(words_of(record)) + offset / 8;
-  if (value != 0 && load_relaxed(*word) == 0) ring::store_word(record, offset, value);
-}
+using op_detail::is_open;
 
 uint64_t word_of_address(const void* address) noexcept {
   return reinterpret_cast<uintptr_t>(address);
@@ -119,6 +96,21 @@ void mark_simulated(OpToken token) noexcept {
 
 }  // namespace
 
+void op_detail::store_peer(OpRecord* record, int32_t peer) noexcept {
+  const uint32_t comm_index = load_relaxed(record->comm_index);
+  const uint8_t flags = load_relaxed(record->flags);
+  if (comm_index == kCommUnknown || (flags & kOpSeqUnknown) == 0) return;
+  uint64_t seq = 0;
+  if (!next_p2p_seq(comm_index, peer, counter_of(record->kind), seq)) {
+    count(live.stats->seq_unknown);
+    return;
+  }
+  ring::store_word(record, offsetof(OpRecord, seq), seq);
+  ring::store_word(record, offsetof(OpRecord, comm_index),
+                   ring::word_of(comm_index, static_cast<uint32_t>(peer)));
+  store_release(record->flags, static_cast<uint8_t>(flags & ~kOpSeqUnknown));
+}
+
 bool hold_op(OpToken token) noexcept {
   if (!is_open(token)) return false;
   holds_of(token.ticket).fetch_add(1, std::memory_order_acq_rel);
@@ -136,21 +128,6 @@ void release_op(OpToken token) noexcept {
 CurrentCall current_call() noexcept {
   const ThreadState& thread = this_thread;
   return thread.in_call ? CurrentCall{true, thread.call} : CurrentCall{};
-}
-
-bool enrich_op(OpToken token, const OpDetail& detail) noexcept {
-  if (!is_open(token)) return false;
-  OpRecord* record = token.record;
-  store_once(record, offsetof(OpRecord, launched_ticks), detail.launched_ticks);
-  store_once(record, offsetof(OpRecord, started_ticks), detail.started_ticks);
-  store_once(record, offsetof(OpRecord, finished_ticks), detail.finished_ticks);
-  store_once(record, offsetof(OpRecord, send_address), word_of_address(detail.send));
-  store_once(record, offsetof(OpRecord, recv_address), word_of_address(detail.recv));
-  if (detail.method != 0) store_release(record->method, detail.method);
-  if (detail.channels != 0) store_release(record->channels, detail.channels);
-  if (detail.group != 0) store_release(record->group, detail.group);
-  if (detail.peer >= 0) store_peer(record, detail.peer);
-  return true;
 }
 
 void keep_op_phases(OpToken token, const OpPhases& phases) noexcept {

@@ -57,11 +57,22 @@ bool enabled() noexcept;
 // index and thread. A handle that no comm_* call has announced gets an entry with origin `unknown`
 // (counted as comm_unknown).
 OpToken begin_op(const OpCall& call) noexcept;
-// Instead of that, where the end of the call will not be heard: it is not recorded and is counted
-// as dropped, but has its position among the calls of its communicator. [cold]
-void drop_op(const OpCall& call) noexcept;
 // The call has returned. Harmless with an empty token.
 void end_op(OpToken token, int result) noexcept;
+// The same for what the profiler plugin was told of, in fewer steps: an OpCall with kOpFromPlugin,
+// in registers; at the end the token is not empty, and what the call returned is not known.
+struct ToldOp {
+  OpKind kind = OpKind::AllReduce;
+  uint8_t datatype = kUnknown8;
+  bool is_captured = false;
+  int32_t root_or_peer = -1;
+};
+OpToken begin_told_op(ToldOp op, uint64_t count, const void* stream, const void* comm_handle,
+                      uint32_t group) noexcept;
+void end_told_op(OpToken token) noexcept;
+// Instead of beginning it, where its end will not be heard: it is not recorded and is counted as
+// dropped, but has its position among the calls of its communicator. [cold]
+void drop_told_op(ToldOp op, const void* comm_handle) noexcept;
 
 // --- what others than the caller learn about an operation --------------------------------------
 // A record is settled, and may move to the history, when the call has returned and nobody holds it.
@@ -78,20 +89,7 @@ struct CurrentCall {
 };
 CurrentCall current_call() noexcept;
 
-// Adds to a record that is held or whose call has not returned; fields left at their defaults stay
-// as they are. A peer also gives the operation its p2p seq; times and peer are final once stored.
-struct OpDetail {
-  uint64_t launched_ticks = 0;
-  uint64_t started_ticks = 0;
-  uint64_t finished_ticks = 0;
-  const void* send = nullptr;
-  const void* recv = nullptr;
-  int32_t peer = -1;
-  uint32_t group = 0;
-  uint8_t method = 0;
-  uint8_t channels = 0;
-};
-bool enrich_op(OpToken token, const OpDetail& detail) noexcept;
+// What is learned of an operation later: core/capture/op_detail.h.
 // What its kernel spent in each phase, in nanoseconds; to be said of an operation once, and while
 // its record may still be added to.
 struct OpPhases {
@@ -187,26 +185,18 @@ void graph_launches_watched() noexcept;
 OpToken begin_graph_launch(const void* executable, const void* stream) noexcept;
 
 // --- channels: what proxy operations move and wait for ------------------------------------------
-struct ChannelOpening {
-  uint32_t comm_index = kCommUnknown;
-  int32_t peer = -1;
-  uint8_t channel = 0;
-  bool is_send = false;
-};
 // The entry of this channel, made where it is new, with one more operation in progress.
-// kChannelUnknown, counted, when the table is full. Lock-free, as all of these.
-uint32_t open_channel(const ChannelOpening& opening) noexcept;
+// kChannelUnknown where `pid` is another process, and, counted, when the table is full. Lock-free
+// but for the first one, as all of these.
+uint32_t open_channel(int32_t pid, uint32_t comm_index, int32_t peer, uint8_t channel,
+                      bool is_send) noexcept;
 void close_channel_op(uint32_t channel) noexcept;
-// What is heard of a step: how long it waited for what, and what the channel waits for from now on.
-struct StepNews {
-  ChannelWait waited = ChannelWait::none;
-  uint64_t waited_ticks = 0;
-  ChannelWait waits = ChannelWait::none;
-  uint64_t since_ticks = 0;  // it waits for that
-  bool is_done = false;
-  uint64_t bytes = 0;  // of a step that is done
-};
-void add_to_channel(uint32_t channel, const StepNews& news) noexcept;
+// What is heard of a step: how long it waited for what (`none`: for nothing that it said), and what
+// the channel waits for from now on, since when. A step that is done has moved so many bytes.
+void step_waited(uint32_t channel, ChannelWait waited, uint64_t waited_ticks, ChannelWait waits,
+                 uint64_t since_ticks) noexcept;
+void step_done(uint32_t channel, ChannelWait waited, uint64_t waited_ticks, ChannelWait waits,
+               uint64_t since_ticks, uint64_t bytes) noexcept;
 
 // --- groups: thread-local, cheap ----------------------------------------------------------------
 // Depth of ncclGroupStart nesting of the calling thread. group_enter returns the number of the

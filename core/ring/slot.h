@@ -77,12 +77,9 @@ inline void store_word(Record* record, size_t offset, uint64_t value) noexcept {
 }
 
 // Two 32-bit fields that share a word, in memory order.
-struct WordOfHalves {
-  uint32_t first;
-  uint32_t second;
-};
+static_assert(std::endian::native == std::endian::little);
 inline uint64_t word_of(uint32_t first, uint32_t second) noexcept {
-  return std::bit_cast<uint64_t>(WordOfHalves{first, second});
+  return uint64_t{second} << 32 | first;
 }
 
 template <class Record>

@@ -27,7 +27,27 @@ std::string contents_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Two communicators, a bare call, a group, kernels and a proxy operation.
+// PXN: context and parent are the other process's. They may look like this one's own, as where both
+// run the same plugin, or like nothing it knows.
+template <unsigned kVersion>
+void serve_another_process(Nccl<kVersion>& nccl, const Comm& alike, void* parent_alike) {
+  const Comm unknown{.context = reinterpret_cast<void*>(uintptr_t{0x7fff12345678})};
+  void* unknown_parent = reinterpret_cast<void*>(uintptr_t{0x7fff87654321});
+  for (const bool looks_own : {true, false}) {
+    const Comm& comm = looks_own ? alike : unknown;
+    void* op = nccl.start_proxy_op(comm, looks_own ? parent_alike : unknown_parent, 0, 1, true,
+                                   getpid() + 1);
+    void* step = nullptr;
+    if (op != nullptr && nccl.wants(profiler::kProxyStep)) {
+      step = nccl.start_proxy_step(comm, op, 0);
+    }
+    if (step != nullptr) nccl.record(step, profiler::kProxyStepSendWait, 10);
+    nccl.stop(step);
+    nccl.stop(op);
+  }
+}
+
+// Two communicators, a bare call, a group, kernels and proxy operations.
 template <unsigned kVersion>
 void scenario(Nccl<kVersion>& nccl) {
   const Comm first = nccl.init(11, 0, 2);
@@ -45,6 +65,7 @@ void scenario(Nccl<kVersion>& nccl) {
     if (step != nullptr) nccl.record(step, profiler::kProxyStepSendWait, 10);
     nccl.stop(step);
     nccl.stop(op);
+    serve_another_process(nccl, first, task.handle);
   }
   nccl.finalize(second);
   nccl.finalize(first);
@@ -76,6 +97,11 @@ void check_chain(const char* mask) {
   CHECK(ring.ops.size() == (kVersion >= 5 ? 5 : 4));
   CHECK(ring.in_flight == 0);
   CHECK(ring.stats.plugin_stale == 0);
+  // What the other process has done is in nobody's sums here.
+  const bool has_proxies = profiler::is_emitted(
+      profiler::kProxyOp, static_cast<uint32_t>(strtoul(mask, nullptr, 0)), kVersion);
+  CHECK((expected.find("step of foreign") != std::string::npos) == has_proxies);
+  CHECK(ring.stats.plugin_foreign == 0);  // nor did this plugin ask for proxy operations
 }
 
 template <unsigned kVersion>

@@ -1,6 +1,8 @@
 // A profiler plugin as NVIDIA's examples are: pointers as handles, everything it hears kept as a
 // line of text. A test takes the lines out through counting_plugin_log(), or has them written to
 // the file COUNTING_PLUGIN_LOG. Exports all versions, or COUNTING_PLUGIN_VERSION alone.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -21,6 +23,7 @@ int next_number = 1;
 // A handle, a context: something of its own that only it may look into.
 struct Thing {
   int number;
+  bool is_foreign;  // of another process, whose context and parent must not be looked into
 };
 
 int number_of(void* thing) { return thing == nullptr ? 0 : static_cast<Thing*>(thing)->number; }
@@ -30,9 +33,9 @@ void note(const std::string& line) {
   log_text += line + "\n";
 }
 
-void* make(const std::string& line) {
+void* make(const std::string& line, bool is_foreign = false) {
   const std::lock_guard lock(mutex);
-  auto* thing = new Thing{next_number++};  // never freed: NCCL does not tell when
+  auto* thing = new Thing{next_number++, is_foreign};  // never freed: NCCL does not tell when
   log_text += line + " -> " + std::to_string(thing->number) + "\n";
   return thing;
 }
@@ -44,6 +47,16 @@ int mask_wanted() {
 
 template <class Descriptor>
 int start_event(void* context, void** handle, Descriptor* descriptor) {
+  const bool is_step = descriptor->type == abi::kProxyStep;
+  if (descriptor->type == abi::kProxyOp && descriptor->proxy_op.pid != getpid()) {
+    *handle = make("start foreign operation", true);
+    return 0;
+  }
+  if (is_step && descriptor->parent != nullptr &&
+      static_cast<Thing*>(descriptor->parent)->is_foreign) {
+    *handle = make("start step of foreign " + std::to_string(number_of(descriptor->parent)));
+    return 0;
+  }
   std::string line = "start " + std::to_string(descriptor->type) + " in " +
                      std::to_string(number_of(context)) + " under " +
                      std::to_string(number_of(descriptor->parent));

@@ -1,4 +1,6 @@
 // What the profiler plugin and the GPU timing add to a record, and when the record is settled.
+#include "core/capture/op_detail.h"
+
 #include <thread>
 
 #include "core/capture/live.h"
