@@ -1,5 +1,5 @@
 // What the seven exported interfaces have in common. A version differs in its descriptor, which is
-// translated to an Event (fields.h), and in the signature of its init.
+// translated to the fields of an Event (fields.h), and in the signature of its init.
 #pragma once
 
 #include "profiler_plugin/chain.h"

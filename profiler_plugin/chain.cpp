@@ -138,9 +138,16 @@ bool chained_gets(const Event& event, const Pair& parent, const Pair& group) noe
   return parent.is_known && group.is_known;
 }
 
-// A proxy operation of another process, which this one serves (PXN): context and parent are that
-// process's, and the chained plugin gets them as they are, as from NCCL. Even if they look like
-// handles of ours they are none.
+// A proxy operation of another process, which this one serves (PXN). getpid() is a system call: it
+// is asked only where the recorder's answer, which is 0 while nothing is recorded, does not decide.
+bool is_foreign(const Event& event) noexcept {
+  if (event.type != kProxyOp) return false;
+  const auto pid = static_cast<uint32_t>(event.pid);
+  return pid != capture::process_number() && pid != static_cast<uint32_t>(getpid());
+}
+
+// Its context and parent are that process's, and the chained plugin gets them as they are, as from
+// NCCL. Even if they look like handles of ours they are none.
 void* start_foreign(void* context_value, const Event& event) noexcept {
   Pair result{.is_foreign = true};
   if (is_emitted(event.type, wanted_events(), nccl_version)) {
@@ -148,6 +155,22 @@ void* start_foreign(void* context_value, const Event& event) noexcept {
   }
   if (chained_gets(event, {}, {})) {
     chained.start(chained.interface, context_value, &result.other, event);
+  }
+  return result.other == nullptr ? nullptr : make_pair(result);
+}
+
+void* start_of_stale() noexcept {
+  counted(&SelfStatistics::plugin_stale);
+  return nullptr;
+}
+
+// A step of it, or what the network plugin says of one.
+void* start_below_foreign(void* context_value, const Event& event, const Pair& parent) noexcept {
+  Pair result{.is_foreign = true};
+  if (chained_gets(event, parent, {})) {
+    Event other = event;
+    other.parent = parent.other;
+    chained.start(chained.interface, context_value, &result.other, other);
   }
   return result.other == nullptr ? nullptr : make_pair(result);
 }
@@ -191,16 +214,18 @@ void finalize_chained(void* value) noexcept {
 
 void* start_chained(void* context_value, const Event& event) noexcept {
   carry_mask_over();
-  if (event.type == kProxyOp && event.pid != getpid()) return start_foreign(context_value, event);
-  const Pair parent = pair_of(event.parent);
+  if (is_foreign(event)) return start_foreign(context_value, event);
   const Context* context = find_context(context_value);
-  if (context == nullptr && !parent.is_foreign) {
-    capture::count_statistic(&SelfStatistics::plugin_stale);
-    return nullptr;
+  const bool is_below_operation = event.type == kProxyStep || event.type == kNetPlugin;
+  if (context == nullptr && !is_below_operation) return start_of_stale();
+  const Pair parent = pair_of(event.parent);
+  if (is_below_operation && parent.is_foreign) {
+    return start_below_foreign(context_value, event, parent);
   }
+  if (context == nullptr) return start_of_stale();
   const Pair group = pair_of(event.parent_group);
-  Pair result{.is_foreign = parent.is_foreign};
-  if (!parent.is_foreign && is_emitted(event.type, wanted_events(), nccl_version)) {
+  Pair result;
+  if (is_emitted(event.type, wanted_events(), nccl_version)) {
     Event own = event;
     own.parent = parent.own;
     own.parent_group = group.own;
@@ -213,9 +238,8 @@ void* start_chained(void* context_value, const Event& event) noexcept {
     const bool is_operation = event.type == kColl || event.type == kP2p;
     other.parent = by_group && is_operation ? group.other : parent.other;
     other.parent_group = group.other;
-    void* const other_context =
-        parent.is_foreign ? context_value : context->chained.load(std::memory_order_acquire);
-    chained.start(chained.interface, other_context, &result.other, other);
+    chained.start(chained.interface, context->chained.load(std::memory_order_acquire),
+                  &result.other, other);
     // Up to 2.25 NCCL does not look whether it has one before it stops it.
     result.stops_null = nccl_version <= 2 && is_operation;
   }

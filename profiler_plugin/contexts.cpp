@@ -6,7 +6,7 @@ namespace rollcall::profiler {
 
 namespace contexts_detail {
 constinit Context contexts[kContextsMax]{};
-constinit std::atomic<uint64_t> kernel_starts_ns[kContextsMax][kKernelChannels]{};
+constinit KernelStarts kernel_starts_ns[kContextsMax]{};
 }  // namespace contexts_detail
 
 namespace {
@@ -77,14 +77,14 @@ uint32_t find_free() noexcept {
 
 void reset(Context& context, const ContextOpening& opening) noexcept {
   context.comm_index.store(kCommUnknown, std::memory_order_relaxed);
-  context.rank.store(static_cast<uint32_t>(opening.rank), std::memory_order_relaxed);
   context.comm_hash.store(opening.comm_hash, std::memory_order_relaxed);
   context.version.store(opening.version, std::memory_order_relaxed);
   context.chained.store(nullptr, std::memory_order_relaxed);
   context.user_tag.store(0, std::memory_order_relaxed);
   context.kernels.store(0, std::memory_order_relaxed);
-  context.clock_high_ns.store(INT64_MAX, std::memory_order_relaxed);
-  context.clock_low_ns.store(INT64_MIN, std::memory_order_relaxed);
+  context.launched_ticks.store(0, std::memory_order_relaxed);
+  context.kernels_untold.store(0, std::memory_order_relaxed);
+  context.gpu_clock.reset();
   for (auto& start : kernel_starts_ns[index_of(context)]) start.store(0, std::memory_order_relaxed);
 }
 

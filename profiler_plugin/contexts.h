@@ -14,6 +14,7 @@
 
 #include "core/base/limits.h"
 #include "core/capture/recorder.h"
+#include "profiler_plugin/gpu_clock.h"
 #include "profiler_plugin/handles.h"
 
 namespace rollcall::profiler {
@@ -24,21 +25,24 @@ inline constexpr uint32_t kContextsMax = kCommsMax;
 
 // Channels of one communicator that KernelCh times are followed on: NCCL's MAXCHANNELS.
 inline constexpr unsigned kKernelChannels = 64;
+// NCCL has two queues of kernels to report per channel, up to 2.30: one of receives, one of all
+// else. Each is in order.
+inline constexpr unsigned kKernelQueues = 2;
 
 // What every event looks at comes first. The size is a power of two: each event finds its context.
 struct alignas(128) Context {
-  std::atomic<const void*> value;    // what NCCL has of it; null: not in use
-  std::atomic<uint32_t> comm_index;  // kCommUnknown: not known yet
-  std::atomic<uint32_t> is_own;      // 1: the plugin records the operations
-  std::atomic<uint64_t> user_tag;    // of the newest tagged call; 0 none
+  std::atomic<const void*> value;        // what NCCL has of it; null: not in use
+  std::atomic<uint32_t> comm_index;      // kCommUnknown: not known yet
+  std::atomic<uint32_t> is_own;          // 1: the plugin records the operations
+  std::atomic<uint64_t> user_tag;        // of the newest tagged call; 0 none
+  std::atomic<uint64_t> launched_ticks;  // its newest launch of a kernel; 0: none yet
   std::atomic<uint32_t> version;
-  std::atomic<uint32_t> rank;
+  std::atomic<uint32_t> kernels_untold;  // kernels.h
+  std::atomic<uint64_t> kernels;         // operations whose kernels report, so far
+  GpuClock gpu_clock;
   std::atomic<uint64_t> comm_hash;
-  uint64_t generation;                 // how often it was opened; with the lock
-  std::atomic<void*> chained;          // the chained plugin's context
-  std::atomic<uint64_t> kernels;       // operations whose kernels report, so far
-  std::atomic<int64_t> clock_high_ns;  // host clock minus GPU clock: never more than this
-  std::atomic<int64_t> clock_low_ns;   // and never less than this
+  uint64_t generation;         // how often it was opened; with the lock
+  std::atomic<void*> chained;  // the chained plugin's context
 };
 static_assert(sizeof(Context) == 128);
 
@@ -55,10 +59,10 @@ struct ContextOpening {
 namespace contexts_detail {
 // Hidden and constant-initialised, as clock_detail's.
 extern constinit Context contexts[kContextsMax] __attribute__((visibility("hidden")));
-// Start of the newest KernelCh of a context per channel: a time before it is a slot of NCCL's ring
+// Start of the newest KernelCh of a context per queue: a time before it is a slot of NCCL's ring
 // reused.
-extern constinit std::atomic<uint64_t> kernel_starts_ns[kContextsMax][kKernelChannels]
-    __attribute__((visibility("hidden")));
+using KernelStarts = std::atomic<uint64_t>[kKernelChannels * kKernelQueues];
+extern constinit KernelStarts kernel_starts_ns[kContextsMax] __attribute__((visibility("hidden")));
 
 constexpr unsigned kIndexBits = 12;
 static_assert(kContextsMax < 1u << kIndexBits, "the last index stands for `no room`");
@@ -81,9 +85,10 @@ inline uint32_t index_of(const Context& context) noexcept {
 inline Context& context_at(uint32_t index) noexcept {
   return contexts_detail::contexts[index % kContextsMax];
 }
-inline std::atomic<uint64_t>& newest_kernel_start_ns(const Context& context,
-                                                     uint8_t channel) noexcept {
-  return contexts_detail::kernel_starts_ns[index_of(context)][channel % kKernelChannels];
+inline std::atomic<uint64_t>& newest_kernel_start_ns(const Context& context, uint8_t channel,
+                                                     bool is_recv) noexcept {
+  return contexts_detail::kernel_starts_ns[index_of(
+      context)][channel % kKernelChannels * kKernelQueues + (is_recv ? 1 : 0)];
 }
 
 // The communicator that the plugin records into, made from what an event up to version 3 tells;

@@ -1,5 +1,5 @@
 // Which function an event goes to, by its type and by what its handle is. Inline in each of the
-// seven interfaces: a collective comes with 16 of NCCL's calls, and all of them pass here.
+// seven interfaces: a collective comes with up to 16 of NCCL's calls, and all of them pass here.
 //
 // Every function behind the two switches answers NCCL itself. So the compiler jumps there instead
 // of calling, and an event pays for the registers of its own function only.
@@ -57,8 +57,9 @@ struct Start {
                               : start_joined_call<kHasTags>(*context, event));
   }
   [[gnu::noinline]] static int kernel_launch(void* value, void** handle) noexcept {
-    if (__builtin_expect(find_context(value) == nullptr, 0)) return start_without_context(handle);
-    note_launch();
+    Context* context = find_context(value);
+    if (__builtin_expect(context == nullptr, 0)) return start_without_context(handle);
+    note_launch(*context);
     return answer(handle, nullptr);
   }
   [[gnu::noinline]] static int group(void* value, void** handle) noexcept {

@@ -11,7 +11,7 @@
 //     51..0   the turn: the place is turn % places
 //
 // Children of an operation share its place: a Coll is its CollApi's place seen as another kind. A
-// GroupApi has a turn, but no place: it belongs to its thread (operations.cpp).
+// GroupApi has a turn, but no place: it belongs to its thread (plugin_thread.h).
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ enum class HandleKind : uint8_t {
   group_api = 1,
   call = 2,       // CollApi, P2pApi
   operation = 3,  // Coll, P2p
-  group = 4,      // Group, up to version 4
+  group = 4,      // Group, where it may not be null
   proxy_op = 5,
   proxy_step = 6,
   kernel_ch = 7,
@@ -66,15 +66,17 @@ inline uint64_t handle_turn(const void* value) noexcept {
 }
 
 // Bits of OpPlace::state. Above them, 8 bits each: KernelCh events stopped, and expected.
-inline constexpr uint32_t kOwn = 1;            // the record is the plugin's own, not the shim's
-inline constexpr uint32_t kHeld = 2;           // there is a record, and hold_op was called
-inline constexpr uint32_t kEnded = 4;          // end_op was called (own records)
-inline constexpr uint32_t kInGroup = 8;        // in the list of a GroupApi
-inline constexpr uint32_t kHostDone = 32;      // NCCL has returned to the job
-inline constexpr uint32_t kAwaitsKernel = 64;  // held until its KernelCh events are complete
-inline constexpr uint32_t kFromCall = 128;     // made by a CollApi or P2pApi
-inline constexpr uint32_t kOpen = 256;         // own record, neither held nor ended
-inline constexpr uint32_t kOfUser = 512;       // own record, in a group that the user made
+inline constexpr uint32_t kOwn = 1;               // the record is the plugin's own, not the shim's
+inline constexpr uint32_t kHeld = 2;              // there is a record, and hold_op was called
+inline constexpr uint32_t kEnded = 4;             // end_told_op was called (own records)
+inline constexpr uint32_t kInGroup = 8;           // in the list of a GroupApi
+inline constexpr uint32_t kHostDone = 32;         // NCCL has returned to the job
+inline constexpr uint32_t kAwaitsKernel = 64;     // held until its KernelCh events are complete
+inline constexpr uint32_t kFromCall = 128;        // made by a CollApi or P2pApi
+inline constexpr uint32_t kOpen = 256;            // own record, neither held nor ended
+inline constexpr uint32_t kOfUser = 512;          // own record, in a group that the user made
+inline constexpr uint32_t kAwaitsTelling = 1024;  // KernelCh times depend on its Coll (kernels.h)
+inline constexpr uint32_t kUntold = 2048;         // which did not come
 inline constexpr unsigned kKernelsStopped = 16;
 inline constexpr unsigned kKernelsExpected = 24;
 

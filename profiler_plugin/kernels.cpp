@@ -1,7 +1,5 @@
 #include "profiler_plugin/kernels.h"
 
-#include <algorithm>
-
 #include "core/base/clock.h"
 #include "profiler_plugin/operations.h"
 #include "profiler_plugin/phases.h"
@@ -19,44 +17,23 @@ void improve(std::atomic<T>& value, T candidate, Better&& better) noexcept {
   }
 }
 
-// The start is heard of now: the GPU's clock plus the distance is not later than this.
-void bound_clock(Context& context, const OpPlace& place, uint64_t timer_ns) noexcept {
-  const auto later = [](int64_t a, int64_t b) { return a > b; };
-  const auto earlier = [](int64_t a, int64_t b) { return a < b; };
-  const auto timer = static_cast<int64_t>(timer_ns);
-  improve(context.clock_high_ns, static_cast<int64_t>(monotonic_now_ns()) - timer, earlier);
-  const uint64_t launched_ns = place.launched_ns.load(std::memory_order_relaxed);
-  if (launched_ns != 0) {
-    improve(context.clock_low_ns, static_cast<int64_t>(launched_ns) - timer, later);
-  }
+bool is_of_recv(const OpPlace& place, uint64_t turn) noexcept {
+  const capture::OpToken token = token_of(place, turn);
+  return token.record != nullptr && token.record->kind == OpKind::Recv;
 }
 
-bool is_plausible(Context& context, const OpPlace& place, uint8_t channel,
+bool is_plausible(Context& context, const OpPlace& place, uint64_t turn, uint8_t channel,
                   uint64_t timer_ns) noexcept {
+  if (context.kernels_untold.load(std::memory_order_relaxed) != 0) return false;
   const uint64_t number = place.kernel_number.load(std::memory_order_relaxed);
   const uint64_t newest = context.kernels.load(std::memory_order_relaxed);
   if (newest - number >= kKernelRing) return false;
-  // Work of one channel starts in order; what goes back was overwritten by a later lap.
-  auto& last = newest_kernel_start_ns(context, channel);
+  // Work of one queue starts in order; what goes back was overwritten by a later lap.
+  auto& last = newest_kernel_start_ns(context, channel, is_of_recv(place, turn));
   const uint64_t before = last.load(std::memory_order_relaxed);
   if (timer_ns < before) return false;
   last.store(timer_ns, std::memory_order_relaxed);
   return true;
-}
-
-// Both ends known on every channel: the operation's times, on the host's clock.
-void store_times(Context& context, OpPlace& place, uint64_t turn) noexcept {
-  const uint64_t start_ns = place.kernel_start_ns.load(std::memory_order_relaxed);
-  const uint64_t stop_ns = place.kernel_stop_ns.load(std::memory_order_relaxed);
-  const int64_t high_ns = context.clock_high_ns.load(std::memory_order_relaxed);
-  if (start_ns == 0 || stop_ns < start_ns || high_ns == INT64_MAX) return;
-  // Reports come microseconds after the fact, launches up to any time before it: the upper bound
-  // is the tight one.
-  const uint64_t started = static_cast<uint64_t>(static_cast<int64_t>(start_ns) + high_ns);
-  const uint64_t finished = static_cast<uint64_t>(static_cast<int64_t>(stop_ns) + high_ns);
-  capture::enrich_op(token_of(place, turn),
-                     {.started_ticks = capture::ticks_of_monotonic(started),
-                      .finished_ticks = capture::ticks_of_monotonic(finished)});
 }
 
 int spoil(OpPlace& place) noexcept {
@@ -65,7 +42,40 @@ int spoil(OpPlace& place) noexcept {
   return counted(&SelfStatistics::plugin_kernel_lost);
 }
 
+// The end is known on every channel: the operation's times, on the host's clock, and its phases.
+void store_times(Context& context, OpPlace& place, uint64_t turn, uint32_t channels) noexcept {
+  const uint64_t start_ns = place.kernel_start_ns.load(std::memory_order_relaxed);
+  const uint64_t stop_ns = place.kernel_stop_ns.load(std::memory_order_relaxed);
+  const uint64_t started_ns = start_ns == 0 ? 0 : context.gpu_clock.host_ns_of(start_ns);
+  if (started_ns != 0 && stop_ns >= start_ns) {
+    if (started_ns + kClockDoubtNs < place.launched_ns.load(std::memory_order_relaxed)) {
+      context.kernels_untold.fetch_add(1, std::memory_order_relaxed);  // for good
+      spoil(place);
+      return;
+    }
+    const uint64_t finished_ns = started_ns + (stop_ns - start_ns);
+    capture::enrich_op(token_of(place, turn),
+                       {.started_ticks = capture::ticks_of_monotonic(started_ns),
+                        .finished_ticks = capture::ticks_of_monotonic(finished_ns)});
+  }
+  keep_phases(place, turn, channels);
+}
+
 }  // namespace
+
+void note_untold_kernels(OpPlace& place) noexcept {
+  place.state.fetch_xor(kAwaitsTelling | kUntold, std::memory_order_acq_rel);
+  context_at(place.context.load(std::memory_order_relaxed))
+      .kernels_untold.fetch_add(1, std::memory_order_relaxed);
+}
+
+void note_told_kernels(OpPlace& place) noexcept {
+  const uint32_t before =
+      place.state.fetch_and(~(kAwaitsTelling | kUntold), std::memory_order_acq_rel);
+  if ((before & kUntold) == 0) return;
+  context_at(place.context.load(std::memory_order_relaxed))
+      .kernels_untold.fetch_sub(1, std::memory_order_relaxed);
+}
 
 void* start_kernel(Context& context, const Event& event) noexcept {
   const HandleKind parent = handle_kind(event.parent);
@@ -79,8 +89,8 @@ void* start_kernel(Context& context, const Event& event) noexcept {
   // Version 3 has no times; and a record that nobody holds any more, as of a replay, gets none.
   const bool is_held = (place->state.load(std::memory_order_relaxed) & kHeld) != 0;
   if (event.timer_ns != 0 && is_held) {
-    if (is_plausible(context, *place, event.channel, event.timer_ns)) {
-      bound_clock(context, *place, event.timer_ns);
+    if (is_plausible(context, *place, handle_turn(event.parent), event.channel, event.timer_ns)) {
+      context.gpu_clock.hear(event.timer_ns, monotonic_now_ns());
       improve(place->kernel_start_ns, event.timer_ns,
               [](uint64_t a, uint64_t b) { return b == 0 || a < b; });
     } else {
@@ -115,8 +125,7 @@ int stop_kernel(const void* value) noexcept {
   if ((before & kAwaitsKernel) == 0 || stopped != expected) return kSuccess;
   if (place->kernel_spoiled.load(std::memory_order_relaxed) == 0) {
     store_times(context_at(place->context.load(std::memory_order_relaxed)), *place,
-                handle_turn(value));
-    keep_phases(*place, handle_turn(value), stopped);
+                handle_turn(value), stopped);
   }
   settle_if_due(*place, handle_turn(value));
   return kSuccess;

@@ -1,6 +1,7 @@
 #include "profiler_plugin/operations.h"
 
 #include "core/base/atomic_word.h"
+#include "profiler_plugin/kernels.h"
 
 namespace rollcall::profiler {
 namespace {
@@ -96,9 +97,14 @@ bool may_release(uint32_t state) noexcept {
   return (state & kHeld) != 0 && ((state & kAwaitsKernel) == 0 || stopped >= expected);
 }
 
-// Other threads may change the state meanwhile.
-[[gnu::noinline]] void finish_watched(OpPlace& place, capture::OpToken token) noexcept {
+// Of all but an own record that is open and nothing more: other threads may change the state
+// meanwhile.
+[[gnu::noinline]] void finish_watched(OpPlace& place, uint64_t turn) noexcept {
   uint32_t before = place.state.load(std::memory_order_acquire);
+  if ((before & kAwaitsTelling) != 0) note_untold_kernels(place);
+  const capture::OpToken token = token_of(place, turn);
+  if (token.record == nullptr) return;
+  before = place.state.load(std::memory_order_acquire);
   uint32_t after = 0;
   do {
     after = (before | kHostDone | kEnded) & ~kOpen;
@@ -111,14 +117,15 @@ bool may_release(uint32_t state) noexcept {
 // NCCL has returned to the job.
 inline void finish_host(OpPlace& place, uint64_t turn) noexcept {
   const uint32_t before = place.state.load(std::memory_order_acquire);
-  // Of a record of the shim's that nobody holds nothing is owed.
-  if ((before & (kOwn | kHeld)) == 0) return;
+  const uint32_t owed = before & (kOwn | kOpen | kHeld | kAwaitsTelling);
+  // A record of the shim's that nobody holds.
+  if (owed == 0) return;
+  // Where no KernelCh comes no other thread changes the state of an open one.
+  if (__builtin_expect(owed != (kOwn | kOpen) || (wanted_events() & kKernelCh) != 0, 0)) {
+    return finish_watched(place, turn);
+  }
   const capture::OpToken token = token_of(place, turn);
   if (token.record == nullptr) return;
-  // Where no KernelCh comes no other thread changes the state of an open one.
-  if ((before & kOpen) == 0 || (wanted_events() & kKernelCh) != 0) {
-    return finish_watched(place, token);
-  }
   place.state.store((before | kHostDone | kEnded) & ~kOpen, std::memory_order_release);
   capture::end_told_op(token);
 }
@@ -165,6 +172,14 @@ capture::OpToken token_of_call(Context& context) noexcept {
   return call.token;
 }
 
+uint32_t await_telling(const Context& context, OpPlace& place) noexcept {
+  const bool matters = (wanted_events() & kKernelCh) != 0 &&
+                       context.version.load(std::memory_order_relaxed) >= kCountsToldKernels;
+  if (!matters) return 0;
+  place.context.store(index_of(context), std::memory_order_relaxed);
+  return kAwaitsTelling;
+}
+
 uint32_t hold_for_later(capture::OpToken token, uint32_t state) noexcept {
   if (token.record == nullptr || !outlives_call(*token.record, state)) return 0;
   return capture::hold_op(token) ? kHeld : 0;
@@ -172,7 +187,10 @@ uint32_t hold_for_later(capture::OpToken token, uint32_t state) noexcept {
 
 // KernelCh events will follow, one per channel: the record waits for them.
 void expect_kernels(OpPlace& place, uint64_t turn, Context& context, uint8_t channels) noexcept {
-  if (channels == 0) return;
+  const uint32_t before = place.state.load(std::memory_order_relaxed);
+  if ((before & (kAwaitsTelling | kUntold)) != 0) note_told_kernels(place);
+  // NCCL 2.28 and later leave them uninitialised for a P2p in version 4, which they do not take.
+  if (channels == 0 || channels > kKernelChannels) return;
   hold_own(place, turn);
   const uint32_t state = place.state.load(std::memory_order_relaxed);
   if ((state & kHeld) == 0 || (state & kAwaitsKernel) != 0) return;
@@ -184,7 +202,7 @@ void expect_kernels(OpPlace& place, uint64_t turn, Context& context, uint8_t cha
   place.kernel_number.store(number, std::memory_order_relaxed);
   place.kernel_spoiled.store(0, std::memory_order_relaxed);
   // Before the launch, where NCCL tells of it; else there is no such bound.
-  const uint64_t launched_ticks = this_plugin_thread.launched_ticks;
+  const uint64_t launched_ticks = launched_ticks_of(context);
   const uint64_t launched_ns =
       launched_ticks == 0 ? 0 : capture::monotonic_of_ticks(launched_ticks);
   place.launched_ns.store(launched_ns, std::memory_order_relaxed);
@@ -280,9 +298,8 @@ void* start_operation_alone(Context& context, void* context_value, const Event& 
     keep(*place, token, hold_for_later(token, 0));
   }
   publish(*place, turn);
-  const uint8_t channels = channels_of(context, event);
-  if ((wanted_events() & kKernelCh) != 0) expect_kernels(*place, turn, context, channels);
-  enrich(*place, turn, event, channels);
+  if ((wanted_events() & kKernelCh) != 0) expect_kernels(*place, turn, context, event.channels);
+  enrich(context, *place, turn, event);
   return pack({.kind = HandleKind::operation, .turn = turn});
 }
 

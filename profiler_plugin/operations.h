@@ -23,6 +23,21 @@
 
 namespace rollcall::profiler {
 
+// --- KernelLaunch -------------------------------------------------------------------------------
+
+// The thread launches a kernel of the context; the operations whose Coll or P2p follow are in it.
+// Where a thread has several GPUs it launches the kernels of all of them first.
+inline void note_launch(Context& context) noexcept {
+  const uint64_t now_ticks = ticks_now();
+  this_plugin_thread.launched_ticks = now_ticks;
+  context.launched_ticks.store(now_ticks, std::memory_order_relaxed);
+}
+// When the calling thread launched the context's newest kernel; 0: not since its group began.
+inline uint64_t launched_ticks_of(const Context& context) noexcept {
+  const bool has_launched = this_plugin_thread.launched_ticks != 0;
+  return has_launched ? context.launched_ticks.load(std::memory_order_relaxed) : 0;
+}
+
 namespace operations_detail {
 
 // The group of the calling thread, where the handle names it; else null, and counted.
@@ -60,6 +75,11 @@ inline uint32_t number_for(Group* group, uint32_t type) noexcept {
 
 // The record that the shim opened for the call the thread is in; empty where it has none.
 capture::OpToken token_of_call(Context& context) noexcept;
+// The kernel of a Broadcast is not told of, where NCCL counts those that are: kAwaitsTelling, or 0.
+uint32_t await_telling(const Context& context, OpPlace& place) noexcept;
+inline uint32_t telling_of(OpKind kind, const Context& context, OpPlace& place) noexcept {
+  return __builtin_expect(kind == OpKind::Broadcast, 0) ? await_telling(context, place) : 0;
+}
 // A hold, where it will be added to when the call has returned; kHeld then, else 0.
 uint32_t hold_for_later(capture::OpToken token, uint32_t state) noexcept;
 
@@ -86,15 +106,15 @@ inline uint32_t join_group(const Taken<OpPlace>& taken, Group* group) noexcept {
 
 void expect_kernels(OpPlace& place, uint64_t turn, Context& context, uint8_t channels) noexcept;
 
-[[gnu::always_inline]] inline void enrich(OpPlace& place, uint64_t turn, const Event& event,
-                                          uint8_t channels) noexcept {
+[[gnu::always_inline]] inline void enrich(const Context& context, OpPlace& place, uint64_t turn,
+                                          const Event& event) noexcept {
   const capture::OpToken token = token_of(place, turn);
   if (token.record == nullptr) return;
-  const uint64_t launched_ticks = this_plugin_thread.launched_ticks;
+  const uint64_t launched_ticks = launched_ticks_of(context);
   capture::OpDetail detail{
       .launched_ticks = launched_ticks != 0 ? launched_ticks : ticks_now(),
       .method = method_of_names(event.algorithm, event.protocol, event.is_symmetric),
-      .channels = channels};
+      .channels = event.channels};
   if ((place.state.load(std::memory_order_relaxed) & kOwn) != 0) {
     const bool receives = event.type == kP2p && token.record->kind == OpKind::Recv;
     detail.send = receives ? nullptr : event.send;
@@ -145,7 +165,8 @@ template <bool kHasTags>
     capture::drop_told_op(op, context_value);
     return pack({.kind = HandleKind::dropped_call, .turn = 1});
   }
-  const uint32_t state = kFromCall | join_group(taken, group);
+  const uint32_t state =
+      kFromCall | join_group(taken, group) | telling_of(kind, context, *taken.place);
   const capture::OpToken token =
       capture::begin_told_op(op, event.count, event.stream, context_value, number);
   if constexpr (kHasTags) note_user_tag(context, token, event.user_tag);
@@ -159,13 +180,15 @@ template <bool kHasTags>
 [[gnu::always_inline]] inline void* start_joined_call(Context& context,
                                                       const Event& event) noexcept {
   using namespace operations_detail;
-  if (__builtin_expect(kind_of(event.func) == OpKind::Count, 0)) return nullptr;
+  const OpKind kind = kind_of(event.func);
+  if (__builtin_expect(kind == OpKind::Count, 0)) return nullptr;
   Group* group = group_of(event.parent);
   const Taken<OpPlace> taken = take_op();
   if (__builtin_expect(taken.place == nullptr, 0)) {
     return pack({.kind = HandleKind::dropped_call, .turn = 1});
   }
-  const uint32_t state = kFromCall | join_group(taken, group);
+  const uint32_t state =
+      kFromCall | join_group(taken, group) | telling_of(kind, context, *taken.place);
   const capture::OpToken token = token_of_call(context);
   if constexpr (kHasTags) note_user_tag(context, token, event.user_tag);
   keep(*taken.place, token, state | hold_for_later(token, state));
@@ -175,17 +198,7 @@ template <bool kHasTags>
 
 int stop_call(const void* value) noexcept;
 
-// --- KernelLaunch, Coll, P2p --------------------------------------------------------------------
-
-// The thread launches a kernel; the operations whose Coll or P2p follow are in it.
-inline void note_launch() noexcept { this_plugin_thread.launched_ticks = ticks_now(); }
-
-// The v4 interface of NCCL 2.28 and later leaves the channels of a P2p uninitialised.
-inline uint8_t channels_of(const Context& context, const Event& event) noexcept {
-  const bool are_unknown =
-      event.type == kP2p && context.version.load(std::memory_order_relaxed) < 5;
-  return are_unknown ? uint8_t{0} : event.channels;
-}
+// --- Coll, P2p ----------------------------------------------------------------------------------
 
 // The operation of a call that was told of.
 [[gnu::always_inline]] inline void* start_operation_of_call(Context& context,
@@ -194,13 +207,12 @@ inline uint8_t channels_of(const Context& context, const Event& event) noexcept 
   OpPlace* place = find_op_counted(event.parent);
   if (place == nullptr) return nullptr;
   const uint64_t turn = handle_turn(event.parent);
-  const uint8_t channels = channels_of(context, event);
   // Replays of a captured graph start and stop it again.
   place->op_stopped.store(0, std::memory_order_relaxed);
   if (__builtin_expect((wanted_events() & kKernelCh) != 0, 0)) {
-    expect_kernels(*place, turn, context, channels);
+    expect_kernels(*place, turn, context, event.channels);
   }
-  enrich(*place, turn, event, channels);
+  enrich(context, *place, turn, event);
   return pack({.kind = HandleKind::operation, .turn = turn});
 }
 // Any other: up to version 4 all of them.

@@ -1,7 +1,5 @@
 #include "profiler_plugin/proxy.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "core/base/clock.h"

@@ -60,6 +60,7 @@ inline void add_wait(ChannelEntry& entry, ChannelWait waited, uint64_t waited_ti
 
 // A forked child has a file, and therefore a table, of its own.
 void forget_other_process(uint64_t incarnation) noexcept {
+  if (keys_incarnation.load(std::memory_order_acquire) == incarnation) return;
   const ColdLock lock;
   if (keys_incarnation.load(std::memory_order_relaxed) == incarnation) return;
   for (std::atomic<uint64_t>& key : keys) key.store(0, std::memory_order_relaxed);

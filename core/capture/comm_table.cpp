@@ -26,8 +26,6 @@ struct HandleSlot {
 };
 constinit HandleSlot handle_slots[kHandleSlots]{};
 
-// Raised by every binding and unbinding; a thread's cached handle is good for one value of it.
-
 // Send and receive counters of one communicator, two per peer. Reserved address space; a page
 // exists once a peer on it is talked to.
 struct PeerCounters {

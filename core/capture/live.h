@@ -142,7 +142,7 @@ void refresh_anchor() noexcept;
 void reset_comm_table() noexcept;
 // The communicator of a handle, made up if it was never announced.
 uint32_t find_or_adopt_comm(const void* handle) noexcept;
-// Changes whenever a handle is bound to another communicator: what a thread remembers of it is old.
+// Raised by every binding and unbinding; a thread's cached handle is good for one value of it.
 extern constinit std::atomic<uint64_t> comm_generation;
 // What is counted by peer. Puts that signal and bare signals are counted together: the receiver
 // waits for a number of either.

@@ -159,15 +159,11 @@ inline void finish_op(OpToken token, int result) noexcept {
   }
 }
 
-[[gnu::noinline, gnu::cold]] OpToken drop_pinned(OpKind kind) noexcept {
-  count(live.stats->dropped_pinned);
-  if (kind == OpKind::GroupEnd) group_abandoned();
-  return {};
-}
-
-[[gnu::noinline, gnu::cold]] OpToken drop_paused(OpKind kind) noexcept {
-  count(live.stats->dropped_paused);
-  if (kind == OpKind::GroupEnd) group_abandoned();
+// A call that is not recorded. Where it is the end of a group of the job's nobody will mark that
+// group's operations on the GPU.
+[[gnu::noinline, gnu::cold]] OpToken drop_op(uint64_t& reason, bool ends_group) noexcept {
+  count(reason);
+  if (ends_group) group_abandoned();
   return {};
 }
 
@@ -227,9 +223,9 @@ template <bool kMayBeCall>
   // Between two locked additions, with which the counter is read at the same time: in front of the
   // first it cost 3 ns more.
   const uint64_t called_ticks = ticks_now();
-  ++thread.group_operations;
+  if (is_call) ++thread.group_operations;
   if (__builtin_expect(is_paused(), 0)) {
-    return drop_paused(call.kind);
+    return drop_op(live.stats->dropped_paused, is_call && call.kind == OpKind::GroupEnd);
   }
   GpuTimer* timer = kMayBeCall ? live.gpu.load(std::memory_order_acquire) : nullptr;
   const GpuPlan plan = timer != nullptr ? plan_gpu(*timer, thread, call, comm_index) : GpuPlan{};
@@ -237,7 +233,8 @@ template <bool kMayBeCall>
       comm_index != kCommUnknown ? load_relaxed(live.comms[comm_index].last_ticket) : 0;
   const auto [record, ticket] =
       ring::claim_slot(live.ops, [&] { return next_ticket(thread, called_ticks, newest); });
-  if (__builtin_expect(record == nullptr, 0)) return drop_pinned(call.kind);
+  if (__builtin_expect(record == nullptr, 0))
+    return drop_op(live.stats->dropped_pinned, is_call && call.kind == OpKind::GroupEnd);
   const uint32_t graph = call.graph != 0 ? call.graph : plan.graph;
   fill_record(record, call, thread, comm_index, graph, position, called_ticks);
   holds_of(ticket).store(1, std::memory_order_relaxed);

@@ -89,7 +89,8 @@ struct CurrentCall {
 };
 CurrentCall current_call() noexcept;
 
-// What is learned of an operation later: core/capture/op_detail.h.
+// What else is learned of an operation: core/capture/op_detail.h.
+
 // What its kernel spent in each phase, in nanoseconds; to be said of an operation once, and while
 // its record may still be added to.
 struct OpPhases {
@@ -186,8 +187,8 @@ OpToken begin_graph_launch(const void* executable, const void* stream) noexcept;
 
 // --- channels: what proxy operations move and wait for ------------------------------------------
 // The entry of this channel, made where it is new, with one more operation in progress.
-// kChannelUnknown where `pid` is another process, and, counted, when the table is full. Lock-free
-// but for the first one, as all of these.
+// kChannelUnknown where `pid` is another process, and, counted, when the table is full. Lock-free,
+// as all of these; a process's first call may lock.
 uint32_t open_channel(int32_t pid, uint32_t comm_index, int32_t peer, uint8_t channel,
                       bool is_send) noexcept;
 void close_channel_op(uint32_t channel) noexcept;

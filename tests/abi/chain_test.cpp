@@ -120,6 +120,20 @@ TEST_CASE("a chained plugin of NCCL's version hears what it would hear alone") {
   for (const char* mask : {"0x40", "0x200", "0x800"}) check_chain<7>(mask);
 }
 
+TEST_CASE("operations of another process are counted where this plugin asks for them, too") {
+  const auto ring = test::record_and_read([] {
+    setenv("ROLLCALL_PLUGIN_CHAIN", ROLLCALL_COUNTING_PLUGIN, 1);
+    setenv("COUNTING_PLUGIN_MASK", "0x18", 1);
+    setenv("ROLLCALL_PLUGIN_EVENTS", "proxy", 1);
+    Nccl<6> nccl;
+    const Comm comm = nccl.init(1, 0, 2);
+    serve_another_process(nccl, comm, nccl.call(comm, {}).handle);
+    nccl.stop(nccl.start_proxy_op(comm, nullptr, 0, 1, true));
+  });
+  CHECK(ring.stats.plugin_foreign == 2);
+  CHECK(ring.stats.plugin_stale == 0);
+}
+
 TEST_CASE("the mask is what both ask for, also when the chained one changes its mind") {
   const TemporaryDirectory directory;
   setenv("COUNTING_PLUGIN_MASK", "0x40", 1);

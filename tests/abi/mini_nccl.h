@@ -280,7 +280,7 @@ class Nccl {
     name_operation(fields, op, comm);
     fields.buffer = const_cast<void*>(op.send);
     fields.peer = op.peer;
-    if constexpr (kVersion >= 5) fields.channels = channels;  // version 4: left as garbage
+    if constexpr (kVersion >= 4) fields.channels = channels;
     if constexpr (kVersion >= 7) fields.user_tag = op.user_tag;
   }
 };
