@@ -386,7 +386,7 @@ void ProfiledPlan::begin() {
   if (is_replay_) tell_operations();
   begun_ = true;
   const std::shared_ptr<ProfiledPlan> self = shared_from_this();
-  if (wants(kProfileKernelCh) && profiler_release() >= 3) {
+  if (reports_kernels()) {
     communicator_->kernel_thread().post([self, gpu_ns = gpu_now_ns()] {
       self->wait_until_told();
       self->begin_kernels(gpu_ns);
@@ -404,7 +404,7 @@ void ProfiledPlan::end(bool complete, uint64_t met_ns) {
   // What is aborted is never stopped.
   if (!begun_ || !complete) return;
   const std::shared_ptr<ProfiledPlan> self = shared_from_this();
-  if (wants(kProfileKernelCh) && profiler_release() >= 3) {
+  if (reports_kernels()) {
     communicator_->kernel_thread().post(
         [self, gpu_ns = gpu_now_ns(), met_gpu_ns = met_ns + kGpuClockAheadNs] {
           self->end_kernels(gpu_ns, met_gpu_ns);
@@ -417,21 +417,50 @@ void ProfiledPlan::end(bool complete, uint64_t met_ns) {
 
 // --- kernels: on the proxy's or the profiler's thread -------------------------------------------
 
+// From release 7 on the GPU counts those that say nothing, too.
+bool ProfiledPlan::reports_kernels() const {
+  if (profiler_release() >= 7 && (profiler_mask() & kProfileKernelCh) != 0) return true;
+  return wants(kProfileKernelCh) && profiler_release() >= 3;
+}
+
+void KernelReports::begin(bool is_told, uint64_t gpu_ns) {
+  ++begun_;
+  if (is_told) ring_[begun_ % kRing] = {begun_, gpu_ns, 0};
+}
+
+void KernelReports::end(uint64_t gpu_ns) {
+  for (Times& times : ring_) {
+    if (times.number != 0 && times.ended_ns == 0) times.ended_ns = gpu_ns;
+  }
+}
+
+uint64_t KernelReports::next_to_read() {
+  ++read_;
+  return at(read_).number >= read_ ? at(read_).number : 0;
+}
+
 void ProfiledPlan::begin_kernels(uint64_t gpu_ns) {
   bool has_symmetric = false;
   for (const ProfiledTask& task : tasks_) {
-    if (suppressed_ || (task.mask & kProfileKernelCh) == 0) continue;
+    const bool is_told = !suppressed_ && (task.mask & kProfileKernelCh) != 0;
+    const bool is_counted = profiler_release() >= 7 && task.method == Method::kKernel;
+    if (is_counted) communicator_->kernel_reports().begin(is_told, gpu_ns);
+    if (!is_told) continue;
     if (task.method == Method::kSymmetricKernel) {
       // One kernel for all of them, told with the first; in a graph it does not report.
       if (has_symmetric || is_replay_) continue;
       has_symmetric = true;
     }
+    const uint64_t number = is_counted ? communicator_->kernel_reports().next_to_read() : 0;
+    if (is_counted && number == 0) continue;
+    const uint64_t begun_ns =
+        is_counted ? communicator_->kernel_reports().at(number).begun_ns : gpu_ns;
     for (uint8_t channel = 0; channel < kChannels; ++channel) {
       void* const handle = start_event(communicator_->context(), {.type = kProfileKernelCh,
                                                                   .parent = task.handle,
-                                                                  .timer_ns = gpu_ns,
+                                                                  .timer_ns = begun_ns,
                                                                   .channel = channel});
-      kernels_.push_back({handle, &task, channel, gpu_ns});
+      kernels_.push_back({handle, &task, channel, begun_ns, number});
     }
   }
 }
@@ -463,9 +492,12 @@ void ProfiledPlan::tell_phases(const Kernel& kernel, uint64_t end_ns, uint64_t m
 
 void ProfiledPlan::end_kernels(uint64_t gpu_ns, uint64_t met_gpu_ns) {
   const bool has_phases = profiler_release() >= 7 && wants(kProfileKernelPhase);
+  communicator_->kernel_reports().end(gpu_ns);
   for (const Kernel& kernel : kernels_) {
-    if (has_phases) tell_phases(kernel, gpu_ns, met_gpu_ns);
-    record_state(kernel.handle, kKernelStop, gpu_ns);
+    const uint64_t ended_ns =
+        kernel.number != 0 ? communicator_->kernel_reports().at(kernel.number).ended_ns : gpu_ns;
+    if (has_phases) tell_phases(kernel, ended_ns, met_gpu_ns);
+    record_state(kernel.handle, kKernelStop, ended_ns);
     stop_event(kernel.handle);
   }
   kernels_.clear();

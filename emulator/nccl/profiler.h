@@ -4,7 +4,9 @@
 // CollApi and P2pApi inside the call (both from release 5, NCCL 2.28, on), KernelLaunch around the
 // launch, then Group, Coll and P2p. The launch of a non-blocking communicator is another thread's.
 // From the GPU, on threads of their own: KernelCh (release 3 on; with KernelPhase in 7) and,
-// between nodes, ProxyOp and ProxyStep. In a group, NCCL launches larger collectives first and
+// between nodes, ProxyOp and ProxyStep. In release 7 NCCL counts the kernels that it tells of,
+// while the GPU counts all: behind a kernel that it keeps silent about, a Broadcast's, KernelCh
+// events have the times of earlier kernels. In a group, NCCL launches larger collectives first and
 // sends and receives by distance, whatever the order of the calls.
 //
 // Left out, as by NCCL: what a communicator of one rank does, empty operations, from release 6 on
@@ -32,6 +34,30 @@
 
 namespace emu_nccl {
 
+// The GPU's reports of kernels, as NCCL 2.31 reads them: by number, from a ring. One channel stands
+// for all. Used on one thread.
+class KernelReports {
+ public:
+  struct Times {
+    uint64_t number = 0;
+    uint64_t begun_ns = 0;
+    uint64_t ended_ns = 0;
+  };
+  // The GPU begins its next kernel; `is_told`: it reports.
+  void begin(bool is_told, uint64_t gpu_ns);
+  // All that have begun are over.
+  void end(uint64_t gpu_ns);
+  // NCCL's next number; 0 where it waits for a report that does not come.
+  uint64_t next_to_read();
+  const Times& at(uint64_t number) const { return ring_[number % kRing]; }
+
+ private:
+  static constexpr uint64_t kRing = 64;
+  uint64_t begun_ = 0;
+  uint64_t read_ = 0;
+  Times ring_[kRing];
+};
+
 // A communicator under a plugin's eyes.
 class ProfiledCommunicator {
  public:
@@ -57,6 +83,7 @@ class ProfiledCommunicator {
   ProfilerThread& proxy_thread() { return proxy_; }
   ProxyNeighbour& neighbour() { return neighbour_; }
   ProfilerThread& kernel_thread();
+  KernelReports& kernel_reports() { return kernel_reports_; }  // on the kernel thread
 
  private:
   ProfiledCommunicator();
@@ -75,6 +102,7 @@ class ProfiledCommunicator {
   ProxyNeighbour neighbour_;
   ProfilerThread proxy_;
   ProfilerThread kernels_;
+  KernelReports kernel_reports_;
 };
 
 // A collective, send or receive as NCCL schedules it: an AlltoAll is several.
@@ -116,6 +144,7 @@ class ProfiledPlan : public std::enable_shared_from_this<ProfiledPlan> {
     const ProfiledTask* task;
     uint8_t channel;
     uint64_t begun_ns;
+    uint64_t number;  // in the communicator's KernelReports; 0: it has none there
   };
   // One ProxyOp in progress.
   struct Proxy {
@@ -127,6 +156,7 @@ class ProfiledPlan : public std::enable_shared_from_this<ProfiledPlan> {
   void tell_copies(const ProfiledTask& task, void* stream);
   void tell_operations();
   void wait_until_told();
+  bool reports_kernels() const;
   void begin_kernels(uint64_t gpu_ns);
   void end_kernels(uint64_t gpu_ns, uint64_t met_gpu_ns);
   void tell_phases(const Kernel& kernel, uint64_t end_ns, uint64_t met_gpu_ns) const;

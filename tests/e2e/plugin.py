@@ -210,6 +210,33 @@ def kernel_times(version):
     return test
 
 
+def times_behind_silent_broadcast():
+    """NCCL 2.31 counts kernels by itself, without those that it does not tell of, and so finds the
+    times of others behind them."""
+    for is_silent in (True, False):
+        seen = run_job({"NCCL_PROFILER_PLUGIN": job.PLUGIN, "ROLLCALL_PLUGIN_EVENTS": "kernelch",
+                        "ROLLCALL_EMULATE_PROFILER": "7",
+                        "NCCL_ALLGATHERV_ENABLE": "0" if not is_silent else "1"})
+        by_comm = {}
+        for line in seen.ops:
+            if line["op"] != "GroupEnd":
+                by_comm.setdefault((line["pid"], line["comm"]), []).append(line)
+        behind = timed = 0
+        for lines in by_comm.values():
+            ops = [line["op"] for line in lines]
+            first = ops.index("Broadcast") if is_silent and "Broadcast" in ops else len(ops)
+            for line in lines[:first]:
+                timed += line["finished_ns"] is not None
+            for line in lines[first:]:
+                behind += 1
+                expect(line["started_ns"] is None and line["finished_ns"] is None,
+                       f"times of {line}")
+        expect_equal(behind > 0, is_silent, "calls behind a silent Broadcast")
+        expect(timed >= (len(seen.ops) - behind) * 0.8, f"only {timed} have times")
+        expect_equal(seen.count("plugin_kernel_lost") > 0, is_silent, "times that were not used")
+        seen.expect_clean()
+
+
 PHASES = ("initial_sync", "compute", "final_sync")
 
 
@@ -667,6 +694,8 @@ def main():
         ("Rollcall is not chained to itself", chained_to_itself),
         ("KernelCh events give operations their times on the GPU", kernel_times("6")),
         ("so they do from NCCL 2.31's profiler thread", kernel_times("7")),
+        ("behind a Broadcast that NCCL 2.31 does not tell of its times are not used",
+         times_behind_silent_broadcast),
         ("kernel phases of NCCL 2.31 are kept with their operation, and say who waits for whom",
          phases_say_who_waits),
         ("kernels without an initial wait, and releases without phases, are told as they are",
