@@ -23,7 +23,8 @@ void leave_capture(const std::shared_ptr<Capture>& capture) {
   all.erase(std::remove(all.begin(), all.end(), capture), all.end());
 }
 
-// Every stream that joined must have been waited for by the origin, directly or not.
+// What every stream that joined captured last must have been waited for by the origin, directly or
+// not. A node that was put there by hand (cuStreamUpdateCaptureDependencies) need not have been.
 bool all_joined(const Capture& capture, const CUstream_st& origin) {
   std::unordered_set<CUgraphNode> reached;
   std::vector<CUgraphNode> open = origin.capture_tail;
@@ -35,7 +36,7 @@ bool all_joined(const Capture& capture, const CUstream_st& origin) {
   }
   for (const StreamPointer& stream : capture.streams) {
     for (CUgraphNode node : stream->capture_tail) {
-      if (reached.count(node) == 0) return false;
+      if (node->is_captured && reached.count(node) == 0) return false;
     }
   }
   return true;
@@ -55,6 +56,7 @@ CUgraphNode add_node(CUgraph graph, std::shared_ptr<NodeBody> body,
 
 CUgraphNode capture_node(CUstream_st& stream, std::shared_ptr<NodeBody> body) {
   const CUgraphNode node = add_node(stream.capture->graph, std::move(body), stream.capture_tail);
+  node->is_captured = true;
   stream.capture_tail.assign(1, node);
   return node;
 }

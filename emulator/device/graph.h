@@ -32,6 +32,7 @@ struct CUgraphNode_st {
   CUgraph graph = nullptr;
   std::shared_ptr<emu::NodeBody> body;
   std::vector<CUgraphNode> waits;
+  bool is_captured = false;  // by a stream, not added by hand
 };
 
 struct CUuserObject_st {

@@ -292,7 +292,9 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   return with_stream(handle, [&](Lock&, const StreamPointer& stream) {
-    if (stream->capture) stream->capture->invalidated = true;
+    // One that has joined may go: its nodes stay, to be waited for by the others. NCCL joins a
+    // stream of its own for a moment to learn what an event waits for.
+    if (stream->capture && stream->capture->origin == handle) stream->capture->invalidated = true;
     Engine::get().forget_stream(handle);
     return CUDA_SUCCESS;
   });

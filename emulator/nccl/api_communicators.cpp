@@ -112,6 +112,13 @@ void stop_work(const CommunicatorPointer& communicator, std::atomic<bool>* flag)
   }
 }
 
+// As NCCL, whose communicators outlive the graphs that replay their kernels: nothing ends this but
+// the end of the graphs, an abort neither.
+void wait_for_graphs(const CommunicatorPointer& communicator) {
+  const std::atomic<bool> never{false};
+  communicator->captured.wait_empty(never);
+}
+
 void log_end(const Communicator& communicator, const char* what) {
   info(kLogDestroy, "comm %p rank %d nranks %d cudaDev %d busId %x - %s COMPLETE",
        static_cast<const void*>(&communicator), communicator.rank, communicator.ranks,
@@ -306,11 +313,13 @@ EMU_NCCL_API(ncclResult_t, CommFinalize, (ncclComm_t comm)) {
   }
   if (communicator->blocking) {
     communicator->units.wait_empty(communicator->aborted);
+    wait_for_graphs(communicator);
     return ncclSuccess;
   }
   communicator->in_progress.fetch_add(1);
   std::thread([communicator] {
     communicator->units.wait_empty(communicator->aborted);
+    wait_for_graphs(communicator);
     communicator->in_progress.fetch_sub(1);
   }).detach();
   return ncclInProgress;
@@ -325,6 +334,7 @@ EMU_NCCL_API(ncclResult_t, CommDestroy, (ncclComm_t comm)) {
     communicator->aborted.store(true);  // as NCCL: a creation under way is given up
   }
   if (!communicator->revoked.load()) communicator->units.wait_empty(communicator->aborted);
+  wait_for_graphs(communicator);
   log_end(*communicator, "Destroy");
   forget_communicator(comm);
   if (communicator->profiled) communicator->profiled->finalize();
@@ -338,6 +348,7 @@ EMU_NCCL_API(ncclResult_t, CommAbort, (ncclComm_t comm)) {
   if (!communicator) return result;
   if (communicator->state.load() == Communicator::kReady) communicator->self().aborted.store(1);
   stop_work(communicator, &communicator->aborted);
+  wait_for_graphs(communicator);
   log_end(*communicator, "Abort");
   forget_communicator(comm);
   if (communicator->profiled) communicator->profiled->finalize();

@@ -82,6 +82,8 @@ class Communicator {
   std::atomic<int> in_progress{0};
 
   UnitOrder units;
+  // Units that CUDA graphs hold, from their capture until the last graph with them is destroyed.
+  UnitOrder captured;
   // The position in the shared counters. Only the unit at the head of `units` touches these.
   uint64_t collectives = 0;
   uint64_t steps = 0;

@@ -161,6 +161,7 @@ Unit::Unit(CommunicatorPointer communicator, const std::vector<Operation>& opera
 
 Unit::~Unit() {
   if (has_turn_) communicator_->units.remove(turn_);
+  if (is_captured_) communicator_->captured.remove(hold_);
 }
 
 void Unit::take_turn() {
@@ -172,7 +173,12 @@ ncclResult_t Unit::launch(const std::shared_ptr<Unit>& unit, const std::vector<v
   uint64_t graph = 0;
   const bool capturing = emu_stream_capturing(streams[0], &graph) != 0;
   // Each replay of a captured unit is a unit of its own and takes its turn then.
-  if (!capturing) unit->take_turn();
+  if (capturing) {
+    unit->is_captured_ = true;
+    unit->hold_ = unit->communicator_->captured.add();
+  } else {
+    unit->take_turn();
+  }
   const size_t others = capturing ? 0 : streams.size() - 1;
   unit->streams_missing_.store(static_cast<int>(others));
   emu_work work = {};

@@ -159,6 +159,8 @@ class Unit {
   size_t current_ = 0;
   bool has_turn_ = false;
   uint64_t turn_ = 0;
+  bool is_captured_ = false;  // belongs to CUDA graphs, which run copies of it
+  uint64_t hold_ = 0;         // its number in Communicator::captured
   bool begun_ = false;
   uint64_t begun_ns_ = 0;
   uint64_t progress_ns_ = 0;

@@ -26,8 +26,10 @@ void list_faults() {
 
 // Says what went wrong and lets the other ranks go: a rank that merely left would leave them
 // hanging.
-Status give_up(const Launch& launch, Groups* groups, const std::exception& error, Status status) {
+Status give_up(const Launch& launch, Trainer* trainer, Groups* groups, const std::exception& error,
+               Status status) {
   std::fprintf(stderr, "mini_train: rank %d: %s\n", launch.rank, error.what());
+  trainer->release_graph();
   for (Communicator* comm : groups->all()) comm->abort();
   return status;
 }
@@ -37,13 +39,14 @@ Status train(const Options& options, const Launch& launch, CallLog* log) {
   Trainer trainer(options, launch, &groups, log);
   try {
     for (int step = 0; step < options.steps; ++step) trainer.step(step);
+    trainer.release_graph();
     for (Communicator* comm : groups.all()) comm->destroy();
   } catch (const WrongResult& error) {
-    return give_up(launch, &groups, error, kWrongResult);
+    return give_up(launch, &trainer, &groups, error, kWrongResult);
   } catch (const Hang& error) {
-    return give_up(launch, &groups, error, kHang);
+    return give_up(launch, &trainer, &groups, error, kHang);
   } catch (const GpuError& error) {
-    return give_up(launch, &groups, error, kGpuError);
+    return give_up(launch, &trainer, &groups, error, kGpuError);
   }
   std::printf("rank %d done\n", launch.rank);
   return kTrained;

@@ -60,11 +60,16 @@ Trainer::Trainer(const Options& options, const Launch& launch, Groups* groups, C
 }
 
 Trainer::~Trainer() {
-  if (replay_) cudaGraphExecDestroy(replay_);
+  release_graph();
   cudaEventDestroy(backward_done_);
   cudaEventDestroy(reduce_done_);
   cudaStreamDestroy(compute_);
   cudaStreamDestroy(reduce_);
+}
+
+void Trainer::release_graph() {
+  if (replay_) cudaGraphExecDestroy(replay_);
+  replay_ = nullptr;
 }
 
 void Trainer::add_exchanges(std::vector<Floats>* list, size_t number, size_t in_count,
@@ -303,6 +308,7 @@ void Trainer::commit_process_fault(int step) {
 }
 
 void Trainer::abort_on_purpose() {
+  release_graph();
   for (Communicator* comm : groups_.all()) comm->abort();
   log_.end(5);
   std::exit(5);

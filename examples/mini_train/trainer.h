@@ -41,6 +41,9 @@ class Trainer {
   // One step, from its data to its checked results. Rank 0 prints the loss. Throws GpuError,
   // WrongResult or Hang.
   void step(int step);
+  // Destroys the CUDA graph, if there is one. NCCL ends no communicator whose kernels a graph
+  // holds: destroying and even aborting one wait until the graph is gone.
+  void release_graph();
 
  private:
   // What goes into a call and what comes out.

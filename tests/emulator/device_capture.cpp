@@ -132,6 +132,67 @@ TEST_CASE("a branch that was not joined spoils the capture") {
   cudaGetLastError();
 }
 
+TEST_CASE("a stream that joined a capture may be destroyed, but its branch must be waited for") {
+  for (const bool is_waited_for : {true, false}) {
+    const cudaStream_t main_stream = make_stream();
+    const cudaStream_t side = make_stream();
+    cudaEvent_t fork = nullptr;
+    cudaEvent_t join = nullptr;
+    REQUIRE(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming) == cudaSuccess);
+    REQUIRE(cudaEventCreateWithFlags(&join, cudaEventDisableTiming) == cudaSuccess);
+    std::atomic<int> calls{0};
+    REQUIRE(cudaStreamBeginCapture(main_stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+    REQUIRE(cudaEventRecord(fork, main_stream) == cudaSuccess);
+    REQUIRE(cudaStreamWaitEvent(side, fork, 0) == cudaSuccess);
+    REQUIRE(cudaLaunchHostFunc(side, add_one, &calls) == cudaSuccess);
+    REQUIRE(cudaEventRecord(join, side) == cudaSuccess);
+    REQUIRE(cudaStreamDestroy(side) == cudaSuccess);
+    if (is_waited_for) REQUIRE(cudaStreamWaitEvent(main_stream, join, 0) == cudaSuccess);
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamEndCapture(main_stream, &graph) ==
+          (is_waited_for ? cudaSuccess : cudaErrorStreamCaptureUnjoined));
+    CHECK((graph != nullptr) == is_waited_for);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaEventDestroy(fork);
+    cudaEventDestroy(join);
+    cudaStreamDestroy(main_stream);
+    cudaGetLastError();
+  }
+}
+
+TEST_CASE("nodes that a stream is given by hand need not be waited for, nor those it is rid of") {
+  const cudaStream_t main_stream = make_stream();
+  const cudaStream_t side = make_stream();
+  cudaEvent_t fork = nullptr;
+  REQUIRE(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming) == cudaSuccess);
+  std::atomic<int> calls{0};
+  REQUIRE(cudaStreamBeginCapture(main_stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+  REQUIRE(cudaEventRecord(fork, main_stream) == cudaSuccess);
+  REQUIRE(cudaStreamWaitEvent(side, fork, 0) == cudaSuccess);
+  REQUIRE(cudaLaunchHostFunc(side, add_one, &calls) == cudaSuccess);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUgraph capturing = nullptr;
+  REQUIRE(cuStreamGetCaptureInfo_v3(side, &status, nullptr, &capturing, nullptr, nullptr,
+                                    nullptr) == CUDA_SUCCESS);
+  CUgraphNode by_hand = nullptr;
+  REQUIRE(cuGraphAddEventRecordNode(&by_hand, capturing, nullptr, 0, fork) == CUDA_SUCCESS);
+  constexpr unsigned kReplace = 1;
+  REQUIRE(cuStreamUpdateCaptureDependencies_v2(side, &by_hand, nullptr, 1, kReplace) ==
+          CUDA_SUCCESS);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  REQUIRE(cudaStreamEndCapture(main_stream, &graph) == cudaSuccess);
+  REQUIRE(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess);
+  REQUIRE(cudaGraphLaunch(exec, main_stream) == cudaSuccess);
+  REQUIRE(cudaStreamSynchronize(main_stream) == cudaSuccess);
+  CHECK(calls == 1);  // it is in the graph all the same
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+  cudaEventDestroy(fork);
+  cudaStreamDestroy(side);
+  cudaStreamDestroy(main_stream);
+}
+
 TEST_CASE("calls that a global capture forbids fail and spoil it, unless the thread is relaxed") {
   const cudaStream_t stream = make_stream();
   cudaGraph_t graph = nullptr;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <future>
 #include <set>
 #include <thread>
 
@@ -280,6 +281,35 @@ TEST_CASE("grow takes new ranks in", "[nccl]") {
                                    self.rank == 2 ? 2 : -1, &larger, nullptr));
           EXPECT(sum_of_ranks(larger, nullptr) == 6);
         }) == "");
+}
+
+TEST_CASE("a communicator does not end before the graphs that hold its kernels", "[nccl]") {
+  for (const auto end : {ncclCommFinalize, ncclCommDestroy, ncclCommAbort}) {
+    CHECK(run(1, 60, [end](const Rank& self) {
+            const ncclComm_t comm = self.join();
+            void* buffer = nullptr;
+            EXPECT_CUDA(cudaMalloc(&buffer, 4));
+            cudaStream_t stream;
+            EXPECT_CUDA(cudaStreamCreate(&stream));
+            cudaGraph_t graph;
+            cudaGraphExec_t exec;
+            EXPECT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+            EXPECT_NCCL(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, comm, stream));
+            EXPECT_CUDA(cudaStreamEndCapture(stream, &graph));
+            EXPECT_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+            EXPECT_CUDA(cudaGraphLaunch(exec, stream));
+            EXPECT_CUDA(cudaStreamSynchronize(stream));
+            auto ended = std::async(std::launch::async, end, comm);
+            const auto has_ended = [&] {
+              return ended.wait_for(std::chrono::milliseconds(50)) == std::future_status::ready;
+            };
+            EXPECT(!has_ended());
+            EXPECT_CUDA(cudaGraphDestroy(graph));
+            EXPECT(!has_ended());
+            EXPECT_CUDA(cudaGraphExecDestroy(exec));
+            EXPECT_NCCL(ended.get());
+          }) == "");
+  }
 }
 
 TEST_CASE("handles that are gone, null or foreign are refused, not followed", "[nccl]") {
