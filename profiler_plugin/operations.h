@@ -191,6 +191,7 @@ template <bool kHasTags>
       kFromCall | join_group(taken, group) | telling_of(kind, context, *taken.place);
   const capture::OpToken token = token_of_call(context);
   if constexpr (kHasTags) note_user_tag(context, token, event.user_tag);
+  if (__builtin_expect(event.graph_captured, 0)) capture::note_captured(token);
   keep(*taken.place, token, state | hold_for_later(token, state));
   publish(*taken.place, taken.turn);
   return pack({.kind = HandleKind::call, .turn = taken.turn});

@@ -125,6 +125,11 @@ void release_op(OpToken token) noexcept {
   }
 }
 
+void note_captured(OpToken token) noexcept {
+  const bool has_numbers = live.gpu.load(std::memory_order_acquire) != nullptr;
+  if (!has_numbers && is_open(token)) store_release(token.record->graph, uint32_t{1});
+}
+
 CurrentCall current_call() noexcept {
   const ThreadState& thread = this_thread;
   return thread.in_call ? CurrentCall{true, thread.call} : CurrentCall{};

@@ -42,7 +42,8 @@ namespace mini_train {
   X(split_mismatch, "split-mismatch", "RC-SPLIT-MISMATCH", "leaves out the last ncclCommSplit")   \
   X(abort, "abort", "RC-ABORT-CASCADE", "aborts its communicators; the others follow")            \
   X(graph_capture, "graph-capture", "RC-MISSING-CALL",                                            \
-    "captures one operation less into its CUDA graph; naming the graph needs GPU timing")         \
+    "captures one operation less into its CUDA graph; naming the graph needs GPU timing or the "  \
+    "profiler plugin")                                                                            \
   X(graph_replay, "graph-replay", "RC-INSUFFICIENT",                                              \
     "leaves out one replay of its CUDA graph; seeing that needs GPU timing")                      \
   X(straggler, "straggler", "RC-IN-LOCKSTEP", "is 50 ms late in every step; nothing hangs")

@@ -44,6 +44,7 @@ struct Op {
   const void* send = nullptr;
   void* recv = nullptr;
   uint64_t user_tag = 0;
+  bool is_captured = false;
   bool is_p2p() const { return strcmp(func, "Send") == 0 || strcmp(func, "Recv") == 0; }
 };
 
@@ -130,11 +131,11 @@ class Nccl {
       Descriptor descriptor = blank(op.is_p2p() ? abi::kP2pApi : abi::kCollApi, group);
       if (op.is_p2p()) {
         static_cast<abi::v5::P2pApiFields&>(descriptor.p2p_api) = {op.func, op.count, "ncclFloat32",
-                                                                   stream(), false};
+                                                                   stream(), op.is_captured};
         if constexpr (kVersion >= 7) descriptor.p2p_api.user_tag = op.user_tag;
       } else {
         static_cast<abi::v5::CollApiFields&>(descriptor.coll_api) = {
-            op.func, op.count, "ncclFloat32", op.peer, stream(), false};
+            op.func, op.count, "ncclFloat32", op.peer, stream(), op.is_captured};
         if constexpr (kVersion >= 7) descriptor.coll_api.user_tag = op.user_tag;
       }
       return start(comm, descriptor);

@@ -255,6 +255,30 @@ TEST_CASE("beside the shim, events enrich its records, whatever the order of lau
   check_both<7>();
 }
 
+template <unsigned kVersion>
+void check_captured() {
+  INFO("version " << kVersion);
+  const auto ring = record_and_read([] {
+    Both<kVersion> both;
+    both.call({.is_captured = true});
+    both.call({.func = "Send", .peer = 3, .is_captured = true});
+    both.call({});
+    const Comm alone = both.nccl.init(0xd00f, 1, 4);
+    both.nccl.call(alone, {.is_captured = true});
+  });
+  REQUIRE(ring.ops.size() == 4);
+  CHECK(ring.ops.at(1).graph == 1);
+  CHECK(ring.ops.at(2).graph == 1);
+  CHECK(ring.ops.at(3).graph == 0);
+  CHECK(ring.ops.at(4).graph == 1);
+}
+
+TEST_CASE("what NCCL says that it captures is on record as captured, beside the shim, too") {
+  check_captured<5>();
+  check_captured<6>();
+  check_captured<7>();
+}
+
 // A non-blocking communicator launches on a thread of its own, after the GroupApi was stopped.
 TEST_CASE("a launch behind the end of its call finds the record settled and leaves it alone") {
   const auto ring = record_and_read([] {

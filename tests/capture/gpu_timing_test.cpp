@@ -123,6 +123,26 @@ TEST_CASE("of a driver that is there the meta says nothing but how it times") {
   CHECK(record_with(find_function, 0).meta.find("gpu_timing") == std::string::npos);
 }
 
+TEST_CASE("captures that have numbers keep them, whatever else is said of a call") {
+  const TemporaryDirectory directory;
+  REQUIRE(ended_well(in_own_process(directory.path(), [] {
+    const capture::GpuStream stream = begin_with(find_function);
+    test::open_test_comm(&comm);
+    for (const uint64_t identity : {12, 0}) {
+      FakeGpu::get().at(stream).capture = identity;
+      capture::OpCall call = all_reduce(&comm, 1);
+      call.stream = stream;
+      const capture::OpToken token = capture::begin_op(call);
+      capture::note_captured(token);
+      capture::end_op(token, 0);
+    }
+    capture::flush_at_exit();
+  })));
+  const RingContents ring = test::read_ring(directory.files(".ring").at(0));
+  CHECK(ring.ops.at(1).graph == 12);
+  CHECK(ring.ops.at(2).graph == 0);
+}
+
 TEST_CASE("while the driver is stuck the flusher goes on, and operations stay without GPU times") {
   const TemporaryDirectory directory;
   REQUIRE(ended_well(in_own_process(directory.path(), [] {

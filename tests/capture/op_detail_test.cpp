@@ -72,6 +72,22 @@ TEST_CASE("what is added to a record is in it once, and nothing else changes") {
   CHECK(op.result == 0);
 }
 
+TEST_CASE("of a call that is under way it can be said that it is captured") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    test::open_test_comm(&comm);
+    const OpToken captured = capture::begin_op(all_reduce(&comm, 1));
+    capture::note_captured(captured);
+    capture::end_op(captured, 0);
+    const OpToken settled = capture::begin_op(all_reduce(&comm, 2));
+    capture::end_op(settled, 0);
+    capture::note_captured(settled);
+    capture::note_captured({});
+  });
+  CHECK(ring.ops.at(1).graph == 1);
+  CHECK(ring.ops.at(2).graph == 0);
+}
+
 TEST_CASE("a peer that is learned later gives the operation its position") {
   const TemporaryDirectory directory;
   const auto ring = record_and_read(directory, [] {

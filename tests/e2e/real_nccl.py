@@ -62,9 +62,9 @@ def on_real_nccl(run, gpus):
     return run
 
 
-def real_job(ranks, arguments, way):
+def real_job(ranks, arguments, way, environment=None):
     return on_real_nccl(Job(ranks, ["--no-verify", "--steps", "3", "--bucket-elements", "256",
-                                    *arguments], way=way), ranks)
+                                    *arguments], environment=environment, way=way), ranks)
 
 
 def real_client(rounds, environment, way, *arguments):
@@ -73,7 +73,7 @@ def real_client(rounds, environment, way, *arguments):
 
 def expect_enriched(lines):
     """NCCL 2.29 and later tell nothing of a Broadcast behind its call."""
-    silent = ("Broadcast", "GroupEnd") if nccl_version() >= 22900 else ("GroupEnd",)
+    silent = ("GroupEnd", "GraphLaunch") + (("Broadcast",) if nccl_version() >= 22900 else ())
     for line in lines:
         if line["type"] == "op" and line["op"] not in silent:
             expect("launched_ns" in line, f"no launch in {line}")
@@ -95,9 +95,10 @@ def expect_right_run(lines, way):
                 expect_equal(line["counters"][counter], 0, counter)
 
 
-def the_sequence_is_recorded(ranks, arguments, name="shim"):
+def recorded_sequence(ranks, arguments, name, environment=None):
+    """What is on record of a job, after it was found to be what the job called."""
     way = Way(name) if name == "shim" else through_plugin(name)
-    with real_job(ranks, arguments, way) as run:
+    with real_job(ranks, arguments, way, environment) as run:
         expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
         lines = run.dump()
         expect_right_run(lines, way)
@@ -109,6 +110,27 @@ def the_sequence_is_recorded(ranks, arguments, name="shim"):
             expect_same_calls(logged, recorded, rank)
         codes = [finding["code"] for finding in run.diff()["findings"]]
         expect_equal(codes, ["RC-IN-LOCKSTEP"], "the verdict")
+        return lines
+
+
+def the_sequence_is_recorded(ranks, arguments, name="shim"):
+    recorded_sequence(ranks, arguments, name)
+
+
+def captured():
+    """Of each rank the operations of a step's gradients. The plugin hears of captures from 2.28 on,
+    the shim where it times the GPU."""
+    for name in ("shim", "plugin", "both") if interface() > 0 else ("shim",):
+        for timing in ("off", "events"):
+            lines = recorded_sequence(2, ["--dp", "2", "--graphs"], name,
+                                      {"ROLLCALL_GPU_TIMING": timing})
+            is_heard = (timing == "events" and name != "plugin") or (
+                interface() >= 5 and name != "shim")
+            ops = [line["op"] for line in lines if line["type"] == "op" and line["graph"]
+                   and line["op"] not in ("GroupEnd", "GraphLaunch")]
+            of_a_rank = ["AllReduce"] * 3 + ["ReduceScatter", "AllGather"]
+            expect_equal(sorted(ops), sorted(2 * of_a_rank) if is_heard else [],
+                         f"operations recorded as captured, {name}, GPU timing {timing}")
 
 
 def loaded_again():
@@ -146,6 +168,7 @@ def main():
          lambda: the_sequence_is_recorded(2, ["--dp", "2"])),
         ("a real NCCL's tensor and pipeline groups are recorded call for call",
          lambda: the_sequence_is_recorded(4, job.shape_arguments(4))),
+        ("what a real NCCL captures into a CUDA graph is recorded as captured", captured),
     ]
     if interface() > 0:
         tests += [
