@@ -246,21 +246,6 @@ Unfinished find_unfinished(const Case& c) {
   return found;
 }
 
-// By their numbers in the group.
-std::vector<int32_t> ranks_without_call(const Group& group) {
-  std::vector<bool> has_call(static_cast<size_t>(std::max(group.nranks, 0)));
-  for (const Member& member : group.members) {
-    if (member.rank >= 0 && member.rank < group.nranks) {
-      has_call[static_cast<size_t>(member.rank)] = true;
-    }
-  }
-  std::vector<int32_t> absent;
-  for (int32_t rank = 0; rank < group.nranks; ++rank) {
-    if (!has_call[static_cast<size_t>(rank)]) absent.push_back(rank);
-  }
-  return absent;
-}
-
 // Equal as far as they go, but not through: the dumps alone do not say why, nor whether it will
 // last.
 Finding judge_unfinished(const Case& c, const Unfinished& unfinished) {
@@ -273,7 +258,7 @@ Finding judge_unfinished(const Case& c, const Unfinished& unfinished) {
       "were written, the oldest {} on {}",
       everyone_text(c.index), last_common_text(c),
       processes_text(c.index.run(), unfinished.processes), call_text(c.index.op(p, i)), group.name);
-  const std::vector<int32_t> absent = ranks_without_call(group);
+  const std::vector<int32_t> absent = ranks_without_member(group);
   if (!absent.empty()) {
     // A dump learns of a group by a call on it: a rank without one may have a dump.
     const bool has_dumps = c.index.active().size() >= static_cast<size_t>(group.nranks);
@@ -319,7 +304,7 @@ std::optional<Finding> judge_incomplete(const Case& c, bool aborted) {
   Finding& finding = draft.finding;
   const Group* group = group_without_files(c);
   const std::vector<int32_t> absent =
-      group == nullptr ? std::vector<int32_t>() : ranks_without_call(*group);
+      group == nullptr ? std::vector<int32_t>() : ranks_without_member(*group);
   if (group != nullptr && !absent.empty() && (!in_order || has_left_open(c, *group))) {
     const bool one = absent.size() == 1;
     const char* end = "did not end by themselves";
@@ -570,6 +555,7 @@ Equal judge_equal(const Case& c, const std::optional<Draft>& captured) {
   }
   if (std::optional<Finding> inside = judge_inside(c)) return {std::move(*inside)};
   if (std::optional<Draft> gpu = judge_gpu(c)) return {std::move(gpu->finding)};
+  if (std::optional<Draft> inside = judge_life_cycle(c)) return {std::move(inside->finding)};
   if (std::optional<Finding> few = judge_left_behind(c)) return {std::move(*few)};
   return {judge_unexplained(c), true};
 }

@@ -43,6 +43,20 @@ uint32_t process_at(const Case& c, uint32_t g, int32_t rank) {
   return m == kNone ? kNone : c.group(g).members[m].process;
 }
 
+std::vector<int32_t> ranks_without_member(const Group& group) {
+  std::vector<bool> has_member(static_cast<size_t>(std::max(group.nranks, 0)));
+  for (const Member& member : group.members) {
+    if (member.rank >= 0 && member.rank < group.nranks) {
+      has_member[static_cast<size_t>(member.rank)] = true;
+    }
+  }
+  std::vector<int32_t> absent;
+  for (int32_t rank = 0; rank < group.nranks; ++rank) {
+    if (!has_member[static_cast<size_t>(rank)]) absent.push_back(rank);
+  }
+  return absent;
+}
+
 std::unordered_map<uint32_t, const Lane*> lanes_of(const Case& c, uint32_t p) {
   std::unordered_map<uint32_t, const Lane*> lanes;
   for (uint32_t comm = 0; comm < c.process(p).comms.size(); ++comm) {

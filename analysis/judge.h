@@ -68,6 +68,9 @@ std::optional<Draft> judge_graphs(const Case& the_case);
 // A job that stands still although all ranks made the same calls: what the GPUs did with them.
 // Nothing when the GPUs were not watched, or what was seen does not decide.
 std::optional<Draft> judge_gpu(const Case& the_case);
+// Likewise, where a host thread stands inside a call that is no operation: which, and what NCCL
+// waits for there. Nothing where none does.
+std::optional<Draft> judge_life_cycle(const Case& the_case);
 // Pending calls that wait for a root, as consequences of its draft.
 void nest_consequences(const Case& the_case, std::vector<Draft>& drafts);
 
@@ -76,6 +79,8 @@ Draft make_draft(Verdict verdict, Confidence confidence);
 Culprit culprit_of(const Case& the_case, uint32_t process, uint32_t group);
 // The process that is this rank of a group; kNone where it left no file.
 uint32_t process_at(const Case& the_case, uint32_t group, int32_t rank);
+// The ranks of a group of which no file is a member, by their numbers in it.
+std::vector<int32_t> ranks_without_member(const Group& group);
 // The collectives of a process, by group.
 std::unordered_map<uint32_t, const Lane*> lanes_of(const Case& the_case, uint32_t process);
 void set_victims(const Case& the_case, const std::vector<uint32_t>& processes, Finding& finding);

@@ -46,6 +46,8 @@ namespace mini_train {
     "profiler plugin")                                                                            \
   X(graph_replay, "graph-replay", "RC-INSUFFICIENT",                                              \
     "leaves out one replay of its CUDA graph; seeing that needs GPU timing")                      \
+  X(graph_kept, "graph-kept", "RC-STUCK-IN-CALL",                                                 \
+    "destroys its communicators before its CUDA graph, and NCCL waits for that")                  \
   X(straggler, "straggler", "RC-IN-LOCKSTEP", "is 50 ms late in every step; nothing hangs")
 
 enum class FaultKind {

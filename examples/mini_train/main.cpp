@@ -39,7 +39,7 @@ Status train(const Options& options, const Launch& launch, CallLog* log) {
   Trainer trainer(options, launch, &groups, log);
   try {
     for (int step = 0; step < options.steps; ++step) trainer.step(step);
-    trainer.release_graph();
+    trainer.end();
     for (Communicator* comm : groups.all()) comm->destroy();
   } catch (const WrongResult& error) {
     return give_up(launch, &trainer, &groups, error, kWrongResult);

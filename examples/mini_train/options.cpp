@@ -135,8 +135,9 @@ void complete(Options* options, const Launch& launch) {
                                 std::to_string(launch.world_size));
   }
   const Fault& fault = options->fault;
-  const bool of_graphs =
-      fault.kind == FaultKind::graph_capture || fault.kind == FaultKind::graph_replay;
+  const bool of_graphs = fault.kind == FaultKind::graph_capture ||
+                         fault.kind == FaultKind::graph_replay ||
+                         fault.kind == FaultKind::graph_kept;
   options->graphs = options->graphs || of_graphs;
   if (options->graphs && options->data_parallel < 2) {
     throw std::invalid_argument("CUDA graphs hold the gradients' operations: --dp 2 or more");

@@ -72,6 +72,13 @@ void Trainer::release_graph() {
   replay_ = nullptr;
 }
 
+void Trainer::end() {
+  const int planned_step = options_.fault.step;
+  if (replay_ && plants(FaultKind::graph_kept, planned_step, *groups_.data(), "CommDestroy"))
+    return;
+  release_graph();
+}
+
 void Trainer::add_exchanges(std::vector<Floats>* list, size_t number, size_t in_count,
                             size_t out_count) {
   for (size_t i = 0; i < number; ++i) list->emplace_back(next_tag_++, in_count, out_count);

@@ -44,6 +44,8 @@ class Trainer {
   // Destroys the CUDA graph, if there is one. NCCL ends no communicator whose kernels a graph
   // holds: destroying and even aborting one wait until the graph is gone.
   void release_graph();
+  // Behind the last step, before the communicators are destroyed.
+  void end();
 
  private:
   // What goes into a call and what comes out.

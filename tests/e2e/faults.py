@@ -23,7 +23,7 @@ P2P = ("p2p-unmatched", "p2p-cycle", "p2p-count")
 NO_MAJORITY = ("op", "count", "dtype", "redop", "root", "order", "extra-call", "missing-call")
 # No single call is the culprit's: it ended or left, or never had a communicator.
 WITHOUT_POSITION = ("init-missing", "split-mismatch", "abort", "straggler", "stream-block",
-                    "wait-outside", "graph-replay", "none")
+                    "wait-outside", "graph-replay", "graph-kept", "none")
 # These jobs end by themselves.
 ENDING = ("none", "straggler", "abort")
 # A rank that was stopped when everything was killed: the files show a rank that fell silent before
@@ -32,9 +32,9 @@ AFTER_SIGKILL = {"stop": "RC-RANK-DEAD"}
 STATUS = {"RC-IN-LOCKSTEP": 0, "RC-INSUFFICIENT": 3}
 
 # What the profiler plugin alone makes of a fault that it hears nothing of: reductions are in no
-# event, and neither creations nor aborts have one. The ranks that hang in a creation look silent.
+# event, and neither creations nor ends have one. The ranks that hang in a creation look silent.
 HEARD_OTHERWISE = {"redop": "RC-IN-LOCKSTEP", "abort": "RC-MISSING-CALL",
-                   "split-mismatch": "RC-MISSING-CALL"}
+                   "split-mismatch": "RC-MISSING-CALL", "graph-kept": "RC-INSUFFICIENT"}
 # From version 5 on NCCL tells it which calls are captured; the shim hears that with GPU timing.
 HEARD_OF_CAPTURES = {"graph-capture": "RC-GRAPH-DIVERGED"}
 # A rank that waits for its peers to join a communicator has not reached the plugin yet.
@@ -93,6 +93,9 @@ class Case:
         expect(leading["summary"], "the summary is empty")
         if PLUGIN_ALONE:
             self.check_modesty(leading)
+        if self.verdict == "RC-STUCK-IN-CALL":
+            expect_equal("captured into CUDA graphs" in leading["summary"], job.WAY.version >= 5,
+                         f"a word of what NCCL waits for: {leading}")
         if self.verdict in STATUS or (PLUGIN_ALONE and self.kind == "split-mismatch"):
             return
         self.check_culprit(run, leading)
