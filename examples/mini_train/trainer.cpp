@@ -151,7 +151,7 @@ void Trainer::forward(int step) {
                         compute_);
     }
     for (int layer = 0; groups_.tensor() && layer < options_.layers; ++layer) {
-      Floats& sum = layers_forward_[static_cast<size_t>(microbatch * options_.layers + layer)];
+      Floats& sum = layers_forward_[layer_index(microbatch, layer)];
       groups_.tensor()->all_reduce(sum.in.data(), sum.out.data(), sum.in.count(), ncclFloat32,
                                    ncclSum, compute_);
     }
@@ -188,7 +188,7 @@ void Trainer::backward(int step) {
   if (pipeline && !last && !gradient_received_early_) receive_gradient(0);
   for (int microbatch = 0; microbatch < options_.microbatches; ++microbatch) {
     for (int layer = 0; groups_.tensor() && layer < options_.layers; ++layer) {
-      Floats& sum = layers_backward_[static_cast<size_t>(microbatch * options_.layers + layer)];
+      Floats& sum = layers_backward_[layer_index(microbatch, layer)];
       groups_.tensor()->all_reduce(sum.in.data(), sum.out.data(), sum.in.count(), ncclFloat32,
                                    ncclSum, compute_);
     }

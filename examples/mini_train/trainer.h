@@ -60,6 +60,10 @@ class Trainer {
   using Floats = Exchange<float>;
 
   void add_exchanges(std::vector<Floats>* list, size_t number, size_t in_count, size_t out_count);
+  size_t layer_index(int microbatch, int layer) const {
+    return static_cast<size_t>(microbatch) * static_cast<size_t>(options_.layers) +
+           static_cast<size_t>(layer);
+  }
   void load(int step);
   void broadcast_flag(int step);
   void forward(int step);
@@ -103,7 +107,7 @@ class Trainer {
   cudaEvent_t reduce_done_ = nullptr;
 
   int next_tag_ = 1;
-  std::vector<Floats> layers_forward_;  // [microbatch * layers + layer]
+  std::vector<Floats> layers_forward_;  // by layer_index
   std::vector<Floats> layers_backward_;
   std::vector<Floats> activations_;  // [microbatch]; in: sent, out: received
   std::vector<Floats> gradients_;

@@ -9,7 +9,7 @@
 #define SIZE(type) std::printf("sizeof " #type " %zu\n", sizeof(type));
 #define OFFSET(type, field) std::printf("offset " #type "." #field " %zu\n", offsetof(type, field));
 #define VALUE(name) std::printf(#name " %lld\n", static_cast<long long>(name));
-#define SIGNATURE(function) std::printf(#function " %s\n", typeid(decltype(&function)).name());
+#define SIGNATURE(function) std::printf(#function " %s\n", typeid(decltype(&(function))).name());
 
 static void print_layouts() {
   SIZE(cudaDeviceProp)

@@ -59,7 +59,7 @@ TEST_CASE("a collective waits for the rank that does not call it", "[nccl]") {
             self.raise(0);
           }
           EXPECT(ends_within(buffers.stream, 10000));
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("different operations hang", "[nccl]") {
@@ -71,7 +71,7 @@ TEST_CASE("different operations hang", "[nccl]") {
               EXPECT_NCCL(ncclBroadcast(b.data, b.data, 16, ncclFloat32, 0, comm, b.stream));
             }
           });
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("different byte counts hang", "[nccl]") {
@@ -80,7 +80,7 @@ TEST_CASE("different byte counts hang", "[nccl]") {
             EXPECT_NCCL(ncclAllReduce(b.data, b.data, self.rank == 0 ? 16 : 17, ncclFloat32,
                                       ncclSum, comm, b.stream));
           });
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("a datatype of other size hangs, one of equal bytes goes through", "[nccl]") {
@@ -90,14 +90,14 @@ TEST_CASE("a datatype of other size hangs, one of equal bytes goes through", "[n
                                       self.rank == 0 ? ncclFloat32 : ncclFloat16, ncclSum, comm,
                                       b.stream));
           });
-        }) == "");
+        }) == kAllWell);
   CHECK(run(2, 60, [](const Rank& all) {
           expect_end(all, [](const Rank& self, ncclComm_t comm, Buffers& b) {
             EXPECT_NCCL(ncclAllReduce(b.data, b.data, self.rank == 0 ? 16 : 32,
                                       self.rank == 0 ? ncclFloat32 : ncclFloat16, ncclSum, comm,
                                       b.stream));
           });
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("different roots hang, different reductions go through", "[nccl]") {
@@ -105,13 +105,13 @@ TEST_CASE("different roots hang, different reductions go through", "[nccl]") {
           expect_hang(all, [](const Rank& self, ncclComm_t comm, Buffers& b) {
             EXPECT_NCCL(ncclBroadcast(b.data, b.data, 16, ncclFloat32, self.rank, comm, b.stream));
           });
-        }) == "");
+        }) == kAllWell);
   CHECK(run(2, 60, [](const Rank& all) {
           expect_end(all, [](const Rank& self, ncclComm_t comm, Buffers& b) {
             EXPECT_NCCL(ncclAllReduce(b.data, b.data, 16, ncclFloat32,
                                       self.rank == 0 ? ncclSum : ncclMax, comm, b.stream));
           });
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("an empty operation is discarded, so that a rank alone does not wait", "[nccl]") {
@@ -120,7 +120,7 @@ TEST_CASE("an empty operation is discarded, so that a rank alone does not wait",
             if (self.rank == 0)
               EXPECT_NCCL(ncclAllReduce(b.data, b.data, 0, ncclFloat32, ncclSum, comm, b.stream));
           });
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("two communicators in opposite order on one stream deadlock", "[nccl]") {
@@ -139,7 +139,7 @@ TEST_CASE("two communicators in opposite order on one stream deadlock", "[nccl]"
           EXPECT_NCCL(ncclCommAbort(one));
           EXPECT_NCCL(ncclCommAbort(two));
           EXPECT(ends_within(b.stream, 5000));
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("two communicators in opposite order on two streams do not deadlock", "[nccl]") {
@@ -155,7 +155,7 @@ TEST_CASE("two communicators in opposite order on two streams do not deadlock", 
           }
           EXPECT(ends_within(b[0].stream, 10000));
           EXPECT(ends_within(b[1].stream, 10000));
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("operations of one communicator run in the order of the calls, whatever their streams",
@@ -177,7 +177,7 @@ TEST_CASE("operations of one communicator run in the order of the calls, whateve
           EXPECT(!ends_within(b[1].stream, 100));
           self.raise(0);
           EXPECT(ends_within(b[1].stream, 10000));
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("after an abort the others hang and are told of a remote error", "[nccl]") {
@@ -204,7 +204,7 @@ TEST_CASE("after an abort the others hang and are told of a remote error", "[ncc
           EXPECT(!ends_within(b.stream, 100));
           EXPECT_NCCL(ncclCommAbort(comm));
           EXPECT(ends_within(b.stream, 5000));
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("the death of a process leaves the others waiting, or tells them if asked to", "[nccl]") {
@@ -224,9 +224,9 @@ TEST_CASE("the death of a process leaves the others waiting, or tells them if as
     EXPECT_NCCL(ncclCommAbort(comm));
     EXPECT(ends_within(b.stream, 5000));
   };
-  CHECK(run(2, 60, body) == "");
+  CHECK(run(2, 60, body) == kAllWell);
   setenv("ROLLCALL_EMULATE_PEER_DEATH", "error", 1);
-  CHECK(run(2, 60, body) == "");
+  CHECK(run(2, 60, body) == kAllWell);
   unsetenv("ROLLCALL_EMULATE_PEER_DEATH");
 }
 
@@ -245,7 +245,7 @@ TEST_CASE(
           EXPECT(ncclAllReduce(b.data, b.data, 16, ncclFloat32, ncclSum, comm, b.stream) ==
                  ncclInvalidUsage);
           EXPECT_NCCL(ncclCommDestroy(comm));
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("faults come from the environment, at the rank and call that it names", "[nccl]") {
@@ -259,13 +259,13 @@ TEST_CASE("faults come from the environment, at the rank and call that it names"
             if (self.rank == 1)
               EXPECT_NCCL(ncclBroadcast(b.data, b.data, 16, ncclFloat32, 0, comm, b.stream));
           });
-        }) == "");
+        }) == kAllWell);
   setenv("ROLLCALL_EMULATE_FAULT", "wrong-count@0:0", 1);
   CHECK(run(2, 60, [](const Rank& all) {
           expect_hang(all, [](const Rank&, ncclComm_t comm, Buffers& b) {
             EXPECT_NCCL(ncclAllReduce(b.data, b.data, 16, ncclFloat32, ncclSum, comm, b.stream));
           });
-        }) == "");
+        }) == kAllWell);
   setenv("ROLLCALL_EMULATE_FAULT", "kill@1:0", 1);
   CHECK(run(2, 60, [](const Rank& self) {
           const ncclComm_t comm = self.join();
@@ -282,6 +282,6 @@ TEST_CASE("faults come from the environment, at the rank and call that it names"
           EXPECT_NCCL(ncclAllReduce(b.data, b.data, 16, ncclFloat32, ncclSum, comm, b.stream));
           EXPECT(ends_within(b.stream, 10000));
           EXPECT(std::chrono::steady_clock::now() - before >= std::chrono::milliseconds(250));
-        }) == "");
+        }) == kAllWell);
   unsetenv("ROLLCALL_EMULATE_FAULT");
 }

@@ -47,7 +47,7 @@ TEST_CASE("a send reaches its receive whatever its size", "[nccl]") {
             EXPECT_CUDA(cudaStreamSynchronize(nullptr));
             EXPECT(holds(memory, bytes, 0));
           }
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("grouped sends and receives form a ring without deadlock", "[nccl]") {
@@ -62,7 +62,7 @@ TEST_CASE("grouped sends and receives form a ring without deadlock", "[nccl]") {
           EXPECT_NCCL(ncclGroupEnd());
           EXPECT_CUDA(cudaStreamSynchronize(nullptr));
           EXPECT(holds(in, kLarge, (self.rank + 3) % 4));
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("the same ring without groups deadlocks", "[nccl]") {
@@ -76,7 +76,7 @@ TEST_CASE("the same ring without groups deadlocks", "[nccl]") {
           self.barrier();
           EXPECT_NCCL(ncclCommAbort(comm));
           EXPECT(ends_within(nullptr, 5000));
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("with eager sends small rings do not deadlock", "[nccl]") {
@@ -89,7 +89,7 @@ TEST_CASE("with eager sends small rings do not deadlock", "[nccl]") {
           EXPECT_NCCL(ncclRecv(in, 64, ncclUint8, (self.rank + 2) % 3, comm, nullptr));
           EXPECT(ends_within(nullptr, 10000));
           EXPECT(holds(in, 64, (self.rank + 2) % 3));
-        }) == "");
+        }) == kAllWell);
   unsetenv("ROLLCALL_EMULATE_EAGER_BYTES");
 }
 
@@ -109,7 +109,7 @@ TEST_CASE("messages between two ranks match in order, also several in one group"
           EXPECT_NCCL(ncclGroupEnd());
           EXPECT_CUDA(cudaStreamSynchronize(nullptr));
           for (int i = 0; i < 6; ++i) EXPECT(holds(memory[i], 200'000 + i, i));
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("a rank can send to itself in a group", "[nccl]") {
@@ -123,7 +123,7 @@ TEST_CASE("a rank can send to itself in a group", "[nccl]") {
           EXPECT_NCCL(ncclGroupEnd());
           EXPECT_CUDA(cudaStreamSynchronize(nullptr));
           EXPECT(holds(in, kLarge, 1));
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE(
@@ -141,7 +141,7 @@ TEST_CASE(
             self.barrier();
             EXPECT_NCCL(ncclCommAbort(comm));
             EXPECT(ends_within(nullptr, 5000));
-          }) == "");
+          }) == kAllWell);
   }
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("a group over two communicators and two streams joins the streams", "[
           EXPECT_CUDA(cudaStreamSynchronize(a));
           EXPECT_CUDA(cudaStreamSynchronize(b));
           for (int i = 0; i < 4; ++i) EXPECT(holds(memory[i], 1000, i));
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("groups nest, and an error inside one cancels all of it", "[nccl]") {
@@ -185,7 +185,7 @@ TEST_CASE("groups nest, and an error inside one cancels all of it", "[nccl]") {
           EXPECT_NCCL(ncclAllReduce(out, in, 16, ncclUint8, ncclSum, comm, nullptr));
           EXPECT_CUDA(cudaStreamSynchronize(nullptr));
           EXPECT(holds(in, 16, 1));
-        }) == "");
+        }) == kAllWell);
 }
 
 TEST_CASE("a captured group computes anew at every replay", "[nccl]") {
@@ -211,5 +211,5 @@ TEST_CASE("a captured group computes anew at every replay", "[nccl]") {
           EXPECT_CUDA(cudaGraphExecDestroy(exec));
           EXPECT_CUDA(cudaGraphDestroy(graph));
           EXPECT_NCCL(ncclCommDestroy(comm));
-        }) == "");
+        }) == kAllWell);
 }

@@ -56,8 +56,9 @@ struct Rank {
   } while (false)
 #define EXPECT_CUDA(call) EXPECT((call) == cudaSuccess)
 
-// Runs body in `ranks` processes. Returns what went wrong, empty when all returned in time; the
-// rest is killed.
+// Runs body in `ranks` processes. Returns what went wrong, kAllWell when all returned in time; the
+// rest is killed. Compared with ==, so that a failed assertion prints what it was.
+inline constexpr const char* kAllWell = "";
 std::string run(int ranks, int seconds, const std::function<void(const Rank&)>& body);
 
 // Starts them and leaves them; the caller kills and reaps.
