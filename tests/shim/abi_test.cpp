@@ -18,6 +18,7 @@ constexpr bool passes_alike() {
   if constexpr (std::is_pointer_v<A> || std::is_pointer_v<B>)
     return std::is_pointer_v<A> && std::is_pointer_v<B>;
   else if constexpr (std::is_class_v<A> || std::is_class_v<B>)
+    // NOLINTNEXTLINE(misc-redundant-expression): A and B differ in what this is compiled to find
     return std::is_class_v<A> && std::is_class_v<B> && sizeof(A) == sizeof(B) &&
            alignof(A) == alignof(B);
   else
@@ -37,9 +38,11 @@ struct SameAbi<R (*)(Rs...), S (*)(Ss...)> {
   static constexpr bool value = compare();
 };
 
+// A list of parameters is no expression. NOLINTBEGIN(bugprone-macro-parentheses)
 #define ROLLCALL_X(class, name, parameters, arguments)                         \
   static_assert(SameAbi<nccl::Result(*) parameters, decltype(&::name)>::value, \
                 #name " is declared otherwise in this nccl.h");
+// NOLINTEND(bugprone-macro-parentheses)
 ROLLCALL_NCCL_2_3(ROLLCALL_X)
 ROLLCALL_NCCL_2_4(ROLLCALL_X)
 #if NCCL_VERSION_CODE >= 2703
