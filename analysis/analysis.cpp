@@ -391,7 +391,7 @@ std::optional<Finding> judge_stopped(const Case& c) {
   }
   const trace::Process& first = c.process(stopped.front());
   finding.summary =
-      fmt::format("{} {} stopped ({}); no other rank waits for {} in NCCL",
+      fmt::format("{} {} stopped ({}); no other rank waits for {} in an operation",
                   processes_text(c.index.run(), stopped), stopped.size() == 1 ? "is" : "are",
                   first.liveness_evidence, stopped.size() == 1 ? "it" : "them");
   finding.next = fmt::format("find out who stopped {}; `kill -CONT {}` continues it",
@@ -555,7 +555,7 @@ Equal judge_equal(const Case& c, const std::optional<Draft>& captured) {
   }
   if (std::optional<Finding> inside = judge_inside(c)) return {std::move(*inside)};
   if (std::optional<Draft> gpu = judge_gpu(c)) return {std::move(gpu->finding)};
-  if (std::optional<Draft> inside = judge_life_cycle(c)) return {std::move(inside->finding)};
+  if (std::optional<Draft> inside = judge_life_cycle(c)) return {std::move(inside->finding), true};
   if (std::optional<Finding> few = judge_left_behind(c)) return {std::move(*few)};
   return {judge_unexplained(c), true};
 }

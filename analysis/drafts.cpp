@@ -19,6 +19,11 @@ Draft make_draft(Verdict verdict, Confidence confidence) {
   return draft;
 }
 
+bool is_teardown(EventKind kind) {
+  return kind == EventKind::CommDestroy || kind == EventKind::CommFinalize ||
+         kind == EventKind::CommAbort;
+}
+
 Culprit culprit_of(const Case& c, uint32_t p, uint32_t g) {
   const Process& process = c.process(p);
   Culprit culprit;
@@ -68,10 +73,11 @@ std::unordered_map<uint32_t, const Lane*> lanes_of(const Case& c, uint32_t p) {
 
 void set_victims(const Case& c, const std::vector<uint32_t>& processes, Finding& finding) {
   std::vector<int32_t>& victims = finding.victims;
+  std::vector<uint32_t> culprits;
+  for (const Culprit& culprit : finding.culprits) culprits.push_back(culprit.process);
+  std::sort(culprits.begin(), culprits.end());
   for (const uint32_t p : processes) {
-    const bool is_culprit =
-        std::any_of(finding.culprits.begin(), finding.culprits.end(),
-                    [&](const Culprit& culprit) { return culprit.process == p; });
+    const bool is_culprit = std::binary_search(culprits.begin(), culprits.end(), p);
     if (!is_culprit && c.process(p).job_rank >= 0) victims.push_back(c.process(p).job_rank);
   }
   std::sort(victims.begin(), victims.end());

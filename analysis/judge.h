@@ -76,6 +76,8 @@ void nest_consequences(const Case& the_case, std::vector<Draft>& drafts);
 
 // --- shared by the makers ------------------------------------------------------------------------
 Draft make_draft(Verdict verdict, Confidence confidence);
+// Destroying, finalizing or aborting a communicator.
+bool is_teardown(EventKind kind);
 Culprit culprit_of(const Case& the_case, uint32_t process, uint32_t group);
 // The process that is this rank of a group; kNone where it left no file.
 uint32_t process_at(const Case& the_case, uint32_t group, int32_t rank);

@@ -4,9 +4,9 @@
 // graph is replayed, any number of times, without NCCL being called. So ranks whose calls are equal
 // may wait for each other all the same: one has captured less than the others, or has replayed less
 // often. Graphs of different ranks are the same where they hold the same positions of a
-// communicator; the identity that the driver gives them says nothing. The profiler plugin alone
-// knows what is captured, but neither into which graph nor when one is launched: what stands
-// together on a communicator is then taken for one graph.
+// communicator; the identity that the driver gives them says nothing. Without GPU timing the
+// profiler plugin knows what is captured, but neither into which graph nor when one is launched:
+// what stands together on a communicator is then taken for one graph.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,6 +43,14 @@ using ReplayTable = std::map<uint32_t, Replays>;
 
 bool watches_graphs(const Process& process) {
   return process.meta.find("graph_launches") != process.meta.end();
+}
+
+// Whether two graphs have two numbers: what the profiler plugin hears of captures, alone or beside
+// a shim that does not time the GPU, is graph 1.
+bool tells_graphs_apart(const Process& process) {
+  const auto timing = process.meta.find("gpu_timing");
+  const bool is_timed = timing != process.meta.end() && timing->second.rfind("off", 0) != 0;
+  return watches_graphs(process) || is_timed;
 }
 
 // With an entry for each graph that anything is on file of.
@@ -253,8 +261,7 @@ std::string counts_text(const Case& c, const Group& group, const Comparison& com
                         uint64_t seq) {
   const Member& usual = group.members[common.member];
   const std::string reference = rank_text(c.process(usual.process));
-  // The profiler plugin alone does not tell graphs apart.
-  const bool knows_graph = c.process(usual.process).knowledge.creations;
+  const bool knows_graph = tells_graphs_apart(c.process(usual.process));
   std::vector<uint32_t> processes;
   size_t least = deviants.front().captured;
   size_t most = least;
@@ -311,6 +318,14 @@ std::optional<Draft> judge_captures(const Case& c, uint32_t g, const Comparison&
         op_evidence(c, usual.process, usual.lane.ops[seq - usual.lane.first], "captured"));
   }
   finding.summary = counts_text(c, group, comparison, *common, deviants, seq);
+  const trace::Process& reference = c.process(usual.process);
+  // Of the plugin alone weigh_blind_spots() says it.
+  if (!tells_graphs_apart(reference) && reference.knowledge.creations) {
+    finding.confidence = Confidence::likely;
+    finding.summary +=
+        "; launches of graphs were not recorded (ROLLCALL_GPU_TIMING=off): whether one waits for "
+        "the difference is not on file";
+  }
   finding.next =
       "look at what decides which operations are captured: a branch on the rank, a warm-up that "
       "differs, a model part that only some ranks have";

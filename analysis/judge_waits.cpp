@@ -42,11 +42,6 @@ bool is_ended(const Comm* comm) {
   return comm && (comm->state == CommState::destroyed || comm->state == CommState::finalized);
 }
 
-bool is_teardown(EventKind kind) {
-  return kind == EventKind::CommDestroy || kind == EventKind::CommFinalize ||
-         kind == EventKind::CommAbort;
-}
-
 // The process failed a call because CUDA had failed before: nothing it called later came about.
 bool has_cuda_error(const Process& process) {
   constexpr int16_t kUnhandledCudaError = 1;

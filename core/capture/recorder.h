@@ -92,7 +92,8 @@ CurrentCall current_call() noexcept;
 // What else is learned of an operation: core/capture/op_detail.h.
 
 // The call goes into a CUDA graph, and which one is not known: the record's graph becomes 1, as in
-// begin_told_op. Not where the GPU is timed, whose captures have their own numbers. [cold]
+// begin_told_op. Not where the GPU is timed, whose captures have their own numbers: on non-blocking
+// communicators, which are not timed, captures stay unknown then. [cold]
 void note_captured(OpToken token) noexcept;
 
 // What its kernel spent in each phase, in nanoseconds; to be said of an operation once, and while

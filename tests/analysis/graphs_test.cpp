@@ -93,10 +93,19 @@ TEST_CASE("a rank that captured less is named though no call on that communicato
     CHECK(lead(report).confidence == Confidence::certain);
   }
   SECTION("no launches are on file") {
-    const Report report = analyse(outcome.run);
-    CHECK(check_blames(report, Verdict::graph_diverged, 2).seq == kMissing);
-    CHECK(lead(report).confidence == Confidence::likely);
-    CHECK(lead(report).summary.find("captured 1 operation") != std::string::npos);
+    for (const char* timing : {"events", "off", "off (no driver)"}) {
+      for (trace::Process& process : outcome.run.processes) process.meta["gpu_timing"] = timing;
+      const Report report = analyse(outcome.run);
+      CHECK(check_blames(report, Verdict::graph_diverged, 2).seq == kMissing);
+      CHECK(lead(report).confidence == Confidence::likely);
+      CHECK(lead(report).summary.find("captured 1 operation") != std::string::npos);
+      // Without GPU timing what the plugin hears is in one graph.
+      const bool is_timed = std::string_view(timing) == "events";
+      for (const char* part :
+           {"into CUDA graphs from seq", "launches of graphs were not recorded"}) {
+        CHECK((lead(report).summary.find(part) == std::string::npos) == is_timed);
+      }
+    }
   }
   SECTION("the profiler plugin recorded it alone") {
     for (trace::Process& process : outcome.run.processes) process.knowledge.creations = false;
