@@ -213,7 +213,7 @@ const Stand* find_lead(const std::vector<Stand>& stands) {
   const Stand* lead = nullptr;
   const auto merit = [](const Stand& stand) {
     if (stand.is_late_abort) return stand.captured != 0 ? 1 : 0;
-    if (!stand.absent.empty() && stand.captured == 0) return 4;
+    if (!stand.absent.empty()) return 4;
     return stand.waits_for_others ? 2 : 3;
   };
   for (const Stand& stand : stands) {

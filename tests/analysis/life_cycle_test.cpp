@@ -97,6 +97,7 @@ TEST_CASE("who has not ended a communicator that others of its machine end is na
   CHECK(check_blames(analyse(run), Verdict::missing_call, 2).op == "CommDestroy");
   CHECK(lead(analyse(run)).confidence == Confidence::likely);
   CHECK(lead(analyse(run)).victims == std::vector<int32_t>{0, 1, 3});
+  CHECK(lead(analyse(run)).next.find("look at the stack of rank 2 (NCCL may wait there") == 0);
 }
 
 TEST_CASE("who exited without ending a communicator that others of its machine end is named") {
@@ -178,6 +179,18 @@ TEST_CASE("communicators that are ended in different orders are a circle") {
         std::string::npos);
 }
 
+TEST_CASE("who aborts late is in no circle of ends") {
+  trace::Run run = make_standing();
+  enter(run, 0, EventKind::CommDestroy, kWorld);
+  for (const size_t rank : {1, 2}) enter(run, rank, EventKind::CommDestroy, kOther);
+  enter(run, 3, EventKind::CommAbort, kWorld, 20'000 * kMillisecond);
+  const Report report = analyse(run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::stuck_in_call);
+  CHECK(culprits_of(report) == std::vector<int32_t>{0, 1, 2});
+  CHECK(lead(report).victims == std::vector<int32_t>{3});
+}
+
 TEST_CASE("of ends that wait for one another the one that waits for a rank outside NCCL is told") {
   trace::Run run = make_standing();
   enter(run, 3, EventKind::CommDestroy, kOther);
@@ -217,19 +230,17 @@ TEST_CASE("who exited inside a call stands in it no longer") {
 }
 
 TEST_CASE("a recorder that missed calls does not show that its rank made none") {
-  for (const bool is_off : {true, false}) {
-    trace::Run run = make_standing();
-    for (const size_t rank : {0, 1, 3}) enter(run, rank, EventKind::CommDestroy);
-    if (is_off)
-      run.processes[2].capture_off = true;
-    else
-      run.processes[2].knowledge.returns = false;
-    const Report report = analyse(run);
-    INFO(text_of(report));
-    CHECK(lead(report).verdict == Verdict::insufficient);
-    CHECK(lead(report).summary.find("whether rank 2 has made that call is not on file") !=
-          std::string::npos);
-  }
+  trace::Run run = make_standing();
+  for (const size_t rank : {0, 1, 3}) enter(run, rank, EventKind::CommDestroy);
+  check_blames(analyse(run), Verdict::missing_call, 2);
+  SECTION("it was switched off") { run.processes[2].capture_off = true; }
+  SECTION("it was paused") { run.processes[2].statistics["dropped_paused"] = 1; }
+  SECTION("it does not tell when calls return") { run.processes[2].knowledge.returns = false; }
+  const Report report = analyse(run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::insufficient);
+  CHECK(lead(report).summary.find("whether rank 2 has made that call is not on file") !=
+        std::string::npos);
 }
 
 TEST_CASE("the GPUs of one process are to end their communicator in one group") {
@@ -282,6 +293,7 @@ TEST_CASE("of ranks that stand in different calls the first to enter its call le
   INFO(text_of(report));
   CHECK(culprits_of(report) == std::vector<int32_t>{1, 2});
   CHECK(lead(report).summary.find("ranks 1-2 have been inside MemAlloc") == 0);
+  CHECK(lead(report).evidence.size() == 3);  // of all that stand
 }
 
 TEST_CASE("who does not register a window that all ranks register is named, on any machine") {
@@ -295,11 +307,25 @@ TEST_CASE("who does not register a window that all ranks register is named, on a
   for (const size_t rank : {1, 2}) run.processes[rank].events.pop_back();
   CHECK(culprits_of(analyse(run)) == std::vector<int32_t>{1, 2, 3});
   CHECK(lead(analyse(run)).confidence == Confidence::open);
-  // Earlier ones are no longer on file: who knows how many there were.
-  for (trace::Process& process : run.processes) {
-    for (trace::Event& event : process.events) event.ticket += 5000;
+}
+
+TEST_CASE("where events were lost nobody knows who has registered how many windows") {
+  trace::Run run = make_standing();
+  for (const size_t rank : {0, 1, 2, 3}) leave(run, rank, EventKind::CommWindowRegister);
+  for (const size_t rank : {0, 1, 2}) enter(run, rank, EventKind::CommWindowRegister);
+  check_blames(analyse(run), Verdict::missing_call, 3);
+  const auto age = [&](size_t rank) {
+    for (trace::Event& event : run.processes[rank].events) event.ticket += 5000;
+  };
+  SECTION("by the rank that is missing") { age(3); }
+  SECTION("by those that wait") {
+    for (const size_t rank : {0, 1, 2}) age(rank);
   }
-  CHECK(lead(analyse(run)).verdict == Verdict::insufficient);
+  SECTION("where there was no room") { run.processes[3].statistics["dropped_event"] = 1; }
+  const Report report = analyse(run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::insufficient);
+  CHECK(lead(report).summary.find("whether rank 3 has made that call") != std::string::npos);
 }
 
 TEST_CASE("who has made as many calls of a window as the others is not waited for") {
@@ -352,7 +378,16 @@ TEST_CASE("an abort long after the last call is how a hang was ended, not what h
     INFO(text_of(report));
     const bool is_late = delay_ns > kMillisecond;
     CHECK(lead(report).verdict == (is_late ? Verdict::insufficient : Verdict::stuck_in_call));
+    CHECK((lead(report).summary.find("been inside") == std::string::npos) == is_late);
   }
+}
+
+TEST_CASE("a communicator may be destroyed long after the last call, and hang there") {
+  trace::Run run = make_standing();
+  for (const size_t rank : {0, 1, 2, 3}) {
+    enter(run, rank, EventKind::CommDestroy, kWorld, 20'000 * kMillisecond);
+  }
+  check_all_stuck(analyse(run));
 }
 
 TEST_CASE("a late abort of what graphs hold may hang for them, or have ended a hang") {
