@@ -32,7 +32,8 @@ GOALS = {("latency", "off"): 0.5, ("latency", "events"): 2.0, ("step", "off"): 0
          ("step", "events"): 0.1}
 
 # A step of DDP as it is, and the whole of it as one CUDA graph: then DDP is built and warmed up on
-# a stream of its own, with more than ten steps, as PyTorch's notes on capture want it.
+# a stream of its own, with more than ten steps, as PyTorch's notes on capture want it. The graph
+# goes before the process group: NCCL ends no communicator whose kernels a graph holds.
 TORCH_STEP = r"""
 import os, sys, time, torch, torch.distributed as dist
 rank = int(os.environ["RANK"]); graphs = sys.argv[1] == "graphs"
@@ -65,6 +66,7 @@ for _ in range(repeats):
 if rank == 0: print("nccl", torch.cuda.nccl.version(), flush=True)
 if rank == 0: print("step_ns", int(sorted(times)[len(times) // 2] * 1e9), flush=True)
 torch.cuda.synchronize()
+if graphs: del step, graph
 dist.destroy_process_group()
 """
 
