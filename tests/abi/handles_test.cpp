@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "core/base/clock.h"
 #include "profiler_plugin/settings.h"
 #include "tests/abi/recorded.h"
 
@@ -281,9 +282,9 @@ TEST_CASE("calls, network threads and the profiler thread bring events at the sa
       }
     };
     const auto kernels = [&] {
-      uint64_t now_ns = 1000;
       for (auto& slot : handles) {
         while (slot.load() == nullptr) std::this_thread::yield();
+        const uint64_t now_ns = monotonic_now_ns();
         for (const uint8_t channel : {0, 1}) {
           void* kernel = nccl.start_kernel(comm, slot.load(), channel, now_ns);
           void* phase = nccl.start_phase(comm, kernel, channel, 1, now_ns);
@@ -292,7 +293,6 @@ TEST_CASE("calls, network threads and the profiler thread bring events at the sa
           nccl.record(kernel, profiler::kKernelChStop, now_ns + 5);
           nccl.stop(kernel);
         }
-        now_ns += 10;
       }
     };
     std::thread threads[] = {std::thread(network, true), std::thread(network, false),

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "profiler_plugin/handles.h"
 #include "tests/abi/recorded.h"
 
@@ -20,12 +21,15 @@ struct Phase {
   uint64_t stop_ns;
 };
 
+// The times of its GPU are made up, so that the host's clock has to be, too: slower than they go,
+// or kernels would seem to have started before they were launched.
 class Host {
  public:
   Nccl<7> nccl;
   Comm comm;
   Host() {
     setenv("ROLLCALL_PLUGIN_EVENTS", "phases", 1);
+    set_fake_clock(10'000'000'000, 10);
     comm = nccl.init(1, 0, 2);
     CHILD_REQUIRE((nccl.mask & static_cast<int>(profiler::kKernelCh)) != 0);
   }
