@@ -76,7 +76,7 @@ bool is_non_blocking(uint32_t index) {
 // The call that created it is over and was not refused.
 void settle(const Site& site, uint32_t index, nccl::Comm comm, nccl::Result result) {
   if (comm == nullptr) {
-    // Nothing was created (a split without colour), or not yet.
+    // Nothing was created, or not yet.
     if (result == nccl::kSuccess && index != kCommUnknown) {
       capture::close_comm(index, CommState::none);
     }
@@ -101,7 +101,9 @@ void creation_returned(const Site& site, uint32_t index, nccl::Comm* where,
   }
   // In a group the caller's variable may still hold anything: it is not looked at.
   const bool in_group = capture::current_group() != 0;
-  if (!in_group && (result == nccl::kSuccess || *where != nullptr))
+  // Of a non-blocking split NCCL says at once that it succeeded, and makes the handle afterwards.
+  const bool is_over = result == nccl::kSuccess && !is_non_blocking(index);
+  if (!in_group && (is_over || *where != nullptr))
     settle(site, index, *where, result);
   else
     keep_pending(site, index, where, in_group);

@@ -58,6 +58,10 @@ nccl::Result real_init(nccl::Comm* comm, int, nccl::UniqueId, int) {
   if (g_world.creates != nullptr) *comm = g_world.creates;
   return g_world.result;
 }
+nccl::Result real_init_config(nccl::Comm* comm, int nranks, nccl::UniqueId id, int rank,
+                              nccl::Config*) {
+  return real_init(comm, nranks, id, rank);
+}
 nccl::Result real_split(nccl::Comm, int, int, nccl::Comm* child, nccl::Config*) {
   *child = g_world.creates;
   return g_world.result;
@@ -313,12 +317,8 @@ TEST_CASE("a non-blocking communicator is not asked anything until NCCL says it 
   nccl::Comm comm = nullptr;
   g_world.creates = handle(0x3000);
   g_world.result = nccl::kInProgress;
-  logic::ncclCommInitRankConfig(
-      kSite,
-      [](nccl::Comm* out, int nranks, nccl::UniqueId id, int rank, nccl::Config*) {
-        return real_init(out, nranks, id, rank);
-      },
-      &comm, 2, id_of(1), 0, reinterpret_cast<nccl::Config*>(&config));
+  logic::ncclCommInitRankConfig(kSite, real_init_config, &comm, 2, id_of(1), 0,
+                                reinterpret_cast<nccl::Config*>(&config));
   CHECK(state_of(0) == CommState::initialising);
   CHECK(entry_of(0).non_blocking == 1);
   CHECK(g_world.queries == 0);
@@ -466,6 +466,25 @@ TEST_CASE("splits without colour that go on in the background leave room for tho
   logic::ncclCommGetAsyncError(kSite, real_async, child, &state);
   CHECK(fake::recorder().comms.size() == 2);
   CHECK(capture::find_comm(child) == 1);
+}
+
+TEST_CASE("a part of a non-blocking communicator whose handle comes later is waited for") {
+  begin_world();
+  ConfigBytes config{24, nccl::kApiMagic, 21400, 0, {}, nullptr, {}};
+  nccl::Comm parent = nullptr;
+  g_world.creates = handle(0x1000);
+  logic::ncclCommInitRankConfig(kSite, real_init_config, &parent, 2, id_of(1), 0,
+                                reinterpret_cast<nccl::Config*>(&config));
+  nccl::Comm child = nullptr;
+  g_world.creates = nullptr;
+  CHECK(logic::ncclCommSplit(kSite, real_split, parent, 1, 0, &child, nullptr) == nccl::kSuccess);
+  CHECK(state_of(1) == CommState::initialising);
+  child = handle(0x2000);  // NCCL's own thread fills it in
+  nccl::Result state = nccl::kSuccess;
+  logic::ncclCommGetAsyncError(kSite, real_async, child, &state);
+  CHECK(capture::find_comm(child) == 1);
+  CHECK(state_of(1) == CommState::ready);
+  CHECK(fake::recorder().comms.size() == 2);
 }
 
 TEST_CASE("a shrink knows its size and rank from the list, whatever the order of the list") {
