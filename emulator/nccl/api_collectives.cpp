@@ -150,7 +150,9 @@ ncclResult_t submit(const Call& call) {
   group_start();
   const ncclResult_t result = note_error(record(call));
   const ncclResult_t ended = group_end();
-  return result != ncclSuccess ? result : ended;
+  if (result != ncclSuccess) return result;
+  // It may be through already.
+  return ended == ncclInProgress ? find_communicator(call.comm)->asynchronous_error() : ended;
 }
 
 }  // namespace

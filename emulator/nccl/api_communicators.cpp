@@ -71,8 +71,19 @@ ncclResult_t start(const CommunicatorPointer& communicator, ncclComm_t* out,
   print_version();
   if (out != nullptr) *out = register_communicator(communicator);
   group_start();
-  add_creation({communicator, out, std::move(run)});
+  add_creation({communicator, out, std::move(run), nullptr});
   return group_end();
+}
+
+// The same of one that is made of another. NCCL 2.28 says that it succeeded where nothing blocks,
+// with no handle yet.
+ncclResult_t start_child(const CommunicatorPointer& child, const CommunicatorPointer& parent,
+                         ncclComm_t* out, std::function<ncclResult_t()> run) {
+  if (child->blocking || parent->blocking) return start(child, out, std::move(run));
+  group_start();
+  add_creation({child, out, std::move(run), parent});
+  const ncclResult_t ended = group_end();
+  return ended == ncclInProgress ? ncclSuccess : ended;
 }
 
 ncclResult_t init_rank(ncclComm_t* out, int ranks, const ncclUniqueId* id, int rank,
@@ -108,6 +119,13 @@ void stop_work(const CommunicatorPointer& communicator, std::atomic<bool>* flag)
   // Units that their stream has not reached cannot be waited for: it may be blocked by another
   // communicator.
   for (int i = 0; i < 200 && !communicator->units.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+// Calls that another thread carries out.
+void wait_for_calls(const Communicator& communicator) {
+  while (communicator.in_progress.load() > 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -220,8 +238,8 @@ EMU_NCCL_API(ncclResult_t, CommSplit,
   if (!child) return note_error(ncclInvalidArgument);
   const uint64_t number = parent->children[kSplit]++;
   const bool member = color != NCCL_SPLIT_NOCOLOR;
-  return start(child, member ? newcomm : nullptr,
-               [=] { return create_split(child, parent, number, color, key); });
+  return start_child(child, parent, member ? newcomm : nullptr,
+                     [=] { return create_split(child, parent, number, color, key); });
 }
 
 EMU_NCCL_API(ncclResult_t, CommShrink,
@@ -251,7 +269,8 @@ EMU_NCCL_API(ncclResult_t, CommShrink,
   if (!child) return note_error(ncclInvalidArgument);
   if ((shrinkFlags & NCCL_SHRINK_ABORT) != 0) stop_work(parent, &parent->revoked);
   const uint64_t number = parent->children[kShrink]++;
-  return start(child, newcomm, [=] { return create_shrunk(child, parent, number, excluded); });
+  return start_child(child, parent, newcomm,
+                     [=] { return create_shrunk(child, parent, number, excluded); });
 }
 
 EMU_NCCL_API(ncclResult_t, CommGetUniqueId, (ncclComm_t comm, ncclUniqueId* uniqueId)) {
@@ -286,6 +305,7 @@ EMU_NCCL_API(ncclResult_t, CommGrow,
         rank, parent->ranks);
     return note_error(ncclInvalidArgument);
   }
+  *newcomm = nullptr;
   const CommunicatorPointer child = new_communicator(config, parent.get());
   if (!child) return note_error(ncclInvalidArgument);
   RegionAddress made = {};
@@ -296,8 +316,9 @@ EMU_NCCL_API(ncclResult_t, CommGrow,
   }
   const uint64_t number = parent->children[kGrow]++;
   const bool coordinator = uniqueId != nullptr;
-  return start(child, newcomm,
-               [=] { return create_grown(child, parent, number, nRanks, coordinator, made); });
+  return start_child(child, parent, newcomm, [=] {
+    return create_grown(child, parent, number, nRanks, coordinator, made);
+  });
 }
 
 EMU_NCCL_API(ncclResult_t, CommFinalize, (ncclComm_t comm)) {
@@ -333,6 +354,7 @@ EMU_NCCL_API(ncclResult_t, CommDestroy, (ncclComm_t comm)) {
   if (communicator->state.load() == Communicator::kInitialising) {
     communicator->aborted.store(true);  // as NCCL: a creation under way is given up
   }
+  wait_for_calls(*communicator);
   if (!communicator->revoked.load()) communicator->units.wait_empty(communicator->aborted);
   wait_for_graphs(communicator);
   log_end(*communicator, "Destroy");
@@ -348,6 +370,7 @@ EMU_NCCL_API(ncclResult_t, CommAbort, (ncclComm_t comm)) {
   if (!communicator) return result;
   if (communicator->state.load() == Communicator::kReady) communicator->self().aborted.store(1);
   stop_work(communicator, &communicator->aborted);
+  wait_for_calls(*communicator);
   wait_for_graphs(communicator);
   log_end(*communicator, "Abort");
   forget_communicator(comm);

@@ -66,6 +66,15 @@ ncclResult_t complete(const Creation& creation) {
   return ncclSuccess;
 }
 
+// On a thread of its own. What is made of a non-blocking communicator has a handle when that one
+// is through with it.
+void complete_unasked(const Creation& creation) {
+  complete(creation);
+  if (!creation.parent) return;
+  if (creation.handle != nullptr) *creation.handle = register_communicator(creation.communicator);
+  creation.parent->in_progress.fetch_sub(1);
+}
+
 // Creations of one group go on at the same time, each on a thread: each blocks until its peers are
 // there.
 ncclResult_t create_all(std::vector<Creation> creations) {
@@ -78,7 +87,10 @@ ncclResult_t create_all(std::vector<Creation> creations) {
   }
   if (!blocking) {
     for (Creation& creation : creations) {
-      std::thread([creation = std::move(creation)] { complete(creation); }).detach();
+      if (creation.parent) creation.parent->in_progress.fetch_add(1);
+    }
+    for (Creation& creation : creations) {
+      std::thread([creation = std::move(creation)] { complete_unasked(creation); }).detach();
     }
     return ncclInProgress;
   }
@@ -122,27 +134,46 @@ ncclResult_t launch(Batch& batch, const ProfiledGroup& profiled) {
                       launch_unit);
 }
 
-ncclResult_t launch_all(std::vector<Batch> batches, const ProfiledGroup& profiled) {
+ncclResult_t launch_all(std::vector<Batch>& batches, const ProfiledGroup& profiled) {
   for (Batch& batch : batches) {
-    ncclResult_t result = ncclSuccess;
-    if (batch.profiled.empty() || batch.communicator->blocking) {
-      result = launch(batch, profiled);
-    } else {
-      // A plugin hears of a non-blocking communicator's launches on another thread.
-      std::thread([&] { result = launch(batch, profiled); }).join();
-    }
+    const ncclResult_t result = launch(batch, profiled);
     if (result != ncclSuccess) return result;
   }
   return ncclSuccess;
+}
+
+// Another thread's work: the caller comes back at once and has to ask how it went.
+ncclResult_t launch_unasked(std::vector<Batch> batches, const ProfiledGroup& profiled) {
+  for (const Batch& batch : batches) batch.communicator->in_progress.fetch_add(1);
+  std::thread([batches = std::move(batches), profiled]() mutable {
+    const ncclResult_t result = launch_all(batches, profiled);
+    for (const Batch& batch : batches) {
+      if (result != ncclSuccess) batch.communicator->error.store(result);
+      batch.communicator->in_progress.fetch_sub(1);
+    }
+  }).detach();
+  return ncclInProgress;
+}
+
+ncclResult_t run_all(std::vector<Batch> batches, const ProfiledGroup& profiled) {
+  const bool blocking = batches[0].communicator->blocking;
+  for (const Batch& batch : batches) {
+    if (batch.communicator->blocking == blocking) continue;
+    warn("Blocking and nonblocking communicators are not allowed in the same group.");
+    return ncclInvalidArgument;
+  }
+  return blocking ? launch_all(batches, profiled) : launch_unasked(std::move(batches), profiled);
 }
 
 }  // namespace
 
 // The reference to the primary context is kept: a device that has a communicator stays in use.
 DeviceScope::DeviceScope(int device) {
-  if (device == emu_current_device()) return;
+  // A thread of our own has no context yet.
+  if (cuCtxGetCurrent(&before_) != 0) return;
+  if (before_ != nullptr && device == emu_current_device()) return;
   void* context = nullptr;
-  if (cuCtxGetCurrent(&before_) != 0 || cuDevicePrimaryCtxRetain(&context, device) != 0) return;
+  if (cuDevicePrimaryCtxRetain(&context, device) != 0) return;
   changed_ = cuCtxSetCurrent(context) == 0;
 }
 
@@ -203,7 +234,7 @@ ncclResult_t group_end() {
     result = create_all(std::move(all.creations));
   all.profiled.end_begins();
   if (result == ncclSuccess && !all.batches.empty()) {
-    result = launch_all(std::move(all.batches), all.profiled);
+    result = run_all(std::move(all.batches), all.profiled);
   }
   all.profiled.end_is_over();
   return result;

@@ -17,11 +17,13 @@ struct Creation {
   CommunicatorPointer communicator;
   ncclComm_t* handle;  // where the caller wants it: cleared when a blocking creation fails
   std::function<ncclResult_t()> run;
+  CommunicatorPointer parent;  // non-blocking, and in progress until this is complete; or null
 };
 
 bool in_group();
 void group_start();
-// Ends one level; at the outermost carries everything out.
+// Ends one level; at the outermost carries everything out, or has it carried out where the
+// communicators do not block.
 ncclResult_t group_end();
 // Ends one level; at the outermost forgets everything and says how long it would take.
 ncclResult_t group_simulate_end(float* estimated_us);

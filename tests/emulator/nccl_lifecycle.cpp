@@ -18,6 +18,24 @@ using namespace nccl_world;
 namespace {
 
 // One int32 AllReduce; every rank contributes rank + 1.
+// What NCCL says of a communicator in the end, where a call on it came back before that.
+ncclResult_t settled(ncclComm_t comm, ncclResult_t result) {
+  while (result == ncclInProgress) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_NCCL(ncclCommGetAsyncError(comm, &result));
+  }
+  return result;
+}
+
+ncclComm_t join_without_blocking(const Rank& self) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  const ncclUniqueId id = self.unique_id();
+  EXPECT_NCCL(settled(comm, ncclCommInitRankConfig(&comm, self.ranks, id, self.rank, &config)));
+  return comm;
+}
+
 int sum_of_ranks(ncclComm_t comm, cudaStream_t stream) {
   int rank = 0;
   EXPECT_NCCL(ncclCommUserRank(comm, &rank));
@@ -25,7 +43,7 @@ int sum_of_ranks(ncclComm_t comm, cudaStream_t stream) {
   EXPECT_CUDA(cudaMalloc(reinterpret_cast<void**>(&buffer), sizeof(int)));
   const int own = rank + 1;
   EXPECT_CUDA(cudaMemcpy(buffer, &own, sizeof(int), cudaMemcpyHostToDevice));
-  EXPECT_NCCL(ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, comm, stream));
+  EXPECT_NCCL(settled(comm, ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, comm, stream)));
   EXPECT_CUDA(cudaStreamSynchronize(stream));
   int sum = 0;
   EXPECT_CUDA(cudaMemcpy(&sum, buffer, sizeof(int), cudaMemcpyDeviceToHost));
@@ -145,12 +163,98 @@ TEST_CASE("a non-blocking communicator says in progress until all ranks came", "
                    ncclInvalidArgument);
             self.raise(0);
           }
-          do {
-            EXPECT_NCCL(ncclCommGetAsyncError(comm, &state));
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
-          } while (state == ncclInProgress);
-          EXPECT(state == ncclSuccess);
+          EXPECT_NCCL(settled(comm, ncclInProgress));
           EXPECT(sum_of_ranks(comm, nullptr) == 3);
+          EXPECT_NCCL(ncclCommDestroy(comm));
+        }) == kAllWell);
+}
+
+TEST_CASE("a group of a non-blocking communicator is in progress when its end comes back",
+          "[nccl]") {
+  CHECK(run(2, 60, [](const Rank& self) {
+          const ncclComm_t comm = join_without_blocking(self);
+          int* sum = nullptr;
+          EXPECT_CUDA(cudaMalloc(reinterpret_cast<void**>(&sum), sizeof(int)));
+          const int one = 1;
+          EXPECT_CUDA(cudaMemcpy(sum, &one, sizeof(int), cudaMemcpyHostToDevice));
+          for (int step = 0; step < 3; ++step) {
+            EXPECT_NCCL(ncclGroupStart());
+            EXPECT_NCCL(ncclAllReduce(sum, sum, 1, ncclInt32, ncclSum, comm, nullptr));
+            EXPECT(ncclGroupEnd() == ncclInProgress);
+            EXPECT_NCCL(settled(comm, ncclInProgress));
+          }
+          EXPECT_CUDA(cudaDeviceSynchronize());
+          int result = 0;
+          EXPECT_CUDA(cudaMemcpy(&result, sum, sizeof(int), cudaMemcpyDeviceToHost));
+          EXPECT(result == 8);
+          EXPECT_NCCL(settled(comm, ncclCommFinalize(comm)));
+          EXPECT_NCCL(ncclCommDestroy(comm));
+        }) == kAllWell);
+}
+
+TEST_CASE("blocking and non-blocking communicators are refused in one group", "[nccl]") {
+  CHECK(run(1, 60, [](const Rank& self) {
+          const ncclComm_t one = join_without_blocking(self);
+          const ncclComm_t other = self.join();
+          int buffer = 0;
+          EXPECT_NCCL(ncclGroupStart());
+          EXPECT_NCCL(ncclAllReduce(&buffer, &buffer, 1, ncclInt32, ncclSum, one, nullptr));
+          EXPECT_NCCL(ncclAllReduce(&buffer, &buffer, 1, ncclInt32, ncclSum, other, nullptr));
+          EXPECT(ncclGroupEnd() == ncclInvalidArgument);
+          EXPECT_NCCL(ncclCommDestroy(one));
+          EXPECT_NCCL(ncclCommDestroy(other));
+        }) == kAllWell);
+}
+
+TEST_CASE("a part of a non-blocking communicator has a handle when that one is through with it",
+          "[nccl]") {
+  CHECK(run(2, 60, [](const Rank& self) {
+          const ncclComm_t comm = join_without_blocking(self);
+          if (self.rank == 1) self.await(0, 1);
+          ncclComm_t part = comm;
+          EXPECT_NCCL(ncclCommSplit(comm, 0, self.rank, &part, nullptr));
+          if (self.rank == 0) {
+            EXPECT(part == nullptr);
+            ncclResult_t state = ncclSuccess;
+            EXPECT_NCCL(ncclCommGetAsyncError(comm, &state));
+            EXPECT(state == ncclInProgress);
+            int buffer = 0;
+            EXPECT(ncclAllReduce(&buffer, &buffer, 1, ncclInt32, ncclSum, comm, nullptr) ==
+                   ncclInvalidArgument);
+            self.raise(0);
+          }
+          EXPECT_NCCL(settled(comm, ncclInProgress));
+          EXPECT(part != nullptr && part != comm);
+          EXPECT_NCCL(settled(part, ncclInProgress));
+          EXPECT(sum_of_ranks(part, nullptr) == 3);
+          EXPECT_NCCL(ncclCommDestroy(part));
+          EXPECT_NCCL(ncclCommDestroy(comm));
+        }) == kAllWell);
+}
+
+TEST_CASE("what a non-blocking communicator launches in a capture is in the graph", "[nccl]") {
+  CHECK(run(2, 60, [](const Rank& self) {
+          const ncclComm_t comm = join_without_blocking(self);
+          cudaStream_t stream = nullptr;
+          int* sum = nullptr;
+          EXPECT_CUDA(cudaStreamCreate(&stream));
+          EXPECT_CUDA(cudaMalloc(reinterpret_cast<void**>(&sum), sizeof(int)));
+          const int one = 1;
+          EXPECT_CUDA(cudaMemcpy(sum, &one, sizeof(int), cudaMemcpyHostToDevice));
+          EXPECT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+          EXPECT_NCCL(settled(comm, ncclAllReduce(sum, sum, 1, ncclInt32, ncclSum, comm, stream)));
+          cudaGraph_t graph = nullptr;
+          cudaGraphExec_t executable = nullptr;
+          EXPECT_CUDA(cudaStreamEndCapture(stream, &graph));
+          EXPECT_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+          for (int replay = 0; replay < 3; ++replay)
+            EXPECT_CUDA(cudaGraphLaunch(executable, stream));
+          EXPECT_CUDA(cudaStreamSynchronize(stream));
+          int result = 0;
+          EXPECT_CUDA(cudaMemcpy(&result, sum, sizeof(int), cudaMemcpyDeviceToHost));
+          EXPECT(result == 8);
+          EXPECT_CUDA(cudaGraphExecDestroy(executable));
+          EXPECT_CUDA(cudaGraphDestroy(graph));
           EXPECT_NCCL(ncclCommDestroy(comm));
         }) == kAllWell);
 }
