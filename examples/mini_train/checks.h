@@ -6,6 +6,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 namespace mini_train {
 
@@ -17,6 +18,21 @@ struct GpuError : std::runtime_error {
 inline void check(ncclResult_t result, const char* call) {
   if (result == ncclSuccess) return;
   throw GpuError(std::string(call) + ": " + ncclGetErrorString(result));
+}
+
+// Refused or not; NCCL may still be at it.
+inline void check_started(ncclResult_t result, const char* call) {
+  if (result != ncclInProgress) check(result, call);
+}
+
+// On a non-blocking communicator a call may come back before NCCL has carried it out, and the
+// communicator must not be used until it has.
+inline void check_settled(ncclComm_t comm, ncclResult_t result, const char* call) {
+  while (result == ncclInProgress) {
+    std::this_thread::yield();
+    check(ncclCommGetAsyncError(comm, &result), "ncclCommGetAsyncError");
+  }
+  check(result, call);
 }
 
 inline void check(cudaError_t error, const char* call) {

@@ -34,12 +34,13 @@ const char* name_of(ncclRedOp_t op) {
 }  // namespace
 
 Communicator::Communicator(CallLog* log, std::string name, ncclComm_t handle,
-                           std::vector<int> members, int rank)
+                           std::vector<int> members, int rank, bool is_non_blocking)
     : log_(log),
       name_(std::move(name)),
       handle_(handle),
       members_(std::move(members)),
-      rank_(rank) {
+      rank_(rank),
+      is_non_blocking_(is_non_blocking) {
   log_->communicator(name_.c_str(), rank_, size());
 }
 
@@ -58,32 +59,36 @@ void Communicator::log_collective(const char* op, size_t count, ncclDataType_t t
 void Communicator::all_reduce(const void* send, void* receive, size_t count, ncclDataType_t type,
                               ncclRedOp_t op, cudaStream_t stream) {
   log_collective("AllReduce", count, type, name_of(op), -1);
-  check(ncclAllReduce(send, receive, count, type, op, handle_, stream), "ncclAllReduce");
+  check_settled(handle_, ncclAllReduce(send, receive, count, type, op, handle_, stream),
+                "ncclAllReduce");
 }
 
 void Communicator::reduce(const void* send, void* receive, size_t count, ncclDataType_t type,
                           ncclRedOp_t op, int root, cudaStream_t stream) {
   log_collective("Reduce", count, type, name_of(op), root);
-  check(ncclReduce(send, receive, count, type, op, root, handle_, stream), "ncclReduce");
+  check_settled(handle_, ncclReduce(send, receive, count, type, op, root, handle_, stream),
+                "ncclReduce");
 }
 
 void Communicator::broadcast(const void* send, void* receive, size_t count, ncclDataType_t type,
                              int root, cudaStream_t stream) {
   log_collective("Broadcast", count, type, nullptr, root);
-  check(ncclBroadcast(send, receive, count, type, root, handle_, stream), "ncclBroadcast");
+  check_settled(handle_, ncclBroadcast(send, receive, count, type, root, handle_, stream),
+                "ncclBroadcast");
 }
 
 void Communicator::all_gather(const void* send, void* receive, size_t send_count,
                               ncclDataType_t type, cudaStream_t stream) {
   log_collective("AllGather", send_count, type, nullptr, -1);
-  check(ncclAllGather(send, receive, send_count, type, handle_, stream), "ncclAllGather");
+  check_settled(handle_, ncclAllGather(send, receive, send_count, type, handle_, stream),
+                "ncclAllGather");
 }
 
 void Communicator::reduce_scatter(const void* send, void* receive, size_t receive_count,
                                   ncclDataType_t type, ncclRedOp_t op, cudaStream_t stream) {
   log_collective("ReduceScatter", receive_count, type, name_of(op), -1);
-  check(ncclReduceScatter(send, receive, receive_count, type, op, handle_, stream),
-        "ncclReduceScatter");
+  check_settled(handle_, ncclReduceScatter(send, receive, receive_count, type, op, handle_, stream),
+                "ncclReduceScatter");
 }
 
 void Communicator::send(const void* data, size_t count, ncclDataType_t type, int peer,
@@ -94,7 +99,7 @@ void Communicator::send(const void* data, size_t count, ncclDataType_t type, int
               .dtype = name_of(type),
               .peer = peer,
               .position = next_send_[peer]++});
-  check(ncclSend(data, count, type, peer, handle_, stream), "ncclSend");
+  check_settled(handle_, ncclSend(data, count, type, peer, handle_, stream), "ncclSend");
 }
 
 void Communicator::receive(void* data, size_t count, ncclDataType_t type, int peer,
@@ -105,7 +110,7 @@ void Communicator::receive(void* data, size_t count, ncclDataType_t type, int pe
               .dtype = name_of(type),
               .peer = peer,
               .position = next_receive_[peer]++});
-  check(ncclRecv(data, count, type, peer, handle_, stream), "ncclRecv");
+  check_settled(handle_, ncclRecv(data, count, type, peer, handle_, stream), "ncclRecv");
 }
 
 void Communicator::check_async_error() const {
@@ -117,6 +122,8 @@ void Communicator::check_async_error() const {
 
 void Communicator::destroy() {
   log_->event("destroy", name_.c_str());
+  // A non-blocking communicator is to be empty before it is destroyed.
+  if (is_non_blocking_) check_settled(handle_, ncclCommFinalize(handle_), "ncclCommFinalize");
   check(ncclCommDestroy(handle_), "ncclCommDestroy");
   handle_ = nullptr;
 }

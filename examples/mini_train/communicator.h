@@ -17,7 +17,7 @@ class Communicator {
  public:
   // `members`: the ranks of the world in this communicator, by communicator rank.
   Communicator(CallLog* log, std::string name, ncclComm_t handle, std::vector<int> members,
-               int rank);
+               int rank, bool is_non_blocking);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
@@ -29,7 +29,8 @@ class Communicator {
   uint64_t next_seq() const { return next_seq_; }
   uint64_t next_send(int peer) { return next_send_[peer]; }
 
-  // NCCL's calls with this communicator. Each throws GpuError when NCCL refuses it.
+  // NCCL's calls with this communicator. Each throws GpuError when NCCL refuses it. Outside a group
+  // they come back when NCCL has put them on the stream.
   void all_reduce(const void* send, void* receive, size_t count, ncclDataType_t type,
                   ncclRedOp_t op, cudaStream_t stream);
   void reduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
@@ -58,6 +59,7 @@ class Communicator {
   ncclComm_t handle_;
   std::vector<int> members_;
   int rank_;
+  bool is_non_blocking_;
   uint64_t next_seq_ = 0;
   std::map<int, uint64_t> next_send_;
   std::map<int, uint64_t> next_receive_;

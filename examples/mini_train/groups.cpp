@@ -24,7 +24,10 @@ struct Dimension {
 }  // namespace
 
 Groups::Groups(const Options& options, const Launch& launch, CallLog* log)
-    : log_(log), rank_(launch.rank), stages_(options.pipeline_parallel) {
+    : log_(log),
+      rank_(launch.rank),
+      stages_(options.pipeline_parallel),
+      is_non_blocking_(options.non_blocking) {
   const int tensor = options.tensor_parallel;
   const int data = options.data_parallel;
   stage_ = rank_ / (tensor * data);
@@ -38,8 +41,13 @@ Groups::Groups(const Options& options, const Launch& launch, CallLog* log)
   std::vector<int> everyone(static_cast<size_t>(launch.world_size));
   std::iota(everyone.begin(), everyone.end(), 0);
   ncclComm_t handle = nullptr;
-  check(ncclCommInitRank(&handle, launch.world_size, id, rank_), "ncclCommInitRank");
-  world_ = std::make_unique<Communicator>(log_, "world", handle, everyone, rank_);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  if (is_non_blocking_) config.blocking = 0;
+  const ncclResult_t result =
+      is_non_blocking_ ? ncclCommInitRankConfig(&handle, launch.world_size, id, rank_, &config)
+                       : ncclCommInitRank(&handle, launch.world_size, id, rank_);
+  check_settled(handle, result, "ncclCommInitRank");
+  world_ = std::make_unique<Communicator>(log_, "world", handle, everyone, rank_, is_non_blocking_);
 
   std::vector<Dimension> dimensions;
   if (tensor > 1) dimensions.push_back({"tp", tensor, 1, &tensor_});
@@ -62,10 +70,13 @@ Groups::Groups(const Options& options, const Launch& launch, CallLog* log)
 std::unique_ptr<Communicator> Groups::split(const char* name, int colour,
                                             const std::vector<int>& members) {
   ncclComm_t handle = nullptr;
-  check(ncclCommSplit(world_->handle(), colour, rank_, &handle, nullptr), "ncclCommSplit");
+  // It blocks where the world does. Where not, there is a handle when the world is through with it.
+  check_started(ncclCommSplit(world_->handle(), colour, rank_, &handle, nullptr), "ncclCommSplit");
+  if (is_non_blocking_) check_settled(world_->handle(), ncclInProgress, "ncclCommSplit");
+  check_settled(handle, is_non_blocking_ ? ncclInProgress : ncclSuccess, "ncclCommSplit");
   int rank = -1;
   check(ncclCommUserRank(handle, &rank), "ncclCommUserRank");
-  return std::make_unique<Communicator>(log_, name, handle, members, rank);
+  return std::make_unique<Communicator>(log_, name, handle, members, rank, is_non_blocking_);
 }
 
 Communicator& Groups::model() {

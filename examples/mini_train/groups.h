@@ -35,6 +35,7 @@ class Groups {
   int rank_;
   int stage_;
   int stages_;
+  bool is_non_blocking_;
   std::unique_ptr<Communicator> world_;
   std::unique_ptr<Communicator> tensor_;
   std::unique_ptr<Communicator> data_;

@@ -55,6 +55,8 @@ const std::vector<OptionSpec>& option_table() {
        number<size_t>(&Options::bucket_elements, "--bucket-elements", 1)},
       {"--step-ms", "N", "simulated compute of a step in milliseconds (0)",
        number(&Options::step_ms, "--step-ms", 0)},
+      {"--non-blocking", nullptr, "make communicators on which NCCL's calls come back at once",
+       [](Options* options, const std::string&) { options->non_blocking = true; }},
       {"--graphs", nullptr, "replay the gradients' operations from a CUDA graph, from step 1 on",
        [](Options* options, const std::string&) { options->graphs = true; }},
       {"--hang-timeout", "SECONDS", "give up with exit status 6 when a step takes longer (never)",

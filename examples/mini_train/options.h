@@ -17,6 +17,7 @@ struct Options {
   int layers = 2;
   int buckets = 3;
   size_t bucket_elements = 4096;
+  bool non_blocking = false;  // communicators on which calls may come back before they are done
   bool graphs = false;        // the gradients' operations are captured once and replayed
   int step_ms = 0;            // simulated compute of a step, on the GPU's stream
   double hang_timeout_s = 0;  // 0: hangs for as long as NCCL does

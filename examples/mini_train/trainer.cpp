@@ -197,7 +197,7 @@ void Trainer::backward(int step) {
     check(ncclGroupStart(), "ncclGroupStart");
     if (!first) send_gradient(step, microbatch);
     if (!last && microbatch + 1 < options_.microbatches) receive_gradient(microbatch + 1);
-    check(ncclGroupEnd(), "ncclGroupEnd");
+    check_settled(pipeline->handle(), ncclGroupEnd(), "ncclGroupEnd");
   }
 }
 
