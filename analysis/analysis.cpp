@@ -354,14 +354,16 @@ std::optional<Finding> judge_inside(const Case& c) {
     if (is_collective(op.kind)) culprit.seq = op.seq;
     finding.culprits.push_back(std::move(culprit));
     if (finding.evidence.size() < 8) {
-      finding.evidence.push_back(op_evidence(c, p, state.inside_op, "entered and not left"));
+      const char* text =
+          op.returned_ns != 0 ? "in progress, not seen to be launched" : "entered and not left";
+      finding.evidence.push_back(op_evidence(c, p, state.inside_op, text));
     }
   }
   const ProcessState& first = c.job.processes[inside.front()];
   finding.summary = fmt::format(
-      "{} {} been inside {} for {}; {}", processes_text(c.index.run(), inside),
+      "{} {} been {} for {}; {}", processes_text(c.index.run(), inside),
       inside.size() == 1 ? "has" : "have",
-      call_text(c.process(inside.front()).ops[first.inside_op]),
+      inside_text(c.process(inside.front()).ops[first.inside_op]),
       span_text(c.job.end_ns - first.inside_since_ns),
       is_some ? "the others made the same calls and returned" : "all ranks made the same calls");
   finding.next = fmt::format("look at the stack of {}, and at its network",

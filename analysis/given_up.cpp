@@ -149,7 +149,8 @@ void set_back(Op& op, int64_t at_ns) {
     if (*time_ns > at_ns) *time_ns = 0;
   }
   if (op.returned_ns == 0) op.result = kResultUnknown;
-  op.state = op.returned_ns != 0 ? OpState::returned : OpState::called;
+  const bool was_in_progress = op.result == kResultInProgress && op.awaits_gpu;
+  op.state = op.returned_ns == 0 || was_in_progress ? OpState::called : OpState::returned;
   if (op.launched_ns != 0) op.state = OpState::launched;
   if (op.started_ns != 0) op.state = OpState::started;
 }

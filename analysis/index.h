@@ -156,10 +156,9 @@ class Index {
   const trace::Op& op(uint32_t process, uint32_t index) const {
     return run_.processes[process].ops[index];
   }
-  // The host entered the call and has not left it: NCCL may not have handed it to the GPU.
+  // NCCL is not through with the call: it may not have handed it to the GPU.
   bool is_held(uint32_t process, uint32_t index) const {
-    const trace::Op& one = op(process, index);
-    return one.state == trace::OpState::called && one.returned_ns == 0 &&
+    return op(process, index).state == trace::OpState::called &&
            run_.processes[process].knowledge.returns;
   }
   const trace::Op& op_at(const Member& member, uint64_t seq) const {

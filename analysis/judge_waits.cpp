@@ -226,11 +226,11 @@ std::string why_text(const Case& c, Verdict verdict, uint32_t p, const Node& wai
     case Verdict::rank_stopped:
       return fmt::format("is stopped ({})", process.liveness_evidence);
     case Verdict::stuck_in_call: {
-      const std::string call =
+      const std::string inside =
           state.inside_event != kNoRecord
-              ? std::string(rollcall::name_of(process.events[state.inside_event].kind))
-              : call_text(process.ops[state.inside_op]);
-      return fmt::format("has been inside {} for {}", call,
+              ? fmt::format("inside {}", name_of(process.events[state.inside_event].kind))
+              : inside_text(process.ops[state.inside_op]);
+      return fmt::format("has been {} for {}", inside,
                          span_text(c.job.end_ns - state.inside_since_ns));
     }
     case Verdict::cuda_error:

@@ -149,6 +149,12 @@ std::string call_site_text(const Process& process, const Op& op) {
   return ", called at " + found->second.substr(0, found->second.find(" < "));
 }
 
+std::string inside_text(const Op& op) {
+  const char* early =
+      op.returned_ns != 0 ? ", which came back in progress and was not launched," : "";
+  return fmt::format("inside {}{}", call_text(op), early);
+}
+
 std::string short_call_text(const Op& op) {
   const OpTraits& traits = traits_of(op.kind);
   if (is_mark(op.kind)) return std::string(traits.name);

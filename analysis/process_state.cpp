@@ -43,8 +43,7 @@ void look_at_calls(const Process& process, ProcessState& state) {
     const Op& op = process.ops[i];
     state.last_call_ns = std::max(state.last_call_ns, op.called_ns);
     if (!is_mark(op.kind)) state.last_op = i;
-    if (op.state != OpState::called || op.returned_ns != 0) continue;
-    if (!process.knowledge.returns) continue;
+    if (op.state != OpState::called || !process.knowledge.returns) continue;
     state.inside_op = i;
     state.inside_since_ns = op.called_ns;
   }

@@ -38,7 +38,7 @@ std::vector<std::string> calls_of(const trace::Process& process, uint32_t comm, 
   for (const trace::Op& op : process.ops) {
     if (op.comm != comm || !is_collective(op.kind) || op.seq < first || op.seq > last) continue;
     std::string line = call_in_words(op);
-    if (op.returned_ns == 0 && op.state == trace::OpState::called) line += "  (inside)";
+    if (op.state == trace::OpState::called) line += "  (inside)";
     if (op.state == trace::OpState::failed)
       line += fmt::format("  ({})", name_of_result(op.result));
     lines[op.seq - first] = std::move(line);

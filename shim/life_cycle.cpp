@@ -186,6 +186,7 @@ nccl::Result ncclCommGetAsyncError(const Site& site,
   const uint32_t index = index_of_comm(comm);
   if (index == kCommUnknown) return result;
   if (state == nccl::kSuccess) became_ready(site, index, comm);
+  if (state != nccl::kInProgress) capture::calls_settled(index, state == nccl::kSuccess);
   int previous = nccl::kSuccess;
   const bool changed = capture::async_state_changed(index, state, &previous);
   // Success and InProgress alternate with every call on a non-blocking communicator: no news.

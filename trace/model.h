@@ -20,7 +20,9 @@
 
 namespace rollcall::trace {
 
-// The five states of design section 2. `unknown` is for recorders that do not tell.
+// The five states of design section 2. `unknown` is for recorders that do not tell. `called` is,
+// too, what has returned before NCCL launched it (ncclInProgress) and was not seen to be launched,
+// where the GPU is watched.
 enum class OpState : uint8_t { unknown, called, returned, launched, started, finished, failed };
 std::string_view name_of(OpState state);
 
@@ -31,10 +33,11 @@ struct Op {
   int64_t returned_ns = 0;  // 0: has not returned, or unknown (see state)
   int64_t started_ns = 0;
   int64_t finished_ns = 0;
-  int64_t launched_ns = 0;  // NCCL launched the kernel, or put it into the graph that is captured,
-                            // as the profiler plugin or CUPTI saw it
-  uint64_t ticket = 0;      // its number within the process; rises on a thread, on a communicator
-  uint64_t seq = 0;         // collectives: seq; p2p: p2p seq
+  int64_t launched_ns =
+      0;                // NCCL launched the kernel, or put it into the graph that is captured,
+                        // as the profiler plugin or CUPTI saw it, or NCCL said when it was asked
+  uint64_t ticket = 0;  // its number within the process; rises on a thread, on a communicator
+  uint64_t seq = 0;     // collectives: seq; p2p: p2p seq
   uint64_t count = 0;
   uint64_t stream = 0;
   uint64_t caller = 0;

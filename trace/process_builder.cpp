@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -293,6 +294,19 @@ void ProcessBuilder::take_progress() {
   }
 }
 
+// Non-blocking communicators: the call, or the end of its group, came back before NCCL launched.
+void ProcessBuilder::take_calls_in_progress() {
+  std::set<uint32_t> groups;
+  for (const Op& op : process_.ops) {
+    if (op.kind == OpKind::GroupEnd && op.result == kResultInProgress) groups.insert(op.group);
+  }
+  for (Op& op : process_.ops) {
+    const bool is_early =
+        op.group != 0 ? groups.count(op.group) != 0 : op.result == kResultInProgress;
+    if (is_early && op.awaits_gpu && op.state == OpState::returned) op.state = OpState::called;
+  }
+}
+
 void ProcessBuilder::take_events() {
   const TickConversion clock = conversion_of(image_.header);
   for (const EventRecord& record : image_.events) {
@@ -444,6 +458,7 @@ Process ProcessBuilder::finish(uint64_t window) {
     process_.ops.push_back(op_of(record, clock, (record.publish & kSegmentMark) != 0));
     process_.ops.back().awaits_gpu &= is_watched && record.finished_ticks == 0;
   }
+  take_calls_in_progress();
   take_progress();
   // An orderly exit looks at the GPU once more. Without that, what it did since the last look is
   // not known, and what it did not finish ended with the process.

@@ -24,6 +24,7 @@ class ProcessBuilder {
   void take_graphs();
   void take_phases();
   void take_channels();
+  void take_calls_in_progress();
   void take_progress();
   void take_events();
   void take_knowledge();

@@ -59,6 +59,12 @@ class GpuRecords {
     add_relaxed(reason, uint64_t{1});
   }
 
+  // An operation of that group, whose record is still there.
+  bool is_in_group(uint64_t ticket, uint32_t group) const noexcept {
+    const OpRecord& record = ops_.records[slot_of(ticket)];
+    return ticket_of(load_acquire(record.publish)) == ticket && load_relaxed(record.group) == group;
+  }
+
   // Those that are still awaited: visit(record, ticket).
   template <class Visit>
   void visit(const GpuSpan& span, Visit&& visit) noexcept {

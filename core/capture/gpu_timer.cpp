@@ -10,6 +10,8 @@ namespace rollcall::capture {
 
 namespace {
 
+using InProgress = GpuThread::InProgress;
+
 constexpr uint32_t kPairAttempts = 8;
 constexpr int kGpuCaptureActive = 1;  // CU_STREAM_CAPTURE_STATUS_ACTIVE; 2: invalidated
 constexpr uint32_t kProbeQueries = 64;
@@ -202,6 +204,7 @@ bool GpuTimer::joins_group(GpuThread& thread, uint32_t group, bool is_free) noex
 }
 
 GpuPlan GpuTimer::plan(GpuThread& thread, GpuStream stream, uint32_t group, int device) noexcept {
+  if (__builtin_expect(thread.in_progress != InProgress::nothing, 0)) end_progress(thread, false);
   abandon_call(thread);
   GpuPlan plan;
   int status = 0;
@@ -338,8 +341,11 @@ void GpuTimer::mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, ui
 }
 
 bool GpuTimer::close(GpuThread& thread, OpRecord* record, uint64_t ticket,
-                     bool is_launched) noexcept {
+                     GpuLaunch launch) noexcept {
   if (thread.ticket != ticket) return false;
+  const bool has_mark = thread.pair != nullptr || thread.lane.position != nullptr;
+  if (launch == GpuLaunch::in_progress && has_mark) return keep_open(thread, ticket);
+  const bool is_launched = launch != GpuLaunch::refused;
   thread.ticket = 0;
   if (thread.lane.position != nullptr) {
     write_word(thread.lane_stream, *thread.lane.position, thread.lane.finished());
@@ -378,12 +384,70 @@ void GpuTimer::fly(GpuContext& context, GpuPair& pair) noexcept {
   context.has_flown.store(true, std::memory_order_release);
 }
 
+// A captured operation is not awaited: nothing runs yet.
+bool GpuTimer::keep_open(GpuThread& thread, uint64_t ticket) noexcept {
+  thread.in_progress = InProgress::call;
+  if (thread.pair == nullptr) return false;
+  thread.pair->group = 0;
+  thread.pair->first_ticket = thread.pair->last_ticket = ticket;
+  records_.await();
+  return true;
+}
+
+void GpuTimer::note_launch(const GpuSpan& span) noexcept {
+  const uint64_t now = ticks_now();
+  records_.visit(span, [&](OpRecord& record, uint64_t) {
+    if (load_relaxed(record.launched_ticks) == 0) store_release(record.launched_ticks, now);
+  });
+}
+
+// The second half of a call, or of a group's end, that came back too early.
+void GpuTimer::end_progress(GpuThread& thread, bool is_launched) noexcept {
+  if (thread.in_progress == InProgress::group_end) return end_group_progress(thread, is_launched);
+  thread.in_progress = InProgress::nothing;
+  thread.ticket = 0;
+  if (thread.lane.position != nullptr) {
+    if (is_launched) write_word(thread.lane_stream, *thread.lane.position, thread.lane.finished());
+    thread.lane = {};
+  }
+  if (thread.pair == nullptr) return;
+  GpuPair& pair = *thread.pair;
+  thread.pair = nullptr;
+  if (is_launched) {
+    note_launch(span_of(pair));
+    write_progress(pair.stream, pair.first_ticket, GpuMark::finished);
+  }
+  const bool is_closed = is_launched && !is_stopped() &&
+                         is_reachable(*thread.context, pair.stream) &&
+                         driver_.event_record(pair.end, pair.stream) == kGpuSuccess;
+  if (is_closed) return fly(*thread.context, pair);
+  records_.give_up(span_of(pair));
+  give_back(pair);
+}
+
+void GpuTimer::end_group_progress(GpuThread& thread, bool is_launched) noexcept {
+  const GpuGroup& group = *thread.group;
+  for (uint32_t i = 0; is_launched && i < group.entries; ++i) {
+    const GpuGroup::Entry& entry = group.entry[i];
+    note_launch({entry.first_ticket, entry.last_ticket, group.number, entry.stream});
+  }
+  finish_group_end(thread, is_launched ? GpuLaunch::done : GpuLaunch::refused);
+}
+
+void GpuTimer::settle(GpuThread& thread, uint64_t newest_ticket, bool is_launched) noexcept {
+  if (thread.in_progress == InProgress::nothing) return;
+  const bool is_mine = thread.in_progress == InProgress::group_end
+                           ? records_.is_in_group(newest_ticket, thread.group->number)
+                           : newest_ticket == thread.ticket;
+  if (is_mine) end_progress(thread, is_launched);
+}
+
 void GpuTimer::opened(GpuThread& thread) noexcept {
   if (thread.region != nullptr) {
     activity_->fly(*thread.region);
     thread.region = nullptr;
   }
-  if (thread.pair == nullptr) return;
+  if (thread.pair == nullptr || thread.in_progress == InProgress::call) return;
   fly(*thread.context, *thread.pair);
   thread.pair = nullptr;
 }
@@ -428,20 +492,27 @@ void GpuTimer::begin_group_end(GpuThread& thread, uint32_t group) noexcept {
   thread.mark_ticks += ticks_now() - before;
 }
 
-void GpuTimer::finish_group_end(GpuThread& thread, bool is_launched) noexcept {
+void GpuTimer::finish_group_end(GpuThread& thread, GpuLaunch launch) noexcept {
   if (thread.group == nullptr) return;
+  if (launch == GpuLaunch::in_progress && thread.region == nullptr) {
+    thread.in_progress = InProgress::group_end;
+    return;
+  }
+  if (thread.in_progress == InProgress::group_end) thread.in_progress = InProgress::nothing;
+  const bool is_launched = launch == GpuLaunch::done;
   GpuGroup& group = *thread.group;
   const bool has_region = thread.region != nullptr && finish_region(thread, is_launched);
   const uint64_t before = ticks_now();
   for (uint32_t i = 0; i < group.entries; ++i) {
     GpuGroup::Entry& entry = group.entry[i];
-    if (entry.lane.position != nullptr) {
+    if (entry.lane.position != nullptr && is_launched) {
       write_word(entry.stream, *entry.lane.position, entry.lane.finished());
     }
     GpuPair* pair = entry.pair;
     if (pair == nullptr) continue;
-    write_progress(entry.stream, entry.first_ticket, GpuMark::finished);
+    if (is_launched) write_progress(entry.stream, entry.first_ticket, GpuMark::finished);
     const bool is_closed = is_launched && !is_stopped() &&
+                           is_reachable(*entry.context, entry.stream) &&
                            driver_.event_record(pair->end, entry.stream) == kGpuSuccess;
     if (!is_closed) {
       give_back(*pair);
@@ -463,7 +534,9 @@ void GpuTimer::finish_group_end(GpuThread& thread, bool is_launched) noexcept {
   group.is_taken.store(0, std::memory_order_release);
 }
 
-void GpuTimer::abandon_group(GpuThread& thread) noexcept { finish_group_end(thread, false); }
+void GpuTimer::abandon_group(GpuThread& thread) noexcept {
+  finish_group_end(thread, GpuLaunch::refused);
+}
 
 // --- graphs --------------------------------------------------------------------------------------
 

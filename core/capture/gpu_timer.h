@@ -19,6 +19,12 @@
 // operation, on its own stream, and tell of every replay how far it has come (GraphEntry). The
 // launch of the graph is an operation of its own (OpKind::GraphLaunch) with events around it.
 //
+// On a non-blocking communicator a call comes back (ncclInProgress) before NCCL's own thread has
+// launched: an end event would be in front of the kernel. It is recorded when NCCL tells the
+// launching thread that it is through (ncclCommGetAsyncError), which every program must await
+// before its next call there; that moment is launched_ticks. Where the thread calls NCCL for
+// something else before it has asked, nobody knows, and the operation goes without times.
+//
 // With an activity source (ROLLCALL_GPU_TIMING=cupti) there are no events: the launching thread
 // tells the source which operation it is in, and gpu_activity.h learns the times of the kernels.
 // Captures are followed all the same.
@@ -132,6 +138,9 @@ struct GpuThread {
   uint64_t ticket = 0;          // of the operation that the thread is in, if it awaits the GPU
   uint32_t untimed_group = 0;   // a group that is left out, and why
   bool is_group_sampled_out = false;
+  // NCCL has come back and not launched yet: `pair` or `lane`, of the operation `ticket`, stay
+  // open, or `group`.
+  enum class InProgress : uint8_t { nothing, call, group_end } in_progress = InProgress::nothing;
   GpuLaneMark lane;  // of the captured operation that the thread is in, and its stream
   GpuStream lane_stream = nullptr;
   // Sampling.
@@ -141,6 +150,9 @@ struct GpuThread {
   uint64_t mark_ticks = 0;  // spent in the measured marks of this window
   uint64_t window_ticks = 0;
 };
+
+// What became of a call, or of the end of a group, when it came back.
+enum class GpuLaunch : uint8_t { refused, done, in_progress };
 
 // What is decided of an operation before its record is written.
 struct GpuPlan {
@@ -181,11 +193,13 @@ class GpuTimer {
   void mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, uint64_t ticket,
             GpuStream stream, uint32_t group) noexcept;
   // The call is over. True: the record must be published as gpu_pending, then opened() be called.
-  bool close(GpuThread& thread, OpRecord* record, uint64_t ticket, bool is_launched) noexcept;
+  bool close(GpuThread& thread, OpRecord* record, uint64_t ticket, GpuLaunch launch) noexcept;
   void opened(GpuThread& thread) noexcept;
 
   void begin_group_end(GpuThread& thread, uint32_t group) noexcept;
-  void finish_group_end(GpuThread& thread, bool is_launched) noexcept;
+  void finish_group_end(GpuThread& thread, GpuLaunch launch) noexcept;
+  // What was in progress on the communicator whose newest operation this is, is so no more.
+  void settle(GpuThread& thread, uint64_t newest_ticket, bool is_launched) noexcept;
   // The group ended without launching anything, or nobody saw it end.
   void abandon_group(GpuThread& thread) noexcept;
   // A call that was left without returning (longjmp): the pair goes back.
@@ -209,6 +223,7 @@ class GpuTimer {
   // From now on nothing is marked and the driver is not touched: it is about to be torn down.
   void stop() noexcept { stopped_.store(true, std::memory_order_release); }
   bool is_stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
+  bool has_activity() const noexcept { return activity_ != nullptr; }
   bool is_idle() const noexcept { return records_.is_idle(); }
 
  private:
@@ -234,6 +249,10 @@ class GpuTimer {
   GpuPair* start_pair(GpuThread& thread, GpuContext& context, GpuStream stream,
                       uint64_t earliest_ticks) noexcept;
   void fly(GpuContext& context, GpuPair& pair) noexcept;
+  bool keep_open(GpuThread& thread, uint64_t ticket) noexcept;
+  void end_progress(GpuThread& thread, bool is_launched) noexcept;
+  void end_group_progress(GpuThread& thread, bool is_launched) noexcept;
+  void note_launch(const GpuSpan& span) noexcept;
   bool is_reachable(const GpuContext& context, GpuStream stream) noexcept;
   bool joins_group(GpuThread& thread, uint32_t group, bool is_free) noexcept;
   static GpuGroup::Entry entry_of(GpuStream stream, GpuContext* context, uint32_t capture,

@@ -169,15 +169,15 @@ inline void finish_op(OpToken token, int result) noexcept {
 
 // --- GPU timing: what an operation without it does not pay for ----------------------------------
 
-// What the plugin saw is launched already; a non-blocking communicator launches at a time that
-// nobody knows.
+// What the plugin saw is launched already. A non-blocking communicator launches on a thread of
+// NCCL's, where activity records do not find the call.
 [[gnu::noinline]] GpuPlan plan_gpu(GpuTimer& timer, ThreadState& thread, const OpCall& call,
                                    uint32_t comm_index) noexcept {
   if (call.kind == OpKind::GroupEnd || (call.flags & kOpFromPlugin) != 0) return {};
   int device = -1;
   if (comm_index != kCommUnknown) {
     const CommEntry& comm = live.comms[comm_index];
-    if (comm.non_blocking != 0) return {};
+    if (comm.non_blocking != 0 && timer.has_activity()) return {};
     device = load_relaxed(comm.device);
   }
   return timer.plan(thread.gpu, call.stream, call.group, device);
@@ -192,13 +192,18 @@ inline void finish_op(OpToken token, int result) noexcept {
   }
 }
 
+GpuLaunch launch_of(int result) noexcept {
+  if (result == kResultInProgress) return GpuLaunch::in_progress;
+  return result == kResultSuccess ? GpuLaunch::done : GpuLaunch::refused;
+}
+
 [[gnu::noinline]] void end_op_timed(GpuTimer& timer, OpToken token, int result) noexcept {
   GpuThread& gpu = this_thread.gpu;
-  const bool is_launched = result == kResultSuccess;
+  const GpuLaunch launch = launch_of(result);
   // This thread wrote it before the record was published, and nobody writes it again.
   const bool is_group_end = token.record->kind == OpKind::GroupEnd;
-  const bool awaits = !is_group_end && timer.close(gpu, token.record, token.ticket, is_launched);
-  if (is_group_end) timer.finish_group_end(gpu, is_launched);
+  const bool awaits = !is_group_end && timer.close(gpu, token.record, token.ticket, launch);
+  if (is_group_end) timer.finish_group_end(gpu, launch);
   if (!awaits) return finish_op(token, result);
   // The hold of the call is the timer's from here on.
   ring::store_return(token.record, ticks_now(), static_cast<int16_t>(result));
@@ -288,6 +293,15 @@ void end_op(OpToken token, int result) noexcept {
   GpuTimer* timer = live.gpu.load(std::memory_order_relaxed);
   if (__builtin_expect(timer != nullptr, 0)) return end_op_timed(*timer, token, result);
   finish_op(token, result);
+}
+
+void calls_settled(uint32_t comm_index, bool is_launched) noexcept {
+  GpuTimer* timer = live.gpu.load(std::memory_order_relaxed);
+  if (timer == nullptr || this_thread.gpu.in_progress == GpuThread::InProgress::nothing ||
+      comm_entry(comm_index) == nullptr) {
+    return;
+  }
+  timer->settle(this_thread.gpu, load_relaxed(live.comms[comm_index].last_ticket), is_launched);
 }
 
 void end_told_op(OpToken token) noexcept {

@@ -59,6 +59,9 @@ bool enabled() noexcept;
 OpToken begin_op(const OpCall& call) noexcept;
 // The call has returned. Harmless with an empty token.
 void end_op(OpToken token, int result) noexcept;
+// NCCL has told the calling thread that nothing is in progress on the communicator any more, or
+// that it failed. Cheap: programs ask in a loop.
+void calls_settled(uint32_t comm_index, bool is_launched) noexcept;
 // The same for what the profiler plugin was told of, in fewer steps: an OpCall with kOpFromPlugin,
 // in registers; at the end the token is not empty, and what the call returned is not known.
 struct ToldOp {
@@ -92,8 +95,8 @@ CurrentCall current_call() noexcept;
 // What else is learned of an operation: core/capture/op_detail.h.
 
 // The call goes into a CUDA graph, and which one is not known: the record's graph becomes 1, as in
-// begin_told_op. Not where the GPU is timed, whose captures have their own numbers: on non-blocking
-// communicators, which are not timed, captures stay unknown then. [cold]
+// begin_told_op. Not where the GPU is timed, whose captures have their own numbers. With CUPTI,
+// captures on non-blocking communicators stay unknown then. [cold]
 void note_captured(OpToken token) noexcept;
 
 // What its kernel spent in each phase, in nanoseconds; to be said of an operation once, and while

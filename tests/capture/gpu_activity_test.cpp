@@ -14,6 +14,7 @@
 namespace rollcall {
 namespace {
 
+using capture::GpuLaunch;
 using capture::GpuStream;
 using capture::GpuThread;
 using test::FakeActivity;
@@ -84,7 +85,7 @@ TEST_CASE("what the profiler plugin said of the launch stays") {
   const GpuStream stream = gpu().make_stream(1);
   const auto [record, ticket] = world.begin(thread, stream, 0);
   store_release(record->launched_ticks, uint64_t{77});
-  REQUIRE(world.timer->close(thread, record, ticket, true));
+  REQUIRE(world.timer->close(thread, record, ticket, GpuLaunch::done));
   ring::publish_slot(record, ticket, Phase::gpu_pending);
   world.timer->opened(thread);
   source().tell_call(5, source().last_region(), ticks_now(), ticks_now());
@@ -181,7 +182,7 @@ TEST_CASE("a group on one stream shares its kernels, whatever their number") {
   CHECK(source().regions.empty());  // the work of a group is launched at its end
   world.timer->begin_group_end(world.main_thread, 7);
   CHECK(source().depth == 1);
-  world.timer->finish_group_end(world.main_thread, true);
+  world.timer->finish_group_end(world.main_thread, GpuLaunch::done);
   CHECK(source().depth == 0);
   const uint64_t region = source().last_region();
   const uint64_t now = ticks_now();
@@ -251,8 +252,8 @@ TEST_CASE("in a group over several devices each has its own kernels") {
   // Streams of two devices may have the same number.
   const GpuStream first = gpu().make_stream(1);
   const GpuStream second = gpu().make_stream(2);
-  const uint64_t a = world.launch(world.main_thread, first, 4, true, 0);
-  const uint64_t b = world.launch(world.main_thread, second, 4, true, 1);
+  const uint64_t a = world.launch(world.main_thread, first, 4, GpuLaunch::done, 0);
+  const uint64_t b = world.launch(world.main_thread, second, 4, GpuLaunch::done, 1);
   world.end_group(4);
   const uint64_t region = source().last_region();
   const uint64_t now = ticks_now();
@@ -271,9 +272,9 @@ TEST_CASE("a stream of a group that carried no kernel takes the times of its dev
   const GpuStream one = gpu().make_stream(1);    // number 0
   const GpuStream other = gpu().make_stream(1);  // number 1
   const GpuStream far = gpu().make_stream(2);    // number 2
-  const uint64_t a = world.launch(world.main_thread, one, 4, true, 0);
-  const uint64_t b = world.launch(world.main_thread, other, 4, true, 0);
-  const uint64_t c = world.launch(world.main_thread, far, 4, true, 1);
+  const uint64_t a = world.launch(world.main_thread, one, 4, GpuLaunch::done, 0);
+  const uint64_t b = world.launch(world.main_thread, other, 4, GpuLaunch::done, 0);
+  const uint64_t c = world.launch(world.main_thread, far, 4, GpuLaunch::done, 1);
   world.end_group(4);
   const uint64_t region = source().last_region();
   const uint64_t now = ticks_now();
@@ -299,8 +300,8 @@ TEST_CASE("a look while a group is launched does not take one of its kernels for
   World world;
   const GpuStream first = gpu().make_stream(1);
   const GpuStream second = gpu().make_stream(2);
-  const uint64_t a = world.launch(world.main_thread, first, 4, true, 0);
-  const uint64_t b = world.launch(world.main_thread, second, 4, true, 1);
+  const uint64_t a = world.launch(world.main_thread, first, 4, GpuLaunch::done, 0);
+  const uint64_t b = world.launch(world.main_thread, second, 4, GpuLaunch::done, 1);
   world.timer->begin_group_end(world.main_thread, 4);
   const uint64_t region = source().last_region();
   const uint64_t now = ticks_now();
@@ -308,7 +309,7 @@ TEST_CASE("a look while a group is launched does not take one of its kernels for
   source().tell_launch(31, now);
   source().tell_kernel({.correlation = 31, .start_ns = now + 1, .end_ns = now + 2, .device = 0});
   world.poll();
-  world.timer->finish_group_end(world.main_thread, true);
+  world.timer->finish_group_end(world.main_thread, GpuLaunch::done);
   world.poll();
   CHECK(world.phase(a) == Phase::gpu_pending);
   source().tell_region(32, region);
@@ -327,7 +328,7 @@ TEST_CASE("a group of one operation has one kernel, also if it is looked at whil
   const uint64_t now = ticks_now();
   source().tell_call(31, source().last_region(), now + 1, now + 2);
   world.poll();
-  world.timer->finish_group_end(world.main_thread, true);
+  world.timer->finish_group_end(world.main_thread, GpuLaunch::done);
   world.poll();
   CHECK(world.phase(ticket) == Phase::settled);
   CHECK(world.record(ticket).started_ticks == now + 1);
@@ -421,8 +422,8 @@ TEST_CASE("groups that follow each other on a stream settle one another, the las
 TEST_CASE("default streams of two devices are two streams, and one of no device is none") {
   for (const int device : {1, 0, -1}) {
     World world;
-    const uint64_t without = world.launch(world.main_thread, nullptr, 0, true, device);
-    world.launch(world.main_thread, nullptr, 0, true, device >= 0 ? 0 : -1);
+    const uint64_t without = world.launch(world.main_thread, nullptr, 0, GpuLaunch::done, device);
+    world.launch(world.main_thread, nullptr, 0, GpuLaunch::done, device >= 0 ? 0 : -1);
     source().tell_call(6, source().last_region(), ticks_now(), ticks_now());
     world.poll();
     advance_fake_clock(2 * kGpuKernelPatienceNs);
@@ -473,7 +474,7 @@ TEST_CASE("a group that failed, or was given up, awaits nothing") {
   World world;
   const GpuStream stream = gpu().make_stream(1);
   const uint64_t a = world.launch(stream, 9);
-  world.end_group(9, false);
+  world.end_group(9, GpuLaunch::refused);
   CHECK(world.is_unknown(a));
   CHECK(world.phase(a) == Phase::settled);
   const uint64_t b = world.launch(stream, 10);
@@ -487,7 +488,7 @@ TEST_CASE("a group that failed, or was given up, awaits nothing") {
 TEST_CASE("a call that failed, and one that was left without returning, leave their regions") {
   World world;
   const GpuStream stream = gpu().make_stream(1);
-  const uint64_t failed = world.launch(stream, 0, false);
+  const uint64_t failed = world.launch(stream, 0, GpuLaunch::refused);
   CHECK(world.phase(failed) == Phase::settled);
   CHECK(world.is_unknown(failed));
   CHECK(source().depth == 0);
@@ -668,7 +669,7 @@ TEST_CASE("threads that launch and one that looks do not lose an operation") {
       for (int i = 0; i < kOperations; ++i) {
         const auto [record, ticket] = world.begin(thread, stream, 0);
         const uint64_t region = FakeActivity::last_region();
-        const bool awaits = world.timer->close(thread, record, ticket, true);
+        const bool awaits = world.timer->close(thread, record, ticket, GpuLaunch::done);
         ring::publish_slot(record, ticket, awaits ? Phase::gpu_pending : Phase::settled);
         {
           // Sometimes the kernel is through before the thread has said that it awaits it.
@@ -700,7 +701,7 @@ TEST_CASE("when the timer was stopped nothing is entered, asked or left any more
   const auto [record, ticket] = world.begin(world.main_thread, stream, 0);
   CHECK(source().depth == 1);
   world.timer->stop();
-  CHECK_FALSE(world.timer->close(world.main_thread, record, ticket, true));
+  CHECK_FALSE(world.timer->close(world.main_thread, record, ticket, GpuLaunch::done));
   CHECK(source().depth == 1);
   world.poll();
   CHECK(source().questions == 0);

@@ -7,6 +7,7 @@
 namespace rollcall {
 namespace {
 
+using capture::GpuLaunch;
 using capture::GpuStream;
 using test::FakeGpu;
 using test::World;
@@ -66,6 +67,22 @@ TEST_CASE("operations of a captured group share marks around its end, per stream
   CHECK(gpu().nodes[0].value == 1);
   CHECK(gpu().nodes[1].value == 2);
   CHECK(world.graphs()[0].operations == 2);
+}
+
+TEST_CASE("what NCCL puts into a graph later has its mark when NCCL says that it has") {
+  for (const uint32_t group : {0u, 3u}) {
+    World world;
+    const GpuStream stream = gpu().make_stream(1);
+    begin_capture(stream, 7, 0x70);
+    const GpuLaunch call = group == 0 ? GpuLaunch::in_progress : GpuLaunch::done;
+    const uint64_t ticket = world.launch(stream, group, call);
+    if (group != 0) world.end_group(group, GpuLaunch::in_progress);
+    CHECK(gpu().nodes.size() == 1);
+    world.timer->settle(world.main_thread, ticket, true);
+    CHECK(gpu().nodes.size() == 2);
+    CHECK(world.phase(ticket) == Phase::settled);
+    CHECK(world.record(ticket).launched_ticks == 0);  // nothing runs yet
+  }
 }
 
 TEST_CASE("launches of a graph are numbered, and set its positions back") {
@@ -199,7 +216,7 @@ TEST_CASE("the GPU writes into the file what it started and finished, with nobod
   const auto [record, ticket] = world.begin(world.main_thread, stream, 0);
   CHECK(world.mark_of(ticket) == GpuMark::started);
   CHECK(world.mark_of(ticket + test::kSlots) == GpuMark::none);  // another operation's slot
-  CHECK(world.timer->close(world.main_thread, record, ticket, true));
+  CHECK(world.timer->close(world.main_thread, record, ticket, GpuLaunch::done));
   CHECK(world.mark_of(ticket) == GpuMark::finished);
   ring::publish_slot(record, ticket, Phase::gpu_pending);
   world.timer->opened(world.main_thread);

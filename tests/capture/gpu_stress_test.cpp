@@ -9,6 +9,7 @@
 namespace rollcall {
 namespace {
 
+using capture::GpuLaunch;
 using capture::GpuStream;
 using test::FakeGpu;
 using test::World;
@@ -38,7 +39,9 @@ class Stress {
     GpuStream stream = streams_[random_() % streams_.size()];
     if (number % 33 == 0) stream = slow_;
     test::fake_driver::current_context = random_() % kContexts + 1;
-    tickets_.push_back(world_.launch(stream));
+    const GpuLaunch outcome = random_() % 8 == 0 ? GpuLaunch::in_progress : GpuLaunch::done;
+    tickets_.push_back(world_.launch(stream, 0, outcome));
+    ask_mostly();
     settle(number);
   }
 
@@ -73,8 +76,17 @@ class Stress {
     for (const size_t at : {first, second, first}) {
       tickets_.push_back(world_.launch(streams_[at], number));
     }
-    world_.end_group(number, random_() % 8 != 0);
+    const GpuLaunch outcomes[] = {GpuLaunch::refused, GpuLaunch::in_progress, GpuLaunch::done};
+    world_.end_group(number, outcomes[std::min<uint64_t>(random_() % 8, 2)]);
+    ask_mostly();
     settle(0);
+  }
+
+  // Whether what is in progress is launched by now. Left to itself it is given up at the next call.
+  void ask_mostly() {
+    if (random_() % 8 != 0) {
+      world_.timer->settle(world_.main_thread, tickets_.back(), random_() % 8 != 0);
+    }
   }
 
   // As when a capture fails: its graph is never seen again, and the driver uses the handle anew.
@@ -108,6 +120,7 @@ class Stress {
 
   void settle(uint64_t number) {
     if (tickets_.size() < 256) return;
+    world_.timer->settle(world_.main_thread, tickets_.back(), true);
     if (number % 2 == 0) gpu().reach_all(slow_, now());
     world_.poll();
     gpu().reach_all(slow_, now());

@@ -10,6 +10,7 @@
 namespace rollcall {
 namespace {
 
+using capture::GpuLaunch;
 using capture::GpuStream;
 using capture::GpuThread;
 using test::FakeGpu;
@@ -127,7 +128,7 @@ TEST_CASE("a failed call is not awaited, and its pair is used again") {
   World world;
   const GpuStream stream = gpu().make_stream(1);
   for (uint32_t i = 0; i < 4 * kGpuPairsFirst; ++i) {
-    const uint64_t ticket = world.launch(stream, 0, false);
+    const uint64_t ticket = world.launch(stream, 0, GpuLaunch::refused);
     CHECK(world.phase(ticket) == Phase::settled);
     CHECK(world.is_unknown(ticket));
   }
@@ -171,7 +172,7 @@ TEST_CASE("a group that fails leaves nothing pending") {
   const GpuStream stream = gpu().make_stream(1);
   const uint64_t a = world.launch(stream, 3);
   const uint64_t b = world.launch(stream, 3);
-  world.end_group(3, false);
+  world.end_group(3, GpuLaunch::refused);
   for (const uint64_t ticket : {a, b}) {
     CHECK(world.phase(ticket) == Phase::settled);
     CHECK(world.is_unknown(ticket));
@@ -192,6 +193,84 @@ TEST_CASE("a group that nobody ended is let go when the next one begins") {
   world.poll();
   CHECK(world.phase(next) == Phase::settled);
   CHECK_FALSE(world.is_unknown(next));
+}
+
+TEST_CASE("what NCCL launches later has its end when NCCL says that it has launched") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  const uint64_t ticket = world.launch(stream, 0, GpuLaunch::in_progress);
+  CHECK(world.phase(ticket) == Phase::gpu_pending);
+  CHECK(gpu().at(stream).queue.size() == 1);  // an end event would be in front of the kernel
+  gpu().reach(stream, now_on_gpu());
+  world.poll();
+  CHECK(world.record(ticket).started_ticks == 0);
+  CHECK(world.record(ticket).launched_ticks == 0);
+
+  world.timer->settle(world.main_thread, ticket + 1, true);  // another communicator's
+  CHECK(gpu().at(stream).queue.empty());
+  world.timer->settle(world.main_thread, ticket, true);
+  CHECK(gpu().at(stream).queue.size() == 1);
+  CHECK(world.record(ticket).launched_ticks > world.record(ticket).called_ticks);
+  world.poll();
+  CHECK(world.record(ticket).started_ticks != 0);
+  CHECK(world.record(ticket).finished_ticks == 0);
+  gpu().reach(stream, now_on_gpu());
+  world.poll();
+  CHECK(world.record(ticket).finished_ticks > world.record(ticket).launched_ticks);
+  CHECK(world.phase(ticket) == Phase::settled);
+  world.timer->settle(world.main_thread, ticket, true);  // asked once more
+  CHECK(gpu().at(stream).queue.empty());
+  CHECK(world.timer->is_idle());
+  CHECK(world.stats.gpu_untimed == 0);
+}
+
+TEST_CASE(
+    "a group that NCCL launches later has its ends when one of its communicators is through") {
+  World world;
+  const GpuStream one = gpu().make_stream(1);
+  const GpuStream other = gpu().make_stream(1);
+  const uint64_t a = world.launch(one, 5);
+  const uint64_t b = world.launch(other, 5);
+  world.end_group(5, GpuLaunch::in_progress);
+  gpu().reach_all(one, now_on_gpu());
+  gpu().reach_all(other, now_on_gpu());
+  world.poll();
+  CHECK(world.record(a).started_ticks == 0);
+  world.timer->settle(world.main_thread, b, true);
+  CHECK(world.record(a).launched_ticks != 0);
+  CHECK(world.record(b).launched_ticks != 0);
+  gpu().reach_all(one, now_on_gpu());
+  gpu().reach_all(other, now_on_gpu());
+  world.poll();
+  for (const uint64_t ticket : {a, b}) {
+    CHECK(world.record(ticket).finished_ticks != 0);
+    CHECK(world.phase(ticket) == Phase::settled);
+  }
+  CHECK(world.stats.gpu_untimed == 0);
+}
+
+TEST_CASE("what is in progress when it fails, or when other calls follow unasked, has no times") {
+  for (const bool is_group : {false, true}) {
+    for (const bool fails : {false, true}) {
+      World world;
+      const GpuStream stream = gpu().make_stream(1, true);
+      const uint32_t group = is_group ? 5 : 0;
+      const GpuLaunch call = is_group ? GpuLaunch::done : GpuLaunch::in_progress;
+      const uint64_t ticket = world.launch(stream, group, call);
+      if (is_group) world.end_group(group, GpuLaunch::in_progress);
+      if (fails) world.timer->settle(world.main_thread, ticket, false);
+      const uint64_t next = world.launch(stream);
+      world.timer->settle(world.main_thread, ticket, true);
+      world.poll();
+      CHECK(world.phase(ticket) == Phase::settled);
+      CHECK(world.is_unknown(ticket));
+      CHECK(world.record(ticket).launched_ticks == 0);
+      CHECK(world.record(ticket).finished_ticks == 0);
+      CHECK(world.record(next).finished_ticks != 0);
+      CHECK(world.stats.gpu_untimed == 1);
+      CHECK(world.timer->is_idle());
+    }
+  }
 }
 
 TEST_CASE("default streams of two devices in one group are not mixed up") {
@@ -383,7 +462,7 @@ TEST_CASE("threads that launch and end groups while others poll lose no operatio
         world.launch(mine, stream, group);
         world.launch(mine, stream, group);
         world.timer->begin_group_end(mine, group);
-        world.timer->finish_group_end(mine, i % 16 != 0);
+        world.timer->finish_group_end(mine, i % 16 != 0 ? GpuLaunch::done : GpuLaunch::refused);
         calls += 3;
       }
       --left;

@@ -11,6 +11,8 @@
 
 namespace rollcall::test {
 
+using capture::GpuLaunch;
+
 inline constexpr uint64_t kSlots = 16'384;
 
 // A ring, a timer and a launching thread. Ticks are nanoseconds, one more at each reading.
@@ -49,15 +51,16 @@ struct World {
 
   // One call as the recorder makes it; the ticket of its record.
   uint64_t launch(capture::GpuThread& thread, capture::GpuStream stream, uint32_t group = 0,
-                  bool succeeds = true, int device = -1) {
+                  GpuLaunch outcome = GpuLaunch::done, int device = -1) {
     const auto [record, ticket] = begin(thread, stream, group, device);
-    const bool awaits = timer->close(thread, record, ticket, succeeds);
+    const bool awaits = timer->close(thread, record, ticket, outcome);
     ring::publish_slot(record, ticket, awaits ? Phase::gpu_pending : Phase::settled);
     if (awaits) timer->opened(thread);
     return ticket;
   }
-  uint64_t launch(capture::GpuStream stream, uint32_t group = 0, bool succeeds = true) {
-    return launch(main_thread, stream, group, succeeds);
+  uint64_t launch(capture::GpuStream stream, uint32_t group = 0,
+                  GpuLaunch outcome = GpuLaunch::done) {
+    return launch(main_thread, stream, group, outcome);
   }
   // The first half of it: the thread is inside NCCL.
   ring::Claim<OpRecord> begin(capture::GpuThread& thread, capture::GpuStream stream, uint32_t group,
@@ -78,9 +81,9 @@ struct World {
     timer->mark(thread, plan, record, claim.ticket, stream, group);
     return claim;
   }
-  void end_group(uint32_t group, bool succeeds = true) {
+  void end_group(uint32_t group, GpuLaunch outcome = GpuLaunch::done) {
     timer->begin_group_end(main_thread, group);
-    timer->finish_group_end(main_thread, succeeds);
+    timer->finish_group_end(main_thread, outcome);
   }
   void poll() { timer->poll(1.0); }
 

@@ -57,6 +57,8 @@ class Way:
 
 
 WAY = Way(os.environ.get("ROLLCALL_E2E_WAY", "shim"))
+# Every mini_train of the tests with these, "--non-blocking" say.
+MINI_TRAIN_ARGUMENTS = os.environ.get("ROLLCALL_E2E_ARGUMENTS", "").split()
 
 # How many ranks, and how they share the work: data, tensor and pipeline parallel.
 SHAPES = {2: (2, 1, 1), 4: (1, 2, 2), 8: (2, 2, 2), 16: (4, 2, 2)}
@@ -121,7 +123,8 @@ class Job:
         self.log_prefix = os.path.join(self.folder, "log")
         self.stdout_path = os.path.join(self.folder, "stdout")
         self.stderr_path = os.path.join(self.folder, "stderr")
-        command = way.command(list(program or [MINI_TRAIN, "--log", self.log_prefix]))
+        own = [MINI_TRAIN, *MINI_TRAIN_ARGUMENTS, "--log", self.log_prefix]
+        command = way.command(list(program or own))
         self.command = [ROLLCALL, "run", "-n", str(ranks), f"--emulate={gpus or ranks}", "-d",
                         self.run_directory, *options, "--", *command, *map(str, arguments)]
         self.environment = clean_environment({**way.environment(), **(environment or {})})

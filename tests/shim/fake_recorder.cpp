@@ -48,6 +48,11 @@ void end_op(OpToken token, int result) noexcept {
   if (token.record != nullptr) recorder().ops[token.ticket - 1].result = result;
 }
 
+void calls_settled(uint32_t comm_index, bool is_launched) noexcept {
+  std::lock_guard lock(g_lock);
+  recorder().settled.emplace_back(comm_index, is_launched);
+}
+
 EventToken begin_event(const EventCall& call) noexcept {
   std::lock_guard lock(g_lock);
   if (!recorder().recording) return {};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/capture/recorder.h"
@@ -36,6 +37,7 @@ struct Recorder {
   std::vector<std::string> meta;
   std::vector<std::string> coverage;
   std::vector<uint32_t> simulated_groups;
+  std::vector<std::pair<uint32_t, bool>> settled;  // calls_settled()
   unsigned nested_calls = 0;
   unsigned exits = 0;
 

@@ -326,11 +326,13 @@ TEST_CASE("a non-blocking communicator is not asked anything until NCCL says it 
   g_world.async_state = nccl::kInProgress;
   logic::ncclCommGetAsyncError(kSite, real_async, comm, &state);
   CHECK(state_of(0) == CommState::initialising);
+  CHECK(fake::recorder().settled.empty());
   g_world.async_state = nccl::kSuccess;
   logic::ncclCommGetAsyncError(kSite, real_async, comm, &state);
   CHECK(state_of(0) == CommState::ready);
   CHECK(g_world.queries == 1);
   CHECK(fake::recorder().events_of(EventKind::AsyncError).empty());
+  CHECK(fake::recorder().settled == std::vector{std::pair{0u, true}});
 }
 
 TEST_CASE("an asynchronous error is an event when it changes and only then") {
