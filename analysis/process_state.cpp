@@ -50,7 +50,7 @@ void look_at_calls(const Process& process, ProcessState& state) {
   for (uint32_t i = 0; i < process.events.size(); ++i) {
     const Event& event = process.events[i];
     state.last_call_ns = std::max(state.last_call_ns, event.called_ns);
-    if (!is_call(event.kind) || event.returned_ns != 0) continue;
+    if (!is_call(event.kind) || !event.is_inside()) continue;
     state.inside_event = i;
     state.inside_since_ns = std::max(state.inside_since_ns, event.called_ns);
   }

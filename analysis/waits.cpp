@@ -298,7 +298,7 @@ void WaitGraph::add_splits() {
       const auto child_number = static_cast<uint32_t>(event.arguments[2]);
       Creation& creation = splits[{parent, child_number}];
       creation.callers.push_back(p);
-      if (event.returned_ns != 0) continue;
+      if (!event.is_inside()) continue;
       waits[{parent, child_number}] = true;
       keep_earlier(creation.since_ns, event.called_ns);
     }

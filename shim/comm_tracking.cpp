@@ -73,6 +73,14 @@ bool is_non_blocking(uint32_t index) {
   return entry != nullptr && entry->non_blocking != 0;
 }
 
+// NCCL creates it on a thread of its own, which the creating call does not wait for: it is the
+// parent that blocks or not, where there is one.
+bool comes_later(uint32_t index) {
+  const CommEntry* entry = capture::comm_entry(index);
+  if (entry == nullptr) return false;
+  return is_non_blocking(entry->parent_index != kCommUnknown ? entry->parent_index : index);
+}
+
 // The call that created it is over and was not refused.
 void settle(const Site& site, uint32_t index, nccl::Comm comm, nccl::Result result) {
   if (comm == nullptr) {
@@ -101,8 +109,8 @@ void creation_returned(const Site& site, uint32_t index, nccl::Comm* where,
   }
   // In a group the caller's variable may still hold anything: it is not looked at.
   const bool in_group = capture::current_group() != 0;
-  // Of a non-blocking split NCCL says at once that it succeeded, and makes the handle afterwards.
-  const bool is_over = result == nccl::kSuccess && !is_non_blocking(index);
+  // Of a split NCCL may say at once that it succeeded, and make the handle afterwards.
+  const bool is_over = result == nccl::kSuccess && !comes_later(index);
   if (!in_group && (is_over || *where != nullptr))
     settle(site, index, *where, result);
   else
@@ -129,6 +137,30 @@ void group_returned(const Site& site, nccl::Result result) noexcept {
     } else if (mine[i].index != kCommUnknown) {
       capture::close_comm(mine[i].index, CommState::failed);
     }
+  }
+}
+
+void children_arrived(uint32_t parent) noexcept {
+  if (g_pending_count.load(std::memory_order_relaxed) == 0) return;
+  Pending arrived[kPendingMax];
+  nccl::Comm handles[kPendingMax];
+  unsigned count = 0;
+  pthread_mutex_lock(&g_pending_lock);
+  for (Pending& pending : g_pending) {
+    const CommEntry* entry = capture::comm_entry(pending.index);
+    const bool is_child = pending.where != nullptr && pending.thread == nullptr &&
+                          entry != nullptr && entry->parent_index == parent;
+    // The variable may be gone by now, if the job keeps its handles elsewhere.
+    if (!is_child || copy_if_readable(&handles[count], pending.where, sizeof(nccl::Comm)) !=
+                         sizeof(nccl::Comm)) {
+      continue;
+    }
+    arrived[count++] = pending;
+    release(pending);
+  }
+  pthread_mutex_unlock(&g_pending_lock);
+  for (unsigned i = 0; i < count; ++i) {
+    settle(arrived[i].site, arrived[i].index, handles[i], nccl::kSuccess);
   }
 }
 

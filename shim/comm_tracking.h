@@ -19,6 +19,10 @@ void creation_returned(const Site& site, uint32_t index, nccl::Comm* where,
 // The calling thread's outermost group has ended.
 void group_returned(const Site& site, nccl::Result result) noexcept;
 
+// NCCL is through with everything on this communicator: what was made of it has its handle, or was
+// not made.
+void children_arrived(uint32_t parent) noexcept;
+
 // The index of a handle, or kCommUnknown; looks among the pending ones too.
 uint32_t index_of_comm(nccl::Comm comm) noexcept;
 

@@ -185,7 +185,10 @@ nccl::Result ncclCommGetAsyncError(const Site& site,
   const nccl::Result state = *async_error;
   const uint32_t index = index_of_comm(comm);
   if (index == kCommUnknown) return result;
-  if (state == nccl::kSuccess) became_ready(site, index, comm);
+  if (state == nccl::kSuccess) {
+    became_ready(site, index, comm);
+    children_arrived(index);
+  }
   if (state != nccl::kInProgress) capture::calls_settled(index, state == nccl::kSuccess);
   int previous = nccl::kSuccess;
   const bool changed = capture::async_state_changed(index, state, &previous);

@@ -21,8 +21,7 @@
 namespace rollcall::trace {
 
 // The five states of design section 2. `unknown` is for recorders that do not tell. `called` is,
-// too, what has returned before NCCL launched it (ncclInProgress) and was not seen to be launched,
-// where the GPU is watched.
+// too, what came back before NCCL launched it (ncclInProgress), until NCCL says that it has.
 enum class OpState : uint8_t { unknown, called, returned, launched, started, finished, failed };
 std::string_view name_of(OpState state);
 
@@ -107,8 +106,10 @@ struct Event {
   uint32_t comm = kCommUnknown;
   uint32_t thread = 0;
   int16_t result = kResultUnknown;
+  bool is_in_progress = false;  // it came back, and NCCL has not said since that it was through
   int64_t arguments[8] = {};
   std::string text;
+  bool is_inside() const { return returned_ns == 0 || is_in_progress; }
   bool is_abort() const { return kind == EventKind::CommAbort || kind == EventKind::CommRevoke; }
 };
 
@@ -127,6 +128,7 @@ struct Comm {
   int32_t split_key = 0;
   uint64_t nccl_hash = 0;
   bool non_blocking = false;
+  bool is_in_progress = false;  // ncclCommGetAsyncError said so last
   std::string name;
   int64_t created_ns = 0;
   int64_t ready_ns = 0;

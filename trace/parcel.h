@@ -102,20 +102,20 @@ void transfer(Io& io, std::map<Key, Value>& map) {
 
 template <class Io>
 void transfer(Io& io, Event& event) {
-  auto& [kind, called_ns, returned_ns, ticket, op_ticket, comm, thread, result, arguments, text] =
-      event;
-  transfer_all(io, kind, called_ns, returned_ns, ticket, op_ticket, comm, thread, result, arguments,
-               text);
+  auto& [kind, called_ns, returned_ns, ticket, op_ticket, comm, thread, result, is_in_progress,
+         arguments, text] = event;
+  transfer_all(io, kind, called_ns, returned_ns, ticket, op_ticket, comm, thread, result,
+               is_in_progress, arguments, text);
 }
 
 template <class Io>
 void transfer(Io& io, Comm& comm) {
   auto& [key, parent_key, parent, origin, state, child_number, nranks, rank, device, colour,
-         split_key, nccl_hash, non_blocking, name, created_ns, ready_ns, ended_ns, collectives,
-         sends, recvs, phases] = comm;
+         split_key, nccl_hash, non_blocking, is_in_progress, name, created_ns, ready_ns, ended_ns,
+         collectives, sends, recvs, phases] = comm;
   transfer_all(io, key, parent_key, parent, origin, state, child_number, nranks, rank, device,
-               colour, split_key, nccl_hash, non_blocking, name, created_ns, ready_ns, ended_ns,
-               collectives, sends, recvs, phases);
+               colour, split_key, nccl_hash, non_blocking, is_in_progress, name, created_ns,
+               ready_ns, ended_ns, collectives, sends, recvs, phases);
 }
 
 template <class Io>

@@ -50,6 +50,21 @@ std::string unescape(std::string_view text) {
   return plain;
 }
 
+// Calls that come back before they are through where their communicator does not block.
+bool goes_on_in_background(EventKind kind) {
+  switch (kind) {
+    case EventKind::CommInitRankConfig:
+    case EventKind::CommInitRankScalable:
+    case EventKind::CommSplit:
+    case EventKind::CommShrink:
+    case EventKind::CommGrow:
+    case EventKind::CommFinalize:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool awaits_gpu(const OpRecord& record) {
   return phase_number_of(record.publish) == static_cast<uint8_t>(Phase::gpu_pending);
 }
@@ -212,6 +227,7 @@ void ProcessBuilder::take_tables() {
     comm.split_key = entry.split_key;
     comm.nccl_hash = entry.nccl_hash;
     comm.non_blocking = entry.non_blocking != 0;
+    comm.is_in_progress = entry.async_state == kResultInProgress;
     comm.name = text_of(entry.name, sizeof entry.name);
     comm.created_ns = time(entry.created_ticks);
     comm.ready_ns = time(entry.ready_ticks);
@@ -294,17 +310,45 @@ void ProcessBuilder::take_progress() {
   }
 }
 
-// Non-blocking communicators: the call, or the end of its group, came back before NCCL launched.
+// Of a non-blocking communicator: the call, or the end of its group, came back before NCCL
+// launched. Where the GPU is watched the record says whether it has. Else something is known of the
+// newest call on a communicator only: what NCCL said when it was asked last.
 void ProcessBuilder::take_calls_in_progress() {
-  std::set<uint32_t> groups;
+  std::set<uint32_t> early_groups;
+  std::vector<const Op*> newest(process_.comms.size());
   for (const Op& op : process_.ops) {
-    if (op.kind == OpKind::GroupEnd && op.result == kResultInProgress) groups.insert(op.group);
+    if (op.comm < newest.size()) newest[op.comm] = &op;
+    const bool is_end = op.kind == OpKind::GroupEnd;
+    if (is_end && op.result == kResultInProgress) early_groups.insert(op.group);
+  }
+  const auto call_of = [](const Op& op) {
+    return std::pair(op.group, op.group != 0 ? 0 : op.ticket);
+  };
+  std::set<std::pair<uint32_t, uint64_t>> open;
+  for (uint32_t comm = 0; comm < newest.size(); ++comm) {
+    const bool is_event =
+        take_event_in_progress(comm, newest[comm] != nullptr ? newest[comm]->called_ns : 0);
+    const bool is_op = process_.comms[comm].is_in_progress && !is_event && newest[comm] != nullptr;
+    if (is_op) open.insert(call_of(*newest[comm]));
   }
   for (Op& op : process_.ops) {
     const bool is_early =
-        op.group != 0 ? groups.count(op.group) != 0 : op.result == kResultInProgress;
-    if (is_early && op.awaits_gpu && op.state == OpState::returned) op.state = OpState::called;
+        op.group != 0 ? early_groups.count(op.group) != 0 : op.result == kResultInProgress;
+    const bool is_open = op.awaits_gpu || open.count(call_of(op)) != 0;
+    if (is_early && is_open && op.state == OpState::returned) op.state = OpState::called;
   }
+}
+
+// The newest creation or end on it, where that is newer than its newest operation.
+bool ProcessBuilder::take_event_in_progress(uint32_t comm, int64_t newest_op_ns) {
+  if (!process_.comms[comm].is_in_progress) return false;
+  const auto is_it = [&](const Event& event) {
+    return event.comm == comm && goes_on_in_background(event.kind);
+  };
+  const auto event = std::find_if(process_.events.rbegin(), process_.events.rend(), is_it);
+  if (event == process_.events.rend() || event->called_ns < newest_op_ns) return false;
+  event->is_in_progress = true;
+  return true;
 }
 
 void ProcessBuilder::take_events() {

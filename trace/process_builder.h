@@ -25,6 +25,7 @@ class ProcessBuilder {
   void take_phases();
   void take_channels();
   void take_calls_in_progress();
+  bool take_event_in_progress(uint32_t comm, int64_t newest_op_ns);
   void take_progress();
   void take_events();
   void take_knowledge();

@@ -75,11 +75,11 @@ ncclResult_t start(const CommunicatorPointer& communicator, ncclComm_t* out,
   return group_end();
 }
 
-// The same of one that is made of another. NCCL 2.28 says that it succeeded where nothing blocks,
-// with no handle yet.
+// The same of one that is made of another. NCCL 2.28 says that it succeeded where the parent does
+// not block, with no handle yet.
 ncclResult_t start_child(const CommunicatorPointer& child, const CommunicatorPointer& parent,
                          ncclComm_t* out, std::function<ncclResult_t()> run) {
-  if (child->blocking || parent->blocking) return start(child, out, std::move(run));
+  if (parent->blocking && out != nullptr) *out = register_communicator(child);
   group_start();
   add_creation({child, out, std::move(run), parent});
   const ncclResult_t ended = group_end();

@@ -230,6 +230,7 @@ CommunicatorPointer new_communicator(const ncclConfig_t* config, const Communica
   communicator->device = parent != nullptr ? parent->device : emu_current_device();
   if (parent != nullptr) communicator->blocking = parent->blocking;
   if (config != nullptr) {
+    communicator->blocking = true;
     // Fields behind the caller's size do not exist.
     ncclConfig_t copy = NCCL_CONFIG_INITIALIZER;
     std::memcpy(&copy, config, std::min(config->size, sizeof(copy)));

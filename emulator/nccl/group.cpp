@@ -66,8 +66,8 @@ ncclResult_t complete(const Creation& creation) {
   return ncclSuccess;
 }
 
-// On a thread of its own. What is made of a non-blocking communicator has a handle when that one
-// is through with it.
+// On a thread of its own. What is made of a communicator has a handle when that one is through with
+// it.
 void complete_unasked(const Creation& creation) {
   complete(creation);
   if (!creation.parent) return;
@@ -78,9 +78,9 @@ void complete_unasked(const Creation& creation) {
 // Creations of one group go on at the same time, each on a thread: each blocks until its peers are
 // there.
 ncclResult_t create_all(std::vector<Creation> creations) {
-  const bool blocking = creations[0].communicator->blocking;
+  const bool blocking = creations[0].blocks();
   for (const Creation& creation : creations) {
-    if (creation.communicator->blocking != blocking) {
+    if (creation.blocks() != blocking) {
       warn("blocking and non-blocking communicators are mixed in one group");
       return ncclInvalidArgument;
     }

@@ -17,7 +17,8 @@ struct Creation {
   CommunicatorPointer communicator;
   ncclComm_t* handle;  // where the caller wants it: cleared when a blocking creation fails
   std::function<ncclResult_t()> run;
-  CommunicatorPointer parent;  // non-blocking, and in progress until this is complete; or null
+  CommunicatorPointer parent;  // or null; it decides whether the creation blocks
+  bool blocks() const { return parent ? parent->blocking : communicator->blocking; }
 };
 
 bool in_group();

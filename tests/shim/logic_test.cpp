@@ -489,6 +489,30 @@ TEST_CASE("a part of a non-blocking communicator whose handle comes later is wai
   CHECK(fake::recorder().comms.size() == 2);
 }
 
+TEST_CASE("a part that blocks comes later, too, when its parent is through, and is ready then") {
+  begin_world();
+  ConfigBytes config{24, nccl::kApiMagic, 21400, 0, {}, nullptr, {}};
+  nccl::Comm parent = nullptr;
+  g_world.creates = handle(0x1000);
+  logic::ncclCommInitRankConfig(kSite, real_init_config, &parent, 2, id_of(1), 0,
+                                reinterpret_cast<nccl::Config*>(&config));
+  config.blocking = 1;
+  nccl::Comm child = nullptr;
+  g_world.creates = nullptr;
+  logic::ncclCommSplit(kSite, real_split, parent, 1, 0, &child,
+                       reinterpret_cast<nccl::Config*>(&config));
+  CHECK(state_of(1) == CommState::initialising);
+  nccl::Result state = nccl::kSuccess;
+  g_world.async_state = nccl::kInProgress;
+  logic::ncclCommGetAsyncError(kSite, real_async, parent, &state);
+  CHECK(state_of(1) == CommState::initialising);
+  child = handle(0x2000);  // NCCL's own thread fills it in
+  g_world.async_state = nccl::kSuccess;
+  logic::ncclCommGetAsyncError(kSite, real_async, parent, &state);
+  CHECK(state_of(1) == CommState::ready);
+  CHECK(capture::find_comm(child) == 1);
+}
+
 TEST_CASE("a shrink knows its size and rank from the list, whatever the order of the list") {
   CommKey keys[2];
   int lists[2][2] = {{0, 3}, {3, 0}};
