@@ -65,6 +65,15 @@ void check_all_stuck(const Report& report) {
   CHECK(report.findings.size() == 1);
 }
 
+TEST_CASE("ranks whose ncclCommFinalize came back and goes on are stuck in it") {
+  trace::Run run = make_standing();
+  for (size_t rank = 0; rank < 4; ++rank) {
+    leave(run, rank, EventKind::CommFinalize);
+    run.processes[rank].events.back().is_in_progress = true;
+  }
+  check_all_stuck(analyse(run));
+}
+
 TEST_CASE("ranks that do not come back from ncclCommDestroy are stuck in it") {
   trace::Run run = make_standing();
   for (const size_t rank : {3, 2, 1, 0}) {

@@ -457,6 +457,21 @@ TEST_CASE("ranks that are all inside the same call are stuck in it together") {
         "same calls");
 }
 
+TEST_CASE("a call that came back before NCCL was through with it is one to be stuck in") {
+  Program program = make_job(4);
+  program.ranks[1].insert(program.ranks[1].begin() + kSecondAllReduce, Step{.act = Act::hold});
+  trace::Run run = execute(program).run;
+  trace::Op& op = run.processes[1].ops.back();
+  op.returned_ns = op.called_ns + 1'000;
+  op.result = kResultInProgress;
+  const Report report = analyse(run);
+  INFO(text_of(report));
+  check_blames(report, Verdict::stuck_in_call, 1);
+  CHECK(lead(report).summary.find("inside AllReduce of 100 float32 (sum), which came back in "
+                                  "progress and was not launched, for 20.0 s") !=
+        std::string::npos);
+}
+
 TEST_CASE("a call that is under way is nobody's fault while it is young") {
   Program program = make_job(4);
   program.ranks[1].insert(program.ranks[1].begin() + kSecondAllReduce, Step{.act = Act::hold});

@@ -78,9 +78,8 @@ struct RingBytes {
     std::memcpy(header.boot_id, "another-boot", 13);
     header.capture_state = static_cast<uint32_t>(CaptureState::recording);
     bytes.resize(header.file_bytes);
-    const std::string meta = "job_rank=" + std::to_string(rank) + "\nexe=/bin/t\\nest\n";
-    header.meta_bytes = static_cast<uint32_t>(meta.size());
-    std::memcpy(bytes.data() + header.meta.offset, meta.data(), meta.size());
+    add_meta("job_rank=" + std::to_string(rank));
+    add_meta("exe=/bin/t\\nest");
     CommEntry comm{};
     comm.state = static_cast<uint32_t>(CommState::ready);
     comm.origin = CommOrigin::init;
@@ -102,6 +101,22 @@ struct RingBytes {
     put(header.channels.offset + place * sizeof entry, entry);
   }
   void store_header() { put(0, header); }
+  void add_meta(const std::string& line) {
+    std::memcpy(bytes.data() + header.meta.offset + header.meta_bytes, line.data(), line.size());
+    header.meta_bytes += static_cast<uint32_t>(line.size()) + 1;
+    put(header.meta.offset + header.meta_bytes - 1, '\n');
+    store_header();
+  }
+  // What NCCL said of the communicator when it was asked last.
+  void set_async_state(int16_t state) {
+    put(header.comms.offset + offsetof(CommEntry, async_state), static_cast<uint64_t>(state));
+  }
+  void add(const EventRecord& event) {
+    const uint64_t ticket = ticket_of(event.publish);
+    put(header.events.offset + (ticket & (header.event_slots - 1)) * sizeof event, event);
+    if (ticket >= header.next_event_ticket) header.next_event_ticket = ticket + 1;
+    store_header();
+  }
   void add(const OpRecord& op) {
     const uint64_t ticket = ticket_of(op.publish);
     put(header.ops.offset + (ticket & (header.ring_slots - 1)) * sizeof op, op);

@@ -95,6 +95,97 @@ TEST_CASE("what NCCL put into a graph is not launched by that, what it handed to
   CHECK(ops[2].state == OpState::launched);
 }
 
+// Calls on a non-blocking communicator that came back before NCCL was through with them.
+struct EarlyReturns {
+  RingBytes ring;
+  bool knows_gpu = false;
+
+  void call(uint64_t ticket, uint32_t group = 0, OpKind kind = OpKind::AllReduce) {
+    OpRecord op = make_op(ticket, knows_gpu ? Phase::gpu_pending : Phase::settled);
+    op.result = kResultInProgress;
+    op.group = group;
+    op.kind = kind;
+    if (kind == OpKind::GroupEnd) op.comm_index = kCommUnknown;
+    // The calls of a group come back as if all were well; its end does not.
+    if (group != 0 && kind != OpKind::GroupEnd) op.result = kResultSuccess;
+    ring.add(op);
+  }
+  Process load() const {
+    Directory directory;
+    directory.write("node0.4711.4d.ring", ring.bytes);
+    const Run run = load_run(directory.path(), quiet());
+    REQUIRE(run.processes.size() == 1);
+    return run.processes[0];
+  }
+};
+
+TEST_CASE("of calls that came back early NCCL is still in the newest one, as long as it says so") {
+  for (const bool is_said : {true, false}) {
+    EarlyReturns file;
+    file.call(1);
+    file.call(2);
+    if (is_said) file.ring.set_async_state(kResultInProgress);
+    const Process process = file.load();
+    CHECK(process.ops[0].state == OpState::returned);
+    CHECK(process.ops[1].state == (is_said ? OpState::called : OpState::returned));
+    CHECK(process.ops[1].returned_ns != 0);
+  }
+}
+
+TEST_CASE("a call that did not come back early is through, whatever goes on behind it") {
+  EarlyReturns file;
+  file.ring.add(make_op(1));
+  file.ring.set_async_state(kResultInProgress);
+  CHECK(file.load().ops[0].state == OpState::returned);
+}
+
+TEST_CASE("of a group whose end came back early NCCL is still in every call") {
+  EarlyReturns file;
+  file.call(1, 4);
+  file.call(2, 4, OpKind::GroupEnd);
+  file.call(3, 5);
+  file.call(4, 5);
+  file.call(5, 5, OpKind::GroupEnd);
+  file.ring.set_async_state(kResultInProgress);
+  const Process process = file.load();
+  CHECK(process.ops[0].state == OpState::returned);
+  CHECK(process.ops[2].state == OpState::called);
+  CHECK(process.ops[3].state == OpState::called);
+}
+
+TEST_CASE("where the GPU is watched a call that came back early is inside until it is launched") {
+  EarlyReturns file;
+  file.knows_gpu = true;
+  file.ring.add_meta("gpu_timing=events");
+  file.call(1);
+  OpRecord launched = make_op(2, Phase::gpu_pending);
+  launched.result = kResultInProgress;
+  launched.launched_ticks = launched.returned_ticks + 1;
+  file.ring.add(launched);
+  const Process process = file.load();
+  CHECK(process.ops[0].state == OpState::called);
+  CHECK(process.ops[1].state == OpState::launched);
+}
+
+TEST_CASE("a communicator's end that goes on behind its last call is what NCCL is in") {
+  for (const bool is_newer : {true, false}) {
+    EarlyReturns file;
+    file.call(2);
+    EventRecord end{};
+    end.publish = publish_word(1, Phase::settled);
+    end.called_ticks = is_newer ? 3000 : 1000;
+    end.returned_ticks = end.called_ticks + 1;
+    end.kind = EventKind::CommFinalize;
+    end.result = kResultInProgress;
+    file.ring.add(end);
+    file.ring.set_async_state(kResultInProgress);
+    const Process process = file.load();
+    REQUIRE(process.events.size() == 1);
+    CHECK(process.events[0].is_inside() == is_newer);
+    CHECK(process.ops[0].state == (is_newer ? OpState::returned : OpState::called));
+  }
+}
+
 TEST_CASE("the sums of channels are in the order of their names, in nanoseconds of the host") {
   RingBytes ring;
   ring.header.clock_kind = ClockKind::tsc;  // two ticks to a nanosecond
