@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "analysis/index.h"
+#include "analysis/parts.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -89,9 +90,7 @@ OperationRow row_of(const Group& group, const Key& key, Bucket& bucket) {
   return row;
 }
 
-}  // namespace
-
-std::vector<OperationRow> operation_table(const trace::Run& run) {
+std::vector<OperationRow> table_of(const trace::Run& run) {
   const Index index(run);
   std::map<Key, Bucket> buckets;
   for (const uint32_t p : index.active()) {
@@ -113,6 +112,14 @@ std::vector<OperationRow> operation_table(const trace::Run& run) {
     rows.push_back(row_of(index.groups()[std::get<0>(key)], key, bucket));
   }
   return rows;
+}
+
+}  // namespace
+
+std::vector<OperationRow> operation_table(const trace::Run& run) {
+  // Calls for several GPUs in one group do not share a time: each GPU has its own streams.
+  const std::optional<Parts> parts = take_apart(run);
+  return table_of(parts ? parts->run : run);
 }
 
 }  // namespace rollcall::analysis

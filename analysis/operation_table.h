@@ -3,7 +3,8 @@
 // Times are GPU times (from the moment the stream reached an operation to its end), one per rank.
 // They contain the wait for ranks that come later, which is why bandwidth is taken from the
 // shortest time among the ranks of one collective: whoever came last did not wait. Operations that
-// shared a group with others have no time of their own, and no bandwidth.
+// shared a group with others of their rank have no time of their own, and no bandwidth; each GPU of
+// a process that drives several is a rank.
 #pragma once
 
 #include <cstdint>

@@ -135,6 +135,36 @@ TEST_CASE("operations that share a group have times and no bandwidth") {
   }
 }
 
+// One thread that calls for two GPUs puts each collective of both into a group.
+TEST_CASE("calls for several GPUs of a process in one group have bandwidths of their own") {
+  trace::Run run = two_ranks();
+  trace::Process& process = run.processes[0];
+  process.comms.push_back(run.processes[1].comms[0]);
+  run.processes.pop_back();
+  for (size_t gpu = 0; gpu < 2; ++gpu) process.comms[gpu].device = static_cast<int32_t>(gpu);
+  const auto add_call = [&](uint32_t gpu, OpKind kind, uint32_t group, uint64_t seq) {
+    trace::Op op = op_of(kind, 1'000'000);
+    op.comm = gpu;
+    op.group = group;
+    add(run, 0, op, seq, 1'000'000 + gpu);
+  };
+  for (uint32_t gpu = 0; gpu < 2; ++gpu) {
+    add_call(gpu, OpKind::AllReduce, 1, 0);
+    add_call(gpu, OpKind::Reduce, 2, 1);
+    add_call(gpu, OpKind::Reduce, 2, 2);
+  }
+  const std::vector<OperationRow> rows = operation_table(run);
+  REQUIRE(rows.size() == 2);
+  for (const OperationRow& row : rows) {
+    const bool is_alone = row.kind == OpKind::AllReduce;
+    CHECK(row.nranks == 2);
+    CHECK(row.calls == (is_alone ? 2 : 4));
+    CHECK(row.p99_ns == 1'000'001);
+    REQUIRE(row.median_bandwidth.has_value() == is_alone);
+    if (is_alone) CHECK(std::abs(row.median_bandwidth->algorithm_gbps - 4.0) < 1e-9);
+  }
+}
+
 TEST_CASE("a run without operations has an empty table") {
   CHECK(operation_table(two_ranks()).empty());
   CHECK(operation_table(trace::Run{}).empty());
