@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
 #include "analysis/bandwidth.h"
+#include "analysis/parts.h"
 #include "core/base/check.h"
 #include "report/json_terms.h"
 #include "report/terms.h"
@@ -183,6 +185,12 @@ std::string event_arguments(const trace::Process& process, const trace::Event& e
   return json.dump();
 }
 
+std::string process_name(const trace::Process& process) {
+  std::string name = process.job_rank >= 0 ? fmt::format("rank {}", process.job_rank) : "no rank";
+  if (process.gpu >= 0) name += fmt::format(" (GPU {})", process.gpu);
+  return name + fmt::format(" {} pid {}", process.host, process.pid);
+}
+
 // One line of the trace, and where it belongs in its process.
 struct Line {
   uint64_t track;
@@ -240,22 +248,33 @@ class ProcessWriter {
   }
 
   void metadata() {
-    const std::string rank =
-        process_.job_rank >= 0 ? fmt::format("rank {}", process_.job_rank) : "no rank";
     add(0, INT64_MIN,
         fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", label_,
-                    json_text(fmt::format("{} {} pid {}", rank, process_.host, process_.pid))));
+                    json_text(process_name(process_))));
     add(0, INT64_MIN,
         fmt::format(
             R"({{"ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}}}})",
             label_, label_));
-    for (const trace::Thread& thread : process_.threads) {
-      if (thread.tid == 0) continue;
+    const std::vector<bool> callers = calling_threads();
+    for (size_t at = 0; at < process_.threads.size(); ++at) {
+      const trace::Thread& thread = process_.threads[at];
+      if (thread.tid == 0 || !callers[at]) continue;
       name_track(thread.tid,
                  thread.name.empty() ? fmt::format("thread {}", thread.tid)
                                      : fmt::format("{} (thread {})", thread.name, thread.tid),
                  0);
     }
+  }
+
+  // All of a process, but of those that drive several GPUs the ones that called for this GPU.
+  std::vector<bool> calling_threads() const {
+    std::vector<bool> callers(process_.threads.size(), process_.gpu < 0);
+    const auto note = [&](uint32_t thread) {
+      if (thread < callers.size()) callers[thread] = true;
+    };
+    for (const trace::Op& op : process_.ops) note(op.thread);
+    for (const trace::Event& event : process_.events) note(event.thread);
+    return callers;
   }
 
   uint64_t thread_track(uint32_t thread) {
@@ -357,15 +376,17 @@ class ProcessWriter {
 
 }  // namespace
 
-uint64_t chrome_trace(const trace::Run& run, const Writer& write) {
+uint64_t chrome_trace(const trace::Run& whole, const Writer& write) {
+  const std::optional<analysis::Parts> parts = analysis::take_apart(whole);
+  const trace::Run& run = parts ? parts->run : whole;
   const std::vector<std::vector<Flow>> flows = flows_of(run);
   const std::vector<int32_t> labels = process_labels(run);
   const int64_t origin_ns = first_time_ns(run);
   uint64_t slices = 0;
   bool first = true;
   if (!write(fmt::format(
-          R"({{"displayTimeUnit":"ns","otherData":{{"recorder":"rollcall","origin_ns":{}}},"traceEvents":[)",
-          origin_ns))) {
+          R"({{"displayTimeUnit":"ns","otherData":{{"recorder":"rollcall","origin_ns":{}{}}},"traceEvents":[)",
+          origin_ns, parts ? ",\"ranks_are\":" + json_text(parts->numbering) : ""))) {
     return slices;
   }
   for (size_t at = 0; at < run.processes.size(); ++at) {

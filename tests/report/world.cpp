@@ -113,4 +113,26 @@ analysis::Report missing_call_report() {
   return report;
 }
 
+trace::Run several_gpus_run() {
+  const trace::Run ranks = missing_call_run();
+  trace::Run run = ranks;
+  run.processes = {ranks.processes[0], ranks.processes[2]};
+  for (uint32_t at = 0; at < 2; ++at) {
+    trace::Process& process = run.processes[at];
+    const trace::Process& second = ranks.processes[2 * at + 1];
+    process.job_rank = static_cast<int32_t>(at);
+    process.comms.push_back(second.comms[0]);
+    process.threads.push_back(second.threads[0]);
+    process.comms[0].device = 0;
+    process.comms[1].device = 1;
+    for (trace::Op op : second.ops) {
+      op.comm = 1;
+      op.thread = 1;
+      op.ticket = process.next_ticket++;
+      process.ops.push_back(op);
+    }
+  }
+  return run;
+}
+
 }  // namespace rollcall::test

@@ -12,5 +12,7 @@ inline constexpr CommKey kWorldKey{0x1122334455667788, 0x99aabbccddeeff00};
 
 trace::Run missing_call_run();
 analysis::Report missing_call_report();
+// The same ranks in two processes, a GPU and a thread for each: ranks 0 and 1 in the first one.
+trace::Run several_gpus_run();
 
 }  // namespace rollcall::test

@@ -1,0 +1,63 @@
+// Processes that drive several GPUs, as people and programs read of them.
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "report/chrome.h"
+#include "tests/catch.h"
+#include "tests/report/world.h"
+
+namespace rollcall {
+namespace {
+
+using nlohmann::json;
+
+json trace_of(const trace::Run& run) {
+  std::string text;
+  report::chrome_trace(run, [&](const std::string& piece) {
+    text += piece;
+    return true;
+  });
+  return json::parse(text);
+}
+
+TEST_CASE("each GPU of a process is a process of the trace, named by its rank and device") {
+  const json trace = trace_of(test::several_gpus_run());
+  std::map<int64_t, std::string> names;
+  std::map<int64_t, std::set<int64_t>> comm_ranks;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["name"] == "process_name") names[event["pid"]] = event["args"]["name"];
+    if (event.value("cat", "") != "host") continue;
+    comm_ranks[event["pid"]].insert(event["args"]["comm_rank"].get<int64_t>());
+  }
+  CHECK(names == std::map<int64_t, std::string>{{0, "rank 0 (GPU 0) node0 pid 100"},
+                                                {1, "rank 1 (GPU 1) node0 pid 100"},
+                                                {2, "rank 2 (GPU 0) node0 pid 102"},
+                                                {3, "rank 3 (GPU 1) node0 pid 102"}});
+  CHECK(comm_ranks == std::map<int64_t, std::set<int64_t>>{{0, {0}}, {1, {1}}, {2, {2}}, {3, {3}}});
+  CHECK(trace["otherData"]["ranks_are"] ==
+        "those of the communicator that all 4 GPUs of 2 processes are in");
+}
+
+TEST_CASE("of the threads of a process a GPU's trace has those that called for it") {
+  std::map<int64_t, std::set<int64_t>> threads;
+  const json trace = trace_of(test::several_gpus_run());
+  for (const json& event : trace["traceEvents"]) {
+    const bool is_thread = event["name"] == "thread_name" && event["tid"] < 1'000'000;
+    if (is_thread) threads[event["pid"]].insert(event["tid"].get<int64_t>());
+  }
+  CHECK(threads ==
+        std::map<int64_t, std::set<int64_t>>{{0, {100}}, {1, {101}}, {2, {102}}, {3, {103}}});
+}
+
+TEST_CASE("where each process drives one GPU, nothing is said of GPUs") {
+  trace::Run run = test::missing_call_run();
+  for (trace::Process& process : run.processes) process.comms[0].device = 0;
+  const json trace = trace_of(run);
+  CHECK_FALSE(trace["otherData"].contains("ranks_are"));
+  CHECK(trace.dump().find("GPU") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace rollcall
