@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 
+#include "analysis/parts.h"
 #include "core/base/check.h"
 #include "core/format/file_name.h"
 #include "report/json_terms.h"
@@ -28,17 +30,74 @@ uint64_t dropped(const trace::Process& process) {
   return sum;
 }
 
+struct Gpu {
+  int32_t rank;
+  int32_t device;
+};
+
+// Which ranks a process is: one, or as many as it drives GPUs.
+struct ProcessRanks {
+  std::vector<int32_t> labels;  // unlike ranks, no two processes share one, and each has some
+  std::vector<int32_t> ranks;   // empty: unknown
+  std::vector<Gpu> gpus;        // empty where no process of the run drives several
+
+  std::string text() const {
+    return ranks.empty() ? fmt::format("({})", rank_list(labels)) : rank_list(ranks);
+  }
+  std::string devices() const {
+    std::vector<int32_t> known;
+    for (const Gpu& gpu : gpus) {
+      if (gpu.device >= 0) known.push_back(gpu.device);
+    }
+    return known.empty() ? "-" : rank_list(known);
+  }
+};
+
+struct RunRanks {
+  std::vector<ProcessRanks> of;  // by process
+  std::string numbering;         // empty: the environment's ranks
+};
+
+// Of a process that is one rank: its GPU, unless it is unknown or changes.
+int32_t only_device(const trace::Process& process) {
+  int32_t device = -1;
+  for (const trace::Comm& comm : process.comms) {
+    if (comm.device < 0 || comm.device == device) continue;
+    if (device >= 0) return -1;
+    device = comm.device;
+  }
+  return device;
+}
+
+RunRanks ranks_of(const trace::Run& whole) {
+  const std::optional<analysis::Parts> parts = analysis::take_apart(whole);
+  const trace::Run& run = parts ? parts->run : whole;
+  const std::vector<int32_t> labels = process_labels(run);
+  RunRanks known{std::vector<ProcessRanks>(whole.processes.size()), parts ? parts->numbering : ""};
+  for (size_t at = 0; at < run.processes.size(); ++at) {
+    const trace::Process& process = run.processes[at];
+    ProcessRanks& ranks = known.of[parts ? parts->origin[at] : at];
+    ranks.labels.push_back(labels[at]);
+    if (process.job_rank >= 0) ranks.ranks.push_back(process.job_rank);
+    if (!parts) continue;
+    const int32_t device = process.gpu >= 0 ? process.gpu : only_device(process);
+    ranks.gpus.push_back({process.job_rank, device});
+  }
+  return known;
+}
+
 // "all" of a value over the processes: the value when they agree, else each value with its ranks.
-std::string agreed(const trace::Run& run, const std::vector<int32_t>& labels,
+std::string agreed(const trace::Run& run, const RunRanks& ranks,
                    std::string (*value_of)(const trace::Process&)) {
   std::map<std::string, std::vector<int32_t>> groups;
   for (size_t at = 0; at < run.processes.size(); ++at) {
-    groups[or_unknown(printable(value_of(run.processes[at])))].push_back(labels[at]);
+    std::vector<int32_t>& group = groups[or_unknown(printable(value_of(run.processes[at])))];
+    group.insert(group.end(), ranks.of[at].labels.begin(), ranks.of[at].labels.end());
   }
   if (groups.size() == 1) return groups.begin()->first;
   std::string text;
-  for (const auto& [value, ranks] : groups) {
-    text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", value, ranks_in_words(ranks));
+  for (const auto& [value, group] : groups) {
+    text += fmt::format("{}{} ({})", text.empty() ? "" : "; ", value, ranks_in_words(group));
   }
   return text;
 }
@@ -78,7 +137,8 @@ bool any_not_emulated(const trace::Run& run) {
                      [](const trace::Process& process) { return !not_emulated(process).empty(); });
 }
 
-void append_header(std::string& out, const trace::Run& run, const std::vector<FileSizes>& sizes) {
+void append_header(std::string& out, const trace::Run& run, const RunRanks& ranks,
+                   const std::vector<FileSizes>& sizes) {
   std::set<std::string> hosts;
   std::set<std::string> keys;
   FileSizes all;
@@ -95,37 +155,45 @@ void append_header(std::string& out, const trace::Run& run, const std::vector<Fi
     all.segment_bytes += size.segment_bytes;
     all.segments += size.segments;
   }
-  const std::vector<int32_t> labels = process_labels(run);
   out += fmt::format("run        {}\n", printable(run.directory));
   out += fmt::format("started    {}{}\n", utc_time(started_ns), run.live ? ", still running" : "");
   out += fmt::format("processes  {} on {} {}, {} communicators\n", run.processes.size(),
                      hosts.size(), hosts.size() == 1 ? "host" : "hosts", keys.size());
+  if (!ranks.numbering.empty()) out += fmt::format("ranks      {}\n", ranks.numbering);
   out += fmt::format("files      {} of rings, {} of history in {} segments\n",
                      byte_size(all.ring_bytes), byte_size(all.segment_bytes), all.segments);
   out += fmt::format("versions   NCCL {}; CUDA runtime {}; driver {}; rollcall {}\n",
-                     agreed(run, labels, nccl_of), agreed(run, labels, cuda_of),
-                     agreed(run, labels, driver_of), agreed(run, labels, rollcall_of));
-  out += fmt::format("coverage   {}\n", agreed(run, labels, coverage_of));
-  out += fmt::format("clock      {}\n", agreed(run, labels, clock_of));
+                     agreed(run, ranks, nccl_of), agreed(run, ranks, cuda_of),
+                     agreed(run, ranks, driver_of), agreed(run, ranks, rollcall_of));
+  out += fmt::format("coverage   {}\n", agreed(run, ranks, coverage_of));
+  out += fmt::format("clock      {}\n", agreed(run, ranks, clock_of));
   if (any_not_emulated(run)) {
     out += fmt::format("absent     not in the emulator, and asked for: {}\n",
-                       agreed(run, labels, not_emulated_text));
+                       agreed(run, ranks, not_emulated_text));
   }
 }
 
-void append_processes(std::string& out, const trace::Run& run) {
-  const std::vector<int32_t> labels = process_labels(run);
+// Behind the ranks.
+void insert_gpus(std::vector<std::vector<std::string>>& rows, const RunRanks& ranks) {
+  rows[0].insert(rows[0].begin() + 1, "GPU");
+  for (size_t at = 0; at < ranks.of.size(); ++at) {
+    rows[at + 1].insert(rows[at + 1].begin() + 1, ranks.of[at].devices());
+  }
+}
+
+void append_processes(std::string& out, const trace::Run& run, const RunRanks& ranks) {
   std::vector<std::vector<std::string>> rows{
       {"rank", "host", "pid", "state", "recorded", "on file", "dropped", "lost", "torn"}};
   for (size_t at = 0; at < run.processes.size(); ++at) {
     const trace::Process& process = run.processes[at];
-    rows.push_back({process.job_rank >= 0 ? fmt::format("{}", process.job_rank)
-                                          : fmt::format("({})", labels[at]),
-                    printable(process.host), fmt::format("{}", process.pid),
+    rows.push_back({ranks.of[at].text(), printable(process.host), fmt::format("{}", process.pid),
                     std::string(trace::name_of(process.liveness)),
                     grouped(process.calls_recorded()), grouped(process.ops.size()),
                     grouped(dropped(process)), grouped(process.lost), grouped(process.torn)});
   }
+  if (!ranks.numbering.empty()) insert_gpus(rows, ranks);
+  constexpr size_t kNumbers = 5;  // the last columns
+  const size_t first_number = rows[0].size() - kNumbers;
   std::vector<size_t> widths(rows[0].size(), 0);
   for (const auto& row : rows) {
     for (size_t at = 0; at < row.size(); ++at) widths[at] = std::max(widths[at], row[at].size());
@@ -134,8 +202,8 @@ void append_processes(std::string& out, const trace::Run& run) {
   for (const auto& row : rows) {
     for (size_t at = 0; at < row.size(); ++at) {
       // Numbers stand under each other by their last digit.
-      out += at >= 4 ? fmt::format("  {:>{}}", row[at], widths[at])
-                     : fmt::format("{}{:<{}}", at == 0 ? "" : "  ", row[at], widths[at]);
+      out += at >= first_number ? fmt::format("  {:>{}}", row[at], widths[at])
+                                : fmt::format("{}{:<{}}", at == 0 ? "" : "  ", row[at], widths[at]);
     }
     out += '\n';
   }
@@ -166,9 +234,19 @@ void append_losses(std::string& out, const trace::Run& run) {
   if (!lines.empty()) out += "\nWhat is not on file\n" + lines;
 }
 
-Json process_json(const trace::Process& process, const FileSizes& size) {
+Json gpus_json(const std::vector<Gpu>& gpus) {
+  Json list = Json::array();
+  for (const Gpu& gpu : gpus) {
+    list.push_back({{"rank", known_or_null(gpu.rank, gpu.rank >= 0)},
+                    {"device", known_or_null(gpu.device, gpu.device >= 0)}});
+  }
+  return list;
+}
+
+Json process_json(const trace::Process& process, const ProcessRanks& ranks, const FileSizes& size) {
   Json json;
   json["rank"] = process.job_rank >= 0 ? Json(process.job_rank) : Json(nullptr);
+  if (!ranks.gpus.empty()) json["gpus"] = gpus_json(ranks.gpus);
   json["host"] = text_or_null(process.host);
   json["pid"] = process.pid;
   json["file"] = valid_utf8(process.file);
@@ -237,8 +315,9 @@ std::vector<FileSizes> file_sizes(const trace::Run& run) {
 std::string info_text(const trace::Run& run, const std::vector<FileSizes>& sizes) {
   ROLLCALL_CHECK(sizes.size() == run.processes.size());
   std::string out;
-  append_header(out, run, sizes);
-  append_processes(out, run);
+  const RunRanks ranks = ranks_of(run);
+  append_header(out, run, ranks, sizes);
+  append_processes(out, run, ranks);
   append_losses(out, run);
   if (!run.issues.empty()) out += "\nAbout the files\n";
   for (const trace::Issue& issue : run.issues) {
@@ -254,9 +333,11 @@ std::string info_json(const trace::Run& run, const std::vector<FileSizes>& sizes
   json["schema"] = "rollcall.info/1";
   json["dir"] = valid_utf8(run.directory);
   json["live"] = run.live;
+  const RunRanks ranks = ranks_of(run);
+  if (!ranks.numbering.empty()) json["ranks_are"] = ranks.numbering;
   json["processes"] = Json::array();
   for (size_t at = 0; at < run.processes.size(); ++at) {
-    json["processes"].push_back(process_json(run.processes[at], sizes[at]));
+    json["processes"].push_back(process_json(run.processes[at], ranks.of[at], sizes[at]));
   }
   json["issues"] = issues_json(run);
   return json.dump(2) + "\n";

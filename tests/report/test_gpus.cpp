@@ -3,8 +3,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "report/chrome.h"
+#include "report/info.h"
 #include "tests/catch.h"
 #include "tests/report/world.h"
 
@@ -20,6 +22,14 @@ json trace_of(const trace::Run& run) {
     return true;
   });
   return json::parse(text);
+}
+
+std::string info_of(const trace::Run& run) {
+  return report::info_text(run, std::vector<report::FileSizes>(run.processes.size()));
+}
+
+json info_json_of(const trace::Run& run) {
+  return json::parse(report::info_json(run, std::vector<report::FileSizes>(run.processes.size())));
 }
 
 TEST_CASE("each GPU of a process is a process of the trace, named by its rank and device") {
@@ -51,9 +61,45 @@ TEST_CASE("of the threads of a process a GPU's trace has those that called for i
         std::map<int64_t, std::set<int64_t>>{{0, {100}}, {1, {101}}, {2, {102}}, {3, {103}}});
 }
 
+TEST_CASE("info tells the ranks and GPUs of a process that drives several, and what they are") {
+  trace::Run run = test::several_gpus_run();
+  run.processes[1].meta["nccl_version"] = "22703";
+  const std::string text = info_of(run);
+  INFO(text);
+  CHECK(text.find("\nrank  GPU  host   pid  ") != std::string::npos);
+  CHECK(text.find("\n0-1   0-1  node0  100  ") != std::string::npos);
+  CHECK(text.find("\n2-3   0-1  node0  102  ") != std::string::npos);
+  CHECK(
+      text.find("\nranks      those of the communicator that all 4 GPUs of 2 processes are in\n") !=
+      std::string::npos);
+  CHECK(text.find("2.27.3 (ranks 2-3); 2.29.7 (ranks 0-1)") != std::string::npos);
+  const json info = info_json_of(run);
+  REQUIRE(info["processes"].size() == 2);
+  CHECK(info["processes"][1]["rank"] == 1);  // as the launcher numbers processes
+  CHECK(info["processes"][1]["gpus"] ==
+        json::parse(R"([{"rank":2,"device":0},{"rank":3,"device":1}])"));
+  CHECK(info["ranks_are"] == "those of the communicator that all 4 GPUs of 2 processes are in");
+}
+
+TEST_CASE("a process with one GPU beside one with several has a rank and a GPU as well") {
+  trace::Run run = test::several_gpus_run();
+  run.processes[1] = test::missing_call_run().processes[2];
+  run.processes[1].job_rank = 1;
+  run.processes[1].comms[0].device = 7;
+  CHECK(info_of(run).find("\n2     7    node0  102  ") != std::string::npos);
+  run.processes[1].comms[0].device = -1;
+  CHECK(info_of(run).find("\n2     -    node0  102  ") != std::string::npos);
+  CHECK(info_json_of(run)["processes"][1]["gpus"] == json::parse(R"([{"rank":2,"device":null}])"));
+}
+
 TEST_CASE("where each process drives one GPU, nothing is said of GPUs") {
   trace::Run run = test::missing_call_run();
   for (trace::Process& process : run.processes) process.comms[0].device = 0;
+  CHECK(info_of(run).find("GPU") == std::string::npos);
+  CHECK(info_of(run).find("\nranks ") == std::string::npos);
+  const json info = info_json_of(run);
+  CHECK_FALSE(info.contains("ranks_are"));
+  CHECK_FALSE(info["processes"][0].contains("gpus"));
   const json trace = trace_of(run);
   CHECK_FALSE(trace["otherData"].contains("ranks_are"));
   CHECK(trace.dump().find("GPU") == std::string::npos);
