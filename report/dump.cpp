@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
 #include "core/base/text.h"
 #include "report/json_terms.h"
 #include "report/terms.h"
@@ -191,7 +196,23 @@ Json op_line(const trace::Process& process, const trace::Op& op) {
   return json;
 }
 
-Json event_line(const trace::Process& process, const trace::Event& event) {
+// By communicator: whether the process is several of its ranks, a GPU each; its key alone does not
+// tell which then.
+std::vector<bool> with_several_ranks(const trace::Process& process) {
+  std::map<std::pair<uint64_t, uint64_t>, std::set<int32_t>> ranks;
+  const auto known = [](const trace::Comm& comm) { return !comm.key.is_null() && comm.rank >= 0; };
+  for (const trace::Comm& comm : process.comms) {
+    if (known(comm)) ranks[{comm.key.high, comm.key.low}].insert(comm.rank);
+  }
+  std::vector<bool> several;
+  for (const trace::Comm& comm : process.comms) {
+    several.push_back(known(comm) && ranks[{comm.key.high, comm.key.low}].size() > 1);
+  }
+  return several;
+}
+
+Json event_line(const trace::Process& process, const trace::Event& event,
+                const std::vector<bool>& several_ranks) {
   const bool known_comm = event.comm < process.comms.size();
   const bool known_thread = event.thread < process.threads.size();
   Json json;
@@ -200,6 +221,9 @@ Json event_line(const trace::Process& process, const trace::Event& event) {
   json["name"] = function_of(event.kind);
   json["time_ns"] = time_or_null(event.called_ns);
   json["comm"] = known_comm ? key_or_null(process.comms[event.comm].key) : Json(nullptr);
+  if (known_comm && several_ranks[event.comm]) {
+    json["comm_rank"] = rank_or_null(process.comms[event.comm].rank);
+  }
   json["result"] = event.result == kResultUnknown ? Json(nullptr) : Json(event.result);
   json["text"] = text_or_null(event.text);
   json["kind"] = name_of(event.kind);
@@ -286,8 +310,9 @@ void dump_process(const trace::Process& process, const Writer& write) {
     lines += dump_line(op_line(process, op));
     if (!flush(kChunkBytes)) return;
   }
+  const std::vector<bool> several_ranks = with_several_ranks(process);
   for (const trace::Event& event : process.events) {
-    lines += dump_line(event_line(process, event));
+    lines += dump_line(event_line(process, event, several_ranks));
     if (!flush(kChunkBytes)) return;
   }
   lines += dump_line(stats_line(process));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/chrome.h"
+#include "report/dump.h"
 #include "report/info.h"
 #include "tests/catch.h"
 #include "tests/report/world.h"
@@ -30,6 +31,23 @@ std::string info_of(const trace::Run& run) {
 
 json info_json_of(const trace::Run& run) {
   return json::parse(report::info_json(run, std::vector<report::FileSizes>(run.processes.size())));
+}
+
+std::vector<json> dump_of(const trace::Process& process) {
+  std::string text;
+  report::dump_process(process, [&](const std::string& lines) {
+    text += lines;
+    return true;
+  });
+  std::vector<json> lines;
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+    lines.push_back(json::parse(text.substr(at, text.find('\n', at) - at)));
+  }
+  return lines;
+}
+
+trace::Event destroy_of(uint32_t comm) {
+  return {.kind = EventKind::CommDestroy, .called_ns = test::kStartNs, .comm = comm, .text = ""};
 }
 
 TEST_CASE("each GPU of a process is a process of the trace, named by its rank and device") {
@@ -103,6 +121,21 @@ TEST_CASE("where each process drives one GPU, nothing is said of GPUs") {
   const json trace = trace_of(run);
   CHECK_FALSE(trace["otherData"].contains("ranks_are"));
   CHECK(trace.dump().find("GPU") == std::string::npos);
+}
+
+TEST_CASE("an event of one of several ranks in a process tells which, and no other event does") {
+  trace::Process process = test::several_gpus_run().processes[1];
+  process.events = {destroy_of(0), destroy_of(1), destroy_of(kCommUnknown)};
+  std::vector<json> ranks;
+  for (const json& line : dump_of(process)) {
+    if (line["type"] == "event") ranks.push_back(line.value("comm_rank", json()));
+  }
+  CHECK(ranks == std::vector<json>{2, 3, nullptr});
+  process = test::missing_call_run().processes[1];
+  process.events = {destroy_of(0)};
+  for (const json& line : dump_of(process)) {
+    if (line["type"] == "event") CHECK_FALSE(line.contains("comm_rank"));
+  }
 }
 
 }  // namespace
