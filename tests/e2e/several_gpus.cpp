@@ -1,10 +1,11 @@
 // Ranks of one job of which each process runs several, a GPU each: as JAX does, and programs that
 // call ncclCommInitAll.
 //
-//     several_gpus GPUS threads | group [FAULT]
+//     several_gpus GPUS threads | group | calls [FAULT]
 //
-// `threads`: a thread for each GPU; `group`: one thread, and a group for each step. One GPU of the
-// second process, its last but one, breaks step in step 7 by FAULT: missing, count, exit or stick.
+// `threads`: a thread for each GPU; `group`: one thread, and a group for each step; `calls`: one
+// thread, and a group for each call of all GPUs. One GPU of the second process, its last but one,
+// breaks step in step 7 by FAULT: missing, count, exit or stick.
 // RANK and WORLD_SIZE as torchrun gives them; the ranks meet in $SEVERAL_GPUS_ID, a file's name.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -19,6 +20,7 @@
 namespace {
 
 constexpr int kSteps = 20;
+constexpr int kCalls = 3;  // of a step
 constexpr int kFaultyStep = 7;
 constexpr int kFaultyProcess = 1;
 
@@ -79,7 +81,7 @@ class Gpus {
     for (int gpu = 0; gpu < count(); ++gpu) {
       threads.emplace_back([this, gpu] {
         for (int step = 0; step < kSteps; ++step) {
-          call(step, gpu);
+          for (int number = 0; number < kCalls; ++number) call(step, gpu, number);
           CHECK_CUDA(cudaStreamSynchronize(at(gpu).stream));
         }
       });
@@ -87,11 +89,11 @@ class Gpus {
     for (std::thread& thread : threads) thread.join();
   }
 
-  void run_groups() {
+  void run_groups(int calls_each) {
     for (int step = 0; step < kSteps; ++step) {
-      CHECK_NCCL(ncclGroupStart());
-      for (int gpu = 0; gpu < count(); ++gpu) call(step, gpu);
-      CHECK_NCCL(ncclGroupEnd());
+      for (int number = 0; number < kCalls; number += calls_each) {
+        call_together(step, number, number + calls_each);
+      }
       for (int gpu = 0; gpu < count(); ++gpu) {
         select(gpu);
         CHECK_CUDA(cudaStreamSynchronize(at(gpu).stream));
@@ -120,17 +122,30 @@ class Gpus {
            gpu == count() - 2;
   }
 
-  void call(int step, int gpu) {
+  void call_together(int step, int first, int end) {
+    CHECK_NCCL(ncclGroupStart());
+    for (int gpu = 0; gpu < count(); ++gpu) {
+      for (int number = first; number < end; ++number) call(step, gpu, number);
+    }
+    CHECK_NCCL(ncclGroupEnd());
+  }
+
+  void call(int step, int gpu, int number) {
     select(gpu);
     auto& [comm, stream, data] = at(gpu);
-    CHECK_NCCL(ncclAllGather(data, data, 100, ncclFloat32, comm, stream));
+    if (number == 0) CHECK_NCCL(ncclAllGather(data, data, 100, ncclFloat32, comm, stream));
+    if (number == 1) reduce(step, gpu);
+    if (number == 2) CHECK_NCCL(ncclBroadcast(data, data, 100, ncclFloat32, 0, comm, stream));
+  }
+
+  void reduce(int step, int gpu) {
+    auto& [comm, stream, data] = at(gpu);
     const size_t elements = breaks("count", step, gpu) ? 999 : 1000;
     if (!breaks("missing", step, gpu)) {
       CHECK_NCCL(ncclAllReduce(data, data, elements, ncclFloat32, ncclSum, comm, stream));
     }
     if (breaks("exit", step, gpu)) std::_Exit(9);
     if (breaks("stick", step, gpu)) pause();
-    CHECK_NCCL(ncclBroadcast(data, data, 100, ncclFloat32, 0, comm, stream));
   }
 
   const int process_;
@@ -142,14 +157,16 @@ class Gpus {
 
 int main(int argc, char** argv) {
   if (argc < 3 || argc > 4 || std::getenv("SEVERAL_GPUS_ID") == nullptr) {
-    std::fprintf(stderr, "usage: SEVERAL_GPUS_ID=FILE several_gpus GPUS threads|group [FAULT]\n");
+    std::fprintf(stderr,
+                 "usage: SEVERAL_GPUS_ID=FILE several_gpus GPUS threads|group|calls [FAULT]\n");
     return 2;
   }
   Gpus gpus(std::atoi(argv[1]), argc > 3 ? argv[3] : "");
-  if (std::string(argv[2]) == "threads") {
+  const std::string style = argv[2];
+  if (style == "threads") {
     gpus.run_threads();
   } else {
-    gpus.run_groups();
+    gpus.run_groups(style == "group" ? kCalls : 1);
   }
   gpus.destroy();
   return 0;

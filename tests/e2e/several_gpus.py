@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Processes that drive several GPUs each: the rank that breaks step is named, not its process."""
+import json
 import os
 import sys
 import tempfile
@@ -10,16 +11,24 @@ from job import Job, expect, expect_equal
 PROCESSES = 2
 GPUS = 4
 RANKS = PROCESSES * GPUS
+STEPS = 20
+CALLS = 3  # of a step
+# While the first thread that calls sets the timing up, the others' calls are not timed; they wait
+# for it in the first step.
+TIMED_STEPS = STEPS - 1
 FAULTY = 6
+# 100: every operation is timed, however slow the machine that runs this test.
+TIMED = {"ROLLCALL_GPU_TIMING": "events", "ROLLCALL_OVERHEAD_BUDGET": "100"}
 PROGRAM = os.path.join(job.BUILD, "tests", "e2e", "several_gpus")
 
 
 class SeveralGpus(Job):
-    def __init__(self, style, fault="", options=()):
+    def __init__(self, style, fault="", options=(), environment=None):
         self.meeting = tempfile.TemporaryDirectory(prefix="rollcall-e2e-")
         super().__init__(PROCESSES, [GPUS, style, fault], program=[PROGRAM], gpus=RANKS,
                          options=options,
-                         environment={"SEVERAL_GPUS_ID": os.path.join(self.meeting.name, "id")})
+                         environment={"SEVERAL_GPUS_ID": os.path.join(self.meeting.name, "id"),
+                                      **(environment or {})})
 
     def __exit__(self, *exception):
         super().__exit__(*exception)
@@ -58,6 +67,72 @@ def check_fault(style, fault, code, expected):
         expect("those of the communicator" in report["ranks_are"], "what the ranks are")
 
 
+def check_info(run):
+    done = run.rollcall("info", run.run_directory)
+    info = json.loads(run.rollcall("info", run.run_directory, "--json").stdout)
+    for at, process in enumerate(info["processes"]):
+        ranks = range(at * GPUS, (at + 1) * GPUS)
+        expect_equal(process.get("gpus"), [{"rank": rank, "device": rank} for rank in ranks],
+                     f"the GPUs ({done.stdout})")
+        span = f"{ranks[0]}-{ranks[-1]}"
+        rows = [line.split()[:2] for line in done.stdout.splitlines()
+                if f" {process['pid']} " in line]
+        expect_equal(rows, [[span, span]], f"the row of a process ({done.stdout})")
+
+
+def check_trace(run):
+    done = run.rollcall("trace", run.run_directory)
+    events = json.loads(done.stdout)["traceEvents"]
+    names = {event["pid"]: event["args"]["name"] for event in events
+             if event["name"] == "process_name"}
+    expect_equal(sorted(names), list(range(RANKS)), "the processes of the trace")
+    for rank, name in names.items():
+        expect(name.startswith(f"rank {rank} (GPU {rank}) "), f"the name of rank {rank}: {name}")
+        for kinds in (("host",), ("gpu", "enqueued")):
+            calls = [event for event in events
+                     if event["pid"] == rank and event.get("cat") in kinds
+                     and event["name"] != "GroupEnd"]
+            expect_equal(len(calls), STEPS * CALLS, f"calls of rank {rank}, {kinds}")
+            expect_equal({event["args"]["comm_rank"] for event in calls}, {rank}, "whose they are")
+            expect_equal(len({event["tid"] for event in calls}), 1, f"tracks of {kinds}")
+        expect(sum(event["cat"] == "gpu" for event in calls) >= TIMED_STEPS * CALLS,
+               f"too few calls of rank {rank} are slices of its GPU")
+
+
+def check_stats(run, has_bandwidth):
+    operations = run.stats()["operations"]
+    expect_equal(len(operations), CALLS, "rows")
+    for row in operations:
+        expect_equal((row["nranks"], row["calls"]), (RANKS, RANKS * STEPS),
+                     f"the counts of {row}")
+        expect(row["timed"] >= RANKS * TIMED_STEPS, f"too few timed: {row}")
+        expect_equal(row["busbw_gbps"] is not None, has_bandwidth, f"the bandwidth of {row}")
+
+
+def check_dump(run):
+    ends = [line.get("comm_rank", -1) for line in run.dump() if line.get("kind") == "CommDestroy"]
+    expect_equal(sorted(ends), list(range(RANKS)), "the ranks that destroyed their communicator")
+
+
+def check_shown(style, has_bandwidth):
+    with SeveralGpus(style, environment=TIMED) as run:
+        expect_equal(run.run(), 0, f"the status ({run.describe()})")
+        check_info(run)
+        check_trace(run)
+        check_stats(run, has_bandwidth)
+        check_dump(run)
+
+
+def each_gpu_is_shown():
+    check_shown("threads", True)
+    # The GPUs share the groups, and none of a GPU's calls is alone in one.
+    check_shown("group", False)
+
+
+def calls_of_one_group_have_bandwidths():
+    check_shown("calls", True)
+
+
 def healthy_by_threads():
     check_healthy("threads")
 
@@ -92,4 +167,7 @@ if __name__ == "__main__":
         ("a GPU of a process with one thread is named", faults_by_groups),
         ("of a thread that stops amid a group, the GPU whose call comes next is named",
          one_thread_that_ends_is_the_last_ranks),
+        ("info, trace, stats and dump show each GPU as a rank", each_gpu_is_shown),
+        ("calls for all GPUs in a group of their own have bandwidths",
+         calls_of_one_group_have_bandwidths),
     ]))
