@@ -7,6 +7,7 @@ namespace rollcall::profiler {
 namespace contexts_detail {
 constinit Context contexts[kContextsMax]{};
 constinit KernelStarts kernel_starts_ns[kContextsMax]{};
+constinit std::atomic<uint64_t> late_calls[kContextsMax]{};
 }  // namespace contexts_detail
 
 namespace {
@@ -84,6 +85,8 @@ void reset(Context& context, const ContextOpening& opening) noexcept {
   context.kernels.store(0, std::memory_order_relaxed);
   context.launched_ticks.store(0, std::memory_order_relaxed);
   context.kernels_untold.store(0, std::memory_order_relaxed);
+  context.launches_late.store(0, std::memory_order_relaxed);
+  newest_late_call(context).store(0, std::memory_order_relaxed);
   context.gpu_clock.reset();
   for (auto& start : kernel_starts_ns[index_of(context)]) start.store(0, std::memory_order_relaxed);
 }

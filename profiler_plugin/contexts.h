@@ -33,7 +33,8 @@ inline constexpr unsigned kKernelQueues = 2;
 struct alignas(128) Context {
   std::atomic<const void*> value;        // what NCCL has of it; null: not in use
   std::atomic<uint32_t> comm_index;      // kCommUnknown: not known yet
-  std::atomic<uint32_t> is_own;          // 1: the plugin records the operations
+  std::atomic<uint16_t> is_own;          // 1: the plugin records the operations
+  std::atomic<uint16_t> launches_late;   // 1: behind the ends of its calls (operations.h)
   std::atomic<uint64_t> user_tag;        // of the newest tagged call; 0 none
   std::atomic<uint64_t> launched_ticks;  // its newest launch of a kernel; 0: none yet
   std::atomic<uint32_t> version;
@@ -64,6 +65,10 @@ extern constinit Context contexts[kContextsMax] __attribute__((visibility("hidde
 using KernelStarts = std::atomic<uint64_t>[kKernelChannels * kKernelQueues];
 extern constinit KernelStarts kernel_starts_ns[kContextsMax] __attribute__((visibility("hidden")));
 
+// Of a context that launches late: turn of its newest call that is still awaited; 0: none is.
+extern constinit std::atomic<uint64_t> late_calls[kContextsMax]
+    __attribute__((visibility("hidden")));
+
 constexpr unsigned kIndexBits = 12;
 static_assert(kContextsMax < 1u << kIndexBits, "the last index stands for `no room`");
 constexpr uint32_t kNoRoom = (1u << kIndexBits) - 1;
@@ -84,6 +89,9 @@ inline uint32_t index_of(const Context& context) noexcept {
 }
 inline Context& context_at(uint32_t index) noexcept {
   return contexts_detail::contexts[index % kContextsMax];
+}
+inline std::atomic<uint64_t>& newest_late_call(const Context& context) noexcept {
+  return contexts_detail::late_calls[index_of(context)];
 }
 inline std::atomic<uint64_t>& newest_kernel_start_ns(const Context& context, uint8_t channel,
                                                      bool is_recv) noexcept {

@@ -77,6 +77,8 @@ inline constexpr uint32_t kOpen = 256;            // own record, neither held no
 inline constexpr uint32_t kOfUser = 512;          // own record, in a group that the user made
 inline constexpr uint32_t kAwaitsTelling = 1024;  // KernelCh times depend on its Coll (kernels.h)
 inline constexpr uint32_t kUntold = 2048;         // which did not come
+inline constexpr uint32_t kLate = 4096;           // its launch may come behind the end of its call
+inline constexpr uint32_t kOutlivesCall = 8192;   // which is over: the launch is awaited
 inline constexpr unsigned kKernelsStopped = 16;
 inline constexpr unsigned kKernelsExpected = 24;
 

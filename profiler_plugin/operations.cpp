@@ -17,7 +17,7 @@ uint32_t add_state(OpPlace& place, uint32_t bits) noexcept {
 // flight without a hold.
 bool outlives_call(const OpRecord& record, uint32_t state) noexcept {
   const bool is_bare = (state & kInGroup) != 0 && load_relaxed(record.group) == 0;
-  return !is_bare || (wanted_events() & kKernelCh) != 0;
+  return !is_bare || ((wanted_events() & kKernelCh) | (state & kLate)) != 0;
 }
 
 // Before the end of an own record that will be added to. The operation may come on another thread
@@ -41,6 +41,9 @@ void learn_comm(Context& context, capture::OpToken token) noexcept {
   const uint32_t entry = capture::comm_of(token);
   if (entry == kCommUnknown) return;
   context.comm_index.store(entry, std::memory_order_relaxed);
+  if (capture::comm_entry(entry)->non_blocking != 0) {
+    context.launches_late.store(1, std::memory_order_relaxed);
+  }
   capture::comm_ready(entry, -1, -1, -1, context.comm_hash.load(std::memory_order_relaxed));
 }
 
@@ -97,10 +100,27 @@ bool may_release(uint32_t state) noexcept {
   return (state & kHeld) != 0 && ((state & kAwaitsKernel) == 0 || stopped >= expected);
 }
 
+// The call has returned, and its launch may still come.
+[[gnu::noinline, gnu::cold]] void keep_late(OpPlace& place, uint64_t turn) noexcept {
+  if ((place.state.load(std::memory_order_relaxed) & kOwn) != 0) {
+    hold_own(place, turn);
+    end_own(place, turn);
+  }
+  add_state(place, kOutlivesCall);
+  Context& context = context_at(place.context.load(std::memory_order_relaxed));
+  place.next.store(newest_late_call(context).exchange(turn, std::memory_order_acq_rel),
+                   std::memory_order_relaxed);
+}
+
 // Of all but an own record that is open and nothing more: other threads may change the state
 // meanwhile.
 [[gnu::noinline]] void finish_watched(OpPlace& place, uint64_t turn) noexcept {
   uint32_t before = place.state.load(std::memory_order_acquire);
+  if ((before & kLate) != 0) {
+    place.state.fetch_and(~kLate, std::memory_order_acq_rel);
+    const bool is_told = place.op_stopped.load(std::memory_order_relaxed) != 0;
+    if (!is_told) return keep_late(place, turn);
+  }
   if ((before & kAwaitsTelling) != 0) note_untold_kernels(place);
   const capture::OpToken token = token_of(place, turn);
   if (token.record == nullptr) return;
@@ -117,7 +137,7 @@ bool may_release(uint32_t state) noexcept {
 // NCCL has returned to the job.
 inline void finish_host(OpPlace& place, uint64_t turn) noexcept {
   const uint32_t before = place.state.load(std::memory_order_acquire);
-  const uint32_t owed = before & (kOwn | kOpen | kHeld | kAwaitsTelling);
+  const uint32_t owed = before & (kOwn | kOpen | kHeld | kAwaitsTelling | kLate);
   // A record of the shim's that nobody holds.
   if (owed == 0) return;
   // Where no KernelCh comes no other thread changes the state of an open one.
@@ -153,6 +173,12 @@ namespace operations_detail {
   }
 }
 void end_group(Group& group) noexcept { end_calls(group); }
+
+uint32_t await_launch(Context& context, OpPlace& place) noexcept {
+  end_late_calls(context);
+  place.context.store(index_of(context), std::memory_order_relaxed);
+  return kLate;
+}
 
 uint32_t number_of_implicit_group(Group& group) noexcept {
   if (group.number != 0) return group.number;
@@ -221,6 +247,17 @@ void settle_if_due(OpPlace& place, uint64_t turn) noexcept {
   if ((before & kHeld) != 0) capture::release_op(token);
 }
 
+void end_late_calls(Context& context) noexcept {
+  uint64_t turn = newest_late_call(context).exchange(0, std::memory_order_acq_rel);
+  for (uint64_t count = 0; turn != 0 && count < kOpPlaces; ++count) {
+    OpPlace* place = find_op(turn);
+    if (place == nullptr) break;
+    const uint64_t next = place->next.load(std::memory_order_relaxed);
+    finish_host(*place, turn);
+    turn = next;
+  }
+}
+
 // --- what NCCL says of a handle -----------------------------------------------------------------
 
 int begin_group_end(const void* value) noexcept {
@@ -262,9 +299,10 @@ int stop_operation(const void* value) noexcept {
   OpPlace* place = find_op_counted(value);
   if (place == nullptr) return kSuccess;
   if (!is_first_stop(place->op_stopped)) return counted(&SelfStatistics::plugin_stopped_twice);
-  // Without a call of its own the operation ends here; else the group's end, or the call's, does.
-  const bool from_call = (place->state.load(std::memory_order_relaxed) & kFromCall) != 0;
-  if (!from_call) finish_host(*place, handle_turn(value));
+  // Without a call of its own the operation ends here, as where it outlives the call; else the
+  // group's end, or the call's, does.
+  const uint32_t state = place->state.load(std::memory_order_relaxed);
+  if ((state & (kFromCall | kOutlivesCall)) != kFromCall) finish_host(*place, handle_turn(value));
   return kSuccess;
 }
 

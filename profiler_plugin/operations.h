@@ -7,6 +7,10 @@
 // KernelCh and ProxyOp follow on other threads, also long after. In a group the calls come first
 // and then everything else once; before 2.28 there are only Group, Coll and P2p.
 //
+// A non-blocking communicator launches on a thread of NCCL's, which may be behind the GroupApi stop
+// but not behind the next call on the communicator. Until the one or the other the records of its
+// calls are held. Where no shim says that a communicator is one, its first late launch does.
+//
 // What that one collective passes through is inline in each of the seven interfaces: the compiler
 // then takes an event's fields out of NCCL's descriptor one by one, and no Event comes to be.
 #pragma once
@@ -79,6 +83,12 @@ capture::OpToken token_of_call(Context& context) noexcept;
 uint32_t await_telling(const Context& context, OpPlace& place) noexcept;
 inline uint32_t telling_of(OpKind kind, const Context& context, OpPlace& place) noexcept {
   return __builtin_expect(kind == OpKind::Broadcast, 0) ? await_telling(context, place) : 0;
+}
+// Where the communicator launches late: kLate, and the calls before are through; else 0.
+uint32_t await_launch(Context& context, OpPlace& place) noexcept;
+inline uint32_t lateness_of(Context& context, OpPlace& place) noexcept {
+  const bool is_late = context.launches_late.load(std::memory_order_relaxed) != 0;
+  return __builtin_expect(is_late, 0) ? await_launch(context, place) : 0;
 }
 // A hold, where it will be added to when the call has returned; kHeld then, else 0.
 uint32_t hold_for_later(capture::OpToken token, uint32_t state) noexcept;
@@ -165,8 +175,9 @@ template <bool kHasTags>
     capture::drop_told_op(op, context_value);
     return pack({.kind = HandleKind::dropped_call, .turn = 1});
   }
-  const uint32_t state =
-      kFromCall | join_group(taken, group) | telling_of(kind, context, *taken.place);
+  const uint32_t state = kFromCall | join_group(taken, group) |
+                         telling_of(kind, context, *taken.place) |
+                         lateness_of(context, *taken.place);
   const capture::OpToken token =
       capture::begin_told_op(op, event.count, event.stream, context_value, number);
   if constexpr (kHasTags) note_user_tag(context, token, event.user_tag);
@@ -187,9 +198,10 @@ template <bool kHasTags>
   if (__builtin_expect(taken.place == nullptr, 0)) {
     return pack({.kind = HandleKind::dropped_call, .turn = 1});
   }
-  const uint32_t state =
-      kFromCall | join_group(taken, group) | telling_of(kind, context, *taken.place);
   const capture::OpToken token = token_of_call(context);
+  const uint32_t state = kFromCall | join_group(taken, group) |
+                         telling_of(kind, context, *taken.place) |
+                         lateness_of(context, *taken.place);
   if constexpr (kHasTags) note_user_tag(context, token, event.user_tag);
   if (__builtin_expect(event.graph_captured, 0)) capture::note_captured(token);
   keep(*taken.place, token, state | hold_for_later(token, state));
@@ -198,6 +210,9 @@ template <bool kHasTags>
 }
 
 int stop_call(const void* value) noexcept;
+
+// The communicator is about to end: nothing is awaited any more. [cold]
+void end_late_calls(Context& context) noexcept;
 
 // --- Coll, P2p ----------------------------------------------------------------------------------
 
@@ -209,7 +224,12 @@ int stop_call(const void* value) noexcept;
   if (place == nullptr) return nullptr;
   const uint64_t turn = handle_turn(event.parent);
   // Replays of a captured graph start and stop it again.
+  const bool is_first = place->op_stopped.load(std::memory_order_relaxed) == 0;
   place->op_stopped.store(0, std::memory_order_relaxed);
+  if (__builtin_expect((place->state.load(std::memory_order_relaxed) & kHostDone) != 0, 0) &&
+      is_first) {
+    context.launches_late.store(1, std::memory_order_relaxed);
+  }
   if (__builtin_expect((wanted_events() & kKernelCh) != 0, 0)) {
     expect_kernels(*place, turn, context, event.channels);
   }

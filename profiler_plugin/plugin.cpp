@@ -4,6 +4,7 @@
 
 #include "profiler_plugin/event_types.h"
 #include "profiler_plugin/nccl_library.h"
+#include "profiler_plugin/operations.h"
 #include "profiler_plugin/settings.h"
 
 namespace rollcall::profiler {
@@ -34,7 +35,11 @@ void* init(const ContextOpening& opening, uint32_t& mask) noexcept {
   return context;
 }
 
-void finalize(void* context) noexcept { close_context(context); }
+void finalize(void* value) noexcept {
+  Context* context = find_context(value);
+  if (context != nullptr) end_late_calls(*context);
+  close_context(value);
+}
 
 int start_without_context(void** handle) noexcept {
   capture::count_statistic(&SelfStatistics::plugin_stale);

@@ -500,7 +500,9 @@ Process ProcessBuilder::finish(uint64_t window) {
     // An operation in flight is worth more than its age.
     if (i < dropped && record.returned_ticks != 0 && !awaits_gpu(record)) continue;
     process_.ops.push_back(op_of(record, clock, (record.publish & kSegmentMark) != 0));
-    process_.ops.back().awaits_gpu &= is_watched && record.finished_ticks == 0;
+    const bool is_awaited =
+        is_watched && record.finished_ticks == 0 && (record.flags & kOpGpuTimesUnknown) == 0;
+    process_.ops.back().awaits_gpu &= is_awaited;
   }
   take_calls_in_progress();
   take_progress();

@@ -350,6 +350,7 @@ TEST_CASE("an operation that another thread brings while its group ends is settl
       spin_until([&] { return launched.load() == i; });
     }
     launcher.join();
+    nccl.finalize(comm);
   });
   CHECK(ring.in_flight == 0);
   CHECK(ring.stats.plugin_full == 0);

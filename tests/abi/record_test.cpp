@@ -171,8 +171,12 @@ struct Both {
   char handle = 0;
   uint32_t index = 0;
 
-  Both() {
-    index = capture::open_comm({.origin = CommOrigin::init, .key = {7, 7}, .nranks = 4, .rank = 2});
+  explicit Both(bool is_non_blocking = false) {
+    index = capture::open_comm({.origin = CommOrigin::init,
+                                .key = {7, 7},
+                                .nranks = 4,
+                                .rank = 2,
+                                .non_blocking = is_non_blocking});
     std::thread([this] { comm = nccl.init(0xc0ffee, 2, 4); }).join();  // NCCL's own thread
     capture::bind_comm(index, &handle);
     capture::comm_ready(index, 4, 2, 0, 0);
@@ -279,22 +283,84 @@ TEST_CASE("what NCCL says that it captures is on record as captured, beside the 
   check_captured<7>();
 }
 
-// A non-blocking communicator launches on a thread of its own, after the GroupApi was stopped.
+// A non-blocking communicator's call: it comes back before NCCL launches on a thread of its own.
+struct Early {
+  capture::OpToken token;
+  std::vector<mini::Task> tasks{1};
+
+  bool is(Phase phase) const { return ring::slot_holds(token.record, token.ticket, phase); }
+  template <class Nccl>
+  void launch(Nccl& nccl, const Comm& comm) {
+    std::thread([&] { nccl.carry_out(comm, tasks, nullptr); }).join();
+  }
+};
+template <class Nccl>
+void call_early(Nccl& nccl, const Comm& comm, Early& early) {
+  void* group_api = nccl.start_group_api(comm, 1);
+  early.tasks[0].api = nccl.start_call(comm, {}, group_api);
+  nccl.stop(early.tasks[0].api);
+  nccl.stop(group_api);
+}
+template <unsigned kVersion>
+Early call_early(Both<kVersion>& both) {
+  Early early;
+  early.token = capture::begin_op(both.call_of({}));
+  call_early(both.nccl, both.comm, early);
+  capture::end_op(early.token, kResultInProgress);
+  return early;
+}
+
+TEST_CASE("a launch behind the end of a call is awaited where the communicator does not block") {
+  const auto ring = record_and_read([] {
+    Both<6> both(true);
+    Early told = call_early(both);
+    CHILD_REQUIRE(told.is(Phase::gpu_pending));
+    told.launch(both.nccl, both.comm);
+    CHILD_REQUIRE(told.is(Phase::settled));
+    // Of some NCCL says nothing more; the next call says that they are launched.
+    Early silent = call_early(both);
+    CHILD_REQUIRE(silent.is(Phase::gpu_pending));
+    Early last = call_early(both);
+    CHILD_REQUIRE(silent.is(Phase::settled));
+    CHILD_REQUIRE(last.is(Phase::gpu_pending));
+    both.nccl.finalize(both.comm);
+    CHILD_REQUIRE(last.is(Phase::settled));
+  });
+  CHECK(ring.in_flight == 0);
+  CHECK(ring.ops.at(1).channels == 2);
+  CHECK(ring.ops.at(1).launched_ticks > ring.ops.at(1).returned_ticks);
+  CHECK(ring.ops.at(2).channels == 0);
+  CHECK(ring.ops.at(3).result == kResultInProgress);
+}
+
+TEST_CASE("alone, the plugin awaits late launches from the first that it sees on") {
+  const auto ring = record_and_read([] {
+    Nccl<6> nccl;
+    const Comm comm = nccl.init(1, 0, 2);
+    for (int i = 0; i < 3; ++i) {
+      Early early;
+      call_early(nccl, comm, early);
+      early.launch(nccl, comm);
+    }
+    nccl.finalize(comm);
+  });
+  CHECK(ring.in_flight == 0);
+  CHECK(ring.ops.at(1).channels == 0);
+  for (const uint64_t ticket : {2, 3}) {
+    CHECK(ring.ops.at(ticket).channels == 2);
+    CHECK(ring.ops.at(ticket).launched_ticks > ring.ops.at(ticket).returned_ticks);
+  }
+}
+
 TEST_CASE("a launch behind the end of its call finds the record settled and leaves it alone") {
   const auto ring = record_and_read([] {
     Both<6> both;
-    const capture::OpToken token = capture::begin_op(both.call_of({}));
-    void* group_api = both.nccl.start_group_api(both.comm, 1);
-    std::vector<mini::Task> tasks(1);
-    tasks[0].api = both.nccl.start_call(both.comm, {}, group_api);
-    both.nccl.stop(tasks[0].api);
-    both.nccl.stop(group_api);
-    capture::end_op(token, 0);
-    CHILD_REQUIRE(ring::slot_holds(token.record, token.ticket, Phase::settled));
-    std::thread([&] { both.nccl.carry_out(both.comm, tasks, nullptr); }).join();
-    CHILD_REQUIRE(ring::slot_holds(token.record, token.ticket, Phase::settled));
+    Early early = call_early(both);
+    CHILD_REQUIRE(early.is(Phase::settled));
+    early.launch(both.nccl, both.comm);
+    CHILD_REQUIRE(early.is(Phase::settled));
   });
-  CHECK(ring.ops.at(1).result == 0);
+  CHECK(ring.ops.at(1).result == kResultInProgress);
   CHECK(ring.ops.at(1).launched_ticks == 0);
   CHECK(ring.ops.at(1).method == 0);
 }
