@@ -10,6 +10,7 @@
 #include "emulator/nccl/faults.h"
 #include "emulator/nccl/group.h"
 #include "emulator/nccl/log.h"
+#include "emulator/nccl/one_rank.h"
 #include "emulator/nccl/unit.h"
 
 // Of NCCL 2.31 and 2.32; our own header is that of 2.30. Of the settings of a call only the user's
@@ -141,6 +142,7 @@ ncclResult_t record(const Call& call) {
   const FaultEffect fault = apply_faults(communicator->job_rank, &operation.count);
   if (fault.skip || operation.count == 0) return ncclSuccess;  // NCCL discards empty operations
   operation.bytes = operation.count * element;
+  if (is_alone(*communicator, operation)) return launch_alone(communicator, call.stream, operation);
   add_operation(communicator, call.stream, operation, fault.slow_factor);
   return ncclSuccess;
 }

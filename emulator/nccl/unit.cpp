@@ -7,6 +7,7 @@
 
 #include "emulator/device/device.h"
 #include "emulator/nccl/log.h"
+#include "emulator/nccl/one_rank.h"
 #include "emulator/nccl/profiler.h"
 
 namespace emu_nccl {
@@ -89,6 +90,9 @@ bool is_collective(Kind kind) { return kind <= Kind::kReduceScatter; }
 #define EMU_SYMBOL(characters, name) "_Z" #characters name "24ncclDevKernelArgsStorageILm4096EE"
 constexpr const char* kSendRecv = EMU_SYMBOL(22, "ncclDevKernel_SendRecv");
 
+constexpr const char* kOneRankReduce =
+    "_ZN12_GLOBAL__N_113oneRankReduceI13FuncPreMulSumIfEEEvPvS3_mmb";
+
 // Null: it has none.
 const char* kernel_of(const Operation& operation) {
   if (operation.method == Method::kCopies) return nullptr;
@@ -110,7 +114,8 @@ const char* kernel_of(const Operation& operation) {
 #undef EMU_SYMBOL
 
 // A unit is one kernel, of the first of its operations that has one.
-const char* kernel_of(const std::vector<Operation>& operations) {
+const char* kernel_of(const Communicator& communicator, const std::vector<Operation>& operations) {
+  if (is_alone(communicator, operations[0])) return kOneRankReduce;
   for (const Operation& operation : operations) {
     if (const char* kernel = kernel_of(operation)) return kernel;
   }
@@ -187,7 +192,7 @@ ncclResult_t Unit::launch(const std::shared_ptr<Unit>& unit, const std::vector<v
   work.argument = new std::shared_ptr<Unit>(unit);
   work.name = "nccl";
   work.error = kCudaErrorIllegalAddress;
-  work.kernel = kernel_of(unit->operations_);
+  work.kernel = kernel_of(*unit->communicator_, unit->operations_);
   if (emu_stream_enqueue(streams[0], &work, clone) != 0) {
     release(work.argument);
     unit->end(false);

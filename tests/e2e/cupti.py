@@ -203,10 +203,10 @@ def nvidias_library_does_no_harm():
 
 
 def several_devices_of_one_process():
-    with Job(1, ["20"], program=[job.DLOPEN_USER], environment=TIMED) as run:
+    with Job(1, ["20"], program=[job.DLOPEN_USER], environment=TIMED, gpus=3) as run:
         expect_equal(run.run(), 0, f"status ({run.describe()})")
-        ops = operations(run)
-        expect(ops, "nothing was recorded")
+        ops = [op for op in operations(run) if op["op"] != "GroupEnd"]
+        expect_equal({op["comm_rank"] for op in ops}, {0, 1, 2}, "ranks that called")
         for op in ops:
             expect_equal(op["state"], "finished", f"the state of {op}")
 

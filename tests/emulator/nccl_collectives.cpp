@@ -1,4 +1,6 @@
 // Every collective, datatype and reduction against a reference written from the definitions.
+#include <cuda.h>
+
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -350,6 +352,41 @@ TEST_CASE("a custom operation multiplies each rank's part by its own scalar", "[
         }) == kAllWell);
 }
 
+TEST_CASE("a communicator of one rank copies at the call, and launches a kernel for a factor only",
+          "[nccl]") {
+  CHECK(run(1, 60, [](const Rank& self) {
+          const ncclComm_t comm = self.join();
+          const float three = 3;
+          ncclRedOp_t factor;
+          EXPECT_NCCL(ncclRedOpCreatePreMulSum(&factor, const_cast<float*>(&three), ncclFloat32,
+                                               ncclScalarHostImmediate, comm));
+          Memory memory(2 * sizeof(float));
+          uint8_t* const to = memory.data + sizeof(float);
+          cudaStream_t stream;
+          EXPECT_CUDA(cudaStreamCreate(&stream));
+          const auto nodes = [&](const void* from, ncclRedOp_t op) {
+            EXPECT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+            EXPECT_NCCL(ncclGroupStart());
+            EXPECT_NCCL(ncclAllReduce(from, to, 1, ncclFloat32, op, comm, stream));
+            cudaGraph_t graph;
+            EXPECT_CUDA(cudaStreamEndCapture(stream, &graph));
+            EXPECT_NCCL(ncclGroupEnd());
+            CUgraphNode node = nullptr;
+            size_t count = 1;
+            EXPECT_CUDA(cudaGraphGetNodes(graph, &node, &count));
+            std::vector<CUgraphNodeType> types(count);
+            if (count == 1) EXPECT(cuGraphNodeGetType(node, types.data()) == CUDA_SUCCESS);
+            EXPECT_CUDA(cudaGraphDestroy(graph));
+            return types;
+          };
+          using Types = std::vector<CUgraphNodeType>;
+          EXPECT(nodes(to, ncclSum).empty());
+          EXPECT(nodes(memory.data, ncclSum) == Types{CU_GRAPH_NODE_TYPE_MEMCPY});
+          EXPECT(nodes(to, factor) == Types{CU_GRAPH_NODE_TYPE_KERNEL});
+          EXPECT_NCCL(ncclCommDestroy(comm));
+        }) == kAllWell);
+}
+
 TEST_CASE("what only moves arrives unchanged, in place or not, for even and odd sizes", "[nccl]") {
   for (const int ranks : {1, 2, 3, 8}) {
     CHECK(run(ranks, 120, [](const Rank& self) {
@@ -402,7 +439,7 @@ TEST_CASE("memory that nobody ever wrote is reduced without being moved", "[nccl
 }
 
 TEST_CASE("a null buffer is a fault of the GPU, not a crash", "[nccl]") {
-  CHECK(run(1, 60, [](const Rank& self) {
+  CHECK(run(2, 60, [](const Rank& self) {
           const ncclComm_t comm = self.join();
           EXPECT_NCCL(ncclAllReduce(nullptr, nullptr, 1, ncclFloat32, ncclSum, comm, nullptr));
           EXPECT(cudaStreamSynchronize(nullptr) == cudaErrorIllegalAddress);

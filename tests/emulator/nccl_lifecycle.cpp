@@ -193,7 +193,7 @@ TEST_CASE("a group of a non-blocking communicator is in progress when its end co
 }
 
 TEST_CASE("blocking and non-blocking communicators are refused in one group", "[nccl]") {
-  CHECK(run(1, 60, [](const Rank& self) {
+  CHECK(run(2, 60, [](const Rank& self) {
           const ncclComm_t one = join_without_blocking(self);
           const ncclComm_t other = self.join();
           int buffer = 0;
@@ -389,7 +389,7 @@ TEST_CASE("grow takes new ranks in", "[nccl]") {
 
 TEST_CASE("a communicator does not end before the graphs that hold its kernels", "[nccl]") {
   for (const auto end : {ncclCommFinalize, ncclCommDestroy, ncclCommAbort}) {
-    CHECK(run(1, 60, [end](const Rank& self) {
+    CHECK(run(2, 60, [end](const Rank& self) {
             const ncclComm_t comm = self.join();
             void* buffer = nullptr;
             EXPECT_CUDA(cudaMalloc(&buffer, 4));
