@@ -103,9 +103,13 @@ void GpuActivity::abandon(GpuRegion& region) noexcept {
 void GpuActivity::poll(double ticks_per_ns, bool is_last) noexcept {
   ticks_per_ns_ = ticks_per_ns;
   has_clock_ = source_.read_clock(&now_);
-  const bool asks = is_last || !records_->is_idle();
+  is_last_ = is_last;
+  const auto asking = is_last               ? GpuActivitySource::everything
+                      : records_->is_idle() ? GpuActivitySource::nothing
+                                            : GpuActivitySource::what_is_complete;
+  asked_ticks_ = ticks_now();
   const uint64_t dropped = source_.collect(
-      asks,
+      asking,
       [](void* taker, const GpuActivityRecord& record) noexcept {
         static_cast<GpuActivity*>(taker)->take(record);
       },
@@ -229,7 +233,8 @@ void GpuActivity::publish_launch(const GpuSpan& span, uint64_t launched_ns) noex
 }
 
 void GpuActivity::note_kernel(const GpuActivityRecord& record) noexcept {
-  if (record.correlation == 0) return;
+  const bool runs = is_last_ && record.end_ns == 0;
+  if (record.correlation == 0 || runs) return;
   if (Call* call = find_call(record.correlation)) return attach(*call, record);
   // Most kernels of a process are not NCCL's; the newer one takes the place.
   early_[record.correlation & (kGpuCallsMax - 1)] = record;
@@ -291,7 +296,7 @@ uint16_t GpuActivity::number_of_name(const char* name) noexcept {
 
 void GpuActivity::sweep(uint64_t seen_ticks, bool is_last) noexcept {
   const uint64_t kernel_patience = is_last ? 0 : ticks_in(kGpuKernelPatienceNs);
-  const uint64_t launch_patience = ticks_in(kGpuLaunchPatienceNs);
+  const uint64_t launch_patience = is_last ? 0 : ticks_in(kGpuLaunchPatienceNs);
   const uint32_t regions = window_.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < regions; ++i) {
     GpuRegion& region = regions_[i];
@@ -306,8 +311,8 @@ void GpuActivity::sweep(uint64_t seen_ticks, bool is_last) noexcept {
     const bool has_waited =
         region.over_ticks != 0 && seen_ticks - region.over_ticks >= kernel_patience;
     const bool was_never_launched = region.launches == 0 && region.kernels == 0 &&
-                                    seen_ticks > region.closed_ticks &&
-                                    seen_ticks - region.closed_ticks >= launch_patience;
+                                    asked_ticks_ >= region.closed_ticks &&
+                                    asked_ticks_ - region.closed_ticks >= launch_patience;
     if (has_waited && region.kernels != 0) {
       settle(region, seen_ticks);  // what was told of it is all that will be
     } else if (has_waited || was_never_launched) {

@@ -77,10 +77,12 @@ struct GpuActivitySource {
   // The source's number of a stream; false when it has none. The thread's context is current.
   bool (*number_of_stream)(GpuStream stream, uint32_t* number) noexcept;
   bool (*read_clock)(GpuActivityInstant* instant) noexcept;
-  // Hands over what there is, after asking for what is complete if `asks`; how many records were
-  // dropped since the last time.
+  // What is asked for first. Unfinished kernels come with `everything` only, without an end, and
+  // then not a second time.
+  enum Asking : uint8_t { nothing, what_is_complete, everything };
+  // Hands over what there is; how many records were dropped since the last time.
   using Take = void (*)(void* taker, const GpuActivityRecord& record) noexcept;
-  uint64_t (*collect)(bool asks, Take take, void* taker) noexcept;
+  uint64_t (*collect)(Asking asking, Take take, void* taker) noexcept;
   // A kernel's name was given this number.
   void (*note_name)(uint32_t number, const char* name) noexcept;
 };
@@ -138,7 +140,8 @@ class GpuActivity {
   void abandon(GpuRegion& region) noexcept;
 
   // --- the polling thread
-  // `is_last`: what is known to be over is not waited for.
+  // `is_last`: every launch is told of, and what was not launched is not waited for. What was
+  // launched and runs stays pending.
   void poll(double ticks_per_ns, bool is_last) noexcept;
 
  private:
@@ -209,7 +212,9 @@ class GpuActivity {
   // The polling thread's.
   GpuActivityInstant now_;
   double ticks_per_ns_;
+  uint64_t asked_ticks_;  // what was launched later may not be told of yet
   bool has_clock_;
+  bool is_last_;
   Through through_[kStreamsRemembered];
   Name names_[kGpuKernelNamesMax];
   Call calls_[kGpuCallsMax];

@@ -273,8 +273,12 @@ bool read_clock(GpuActivityInstant* instant) noexcept {
   return true;
 }
 
-uint64_t collect(bool asks, GpuActivitySource::Take take, void* taker) noexcept {
-  if (asks) cupti.cuptiActivityFlushAll(0);
+uint64_t collect(GpuActivitySource::Asking asking, GpuActivitySource::Take take,
+                 void* taker) noexcept {
+  const bool is_forced = asking == GpuActivitySource::everything;
+  if (asking != GpuActivitySource::nothing) {
+    cupti.cuptiActivityFlushAll(is_forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
+  }
   // Not more than there are: a job may launch faster than this reads.
   for (uint32_t i = 0; i < kGpuActivityBuffers; ++i) {
     Buffer* buffer = next_to_be_read();

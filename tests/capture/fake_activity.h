@@ -83,7 +83,8 @@ class FakeActivity {
   uint32_t depth = 0;             // entered and not left
   uint32_t underflows = 0;        // left without having been entered
   uint64_t dropped = 0;           // since the last look
-  uint32_t questions = 0;         // looks that asked for what is complete
+  uint32_t questions = 0;         // looks that asked for what is complete, or for everything
+  uint32_t forced = 0;            // those for everything
   bool has_clock = true;
   bool numbers_streams = true;
   uint64_t clock_offset_ns = 555'000'000'000;
@@ -120,10 +121,12 @@ inline bool read_clock(capture::GpuActivityInstant* instant) noexcept {
   *instant = {.ticks = now, .ns = FakeActivity::get().at(now)};
   return FakeActivity::get().has_clock;
 }
-inline uint64_t collect(bool asks, capture::GpuActivitySource::Take take, void* taker) noexcept {
+inline uint64_t collect(capture::GpuActivitySource::Asking asking,
+                        capture::GpuActivitySource::Take take, void* taker) noexcept {
   const std::lock_guard<std::mutex> guard(FakeActivity::mutex);
   FakeActivity& activity = FakeActivity::get();
-  activity.questions += asks ? 1 : 0;
+  activity.questions += asking != capture::GpuActivitySource::nothing ? 1 : 0;
+  activity.forced += asking == capture::GpuActivitySource::everything ? 1 : 0;
   for (const FakeActivity::Record& record : activity.queue) take(taker, record);
   activity.queue.clear();
   const uint64_t dropped = activity.dropped;

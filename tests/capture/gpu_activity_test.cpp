@@ -524,12 +524,28 @@ TEST_CASE("the last look at the end of a process has no patience") {
   const GpuStream stream = gpu().make_stream(1);
   const uint64_t without = world.launch(stream);
   const uint64_t later = world.carried_out(stream, 6);
-  const uint64_t runs = world.launch(stream);
   world.timer->poll(1.0, true);
   CHECK(world.is_unknown(without));
   CHECK_FALSE(world.is_unknown(later));
-  CHECK(world.phase(runs) == Phase::gpu_pending);  // nothing is known of it, so nothing is said
+  CHECK(world.stats.gpu_untimed == 1);
+}
+
+TEST_CASE(
+    "at the end of a process an operation that was not launched is given up, one that runs is "
+    "not") {
+  World world;
+  const uint64_t never = world.launch(gpu().make_stream(1));
+  const uint64_t runs = world.launch(gpu().make_stream(1));
+  source().tell_region(2, source().last_region());
+  source().tell_launch(2, ticks_now());
+  source().tell_kernel({.correlation = 2, .start_ns = ticks_now(), .end_ns = 0});
+  world.timer->poll(1.0, true);
+  CHECK(source().forced == 1);  // else the launch of what runs might not be told of
+  CHECK(world.phase(never) == Phase::settled);
+  CHECK(world.is_unknown(never));
+  CHECK(world.phase(runs) == Phase::gpu_pending);
   CHECK_FALSE(world.is_unknown(runs));
+  CHECK(world.stats.gpu_untimed == 1);
 }
 
 TEST_CASE("an operation that was not even launched is given up in the end, one that runs is not") {

@@ -32,6 +32,7 @@ struct Library {
   std::vector<uint64_t> pushed;
   unsigned popped = 0;
   unsigned flushes = 0;
+  unsigned forced_flushes = 0;
   size_t dropped = 0;
   CUpti_BuffersCallbackRequestFunc request = nullptr;
   CUpti_BuffersCallbackCompleteFunc complete = nullptr;
@@ -97,8 +98,8 @@ CUptiResult set_attribute(CUpti_ActivityAttribute attribute, size_t* bytes, void
   return CUPTI_SUCCESS;
 }
 CUptiResult flush(uint32_t flag) {
-  if (flag != 0) return CUPTI_ERROR_INVALID_PARAMETER;
-  ++library.flushes;
+  if ((flag & ~CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != 0) return CUPTI_ERROR_INVALID_PARAMETER;
+  ++(flag == 0 ? library.flushes : library.forced_flushes);
   return CUPTI_SUCCESS;
 }
 size_t bytes_of(CUpti_ActivityKind kind) {
@@ -192,10 +193,11 @@ struct Started {
 };
 
 std::vector<GpuActivityRecord> taken;
-uint64_t collect(const GpuActivitySource& source, bool asks = false) {
+uint64_t collect(const GpuActivitySource& source,
+                 GpuActivitySource::Asking asking = GpuActivitySource::nothing) {
   taken.clear();
   return source.collect(
-      asks, [](void*, const GpuActivityRecord& record) noexcept { taken.push_back(record); },
+      asking, [](void*, const GpuActivityRecord& record) noexcept { taken.push_back(record); },
       nullptr);
 }
 
@@ -430,10 +432,14 @@ TEST_CASE("when no buffer is free CUPTI gets none, and what it drops is passed o
   CHECK(memory == nullptr);
   CHECK(bytes == 0);
   library.dropped = 4;
-  CHECK(collect(started.source, true) == 4);
+  CHECK(collect(started.source, GpuActivitySource::what_is_complete) == 4);
   CHECK(library.flushes == 1);
-  CHECK(collect(started.source) == 0);
+  CHECK(library.forced_flushes == 0);
+  CHECK(collect(started.source, GpuActivitySource::nothing) == 0);
   CHECK(library.flushes == 1);
+  CHECK(collect(started.source, GpuActivitySource::everything) == 0);
+  CHECK(library.flushes == 1);
+  CHECK(library.forced_flushes == 1);
   filled.front().hand_back();  // without any record
   collect(started.source);
   library.request(&memory, &bytes, &records_max);

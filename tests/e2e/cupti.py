@@ -211,6 +211,17 @@ def several_devices_of_one_process():
             expect_equal(op["state"], "finished", f"the state of {op}")
 
 
+def one_rank_has_no_kernels():
+    with Job(1, ["20"], program=[job.DLOPEN_USER], environment=TIMED, gpus=1) as run:
+        expect_equal(run.run(), 0, f"status ({run.describe()})")
+        ops = [op for op in operations(run) if op["op"] != "GroupEnd"]
+        expect(ops, "nothing was recorded")
+        for op in ops:
+            expect_equal((op["state"], "kernel" in op), ("returned", False), f"{op}")
+        # Nothing of them is awaited when the process is over.
+        expect_equal(counters(run, "gpu_untimed"), [len(ops)], "operations given up")
+
+
 if __name__ == "__main__":
     sys.exit(job.main([
         ("every operation has the times, the launch and the name of its kernel",
@@ -227,6 +238,8 @@ if __name__ == "__main__":
         ("what CUPTI cannot know is not judged", what_cupti_cannot_know_is_not_judged),
         ("operations of copy engines have no kernel, and are not waited for",
          copy_engines_have_no_kernel),
+        ("collectives of one rank have no kernel, and are given up at the latest at the exit",
+         one_rank_has_no_kernels),
         ("NVIDIA's own libcupti does a job without GPUs no harm", nvidias_library_does_no_harm),
         ("a group over several devices of one process is timed", several_devices_of_one_process),
     ]))
