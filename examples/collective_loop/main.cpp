@@ -3,9 +3,11 @@
 //     collective_loop [ITERATIONS [BYTES...]]
 //
 // One process drives all GPUs it sees, with one call per GPU in a group where there are several.
-// For each size it prints a line of four numbers: bytes, the median time in nanoseconds that the
-// host spends in the call (or group), the median and the shortest time in nanoseconds that the GPU
-// spends, measured by two CUDA events around the call. Exit status: 0, 2 usage, 4 a call failed.
+// One of several processes that a launcher has started is a rank with one GPU instead, and rank 0
+// prints. For each size it prints a line of four numbers: bytes, the median time in nanoseconds
+// that the host spends in the call (or group), the median and the shortest time in nanoseconds that
+// the GPU spends, measured by two CUDA events around the call. Exit status: 0, 2 usage, 4 a call
+// failed.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -13,9 +15,15 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 #include <vector>
 
+#include "examples/launch/launch.h"
+#include "examples/launch/rendezvous.h"
+
 namespace {
+
+using examples::Launch;
 
 constexpr int kGpusMax = 16;
 constexpr int kWarmUp = 20;
@@ -33,6 +41,7 @@ void check(cudaError_t error, const char* call) {
 }
 
 struct Gpu {
+  int device = 0;
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
   void* data = nullptr;
@@ -70,10 +79,10 @@ Sample measure(std::vector<Gpu>& gpus, size_t bytes, cudaEvent_t before, cudaEve
           static_cast<long long>(static_cast<double>(milliseconds) * 1e6)};
 }
 
-void measure_size(std::vector<Gpu>& gpus, size_t bytes, int iterations) {
+void measure_size(std::vector<Gpu>& gpus, size_t bytes, int iterations, bool prints) {
   cudaEvent_t before = nullptr;
   cudaEvent_t after = nullptr;
-  check(cudaSetDevice(0), "cudaSetDevice");
+  check(cudaSetDevice(gpus[0].device), "cudaSetDevice");
   check(cudaEventCreate(&before), "cudaEventCreate");
   check(cudaEventCreate(&after), "cudaEventCreate");
   for (int i = 0; i < kWarmUp; ++i) launch(gpus, bytes);
@@ -87,26 +96,54 @@ void measure_size(std::vector<Gpu>& gpus, size_t bytes, int iterations) {
   }
   std::sort(host_ns.begin(), host_ns.end());
   std::sort(gpu_ns.begin(), gpu_ns.end());
-  std::printf("%zu %lld %lld %lld\n", bytes, host_ns[host_ns.size() / 2], gpu_ns[gpu_ns.size() / 2],
-              gpu_ns.front());
+  if (prints) {
+    std::printf("%zu %lld %lld %lld\n", bytes, host_ns[host_ns.size() / 2],
+                gpu_ns[gpu_ns.size() / 2], gpu_ns.front());
+  }
   check(cudaEventDestroy(before), "cudaEventDestroy");
   check(cudaEventDestroy(after), "cudaEventDestroy");
 }
 
-std::vector<Gpu> open_gpus(size_t bytes_max) {
+int count_of_gpus() {
   int count = 0;
   check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-  std::vector<Gpu> gpus(static_cast<size_t>(std::min(count, kGpusMax)));
+  check(count > 0, "cudaGetDeviceCount", "there is no GPU; try rollcall run --emulate");
+  return count;
+}
+
+void prepare(Gpu& gpu, size_t bytes_max) {
+  check(cudaSetDevice(gpu.device), "cudaSetDevice");
+  check(cudaMalloc(&gpu.data, bytes_max), "cudaMalloc");
+  check(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+}
+
+std::vector<Gpu> open_all_gpus(size_t bytes_max) {
+  std::vector<Gpu> gpus(static_cast<size_t>(std::min(count_of_gpus(), kGpusMax)));
   std::vector<ncclComm_t> comms(gpus.size());
   check(ncclCommInitAll(comms.data(), static_cast<int>(gpus.size()), nullptr), "ncclCommInitAll");
   for (size_t i = 0; i < gpus.size(); ++i) {
     gpus[i].comm = comms[i];
-    check(cudaSetDevice(static_cast<int>(i)), "cudaSetDevice");
-    check(cudaMalloc(&gpus[i].data, bytes_max), "cudaMalloc");
-    check(cudaStreamCreateWithFlags(&gpus[i].stream, cudaStreamNonBlocking),
-          "cudaStreamCreateWithFlags");
+    gpus[i].device = static_cast<int>(i);
+    prepare(gpus[i], bytes_max);
   }
   return gpus;
+}
+
+std::vector<Gpu> open_own_gpu(const Launch& launch, size_t bytes_max) {
+  std::vector<Gpu> gpus(1);
+  gpus[0].device = launch.local_rank % count_of_gpus();
+  prepare(gpus[0], bytes_max);
+  const ncclUniqueId id = examples::exchange_unique_id(launch);
+  check(ncclCommInitRank(&gpus[0].comm, launch.world_size, id, launch.rank), "ncclCommInitRank");
+  return gpus;
+}
+
+void run(const Launch& launch, const std::vector<size_t>& sizes, int iterations) {
+  const size_t largest = *std::max_element(sizes.begin(), sizes.end());
+  std::vector<Gpu> gpus =
+      launch.world_size > 1 ? open_own_gpu(launch, largest) : open_all_gpus(largest);
+  for (const size_t bytes : sizes) measure_size(gpus, bytes, iterations, launch.rank == 0);
+  for (Gpu& gpu : gpus) check(ncclCommDestroy(gpu.comm), "ncclCommDestroy");
 }
 
 }  // namespace
@@ -116,13 +153,18 @@ int main(int argc, char** argv) {
   std::vector<size_t> sizes;
   for (int i = 2; i < argc; ++i) sizes.push_back(std::strtoull(argv[i], nullptr, 10));
   if (sizes.empty()) sizes = {8, 1 << 16, 1 << 20, 1 << 24};
-  const size_t largest = *std::max_element(sizes.begin(), sizes.end());
-  if (iterations <= 0 || largest == 0) {
+  if (iterations <= 0 || *std::max_element(sizes.begin(), sizes.end()) == 0) {
     std::fprintf(stderr, "usage: collective_loop [ITERATIONS [BYTES...]]\n");
     return 2;
   }
-  std::vector<Gpu> gpus = open_gpus(largest);
-  for (const size_t bytes : sizes) measure_size(gpus, bytes, iterations);
-  for (Gpu& gpu : gpus) check(ncclCommDestroy(gpu.comm), "ncclCommDestroy");
+  try {
+    run(examples::launch_from_environment(), sizes, iterations);
+  } catch (const std::invalid_argument& error) {
+    std::fprintf(stderr, "collective_loop: %s\n", error.what());
+    return 2;
+  } catch (const std::runtime_error& error) {
+    std::fprintf(stderr, "collective_loop: %s\n", error.what());
+    return 4;
+  }
   return 0;
 }

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "checks.h"
-#include "rendezvous.h"
+#include "examples/launch/rendezvous.h"
 
 namespace mini_train {
 namespace {
@@ -33,7 +33,7 @@ Groups::Groups(const Options& options, const Launch& launch, CallLog* log)
   stage_ = rank_ / (tensor * data);
   const Fault& fault = options.fault;
 
-  const ncclUniqueId id = exchange_unique_id(launch);
+  const ncclUniqueId id = examples::exchange_unique_id(launch);
   if (fault.hits(FaultKind::init_missing, rank_, fault.step)) {
     log_->fault(fault, nullptr, "ncclCommInitRank", -1, 0);
     sleep_for_ever();

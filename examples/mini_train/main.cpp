@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
       list_faults();
       return kTrained;
     }
-    const Launch launch = launch_from_environment();
+    const Launch launch = examples::launch_from_environment();
     complete(&options, launch);
     return run(options, launch);
   } catch (const std::invalid_argument& error) {

@@ -1,12 +1,11 @@
 #include "options.h"
 
-#include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <initializer_list>
 #include <stdexcept>
 #include <vector>
+
+#include "examples/launch/number.h"
 
 namespace mini_train {
 namespace {
@@ -19,22 +18,10 @@ struct OptionSpec {
 };
 
 template <typename Number>
-Number parse_number(const std::string& text, const char* name, Number smallest) {
-  Number value{};
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || rest != end || value < smallest) {
-    throw std::invalid_argument(std::string(name) + " " + text + ": a number of at least " +
-                                std::to_string(smallest) + " is needed");
-  }
-  return value;
-}
-
-template <typename Number>
 std::function<void(Options*, const std::string&)> number(Number Options::*field, const char* name,
                                                          Number smallest) {
   return [=](Options* options, const std::string& text) {
-    options->*field = parse_number<Number>(text, name, smallest);
+    options->*field = examples::parse_number<Number>(text, name, smallest);
   };
 }
 
@@ -75,18 +62,6 @@ const std::vector<OptionSpec>& option_table() {
   return table;
 }
 
-const char* first_set(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (const char* value = std::getenv(name)) return value;
-  }
-  return nullptr;
-}
-
-int number_from(std::initializer_list<const char*> names, int fallback) {
-  const char* text = first_set(names);
-  return text ? parse_number<int>(text, *names.begin(), 0) : fallback;
-}
-
 }  // namespace
 
 Options parse_options(int argc, char** argv) {
@@ -112,21 +87,6 @@ Options parse_options(int argc, char** argv) {
     found->set(&options, value);
   }
   return options;
-}
-
-Launch launch_from_environment() {
-  Launch launch;
-  launch.rank = number_from({"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, 0);
-  launch.world_size = number_from({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 1);
-  launch.local_rank =
-      number_from({"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}, launch.rank);
-  if (const char* address = std::getenv("MASTER_ADDR")) launch.master_address = address;
-  launch.master_port = number_from({"MASTER_PORT"}, launch.master_port);
-  if (launch.rank >= launch.world_size) {
-    throw std::invalid_argument("RANK " + std::to_string(launch.rank) +
-                                " does not fit WORLD_SIZE " + std::to_string(launch.world_size));
-  }
-  return launch;
 }
 
 void complete(Options* options, const Launch& launch) {

@@ -1,12 +1,15 @@
-// What the command line and the launcher's environment say.
+// What the command line says.
 #pragma once
 
 #include <cstddef>
 #include <string>
 
+#include "examples/launch/launch.h"
 #include "fault.h"
 
 namespace mini_train {
+
+using examples::Launch;
 
 struct Options {
   int data_parallel = 0;  // 0: what is left of the world
@@ -28,19 +31,8 @@ struct Options {
   bool help = false;
 };
 
-// Who this process is: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT as torchrun sets
-// them, or what Open MPI and Slurm set; one rank when nothing is set.
-struct Launch {
-  int rank = 0;
-  int world_size = 1;
-  int local_rank = 0;
-  std::string master_address = "127.0.0.1";
-  int master_port = 29500;
-};
-
-// Both throw std::invalid_argument with a sentence for the user.
+// Throws std::invalid_argument with a sentence for the user.
 Options parse_options(int argc, char** argv);
-Launch launch_from_environment();
 // Fills in data_parallel and refuses combinations that cannot run.
 void complete(Options* options, const Launch& launch);
 

@@ -4,12 +4,12 @@
 
 #include <nccl.h>
 
-#include "options.h"
+#include "examples/launch/launch.h"
 
-namespace mini_train {
+namespace examples {
 
 // Blocks until every rank has asked (rank 0) or rank 0 has answered; throws std::runtime_error
 // after a minute.
 ncclUniqueId exchange_unique_id(const Launch& launch);
 
-}  // namespace mini_train
+}  // namespace examples

@@ -1,4 +1,4 @@
-#include "rendezvous.h"
+#include "examples/launch/rendezvous.h"
 
 #include <netdb.h>
 #include <poll.h>
@@ -13,16 +13,14 @@
 #include <thread>
 #include <vector>
 
-#include "checks.h"
-
-namespace mini_train {
+namespace examples {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kPatience{60};
 // A caller says this first, so that a port scanner or a job on the same port is not taken for a
 // rank.
-constexpr char kHello[] = "mini_train rank ";
+constexpr char kHello[] = "rank of an example ";
 
 class Socket {
  public:
@@ -132,9 +130,11 @@ ncclUniqueId fetch(const Launch& launch) {
 ncclUniqueId exchange_unique_id(const Launch& launch) {
   if (launch.rank != 0) return fetch(launch);
   ncclUniqueId id{};
-  check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) {
+    throw std::runtime_error(std::string("ncclGetUniqueId: ") + ncclGetErrorString(result));
+  }
   hand_out(launch, id);
   return id;
 }
 
-}  // namespace mini_train
+}  // namespace examples
