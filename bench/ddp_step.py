@@ -3,9 +3,10 @@
 
   rollcall run -q -n 2 --emulate=2 -d DIR -- python3 bench/ddp_step.py JSON [PAIRS]
 
-Each rank pauses and resumes its recorder, as `rollcall ctl` would, between short runs of steps, and
-each run with it has one without it beside it, first and second in turns: whatever else the machine
-does hits both alike. Each rank has a core to itself, as far as there are enough.
+--help lists what else can be set, for scripts/gpu_check.py. Each rank pauses and resumes its
+recorder, as `rollcall ctl` would, between short runs of steps, and each run with it has one without
+it beside it, first and second in turns: whatever else the machine does hits both alike. On the
+emulator each rank has a core to itself, as far as there are enough.
 
 Two clocks are read, on rank 0. The time that passed, step by step, each waited for on the GPU: its
 median with the recorder over that without it, median of the pairs. It swings with every turn that
@@ -13,51 +14,83 @@ the scheduler takes among the threads of two ranks and of their emulated GPUs. A
 time of the job's threads and of the recorder's, the emulator's left out: how much more a step takes
 of it, against the time that a step takes.
 
-How far a result can be trusted is found by drawing as many pairs of runs from those measured, with
-repetition, again and again (bootstrap): the interval holds 95 of 100 such results. The goal holds,
-or is missed, where the interval lies on one side of it; else the machine was too noisy to tell, and
+How far a result can be trusted is said by an interval (bench/paired.py). The goal holds, or is
+missed, where the interval lies on one side of it; else the machine was too noisy to tell, and
 "holds" is null. A paused recorder still passes each call through: that is left out.
 """
+import argparse
 import glob
 import json
 import mmap
 import os
-import random
 import statistics
 import sys
 import time
 
+import paired
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("json")
+    parser.add_argument("pairs", nargs="?", type=int, default=4000)
+    parser.add_argument("--seconds", type=float, help="at most as many pairs as fit into these")
+    parser.add_argument("--goal", type=float, default=0.5, help="per cent of a step (0.5)")
+    parser.add_argument("--width", type=int, default=256, help="of a layer (256)")
+    parser.add_argument("--bucket-mb", type=float, default=0.25, help="of gradients (0.25)")
+    parser.add_argument("--graph", action="store_true", help="the whole step is a CUDA graph")
+    return parser.parse_args()
+
+
+ARGUMENTS = read_arguments()
 LOCAL_RANK = int(os.environ["LOCAL_RANK"])
+IS_EMULATED = "ROLLCALL_EMULATE_GPUS" in os.environ
 CORES = sorted(os.sched_getaffinity(0))
-os.sched_setaffinity(0, {CORES[LOCAL_RANK % len(CORES)]})  # before there are threads to leave out
+if IS_EMULATED:  # before there are threads to leave out; a real NCCL's share the core with nobody
+    os.sched_setaffinity(0, {CORES[LOCAL_RANK % len(CORES)]})
+if ARGUMENTS.graph:  # the watchdog asks events, which breaks a capture
+    os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
-WIDTH, LAYERS, ROWS = 256, 8, 64
+LAYERS, ROWS = 8, 64
 STEPS = 8  # of a run, behind one that is not measured
-GOAL_PERCENT = 0.5
-DRAWS = 200
+WARM_UP = 12  # DDP wants eleven before a capture
 CAPTURE_SWITCH = 576  # docs/FORMAT.md, header of the ring file: u32, 0 record, 1 pause
 
 
 class Training:
     def __init__(self, device):
-        network = nn.Sequential(*[nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU())
+        width = ARGUMENTS.width
+        network = nn.Sequential(*[nn.Sequential(nn.Linear(width, width), nn.ReLU())
                                   for _ in range(LAYERS)]).to(device)
         self.model = nn.parallel.DistributedDataParallel(network, device_ids=[device.index],
-                                                         bucket_cap_mb=0.25)
+                                                         bucket_cap_mb=ARGUMENTS.bucket_mb)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
-        self.batch = torch.ones(ROWS, WIDTH, device=device)
+        self.batch = torch.ones(ROWS, width, device=device)
+        self.graph = None
 
-    def step(self):
-        """One step, to the end on the GPU: ns that passed."""
-        start_ns = time.monotonic_ns()
+    def calls_of_step(self):
         loss = self.model(self.batch).pow(2).mean()
         loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
+
+    def capture(self, stream):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            self.calls_of_step()
+        self.graph = graph
+
+    def step(self):
+        """One step, to the end on the GPU: ns that passed."""
+        start_ns = time.monotonic_ns()
+        if self.graph is None:
+            self.calls_of_step()
+        else:
+            self.graph.replay()
         torch.cuda.synchronize()
         return time.monotonic_ns() - start_ns
 
@@ -94,7 +127,7 @@ class Switch:
 
 
 def measure(training, switch, pairs):
-    """[(run with the recorder, run without it)]."""
+    """[(run with the recorder, run without it)], recording again at the end."""
     measured = []
     for number in range(pairs):
         run = {}
@@ -102,42 +135,74 @@ def measure(training, switch, pairs):
             switch.set(is_paused)
             run[is_paused] = training.run()
         measured.append((run[False], run[True]))
+    switch.set(False)
     return measured
+
+
+def pairs_that_fit(training, device):
+    """The same number on every rank."""
+    if ARGUMENTS.seconds is None or ARGUMENTS.pairs == 0:
+        return ARGUMENTS.pairs
+    start = time.monotonic()
+    training.run()
+    took_s = 2 * (time.monotonic() - start)
+    fitting = torch.tensor([min(ARGUMENTS.pairs, max(2, int(ARGUMENTS.seconds / took_s)))],
+                           device=device)
+    dist.broadcast(fitting, 0)
+    return int(fitting.item())
 
 
 def rows_of_clock(name, added):
     """`added`: of each pair, in percent of a step."""
-    draw = random.Random(1)
-    drawn = sorted(statistics.median(draw.choices(added, k=len(added))) for _ in range(DRAWS))
-    low, high = drawn[DRAWS * 25 // 1000], drawn[DRAWS * 975 // 1000]
-    holds = True if high <= GOAL_PERCENT else False if low > GOAL_PERCENT else None
+    low, high = interval = paired.interval_of(added)
+    holds = paired.holds(interval, ARGUMENTS.goal)
     title = f"DDP step: {name} added"
     return [{"name": f"{title}, {len(added)} pairs of {STEPS} steps",
-             "value": statistics.median(added), "unit": "%", "goal": GOAL_PERCENT, "holds": holds},
+             "value": statistics.median(added), "unit": "%", "goal": ARGUMENTS.goal,
+             "holds": holds},
             {"name": f"{title}: lower end of 95 %", "value": low, "unit": "%", "goal": None},
             {"name": f"{title}: upper end of 95 %", "value": high, "unit": "%", "goal": None}]
 
 
-def rows_of(measured):
+def rows_of(measured, ranks):
     step_ns = statistics.median(passed for _, (passed, _) in measured)
     passed = [100 * (recorded / plain - 1) for (recorded, _), (plain, _) in measured]
     own = [100 * (recorded - plain) / step_ns for (_, recorded), (_, plain) in measured]
-    return [{"name": "DDP step on the emulator, 2 ranks", "value": step_ns / 1e6, "unit": "ms",
+    where = " on the emulator" if IS_EMULATED else ""
+    return [{"name": f"DDP step{where}, {ranks} ranks", "value": step_ns / 1e6, "unit": "ms",
              "goal": None}, *rows_of_clock("time", passed), *rows_of_clock("processor time", own)]
 
 
+def captured(device):
+    """Warm, and captured on the stream on which it was made: PyTorch's notes on capture."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        training = Training(device)
+        for _ in range(WARM_UP):
+            training.step()
+    torch.cuda.current_stream().wait_stream(side)
+    training.capture(side)
+    return training
+
+
 def main():
-    path = sys.argv[1]
-    pairs = int(sys.argv[2]) if len(sys.argv) > 2 else 4000
-    device = torch.device("cuda", LOCAL_RANK)
+    device = torch.device("cuda", LOCAL_RANK % torch.cuda.device_count())
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
-    training = Training(device)
+    training = captured(device) if ARGUMENTS.graph else Training(device)
     training.run()
-    measured = measure(training, Switch(), pairs)
+    pairs = pairs_that_fit(training, device)
+    if pairs == 0:  # no recorder is needed
+        step_ms = training.run()[0] / 1e6
+        rows = [{"name": "DDP step", "value": step_ms, "unit": "ms", "goal": None}]
+    else:
+        rows = rows_of(measure(training, Switch(), pairs), dist.get_world_size())
     if dist.get_rank() == 0:
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(rows_of(measured), file, indent=1)
+        with open(ARGUMENTS.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+    torch.cuda.synchronize()
+    training.graph = None  # NCCL ends no communicator whose kernels a graph holds
     dist.destroy_process_group()
 
 
