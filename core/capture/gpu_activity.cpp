@@ -376,8 +376,10 @@ void GpuActivity::settle(GpuRegion& region, uint64_t seen_ticks) noexcept {
     }
     records_->visit(part.span, [&](OpRecord& record, uint64_t ticket) {
       const uint64_t called = load_relaxed(record.called_ticks);
-      const uint64_t latest = std::max(seen_ticks, called);
-      const uint64_t started = std::clamp(start, called, latest);
+      // What was told in different looks was aligned by different readings of the clocks.
+      const uint64_t earliest = std::max(called, load_relaxed(record.launched_ticks));
+      const uint64_t latest = std::max(seen_ticks, earliest);
+      const uint64_t started = std::clamp(start, earliest, latest);
       const uint64_t finished = std::clamp(end, started, latest);
       if (launch != 0) store_once(record.launched_ticks, std::clamp(launch, called, started));
       if (times.name != 0) store_release(record.kernel, times.name);

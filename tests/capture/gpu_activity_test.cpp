@@ -134,6 +134,22 @@ TEST_CASE("a time is never before the call or behind the moment it was seen") {
   CHECK(record.finished_ticks <= ticks_now());
 }
 
+TEST_CASE("a kernel never starts before the launch that was told of earlier") {
+  World world;
+  const uint64_t ticket = world.launch(gpu().make_stream(1));
+  const uint64_t called = world.record(ticket).called_ticks;
+  advance_fake_clock(1'000'000);
+  source().tell_region(2, source().last_region());
+  source().tell_launch(2, called + 500);
+  world.poll();
+  source().tell_kernel({.correlation = 2, .start_ns = called + 100, .end_ns = called + 300});
+  world.poll();
+  const OpRecord& record = world.record(ticket);
+  CHECK(record.launched_ticks == called + 500);
+  CHECK(record.started_ticks == called + 500);
+  CHECK(record.finished_ticks == called + 500);
+}
+
 TEST_CASE("a kernel without times leaves the operation without them, and counted") {
   World world;
   const uint64_t ticket = world.launch(gpu().make_stream(1));
