@@ -2,7 +2,7 @@
 # On a machine with NVIDIA GPUs: runs recorder, plugin, GPU timing, graphs, overhead and hang checks
 # against the real CUDA and NCCL, and prints one table. Changes no setting of the machine.
 #   scripts/gpu_check.sh [--output FILE]     NCCL from NCCL_HOME, a pip-installed PyTorch, or CUDA
-#   scripts/gpu_check.sh --emulate           the same steps on the emulator: does this script work?
+#   scripts/gpu_check.sh --emulate[=GPUS]    the same steps on the emulator: does this script work?
 #   scripts/gpu_check.sh --pack DIR          puts what is needed into DIR, for a machine without
 #                                            compiler or network; there: DIR/gpu_check.sh
 # Builds first, unless ROLLCALL_GPU_CHECK_BUILD names a build folder. --help lists other options.
@@ -28,7 +28,7 @@ fi
 
 to=${2:?gpu_check: --pack needs a folder}
 mkdir -p "$to/bin"
-cp scripts/gpu_check.py "$to/"
+cp scripts/gpu_check.py scripts/gpu_machine.py bench/paired.py bench/ddp_step.py "$to/"
 cp "$0" "$to/gpu_check.sh"
 for file in tools/rollcall shim/librollcall.so profiler_plugin/libnccl-profiler-rollcall.so \
   examples/{mini_train,collective_loop}{,_cuda12}; do

@@ -79,7 +79,7 @@ if [ -x "$torch" ]; then
     beside "faults on $backend" python3 tests/clients/pytorch_faults.py "$torch" "$backend"
   done
   beside "GPU check" env ROLLCALL_GPU_CHECK_BUILD="$build" \
-    "$torch" scripts/gpu_check.py --emulate --strict --only PyTorch
+    "$torch" scripts/gpu_check.py --emulate=1 --strict --only PyTorch
 fi
 wait
 done_with torch

@@ -1,0 +1,266 @@
+"""The machine that scripts/gpu_check.py checks, and programs on it under `rollcall run`."""
+import ctypes
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.environ.get("ROLLCALL_GPU_CHECK_BUILD", "build/release")
+ROLLCALL = os.path.join(BUILD, "tools", "rollcall")
+EXAMPLES = os.path.join(BUILD, "examples")
+PLUGIN = os.path.join(BUILD, "profiler_plugin", "libnccl-profiler-rollcall.so")
+PATIENCE_S = 90
+RANKS_MAX = 4
+TIMINGS = ("events", "progress", "cupti")
+# CUDA runtimes that the examples are built for, what their programs are called then, and the driver
+# that each needs.
+RUNTIMES = (("libcudart.so.13", "", 13000), ("libcudart.so.12", "_cuda12", 12000))
+# How two ranks may share a GPU: by the switch that NCCL has from 2.30.3 on, or as if each were on a
+# host of its own.
+SWITCH, HOSTS = "NCCL_MULTI_RANK_GPU_ENABLE", "NCCL_HOSTID"
+SWITCH_SINCE = (2, 30, 3)
+
+
+class Skip(Exception):
+    """Why a step cannot be done on this machine."""
+
+
+def output_of(command):
+    try:
+        return subprocess.run(command, text=True, capture_output=True, check=False,
+                              timeout=60).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def memory_folder():
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def library_folders(environment, packages):
+    """Folders that hold an NCCL or a CUDA runtime: those of NCCL_HOME first, then what pip
+    installed with PyTorch, whose rows should measure the NCCL that it came with."""
+    def of_variable(name):
+        home = environment.get(name)
+        return [os.path.join(home, "lib"), os.path.join(home, "lib64")] if home else []
+
+    candidates = of_variable("NCCL_HOME")
+    for site in packages:
+        candidates += sorted(glob.glob(os.path.join(site, "nvidia", "*", "lib")))
+    candidates += of_variable("CUDA_HOME")
+    candidates += ["/usr/lib/x86_64-linux-gnu", "/usr/local/cuda/lib64"]
+    wanted = ("libnccl.so.2", *(name for name, _, _ in RUNTIMES))
+    return [folder for folder in candidates
+            if any(os.path.exists(os.path.join(folder, name)) for name in wanted)]
+
+
+def runtime_for(driver, has):
+    """What the programs that can run are called with: the newest runtime that is found and that
+    the driver can serve."""
+    needed = []
+    for name, suffix, least in RUNTIMES:
+        if not has(name):
+            continue
+        if driver >= least:
+            return suffix
+        needed.append(f"{name} needs a driver for CUDA {least // 1000}")
+    raise Skip("; ".join(needed) + f", and this one is for {driver // 1000}.{driver % 1000 // 10}"
+               if needed else
+               "neither libcudart.so.13 nor libcudart.so.12 was found; set CUDA_HOME")
+
+
+def asked_driver():
+    """Its version and how many GPUs it shows this process."""
+    version, count = ctypes.c_int(), ctypes.c_int()
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise Skip(f"there is no driver: {error}") from None
+    for name, *arguments in (("cuDriverGetVersion", ctypes.byref(version)), ("cuInit", 0),
+                             ("cuDeviceGetCount", ctypes.byref(count))):
+        status = getattr(driver, name)(*arguments)
+        if status != 0:
+            raise Skip(f"{name} answers {status}")
+    return version.value, count.value
+
+
+def nccl_version(path):
+    """As three numbers; none where the library cannot say it."""
+    version = ctypes.c_int()
+    try:
+        ctypes.CDLL(path).ncclGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return ()
+    return version.value // 10000, version.value // 100 % 100, version.value % 100
+
+
+class Machine:
+    def __init__(self, emulated_gpus):
+        self.emulated = emulated_gpus
+        self.deadline = float("inf")
+        self.sharing = None  # of several ranks on one GPU: the variable that allows it
+        self.sharing_fault = None
+        if emulated_gpus:
+            self.gpus, self.folders = emulated_gpus, []
+            self.suffix, self.nccl = "", SWITCH_SINCE
+            self.about = f"{self.gpus} x emulated GPU"
+            return
+        driver, self.gpus = asked_driver()
+        names = output_of(["nvidia-smi", "--query-gpu=name,driver_version",
+                           "--format=csv,noheader"]).splitlines()
+        if not names or self.gpus == 0:
+            raise Skip("there is no GPU that nvidia-smi and the driver name")
+        self.folders = library_folders(
+            os.environ, [path for path in sys.path if path.endswith("-packages")])
+        nccl = self.find("libnccl.so.2")
+        if nccl is None:
+            raise Skip("libnccl.so.2 was not found; set NCCL_HOME, or run this with the python "
+                       "that has PyTorch")
+        self.suffix = runtime_for(driver, self.find)
+        self.nccl = nccl_version(nccl)
+        gpu, _, name = names[0].partition(", ")
+        self.about = (f"{self.gpus} x {gpu}, driver {name} (CUDA {driver // 1000}."
+                      f"{driver % 1000 // 10}), NCCL {'.'.join(map(str, self.nccl)) or 'unknown'} "
+                      f"({nccl})")
+
+    def find(self, name):
+        for folder in self.folders:
+            if os.path.exists(os.path.join(folder, name)):
+                return os.path.join(folder, name)
+        return None
+
+    def seconds_left(self):
+        return self.deadline - time.monotonic()
+
+    def patience_s(self, longest_s=PATIENCE_S):
+        return max(1, min(longest_s, self.seconds_left()))
+
+    def program(self, name):
+        return os.path.join(EXAMPLES, name + self.suffix)
+
+    def ranks(self):
+        """At least two: NCCL launches no kernel for one."""
+        return max(2, min(self.gpus, RANKS_MAX))
+
+    def is_shared(self, ranks):
+        return ranks > self.gpus
+
+    def environment(self, extra):
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith("ROLLCALL_")}
+        if self.folders:
+            before = environment.get("LD_LIBRARY_PATH")
+            environment["LD_LIBRARY_PATH"] = ":".join(self.folders + ([before] if before else []))
+        environment.update(extra)
+        return environment
+
+    def find_sharing(self):
+        """Tries without Rollcall how two ranks can share the GPU, where they have to."""
+        if not self.is_shared(self.ranks()):
+            return
+        ways = [SWITCH, HOSTS] if self.nccl >= SWITCH_SINCE else [HOSTS]
+        for self.sharing in ways:
+            self.sharing_fault = None
+            try:
+                with Run(self, [self.program("collective_loop"), "3", "8"], "none") as run:
+                    run.finish(45)
+                return
+            except (RuntimeError, subprocess.TimeoutExpired) as error:
+                self.sharing_fault = (f"two ranks on one GPU ({self.sharing}) do not work here "
+                                      f"without Rollcall: {error}")
+
+
+# The launcher preloads the library; this takes it out again and leaves the others (the emulator).
+WITHOUT_SHIM = ('LD_PRELOAD=$(printf %s "$LD_PRELOAD" | tr : "\\n" | grep -v librollcall.so | '
+                'paste -sd:) exec "$@"')
+
+
+class Run:
+    """Ranks of a program under `rollcall run`, in one of the modes."""
+
+    def __init__(self, machine, program, mode="events", ranks=None, budget="100"):
+        self.machine = machine
+        self.ranks = machine.ranks() if ranks is None else ranks
+        is_shared = machine.is_shared(self.ranks)
+        if is_shared and machine.sharing_fault:
+            raise Skip(machine.sharing_fault)
+        # Files in memory: the driver may refuse to register those of a disk.
+        self.folder = tempfile.mkdtemp(prefix="gpu-check-", dir=memory_folder())
+        self.directory = os.path.join(self.folder, "run")
+        settings = {"ROLLCALL_GPU_TIMING": mode if mode in TIMINGS else "off"}
+        if budget is not None:
+            settings["ROLLCALL_OVERHEAD_BUDGET"] = budget
+        if mode in ("plugin", "both"):
+            settings["NCCL_PROFILER_PLUGIN"] = os.path.abspath(PLUGIN)
+        if is_shared and machine.sharing == SWITCH:
+            settings[SWITCH] = "1"
+        self.command = [ROLLCALL, "run", "-d", self.directory, "-n", str(self.ranks)]
+        self.command += [f"--emulate={machine.emulated}"] if machine.emulated else []
+        self.command.append("--")
+        if mode in ("none", "plugin"):
+            # In front of the program and behind the launcher: the library is not preloaded there.
+            self.command += ["sh", "-c", WITHOUT_SHIM, "sh"]
+        if is_shared and machine.sharing == HOSTS:
+            self.command += ["sh", "-c", 'NCCL_HOSTID="rank$RANK" exec "$@"', "sh"]
+        self.command += list(program)
+        self.environment = machine.environment(settings)
+        self.process = None
+
+    def __enter__(self):
+        self.out = open(os.path.join(self.folder, "out"), "w+", encoding="utf-8",
+                        errors="replace")
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=self.out,
+                                        stderr=subprocess.STDOUT, env=self.environment)
+        return self
+
+    def __exit__(self, *exception):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.out.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def text(self):
+        self.out.seek(0)
+        return self.out.read()
+
+    def finish(self, longest_s=PATIENCE_S):
+        patience_s = self.machine.patience_s(longest_s)
+        try:
+            status = self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"it did not end within {patience_s:.0f} s") from None
+        text = self.text()
+        if status != 0:
+            lines = [line for line in text.splitlines() if line.strip()]
+            said = [line for line in lines if not line.startswith("rollcall: ")] or lines
+            raise RuntimeError(f"exit status {status}: {' / '.join(said[-2:])}")
+        return text
+
+    # --- what Rollcall says about it
+
+    def ask(self, *arguments):
+        done = subprocess.run([ROLLCALL, *arguments], text=True, capture_output=True, check=False,
+                              timeout=self.machine.patience_s())
+        return done.stdout
+
+    def verdict(self, *options):
+        """The leading code; none where there is nothing to judge yet."""
+        text = self.ask("diff", self.directory, "--json", *options)
+        return json.loads(text)["findings"][0]["code"] if text else "no verdict"
+
+    def lines(self, kind):
+        """Of `rollcall dump`."""
+        lines = map(json.loads, self.ask("dump", self.directory).splitlines())
+        return [line for line in lines if line["type"] == kind]
+
+    def metas(self):
+        return [line["meta"] for line in self.lines("run")]

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""How scripts/gpu_check.py judges, and what it chooses, where no GPU is needed to tell."""
+import contextlib
+import os
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path += [os.path.join(ROOT, "scripts"), os.path.join(ROOT, "tests", "e2e")]
+
+import gpu_check
+import gpu_machine
+import job
+import paired
+from job import expect, expect_equal
+
+
+@contextlib.contextmanager
+def raises_skip(text):
+    try:
+        yield
+    except gpu_machine.Skip as skip:
+        expect(text in str(skip), f"why it was skipped: {skip}")
+        return
+    raise job.Failure("it was not skipped")
+
+
+def a_row_that_fails_leaves_the_others():
+    machine = gpu_machine.Machine(1)
+
+    def broken(_):
+        return 0 < None, "never said"
+
+    holds, text = gpu_check.run_check(broken, machine)
+    expect_equal(holds, "NO", "what the row says")
+    expect(text.startswith("TypeError: "), text)
+    expect_equal(gpu_check.run_check(lambda _: (True, "fine"), machine), ("yes", "fine"),
+                 "the next one")
+    expect_equal(gpu_check.row_of("name", "yes", "a|b\nc"), "| name | yes | a/b c |", "a row")
+
+
+def what_was_not_timed_has_no_median():
+    def operation(state, started_ns, finished_ns):
+        return {"state": state, "started_ns": started_ns, "finished_ns": finished_ns}
+
+    untimed = operation("returned", None, None)
+    expect_equal(gpu_check.median_ns([]), None, "of no operation")
+    expect_equal(gpu_check.median_ns([untimed, untimed]), None, "of two that were not timed")
+    expect_equal(gpu_check.median_ns([untimed, operation("finished", 5, 12)]), 7, "of one")
+
+
+def a_goal_inside_the_interval_is_neither_held_nor_missed():
+    expect_equal(paired.holds((0.1, 0.4), 0.5), True, "below")
+    expect_equal(paired.holds((0.6, 0.9), 0.5), False, "above")
+    expect_equal(paired.holds((0.1, 0.9), 0.5), None, "around")
+    expect_equal(paired.interval_of([3.0] * 5), (3.0, 3.0), "without noise")
+    expect_equal([gpu_check.word(answer) for answer in (True, False, None)],
+                 ["yes", "NO", "neither"], "words")
+    expect_equal(gpu_check.worst([True, None, False]), False, "with one missed")
+    expect_equal(gpu_check.worst([True, None]), None, "with one that is not known")
+    expect_equal(gpu_check.worst([True, True]), True, "with all held")
+
+
+def the_newest_runtime_that_the_driver_serves_is_taken():
+    def found(name):
+        return name
+
+    expect_equal(gpu_machine.runtime_for(13000, found), "", "for CUDA 13")
+    expect_equal(gpu_machine.runtime_for(12080, found), "_cuda12", "for CUDA 12.8")
+    with raises_skip("libcudart.so.13 needs a driver for CUDA 13, and this one is for 12.8"):
+        gpu_machine.runtime_for(12080, lambda name: name == "libcudart.so.13")
+    with raises_skip("set CUDA_HOME"):
+        gpu_machine.runtime_for(13000, lambda name: None)
+
+
+def the_nccl_of_pytorch_is_taken_before_that_of_cuda():
+    with tempfile.TemporaryDirectory() as root:
+        def folder(*parts):
+            path = os.path.join(root, *parts)
+            os.makedirs(path)
+            with open(os.path.join(path, "libnccl.so.2"), "w", encoding="utf-8"):
+                return path
+
+        named = folder("named", "lib")
+        pip = folder("site-packages", "nvidia", "nccl", "lib")
+        cuda = folder("cuda", "lib64")
+        os.makedirs(os.path.join(root, "cuda", "lib"))  # holds nothing
+        environment = {"NCCL_HOME": os.path.join(root, "named"),
+                       "CUDA_HOME": os.path.join(root, "cuda")}
+        found = gpu_machine.library_folders(environment, [os.path.join(root, "site-packages")])
+        expect_equal([path for path in found if path.startswith(root)], [named, pip, cuda],
+                     "folders")
+
+
+def no_wait_is_longer_than_the_time_that_is_left():
+    machine = gpu_machine.Machine(1)
+    machine.deadline = time.monotonic() + 30
+    expect(29 < machine.patience_s() <= 30, f"{machine.patience_s()} s")
+    expect_equal(machine.patience_s(10), 10, "a shorter one, in s")
+    machine.deadline = time.monotonic() - 1
+    expect_equal(gpu_check.run_check(lambda _: (True, ""), machine)[0], "not reached", "a row")
+
+
+def a_mark_in_a_graph_that_was_not_written_is_seen():
+    def graph(pid, positions, operations):
+        return {"type": "graph", "pid": pid, "operations": operations,
+                "lanes": [{"position": position} for position in positions]}
+
+    lines = [graph(1, [6, 4], 5), graph(2, [0], 5), {"type": "op"}]
+    expect_equal(gpu_check.positions_of(lines), {1: (10, 10), 2: (0, 10)}, "positions")
+
+
+def two_ranks_share_one_gpu_and_only_one():
+    for gpus, ranks, is_shared in ((1, 2, True), (2, 2, False), (8, 4, False)):
+        machine = gpu_machine.Machine(gpus)
+        expect_equal((machine.ranks(), machine.is_shared(machine.ranks())), (ranks, is_shared),
+                     f"ranks on {gpus} GPUs")
+    machine = gpu_machine.Machine(1)
+    machine.sharing_fault = "refused"
+    with raises_skip("refused"):
+        gpu_machine.Run(machine, ["program"])
+
+
+if __name__ == "__main__":
+    sys.exit(job.main([
+        ("a row that fails leaves the others", a_row_that_fails_leaves_the_others),
+        ("what was not timed has no median", what_was_not_timed_has_no_median),
+        ("a goal inside the interval is neither held nor missed",
+         a_goal_inside_the_interval_is_neither_held_nor_missed),
+        ("the newest CUDA runtime that the driver serves is taken",
+         the_newest_runtime_that_the_driver_serves_is_taken),
+        ("the NCCL of PyTorch is taken before that of CUDA",
+         the_nccl_of_pytorch_is_taken_before_that_of_cuda),
+        ("no wait is longer than the time that is left",
+         no_wait_is_longer_than_the_time_that_is_left),
+        ("a mark in a graph that was not written is seen",
+         a_mark_in_a_graph_that_was_not_written_is_seen),
+        ("two ranks share one GPU, and only one", two_ranks_share_one_gpu_and_only_one),
+    ]))
