@@ -209,8 +209,7 @@ const char* unseen_text(const Case& c) {
     }
     watches = watches || timing->second == "events" || timing->second == "progress";
   }
-  return watches ? "was not seen for the calls in question (captured, not timed, or on a "
-                   "non-blocking communicator)"
+  return watches ? "was not seen for the calls in question (captured, or not timed)"
                  : "was not recorded (ROLLCALL_GPU_TIMING=off)";
 }
 

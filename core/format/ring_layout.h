@@ -131,7 +131,8 @@ struct OpRecord {
                     // signals of this peer waited for before; GraphLaunch: number of the replay,
                     // from 0; else 0
   uint64_t caller;  // return address of the call in the job's code; 0 unknown
-  uint64_t launched_ticks;  // NCCL launched the kernel (plugin, CUPTI); 0: not observed
+  uint64_t launched_ticks;  // NCCL launched the kernel (plugin, CUPTI), or said that it had, of a
+                            // non-blocking communicator; 0: not observed
   uint32_t comm_index;      // into the communicator table, kCommUnknown if not known
   int32_t root_or_peer;     // communicator rank; -1 where the operation has none
   uint32_t group;  // process-wide number of the enclosing outermost group, from 1; 0: no group
