@@ -78,6 +78,7 @@ if [ -x "$torch" ]; then
   for backend in nccl nccl-legacy; do
     beside "faults on $backend" python3 tests/clients/pytorch_faults.py "$torch" "$backend"
   done
+  beside "non-blocking" python3 tests/clients/pytorch_faults.py --non-blocking "$torch" nccl
   beside "GPU check" env ROLLCALL_GPU_CHECK_BUILD="$build" \
     "$torch" scripts/gpu_check.py --emulate=1 --strict --only PyTorch
 fi
@@ -89,7 +90,7 @@ echo
 echo "=== test-clients"
 failed=0
 for name in "installing PyTorch" "installing the older PyTorch" "ways into NCCL" "faults on nccl" \
-  "faults on nccl-legacy" "GPU check" "older PyTorch"; do
+  "faults on nccl-legacy" "non-blocking" "GPU check" "older PyTorch"; do
   if [ -e "$logs/$name.end" ]; then
     cat "$logs/$name.end"
     grep -q '^passed' "$logs/$name.end" || failed=1

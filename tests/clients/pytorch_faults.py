@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Each classic of examples/pytorch yields its verdict, and a healthy run of each style none.
 
-    pytorch_faults.py PYTHON [BACKEND [WORDS OF A SENTENCE]]
+    pytorch_faults.py [--non-blocking] PYTHON [BACKEND [WORDS OF A SENTENCE]]
 
 PYTHON is an interpreter that has PyTorch. Of the backends `nccl` and `nccl-legacy`, the recorded
 calls are also held against the script's own log, and PyTorch's Flight Recorder dumps of the same
-run are judged by themselves.
+run are judged by themselves. With --non-blocking NCCL's calls come back before they are carried out,
+as PyTorch 2.6 has it wherever a device is bound, and the GPU is timed.
 """
 import os
 import signal
@@ -38,6 +39,11 @@ DESCRIBED = ("nccl", "nccl-legacy")
 # or cannot dump, or the circle is one of transfers, which the dumps do not tell the order of.
 WEAKER = "RC-INSUFFICIENT"
 UNTOLD = ("kill", "raise", "new-group", "crossed-pipeline")
+NON_BLOCKING = "--non-blocking" in sys.argv
+# 100: every operation is timed, however slow the machine that runs this test.
+ENVIRONMENT = {"TORCH_NCCL_USE_COMM_NONBLOCKING": "1", "ROLLCALL_GPU_TIMING": "events",
+               "ROLLCALL_OVERHEAD_BUDGET": "100"} if NON_BLOCKING else {}
+IN_PROGRESS = 7
 COMPARED = ("comm", "op", "count", "dtype", "redop", "root", "peer", "seq", "p2p_seq")
 
 
@@ -99,16 +105,33 @@ def expect_dumps_agree(run, kind, culprit):
         expect_equal(named[:1], [culprit], f"the culprit of the dumps\n{text}")
 
 
+def expect_timed_without_blocking(run):
+    """Each call came back early or not, was launched, and is through."""
+    lines = run.dump()
+    made = {line["how"]: line["non_blocking"] for line in lines if line["type"] == "comm"}
+    expect_equal(made.get("init"), True, f"whether the communicators do not block ({made})")
+    expect("unknown" not in made and None not in made, f"how communicators were made: {made}")
+    calls = [line for line in lines if line["type"] == "op" and line["op"] != "GroupEnd"]
+    expect(any(call["result"] == IN_PROGRESS for call in calls), "no call came back early")
+    for call in calls:
+        expect_equal(call["state"], "finished", f"the state of {call}")
+        early = call["result"] == IN_PROGRESS
+        expect(not early or call["called_ns"] <= call["launched_ns"] <= call["finished_ns"],
+               f"the times of {call}")
+
+
 def healthy(zygote, backend, style):
     is_described = backend in DESCRIBED and zygote.is_present
     with PytorchJob(zygote, RANKS, ["--parallel", style, "--backend", backend],
-                    flight_recorder=is_described) as run:
+                    flight_recorder=is_described, environment=ENVIRONMENT) as run:
         run.wait_for_end_or_hang()
         expect_equal(run.statuses(), [0] * RANKS, f"exit statuses\n{run.describe()}")
         report = run.diff()
         expect_equal([finding["code"] for finding in report["findings"]], ["RC-IN-LOCKSTEP"],
                      f"the verdict\n{run.diff_text()}")
         expect_equal(report["run"]["ranks"], RANKS, "ranks of the run")
+        if NON_BLOCKING:
+            expect_timed_without_blocking(run)
         if is_described:
             expect_calls_of_log(run, backend == "nccl-legacy")
             run.remove_request_pipes()
@@ -123,7 +146,7 @@ def faulty(zygote, backend, kind):
     fault = f"{kind.name}@{culprit}:{STEPS.get(kind.name, STEP)}"
     is_described = backend in DESCRIBED and zygote.is_present
     with PytorchJob(zygote, RANKS, ["--fault", fault, "--backend", backend],
-                    flight_recorder=is_described) as run:
+                    flight_recorder=is_described, environment=ENVIRONMENT) as run:
         ended = run.wait_for_end_or_hang(planted_by=culprit)
         expect("planted" in run.output(culprit), f"no fault was planted\n{run.describe()}")
         expect(not ended, f"the job does not hang\n{run.describe()}\n{run.diff_text()}")
@@ -151,7 +174,7 @@ def ended_by_watchdog(zygote, backend):
     arguments = ["--fault", f"{kind.name}@{culprit}:{STEP}", "--backend", backend, "--timeout",
                  str(WATCHDOG_S)]
     recorder = {"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_FR_DUMP_ON_TIMEOUT": "1",
-                "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "2000"}
+                "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "2000", **ENVIRONMENT}
     with PytorchJob(zygote, RANKS, arguments, environment=recorder) as run:
         run.wait_until(lambda: not run.running(), "the end by PyTorch's watchdog")
         expect_equal(run.statuses(), [-signal.SIGABRT] * RANKS, f"exit statuses\n{run.describe()}")
@@ -166,15 +189,18 @@ def ended_by_watchdog(zygote, backend):
 
 
 def main():
+    if NON_BLOCKING:
+        sys.argv.remove("--non-blocking")
     python = sys.argv[1]
     backend = sys.argv[2] if len(sys.argv) > 2 else "nccl"
+    where = f"non-blocking {backend}" if NON_BLOCKING else backend
     zygote = Zygote(python)
-    tests = [(f"a healthy {style} job on {backend} is in lockstep",
+    tests = [(f"a healthy {style} job on {where} is in lockstep",
               lambda style=style: healthy(zygote, backend, style)) for style in STYLES]
-    tests += [(f"{kind.name} on {backend}: a rank that {kind.description} is named",
+    tests += [(f"{kind.name} on {where}: a rank that {kind.description} is named",
                lambda kind=kind: faulty(zygote, backend, kind)) for kind in faults.KINDS.values()]
     if backend in DESCRIBED:
-        tests.append((f"a job on {backend} that PyTorch's watchdog ends is judged, by its records "
+        tests.append((f"a job on {where} that PyTorch's watchdog ends is judged, by its records "
                       "and by the dumps that PyTorch wrote",
                       lambda: ended_by_watchdog(zygote, backend)))
     sys.argv[1:] = sys.argv[3:4]

@@ -25,6 +25,7 @@ STAND_INS = ":".join(os.path.join(job.EMULATOR, name) for name in
 ASK_VERSION = ("import ctypes; number = ctypes.c_int(); "
                "ctypes.CDLL('libnccl.so.2').ncclGetVersion(ctypes.byref(number)); "
                "print(number.value)")
+IN_PROGRESS = 7
 # The first release that has each version of the profiler interface.
 INTERFACES = ((23100, 7), (22900, 6), (22800, 5), (22700, 4), (22600, 3), (22400, 2), (22300, 1))
 
@@ -133,6 +134,20 @@ def captured():
                          f"operations recorded as captured, {name}, GPU timing {timing}")
 
 
+def without_blocking():
+    """Beside the shim the plugin hears inside the call which one it is, from 2.28 on."""
+    for name in ("shim", "both") if interface() >= 5 else ("shim",):
+        for arguments in (["--dp", "2", "--graphs"], ["--pp", "2"]):
+            lines = recorded_sequence(2, ["--non-blocking", *arguments], name,
+                                      {"ROLLCALL_GPU_TIMING": "events"})
+            calls = [line for line in lines if line["type"] == "op"
+                     and line["op"] not in ("GroupEnd", "GraphLaunch") and not line["graph"]]
+            expect(any(call["result"] == IN_PROGRESS for call in calls), "no call came back early")
+            for call in calls:
+                expect_equal(call["state"], "finished", f"the state of {call}")
+                expect(call["result"] != IN_PROGRESS or "launched_ns" in call, f"{call}")
+
+
 def loaded_again():
     rounds = 3
     for name in ("plugin", "both"):
@@ -169,6 +184,7 @@ def main():
         ("a real NCCL's tensor and pipeline groups are recorded call for call",
          lambda: the_sequence_is_recorded(4, job.shape_arguments(4))),
         ("what a real NCCL captures into a CUDA graph is recorded as captured", captured),
+        ("operations of a real NCCL's non-blocking communicators are timed", without_blocking),
     ]
     if interface() > 0:
         tests += [
