@@ -150,15 +150,9 @@ inline void finish_host(OpPlace& place, uint64_t turn) noexcept {
   capture::end_told_op(token);
 }
 
-}  // namespace
-
-namespace operations_detail {
-
-// Its calls have returned, and so has its end. Inline where a group stops, which is once per
-// collective.
-[[gnu::always_inline]] inline void end_calls(Group& group) noexcept {
-  // Bounded by the table: a list that recycling has spoiled ends where a turn is not found.
-  uint64_t turn = group.newest_call;
+// The newest call of a list and those before it. Bounded by the table: a list that recycling has
+// spoiled ends where a turn is not found.
+[[gnu::always_inline]] inline void finish_list(uint64_t turn) noexcept {
   for (uint64_t count = 0; turn != 0 && count < kOpPlaces; ++count) {
     OpPlace* place = find_op(turn);
     if (place == nullptr) break;
@@ -166,6 +160,16 @@ namespace operations_detail {
     finish_host(*place, turn);
     turn = next;
   }
+}
+
+}  // namespace
+
+namespace operations_detail {
+
+// Its calls have returned, and so has its end. Inline where a group stops, which is once per
+// collective.
+[[gnu::always_inline]] inline void end_calls(Group& group) noexcept {
+  finish_list(group.newest_call);
   group.newest_call = 0;
   if (__builtin_expect(group.end.record != nullptr, 0)) {
     capture::end_told_op(group.end);
@@ -248,14 +252,7 @@ void settle_if_due(OpPlace& place, uint64_t turn) noexcept {
 }
 
 void end_late_calls(Context& context) noexcept {
-  uint64_t turn = newest_late_call(context).exchange(0, std::memory_order_acq_rel);
-  for (uint64_t count = 0; turn != 0 && count < kOpPlaces; ++count) {
-    OpPlace* place = find_op(turn);
-    if (place == nullptr) break;
-    const uint64_t next = place->next.load(std::memory_order_relaxed);
-    finish_host(*place, turn);
-    turn = next;
-  }
+  finish_list(newest_late_call(context).exchange(0, std::memory_order_acq_rel));
 }
 
 // --- what NCCL says of a handle -----------------------------------------------------------------

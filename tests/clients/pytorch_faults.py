@@ -5,8 +5,8 @@
 
 PYTHON is an interpreter that has PyTorch. Of the backends `nccl` and `nccl-legacy`, the recorded
 calls are also held against the script's own log, and PyTorch's Flight Recorder dumps of the same
-run are judged by themselves. With --non-blocking NCCL's calls come back before they are carried out,
-as PyTorch 2.6 has it wherever a device is bound, and the GPU is timed.
+run are judged by themselves. With --non-blocking NCCL's calls come back before they are carried
+out, as PyTorch 2.6 has it wherever a device is bound, and the GPU is timed.
 """
 import os
 import signal

@@ -36,17 +36,26 @@ ncclComm_t join_without_blocking(const Rank& self) {
   return comm;
 }
 
+int* on_gpu(int value) {
+  int* memory = nullptr;
+  EXPECT_CUDA(cudaMalloc(reinterpret_cast<void**>(&memory), sizeof(int)));
+  EXPECT_CUDA(cudaMemcpy(memory, &value, sizeof(int), cudaMemcpyHostToDevice));
+  return memory;
+}
+
+int value_of(const int* memory) {
+  int value = 0;
+  EXPECT_CUDA(cudaMemcpy(&value, memory, sizeof(int), cudaMemcpyDeviceToHost));
+  return value;
+}
+
 int sum_of_ranks(ncclComm_t comm, cudaStream_t stream) {
   int rank = 0;
   EXPECT_NCCL(ncclCommUserRank(comm, &rank));
-  int* buffer = nullptr;
-  EXPECT_CUDA(cudaMalloc(reinterpret_cast<void**>(&buffer), sizeof(int)));
-  const int own = rank + 1;
-  EXPECT_CUDA(cudaMemcpy(buffer, &own, sizeof(int), cudaMemcpyHostToDevice));
+  int* const buffer = on_gpu(rank + 1);
   EXPECT_NCCL(settled(comm, ncclAllReduce(buffer, buffer, 1, ncclInt32, ncclSum, comm, stream)));
   EXPECT_CUDA(cudaStreamSynchronize(stream));
-  int sum = 0;
-  EXPECT_CUDA(cudaMemcpy(&sum, buffer, sizeof(int), cudaMemcpyDeviceToHost));
+  const int sum = value_of(buffer);
   EXPECT_CUDA(cudaFree(buffer));
   return sum;
 }
@@ -173,10 +182,7 @@ TEST_CASE("a group of a non-blocking communicator is in progress when its end co
           "[nccl]") {
   CHECK(run(2, 60, [](const Rank& self) {
           const ncclComm_t comm = join_without_blocking(self);
-          int* sum = nullptr;
-          EXPECT_CUDA(cudaMalloc(reinterpret_cast<void**>(&sum), sizeof(int)));
-          const int one = 1;
-          EXPECT_CUDA(cudaMemcpy(sum, &one, sizeof(int), cudaMemcpyHostToDevice));
+          int* const sum = on_gpu(1);
           for (int step = 0; step < 3; ++step) {
             EXPECT_NCCL(ncclGroupStart());
             EXPECT_NCCL(ncclAllReduce(sum, sum, 1, ncclInt32, ncclSum, comm, nullptr));
@@ -184,9 +190,7 @@ TEST_CASE("a group of a non-blocking communicator is in progress when its end co
             EXPECT_NCCL(settled(comm, ncclInProgress));
           }
           EXPECT_CUDA(cudaDeviceSynchronize());
-          int result = 0;
-          EXPECT_CUDA(cudaMemcpy(&result, sum, sizeof(int), cudaMemcpyDeviceToHost));
-          EXPECT(result == 8);
+          EXPECT(value_of(sum) == 8);
           EXPECT_NCCL(settled(comm, ncclCommFinalize(comm)));
           EXPECT_NCCL(ncclCommDestroy(comm));
         }) == kAllWell);
@@ -236,11 +240,8 @@ TEST_CASE("what a non-blocking communicator launches in a capture is in the grap
   CHECK(run(2, 60, [](const Rank& self) {
           const ncclComm_t comm = join_without_blocking(self);
           cudaStream_t stream = nullptr;
-          int* sum = nullptr;
           EXPECT_CUDA(cudaStreamCreate(&stream));
-          EXPECT_CUDA(cudaMalloc(reinterpret_cast<void**>(&sum), sizeof(int)));
-          const int one = 1;
-          EXPECT_CUDA(cudaMemcpy(sum, &one, sizeof(int), cudaMemcpyHostToDevice));
+          int* const sum = on_gpu(1);
           EXPECT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
           EXPECT_NCCL(settled(comm, ncclAllReduce(sum, sum, 1, ncclInt32, ncclSum, comm, stream)));
           cudaGraph_t graph = nullptr;
@@ -250,9 +251,7 @@ TEST_CASE("what a non-blocking communicator launches in a capture is in the grap
           for (int replay = 0; replay < 3; ++replay)
             EXPECT_CUDA(cudaGraphLaunch(executable, stream));
           EXPECT_CUDA(cudaStreamSynchronize(stream));
-          int result = 0;
-          EXPECT_CUDA(cudaMemcpy(&result, sum, sizeof(int), cudaMemcpyDeviceToHost));
-          EXPECT(result == 8);
+          EXPECT(value_of(sum) == 8);
           EXPECT_CUDA(cudaGraphExecDestroy(executable));
           EXPECT_CUDA(cudaGraphDestroy(graph));
           EXPECT_NCCL(ncclCommDestroy(comm));

@@ -109,6 +109,15 @@ struct ConfigBytes {
 };
 const nccl::Config* as_config(const void* bytes) { return static_cast<const nccl::Config*>(bytes); }
 
+nccl::Comm make_non_blocking(uintptr_t value) {
+  ConfigBytes config{24, nccl::kApiMagic, 21400, 0, {}, nullptr, {}};
+  nccl::Comm comm = nullptr;
+  g_world.creates = handle(value);
+  logic::ncclCommInitRankConfig(kSite, real_init_config, &comm, 2, id_of(1), 0,
+                                reinterpret_cast<nccl::Config*>(&config));
+  return comm;
+}
+
 }  // namespace
 
 // The seam: what real_functions.cpp answers in the library.
@@ -472,11 +481,7 @@ TEST_CASE("splits without colour that go on in the background leave room for tho
 
 TEST_CASE("a part of a non-blocking communicator whose handle comes later is waited for") {
   begin_world();
-  ConfigBytes config{24, nccl::kApiMagic, 21400, 0, {}, nullptr, {}};
-  nccl::Comm parent = nullptr;
-  g_world.creates = handle(0x1000);
-  logic::ncclCommInitRankConfig(kSite, real_init_config, &parent, 2, id_of(1), 0,
-                                reinterpret_cast<nccl::Config*>(&config));
+  const nccl::Comm parent = make_non_blocking(0x1000);
   nccl::Comm child = nullptr;
   g_world.creates = nullptr;
   CHECK(logic::ncclCommSplit(kSite, real_split, parent, 1, 0, &child, nullptr) == nccl::kSuccess);
@@ -491,12 +496,8 @@ TEST_CASE("a part of a non-blocking communicator whose handle comes later is wai
 
 TEST_CASE("a part that blocks comes later, too, when its parent is through, and is ready then") {
   begin_world();
-  ConfigBytes config{24, nccl::kApiMagic, 21400, 0, {}, nullptr, {}};
-  nccl::Comm parent = nullptr;
-  g_world.creates = handle(0x1000);
-  logic::ncclCommInitRankConfig(kSite, real_init_config, &parent, 2, id_of(1), 0,
-                                reinterpret_cast<nccl::Config*>(&config));
-  config.blocking = 1;
+  const nccl::Comm parent = make_non_blocking(0x1000);
+  ConfigBytes config{24, nccl::kApiMagic, 21400, 1, {}, nullptr, {}};
   nccl::Comm child = nullptr;
   g_world.creates = nullptr;
   logic::ncclCommSplit(kSite, real_split, parent, 1, 0, &child,
