@@ -139,6 +139,28 @@ bool has_passed_by(const Case& c, uint32_t p, const Node& waited) {
          is_awaited(c, p, c.index.op(p, habit->precedent), waited);
 }
 
+// The rank aborted because NCCL told it of a peer's end, and a peer had begun to abort: who was
+// first, and not who had not come yet, is for judge_errors to say.
+bool follows_an_abort(const Case& c, uint32_t p, const Node& waited) {
+  constexpr int kRemoteError = 6;
+  const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(c, p, waited.group);
+  if (comm == nullptr || comm->state != CommState::aborted) return false;
+  const auto is_told = [](const trace::Event& event) {
+    return event.kind == EventKind::AsyncError && event.arguments[1] == kRemoteError;
+  };
+  const std::vector<trace::Event>& events = c.process(p).events;
+  const auto told = std::find_if(events.begin(), events.end(), is_told);
+  if (told == events.end() || told->called_ns > comm->ended_ns) return false;
+  const auto began_before = [&](uint32_t q) {
+    const std::vector<trace::Event>& theirs = c.process(q).events;
+    return q != p && std::any_of(theirs.begin(), theirs.end(), [&](const trace::Event& event) {
+             return event.kind == EventKind::CommAbort &&
+                    event.called_ns <= told->called_ns + c.job.clock_doubt_ns;
+           });
+  };
+  return std::any_of(c.index.active().begin(), c.index.active().end(), began_before);
+}
+
 // That a rank aborted is why others wait: nothing where it is not.
 std::optional<Absence> judge_abort(const Case& c, uint32_t p, const Node& waited) {
   const ProcessState& state = c.job.processes[p];
@@ -592,6 +614,7 @@ std::vector<Draft> judge_waits(const Case& c) {
       if (c.job.is_stale(root.since_ns)) drafts.push_back(draft_nobody(c, r));
     } else if (node.kind == NodeKind::host) {
       const uint32_t n = leading_waiter(c, root);
+      if (follows_an_abort(c, node.process, c.graph.nodes()[n])) continue;
       const Absence absence = judge_absence(c, node.process, c.graph.nodes()[n]);
       if (!is_immediate(c, absence) && !c.job.is_stale(root.since_ns)) continue;
       Gathered& gathered = absences[{n, absence.verdict}];

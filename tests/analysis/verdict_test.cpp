@@ -625,14 +625,11 @@ TEST_CASE("a call that NCCL refused is an error, and the others' wait follows fr
   CHECK(lead(report).culprits[0].rank == 1);
 }
 
-TEST_CASE("the first to abort leads, and who followed is told") {
-  Program program = make_job(4);
-  program.ranks[2].insert(program.ranks[2].begin() + kSecondAllReduce, Step{.act = Act::stick});
-  Outcome outcome = execute(program, {.stall_ns = 500'000'000});
-  const int64_t hang_ns = outcome.run.processes[0].ops.back().called_ns;
+// Rank 2 aborts, and the others, whom NCCL tells of it, follow.
+void abort_after_rank_2(trace::Run& run, int64_t hang_ns, int64_t delay_ms) {
   for (size_t r = 0; r < 4; ++r) {
-    trace::Process& process = outcome.run.processes[r];
-    const int64_t at_ns = hang_ns + (r == 2 ? 1 : 10 + static_cast<int64_t>(r)) * 1'000'000;
+    trace::Process& process = run.processes[r];
+    const int64_t at_ns = hang_ns + (r == 2 ? 1 : delay_ms + static_cast<int64_t>(r)) * 1'000'000;
     if (r != 2) {
       trace::Event error{.kind = EventKind::AsyncError, .called_ns = at_ns - 1000, .text = ""};
       error.arguments[1] = 6;
@@ -643,6 +640,27 @@ TEST_CASE("the first to abort leads, and who followed is told") {
     process.exited_ns = at_ns + 1'000'000;
     process.liveness = trace::Liveness::exited;
   }
+}
+
+TEST_CASE("a rank that aborts when NCCL tells it of an abort is not why the first one waited") {
+  Program program = make_job(4);
+  for (const size_t r : {0, 1, 3}) {
+    program.ranks[r].insert(program.ranks[r].begin() + kSecondAllReduce, Step{.act = Act::stick});
+  }
+  Outcome outcome = execute(program, {.stall_ns = 500'000'000});
+  abort_after_rank_2(outcome.run, outcome.run.processes[2].ops.back().called_ns, 2);
+  const Report report = analyse(outcome.run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::abort_cascade);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == 2);
+}
+
+TEST_CASE("the first to abort leads, and who followed is told") {
+  Program program = make_job(4);
+  program.ranks[2].insert(program.ranks[2].begin() + kSecondAllReduce, Step{.act = Act::stick});
+  Outcome outcome = execute(program, {.stall_ns = 500'000'000});
+  abort_after_rank_2(outcome.run, outcome.run.processes[0].ops.back().called_ns, 10);
   const Report report = analyse(outcome.run);
   CHECK(lead(report).verdict == Verdict::abort_cascade);
   CHECK(report.findings.size() == 1);
