@@ -120,6 +120,27 @@ def torchrun_hang_is_named(python):
     return test
 
 
+def kept_graph_is_named(python):
+    """Of jobs that are alike but for the moment at which their graph goes."""
+    def test():
+        for words in ([], ["keep"]):
+            with Job(2, program=[python, here("kept_graph.py"), *words],
+                     options=["--watch", "6", "--kill-on-hang"],
+                     environment={"ROLLCALL_GPU_TIMING": "events"}) as run:
+                run.start()
+                status = run.wait(TORCHRUN_PATIENCE_S)
+                if not words:
+                    expect_equal(status, 0, f"the status ({run.describe()})")
+                    expect_lockstep(run, 2)
+                    continue
+                expect("done" not in run.stdout(), f"the job does not hang ({run.describe()})")
+                leading = run.diff()["findings"][0]
+                expect_equal(leading["code"], "RC-STUCK-IN-CALL", f"\n{run.diff_text()}")
+                expect_equal([one["rank"] for one in leading["culprits"]], [0, 1], "the culprits")
+                expect("captured into CUDA graphs" in leading["summary"], leading["summary"])
+    return test
+
+
 def expect_lockstep(run, ranks):
     report = run.diff()
     expect_equal([finding["code"] for finding in report["findings"]], ["RC-IN-LOCKSTEP"],
@@ -264,6 +285,8 @@ def tests_of_present(python, zygotes):
          large_is_the_same_without_rollcall(zygotes)),
         *[(f"PyTorch's backend {backend} is recorded, healthy and hanging",
            backend_is_recorded(zygotes, backend, fault)) for backend, fault in backends.items()],
+        ("a process group that is destroyed before its CUDA graph is named",
+         kept_graph_is_named(python)),
         ("a Python program that mpirun starts (mpi4py) is recorded", mpi4py_is_recorded(python)),
         ("a program on NCCL's own Python bindings alone (nccl4py) is recorded",
          nccl4py_alone_is_recorded(python)),
