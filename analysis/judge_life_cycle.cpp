@@ -255,8 +255,8 @@ void add_evidence(const Case& c, const Stand& stand, Finding& finding) {
     finding.evidence.push_back(
         {.file = c.process(rank.process).file,
          .record = fmt::format("event {}", rank.event->ticket),
-         .text = fmt::format("{}: {}, entered and not left", rank_text(c.process(rank.process)),
-                             call_text(c, stand))});
+         .text = fmt::format("{}: {}, {}", rank_text(c.process(rank.process)), call_text(c, stand),
+                             rank.event->is_in_progress ? "in progress" : "entered and not left")});
   }
 }
 

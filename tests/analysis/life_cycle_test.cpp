@@ -71,7 +71,9 @@ TEST_CASE("ranks whose ncclCommFinalize came back and goes on are stuck in it") 
     leave(run, rank, EventKind::CommFinalize);
     run.processes[rank].events.back().is_in_progress = true;
   }
-  check_all_stuck(analyse(run));
+  const Report report = analyse(run);
+  check_all_stuck(report);
+  CHECK(lead(report).evidence[0].text.ends_with("CommFinalize of world, in progress"));
 }
 
 TEST_CASE("ranks that do not come back from ncclCommDestroy are stuck in it") {
