@@ -136,6 +136,35 @@ def check_plugin(machine):
     return calls == expected, f"{calls} of {expected} calls"
 
 
+def check_both(machine):
+    """Shim and plugin: one record per call, and what the plugin adds to it."""
+    if not os.path.exists(PLUGIN):
+        raise Skip("the profiler plugin is not built")
+    run, expected = loop(machine, "both")
+    with run:
+        run.finish()
+        code = run.verdict()
+        calls = [line for line in run.lines("op") if line["op"] != "GroupEnd"]
+    enriched = sum("algorithm" in line for line in calls)
+    return (code == IN_LOCKSTEP and len(calls) == expected,
+            f"{code}, {len(calls)} of {expected} calls, {enriched} with an algorithm")
+
+
+def check_one_rank(machine):
+    """NCCL launches no kernel for it; its calls are recorded all the same."""
+    found = {}
+    modes = ("off", "events", "both") if os.path.exists(PLUGIN) else ("off", "events")
+    for mode in modes:
+        with training(machine, "--steps", "5", mode=mode, ranks=1) as run:
+            run.finish()
+            calls = sum(line["op"] != "GroupEnd" for line in run.lines("op"))
+            found[mode] = (run.verdict(), calls)
+    holds = all(code == IN_LOCKSTEP and calls == found["off"][1] > 0
+                for code, calls in found.values())
+    return holds, "; ".join(f"{mode}: {code}, {calls} calls"
+                            for mode, (code, calls) in found.items())
+
+
 def check_words(machine):
     """Progress words, in a directory whose files may be registered with the driver."""
     run, _ = loop(machine, "progress")
@@ -147,8 +176,9 @@ def check_words(machine):
             f"words: {', '.join(map(str, words))}, {unwritten} not written")
 
 
-def training(machine, *arguments):
-    return Run(machine, [machine.program("mini_train"), "--no-verify", *arguments])
+def training(machine, *arguments, mode="events", ranks=None):
+    program = [machine.program("mini_train"), "--no-verify", *arguments]
+    return Run(machine, program, mode, ranks)
 
 
 def check_training(machine):
@@ -354,6 +384,8 @@ def check_torch(is_graph, modes):
 CHECKS = [
     ("every call is recorded and timed", check_recorder),
     ("the profiler plugin alone records every call", check_plugin),
+    ("shim and plugin together record every call once", check_both),
+    ("one rank by itself is recorded", check_one_rank),
     ("CUDA graphs: every replay is seen", check_graphs),
     ("the GPU writes progress words into the file", check_words),
     ("CUPTI tells of every kernel", check_cupti),
