@@ -52,6 +52,13 @@ void release(Pending& pending) {
   g_pending_count.fetch_sub(1, std::memory_order_relaxed);
 }
 
+// What NCCL has stored for one that is in no group any more; false where that cannot be read. The
+// variable may be gone by now, if the job keeps its handles elsewhere.
+bool read_handle(const Pending& pending, nccl::Comm& handle) {
+  return pending.where != nullptr && pending.thread == nullptr &&
+         copy_if_readable(&handle, pending.where, sizeof(handle)) == sizeof(handle);
+}
+
 CommState state_of(uint32_t index) {
   const CommEntry* entry = capture::comm_entry(index);
   return entry != nullptr ? static_cast<CommState>(__atomic_load_n(&entry->state, __ATOMIC_ACQUIRE))
@@ -148,13 +155,8 @@ void children_arrived(uint32_t parent) noexcept {
   pthread_mutex_lock(&g_pending_lock);
   for (Pending& pending : g_pending) {
     const CommEntry* entry = capture::comm_entry(pending.index);
-    const bool is_child = pending.where != nullptr && pending.thread == nullptr &&
-                          entry != nullptr && entry->parent_index == parent;
-    // The variable may be gone by now, if the job keeps its handles elsewhere.
-    if (!is_child || copy_if_readable(&handles[count], pending.where, sizeof(nccl::Comm)) !=
-                         sizeof(nccl::Comm)) {
-      continue;
-    }
+    const bool is_child = entry != nullptr && entry->parent_index == parent;
+    if (!is_child || !read_handle(pending, handles[count])) continue;
     arrived[count++] = pending;
     release(pending);
   }
@@ -170,12 +172,8 @@ uint32_t index_of_comm(nccl::Comm comm) noexcept {
   if (g_pending_count.load(std::memory_order_relaxed) == 0) return index;
   pthread_mutex_lock(&g_pending_lock);
   for (Pending& pending : g_pending) {
-    // The variable may be gone by now, if the job keeps its handles elsewhere.
     nccl::Comm written = nullptr;
-    if (pending.where == nullptr || pending.thread != nullptr ||
-        copy_if_readable(&written, pending.where, sizeof(nccl::Comm)) != sizeof(nccl::Comm) ||
-        written != comm)
-      continue;
+    if (!read_handle(pending, written) || written != comm) continue;
     index = pending.index;
     if (index == kCommUnknown) g_ended_handles.remove(comm);
     release(pending);

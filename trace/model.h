@@ -32,9 +32,9 @@ struct Op {
   int64_t returned_ns = 0;  // 0: has not returned, or unknown (see state)
   int64_t started_ns = 0;
   int64_t finished_ns = 0;
-  int64_t launched_ns =
-      0;                // NCCL launched the kernel, or put it into the graph that is captured,
-                        // as the profiler plugin or CUPTI saw it, or NCCL said when it was asked
+  // NCCL launched the kernel, or put it into the graph that is captured, as the profiler plugin or
+  // CUPTI saw it, or NCCL said when it was asked.
+  int64_t launched_ns = 0;
   uint64_t ticket = 0;  // its number within the process; rises on a thread, on a communicator
   uint64_t seq = 0;     // collectives: seq; p2p: p2p seq
   uint64_t count = 0;

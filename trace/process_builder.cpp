@@ -334,8 +334,8 @@ void ProcessBuilder::take_calls_in_progress() {
   for (Op& op : process_.ops) {
     const bool is_early =
         op.group != 0 ? early_groups.count(op.group) != 0 : op.result == kResultInProgress;
-    const bool is_open = op.awaits_gpu || open.count(call_of(op)) != 0;
-    if (is_early && is_open && op.state == OpState::returned) op.state = OpState::called;
+    if (!is_early || op.state != OpState::returned) continue;
+    if (op.awaits_gpu || open.count(call_of(op)) != 0) op.state = OpState::called;
   }
 }
 

@@ -413,9 +413,14 @@ void GpuTimer::end_progress(GpuThread& thread, bool is_launched) noexcept {
 }
 
 void GpuTimer::end_group_progress(GpuThread& thread, bool is_launched) noexcept {
-  const GpuGroup& group = *thread.group;
+  GpuGroup& group = *thread.group;
   for (uint32_t i = 0; is_launched && i < group.entries; ++i) {
-    const GpuGroup::Entry& entry = group.entry[i];
+    GpuGroup::Entry& entry = group.entry[i];
+    // The thread may have gone to another device meanwhile.
+    if (entry.pair != nullptr && !is_reachable(*entry.context, entry.stream)) {
+      give_back(*entry.pair);
+      entry.pair = nullptr;
+    }
     note_launch({entry.first_ticket, entry.last_ticket, group.number, entry.stream});
   }
   finish_group_end(thread, is_launched ? GpuLaunch::done : GpuLaunch::refused);
@@ -499,7 +504,6 @@ void GpuTimer::finish_group_end(GpuThread& thread, GpuLaunch launch) noexcept {
     if (pair == nullptr) continue;
     if (is_launched) write_progress(entry.stream, entry.first_ticket, GpuMark::finished);
     const bool is_closed = is_launched && !is_stopped() &&
-                           is_reachable(*entry.context, entry.stream) &&
                            driver_.event_record(pair->end, entry.stream) == kGpuSuccess;
     if (!is_closed) {
       give_back(*pair);

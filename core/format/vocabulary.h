@@ -318,6 +318,7 @@ inline constexpr std::string_view kResults[] = {
 #undef ROLLCALL_X
 };
 inline constexpr int16_t kResultSuccess = 0;
+inline constexpr int16_t kResultRemoteError = 6;
 inline constexpr int16_t kResultInProgress = 7;
 inline constexpr int16_t kResultUnknown = -1;  // the call has not returned
 constexpr std::string_view name_of_result(int result) {

@@ -72,8 +72,10 @@ std::unique_ptr<Communicator> Groups::split(const char* name, int colour,
   ncclComm_t handle = nullptr;
   // It blocks where the world does. Where not, there is a handle when the world is through with it.
   check_started(ncclCommSplit(world_->handle(), colour, rank_, &handle, nullptr), "ncclCommSplit");
-  if (is_non_blocking_) check_settled(world_->handle(), ncclInProgress, "ncclCommSplit");
-  check_settled(handle, is_non_blocking_ ? ncclInProgress : ncclSuccess, "ncclCommSplit");
+  if (is_non_blocking_) {
+    check_settled(world_->handle(), ncclInProgress, "ncclCommSplit");
+    check_settled(handle, ncclInProgress, "ncclCommSplit");
+  }
   int rank = -1;
   check(ncclCommUserRank(handle, &rank), "ncclCommUserRank");
   return std::make_unique<Communicator>(log_, name, handle, members, rank, is_non_blocking_);

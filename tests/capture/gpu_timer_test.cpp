@@ -273,6 +273,24 @@ TEST_CASE("what is in progress when it fails, or when other calls follow unasked
   }
 }
 
+TEST_CASE("what is in progress on a default stream has no times when its thread left the device") {
+  for (const uint32_t group : {0u, 5u}) {
+    World world;
+    gpu().streams[0] = {1, false, 0, {}};
+    const GpuLaunch call = group != 0 ? GpuLaunch::done : GpuLaunch::in_progress;
+    const uint64_t ticket = world.launch(nullptr, group, call);
+    if (group != 0) world.end_group(group, GpuLaunch::in_progress);
+    const uint64_t records = gpu().records;
+    test::fake_driver::current_context = 2;
+    world.timer->settle(world.main_thread, ticket, true);
+    CHECK(gpu().records == records);  // it would go onto the other device's stream
+    CHECK(world.phase(ticket) == Phase::settled);
+    CHECK(world.is_unknown(ticket));
+    CHECK(world.record(ticket).launched_ticks != 0);
+    CHECK(world.timer->is_idle());
+  }
+}
+
 TEST_CASE("default streams of two devices in one group are not mixed up") {
   World world;
   const GpuStream stream = nullptr;

@@ -27,6 +27,16 @@ ncclResult_t settled(ncclComm_t comm, ncclResult_t result) {
   return result;
 }
 
+// NCCL says so, and takes no other call.
+void expect_in_progress(ncclComm_t comm) {
+  ncclResult_t state = ncclSuccess;
+  EXPECT_NCCL(ncclCommGetAsyncError(comm, &state));
+  EXPECT(state == ncclInProgress);
+  int buffer = 0;
+  EXPECT(ncclAllReduce(&buffer, &buffer, 1, ncclInt32, ncclSum, comm, nullptr) ==
+         ncclInvalidArgument);
+}
+
 ncclComm_t join_without_blocking(const Rank& self) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -163,13 +173,8 @@ TEST_CASE("a non-blocking communicator says in progress until all ranks came", "
           ncclComm_t comm = nullptr;
           EXPECT(ncclCommInitRankConfig(&comm, 2, id, self.rank, &config) == ncclInProgress);
           EXPECT(comm != nullptr);
-          ncclResult_t state = ncclSuccess;
           if (self.rank == 0) {
-            EXPECT_NCCL(ncclCommGetAsyncError(comm, &state));
-            EXPECT(state == ncclInProgress);
-            int buffer = 0;
-            EXPECT(ncclAllReduce(&buffer, &buffer, 1, ncclInt32, ncclSum, comm, nullptr) ==
-                   ncclInvalidArgument);
+            expect_in_progress(comm);
             self.raise(0);
           }
           EXPECT_NCCL(settled(comm, ncclInProgress));
@@ -219,12 +224,7 @@ TEST_CASE("a part of a non-blocking communicator has a handle when that one is t
           EXPECT_NCCL(ncclCommSplit(comm, 0, self.rank, &part, nullptr));
           if (self.rank == 0) {
             EXPECT(part == nullptr);
-            ncclResult_t state = ncclSuccess;
-            EXPECT_NCCL(ncclCommGetAsyncError(comm, &state));
-            EXPECT(state == ncclInProgress);
-            int buffer = 0;
-            EXPECT(ncclAllReduce(&buffer, &buffer, 1, ncclInt32, ncclSum, comm, nullptr) ==
-                   ncclInvalidArgument);
+            expect_in_progress(comm);
             self.raise(0);
           }
           EXPECT_NCCL(settled(comm, ncclInProgress));
