@@ -56,7 +56,7 @@ void release(Pending& pending) {
 // variable may be gone by now, if the job keeps its handles elsewhere.
 bool read_handle(const Pending& pending, nccl::Comm& handle) {
   return pending.where != nullptr && pending.thread == nullptr &&
-         copy_if_readable(&handle, pending.where, sizeof(handle)) == sizeof(handle);
+         copy_if_readable(&handle, pending.where, sizeof(nccl::Comm)) == sizeof(nccl::Comm);
 }
 
 CommState state_of(uint32_t index) {

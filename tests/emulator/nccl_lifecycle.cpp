@@ -204,7 +204,11 @@ TEST_CASE("a group of a non-blocking communicator is in progress when its end co
 TEST_CASE("blocking and non-blocking communicators are refused in one group", "[nccl]") {
   CHECK(run(2, 60, [](const Rank& self) {
           const ncclComm_t one = join_without_blocking(self);
-          const ncclComm_t other = self.join();
+          ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+          config.blocking = 1;
+          ncclComm_t other = nullptr;
+          EXPECT_NCCL(ncclCommSplit(one, 0, self.rank, &other, &config));
+          EXPECT_NCCL(settled(one, ncclInProgress));
           int buffer = 0;
           EXPECT_NCCL(ncclGroupStart());
           EXPECT_NCCL(ncclAllReduce(&buffer, &buffer, 1, ncclInt32, ncclSum, one, nullptr));
