@@ -10,11 +10,26 @@ from gpu import operations, statistics
 
 CUPTI = os.path.join(job.EMULATOR, "libcupti.so.13")
 TIMED = {"ROLLCALL_GPU_TIMING": "cupti", "ROLLCALL_OVERHEAD_BUDGET": "100"}
+SHIM_WITHOUT_CUPTI = os.path.join(job.BUILD, "shim", "librollcall-without-cupti.so")
 
 
-def training(ranks, *arguments, environment=None, steps=3):
+class BuiltWithoutCupti(job.Way):
+    """Recorded by a shim as it is built where there is no cupti.h, and by no other."""
+
+    def __init__(self):
+        super().__init__("shim")
+
+    def environment(self):
+        return {"LD_PRELOAD": os.path.abspath(SHIM_WITHOUT_CUPTI)}
+
+    def command(self, command):
+        return [sys.executable, job.WITHOUT_SHIM, *command]
+
+
+def training(ranks, *arguments, environment=None, steps=3, way=job.WAY):
     return Job(ranks, ["--steps", str(steps), "--bucket-elements", "256", *arguments,
-                       *job.shape_arguments(ranks)], environment={**TIMED, **(environment or {})})
+                       *job.shape_arguments(ranks)],
+               environment={**TIMED, **(environment or {})}, way=way)
 
 
 def meta(run, key):
@@ -109,9 +124,9 @@ def replays_have_the_times_of_their_graph():
         expect_equal(counters(run, "gpu_untimed"), [0] * 2, "operations given up")
 
 
-def refused(environment, reason, ranks=2):
+def refused(environment, reason, ranks=2, way=job.WAY):
     """CUPTI does not let us: one line per process, and events instead."""
-    with training(ranks, environment=environment) as run:
+    with training(ranks, environment=environment, way=way) as run:
         expect_equal(run.run(), 0, f"status ({run.describe()})")
         said = complaints(run)
         expect_equal(len(said), ranks, f"lines on stderr\n{stderr_of(run)}")
@@ -131,6 +146,11 @@ def another_client_keeps_cupti():
 
 def without_a_library_there_are_events():
     refused({"ROLLCALL_CUPTI": "/no/such/libcupti.so.13"}, "cannot be loaded")
+
+
+def a_build_without_the_header_uses_events():
+    refused({}, "this build of Rollcall has no CUPTI (cupti.h was not found)",
+            way=BuiltWithoutCupti())
 
 
 def a_library_that_lacks_a_function_is_not_used():
@@ -232,6 +252,7 @@ if __name__ == "__main__":
         ("replays have the times of their graph", replays_have_the_times_of_their_graph),
         ("another client of CUPTI keeps it, and events are used", another_client_keeps_cupti),
         ("without a libcupti events are used", without_a_library_there_are_events),
+        ("built without cupti.h, events are used", a_build_without_the_header_uses_events),
         ("a libcupti that lacks a function is not used",
          a_library_that_lacks_a_function_is_not_used),
         ("records that CUPTI dropped are counted and shown", dropped_records_are_counted_and_shown),
