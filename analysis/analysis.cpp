@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "analysis/aftermath.h"
+#include "analysis/call_sites.h"
 #include "analysis/given_up.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
@@ -609,6 +610,7 @@ Report report_of(Waits& waits, bool& may_have_hung) {
   const std::optional<Draft> captured = add_graphs(the_case, drafts);
   nest_consequences(the_case, drafts);
   judge_errors(the_case, drafts);
+  trace_to_call_sites(the_case, drafts);
   weigh_blind_spots(the_case, drafts);
   // After the errors: groups of other ranks compute nonsense, and do not make a rank fail or die.
   for (Draft& draft : judge_splits(the_case)) drafts.push_back(std::move(draft));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/format/call_site.h"
+
 namespace rollcall::analysis {
 
 using trace::Op;
@@ -146,7 +148,7 @@ std::string call_site_text(const Process& process, const Op& op) {
   if (op.frames == 0) return "";
   const auto found = process.meta.find(fmt::format("frame.{}", op.frames));
   if (found == process.meta.end()) return "";
-  return ", called at " + found->second.substr(0, found->second.find(" < "));
+  return ", called at " + found->second.substr(0, found->second.find(kCallerSeparator));
 }
 
 std::string inside_text(const Op& op) {

@@ -12,6 +12,7 @@
 #include "core/base/limits.h"
 #include "core/base/text.h"
 #include "core/capture/recorder.h"
+#include "core/format/call_site.h"
 #include "shim/call_frames.h"
 #include "shim/loader.h"
 
@@ -241,14 +242,6 @@ int line_of(const Frame& frame) noexcept {
   return line;
 }
 
-// Installed packages and the interpreter's own library are not where the user looks first.
-bool is_user_code(std::string_view file) noexcept {
-  for (const char* part : {"/site-packages/", "/dist-packages/", "/lib/python3", "<frozen "}) {
-    if (file.find(part) != std::string_view::npos) return false;
-  }
-  return true;
-}
-
 using SiteText = TextBuffer<kFrameTextBytes>;
 
 void write_frames(SiteText& text, const Stack& stack, bool only_user_code) noexcept {
@@ -256,7 +249,7 @@ void write_frames(SiteText& text, const Stack& stack, bool only_user_code) noexc
   for (unsigned i = 0; i < stack.depth && written < kFramesNamedMax; ++i) {
     const std::string_view file = text_of(pointer_at(stack.frames[i].code, layout->file_name));
     if (only_user_code && !is_user_code(file)) continue;
-    if (written++ > 0) text.text(" < ");
+    if (written++ > 0) text.text(kCallerSeparator);
     text.text(file).character(':').signed_number(line_of(stack.frames[i])).character(' ');
     text.text(text_of(pointer_at(stack.frames[i].code, layout->name)));
   }

@@ -141,6 +141,49 @@ def kept_graph_is_named(python):
     return test
 
 
+ALIKE_STEP = 3
+ALIKE_QUIET_S = 20  # PyTorch takes some seconds to write a dump
+# mode -> verdict, severity, and which of the step's three calls is the first that is not as it
+# should be
+ALIKE = {"missing": ("RC-MISSING-CALL", "hang", 1), "extra": ("RC-MISSING-CALL", "hang", 2),
+         "order": ("RC-ORDER-MISMATCH", "corruption", 1)}
+
+
+def alike_calls_are_told_apart(python):
+    """By the recorder and by PyTorch's dumps; the latter were written before the job hangs."""
+    def test():
+        for mode in ("", *ALIKE):
+            with Job(3, program=[python, here("alike_calls.py")],
+                     options=["--watch", str(ALIKE_QUIET_S), "--kill-on-hang"],
+                     environment={"ROLLCALL_PYTHON_FRAMES": "1",
+                                  "TORCH_FR_BUFFER_SIZE": "2000"}) as run:
+                dumps = os.path.join(run.folder, "dumps")
+                os.mkdir(dumps)
+                run.command += [dumps, *([mode, str(ALIKE_STEP)] if mode else [])]
+                run.start()
+                run.wait(TORCHRUN_PATIENCE_S)
+                if not mode:
+                    expect_lockstep(run, 3)
+                # Positions begin with 0 in the records, with 1 in PyTorch's dumps.
+                expect_alike(run, run.run_directory, mode, 0, ALIKE.get(mode, ("", "", 0))[1])
+                expect_alike(run, dumps, mode, 1, "corruption")
+    return test
+
+
+def expect_alike(run, folder, mode, first, severity):
+    done = run.rollcall("diff", folder, "--json")
+    leading = json.loads(done.stdout)["findings"][0]
+    if not mode:
+        expect_equal(leading["culprits"], [], f"the culprits\n{done.stdout}")
+        return
+    code, _, place = ALIKE[mode]
+    expect_equal((leading["code"], leading["severity"]), (code, severity), done.stdout)
+    expect_equal([(one["rank"], one["seq"]) for one in leading["culprits"]],
+                 [(1, first + 3 * ALIKE_STEP + place)], done.stdout)
+    wanted = "reduce_accuracy" if mode == "order" else "reduce_norm"
+    expect(wanted in leading["summary"], leading["summary"])
+
+
 def expect_lockstep(run, ranks):
     report = run.diff()
     expect_equal([finding["code"] for finding in report["findings"]], ["RC-IN-LOCKSTEP"],
@@ -287,6 +330,8 @@ def tests_of_present(python, zygotes):
            backend_is_recorded(zygotes, backend, fault)) for backend, fault in backends.items()],
         ("a process group that is destroyed before its CUDA graph is named",
          kept_graph_is_named(python)),
+        ("calls that only their lines tell apart are told apart, by the records and by PyTorch's "
+         "dumps", alike_calls_are_told_apart(python)),
         ("a Python program that mpirun starts (mpi4py) is recorded", mpi4py_is_recorded(python)),
         ("a program on NCCL's own Python bindings alone (nccl4py) is recorded",
          nccl4py_alone_is_recorded(python)),

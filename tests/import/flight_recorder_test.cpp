@@ -49,6 +49,27 @@ TEST_CASE("a dump's collectives keep their group, position, kind and count") {
   CHECK(op->reduction == kUnknown8);
 }
 
+TEST_CASE("a dump's call sites are the lines of the job's own code, innermost first") {
+  const Imported imported =
+      import_sample("flight_recorder/size_mismatch_rank1/comm_lib_trace_rank_1");
+  const Process& process = imported.processes.at(0);
+  const Op* op = op_at(process, "default_pg", 8);
+  REQUIRE(op != nullptr);
+  REQUIRE(op->frames != 0);
+  const std::string& text = process.meta.at("frame." + std::to_string(op->frames));
+  CHECK(text.starts_with("/opt/job/train.py:40 train_step"));
+  CHECK(text.find("/torch/") == std::string::npos);
+  CHECK_FALSE(process.meta.contains("frame.0"));
+}
+
+TEST_CASE("a dump without frames has no call sites") {
+  const Imported imported = import_sample("flight_recorder/clean_no_frames/comm_lib_trace_rank_1");
+  const Process& process = imported.processes.at(0);
+  REQUIRE_FALSE(process.ops.empty());
+  for (const Op& op : process.ops) CHECK(op.frames == 0);
+  CHECK_FALSE(process.meta.contains("frame.1"));
+}
+
 TEST_CASE("both of PyTorch's backends give the same collectives for the same program") {
   for (int rank = 0; rank < 4; ++rank) {
     const std::string file = "/rank_" + std::to_string(rank);

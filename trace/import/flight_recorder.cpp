@@ -18,7 +18,9 @@
 #include <map>
 #include <optional>
 
+#include "core/base/limits.h"
 #include "core/base/text.h"
+#include "core/format/call_site.h"
 #include "trace/import/importer.h"
 #include "trace/import/pickle.h"
 #include "trace/import/plain_json.h"
@@ -201,11 +203,13 @@ class Builder {
   void add_collective(const PlainValue& entry, uint32_t comm, OpKind kind, bool closing);
   void add_p2p(const PlainValue& entry, uint32_t comm, OpKind kind);
   Op op_from(const PlainValue& entry, uint32_t comm, OpKind kind);
+  uint16_t site_of(const PlainValue& entry);
   void close_batch(const PlainValue& entry, uint32_t comm);
 
   Process& process_;
   const PlainDict* config_;
   std::map<std::string, uint32_t> comms_;
+  std::map<std::string, uint16_t> sites_;
   std::map<std::pair<uint32_t, uint64_t>, size_t> collectives_;  // (comm, id) -> index of its op
   std::map<std::tuple<uint32_t, int32_t, bool>, uint64_t> p2p_counts_;
   std::map<std::pair<uint32_t, int64_t>, std::vector<size_t>> batches_;
@@ -260,7 +264,35 @@ Op Builder::op_from(const PlainValue& entry, uint32_t comm, OpKind kind) {
     op.finished_ns = entry.integer_of("time_discovered_completed_ns", 0);
   }
   op.ticket = process_.ops.size() + 1;
+  op.frames = site_of(entry);
   return op;
+}
+
+// The innermost first, as in core/format/call_site.h.
+std::string site_text_of(const PlainList& frames, bool only_user_code) {
+  std::string text;
+  uint32_t named = 0;
+  for (const PlainPointer& frame : frames) {
+    const std::string file = frame->text_of("filename");
+    if (file.empty() || named == kFramesNamedMax || (only_user_code && !is_user_code(file)))
+      continue;
+    if (named++ != 0) text += kCallerSeparator;
+    text += fmt::format("{}:{} {}", file, frame->integer_of("line", 0), frame->text_of("name"));
+  }
+  if (text.size() > kFrameTextBytes) text.resize(kFrameTextBytes);
+  return text;
+}
+
+uint16_t Builder::site_of(const PlainValue& entry) {
+  const PlainValue* frames = entry.find("frames");
+  if (frames == nullptr || frames->list() == nullptr) return 0;
+  std::string text = site_text_of(*frames->list(), true);
+  if (text.empty()) text = site_text_of(*frames->list(), false);
+  if (text.empty() || sites_.size() == UINT16_MAX) return 0;
+  const auto next = static_cast<uint16_t>(sites_.size() + 1);
+  const auto [site, is_new] = sites_.try_emplace(std::move(text), next);
+  if (is_new) process_.meta[fmt::format("frame.{}", next)] = site->first;
+  return site->second;
 }
 
 void Builder::add_collective(const PlainValue& entry, uint32_t comm, OpKind kind, bool closing) {
