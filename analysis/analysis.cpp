@@ -7,6 +7,7 @@
 
 #include "analysis/aftermath.h"
 #include "analysis/call_sites.h"
+#include "analysis/gaps.h"
 #include "analysis/given_up.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
@@ -297,22 +298,23 @@ bool has_left_open(const Case& c, const Group& group) {
 
 // Equal as far as the files go, in a job that did not end in order: the reason is as likely with
 // the rank whose file is not there, or in the record that was not complete.
-std::optional<Finding> judge_incomplete(const Case& c, bool aborted) {
-  if (c.job.is_foreign || c.job.live) return {};
-  const bool in_order = c.job.all_ended_themselves && !aborted;
+std::optional<Finding> judge_incomplete(const Case& c, bool aborted, bool stands) {
+  if (c.job.is_foreign || (c.job.live && !stands)) return {};
+  const bool in_order = c.job.all_ended_themselves && !aborted && !stands;
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   Finding& finding = draft.finding;
   const Group* group = group_without_files(c);
   const std::vector<int32_t> absent =
       group == nullptr ? std::vector<int32_t>() : ranks_without_member(*group);
+  const char* end = stands ? "nothing moves" : "did not end by themselves";
+  if (aborted) end = "aborted their communicators";
+  if (in_order) end = "ended without destroying their communicators";
   if (group != nullptr && !absent.empty() && (!in_order || has_left_open(c, *group))) {
     const bool one = absent.size() == 1;
-    const char* end = "did not end by themselves";
-    if (aborted) end = "aborted their communicators";
-    if (in_order) end = "ended without destroying their communicators";
     finding.summary = fmt::format(
-        "the {} on file made the same calls, and {}; {} {} of {} left no file, and may "
-        "be the reason",
+        "the {} on file made the same calls, and {}; {} {} of {} left no file that can be read, "
+        "and "
+        "may be the reason",
         everyone_text(c.index), end, one ? "rank" : "ranks", number_list(absent), group->name);
     finding.next = fmt::format("copy the missing {} into the directory: {}", one ? "file" : "files",
                                one ? "it decides" : "they decide");
@@ -326,8 +328,7 @@ std::optional<Finding> judge_incomplete(const Case& c, bool aborted) {
   finding.summary = fmt::format(
       "all {} made the same calls as far as they are on file, and {}; the newest record "
       "of {} was not complete, and may tell the reason",
-      everyone_text(c.index), aborted ? "aborted their communicators" : "did not end by themselves",
-      processes_text(c.index.run(), torn));
+      everyone_text(c.index), end, processes_text(c.index.run(), torn));
   finding.next =
       fmt::format("look in the log of {} for its last call", rank_text(c.process(torn.front())));
   return finding;
@@ -462,6 +463,16 @@ std::string late_end_text(const Case& c) {
       span_text(late_ns), abort_ns >= exit_ns ? "aborted communicators" : "ended by _exit");
 }
 
+// Killed, or crashed.
+std::vector<uint32_t> ended_from_outside(const Case& c) {
+  std::vector<uint32_t> dead;
+  for (const uint32_t p : c.index.active()) {
+    const bool is_dead = c.process(p).liveness == trace::Liveness::dead;
+    if (is_dead && !c.job.processes[p].ended_itself) dead.push_back(p);
+  }
+  return dead;
+}
+
 Finding judge_lockstep(const Case& c, const std::optional<Draft>& captured) {
   const std::string ranks = everyone_text(c.index);
   const std::string late_end = c.job.all_ended_themselves ? late_end_text(c) : "";
@@ -470,6 +481,21 @@ Finding judge_lockstep(const Case& c, const std::optional<Draft>& captured) {
       make_draft(Verdict::in_lockstep, is_sure ? Confidence::certain : Confidence::likely);
   draft.finding.summary = fmt::format("all {} made the same calls; {}", ranks, last_common_text(c));
   draft.finding.next = "nothing to do";
+  if (!gaps_text(c).empty()) {
+    draft.finding.confidence = std::max(draft.finding.confidence, Confidence::likely);
+    draft.finding.summary =
+        fmt::format("the {} on file made the same calls as far as these are on file; {}",
+                    everyone_text(c.index), last_common_text(c));
+    draft.finding.next = "nothing to do, as far as the files tell";
+  }
+  if (const std::vector<uint32_t> dead = ended_from_outside(c); !dead.empty()) {
+    draft.finding.summary +=
+        fmt::format("; {} did not end by {}", processes_text(c.index.run(), dead),
+                    dead.size() == 1 ? "itself" : "themselves");
+    draft.finding.next =
+        fmt::format("nothing to do if the job was ended on purpose; else look at the log of {}",
+                    rank_text(c.process(dead.front())));
+  }
   if (!late_end.empty()) {
     draft.finding.summary += late_end;
     draft.finding.next = "nothing to do, unless the log tells of a timeout";
@@ -536,6 +562,22 @@ Finding judge_unexplained(const Case& c) {
   return draft.finding;
 }
 
+// A running job of which nothing is recorded at the moment.
+std::optional<Finding> judge_paused(const Case& c) {
+  std::vector<uint32_t> paused;
+  for (const uint32_t p : c.index.active()) {
+    if (c.process(p).capture_paused) paused.push_back(p);
+  }
+  if (!c.job.live || paused.empty()) return {};
+  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
+  draft.finding.summary = fmt::format(
+      "recording is paused on {} (rollcall ctl pause): what they call is not on file; before that "
+      "the {} made the same calls as far as these are on file; {}",
+      processes_text(c.index.run(), paused), everyone_text(c.index), last_common_text(c));
+  draft.finding.next = "`rollcall ctl resume` with this directory, and ask again";
+  return draft.finding;
+}
+
 struct Equal {
   Finding finding;
   bool may_have_hung = false;  // and nothing on file says in what
@@ -549,16 +591,18 @@ Equal judge_equal(const Case& c, const std::optional<Draft>& captured) {
   if (c.job.is_foreign && !has_calls(c) && !is_quiet_ras) return {judge_nothing(c)};
   const bool has_stalled = !c.job.all_ended_themselves && (has_late_abort(c) || is_silent);
   if (std::optional<Finding> stopped = judge_stopped(c)) return {std::move(*stopped)};
+  if (std::optional<Finding> paused = judge_paused(c)) return {std::move(*paused)};
   if (!has_stalled) {
     const Unfinished unfinished = find_unfinished(c);
     if (!unfinished.processes.empty()) return {judge_unfinished(c, unfinished), true};
-    if (auto open = judge_incomplete(c, c.job.any_aborted())) return {std::move(*open)};
+    if (auto open = judge_incomplete(c, c.job.any_aborted(), false)) return {std::move(*open)};
     return {judge_lockstep(c, captured), c.job.all_ended_themselves && !late_end_text(c).empty()};
   }
   if (std::optional<Finding> inside = judge_inside(c)) return {std::move(*inside)};
   if (std::optional<Draft> gpu = judge_gpu(c)) return {std::move(gpu->finding)};
   if (std::optional<Draft> inside = judge_life_cycle(c)) return {std::move(inside->finding), true};
   if (std::optional<Finding> few = judge_left_behind(c)) return {std::move(*few)};
+  if (auto open = judge_incomplete(c, c.job.any_aborted(), true)) return {std::move(*open), true};
   return {judge_unexplained(c), true};
 }
 

@@ -181,9 +181,8 @@ class Search {
     std::map<std::vector<uint32_t>, std::vector<uint32_t>> camps;
     if (from >= to) return {};
     for (const uint32_t m : known_) camps[sites_.of(group_.members[m], from, to)].push_back(m);
-    return std::ranges::max_element(camps, {}, [](const auto& camp) {
-             return camp.second.size();
-           })->second;
+    return std::ranges::max_element(camps, {}, [](const auto& camp) { return camp.second.size(); })
+        ->second;
   }
 
   std::optional<SiteSlip> between(uint32_t mine, uint32_t theirs) const {
@@ -235,9 +234,9 @@ std::string slip_text(const Case& c, const Group& group, const Slipped& slipped)
   const std::string who = ranks_of(c, group, slipped.odd);
   const std::string others = ranks_of(c, group, slipped.others);
   const std::string mine = sited_call_text(c, group.members[slipped.odd.front()], slipped.seq);
-  const std::string theirs =
-      sited_call_text(c, group.members[slipped.others.front()], slipped.seq);
-  const std::string calls = slipped.length == 1 ? "" : fmt::format("{} calls, first ", slipped.length);
+  const std::string theirs = sited_call_text(c, group.members[slipped.others.front()], slipped.seq);
+  const std::string calls =
+      slipped.length == 1 ? "" : fmt::format("{} calls, first ", slipped.length);
   const std::string apart =
       slipped.length == 1 ? "one position" : fmt::format("{} positions", slipped.length);
   switch (slipped.slip) {
@@ -265,7 +264,8 @@ void blame(const Case& c, uint32_t g, const Slipped& slipped, Finding& finding) 
   if (!slipped.is_decided) {
     blamed.insert(blamed.end(), slipped.others.begin(), slipped.others.end());
   }
-  const std::vector<uint32_t>& quoted = slipped.slip == Slip::missing ? slipped.others : slipped.odd;
+  const std::vector<uint32_t>& quoted =
+      slipped.slip == Slip::missing ? slipped.others : slipped.odd;
   for (const uint32_t m : blamed) {
     Culprit culprit = culprit_of(c, group.members[m].process, g);
     culprit.seq = slipped.seq;
@@ -284,8 +284,7 @@ void blame(const Case& c, uint32_t g, const Slipped& slipped, Finding& finding) 
         fmt::format("seq {} of {}, so {}", slipped.seq, group.name, ranks_of(c, group, *side))));
   }
   finding.evidence.insert(finding.evidence.begin(), evidence.begin(), evidence.end());
-  finding.verdict =
-      slipped.slip == Slip::order ? Verdict::order_mismatch : Verdict::missing_call;
+  finding.verdict = slipped.slip == Slip::order ? Verdict::order_mismatch : Verdict::missing_call;
   finding.confidence = Confidence::likely;
   finding.next = "look at the branch that decides about this call on that rank";
 }
@@ -298,11 +297,10 @@ void retell(const Case& c, const Slipped& slipped, Draft& draft) {
   Finding& finding = draft.finding;
   finding = {};
   finding.severity = showed.severity;
-  finding.summary =
-      fmt::format("{}{}; the calls behind it look alike, so it shows only at seq {}, and the results "
-                  "of those between are wrong",
-                  slip_text(c, c.group(draft.group), slipped),
-                  slipped.is_decided ? "" : kUndecided, draft.seq);
+  finding.summary = fmt::format(
+      "{}{}; the calls behind it look alike, so it shows only at seq {}, and the results "
+      "of those between are wrong",
+      slip_text(c, c.group(draft.group), slipped), slipped.is_decided ? "" : kUndecided, draft.seq);
   blame(c, draft.group, slipped, finding);
   finding.consequences = std::move(showed.consequences);
   showed.consequences.clear();

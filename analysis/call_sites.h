@@ -2,8 +2,8 @@
 //
 // A rank that leaves out a call goes on unnoticed where the next one has the same operation, count
 // and datatype: its calls meet other calls of the others, the results are wrong, and what shows in
-// the end is a call that is missing far behind. The same with a call too many, and with two calls in
-// another order, which nobody ever waits for. Where call sites are on file (meta keys "frame.N",
+// the end is a call that is missing far behind. The same with a call too many, and with two calls
+// in another order, which nobody ever waits for. Where call sites are on file (meta keys "frame.N",
 // written with ROLLCALL_PYTHON_FRAMES=1) they tell where it began.
 //
 // Sites may differ between healthy ranks: one branch for the root and another for the rest. So a
@@ -47,8 +47,9 @@ inline constexpr size_t kSiteWindowMax = 8;
 std::optional<SiteSlip> slip_of_sites(std::span<const uint32_t> mine,
                                       std::span<const uint32_t> theirs);
 
-// What makes two call sites the same: the line that calls, or the lines that led to it, too. A helper
-// that all calls go through has one line; and one line may be reached through different branches.
+// What makes two call sites the same: the line that calls, or the lines that led to it, too. A
+// helper that all calls go through has one line; and one line may be reached through different
+// branches.
 enum class SiteDepth : uint8_t { line, stack };
 
 // The call sites of a run by number, alike in all processes; kNoSite for none.

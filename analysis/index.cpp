@@ -13,18 +13,45 @@ using trace::Comm;
 using trace::Op;
 using trace::Process;
 
-// A hostile file may claim any seq: a lane never grows further than the process has records, or
-// had before the loader left some on disk.
-bool is_near(uint64_t first, uint64_t seq, uint64_t records) {
-  return seq >= first && seq - first <= 4 * records + 64;
-}
+// Numbers that no counter reaches: a damaged or hostile file.
+constexpr uint64_t kSeqMax = uint64_t{1} << 62;
 
-void put(std::vector<uint32_t>& ops, uint64_t& first, uint64_t seq, uint32_t index,
-         uint64_t records) {
-  if (ops.empty()) first = seq;
-  if (!is_near(first, seq, records)) return;
-  if (seq - first >= ops.size()) ops.resize(seq - first + 1, kNoRecord);
-  ops[seq - first] = index;
+// Lays records out by their numbers; `ops` holds them in the order of the file, and afterwards by
+// position from `first` on. A damaged or hostile record may claim any number: those that lie
+// further from the middle one than the process has records, or had before the loader left some on
+// disk, are left out, so that neither memory nor the others' positions depend on them. How many
+// were left out.
+uint64_t lay_out(const Process& process, std::vector<uint32_t>& ops, uint64_t& first) {
+  if (ops.empty()) return 0;
+  std::vector<uint64_t> numbers;
+  numbers.reserve(ops.size());
+  for (const uint32_t i : ops) numbers.push_back(std::min(process.ops[i].seq, kSeqMax));
+  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
+  std::nth_element(numbers.begin(), middle, numbers.end());
+  const uint64_t reach = 4 * (process.ops.size() + process.skipped) + 64;
+  const uint64_t lowest = *middle - std::min(*middle, reach);
+  const uint64_t highest = std::min(*middle + reach, kSeqMax - 1);
+  first = kSeqMax;
+  uint64_t last = 0;
+  for (const uint64_t number : numbers) {
+    if (number < lowest || number > highest) continue;
+    first = std::min(first, number);
+    last = std::max(last, number);
+  }
+  std::vector<uint32_t> placed;
+  if (first <= last) placed.resize(last - first + 1, kNoRecord);
+  uint64_t left_out = 0;
+  for (const uint32_t i : ops) {
+    const uint64_t seq = process.ops[i].seq;
+    if (seq < lowest || seq > highest) {
+      ++left_out;
+    } else {
+      placed[seq - first] = i;
+    }
+  }
+  ops = std::move(placed);
+  if (ops.empty()) first = 0;
+  return left_out;
 }
 
 bool is_seated(const Comm& comm) {
@@ -234,15 +261,14 @@ void Index::add_transfer(uint32_t p, uint32_t i, const Seat& seat) {
     fresh.carries_signals = key.carries_signals;
   }
   Channel& channel = channels_[slot->second];
-  const uint64_t records = run_.processes[p].ops.size() + run_.processes[p].skipped;
   if (is_rma(op.kind) && op.graph != 0) {
     channel.is_counted = false;  // each replay does it again
   } else if (gives) {
-    put(channel.sends, channel.first_send, op.seq, i, records);
+    channel.sends.push_back(i);
   } else if (waits) {
     channel.waits.push_back({*last_awaited(op), i});
   } else {
-    put(channel.recvs, channel.first_recv, op.seq, i, records);
+    channel.recvs.push_back(i);
   }
 }
 
@@ -268,6 +294,27 @@ bool Index::is_uncounted_wait(uint32_t p, const Op& op) const {
   return c == kNone || !channels_[c].is_counted;
 }
 
+// By position: they were added in the order of the files.
+void Index::place_records() {
+  misplaced_.resize(run_.processes.size());
+  for (Group& group : groups_) {
+    for (Member& member : group.members) {
+      misplaced_[member.process] +=
+          lay_out(run_.processes[member.process], member.lane.ops, member.lane.first);
+    }
+  }
+  for (Channel& channel : channels_) {
+    const auto place = [&](int32_t rank, std::vector<uint32_t>& ops, uint64_t& first) {
+      const uint32_t m = find_member(channel.group, rank);
+      if (m == kNone) return;  // nobody's records
+      const uint32_t p = groups_[channel.group].members[m].process;
+      misplaced_[p] += lay_out(run_.processes[p], ops, first);
+    };
+    place(channel.source, channel.sends, channel.first_send);
+    place(channel.target, channel.recvs, channel.first_recv);
+  }
+}
+
 void Index::fill_lanes() {
   for (const uint32_t p : active_) {
     const Process& process = run_.processes[p];
@@ -276,13 +323,13 @@ void Index::fill_lanes() {
       const Seat seat = this->seat(p, op.comm);
       if (seat.group == kNone || seat.member == kNone) continue;
       if (is_collective(op.kind)) {
-        Lane& lane = groups_[seat.group].members[seat.member].lane;
-        put(lane.ops, lane.first, op.seq, i, process.ops.size() + process.skipped);
+        groups_[seat.group].members[seat.member].lane.ops.push_back(i);
       } else if (is_p2p(op.kind) || is_rma(op.kind)) {
         add_transfer(p, i, seat);
       }
     }
   }
+  place_records();
   sort_waits();
   for (Group& group : groups_) {
     group.shortest = ~uint64_t{0};

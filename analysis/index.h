@@ -168,6 +168,9 @@ class Index {
   // can tell whether it is through.
   bool is_uncounted_wait(uint32_t process, const trace::Op& op) const;
   bool has_uncounted_waits() const { return has_uncounted_waits_; }
+  // Records of a process whose position is so far from its others' that the file must be damaged.
+  // They are in no lane and no channel.
+  uint64_t misplaced(uint32_t process) const { return misplaced_[process]; }
   // Processes that are analysed: not superseded.
   const std::vector<uint32_t>& active() const { return active_; }
 
@@ -181,6 +184,7 @@ class Index {
   void seat_comm(uint32_t process, uint32_t comm);
   void sort_members();
   void fill_lanes();
+  void place_records();
   void sort_waits();
   void add_transfer(uint32_t process, uint32_t index, const Seat& seat);
   void name_groups();
@@ -192,6 +196,7 @@ class Index {
   std::vector<std::vector<Seat>> seats_;
   std::unordered_map<CommKey, uint32_t, KeyHash> by_key_;
   std::unordered_map<ChannelKey, uint32_t, ChannelHash> by_channel_;
+  std::vector<uint64_t> misplaced_;                        // by process
   std::vector<std::pair<uint32_t, int32_t>> mixed_waits_;  // (group, rank): for several at once
   bool has_uncounted_waits_ = false;
 };

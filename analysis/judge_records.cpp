@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "analysis/gaps.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
 #include "analysis/variables_read.h"
@@ -21,59 +22,18 @@ using trace::Process;
 
 constexpr std::string_view kEnvironment = "env.";
 
-uint64_t statistic(const Process& process, const char* name) {
-  const auto found = process.statistics.find(name);
-  return found == process.statistics.end() ? 0 : found->second;
-}
-
-uint64_t lost_records(const Process& process) {
-  uint64_t lost = 0;
-  for (const char* name :
-       {"history_lost", "dropped_pinned", "dropped_off", "dropped_event", "late_overflow"}) {
-    lost += statistic(process, name);
-  }
-  return lost;
-}
-
 void add_gaps(const Case& c, std::vector<Draft>& drafts) {
-  Draft draft = make_draft(Verdict::record_gap, Confidence::certain);
-  std::vector<uint32_t> incomplete;
-  uint64_t lost = 0;
-  for (const uint32_t p : c.index.active()) {
-    const uint64_t here = lost_records(c.process(p));
-    if (here == 0 || !c.process(p).is_first_part) continue;
-    incomplete.push_back(p);
-    lost += here;
-    draft.finding.culprits.push_back(culprit_of(c, p, kNone));
-    draft.finding.evidence.push_back(
-        {.file = c.process(p).file,
-         .record = "header",
-         .text = fmt::format("{}: {} records lost", rank_text(c.process(p)), here)});
-  }
-  std::string text;
-  if (!incomplete.empty()) {
-    text =
-        fmt::format("{} records of {} were lost", lost, processes_text(c.index.run(), incomplete));
-  }
-  for (const Group& group : c.index.groups()) {
-    if (group.nranks < 0 || group.is_whole() || !group.may_be_matched) continue;
-    // Other recorders learn of a group by a call on it: a rank without one may have a file.
-    const bool may_be_unused =
-        c.job.is_foreign && c.index.active().size() >= static_cast<size_t>(group.nranks);
-    if (may_be_unused) continue;
-    const bool is_ready =
-        std::all_of(group.members.begin(), group.members.end(), [&](const Member& m) {
-          const CommState state = c.process(m.process).comms[m.comm].state;
-          return state != CommState::initialising && state != CommState::failed;
-        });
-    if (!is_ready) continue;
-    text += fmt::format("{}{} of the {} ranks of {} left no file", text.empty() ? "" : "; ",
-                        static_cast<size_t>(group.nranks) - group.members.size(), group.nranks,
-                        group.name);
-    break;
-  }
+  std::string text = gaps_text(c);
   if (text.empty()) return;
-  draft.finding.summary = text + "; what they called is unknown there, not nothing";
+  Draft draft = make_draft(Verdict::record_gap, Confidence::certain);
+  for (const Gap& gap : gaps_of(c)) {
+    draft.finding.culprits.push_back(culprit_of(c, gap.process, kNone));
+    draft.finding.evidence.push_back(
+        {.file = c.process(gap.process).file,
+         .record = "header",
+         .text = fmt::format("{}: {}", rank_text(c.process(gap.process)), gap.text)});
+  }
+  draft.finding.summary = std::move(text) + "; what they called is unknown there, not nothing";
   draft.finding.next =
       "copy the missing files into the directory, or record again with a larger "
       "ROLLCALL_RING_SLOTS";

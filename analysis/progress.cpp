@@ -57,11 +57,14 @@ Progress::Slot Progress::make_slot(uint32_t p, uint32_t i) const {
   slot.is_done =
       !is_enqueued(op) || !is_known || index_.is_held(p, i) || is_on_file_as_finished(op);
   if (slot.is_done || !is_collective(op.kind)) return slot;
-  // A duplicate of a position (a hostile file) has no counter of its own.
+  // A position that is another call's, or that no call can have (a damaged or hostile file): it has
+  // no counter of its own, and nobody waits for it.
   const Lane& lane = index_.groups()[seat.group].members[seat.member].lane;
-  if (!lane.has(op.seq) || lane.ops[op.seq - lane.first] != i) return slot;
-  const Pending& pending = pending_[seat.group];
-  slot.counter = static_cast<uint32_t>(pending.first + (op.seq - pending.base));
+  if (!lane.has(op.seq) || lane.ops[op.seq - lane.first] != i) {
+    slot.is_done = true;
+    return slot;
+  }
+  slot.counter = counter_of(seat.group, op.seq);
   return slot;
 }
 
@@ -83,26 +86,48 @@ void Progress::fill_streams() {
   }
 }
 
+// The positions that some member has on file, as few stretches.
+void Progress::make_counters(uint32_t g) {
+  std::vector<std::pair<uint64_t, uint64_t>> stretches;
+  for (const Member& member : index_.groups()[g].members) {
+    if (!member.lane.ops.empty()) stretches.emplace_back(member.lane.first, member.lane.end());
+  }
+  std::sort(stretches.begin(), stretches.end());
+  std::vector<Pending>& pending = pending_[g];
+  for (const auto& [begin, end] : stretches) {
+    if (pending.empty() || begin > pending.back().base + pending.back().count) {
+      pending.push_back({begin, 0, 0});
+    }
+    pending.back().count = std::max(pending.back().count, end - pending.back().base);
+  }
+  for (Pending& stretch : pending) {
+    stretch.first = missing_.size();
+    missing_.resize(missing_.size() + stretch.count, 0);
+  }
+}
+
+// kNone where no member has that position on file.
+uint32_t Progress::counter_of(uint32_t g, uint64_t seq) const {
+  for (const Pending& pending : pending_[g]) {
+    if (seq >= pending.base && seq - pending.base < pending.count) {
+      return static_cast<uint32_t>(pending.first + (seq - pending.base));
+    }
+  }
+  return kNone;
+}
+
 // A collective can finish when every member whose record is on file has come to it, and none is
 // known not to have called it.
 void Progress::count_members(const std::vector<Difference>& mismatches) {
   pending_.resize(index_.groups().size());
   for (uint32_t g = 0; g < index_.groups().size(); ++g) {
     const Group& group = index_.groups()[g];
-    Pending& pending = pending_[g];
-    uint64_t base = ~uint64_t{0};
-    uint64_t end = 0;
+    make_counters(g);
     for (const Member& member : group.members) {
       if (member.lane.ops.empty()) continue;
-      base = std::min(base, member.lane.first);
-      end = std::max(end, member.lane.end());
-    }
-    if (end == 0) continue;
-    pending = {base, end - base, missing_.size()};
-    missing_.resize(pending.first + pending.count, 0);
-    for (const Member& member : group.members) {
+      uint32_t* const counters = &missing_[counter_of(g, member.lane.first)];
       for (uint64_t i = 0; i < member.lane.ops.size(); ++i) {
-        uint32_t& missing = missing_[pending.first + (member.lane.first + i - base)];
+        uint32_t& missing = counters[i];
         if (member.lane.ops[i] == kNoRecord || missing == kNever) continue;
         const Op& op = index_.op(member.process, member.lane.ops[i]);
         // Nobody waits for it there any more.
@@ -112,15 +137,14 @@ void Progress::count_members(const std::vector<Difference>& mismatches) {
         missing = is_missing ? kNever : missing + 1;
       }
     }
-    for (uint64_t seq = std::max(base, group.shortest); seq < end; ++seq) {
-      missing_[pending.first + (seq - base)] = kNever;
+    for (const Pending& pending : pending_[g]) {
+      const uint64_t never = std::max(pending.base, group.shortest) - pending.base;
+      for (uint64_t i = never; i < pending.count; ++i) missing_[pending.first + i] = kNever;
     }
   }
   for (const Difference& mismatch : mismatches) {
-    const Pending& pending = pending_[mismatch.group];
-    if (mismatch.seq - pending.base < pending.count) {
-      missing_[pending.first + (mismatch.seq - pending.base)] = kNever;
-    }
+    const uint32_t counter = counter_of(mismatch.group, mismatch.seq);
+    if (counter != kNone) missing_[counter] = kNever;
   }
 }
 
@@ -277,9 +301,10 @@ std::vector<uint32_t> Progress::in_front_of(uint32_t p, uint32_t i) const {
 
 uint64_t Progress::first_unfinished(uint32_t g) const {
   const Group& group = index_.groups()[g];
-  const Pending& pending = pending_[g];
-  for (uint64_t i = 0; i < pending.count; ++i) {
-    if (missing_[pending.first + i] != 0) return pending.base + i;
+  for (const Pending& pending : pending_[g]) {
+    for (uint64_t i = 0; i < pending.count; ++i) {
+      if (missing_[pending.first + i] != 0) return pending.base + i;
+    }
   }
   return group.longest;
 }

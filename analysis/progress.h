@@ -75,7 +75,9 @@ class Progress {
     bool is_active = false;  // has come to the front of its stream
     bool is_done = false;
   };
-  struct Pending {  // one communicator's counters, by seq - base
+  // Counters of a communicator's positions [base, base + count), which members have on file. Where
+  // some have only old records and others only new ones, there are none for those between.
+  struct Pending {
     uint64_t base = 0;
     uint64_t count = 0;
     size_t first = 0;  // in `missing_`
@@ -86,6 +88,8 @@ class Progress {
   Slot make_slot(uint32_t process, uint32_t op) const;
   void fill_streams();
   void count_members(const std::vector<Difference>& mismatches);
+  void make_counters(uint32_t group);
+  uint32_t counter_of(uint32_t group, uint64_t seq) const;
   void activate_front(uint32_t process, uint32_t stream);
   void activate(uint32_t process, uint32_t op);
   void activate_p2p(uint32_t process, uint32_t op);
@@ -101,8 +105,8 @@ class Progress {
   const StreamOrder stream_order_;
   std::vector<std::vector<Slot>> slots_;  // by process and op
   std::vector<std::vector<Stream>> streams_;
-  std::vector<Pending> pending_;
-  std::vector<uint32_t> missing_;  // members still to come; kNever: cannot finish
+  std::vector<std::vector<Pending>> pending_;  // by group, rising
+  std::vector<uint32_t> missing_;              // members still to come; kNever: cannot finish
   std::vector<std::pair<uint32_t, uint32_t>> ready_;  // (process, stream) whose window is done
   std::vector<std::vector<uint32_t>> waiting_;
   std::vector<PairFinding> mismatched_pairs_;

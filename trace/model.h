@@ -217,7 +217,8 @@ struct Process {
   bool is_foreign() const { return recorder != "rollcall"; }
   // By _exit or a signal handler's way out: no destructor ran.
   bool has_left_at_once() const;
-  bool capture_off = false;  // the recorder switched itself off
+  bool capture_off = false;     // the recorder switched itself off
+  bool capture_paused = false;  // by `rollcall ctl pause`, when it last looked
   // An older run or an earlier attempt that shares the directory: read, but not analysed.
   bool superseded = false;
   // Only while it is analysed: this is what one GPU of a process that drives several does.

@@ -148,6 +148,7 @@ ProcessBuilder::ProcessBuilder(const std::string& path, const RingImage& image) 
   process_.run_id = header.run_id;
   process_.next_ticket = std::max<uint64_t>(header.next_ticket, 1);
   process_.capture_off = header.capture_state == static_cast<uint32_t>(CaptureState::off);
+  process_.capture_paused = header.capture_state == static_cast<uint32_t>(CaptureState::paused);
   process_.torn = image.torn;
   process_.clock = header.clock_kind == ClockKind::tsc ? "TSC" : "CLOCK_MONOTONIC";
   const TickConversion clock = conversion_of(header);

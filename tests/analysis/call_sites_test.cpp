@@ -116,9 +116,10 @@ TEST_CASE("a call left out that looks like the next one is named by its line, wh
   INFO(lead(report).summary);
   CHECK(culprit.seq == 4u);
   CHECK(lead(report).severity == Severity::hang);
-  CHECK(lead(report).summary.starts_with(
-      "rank 2 left out AllReduce of 1 float32 (sum), called at train.py:20 step, at seq 4 of world, "
-      "which ranks 0-1,3 made"));
+  CHECK(
+      lead(report).summary.starts_with("rank 2 left out AllReduce of 1 float32 (sum), called at "
+                                       "train.py:20 step, at seq 4 of world, "
+                                       "which ranks 0-1,3 made"));
   CHECK(lead(report).summary.find("it shows only at seq 11,") != std::string::npos);
   CHECK(lead(report).victims == std::vector<int32_t>{0, 1, 3});
   REQUIRE_FALSE(lead(report).consequences.empty());
@@ -171,9 +172,9 @@ TEST_CASE("calls in another order that nobody waits for are wrong results, once 
     CHECK(culprit.seq == 4u);
     CHECK(lead(report).severity == Severity::corruption);
     CHECK(report.status == 1);
-    CHECK(lead(report).summary.find("first AllReduce of 1 float32 (sum), called at train.py:30 step, "
-                                    "not AllReduce of 1 float32 (sum), called at train.py:20 step") !=
-          std::string::npos);
+    CHECK(lead(report).summary.find(
+              "first AllReduce of 1 float32 (sum), called at train.py:30 step, "
+              "not AllReduce of 1 float32 (sum), called at train.py:20 step") != std::string::npos);
   }
 }
 

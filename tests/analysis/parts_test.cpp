@@ -245,7 +245,7 @@ TEST_CASE("what belongs to no communicator is on each GPU that takes part in it"
       std::find_if(report.findings.begin(), report.findings.end(),
                    [](const Finding& finding) { return finding.verdict == Verdict::record_gap; });
   REQUIRE(gap != report.findings.end());
-  CHECK(gap->summary.starts_with("3 records of rank 0 were lost"));
+  CHECK(gap->summary.starts_with("rank 0: 3 records were lost"));
 }
 
 }  // namespace

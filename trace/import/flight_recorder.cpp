@@ -296,7 +296,12 @@ uint16_t Builder::site_of(const PlainValue& entry) {
 }
 
 void Builder::add_collective(const PlainValue& entry, uint32_t comm, OpKind kind, bool closing) {
-  const auto id = static_cast<uint64_t>(entry.integer_of("collective_seq_id", 0));
+  const int64_t number = entry.integer_of("collective_seq_id", 0);
+  if (number < 0) {
+    ++left_out_;
+    return;
+  }
+  const auto id = static_cast<uint64_t>(number);
   const auto [known, fresh] = collectives_.try_emplace({comm, id}, process_.ops.size());
   if (!fresh) {
     // A coalesced group: one operation; the closing entry has no sizes but the true state.
