@@ -179,7 +179,7 @@ class Search {
       to = std::min(to, lane.end());
     }
     std::map<std::vector<uint32_t>, std::vector<uint32_t>> camps;
-    if (from >= to) return {};
+    if (known_.empty() || from >= to) return {};
     for (const uint32_t m : known_) camps[sites_.of(group_.members[m], from, to)].push_back(m);
     return std::ranges::max_element(camps, {}, [](const auto& camp) { return camp.second.size(); })
         ->second;

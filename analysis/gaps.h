@@ -1,6 +1,6 @@
-// What a run does not have on file: records that were lost or are damaged, calls that were made while
-// recording was paused, ranks without a file that can be read. What they called is unknown, not
-// nothing.
+// What a run does not have on file: records that were lost or are damaged, calls that were made
+// while recording was paused, ranks without a file that can be read. What they called is unknown,
+// not nothing.
 //
 // Threads: plain functions.
 #pragma once

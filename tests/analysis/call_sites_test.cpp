@@ -207,6 +207,22 @@ TEST_CASE("a healthy job whose root has lines of its own is in lockstep") {
   CHECK(report.findings.size() == 1);
 }
 
+TEST_CASE("ranks without call sites are left alone beside ranks that have them") {
+  std::vector<Lines> lines = lines_of(4);
+  trace::Run run = job_of(lines);
+  // The last two ranks have a communicator of their own, and no sites.
+  for (trace::Process& process : run.processes) {
+    if (process.job_rank < 2) continue;
+    std::erase_if(process.meta, [](const auto& line) { return line.first.starts_with("frame."); });
+    process.comms[0].key = {7, 7};
+    process.comms[0].rank -= 2;
+  }
+  for (trace::Process& process : run.processes) process.comms[0].nranks = 2;
+  const Report report = analyse(run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::in_lockstep);
+}
+
 TEST_CASE("a rank whose call sites ran out of room is not judged by them") {
   std::vector<Lines> lines = lines_of(4);
   std::swap(lines[1][4], lines[1][5]);
