@@ -98,15 +98,20 @@ Evidence process_evidence(const Case& c, uint32_t p) {
           .text = fmt::format("{}: {}", rank_text(c.process(p)), doing_text(c.index, c.job, p))};
 }
 
+// Of a rank that waits in it where there is one: of that rank a finding speaks.
 Blocked example_of(const Case& c, uint32_t n) {
   const Node& node = c.graph.nodes()[n];
   if (node.kind == NodeKind::p2p) return {node.process, node.op};
   if (node.kind != NodeKind::collective) return {};
+  Blocked example;
   for (const Member& member : c.group(node.group).members) {
     if (!member.lane.has(node.seq)) continue;
-    return {member.process, member.lane.ops[node.seq - member.lane.first]};
+    const Blocked call = {member.process, member.lane.ops[node.seq - member.lane.first]};
+    // Sorted: they were found in the order of the processes.
+    if (std::binary_search(node.callers.begin(), node.callers.end(), member.process)) return call;
+    if (example.process == kNone) example = call;
   }
-  return {};
+  return example;
 }
 
 EventKind creating_call(const Case& c, const Node& node) {
