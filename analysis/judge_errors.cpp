@@ -70,6 +70,80 @@ void quote(const Case& c, const Sighting& report, Finding& finding) {
       {.file = process.file, .record = fmt::format("event {}", event.ticket), .text = text});
 }
 
+// NCCL says of these results that it was given something wrong.
+bool is_of_arguments(const Event& event) {
+  constexpr int kInvalidArgument = 4;
+  constexpr int kInvalidUsage = 5;
+  const int result = result_of(event);
+  return event.kind == EventKind::CallFailed &&
+         (result == kInvalidArgument || result == kInvalidUsage);
+}
+
+// The same error. What broke on one rank reaches the others as an error of the same number, but
+// with another text.
+bool are_alike(const Event& one, const Event& other) {
+  return one.kind == other.kind && result_of(one) == result_of(other) &&
+         (is_of_arguments(one) || one.text == other.text);
+}
+
+// In the making of the communicator.
+bool is_in_making(const Case& c, const Sighting& report) {
+  const Process& process = c.process(report.process);
+  return process.comms[process.events[report.event].comm].state == CommState::failed;
+}
+
+// Every rank of a communicator got the same error when it was made: nobody where not.
+std::vector<Sighting> who_was_refused(const Case& c, const std::vector<Sighting>& errors) {
+  const Sighting& first = errors.front();
+  const Event& event = c.process(first.process).events[first.event];
+  const uint32_t g = group_of(c, first);
+  if (event.kind != EventKind::CallFailed || g == kNone || !is_in_making(c, first)) return {};
+  std::vector<Sighting> refused;
+  for (const Sighting& report : errors) {
+    const bool is_together =
+        report.at_ns - first.at_ns < c.options.ended_threshold_ns + c.job.clock_doubt_ns;
+    const bool is_same = is_together && group_of(c, report) == g && is_in_making(c, report) &&
+                         are_alike(c.process(report.process).events[report.event], event);
+    if (is_same) refused.push_back(report);
+  }
+  const auto nranks = static_cast<size_t>(std::max(c.group(g).nranks, 2));
+  return refused.size() == nranks ? refused : std::vector<Sighting>{};
+}
+
+Draft draft_refusal(const Case& c, const std::vector<Sighting>& refused) {
+  Draft draft = make_draft(Verdict::async_error, Confidence::certain);
+  Finding& finding = draft.finding;
+  const Event* longest = nullptr;
+  for (const Sighting& report : refused) {
+    const Event& event = c.process(report.process).events[report.event];
+    if (longest == nullptr || event.text.size() > longest->text.size()) longest = &event;
+    if (finding.evidence.size() < 4) quote(c, report, finding);
+  }
+  finding.summary = fmt::format("NCCL {} to make {} on all {} ranks: {} ({}{})",
+                                is_of_arguments(*longest) ? "refused" : "failed",
+                                c.group(group_of(c, refused.front())).name, refused.size(),
+                                name_of_result(result_of(*longest)), result_of(*longest),
+                                longest->text.empty() ? "" : ": " + longest->text);
+  finding.next = "read what NCCL says; the log of any of them with NCCL_DEBUG=WARN has all of it";
+  set_victims(c, processes_of(refused), finding);
+  draft.since_ns = refused.front().at_ns;
+  return draft;
+}
+
+std::string next_text(const Process& process, const Event& event, bool is_cuda) {
+  const std::string who = rank_text(process);
+  if (is_cuda) return fmt::format("look for the first CUDA error in the log of {}", who);
+  if (is_of_arguments(event)) {
+    return fmt::format(
+        "look at the arguments of that call on {}: its log with NCCL_DEBUG=WARN has what is wrong "
+        "with them",
+        who);
+  }
+  return fmt::format(
+      "look at the log of {} with NCCL_DEBUG=WARN, and at the network and the ranks it talks to",
+      who);
+}
+
 Draft draft_error(const Case& c, const std::vector<Sighting>& errors) {
   constexpr int kUnhandledCudaError = 1;
   const Sighting& first = errors.front();
@@ -90,12 +164,7 @@ Draft draft_error(const Case& c, const std::vector<Sighting>& errors) {
                                 rank_text(process), name_of_result(result), result,
                                 event.text.empty() ? "" : ": " + event.text,
                                 processes_text(c.index.run(), processes_of(errors)));
-  finding.next =
-      is_cuda ? fmt::format("look for the first CUDA error in the log of {}", rank_text(process))
-              : fmt::format(
-                    "look at the log of {} with NCCL_DEBUG=WARN, and at the "
-                    "network and the ranks it talks to",
-                    rank_text(process));
+  finding.next = next_text(process, event, is_cuda);
   for (size_t i = 0; i < errors.size() && i < 4; ++i) quote(c, errors[i], finding);
   set_victims(c, processes_of(errors), finding);
   draft.since_ns = first.at_ns;
@@ -211,7 +280,8 @@ void judge_errors(const Case& c, std::vector<Draft>& drafts) {
     return;
   }
   const bool abort_leads = !aborts.empty() && aborts.front().at_ns <= errors.front().at_ns;
-  Draft error = draft_error(c, errors);
+  const std::vector<Sighting> refused = who_was_refused(c, errors);
+  Draft error = refused.empty() ? draft_error(c, errors) : draft_refusal(c, refused);
   if (!aborts.empty() && !abort_leads) {
     error.finding.consequences.push_back(draft_aborts(c, aborts).finding);
   }

@@ -287,6 +287,11 @@ std::string next_text(const Case& c, Verdict verdict, uint32_t p) {
       return fmt::format("look for the first CUDA error in the log of {}", who);
     case Verdict::abort_cascade:
       return fmt::format("look in the log of {} for why it aborted", who);
+    case Verdict::async_error:
+      return fmt::format(
+          "look at the arguments of that call on {}, and at its log with "
+          "NCCL_DEBUG=WARN",
+          who);
     case Verdict::init_incomplete:
       return fmt::format("look why {} does not create the communicator", who);
     case Verdict::split_mismatch:

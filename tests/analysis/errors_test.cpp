@@ -1,0 +1,115 @@
+// Errors that NCCL returned: to whom, in what, and what follows from them.
+#include "tests/analysis/steps.h"
+
+namespace rollcall::analysis {
+namespace {
+
+constexpr int64_t kMillisecondNs = 1'000'000;
+constexpr int16_t kSystemError = 2;
+constexpr int16_t kInvalidArgument = 4;
+constexpr int16_t kInvalidUsage = 5;
+
+Outcome make_outcome(int ranks) {
+  Program program;
+  program.comms.emplace_back();
+  for (int r = 0; r < ranks; ++r) {
+    program.comms[0].ranks.push_back(r);
+    program.ranks.push_back({call(OpKind::AllReduce, 8), {.act = Act::sync}});
+  }
+  return execute(program);
+}
+
+void add_failure(trace::Process& process, int16_t result, int64_t at_ns, const std::string& text) {
+  trace::Event event{.kind = EventKind::CallFailed, .called_ns = at_ns, .text = text};
+  event.returned_ns = at_ns + 1000;
+  event.ticket = process.events.size() + 1;
+  event.comm = 0;
+  event.result = result;
+  event.arguments[0] = -1;
+  process.events.push_back(event);
+}
+
+// The process has made no call but the one that creates its communicator.
+void stay_in_making(trace::Process& process, CommState state) {
+  process.ops.clear();
+  trace::Comm& comm = process.comms[0];
+  comm.state = state;
+  comm.collectives = 0;
+  comm.ready_ns = comm.ended_ns = 0;
+}
+
+void end(trace::Process& process, int64_t at_ns) {
+  process.exited_ns = process.heartbeat_ns = at_ns;
+  process.liveness = trace::Liveness::exited;
+}
+
+// NCCL refuses all ranks their communicator, the last one first.
+struct Refused {
+  int16_t result = kInvalidUsage;
+  std::vector<std::string> texts = {"", "Multiple Ranks are using the same GPU", "Multiple", ""};
+};
+Outcome make_refused(const Refused& refused) {
+  Outcome outcome = make_outcome(4);
+  const int64_t at_ns = outcome.run.processes[0].comms[0].created_ns + kMillisecondNs;
+  for (size_t r = 0; r < 4; ++r) {
+    trace::Process& process = outcome.run.processes[r];
+    stay_in_making(process, CommState::failed);
+    const auto later = static_cast<int64_t>(3 - r);
+    add_failure(process, refused.result, at_ns + later * kMillisecondNs, refused.texts[r]);
+    end(process, at_ns + 100 * kMillisecondNs);
+  }
+  return outcome;
+}
+
+TEST_CASE("a communicator that NCCL refuses to all of its ranks is no rank's fault") {
+  const Report report = analyse(make_refused({}).run);
+  INFO(text_of(report));
+  CHECK(report.findings.size() == 1);
+  CHECK(lead(report).verdict == Verdict::async_error);
+  CHECK(lead(report).culprits.empty());
+  CHECK(lead(report).victims.size() == 4);
+  CHECK(lead(report).summary.find("refused to make") != std::string::npos);
+  CHECK(lead(report).summary.find("on all 4 ranks") != std::string::npos);
+  CHECK(lead(report).summary.find("the same GPU") != std::string::npos);
+  CHECK(lead(report).next.find("network") == std::string::npos);
+  CHECK(report.status == 1);
+}
+
+TEST_CASE("what broke on one rank and reached the others is told of the first") {
+  const Outcome outcome = make_refused(
+      {kSystemError, {"socket closed", "socket closed", "socket closed", "no memory"}});
+  const Report report = analyse(outcome.run);
+  check_blames(report, Verdict::async_error, 3);
+  CHECK(lead(report).next.find("network") != std::string::npos);
+  const std::vector<std::string> same(4, "no shared memory");
+  CHECK(lead(analyse(make_refused({kSystemError, same}).run)).culprits.empty());
+}
+
+TEST_CASE("an error that not all ranks of a communicator got is told of the first") {
+  Outcome outcome = make_refused({});
+  outcome.run.processes[1].events.back().result = kSystemError;
+  check_blames(analyse(outcome.run), Verdict::async_error, 3);
+  outcome = make_refused({});
+  // A communicator that was there.
+  for (trace::Process& process : outcome.run.processes) {
+    process.comms[0].state = CommState::destroyed;
+  }
+  check_blames(analyse(outcome.run), Verdict::async_error, 3);
+}
+
+TEST_CASE("arguments that NCCL refused one rank are to be looked at, not the network") {
+  for (const int16_t result : {kInvalidArgument, kInvalidUsage, kSystemError}) {
+    Outcome outcome = make_outcome(4);
+    trace::Process& process = outcome.run.processes[2];
+    add_failure(process, result, process.ops.back().called_ns + kMillisecondNs, "ncclBroadcast");
+    const Report report = analyse(outcome.run);
+    check_blames(report, Verdict::async_error, 2);
+    const bool is_network = lead(report).next.find("network") != std::string::npos;
+    CHECK(is_network == (result == kSystemError));
+    const bool is_arguments = lead(report).next.find("arguments") != std::string::npos;
+    CHECK(is_arguments == (result != kSystemError));
+  }
+}
+
+}  // namespace
+}  // namespace rollcall::analysis
