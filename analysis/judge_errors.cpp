@@ -199,6 +199,21 @@ bool has_cut_off_calls(const Case& c) {
                      [&](uint32_t p) { return !c.progress.waiting(p).empty(); });
 }
 
+// Whom it blames had errors, and called nothing more before they died: that is what they died of.
+bool is_of_errors(const Case& c, const Draft& draft, const std::vector<Sighting>& errors) {
+  const std::vector<Culprit>& culprits = draft.finding.culprits;
+  return draft.finding.verdict == Verdict::rank_dead && !culprits.empty() &&
+         std::all_of(culprits.begin(), culprits.end(), [&](const Culprit& culprit) {
+           const auto error = std::find_if(
+               errors.begin(), errors.end(),
+               [&](const Sighting& report) { return report.process == culprit.process; });
+           if (error == errors.end()) return false;
+           const uint32_t last = c.job.processes[culprit.process].last_op;
+           return last == kNoRecord ||
+                  c.process(culprit.process).ops[last].called_ns <= error->at_ns;
+         });
+}
+
 // A process that died while the others waited in calls that it had made as well.
 void add_silent_deaths(const Case& c, std::vector<Draft>& drafts) {
   for (const uint32_t p : c.index.active()) {
@@ -293,7 +308,7 @@ void judge_errors(const Case& c, std::vector<Draft>& drafts) {
   }
   Draft* cause = nullptr;
   for (Draft& draft : drafts) {
-    if (!is_hang(draft)) continue;
+    if (!is_hang(draft) || is_of_errors(c, draft, errors)) continue;
     const Verdict verdict = draft.finding.verdict;
     const bool is_cause = verdict == Verdict::rank_dead || verdict == Verdict::abort_cascade ||
                           verdict == Verdict::cuda_error || draft.since_ns < lead.since_ns;

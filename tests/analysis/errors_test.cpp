@@ -111,5 +111,58 @@ TEST_CASE("arguments that NCCL refused one rank are to be looked at, not the net
   }
 }
 
+// Rank 0 waits for rank 1 in the creation of their communicator; rank 1 ends.
+Outcome make_ended_in_creation() {
+  Outcome outcome = make_outcome(2);
+  const int64_t at_ns = outcome.run.processes[0].comms[0].created_ns;
+  stay_in_making(outcome.run.processes[0], CommState::initialising);
+  stay_in_making(outcome.run.processes[1], CommState::failed);
+  outcome.run.processes[1].comms[0].key = {7, 7};
+  outcome.run.processes[0].exited_ns = 0;
+  outcome.run.processes[0].liveness = trace::Liveness::dead;
+  outcome.run.processes[0].heartbeat_ns = at_ns + 2000 * kMillisecondNs;
+  end(outcome.run.processes[1], at_ns + 500 * kMillisecondNs);
+  return outcome;
+}
+
+TEST_CASE("a rank that ended after its own error is told of for the error") {
+  Outcome outcome = make_ended_in_creation();
+  const Report before = analyse(outcome.run);
+  check_blames(before, Verdict::rank_dead, 1);
+  const int64_t at_ns = outcome.run.processes[0].comms[0].created_ns + 100 * kMillisecondNs;
+  add_failure(outcome.run.processes[1], kSystemError, at_ns, "gone");
+  const Report report = analyse(outcome.run);
+  check_blames(report, Verdict::async_error, 1);
+  CHECK(report.findings.size() == 1);
+  REQUIRE_FALSE(lead(report).consequences.empty());
+  CHECK(lead(report).consequences[0].verdict == Verdict::rank_dead);
+}
+
+TEST_CASE("a rank that died is told of first where only the others got errors") {
+  Outcome outcome = make_ended_in_creation();
+  const int64_t at_ns = outcome.run.processes[0].comms[0].created_ns + 100 * kMillisecondNs;
+  add_failure(outcome.run.processes[0], kSystemError, at_ns, "connection reset");
+  check_blames(analyse(outcome.run), Verdict::rank_dead, 1);
+}
+
+TEST_CASE("a rank that went on after its error did not die of it") {
+  Program program;
+  program.comms.push_back({.ranks = {0, 1, 2, 3}});
+  program.ranks.resize(4);
+  for (Steps& own : program.ranks) {
+    for (int i = 0; i < 3; ++i) {
+      own.push_back(call(OpKind::AllReduce, 8));
+      own.push_back({.act = Act::sync});
+    }
+  }
+  program.ranks[1].insert(program.ranks[1].begin() + 4, Step{.act = Act::die});
+  Outcome outcome = execute(program);
+  trace::Process& died = outcome.run.processes[1];
+  add_failure(died, kInvalidArgument, died.ops.back().called_ns - 1, "ncclMemAlloc");
+  check_blames(analyse(outcome.run), Verdict::rank_dead, 1);
+  died.events.back().called_ns = died.ops.back().called_ns + 1;
+  check_blames(analyse(outcome.run), Verdict::async_error, 1);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
