@@ -401,6 +401,12 @@ Culprit who_left_out(const Case& c, const Node& node, uint32_t p, const Blocked&
   return culprit;
 }
 
+const char* end_text(const trace::Event& end) {
+  if (end.kind == EventKind::CommAbort) return "aborted the communicator without";
+  return end.kind == EventKind::CommFinalize ? "finalized the communicator without"
+                                             : "destroyed the communicator without";
+}
+
 Draft draft_left_out(const Case& c, uint32_t n, const std::vector<uint32_t>& processes,
                      Confidence confidence) {
   const Node& node = c.graph.nodes()[n];
@@ -408,11 +414,15 @@ Draft draft_left_out(const Case& c, uint32_t n, const std::vector<uint32_t>& pro
   Draft draft = make_draft(pair ? Verdict::p2p_unmatched : Verdict::missing_call, confidence);
   const Blocked example = example_of(c, n);
   const Op& op = c.index.op(example.process, example.op);
+  const trace::Event* end = end_before_wait(c, processes.front(), node.group);
   for (const uint32_t p : processes) {
     draft.finding.culprits.push_back(who_left_out(c, node, p, example));
     if (draft.finding.evidence.size() < 8) {
       draft.finding.evidence.push_back(process_evidence(c, p));
     }
+  }
+  if (end != nullptr) {
+    draft.finding.evidence.push_back(end_evidence(c, processes.front(), *end));
   }
   if (!pair) {
     draft.group = node.group;
@@ -421,8 +431,8 @@ Draft draft_left_out(const Case& c, uint32_t n, const std::vector<uint32_t>& pro
   draft.finding.evidence.push_back(op_evidence(c, example.process, example.op, "waits"));
   const bool is_one = processes.size() == 1;
   draft.finding.summary = fmt::format(
-      "{} never made {}, which {} {} been {} for {}, and went on to wait {}; {}{}",
-      processes_text(c.index.run(), processes),
+      "{} {} {}, which {} {} been {} for {}, and went on to wait {}; {}{}",
+      processes_text(c.index.run(), processes), end == nullptr ? "never made" : end_text(*end),
       pair ? fmt::format("the {} that belongs to the {}", other_side_text(op.kind), node_text(c, n))
            : "the call " + node_text(c, n),
       processes_text(c.index.run(), node.callers), node.callers.size() == 1 ? "has" : "have",
@@ -430,8 +440,28 @@ Draft draft_left_out(const Case& c, uint32_t n, const std::vector<uint32_t>& pro
       is_one ? "itself" : "themselves",
       is_one ? "" : rank_text(c.process(processes.front())) + ": ",
       doing_text(c.index, c.job, processes.front()));
-  draft.finding.next = "look at the branch that decides about this call on that rank";
+  draft.finding.next = end == nullptr
+                           ? "look at the branch that decides about this call on that rank"
+                           : "look why that rank ends the communicator in front of it";
   return draft;
+}
+
+// A call that waits for ranks which have ended its communicator: they will not come to it.
+std::optional<Draft> draft_ended_early(const Case& c, const Circle& circle) {
+  std::map<uint32_t, std::vector<uint32_t>> ended;  // by node
+  for (const AbsentEdge& edge : circle.absent) {
+    const Node& node = c.graph.nodes()[edge.node];
+    if (node.kind == NodeKind::creation || node.callers.empty()) continue;
+    if (end_before_wait(c, edge.process, node.group)) ended[edge.node].push_back(edge.process);
+  }
+  for (const auto& [n, processes] : ended) {
+    const size_t callers = c.graph.nodes()[n].callers.size();
+    // Where more have ended it, those who called did so once too often.
+    if (processes.size() > callers) continue;
+    const bool is_tie = processes.size() == callers;
+    return draft_left_out(c, n, processes, is_tie ? Confidence::likely : Confidence::certain);
+  }
+  return std::nullopt;
 }
 
 // Held against some of those who made the call, of whom one may be odd itself.
@@ -706,6 +736,9 @@ Draft draft_order(const Case& c, const Circle& circle) {
 
 Draft draft_circle(const Case& c, uint32_t r) {
   const Circle circle = look_at(c, c.graph.roots()[r]);
+  if (std::optional<Draft> early = draft_ended_early(c, circle)) {
+    return finish(c, r, circle, std::move(*early));
+  }
   if (circle.creation != kNone) {
     const CreationVote vote = vote_on_creation(c, circle);
     if (vote.node != kNone) {

@@ -8,6 +8,8 @@
 
 namespace rollcall::analysis {
 
+using trace::Comm;
+using trace::Event;
 using trace::Op;
 using trace::Process;
 
@@ -41,6 +43,35 @@ Culprit culprit_of(const Case& c, uint32_t p, uint32_t g) {
       culprit.comm_rank = group.members[seat.member].rank;
   }
   return culprit;
+}
+
+const Comm* comm_of(const Case& c, uint32_t p, uint32_t g) {
+  const Process& process = c.process(p);
+  for (uint32_t i = 0; i < process.comms.size(); ++i) {
+    if (c.index.seat(p, i).group == g) return &process.comms[i];
+  }
+  return nullptr;
+}
+
+const Event* end_before_wait(const Case& c, uint32_t p, uint32_t g) {
+  const Process& process = c.process(p);
+  const Comm* comm = comm_of(c, p, g);
+  if (comm == nullptr || comm->ended_ns == 0) return nullptr;
+  // Who aborts behind others follows them.
+  const bool is_own_end =
+      comm->state != CommState::aborted || comm->ended_ns <= c.job.first_abort_ns;
+  const std::vector<uint32_t>& waiting = c.progress.waiting(p);
+  const auto waits = std::find_if(waiting.begin(), waiting.end(), [&](uint32_t i) {
+    return process.comms[c.index.op(p, i).comm].ended_ns == 0;
+  });
+  const bool is_before = waits != waiting.end() && c.index.op(p, *waits).called_ns > comm->ended_ns;
+  if (!is_own_end || !is_before) return nullptr;
+  const auto end =
+      std::find_if(process.events.begin(), process.events.end(), [&](const Event& event) {
+        return is_teardown(event.kind) && event.comm != kCommUnknown &&
+               &process.comms[event.comm] == comm;
+      });
+  return end == process.events.end() ? nullptr : &*end;
 }
 
 uint32_t process_at(const Case& c, uint32_t g, int32_t rank) {
@@ -96,6 +127,14 @@ Evidence process_evidence(const Case& c, uint32_t p) {
   return {.file = c.process(p).file,
           .record = "header",
           .text = fmt::format("{}: {}", rank_text(c.process(p)), doing_text(c.index, c.job, p))};
+}
+
+Evidence end_evidence(const Case& c, uint32_t p, const Event& end) {
+  const Process& process = c.process(p);
+  return {.file = process.file,
+          .record = fmt::format("event {}", end.ticket),
+          .text = fmt::format("{}: {} of {}", rank_text(process), rollcall::name_of(end.kind),
+                              c.group(c.index.seat(p, end.comm).group).name)};
 }
 
 // Of a rank that waits in it where there is one: of that rank a finding speaks.

@@ -79,6 +79,11 @@ Draft make_draft(Verdict verdict, Confidence confidence);
 // Destroying, finalizing or aborting a communicator.
 bool is_teardown(EventKind kind);
 Culprit culprit_of(const Case& the_case, uint32_t process, uint32_t group);
+// The process's own entry of a communicator; null when it has none.
+const trace::Comm* comm_of(const Case& the_case, uint32_t process, uint32_t group);
+// How the process ended its part of a communicator before the call that it waits in now, so that it
+// will call nothing there any more: the record of it; null where it did not.
+const trace::Event* end_before_wait(const Case& the_case, uint32_t process, uint32_t group);
 // The process that is this rank of a group; kNone where it left no file.
 uint32_t process_at(const Case& the_case, uint32_t group, int32_t rank);
 // The ranks of a group of which no file is a member, by their numbers in it.
@@ -88,6 +93,8 @@ std::unordered_map<uint32_t, const Lane*> lanes_of(const Case& the_case, uint32_
 void set_victims(const Case& the_case, const std::vector<uint32_t>& processes, Finding& finding);
 Evidence op_evidence(const Case& the_case, uint32_t process, uint32_t op, const std::string& text);
 Evidence process_evidence(const Case& the_case, uint32_t process);
+// The end of a communicator.
+Evidence end_evidence(const Case& the_case, uint32_t process, const trace::Event& end);
 // The record of a call that waits in a node, for quoting: {process, op}; kNone if none is on file.
 Blocked example_of(const Case& the_case, uint32_t node);
 // How a communicator that a node is about is made: "CommInitRank", "CommSplit", "CommShrink",

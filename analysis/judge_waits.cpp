@@ -29,15 +29,6 @@ struct Absence {
   Confidence confidence = Confidence::certain;
 };
 
-// The process's own entry of a communicator; null when it has none.
-const Comm* comm_of(const Case& c, uint32_t p, uint32_t g) {
-  const Process& process = c.process(p);
-  for (uint32_t i = 0; i < process.comms.size(); ++i) {
-    if (c.index.seat(p, i).group == g) return &process.comms[i];
-  }
-  return nullptr;
-}
-
 bool is_ended(const Comm* comm) {
   return comm && (comm->state == CommState::destroyed || comm->state == CommState::finalized);
 }
