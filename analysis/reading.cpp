@@ -119,6 +119,20 @@ void finish(const Case& c, const Node& node, trace::Run& run) {
   }
 }
 
+// Nobody is blamed that was not, and not all of the silent: the others wait for those.
+bool is_narrower(const Case& c, const std::vector<Draft>& drafts, std::vector<uint32_t> silent) {
+  const bool has_circle = std::any_of(drafts.begin(), drafts.end(), [&](const Draft& draft) {
+    return draft.root != kNone && c.graph.roots()[draft.root].is_circle;
+  });
+  std::vector<uint32_t> blamed = who_is_silent(c, drafts);
+  for (std::vector<uint32_t>* list : {&silent, &blamed}) {
+    std::sort(list->begin(), list->end());
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
+  return !has_circle && !blamed.empty() && blamed.size() < silent.size() &&
+         std::includes(silent.begin(), silent.end(), blamed.begin(), blamed.end());
+}
+
 }  // namespace
 
 Reading::Reading(const Index& index, const Options& options, const JobState& job,
@@ -147,10 +161,15 @@ void Waits::read_chained() {
   if (silent.empty() || !has_several_streams(index_)) return;
   chained_.emplace(index_, options_, job_, differences_, blocking_, StreamOrder::chained);
   const Case& c = chained_->the_case();
-  const bool may_all_wait = std::none_of(silent.begin(), silent.end(),
-                                         [&](uint32_t p) { return c.progress.waiting(p).empty(); });
-  if (!may_all_wait) return chained_.reset();
+  const auto may_wait = [&](uint32_t p) { return !c.progress.waiting(p).empty(); };
+  if (std::none_of(silent.begin(), silent.end(), may_wait)) return chained_.reset();
   std::vector<Draft> drafts = judge_waits(c);
+  if (!std::all_of(silent.begin(), silent.end(), may_wait)) {
+    const bool is_refuted = look_at_gpus(c) == Sight::refutes || is_past(c);
+    if (is_refuted || !is_narrower(c, drafts, silent)) return chained_.reset();
+    drafts_ = std::move(drafts);
+    return weigh_chained(drafts_, kIfChained);
+  }
   // A circle of which nothing tells who began it says less than that one rank is silent.
   const bool is_decided = std::all_of(drafts.begin(), drafts.end(),
                                       [](const Draft& draft) { return draft.is_decided; });

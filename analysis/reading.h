@@ -3,9 +3,9 @@
 // Whether the streams of a process wait for each other is on no file. First they are taken as free.
 // A rank that then seems to have stopped outside NCCL, with nothing on file that speaks against it,
 // may in truth stand in its last call, behind an earlier one of a rank that waits: then the record
-// is read again with the streams chained. So it is where the job stands and nobody seems to wait:
-// two communicators used in another order on one rank are a deadlock only where the streams wait
-// for each other.
+// is read again with the streams chained, and of several such ranks those that wait then are
+// victims of the rest. So it is where the job stands and nobody seems to wait: two communicators
+// used in another order on one rank are a deadlock only where the streams wait for each other.
 #pragma once
 
 #include <optional>

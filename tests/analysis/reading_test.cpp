@@ -493,5 +493,59 @@ TEST_CASE("a rank that was freed from a call is in it no more") {
   CHECK(lead(report).severity == Severity::hang);
 }
 
+// Rank 0 stands in front of a call with rank 1, whose transfer to rank 2 is called behind that call
+// or, `sends_first`, in front of it; the rest waits in a call of all.
+Outcome stand_before_transfer(bool sends_first) {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3, 4, 5, 6}}, {.ranks = {0, 1}, .parent = 0}};
+  program.ranks.resize(7);
+  for (int r = 0; r < 7; ++r) {
+    Steps& own = program.ranks[static_cast<size_t>(r)];
+    for (int step = 0; step < 3; ++step) {
+      if (r == 0 && step == 2) own.push_back({.act = Act::stick});
+      if (r == 1 && sends_first) own.push_back(call(OpKind::Send, kLarge, 2));
+      if (r <= 1) own.push_back(call(OpKind::AllReduce, 64, -1, 1));
+      if (r == 1 && !sends_first) own.push_back(call(OpKind::Send, kLarge, 2));
+      if (r == 2) own.push_back(call(OpKind::Recv, kLarge, 1));
+      if (r == 2 && sends_first && step == 2) own.push_back({.act = Act::stick});
+      if (r <= 2) own.push_back({.act = Act::sync});
+      own.push_back(call(OpKind::AllReduce, 1));
+      own.push_back({.act = Act::sync});
+    }
+  }
+  return execute_chained(program);
+}
+
+TEST_CASE("of two silent ranks the one that may wait for the other is its victim") {
+  const Report report = analyse(stand_before_transfer(false).run);
+  check_blames(report, Verdict::missing_call, 0);
+  CHECK(report.findings.size() == 1);
+  CHECK(lead(report).confidence == Confidence::likely);
+  CHECK(says(lead(report), "that is on no file"));
+  CHECK(std::count(lead(report).victims.begin(), lead(report).victims.end(), 2) == 1);
+}
+
+TEST_CASE("of two silent ranks that cannot wait for each other both are named") {
+  const auto check_both = [](const Outcome& outcome) {
+    const Report report = analyse(outcome.run);
+    INFO(text_of(report));
+    CHECK(lead(report).verdict == Verdict::missing_call);
+    CHECK_FALSE(says(lead(report), "that is on no file"));
+    std::vector<int32_t> blamed;
+    for (const Finding& finding : report.findings) {
+      for (const Culprit& culprit : finding.culprits) blamed.push_back(culprit.rank);
+    }
+    std::sort(blamed.begin(), blamed.end());
+    CHECK(blamed == std::vector<int32_t>{0, 2});
+  };
+  check_both(stand_before_transfer(true));
+  // The GPU has begun with what would wait.
+  Outcome outcome = stand_before_transfer(false);
+  trace::Op& send = outcome.run.processes[1].ops.back();
+  REQUIRE(send.kind == OpKind::Send);
+  send.started_ns = send.called_ns + 1;
+  check_both(outcome);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
