@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 #include "analysis/circle.h"
 #include "analysis/habit.h"
@@ -76,6 +77,30 @@ uint32_t leading_waiter(const Case& c, const Root& root) {
     return std::make_tuple(order(a), inside(right), left.since_ns) <
            std::make_tuple(order(b), inside(left), right.since_ns);
   });
+}
+
+// Where the members of a collective have it in the order of their calls.
+std::unordered_map<uint32_t, uint32_t> places_of(const Case& c, const Node& node) {
+  std::unordered_map<uint32_t, uint32_t> places;
+  for (const Member& member : c.group(node.group).members) {
+    const bool is_known =
+        member.lane.has(node.seq) && c.process(member.process).knowledge.calls_in_order;
+    if (is_known) places[member.process] = member.lane.ops[node.seq - member.lane.first];
+  }
+  return places;
+}
+
+// Some rank made the one in front of the other, and none behind it.
+bool is_in_front(const Case& c, const Node& one, const Node& other) {
+  const std::unordered_map<uint32_t, uint32_t> places = places_of(c, other);
+  bool is_seen = false;
+  for (const auto& [p, place] : places_of(c, one)) {
+    const auto found = places.find(p);
+    if (found == places.end()) continue;
+    if (found->second < place) return false;
+    is_seen = true;
+  }
+  return is_seen;
 }
 
 // A send or receive that a silent rank owes is a missing call; one that a rank passed by is
@@ -592,6 +617,21 @@ Draft draft_owed(const Case& c, uint32_t n, const Gathered& gathered) {
   return std::move(*stray);
 }
 
+// Of several collectives that one rank owes, the one that others made in front of the rest.
+uint32_t first_owed(const Case& c, uint32_t n, const Gathered& gathered) {
+  const Verdict verdict = gathered.absence.verdict;
+  const bool is_any = verdict == Verdict::missing_call || verdict == Verdict::rank_dead ||
+                      verdict == Verdict::rank_stopped;
+  if (!is_any || gathered.processes.size() != 1) return n;
+  for (const uint32_t other : c.graph.roots()[gathered.roots.front()].waiters) {
+    const Node& candidate = c.graph.nodes()[other];
+    const bool are_collectives =
+        candidate.kind == NodeKind::collective && c.graph.nodes()[n].kind == NodeKind::collective;
+    if (are_collectives && other != n && is_in_front(c, candidate, c.graph.nodes()[n])) n = other;
+  }
+  return n;
+}
+
 }  // namespace
 
 std::vector<Draft> judge_waits(const Case& c) {
@@ -637,8 +677,10 @@ std::vector<Draft> judge_waits(const Case& c) {
   std::sort(callers.begin(), callers.end());
   odd = std::move(callers);
   for (const auto& absence : absences) {
-    drafts.push_back(is_extra(absence) ? draft_extra(c, absence.first.first, absence.second)
-                                       : draft_owed(c, absence.first.first, absence.second));
+    drafts.push_back(
+        is_extra(absence)
+            ? draft_extra(c, absence.first.first, absence.second)
+            : draft_owed(c, first_owed(c, absence.first.first, absence.second), absence.second));
   }
   return drafts;
 }

@@ -250,5 +250,34 @@ TEST_CASE("an abort in the middle of the last step is found by those who finishe
   CHECK(lead(orderly).verdict == Verdict::in_lockstep);
 }
 
+// Rank 1 stands in front of its last calls with all and with rank 0, which comes later than the
+// others, and makes the one with rank 1 alone first if `pair_first`.
+Report analyse_owing_two(bool pair_first) {
+  const Steps both =
+      pair_first ? Steps{collective(1), collective(0)} : Steps{collective(0), collective(1)};
+  Program program =
+      repeat({{0, 1, 2, 3}, {0, 1}}, {both, both, {collective(0)}, {collective(0)}}, 3);
+  program.ranks[1].insert(program.ranks[1].end() - 3, Step{.act = Act::stick});
+  Outcome outcome = execute(program);
+  std::vector<trace::Op>& late = outcome.run.processes[0].ops;
+  for (size_t i = late.size() - 2; i < late.size(); ++i) {
+    late[i].called_ns += 100'000'000;
+    late[i].returned_ns += 100'000'000;
+  }
+  return analyse(outcome.run);
+}
+
+TEST_CASE("of two calls that a silent rank owes the one that another made first is named") {
+  const Report pair_first = analyse_owing_two(true);
+  const Culprit& owes = check_blames(pair_first, Verdict::missing_call, 1);
+  CHECK(owes.comm_rank == 1);
+  CHECK(lead(pair_first).summary.find("1 of 2 ranks") != std::string::npos);
+  CHECK(lead(pair_first).victims == std::vector<int32_t>{0, 2, 3});
+  CHECK(pair_first.findings.size() == 1);
+  const Report pair_last = analyse_owing_two(false);
+  check_blames(pair_last, Verdict::missing_call, 1);
+  CHECK(lead(pair_last).summary.find("3 of 4 ranks") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
