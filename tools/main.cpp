@@ -5,6 +5,7 @@
 #include <new>
 
 #include "tools/command.h"
+#include "tools/inherited.h"
 
 namespace rollcall::tools {
 namespace {
@@ -38,6 +39,7 @@ int run_command(std::vector<std::string> words) {
 
 int main(int argc, char** argv) {
   using rollcall::tools::unusable;
+  rollcall::tools::fill_closed_descriptors();
   // A closed pipe (`rollcall dump ... | head`) is reported by write(), where it can be understood.
   std::signal(SIGPIPE, SIG_IGN);
   try {

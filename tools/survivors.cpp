@@ -52,6 +52,7 @@ void guard(int pipe, const std::string& run_id) {
   // must not wait for this process.
   setsid();
   const int nothing = ::open("/dev/null", O_RDWR);
+  // The pipe is none of them: main() saw to that.
   for (int descriptor = 0; descriptor < 3; ++descriptor) ::dup2(nothing, descriptor);
   char byte;
   ssize_t got;

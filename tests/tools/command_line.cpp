@@ -38,7 +38,7 @@ Folder::~Folder() {
 }
 
 Started::Started(const Folder& folder, const std::vector<std::string>& arguments,
-                 const std::vector<std::string>& environment)
+                 const std::vector<std::string>& environment, const char* program)
     : folder_(folder), pid_(fork()) {
   if (pid_ != 0) return;
   if (chdir(folder.path().c_str()) != 0) _exit(99);
@@ -51,7 +51,7 @@ Started::Started(const Folder& folder, const std::vector<std::string>& arguments
   std::vector<char*> words{strdup("rollcall")};
   for (const std::string& word : arguments) words.push_back(strdup(word.c_str()));
   words.push_back(nullptr);
-  execv(ROLLCALL_COMMAND, words.data());
+  execv(program == nullptr ? ROLLCALL_COMMAND : program, words.data());
   _exit(98);
 }
 
@@ -91,6 +91,10 @@ Outcome Started::finish() {
 Outcome run_command(const Folder& folder, const std::vector<std::string>& arguments,
                     const std::vector<std::string>& environment) {
   return Started(folder, arguments, environment).finish();
+}
+
+Outcome run_shell(const Folder& folder, const std::string& line) {
+  return Started(folder, {"-c", line}, {"ROLLCALL=" ROLLCALL_COMMAND}, "/bin/sh").finish();
 }
 
 std::string read_text(const std::string& path) {

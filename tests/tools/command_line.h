@@ -28,11 +28,12 @@ class Folder {
   std::string path_;
 };
 
-// A started command. Its output goes to files in `folder`, which is its working directory.
+// A started command, or another program. Its output goes to files in `folder`, which is its working
+// directory.
 class Started {
  public:
   Started(const Folder& folder, const std::vector<std::string>& arguments,
-          const std::vector<std::string>& environment = {});
+          const std::vector<std::string>& environment = {}, const char* program = nullptr);
   ~Started();
   Started(const Started&) = delete;
   Started& operator=(const Started&) = delete;
@@ -48,6 +49,8 @@ class Started {
 
 Outcome run_command(const Folder& folder, const std::vector<std::string>& arguments,
                     const std::vector<std::string>& environment = {});
+// A line for sh, in which "$ROLLCALL" is the command.
+Outcome run_shell(const Folder& folder, const std::string& line);
 std::string read_text(const std::string& path);
 // Processes of this machine with `word` in their command line.
 int processes_with(const std::string& word);
