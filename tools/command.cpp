@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "tools/help.h"
+#include "tools/terminal.h"
 
 namespace rollcall::tools {
 
@@ -154,7 +155,7 @@ void Subcommand::action(Action action) {
 
 int unusable(const std::string& sentence) {
   std::fflush(stdout);
-  fmt::print(stderr, "rollcall: {}\n", sentence);
+  say(sentence);
   return kExitUnusable;
 }
 

@@ -53,7 +53,7 @@ std::vector<Ring> select_rings(const Arguments& arguments) {
     std::string error;
     const std::optional<FileHeader> header = read_header(path, &error);
     if (!header) {
-      fmt::print(stderr, "rollcall: {}\n", error);
+      say(error);
       continue;
     }
     uint64_t rank = 0;

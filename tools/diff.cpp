@@ -103,7 +103,7 @@ int diff(const Arguments& arguments) {
   Membership membership = join_team();
   if (!membership.is_speaker && !membership.team) return kExitGood;
   if (membership.is_speaker && !membership.complaint.empty()) {
-    fmt::print(stderr, "rollcall: {} One process reads alone.\n", membership.complaint);
+    say(membership.complaint + " One process reads alone.");
   }
   const bool is_judged = arguments.other.empty() && arguments.ranks.empty();
   const uint64_t held = is_judged && !arguments.window_given ? arguments.held : 0;

@@ -39,8 +39,8 @@ int dump(const Arguments& arguments) {
     if (!open) break;
   }
   for (const trace::Issue& issue : run->issues) {
-    fmt::print(stderr, "rollcall: {}{}{}\n", report::printable(issue.file),
-               issue.file.empty() ? "" : ": ", report::printable(issue.text));
+    say(fmt::format("{}{}{}", report::printable(issue.file), issue.file.empty() ? "" : ": ",
+                    report::printable(issue.text)));
   }
   return finish_output(kExitGood);
 }

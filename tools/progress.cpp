@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdio>
 
 #include "tools/terminal.h"
 
@@ -51,12 +50,10 @@ void Progress::show() {
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start);
     const uint64_t all = all_.load(std::memory_order_relaxed);
     const std::string share = all > 0 ? " " + bar(done_.load(std::memory_order_relaxed), all) : "";
-    fmt::print(stderr, "\r\x1b[K{}{} {} s", what_, share, seconds.count());
-    std::fflush(stderr);
+    print_err(fmt::format("\r\x1b[K{}{} {} s", what_, share, seconds.count()));
     wake_.wait_for(lock, kRefresh, [this] { return over_; });
   }
-  fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
+  print_err("\r\x1b[K");
 }
 
 }  // namespace rollcall::tools

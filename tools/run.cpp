@@ -24,6 +24,7 @@
 #include "tools/ring_files.h"
 #include "tools/run_directory.h"
 #include "tools/survivors.h"
+#include "tools/terminal.h"
 #include "tools/watch.h"
 
 namespace rollcall::tools {
@@ -70,8 +71,6 @@ int64_t now_ns() {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
-
-void say(const std::string& text) { fmt::print(stderr, "rollcall: {}\n", text); }
 
 uint64_t random_id() {
   std::random_device device;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "tools/command.h"
 
@@ -29,6 +30,20 @@ bool colour_on_stdout() {
 }
 
 bool progress_on_stderr() { return terminal_shows_more_than_text(STDERR_FILENO); }
+
+void print_err(const std::string& text) noexcept {
+  // Not fmt::print(), which throws when the write fails.
+  [[maybe_unused]] const size_t written = std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+void say(const std::string& text) noexcept {
+  try {
+    print_err("rollcall: " + text + "\n");
+  } catch (const std::bad_alloc&) {
+    print_err(text);
+  }
+}
 
 bool print_out(const std::string& text) {
   if (output_error != 0) return false;

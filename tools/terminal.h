@@ -11,6 +11,12 @@ bool colour_on_stdout();
 // Progress lines are redrawn, so they need a terminal too.
 bool progress_on_stderr();
 
+// "rollcall: <text>" and a newline on stderr. Whatever happens to stderr (a full disk, a closed
+// pipe), nothing else changes: it throws nothing, and no exit status depends on it.
+void say(const std::string& text) noexcept;
+// `text` as it is, just as carefully.
+void print_err(const std::string& text) noexcept;
+
 // Writes all of `text` to stdout; false when nobody reads it any more.
 bool print_out(const std::string& text);
 // The last word of a subcommand: flushes stdout; `status`, or kExitUnusable with a sentence when

@@ -63,10 +63,8 @@ int trace_to_file(const trace::Run& run, const std::string& path) {
     return unusable(fmt::format("{} could not be written: {}; choose another file with -o.", path,
                                 std::strerror(failure)));
   }
-  fmt::print(stderr,
-             "rollcall: {} slices of {} processes are in {}; open it in "
-             "https://ui.perfetto.dev\n",
-             report::grouped(slices), run.processes.size(), path);
+  say(fmt::format("{} slices of {} processes are in {}; open it in https://ui.perfetto.dev",
+                  report::grouped(slices), run.processes.size(), path));
   return kExitGood;
 }
 

@@ -1,4 +1,4 @@
-// What the command was started with: closed descriptors.
+// What the command was started with: closed descriptors, a stderr that fails.
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
@@ -12,7 +12,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 TEST_CASE("a job runs to its end whichever standard descriptors are closed") {
   const Folder folder;
-  for (const char* closed : {"<&-", ">&-", "<&- >&-"}) {
+  for (const char* closed : {"<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"}) {
     INFO(closed);
     // Long enough for a guardian that kills at once.
     const Outcome outcome = run_shell(
@@ -33,4 +33,29 @@ TEST_CASE("a report for a closed stdout is said to be lost") {
   const Outcome outcome = run_shell(folder, "\"$ROLLCALL\" verdicts >&-");
   CHECK(outcome.status == 2);
   CHECK(contains(outcome.err, "the output could not be written"));
+}
+
+TEST_CASE("a stderr that cannot be written to changes no status") {
+  const Folder folder;
+  const std::string ring = R"(mkdir -p bad && echo x > bad/a.ring; )";
+  for (const char* lost : {"2>&-", "2>/dev/full", "2>closed.pipe"}) {
+    INFO(lost);
+    // Opened for both directions and then closed on the reading side: writes get SIGPIPE or EPIPE.
+    const bool is_pipe = std::string(lost) == "2>closed.pipe";
+    const std::string before = is_pipe ? "mkfifo closed.pipe; exec 9<>closed.pipe; " : "";
+    const std::string end = is_pipe ? " 2>closed.pipe 9<&-" : " " + std::string(lost);
+    const auto status = [&](const std::string& words) {
+      return run_shell(folder,
+                       "rm -f closed.pipe; " + ring + before + "exec \"$ROLLCALL\" " + words + end)
+          .status;
+    };
+    CHECK(status("run -- sh -c 'exit 7'") == 7);
+    CHECK(status("run -n 2 -- sh -c 'exit 7'") == 7);
+    CHECK(status("run -- no-such-program") == 127);
+    CHECK(status("run --timeout 0.2 -- sleep 600") == 124);
+    CHECK(status("diff absent") == 2);
+    CHECK(status("dump bad") == 2);
+    CHECK(status("ctl status bad") == 2);
+    CHECK(status("frobnicate") == 2);
+  }
 }
