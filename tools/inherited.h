@@ -11,4 +11,11 @@ namespace rollcall::tools {
 // /dev/null there too; if it did not, the recorder's files would land on these numbers in it.
 void fill_closed_descriptors();
 
+// Keeps the signal mask, and what becomes of the signals for which the command has dispositions of
+// its own, before it sets these.
+void note_inherited_signals();
+// In a child, before exec: the program gets what it would have got without us. A parent that
+// ignores SIGPIPE or SIGCHLD means its programs to ignore them, too.
+void restore_inherited_signals();
+
 }  // namespace rollcall::tools

@@ -14,6 +14,7 @@
 #include <iterator>
 
 #include "core/base/check.h"
+#include "tools/inherited.h"
 
 namespace rollcall::tools {
 namespace {
@@ -47,7 +48,7 @@ Job::Job(std::vector<std::string> command) : command_(std::move(command)) {
   // Handing the terminal over from the background must not stop us.
   sigset_t blocked = waited_;
   sigaddset(&blocked, SIGTTOU);
-  sigprocmask(SIG_BLOCK, &blocked, &mask_before_);
+  sigprocmask(SIG_BLOCK, &blocked, nullptr);
   owns_terminal_ = isatty(STDIN_FILENO) != 0 && tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
@@ -94,8 +95,7 @@ void Job::become_rank(const Settings& settings, int report, pid_t parent) {
   // Dies with us even if nobody could tell it to; a parent that is gone already cannot.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
-  std::signal(SIGPIPE, SIG_DFL);
-  sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+  restore_inherited_signals();
   for (const auto& [name, value] : settings) ::setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> words;
   for (const std::string& word : command_) words.push_back(const_cast<char*>(word.c_str()));

@@ -71,7 +71,6 @@ class Job {
   const std::vector<std::string> command_;
   std::vector<Rank> ranks_;
   sigset_t waited_{};
-  sigset_t mask_before_{};
   pid_t group_ = 0;
   size_t running_ = 0;
   unsigned told_ = 0;

@@ -40,6 +40,7 @@ int run_command(std::vector<std::string> words) {
 int main(int argc, char** argv) {
   using rollcall::tools::unusable;
   rollcall::tools::fill_closed_descriptors();
+  rollcall::tools::note_inherited_signals();
   // A closed pipe (`rollcall dump ... | head`) is reported by write(), where it can be understood.
   std::signal(SIGPIPE, SIG_IGN);
   try {

@@ -1,4 +1,6 @@
-// What the command was started with: closed descriptors, a stderr that fails.
+// What the command was started with: closed descriptors, ignored signals, a stderr that fails.
+#include <csignal>
+
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
@@ -58,4 +60,25 @@ TEST_CASE("a stderr that cannot be written to changes no status") {
     CHECK(status("ctl status bad") == 2);
     CHECK(status("frobnicate") == 2);
   }
+}
+
+TEST_CASE("a job ignores and blocks the signals that it would without the command") {
+  const Folder folder;
+  const std::string job = "grep -E 'Sig(Ign|Blk)' /proc/self/status";
+  sigset_t blocked;
+  sigset_t before_test;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGUSR2);
+  sigprocmask(SIG_BLOCK, &blocked, &before_test);
+  for (const char* ignored : {"PIPE", "CHLD", "PIPE CHLD HUP INT", ""}) {
+    INFO(ignored);
+    const std::string before = *ignored == 0 ? "" : "trap '' " + std::string(ignored) + "; ";
+    const Outcome alone = run_shell(folder, before + "exec " + job);
+    const Outcome recorded = run_shell(folder, before + "exec \"$ROLLCALL\" run -q -- " + job);
+    CHECK(recorded.status == 0);
+    CHECK(recorded.out == alone.out);
+    CHECK(contains(recorded.out, "SigBlk:\t0000000000000800"));
+    CHECK(contains(recorded.out, "SigIgn"));
+  }
+  sigprocmask(SIG_SETMASK, &before_test, nullptr);
 }
