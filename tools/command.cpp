@@ -10,6 +10,11 @@
 #include "tools/terminal.h"
 
 namespace rollcall::tools {
+namespace {
+
+constexpr uint64_t kCallsMax = uint64_t{1} << 40;
+
+}  // namespace
 
 CommandLine::CommandLine(const char* description, const char* footer)
     : app_(std::make_unique<CLI::App>(description, "rollcall")) {
@@ -96,9 +101,16 @@ Option& Option::between(uint64_t low, uint64_t high) {
 }
 
 Option& Option::seconds_between(double low, double high) {
-  option_->type_name("SECONDS")->check(CLI::Range(low, high));
+  // CLI::Range lets a NaN through, which is on neither side of a limit.
+  option_->type_name("SECONDS")->check([low, high](const std::string& text) {
+    double seconds = 0;
+    const bool fits = CLI::detail::lexical_cast(text, seconds) && seconds >= low && seconds <= high;
+    return fits ? std::string() : fmt::format("Value {} not in range [{} - {}]", text, low, high);
+  });
   return *this;
 }
+
+Option& Option::calls() { return value_name("CALLS").between(0, kCallsMax); }
 
 Option& Option::excludes(const Option& other) {
   option_->excludes(other.option_);

@@ -65,6 +65,8 @@ class Option {
   // Refuses other values; both ends are allowed.
   Option& between(uint64_t low, uint64_t high);
   Option& seconds_between(double low, double high);
+  // A number of calls, 0 for all of them.
+  Option& calls();
   Option& excludes(const Option& other);
   Option& needs(const Option& other);
   // Whether it was on the command line; for the subcommand's action.

@@ -153,7 +153,7 @@ void add_diff(CommandLine& line) {
           .option("--window", arguments->window,
                   "newest calls read per process, 0 for all; by default all, but in a large "
                   "run those not that all ranks have in common")
-          .value_name("CALLS");
+          .calls();
   command
       .option("--held", arguments->held,
               "calls of a large run held in memory, about (default 1048576)")

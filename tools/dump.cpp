@@ -55,7 +55,7 @@ void add_dump(CommandLine& line) {
   command
       .option("--window", arguments->window,
               "newest calls read per process; 0, the default, reads all")
-      .value_name("CALLS");
+      .calls();
   command.footer(kFooter);
   command.action([arguments] { return dump(*arguments); });
 }

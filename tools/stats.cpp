@@ -36,7 +36,7 @@ void add_stats(CommandLine& line) {
   command
       .option("--window", arguments->window,
               "newest calls read per process; 0, the default, reads all")
-      .value_name("CALLS");
+      .calls();
   command.flag("--json", arguments->json, "for programs: schema rollcall.stats/1");
   command.footer(
       "\nTimes need ROLLCALL_GPU_TIMING=events in the recorded job. Where the profiler plugin\n"

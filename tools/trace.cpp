@@ -91,7 +91,7 @@ void add_trace(CommandLine& line) {
   command
       .option("--window", arguments->window,
               "newest calls read per process; 0, the default, reads all")
-      .value_name("CALLS");
+      .calls();
   command.footer(kFooter);
   command.action([arguments] { return trace_run(*arguments); });
 }

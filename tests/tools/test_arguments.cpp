@@ -61,6 +61,35 @@ TEST_CASE("arguments that make no sense cost a sentence and status 2") {
   }
 }
 
+TEST_CASE("a window that is no number of calls is refused by every command that has one") {
+  const Folder folder;
+  for (const char* command : {"diff", "stats", "trace", "dump"}) {
+    for (const char* window : {"-1", "", "99999999999999999999", "1.5", "many"}) {
+      INFO(command << " --window " << window);
+      const Outcome outcome = run_command(folder, {command, "absent", "--window", window});
+      CHECK(outcome.status == 2);
+      CHECK(contains(outcome.err, "--window"));
+      CHECK_FALSE(contains(outcome.err, "absent"));
+    }
+    const Outcome zero = run_command(folder, {command, "absent", "--window", "0"});
+    CHECK(contains(zero.err, "absent does not exist"));
+  }
+}
+
+TEST_CASE("a time that is not a number is refused, and the option named") {
+  const Folder folder;
+  for (const char* option : {"--timeout", "--watch", "--stalled-after"}) {
+    const bool is_diff = std::string(option) == "--stalled-after";
+    for (const char* text : {"nan", "inf", "-1", ""}) {
+      INFO(option << " " << text);
+      const Outcome outcome = is_diff ? run_command(folder, {"diff", "absent", option, text})
+                                      : run_command(folder, {"run", option, text, "--", "true"});
+      CHECK(outcome.status == 2);
+      CHECK(contains(outcome.err, std::string(option) + ": Value " + text + " not in range"));
+    }
+  }
+}
+
 TEST_CASE("files that are no recording are named, whatever they hold") {
   const Folder folder;
   const std::string run = folder / "run";
