@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -95,6 +96,22 @@ bool is_program(const std::string& path) {
          ::access(path.c_str(), X_OK) == 0;
 }
 
+// With another user or group than ours it runs as the loader's secure mode has it.
+bool gains_privileges(const std::string& path) {
+  struct stat status {};
+  struct statvfs mount {};
+  if (::stat(path.c_str(), &status) != 0 || ::statvfs(path.c_str(), &mount) != 0) return false;
+  if ((mount.f_flag & ST_NOSUID) != 0) return false;
+  return ((status.st_mode & S_ISUID) != 0 && status.st_uid != ::getuid()) ||
+         ((status.st_mode & S_ISGID) != 0 && status.st_gid != ::getgid());
+}
+
+std::string obstacle_in(const std::string& path, const std::optional<ElfFacts>& facts) {
+  if (facts && !facts->is_dynamic) return path + " is a static executable";
+  if (gains_privileges(path)) return path + " is setuid or setgid";
+  return {};
+}
+
 }  // namespace
 
 std::optional<ElfFacts> read_elf(const std::string& path) {
@@ -132,17 +149,21 @@ std::string resolve_program(const std::string& program) {
   }
 }
 
+std::string preload_obstacle(const std::string& program) {
+  const std::string path = resolve_program(program);
+  return path.empty() ? std::string() : obstacle_in(path, read_elf(path));
+}
+
 std::string objection_to(const std::string& program, bool emulate) {
   const std::string path = resolve_program(program);
   const std::optional<ElfFacts> facts = path.empty() ? std::nullopt : read_elf(path);
-  if (!facts) return {};
-  if (!facts->is_dynamic) {
+  if (const std::string obstacle = obstacle_in(path, facts); !obstacle.empty()) {
     return fmt::format(
-        "{} is a static executable, so nothing can be put in front of its calls and nothing will "
-        "be "
-        "recorded; link it dynamically.",
-        path);
+        "{}, so nothing can be put in front of its calls and nothing will be recorded; {}.",
+        obstacle,
+        facts && !facts->is_dynamic ? "link it dynamically" : "run a copy without that mark");
   }
+  if (!facts) return {};
   if (emulate && facts->mentions_cuda_runtime && !needs(*facts, "libcudart.so")) {
     return fmt::format(
         "{} contains the CUDA runtime (it was linked statically), which the emulator cannot "

@@ -21,6 +21,10 @@ std::optional<ElfFacts> read_elf(const std::string& path);
 // The file that execvp would run for `program`; empty: none.
 std::string resolve_program(const std::string& program);
 
+// Why the dynamic linker preloads nothing into this program, as in "... is a static executable";
+// empty: it does, or that cannot be told.
+std::string preload_obstacle(const std::string& program);
+
 // One sentence when recording (or emulating) this program cannot work, else empty.
 std::string objection_to(const std::string& program, bool emulate);
 

@@ -3,13 +3,16 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <memory>
 #include <random>
@@ -189,12 +192,37 @@ Settings rank_settings(const Plan& plan, unsigned rank, unsigned ranks, const st
   return settings;
 }
 
+// The sentence for a run without a file: what is known to be the case, else what is likely.
+std::string why_nothing_recorded(const Plan& plan, const std::string& program) {
+  if (::access(plan.directory.c_str(), F_OK) != 0) {
+    return fmt::format(
+        "the run directory {} is gone, and what was recorded with it; something has removed or "
+        "renamed it.",
+        plan.directory);
+  }
+  const std::string nothing = "nothing was recorded in " + plan.directory;
+  // As the injected libraries read it.
+  const std::string enable = environment_or("ROLLCALL_ENABLE", "");
+  bool is_off = enable == "no";
+  for (const char* off : {"0", "off", "false"}) {
+    is_off = is_off || ::strcasecmp(enable.c_str(), off) == 0;
+  }
+  if (is_off) return fmt::format("{}: ROLLCALL_ENABLE={} switches recording off.", nothing, enable);
+  if (::access(plan.directory.c_str(), W_OK) != 0) {
+    return fmt::format("{}: it cannot be written to ({}).", nothing, std::strerror(errno));
+  }
+  const std::string obstacle = preload_obstacle(program);
+  if (!obstacle.empty()) return fmt::format("{}, probably because {}.", nothing, obstacle);
+  return nothing + "; most likely no process called NCCL through a shared library.";
+}
+
 // One run from its start to its end.
 class Session {
  public:
   Session(const Arguments& arguments, const std::vector<std::string>& command, Plan plan)
       : arguments_(arguments),
         plan_(std::move(plan)),
+        program_(command[0]),
         guardian_(plan_.run_id),
         job_(command),
         watch_(plan_.directory, static_cast<int64_t>(arguments.watch_s * 1e9)) {}
@@ -375,9 +403,7 @@ class Session {
     if (hang_) status = kExitHang;
     if (timed_out_) status = kExitTimeout;
     if (list_rings(plan_.directory).empty()) {
-      say(fmt::format(
-          "nothing was recorded in {}: no process called NCCL through a shared library.",
-          plan_.directory));
+      say(why_nothing_recorded(plan_, program_));
       return status;
     }
     if (status != 0 && !verdict_shown_) say_sentence();
@@ -389,6 +415,7 @@ class Session {
 
   const Arguments& arguments_;
   const Plan plan_;
+  const std::string program_;
   Guardian guardian_;
   Job job_;
   Watch watch_;

@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -141,6 +142,37 @@ TEST_CASE("a job that never called NCCL is said to have recorded nothing") {
   const Outcome outcome = run_command(folder, {"run", "--", "true"});
   CHECK(outcome.status == 0);
   CHECK(contains(outcome.err, "nothing was recorded"));
+  CHECK(contains(outcome.err, "most likely no process called NCCL"));
+}
+
+TEST_CASE("a job without a record is told why where that can be known") {
+  const Folder folder;
+  const Outcome gone = run_command(folder, {"run", "-q", "-d", "gone", "--", "rmdir", "gone"});
+  CHECK(gone.status == 0);
+  CHECK(contains(gone.err, (folder / "gone") + " is gone"));
+  const Outcome disabled =
+      run_command(folder, {"run", "-q", "--", "true"}, {"ROLLCALL_ENABLE=off"});
+  CHECK(contains(disabled.err, "ROLLCALL_ENABLE=off switches recording off"));
+  const Outcome still = run_command(folder, {"run", "-q", "--", ROLLCALL_STATIC_JOB});
+  CHECK(contains(still.err, "probably because " ROLLCALL_STATIC_JOB " is a static executable"));
+  for (const Outcome& outcome : {gone, disabled, still}) {
+    CHECK_FALSE(contains(outcome.err, "no process called NCCL"));
+  }
+}
+
+TEST_CASE("a setuid program is said to be out of reach, another user's file alone is not") {
+  // Only root can give a file away.
+  if (geteuid() != 0) return;
+  const Folder folder;
+  const std::string program = folder / "other";
+  std::filesystem::copy_file("/bin/true", program);
+  REQUIRE(chown(program.c_str(), 65534, 65534) == 0);
+  CHECK_FALSE(contains(run_command(folder, {"run", "-q", "--", program}).err, "setuid"));
+  REQUIRE(chmod(program.c_str(), 04755) == 0);
+  const Outcome outcome = run_command(folder, {"run", "-q", "--", program});
+  CHECK(outcome.status == 0);
+  CHECK(contains(outcome.err, program + " is setuid or setgid, so nothing can be put in front"));
+  CHECK(contains(outcome.err, "probably because " + program + " is setuid or setgid"));
 }
 
 TEST_CASE("a static program is said to be out of reach before it starts, and runs all the same") {
