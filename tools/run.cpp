@@ -303,7 +303,11 @@ class Session {
     if (arguments_.timeout_s > 0 &&
         now - start_ns_ > static_cast<int64_t>(arguments_.timeout_s * 1e9)) {
       timed_out_ = true;
-      ask_verdict("");
+      if (list_rings(plan_.directory).empty()) {
+        end_after_time_limit("No verdict: nothing was recorded.", now);
+      } else {
+        ask_verdict("");
+      }
     } else if (!verdict_shown_ && watch_.is_stalled(now)) {
       // A call counts as missing after the time the user chose, not after diff's own patience.
       ask_verdict(fmt::format("{}", std::max(arguments_.watch_s * 0.5, 0.1)));
@@ -350,11 +354,8 @@ class Session {
   void take_verdict(int status, int64_t now) {
     const std::string text = helper_text();
     if (timed_out_) {
-      say(fmt::format(
-          "the time limit of {} s is over; ending the job. The verdict before that:\n{}",
-          arguments_.timeout_s, text));
-      verdict_shown_ = true;
-      begin_end(now);
+      // Without a text diff has said on stderr why.
+      end_after_time_limit(text.empty() ? "No verdict." : "The verdict before that:\n" + text, now);
       return;
     }
     // Not a hang: the ranks compute, or the files do not tell. It is asked again later.
@@ -365,6 +366,13 @@ class Session {
     if (!arguments_.kill_on_hang) return;
     say("ending the job (--kill-on-hang).");
     hang_ = true;
+    begin_end(now);
+  }
+
+  void end_after_time_limit(const std::string& verdict, int64_t now) {
+    say(fmt::format("the time limit of {} s is over; ending the job. {}", arguments_.timeout_s,
+                    verdict));
+    verdict_shown_ = true;
     begin_end(now);
   }
 

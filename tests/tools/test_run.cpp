@@ -134,7 +134,11 @@ TEST_CASE("a job that outlives its time limit is ended with status 124") {
   const Outcome outcome =
       run_command(folder, {"run", "--timeout", "0.3", "--", "sh", "-c", "sleep 600"});
   CHECK(outcome.status == 124);
-  CHECK(contains(outcome.err, "the time limit of 0.3 s is over"));
+  CHECK(contains(outcome.err,
+                 "rollcall: the time limit of 0.3 s is over; ending the job. No verdict: nothing "
+                 "was recorded.\n"));
+  CHECK_FALSE(contains(outcome.err, "The verdict before that"));
+  CHECK_FALSE(contains(outcome.err, "holds no recording"));
 }
 
 TEST_CASE("a job that never called NCCL is said to have recorded nothing") {
