@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "report/terms.h"
 #include "tools/terminal.h"
 
 namespace rollcall::tools {
@@ -22,7 +23,7 @@ std::string bar(uint64_t done, uint64_t all) {
 
 }  // namespace
 
-Progress::Progress(std::string what) : what_(std::move(what)) {
+Progress::Progress(const std::string& what) : what_(report::printable(what)) {
   if (progress_on_stderr()) thread_ = std::thread([this] { show(); });
 }
 

@@ -12,7 +12,7 @@ namespace rollcall::tools {
 // Shows "<what> ... 12 s" until destroyed, and a share of the work where one was told.
 class Progress {
  public:
-  explicit Progress(std::string what);
+  explicit Progress(const std::string& what);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

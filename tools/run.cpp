@@ -304,7 +304,7 @@ class Session {
         now - start_ns_ > static_cast<int64_t>(arguments_.timeout_s * 1e9)) {
       timed_out_ = true;
       if (list_rings(plan_.directory).empty()) {
-        end_after_time_limit("No verdict: nothing was recorded.", now);
+        end_after_time_limit("No verdict: nothing was recorded.", "", now);
       } else {
         ask_verdict("");
       }
@@ -355,13 +355,14 @@ class Session {
     const std::string text = helper_text();
     if (timed_out_) {
       // Without a text diff has said on stderr why.
-      end_after_time_limit(text.empty() ? "No verdict." : "The verdict before that:\n" + text, now);
+      end_after_time_limit(text.empty() ? "No verdict." : "The verdict before that:", text, now);
       return;
     }
     // Not a hang: the ranks compute, or the files do not tell. It is asked again later.
     if (status != kExitHang) return;
-    say(fmt::format("nothing has advanced for {}. The verdict:\n{}",
-                    report::duration(now - watch_.since_ns()), text));
+    say(fmt::format("nothing has advanced for {}. The verdict:",
+                    report::duration(now - watch_.since_ns())),
+        text + "\n");
     verdict_shown_ = true;
     if (!arguments_.kill_on_hang) return;
     say("ending the job (--kill-on-hang).");
@@ -369,9 +370,10 @@ class Session {
     begin_end(now);
   }
 
-  void end_after_time_limit(const std::string& verdict, int64_t now) {
+  void end_after_time_limit(const char* remark, const std::string& verdict, int64_t now) {
     say(fmt::format("the time limit of {} s is over; ending the job. {}", arguments_.timeout_s,
-                    verdict));
+                    remark),
+        verdict.empty() ? verdict : verdict + "\n");
     verdict_shown_ = true;
     begin_end(now);
   }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "report/terms.h"
 #include "tools/command.h"
 #include "tools/run_directory.h"
 #include "tools/synth_file.h"
@@ -112,7 +113,7 @@ int synth(const Arguments& arguments) {
     if (!writer.write(job, rank, error)) return unusable(error);
   }
   print_out(fmt::format("{} ranks, {} calls, {} steps in {}\n", options.ranks,
-                        writer.calls_written(), job.steps(), *directory));
+                        writer.calls_written(), job.steps(), report::printable(*directory)));
   return finish_output(kExitGood);
 }
 

@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string_view>
 
+#include "report/terms.h"
 #include "tools/command.h"
 
 namespace rollcall::tools {
@@ -21,6 +23,18 @@ bool terminal_shows_more_than_text(int descriptor) {
 
 int output_error = 0;
 
+std::string safe_sentence(std::string_view sentence) {
+  constexpr std::string_view kIndented = "\n  ";
+  std::string safe;
+  while (true) {
+    const size_t end = sentence.find(kIndented);
+    safe += report::printable(sentence.substr(0, end));
+    if (end == std::string_view::npos) return safe;
+    safe += kIndented;
+    sentence.remove_prefix(end + kIndented.size());
+  }
+}
+
 }  // namespace
 
 bool colour_on_stdout() {
@@ -31,17 +45,17 @@ bool colour_on_stdout() {
 
 bool progress_on_stderr() { return terminal_shows_more_than_text(STDERR_FILENO); }
 
-void print_err(const std::string& text) noexcept {
+void print_err(std::string_view text) noexcept {
   // Not fmt::print(), which throws when the write fails.
   [[maybe_unused]] const size_t written = std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
 }
 
-void say(const std::string& text) noexcept {
+void say(const std::string& sentence, const std::string& lines) noexcept {
   try {
-    print_err("rollcall: " + text + "\n");
+    print_err("rollcall: " + safe_sentence(sentence) + "\n" + lines);
   } catch (const std::bad_alloc&) {
-    print_err(text);
+    print_err("rollcall: there is not enough memory to say what is wrong.\n");
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace rollcall::tools {
 
@@ -11,11 +12,14 @@ bool colour_on_stdout();
 // Progress lines are redrawn, so they need a terminal too.
 bool progress_on_stderr();
 
-// "rollcall: <text>" and a newline on stderr. Whatever happens to stderr (a full disk, a closed
-// pipe), nothing else changes: it throws nothing, and no exit status depends on it.
-void say(const std::string& text) noexcept;
+// "rollcall: <sentence>" and a newline on stderr, then `lines` as they are. The sentence may quote
+// names and arguments of anybody's: control characters become '?', and of newlines only those stay
+// that begin an indented line, so that nothing can pass for another message. Whatever happens to
+// stderr (a full disk, a closed pipe), nothing else changes: it throws nothing, and no exit status
+// depends on it.
+void say(const std::string& sentence, const std::string& lines = {}) noexcept;
 // `text` as it is, just as carefully.
-void print_err(const std::string& text) noexcept;
+void print_err(std::string_view text) noexcept;
 
 // Writes all of `text` to stdout; false when nobody reads it any more.
 bool print_out(const std::string& text);

@@ -90,6 +90,36 @@ TEST_CASE("a time that is not a number is refused, and the option named") {
   }
 }
 
+TEST_CASE("control characters in names and arguments never reach stderr") {
+  const Folder folder;
+  const std::string name = "odd\x1b[31m\nrollcall: fake\r\xc2\x9b";
+  const std::vector<std::vector<std::string>> lines = {
+      {"diff", name},
+      {"diff", "absent", "--context", name},
+      {"trace", "absent", "-o", name},
+      {"ctl", "status", name},
+      {name},
+      {"run", "--emulate=" + name, "--", "true"},
+      {"run", "--", name},
+      {"run", "-d", name, "--", "true"},
+      {"synth", "-o", "x", "--ranks", "2", "--ops", "9", "--layout", name},
+  };
+  for (const auto& line : lines) {
+    const Outcome outcome = run_command(folder, line);
+    INFO(outcome.err);
+    CHECK(outcome.err.rfind("rollcall: ", 0) == 0);
+    CHECK(outcome.err.find('\x1b') == std::string::npos);
+    CHECK(outcome.err.find('\r') == std::string::npos);
+    CHECK_FALSE(contains(outcome.err, "\nrollcall: fake"));
+    CHECK_FALSE(contains(outcome.err, "\xc2\x9b"));
+  }
+  // What is told of several files keeps its lines.
+  mkdir((folder / "run").c_str(), 0700);
+  std::ofstream(folder / "run/a.ring") << "x";
+  const Outcome list = run_command(folder, {"diff", "run"});
+  CHECK(contains(list.err, "run holds no recording that can be read.\n  "));
+}
+
 TEST_CASE("files that are no recording are named, whatever they hold") {
   const Folder folder;
   const std::string run = folder / "run";
