@@ -9,6 +9,7 @@
 #include "report/terms.h"
 #include "tools/command.h"
 #include "tools/terminal.h"
+#include "tools/variables.h"
 
 namespace rollcall::tools {
 namespace {
@@ -75,6 +76,9 @@ void add_config(CommandLine& line) {
       "  ROLLCALL_RING_SLOTS=65536 rollcall run -- ./job    set one for a job");
   command.action([markdown] {
     *markdown ? print_markdown() : print_table();
+    if (!*markdown) {
+      for (const std::string& sentence : unknown_variables()) say(sentence);
+    }
     return finish_output(kExitGood);
   });
 }

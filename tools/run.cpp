@@ -28,6 +28,7 @@
 #include "tools/run_directory.h"
 #include "tools/survivors.h"
 #include "tools/terminal.h"
+#include "tools/variables.h"
 #include "tools/watch.h"
 
 namespace rollcall::tools {
@@ -456,6 +457,7 @@ int run(const Arguments& arguments, const CommandLine& line) {
       !objection.empty()) {
     say(objection);
   }
+  for (const std::string& sentence : unknown_variables()) say(sentence);
   if (!arguments.quiet) {
     for (const auto& [name, value] : plan.settings) say(fmt::format("set {}={}", name, value));
   }

@@ -164,6 +164,30 @@ TEST_CASE("a job without a record is told why where that can be known") {
   }
 }
 
+TEST_CASE("a ROLLCALL variable that nothing reads is told of once, with the name that was meant") {
+  const Folder folder;
+  const std::vector<std::string> environment = {
+      "ROLLCALL_HISTROY=0",          "ROLLCALL_COFFEE=black",     "ROLLCALL_HISTORY=0",
+      "ROLLCALL_EMULATE_QUIET=1",    "ROLLCALL_E2E_KEEP=1",       "ROLLCALL_SKIP_SETUP=1",
+      "ROLLCALL_TORCH_PYTHON=/none", "ROLLCALL_TORCH12_PYTHON=x", "ROLLCALL_RUN_ID=1f"};
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"run", "-q", "-d", "run", "--", "true"}, {"config"}}) {
+    const Outcome outcome = run_command(folder, words, environment);
+    INFO(outcome.err);
+    CHECK(outcome.status == 0);
+    const std::string typo = "ROLLCALL_HISTROY is set, but no such variable is known";
+    CHECK(contains(outcome.err, "rollcall: " + typo));
+    CHECK(contains(outcome.err, "ROLLCALL_HISTORY was probably meant.\n"));
+    CHECK(contains(outcome.err, "rollcall: ROLLCALL_COFFEE is set"));
+    CHECK(outcome.err.find(typo) == outcome.err.rfind(typo));
+    size_t told = 0;
+    for (size_t at = 0; (at = outcome.err.find(" is set, but", at)) != std::string::npos; ++at) {
+      ++told;
+    }
+    CHECK(told == 2);
+  }
+}
+
 TEST_CASE("a setuid program is said to be out of reach, another user's file alone is not") {
   // Only root can give a file away.
   if (geteuid() != 0) return;

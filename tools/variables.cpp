@@ -1,0 +1,90 @@
+#include "tools/variables.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+
+#include "core/base/variables.h"
+
+namespace rollcall::tools {
+namespace {
+
+constexpr std::string_view kPrefix = "ROLLCALL_";
+// Beyond this a likeness is chance.
+constexpr size_t kEditsMax = 2;
+
+constexpr std::string_view kRecorders[] = {
+#define ROLLCALL_X(name, type, fallback, meaning) #name,
+    ROLLCALL_VARIABLES(ROLLCALL_X)
+#undef ROLLCALL_X
+};
+// What the command, the build and the scripts read besides.
+constexpr std::string_view kOthers[] = {"ROLLCALL_LIB_DIR", "ROLLCALL_SKIP_SETUP",
+                                        "ROLLCALL_WRITE_GOLDENS", "ROLLCALL_FAKE_LOG"};
+// The emulator's, and those of tests and benchmarks.
+constexpr std::string_view kFamilies[] = {
+    "ROLLCALL_EMULATE_", "ROLLCALL_E2E_", "ROLLCALL_TORCH", "ROLLCALL_BENCH_",
+    "ROLLCALL_GPU_CHECK_", "ROLLCALL_SIM_", "ROLLCALL_REAL_"};
+
+bool is_known(std::string_view name) {
+  const auto is_name = [name](std::string_view known) { return known == name; };
+  return std::any_of(std::begin(kRecorders), std::end(kRecorders), is_name) ||
+         std::any_of(std::begin(kOthers), std::end(kOthers), is_name) ||
+         std::any_of(std::begin(kFamilies), std::end(kFamilies),
+                     [name](std::string_view family) { return name.starts_with(family); });
+}
+
+// Insertions, deletions and replacements of a letter that lead from one to the other.
+size_t edits_between(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+// Empty: none is near.
+std::string_view nearest_to(std::string_view name) {
+  std::string_view nearest;
+  size_t fewest = kEditsMax + 1;
+  for (const std::string_view known : kRecorders) {
+    const size_t edits = edits_between(name, known);
+    if (edits >= fewest) continue;
+    fewest = edits;
+    nearest = known;
+  }
+  return nearest;
+}
+
+}  // namespace
+
+std::vector<std::string> unknown_variables() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (name.starts_with(kPrefix) && !is_known(name)) names.emplace_back(name);
+  }
+  // In an order that is not the environment's, and each name once.
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  for (std::string& name : names) {
+    const std::string_view nearest = nearest_to(name);
+    name = fmt::format("{} is set, but no such variable is known, and it does nothing; {}.", name,
+                       nearest.empty() ? std::string("`rollcall config` lists them")
+                                       : fmt::format("{} was probably meant", nearest));
+  }
+  return names;
+}
+
+}  // namespace rollcall::tools
