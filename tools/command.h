@@ -22,7 +22,9 @@ namespace rollcall::tools {
 
 // Exit statuses of the command. 0, 1, 3 and 4 belong to `diff` (docs/VERDICTS.md).
 inline constexpr int kExitGood = 0;
+inline constexpr int kExitHang = 1;  // or wrong results
 inline constexpr int kExitUnusable = 2;
+inline constexpr int kExitRisk = 4;
 
 // What a subcommand does once the arguments are read; returns the exit status.
 using Action = std::function<int()>;

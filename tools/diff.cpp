@@ -1,6 +1,7 @@
 // `rollcall diff`: names the rank that broke step.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "analysis/analysis.h"
@@ -42,6 +43,7 @@ struct Arguments {
   bool json = false;
   bool all = false;
   bool sentence = false;
+  bool only_hangs = false;
   uint32_t context = 0;
   uint64_t window = 0;
   bool window_given = false;
@@ -74,6 +76,16 @@ int diff_ranks(const Arguments& arguments, const trace::Run& run) {
   return print_comparison(comparison, sides, arguments);
 }
 
+// For a watcher that ends what hangs: a job that computes nonsense and goes on is not to be ended.
+int status_of(const analysis::Report& report, bool only_hangs) {
+  const auto is_hang = [](const analysis::Finding& finding) {
+    return finding.severity == analysis::Severity::hang;
+  };
+  const bool is_other = only_hangs && report.status == kExitHang &&
+                        std::none_of(report.findings.begin(), report.findings.end(), is_hang);
+  return is_other ? kExitRisk : report.status;
+}
+
 int judge(const Arguments& arguments, const trace::Run& run, bool colour) {
   analysis::Options options;
   if (arguments.stalled_after_s >= 0) {
@@ -95,7 +107,7 @@ int judge(const Arguments& arguments, const trace::Run& run, bool colour) {
     text.context = arguments.context;
     print_out(report::diff_text(run, report, text));
   }
-  return finish_output(report.status);
+  return finish_output(status_of(report, arguments.only_hangs));
 }
 
 // Under mpirun all processes read, one of them judges and speaks.
@@ -160,6 +172,8 @@ void add_diff(CommandLine& line) {
       .value_name("CALLS")
       .between(1, uint64_t{1} << 40);
   command.flag("--sentence", arguments->sentence, "the verdict alone, in one line").excludes(json);
+  command.flag("--only-hangs", arguments->only_hangs,
+               "exit status 1 where something hangs; where results are wrong, and nothing does, 4");
   command.footer(kFooter);
   command.action([arguments, window] {
     arguments->window_given = window.given();

@@ -47,7 +47,6 @@ constexpr const char* kFooter =
     "                                                   for 30 s\n"
     "  rollcall run --emulate -n 8 -- ./train           without a GPU";
 
-constexpr int kExitHang = 1;
 constexpr int kExitTimeout = 124;
 constexpr unsigned kRanksMaxHere = 1024;
 constexpr unsigned kEmulatedGpusDefault = 8;
@@ -327,6 +326,7 @@ class Session {
       sigprocmask(SIG_SETMASK, &none, nullptr);
       std::vector<const char*> words{"rollcall", "diff", plan_.directory.c_str()};
       if (!stalled_after.empty()) {
+        words.push_back("--only-hangs");
         words.push_back("--stalled-after");
         words.push_back(stalled_after.c_str());
       }

@@ -26,7 +26,7 @@ constexpr std::string_view kOthers[] = {"ROLLCALL_LIB_DIR", "ROLLCALL_SKIP_SETUP
                                         "ROLLCALL_WRITE_GOLDENS", "ROLLCALL_FAKE_LOG"};
 // The emulator's, and those of tests and benchmarks.
 constexpr std::string_view kFamilies[] = {
-    "ROLLCALL_EMULATE_", "ROLLCALL_E2E_", "ROLLCALL_TORCH", "ROLLCALL_BENCH_",
+    "ROLLCALL_EMULATE_",   "ROLLCALL_E2E_", "ROLLCALL_TORCH", "ROLLCALL_BENCH_",
     "ROLLCALL_GPU_CHECK_", "ROLLCALL_SIM_", "ROLLCALL_REAL_"};
 
 bool is_known(std::string_view name) {

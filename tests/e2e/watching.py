@@ -31,6 +31,21 @@ def watch_can_end_the_job():
         expect_all_gone(run)
 
 
+def wrong_results_are_no_hang():
+    """What a watcher asks for: a job that computes nonsense and goes on is not to be ended."""
+    with Job(2, ["--dp", "2", "--steps", "3", "--fault", "redop@1:1"]) as run:
+        expect_equal(run.run(), 0, f"status ({run.describe()})")
+        asked = {options: run.rollcall("diff", run.run_directory, *options).returncode
+                 for options in ((), ("--only-hangs",))}
+        expect_equal(asked, {(): 1, ("--only-hangs",): 4}, run.diff_text())
+    with Job(2, HANGING) as run:
+        run.start()
+        expect(not run.wait_for_end_or_hang(), f"the job does not hang ({run.describe()})")
+        run.kill()
+        hangs = run.rollcall("diff", run.run_directory, "--only-hangs")
+        expect_equal(hangs.returncode, 1, run.diff_text())
+
+
 def watch_is_quiet_about_a_healthy_job():
     with Job(2, ["--dp", "2", "--steps", "2"], options=["--watch", "5"]) as run:
         expect_equal(run.run(), 0, f"status ({run.describe()})")
@@ -50,6 +65,7 @@ if __name__ == "__main__":
     sys.exit(job.main([
         ("--watch names the verdict of a job that hangs", watch_names_the_verdict),
         ("--kill-on-hang ends a job that hangs", watch_can_end_the_job),
+        ("a hang and wrong results are told apart for a watcher", wrong_results_are_no_hang),
         ("--watch says nothing about a healthy job", watch_is_quiet_about_a_healthy_job),
         ("SIGTERM reaches every rank", signals_are_passed_on),
     ]))
