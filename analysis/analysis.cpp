@@ -124,11 +124,30 @@ bool is_captured_by_others(const Case& c, const Draft& draft) {
   });
 }
 
-// That a rank left a captured call out follows from its capturing less. Where calls differ in
-// another way, that is what is wrong, whether they were captured or not.
+// The process's GPU has begun a replay and is not through with it: who makes no call meanwhile is
+// not silent.
+bool waits_in_replay(const Case& c, uint32_t p) {
+  const std::vector<trace::Op>& ops = c.process(p).ops;
+  return std::any_of(ops.begin(), ops.end(), [&](const trace::Op& op) {
+    const bool has_started = op.started_ns != 0 || op.mark == GpuMark::started;
+    const bool is_through = op.finished_ns != 0 || op.mark == GpuMark::finished;
+    return op.kind == OpKind::GraphLaunch && op.awaits_gpu && has_started && !is_through &&
+           c.job.is_stale(op.called_ns);
+  });
+}
+
+// That a rank left a captured call out follows from its capturing less; that ranks do not come to
+// the next call, from their waiting in a replay. Where calls differ in another way, that is what is
+// wrong, whether they were captured or not.
 bool follows(const Case& c, const Draft& draft, const Draft& graphs) {
-  return draft.finding.verdict == Verdict::missing_call && draft.group == graphs.group &&
-         draft.seq >= graphs.seq && culprits_of(draft.finding) == culprits_of(graphs.finding) &&
+  if (draft.finding.verdict != Verdict::missing_call) return false;
+  const std::vector<uint32_t> absent = culprits_of(draft.finding);
+  const std::vector<uint32_t> diverged = culprits_of(graphs.finding);
+  const bool all_wait = std::all_of(absent.begin(), absent.end(), [&](uint32_t p) {
+    return !std::binary_search(diverged.begin(), diverged.end(), p) && waits_in_replay(c, p);
+  });
+  if (all_wait && !absent.empty()) return true;
+  return draft.group == graphs.group && draft.seq >= graphs.seq && absent == diverged &&
          is_captured_by_others(c, graphs);
 }
 

@@ -253,6 +253,57 @@ TEST_CASE("ranks that captured less, one than the other, are each named with its
   CHECK(finding.culprits[1].seq == 4u);
 }
 
+// All replay a graph twice, but rank 2 once, which waits in the call behind.
+Outcome replay_once_less() {
+  Program program = make_alike(4, {OpKind::AllReduce, OpKind::AllGather});
+  stand_still(program);
+  Outcome outcome = execute(program);
+  watch_launches(outcome);
+  for (trace::Process& process : outcome.run.processes) {
+    const trace::Op eager = process.ops.front();
+    trace::Op& first = add_launch(process, 1, 0);
+    first.started_ns = first.called_ns + 1;
+    first.finished_ns = first.called_ns + 2;
+    trace::Op& second = add_launch(process, 1, 1);
+    second.started_ns = second.called_ns + 1;
+    second.finished_ns = 0;
+    second.awaits_gpu = true;
+    if (process.job_rank != 2) continue;
+    trace::Op next = eager;
+    next.seq = process.comms[next.comm].collectives++;
+    next.ticket = second.ticket;
+    next.called_ns = second.called_ns;
+    next.returned_ns = second.returned_ns;
+    next.awaits_gpu = true;
+    second = next;
+  }
+  return outcome;
+}
+
+TEST_CASE("who waits in a replay that another rank has not launched is not taken for silent") {
+  Outcome outcome = replay_once_less();
+  SECTION("the replay has begun and is not through") {
+    const Report report = analyse(outcome.run);
+    check_blames(report, Verdict::graph_diverged, 2);
+    CHECK(lead(report).confidence == Confidence::certain);
+    CHECK(lead(report).victims == std::vector<int32_t>{0, 1, 3});
+    CHECK(report.findings.size() == 1);
+    REQUIRE(lead(report).consequences.size() == 1);
+    CHECK(lead(report).consequences[0].verdict == Verdict::missing_call);
+  }
+  SECTION("one of them is through with it, and silent") {
+    outcome.run.processes[1].ops.back().finished_ns = outcome.run.processes[1].ops.back().called_ns;
+    outcome.run.processes[1].ops.back().awaits_gpu = false;
+    CHECK(lead(analyse(outcome.run)).verdict == Verdict::missing_call);
+  }
+  SECTION("the replay waits behind something else") {
+    for (trace::Process& process : outcome.run.processes) {
+      if (process.job_rank != 2) process.ops.back().started_ns = 0;
+    }
+    CHECK(lead(analyse(outcome.run)).verdict == Verdict::missing_call);
+  }
+}
+
 TEST_CASE("replays that differ are not told of as captures in a job that goes on") {
   Program program = make_capturing();
   Outcome outcome = execute(program);
