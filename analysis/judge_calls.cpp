@@ -54,6 +54,18 @@ Verdict verdict_of(const Case& c, const Difference& d) {
   return mine.reduction != theirs.reduction ? Verdict::redop_mismatch : Verdict::root_mismatch;
 }
 
+// Every later call on file that there is to compare falls in line again.
+bool agrees_behind(const Difference& d) { return d.matched != 0 && d.contradicted == 0; }
+
+// What is seen of the calls behind those that were left out.
+std::string behind_text(const Difference& d) {
+  if (agrees_behind(d) || d.predicted)
+    return "; what it calls from there on is what they call next";
+  if (d.matched == 0) return "";
+  return fmt::format("; of the calls seen from there on {} are what they call next, {} are not",
+                     d.matched, d.contradicted);
+}
+
 std::string slip_text(const Case& c, const Difference& d, const std::string& who) {
   const Group& group = c.group(d.group);
   const Op& mine = call_of(c, group, d.deviators.front(), d.seq);
@@ -62,17 +74,23 @@ std::string slip_text(const Case& c, const Difference& d, const std::string& who
   const std::string others = processes_text(c.index.run(), processes_of(group, d.camps[0].members));
   switch (d.slip) {
     case Slip::missing:
-      return fmt::format(
-          "{} left out {} {}, which {} called; what it calls from there on is what they call next",
-          who,
-          d.length == 1 ? call_text(theirs)
-                        : fmt::format("{} calls, the first {},", d.length, call_text(theirs)),
-          at, others);
+      return fmt::format("{} left out {} {}, which {} called{}", who,
+                         d.length == 1
+                             ? call_text(theirs)
+                             : fmt::format("{} calls, the first {},", d.length, call_text(theirs)),
+                         at, others, behind_text(d));
     case Slip::extra:
-      return fmt::format(
-          "{} called {} {}, which {} never did; behind it the calls agree again with "
-          "theirs, which begin with {}",
-          who, call_text(mine), at, others, call_text(theirs));
+      if (!agrees_behind(d)) break;
+      return d.length == 1
+                 ? fmt::format(
+                       "{} called {} {}, which {} never did; behind it the calls agree again with "
+                       "theirs, which begin with {}",
+                       who, call_text(mine), at, others, call_text(theirs))
+                 : fmt::format(
+                       "{} made {} calls more than {} from seq {} of {} on, the first {}; behind "
+                       "them the calls agree again with theirs, which begin with {}",
+                       who, d.length, others, d.seq, group.name, call_text(mine),
+                       call_text(theirs));
     case Slip::order:
       return fmt::format("{} made {} calls from seq {} of {} on in another order than {}: {}", who,
                          d.length, d.seq, group.name, others, d.edits);

@@ -319,6 +319,8 @@ Difference explain(const Index& index, const ChangingSizes& sizes, uint32_t g, u
   const Alignment alignment = align(calls, expected, seen);
   difference.slip = alignment.slip;
   difference.length = alignment.length;
+  difference.matched = alignment.matched;
+  difference.contradicted = alignment.contradicted;
   difference.predicted = alignment.predicted;
   if (alignment.slip == Slip::order) {
     difference.edits = edit_script(expected, calls, alignment.length, seq);
@@ -441,6 +443,7 @@ Alignment align(const std::vector<Signature>& calls, const std::vector<Signature
         key(reordered, Slip::order, window) >= key(best_score, best.slip, best.length);
   }
   best.matched = best_score.matched;
+  best.foreseen = best_score.foreseen;
   best.contradicted = best_score.contradicted;
   best.predicted = best_score.matched == 0 && best_score.foreseen != 0 &&
                    (best.slip == Slip::missing || best.slip == Slip::extra);

@@ -53,6 +53,8 @@ struct Difference {
   bool undecided = false;           // two camps, and nothing tells which is right
   bool predicted = false;           // rests on what the steps before did, not on calls seen
   uint32_t length = 1;              // calls left out, added or reordered
+  uint32_t matched = 0;             // later calls that agree, if it is that
+  uint32_t contradicted = 0;        // and that do not
   uint64_t repeats = 0;             // later positions that differ in the same way
   std::string edits;                // order: the edit script
   int64_t since_ns = 0;             // first call at this position
@@ -78,7 +80,8 @@ std::optional<Expectation> expectation_of(std::span<const Signature> history);
 struct Alignment {
   Slip slip = Slip::op;
   uint32_t length = 1;
-  uint32_t matched = 0;  // later calls that agree
+  uint32_t matched = 0;   // later calls that agree
+  uint32_t foreseen = 0;  // and that agree with predictions
   uint32_t contradicted = 0;
   bool predicted = false;
   bool may_be_order = false;  // the same calls in another order explain as much

@@ -1,0 +1,88 @@
+// How one rank's calls follow from those of the others, where they go on calling behind a slip.
+#include <utility>
+
+#include "tests/analysis/steps.h"
+
+namespace rollcall::analysis {
+namespace {
+
+constexpr uint64_t kStepCalls = 6;
+
+// Three steps of six reductions that differ in size, and some smaller ones at the end; nobody
+// waits in between.
+Program make_asynchronous(int ranks = 4) {
+  Program program;
+  program.comms.emplace_back();
+  for (int r = 0; r < ranks; ++r) program.comms[0].ranks.push_back(r);
+  Steps steps;
+  for (int i = 0; i < 3; ++i) {
+    for (uint64_t n = 1; n <= kStepCalls; ++n) steps.push_back(call(OpKind::AllReduce, 8 * n));
+  }
+  for (uint64_t n = 1; n <= 5; ++n) steps.push_back(call(OpKind::AllReduce, n));
+  steps.push_back({.act = Act::sync});
+  program.ranks.assign(static_cast<size_t>(ranks), steps);
+  return program;
+}
+
+// This rank gathers so many times before its second step, each time another size.
+void add_gathers(Program& program, size_t rank, uint64_t times) {
+  Steps gathers;
+  for (uint64_t n = 0; n < times; ++n) gathers.push_back(call(OpKind::AllGather, 1000 + n));
+  Steps& steps = program.ranks[rank];
+  steps.insert(steps.begin() + kStepCalls, gathers.begin(), gathers.end());
+}
+
+bool says(const Report& report, std::string_view part) {
+  return lead(report).summary.find(part) != std::string::npos;
+}
+
+TEST_CASE("who makes several calls more is told so, and where the calls agree again") {
+  for (const uint64_t times : {1u, 2u, 3u}) {
+    Program program = make_asynchronous();
+    add_gathers(program, 0, times);
+    const Report report = analyse(execute(program).run);
+    check_blames(report, Verdict::op_mismatch, 0);
+    CHECK(lead(report).confidence == Confidence::certain);
+    CHECK(says(report, "agree again with theirs, which begin with AllReduce of 8 float32"));
+    CHECK(says(report, "which ranks 1-3 never did") == (times == 1));
+    const std::string several = fmt::format(
+        "rank 0 made {} calls more than ranks 1-3 from seq 6 of world on, the first "
+        "AllGather of 1000 float32",
+        times);
+    CHECK(says(report, several) == (times != 1));
+  }
+}
+
+TEST_CASE("calls are not said to agree again where none is on file that does") {
+  Program program = make_asynchronous();
+  add_gathers(program, 0, 3);
+  program.ranks[0].resize(kStepCalls + 3);
+  program.ranks[0].push_back({.act = Act::sync});
+  const Report report = analyse(execute(program).run);
+  check_blames(report, Verdict::op_mismatch, 0);
+  CHECK(says(report, "rank 0 called AllGather of 1000 float32 at seq 6 of world where ranks 1-3"));
+  CHECK_FALSE(says(report, "agree"));
+  CHECK_FALSE(says(report, "more"));
+}
+
+TEST_CASE("what a rank calls behind calls that it left out is counted where not all of it fits") {
+  Program program = make_asynchronous();
+  Steps& steps = program.ranks[3];
+  steps.erase(steps.begin() + kStepCalls, steps.begin() + kStepCalls + 2);
+  SECTION("all of it") {
+    const Report report = analyse(execute(program).run);
+    check_blames(report, Verdict::missing_call, 3);
+    CHECK(says(report, "rank 3 left out 2 calls"));
+    CHECK(says(report, "what it calls from there on is what they call next"));
+  }
+  SECTION("all but one") {
+    steps[kStepCalls + 3].count = 7;
+    const Report report = analyse(execute(program).run);
+    check_blames(report, Verdict::missing_call, 3);
+    CHECK(says(report, "14 are what they call next, 1 are not"));
+    CHECK_FALSE(says(report, "what it calls from there on"));
+  }
+}
+
+}  // namespace
+}  // namespace rollcall::analysis
