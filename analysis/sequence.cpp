@@ -17,6 +17,9 @@ using trace::Op;
 // believe in.
 constexpr size_t kTailMax = 64;
 constexpr uint32_t kSlipMax = 4;
+// A step that was left out is longer: believed where nothing shorter explains as much.
+constexpr uint32_t kFarSlipMax = 64;
+constexpr size_t kFarMatched = 4;
 constexpr uint32_t kReorderMax = 16;
 // Longer than an exchange with a hundred ranks: a step may have two that look alike.
 constexpr size_t kContextMax = 256;
@@ -283,6 +286,44 @@ void foresee(const Index& index, const ChangingSizes& sizes, const Member& refer
   }
 }
 
+bool are_of_one_site(const Index& index, const Member& a, const Member& b, uint64_t seq_a,
+                     uint64_t seq_b) {
+  if (!a.lane.has(seq_a) || !b.lane.has(seq_b)) return false;
+  const auto text_at = [&](const Member& member, uint64_t seq) {
+    return call_site_text(index.run().processes[member.process], index.op_at(member, seq));
+  };
+  const std::string text = text_at(a, seq_a);
+  return !text.empty() && text == text_at(b, seq_b);
+}
+
+// What kind of slip align() could not see because it is too long. `is_same_site`: of the deviator's
+// first call and that of the reference so many later, as one call alone may look like another.
+template <typename IsSameSite>
+void look_further(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
+                  size_t seen, IsSameSite is_same_site, Alignment& best) {
+  if (best.contradicted == 0 && best.matched + best.foreseen != 0) return;
+  const auto take = [&](Slip slip, uint32_t length, const Score& found) {
+    best = {.slip = slip,
+            .length = length,
+            .matched = found.matched,
+            .foreseen = found.foreseen,
+            .contradicted = 0};
+  };
+  for (uint32_t length = kSlipMax + 1; length <= kFarSlipMax; ++length) {
+    const Score missing = score(calls, 0, expected, length, seen);
+    const bool fits = missing.contradicted == 0 && missing.matched > best.matched &&
+                      missing.matched >= std::min(calls.size(), kFarMatched);
+    if (fits && (missing.matched > 1 || is_same_site(length))) {
+      return take(Slip::missing, length, missing);
+    }
+    const Score extra = score(calls, length, expected, 0, seen);
+    if (extra.contradicted == 0 && extra.matched > best.matched &&
+        extra.matched + extra.foreseen > 1) {
+      return take(Slip::extra, length, extra);
+    }
+  }
+}
+
 uint64_t count_repeats(const Index& index, const Member& deviator, const Member& reference,
                        uint64_t seq, Slip slip) {
   uint64_t repeats = 0;
@@ -313,10 +354,17 @@ Difference explain(const Index& index, const ChangingSizes& sizes, uint32_t g, u
   const Member& reference = group.members[difference.reference];
   const Member& deviator = group.members[longest_of(minority.members)];
   const std::vector<Signature> calls = calls_from(index, deviator, seq, kTailMax);
-  std::vector<Signature> expected = calls_from(index, reference, seq, kTailMax);
+  std::vector<Signature> expected = calls_from(index, reference, seq, kTailMax + kFarSlipMax);
   const size_t seen = expected.size();
   foresee(index, sizes, reference, seq, calls.size() + kSlipMax, expected);
-  const Alignment alignment = align(calls, expected, seen);
+  Alignment alignment = align(calls, expected, seen);
+  look_further(
+      calls, expected, seen,
+      [&](uint64_t later) {
+        return are_of_one_site(index, deviator, reference, seq, seq + later) &&
+               !are_of_one_site(index, deviator, reference, seq, seq);
+      },
+      alignment);
   difference.slip = alignment.slip;
   difference.length = alignment.length;
   difference.matched = alignment.matched;

@@ -84,5 +84,59 @@ TEST_CASE("what a rank calls behind calls that it left out is counted where not 
   }
 }
 
+// The rank does not make its third step; the smaller calls follow at once.
+void leave_a_step_out(Program& program, size_t rank) {
+  Steps& steps = program.ranks[rank];
+  steps.erase(steps.begin() + 2 * kStepCalls, steps.begin() + 3 * kStepCalls);
+}
+
+TEST_CASE("who leaves a whole step out is told so where all its later calls agree") {
+  Program program = make_asynchronous();
+  leave_a_step_out(program, 3);
+  SECTION("many") {
+    const Report report = analyse(execute(program).run);
+    CHECK(check_blames(report, Verdict::missing_call, 3).seq == 2 * kStepCalls);
+    CHECK(says(report, "rank 3 left out 6 calls, the first AllReduce of 8 float32"));
+    CHECK(lead(report).confidence == Confidence::likely);
+  }
+  SECTION("one is wrong") {
+    program.ranks[3][2 * kStepCalls + 2].count = 99;
+    check_blames(analyse(execute(program).run), Verdict::count_mismatch, 3);
+  }
+  SECTION("there is one alone, and it may be one of a wrong size") {
+    for (Steps& steps : program.ranks) steps.erase(steps.end() - 5, steps.end() - 1);
+    Outcome outcome = execute(program);
+    check_blames(analyse(outcome.run), Verdict::count_mismatch, 3);
+    // The script's lines tell: the others called it from there later.
+    for (trace::Process& process : outcome.run.processes) {
+      process.meta["frame.1"] = "train.py:1 step";
+      process.meta["frame.2"] = "train.py:2 evaluate";
+      for (trace::Op& op : process.ops) op.frames = op.count == 1 ? 2 : 1;
+    }
+    check_blames(analyse(outcome.run), Verdict::missing_call, 3);
+    for (trace::Op& op : outcome.run.processes[3].ops) op.frames = 1;
+    check_blames(analyse(outcome.run), Verdict::count_mismatch, 3);
+  }
+}
+
+TEST_CASE("who makes as many calls more as others in a step is told how many") {
+  for (const uint64_t times : {5u, 10u, 30u}) {
+    Program program = make_asynchronous();
+    add_gathers(program, 0, times);
+    const Report report = analyse(execute(program).run);
+    check_blames(report, Verdict::op_mismatch, 0);
+    CHECK(says(report, fmt::format("rank 0 made {} calls more", times)));
+  }
+}
+
+TEST_CASE("calls of a wrong size in step with the others are not taken for calls more") {
+  Program program = make_asynchronous();
+  program.ranks[1][kStepCalls].count = 99;
+  program.ranks[1][kStepCalls + 3].count = 98;
+  const Report report = analyse(execute(program).run);
+  CHECK(check_blames(report, Verdict::count_mismatch, 1).seq == kStepCalls);
+  CHECK(says(report, "and so at 1 later position"));
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
