@@ -212,22 +212,30 @@ Slip argument_slip(const Signature& a, const Signature& b) {
   return Slip::root;
 }
 
+// The first `window` calls of both are the same, in whatever order.
+bool is_reordered(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
+                  uint32_t window) {
+  std::vector<bool> used(window, false);
+  for (uint32_t i = 0; i < window; ++i) {
+    uint32_t j = 0;
+    while (j < window && (used[j] || !agree(calls[i], expected[j]))) ++j;
+    if (j == window) return false;
+    used[j] = true;
+  }
+  return true;
+}
+
+size_t longest_window(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
+                      size_t seen) {
+  return std::min({calls.size(), expected.size(), seen, size_t{kReorderMax}});
+}
+
 // The same calls in another order: the smallest such window, 0 if there is none.
 uint32_t reordered_window(const std::vector<Signature>& calls,
                           const std::vector<Signature>& expected, size_t seen) {
-  const size_t limit = std::min({calls.size(), expected.size(), seen, size_t{kReorderMax}});
+  const size_t limit = longest_window(calls, expected, seen);
   for (uint32_t window = 2; window <= limit; ++window) {
-    std::vector<bool> used(window, false);
-    uint32_t found = 0;
-    for (uint32_t i = 0; i < window; ++i) {
-      for (uint32_t j = 0; j < window; ++j) {
-        if (used[j] || !agree(calls[i], expected[j])) continue;
-        used[j] = true;
-        ++found;
-        break;
-      }
-    }
-    if (found == window) return window;
+    if (is_reordered(calls, expected, window)) return window;
   }
   return 0;
 }
@@ -296,12 +304,27 @@ bool are_of_one_site(const Index& index, const Member& a, const Member& b, uint6
   return !text.empty() && text == text_at(b, seq_b);
 }
 
+// A longer stretch in another order, where align() found nothing that all later calls agree with.
+bool find_reordered(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
+                    size_t seen, Alignment& best) {
+  const size_t limit = longest_window(calls, expected, seen);
+  for (uint32_t window = 2; window <= limit; ++window) {
+    const Score behind = score(calls, window, expected, window, seen);
+    if (behind.contradicted != 0 || behind.matched == 0) continue;
+    if (!is_reordered(calls, expected, window)) continue;
+    best = {.slip = Slip::order, .length = window, .matched = behind.matched + window};
+    return true;
+  }
+  return false;
+}
+
 // What kind of slip align() could not see because it is too long. `is_same_site`: of the deviator's
 // first call and that of the reference so many later, as one call alone may look like another.
 template <typename IsSameSite>
 void look_further(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
                   size_t seen, IsSameSite is_same_site, Alignment& best) {
   if (best.contradicted == 0 && best.matched + best.foreseen != 0) return;
+  if (best.contradicted != 0 && find_reordered(calls, expected, seen, best)) return;
   const auto take = [&](Slip slip, uint32_t length, const Score& found) {
     best = {.slip = slip,
             .length = length,

@@ -138,5 +138,25 @@ TEST_CASE("calls of a wrong size in step with the others are not taken for calls
   CHECK(says(report, "and so at 1 later position"));
 }
 
+TEST_CASE("calls in another order are told up to where all agree again") {
+  Program program = make_asynchronous();
+  Steps& steps = program.ranks[2];
+  const auto begin = steps.begin() + kStepCalls;
+  std::swap(begin[0], begin[1]);
+  std::swap(begin[3], begin[4]);
+  SECTION("all later calls agree") {
+    const Report report = analyse(execute(program).run);
+    CHECK(check_blames(report, Verdict::order_mismatch, 2).seq == kStepCalls);
+    CHECK(says(report, "rank 2 made 5 calls from seq 6 of world on in another order"));
+  }
+  SECTION("nothing behind it is on file") {
+    steps.resize(kStepCalls + 5);
+    steps.push_back({.act = Act::sync});
+    const Report report = analyse(execute(program).run);
+    check_blames(report, Verdict::order_mismatch, 2);
+    CHECK(says(report, "rank 2 made 2 calls from seq 6 of world on in another order"));
+  }
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
