@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "analysis/judge.h"
 #include "analysis/label.h"
@@ -12,6 +13,8 @@ namespace rollcall::analysis {
 namespace {
 
 using trace::Op;
+
+constexpr size_t kCampsShown = 8;
 
 Verdict verdict_of(Slip slip) {
   switch (slip) {
@@ -64,6 +67,45 @@ std::string behind_text(const Difference& d) {
   if (d.matched == 0) return "";
   return fmt::format("; of the calls seen from there on {} are what they call next, {} are not",
                      d.matched, d.contradicted);
+}
+
+std::string span_of(const std::set<int64_t>& values) {
+  return fmt::format("{} to {}", *values.begin(), *values.rbegin());
+}
+
+// "all 4 ranks of world passed different counts to AllGather at seq 6: 31 to 34 float32".
+std::string scattered_text(const Case& c, const Difference& d) {
+  const Group& group = c.group(d.group);
+  const Op& quoted = call_of(c, group, d.reference, d.seq);
+  std::set<int64_t> values;
+  bool is_one_thing = d.slip == Slip::count || d.slip == Slip::root;
+  for (const uint32_t m : d.deviators) {
+    const Op& op = call_of(c, group, m, d.seq);
+    is_one_thing = is_one_thing && op.datatype == quoted.datatype;
+    if (op.count == trace::kCountUnknown) continue;
+    values.insert(d.slip == Slip::count ? static_cast<int64_t>(op.count) : op.root_or_peer);
+  }
+  if (is_one_thing && !values.empty()) {
+    const bool all_differ = values.size() == d.deviators.size();
+    const std::string those = processes_text(c.index.run(), processes_of(group, d.deviators));
+    return fmt::format(
+        "{} passed {}different {} to {} at seq {}{}: {}{}",
+        all_differ ? fmt::format("all {} ranks of {}", d.deviators.size(), group.name) : those,
+        all_differ ? "" : fmt::format("{} ", values.size()),
+        d.slip == Slip::count ? "counts" : "roots", rollcall::name_of(quoted.kind), d.seq,
+        all_differ ? "" : " of " + group.name, span_of(values),
+        d.slip == Slip::count ? " " + datatype_text(quoted.datatype) : "");
+  }
+  std::string text = fmt::format("{} called {} different things at seq {} of {}",
+                                 processes_text(c.index.run(), processes_of(group, d.deviators)),
+                                 d.camps.size(), d.seq, group.name);
+  for (size_t i = 0; i < d.camps.size() && i < kCampsShown; ++i) {
+    const std::vector<uint32_t>& members = d.camps[i].members;
+    text += fmt::format("{} {} {}", i == 0 ? ":" : ",",
+                        processes_text(c.index.run(), processes_of(group, members)),
+                        call_text(call_of(c, group, members.front(), d.seq)));
+  }
+  return text + (d.camps.size() > kCampsShown ? ", ..." : "");
 }
 
 std::string slip_text(const Case& c, const Difference& d, const std::string& who) {
@@ -122,7 +164,7 @@ uint32_t node_of(const Case& c, uint32_t group, uint64_t seq) {
 
 Draft draft_difference(const Case& c, const Difference& d) {
   const Group& group = c.group(d.group);
-  const bool is_sure = !d.undecided && !d.predicted && d.slip != Slip::missing;
+  const bool is_sure = d.is_scattered || (!d.undecided && !d.predicted && d.slip != Slip::missing);
   Draft draft = make_draft(verdict_of(c, d), is_sure ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
   std::vector<uint32_t> blamed = d.deviators;
@@ -136,7 +178,7 @@ Draft draft_difference(const Case& c, const Difference& d) {
     culprit.op = std::string(rollcall::name_of(call_of(c, group, quoted, d.seq).kind));
     finding.culprits.push_back(std::move(culprit));
   }
-  for (const Camp& camp : d.camps) {
+  for (const Camp& camp : std::span(d.camps).first(std::min(d.camps.size(), kCampsShown))) {
     const Member& member = group.members[camp.members.front()];
     finding.evidence.push_back(
         op_evidence(c, member.process, member.lane.ops[d.seq - member.lane.first],
@@ -144,7 +186,7 @@ Draft draft_difference(const Case& c, const Difference& d) {
                                 processes_text(c.index.run(), processes_of(group, camp.members)))));
   }
   const std::string who = processes_text(c.index.run(), processes_of(group, d.deviators));
-  finding.summary = slip_text(c, d, who);
+  finding.summary = d.is_scattered ? scattered_text(c, d) : slip_text(c, d, who);
   if (d.undecided) finding.summary += "; nothing on file tells which side is right";
   if (d.predicted) finding.summary += " (as in the steps before)";
   finding.next = d.slip == Slip::missing || d.slip == Slip::extra || d.slip == Slip::order

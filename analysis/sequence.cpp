@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include "analysis/label.h"
@@ -25,6 +26,7 @@ constexpr uint32_t kReorderMax = 16;
 constexpr size_t kContextMax = 256;
 constexpr size_t kHistoryMax = 4096;
 constexpr size_t kCampsMax = 8;
+constexpr size_t kOpinionsMax = 256;
 
 bool counts_differ(uint64_t a, uint64_t b) {
   return a != b && a != trace::kCountUnknown && b != trace::kCountUnknown;
@@ -65,7 +67,7 @@ std::vector<Camp> camps_at(const Index& index, const Group& group, uint64_t seq)
       return agree(camp.signature, signature);
     });
     // Further opinions share the last camp: who they are is known, what they called is on file.
-    const bool is_new = found == camps.end() && camps.size() < kCampsMax;
+    const bool is_new = found == camps.end() && camps.size() < kOpinionsMax;
     Camp& camp = is_new                 ? camps.emplace_back(Camp{signature, {}})
                  : found == camps.end() ? camps.back()
                                         : *found;
@@ -75,6 +77,17 @@ std::vector<Camp> camps_at(const Index& index, const Group& group, uint64_t seq)
     return a.members.size() > b.members.size();
   });
   return camps;
+}
+
+// The smallest camps become one.
+void keep_largest(std::vector<Camp>& camps) {
+  if (camps.size() <= kCampsMax) return;
+  std::vector<uint32_t>& rest = camps[kCampsMax - 1].members;
+  for (size_t i = kCampsMax; i < camps.size(); ++i) {
+    rest.insert(rest.end(), camps[i].members.begin(), camps[i].members.end());
+  }
+  std::sort(rest.begin(), rest.end());
+  camps.resize(kCampsMax);
 }
 
 std::vector<Signature> calls_from(const Index& index, const Member& member, uint64_t begin,
@@ -409,6 +422,35 @@ Difference explain(const Index& index, const ChangingSizes& sizes, uint32_t g, u
   return difference;
 }
 
+bool is_shift(Slip slip) {
+  return slip == Slip::missing || slip == Slip::extra || slip == Slip::order;
+}
+
+// More than two camps, all members on file, and no camp has most of them: whatever the largest, or
+// the one that goes on as before, did is no better than the others. Nothing where one of them only
+// slipped: then the rest may be right.
+std::optional<Difference> scattered(const Index& index, const ChangingSizes& sizes, uint32_t g,
+                                    uint64_t seq, const std::vector<Camp>& camps) {
+  const std::vector<Member>& members = index.groups()[g].members;
+  size_t on_file = 0;
+  for (const Camp& camp : camps) on_file += camp.members.size();
+  const bool has_majority = camps[0].members.size() * 2 > on_file;
+  if (camps.size() < 3 || has_majority || on_file < members.size()) return std::nullopt;
+  Difference all = explain(index, sizes, g, seq, camps, camps[1]);
+  all.repeats = 0;
+  all.predicted = false;
+  for (size_t i = 1; i < camps.size(); ++i) {
+    if (i < kCampsMax && is_shift(explain(index, sizes, g, seq, camps, camps[i]).slip)) {
+      return std::nullopt;
+    }
+    all.slip = std::min(all.slip, argument_slip(camps[i].signature, camps[0].signature));
+  }
+  all.deviators.resize(members.size());
+  std::iota(all.deviators.begin(), all.deviators.end(), 0);
+  all.is_scattered = true;
+  return all;
+}
+
 // Without a majority the two sides explain each other: a slip that is natural from one side (a call
 // left out) is unnatural from the other (a call added that the steps before did not have).
 Difference explain_tie(const Index& index, const ChangingSizes& sizes, uint32_t g, uint64_t seq,
@@ -416,8 +458,7 @@ Difference explain_tie(const Index& index, const ChangingSizes& sizes, uint32_t 
   Difference forward = explain(index, sizes, g, seq, camps, camps[1]);
   std::swap(camps[0], camps[1]);
   Difference backward = explain(index, sizes, g, seq, camps, camps[1]);
-  const bool is_shift = forward.slip == Slip::missing || forward.slip == Slip::extra;
-  if (!is_shift) {
+  if (forward.slip != Slip::missing && forward.slip != Slip::extra) {
     forward.undecided = true;
     return forward;
   }
@@ -574,6 +615,11 @@ uint64_t add_differences(const Index& index, const ChangingSizes& sizes, uint32_
   if (seq == kNever || are_same_by_thread(index, group)) return kNever;
   std::vector<Camp> camps = camps_at(index, group, seq);
   if (camps.size() < 2) return kNever;
+  if (std::optional<Difference> all = scattered(index, sizes, g, seq, camps)) {
+    differences.push_back(std::move(*all));
+    return seq;
+  }
+  keep_largest(camps);
   if (!put_majority_first(index, sizes, g, seq, camps)) {
     differences.push_back(explain_tie(index, sizes, g, seq, camps));
     return seq;
@@ -587,10 +633,7 @@ uint64_t add_differences(const Index& index, const ChangingSizes& sizes, uint32_
 // Calls with other arguments that were all captured: the ranks went on, with equal positions.
 bool is_passed_by(const Index& index, std::span<const Difference> found) {
   return std::all_of(found.begin(), found.end(), [&](const Difference& difference) {
-    if (difference.slip == Slip::missing || difference.slip == Slip::extra ||
-        difference.slip == Slip::order || difference.undecided) {
-      return false;
-    }
+    if (is_shift(difference.slip) || difference.undecided) return false;
     const std::vector<Member>& members = index.groups()[difference.group].members;
     return std::all_of(members.begin(), members.end(), [&](const Member& member) {
       return !member.lane.has(difference.seq) || index.op_at(member, difference.seq).graph != 0;

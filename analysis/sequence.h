@@ -51,6 +51,7 @@ struct Difference {
   uint32_t reference = kNone;       // a member of the majority
   std::vector<Camp> camps;          // largest first; the reference's leads
   bool undecided = false;           // two camps, and nothing tells which is right
+  bool is_scattered = false;        // more than two, none of them most: all are deviators
   bool predicted = false;           // rests on what the steps before did, not on calls seen
   uint32_t length = 1;              // calls left out, added or reordered
   uint32_t matched = 0;             // later calls that agree, if it is that

@@ -158,5 +158,72 @@ TEST_CASE("calls in another order are told up to where all agree again") {
   }
 }
 
+TEST_CASE("where most ranks do not agree all of them are named, none as a victim") {
+  Program program = make_asynchronous();
+  const auto change = [&](auto how) {
+    for (size_t r = 0; r < 4; ++r) how(program.ranks[r][kStepCalls], r);
+    const Report report = analyse(execute(program).run);
+    INFO(text_of(report));
+    CHECK(report.findings.size() == 1);
+    CHECK(lead(report).culprits.size() == 4);
+    CHECK(lead(report).victims.empty());
+    CHECK(lead(report).confidence == Confidence::certain);
+    return lead(report);
+  };
+  SECTION("counts") {
+    const Finding found = change([](Step& step, size_t r) { step.count = 8 + r; });
+    CHECK(found.verdict == Verdict::count_mismatch);
+    CHECK(found.summary ==
+          "all 4 ranks of world passed different counts to AllReduce at seq 6: 8 to 11 float32");
+  }
+  SECTION("counts, and two alike") {
+    const Finding found = change([](Step& step, size_t r) { step.count = 30 + r / 2 * r; });
+    CHECK(found.summary ==
+          "ranks 0-3 passed 3 different counts to AllReduce at seq 6 of world: 30 to 33 float32");
+  }
+  SECTION("roots") {
+    const Finding found = change(
+        [](Step& step, size_t r) { step = call(OpKind::Broadcast, 5, static_cast<int>(r)); });
+    CHECK(found.verdict == Verdict::root_mismatch);
+    CHECK(found.summary ==
+          "all 4 ranks of world passed different roots to Broadcast at seq 6: 0 to 3");
+  }
+  SECTION("counts, and a datatype") {
+    const Finding found = change([](Step& step, size_t r) {
+      step.count = 8 + r;
+      if (r == 1) step.datatype = 8;
+    });
+    CHECK(found.summary.find("ranks 0-3 called 4 different things") != std::string::npos);
+  }
+  SECTION("operations") {
+    const Finding found = change([](Step& step, size_t r) {
+      step = r == 0 ? call(OpKind::AllGather, 5) : call(OpKind::AllReduce, 50 + r);
+    });
+    CHECK(found.verdict == Verdict::op_mismatch);
+    CHECK(found.summary.find("called 4 different things at seq 6 of world: rank 0 AllGather of 5 "
+                             "float32, rank 1 AllReduce of 51") != std::string::npos);
+  }
+}
+
+TEST_CASE("where most ranks agree each of the others is named") {
+  Program program = make_asynchronous(5);
+  program.ranks[1][kStepCalls].count = 50;
+  program.ranks[3][kStepCalls].count = 51;
+  const Report report = analyse(execute(program).run);
+  check_blames(report, Verdict::count_mismatch, 1);
+  REQUIRE(report.findings.size() == 2);
+  CHECK(report.findings[1].culprits[0].rank == 3);
+}
+
+TEST_CASE("a hundred ranks that all differ are named in one finding") {
+  Program program = make_asynchronous(100);
+  for (size_t r = 0; r < 100; ++r) program.ranks[r][kStepCalls].count = 8 + r;
+  const Report report = analyse(execute(program).run);
+  CHECK(report.findings.size() == 1);
+  CHECK(lead(report).culprits.size() == 100);
+  CHECK(lead(report).evidence.size() == 8);
+  CHECK(says(report, "all 100 ranks of world passed different counts to AllReduce at seq 6: 8 to"));
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
