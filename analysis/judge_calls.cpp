@@ -154,6 +154,32 @@ std::string slip_text(const Case& c, const Difference& d, const std::string& who
   return text;
 }
 
+// The script's lines are on file, and are two: the ranks did not come to one call with different
+// arguments, but to different calls.
+bool are_of_two_sites(const Case& c, const Difference& d) {
+  const Group& group = c.group(d.group);
+  const auto site_of = [&](uint32_t m) {
+    return call_site_text(c.process(group.members[m].process), call_of(c, group, m, d.seq));
+  };
+  const std::string mine = site_of(d.deviators.front());
+  const std::string theirs = site_of(d.reference);
+  return !mine.empty() && !theirs.empty() && mine != theirs;
+}
+
+const char* next_text(const Case& c, const Difference& d) {
+  if (d.is_scattered && d.slip == Slip::count) {
+    return "look at what the ranks compute the count from: it has to be the same on all of them";
+  }
+  const bool is_argument = d.slip == Slip::count || d.slip == Slip::dtype ||
+                           d.slip == Slip::redop || d.slip == Slip::root;
+  if (is_argument && !are_of_two_sites(c, d)) {
+    return "compare the call sites: what the ranks computed this call from differs";
+  }
+  return d.is_scattered || d.undecided ? "look at the branches that decide about this call"
+                                       : "look at the branch that decides about this call on that "
+                                         "rank";
+}
+
 uint32_t node_of(const Case& c, uint32_t group, uint64_t seq) {
   for (uint32_t n = 0; n < c.graph.nodes().size(); ++n) {
     const Node& node = c.graph.nodes()[n];
@@ -189,9 +215,7 @@ Draft draft_difference(const Case& c, const Difference& d) {
   finding.summary = d.is_scattered ? scattered_text(c, d) : slip_text(c, d, who);
   if (d.undecided) finding.summary += "; nothing on file tells which side is right";
   if (d.predicted) finding.summary += " (as in the steps before)";
-  finding.next = d.slip == Slip::missing || d.slip == Slip::extra || d.slip == Slip::order
-                     ? "look at the branch that decides about this call on that rank"
-                     : "compare the call sites: what the ranks computed this call from differs";
+  finding.next = next_text(c, d);
   std::vector<uint32_t> victims;
   for (const Member& member : group.members) victims.push_back(member.process);
   draft.since_ns = d.since_ns;

@@ -225,5 +225,30 @@ TEST_CASE("a hundred ranks that all differ are named in one finding") {
   CHECK(says(report, "all 100 ranks of world passed different counts to AllReduce at seq 6: 8 to"));
 }
 
+TEST_CASE(
+    "the advice is to look at a branch where ranks made different calls, not one in two ways") {
+  const auto advice = [](auto change, bool has_sites, bool are_two) {
+    Program program = make_asynchronous();
+    change(program.ranks[3][kStepCalls]);
+    Outcome outcome = execute(program);
+    for (trace::Process& process : outcome.run.processes) {
+      process.meta["frame.1"] = "train.py:1 step";
+      process.meta["frame.2"] = "train.py:2 evaluate";
+      const bool is_odd = are_two && process.job_rank == 3;
+      for (trace::Op& op : process.ops) op.frames = !has_sites ? 0 : is_odd ? 2 : 1;
+    }
+    return lead(analyse(outcome.run)).next;
+  };
+  const auto count = [](Step& step) { step.count = 9; };
+  const auto operation = [](Step& step) { step.kind = OpKind::AllGather; };
+  const std::string compare =
+      "compare the call sites: what the ranks computed this call from differs";
+  const std::string look = "look at the branch that decides about this call on that rank";
+  CHECK(advice(count, false, false) == compare);
+  CHECK(advice(count, true, false) == compare);
+  CHECK(advice(count, true, true) == look);
+  CHECK(advice(operation, false, false) == look);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
