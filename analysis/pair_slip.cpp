@@ -100,6 +100,12 @@ bool are_where_usual(const Case& c, const ChannelSide& side, uint64_t seq,
          begins_group(c, side, history.first + usual->index) == begins_group(c, side, seq);
 }
 
+// Of all its calls, with whomever.
+bool has_slipped(const Case& c, uint32_t p, Slip slip) {
+  const std::optional<HabitBreak> habit = habit_break(c, p);
+  return habit && habit->alignment.slip == slip && habit->alignment.contradicted == 0;
+}
+
 // One side goes on as it always did, the other does not: how its transfers follow from its own.
 std::optional<PairSlip> slip_by_order(const Case& c, const Channel& channel, uint64_t seq) {
   std::optional<PairSlip> found;
@@ -111,7 +117,8 @@ std::optional<PairSlip> slip_by_order(const Case& c, const Channel& channel, uin
     if (agree(calls.front(), usual.front())) continue;
     if (found) return std::nullopt;
     const Alignment alignment = align(calls, usual, usual.size());
-    const bool is_order = alignment.may_be_order && are_where_usual(c, side, seq, history);
+    const bool is_order = alignment.may_be_order && (are_where_usual(c, side, seq, history) ||
+                                                     has_slipped(c, side.process, Slip::order));
     const bool is_shift =
         !is_order && (alignment.slip == Slip::missing || alignment.slip == Slip::extra);
     found = PairSlip{.slip = is_shift ? alignment.slip : Slip::count,
@@ -121,11 +128,6 @@ std::optional<PairSlip> slip_by_order(const Case& c, const Channel& channel, uin
                      .is_by_order = true};
   }
   return found;
-}
-
-bool has_slipped(const Case& c, uint32_t p, Slip slip) {
-  const std::optional<HabitBreak> habit = habit_break(c, p);
-  return habit && habit->alignment.slip == slip && habit->alignment.contradicted == 0;
 }
 
 // One of the process's transfers up to `seq` stands where its steps before have another call: the

@@ -56,6 +56,33 @@ TEST_CASE("of two types that were swapped, the side that swapped them is named, 
   }
 }
 
+TEST_CASE("of two transfers without a group that changed places none is said to be left out") {
+  Program program = alternating(4);
+  for (Steps& own : program.ranks) {
+    for (Step& step : own) {
+      step.group = 0;
+      step.count /= kLarge;  // small: a send does not wait for its receive
+    }
+    const Steps steps = std::exchange(own, {});
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (i % 3 == 0) own.push_back(call(OpKind::AllReduce, 5));
+      own.push_back(steps[i]);
+    }
+  }
+  Steps& own = program.ranks[0];
+  const auto last = own.end() - 3;
+  SECTION("they changed places") {
+    std::swap(last[0].count, last[1].count);
+    check_blames(analyse(execute(program, kLive).run), Verdict::p2p_mismatch, 0);
+  }
+  SECTION("the first was left out") {
+    own.erase(own.end() - 7);
+    const Report report = analyse(execute(program, kLive).run);
+    check_blames(report, Verdict::p2p_unmatched, 0);
+    CHECK(lead(report).summary.find("left out") != std::string::npos);
+  }
+}
+
 TEST_CASE("sizes before a hole in the record lead nobody to expect what comes behind it") {
   Program program = alternating(5);
   Steps& steps = program.ranks[1];
