@@ -282,7 +282,30 @@ Draft draft_shifted_pair(const Case& c, const Channel& channel, uint64_t seq,
   return draft;
 }
 
-Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair) {
+// What a process names transfers that it disagrees about, and with whom.
+struct Dispute {
+  std::set<uint32_t> peers;
+  std::set<std::pair<uint64_t, uint8_t>> shapes;  // count, datatype
+};
+using Disputes = std::map<uint32_t, Dispute>;
+
+// It disagrees with several, always in one way, and each of them with nobody else.
+bool is_odd(const Disputes& disputes, uint32_t p) {
+  const Dispute& own = disputes.at(p);
+  return own.peers.size() > 1 && own.shapes.size() == 1 &&
+         std::all_of(own.peers.begin(), own.peers.end(),
+                     [&](uint32_t peer) { return disputes.at(peer).peers.size() == 1; });
+}
+
+// Who is odd of two sides of a transfer of which nothing between the two tells.
+void find_odd(const Disputes& disputes, uint32_t sender, uint32_t receiver, PairSlip& slip) {
+  if (slip.is_by_sender != slip.is_by_receiver) return;
+  slip.is_by_sender = is_odd(disputes, sender);
+  slip.is_by_receiver = is_odd(disputes, receiver);
+  slip.is_by_peers = slip.is_by_sender || slip.is_by_receiver;
+}
+
+Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair, const Disputes& disputes) {
   const Channel& channel = c.index.channels()[pair.channel];
   const uint32_t sender = process_at(c, channel.group, channel.source);
   const uint32_t receiver = process_at(c, channel.group, channel.target);
@@ -290,8 +313,9 @@ Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair) {
   const uint32_t recv_index = channel.recv_at(pair.seq);
   const Op& send = c.index.op(sender, send_index);
   const Op& recv = c.index.op(receiver, recv_index);
-  const PairSlip slip = slip_of_pair(c, channel, pair.seq);
+  PairSlip slip = slip_of_pair(c, channel, pair.seq);
   const bool is_shift = slip.slip != Slip::count;
+  if (!is_shift) find_odd(disputes, sender, receiver, slip);
   Draft draft = is_shift ? draft_shifted_pair(c, channel, pair.seq, slip)
                          : make_draft(Verdict::p2p_mismatch, Confidence::certain);
   Finding& finding = draft.finding;
@@ -304,7 +328,14 @@ Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair) {
         fmt::format("{} sent {} to {}, which expects {} (p2p seq {} of {})",
                     rank_text(c.process(sender)), shape_text(send), rank_text(c.process(receiver)),
                     shape_text(recv), pair.seq, c.group(channel.group).name);
-    if (slip.is_by_sender || slip.is_by_receiver) {
+    if (slip.is_by_peers) {
+      const uint32_t odd = slip.is_by_sender ? sender : receiver;
+      const std::set<uint32_t>& peers = disputes.at(odd).peers;
+      finding.summary += fmt::format(
+          "; {} disagree about transfers with {} alone",
+          processes_text(c.index.run(), std::vector<uint32_t>(peers.begin(), peers.end())),
+          rank_text(c.process(odd)));
+    } else if (slip.is_by_sender || slip.is_by_receiver) {
       finding.summary +=
           slip.is_by_order
               ? fmt::format("; the transfers before lead one to expect {} here",
@@ -334,6 +365,24 @@ Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair) {
   }
   set_victims(c, victims, finding);
   return draft;
+}
+
+using PairPlaces = std::map<uint32_t, uint64_t>;  // p2p seq by channel
+
+Disputes disputes_of(const Case& c, const PairPlaces& places) {
+  Disputes disputes;
+  for (const auto& [i, seq] : places) {
+    const Channel& channel = c.index.channels()[i];
+    const uint32_t sender = process_at(c, channel.group, channel.source);
+    const uint32_t receiver = process_at(c, channel.group, channel.target);
+    const auto add = [&](uint32_t p, uint32_t peer, const Op& op) {
+      disputes[p].peers.insert(peer);
+      disputes[p].shapes.emplace(op.count, op.datatype);
+    };
+    add(sender, receiver, c.index.op(sender, channel.send_at(seq)));
+    add(receiver, sender, c.index.op(receiver, channel.recv_at(seq)));
+  }
+  return disputes;
 }
 
 // A channel with more sends than receives.
@@ -456,12 +505,15 @@ std::vector<Draft> judge_differences(const Case& c) {
 std::vector<Draft> judge_pairs(const Case& c, bool quiet) {
   std::vector<Draft> drafts;
   // Behind the first of a channel others may differ because of it.
-  std::map<uint32_t, uint64_t> first;
+  PairPlaces first;
   for (const Progress::PairFinding& pair : c.progress.mismatched_pairs()) {
     const auto [found, is_new] = first.try_emplace(pair.channel, pair.seq);
     if (!is_new) found->second = std::min(found->second, pair.seq);
   }
-  for (const auto& [channel, seq] : first) drafts.push_back(draft_mismatched(c, {channel, seq}));
+  const Disputes disputes = disputes_of(c, first);
+  for (const auto& [channel, seq] : first) {
+    drafts.push_back(draft_mismatched(c, {channel, seq}, disputes));
+  }
   std::vector<Draft> unreceived;
   for (uint32_t i = 0; quiet && i < c.index.channels().size(); ++i) {
     draft_unreceived(c, i, unreceived);

@@ -34,6 +34,7 @@ struct PairSlip {
   bool is_by_sender = false;
   bool is_by_receiver = false;
   bool is_by_order = false;  // its own transfers before tell
+  bool is_by_peers = false;  // or that it disagrees with several, which agree with all others
 };
 
 PairSlip slip_of_pair(const Case& the_case, const Channel& channel, uint64_t seq);

@@ -197,5 +197,42 @@ TEST_CASE("a call more behind an exchange with many ranks is held against who ma
   check_blames(analyse(execute(program, kLive).run), Verdict::missing_call, 5);
 }
 
+// Each rank but the first receives from the one before, each but the last sends to the next.
+Program pipeline(int ranks, uint64_t count) {
+  Program program;
+  program.comms.emplace_back();
+  program.ranks.resize(static_cast<size_t>(ranks));
+  for (int r = 0; r < ranks; ++r) {
+    program.comms[0].ranks.push_back(r);
+    Steps& own = program.ranks[static_cast<size_t>(r)];
+    if (r != 0) own.push_back(call(OpKind::Recv, count, r - 1));
+    if (r != ranks - 1) own.push_back(call(OpKind::Send, count, r + 1));
+    own.push_back({.act = Act::sync});
+  }
+  return program;
+}
+
+TEST_CASE("a stage that disagrees with both neighbours is named, not they, who agree with all") {
+  Program program = pipeline(6, kLarge);
+  for (Step& step : program.ranks[3]) step.count /= 2;
+  const Report report = analyse(execute(program, kLive).run);
+  check_blames(report, Verdict::p2p_mismatch, 3);
+  CHECK(report.findings.size() == 1);
+  CHECK(lead(report).summary.find("ranks 2,4 disagree about transfers with rank 3 alone") !=
+        std::string::npos);
+}
+
+TEST_CASE("both sides of a transfer are named where either may be wrong") {
+  Program program = pipeline(6, kLarge);
+  SECTION("one transfer differs") { program.ranks[3][0].count /= 2; }
+  SECTION("a stage's sends and the next one's differ") {
+    program.ranks[2][1].count /= 2;
+    program.ranks[3][1].count /= 2;
+  }
+  const Report report = analyse(execute(program, kLive).run);
+  CHECK(lead(report).verdict == Verdict::p2p_mismatch);
+  CHECK(lead(report).culprits.size() == 2);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
