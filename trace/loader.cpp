@@ -161,16 +161,21 @@ uint64_t skipped_records(const std::vector<TicketRange>& wanted, const Process& 
   return std::min(process.next_ticket - 1 - process.ops.size(), kSkippedMax);
 }
 
+std::string why_unreadable(int error) {
+  // What FileSource says of a pipe, a device and a directory.
+  if (error == EINVAL || error == EISDIR) {
+    return "is not a regular file, as recordings are; remove it or rename it";
+  }
+  return fmt::format("cannot be read: {}; check its owner and permissions (recordings are 0600)",
+                     std::strerror(error));
+}
+
 Process load_group(const FileGroup& group, const LoadOptions& options,
                    const std::vector<TicketRange>& wanted, std::vector<Issue>& issues) {
   const FileSource source(group.ring);
   if (source.error() != 0) {
-    issues.push_back({.file = group.ring,
-                      .text = fmt::format("cannot be read: {}; check its owner and permissions "
-                                          "(recordings are 0600)",
-                                          std::strerror(source.error())),
-                      .lost = 0,
-                      .unusable = true});
+    issues.push_back(
+        {.file = group.ring, .text = why_unreadable(source.error()), .lost = 0, .unusable = true});
     return {};
   }
   FileHeader header{};

@@ -134,6 +134,7 @@ TEST_CASE("files that are no recording are named, whatever they hold") {
     CHECK(outcome.status == 2);
     CHECK(contains(outcome.err, "node0.2.b.ring"));
     CHECK(contains(outcome.err, "node0.3.c.ring"));
+    CHECK(contains(outcome.err, "node0.4.d.ring: is not a regular file"));
   }
   const Outcome control = run_command(folder, {"ctl", "status", run});
   CHECK(control.status == 2);
