@@ -110,6 +110,13 @@ Option& Option::seconds_between(double low, double high) {
   return *this;
 }
 
+Option& Option::not_empty() {
+  option_->check([](const std::string& text) {
+    return text.empty() ? std::string("the name is empty; give one or leave the option out") : "";
+  });
+  return *this;
+}
+
 Option& Option::calls() { return value_name("CALLS").between(0, kCallsMax); }
 
 Option& Option::excludes(const Option& other) {

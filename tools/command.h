@@ -67,6 +67,8 @@ class Option {
   // Refuses other values; both ends are allowed.
   Option& between(uint64_t low, uint64_t high);
   Option& seconds_between(double low, double high);
+  // A file or directory: not the empty word that a script's unset variable leaves.
+  Option& not_empty();
   // A number of calls, 0 for all of them.
   Option& calls();
   Option& excludes(const Option& other);

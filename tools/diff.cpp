@@ -147,9 +147,10 @@ void add_diff(CommandLine& line) {
   command.option("DIR", arguments->directory, "run directory (or a single ring file)").required();
   const Option other =
       command.option("DIR2", arguments->other, "another run: the calls of both are compared");
-  command.pair("--ranks", arguments->ranks, "compare the calls of two ranks with each other")
-      .value_name("I,J")
-      .excludes(other);
+  const Option ranks =
+      command.pair("--ranks", arguments->ranks, "compare the calls of two ranks with each other")
+          .value_name("I,J")
+          .excludes(other);
   const Option json = command.flag("--json", arguments->json,
                                    "for programs: schema rollcall.diff/1, rollcall.compare/1");
   command.flag("--all", arguments->all, "every finding, evidence, row and communicator");
@@ -171,7 +172,10 @@ void add_diff(CommandLine& line) {
               "calls of a large run held in memory, about (default 1048576)")
       .value_name("CALLS")
       .between(1, uint64_t{1} << 40);
-  command.flag("--sentence", arguments->sentence, "the verdict alone, in one line").excludes(json);
+  command.flag("--sentence", arguments->sentence, "the verdict alone, in one line")
+      .excludes(json)
+      .excludes(other)
+      .excludes(ranks);
   command.flag("--only-hangs", arguments->only_hangs,
                "exit status 1 where something hangs; where results are wrong, and nothing does, 4");
   command.footer(kFooter);

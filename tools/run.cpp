@@ -446,6 +446,11 @@ int run(const Arguments& arguments, const CommandLine& line) {
         "the command to run is missing: put it behind \"--\", for example `rollcall run -n 4 -- "
         "./train`.");
   }
+  if (line.job()[0].empty()) {
+    return unusable(
+        "the command behind \"--\" is an empty word; name a program, for example `rollcall run -- "
+        "./train`.");
+  }
   if (arguments.kill_on_hang && arguments.watch_s <= 0) {
     return unusable(
         "--kill-on-hang needs --watch SECONDS, which says when a job counts as hanging.");
@@ -472,7 +477,8 @@ void add_run(CommandLine& line) {
   command
       .option("-d,--dir", arguments->directory,
               "run directory, new or empty (default rollcall-runs/<time>-<program>)")
-      .value_name("DIR");
+      .value_name("DIR")
+      .not_empty();
   command
       .option("-n,--ranks", arguments->ranks,
               "start so many ranks of the command on this machine, as torchrun does")

@@ -125,7 +125,8 @@ void add_synth(CommandLine& line) {
       "Write a synthetic run of any size, with a planted fault, for tests and benches.");
   const auto arguments = std::make_shared<Arguments>();
   command.option("-o,--output", arguments->directory, "directory to write, new or empty")
-      .value_name("DIR");
+      .value_name("DIR")
+      .not_empty();
   command.option("--ranks", arguments->ranks, "ranks of the job")
       .value_name("N")
       .between(1, kRanksMax);

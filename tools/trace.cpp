@@ -87,7 +87,8 @@ void add_trace(CommandLine& line) {
   const auto arguments = std::make_shared<Arguments>();
   command.option("DIR", arguments->directory, "run directory, or one ring file").required();
   command.option("-o,--output", arguments->output, "file to write; - is stdout, the default")
-      .value_name("FILE");
+      .value_name("FILE")
+      .not_empty();
   command
       .option("--window", arguments->window,
               "newest calls read per process; 0, the default, reads all")

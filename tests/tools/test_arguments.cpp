@@ -90,6 +90,34 @@ TEST_CASE("a time that is not a number is refused, and the option named") {
   }
 }
 
+TEST_CASE("an empty name of a file, directory or program is refused, and the option named") {
+  const Folder folder;
+  const Outcome directory = run_command(folder, {"run", "-d", "", "--", "true"});
+  CHECK(directory.status == 2);
+  CHECK(contains(directory.err, "--dir: the name is empty"));
+  const Outcome program = run_command(folder, {"run", "--", ""});
+  CHECK(program.status == 2);
+  CHECK(contains(program.err, "the command behind \"--\" is an empty word"));
+  for (const std::vector<std::string>& line :
+       {std::vector<std::string>{"trace", "absent", "-o", ""},
+        {"synth", "--ranks", "2", "--ops", "9", "-o", ""}}) {
+    const Outcome output = run_command(folder, line);
+    CHECK(output.status == 2);
+    CHECK(contains(output.err, "--output: the name is empty"));
+  }
+}
+
+TEST_CASE("a comparison has no verdict that --sentence could print") {
+  const Folder folder;
+  for (const std::vector<std::string>& line :
+       {std::vector<std::string>{"diff", "a", "b", "--sentence"},
+        {"diff", "a", "--ranks", "0,1", "--sentence"}}) {
+    const Outcome outcome = run_command(folder, line);
+    CHECK(outcome.status == 2);
+    CHECK(contains(outcome.err, "--sentence"));
+  }
+}
+
 TEST_CASE("control characters in names and arguments never reach stderr") {
   const Folder folder;
   const std::string name = "odd\x1b[31m\nrollcall: fake\r\xc2\x9b";
