@@ -1,4 +1,5 @@
 // How one rank's calls follow from those of the others, where they go on calling behind a slip.
+#include <ctime>
 #include <utility>
 
 #include "tests/analysis/steps.h"
@@ -248,6 +249,39 @@ TEST_CASE(
   CHECK(advice(count, true, false) == compare);
   CHECK(advice(count, true, true) == look);
   CHECK(advice(operation, false, false) == look);
+}
+
+TEST_CASE("a step that one of a thousand ranks leaves out is found in a moment", "[scale]") {
+  constexpr size_t kRanks = 1024;
+  constexpr uint64_t kCalls = 2000;
+  constexpr uint64_t kLeftOut = 40;
+  Outcome outcome = execute(make_asynchronous(2));
+  trace::Process one = outcome.run.processes[0];
+  one.comms[0].nranks = kRanks;
+  one.comms[0].collectives = kCalls;
+  const trace::Op example = one.ops.front();
+  one.ops.clear();
+  for (uint64_t seq = 0; seq < kCalls; ++seq) {
+    one.ops.push_back(example);
+    one.ops.back().ticket = seq + 1;
+    one.ops.back().seq = seq;
+    one.ops.back().count = 64 + (seq < kCalls - kLeftOut ? seq % kLeftOut : seq);
+  }
+  outcome.run.processes.assign(kRanks, one);
+  for (size_t r = 0; r < kRanks; ++r) {
+    trace::Process& process = outcome.run.processes[r];
+    process.job_rank = process.comms[0].rank = static_cast<int32_t>(r);
+    if (r != 700) continue;
+    const auto end = process.ops.end() - kLeftOut;
+    process.ops.erase(end - kLeftOut, end);
+    process.comms[0].collectives -= kLeftOut;
+    for (uint64_t seq = 0; seq < process.ops.size(); ++seq) process.ops[seq].seq = seq;
+  }
+  const std::clock_t begin = std::clock();
+  const Report report = analyse(outcome.run);
+  CHECK(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < 10);
+  check_blames(report, Verdict::missing_call, 700);
+  CHECK(says(report, "rank 700 left out 40 calls"));
 }
 
 }  // namespace
