@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "analysis/label.h"
 
@@ -25,7 +26,7 @@ uint64_t lost_records(const Process& process) {
   return lost;
 }
 
-void append(std::string& text, std::string part) {
+void append(std::string& text, std::string_view part) {
   if (!text.empty()) text += "; ";
   text += part;
 }
