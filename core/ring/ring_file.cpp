@@ -174,8 +174,8 @@ Incarnation read_incarnation() noexcept {
   std::string_view text(boot_id, read_small_file("/proc/sys/kernel/random/boot_id", boot_id));
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
   copy_padded(incarnation.boot_id, text);
-  char host[kHostNameBytes + 1] = {};
-  if (gethostname(host, kHostNameBytes) == 0) copy_padded(incarnation.host, host);
+  char host[kHostNameBytes + 1] = {};  // HOST_NAME_MAX and its end
+  if (gethostname(host, sizeof(host)) == 0) copy_padded(incarnation.host, host);
   incarnation.host[kHostNameBytes - 1] = '\0';
   return incarnation;
 }

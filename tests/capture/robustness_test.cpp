@@ -1,4 +1,6 @@
 // Whatever fails around the recorder, the job goes on: no directory, no disk, no threads, forks.
+#include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 
@@ -47,6 +49,27 @@ pid_t lock_holder(const std::string& path) {
   fcntl(descriptor, F_GETLK, &lock);
   close(descriptor);
   return lock.l_type == F_UNLCK ? 0 : lock.l_pid;
+}
+
+TEST_CASE("of a host name as long as Linux allows all fits but its last character") {
+  constexpr int kSkipped = 77;
+  const TemporaryDirectory directory;
+  const int status = in_own_process(directory.path(), [] {
+    const int user = geteuid() == 0 ? 0 : CLONE_NEWUSER;
+    const std::string longest(HOST_NAME_MAX, 'h');
+    const bool is_named = unshare(CLONE_NEWUTS | user) == 0 &&
+                          sethostname(longest.data(), longest.size()) == 0;
+    if (!is_named) _exit(kSkipped);
+    record(1);
+    capture::flush_at_exit();
+  });
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kSkipped) {
+    WARN("skipped: needs root, or a user who may make namespaces");
+    return;
+  }
+  CHECK(ended_well(status));
+  const test::RingContents ring = test::read_ring(directory.files(".ring").at(0));
+  CHECK(std::string(ring.header.host) == std::string(kHostNameBytes - 1, 'h'));
 }
 
 TEST_CASE("a run directory that is a file leaves capture off and the job alone") {
