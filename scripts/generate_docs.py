@@ -19,10 +19,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VARIABLES_HEAD = """# Variables
 
 Generated from `core/base/variables.h` by `scripts/generate_docs.py`; `rollcall config` prints the
-same with the values in force. They are read once, when a process makes its first NCCL call.
+same with the values that are set. They are read once, when a process makes its first NCCL call; a
+relative directory is taken from where the process is then.
 
-Nonsense in a variable costs one line on stderr and leaves the default in force. Sizes take the
-suffixes k, m and g (of 1024); flags take 0, 1, on, off, true, false.
+Nonsense in a variable costs one line on stderr and leaves the default in force, a number out of its
+range the nearest that is allowed. Sizes take the suffixes k, m and g (of 1024); flags take 0, 1,
+on, off, true, false.
 
 | variable | type | default | meaning |
 | --- | --- | --- | --- |

@@ -84,10 +84,15 @@ void keep_newest_run(Run& run) {
   }
 }
 
+std::string folder_of(const Process& process) {
+  return process.file.substr(0, process.file.rfind('/'));
+}
+
 void keep_newest_attempt(Run& run) {
   std::unordered_map<int32_t, Process*> newest;
   uint64_t older = 0;
   const Process* example = nullptr;
+  const Process* winner = nullptr;
   for (Process& process : run.processes) {
     // A log has neither times nor a job rank of its own to tell attempts by.
     const bool is_log = process.recorder == "nccl_log";
@@ -104,16 +109,20 @@ void keep_newest_attempt(Run& run) {
     if (loser == slot) slot = &process;
     loser->superseded = true;
     example = loser;
+    winner = slot;
     ++older;
   }
   if (older == 0) return;
   run.issues.push_back(
       {.file = example->file,
-       .text = fmt::format(
-           "{} processes carry the job rank of a newer one (job rank {} for "
-           "example): an earlier attempt or another run in the same directory; they "
-           "were read but not compared; to compare them, name their directory {}",
-           older, example->job_rank, example->file.substr(0, example->file.rfind('/')))});
+       .text =
+           fmt::format("{} processes carry the job rank of a newer one (job rank {} for "
+                       "example): an earlier attempt or another run in the same directory; they "
+                       "were read but not compared; to compare them, {}",
+                       older, example->job_rank,
+                       folder_of(*example) == folder_of(*winner)
+                           ? "move their files into a directory of their own"
+                           : fmt::format("name their directory {}", folder_of(*example)))});
 }
 
 }  // namespace

@@ -57,8 +57,8 @@ TEST_CASE("of a host name as long as Linux allows all fits but its last characte
   const int status = in_own_process(directory.path(), [] {
     const int user = geteuid() == 0 ? 0 : CLONE_NEWUSER;
     const std::string longest(HOST_NAME_MAX, 'h');
-    const bool is_named = unshare(CLONE_NEWUTS | user) == 0 &&
-                          sethostname(longest.data(), longest.size()) == 0;
+    const bool is_named =
+        unshare(CLONE_NEWUTS | user) == 0 && sethostname(longest.data(), longest.size()) == 0;
     if (!is_named) _exit(kSkipped);
     record(1);
     capture::flush_at_exit();

@@ -419,7 +419,21 @@ TEST_CASE("a second process with the same job rank is a newer attempt") {
   const Run run = load_run(directory.path(), quiet());
   REQUIRE(run.processes.size() == 2);
   CHECK(says(run, "job rank"));
+  CHECK(says(run, "name their directory " + directory.path() + "/a"));
   for (const Process& process : run.processes) CHECK(process.superseded == (process.pid == 1));
+}
+
+TEST_CASE("of an older attempt beside the newer one it is said how to compare it") {
+  Directory directory;
+  RingBytes older(1, 0);
+  RingBytes newer(2, 0);
+  newer.header.first_anchor.realtime_ns += 5'000'000'000;
+  newer.store_header();
+  directory.write("node0.1.1.ring", older.bytes);
+  directory.write("node0.2.1.ring", newer.bytes);
+  const Run run = load_run(directory.path(), quiet());
+  CHECK(says(run, "move their files into a directory of their own"));
+  CHECK_FALSE(says(run, "name their directory"));
 }
 
 TEST_CASE("a segment of another process is left out and named") {
