@@ -64,10 +64,18 @@ bool is_seated(const Comm& comm) {
   }
 }
 
-// PyTorch numbers its process groups; a bare number is no name in a sentence.
-std::string readable_name(const std::string& given) {
-  const bool is_number = given.find_first_not_of("0123456789") == std::string::npos;
-  return !given.empty() && is_number ? "group " + given : given;
+// PyTorch numbers its process groups, or names them by a digest, as those of a DeviceMesh: neither
+// is a name in a sentence. The first digits are enough to find the group in a log.
+std::string readable_name(const Index& index, const Group& group, const std::string& given) {
+  constexpr size_t kDigestMin = 32;
+  constexpr size_t kDigestShown = 8;
+  if (given.empty()) return given;
+  if (given.find_first_not_of("0123456789") == std::string::npos) return "group " + given;
+  const bool is_digest = given.size() >= kDigestMin &&
+                         given.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return is_digest ? fmt::format("group {} of {}", given.substr(0, kDigestShown),
+                                 ranks_text(index, group))
+                   : given;
 }
 
 }  // namespace
@@ -362,7 +370,7 @@ void Index::name_groups() {
   for (Group& group : groups_) {
     for (const Member& member : group.members) {
       const std::string& given = run_.processes[member.process].comms[member.comm].name;
-      if (group.name.empty()) group.name = readable_name(given);
+      if (group.name.empty()) group.name = readable_name(*this, group, given);
     }
     if (!group.name.empty() || !group.parent_key.is_null()) continue;
     const bool spans = group.members.size() == widest && widest * 2 > active_.size();

@@ -193,6 +193,19 @@ TEST_CASE("while a job is being killed, who is gone a moment earlier is not dead
   CHECK(lead(analyse(outcome.run)).verdict == Verdict::rank_dead);
 }
 
+TEST_CASE("names that are no words are told as groups, with what tells them apart") {
+  const auto name_of_comm = [](const std::string& given) {
+    trace::Run run = execute(make_job(3)).run;
+    for (trace::Process& process : run.processes) process.comms[0].name = given;
+    return analyse(run).comms.at(0).name;
+  };
+  CHECK(name_of_comm("") == "world");
+  CHECK(name_of_comm("7") == "group 7");
+  CHECK(name_of_comm("d876ba237e5099dbfad9b1471bd79bb9a4de297") == "group d876ba23 of ranks 0-2");
+  CHECK(name_of_comm("tensor_parallel") == "tensor_parallel");
+  CHECK(name_of_comm("decade") == "decade");
+}
+
 TEST_CASE("equal sequences that stand still are not decided, and the candidates are named") {
   Program program = make_job(4);
   Outcome outcome = execute(program);
