@@ -289,12 +289,17 @@ struct Dispute {
 };
 using Disputes = std::map<uint32_t, Dispute>;
 
-// It disagrees with several, always in one way, and each of them with nobody else.
+// It disagrees with several, always in one way, and each of them with nobody else, and all alike:
+// peers that each have another opinion may each be wrong.
 bool is_odd(const Disputes& disputes, uint32_t p) {
   const Dispute& own = disputes.at(p);
-  return own.peers.size() > 1 && own.shapes.size() == 1 &&
-         std::all_of(own.peers.begin(), own.peers.end(),
-                     [&](uint32_t peer) { return disputes.at(peer).peers.size() == 1; });
+  std::set<std::pair<uint64_t, uint8_t>> theirs;
+  for (const uint32_t peer : own.peers) {
+    const Dispute& other = disputes.at(peer);
+    if (other.peers.size() != 1) return false;
+    theirs.insert(other.shapes.begin(), other.shapes.end());
+  }
+  return own.peers.size() > 1 && own.shapes.size() == 1 && theirs.size() == 1;
 }
 
 // Who is odd of two sides of a transfer of which nothing between the two tells.

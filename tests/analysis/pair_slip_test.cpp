@@ -229,6 +229,10 @@ TEST_CASE("both sides of a transfer are named where either may be wrong") {
     program.ranks[2][1].count /= 2;
     program.ranks[3][1].count /= 2;
   }
+  SECTION("both neighbours of a stage differ, each in its own way") {
+    program.ranks[2][1].count /= 2;
+    program.ranks[4][0].count /= 4;
+  }
   const Report report = analyse(execute(program, kLive).run);
   CHECK(lead(report).verdict == Verdict::p2p_mismatch);
   CHECK(lead(report).culprits.size() == 2);
