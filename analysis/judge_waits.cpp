@@ -155,13 +155,15 @@ bool has_passed_by(const Case& c, uint32_t p, const Node& waited) {
          is_awaited(c, p, c.index.op(p, habit->precedent), waited);
 }
 
-// The rank aborted because NCCL told it of a peer's end, and a peer had begun to abort: who was
-// first, and not who had not come yet, is for judge_errors to say.
+// The rank aborted because NCCL told it of a peer's end, when asked or by refusing a call, and a
+// peer had begun to abort: who was first, and not who had not come yet, is for judge_errors to say.
 bool follows_an_abort(const Case& c, uint32_t p, const Node& waited) {
   const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(c, p, waited.group);
   if (comm == nullptr || comm->state != CommState::aborted) return false;
   const auto is_told = [](const trace::Event& event) {
-    return event.kind == EventKind::AsyncError && event.arguments[1] == kResultRemoteError;
+    const bool is_asked = event.kind == EventKind::AsyncError;
+    return (is_asked && event.arguments[1] == kResultRemoteError) ||
+           (event.kind == EventKind::CallFailed && event.result == kResultRemoteError);
   };
   const std::vector<trace::Event>& events = c.process(p).events;
   const auto told = std::find_if(events.begin(), events.end(), is_told);

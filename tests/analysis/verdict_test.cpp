@@ -639,13 +639,15 @@ TEST_CASE("a call that NCCL refused is an error, and the others' wait follows fr
 }
 
 // Rank 2 aborts, and the others, whom NCCL tells of it, follow.
-void abort_after_rank_2(trace::Run& run, int64_t hang_ns, int64_t delay_ms) {
+void abort_after_rank_2(trace::Run& run, int64_t hang_ns, int64_t delay_ms,
+                        EventKind told = EventKind::AsyncError) {
   for (size_t r = 0; r < 4; ++r) {
     trace::Process& process = run.processes[r];
     const int64_t at_ns = hang_ns + (r == 2 ? 1 : delay_ms + static_cast<int64_t>(r)) * 1'000'000;
     if (r != 2) {
-      trace::Event error{.kind = EventKind::AsyncError, .called_ns = at_ns - 1000, .text = ""};
-      error.arguments[1] = 6;
+      trace::Event error{.kind = told, .called_ns = at_ns - 1000, .text = ""};
+      if (told == EventKind::AsyncError) error.arguments[1] = kResultRemoteError;
+      if (told == EventKind::CallFailed) error.result = kResultRemoteError;
       error.comm = 0;
       process.events.push_back(error);
     }
@@ -660,13 +662,12 @@ TEST_CASE("a rank that aborts when NCCL tells it of an abort is not why the firs
   for (const size_t r : {0, 1, 3}) {
     program.ranks[r].insert(program.ranks[r].begin() + kSecondAllReduce, Step{.act = Act::stick});
   }
-  Outcome outcome = execute(program, {.stall_ns = 500'000'000});
-  abort_after_rank_2(outcome.run, outcome.run.processes[2].ops.back().called_ns, 2);
-  const Report report = analyse(outcome.run);
-  INFO(text_of(report));
-  CHECK(lead(report).verdict == Verdict::abort_cascade);
-  REQUIRE(lead(report).culprits.size() == 1);
-  CHECK(lead(report).culprits[0].rank == 2);
+  // When it asks, or by refusing a call.
+  for (const EventKind told : {EventKind::AsyncError, EventKind::CallFailed}) {
+    Outcome outcome = execute(program, {.stall_ns = 500'000'000});
+    abort_after_rank_2(outcome.run, outcome.run.processes[2].ops.back().called_ns, 2, told);
+    check_blames(analyse(outcome.run), Verdict::abort_cascade, 2);
+  }
 }
 
 TEST_CASE("the first to abort leads, and who followed is told") {
