@@ -21,6 +21,10 @@ Draft make_draft(Verdict verdict, Confidence confidence) {
   return draft;
 }
 
+int result_of(const trace::Event& event) {
+  return event.kind == EventKind::AsyncError ? static_cast<int>(event.arguments[1]) : event.result;
+}
+
 bool is_teardown(EventKind kind) {
   return kind == EventKind::CommDestroy || kind == EventKind::CommFinalize ||
          kind == EventKind::CommAbort;

@@ -76,6 +76,8 @@ void nest_consequences(const Case& the_case, std::vector<Draft>& drafts);
 
 // --- shared by the makers ------------------------------------------------------------------------
 Draft make_draft(Verdict verdict, Confidence confidence);
+// What NCCL answered: of an asynchronous error the error, not the result of asking for it.
+int result_of(const trace::Event& event);
 // Destroying, finalizing or aborting a communicator.
 bool is_teardown(EventKind kind);
 Culprit culprit_of(const Case& the_case, uint32_t process, uint32_t group);

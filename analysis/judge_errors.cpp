@@ -45,10 +45,6 @@ std::vector<Sighting> first_reports(const Case& c, Wanted wanted) {
   return reports;
 }
 
-int result_of(const Event& event) {
-  return event.kind == EventKind::AsyncError ? static_cast<int>(event.arguments[1]) : event.result;
-}
-
 std::vector<uint32_t> processes_of(const std::vector<Sighting>& reports) {
   std::vector<uint32_t> processes;
   for (const Sighting& report : reports) processes.push_back(report.process);
@@ -72,11 +68,9 @@ void quote(const Case& c, const Sighting& report, Finding& finding) {
 
 // NCCL says of these results that it was given something wrong.
 bool is_of_arguments(const Event& event) {
-  constexpr int kInvalidArgument = 4;
-  constexpr int kInvalidUsage = 5;
   const int result = result_of(event);
   return event.kind == EventKind::CallFailed &&
-         (result == kInvalidArgument || result == kInvalidUsage);
+         (result == kResultInvalidArgument || result == kResultInvalidUsage);
 }
 
 // The same error. What broke on one rank reaches the others as an error of the same number, but
@@ -145,12 +139,11 @@ std::string next_text(const Process& process, const Event& event, bool is_cuda) 
 }
 
 Draft draft_error(const Case& c, const std::vector<Sighting>& errors) {
-  constexpr int kUnhandledCudaError = 1;
   const Sighting& first = errors.front();
   const Process& process = c.process(first.process);
   const Event& event = process.events[first.event];
   const int result = result_of(event);
-  const bool is_cuda = result == kUnhandledCudaError && event.kind == EventKind::CallFailed;
+  const bool is_cuda = result == kResultUnhandledCudaError && event.kind == EventKind::CallFailed;
   Draft draft =
       make_draft(is_cuda ? Verdict::cuda_error : Verdict::async_error, Confidence::certain);
   Finding& finding = draft.finding;

@@ -36,12 +36,12 @@ bool is_ended(const Comm* comm) {
 
 // The process failed a call because CUDA had failed before: nothing it called later came about.
 bool has_cuda_error(const Process& process) {
-  constexpr int16_t kUnhandledCudaError = 1;
   for (const Event& event : process.events) {
-    if (event.kind == EventKind::CallFailed && event.result == kUnhandledCudaError) return true;
+    if (event.kind == EventKind::CallFailed && event.result == kResultUnhandledCudaError)
+      return true;
   }
   return std::any_of(process.ops.begin(), process.ops.end(),
-                     [](const Op& op) { return op.result == kUnhandledCudaError; });
+                     [](const Op& op) { return op.result == kResultUnhandledCudaError; });
 }
 
 // The process made the call, and NCCL refused it.
@@ -161,9 +161,8 @@ bool follows_an_abort(const Case& c, uint32_t p, const Node& waited) {
   const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(c, p, waited.group);
   if (comm == nullptr || comm->state != CommState::aborted) return false;
   const auto is_told = [](const trace::Event& event) {
-    const bool is_asked = event.kind == EventKind::AsyncError;
-    return (is_asked && event.arguments[1] == kResultRemoteError) ||
-           (event.kind == EventKind::CallFailed && event.result == kResultRemoteError);
+    return (event.kind == EventKind::AsyncError || event.kind == EventKind::CallFailed) &&
+           result_of(event) == kResultRemoteError;
   };
   const std::vector<trace::Event>& events = c.process(p).events;
   const auto told = std::find_if(events.begin(), events.end(), is_told);

@@ -108,12 +108,11 @@ void Progress::make_counters(uint32_t g) {
 
 // kNone where no member has that position on file.
 uint32_t Progress::counter_of(uint32_t g, uint64_t seq) const {
-  for (const Pending& pending : pending_[g]) {
-    if (seq >= pending.base && seq - pending.base < pending.count) {
-      return static_cast<uint32_t>(pending.first + (seq - pending.base));
-    }
-  }
-  return kNone;
+  const std::vector<Pending>& stretches = pending_[g];
+  auto found = std::upper_bound(stretches.begin(), stretches.end(), seq,
+                                [](uint64_t a, const Pending& b) { return a < b.base; });
+  if (found == stretches.begin() || seq - (--found)->base >= found->count) return kNone;
+  return static_cast<uint32_t>(found->first + (seq - found->base));
 }
 
 // A collective can finish when every member whose record is on file has come to it, and none is

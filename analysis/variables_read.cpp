@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
+#include "analysis/nearest_name.h"
 #include "analysis/variable_table.h"
 
 namespace rollcall::analysis {
@@ -55,43 +55,19 @@ std::string version_text(uint32_t code) {
   return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
 }
 
-// Characters to insert, delete or replace (Levenshtein's distance).
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 bool reads(const Variable& variable, uint32_t version) {
   // Nothing is known of releases outside the table but that names seldom go.
   const bool since = variable.first <= version || variable.first == kOldestNccl;
   return version == 0 || (since && (version <= variable.last || variable.last == kNewestNccl));
 }
 
-// A name of this release that two slips of the pen lead to; empty if there is none.
+// A name of this release that was meant, perhaps; empty if there is none.
 std::string_view nearest(std::string_view name, uint32_t version) {
-  constexpr size_t kSlips = 2;
-  size_t least = kSlips + 1;
-  std::string_view found;
+  std::vector<std::string_view> known;
   for (const Variable& variable : kVariables) {
-    const size_t more = std::max(name.size(), variable.name.size());
-    const size_t less = std::min(name.size(), variable.name.size());
-    if (more - less > kSlips || !reads(variable, version)) continue;
-    const size_t here = distance(name, variable.name);
-    if (here >= least) continue;
-    least = here;
-    found = variable.name;
+    if (reads(variable, version)) known.push_back(variable.name);
   }
-  return found;
+  return nearest_name(name, known);
 }
 
 }  // namespace

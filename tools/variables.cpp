@@ -4,17 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <numeric>
 #include <string_view>
 
+#include "analysis/nearest_name.h"
 #include "core/base/variables.h"
 
 namespace rollcall::tools {
 namespace {
 
 constexpr std::string_view kPrefix = "ROLLCALL_";
-// Beyond this a likeness is chance.
-constexpr size_t kEditsMax = 2;
 
 constexpr std::string_view kRecorders[] = {
 #define ROLLCALL_X(name, type, fallback, meaning) #name,
@@ -37,35 +35,6 @@ bool is_known(std::string_view name) {
                      [name](std::string_view family) { return name.starts_with(family); });
 }
 
-// Insertions, deletions and replacements of a letter that lead from one to the other.
-size_t edits_between(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-// Empty: none is near.
-std::string_view nearest_to(std::string_view name) {
-  std::string_view nearest;
-  size_t fewest = kEditsMax + 1;
-  for (const std::string_view known : kRecorders) {
-    const size_t edits = edits_between(name, known);
-    if (edits >= fewest) continue;
-    fewest = edits;
-    nearest = known;
-  }
-  return nearest;
-}
-
 }  // namespace
 
 std::vector<std::string> unknown_variables() {
@@ -79,7 +48,7 @@ std::vector<std::string> unknown_variables() {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   for (std::string& name : names) {
-    const std::string_view nearest = nearest_to(name);
+    const std::string_view nearest = analysis::nearest_name(name, kRecorders);
     name = fmt::format("{} is set, but no such variable is known, and it does nothing; {}.", name,
                        nearest.empty() ? std::string("`rollcall config` lists them")
                                        : fmt::format("{} was probably meant", nearest));

@@ -318,6 +318,9 @@ inline constexpr std::string_view kResults[] = {
 #undef ROLLCALL_X
 };
 inline constexpr int16_t kResultSuccess = 0;
+inline constexpr int16_t kResultUnhandledCudaError = 1;
+inline constexpr int16_t kResultInvalidArgument = 4;
+inline constexpr int16_t kResultInvalidUsage = 5;
 inline constexpr int16_t kResultRemoteError = 6;
 inline constexpr int16_t kResultInProgress = 7;
 inline constexpr int16_t kResultUnknown = -1;  // the call has not returned

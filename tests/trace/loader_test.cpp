@@ -408,15 +408,21 @@ TEST_CASE("files of two runs are told apart, and the newer run is kept") {
   }
 }
 
-TEST_CASE("a second process with the same job rank is a newer attempt") {
-  Directory directory;
+// Two processes of one job rank, the second of which began later; each in a folder of the run.
+Run load_two_attempts(const Directory& directory, const std::string& first,
+                      const std::string& second) {
   RingBytes older(1, 0);
   RingBytes newer(2, 0);
   newer.header.first_anchor.realtime_ns += 5'000'000'000;
   newer.store_header();
-  directory.write("a/node0.1.1.ring", older.bytes);
-  directory.write("b/node0.2.1.ring", newer.bytes);
-  const Run run = load_run(directory.path(), quiet());
+  directory.write(first + "node0.1.1.ring", older.bytes);
+  directory.write(second + "node0.2.1.ring", newer.bytes);
+  return load_run(directory.path(), quiet());
+}
+
+TEST_CASE("a second process with the same job rank is a newer attempt") {
+  Directory directory;
+  const Run run = load_two_attempts(directory, "a/", "b/");
   REQUIRE(run.processes.size() == 2);
   CHECK(says(run, "job rank"));
   CHECK(says(run, "name their directory " + directory.path() + "/a"));
@@ -425,13 +431,7 @@ TEST_CASE("a second process with the same job rank is a newer attempt") {
 
 TEST_CASE("of an older attempt beside the newer one it is said how to compare it") {
   Directory directory;
-  RingBytes older(1, 0);
-  RingBytes newer(2, 0);
-  newer.header.first_anchor.realtime_ns += 5'000'000'000;
-  newer.store_header();
-  directory.write("node0.1.1.ring", older.bytes);
-  directory.write("node0.2.1.ring", newer.bytes);
-  const Run run = load_run(directory.path(), quiet());
+  const Run run = load_two_attempts(directory, "", "");
   CHECK(says(run, "move their files into a directory of their own"));
   CHECK_FALSE(says(run, "name their directory"));
 }
