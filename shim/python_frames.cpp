@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "core/base/config.h"
 #include "core/base/limits.h"
 #include "core/base/text.h"
 #include "core/capture/recorder.h"
@@ -344,10 +345,12 @@ const Layout* layout_for(std::string_view version) noexcept {
 }  // namespace
 
 void start_python_frames() noexcept {
-  const char* wanted = getenv("ROLLCALL_PYTHON_FRAMES");
-  if (g_frame_reader.load(std::memory_order_relaxed) != nullptr || wanted == nullptr ||
-      strcmp(wanted, "1") != 0)
+  const char* setting = getenv("ROLLCALL_PYTHON_FRAMES");
+  bool is_wanted = false;
+  if (setting == nullptr || !parse_flag(setting, is_wanted) || !is_wanted ||
+      g_frame_reader.load(std::memory_order_relaxed) != nullptr) {
     return;
+  }
   const auto version_of =
       reinterpret_cast<const char* (*)()>(real_dlsym()(RTLD_DEFAULT, "Py_GetVersion"));
   if (version_of == nullptr) return;  // not a Python program

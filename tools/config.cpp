@@ -1,9 +1,14 @@
-// `rollcall config`: the recorder's variables and what they are set to here.
+// `rollcall config`: the recorder's variables, what they are set to here, and what the recorder
+// makes of a value that it does not understand.
+#include "core/base/config.h"
+
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/variables.h"
 #include "report/terms.h"
@@ -46,20 +51,36 @@ void print_markdown() {
   }
 }
 
+// What the recorder says when it starts here: "NAME=VALUE is not ...; using ...".
+std::vector<std::string> complaints() {
+  static std::vector<std::string> sentences;
+  sentences.clear();
+  read_config([](std::string_view sentence) { sentences.emplace_back(sentence); });
+  return sentences;
+}
+
+std::string shown(const Variable& variable, const std::vector<std::string>& complaints) {
+  const std::string_view fallback = variable.fallback;
+  const std::string_view value = value_of(variable);
+  if (value.empty()) return fallback.empty() ? "not set" : fmt::format("{} (default)", fallback);
+  const std::string assignment = fmt::format("{}=", variable.name);
+  for (const std::string& complaint : complaints) {
+    if (!complaint.starts_with(assignment)) continue;
+    return report::printable(std::string_view(complaint).substr(assignment.size()));
+  }
+  return fmt::format("{} (set; default {})", report::printable(value),
+                     fallback.empty() ? "none" : fallback);
+}
+
 void print_table() {
   size_t width = 0;
   for (const Variable& variable : kVariables) {
     width = std::max(width, std::string_view(variable.name).size());
   }
+  const std::vector<std::string> rejected = complaints();
   for (const Variable& variable : kVariables) {
-    const std::string_view value = value_of(variable);
-    const std::string shown =
-        value.empty()
-            ? (*variable.fallback == 0 ? "not set" : fmt::format("{} (default)", variable.fallback))
-            : fmt::format("{} (set; default {})", report::printable(value),
-                          *variable.fallback == 0 ? "none" : variable.fallback);
-    print_out(fmt::format("{:<{}}  {}\n{:{}}  {}\n", variable.name, width, shown, "", width,
-                          variable.meaning));
+    print_out(fmt::format("{:<{}}  {}\n{:{}}  {}\n", variable.name, width,
+                          shown(variable, rejected), "", width, variable.meaning));
   }
 }
 

@@ -1,4 +1,4 @@
-// Every ROLLCALL_* variable, in one table. The parser (core/capture/config.cpp), `rollcall config`
+// Every ROLLCALL_* variable, in one table. The parser (core/base/config.cpp), `rollcall config`
 // and docs/VARIABLES.md derive from it.
 //
 // X(name, type, default, meaning)

@@ -16,7 +16,7 @@
 #include <mutex>
 
 #include "core/base/atomic_word.h"
-#include "core/capture/config.h"
+#include "core/base/config.h"
 #include "core/capture/gpu_timing.h"
 #include "core/capture/recorder.h"
 #include "core/ring/ring_file.h"

@@ -1,15 +1,14 @@
 // ROLLCALL_* variables: what is understood, and what is said of the rest.
-#include "core/capture/config.h"
+#include "core/base/config.h"
 
 #include <stdlib.h>
 
 #include <string>
 #include <vector>
 
-#include "core/capture/process_meta.h"
 #include "tests/catch.h"
 
-namespace rollcall::capture {
+namespace rollcall {
 namespace {
 
 std::vector<std::string> warnings;
@@ -76,6 +75,15 @@ TEST_CASE("sizes take the suffixes k, m and g and refuse what overflows") {
   CHECK(warnings.size() == 1);
 }
 
+TEST_CASE("a flag is understood in each of its spellings") {
+  CHECK(read_with("ROLLCALL_PYTHON_FRAMES", "on").python_frames);
+  CHECK(read_with("ROLLCALL_PYTHON_FRAMES", "true").python_frames);
+  CHECK_FALSE(read_with("ROLLCALL_PYTHON_FRAMES", "off").python_frames);
+  CHECK(warnings.empty());
+  CHECK_FALSE(read_with("ROLLCALL_PYTHON_FRAMES", "sometimes").python_frames);
+  CHECK(warnings.size() == 1);
+}
+
 TEST_CASE("a run id is hex as it is, or the hash of any other text, and never 0") {
   CHECK(parse_run_id("1f") == 0x1f);
   CHECK(parse_run_id("0") == 1);
@@ -84,33 +92,5 @@ TEST_CASE("a run id is hex as it is, or the hash of any other text, and never 0"
   CHECK(parse_run_id("") == 0);
 }
 
-TEST_CASE("only allow-listed variables may be recorded") {
-  CHECK(may_record_variable("NCCL_DEBUG"));
-  CHECK(may_record_variable("CUDA_VISIBLE_DEVICES"));
-  CHECK(may_record_variable("RANK"));
-  CHECK(may_record_variable("SLURM_PROCID"));
-  CHECK_FALSE(may_record_variable("AWS_SECRET_ACCESS_KEY"));
-  CHECK_FALSE(may_record_variable("HF_TOKEN"));
-  CHECK_FALSE(may_record_variable("RANKS_PASSWORD"));
-  CHECK_FALSE(may_record_variable("SLURM_JWT"));
-  CHECK_FALSE(may_record_variable("PATH"));
-}
-
-TEST_CASE("the job rank comes from the first variable that holds a number") {
-  unsigned rank = 0;
-  std::string_view from;
-  setenv("SLURM_PROCID", "7", 1);
-  setenv("PMI_RANK", "6", 1);
-  setenv("RANK", "not a number", 1);
-  REQUIRE(find_job_rank(rank, from));
-  CHECK(rank == 6);
-  CHECK(from == "PMI_RANK");
-  setenv("RANK", "3", 1);
-  REQUIRE(find_job_rank(rank, from));
-  CHECK(rank == 3);
-  for (const char* name : {"SLURM_PROCID", "PMI_RANK", "RANK"}) unsetenv(name);
-  CHECK_FALSE(find_job_rank(rank, from));
-}
-
 }  // namespace
-}  // namespace rollcall::capture
+}  // namespace rollcall

@@ -1,4 +1,4 @@
-#include "core/capture/config.h"
+#include "core/base/config.h"
 
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "core/base/text.h"
 #include "core/base/variables.h"
 
-namespace rollcall::capture {
+namespace rollcall {
 
 namespace {
 
@@ -171,6 +171,7 @@ Config read_config(ConfigWarning warn) noexcept {
   reader.read_flag("ROLLCALL_ENABLE", config.enable);
   reader.read_flag("ROLLCALL_HISTORY", config.history);
   reader.read_flag("ROLLCALL_CHROME_TRACE", config.chrome_trace);
+  reader.read_flag("ROLLCALL_PYTHON_FRAMES", config.python_frames);
   read_sizes(reader, config);
   const char* directory = reader.value_of("ROLLCALL_DIR");
   if (directory != nullptr) config.directory = directory;
@@ -180,4 +181,4 @@ Config read_config(ConfigWarning warn) noexcept {
   return config;
 }
 
-}  // namespace rollcall::capture
+}  // namespace rollcall

@@ -1,5 +1,6 @@
 // The ROLLCALL_* variables as the recorder uses them. Parsed once per process, when the recorder
-// starts; a bad value costs one line on stderr and the default is used.
+// starts; a bad value costs one line on stderr and the default is used. `rollcall config` asks the
+// same parser. The profiler plugin's own variables are in profiler_plugin/settings.h.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 
 #include "core/base/limits.h"
 
-namespace rollcall::capture {
+namespace rollcall {
 
 enum class GpuTiming : uint8_t { off, events, progress, cupti };
 
@@ -18,6 +19,7 @@ struct Config {
   bool history = true;
   uint64_t max_history_bytes = kHistoryBytesDefault;
   bool chrome_trace = false;
+  bool python_frames = false;  // asked for by the shim itself, before the recorder starts
   GpuTiming gpu_timing = GpuTiming::off;
   uint32_t gpu_poll_ms = kGpuPollPeriodMs;
   uint32_t overhead_budget_percent = 1;
@@ -36,4 +38,4 @@ bool parse_size(std::string_view text, uint64_t& bytes) noexcept;
 // Up to 16 hex digits as they are; any other text by its hash. Never 0 for a non-empty text.
 uint64_t parse_run_id(std::string_view text) noexcept;
 
-}  // namespace rollcall::capture
+}  // namespace rollcall
