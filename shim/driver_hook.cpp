@@ -30,6 +30,9 @@ using DriverFunction = int (*)(Word, Word, Word, Word, Word, Word);
   X(destroy_graph)              \
   X(destroy_executable)         \
   X(capture_to_graph)           \
+  X(destroy_context)            \
+  X(reset_device)               \
+  X(release_device)             \
   X(get_address)
 
 enum class Row : uint8_t {
@@ -61,6 +64,12 @@ constexpr WatchedName kNames[] = {
     {"cuGraphExecDestroy", Row::destroy_executable},
     {"cuStreamBeginCaptureToGraph", Row::capture_to_graph},
     {"cuStreamBeginCaptureToGraph_ptsz", Row::capture_to_graph},
+    {"cuCtxDestroy", Row::destroy_context},
+    {"cuCtxDestroy_v2", Row::destroy_context},
+    {"cuDevicePrimaryCtxReset", Row::reset_device},
+    {"cuDevicePrimaryCtxReset_v2", Row::reset_device},
+    {"cuDevicePrimaryCtxRelease", Row::release_device},
+    {"cuDevicePrimaryCtxRelease_v2", Row::release_device},
     {"cuGetProcAddress", Row::get_address},
     {"cuGetProcAddress_v2", Row::get_address},
 };
@@ -103,6 +112,17 @@ int launch(DriverFunction real, Word a, Word b, Word stream) {
   return result;
 }
 
+template <Row kRow>
+int end_context(DriverFunction real, Word what) {
+  const capture::ContextEnd end =
+      kRow == Row::destroy_context
+          ? capture::begin_context_end(pointer(what))
+          : capture::begin_primary_end(static_cast<int>(what), kRow == Row::reset_device);
+  const int result = real(what, 0, 0, 0, 0, 0);
+  capture::finish_context_end(end);
+  return result;
+}
+
 // What is destroyed is told before: its handle may be another's as soon as the driver has it back.
 template <Row kRow, unsigned kInstance>
 int entry(Word a, Word b, Word c, Word d, Word e, Word f) {
@@ -112,11 +132,18 @@ int entry(Word a, Word b, Word c, Word d, Word e, Word f) {
   if constexpr (kRow == Row::launch_per_thread) {
     return launch(real, a, b, b != 0 ? b : kPerThreadStream);
   }
+  if constexpr (kRow == Row::destroy_context || kRow == Row::reset_device ||
+                kRow == Row::release_device) {
+    return end_context<kRow>(real, a);
+  }
   if constexpr (kRow == Row::destroy_graph) capture::graph_destroyed(pointer(a));
   if constexpr (kRow == Row::destroy_executable) capture::graph_executable_destroyed(pointer(a));
   if constexpr (kRow == Row::capture_to_graph) capture::graph_captures_into(pointer(b));
   const int result = real(a, b, c, d, e, f);
-  if (result != 0) return result;
+  if (result != 0) {
+    if constexpr (kRow == Row::instantiate) capture::graph_refused(pointer(b), result);
+    return result;
+  }
   if constexpr (kRow == Row::instantiate) capture::graph_instantiated(result_at(a), pointer(b));
   if constexpr (kRow == Row::update) capture::graph_instantiated(pointer(a), pointer(b));
   if constexpr (kRow == Row::clone) capture::graph_cloned(result_at(a), pointer(b));

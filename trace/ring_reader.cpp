@@ -147,9 +147,18 @@ void judge_comms(std::vector<CommEntry>& comms) {
   }
 }
 
-void judge_graphs(std::vector<GraphEntry>& graphs) {
-  std::erase_if(graphs, [](const GraphEntry& graph) { return graph.state != 1; });
-  for (GraphEntry& graph : graphs) graph.lanes = std::min(graph.lanes, kGraphLanesMax);
+// Entries are used from the first on, and of most jobs none is.
+void read_graphs(const ByteSource& source, RingImage& image) {
+  constexpr uint32_t kPiece = 256;
+  const FileHeader& header = image.header;
+  for (uint32_t at = 0; at < header.graphs_max; at += kPiece) {
+    const uint64_t offset = header.graphs.offset + uint64_t{at} * sizeof(GraphEntry);
+    auto piece = read_array<GraphEntry>(source, offset, std::min(kPiece, header.graphs_max - at));
+    std::erase_if(piece, [](const GraphEntry& graph) { return graph.state != 1; });
+    if (piece.empty()) break;
+    for (GraphEntry& graph : piece) graph.lanes = std::min(graph.lanes, kGraphLanesMax);
+    image.graphs.insert(image.graphs.end(), piece.begin(), piece.end());
+  }
 }
 
 // Only a few operations await the GPU at any moment.
@@ -344,8 +353,7 @@ bool read_ring(const ByteSource& source, const std::string& path, bool writer_ma
   image.threads = read_array<ThreadEntry>(source, header.threads.offset,
                                           std::min(late.thread_count, header.threads_max));
   read_comms(source, late, image);
-  image.graphs = read_array<GraphEntry>(source, header.graphs.offset, header.graphs_max);
-  judge_graphs(image.graphs);
+  read_graphs(source, image);
   read_progress(source, image);
   read_kernel_phases(source, image);
   drop_strays(image.events, image);

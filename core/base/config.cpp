@@ -170,6 +170,7 @@ Config read_config(ConfigWarning warn) noexcept {
   Config config;
   reader.read_flag("ROLLCALL_ENABLE", config.enable);
   reader.read_flag("ROLLCALL_HISTORY", config.history);
+  reader.read_flag("ROLLCALL_GRAPH_MARKS", config.graph_marks);
   reader.read_flag("ROLLCALL_CHROME_TRACE", config.chrome_trace);
   reader.read_flag("ROLLCALL_PYTHON_FRAMES", config.python_frames);
   read_sizes(reader, config);

@@ -21,6 +21,7 @@ struct Config {
   bool chrome_trace = false;
   bool python_frames = false;  // asked for by the shim itself, before the recorder starts
   GpuTiming gpu_timing = GpuTiming::off;
+  bool graph_marks = true;
   uint32_t gpu_poll_ms = kGpuPollPeriodMs;
   uint32_t overhead_budget_percent = 1;
   const char* cupti = nullptr;  // a library's path, or null; like `directory`

@@ -125,11 +125,11 @@ inline constexpr uint32_t kGpuKernelNameBytes = 128;
 inline constexpr uint64_t kGpuKernelPatienceNs = 1'000'000'000;
 inline constexpr uint64_t kGpuLaunchPatienceNs = 60'000'000'000;
 
-// CUDA graphs with captured operations that exist at one moment: a server with a graph per batch
-// size has some dozens. Executables: one to three per graph. Lanes: streams of one capture that
-// carry operations of NCCL.
-inline constexpr uint32_t kGraphsMax = 512;
-inline constexpr uint32_t kGraphExecutablesMax = 2048;
+// CUDA graphs with captured operations that exist at one moment: a server that captures each layer
+// by itself has 80 for each of 67 batch sizes. Executables: one to three per graph. Lanes: streams
+// of one capture that carry operations of NCCL.
+inline constexpr uint32_t kGraphsMax = 8192;
+inline constexpr uint32_t kGraphExecutablesMax = 32768;
 inline constexpr uint32_t kGraphLanesMax = 6;
 
 static_assert((kGraphExecutablesMax & (kGraphExecutablesMax - 1)) == 0, "place = hash & mask");

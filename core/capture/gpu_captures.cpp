@@ -43,9 +43,10 @@ void GpuCaptures::begin(GraphEntry* entries, SelfStatistics* stats) noexcept {
 }
 
 GpuCaptures::Handle* GpuCaptures::find_handle(GpuGraph graph) noexcept {
-  Handle* const found = std::find_if(handles_, handles_ + kHandlesMax,
-                                     [&](const Handle& handle) { return handle.graph == graph; });
-  return graph != nullptr && found != handles_ + kHandlesMax ? found : nullptr;
+  Handle* const end = handles_ + handles_used_;
+  Handle* const found =
+      std::find_if(handles_, end, [&](const Handle& handle) { return handle.graph == graph; });
+  return graph != nullptr && found != end ? found : nullptr;
 }
 
 void GpuCaptures::drop_handle(Handle& handle) noexcept {
@@ -56,14 +57,18 @@ void GpuCaptures::drop_handle(Handle& handle) noexcept {
   handle = {};
 }
 
-// In turn: what is overwritten is the oldest, whose destruction was never heard of.
+// Where there is no room, in turn: what is overwritten is the oldest, whose destruction was never
+// heard of.
 void GpuCaptures::add_handle(GpuGraph graph, uint32_t entry) noexcept {
   if (graph == nullptr) return;
   Handle* handle = find_handle(graph);
   if (handle == nullptr) {
-    for (uint32_t i = 0; i < kHandlesMax; ++i) {
+    handle = std::find_if(handles_, handles_ + handles_used_,
+                          [](const Handle& other) { return other.graph == nullptr; });
+    if (handle == handles_ + kHandlesMax) {
       handle = &handles_[next_handle_++ % kHandlesMax];
-      if (handle->graph == nullptr) break;
+    } else if (handle == handles_ + handles_used_) {
+      ++handles_used_;
     }
   }
   drop_handle(*handle);
@@ -136,6 +141,13 @@ GpuLaneMark GpuCaptures::next_mark(uint32_t number, GpuStream stream) noexcept {
     store_release(entry.lanes, lanes + 1);
   }
   return {&entry.position[lane], captures_[number].units[lane]++};
+}
+
+bool GpuCaptures::is_marked(GpuGraph graph) noexcept {
+  const Guard guard(mutex_);
+  const Handle* handle = find_handle(graph);
+  if (handle == nullptr || handle->entry == kNoCapture) return false;
+  return !captures_[handle->entry].has_no_marks && load_relaxed(entries_[handle->entry].lanes) != 0;
 }
 
 void GpuCaptures::give_marks_up(uint32_t entry) noexcept {

@@ -43,6 +43,8 @@ class GpuCaptures {
   bool may_mark(uint32_t entry) noexcept;
   void add_operation(uint32_t entry) noexcept;
   GpuLaneMark next_mark(uint32_t entry, GpuStream stream) noexcept;
+  // This graph holds marks.
+  bool is_marked(GpuGraph graph) noexcept;
   // Marks would no longer tell which operation they stand for.
   void give_marks_up(uint32_t entry) noexcept;
 
@@ -90,6 +92,7 @@ class GpuCaptures {
   SelfStatistics* stats_;
   std::atomic<uint32_t> used_;  // entries ever used
   uint32_t oldest_;             // where the search for a free one goes on
+  uint32_t handles_used_;       // those from here on never were
   uint32_t next_handle_;
   std::atomic<uint32_t> executables_;
   Capture captures_[kGraphsMax];

@@ -6,6 +6,7 @@
 // and results are CUresult numbers.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace rollcall::capture {
@@ -58,6 +59,7 @@ inline constexpr uintptr_t kGpuFirstRealStream = 3;
     (GpuStream stream, uint64_t address, uint64_t value, unsigned flags))                  \
   X(device_get_attribute, "cuDeviceGetAttribute", (int* value, int attribute, int device)) \
   X(host_register, "cuMemHostRegister_v2", (void* memory, uint64_t bytes, unsigned flags)) \
+  X(host_unregister, "cuMemHostUnregister", (void* memory))                                \
   X(host_device_pointer, "cuMemHostGetDevicePointer_v2",                                   \
     (uint64_t * address, void* memory, unsigned flags))                                    \
   X(begin_capture, "cuStreamBeginCapture_v2", (GpuStream stream, int mode))                \
@@ -73,6 +75,35 @@ struct GpuDriver {
   ROLLCALL_GPU_WORDS(ROLLCALL_X)
 #undef ROLLCALL_X
   bool has_words = false;  // all of the second table is there
+};
+
+// The exported name of &GpuDriver::member.
+template <auto kFunction>
+inline constexpr const char* kGpuFunctionName = nullptr;
+#define ROLLCALL_X(member, name, parameters) \
+  template <>                                \
+  inline constexpr const char* kGpuFunctionName<&GpuDriver::member> = name;
+ROLLCALL_GPU_DRIVER(ROLLCALL_X)
+ROLLCALL_GPU_WORDS(ROLLCALL_X)
+#undef ROLLCALL_X
+
+// The first call that the driver refused: which, and its CUresult. Any thread. Zeroes are its
+// initial state.
+class GpuFault {
+ public:
+  void note(const char* function, int result) noexcept {
+    int none = 0;
+    if (!result_.compare_exchange_strong(none, result, std::memory_order_relaxed)) return;
+    function_.store(function, std::memory_order_release);
+  }
+  // Null: none yet.
+  const char* function() const noexcept { return function_.load(std::memory_order_acquire); }
+  // Of that function.
+  int result() const noexcept { return result_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<const char*> function_;
+  std::atomic<int> result_;
 };
 
 // Looks a function of the loaded driver up; null when there is none, or no driver.

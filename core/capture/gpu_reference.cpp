@@ -34,21 +34,23 @@ void GpuTimer::probe(GpuContext& context, double ticks_per_ns) noexcept {
                               kProbePeriodNs * ticks_per_ns;
     if (is_fresh) return;
     if (context.probe_stream == nullptr &&
-        driver_.stream_create(&context.probe_stream, kGpuNonBlockingStream) != kGpuSuccess) {
+        ask<&GpuDriver::stream_create>(&context.probe_stream, kGpuNonBlockingStream) !=
+            kGpuSuccess) {
       context.probe_stream = nullptr;
       return;
     }
-    if (context.probe == nullptr && driver_.event_create(&context.probe, 0) != kGpuSuccess) {
+    if (context.probe == nullptr &&
+        ask<&GpuDriver::event_create>(&context.probe, 0) != kGpuSuccess) {
       context.probe = nullptr;
       return;
     }
     const uint64_t before = ticks_now();
-    if (driver_.event_record(context.probe, context.probe_stream) != kGpuSuccess) return;
+    if (ask<&GpuDriver::event_record>(context.probe, context.probe_stream) != kGpuSuccess) return;
     context.probe_before_ticks = before;
     queries = kProbeQueries;
   }
   for (uint32_t i = 0; i < queries; ++i) {
-    if (driver_.event_query(context.probe) != kGpuSuccess) continue;
+    if (ask<&GpuDriver::event_query>(context.probe) != kGpuSuccess) continue;
     take_reference(context, context.probe_before_ticks, ticks_now(), ticks_per_ns);
     context.probe_before_ticks = 0;
     return;
@@ -61,7 +63,7 @@ void GpuTimer::take_reference(GpuContext& context, uint64_t before, uint64_t aft
   GpuReference fresh{context.probe, before, after};
   float milliseconds = 0;
   if (old.event != nullptr &&
-      driver_.event_elapsed(&milliseconds, old.event, fresh.event) == kGpuSuccess) {
+      ask<&GpuDriver::event_elapsed>(&milliseconds, old.event, fresh.event) == kGpuSuccess) {
     const double apart = static_cast<double>(milliseconds) * 1e6 * ticks_per_ns;
     const double drift = std::max(apart, 0.0) * kDriftMax;
     const uint64_t earliest = std::max(before, shifted(old.earliest_ticks, apart - drift));
@@ -79,7 +81,7 @@ uint64_t GpuTimer::time_of(GpuContext& context, GpuEvent event, uint64_t earlies
   GpuReference& reference = context.reference;
   float milliseconds = 0;
   if (reference.event == nullptr ||
-      driver_.event_elapsed(&milliseconds, reference.event, event) != kGpuSuccess) {
+      ask<&GpuDriver::event_elapsed>(&milliseconds, reference.event, event) != kGpuSuccess) {
     return latest;
   }
   const double apart = static_cast<double>(milliseconds) * 1e6 * ticks_per_ns;

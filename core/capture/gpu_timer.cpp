@@ -14,7 +14,6 @@ using InProgress = GpuThread::InProgress;
 
 constexpr uint32_t kPairAttempts = 8;
 constexpr int kGpuCaptureActive = 1;  // CU_STREAM_CAPTURE_STATUS_ACTIVE; 2: invalidated
-constexpr uint32_t kPollsPerFullOne = 16;
 
 // Every so many marks of a thread one is measured; so many make a window.
 constexpr uint32_t kMeasuredMarks = 16;
@@ -22,10 +21,6 @@ constexpr uint32_t kWindowMarks = 64;
 constexpr uint32_t kSkipShiftMax = 10;
 
 void count(uint64_t& statistic) noexcept { add_relaxed(statistic, uint64_t{1}); }
-
-GpuSpan span_of(const GpuPair& pair) noexcept {
-  return {pair.first_ticket, pair.last_ticket, pair.group, pair.stream};
-}
 
 bool is_default_stream(GpuStream stream) noexcept {
   return reinterpret_cast<uintptr_t>(stream) < kGpuFirstRealStream;
@@ -42,6 +37,8 @@ void GpuTimer::begin(const Options& options) noexcept {
                   .in_flight_max = options.in_flight_max});
   budget_percent_ = options.budget_percent;
   opening_ = PTHREAD_MUTEX_INITIALIZER;
+  polling_ = PTHREAD_MUTEX_INITIALIZER;
+  marks_graphs_ = options.marks_graphs;
   progress_ = options.progress;
   activity_ = options.activity;
   if (activity_ != nullptr) activity_->begin(options.activity_source, records_);
@@ -66,7 +63,7 @@ uint32_t GpuTimer::create_events(GpuContext& context, uint32_t from, uint32_t to
   for (uint32_t i = from; i < to; ++i) {
     GpuPair& pair = context.pairs[i];
     for (GpuEvent* event : {&pair.start, &pair.end}) {
-      if (*event == nullptr && driver_.event_create(event, 0) != kGpuSuccess) {
+      if (*event == nullptr && ask<&GpuDriver::event_create>(event, 0) != kGpuSuccess) {
         *event = nullptr;
         return i;
       }
@@ -77,14 +74,16 @@ uint32_t GpuTimer::create_events(GpuContext& context, uint32_t from, uint32_t to
 }
 
 void GpuTimer::look_up_device(GpuContext& context) noexcept {
-  if (driver_.context_get_device(&context.device) != kGpuSuccess) context.device = -1;
+  if (ask<&GpuDriver::context_get_device>(&context.device) != kGpuSuccess) context.device = -1;
   unsigned flags = 0;
   int active = 0;
   GpuContextHandle primary = nullptr;
   const bool has_primary =
-      driver_.primary_get_state(context.device, &flags, &active) == kGpuSuccess && active != 0;
-  if (!has_primary || driver_.primary_retain(&primary, context.device) != kGpuSuccess) return;
-  driver_.primary_release(context.device);
+      ask<&GpuDriver::primary_get_state>(context.device, &flags, &active) == kGpuSuccess &&
+      active != 0;
+  if (!has_primary || ask<&GpuDriver::primary_retain>(&primary, context.device) != kGpuSuccess)
+    return;
+  ask<&GpuDriver::primary_release>(context.device);
   context.is_primary = primary == context.handle;
 }
 
@@ -128,8 +127,9 @@ GpuContext* GpuTimer::context_of(GpuThread& thread, GpuStream stream, int device
     }
   }
   GpuContextHandle handle = nullptr;
-  const int result = is_default_stream(stream) ? driver_.context_get_current(&handle)
-                                               : driver_.stream_get_context(stream, &handle);
+  const int result = is_default_stream(stream)
+                         ? ask<&GpuDriver::context_get_current>(&handle)
+                         : ask<&GpuDriver::stream_get_context>(stream, &handle);
   if (result != kGpuSuccess || handle == nullptr) return nullptr;
   GpuContext* context = find_context(handle);
   if (context == nullptr) context = open_context(handle);
@@ -195,7 +195,8 @@ GpuPlan GpuTimer::plan(GpuThread& thread, GpuStream stream, uint32_t group, int 
   abandon_call(thread);
   GpuPlan plan;
   int status = 0;
-  if (is_stopped() || driver_.stream_is_capturing(stream, &status) != kGpuSuccess) return plan;
+  if (is_stopped() || ask<&GpuDriver::stream_is_capturing>(stream, &status) != kGpuSuccess)
+    return plan;
   if (__builtin_expect(status != 0, 0)) {
     plan_captured(thread, stream, group, plan);
     return plan;
@@ -262,7 +263,7 @@ GpuPair* GpuTimer::start_pair(GpuThread& thread, GpuContext& context, GpuStream 
   pair->stream = stream;
   pair->is_started = 0;
   pair->earliest_ticks = earliest_ticks;
-  if (driver_.event_record(pair->start, stream) == kGpuSuccess) return pair;
+  if (ask<&GpuDriver::event_record>(pair->start, stream) == kGpuSuccess) return pair;
   give_back(*pair);
   thread.context = nullptr;  // the stream may be another one by now
   return nullptr;
@@ -352,8 +353,8 @@ bool GpuTimer::close(GpuThread& thread, OpRecord* record, uint64_t ticket,
   const bool is_measured = thread.marks % kMeasuredMarks == 0 && budget_percent_ < 100;
   const uint64_t before = is_measured ? ticks_now() : 0;
   write_progress(pair.stream, ticket, GpuMark::finished);
-  const bool is_closed =
-      is_launched && !is_stopped() && driver_.event_record(pair.end, pair.stream) == kGpuSuccess;
+  const bool is_closed = is_launched && !is_stopped() &&
+                         ask<&GpuDriver::event_record>(pair.end, pair.stream) == kGpuSuccess;
   note_cost(thread, is_measured ? (ticks_now() - before) * kMeasuredMarks : 0);
   if (!is_closed) {
     abandon_call(thread);
@@ -401,14 +402,14 @@ void GpuTimer::end_progress(GpuThread& thread, bool is_launched) noexcept {
   GpuPair& pair = *thread.pair;
   thread.pair = nullptr;
   if (is_launched) {
-    note_launch(span_of(pair));
+    note_launch(pair.span());
     write_progress(pair.stream, pair.first_ticket, GpuMark::finished);
   }
   const bool is_closed = is_launched && !is_stopped() &&
                          is_reachable(*thread.context, pair.stream) &&
-                         driver_.event_record(pair.end, pair.stream) == kGpuSuccess;
+                         ask<&GpuDriver::event_record>(pair.end, pair.stream) == kGpuSuccess;
   if (is_closed) return fly(*thread.context, pair);
-  records_.give_up(span_of(pair));
+  records_.give_up(pair.span());
   give_back(pair);
 }
 
@@ -459,7 +460,7 @@ bool GpuTimer::is_reachable(const GpuContext& context, GpuStream stream) noexcep
   if (context.state.load(std::memory_order_relaxed) != GpuContext::alive) return false;
   if (!is_default_stream(stream)) return true;
   GpuContextHandle current = nullptr;
-  return driver_.context_get_current(&current) == kGpuSuccess && current == context.handle;
+  return ask<&GpuDriver::context_get_current>(&current) == kGpuSuccess && current == context.handle;
 }
 
 void GpuTimer::begin_group_end(GpuThread& thread, uint32_t group) noexcept {
@@ -504,7 +505,7 @@ void GpuTimer::finish_group_end(GpuThread& thread, GpuLaunch launch) noexcept {
     if (pair == nullptr) continue;
     if (is_launched) write_progress(entry.stream, entry.first_ticket, GpuMark::finished);
     const bool is_closed = is_launched && !is_stopped() &&
-                           driver_.event_record(pair->end, entry.stream) == kGpuSuccess;
+                           ask<&GpuDriver::event_record>(pair->end, entry.stream) == kGpuSuccess;
     if (!is_closed) {
       give_back(*pair);
       entry.pair = nullptr;
@@ -538,9 +539,10 @@ void GpuTimer::plan_captured(GpuThread& thread, GpuStream stream, uint32_t group
   uint64_t capture = 0;
   GpuGraph graph = nullptr;
   const bool knows_graph =
-      driver_.has_words &&
-      driver_.stream_graph(stream, &status, &capture, &graph, nullptr, nullptr) == kGpuSuccess;
-  if (!knows_graph && driver_.stream_capture_info(stream, &status, &capture) != kGpuSuccess) {
+      driver_.has_words && ask<&GpuDriver::stream_graph>(stream, &status, &capture, &graph, nullptr,
+                                                         nullptr) == kGpuSuccess;
+  if (!knows_graph &&
+      ask<&GpuDriver::stream_capture_info>(stream, &status, &capture) != kGpuSuccess) {
     capture = 0;
   }
   const auto number = static_cast<uint32_t>(capture);
@@ -554,7 +556,8 @@ void GpuTimer::mark_captured(GpuThread& thread, const GpuPlan& plan, uint64_t ti
                              GpuStream stream, uint32_t group) noexcept {
   if (plan.capture == kNoCapture) return count(stats_->graph_unmarked);
   captures_.add_operation(plan.capture);
-  if (!captures_.may_mark(plan.capture) || !has_words()) return count(stats_->graph_unmarked);
+  if (!marks_graphs_ || !captures_.may_mark(plan.capture) || !has_words())
+    return count(stats_->graph_unmarked);
   if (group != 0) {
     const bool is_in =
         thread.group != nullptr && thread.group->number == group &&
@@ -579,7 +582,8 @@ void GpuTimer::write_progress(GpuStream stream, uint64_t ticket, GpuMark mark) n
 // A write that fails is a mark that is missing: the record says less, the job goes on.
 void GpuTimer::write_word(GpuStream stream, uint64_t& word, uint64_t value) noexcept {
   if (is_stopped()) return;
-  if (driver_.stream_write_value(stream, words_.address_of(word), value, 0) != kGpuSuccess) {
+  if (ask<&GpuDriver::stream_write_value>(stream, words_.address_of(word), value, 0) !=
+      kGpuSuccess) {
     count(stats_->gpu_unwritten);
   }
 }
@@ -594,7 +598,8 @@ void GpuTimer::prepare_words() noexcept {
   pthread_mutex_lock(&opening_);
   if (words_state_.load(std::memory_order_relaxed) == untried) {
     GpuContextHandle current = nullptr;
-    bool works = driver_.context_get_current(&current) == kGpuSuccess && current != nullptr;
+    bool works =
+        ask<&GpuDriver::context_get_current>(&current) == kGpuSuccess && current != nullptr;
     if (works) {
       const InContext inside(driver_, current);
       works = inside.is_current() && words_.prepare();
@@ -611,118 +616,13 @@ GpuTimer::Replay GpuTimer::begin_replay(const void* executable, GpuStream stream
   const uint32_t number = captures_.find(executable);
   if (number == kNoCapture || is_stopped()) return {};
   int status = 0;
-  if (driver_.stream_is_capturing(stream, &status) != kGpuSuccess || status != 0) return {};
+  if (ask<&GpuDriver::stream_is_capturing>(stream, &status) != kGpuSuccess || status != 0)
+    return {};
   GraphEntry& entry = captures_.entry(number);
   const uint32_t lanes = std::min(load_acquire(entry.lanes), kGraphLanesMax);
   for (uint32_t lane = 0; lane < lanes; ++lane) write_word(stream, entry.position[lane], 0);
   return {load_relaxed(entry.graph), load_relaxed(entry.operations),
           add_relaxed(entry.launches, uint64_t{1})};
-}
-
-// --- the polling thread --------------------------------------------------------------------------
-
-bool GpuTimer::BlockedStreams::has(GpuStream wanted) const noexcept {
-  return std::find(stream, stream + count, wanted) != stream + count;
-}
-
-void GpuTimer::BlockedStreams::add(GpuStream blocked) noexcept {
-  if (count < sizeof(stream) / sizeof(stream[0])) stream[count++] = blocked;
-}
-
-void GpuTimer::poll(double ticks_per_ns, bool is_last) noexcept {
-  const uint32_t contexts = context_count_.load(std::memory_order_acquire);
-  if (is_stopped()) return;
-  if (activity_ != nullptr) poll_activity(ticks_per_ns, is_last);
-  if (words_state_.load(std::memory_order_acquire) == usable) {
-    words_.copy(captures_.entries(), captures_.entry_count());
-  }
-  if (contexts == 0) return;
-  const bool asks_all = is_last || polls_++ % kPollsPerFullOne == 0;
-  int mode = kGpuCaptureRelaxed;
-  if (driver_.exchange_capture_mode(&mode) != kGpuSuccess) return;
-  GpuContextHandle before = nullptr;
-  driver_.context_get_current(&before);
-  for (uint32_t i = 0; i < contexts && !is_stopped(); ++i) {
-    GpuContext& context = contexts_[i];
-    // What flies from here on is seen in this round or leaves its word for the next one. By the
-    // language, a thread's word may hide another's pair: a full round looks without a word, too.
-    const bool has_flown = context.has_flown.exchange(false, std::memory_order_acq_rel);
-    const bool has_work = has_flown || (asks_all && !is_idle());
-    if (context.state.load(std::memory_order_acquire) == GpuContext::lost) {
-      if (has_work) lose_context(context);
-    } else if (has_work || context.reference.event == nullptr) {
-      poll_context(context, ticks_per_ns, asks_all);
-    }
-  }
-  driver_.context_set_current(before);
-  driver_.exchange_capture_mode(&mode);
-}
-
-bool GpuTimer::context_is_gone(const GpuContext& context) noexcept {
-  if (!context.is_primary) return false;
-  unsigned flags = 0;
-  int active = 0;
-  return driver_.primary_get_state(context.device, &flags, &active) != kGpuSuccess || active == 0;
-}
-
-// Nothing of it is given back: its events went with it, or cannot be trusted any more.
-void GpuTimer::lose_context(GpuContext& context) noexcept {
-  context.state.store(GpuContext::lost, std::memory_order_release);
-  for (GpuPair& pair : context.pairs) {
-    if (pair.state.load(std::memory_order_acquire) != GpuPair::in_flight) continue;
-    records_.give_up(span_of(pair));
-    pair.state.store(GpuPair::absent, std::memory_order_relaxed);
-  }
-}
-
-void GpuTimer::poll_context(GpuContext& context, double ticks_per_ns, bool asks_all) noexcept {
-  if (context_is_gone(context) || driver_.context_set_current(context.handle) != kGpuSuccess) {
-    return lose_context(context);
-  }
-  probe(context, ticks_per_ns);
-  // About in the order in which they were recorded: of a stream that has not come to one of them,
-  // the later ones need not be asked. Only about, because pairs are stepped over and threads
-  // overtake each other; so now and then every pair is asked.
-  const uint32_t pairs = context.pair_count.load(std::memory_order_acquire);
-  const uint64_t oldest = context.next_pair.load(std::memory_order_acquire);
-  BlockedStreams blocked;
-  for (uint32_t i = 0; i < pairs; ++i) {
-    GpuPair& pair = context.pairs[(oldest + i) & (pairs - 1)];
-    if (pair.state.load(std::memory_order_acquire) != GpuPair::in_flight) continue;
-    const bool is_asked = asks_all || !blocked.has(pair.stream);
-    const int result = is_asked ? poll_pair(context, pair, ticks_per_ns) : kGpuNotReady;
-    if (result == kGpuSuccess) continue;
-    const bool is_later = result == kGpuNotReady || result == kGpuCaptureUnsupported;
-    if (!is_later) return lose_context(context);
-    context.has_flown.store(true, std::memory_order_relaxed);  // and still does
-    if (result == kGpuCaptureUnsupported) return;              // not now
-    if (is_asked) blocked.add(pair.stream);
-  }
-}
-
-// Publishes what is new. The answer of the driver: not ready, success when it is through, an error.
-int GpuTimer::poll_pair(GpuContext& context, GpuPair& pair, double ticks_per_ns) noexcept {
-  if (pair.is_started == 0) {
-    const int result = driver_.event_query(pair.start);
-    if (result != kGpuSuccess) return result;
-    const uint64_t seen = ticks_now();
-    const uint64_t started = time_of(context, pair.start, pair.earliest_ticks, seen, ticks_per_ns);
-    records_.visit(span_of(pair), [&](OpRecord& record, uint64_t) {
-      store_release(record.started_ticks, started);
-    });
-    pair.is_started = 1;
-    pair.earliest_ticks = started;
-  }
-  const int result = driver_.event_query(pair.end);
-  if (result != kGpuSuccess) return result;
-  const uint64_t finished =
-      time_of(context, pair.end, pair.earliest_ticks, ticks_now(), ticks_per_ns);
-  records_.visit(span_of(pair), [&](OpRecord& record, uint64_t ticket) {
-    store_release(record.finished_ticks, finished);
-    records_.finish(record, ticket);
-  });
-  pair.state.store(GpuPair::free, std::memory_order_release);
-  return kGpuSuccess;
 }
 
 }  // namespace rollcall::capture

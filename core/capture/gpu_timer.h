@@ -47,9 +47,12 @@
 // seen done. A time is never outside [recorded, seen done].
 //
 // Threads: mark(), close() and the group functions from any thread, each with its own GpuThread;
-// poll() from one thread at a time. Errors: a context that answers with an error, or is no longer
-// active, is given up: its operations keep what is known of them, and nothing of it is touched
-// again.
+// poll() from one thread at a time. Errors: a context that answers with an error, is no longer
+// active, or is about to be destroyed by the job, is given up: its operations keep what is known of
+// them, and nothing of it is touched again. Handles are the driver's memory, so asking for an event
+// of a context that is gone may crash the job: the calls that end one are heard (hold_poller), and
+// wait until the poller has its hands off. The first call that the driver refuses is kept
+// (GpuFault), for everything else here is only counted.
 #pragma once
 
 #include <pthread.h>
@@ -81,6 +84,8 @@ struct GpuPair {
   uint64_t earliest_ticks;  // before the event that is asked next was recorded
   uint32_t is_started;      // the poller has published the start
   uint32_t reserved;
+
+  GpuSpan span() const noexcept { return {first_ticket, last_ticket, group, stream}; }
 };
 
 // A point on the GPU's clock and the interval of host ticks that it lies in.
@@ -175,6 +180,7 @@ class GpuTimer {
     // The areas of the file for graphs and progress words, one behind the other; null: none.
     GraphEntry* graphs = nullptr;
     uint64_t word_bytes = 0;
+    bool marks_graphs = true;
     uint64_t* progress = nullptr;  // among them, one per slot of `ops`; null: events alone
     // In zeroed memory; null: events tell.
     GpuActivity* activity = nullptr;
@@ -217,6 +223,16 @@ class GpuTimer {
   // For the meta area: how words get to the file; null: nobody has asked for any yet.
   const char* words_text() const noexcept { return words_text_.load(std::memory_order_acquire); }
 
+  // --- contexts that the job ends, by a call of its own, on any thread
+  // Between the two nobody polls. False: the poller does not let go; then there is nothing to
+  // release.
+  bool hold_poller() noexcept;
+  void release_poller() noexcept;
+  void context_ends(GpuContextHandle context) noexcept;
+  void primary_ends(int device) noexcept;
+  // Its users are fewer by one: the last one takes it along.
+  void primary_may_have_ended(int device) noexcept;
+
   // --- the polling thread
   // `is_last`: every event is asked, in whatever order.
   void poll(double ticks_per_ns, bool is_last = false) noexcept;
@@ -225,6 +241,7 @@ class GpuTimer {
   bool is_stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
   bool has_activity() const noexcept { return activity_ != nullptr; }
   bool is_idle() const noexcept { return records_.is_idle(); }
+  const GpuFault& fault() const noexcept { return fault_; }
 
  private:
   enum WordsState : uint32_t { untried, usable, unusable };
@@ -234,6 +251,16 @@ class GpuTimer {
     bool has(GpuStream wanted) const noexcept;
     void add(GpuStream blocked) noexcept;
   };
+
+  // A call of the driver's; a refusal is kept where it is the first.
+  template <auto kFunction, class... Arguments>
+  int ask(Arguments... arguments) noexcept {
+    const int result = (driver_.*kFunction)(arguments...);
+    if (__builtin_expect(result != kGpuSuccess && result != kGpuNotReady, 0)) {
+      fault_.note(kGpuFunctionName<kFunction>, result);
+    }
+    return result;
+  }
 
   GpuContext* context_of(GpuThread& thread, GpuStream stream, int device) noexcept;
   GpuContext* find_context(GpuContextHandle handle) noexcept;
@@ -272,10 +299,13 @@ class GpuTimer {
   void write_progress(GpuStream stream, uint64_t ticket, GpuMark mark) noexcept;
   void write_word(GpuStream stream, uint64_t& word, uint64_t value) noexcept;
 
+  void poll_contexts(uint32_t contexts, double ticks_per_ns, bool asks_all) noexcept;
   void poll_context(GpuContext& context, double ticks_per_ns, bool asks_all) noexcept;
   int poll_pair(GpuContext& context, GpuPair& pair, double ticks_per_ns) noexcept;
   bool context_is_gone(const GpuContext& context) noexcept;
   void lose_context(GpuContext& context) noexcept;
+  template <class Wanted>
+  void lose_contexts(Wanted is_wanted) noexcept;
   void probe(GpuContext& context, double ticks_per_ns) noexcept;
   void take_reference(GpuContext& context, uint64_t before, uint64_t after,
                       double ticks_per_ns) noexcept;
@@ -283,6 +313,7 @@ class GpuTimer {
                    double ticks_per_ns) noexcept;
 
   GpuDriver driver_;
+  GpuFault fault_;
   GpuRecords records_;
   SelfStatistics* stats_;
   uint32_t budget_percent_;
@@ -290,7 +321,9 @@ class GpuTimer {
   std::atomic<uint32_t> context_count_;
   uint32_t polls_;
   pthread_mutex_t opening_;
+  pthread_mutex_t polling_;  // held by the poller while it has its hands on contexts
   GpuActivity* activity_;
+  bool marks_graphs_;
   uint64_t* progress_;
   std::atomic<uint32_t> words_state_;  // WordsState
   std::atomic<const char*> words_text_;

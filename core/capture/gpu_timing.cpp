@@ -45,11 +45,20 @@ class Facts {
       const ColdLock lock;
       append_meta("graph_launches", "watched");
     }
+    if (const char* function = timer.fault().function(); function != nullptr && !has_fault_) {
+      has_fault_ = true;
+      TextBuffer<96> text;
+      text.text(function).text(" answered ");
+      text.number(static_cast<unsigned>(timer.fault().result()));
+      const ColdLock lock;
+      append_meta("gpu_fault", text.view());
+    }
   }
 
  private:
   const char* words_ = nullptr;
   bool watched_ = false;
+  bool has_fault_ = false;
 };
 constinit Facts facts;  // the poller's
 
@@ -174,6 +183,7 @@ void start_timer(const GpuDriver& driver, const CuptiStart& cupti) noexcept {
        .holds = live.holds,
        .graphs = ring_file().graphs,
        .word_bytes = word_bytes(),
+       .marks_graphs = config().graph_marks,
        .progress = config().gpu_timing == GpuTiming::progress ? ring_file().progress : nullptr,
        .activity = cupti.activity,
        .activity_source = cupti.source,
@@ -273,8 +283,42 @@ void graph_destroyed(void* graph) noexcept {
 void graph_instantiated(const void* executable, void* graph) noexcept {
   if (GpuTimer* timer = running_timer()) timer->captures().instantiated(executable, graph);
 }
+// Once is enough: a job that goes on to try has the first answer in its log.
+void graph_refused(void* graph, int result) noexcept {
+  static std::atomic<bool> is_told{false};
+  GpuTimer* timer = running_timer();
+  if (timer == nullptr || !timer->captures().is_marked(graph) || is_told.exchange(true)) return;
+  TextBuffer<256> sentence;
+  sentence.text(
+      "the CUDA driver makes no executable of a graph that holds Rollcall's marks (error ");
+  sentence.number(static_cast<unsigned>(result));
+  sentence.text("); if it is the marks, ROLLCALL_GRAPH_MARKS=0 leaves them out");
+  write_warning(1, sentence.view());
+}
 void graph_executable_destroyed(const void* executable) noexcept {
   if (GpuTimer* timer = running_timer()) timer->captures().executable_destroyed(executable);
+}
+
+// Once the timer has stopped, as at exit, nobody polls.
+ContextEnd begin_context_end(void* context) noexcept {
+  GpuTimer* timer = running_timer();
+  if (timer == nullptr || timer->is_stopped()) return {};
+  const ContextEnd end{.holds_poller = timer->hold_poller()};
+  timer->context_ends(context);
+  return end;
+}
+ContextEnd begin_primary_end(int device, bool is_certain) noexcept {
+  GpuTimer* timer = running_timer();
+  if (timer == nullptr || timer->is_stopped()) return {};
+  const ContextEnd end{.device = device, .holds_poller = timer->hold_poller()};
+  if (is_certain) timer->primary_ends(device);
+  return end;
+}
+void finish_context_end(ContextEnd end) noexcept {
+  GpuTimer* timer = running_timer();
+  if (timer == nullptr) return;
+  if (end.device >= 0) timer->primary_may_have_ended(end.device);
+  if (end.holds_poller) timer->release_poller();
 }
 
 void graph_launches_watched() noexcept { watches_launches.store(true, std::memory_order_relaxed); }

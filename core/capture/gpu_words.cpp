@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/atomic_word.h"
+#include "core/base/text.h"
 
 namespace rollcall::capture {
 
@@ -17,8 +18,11 @@ bool GpuWords::device_can() const noexcept {
 
 bool GpuWords::register_memory(void* memory) noexcept {
   const unsigned flags = kGpuRegisterPortable | kGpuRegisterMapped;
-  if (driver_->host_register(memory, bytes_, flags) != kGpuSuccess) return false;
-  return driver_->host_device_pointer(&device_address_, memory, 0) == kGpuSuccess;
+  refusal_ = driver_->host_register(memory, bytes_, flags);
+  if (refusal_ != kGpuSuccess) return false;
+  refusal_ = driver_->host_device_pointer(&device_address_, memory, 0);
+  if (refusal_ != kGpuSuccess) driver_->host_unregister(memory);
+  return refusal_ == kGpuSuccess;
 }
 
 bool GpuWords::register_shadow() noexcept {
@@ -37,30 +41,38 @@ bool GpuWords::register_shadow() noexcept {
 // On a stream of our own: what it can do, a capture of the job's can.
 bool GpuWords::survives_capture() noexcept {
   GpuStream stream = nullptr;
-  if (driver_->stream_create(&stream, kGpuNonBlockingStream) != kGpuSuccess) return false;
-  bool works = driver_->begin_capture(stream, kGpuCaptureRelaxed) == kGpuSuccess;
+  refusal_ = driver_->stream_create(&stream, kGpuNonBlockingStream);
+  if (refusal_ != kGpuSuccess) return false;
+  refusal_ = driver_->begin_capture(stream, kGpuCaptureRelaxed);
+  bool works = refusal_ == kGpuSuccess;
   if (works) {
-    const bool written = driver_->stream_write_value(stream, device_address_, 0, 0) == kGpuSuccess;
+    refusal_ = driver_->stream_write_value(stream, device_address_, 0, 0);
     GpuGraph graph = nullptr;
-    works = driver_->end_capture(stream, &graph) == kGpuSuccess && written && graph != nullptr;
+    const int ended = driver_->end_capture(stream, &graph);
+    if (refusal_ == kGpuSuccess) refusal_ = ended;
+    works = refusal_ == kGpuSuccess && graph != nullptr;
     if (graph != nullptr) driver_->graph_destroy(graph);
   }
   driver_->stream_destroy(stream);
   return works;
 }
 
+bool GpuWords::give_up(const char* reason) noexcept {
+  TextWriter text{std::span<char>(reason_)};
+  text.text("none (").text(reason);
+  if (refusal_ != kGpuSuccess) text.text(", error ").number(static_cast<unsigned>(refusal_));
+  text_ = text.text(")").c_str();
+  return false;
+}
+
 bool GpuWords::prepare() noexcept {
-  const auto give_up = [this](const char* reason) {
-    text_ = reason;
-    return false;
-  };
-  if (memory_ == nullptr) return give_up("none (no room in the file)");
-  if (!driver_->has_words) return give_up("none (the driver is too old)");
-  if (!device_can()) return give_up("none (the device cannot write words from a stream)");
+  if (memory_ == nullptr) return give_up("no room in the file");
+  if (!driver_->has_words) return give_up("the driver is too old");
+  if (!device_can()) return give_up("the device cannot write words from a stream");
   if (!register_memory(memory_) && !register_shadow()) {
-    return give_up("none (the driver registers no memory)");
+    return give_up("the driver registers no memory");
   }
-  if (!survives_capture()) return give_up("none (a capture does not allow the writes)");
+  if (!survives_capture()) return give_up("a capture does not allow the writes");
   text_ = is_direct() ? "gpu" : "copied";
   return true;
 }

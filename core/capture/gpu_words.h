@@ -44,6 +44,7 @@ class GpuWords {
   void copy(GraphEntry* entries, uint32_t count) const noexcept;
 
  private:
+  bool give_up(const char* reason) noexcept;
   bool device_can() const noexcept;
   bool register_memory(void* memory) noexcept;
   bool register_shadow() noexcept;
@@ -55,6 +56,8 @@ class GpuWords {
   char* shadow_;  // null: the file itself
   uint64_t device_address_;
   const char* text_;
+  int refusal_;  // the CUresult of the newest refusal
+  char reason_[96];
 };
 
 }  // namespace rollcall::capture

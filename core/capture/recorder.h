@@ -179,6 +179,16 @@ uint32_t next_child_number(uint32_t parent_index) noexcept;
 // Records a changed ncclCommGetAsyncError answer; true when it differs from the last one.
 bool async_state_changed(uint32_t index, int state, int* previous) noexcept;
 
+// --- CUDA contexts that the job ends: around cuCtxDestroy, and around cuDevicePrimaryCtxReset or,
+// not certain to end it, cuDevicePrimaryCtxRelease. Harmless where GPUs are not timed. [cold]
+struct ContextEnd {
+  int device = -1;
+  bool holds_poller = false;
+};
+ContextEnd begin_context_end(void* context) noexcept;
+ContextEnd begin_primary_end(int device, bool is_certain) noexcept;
+void finish_context_end(ContextEnd end) noexcept;
+
 // --- CUDA graphs: what the driver is asked to do with them, told when it has done so -------------
 // Each is harmless for graphs without captured operations, and where GPUs are not timed. [cold]
 void graph_captures_into(void* graph) noexcept;  // cuStreamBeginCaptureToGraph: before it
@@ -186,6 +196,8 @@ void graph_cloned(void* clone, void* graph) noexcept;
 void graph_destroyed(void* graph) noexcept;  // before it: the handle may be another's at once
 // Instantiated, or brought up to date from this graph.
 void graph_instantiated(const void* executable, void* graph) noexcept;
+// The driver made no executable of it.
+void graph_refused(void* graph, int result) noexcept;
 void graph_executable_destroyed(const void* executable) noexcept;  // before it
 // From now on the process's launches of graphs are told. Also before the recorder starts.
 void graph_launches_watched() noexcept;

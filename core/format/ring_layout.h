@@ -456,6 +456,7 @@ static_assert(offsetof(FileHeader, magic) == 0);
 //   gpu_cupti (why CUPTI is not used, where that was wanted)
 //   gpu_words (who writes the marks of graphs, and progress words: "gpu" into this file, "copied"
 //   by a thread of the process, or why there are none)
+//   gpu_fault (the first call that the driver refused to GPU timing: "FUNCTION answered CUresult")
 //   graph_launches (watched, once the process has been given a driver that tells of them)
 //   cgroup  oom_kills_at_start  warning (may repeat)  emulated (1: NCCL is)  not_emulated.FUNCTION
 

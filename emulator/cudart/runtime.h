@@ -20,6 +20,11 @@ cudaError_t runtime_call(Call call) {
   return remember(static_cast<cudaError_t>(call()));
 }
 
+// A function of the driver as cuGetProcAddress hands it out; null when there is none. The real
+// runtime asks for all of them so, and that is where tools step in between: whoever watches a call
+// of the driver's watches it here, too.
+void* driver_function(const char* name);
+
 // The driver's name for a kernel's host stub: any address that is not null will do, kernels do
 // nothing.
 inline CUfunction function_of(const void* stub) {

@@ -1,4 +1,6 @@
 // Devices, errors and versions of the runtime API.
+#include <dlfcn.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -121,6 +123,19 @@ cudaError_t remember(cudaError_t error) {
   return error;
 }
 
+void* driver_function(const char* name) {
+  using GetProcAddress = decltype(&cuGetProcAddress_v2);
+  static const auto get_address = [] {
+    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void* found = library == nullptr ? nullptr : dlsym(library, "cuGetProcAddress_v2");
+    return reinterpret_cast<GetProcAddress>(found);
+  }();
+  constexpr int kVersion = EMU_CUDART * 1000;
+  void* function = nullptr;
+  if (get_address != nullptr) get_address(name, &function, kVersion, 0, nullptr);
+  return function;
+}
+
 int not_emulated(const char* function) {
   emu_not_emulated(function, "cudaErrorNotSupported");
   return remember(cudaErrorNotSupported);
@@ -211,7 +226,11 @@ cudaError_t cudaDeviceSynchronize(void) {
 }
 
 cudaError_t cudaDeviceReset(void) {
-  return runtime_call([] { return cuDevicePrimaryCtxReset_v2(emu_current_device()); });
+  return runtime_call([] {
+    const auto reset = reinterpret_cast<decltype(&cuDevicePrimaryCtxReset_v2)>(
+        emu::driver_function("cuDevicePrimaryCtxReset"));
+    return reset == nullptr ? CUDA_ERROR_NOT_FOUND : reset(emu_current_device());
+  });
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {

@@ -1,9 +1,6 @@
 // Capture and graphs of the runtime API.
 //
-// The real runtime asks the driver for its functions by name; so do the calls here that make,
-// launch and destroy graphs, because that is where tools step in between.
-#include <dlfcn.h>
-
+// Those that make, launch and destroy graphs go through driver_function().
 #include <type_traits>
 
 #include "emulator/cudart/runtime.h"
@@ -12,7 +9,6 @@ using namespace emu;
 
 namespace {
 
-// Functions of the driver as cuGetProcAddress hands them out.
 struct GraphDriver {
   decltype(&cuStreamBeginCaptureToGraph) begin_capture_to_graph = nullptr;
   decltype(&cuGraphDestroy) destroy = nullptr;
@@ -24,16 +20,8 @@ struct GraphDriver {
 
 GraphDriver find_driver() {
   GraphDriver driver;
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  using GetProcAddress = decltype(&cuGetProcAddress_v2);
-  const auto get_address =
-      library == nullptr ? nullptr
-                         : reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
-  const auto find = [&](const char* name, auto& function) {
-    void* found = nullptr;
-    constexpr int kVersion = EMU_CUDART * 1000;
-    if (get_address != nullptr) get_address(name, &found, kVersion, 0, nullptr);
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(found);
+  const auto find = [](const char* name, auto& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(driver_function(name));
   };
   find("cuStreamBeginCaptureToGraph", driver.begin_capture_to_graph);
   find("cuGraphDestroy", driver.destroy);

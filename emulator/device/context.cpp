@@ -138,10 +138,16 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   if (const CUresult status = check_initialised(); status != CUDA_SUCCESS) return status;
   if (!valid_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  emu::Contexts& all = emu::contexts();
-  const std::lock_guard<std::mutex> guard(all.mutex);
-  if (all.primary_count[device] == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  --all.primary_count[device];
+  bool is_last = false;
+  {
+    emu::Contexts& all = emu::contexts();
+    const std::lock_guard<std::mutex> guard(all.mutex);
+    if (all.primary_count[device] == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    is_last = --all.primary_count[device] == 0;
+  }
+  if (!is_last) return CUDA_SUCCESS;
+  emu::Lock lock = emu::Engine::get().lock();
+  emu::Engine::get().reset_device(lock, device);
   return CUDA_SUCCESS;
 }
 

@@ -264,6 +264,11 @@ void Engine::fail_device(Lock& lock, int device, CUresult error) {
 void Engine::reset_device(Lock& lock, int device) {
   drop_queued(lock, device);
   sticky_[device] = CUDA_SUCCESS;
+  // CUDA crashes where it is handed one of these afterwards; here it is told that there is none.
+  std::erase_if(events_, [&](const auto& known) { return known.second->device == device; });
+  std::erase_if(streams_, [&](const auto& known) {
+    return known.second->device == device && !known.second->legacy;
+  });
 }
 
 void Engine::wake_polls() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -20,6 +21,7 @@ class FakeGpu {
     uintptr_t context = 0;
     bool is_done = true;
     uint64_t gpu_ns = 0;
+    bool is_gone = false;
   };
   struct Stream {
     uintptr_t context = 0;
@@ -57,6 +59,17 @@ class FakeGpu {
   }
   void reach_all(capture::GpuStream stream, uint64_t gpu_ns) {
     while (!at(stream).queue.empty()) reach(stream, gpu_ns);
+  }
+  // Its events and streams are none any more: who uses one of them has crashed the job.
+  void forget_context(uintptr_t context) {
+    const std::lock_guard<std::mutex> guard(mutex);
+    for (Event& event : events) event.is_gone = event.is_gone || event.context == context;
+    std::erase_if(streams, [&](const auto& known) { return known.second.context == context; });
+  }
+  Event& event(capture::GpuEvent handle) {
+    Event& found = events[reinterpret_cast<uintptr_t>(handle)];
+    if (found.is_gone) std::abort();
+    return found;
   }
   // The GPU's clock at a time of the host's.
   uint64_t gpu_ns_at(uint64_t host_ns) const { return host_ns + clock_offset_ns; }
@@ -186,7 +199,7 @@ inline int event_record(capture::GpuEvent event, capture::GpuStream stream) {
   if (gpu.sticky_error != 0) return gpu.sticky_error;
   const auto number = reinterpret_cast<uintptr_t>(event);
   FakeGpu::Stream& which = gpu.at(stream);
-  if (which.context != gpu.events[number].context) return 400;
+  if (which.context != gpu.event(event).context) return 400;
   if (which.flows) {
     gpu.events[number].is_done = true;
     gpu.events[number].gpu_ns = gpu.gpu_ns_at(ticks_now());
@@ -202,13 +215,13 @@ inline int event_query(capture::GpuEvent event) {
   ++gpu.queries;
   if (is_forbidden()) return capture::kGpuCaptureUnsupported;
   if (gpu.sticky_error != 0) return gpu.sticky_error;
-  return gpu.events[reinterpret_cast<uintptr_t>(event)].is_done ? 0 : capture::kGpuNotReady;
+  return gpu.event(event).is_done ? 0 : capture::kGpuNotReady;
 }
 inline int event_elapsed(float* milliseconds, capture::GpuEvent start, capture::GpuEvent end) {
   FakeGpu& gpu = FakeGpu::get();
   const std::lock_guard<std::mutex> guard(gpu.mutex);
-  const FakeGpu::Event& first = gpu.events[reinterpret_cast<uintptr_t>(start)];
-  const FakeGpu::Event& last = gpu.events[reinterpret_cast<uintptr_t>(end)];
+  const FakeGpu::Event& first = gpu.event(start);
+  const FakeGpu::Event& last = gpu.event(end);
   if (!first.is_done || !last.is_done) return capture::kGpuNotReady;
   const auto apart_ns = static_cast<int64_t>(last.gpu_ns) - static_cast<int64_t>(first.gpu_ns);
   *milliseconds = static_cast<float>(static_cast<double>(apart_ns) / 1e6);
@@ -245,6 +258,10 @@ inline int host_register(void*, uint64_t, unsigned) {
   FakeGpu& gpu = FakeGpu::get();
   if (gpu.refuses_registration != 0) return --gpu.refuses_registration, 1;
   ++gpu.registered;
+  return 0;
+}
+inline int host_unregister(void*) {
+  --FakeGpu::get().registered;
   return 0;
 }
 inline int host_device_pointer(uint64_t* address, void* memory, unsigned) {

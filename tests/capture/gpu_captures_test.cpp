@@ -150,6 +150,37 @@ TEST_CASE("a graph that is captured into on request gets no marks, its launches 
   CHECK(world.timer->begin_replay(handle(0xe0), stream).graph == 7);
 }
 
+TEST_CASE("on request no graph gets marks, their launches count") {
+  World world;
+  world.options.marks_graphs = false;
+  world.timer->begin(world.options);
+  const GpuStream stream = gpu().make_stream(1);
+  begin_capture(stream, 7, 0x70);
+  world.launch(stream);
+  CHECK(gpu().nodes.empty());
+  CHECK(gpu().registered == 0);
+  CHECK(world.stats.graph_unmarked == 1);
+  CHECK_FALSE(world.timer->captures().is_marked(handle(0x70)));
+  world.timer->captures().instantiated(handle(0xe0), handle(0x70));
+  gpu().at(stream).capture = 0;
+  CHECK(world.timer->begin_replay(handle(0xe0), stream).operations == 1);
+}
+
+TEST_CASE("a graph that holds marks is known, as long as it exists") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  capture::GpuCaptures& captures = world.timer->captures();
+  CHECK_FALSE(captures.is_marked(handle(0x70)));
+  begin_capture(stream, 7, 0x70);
+  world.launch(stream);
+  CHECK(captures.is_marked(handle(0x70)));
+  CHECK_FALSE(captures.is_marked(handle(0x71)));
+  captures.cloned(handle(0x71), handle(0x70));
+  CHECK(captures.is_marked(handle(0x71)));
+  captures.destroyed(handle(0x70));
+  CHECK_FALSE(captures.is_marked(handle(0x70)));
+}
+
 TEST_CASE("where a capture does not allow writes, none is made in the job's") {
   World world;
   gpu().captures_writes = false;

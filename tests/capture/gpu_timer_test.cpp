@@ -406,6 +406,83 @@ TEST_CASE("after a device reset no event of the old context is touched") {
   CHECK(world.phase(next) == Phase::gpu_pending);
 }
 
+TEST_CASE("a context that the job destroys is not touched again, and another one goes on") {
+  World world;
+  const GpuStream ending = gpu().make_stream(1);
+  const GpuStream other = gpu().make_stream(2);
+  const uint64_t a = world.launch(ending);
+  const uint64_t b = world.launch(other);
+  world.poll();
+  REQUIRE(world.timer->hold_poller());
+  world.timer->context_ends(reinterpret_cast<void*>(uintptr_t{1}));
+  world.timer->release_poller();
+  gpu().forget_context(1);  // asking for one of its events ends the test
+  gpu().reach_all(other, now_on_gpu());
+  world.poll();
+  CHECK(world.phase(a) == Phase::settled);
+  CHECK(world.is_unknown(a));
+  CHECK(world.record(b).finished_ticks != 0);
+  CHECK_FALSE(world.is_unknown(b));
+  CHECK(world.timer->is_idle());
+}
+
+TEST_CASE("a primary context ends with a reset, and with its last user, not before") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  world.launch(stream);
+  REQUIRE(world.timer->hold_poller());
+  world.timer->primary_may_have_ended(0);  // it has another user
+  world.timer->release_poller();
+  gpu().reach_all(stream, now_on_gpu());
+  world.poll();
+  CHECK(world.stats.gpu_untimed == 0);
+
+  const uint64_t last = world.launch(stream);
+  REQUIRE(world.timer->hold_poller());
+  gpu().primary_is_active = false;
+  world.timer->primary_may_have_ended(0);
+  world.timer->release_poller();
+  gpu().primary_is_active = true;  // made anew before anybody has looked
+  gpu().forget_context(1);
+  world.poll();
+  CHECK(world.is_unknown(last));
+
+  const GpuStream fresh = gpu().make_stream(1);
+  const uint64_t next = world.launch(fresh);
+  REQUIRE(world.phase(next) == Phase::gpu_pending);
+  world.timer->primary_ends(1);  // another device's
+  gpu().reach_all(fresh, now_on_gpu());
+  world.poll();
+  CHECK_FALSE(world.is_unknown(next));
+  world.timer->primary_ends(0);
+  CHECK(world.stats.gpu_untimed == 1);
+  CHECK(world.timer->is_idle());
+}
+
+TEST_CASE("a poller that does not come back from the driver holds nobody up for long") {
+  World world;
+  REQUIRE(world.timer->hold_poller());  // as a round does that hangs
+  CHECK_FALSE(world.timer->hold_poller());
+  world.timer->release_poller();
+  CHECK(world.timer->hold_poller());
+  world.timer->release_poller();
+}
+
+TEST_CASE("the first call that the driver refuses is kept by name") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  world.launch(stream);
+  world.poll();  // "not ready" is no refusal
+  CHECK(world.timer->fault().function() == nullptr);
+  gpu().sticky_error = 700;
+  world.launch(stream);
+  gpu().sticky_error = 701;
+  world.poll();
+  REQUIRE(world.timer->fault().function() != nullptr);
+  CHECK(std::string_view(world.timer->fault().function()) == "cuEventRecord");
+  CHECK(world.timer->fault().result() == 700);
+}
+
 TEST_CASE("a driver without events is done without") {
   World world;
   gpu().events_left = 5;

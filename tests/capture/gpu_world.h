@@ -32,16 +32,17 @@ struct World {
     if (has_activity) {
       activity = static_cast<capture::GpuActivity*>(std::calloc(1, sizeof(capture::GpuActivity)));
     }
-    timer->begin({.driver = fake_gpu_driver(),
-                  .ops = {records.data(), &next_ticket, kSlots - 1, &stepped_over},
-                  .stats = &stats,
-                  .graphs = graphs(),
-                  .word_bytes = words.size() * 8,
-                  .progress = has_progress ? progress() : nullptr,
-                  .activity = activity,
-                  .activity_source = fake_activity_source(),
-                  .in_flight_max = in_flight_max,
-                  .budget_percent = budget_percent});
+    options = {.driver = fake_gpu_driver(),
+               .ops = {records.data(), &next_ticket, kSlots - 1, &stepped_over},
+               .stats = &stats,
+               .graphs = graphs(),
+               .word_bytes = words.size() * 8,
+               .progress = has_progress ? progress() : nullptr,
+               .activity = activity,
+               .activity_source = fake_activity_source(),
+               .in_flight_max = in_flight_max,
+               .budget_percent = budget_percent};
+    timer->begin(options);
   }
   ~World() {
     std::free(static_cast<void*>(timer));
@@ -107,6 +108,7 @@ struct World {
   uint64_t next_ticket = 1;
   uint64_t stepped_over = 0;
   SelfStatistics stats{};
+  capture::GpuTimer::Options options;  // that the timer began with
   capture::GpuTimer* timer = nullptr;
   capture::GpuActivity* activity = nullptr;
   capture::GpuThread main_thread;

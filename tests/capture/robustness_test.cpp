@@ -98,7 +98,7 @@ TEST_CASE("a file size limit between ring and segments costs history, counted") 
   const TemporaryDirectory directory;
   CHECK(ended_well(in_own_process(directory.path(), [] {
     setenv("ROLLCALL_RING_SLOTS", "64", 1);
-    limit(RLIMIT_FSIZE, 2 << 20);
+    limit(RLIMIT_FSIZE, 4 << 20);
     record(10);
     limit(RLIMIT_FSIZE, 10);
     record(10);

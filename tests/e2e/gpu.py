@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What the GPUs did, told by events around the calls: times, states, and the verdicts on them."""
+import os
 import sys
 
 import job
@@ -222,6 +223,20 @@ def a_program_that_loads_nccl_itself_is_timed():
             expect_equal(op["state"], "finished", f"the state of {op}")
 
 
+def a_gpu_that_is_reset_takes_nothing_along():
+    # Nobody looks at the events before the job has reset the GPU, and made its context anew.
+    environment = {**TIMED, "ROLLCALL_GPU_POLL_MS": "3600000"}
+    with Job(1, [], environment=environment) as run:
+        client = os.path.join(os.path.dirname(os.path.abspath(__file__)), "reset_client.py")
+        run.command[run.command.index("--") + 1:] = [sys.executable, client, run.folder]
+        expect_equal(run.run(), 0, f"status ({run.describe()})")
+        expect_equal([op["finished_ns"] is not None for op in operations(run)], [False, True],
+                     f"what is known of the two operations ({operations(run)})")
+        expect_equal([s["counters"]["gpu_untimed"] for s in statistics(run)], [1], "given up")
+        metas = [line for line in run.dump() if line["type"] == "process"]
+        expect_equal([meta for meta in metas if "gpu_fault" in str(meta)], [], "refused calls")
+
+
 if __name__ == "__main__":
     sys.exit(job.main([
         ("every operation of a healthy job is timed", every_operation_is_timed),
@@ -238,4 +253,6 @@ if __name__ == "__main__":
         ("a blocked stream is seen in the words alone",
          a_blocked_stream_is_seen_in_the_words_alone),
         ("a program that loads NCCL itself is timed", a_program_that_loads_nccl_itself_is_timed),
+        ("a GPU that is reset loses what ran on it, and nothing that comes after",
+         a_gpu_that_is_reset_takes_nothing_along),
     ]))

@@ -80,6 +80,10 @@ void note_event(const EventCall& call, int result) noexcept {
 void graph_captures_into(void*) noexcept {}
 void graph_cloned(void*, void*) noexcept {}
 void graph_destroyed(void*) noexcept {}
+void graph_refused(void*, int) noexcept {}
+ContextEnd begin_context_end(void*) noexcept { return {}; }
+ContextEnd begin_primary_end(int, bool) noexcept { return {}; }
+void finish_context_end(ContextEnd) noexcept {}
 void graph_instantiated(const void*, void*) noexcept {}
 void graph_executable_destroyed(const void*) noexcept {}
 void graph_launches_watched() noexcept {}
