@@ -21,26 +21,38 @@ struct Bucket {
   uint64_t bytes_from = ~uint64_t{0};
   uint64_t bytes_to = 0;
   uint64_t calls = 0;
+  uint64_t with_launch = 0;
   std::vector<int64_t> times_ns;
   // The shortest time of each collective, by seq; transfers have one time each.
   std::map<uint64_t, std::pair<int64_t, const Op*>> fastest;
   std::vector<std::pair<int64_t, const Op*>> transfers;
 };
 
-// Operations in each group of a process.
-std::map<uint32_t, uint32_t> group_sizes(const Process& process) {
-  std::map<uint32_t, uint32_t> sizes;
+struct CallGroup {
+  uint32_t operations = 0;
+  int64_t end_returned_ns = 0;  // of its end, which launches them
+};
+
+std::map<uint32_t, CallGroup> groups_of(const Process& process) {
+  std::map<uint32_t, CallGroup> groups;
   for (const Op& op : process.ops) {
-    if (op.group != 0 && !is_mark(op.kind)) ++sizes[op.group];
+    if (op.group == 0) continue;
+    if (op.kind == OpKind::GroupEnd) groups[op.group].end_returned_ns = op.returned_ns;
+    if (!is_mark(op.kind)) ++groups[op.group].operations;
   }
-  return sizes;
+  return groups;
 }
 
-void add_time(const Op& op, bool is_alone, Bucket& bucket) {
+// `launching_until_ns`: the return of the call that launches it; 0 where that is not known.
+void add_time(const Op& op, bool is_alone, int64_t launching_until_ns, Bucket& bucket) {
   if (op.started_ns == 0 || op.finished_ns == 0) return;
-  const int64_t time_ns = op.finished_ns - op.started_ns;
+  // Of a call that came back before it launched only the end of the launch is known.
+  const bool knows_launch = op.launched_ns != 0 && op.result != kResultInProgress;
+  const int64_t launched_ns = knows_launch ? std::min(op.launched_ns, op.finished_ns) : 0;
+  const int64_t time_ns = op.finished_ns - std::max(op.started_ns, launched_ns);
   if (time_ns < 0) return;
   bucket.times_ns.push_back(time_ns);
+  if (!knows_launch && op.started_ns < launching_until_ns) ++bucket.with_launch;
   if (!is_alone) return;
   if (is_p2p(op.kind)) {
     bucket.transfers.emplace_back(time_ns, &op);
@@ -83,6 +95,7 @@ OperationRow row_of(const Group& group, const Key& key, Bucket& bucket) {
   row.bytes_to = bucket.bytes_to;
   row.calls = bucket.calls;
   row.timed = bucket.times_ns.size();
+  row.with_launch = bucket.with_launch;
   if (row.timed == 0) return row;
   row.median_ns = percentile(bucket.times_ns, 50);
   row.p99_ns = percentile(bucket.times_ns, 99);
@@ -95,7 +108,7 @@ std::vector<OperationRow> table_of(const trace::Run& run) {
   std::map<Key, Bucket> buckets;
   for (const uint32_t p : index.active()) {
     const Process& process = run.processes[p];
-    const std::map<uint32_t, uint32_t> sizes = group_sizes(process);
+    const std::map<uint32_t, CallGroup> groups = groups_of(process);
     for (const Op& op : process.ops) {
       const Seat seat = index.seat(p, op.comm);
       if (is_mark(op.kind) || seat.group == kNone) continue;
@@ -104,7 +117,9 @@ std::vector<OperationRow> table_of(const trace::Run& run) {
       bucket.bytes_from = std::min(bucket.bytes_from, bytes);
       bucket.bytes_to = std::max(bucket.bytes_to, bytes);
       ++bucket.calls;
-      add_time(op, op.group == 0 || sizes.at(op.group) == 1, bucket);
+      const CallGroup own{.operations = 1, .end_returned_ns = op.returned_ns};
+      const CallGroup& launch = op.group == 0 ? own : groups.at(op.group);
+      add_time(op, launch.operations == 1, launch.end_returned_ns, bucket);
     }
   }
   std::vector<OperationRow> rows;

@@ -118,6 +118,24 @@ std::string rollcall_of(const trace::Process& process) {
 std::string clock_of(const trace::Process& process) { return process.clock; }
 std::string coverage_of(const trace::Process& process) { return meta_of(process, "coverage"); }
 
+// How the GPU is timed, and the first call in which the driver refused to.
+std::string gpu_timing_of(const trace::Process& process) {
+  std::string text = meta_of(process, "gpu_timing");
+  const auto append = [&](std::string_view words, const char* key) {
+    const std::string value = meta_of(process, key);
+    if (!value.empty()) text += fmt::format("; {} {}", words, printable(value));
+  };
+  append("CUPTI", "gpu_cupti");
+  append("words written by:", "gpu_words");
+  append("refused:", "gpu_fault");
+  return text;
+}
+bool any_gpu_timing(const trace::Run& run) {
+  return std::any_of(run.processes.begin(), run.processes.end(), [](const trace::Process& process) {
+    return !meta_of(process, "gpu_timing").empty();
+  });
+}
+
 // Functions that the process asked the emulator for and the emulator does not have.
 std::vector<std::string> not_emulated(const trace::Process& process) {
   constexpr std::string_view kPrefix = "not_emulated.";
@@ -167,6 +185,9 @@ void append_header(std::string& out, const trace::Run& run, const RunRanks& rank
                      agreed(run, ranks, driver_of), agreed(run, ranks, rollcall_of));
   out += fmt::format("coverage   {}\n", agreed(run, ranks, coverage_of));
   out += fmt::format("clock      {}\n", agreed(run, ranks, clock_of));
+  if (any_gpu_timing(run)) {
+    out += fmt::format("GPU times  {}\n", agreed(run, ranks, gpu_timing_of));
+  }
   if (any_not_emulated(run)) {
     out += fmt::format("absent     not in the emulator, and asked for: {}\n",
                        agreed(run, ranks, not_emulated_text));
@@ -209,29 +230,37 @@ void append_processes(std::string& out, const trace::Run& run, const RunRanks& r
   }
 }
 
+// What a recorder counts as missing from its file, or as unknown of what the GPU did.
+enum class Loss { none, record, gpu_time };
+constexpr Loss loss_of(std::string_view statistic) {
+  for (const std::string_view name :
+       {"gpu_untimed", "gpu_sampled_out", "graph_unmarked", "graph_table_full", "gpu_unwritten"}) {
+    if (statistic == name) return Loss::gpu_time;
+  }
+  for (const std::string_view name :
+       {"history_lost", "history_errors", "history_dropped_files", "late_overflow", "comm_unknown",
+        "comm_table_full", "checks_failed", "gpu_records_dropped", "meta_truncated"}) {
+    if (statistic == name) return Loss::record;
+  }
+  return statistic.starts_with("dropped_") ? Loss::record : Loss::none;
+}
+
 void append_losses(std::string& out, const trace::Run& run) {
   std::map<std::string, uint64_t> sums;
   for (const trace::Process& process : run.processes) {
     for (const auto& [name, value] : process.statistics) sums[name] += value;
   }
-  std::string lines;
-#define ROLLCALL_X(name, meaning)                                                \
-  if (const bool is_loss = std::string_view(#name).rfind("dropped_", 0) == 0 ||  \
-                           std::string_view(#name) == "history_lost" ||          \
-                           std::string_view(#name) == "history_errors" ||        \
-                           std::string_view(#name) == "history_dropped_files" || \
-                           std::string_view(#name) == "late_overflow" ||         \
-                           std::string_view(#name) == "comm_unknown" ||          \
-                           std::string_view(#name) == "comm_table_full" ||       \
-                           std::string_view(#name) == "checks_failed" ||         \
-                           std::string_view(#name) == "gpu_records_dropped" ||   \
-                           std::string_view(#name) == "meta_truncated";          \
-      is_loss && sums[#name] > 0) {                                              \
-    lines += fmt::format("  {:>12}  {}\n", grouped(sums[#name]), meaning);       \
+  std::string records;
+  std::string gpu_times;
+#define ROLLCALL_X(name, meaning)                                                      \
+  if (constexpr Loss kLoss = loss_of(#name); kLoss != Loss::none && sums[#name] > 0) { \
+    std::string& lines = kLoss == Loss::record ? records : gpu_times;                  \
+    lines += fmt::format("  {:>12}  {}\n", grouped(sums[#name]), meaning);             \
   }
   ROLLCALL_STATISTICS(ROLLCALL_X)
 #undef ROLLCALL_X
-  if (!lines.empty()) out += "\nWhat is not on file\n" + lines;
+  if (!records.empty()) out += "\nWhat is not on file\n" + records;
+  if (!gpu_times.empty()) out += "\nWhat is not known of the GPUs\n" + gpu_times;
 }
 
 Json gpus_json(const std::vector<Gpu>& gpus) {
@@ -265,6 +294,9 @@ Json process_json(const trace::Process& process, const ProcessRanks& ranks, cons
   for (const std::string& name : not_emulated(process))
     json["not_emulated"].push_back(valid_utf8(name));
   json["coverage"] = text_or_null(coverage_of(process));
+  for (const char* key : {"gpu_timing", "gpu_cupti", "gpu_words", "gpu_fault"}) {
+    json[key] = text_or_null(meta_of(process, key));
+  }
   json["clock"] = text_or_null(clock_of(process));
   json["recorded"] = process.calls_recorded();
   json["on_file"] = process.ops.size();

@@ -155,6 +155,41 @@ Json links_list(const trace::Run& run) {
 
 }  // namespace
 
+namespace {
+
+std::string times_text(const trace::Run& run, const std::vector<OperationRow>& rows) {
+  if (!any_timed(rows)) {
+    const bool was_wanted = std::any_of(
+        run.processes.begin(), run.processes.end(),
+        [](const trace::Process& process) { return process.meta.count("gpu_timing") != 0; });
+    return was_wanted
+               ? "\nNo call has a GPU time, though GPUs were to be timed: `rollcall info` says "
+                 "why.\n"
+               : "\nNo call has a GPU time: this run was recorded with "
+                 "ROLLCALL_GPU_TIMING=off.\n";
+  }
+  std::string text =
+      "\nTimes are the GPU's, per rank, waits for later ranks included. algbw and busbw are "
+      "medians "
+      "in\nGB/s (1e9 bytes), from the fastest rank of each call, as nccl-tests defines them.\n";
+  uint64_t timed = 0;
+  uint64_t with_launch = 0;
+  for (const OperationRow& row : rows) {
+    timed += row.timed;
+    with_launch += row.with_launch;
+  }
+  if (with_launch != 0) {
+    text += fmt::format(
+        "{} of {} times hold a part of NCCL's launch on the host: the stream had "
+        "nothing else to do.\nOf short calls they say little; the profiler plugin "
+        "tells when NCCL launched.\n",
+        grouped(with_launch), grouped(timed));
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string stats_text(const trace::Run& run, const std::vector<OperationRow>& rows) {
   if (rows.empty()) {
     return fmt::format("The {} processes of this run called no operation.\n", run.processes.size());
@@ -173,12 +208,7 @@ std::string stats_text(const trace::Run& run, const std::vector<OperationRow>& r
                         speed_text(known, known ? row.median_bandwidth->algorithm_gbps : 0),
                         speed_text(known, known ? row.median_bandwidth->bus_gbps : 0));
   }
-  text +=
-      any_timed(rows)
-          ? "\nTimes are the GPU's, per rank, waits for later ranks included. algbw and busbw "
-            "are medians in\nGB/s (1e9 bytes), from the fastest rank of each call, as nccl-tests "
-            "defines them.\n"
-          : "\nNo call has a GPU time: this run was recorded with ROLLCALL_GPU_TIMING=off.\n";
+  text += times_text(run, rows);
   return text + phases_text(run) + links_text(analysis::link_table(run));
 }
 
@@ -198,6 +228,7 @@ std::string stats_json(const trace::Run& run, const std::vector<OperationRow>& r
          {"bytes_to", row.bytes_to},
          {"calls", row.calls},
          {"timed", row.timed},
+         {"with_launch", row.with_launch},
          {"median_ns", optional_number(row.median_ns)},
          {"p99_ns", optional_number(row.p99_ns)},
          {"algbw_gbps", known ? Json(row.median_bandwidth->algorithm_gbps) : Json(nullptr)},

@@ -86,6 +86,64 @@ void add(trace::Run& run, int rank, trace::Op op, uint64_t seq, int64_t time_ns)
   process.ops.push_back(op);
 }
 
+// The stream has come to it 100 ns behind the call, NCCL came back after 20 us.
+trace::Op on_idle_stream() {
+  trace::Op op = op_of(OpKind::AllReduce, 2);
+  op.called_ns = 1'000;
+  op.started_ns = 1'100;
+  op.returned_ns = 21'000;
+  op.finished_ns = 31'100;
+  op.state = trace::OpState::finished;
+  return op;
+}
+
+OperationRow only_row(const std::vector<trace::Op>& ops) {
+  trace::Run run = two_ranks();
+  run.processes[0].ops = ops;
+  std::vector<OperationRow> rows = operation_table(run);
+  REQUIRE(rows.size() == 1);
+  return rows[0];
+}
+
+TEST_CASE("a time that holds the host's launch is counted, one that does not is not") {
+  const OperationRow held = only_row({on_idle_stream()});
+  CHECK(held.with_launch == 1);
+  CHECK(held.median_ns == 30'000);
+
+  trace::Op busy = on_idle_stream();  // the stream came to it when NCCL was back
+  busy.started_ns = 21'000;
+  CHECK(only_row({busy}).with_launch == 0);
+}
+
+TEST_CASE("a time begins with the launch where that is known") {
+  trace::Op told = on_idle_stream();
+  told.launched_ns = 16'100;
+  const OperationRow row = only_row({told});
+  CHECK(row.median_ns == 15'000);
+  CHECK(row.with_launch == 0);
+
+  told.started_ns = 18'100;  // behind other work
+  CHECK(only_row({told}).median_ns == 13'000);
+
+  // Only known to have been launched by then.
+  trace::Op in_progress = on_idle_stream();
+  in_progress.launched_ns = 29'000;
+  in_progress.result = kResultInProgress;
+  CHECK(only_row({in_progress}).median_ns == 30'000);
+}
+
+TEST_CASE("what a group launches is launched until its end returns") {
+  trace::Op grouped = on_idle_stream();
+  grouped.group = 5;
+  grouped.returned_ns = 1'050;
+  trace::Op end = op_of(OpKind::GroupEnd, 1);
+  end.group = 5;
+  end.returned_ns = 21'000;
+  CHECK(only_row({grouped, end}).with_launch == 1);
+  end.returned_ns = 1'100;
+  CHECK(only_row({grouped, end}).with_launch == 0);
+}
+
 TEST_CASE("times are per rank, speed is that of the fastest rank") {
   trace::Run run = two_ranks();
   for (uint64_t seq = 0; seq < 100; ++seq) {

@@ -1,4 +1,4 @@
-// Processes that drive several GPUs, as people and programs read of them.
+// Processes that drive several GPUs, and how GPUs are timed, as people and programs read of them.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -97,6 +97,26 @@ TEST_CASE("info tells the ranks and GPUs of a process that drives several, and w
   CHECK(info["processes"][1]["gpus"] ==
         json::parse(R"([{"rank":2,"device":0},{"rank":3,"device":1}])"));
   CHECK(info["ranks_are"] == "those of the communicator that all 4 GPUs of 2 processes are in");
+}
+
+TEST_CASE("info says how the GPUs are timed, what the driver refused, and what is not known") {
+  trace::Run run = test::missing_call_run();
+  CHECK(info_of(run).find("GPU times") == std::string::npos);
+  CHECK(info_of(run).find("not known of the GPUs") == std::string::npos);
+  CHECK(info_json_of(run)["processes"][0]["gpu_timing"].is_null());
+  for (trace::Process& process : run.processes) {
+    process.meta["gpu_timing"] = "events";
+    process.meta["gpu_words"] = "gpu";
+  }
+  run.processes[1].meta["gpu_fault"] = "cuEventRecord answered 201";
+  run.processes[1].statistics["gpu_sampled_out"] = 1'234;
+  const std::string text = info_of(run);
+  INFO(text);
+  CHECK(text.find("events; words written by: gpu (rank") != std::string::npos);
+  CHECK(text.find("gpu; refused: cuEventRecord answered 201 (rank 1)") != std::string::npos);
+  CHECK(text.find("\nWhat is not known of the GPUs\n         1,234  ") != std::string::npos);
+  CHECK(text.find("What is not on file") == std::string::npos);
+  CHECK(info_json_of(run)["processes"][1]["gpu_fault"] == "cuEventRecord answered 201");
 }
 
 TEST_CASE("a process with one GPU beside one with several has a rank and a GPU as well") {

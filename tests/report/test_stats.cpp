@@ -49,6 +49,26 @@ TEST_CASE("what was not timed is a dash in the text, null for programs, and the 
   CHECK(operation["busbw_gbps"].is_null());
 }
 
+TEST_CASE("times that hold the host's launch are told of, and none where none do") {
+  analysis::OperationRow row = timed_row();
+  const auto text = [&row] { return report::stats_text(test::missing_call_run(), {row}); };
+  CHECK(text().find("launch on the host") == std::string::npos);
+  row.with_launch = 1;
+  CHECK(text().find("1 of ") != std::string::npos);
+  CHECK(text().find(" times hold a part of NCCL's launch on the host") != std::string::npos);
+}
+
+TEST_CASE("where no call was timed, stats says whether times were wanted") {
+  analysis::OperationRow row = timed_row();
+  row.timed = 0;
+  trace::Run run = test::missing_call_run();
+  CHECK(report::stats_text(run, {row}).find("ROLLCALL_GPU_TIMING=off") != std::string::npos);
+  run.processes[0].meta["gpu_timing"] = "off (no CUDA driver)";
+  const std::string text = report::stats_text(run, {row});
+  CHECK(text.find("GPUs were to be timed") != std::string::npos);
+  CHECK(text.find("ROLLCALL_GPU_TIMING=off") == std::string::npos);
+}
+
 TEST_CASE("kernel phases are summed up by communicator, with the rank that waits least") {
   trace::Run run = test::missing_call_run();
   CHECK(report::stats_text(run, {timed_row()}).find("kernel phases") == std::string::npos);
