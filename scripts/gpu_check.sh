@@ -18,7 +18,11 @@ fi
 
 cd "$here/.."
 if [ -z "${ROLLCALL_GPU_CHECK_BUILD:-}" ]; then
-  make build
+  if ! make build; then
+    echo "gpu_check: this machine cannot build it; scripts/gpu_check.sh --pack DIR on one that" \
+      "can, and DIR/gpu_check.sh here" >&2
+    exit 2
+  fi
   ROLLCALL_GPU_CHECK_BUILD=build/release
 fi
 export ROLLCALL_GPU_CHECK_BUILD
@@ -28,7 +32,7 @@ fi
 
 to=${2:?gpu_check: --pack needs a folder}
 mkdir -p "$to/bin"
-cp scripts/gpu_check.py scripts/gpu_machine.py bench/paired.py bench/ddp_step.py "$to/"
+cp scripts/gpu_{check,machine,facts}.py bench/{paired,ddp_step}.py "$to/"
 cp "$0" "$to/gpu_check.sh"
 for file in tools/rollcall shim/librollcall.so profiler_plugin/libnccl-profiler-rollcall.so \
   examples/{mini_train,collective_loop}{,_cuda12}; do

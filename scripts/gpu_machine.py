@@ -14,6 +14,7 @@ ROLLCALL = os.path.join(BUILD, "tools", "rollcall")
 EXAMPLES = os.path.join(BUILD, "examples")
 PLUGIN = os.path.join(BUILD, "profiler_plugin", "libnccl-profiler-rollcall.so")
 PATIENCE_S = 90
+WARM_UP_S, SHARING_S, SHARING_TRIES = 90, 45, 2
 RANKS_MAX = 4
 TIMINGS = ("events", "progress", "cupti")
 # CUDA runtimes that the examples are built for, what their programs are called then, and the driver
@@ -158,16 +159,30 @@ class Machine:
         environment.update(extra)
         return environment
 
+    def warm_up(self):
+        """The first process that reads NCCL and PyTorch, and finds its GPU asleep, may take a
+        minute: not one that is measured. Returns its seconds."""
+        start = time.monotonic()
+        if not self.emulated:
+            program = [self.program("collective_loop"), "1", "8"]
+            for first in (program, [sys.executable, "-c", "import torch; torch.zeros(1).cuda()"]):
+                try:
+                    with Run(self, first, "none", ranks=1) as run:
+                        run.finish(WARM_UP_S)
+                except RuntimeError:
+                    pass  # the rows say what does not work
+        return time.monotonic() - start
+
     def find_sharing(self):
         """Tries without Rollcall how two ranks can share the GPU, where they have to."""
         if not self.is_shared(self.ranks()):
             return
         ways = [SWITCH, HOSTS] if self.nccl >= SWITCH_SINCE else [HOSTS]
-        for self.sharing in ways:
+        for self.sharing in ways * SHARING_TRIES:
             self.sharing_fault = None
             try:
                 with Run(self, [self.program("collective_loop"), "3", "8"], "none") as run:
-                    run.finish(45)
+                    run.finish(SHARING_S)
                 return
             except (RuntimeError, subprocess.TimeoutExpired) as error:
                 self.sharing_fault = (f"two ranks on one GPU ({self.sharing}) do not work here "
