@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What this machine's CUDA driver does where its documentation leaves open what GPU timing rests on.
+"""What this CUDA driver does where its documentation leaves open what GPU timing rests on.
 
 Prints one JSON object of facts. Run by scripts/gpu_check.py, without the recorder; by itself it
 needs libcuda.so.1 and a GPU.

@@ -63,7 +63,8 @@ bool GpuTimer::context_is_gone(const GpuContext& context) noexcept {
   if (!context.is_primary) return false;
   unsigned flags = 0;
   int active = 0;
-  return ask<&GpuDriver::primary_get_state>(context.device, &flags, &active) != kGpuSuccess || active == 0;
+  return ask<&GpuDriver::primary_get_state>(context.device, &flags, &active) != kGpuSuccess ||
+         active == 0;
 }
 
 // Nothing of it is given back: its events went with it, or cannot be trusted any more.
@@ -105,7 +106,8 @@ void GpuTimer::context_ends(GpuContextHandle context) noexcept {
 }
 
 void GpuTimer::primary_ends(int device) noexcept {
-  lose_contexts([&](const GpuContext& known) { return known.is_primary && known.device == device; });
+  lose_contexts(
+      [&](const GpuContext& known) { return known.is_primary && known.device == device; });
 }
 
 void GpuTimer::primary_may_have_ended(int device) noexcept {
@@ -117,7 +119,8 @@ void GpuTimer::primary_may_have_ended(int device) noexcept {
 // --- what the events say -------------------------------------------------------------------------
 
 void GpuTimer::poll_context(GpuContext& context, double ticks_per_ns, bool asks_all) noexcept {
-  if (context_is_gone(context) || ask<&GpuDriver::context_set_current>(context.handle) != kGpuSuccess) {
+  if (context_is_gone(context) ||
+      ask<&GpuDriver::context_set_current>(context.handle) != kGpuSuccess) {
     return lose_context(context);
   }
   probe(context, ticks_per_ns);
