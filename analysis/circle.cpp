@@ -10,6 +10,7 @@
 
 #include "analysis/habit.h"
 #include "analysis/label.h"
+#include "analysis/left_out.h"
 #include "analysis/order_vote.h"
 #include "analysis/stray_call.h"
 
@@ -18,28 +19,8 @@ namespace {
 
 using trace::Op;
 
-constexpr size_t kTailMax = 64;
 constexpr size_t kHistoryMax = 2048;
 constexpr size_t kEdgesShownMax = 12;
-constexpr size_t kAskedMax = 64;
-constexpr size_t kEdgesAskedMax = 1024;
-
-// A call waits for a host that has not made it.
-struct AbsentEdge {
-  uint32_t node = kNone;
-  uint32_t process = kNone;
-};
-
-struct Circle {
-  std::vector<AbsentEdge> absent;
-  std::vector<std::pair<uint32_t, uint32_t>> queued;  // a call waits for another call
-  std::vector<uint32_t> calls;                        // nodes
-  std::vector<uint32_t> collectives;                  // those of them
-  std::vector<uint32_t> hosts;                        // processes
-  bool has_p2p = false;
-  uint32_t creation = kNone;  // node
-  std::set<uint32_t> groups;
-};
 
 Circle look_at(const Case& c, const Root& root) {
   Circle circle;
@@ -148,75 +129,6 @@ std::vector<Evidence> path_of(const Case& c, const Root& root) {
   return edges;
 }
 
-// Where the calls of a process behind position seq-1 of a communicator begin; nothing where that
-// record is lost.
-std::optional<size_t> tail_begin(const Lane& lane, uint64_t seq) {
-  if (seq == 0) return 0;
-  if (!lane.has(seq - 1)) return std::nullopt;
-  return lane.ops[seq - 1 - lane.first] + 1;
-}
-
-const Lane* lane_in(const Group& group, uint32_t p) {
-  const auto found = std::find_if(group.members.begin(), group.members.end(),
-                                  [&](const Member& member) { return member.process == p; });
-  return found == group.members.end() ? nullptr : &found->lane;
-}
-
-// How the calls of a rank behind the last common call follow from those of another.
-struct TailComparison {
-  Alignment alignment;
-  bool is_habit = false;    // its own steps before had the same call where the two part
-  bool is_at_call = false;  // they part where the other made the call that is waited in
-};
-
-TailComparison compare_tails(const Case& c, uint32_t deviator, uint32_t reference,
-                             const Node& call) {
-  TailComparison comparison;
-  comparison.alignment = {.slip = Slip::missing, .predicted = true};  // says nothing
-  const Lane* own = lane_in(c.group(call.group), deviator);
-  const Lane* theirs = lane_in(c.group(call.group), reference);
-  if (own == nullptr || theirs == nullptr) return comparison;
-  // Both have to begin behind the same call.
-  const uint64_t common = std::min({call.seq, own->called, theirs->called});
-  const std::optional<size_t> own_begin = tail_begin(*own, common);
-  const std::optional<size_t> their_begin = tail_begin(*theirs, common);
-  if (!own_begin || !their_begin) return comparison;
-  const size_t begin = *own_begin;
-  const size_t reference_begin = *their_begin;
-  std::vector<Signature> calls = tokens(c, deviator, begin, begin + kTailMax);
-  std::vector<Signature> expected =
-      tokens(c, reference, reference_begin, reference_begin + kTailMax);
-  // The first place where they part is what is to be explained.
-  size_t same = 0;
-  while (same < calls.size() && same < expected.size() && agree(calls[same], expected[same]))
-    ++same;
-  const size_t seen = expected.size() - same;
-  if (same < expected.size() && theirs->has(call.seq)) {
-    const size_t at = theirs->ops[call.seq - theirs->first];
-    comparison.is_at_call = tokens(c, reference, reference_begin, at).size() == same;
-  }
-  if (same < calls.size()) {
-    std::vector<Signature> before =
-        tokens(c, deviator, begin > kHistoryMax ? begin - kHistoryMax : 0, begin);
-    before.insert(before.end(), calls.begin(), calls.begin() + static_cast<ptrdiff_t>(same));
-    const std::optional<Signature> usual = expected_next(before);
-    comparison.is_habit = usual && agree(*usual, calls[same]);
-  }
-  std::vector<Signature> history =
-      tokens(c, reference, reference_begin > kHistoryMax ? reference_begin - kHistoryMax : 0,
-             reference_begin + kTailMax);
-  while (expected.size() < calls.size() + 4) {
-    const std::optional<Signature> next = expected_next(history);
-    if (!next) break;
-    history.push_back(*next);
-    expected.push_back(*next);
-  }
-  calls.erase(calls.begin(), calls.begin() + static_cast<ptrdiff_t>(same));
-  expected.erase(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(same));
-  if (!calls.empty() && !expected.empty()) comparison.alignment = align(calls, expected, seen);
-  return comparison;
-}
-
 void blame(const Case& c, Draft& draft, const std::vector<uint32_t>& processes) {
   for (const uint32_t p : processes) {
     uint32_t g = kNone;
@@ -237,25 +149,13 @@ void blame(const Case& c, Draft& draft, const std::vector<uint32_t>& processes) 
   }
 }
 
-// Hosts of the circle, and who made its calls.
-std::vector<uint32_t> processes_of(const Case& c, const Circle& circle) {
-  std::vector<uint32_t> processes = circle.hosts;
-  for (const uint32_t n : circle.calls) {
-    const std::vector<uint32_t>& callers = c.graph.nodes()[n].callers;
-    processes.insert(processes.end(), callers.begin(), callers.end());
-  }
-  std::sort(processes.begin(), processes.end());
-  processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
-  return processes;
-}
-
 // The only one of those who made the circle's calls that did otherwise than before, with nothing
 // that contradicts it.
 std::vector<uint32_t> find_odd_caller(const Case& c, const Circle& circle) {
   std::vector<uint32_t> odd;
   size_t asked = 0;
   for (const uint32_t p : processes_of(c, circle)) {
-    if (++asked > kAskedMax) return {};
+    if (++asked > kCircleAskedMax) return {};
     const std::optional<HabitBreak> habit = habit_break(c, p);
     if (habit && habit->alignment.contradicted == 0) odd.push_back(p);
   }
@@ -266,7 +166,7 @@ std::vector<uint32_t> find_odd_caller(const Case& c, const Circle& circle) {
 // make them did as before.
 std::vector<uint32_t> find_unusual_callers(const Case& c, const Circle& circle) {
   std::vector<uint32_t> odd;
-  for (size_t i = 0; i < std::min(circle.collectives.size(), kAskedMax); ++i) {
+  for (size_t i = 0; i < std::min(circle.collectives.size(), kCircleAskedMax); ++i) {
     const Node& node = c.graph.nodes()[circle.collectives[i]];
     if (!is_against_habit(c, node)) continue;
     odd.insert(odd.end(), node.callers.begin(), node.callers.end());
@@ -302,7 +202,7 @@ std::vector<uint32_t> find_deviators(const Case& c, const Circle& circle) {
   std::vector<uint32_t> odd_now;
   bool any_is_sure = false;
   for (const uint32_t p : circle.hosts) {
-    if (odd.size() == kAskedMax) break;
+    if (odd.size() == kCircleAskedMax) break;
     const std::optional<HabitBreak> habit = habit_break(c, p);
     if (!habit) continue;
     any_is_sure = any_is_sure || habit->alignment.contradicted == 0;
@@ -386,188 +286,6 @@ CreationVote vote_on_creation(const Case& c, const Circle& circle) {
   return vote;
 }
 
-Culprit who_left_out(const Case& c, const Node& node, uint32_t p, const Blocked& example) {
-  Culprit culprit = culprit_of(c, p, node.group);
-  const Op& op = c.index.op(example.process, example.op);
-  if (node.kind == NodeKind::p2p) {
-    culprit.p2p_seq = node.seq;
-    culprit.op = std::string(rollcall::name_of(other_side_of(op.kind)));
-    const Seat seat = c.index.seat(example.process, op.comm);
-    culprit.peer = c.group(seat.group).members[seat.member].rank;
-  } else {
-    culprit.seq = node.seq;
-    culprit.op = std::string(rollcall::name_of(op.kind));
-  }
-  return culprit;
-}
-
-const char* end_text(const trace::Event& end) {
-  if (end.kind == EventKind::CommAbort) return "aborted the communicator without";
-  return end.kind == EventKind::CommFinalize ? "finalized the communicator without"
-                                             : "destroyed the communicator without";
-}
-
-Draft draft_left_out(const Case& c, uint32_t n, const std::vector<uint32_t>& processes,
-                     Confidence confidence) {
-  const Node& node = c.graph.nodes()[n];
-  const bool pair = node.kind == NodeKind::p2p;
-  Draft draft = make_draft(pair ? Verdict::p2p_unmatched : Verdict::missing_call, confidence);
-  const Blocked example = example_of(c, n);
-  const Op& op = c.index.op(example.process, example.op);
-  const trace::Event* end = end_before_wait(c, processes.front(), node.group);
-  for (const uint32_t p : processes) {
-    draft.finding.culprits.push_back(who_left_out(c, node, p, example));
-    if (draft.finding.evidence.size() < 8) {
-      draft.finding.evidence.push_back(process_evidence(c, p));
-    }
-  }
-  if (end != nullptr) {
-    draft.finding.evidence.push_back(end_evidence(c, processes.front(), *end));
-  }
-  if (!pair) {
-    draft.group = node.group;
-    draft.seq = node.seq;
-  }
-  draft.finding.evidence.push_back(op_evidence(c, example.process, example.op, "waits"));
-  const bool is_one = processes.size() == 1;
-  draft.finding.summary = fmt::format(
-      "{} {} {}, which {} {} been {} for {}, and went on to wait {}; {}{}",
-      processes_text(c.index.run(), processes), end == nullptr ? "never made" : end_text(*end),
-      pair ? fmt::format("the {} that belongs to the {}", other_side_text(op.kind), node_text(c, n))
-           : "the call " + node_text(c, n),
-      processes_text(c.index.run(), node.callers), node.callers.size() == 1 ? "has" : "have",
-      pair ? "awaiting" : "waiting in", span_text(c.job.end_ns - node.since_ns),
-      is_one ? "itself" : "themselves",
-      is_one ? "" : rank_text(c.process(processes.front())) + ": ",
-      doing_text(c.index, c.job, processes.front()));
-  draft.finding.next = end == nullptr
-                           ? "look at the branch that decides about this call on that rank"
-                           : "look why that rank ends the communicator in front of it";
-  return draft;
-}
-
-// A call that waits for ranks which have ended its communicator: they will not come to it.
-std::optional<Draft> draft_ended_early(const Case& c, const Circle& circle) {
-  std::map<uint32_t, std::vector<uint32_t>> ended;  // by node
-  for (const AbsentEdge& edge : circle.absent) {
-    const Node& node = c.graph.nodes()[edge.node];
-    if (node.kind == NodeKind::creation || node.callers.empty()) continue;
-    if (end_before_wait(c, edge.process, node.group)) ended[edge.node].push_back(edge.process);
-  }
-  for (const auto& [n, processes] : ended) {
-    const size_t callers = c.graph.nodes()[n].callers.size();
-    // Where more have ended it, those who called did so once too often.
-    if (processes.size() > callers) continue;
-    const bool is_tie = processes.size() == callers;
-    return draft_left_out(c, n, processes, is_tie ? Confidence::likely : Confidence::certain);
-  }
-  return std::nullopt;
-}
-
-// Held against some of those who made the call, of whom one may be odd itself.
-bool is_left_out_for_all(const Case& c, uint32_t p, const Node& node) {
-  const std::vector<uint32_t>& callers = node.callers;
-  for (const uint32_t caller : {callers.front(), callers[callers.size() / 2], callers.back()}) {
-    const auto [alignment, is_habit, is_at_call] = compare_tails(c, p, caller, node);
-    // Who did what it always does left nothing out.
-    const bool is_left_out = alignment.slip == Slip::missing && !alignment.predicted &&
-                             alignment.contradicted == 0 && !is_habit && is_at_call;
-    if (!is_left_out) return false;
-  }
-  return true;
-}
-
-// A collective that one side left out, rather than one that comes later: the calls behind it line
-// up with the others' only if it is taken as left out.
-const AbsentEdge* find_left_out(const Case& c, const Circle& circle) {
-  size_t asked = 0;
-  for (const AbsentEdge& edge : circle.absent) {
-    const Node& node = c.graph.nodes()[edge.node];
-    if (node.kind != NodeKind::collective || node.callers.empty()) continue;
-    if (++asked > kEdgesAskedMax) break;
-    size_t absent = 0;
-    for (const Member& member : c.group(node.group).members)
-      absent += member.lane.called <= node.seq;
-    if (absent > node.callers.size()) continue;
-    if (is_left_out_for_all(c, edge.process, node)) return &edge;
-    const std::optional<HabitBreak> habit = habit_break(c, edge.process);
-    if (!habit || habit->alignment.slip != Slip::missing) continue;
-    const Op& left_out = c.index.op(edge.process, habit->precedent);
-    const Blocked example = example_of(c, edge.node);
-    const bool is_it =
-        is_collective(left_out.kind) && habit->alignment.contradicted == 0 &&
-        c.index.seat(edge.process, left_out.comm).group == node.group &&
-        (example.process == kNone ||
-         agree(usual_signature(c.sizes, edge.process, left_out),
-               usual_signature(c.sizes, example.process, c.index.op(example.process, example.op))));
-    if (is_it) return &edge;
-  }
-  return nullptr;
-}
-
-const AbsentEdge* find_unmatched(const Case& c, const Circle& circle) {
-  for (const AbsentEdge& edge : circle.absent) {
-    const Node& node = c.graph.nodes()[edge.node];
-    if (node.kind != NodeKind::p2p) continue;
-    const std::vector<uint32_t>& waiting = c.progress.waiting(edge.process);
-    const bool went_on =
-        !waiting.empty() && c.job.processes[edge.process].last_op > waiting.front();
-    if (!circle.collectives.empty() || !circle.queued.empty() || went_on) return &edge;
-  }
-  return nullptr;
-}
-
-// As many sends as receives between the rank and the peer of this call: none was left out.
-bool is_balanced(const Case& c, uint32_t p, const Op& op) {
-  const uint32_t i = c.index.channel_of(p, op);
-  if (i == kNone) return false;
-  const Channel& channel = c.index.channels()[i];
-  return channel.first_send + channel.sends.size() == channel.first_recv + channel.recvs.size();
-}
-
-// A transfer that a rank left out is met by its next one: then every call of the circle was made,
-// and only the rank's own earlier steps tell that one is missing.
-std::optional<Draft> draft_shifted(const Case& c, const Circle& circle) {
-  size_t asked = 0;
-  for (const uint32_t p : processes_of(c, circle)) {
-    if (++asked > kAskedMax) break;
-    const std::optional<HabitBreak> found = habit_break(c, p);
-    if (!found || found->alignment.slip != Slip::missing || found->alignment.contradicted != 0) {
-      continue;
-    }
-    const Op& left_out = c.index.op(p, found->precedent);
-    if (is_collective(left_out.kind)) continue;
-    if (found->alignment.may_be_order && is_balanced(c, p, left_out)) continue;
-    const uint32_t g = c.index.seat(p, left_out.comm).group;
-    Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
-    Culprit culprit = culprit_of(c, p, g);
-    culprit.op = std::string(rollcall::name_of(left_out.kind));
-    culprit.peer = left_out.root_or_peer;
-    for (uint32_t i = 0; i < found->op; ++i) {
-      const Op& op = c.index.op(p, i);
-      const bool is_same = op.kind == left_out.kind && op.comm == left_out.comm &&
-                           op.root_or_peer == left_out.root_or_peer;
-      if (is_same) culprit.p2p_seq = op.seq + 1;
-    }
-    draft.finding.culprits.push_back(std::move(culprit));
-    draft.finding.evidence.push_back(op_evidence(
-        c, p, found->op, "where the steps before lead one to expect " + call_text(left_out)));
-    const uint32_t length = found->alignment.length;
-    const std::string what =
-        length == 1 ? "a " + call_text(left_out)
-                    : fmt::format("{} calls, the first of them a {}", length, call_text(left_out));
-    draft.finding.summary = fmt::format(
-        "{} left out {} (the steps before had {} in front of its {}), and {}; the ranks now wait "
-        "for each other",
-        rank_text(c.process(p)), what, length == 1 ? "it" : "them",
-        call_text(c.index.op(p, found->op)),
-        length == 1 ? "a later one took its place" : "later ones took their place");
-    draft.finding.next = "look at the branch that decides about this transfer on that rank";
-    return draft;
-  }
-  return std::nullopt;
-}
-
 // The same call of this rank's steps before, inside a group; kNoRecord if there is none, or if the
 // rank makes the call both ways.
 struct Precedent {
@@ -645,7 +363,7 @@ std::optional<Draft> draft_grouping(const Case& c, const Circle& circle) {
   std::vector<uint32_t> odd;
   size_t asked = 0;
   for (const uint32_t p : circle.hosts) {
-    if (++asked > kAskedMax || c.progress.waiting(p).empty()) continue;
+    if (++asked > kCircleAskedMax || c.progress.waiting(p).empty()) continue;
     const uint32_t i = c.progress.waiting(p).front();
     const Blocked other = grouped_elsewhere(c, circle, p, i);
     if (other.process == kNone) continue;
@@ -734,6 +452,17 @@ Draft draft_order(const Case& c, const Circle& circle) {
 
 }  // namespace
 
+std::vector<uint32_t> processes_of(const Case& c, const Circle& circle) {
+  std::vector<uint32_t> processes = circle.hosts;
+  for (const uint32_t n : circle.calls) {
+    const std::vector<uint32_t>& callers = c.graph.nodes()[n].callers;
+    processes.insert(processes.end(), callers.begin(), callers.end());
+  }
+  std::sort(processes.begin(), processes.end());
+  processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
+  return processes;
+}
+
 Draft draft_circle(const Case& c, uint32_t r) {
   const Circle circle = look_at(c, c.graph.roots()[r]);
   if (std::optional<Draft> early = draft_ended_early(c, circle)) {
@@ -755,7 +484,7 @@ Draft draft_circle(const Case& c, uint32_t r) {
   if (const AbsentEdge* edge = find_left_out(c, circle)) {
     return finish(c, r, circle, draft_left_out(c, edge->node, {edge->process}, Confidence::likely));
   }
-  for (size_t i = 0; i < std::min(circle.collectives.size(), kAskedMax); ++i) {
+  for (size_t i = 0; i < std::min(circle.collectives.size(), kCircleAskedMax); ++i) {
     const uint32_t n = circle.collectives[i];
     if (!is_unheard_of(c, c.graph.nodes()[n])) continue;
     std::vector<uint32_t> absent;
@@ -764,7 +493,7 @@ Draft draft_circle(const Case& c, uint32_t r) {
     }
     return finish(c, r, circle, draft_extra_call(c, n, absent));
   }
-  for (size_t i = 0; i < std::min(circle.absent.size(), kAskedMax); ++i) {
+  for (size_t i = 0; i < std::min(circle.absent.size(), kCircleAskedMax); ++i) {
     std::optional<Draft> extra = draft_extra_transfer(c, c.graph.nodes()[circle.absent[i].node]);
     if (extra) return finish(c, r, circle, std::move(*extra));
   }
