@@ -151,6 +151,11 @@ std::string slip_text(const Case& c, const Difference& d, const std::string& who
     text += fmt::format(" ({} against {} bytes)", my_bytes, their_bytes);
   }
   if (d.repeats != 0) text += fmt::format(", and so at {} later positions", d.repeats);
+  if (d.later != 0) {
+    const bool is_on_file = group.members[d.reference].lane.has(d.seq + d.later);
+    text += fmt::format("; {} that {} calls later: it may have left these out",
+                        is_on_file ? "they called" : "the steps before had", d.later);
+  }
   return text;
 }
 
@@ -190,7 +195,8 @@ uint32_t node_of(const Case& c, uint32_t group, uint64_t seq) {
 
 Draft draft_difference(const Case& c, const Difference& d) {
   const Group& group = c.group(d.group);
-  const bool is_sure = d.is_scattered || (!d.undecided && !d.predicted && d.slip != Slip::missing);
+  const bool may_be_other = d.undecided || d.predicted || d.later != 0 || d.slip == Slip::missing;
+  const bool is_sure = d.is_scattered || !may_be_other;
   Draft draft = make_draft(verdict_of(c, d), is_sure ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
   std::vector<uint32_t> blamed = d.deviators;

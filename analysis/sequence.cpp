@@ -18,12 +18,14 @@ using trace::Op;
 // believe in.
 constexpr size_t kTailMax = 64;
 constexpr uint32_t kSlipMax = 4;
-// A step that was left out is longer: believed where nothing shorter explains as much.
-constexpr uint32_t kFarSlipMax = 64;
+// A step that was left out is longer: believed where nothing shorter explains as much. As many as a
+// host can queue: no rank gets further ahead of one that waits.
+constexpr uint32_t kFarSlipMax = 2048;
 constexpr size_t kFarMatched = 4;
 constexpr uint32_t kReorderMax = 16;
-// Longer than an exchange with a hundred ranks: a step may have two that look alike.
-constexpr size_t kContextMax = 256;
+// Longer than an exchange with a hundred ranks, and than a micro batch: a step may have two that
+// look alike.
+constexpr size_t kContextMax = 1024;
 constexpr size_t kHistoryMax = 4096;
 constexpr size_t kCampsMax = 8;
 constexpr size_t kOpinionsMax = 256;
@@ -192,6 +194,10 @@ bool put_majority_first(const Index& index, const ChangingSizes& sizes, uint32_t
          false;
 }
 
+bool is_shift(Slip slip) {
+  return slip == Slip::missing || slip == Slip::extra || slip == Slip::order;
+}
+
 struct Score {
   uint32_t matched = 0;
   uint32_t foreseen = 0;  // agreements with predictions
@@ -331,13 +337,25 @@ bool find_reordered(const std::vector<Signature>& calls, const std::vector<Signa
   return false;
 }
 
+// How many calls agree until one of the two ends; nothing where some do not.
+std::optional<Score> agreement(std::span<const Signature> calls,
+                               std::span<const Signature> expected, size_t seen) {
+  Score result;
+  for (size_t i = 0; i < std::min(calls.size(), expected.size()); ++i) {
+    if (agree(calls[i], expected[i])) {
+      ++(i < seen ? result.matched : result.foreseen);
+    } else if (i < seen) {
+      return std::nullopt;
+    }
+  }
+  return result;
+}
+
 // What kind of slip align() could not see because it is too long. `is_same_site`: of the deviator's
 // first call and that of the reference so many later, as one call alone may look like another.
 template <typename IsSameSite>
-void look_further(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
+void look_further(std::span<const Signature> calls, std::span<const Signature> expected,
                   size_t seen, IsSameSite is_same_site, Alignment& best) {
-  if (best.contradicted == 0 && best.matched + best.foreseen != 0) return;
-  if (best.contradicted != 0 && find_reordered(calls, expected, seen, best)) return;
   const auto take = [&](Slip slip, uint32_t length, const Score& found) {
     best = {.slip = slip,
             .length = length,
@@ -346,17 +364,49 @@ void look_further(const std::vector<Signature>& calls, const std::vector<Signatu
             .contradicted = 0};
   };
   for (uint32_t length = kSlipMax + 1; length <= kFarSlipMax; ++length) {
-    const Score missing = score(calls, 0, expected, length, seen);
-    const bool fits = missing.contradicted == 0 && missing.matched > best.matched &&
-                      missing.matched >= std::min(calls.size(), kFarMatched);
-    if (fits && (missing.matched > 1 || is_same_site(length))) {
-      return take(Slip::missing, length, missing);
+    if (length < seen) {
+      const std::optional<Score> missing = agreement(calls.first(std::min(calls.size(), kTailMax)),
+                                                     expected.subspan(length), seen - length);
+      const bool fits = missing && missing->matched > best.matched &&
+                        missing->matched >= std::min(calls.size(), kFarMatched);
+      if (fits && (missing->matched > 1 || is_same_site(length))) {
+        return take(Slip::missing, length, *missing);
+      }
+      if (missing && missing->matched == 1 && best.later == 0) best.later = length;
     }
-    const Score extra = score(calls, length, expected, 0, seen);
-    if (extra.contradicted == 0 && extra.matched > best.matched &&
-        extra.matched + extra.foreseen > 1) {
-      return take(Slip::extra, length, extra);
+    if (length >= calls.size()) continue;
+    const std::optional<Score> extra =
+        agreement(calls.subspan(length), expected.first(std::min(expected.size(), kTailMax)), seen);
+    if (extra && extra->matched > best.matched && extra->matched + extra->foreseen > 1) {
+      return take(Slip::extra, length, *extra);
     }
+  }
+}
+
+// The rest of what was left out may not be on file, where the others wait in its first call: then
+// the steps before tell how much later the deviator's calls were due. One call alone may only look
+// like one of those.
+void look_back(std::span<const Signature> history, std::span<const Signature> calls,
+               std::span<const Signature> expected, Alignment& best) {
+  if (is_shift(best.slip) || best.later != 0 || calls.empty() || expected.empty()) return;
+  const std::optional<Expectation> due = expectation_of(history);
+  if (!due || !agree(history[due->index], expected[0])) return;
+  const std::span<const Signature> before = history.subspan(due->index);
+  const size_t length_max = std::min(before.size(), size_t{kFarSlipMax} + 1);
+  // What the reference has called is on file, and was searched.
+  for (size_t length = std::max(expected.size(), size_t{kSlipMax} + 1); length < length_max;
+       ++length) {
+    const std::span<const Signature> later = before.subspan(length);
+    const std::optional<Score> found = agreement(calls, later, later.size());
+    if (!found) continue;
+    const auto count = static_cast<uint32_t>(length);
+    if (found->matched < 2) {
+      best.later = count;
+    } else {
+      best = {.slip = Slip::missing, .length = count, .foreseen = found->matched};
+      best.predicted = true;
+    }
+    return;
   }
 }
 
@@ -389,23 +439,33 @@ Difference explain(const Index& index, const ChangingSizes& sizes, uint32_t g, u
   difference.reference = longest_of(camps[0].members);
   const Member& reference = group.members[difference.reference];
   const Member& deviator = group.members[longest_of(minority.members)];
-  const std::vector<Signature> calls = calls_from(index, deviator, seq, kTailMax);
+  const std::vector<Signature> far = calls_from(index, deviator, seq, kTailMax + kFarSlipMax);
+  const std::vector<Signature> calls(
+      far.begin(), far.begin() + static_cast<ptrdiff_t>(std::min(far.size(), kTailMax)));
   std::vector<Signature> expected = calls_from(index, reference, seq, kTailMax + kFarSlipMax);
   const size_t seen = expected.size();
   foresee(index, sizes, reference, seq, calls.size() + kSlipMax, expected);
   Alignment alignment = align(calls, expected, seen);
-  look_further(
-      calls, expected, seen,
-      [&](uint64_t later) {
-        return are_of_one_site(index, deviator, reference, seq, seq + later) &&
-               !are_of_one_site(index, deviator, reference, seq, seq);
-      },
-      alignment);
+  const bool is_explained =
+      alignment.contradicted == 0 && alignment.matched + alignment.foreseen != 0;
+  if (!is_explained &&
+      (alignment.contradicted == 0 || !find_reordered(calls, expected, seen, alignment))) {
+    look_further(
+        far, expected, seen,
+        [&](uint64_t later) {
+          return are_of_one_site(index, deviator, reference, seq, seq + later) &&
+                 !are_of_one_site(index, deviator, reference, seq, seq);
+        },
+        alignment);
+    look_back(history_before(index, sizes, reference, seq), calls, std::span(expected).first(seen),
+              alignment);
+  }
   difference.slip = alignment.slip;
   difference.length = alignment.length;
   difference.matched = alignment.matched;
   difference.contradicted = alignment.contradicted;
   difference.predicted = alignment.predicted;
+  difference.later = alignment.later;
   if (alignment.slip == Slip::order) {
     difference.edits = edit_script(expected, calls, alignment.length, seq);
   } else if (alignment.slip != Slip::missing && alignment.slip != Slip::extra) {
@@ -420,10 +480,6 @@ Difference explain(const Index& index, const ChangingSizes& sizes, uint32_t g, u
     }
   }
   return difference;
-}
-
-bool is_shift(Slip slip) {
-  return slip == Slip::missing || slip == Slip::extra || slip == Slip::order;
 }
 
 // More than two camps, all members on file, and no camp has most of them: whatever the largest, or

@@ -54,6 +54,7 @@ struct Difference {
   bool is_scattered = false;        // more than two, none of them most: all are deviators
   bool predicted = false;           // rests on what the steps before did, not on calls seen
   uint32_t length = 1;              // calls left out, added or reordered
+  uint32_t later = 0;               // so many calls later the steps before have the call; 0: none
   uint32_t matched = 0;             // later calls that agree, if it is that
   uint32_t contradicted = 0;        // and that do not
   uint64_t repeats = 0;             // later positions that differ in the same way
@@ -86,6 +87,7 @@ struct Alignment {
   uint32_t contradicted = 0;
   bool predicted = false;
   bool may_be_order = false;  // the same calls in another order explain as much
+  uint32_t later = 0;         // of an argument or operation: see Difference
 };
 Alignment align(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
                 size_t seen, uint32_t group_missing = 0);

@@ -159,6 +159,83 @@ TEST_CASE("calls in another order are told up to where all agree again") {
   }
 }
 
+// Three steps of two micro batches of so many calls and some calls behind them. In the last step
+// rank 2 leaves the second micro batch out; with `others_wait` the others stand in its first call.
+struct Batches {
+  uint64_t calls = 200;
+  uint64_t calls_behind = 3;
+  bool others_wait = false;
+  int steps = 3;
+};
+Program make_batches(const Batches& batches) {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}};
+  for (int r = 0; r < 4; ++r) {
+    Steps& steps = program.ranks.emplace_back();
+    for (int step = 0; step < batches.steps; ++step) {
+      const bool is_last = step + 1 == batches.steps;
+      for (const bool is_second : {false, true}) {
+        if (is_last && is_second && r == 2) continue;
+        for (uint64_t n = 0; n < batches.calls; ++n) {
+          steps.push_back(call(OpKind::AllReduce, 64 + n));
+          const bool waits = is_last && is_second && batches.others_wait && n == 0;
+          if (waits) steps.push_back({.act = Act::sync});
+        }
+      }
+      for (uint64_t n = 0; n < batches.calls_behind; ++n) {
+        steps.push_back(call(OpKind::Reduce, 7 + n, 0));
+      }
+      steps.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
+TEST_CASE("who leaves out hundreds of calls is told so and how many") {
+  for (const bool others_wait : {false, true}) {
+    const Report report = analyse(execute(make_batches({.others_wait = others_wait})).run);
+    CHECK(check_blames(report, Verdict::missing_call, 2).seq == 2 * 403 + 200);
+    CHECK(says(report, "rank 2 left out 200 calls, the first AllReduce of 64 float32"));
+    // The rest of what it left out is on no file then.
+    CHECK(says(report, "(as in the steps before)") == others_wait);
+    CHECK(lead(report).confidence == Confidence::likely);
+  }
+}
+
+TEST_CASE("who makes hundreds of calls more is told how many") {
+  Program program = make_batches({});
+  std::swap(program.ranks[0], program.ranks[2]);
+  program.ranks[1] = program.ranks[3] = program.ranks[0];
+  const Report report = analyse(execute(program).run);
+  check_blames(report, Verdict::op_mismatch, 2);
+  CHECK(says(report, "rank 2 made 200 calls more than ranks 0-1,3 from seq 1006 of world on"));
+}
+
+TEST_CASE("one call alone may be a wrong one, or the one behind hundreds that were left out") {
+  const char* maybe = " that 200 calls later: it may have left these out";
+  for (const bool others_wait : {false, true}) {
+    const Report report =
+        analyse(execute(make_batches({.calls_behind = 1, .others_wait = others_wait})).run);
+    check_blames(report, Verdict::op_mismatch, 2);
+    CHECK(says(report, std::string(others_wait ? "the steps before had" : "they called") + maybe));
+    CHECK(lead(report).confidence == Confidence::likely);
+  }
+}
+
+TEST_CASE("a call that nobody makes later is not said to be due later") {
+  Program program = make_batches({.calls_behind = 1});
+  program.ranks[2].end()[-2] = call(OpKind::AllGather, 9);
+  const Report report = analyse(execute(program).run);
+  check_blames(report, Verdict::op_mismatch, 2);
+  CHECK_FALSE(says(report, "later"));
+  CHECK(lead(report).confidence == Confidence::certain);
+  // Nor where nothing is on file that it would come behind.
+  const Report first =
+      analyse(execute(make_batches({.calls_behind = 1, .others_wait = true, .steps = 1})).run);
+  check_blames(first, Verdict::op_mismatch, 2);
+  CHECK_FALSE(says(first, "later"));
+}
+
 TEST_CASE("where most ranks do not agree all of them are named, none as a victim") {
   Program program = make_asynchronous();
   const auto change = [&](auto how) {
