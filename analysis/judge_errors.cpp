@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <set>
 
 #include "analysis/habit.h"
 #include "analysis/judge.h"
@@ -12,6 +14,7 @@ namespace rollcall::analysis {
 namespace {
 
 using trace::Event;
+using trace::Op;
 using trace::Process;
 
 struct Sighting {
@@ -104,20 +107,96 @@ std::vector<Sighting> who_was_refused(const Case& c, const std::vector<Sighting>
   return refused.size() == nranks ? refused : std::vector<Sighting>{};
 }
 
+// The collective that NCCL refused because of its arguments; null for another error, and where the
+// record of the call is gone.
+const Op* refused_collective(const Case& c, const Sighting& report) {
+  const Process& process = c.process(report.process);
+  const Event& event = process.events[report.event];
+  if (!is_of_arguments(event)) return nullptr;
+  const auto ticket = static_cast<uint64_t>(event.arguments[1]);
+  const auto found = std::find_if(process.ops.rbegin(), process.ops.rend(),
+                                  [&](const Op& op) { return op.ticket == ticket; });
+  const bool is_it = found != process.ops.rend() && is_collective(found->kind);
+  return is_it && group_of(c, report) != kNone ? &*found : nullptr;
+}
+
+// Most ranks of a communicator were refused one collective with the same arguments, and NCCL let no
+// rank pass: nobody where not. Not all need to have come to it: what starts the ranks ends them all
+// when the first has failed.
+std::vector<Sighting> who_was_refused_alike(const Case& c, const std::vector<Sighting>& errors) {
+  const Op* call = refused_collective(c, errors.front());
+  if (call == nullptr) return {};
+  std::map<uint32_t, std::vector<Sighting>> by_group;
+  for (const Sighting& report : errors) {
+    const Op* other = refused_collective(c, report);
+    const bool is_same = other != nullptr && other->result == call->result &&
+                         other->seq == call->seq &&
+                         agree(signature_of(*other), signature_of(*call));
+    if (is_same) by_group[group_of(c, report)].push_back(report);
+  }
+  std::vector<Sighting> refused;
+  bool is_first_in = false;
+  for (const auto& [g, reports] : by_group) {
+    const Group& group = c.group(g);
+    const auto called = static_cast<size_t>(
+        std::count_if(group.members.begin(), group.members.end(),
+                      [&](const Member& member) { return member.lane.called > call->seq; }));
+    const auto nranks = static_cast<size_t>(std::max(group.nranks, 2));
+    if (called != reports.size() || called * 2 <= nranks) continue;
+    is_first_in = is_first_in || g == group_of(c, errors.front());
+    refused.insert(refused.end(), reports.begin(), reports.end());
+  }
+  return is_first_in ? refused : std::vector<Sighting>{};
+}
+
+// Of errors that are alike the one of which NCCL said most.
+const Event& longest_told(const Case& c, const std::vector<Sighting>& errors) {
+  const auto event_of = [&](const Sighting& report) -> const Event& {
+    return c.process(report.process).events[report.event];
+  };
+  return event_of(
+      *std::max_element(errors.begin(), errors.end(), [&](const Sighting& a, const Sighting& b) {
+        return event_of(a).text.size() < event_of(b).text.size();
+      }));
+}
+
+Draft draft_refused_call(const Case& c, const std::vector<Sighting>& refused) {
+  Draft draft = make_draft(Verdict::async_error, Confidence::certain);
+  Finding& finding = draft.finding;
+  const Event& event = longest_told(c, refused);
+  const Op& call = *refused_collective(c, refused.front());
+  std::set<uint32_t> groups;
+  draft.since_ns = refused.front().at_ns;
+  for (const Sighting& report : refused) {
+    groups.insert(group_of(c, report));
+    draft.since_ns = std::min(draft.since_ns, report.at_ns);
+    if (finding.evidence.size() < 4) quote(c, report, finding);
+  }
+  const std::string where = groups.size() == 1 ? c.group(*groups.begin()).name
+                                               : fmt::format("{} communicators", groups.size());
+  finding.summary = fmt::format(
+      "NCCL refused {}, seq {} of {}, on {} alike: {} ({}{})", call_text(call), call.seq, where,
+      processes_text(c.index.run(), processes_of(refused)), name_of_result(result_of(event)),
+      result_of(event), event.text.empty() ? "" : ": " + event.text);
+  finding.next =
+      "look at the arguments of that call in the program: the log of any rank with "
+      "NCCL_DEBUG=WARN has what is wrong with them";
+  set_victims(c, processes_of(refused), finding);
+  return draft;
+}
+
 Draft draft_refusal(const Case& c, const std::vector<Sighting>& refused) {
   Draft draft = make_draft(Verdict::async_error, Confidence::certain);
   Finding& finding = draft.finding;
-  const Event* longest = nullptr;
   for (const Sighting& report : refused) {
-    const Event& event = c.process(report.process).events[report.event];
-    if (longest == nullptr || event.text.size() > longest->text.size()) longest = &event;
     if (finding.evidence.size() < 4) quote(c, report, finding);
   }
+  const Event& longest = longest_told(c, refused);
   finding.summary = fmt::format("NCCL {} to make {} on all {} ranks: {} ({}{})",
-                                is_of_arguments(*longest) ? "refused" : "failed",
+                                is_of_arguments(longest) ? "refused" : "failed",
                                 c.group(group_of(c, refused.front())).name, refused.size(),
-                                name_of_result(result_of(*longest)), result_of(*longest),
-                                longest->text.empty() ? "" : ": " + longest->text);
+                                name_of_result(result_of(longest)), result_of(longest),
+                                longest.text.empty() ? "" : ": " + longest.text);
   finding.next = "read what NCCL says; the log of any of them with NCCL_DEBUG=WARN has all of it";
   set_victims(c, processes_of(refused), finding);
   draft.since_ns = refused.front().at_ns;
@@ -162,6 +241,15 @@ Draft draft_error(const Case& c, const std::vector<Sighting>& errors) {
   set_victims(c, processes_of(errors), finding);
   draft.since_ns = first.at_ns;
   return draft;
+}
+
+// Of errors that all ranks got alike no rank is to blame.
+Draft draft_first_error(const Case& c, const std::vector<Sighting>& errors) {
+  if (const std::vector<Sighting> refused = who_was_refused(c, errors); !refused.empty()) {
+    return draft_refusal(c, refused);
+  }
+  const std::vector<Sighting> alike = who_was_refused_alike(c, errors);
+  return alike.empty() ? draft_error(c, errors) : draft_refused_call(c, alike);
 }
 
 Draft draft_aborts(const Case& c, const std::vector<Sighting>& aborts) {
@@ -288,8 +376,7 @@ void judge_errors(const Case& c, std::vector<Draft>& drafts) {
     return;
   }
   const bool abort_leads = !aborts.empty() && aborts.front().at_ns <= errors.front().at_ns;
-  const std::vector<Sighting> refused = who_was_refused(c, errors);
-  Draft error = refused.empty() ? draft_error(c, errors) : draft_refusal(c, refused);
+  Draft error = draft_first_error(c, errors);
   if (!aborts.empty() && !abort_leads) {
     error.finding.consequences.push_back(draft_aborts(c, aborts).finding);
   }

@@ -97,6 +97,73 @@ TEST_CASE("an error that not all ranks of a communicator got is told of the firs
   check_blames(analyse(outcome.run), Verdict::async_error, 3);
 }
 
+// NCCL refuses the second call to those of four ranks that come to it.
+constexpr size_t kRefused = 1;
+struct RefusedCall {
+  size_t came = 4;
+  size_t let_pass = 0;     // of those that came, the first ones
+  bool has_other = false;  // the last rank passed another count
+  bool is_in_pairs = false;
+};
+Outcome make_refused_call(const RefusedCall& refused) {
+  Program program;
+  if (refused.is_in_pairs) {
+    program.comms = {{.ranks = {0, 1}}, {.ranks = {2, 3}}};
+  } else {
+    program.comms = {{.ranks = {0, 1, 2, 3}}};
+  }
+  for (int r = 0; r < 4; ++r) {
+    const int comm = refused.is_in_pairs ? r / 2 : 0;
+    const bool is_other = refused.has_other && r == 3;
+    Steps steps = {call(OpKind::AllReduce, 8, -1, comm),
+                   {.act = Act::sync},
+                   call(OpKind::Broadcast, is_other ? 5 : 4, 17, comm)};
+    if (static_cast<size_t>(r) >= refused.came) steps.resize(2);
+    program.ranks.push_back(steps);
+  }
+  Outcome outcome = execute(program);
+  for (size_t r = refused.let_pass; r < refused.came; ++r) {
+    trace::Process& process = outcome.run.processes[r];
+    trace::Op& op = process.ops[kRefused];
+    op.state = trace::OpState::failed;
+    op.result = kInvalidArgument;
+    add_failure(process, kInvalidArgument, op.called_ns, r == 1 ? "invalid root 17" : "");
+    process.events.back().arguments[0] = static_cast<int64_t>(op.kind);
+    process.events.back().arguments[1] = static_cast<int64_t>(op.ticket);
+  }
+  for (trace::Process& process : outcome.run.processes) {
+    end(process, outcome.run.processes[0].ops[kRefused].called_ns + kMillisecondNs);
+  }
+  return outcome;
+}
+
+TEST_CASE("a call that NCCL refuses to all who make it is no rank's fault") {
+  for (const RefusedCall& refused :
+       {RefusedCall{}, RefusedCall{.came = 3}, RefusedCall{.is_in_pairs = true}}) {
+    const Report report = analyse(make_refused_call(refused).run);
+    INFO(text_of(report));
+    CHECK(lead(report).verdict == Verdict::async_error);
+    CHECK(lead(report).culprits.empty());
+    CHECK(lead(report).victims.size() == refused.came);
+    CHECK(lead(report).summary.starts_with("NCCL refused Broadcast of 4 float32, root 17, seq 1"));
+    const char* told = " alike: ncclInvalidArgument (4: invalid root 17)";
+    CHECK(lead(report).summary.find(told) != std::string::npos);
+    CHECK(lead(report).next.find("in the program") != std::string::npos);
+    CHECK(report.findings.size() == 1);
+    CHECK(report.status == 1);
+  }
+}
+
+TEST_CASE("a call that NCCL refuses to some is told of the first of them") {
+  for (const RefusedCall& refused :
+       {RefusedCall{.let_pass = 1}, RefusedCall{.came = 2}, RefusedCall{.has_other = true}}) {
+    const Report report = analyse(make_refused_call(refused).run);
+    INFO(text_of(report));
+    CHECK_FALSE(lead(report).culprits.empty());
+    CHECK(text_of(report).find("alike") == std::string::npos);
+  }
+}
+
 TEST_CASE("arguments that NCCL refused one rank are to be looked at, not the network") {
   for (const int16_t result : {kInvalidArgument, kInvalidUsage, kSystemError}) {
     Outcome outcome = make_outcome(4);
