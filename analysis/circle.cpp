@@ -520,6 +520,9 @@ Draft draft_circle(const Case& c, uint32_t r) {
   if (std::optional<Draft> draft = draft_grouping(c, circle)) {
     return finish(c, r, circle, std::move(*draft));
   }
+  if (std::optional<Draft> draft = draft_shifted_collective(c, circle)) {
+    return finish(c, r, circle, std::move(*draft));
+  }
   return finish(c, r, circle, draft_order(c, circle));
 }
 

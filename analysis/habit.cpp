@@ -120,4 +120,29 @@ std::optional<HabitBreak> habit_break(const Case& c, uint32_t p) {
   return std::nullopt;
 }
 
+std::optional<Omission> omission_of(const Case& c, uint32_t p, const HabitBreak& found) {
+  const std::vector<Op>& ops = c.process(p).ops;
+  const uint32_t comm = ops[found.precedent].comm;
+  const size_t end = std::min<size_t>(ops.size(), found.op + kHistoryMax);
+  Omission omission;
+  size_t at = found.op;
+  for (size_t usual = found.precedent; at < end && usual < found.op;) {
+    if (is_mark(ops[at].kind)) {
+      ++at;
+    } else if (is_mark(ops[usual].kind)) {
+      ++usual;
+    } else if (agree(token_of(c, p, ops[at]), token_of(c, p, ops[usual]))) {
+      omission.behind += ops[at].comm != comm;
+      ++at;
+      ++usual;
+    } else if (ops[usual].comm == comm) {
+      ++omission.left_out;
+      ++usual;
+    } else {
+      return std::nullopt;
+    }
+  }
+  return omission;
+}
+
 }  // namespace rollcall::analysis

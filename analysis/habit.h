@@ -26,4 +26,14 @@ struct HabitBreak {
 // where it did what it always did, or has no earlier step.
 std::optional<HabitBreak> habit_break(const Case& the_case, uint32_t process);
 
+// From the break on the process did as before, but for calls on the communicator of the first one
+// that it left out.
+struct Omission {
+  uint32_t left_out = 0;
+  uint32_t behind = 0;  // calls on other communicators that it went on with
+};
+// Nothing where it did something else as well.
+std::optional<Omission> omission_of(const Case& the_case, uint32_t process,
+                                    const HabitBreak& found);
+
 }  // namespace rollcall::analysis

@@ -16,6 +16,8 @@ using trace::Op;
 constexpr size_t kTailMax = 64;
 constexpr size_t kHistoryMax = 2048;
 constexpr size_t kEdgesAskedMax = 1024;
+// Who only changed the places of two calls went on with one.
+constexpr uint32_t kBehindMin = 2;
 
 // Where the calls of a process behind position seq-1 of a communicator begin; nothing where that
 // record is lost.
@@ -120,12 +122,63 @@ bool is_left_out_for_all(const Case& c, uint32_t p, const Node& node) {
   return true;
 }
 
+// One call, or several in a row; or several of one communicator, with others in between.
+bool is_omission(const Case& c, uint32_t p, const HabitBreak& found) {
+  const Alignment& alignment = found.alignment;
+  if (alignment.slip == Slip::missing && alignment.contradicted == 0) return true;
+  const std::optional<Omission> omission = omission_of(c, p, found);
+  return omission && omission->behind >= kBehindMin;
+}
+
 // As many sends as receives between the rank and the peer of this call: none was left out.
 bool is_balanced(const Case& c, uint32_t p, const Op& op) {
   const uint32_t i = c.index.channel_of(p, op);
   if (i == kNone) return false;
   const Channel& channel = c.index.channels()[i];
   return channel.first_send + channel.sends.size() == channel.first_recv + channel.recvs.size();
+}
+
+// A call of its steps before that a rank left out, and a later one on the same way took its place.
+Draft draft_break(const Case& c, uint32_t p, const HabitBreak& found, uint32_t length) {
+  const Op& left_out = c.index.op(p, found.precedent);
+  const bool pair = !is_collective(left_out.kind);
+  const uint32_t g = c.index.seat(p, left_out.comm).group;
+  uint64_t seq = 0;
+  for (uint32_t i = 0; i < found.op; ++i) {
+    const Op& op = c.index.op(p, i);
+    const bool is_same =
+        op.comm == left_out.comm &&
+        (pair ? op.kind == left_out.kind && op.root_or_peer == left_out.root_or_peer
+              : is_collective(op.kind));
+    if (is_same) seq = op.seq + 1;
+  }
+  Draft draft =
+      make_draft(pair ? Verdict::p2p_unmatched : Verdict::missing_call, Confidence::likely);
+  Culprit culprit = culprit_of(c, p, g);
+  culprit.op = std::string(rollcall::name_of(left_out.kind));
+  if (pair) {
+    culprit.peer = left_out.root_or_peer;
+    culprit.p2p_seq = seq;
+  } else {
+    culprit.seq = draft.seq = seq;
+    draft.group = g;
+  }
+  draft.finding.culprits.push_back(std::move(culprit));
+  draft.finding.evidence.push_back(op_evidence(
+      c, p, found.op, "where the steps before lead one to expect " + call_text(left_out)));
+  const std::string first =
+      pair ? "a " + call_text(left_out)
+           : fmt::format("{}, seq {} of {}", call_text(left_out), seq, c.group(g).name);
+  draft.finding.summary = fmt::format(
+      "{} left out {} (the steps before had {} in front of its {}), and {}; the ranks now wait "
+      "for each other",
+      rank_text(c.process(p)),
+      length == 1 ? first : fmt::format("{} calls, the first of them {}", length, first),
+      length == 1 ? "it" : "them", call_text(c.index.op(p, found.op)),
+      length == 1 ? "a later one took its place" : "later ones took their place");
+  draft.finding.next = fmt::format("look at the branch that decides about this {} on that rank",
+                                   pair ? "transfer" : "call");
+  return draft;
 }
 
 }  // namespace
@@ -198,11 +251,11 @@ const AbsentEdge* find_left_out(const Case& c, const Circle& circle) {
     if (absent > node.callers.size()) continue;
     if (is_left_out_for_all(c, edge.process, node)) return &edge;
     const std::optional<HabitBreak> habit = habit_break(c, edge.process);
-    if (!habit || habit->alignment.slip != Slip::missing) continue;
+    if (!habit || !is_omission(c, edge.process, *habit)) continue;
     const Op& left_out = c.index.op(edge.process, habit->precedent);
     const Blocked example = example_of(c, edge.node);
     const bool is_it =
-        is_collective(left_out.kind) && habit->alignment.contradicted == 0 &&
+        is_collective(left_out.kind) &&
         c.index.seat(edge.process, left_out.comm).group == node.group &&
         (example.process == kNone ||
          agree(usual_signature(c.sizes, edge.process, left_out),
@@ -235,34 +288,24 @@ std::optional<Draft> draft_shifted(const Case& c, const Circle& circle) {
     const Op& left_out = c.index.op(p, found->precedent);
     if (is_collective(left_out.kind)) continue;
     if (found->alignment.may_be_order && is_balanced(c, p, left_out)) continue;
-    const uint32_t g = c.index.seat(p, left_out.comm).group;
-    Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
-    Culprit culprit = culprit_of(c, p, g);
-    culprit.op = std::string(rollcall::name_of(left_out.kind));
-    culprit.peer = left_out.root_or_peer;
-    for (uint32_t i = 0; i < found->op; ++i) {
-      const Op& op = c.index.op(p, i);
-      const bool is_same = op.kind == left_out.kind && op.comm == left_out.comm &&
-                           op.root_or_peer == left_out.root_or_peer;
-      if (is_same) culprit.p2p_seq = op.seq + 1;
-    }
-    draft.finding.culprits.push_back(std::move(culprit));
-    draft.finding.evidence.push_back(op_evidence(
-        c, p, found->op, "where the steps before lead one to expect " + call_text(left_out)));
-    const uint32_t length = found->alignment.length;
-    const std::string what =
-        length == 1 ? "a " + call_text(left_out)
-                    : fmt::format("{} calls, the first of them a {}", length, call_text(left_out));
-    draft.finding.summary = fmt::format(
-        "{} left out {} (the steps before had {} in front of its {}), and {}; the ranks now wait "
-        "for each other",
-        rank_text(c.process(p)), what, length == 1 ? "it" : "them",
-        call_text(c.index.op(p, found->op)),
-        length == 1 ? "a later one took its place" : "later ones took their place");
-    draft.finding.next = "look at the branch that decides about this transfer on that rank";
-    return draft;
+    return draft_break(c, p, *found, found->alignment.length);
   }
   return std::nullopt;
+}
+
+std::optional<Draft> draft_shifted_collective(const Case& c, const Circle& circle) {
+  size_t asked = 0;
+  std::optional<Draft> draft;
+  for (const uint32_t p : processes_of(c, circle)) {
+    if (++asked > kCircleAskedMax) return std::nullopt;
+    const std::optional<HabitBreak> found = habit_break(c, p);
+    if (!found || !is_collective(c.index.op(p, found->precedent).kind)) continue;
+    const std::optional<Omission> omission = omission_of(c, p, *found);
+    if (!omission || omission->behind < kBehindMin) continue;
+    if (draft) return std::nullopt;
+    draft = draft_break(c, p, *found, omission->left_out);
+  }
+  return draft;
 }
 
 }  // namespace rollcall::analysis

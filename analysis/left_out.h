@@ -24,5 +24,7 @@ std::optional<Draft> draft_ended_early(const Case& the_case, const Circle& circl
 // A transfer that a rank left out is met by its next one: then every call of the circle was made,
 // and only the rank's own earlier steps tell that one is missing.
 std::optional<Draft> draft_shifted(const Case& the_case, const Circle& circle);
+// The same of collectives, where one rank alone did otherwise than before.
+std::optional<Draft> draft_shifted_collective(const Case& the_case, const Circle& circle);
 
 }  // namespace rollcall::analysis

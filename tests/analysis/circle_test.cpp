@@ -118,5 +118,77 @@ TEST_CASE("who calls where most have ended the communicator is not waiting for t
   CHECK(lead(report).summary.find("destroyed") == std::string::npos);
 }
 
+// Ranks 0,1 and 2,3 share shards, ranks 0,2 and 1,3 have replicas of them: so many layers are
+// gathered, reduced and scattered in the one, and reduced in the other. Then all reduce their loss.
+// In the third of four steps rank 1 leaves out the replicas' calls of `left_out` layers.
+struct Sharded {
+  int layers = 3;
+  int left_out = 1;
+  bool waits = true;  // a host waits at the end of a step
+  std::vector<uint64_t> sizes = {64, 64, 64};
+};
+constexpr int kReplicas = 4;  // communicator of ranks 1,3
+Program make_sharded(const Sharded& sharded) {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}},
+                   {.ranks = {0, 1}, .parent = 0},
+                   {.ranks = {2, 3}, .parent = 0, .colour = 1},
+                   {.ranks = {0, 2}, .parent = 0, .child_number = 1},
+                   {.ranks = {1, 3}, .parent = 0, .child_number = 1, .colour = 1}};
+  for (int r = 0; r < 4; ++r) {
+    Steps& own = program.ranks.emplace_back();
+    const int shards = 1 + r / 2;
+    for (int step = 0; step < 4; ++step) {
+      for (int layer = 0; layer < sharded.layers; ++layer) {
+        const uint64_t size = sharded.sizes[static_cast<size_t>(layer)];
+        own.push_back(call(OpKind::AllGather, size, -1, shards));
+        own.push_back(call(OpKind::ReduceScatter, size, -1, shards));
+        const bool is_left_out = r == 1 && step == 2 && layer < sharded.left_out;
+        if (!is_left_out) own.push_back(call(OpKind::AllReduce, size, -1, 3 + r % 2));
+      }
+      own.push_back(call(OpKind::AllReduce, 1));
+      if (sharded.waits) own.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
+TEST_CASE("who leaves calls of one communicator out, and goes on with others, is told of these") {
+  for (const bool waits : {false, true}) {
+    for (const int left_out : {1, 2, 3}) {
+      const Sharded sharded{.left_out = left_out, .waits = waits};
+      const Report report = analyse(execute(make_sharded(sharded), kLive).run);
+      INFO("left out " << left_out << ", waits " << waits);
+      const Culprit& culprit = check_blames(report, Verdict::missing_call, 1);
+      CHECK(culprit.comm == CommKey{kReplicas + 1, 7});
+      CHECK(lead(report).confidence == Confidence::likely);
+      CHECK(lead(report).victims == std::vector<int32_t>{0, 2, 3});
+      // With all of a size nothing tells which of several calls was left out.
+      const bool is_known = left_out == 3 || !waits;
+      if (is_known) CHECK(culprit.seq == 6u);
+    }
+  }
+}
+
+TEST_CASE("a call whose place a later one took is said to be left out, with how many others") {
+  const Report report = analyse(execute(make_sharded({.left_out = 2, .waits = false}), kLive).run);
+  check_blames(report, Verdict::missing_call, 1);
+  CHECK(lead(report).summary.starts_with(
+      "rank 1 left out 2 calls, the first of them AllReduce of 64 float32 (sum), seq 6 of split 1 "
+      "of world (ranks 1,3) (the steps before had them in front of its AllGather of 64 float32)"));
+  REQUIRE_FALSE(lead(report).evidence.empty());
+  CHECK(lead(report).evidence[0].text.find("steps before lead one to expect") != std::string::npos);
+}
+
+TEST_CASE("who calls two communicators in another order is not said to have left a call out") {
+  Program program = make_sharded({.layers = 1, .left_out = 0, .waits = false});
+  Steps& own = program.ranks[1];
+  // The loss in front of the replicas' call.
+  std::swap(own[2 * 4 + 2], own[2 * 4 + 3]);
+  const Report report = analyse(execute(program, kLive).run);
+  check_blames(report, Verdict::deadlock_comms, 1);
+  CHECK(lead(report).summary.find("left out") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
