@@ -390,7 +390,8 @@ bool contains(const std::vector<uint32_t>& processes, uint32_t process) {
 }
 
 std::vector<uint32_t> outvoted_by_place(const Case& c, const Circle& circle) {
-  return outvoted(c, circle, [&](const Node& x, const Node& y) { return vote_by_place(c, x, y); });
+  return outvoted(c, circle,
+                  [&](const Node& x, const Node& y) { return vote_by_place(c, x, y, false); });
 }
 
 // The few who are alone in a call that most of its communicator have not made, where there are no
@@ -413,26 +414,69 @@ std::vector<uint32_t> find_lonely(const Case& c, const Circle& circle) {
   return lonely;
 }
 
+// Who broke the order, and how that shows; nobody where nothing tells.
+struct Breach {
+  std::vector<uint32_t> processes;
+  std::string how;
+  Confidence confidence = Confidence::certain;
+};
+
+// How a rank broke it that waits in one call without another.
+std::string without_text(const Case& c, uint32_t p, uint32_t waits, uint32_t without) {
+  return fmt::format(
+      "called in another order than before or than the others, or left out what comes first: {} "
+      "made the call {}, and not {}",
+      rank_text(c.process(p)), node_text(c, waits), node_text(c, without));
+}
+
+// Where it waits in the circle.
+uint32_t waits_in(const Case& c, const Circle& circle, uint32_t p) {
+  const auto found =
+      std::find_if(circle.collectives.begin(), circle.collectives.end(),
+                   [&](uint32_t n) { return contains(c.graph.nodes()[n].callers, p); });
+  return found == circle.collectives.end() ? kNone : *found;
+}
+
+// Who made one call without another, where most made the other first, or it alone so far.
+Breach outvoted_by_absence(const Case& c, const Circle& circle) {
+  size_t asked = 0;
+  for (const AbsentEdge& edge : circle.absent) {
+    const uint32_t waits = waits_in(c, circle, edge.process);
+    if (waits == kNone || c.graph.nodes()[edge.node].kind != NodeKind::collective) continue;
+    if (++asked > kCircleAskedMax) break;
+    Votes votes = vote_by_place(c, c.graph.nodes()[edge.node], c.graph.nodes()[waits], true);
+    if (!contains(votes.backward, edge.process)) continue;
+    if (votes.backward.size() >= votes.forward.size()) continue;
+    return {std::move(votes.backward), without_text(c, edge.process, waits, edge.node),
+            Confidence::likely};
+  }
+  return {};
+}
+
+Breach find_breach(const Case& c, const Circle& circle) {
+  std::vector<uint32_t> odd = find_deviators(c, circle);
+  const char* order = "called in another order than before or than the others";
+  if (!odd.empty()) return {std::move(odd), order};
+  odd = outvoted_by_place(c, circle);
+  if (!odd.empty()) return {std::move(odd), order, Confidence::likely};
+  if (const Breach few = outvoted_by_absence(c, circle); !few.processes.empty()) return few;
+  odd = find_lonely(c, circle);
+  const char* waits = odd.size() > 1 ? "wait" : "waits";
+  return {std::move(odd),
+          fmt::format("{} in a call that most of its communicator have not made", waits),
+          Confidence::likely};
+}
+
 // Everybody made the calls of the circle, or will, and not in one order.
-Draft draft_order(const Case& c, const Circle& circle) {
+Draft draft_order(const Case& c, const Circle& circle, const Breach& breach) {
   const bool pairs = circle.has_p2p && (circle.collectives.empty() || circle.groups.size() < 2);
   Draft draft = make_draft(pairs ? Verdict::deadlock_p2p : Verdict::deadlock_comms,
                            circle.absent.empty() ? Confidence::certain : Confidence::likely);
-  std::vector<uint32_t> odd = find_deviators(c, circle);
-  const char* why = "called in another order than before or than the others";
-  if (odd.empty()) {
-    odd = outvoted_by_place(c, circle);
-    if (!odd.empty()) draft.finding.confidence = Confidence::likely;
+  draft.is_decided = !breach.processes.empty();
+  if (draft.is_decided) {
+    draft.finding.confidence = std::max(draft.finding.confidence, breach.confidence);
   }
-  if (odd.empty()) {
-    odd = find_lonely(c, circle);
-    why = "waits in a call that most of its communicator have not made";
-    if (odd.size() > 1) why = "wait in a call that most of its communicator have not made";
-    if (!odd.empty()) draft.finding.confidence = Confidence::likely;
-  }
-  const bool is_decided = !odd.empty();
-  draft.is_decided = is_decided;
-  blame(c, draft, is_decided ? odd : circle.hosts);
+  blame(c, draft, draft.is_decided ? breach.processes : circle.hosts);
   std::vector<std::string> names;
   for (const uint32_t g : circle.groups) names.push_back(c.group(g).name);
   constexpr size_t kNamesMax = 4;
@@ -443,11 +487,34 @@ Draft draft_order(const Case& c, const Circle& circle) {
                       ? processes_text(c.index.run(), circle.hosts) + " and who waits for it wait"
                       : processes_text(c.index.run(), circle.hosts) + " wait for each other",
                   pairs ? " of sends and receives" : "", fmt::join(names, ", "),
-                  is_decided ? fmt::format("{} {}", culprits_text(c, draft), why)
-                             : "nothing on file tells which of them broke the order");
+                  draft.is_decided ? fmt::format("{} {}", culprits_text(c, draft), breach.how)
+                                   : "nothing on file tells which of them broke the order");
   draft.finding.next = pairs ? "put the sends and receives of one exchange into one group"
                              : "make every rank use its communicators in the same order";
   return draft;
+}
+
+// Of one call all who left it out. That ranks left out calls of several communicators, each one,
+// may as well be that they made what they wait in first.
+Draft draft_left_out_or_order(const Case& c, const Circle& circle,
+                              const std::vector<LeftOut>& left_out) {
+  std::vector<uint32_t> processes;
+  Breach breach{.confidence = Confidence::likely};
+  bool is_order = false;
+  for (const LeftOut& one : left_out) {
+    breach.processes.push_back(one.process);
+    if (one.node == left_out.front().node) processes.push_back(one.process);
+    is_order = is_order || one.node != left_out.front().node;
+  }
+  for (const LeftOut& one : left_out) is_order = is_order && one.may_be_order;
+  if (!is_order) {
+    return draft_left_out(c, left_out.front().node, processes, Confidence::likely);
+  }
+  const LeftOut& first = left_out.front();
+  const uint32_t waits = waits_in(c, circle, first.process);
+  breach.how = waits == kNone ? "left out what comes in front of the call that they wait in"
+                              : without_text(c, first.process, waits, first.node);
+  return draft_order(c, circle, breach);
 }
 
 }  // namespace
@@ -481,8 +548,8 @@ Draft draft_circle(const Case& c, uint32_t r) {
     std::optional<Draft> stray = draft_stray_transfer(c, c.graph.nodes()[n]);
     if (stray) return finish(c, r, circle, std::move(*stray));
   }
-  if (const AbsentEdge* edge = find_left_out(c, circle)) {
-    return finish(c, r, circle, draft_left_out(c, edge->node, {edge->process}, Confidence::likely));
+  if (const std::vector<LeftOut> left_out = find_left_out(c, circle); !left_out.empty()) {
+    return finish(c, r, circle, draft_left_out_or_order(c, circle, left_out));
   }
   for (size_t i = 0; i < std::min(circle.collectives.size(), kCircleAskedMax); ++i) {
     const uint32_t n = circle.collectives[i];
@@ -523,7 +590,7 @@ Draft draft_circle(const Case& c, uint32_t r) {
   if (std::optional<Draft> draft = draft_shifted_collective(c, circle)) {
     return finish(c, r, circle, std::move(*draft));
   }
-  return finish(c, r, circle, draft_order(c, circle));
+  return finish(c, r, circle, draft_order(c, circle, find_breach(c, circle)));
 }
 
 }  // namespace rollcall::analysis

@@ -109,25 +109,45 @@ const char* end_text(const trace::Event& end) {
                                              : "destroyed the communicator without";
 }
 
-// Held against some of those who made the call, of whom one may be odd itself.
-bool is_left_out_for_all(const Case& c, uint32_t p, const Node& node) {
+// Held against some of those who made the call, of whom one may be odd itself. How many calls
+// behind show it.
+uint32_t calls_behind_for_all(const Case& c, uint32_t p, const Node& node) {
   const std::vector<uint32_t>& callers = node.callers;
+  uint32_t behind = 0;
   for (const uint32_t caller : {callers.front(), callers[callers.size() / 2], callers.back()}) {
     const auto [alignment, is_habit, is_at_call] = compare_tails(c, p, caller, node);
     // Who did what it always does left nothing out.
     const bool is_left_out = alignment.slip == Slip::missing && !alignment.predicted &&
                              alignment.contradicted == 0 && !is_habit && is_at_call;
-    if (!is_left_out) return false;
+    if (!is_left_out) return 0;
+    behind = std::max(behind, alignment.matched);
   }
-  return true;
+  return behind;
 }
 
-// One call, or several in a row; or several of one communicator, with others in between.
-bool is_omission(const Case& c, uint32_t p, const HabitBreak& found) {
+// One call, or several in a row; or several of one communicator, with others in between. How many
+// calls behind show it; 0: none was left out.
+uint32_t calls_behind(const Case& c, uint32_t p, const HabitBreak& found) {
   const Alignment& alignment = found.alignment;
-  if (alignment.slip == Slip::missing && alignment.contradicted == 0) return true;
+  if (alignment.slip == Slip::missing && alignment.contradicted == 0) return alignment.matched;
   const std::optional<Omission> omission = omission_of(c, p, found);
-  return omission && omission->behind >= kBehindMin;
+  return omission && omission->behind >= kBehindMin ? omission->behind : 0;
+}
+
+// And the rank's own steps before.
+uint32_t calls_behind_by_habit(const Case& c, const AbsentEdge& edge) {
+  const Node& node = c.graph.nodes()[edge.node];
+  const std::optional<HabitBreak> habit = habit_break(c, edge.process);
+  if (!habit) return 0;
+  const Op& left_out = c.index.op(edge.process, habit->precedent);
+  const Blocked example = example_of(c, edge.node);
+  const bool is_it =
+      is_collective(left_out.kind) &&
+      c.index.seat(edge.process, left_out.comm).group == node.group &&
+      (example.process == kNone ||
+       agree(usual_signature(c.sizes, edge.process, left_out),
+             usual_signature(c.sizes, example.process, c.index.op(example.process, example.op))));
+  return is_it ? calls_behind(c, edge.process, *habit) : 0;
 }
 
 // As many sends as receives between the rank and the peer of this call: none was left out.
@@ -239,7 +259,8 @@ std::optional<Draft> draft_ended_early(const Case& c, const Circle& circle) {
   return std::nullopt;
 }
 
-const AbsentEdge* find_left_out(const Case& c, const Circle& circle) {
+std::vector<LeftOut> find_left_out(const Case& c, const Circle& circle) {
+  std::vector<LeftOut> found;
   size_t asked = 0;
   for (const AbsentEdge& edge : circle.absent) {
     const Node& node = c.graph.nodes()[edge.node];
@@ -249,20 +270,11 @@ const AbsentEdge* find_left_out(const Case& c, const Circle& circle) {
     for (const Member& member : c.group(node.group).members)
       absent += member.lane.called <= node.seq;
     if (absent > node.callers.size()) continue;
-    if (is_left_out_for_all(c, edge.process, node)) return &edge;
-    const std::optional<HabitBreak> habit = habit_break(c, edge.process);
-    if (!habit || !is_omission(c, edge.process, *habit)) continue;
-    const Op& left_out = c.index.op(edge.process, habit->precedent);
-    const Blocked example = example_of(c, edge.node);
-    const bool is_it =
-        is_collective(left_out.kind) &&
-        c.index.seat(edge.process, left_out.comm).group == node.group &&
-        (example.process == kNone ||
-         agree(usual_signature(c.sizes, edge.process, left_out),
-               usual_signature(c.sizes, example.process, c.index.op(example.process, example.op))));
-    if (is_it) return &edge;
+    uint32_t behind = calls_behind_for_all(c, edge.process, node);
+    if (behind == 0) behind = calls_behind_by_habit(c, edge);
+    if (behind != 0) found.push_back({edge.node, edge.process, behind < kBehindMin});
   }
-  return nullptr;
+  return found;
 }
 
 const AbsentEdge* find_unmatched(const Case& c, const Circle& circle) {

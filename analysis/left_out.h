@@ -10,9 +10,14 @@
 
 namespace rollcall::analysis {
 
-// A collective that one side left out, rather than one that comes later: the calls behind it line
-// up with the others' only if it is taken as left out. Null where there is none.
-const AbsentEdge* find_left_out(const Case& the_case, const Circle& circle);
+// Collectives that one side left out, rather than ones that come later: the calls behind it line
+// up with the others' only if it is taken as left out. By node, those of the first first.
+struct LeftOut {
+  uint32_t node = kNone;
+  uint32_t process = kNone;
+  bool may_be_order = false;  // one call alone shows it: that may have been made in front of it
+};
+std::vector<LeftOut> find_left_out(const Case& the_case, const Circle& circle);
 // A transfer without its other side, in a circle that it alone does not explain. Null likewise.
 const AbsentEdge* find_unmatched(const Case& the_case, const Circle& circle);
 

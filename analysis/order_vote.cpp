@@ -38,12 +38,18 @@ uint32_t place_in(const Case& c, uint32_t p, uint32_t g) {
   return kNone;
 }
 
-uint32_t made_at_place(const Case& c, uint32_t p, uint32_t place, const Node& call) {
+// The counterpart of a call for a process, by the place of its communicator.
+struct Placed {
+  uint32_t at = kNoRecord;  // in its calls
+  bool is_absent = false;   // it has not made the call
+};
+Placed made_at_place(const Case& c, uint32_t p, uint32_t place, const Node& call) {
   const uint32_t own = place_in(c, p, call.group);
   const Seat seat = c.index.seat(p, own != kNone ? own : place);
-  if (seat.group == kNone || seat.member == kNone) return kNoRecord;
+  if (seat.group == kNone || seat.member == kNone) return {};
   const Lane& lane = c.group(seat.group).members[seat.member].lane;
-  return lane.has(call.seq) ? lane.ops[call.seq - lane.first] : kNoRecord;
+  return {lane.has(call.seq) ? lane.ops[call.seq - lane.first] : kNoRecord,
+          lane.called <= call.seq};
 }
 
 // A process that is in both communicators.
@@ -67,7 +73,7 @@ Votes vote_on_order(const Case& c, const Node& x, const Node& y) {
   return votes;
 }
 
-Votes vote_by_place(const Case& c, const Node& x, const Node& y) {
+Votes vote_by_place(const Case& c, const Node& x, const Node& y, bool counts_absent) {
   Votes votes;
   const uint32_t reference = reference_for(c, x, y);
   if (reference == kNone) return votes;
@@ -76,10 +82,13 @@ Votes vote_by_place(const Case& c, const Node& x, const Node& y) {
   if (place_x == kNone || place_y == kNone || place_x == place_y) return votes;
   for (const uint32_t p : c.index.active()) {
     if (!has_same_comms(c, reference, p)) continue;
-    const uint32_t at_x = made_at_place(c, p, place_x, x);
-    const uint32_t at_y = made_at_place(c, p, place_y, y);
-    if (at_x == kNoRecord || at_y == kNoRecord || at_x == at_y) continue;
-    (at_x < at_y ? votes.forward : votes.backward).push_back(p);
+    const Placed at_x = made_at_place(c, p, place_x, x);
+    const Placed at_y = made_at_place(c, p, place_y, y);
+    const auto is_known = [&](const Placed& one) {
+      return one.at != kNoRecord || (counts_absent && one.is_absent);
+    };
+    if (!is_known(at_x) || !is_known(at_y) || at_x.at == at_y.at) continue;
+    (at_x.at < at_y.at ? votes.forward : votes.backward).push_back(p);
   }
   return votes;
 }

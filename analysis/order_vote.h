@@ -21,6 +21,7 @@ Votes vote_on_order(const Case& the_case, const Node& x, const Node& y);
 // There a group is the counterpart of another that has the same place among the communicators of
 // its rank, if the two ranks have communicators of the same sizes. Nobody where no process is in
 // both.
-Votes vote_by_place(const Case& the_case, const Node& x, const Node& y);
+// `counts_absent`: who made one of the two has a vote, too: it made that one first.
+Votes vote_by_place(const Case& the_case, const Node& x, const Node& y, bool counts_absent);
 
 }  // namespace rollcall::analysis

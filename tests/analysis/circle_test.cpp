@@ -190,5 +190,86 @@ TEST_CASE("who calls two communicators in another order is not said to have left
   CHECK(lead(report).summary.find("left out") == std::string::npos);
 }
 
+// Two groups of `tensor` ranks each, and pairs across them; every rank calls in its group, then in
+// its pair, and waits for each. These ranks call the other way round, from this step on.
+struct Reversed {
+  int tensor = 4;
+  std::vector<int> ranks;
+  int step = 2;
+  bool is_left_out = false;  // the first call of the two is not made at all, but one of all ranks
+};
+Program make_reversed(const Reversed& reversed) {
+  Program program;
+  const int tensor = reversed.tensor;
+  const int all = 2 + tensor;
+  program.comms.resize(static_cast<size_t>(all + 1));
+  for (int r = 0; r < 2 * tensor; ++r) {
+    program.comms[static_cast<size_t>(all)].ranks.push_back(r);
+    const int group = r / tensor;
+    const int pair = 2 + r % tensor;
+    program.comms[static_cast<size_t>(group)].ranks.push_back(r);
+    program.comms[static_cast<size_t>(pair)].ranks.push_back(r);
+    Steps& own = program.ranks.emplace_back();
+    const auto& odd = reversed.ranks;
+    const bool is_odd = std::find(odd.begin(), odd.end(), r) != odd.end();
+    for (int step = 0; step < 4; ++step) {
+      const Step first = call(OpKind::AllReduce, 64, -1, group);
+      const Step second = call(OpKind::AllReduce, 128, -1, pair);
+      Steps both = {first, {.act = Act::sync}, second, {.act = Act::sync}};
+      if (is_odd && step >= reversed.step) {
+        std::swap(both[0], both[2]);
+        if (reversed.is_left_out) both.resize(2);
+      }
+      if (reversed.is_left_out) {
+        both.insert(both.end(), {call(OpKind::AllReduce, 1, -1, all), {.act = Act::sync}});
+      }
+      own.insert(own.end(), both.begin(), both.end());
+    }
+  }
+  return program;
+}
+
+std::vector<int32_t> blamed_by(const Report& report) {
+  std::vector<int32_t> ranks;
+  for (const Culprit& culprit : lead(report).culprits) ranks.push_back(culprit.rank);
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+TEST_CASE("all who call their two groups the other way round are named") {
+  for (const Reversed& reversed : {
+           Reversed{.ranks = {0, 5}},
+           Reversed{.ranks = {0, 5}, .step = 0},  // most say so then, not the steps before
+           Reversed{.tensor = 2, .ranks = {0, 3}},
+       }) {
+    const Report report = analyse(execute(make_reversed(reversed), kLive).run);
+    INFO(text_of(report));
+    CHECK(lead(report).verdict == Verdict::deadlock_comms);
+    CHECK(blamed_by(report) == reversed.ranks);
+    CHECK(lead(report).confidence == Confidence::likely);
+    CHECK(lead(report).summary.find("in another order than before or than the others, or left out "
+                                    "what comes first: rank 0 made the call AllReduce of 128") !=
+          std::string::npos);
+    CHECK(lead(report).summary.find("and not AllReduce of 64") != std::string::npos);
+  }
+}
+
+TEST_CASE("where half of the ranks call their two groups the other way round nobody knows") {
+  const Reversed half{.tensor = 2, .ranks = {0, 3}, .step = 0};
+  const Report report = analyse(execute(make_reversed(half), kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::deadlock_comms);
+  CHECK(blamed_by(report) == std::vector<int32_t>{0, 1, 2, 3});
+  CHECK(lead(report).summary.find("nothing on file tells") != std::string::npos);
+}
+
+TEST_CASE("all who leave out one call of one group are named, of a missing call") {
+  const Reversed missing{.ranks = {0, 1}, .is_left_out = true};
+  const Report report = analyse(execute(make_reversed(missing), kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::missing_call);
+  CHECK(blamed_by(report) == missing.ranks);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
