@@ -13,6 +13,7 @@
 #include "analysis/label.h"
 #include "analysis/parts.h"
 #include "analysis/reading.h"
+#include "analysis/stray_call.h"
 #include "analysis/summary.h"
 
 namespace rollcall::analysis {
@@ -672,6 +673,7 @@ Report report_of(Waits& waits, bool& may_have_hung) {
   for (Draft& draft : judge_pairs(the_case, quiet)) drafts.push_back(std::move(draft));
   const std::optional<Draft> captured = add_graphs(the_case, drafts);
   nest_consequences(the_case, drafts);
+  trace_to_other_communicators(the_case, drafts);
   judge_errors(the_case, drafts);
   trace_to_call_sites(the_case, drafts);
   weigh_blind_spots(the_case, drafts);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -359,6 +360,178 @@ std::optional<Draft> draft_extra_transfer(const Case& c, const Node& waited) {
   draft.finding.next = "look at the branch that decides about this call on that rank";
   draft.since_ns = waited.since_ns;
   return draft;
+}
+
+namespace {
+
+// How many calls from `at` on are those from `usual` on, up to `limit` and then from `again` on
+// once more; nothing where one is not.
+std::optional<size_t> calls_alike(const Case& c, uint32_t p, size_t at, size_t usual, size_t limit,
+                                  size_t again) {
+  const std::vector<Op>& ops = c.process(p).ops;
+  size_t alike = 0;
+  while (at < ops.size() && alike < kLaterCallsMax) {
+    if (usual == limit) usual = again;
+    if (usual == limit) break;
+    if (is_mark(ops[at].kind)) {
+      ++at;
+    } else if (is_mark(ops[usual].kind)) {
+      ++usual;
+    } else if (agree(with_peer(c, p, ops[at++]), with_peer(c, p, ops[usual++]))) {
+      ++alike;
+    } else {
+      return std::nullopt;
+    }
+  }
+  return alike;
+}
+
+// The call, if the steps before have it on another communicator there, and the calls behind it are
+// as before. Not where it may be one left out in front of a usual one, one made more, or the other
+// of two that changed places.
+struct Misdirected {
+  uint32_t process = kNone;
+  uint32_t op = kNoRecord;
+  uint32_t usual = kNoRecord;
+};
+bool is_misdirected(const Case& c, const Misdirected& call) {
+  const auto [p, op, usual] = call;
+  const std::vector<Op>& ops = c.process(p).ops;
+  const bool is_same =
+      is_collective(ops[op].kind) && ops[op].comm != ops[usual].comm &&
+      agree(usual_signature(c.sizes, p, ops[op]), usual_signature(c.sizes, p, ops[usual]));
+  // Sizes that change tell nothing of where a call belongs.
+  if (!is_same || c.sizes.changes(p, ops[op]) || c.sizes.changes(p, ops[usual])) return false;
+  if (ops[op].state == trace::OpState::failed) return false;
+  const std::optional<size_t> behind = calls_alike(c, p, op + 1, usual + 1, op, op);
+  if (!behind) return false;
+  const size_t first = op > kHistoryMax ? op - kHistoryMax : 0;
+  const bool is_known = std::any_of(
+      ops.begin() + static_cast<ptrdiff_t>(first), ops.begin() + op,
+      [&](const Op& before) { return agree(with_peer(c, p, before), with_peer(c, p, ops[op])); });
+  if (!is_known) return true;
+  return *behind > 0 && !calls_alike(c, p, op, usual + 1, op, usual) &&
+         !calls_alike(c, p, op + 1, usual, op, usual);
+}
+
+// The process repeated itself at least once from the usual call up to this one.
+bool is_in_habit(const Case& c, const Misdirected& call) {
+  const uint32_t step = call.op - call.usual;
+  if (call.usual < step) return false;
+  return calls_alike(c, call.process, call.usual, call.usual - step, call.usual, call.usual)
+      .has_value();
+}
+
+// Near the call in which the process waits.
+std::optional<Misdirected> misdirected_call(const Case& c, uint32_t p) {
+  const std::vector<Op>& ops = c.process(p).ops;
+  const std::vector<uint32_t>& waiting = c.progress.waiting(p);
+  const size_t front = waiting.empty() ? ops.size() : waiting.front();
+  if (!c.process(p).knowledge.calls_in_order) return std::nullopt;
+  for (size_t at = front - std::min(front, kLaterCallsMax);
+       at < std::min(ops.size(), front + kLaterCallsMax); ++at) {
+    if (is_mark(ops[at].kind)) continue;
+    const Misdirected call{p, static_cast<uint32_t>(at), usual_at(c, p, at)};
+    if (call.usual == kNoRecord) continue;
+    if (is_misdirected(c, call) && is_in_habit(c, call)) return call;
+  }
+  return std::nullopt;
+}
+
+bool is_about_calls(const Draft& draft) {
+  constexpr Verdict kOfCalls[] = {Verdict::missing_call,   Verdict::op_mismatch,
+                                  Verdict::count_mismatch, Verdict::dtype_mismatch,
+                                  Verdict::redop_mismatch, Verdict::root_mismatch,
+                                  Verdict::order_mismatch, Verdict::deadlock_comms};
+  return std::find(std::begin(kOfCalls), std::end(kOfCalls), draft.finding.verdict) !=
+         std::end(kOfCalls);
+}
+
+std::vector<uint32_t> who_waits_for(const Case& c, uint32_t group, uint64_t seq) {
+  for (uint32_t n = 0; n < c.graph.nodes().size(); ++n) {
+    const Node& node = c.graph.nodes()[n];
+    if (node.kind != NodeKind::collective || node.group != group || node.seq != seq) continue;
+    const uint32_t r = c.graph.root_of(n);
+    if (r != kNone) return c.graph.roots()[r].victims;
+  }
+  return {};
+}
+
+// What showed becomes what followed.
+void retell(const Case& c, const std::vector<Misdirected>& calls, Draft& draft) {
+  Finding showed = std::move(draft.finding);
+  Finding& finding = draft.finding;
+  finding = make_draft(Verdict::missing_call, Confidence::likely).finding;
+  finding.severity = showed.severity;
+  std::vector<uint32_t> processes;
+  for (const auto& [p, i, usual] : calls) {
+    const Seat seat = c.index.seat(p, c.index.op(p, usual).comm);
+    Culprit culprit = culprit_of(c, p, seat.group);
+    culprit.op = std::string(rollcall::name_of(c.index.op(p, usual).kind));
+    culprit.seq = 0;
+    for (uint32_t before = 0; before < i; ++before) {
+      const Op& op = c.index.op(p, before);
+      if (is_collective(op.kind) && op.comm == c.index.op(p, usual).comm) culprit.seq = op.seq + 1;
+    }
+    if (processes.empty()) {
+      draft.group = seat.group;
+      draft.seq = *culprit.seq;
+    }
+    processes.push_back(p);
+    finding.culprits.push_back(std::move(culprit));
+    if (finding.evidence.size() >= 8) continue;
+    finding.evidence.push_back(
+        op_evidence(c, p, i, "on " + c.group(c.index.seat(p, c.index.op(p, i).comm).group).name));
+    finding.evidence.push_back(
+        op_evidence(c, p, usual, "in a step before, on " + c.group(seat.group).name));
+  }
+  const auto& [p, i, usual] = calls.front();
+  const Op& op = c.index.op(p, i);
+  const Seat seat = c.index.seat(p, op.comm);
+  finding.summary = fmt::format(
+      "{} called {} on another communicator than in the steps before: {} seq {} of {}, and not seq "
+      "{} of {}",
+      processes_text(c.index.run(), processes), call_text(op),
+      calls.size() == 1 ? "as" : rank_text(c.process(p)) + " as", op.seq, c.group(seat.group).name,
+      draft.seq, c.group(draft.group).name);
+  finding.next = "look at which group that rank passes to this call";
+  std::vector<uint32_t> others = who_waits_for(c, draft.group, draft.seq);
+  for (const Culprit& culprit : showed.culprits) others.push_back(culprit.process);
+  finding.victims = std::move(showed.victims);
+  set_victims(c, others, finding);
+  finding.consequences = std::move(showed.consequences);
+  showed.consequences.clear();
+  finding.consequences.insert(finding.consequences.begin(), std::move(showed));
+}
+
+}  // namespace
+
+void trace_to_other_communicators(const Case& c, std::vector<Draft>& drafts) {
+  std::vector<Draft*> sorted;
+  for (Draft& draft : drafts) {
+    if (is_about_calls(draft) && draft.finding.culprits.size() <= kAskedMax)
+      sorted.push_back(&draft);
+  }
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Draft* a, const Draft* b) {
+    if (a->finding.severity != b->finding.severity)
+      return a->finding.severity > b->finding.severity;
+    return a->since_ns < b->since_ns;
+  });
+  std::set<uint32_t> told;
+  for (Draft* draft : sorted) {
+    const std::vector<Culprit>& culprits = draft->finding.culprits;
+    std::vector<Misdirected> calls;
+    for (const Culprit& culprit : culprits) {
+      if (culprit.process == kNone || told.count(culprit.process) != 0) continue;
+      const std::optional<Misdirected> call = misdirected_call(c, culprit.process);
+      if (call) calls.push_back(*call);
+    }
+    const bool is_all = calls.size() == culprits.size();
+    const bool may_be_some = draft->finding.confidence != Confidence::certain || !draft->is_decided;
+    if (calls.empty() || (!is_all && !may_be_some)) continue;
+    for (const Misdirected& call : calls) told.insert(call.process);
+    retell(c, calls, *draft);
+  }
 }
 
 }  // namespace rollcall::analysis

@@ -1,6 +1,6 @@
-// Calls that no other rank makes: a collective of a few that the rest went past, and a transfer to
-// a rank that expects none, in place of the one that waits for it. Whoever did not take part is not
-// to blame for either.
+// Calls that no other rank makes: a collective of a few that the rest went past, one that a rank
+// makes on another communicator than before, and a transfer to a rank that expects none, in place
+// of the one that waits for it. Whoever did not take part is not to blame for any of these.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,10 @@ bool is_against_habit(const Case& the_case, const Node& waited);
 
 // A collective that its callers made beside what the others make.
 Draft draft_extra_call(const Case& the_case, uint32_t node, const std::vector<uint32_t>& absent);
+
+// Where a rank is blamed that made a collective as in its steps before, but on another
+// communicator: says so. There it is one of a wrong size, or one too many, and shows as that.
+void trace_to_other_communicators(const Case& the_case, std::vector<Draft>& drafts);
 
 // The first transfer of its channel, where the steps before lead one to expect the same transfer
 // with another peer, and that one waits for it. Nothing where the waiting call is no such transfer.

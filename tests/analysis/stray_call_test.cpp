@@ -459,5 +459,109 @@ TEST_CASE("of a rank that has ended by itself nobody is sent to look at the stac
   CHECK(lead(report).next.find("gdb") == std::string::npos);
 }
 
+// Two groups of two ranks, and two pairs across them: every rank calls twice in its group, then in
+// its pair, step after step.
+constexpr int kGroup = 0;  // of rank 1; its pair is communicator 3
+constexpr int kPair = 3;
+struct Crossed {
+  uint64_t pair_size = 64;
+  int steps = 4;
+  bool waits = true;  // a host waits at the end of a step
+};
+Program make_crossed(const Crossed& crossed) {
+  Program program;
+  program.comms = {{.ranks = {0, 1}}, {.ranks = {2, 3}}, {.ranks = {0, 2}}, {.ranks = {1, 3}}};
+  for (int r = 0; r < 4; ++r) {
+    Steps& own = program.ranks.emplace_back();
+    for (int step = 0; step < crossed.steps; ++step) {
+      own.push_back(call(OpKind::AllReduce, 64, -1, r / 2));
+      own.push_back(call(OpKind::AllReduce, 32, -1, r / 2));
+      own.push_back(call(OpKind::AllReduce, crossed.pair_size, -1, 2 + r % 2));
+      if (crossed.waits) own.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+// A call of the third step of rank 1.
+Step& call_of_third_step(Program& program, size_t which, bool waits) {
+  return program.ranks[1][2 * (waits ? 4 : 3) + which];
+}
+
+TEST_CASE("a call on another communicator than before is told as that, whatever it meets there") {
+  for (const uint64_t size : {64, 128}) {
+    for (const bool waits : {false, true}) {
+      const Crossed crossed{.pair_size = size, .waits = waits};
+      INFO("size " << size << ", waits " << waits);
+      Program to_pair = make_crossed(crossed);
+      call_of_third_step(to_pair, 0, waits).comm = kPair;
+      const Report report = analyse(execute(to_pair, kLive).run);
+      const Culprit& culprit = check_blames(report, Verdict::missing_call, 1);
+      CHECK(culprit.comm == CommKey{kGroup + 1, 7});
+      CHECK(culprit.seq == 4u);
+      CHECK(lead(report).severity == Severity::hang);
+      CHECK(lead(report).confidence == Confidence::likely);
+      CHECK(lead(report).victims == std::vector<int32_t>{0, 2, 3});
+      CHECK(lead(report).summary ==
+            "rank 1 called AllReduce of 64 float32 (sum) on another communicator than in the steps "
+            "before: as seq 2 of communicator of ranks 1,3, and not seq 4 of communicator of ranks "
+            "0-1");
+      CHECK(report.findings.size() == 1);
+      Program to_group = make_crossed(crossed);
+      call_of_third_step(to_group, 2, waits).comm = kGroup;
+      const Report other = analyse(execute(to_group, kLive).run);
+      // What it waits in alone at once may be a call made more, if of a usual size.
+      if (size == 64 && waits) continue;
+      CHECK(check_blames(other, Verdict::missing_call, 1).seq == 2u);
+      CHECK(lead(other).summary.find("as seq 6 of communicator of ranks 0-1, and not seq 2 of ") !=
+            std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a size that the communicator never had tells that the call belongs to another") {
+  Program program = make_crossed({.pair_size = 128});
+  Steps& own = program.ranks[1];
+  call_of_third_step(program, 2, true).comm = kGroup;
+  own.resize(2 * 4 + 3);
+  own.push_back({.act = Act::sync});
+  const Report report = analyse(execute(program, kLive).run);
+  CHECK(check_blames(report, Verdict::missing_call, 1).seq == 2u);
+  CHECK(lead(report).summary.find("on another communicator") != std::string::npos);
+}
+
+TEST_CASE("a call that is left out, made more or changed places is not one on another") {
+  const auto is_told = [](const Program& program) {
+    const Report report = analyse(execute(program, kLive).run);
+    INFO(text_of(report));
+    CHECK(lead(report).severity == Severity::hang);
+    return text_of(report).find("another communicator") != std::string::npos;
+  };
+  for (const bool waits : {false, true}) {
+    const ptrdiff_t third = 2 * (waits ? 4 : 3);
+    Program left_out = make_crossed({.waits = waits});
+    left_out.ranks[1].erase(left_out.ranks[1].begin() + third);
+    CHECK_FALSE(is_told(left_out));
+    Program more = make_crossed({.waits = waits});
+    more.ranks[1].insert(more.ranks[1].begin() + third, more.ranks[1][2]);
+    CHECK_FALSE(is_told(more));
+    Program swapped = make_crossed({.waits = waits});
+    std::swap(swapped.ranks[1][static_cast<size_t>(third)],
+              swapped.ranks[1][static_cast<size_t>(third) + 2]);
+    // The two groups of the others are in no circle with that; it takes two.
+    std::swap(swapped.ranks[2][static_cast<size_t>(third)],
+              swapped.ranks[2][static_cast<size_t>(third) + 2]);
+    CHECK_FALSE(is_told(swapped));
+  }
+}
+
+TEST_CASE("on which communicator a call belongs is not known before a step came twice") {
+  Program program = make_crossed({.pair_size = 128, .steps = 1});
+  program.ranks[1][0].comm = kPair;
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).severity == Severity::hang);
+  CHECK(text_of(report).find("another communicator") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
