@@ -299,7 +299,17 @@ std::optional<Draft> draft_stray_transfer(const Case& c, const Node& waited) {
   const uint32_t addressee = process_at(c, seat.group, op.root_or_peer);
   if (expecting == kNone || addressee == kNone) return std::nullopt;
   // One that hangs outside NCCL may have been about to take part.
-  if (c.progress.waiting(addressee).empty()) return std::nullopt;
+  const std::vector<uint32_t>& theirs = c.progress.waiting(addressee);
+  if (theirs.empty()) return std::nullopt;
+  // One that waits for the caller in its turn may come to it: a phase of the caller's step has
+  // ended then, as the forward passes of a pipeline do, and the two disagree about when.
+  const int32_t caller = c.group(seat.group).members[seat.member].rank;
+  const bool is_circle = std::any_of(theirs.begin(), theirs.end(), [&](uint32_t i) {
+    const Op& other = c.index.op(addressee, i);
+    return is_p2p(other.kind) && other.root_or_peer == caller &&
+           c.index.seat(addressee, other.comm).group == seat.group;
+  });
+  if (is_circle) return std::nullopt;
   const uint32_t awaited = awaited_in(c, expecting, seat, op);
   if (awaited == kNoRecord) return std::nullopt;
   Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);

@@ -373,6 +373,39 @@ TEST_CASE("a send to another peer proves nothing in a first step") {
   CHECK(lead(report).summary.find("steps before") == std::string::npos);
 }
 
+TEST_CASE("a stage that comes to its backward passes sends to no wrong peer") {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}};
+  program.ranks.resize(4);
+  const auto add = [&](size_t rank, OpKind kind, int peer) {
+    program.ranks[rank].push_back(call(kind, kLarge, peer));
+    program.ranks[rank].push_back({.act = Act::sync});
+  };
+  for (int pass = 0; pass < 5; ++pass) {
+    add(0, OpKind::Send, 1);
+    add(1, OpKind::Recv, 0);
+    add(1, OpKind::Send, 2);
+    add(2, OpKind::Recv, 1);
+    if (pass < 4) add(2, OpKind::Send, 3);
+    add(3, OpKind::Recv, 2);
+  }
+  // Stage 2 goes on to its backward passes, stage 1 has one forward pass more.
+  add(2, OpKind::Send, 1);
+  const bool waits_in_turn = GENERATE(true, false);
+  if (waits_in_turn) {
+    add(0, OpKind::Send, 1);
+    add(1, OpKind::Recv, 0);
+    add(1, OpKind::Send, 2);
+  }
+  for (Steps& own : program.ranks) own.push_back(call(OpKind::AllReduce, 4));
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).severity == Severity::hang);
+  const bool is_wrong_peer = lead(report).summary.find("its steps before had") != std::string::npos;
+  CHECK(is_wrong_peer != waits_in_turn);
+  if (waits_in_turn) CHECK(lead(report).verdict == Verdict::deadlock_p2p);
+}
+
 TEST_CASE("a send to another peer proves nothing where the former one expects none any more") {
   Program program = pipeline(4);
   Steps& sender = program.ranks[1];
