@@ -295,9 +295,10 @@ struct Dispute {
 };
 using Disputes = std::map<uint32_t, Dispute>;
 
-// It disagrees with several, always in one way, and each of them with nobody else, and all alike:
-// peers that each have another opinion may each be wrong.
+// It disagrees with several, and each of them with nobody else: always in one way, and all alike,
+// as two peers that each have another opinion may each be wrong. Three are not wrong at once.
 bool is_odd(const Disputes& disputes, uint32_t p) {
+  constexpr size_t kAlone = 3;
   const Dispute& own = disputes.at(p);
   std::set<std::pair<uint64_t, uint8_t>> theirs;
   for (const uint32_t peer : own.peers) {
@@ -305,6 +306,7 @@ bool is_odd(const Disputes& disputes, uint32_t p) {
     if (other.peers.size() != 1) return false;
     theirs.insert(other.shapes.begin(), other.shapes.end());
   }
+  if (own.peers.size() >= kAlone) return true;
   return own.peers.size() > 1 && own.shapes.size() == 1 && theirs.size() == 1;
 }
 

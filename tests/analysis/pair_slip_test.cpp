@@ -222,6 +222,34 @@ TEST_CASE("a stage that disagrees with both neighbours is named, not they, who a
         std::string::npos);
 }
 
+// Two steps of an exchange of each rank with each other, of a size that rank 1 mistakes.
+TEST_CASE("a rank with whom all others disagree is named, each in its own way as they may") {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}};
+  program.ranks.resize(4);
+  const auto add_step = [&](uint32_t step, bool is_wrong) {
+    for (int r = 0; r < 4; ++r) {
+      Steps& own = program.ranks[static_cast<size_t>(r)];
+      for (int peer = 0; peer < 4; ++peer) {
+        const auto rows = [&](int from, int to) {
+          return kLarge + static_cast<uint64_t>(100 * step + 10 * from + to);
+        };
+        const uint64_t stale = is_wrong && r == 1 && peer != 1 ? 100 : 0;
+        own.push_back(call(OpKind::Send, rows(r, peer), peer, 0, step));
+        own.push_back(call(OpKind::Recv, rows(peer, r) - stale, peer, 0, step));
+      }
+      own.push_back({.act = Act::sync});
+    }
+  };
+  add_step(1, false);
+  add_step(2, true);
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  check_blames(report, Verdict::p2p_mismatch, 1);
+  CHECK(lead(report).summary.find("ranks 0,2-3 disagree about transfers with rank 1 alone") !=
+        std::string::npos);
+}
+
 TEST_CASE("both sides of a transfer are named where either may be wrong") {
   Program program = pipeline(6, kLarge);
   SECTION("one transfer differs") { program.ranks[3][0].count /= 2; }
