@@ -119,8 +119,12 @@ std::optional<PairSlip> slip_by_order(const Case& c, const Channel& channel, uin
     const Alignment alignment = align(calls, usual, usual.size());
     const bool is_order = alignment.may_be_order && (are_where_usual(c, side, seq, history) ||
                                                      has_slipped(c, side.process, Slip::order));
-    const bool is_shift =
-        !is_order && (alignment.slip == Slip::missing || alignment.slip == Slip::extra);
+    // One transfer that happens to be of a later one's size does not carry a longer slip, unless
+    // that is one of all its calls.
+    const bool is_carried =
+        alignment.matched >= alignment.length || has_slipped(c, side.process, alignment.slip);
+    const bool is_shift = !is_order && is_carried &&
+                          (alignment.slip == Slip::missing || alignment.slip == Slip::extra);
     found = PairSlip{.slip = is_shift ? alignment.slip : Slip::count,
                      .length = is_shift ? alignment.length : 1,
                      .is_by_sender = side.is_sender,

@@ -83,6 +83,32 @@ TEST_CASE("of two transfers without a group that changed places none is said to 
   }
 }
 
+TEST_CASE("one transfer of a size of three steps later is of a wrong size, not three left out") {
+  Program program;
+  program.comms = {{.ranks = {0, 1}}};
+  program.ranks.resize(2);
+  for (int step = 0; step < 8; ++step) {
+    const uint64_t count = kLarge << (3 - step % 4);
+    for (Steps& own : program.ranks) own.push_back(call(OpKind::AllReduce, 5));
+    program.ranks[0].push_back(call(OpKind::Send, count, 1));
+    program.ranks[1].push_back(call(OpKind::Recv, count, 0));
+    for (Steps& own : program.ranks) own.push_back({.act = Act::sync});
+  }
+  Steps& steps = program.ranks[0];
+  SECTION("of the wrong size") {
+    steps[steps.size() - 2].count = 2 * kLarge;
+    const Report report = analyse(execute(program, kLive).run);
+    CHECK(check_blames(report, Verdict::p2p_mismatch, 0).p2p_seq == 7);
+    CHECK(lead(report).summary.find("left out") == std::string::npos);
+  }
+  SECTION("one left out") {
+    steps.erase(steps.end() - 5);
+    const Report report = analyse(execute(program, kLive).run);
+    check_blames(report, Verdict::p2p_unmatched, 0);
+    CHECK(lead(report).summary.find("rank 0 left out a Send") == 0);
+  }
+}
+
 TEST_CASE("sizes before a hole in the record lead nobody to expect what comes behind it") {
   Program program = alternating(5);
   Steps& steps = program.ranks[1];
