@@ -96,14 +96,19 @@ std::string scattered_text(const Case& c, const Difference& d) {
         all_differ ? "" : " of " + group.name, span_of(values),
         d.slip == Slip::count ? " " + datatype_text(quoted.datatype) : "");
   }
-  std::string text = fmt::format("{} called {} different things at seq {} of {}",
-                                 processes_text(c.index.run(), processes_of(group, d.deviators)),
-                                 d.camps.size(), d.seq, group.name);
+  const std::string those = processes_text(c.index.run(), processes_of(group, d.deviators));
+  std::string text =
+      d.slip == Slip::order
+          ? fmt::format("{} made the same calls from seq {} of {} on in {} different orders", those,
+                        d.seq, group.name, d.camps.size())
+          : fmt::format("{} called {} different things at seq {} of {}", those, d.camps.size(),
+                        d.seq, group.name);
   for (size_t i = 0; i < d.camps.size() && i < kCampsShown; ++i) {
     const std::vector<uint32_t>& members = d.camps[i].members;
-    text += fmt::format("{} {} {}", i == 0 ? ":" : ",",
+    text += fmt::format("{} {} {}{}", i == 0 ? ":" : ",",
                         processes_text(c.index.run(), processes_of(group, members)),
-                        call_text(call_of(c, group, members.front(), d.seq)));
+                        call_text(call_of(c, group, members.front(), d.seq)),
+                        d.slip == Slip::order ? " first" : "");
   }
   return text + (d.camps.size() > kCampsShown ? ", ..." : "");
 }
@@ -174,6 +179,10 @@ bool are_of_two_sites(const Case& c, const Difference& d) {
 const char* next_text(const Case& c, const Difference& d) {
   if (d.is_scattered && d.slip == Slip::count) {
     return "look at what the ranks compute the count from: it has to be the same on all of them";
+  }
+  if (d.is_scattered && d.slip == Slip::order) {
+    return "look at what the order comes from: a set, or the files of a directory, has one of its "
+           "own in each process";
   }
   const bool is_argument = d.slip == Slip::count || d.slip == Slip::dtype ||
                            d.slip == Slip::redop || d.slip == Slip::root;

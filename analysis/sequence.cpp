@@ -482,6 +482,15 @@ Difference explain(const Index& index, const ChangingSizes& sizes, uint32_t g, u
   return difference;
 }
 
+// Every camp made the calls of the largest, and each in another order: none of them slipped.
+bool are_orders(const Index& index, const ChangingSizes& sizes, uint32_t g, uint64_t seq,
+                const std::vector<Camp>& camps) {
+  return camps.size() <= kCampsMax &&
+         std::all_of(camps.begin() + 1, camps.end(), [&](const Camp& camp) {
+           return explain(index, sizes, g, seq, camps, camp).slip == Slip::order;
+         });
+}
+
 // More than two camps, all members on file, and no camp has most of them: whatever the largest, or
 // the one that goes on as before, did is no better than the others. Nothing where one of them only
 // slipped: then the rest may be right.
@@ -495,11 +504,13 @@ std::optional<Difference> scattered(const Index& index, const ChangingSizes& siz
   Difference all = explain(index, sizes, g, seq, camps, camps[1]);
   all.repeats = 0;
   all.predicted = false;
-  for (size_t i = 1; i < camps.size(); ++i) {
-    if (i < kCampsMax && is_shift(explain(index, sizes, g, seq, camps, camps[i]).slip)) {
-      return std::nullopt;
+  if (!are_orders(index, sizes, g, seq, camps)) {
+    for (size_t i = 1; i < camps.size(); ++i) {
+      if (i < kCampsMax && is_shift(explain(index, sizes, g, seq, camps, camps[i]).slip)) {
+        return std::nullopt;
+      }
+      all.slip = std::min(all.slip, argument_slip(camps[i].signature, camps[0].signature));
     }
-    all.slip = std::min(all.slip, argument_slip(camps[i].signature, camps[0].signature));
   }
   all.deviators.resize(members.size());
   std::iota(all.deviators.begin(), all.deviators.end(), 0);

@@ -1,4 +1,5 @@
 // How one rank's calls follow from those of the others, where they go on calling behind a slip.
+#include <algorithm>
 #include <ctime>
 #include <utility>
 
@@ -280,6 +281,31 @@ TEST_CASE("where most ranks do not agree all of them are named, none as a victim
     CHECK(found.verdict == Verdict::op_mismatch);
     CHECK(found.summary.find("called 4 different things at seq 6 of world: rank 0 AllGather of 5 "
                              "float32, rank 1 AllReduce of 51") != std::string::npos);
+  }
+}
+
+TEST_CASE("ranks that each made the same calls in an order of their own are all named, once") {
+  Program program = make_asynchronous();
+  const auto step = [&](size_t r) { return program.ranks[r].begin() + kStepCalls; };
+  for (size_t r = 1; r < 4; ++r) std::rotate(step(r), step(r) + static_cast<long>(r), step(r) + 4);
+  SECTION("all four") {
+    const Report report = analyse(execute(program).run);
+    INFO(text_of(report));
+    CHECK(report.findings.size() == 1);
+    CHECK(lead(report).verdict == Verdict::order_mismatch);
+    CHECK(lead(report).culprits.size() == 4);
+    CHECK(lead(report).victims.empty());
+    CHECK(says(report,
+               "ranks 0-3 made the same calls from seq 6 of world on in 4 different orders: rank 0 "
+               "AllReduce of 8 float32 (sum) first, rank 1 AllReduce of 16 float32 (sum) first"));
+    CHECK(lead(report).next.find("look at what the order comes from") == 0);
+  }
+  SECTION("two of them in one order, which may be right") {
+    program.ranks[1] = program.ranks[0];
+    const Report report = analyse(execute(program).run);
+    INFO(text_of(report));
+    CHECK(lead(report).verdict == Verdict::order_mismatch);
+    CHECK_FALSE(says(report, "4 different orders"));
   }
 }
 
