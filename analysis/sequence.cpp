@@ -300,16 +300,34 @@ std::string edit_script(const std::vector<Signature>& from, const std::vector<Si
   return script;
 }
 
-// Calls that belong behind the reference's last one, as its history foretells them.
+// Whatever followed the longest context of the same calls before was always this call.
+bool is_unanimous(std::span<const Signature> history, const Expectation& expectation) {
+  for (size_t next = history.size(); next-- > 1;) {
+    size_t context = 0;
+    while (context < expectation.context && context < next &&
+           agree(history[next - 1 - context], history[history.size() - 1 - context])) {
+      ++context;
+    }
+    if (context < expectation.context) continue;
+    if (!agree(history[next], history[expectation.index])) return false;
+  }
+  return true;
+}
+
+// Calls that belong behind the reference's last one, as its history foretells them. Where the call
+// at the difference is not what the history leads to, the job has gone on to something new: then
+// only what has always followed the same calls is a guide.
 void foresee(const Index& index, const ChangingSizes& sizes, const Member& reference, uint64_t seq,
              size_t wanted, std::vector<Signature>& expected) {
   std::vector<Signature> history = history_before(index, sizes, reference, seq);
+  const std::optional<Signature> usual = expected_next(history);
+  const bool is_usual = usual && agree(*usual, expected.front());
   history.insert(history.end(), expected.begin(), expected.end());
   while (expected.size() < wanted) {
-    const std::optional<Signature> next = expected_next(history);
-    if (!next) return;
-    expected.push_back(*next);
-    history.push_back(*next);
+    const std::optional<Expectation> next = expectation_of(history);
+    if (!next || !(is_usual || is_unanimous(history, *next))) return;
+    expected.push_back(history[next->index]);
+    history.push_back(expected.back());
   }
 }
 
@@ -601,6 +619,8 @@ Alignment align(const std::vector<Signature>& calls, const std::vector<Signature
   const auto offer = [&](Slip slip, uint32_t length, const Score& offered) {
     // Predictions alone carry a slip of one call, not more.
     if (offered.matched == 0 && length > 1) return;
+    // Neither do as many calls that agree as disagree.
+    if (offered.contradicted != 0 && offered.matched <= offered.contradicted) return;
     if (key(offered, slip, length) <= key(best_score, best.slip, best.length)) return;
     best.slip = slip;
     best.length = length;

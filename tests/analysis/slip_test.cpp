@@ -309,6 +309,60 @@ TEST_CASE("ranks that each made the same calls in an order of their own are all 
   }
 }
 
+// Four steps of one reduction each, for which every rank waits, then a barrier and a fifth step.
+Program make_steps_and_barrier() {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}};
+  Steps steps;
+  const auto add = [&](uint64_t count) {
+    steps.push_back(call(OpKind::AllReduce, count));
+    steps.push_back({.act = Act::sync});
+  };
+  for (int i = 0; i < 4; ++i) add(1000);
+  add(1);
+  add(1000);
+  program.ranks.assign(4, steps);
+  return program;
+}
+
+TEST_CASE(
+    "what now and then followed a call before does not make a second barrier a call left out") {
+  Program program = make_steps_and_barrier();
+  Steps& steps = program.ranks[0];
+  SECTION("one barrier too many") {
+    steps.insert(steps.begin() + 8, {call(OpKind::AllReduce, 1), {.act = Act::sync}});
+    const Report report = analyse(execute(program, kLive).run);
+    check_blames(report, Verdict::count_mismatch, 0);
+    CHECK(says(report, "rank 0 called AllReduce of 1 float32 (sum) at seq 5 of world where"));
+    CHECK_FALSE(says(report, "left out"));
+  }
+  SECTION("a call left out where the same call always followed it") {
+    for (Steps& own : program.ranks) {
+      const Steps once = own;
+      own.insert(own.end(), once.begin(), once.end());
+    }
+    steps.erase(steps.end() - 4, steps.end() - 2);
+    const Report report = analyse(execute(program, kLive).run);
+    INFO(text_of(report));
+    CHECK(lead(report).culprits[0].rank == 0);
+  }
+}
+
+TEST_CASE("one call that agrees behind one that does not is no sign of a call left out") {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}};
+  program.ranks.assign(4, {call(OpKind::Broadcast, 40, 0),
+                           call(OpKind::Broadcast, 10, 0),
+                           call(OpKind::AllReduce, 30),
+                           {.act = Act::sync}});
+  program.ranks[3][0].count = 30;
+  program.ranks[3].erase(program.ranks[3].begin() + 1);
+  const Report report = analyse(execute(program, kLive).run);
+  check_blames(report, Verdict::count_mismatch, 3);
+  CHECK(says(report, "rank 3 called Broadcast of 30 float32, root 0 at seq 0 of world where"));
+  CHECK_FALSE(says(report, "left out"));
+}
+
 TEST_CASE("where most ranks agree each of the others is named") {
   Program program = make_asynchronous(5);
   program.ranks[1][kStepCalls].count = 50;
