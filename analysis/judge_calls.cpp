@@ -13,6 +13,7 @@ namespace rollcall::analysis {
 namespace {
 
 using trace::Op;
+using trace::Process;
 
 constexpr size_t kCampsShown = 8;
 
@@ -176,9 +177,33 @@ bool are_of_two_sites(const Case& c, const Difference& d) {
   return !mine.empty() && !theirs.empty() && mine != theirs;
 }
 
-const char* next_text(const Case& c, const Difference& d) {
+// Of a script whose lines could have been recorded, and were not.
+bool may_name_lines(const Process& process) {
+  const auto exe = process.meta.find("exe");
+  if (exe == process.meta.end() || process.meta.contains("frame.1")) return false;
+  return exe->second.substr(exe->second.rfind('/') + 1).starts_with("python");
+}
+
+// The calls that stand in another order come from several threads of a rank.
+bool are_of_several_threads(const Case& c, const Difference& d) {
+  const Group& group = c.group(d.group);
+  const auto has_several = [&](uint32_t m) {
+    const Member& member = group.members[m];
+    for (uint64_t seq = d.seq; seq < d.seq + d.length && member.lane.has(seq); ++seq) {
+      if (call_of(c, group, m, seq).thread != call_of(c, group, m, d.seq).thread) return true;
+    }
+    return false;
+  };
+  return has_several(d.deviators.front()) || has_several(d.reference);
+}
+
+std::string next_text(const Case& c, const Difference& d) {
   if (d.is_scattered && d.slip == Slip::count) {
     return "look at what the ranks compute the count from: it has to be the same on all of them";
+  }
+  if (d.slip == Slip::order && are_of_several_threads(c, d)) {
+    return "several threads make these calls: see to it that they come to them in one order on all "
+           "ranks";
   }
   if (d.is_scattered && d.slip == Slip::order) {
     return "look at what the order comes from: a set, or the files of a directory, has one of its "
@@ -187,7 +212,12 @@ const char* next_text(const Case& c, const Difference& d) {
   const bool is_argument = d.slip == Slip::count || d.slip == Slip::dtype ||
                            d.slip == Slip::redop || d.slip == Slip::root;
   if (is_argument && !are_of_two_sites(c, d)) {
-    return "compare the call sites: what the ranks computed this call from differs";
+    const Member& odd = c.group(d.group).members[d.deviators.front()];
+    return fmt::format(
+        "compare the call sites: what the ranks computed this call from differs{}",
+        may_name_lines(c.process(odd.process))
+            ? ", or they are at different lines (ROLLCALL_PYTHON_FRAMES=1 records them)"
+            : "");
   }
   return d.is_scattered || d.undecided ? "look at the branches that decide about this call"
                                        : "look at the branch that decides about this call on that "

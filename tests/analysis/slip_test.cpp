@@ -390,8 +390,9 @@ TEST_CASE(
     change(program.ranks[3][kStepCalls]);
     Outcome outcome = execute(program);
     for (trace::Process& process : outcome.run.processes) {
-      process.meta["frame.1"] = "train.py:1 step";
-      process.meta["frame.2"] = "train.py:2 evaluate";
+      process.meta["exe"] = "/usr/bin/python3.11";
+      if (has_sites) process.meta["frame.1"] = "train.py:1 step";
+      if (has_sites) process.meta["frame.2"] = "train.py:2 evaluate";
       const bool is_odd = are_two && process.job_rank == 3;
       for (trace::Op& op : process.ops) op.frames = !has_sites ? 0 : is_odd ? 2 : 1;
     }
@@ -402,10 +403,25 @@ TEST_CASE(
   const std::string compare =
       "compare the call sites: what the ranks computed this call from differs";
   const std::string look = "look at the branch that decides about this call on that rank";
-  CHECK(advice(count, false, false) == compare);
+  CHECK(advice(count, false, false) ==
+        compare + ", or they are at different lines (ROLLCALL_PYTHON_FRAMES=1 records them)");
   CHECK(advice(count, true, false) == compare);
   CHECK(advice(count, true, true) == look);
   CHECK(advice(operation, false, false) == look);
+}
+
+TEST_CASE("of calls in another order that several threads make the threads are named") {
+  for (const bool are_two : {true, false}) {
+    Program program = make_asynchronous();
+    std::swap(program.ranks[3][kStepCalls].count, program.ranks[3][kStepCalls + 1].count);
+    Outcome outcome = execute(program);
+    for (trace::Process& process : outcome.run.processes) {
+      for (trace::Op& op : process.ops) op.thread = are_two && op.count % 16 == 0 ? 8 : 7;
+    }
+    const Report report = analyse(outcome.run);
+    check_blames(report, Verdict::order_mismatch, 3);
+    CHECK((lead(report).next.find("several threads make these calls") == 0) == are_two);
+  }
 }
 
 TEST_CASE("a step that one of a thousand ranks leaves out is found in a moment", "[scale]") {
