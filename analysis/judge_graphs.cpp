@@ -343,60 +343,138 @@ std::string since_text(const Case& c, const Op& launch) {
   return span_text(c.job.end_ns - launch.called_ns);
 }
 
-// The same graph on all members: who has replayed it less often, and does somebody wait for that?
-std::optional<Draft> judge_replays(const Case& c, uint32_t g, const Comparison& comparison,
-                                   const std::vector<ReplayTable>& tables) {
-  const Group& group = c.group(g);
-  const auto replays = [&](const CapturedRun& run) {
-    const auto found = tables[run.process].find(run.graph);
-    return found == tables[run.process].end() ? Replays{} : found->second;
-  };
-  const CapturedRun* front = nullptr;
+// A call behind its last replay is not through on the process's GPU: it is not on its way to
+// another replay.
+bool has_gone_on(const Case& c, uint32_t p, const Replays& replays) {
+  const std::vector<Op>& ops = c.process(p).ops;
+  const int64_t since_ns = replays.last == kNoRecord ? 0 : ops[replays.last].called_ns;
+  return std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
+    const bool is_through = op.finished_ns != 0 || op.mark == GpuMark::finished;
+    return op.called_ns > since_ns && op.awaits_gpu && !is_through;
+  });
+}
+
+// A graph that not all members have replayed as often, while the last replay of those who have most
+// is not through.
+struct Replayed {
+  const CapturedRun* front = nullptr;  // of one who has replayed it most often
+  Replays most;
+  std::vector<const CapturedRun*> ahead;  // those who have
+  std::vector<const CapturedRun*> behind;
+  uint64_t least = 0;
+  bool is_extra = false;  // most have not, and went on: those ahead have made one too many
+
+  const std::vector<const CapturedRun*>& blamed() const { return is_extra ? ahead : behind; }
+};
+
+Replays replays_in(const std::vector<ReplayTable>& tables, const CapturedRun& run) {
+  const auto found = tables[run.process].find(run.graph);
+  return found == tables[run.process].end() ? Replays{} : found->second;
+}
+
+std::optional<Replayed> find_replayed(const Case& c, const Comparison& comparison,
+                                      const std::vector<ReplayTable>& tables) {
+  Replayed found;
   for (const CapturedRun* run : comparison.runs) {
     if (run == nullptr || !watches_graphs(c.process(run->process))) return std::nullopt;
-    if (front == nullptr || replays(*run).launches > replays(*front).launches) front = run;
+    const Replays theirs = replays_in(tables, *run);
+    if (found.front != nullptr && theirs.launches <= found.most.launches) continue;
+    found.front = run;
+    found.most = theirs;
   }
-  if (front == nullptr || replays(*front).last == kNoRecord) return std::nullopt;
-  const Replays most = replays(*front);
-  const Op& launch = c.index.op(front->process, most.last);
+  if (found.front == nullptr || found.most.last == kNoRecord) return std::nullopt;
+  const Op& launch = c.index.op(found.front->process, found.most.last);
   const bool is_through = launch.finished_ns != 0 || launch.mark == GpuMark::finished;
   if (is_through || !c.job.is_stale(launch.called_ns)) return std::nullopt;
+  found.least = found.most.launches;
+  for (const CapturedRun* run : comparison.runs) {
+    const uint64_t launches = replays_in(tables, *run).launches;
+    (launches == found.most.launches ? found.ahead : found.behind).push_back(run);
+    found.least = std::min(found.least, launches);
+  }
+  if (found.behind.empty()) return std::nullopt;
+  found.is_extra = found.ahead.size() < found.behind.size() &&
+                   std::all_of(found.behind.begin(), found.behind.end(), [&](const auto* run) {
+                     return has_gone_on(c, run->process, replays_in(tables, *run));
+                   });
+  return found;
+}
+
+std::string graph_text(const Case& c, uint32_t g, const Replayed& replayed) {
+  const Group& group = c.group(g);
+  return fmt::format("the graph that begins with {}, {}",
+                     call_at(c, group.members[replayed.front->member], replayed.front->first),
+                     place_text(group, replayed.front->first));
+}
+
+// Does somebody wait for replays that others have not made?
+Draft draft_replayed(const Case& c, uint32_t g, const Replayed& replayed,
+                     const std::vector<ReplayTable>& tables) {
+  const CapturedRun& front = *replayed.front;
+  const Op& launch = c.index.op(front.process, replayed.most.last);
   Draft draft = make_draft(Verdict::graph_diverged,
                            launch.awaits_gpu ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
-  std::vector<uint32_t> behind;
-  uint64_t least = most.launches;
-  for (const CapturedRun* run : comparison.runs) {
-    const Replays theirs = replays(*run);
-    if (theirs.launches == most.launches) continue;
-    const Member& member = group.members[run->member];
-    behind.push_back(run->process);
-    least = std::min(least, theirs.launches);
-    add_culprit(c, member, g, comparison.first, finding);
-    if (theirs.last != kNoRecord) {
-      finding.evidence.push_back(
-          op_evidence(c, run->process, theirs.last, fmt::format("replay {}", theirs.launches)));
-    }
+  for (const CapturedRun* run : replayed.blamed()) {
+    add_culprit(c, c.group(g).members[run->member], g, front.first, finding);
   }
-  if (behind.empty()) return std::nullopt;
-  const std::string position = replay_text(c, front->process, front->graph);
-  finding.evidence.push_back(op_evidence(
-      c, front->process, most.last,
-      fmt::format("replay {}{}{}", most.launches, position.empty() ? "" : ", ", position)));
-  const Member& usual = group.members[front->member];
-  finding.summary = fmt::format(
-      "{} replayed the graph that begins with {}, {}, {}, {} {}: that replay has been waiting for "
-      "{}{}{}",
-      processes_text(c.index.run(), behind), call_at(c, usual, comparison.first),
-      place_text(group, comparison.first), times_text(least), rank_text(c.process(front->process)),
-      times_text(most.launches), since_text(c, launch), position.empty() ? "" : " and ", position);
+  std::vector<uint32_t> processes;
+  for (const CapturedRun* run : replayed.behind) {
+    const Replays theirs = replays_in(tables, *run);
+    processes.push_back(run->process);
+    if (theirs.last == kNoRecord) continue;
+    finding.evidence.push_back(
+        op_evidence(c, run->process, theirs.last, fmt::format("replay {}", theirs.launches)));
+  }
+  const uint64_t most = replayed.most.launches;
+  const std::string position = replay_text(c, front.process, front.graph);
+  finding.evidence.push_back(
+      op_evidence(c, front.process, replayed.most.last,
+                  fmt::format("replay {}{}{}", most, position.empty() ? "" : ", ", position)));
+  std::string blamed = processes_text(c.index.run(), processes);
+  std::string others = rank_text(c.process(front.process));
+  if (replayed.is_extra) std::swap(blamed, others);
+  finding.summary =
+      fmt::format("{} replayed {}, {}, {} {}: {} replay has been waiting for {}{}{}", blamed,
+                  graph_text(c, g, replayed), times_text(replayed.is_extra ? most : replayed.least),
+                  others, times_text(replayed.is_extra ? replayed.least : most),
+                  replayed.is_extra ? "its last" : "that", since_text(c, launch),
+                  position.empty() ? "" : " and ", position);
   finding.next =
       "look at what decides how often the graph is launched: the number of steps or micro-batches, "
       "a path that runs the operations without the graph";
   draft.group = g;
-  draft.seq = comparison.first;
+  draft.seq = front.first;
   draft.since_ns = launch.called_ns;
-  set_victims(c, processes_of(group), finding);
+  set_victims(c, processes_of(c.group(g)), finding);
+  return draft;
+}
+
+// The graph whose replay has waited longest. Of two that the same ranks replayed too often, and not
+// often enough, they replayed one in place of the other.
+std::optional<Draft> judge_replays(const Case& c, uint32_t g, const std::vector<Replayed>& found,
+                                   const std::vector<ReplayTable>& tables) {
+  if (found.empty()) return std::nullopt;
+  const auto since_ns = [&](const Replayed& replayed) {
+    return c.index.op(replayed.front->process, replayed.most.last).called_ns;
+  };
+  const Replayed& first = *std::min_element(
+      found.begin(), found.end(),
+      [&](const Replayed& a, const Replayed& b) { return since_ns(a) < since_ns(b); });
+  const auto members_of = [](const Replayed& replayed) {
+    std::vector<uint32_t> members;
+    for (const CapturedRun* run : replayed.blamed()) members.push_back(run->member);
+    return members;
+  };
+  Draft draft = draft_replayed(c, g, first, tables);
+  const auto other = std::find_if(found.begin(), found.end(), [&](const Replayed& replayed) {
+    return replayed.is_extra != first.is_extra && members_of(replayed) == members_of(first);
+  });
+  if (other != found.end()) {
+    draft.finding.summary +=
+        fmt::format("; with {}, it is the other way round", graph_text(c, g, *other));
+    draft.finding.next = "look at what decides which graph is launched: the size of a batch, say";
+  }
   return draft;
 }
 
@@ -439,11 +517,17 @@ std::optional<Draft> judge_graphs(const Case& c) {
       for (CapturedRun& run : runs_of(c, group, m)) runs.push_back(std::move(run));
     }
     Passing passing(c, group, tables);
-    for (const Comparison& comparison : comparisons_of(group, runs)) {
+    std::vector<Replayed> replayed;
+    const std::vector<Comparison> comparisons = comparisons_of(group, runs);
+    for (const Comparison& comparison : comparisons) {
       std::optional<Draft> captured = judge_captures(c, g, comparison, passing);
-      if (!captured) keep_earlier(judge_replays(c, g, comparison, tables), replays);
+      if (!captured) {
+        std::optional<Replayed> found = find_replayed(c, comparison, tables);
+        if (found) replayed.push_back(std::move(*found));
+      }
       keep_earlier(std::move(captured), captures);
     }
+    keep_earlier(judge_replays(c, g, replayed, tables), replays);
   }
   // What was captured differently explains why replays do not end.
   return captures ? std::move(captures) : std::move(replays);

@@ -304,6 +304,84 @@ TEST_CASE("who waits in a replay that another rank has not launched is not taken
   }
 }
 
+// Three replays of the first graph and three of the second, each with the replay that others lack
+// not through; behind them all gather.
+Outcome replay_two_graphs() {
+  Program program = make_alike(4, {OpKind::AllReduce, OpKind::AllReduce});
+  for (Steps& steps : program.ranks) {
+    steps.push_back(call(OpKind::AllGather, 16));
+    for (int i = 0; i < 2; ++i) {
+      steps.push_back(call(OpKind::AllReduce, 32));
+      steps.back().graph = 2;
+    }
+  }
+  stand_still(program);
+  Outcome outcome = execute(program);
+  watch_launches(outcome);
+  for (trace::Process& process : outcome.run.processes) {
+    const trace::Op eager = process.ops.front();
+    const auto launch = [&](uint32_t graph, uint64_t replay, bool is_through) {
+      trace::Op& op = add_launch(process, graph, replay);
+      op.started_ns = op.called_ns + 1;
+      op.finished_ns = is_through ? op.called_ns + 2 : 0;
+      op.awaits_gpu = !is_through;
+    };
+    const bool is_odd = process.job_rank == 2;
+    launch(1, 0, true);
+    launch(2, 0, true);
+    launch(is_odd ? 1 : 2, 1, false);
+    trace::Op next = eager;
+    next.kind = OpKind::AllGather;
+    next.seq = process.comms[next.comm].collectives++;
+    next.ticket = process.next_ticket++;
+    next.called_ns = process.ops.back().called_ns + 1;
+    next.returned_ns = next.called_ns + 1;
+    next.started_ns = next.finished_ns = 0;
+    next.awaits_gpu = true;
+    process.ops.push_back(next);
+  }
+  return outcome;
+}
+
+TEST_CASE("who replays another graph than the others is named, not they") {
+  Outcome outcome = replay_two_graphs();
+  const Report report = analyse(outcome.run);
+  INFO(text_of(report));
+  check_blames(report, Verdict::graph_diverged, 2);
+  CHECK(lead(report).victims == std::vector<int32_t>{0, 1, 3});
+  CHECK(lead(report).summary.find("it is the other way round") != std::string::npos);
+  CHECK(lead(report).next.find("look at what decides which graph is launched") == 0);
+}
+
+TEST_CASE("who replays a graph once more than the others is named where they went on") {
+  Outcome outcome = replay_two_graphs();
+  for (trace::Process& process : outcome.run.processes) {
+    const auto launch = process.ops.end() - 2;
+    if (process.job_rank == 2) {
+      launch->graph = 1;
+    } else {
+      process.ops.erase(launch);
+    }
+  }
+  SECTION("they wait behind it") {
+    const Report report = analyse(outcome.run);
+    INFO(text_of(report));
+    check_blames(report, Verdict::graph_diverged, 2);
+    CHECK(lead(report).summary.find("rank 2 replayed the graph") == 0);
+    CHECK(lead(report).summary.find("2 times, ranks 0-1,3 1 time") != std::string::npos);
+    CHECK(lead(report).summary.find("other way") == std::string::npos);
+  }
+  SECTION("they have made no call since, and may owe it") {
+    for (trace::Process& process : outcome.run.processes) {
+      process.ops.pop_back();
+      process.comms[0].collectives--;
+    }
+    const Report report = analyse(outcome.run);
+    INFO(text_of(report));
+    CHECK(lead(report).summary.find("rank 2 replayed the graph") == std::string::npos);
+  }
+}
+
 TEST_CASE("replays that differ are not told of as captures in a job that goes on") {
   Program program = make_capturing();
   Outcome outcome = execute(program);
