@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "analysis/judge.h"
 #include "analysis/label.h"
 #include "analysis/pair_slip.h"
+#include "core/base/limits.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -165,16 +167,25 @@ std::string slip_text(const Case& c, const Difference& d, const std::string& who
   return text;
 }
 
-// The script's lines are on file, and are two: the ranks did not come to one call with different
-// arguments, but to different calls.
+// The line of the script that a call comes from; empty of one from a thread without a script, as
+// autograd's are. Nothing where lines are not on file, or not all of them.
+std::optional<std::string> site_of(const Process& process, const Op& op) {
+  std::string text = call_site_text(process, op);
+  const bool has_all = process.meta.contains("frame.1") &&
+                       !process.meta.contains(fmt::format("frame.{}", kFrameSitesMax));
+  if (text.empty() && !has_all) return std::nullopt;
+  return text;
+}
+
+// The ranks did not come to one call with different arguments, but to different calls.
 bool are_of_two_sites(const Case& c, const Difference& d) {
   const Group& group = c.group(d.group);
-  const auto site_of = [&](uint32_t m) {
-    return call_site_text(c.process(group.members[m].process), call_of(c, group, m, d.seq));
+  const auto site_at = [&](uint32_t m) {
+    return site_of(c.process(group.members[m].process), call_of(c, group, m, d.seq));
   };
-  const std::string mine = site_of(d.deviators.front());
-  const std::string theirs = site_of(d.reference);
-  return !mine.empty() && !theirs.empty() && mine != theirs;
+  const std::optional<std::string> mine = site_at(d.deviators.front());
+  const std::optional<std::string> theirs = site_at(d.reference);
+  return mine && theirs && mine != theirs;
 }
 
 // Of a script whose lines could have been recorded, and were not.
