@@ -1,6 +1,12 @@
 #include "tools/watch.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
 #include "tools/ring_files.h"
+#include "trace/liveness.h"
 
 namespace rollcall::tools {
 namespace {
@@ -23,6 +29,24 @@ uint64_t fingerprint_of(const std::string& directory) {
   return hash;
 }
 
+bool is_over(const std::string& path) {
+  const auto header = read_header(path);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (!header || descriptor < 0) {
+    if (descriptor >= 0) ::close(descriptor);
+    return false;
+  }
+  const trace::Liveness liveness = trace::probe_liveness(*header, descriptor).liveness;
+  ::close(descriptor);
+  return liveness == trace::Liveness::exited || liveness == trace::Liveness::dead;
+}
+
+// Nobody is left who could wait: the job ends, or a launcher starts it again.
+bool are_all_over(const std::string& directory) {
+  const std::vector<std::string> rings = list_rings(directory);
+  return std::all_of(rings.begin(), rings.end(), is_over);
+}
+
 }  // namespace
 
 bool Watch::is_stalled(int64_t now_ns) {
@@ -38,7 +62,7 @@ bool Watch::is_stalled(int64_t now_ns) {
   const int64_t since_ns = spoke_ns_ != 0 ? spoke_ns_ : advanced_ns_;
   if (now_ns - since_ns < patience_ns_) return false;
   spoke_ns_ = now_ns;
-  return true;
+  return !are_all_over(directory_);
 }
 
 }  // namespace rollcall::tools

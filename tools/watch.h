@@ -16,8 +16,8 @@ class Watch {
   Watch(std::string directory, int64_t patience_ns)
       : directory_(std::move(directory)), patience_ns_(patience_ns) {}
 
-  // Looks at the files. True when nothing has advanced for the patience; the next time only after
-  // as long again.
+  // Looks at the files. True when nothing has advanced for the patience, and some process is left
+  // that could have; the next time only after as long again.
   bool is_stalled(int64_t now_ns);
   bool enabled() const { return patience_ns_ > 0; }
   // Since when nothing has advanced.

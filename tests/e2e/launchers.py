@@ -3,7 +3,6 @@
 import glob
 import os
 import shutil
-import socket
 import subprocess
 import sys
 
@@ -62,9 +61,7 @@ def dlopen_is_covered():
 
 def hosts_started_by_hand_are_one_run():
     """Two commands that share nothing but ROLLCALL_RUN_ID and the directory, one rank each."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    port = job.free_port()
     with Job(2) as first, Job(2) as second:
         for rank, run in enumerate((first, second)):
             run.command = [job.ROLLCALL, "run", "--emulate=2", "-d", first.run_directory, "--",

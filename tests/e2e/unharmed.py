@@ -73,7 +73,7 @@ def expect_unharmed(command, *, recorded=True, shim=None, told=str, **more):
 def train_without_rollcall(ranks, arguments):
     """The same ranks, started by hand."""
     environment = emulator_environment(WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1",
-                                       MASTER_PORT=str(free_port()),
+                                       MASTER_PORT=str(job.free_port()),
                                        ROLLCALL_EMULATE_GPUS=str(ranks))
     started = [subprocess.Popen([job.MINI_TRAIN, *arguments], text=True,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -86,13 +86,6 @@ def train_without_rollcall(ranks, arguments):
         expect_equal(process.returncode, 0, f"status of a rank without Rollcall ({err})")
         lines += out.splitlines()
     return sorted(lines)
-
-
-def free_port():
-    import socket
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def training_is_the_same():

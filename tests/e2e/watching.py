@@ -52,6 +52,32 @@ def watch_is_quiet_about_a_healthy_job():
         expect("RC-" not in run.stderr(), f"a verdict about a healthy job\n{run.stderr()}")
 
 
+# Starts two ranks, the second with "$1"; where it fails, the first is killed a while later.
+ATTEMPT = f"""
+attempt() {{
+  WORLD_SIZE=2 RANK=0 LOCAL_RANK=0 {job.MINI_TRAIN} --dp 2 --steps 3 & first=$!
+  WORLD_SIZE=2 RANK=1 LOCAL_RANK=1 {job.MINI_TRAIN} --dp 2 --steps 3 $1 ||
+    {{ sleep 2.5; kill -KILL $first; }}
+  wait $first
+}}
+export MASTER_ADDR=127.0.0.1 TORCHELASTIC_MAX_RESTARTS=1
+"""
+
+
+def watch_waits_for_a_restart():
+    """A launcher takes longer than the watch to start again what has failed."""
+    attempts = "; sleep 7; ".join(
+        f"export MASTER_PORT={job.free_port()} TORCHELASTIC_RESTART_COUNT={number}; "
+        f"attempt '{fault}'"
+        for number, fault in enumerate(("--fault exit@1:1", "")))
+    with Job(2) as run:
+        run.command = [job.ROLLCALL, "run", "--emulate=2", "-d", run.run_directory, "--watch", "4",
+                       "--kill-on-hang", "--", "sh", "-c", ATTEMPT + attempts]
+        expect_equal(run.run(), 0, f"status ({run.describe()})")
+        expect("RC-" not in run.stderr(), f"a verdict between two attempts\n{run.stderr()}")
+        expect("attempt-1" in os.listdir(run.run_directory), "the second attempt was recorded")
+
+
 def signals_are_passed_on():
     with Job(2, HANGING) as run:
         run.start()
@@ -67,5 +93,7 @@ if __name__ == "__main__":
         ("--kill-on-hang ends a job that hangs", watch_can_end_the_job),
         ("a hang and wrong results are told apart for a watcher", wrong_results_are_no_hang),
         ("--watch says nothing about a healthy job", watch_is_quiet_about_a_healthy_job),
+        ("--kill-on-hang does not end a job that is being started again",
+         watch_waits_for_a_restart),
         ("SIGTERM reaches every rank", signals_are_passed_on),
     ]))
