@@ -232,7 +232,7 @@ const char* unseen_text(const Case& c) {
     watches = watches || timing->second == "events" || timing->second == "progress";
   }
   return watches ? "was not seen for the calls in question (captured, or not timed)"
-                 : "was not recorded (ROLLCALL_GPU_TIMING=off)";
+                 : "was not recorded (ROLLCALL_GPU_TIMING=events records it)";
 }
 
 // Calls that PyTorch's Flight Recorder saw begin and not end.
@@ -557,6 +557,13 @@ bool has_late_abort(const Case& c) {
   });
 }
 
+// What was captured into CUDA graphs, and how often those were launched, is on no file of some.
+bool may_have_graphs(const Case& c) {
+  const std::vector<uint32_t>& active = c.index.active();
+  return std::any_of(active.begin(), active.end(),
+                     [&](uint32_t p) { return !c.process(p).meta.contains("graph_launches"); });
+}
+
 Finding judge_unexplained(const Case& c) {
   const int64_t quiet_ns = c.job.end_ns - c.job.last_call_ns;
   const std::string ranks = everyone_text(c.index);
@@ -572,9 +579,9 @@ Finding judge_unexplained(const Case& c) {
       last_common_text(c), c.job.live ? "for" : "in the last",
       span_text(has_late_abort(c) ? std::max(quiet_ns, c.options.ended_threshold_ns) : quiet_ns));
   draft.finding.next = fmt::format(
-      "what decides is the GPU's progress, which {}; "
-      "candidates: RC-STREAM-BLOCKED, RC-STUCK-ON-GPU, RC-STUCK-OUTSIDE; look at a rank's stack",
-      unseen_text(c));
+      "what decides is the GPU's progress, which {}; candidates: RC-STREAM-BLOCKED, "
+      "RC-STUCK-ON-GPU, RC-STUCK-OUTSIDE{}; look at a rank's stack",
+      unseen_text(c), may_have_graphs(c) ? " and, with CUDA graphs, RC-GRAPH-DIVERGED" : "");
   for (const uint32_t p : c.index.active()) {
     if (draft.finding.evidence.size() == 8) break;
     draft.finding.evidence.push_back(process_evidence(c, p));

@@ -337,7 +337,7 @@ std::optional<Latecomer> latecomer_before(const Case& c, const Node& waited,
   constexpr int64_t kLateNs = 5'000'000'000;
   // What a watchdog takes from its decision to the end.
   constexpr int64_t kGraceNs = 60'000'000'000;
-  if (waited.kind != NodeKind::collective || waited.seq == 0 || c.job.is_foreign) return {};
+  if (waited.kind != NodeKind::collective || waited.seq == 0) return {};
   Latecomer last;
   int64_t last_ns = 0;
   int64_t others_ns = 0;
@@ -520,7 +520,10 @@ Draft draft_absence(const Case& c, uint32_t n, const Gathered& gathered) {
                        : fmt::format("for {}", span_text(c.job.end_ns - waited.since_ns)),
       is_one ? "" : rank_text(c.process(first)) + ": ", doing_text(c.index, c.job, first));
   finding.next = next_text(c, verdict, first);
-  if (verdict == Verdict::rank_dead) mention_latecomer(c, waited, gathered.processes, finding);
+  // The dumps of a Flight Recorder do not tell who had been ended when the others called.
+  if (verdict == Verdict::rank_dead || (verdict == Verdict::missing_call && c.job.is_foreign)) {
+    mention_latecomer(c, waited, gathered.processes, finding);
+  }
   if (c.job.is_foreign) weigh_states(c, waited, finding);
   if (verdict == Verdict::missing_call && !c.job.is_foreign) weigh_numbers(c, waited, finding);
   std::vector<uint32_t> victims = waited.callers;

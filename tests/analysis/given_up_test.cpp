@@ -132,6 +132,24 @@ TEST_CASE("the dead are said to have waited long for a rank that came while they
   }
 }
 
+TEST_CASE("dumps of those who gave up before a late rank came tell how late it was") {
+  for (const int64_t came_s : {14, 1}) {
+    Outcome outcome = make_late({.left_s = 25, .came_s = came_s, .end_s = 40});
+    call_once_more(outcome.run.processes[2]);
+    for (trace::Process& process : outcome.run.processes) {
+      process.recorder = "flight_recorder";
+      process.liveness = trace::Liveness::unknown;
+      process.heartbeat_ns = 0;
+    }
+    const Report report = analyse(outcome.run);
+    INFO(text_of(report));
+    CHECK(lead(report).verdict == Verdict::missing_call);
+    const bool is_mentioned =
+        lead(report).summary.find("rank 2 came 14.0 s later") != std::string::npos;
+    CHECK(is_mentioned == (came_s == 14));
+  }
+}
+
 TEST_CASE("a rank that had died by then is named, not one that came late besides") {
   Outcome outcome = make_late({.ranks = 6});
   for (trace::Process& process : outcome.run.processes) {
