@@ -243,6 +243,17 @@ uint32_t node_of(const Case& c, uint32_t group, uint64_t seq) {
   return kNone;
 }
 
+// Of a communicator's members those that are gone, and were so before they came to this position.
+std::vector<uint32_t> gone_before(const Case& c, const Group& group, uint64_t seq) {
+  std::vector<uint32_t> gone;
+  for (const Member& member : group.members) {
+    const bool is_without = member.lane.called <= seq;
+    if (is_without && c.job.processes[member.process].gone) gone.push_back(member.process);
+  }
+  std::sort(gone.begin(), gone.end());
+  return gone;
+}
+
 Draft draft_difference(const Case& c, const Difference& d) {
   const Group& group = c.group(d.group);
   const bool may_be_other = d.undecided || d.predicted || d.later != 0 || d.slip == Slip::missing;
@@ -272,6 +283,13 @@ Draft draft_difference(const Case& c, const Difference& d) {
   if (d.undecided) finding.summary += "; nothing on file tells which side is right";
   if (d.predicted) finding.summary += " (as in the steps before)";
   finding.next = next_text(c, d);
+  const std::vector<uint32_t> gone = gone_before(c, group, d.seq);
+  if (!gone.empty()) {
+    const std::string those = processes_text(c.index.run(), gone);
+    finding.summary +=
+        fmt::format("; {} {} gone, and did not come to it", those, gone.size() == 1 ? "is" : "are");
+    finding.next += fmt::format("; and look at the log and exit status of {}", those);
+  }
   std::vector<uint32_t> victims;
   for (const Member& member : group.members) victims.push_back(member.process);
   draft.since_ns = d.since_ns;
@@ -284,6 +302,8 @@ Draft draft_difference(const Case& c, const Difference& d) {
     if (c.job.is_stale(d.since_ns) && !c.job.all_ended_themselves)
       finding.severity = Severity::hang;
   }
+  std::erase_if(victims,
+                [&](uint32_t p) { return std::binary_search(gone.begin(), gone.end(), p); });
   set_victims(c, victims, finding);
   return draft;
 }

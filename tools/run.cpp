@@ -304,7 +304,10 @@ class Session {
         now - start_ns_ > static_cast<int64_t>(arguments_.timeout_s * 1e9)) {
       timed_out_ = true;
       if (list_rings(plan_.directory).empty()) {
-        end_after_time_limit("No verdict: nothing was recorded.", "", now);
+        end_after_time_limit(
+            "No verdict: nothing was recorded. A job that waits in its rendezvous for a rank has "
+            "not called NCCL yet.",
+            "", now);
       } else {
         ask_verdict("");
       }

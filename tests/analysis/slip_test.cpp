@@ -373,6 +373,25 @@ TEST_CASE("where most ranks agree each of the others is named") {
   CHECK(report.findings[1].culprits[0].rank == 3);
 }
 
+TEST_CASE("beside ranks that differ, one that has ended before is no victim, and is told of") {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}};
+  program.ranks.assign(4, {call(OpKind::AllReduce, 8),
+                           {.act = Act::sync},
+                           call(OpKind::AllReduce, 8),
+                           {.act = Act::sync}});
+  program.ranks[1][2].count = 9;
+  const bool has_ended = GENERATE(true, false);
+  program.ranks[3].erase(program.ranks[3].begin() + 2, program.ranks[3].end());
+  program.ranks[3].push_back({.act = has_ended ? Act::die : Act::stick});
+  const Report report = analyse(execute(program, kLive).run);
+  check_blames(report, Verdict::count_mismatch, 1);
+  CHECK(says(report, "; rank 3 is gone, and did not come to it") == has_ended);
+  CHECK((lead(report).next.find("exit status of rank 3") != std::string::npos) == has_ended);
+  CHECK(lead(report).victims ==
+        (has_ended ? std::vector<int32_t>{0, 2} : std::vector<int32_t>{0, 2, 3}));
+}
+
 TEST_CASE("a hundred ranks that all differ are named in one finding") {
   Program program = make_asynchronous(100);
   for (size_t r = 0; r < 100; ++r) program.ranks[r][kStepCalls].count = 8 + r;

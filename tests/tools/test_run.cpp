@@ -136,7 +136,8 @@ TEST_CASE("a job that outlives its time limit is ended with status 124") {
   CHECK(outcome.status == 124);
   CHECK(contains(outcome.err,
                  "rollcall: the time limit of 0.3 s is over; ending the job. No verdict: nothing "
-                 "was recorded.\n"));
+                 "was recorded. A job that waits in its rendezvous for a rank has not called NCCL "
+                 "yet.\n"));
   CHECK_FALSE(contains(outcome.err, "The verdict before that"));
   CHECK_FALSE(contains(outcome.err, "holds no recording"));
 }
