@@ -499,7 +499,8 @@ Draft draft_order(const Case& c, const Circle& circle, const Breach& breach) {
 Draft draft_left_out_or_order(const Case& c, const Circle& circle,
                               const std::vector<LeftOut>& left_out) {
   std::vector<uint32_t> processes;
-  Breach breach{.confidence = Confidence::likely};
+  Breach breach;
+  breach.confidence = Confidence::likely;
   bool is_order = false;
   for (const LeftOut& one : left_out) {
     breach.processes.push_back(one.process);

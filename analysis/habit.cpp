@@ -103,6 +103,7 @@ std::optional<HabitBreak> habit_break(const Case& c, uint32_t p) {
     if (!nearest) continue;
     const auto [at, expectation] = first_of(calls, i, *nearest);
     HabitBreak found{places[at], places[expectation.index], {}};
+    found.is_settled = expectation.context >= at - expectation.index;
     std::vector<Signature> history(calls.begin(), calls.begin() + static_cast<ptrdiff_t>(at));
     std::vector<Signature> expected;
     const size_t tail = calls.size() - at;
@@ -121,6 +122,7 @@ std::optional<HabitBreak> habit_break(const Case& c, uint32_t p) {
 }
 
 std::optional<Omission> omission_of(const Case& c, uint32_t p, const HabitBreak& found) {
+  if (!found.is_settled) return std::nullopt;
   const std::vector<Op>& ops = c.process(p).ops;
   const uint32_t comm = ops[found.precedent].comm;
   const size_t end = std::min<size_t>(ops.size(), found.op + kHistoryMax);

@@ -21,6 +21,7 @@ struct HabitBreak {
   uint32_t op = kNoRecord;         // what it called instead
   uint32_t precedent = kNoRecord;  // the earlier call that was expected to come again
   Alignment alignment;
+  bool is_settled = false;  // a whole step before it was as the one before that
 };
 // The break that is nearest to the call in which the process waits (or to its last call); nothing
 // where it did what it always did, or has no earlier step.
@@ -32,7 +33,7 @@ struct Omission {
   uint32_t left_out = 0;
   uint32_t behind = 0;  // calls on other communicators that it went on with
 };
-// Nothing where it did something else as well.
+// Nothing where it did something else as well, or may only repeat a step for the first time.
 std::optional<Omission> omission_of(const Case& the_case, uint32_t process,
                                     const HabitBreak& found);
 

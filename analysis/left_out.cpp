@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "analysis/beside.h"
 #include "analysis/habit.h"
 #include "analysis/label.h"
 
@@ -150,6 +151,17 @@ uint32_t calls_behind_by_habit(const Case& c, const AbsentEdge& edge) {
   return is_it ? calls_behind(c, edge.process, *habit) : 0;
 }
 
+// And the others.
+uint32_t calls_behind_of_others(const Case& c, const AbsentEdge& edge, Beside& others) {
+  const std::optional<Beside::Omission> beside = others.omission_of(edge.process);
+  if (!beside || beside->behind < kBehindMin) return 0;
+  const Op& left_out = c.index.op(beside->left_out.process, beside->left_out.op);
+  const bool is_it =
+      is_collective(left_out.kind) &&
+      c.index.seat(edge.process, left_out.comm).group == c.graph.nodes()[edge.node].group;
+  return is_it ? beside->behind : 0;
+}
+
 // As many sends as receives between the rank and the peer of this call: none was left out.
 bool is_balanced(const Case& c, uint32_t p, const Op& op) {
   const uint32_t i = c.index.channel_of(p, op);
@@ -159,12 +171,15 @@ bool is_balanced(const Case& c, uint32_t p, const Op& op) {
 }
 
 // A call of its steps before that a rank left out, and a later one on the same way took its place.
-Draft draft_break(const Case& c, uint32_t p, const HabitBreak& found, uint32_t length) {
-  const Op& left_out = c.index.op(p, found.precedent);
+// `precedent`: of one of its steps before, or of another rank.
+Draft draft_break(const Case& c, const Blocked& broke, const Blocked& precedent, uint32_t length) {
+  const uint32_t p = broke.process;
+  const bool is_habit = precedent.process == p;
+  const Op& left_out = c.index.op(precedent.process, precedent.op);
   const bool pair = !is_collective(left_out.kind);
   const uint32_t g = c.index.seat(p, left_out.comm).group;
   uint64_t seq = 0;
-  for (uint32_t i = 0; i < found.op; ++i) {
+  for (uint32_t i = 0; i < broke.op; ++i) {
     const Op& op = c.index.op(p, i);
     const bool is_same =
         op.comm == left_out.comm &&
@@ -185,20 +200,31 @@ Draft draft_break(const Case& c, uint32_t p, const HabitBreak& found, uint32_t l
   }
   draft.finding.culprits.push_back(std::move(culprit));
   draft.finding.evidence.push_back(op_evidence(
-      c, p, found.op, "where the steps before lead one to expect " + call_text(left_out)));
+      c, p, broke.op,
+      (is_habit ? "where the steps before lead one to expect " : "where other ranks have ") +
+          call_text(left_out)));
   const std::string first =
       pair ? "a " + call_text(left_out)
            : fmt::format("{}, seq {} of {}", call_text(left_out), seq, c.group(g).name);
   draft.finding.summary = fmt::format(
-      "{} left out {} (the steps before had {} in front of its {}), and {}; the ranks now wait "
+      "{} left out {} ({} had {} in front of {} {}), and {}; the ranks now wait "
       "for each other",
       rank_text(c.process(p)),
       length == 1 ? first : fmt::format("{} calls, the first of them {}", length, first),
-      length == 1 ? "it" : "them", call_text(c.index.op(p, found.op)),
+      is_habit ? "the steps before" : "the others", length == 1 ? "it" : "them",
+      is_habit ? "its" : "their", call_text(c.index.op(p, broke.op)),
       length == 1 ? "a later one took its place" : "later ones took their place");
   draft.finding.next = fmt::format("look at the branch that decides about this {} on that rank",
                                    pair ? "transfer" : "call");
   return draft;
+}
+
+std::optional<Draft> draft_shifted_by_habit(const Case& c, uint32_t p) {
+  const std::optional<HabitBreak> found = habit_break(c, p);
+  if (!found || !is_collective(c.index.op(p, found->precedent).kind)) return std::nullopt;
+  const std::optional<Omission> omission = omission_of(c, p, *found);
+  if (!omission || omission->behind < kBehindMin) return std::nullopt;
+  return draft_break(c, {p, found->op}, {p, found->precedent}, omission->left_out);
 }
 
 }  // namespace
@@ -261,6 +287,7 @@ std::optional<Draft> draft_ended_early(const Case& c, const Circle& circle) {
 
 std::vector<LeftOut> find_left_out(const Case& c, const Circle& circle) {
   std::vector<LeftOut> found;
+  Beside others(c);
   size_t asked = 0;
   for (const AbsentEdge& edge : circle.absent) {
     const Node& node = c.graph.nodes()[edge.node];
@@ -272,6 +299,7 @@ std::vector<LeftOut> find_left_out(const Case& c, const Circle& circle) {
     if (absent > node.callers.size()) continue;
     uint32_t behind = calls_behind_for_all(c, edge.process, node);
     if (behind == 0) behind = calls_behind_by_habit(c, edge);
+    if (behind == 0) behind = calls_behind_of_others(c, edge, others);
     if (behind != 0) found.push_back({edge.node, edge.process, behind < kBehindMin});
   }
   return found;
@@ -300,7 +328,7 @@ std::optional<Draft> draft_shifted(const Case& c, const Circle& circle) {
     const Op& left_out = c.index.op(p, found->precedent);
     if (is_collective(left_out.kind)) continue;
     if (found->alignment.may_be_order && is_balanced(c, p, left_out)) continue;
-    return draft_break(c, p, *found, found->alignment.length);
+    return draft_break(c, {p, found->op}, {p, found->precedent}, found->alignment.length);
   }
   return std::nullopt;
 }
@@ -308,14 +336,19 @@ std::optional<Draft> draft_shifted(const Case& c, const Circle& circle) {
 std::optional<Draft> draft_shifted_collective(const Case& c, const Circle& circle) {
   size_t asked = 0;
   std::optional<Draft> draft;
+  Beside others(c);
   for (const uint32_t p : processes_of(c, circle)) {
     if (++asked > kCircleAskedMax) return std::nullopt;
-    const std::optional<HabitBreak> found = habit_break(c, p);
-    if (!found || !is_collective(c.index.op(p, found->precedent).kind)) continue;
-    const std::optional<Omission> omission = omission_of(c, p, *found);
-    if (!omission || omission->behind < kBehindMin) continue;
-    if (draft) return std::nullopt;
-    draft = draft_break(c, p, *found, omission->left_out);
+    std::optional<Draft> own = draft_shifted_by_habit(c, p);
+    const std::optional<Beside::Omission> beside = own ? std::nullopt : others.omission_of(p);
+    const bool is_collective_left_out =
+        beside && beside->behind >= kBehindMin &&
+        is_collective(c.index.op(beside->left_out.process, beside->left_out.op).kind);
+    if (is_collective_left_out) {
+      own = draft_break(c, {p, beside->op}, beside->left_out, beside->length);
+    }
+    if (own && draft) return std::nullopt;
+    if (own) draft = std::move(own);
   }
   return draft;
 }

@@ -23,14 +23,6 @@ uint32_t made_at(const Case& c, uint32_t p, const Node& call) {
   return at;
 }
 
-bool has_same_comms(const Case& c, uint32_t p, uint32_t q) {
-  const std::vector<Comm>& here = c.process(p).comms;
-  const std::vector<Comm>& there = c.process(q).comms;
-  return here.size() == there.size() &&
-         std::equal(here.begin(), here.end(), there.begin(),
-                    [](const Comm& a, const Comm& b) { return a.nranks == b.nranks; });
-}
-
 uint32_t place_in(const Case& c, uint32_t p, uint32_t g) {
   for (uint32_t i = 0; i < c.process(p).comms.size(); ++i) {
     if (c.index.seat(p, i).group == g) return i;
@@ -61,6 +53,14 @@ uint32_t reference_for(const Case& c, const Node& x, const Node& y) {
 }
 
 }  // namespace
+
+bool has_same_comms(const Case& c, uint32_t p, uint32_t q) {
+  const std::vector<Comm>& here = c.process(p).comms;
+  const std::vector<Comm>& there = c.process(q).comms;
+  return here.size() == there.size() &&
+         std::equal(here.begin(), here.end(), there.begin(),
+                    [](const Comm& a, const Comm& b) { return a.nranks == b.nranks; });
+}
 
 Votes vote_on_order(const Case& c, const Node& x, const Node& y) {
   Votes votes;

@@ -17,6 +17,9 @@ struct Votes {
 // Every process that made both calls, or their counterparts in its own groups of the same roles.
 Votes vote_on_order(const Case& the_case, const Node& x, const Node& y);
 
+// Two ranks that have communicators of the same sizes, in one order.
+bool has_same_comms(const Case& the_case, uint32_t p, uint32_t q);
+
 // The same where roles differ, because PyTorch's new_group makes each group by a call of its own.
 // There a group is the counterpart of another that has the same place among the communicators of
 // its rank, if the two ranks have communicators of the same sizes. Nobody where no process is in

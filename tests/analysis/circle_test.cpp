@@ -120,12 +120,14 @@ TEST_CASE("who calls where most have ended the communicator is not waiting for t
 
 // Ranks 0,1 and 2,3 share shards, ranks 0,2 and 1,3 have replicas of them: so many layers are
 // gathered, reduced and scattered in the one, and reduced in the other. Then all reduce their loss.
-// In the third of four steps rank 1 leaves out the replicas' calls of `left_out` layers.
+// In one of four steps, the third if not told otherwise, rank 1 leaves out the replicas' calls of
+// `left_out` layers.
 struct Sharded {
   int layers = 3;
   int left_out = 1;
   bool waits = true;  // a host waits at the end of a step
   std::vector<uint64_t> sizes = {64, 64, 64};
+  int step = 2;
 };
 constexpr int kReplicas = 4;  // communicator of ranks 1,3
 Program make_sharded(const Sharded& sharded) {
@@ -143,7 +145,7 @@ Program make_sharded(const Sharded& sharded) {
         const uint64_t size = sharded.sizes[static_cast<size_t>(layer)];
         own.push_back(call(OpKind::AllGather, size, -1, shards));
         own.push_back(call(OpKind::ReduceScatter, size, -1, shards));
-        const bool is_left_out = r == 1 && step == 2 && layer < sharded.left_out;
+        const bool is_left_out = r == 1 && step == sharded.step && layer < sharded.left_out;
         if (!is_left_out) own.push_back(call(OpKind::AllReduce, size, -1, 3 + r % 2));
       }
       own.push_back(call(OpKind::AllReduce, 1));
@@ -178,6 +180,30 @@ TEST_CASE("a call whose place a later one took is said to be left out, with how 
       "of world (ranks 1,3) (the steps before had them in front of its AllGather of 64 float32)"));
   REQUIRE_FALSE(lead(report).evidence.empty());
   CHECK(lead(report).evidence[0].text.find("steps before lead one to expect") != std::string::npos);
+}
+
+TEST_CASE("who leaves a call out in the first step is told so by what all others call there") {
+  for (const bool waits : {false, true}) {
+    const Sharded sharded{.waits = waits, .step = 0};
+    const Report report = analyse(execute(make_sharded(sharded), kLive).run);
+    INFO("waits " << waits);
+    CHECK(check_blames(report, Verdict::missing_call, 1).comm == CommKey{kReplicas + 1, 7});
+    CHECK(lead(report).confidence == Confidence::likely);
+    const bool is_told =
+        lead(report).summary.find("(the others had it in front of their") != std::string::npos;
+    CHECK(is_told == !waits);
+  }
+}
+
+TEST_CASE("of two ranks that did otherwise in the first step nobody is told to have left out") {
+  Program program = make_sharded({.left_out = 0, .waits = false, .step = 0});
+  // The first of rank 1, and the second of rank 2.
+  program.ranks[1].erase(program.ranks[1].begin() + 2);
+  program.ranks[2].erase(program.ranks[2].begin() + 5);
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).severity == Severity::hang);
+  CHECK(text_of(report).find("others had") == std::string::npos);
 }
 
 TEST_CASE("who calls two communicators in another order is not said to have left a call out") {
