@@ -6,9 +6,9 @@
 // The steps are files of this folder: index (who is a member of what, which call is whose n-th),
 // sequence (first difference per communicator), progress (which operations can have finished),
 // waits (who waits for whom), reading (the two with streams free or chained), judge_* (what a root
-// of the waits is, with habit, changing_sizes, circle and stray_call), findings (root before
-// symptom). A process that drives several GPUs is taken apart first (parts); and what was called
-// when the job had been given up is set apart: aftermath, given_up.
+// of the waits is, with habit, beside, changing_sizes, circle, left_out and stray_call), findings
+// (root before symptom). A process that drives several GPUs is taken apart first (parts); and what
+// was called when the job had been given up is set apart: aftermath, given_up.
 //
 // Cost: linear in operations and in ranks; what looks back into the steps before is bounded in how
 // many ranks and calls it asks. Threads: reentrant, no state between calls.

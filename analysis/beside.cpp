@@ -12,7 +12,7 @@ using trace::Process;
 
 constexpr size_t kCallsMax = 2048;
 constexpr size_t kAskedMax = 64;
-constexpr size_t kVotesMin = 3;
+constexpr size_t kOthersMin = 3;
 
 bool is_whole(const Process& process) {
   return process.knowledge.head && process.knowledge.calls_in_order &&
@@ -76,29 +76,30 @@ bool Beside::is_usual(uint32_t p, uint32_t op) {
 }
 
 std::optional<Beside::Omission> Beside::omission_of(uint32_t p) {
+  if (known_.size() == kAskedMax && known_.count(p) == 0) return std::nullopt;
   const auto [known, is_new] = known_.try_emplace(p);
   if (!is_new) return known->second;
   size_t others = 0;
-  size_t votes = 0;
   std::optional<Omission> omission;
   for (const uint32_t q : case_.index.active()) {
     if (others == kAskedMax) break;
     if (q == p || !has_same_comms(case_, p, q)) continue;
-    ++others;
     const std::optional<Omission> found = compare(p, q);
-    if (!found) continue;
-    const auto comm_of = [&](const Omission& one) {
-      return case_.index.op(one.left_out.process, one.left_out.op).comm;
-    };
-    const bool is_same =
-        !omission || (found->op == omission->op && comm_of(*found) == comm_of(*omission));
-    votes += is_same;
-    if (is_same && (!omission || found->behind > omission->behind)) omission = found;
+    // Several that do not agree may all be wrong.
+    if (!found || (omission && !is_same(*found, *omission))) return std::nullopt;
+    if (!omission || found->behind > omission->behind) omission = found;
+    ++others;
   }
-  // Few may have made a call more, and several that do not agree may all be wrong.
-  const bool is_told = votes >= kVotesMin && votes == others && !is_usual(p, omission->op);
-  if (is_told) known_[p] = omission;
-  return known_[p];
+  // Few may have made a call more.
+  if (others >= kOthersMin && !is_usual(p, omission->op)) known->second = omission;
+  return known->second;
+}
+
+bool Beside::is_same(const Omission& a, const Omission& b) const {
+  const auto comm_of = [&](const Omission& one) {
+    return case_.index.op(one.left_out.process, one.left_out.op).comm;
+  };
+  return a.op == b.op && comm_of(a) == comm_of(b);
 }
 
 }  // namespace rollcall::analysis

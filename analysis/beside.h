@@ -36,6 +36,8 @@ class Beside {
   using Calls = std::vector<Call>;
   const Calls& calls_of(uint32_t process);
   std::optional<Omission> compare(uint32_t process, uint32_t other);
+  // Of one communicator, at one place in the calls of the process.
+  bool is_same(const Omission& a, const Omission& b) const;
   // Its own steps before have the call there: who did what it always does left nothing out.
   bool is_usual(uint32_t process, uint32_t op);
 
