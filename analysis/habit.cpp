@@ -48,6 +48,18 @@ std::pair<size_t, Expectation> first_of(std::span<const Signature> calls, size_t
   return {at, expectation};
 }
 
+// How many calls there are up to the first that no step before had; all where hardly any are.
+size_t count_known(std::span<const Signature> history, std::span<const Signature> calls) {
+  constexpr size_t kEnough = 4;
+  const auto is_new = [&](const Signature& call) {
+    return std::none_of(history.begin(), history.end(),
+                        [&](const Signature& before) { return agree(before, call); });
+  };
+  const auto known =
+      static_cast<size_t>(std::find_if(calls.begin(), calls.end(), is_new) - calls.begin());
+  return known < kEnough ? calls.size() : known;
+}
+
 // Of the calls at `places`, those of this one's group from it on; 0 outside of groups.
 uint32_t rest_of_group(const std::vector<Op>& ops, const std::vector<uint32_t>& places, size_t at) {
   const uint32_t group = ops[places[at]].group;
@@ -102,7 +114,7 @@ std::optional<HabitBreak> habit_break(const Case& c, uint32_t p) {
     const std::optional<Expectation> nearest = break_at(calls, i);
     if (!nearest) continue;
     const auto [at, expectation] = first_of(calls, i, *nearest);
-    HabitBreak found{places[at], places[expectation.index], {}};
+    HabitBreak found{places[at], places[expectation.index], {}, {}};
     found.is_settled = expectation.context >= at - expectation.index;
     std::vector<Signature> history(calls.begin(), calls.begin() + static_cast<ptrdiff_t>(at));
     std::vector<Signature> expected;
@@ -114,8 +126,10 @@ std::optional<HabitBreak> habit_break(const Case& c, uint32_t p) {
       expected.push_back(*next);
       history.push_back(*next);
     }
-    const std::vector<Signature> rest(calls.begin() + static_cast<ptrdiff_t>(at), calls.end());
+    std::vector<Signature> rest(calls.begin() + static_cast<ptrdiff_t>(at), calls.end());
     found.alignment = align(rest, expected, expected.size(), missing);
+    rest.resize(count_known(std::span(calls).first(at), rest));
+    found.until_new = align(rest, expected, expected.size(), missing);
     return found;
   }
   return std::nullopt;

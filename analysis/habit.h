@@ -21,6 +21,9 @@ struct HabitBreak {
   uint32_t op = kNoRecord;         // what it called instead
   uint32_t precedent = kNoRecord;  // the earlier call that was expected to come again
   Alignment alignment;
+  // The same of the calls up to the first that no step before had, where some are left: from there
+  // on the process does something else, which contradicts nothing. Else as `alignment`.
+  Alignment until_new;
   bool is_settled = false;  // a whole step before it was as the one before that
 };
 // The break that is nearest to the call in which the process waits (or to its last call); nothing

@@ -129,7 +129,7 @@ uint32_t calls_behind_for_all(const Case& c, uint32_t p, const Node& node) {
 // One call, or several in a row; or several of one communicator, with others in between. How many
 // calls behind show it; 0: none was left out.
 uint32_t calls_behind(const Case& c, uint32_t p, const HabitBreak& found) {
-  const Alignment& alignment = found.alignment;
+  const Alignment& alignment = found.until_new;
   if (alignment.slip == Slip::missing && alignment.contradicted == 0) return alignment.matched;
   const std::optional<Omission> omission = omission_of(c, p, found);
   return omission && omission->behind >= kBehindMin ? omission->behind : 0;

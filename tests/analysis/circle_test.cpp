@@ -297,5 +297,35 @@ TEST_CASE("all who leave out one call of one group are named, of a missing call"
   CHECK(blamed_by(report) == missing.ranks);
 }
 
+// Two nodes of two: each reduces to its first rank, these sum, and hand out what they have. Behind
+// the last step all meet.
+TEST_CASE("a leader that left out a step's sum is named where it shows behind the last step") {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}},
+                   {.ranks = {0, 1}, .parent = 0},
+                   {.ranks = {2, 3}, .parent = 0},
+                   {.ranks = {0, 2}, .parent = 0}};
+  program.ranks.resize(4);
+  constexpr int kSteps = 5;
+  for (int r = 0; r < 4; ++r) {
+    Steps& own = program.ranks[static_cast<size_t>(r)];
+    const int node = 1 + r / 2;
+    for (int step = 0; step < kSteps; ++step) {
+      own.push_back(call(OpKind::Reduce, 1000, 0, node));
+      if (r % 2 == 0) own.push_back(call(OpKind::AllReduce, 1000, -1, 3));
+      own.push_back(call(OpKind::Broadcast, 1000, 0, node));
+      own.push_back({.act = Act::sync});
+    }
+    own.push_back(call(OpKind::AllReduce, 1));
+    own.push_back({.act = Act::sync});
+  }
+  Steps& leader = program.ranks[2];
+  leader.erase(leader.begin() + 3 * 4 + 1);
+  const Report report = analyse(execute(program, kLive).run);
+  check_blames(report, Verdict::missing_call, 2);
+  CHECK(lead(report).confidence == Confidence::likely);
+  CHECK(lead(report).victims == std::vector<int32_t>{0, 1, 3});
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
