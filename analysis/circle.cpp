@@ -467,6 +467,20 @@ Breach find_breach(const Case& c, const Circle& circle) {
           Confidence::likely};
 }
 
+// Some rank made its calls of the circle on several threads.
+bool are_of_several_threads(const Case& c, const Circle& circle) {
+  std::map<uint32_t, uint32_t> threads;  // by process
+  for (const uint32_t n : circle.collectives) {
+    const Node& node = c.graph.nodes()[n];
+    for (const Member& member : c.group(node.group).members) {
+      if (!member.lane.has(node.seq)) continue;
+      const uint32_t thread = c.index.op_at(member, node.seq).thread;
+      if (threads.try_emplace(member.process, thread).first->second != thread) return true;
+    }
+  }
+  return false;
+}
+
 // Everybody made the calls of the circle, or will, and not in one order.
 Draft draft_order(const Case& c, const Circle& circle, const Breach& breach) {
   const bool pairs = circle.has_p2p && (circle.collectives.empty() || circle.groups.size() < 2);
@@ -491,6 +505,12 @@ Draft draft_order(const Case& c, const Circle& circle, const Breach& breach) {
                                    : "nothing on file tells which of them broke the order");
   draft.finding.next = pairs ? "put the sends and receives of one exchange into one group"
                              : "make every rank use its communicators in the same order";
+  if (!pairs && are_of_several_threads(c, circle)) {
+    // Whoever came in another order this time did so by chance.
+    draft.finding.confidence = std::max(draft.finding.confidence, Confidence::likely);
+    draft.finding.next +=
+        "; the calls come from several threads, whose order is chance unless something sets it";
+  }
   return draft;
 }
 

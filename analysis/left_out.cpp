@@ -262,9 +262,17 @@ Draft draft_left_out(const Case& c, uint32_t n, const std::vector<uint32_t>& pro
       is_one ? "itself" : "themselves",
       is_one ? "" : rank_text(c.process(processes.front())) + ": ",
       doing_text(c.index, c.job, processes.front()));
-  draft.finding.next = end == nullptr
-                           ? "look at the branch that decides about this call on that rank"
-                           : "look why that rank ends the communicator in front of it";
+  if (end != nullptr) {
+    draft.finding.next = "look why that rank ends the communicator in front of it";
+  } else if (pair) {
+    // Transfers of one size have no names: one too many looks like one too few on the other side.
+    draft.finding.next = fmt::format(
+        "look at the branch that decides about this transfer on that rank, and on {}: it may make "
+        "one more than it should",
+        processes_text(c.index.run(), node.callers));
+  } else {
+    draft.finding.next = "look at the branch that decides about this call on that rank";
+  }
   return draft;
 }
 

@@ -289,6 +289,23 @@ TEST_CASE("where half of the ranks call their two groups the other way round nob
   CHECK(lead(report).summary.find("nothing on file tells") != std::string::npos);
 }
 
+TEST_CASE("of calls that come from several threads the advice is to set their order") {
+  Program program = make_sharded({.layers = 1, .left_out = 0, .waits = false});
+  Steps& own = program.ranks[1];
+  std::swap(own[2 * 4 + 2], own[2 * 4 + 3]);
+  Outcome outcome = execute(program, kLive);
+  CHECK(lead(analyse(outcome.run)).next.find("threads") == std::string::npos);
+  for (trace::Process& process : outcome.run.processes) {
+    for (trace::Op& op : process.ops) op.thread = op.count == 1 ? 1 : 0;  // the loss is another's
+  }
+  const Report report = analyse(outcome.run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::deadlock_comms);
+  CHECK(lead(report).confidence == Confidence::likely);
+  CHECK(lead(report).next.find("in the same order; the calls come from several threads") !=
+        std::string::npos);
+}
+
 TEST_CASE("all who leave out one call of one group are named, of a missing call") {
   const Reversed missing{.ranks = {0, 1}, .is_left_out = true};
   const Report report = analyse(execute(make_reversed(missing), kLive).run);
