@@ -14,7 +14,7 @@ ROLLCALL = os.path.join(BUILD, "tools", "rollcall")
 EXAMPLES = os.path.join(BUILD, "examples")
 PLUGIN = os.path.join(BUILD, "profiler_plugin", "libnccl-profiler-rollcall.so")
 PATIENCE_S = 90
-WARM_UP_S, SHARING_S, SHARING_TRIES = 90, 45, 2
+WARM_UP_S, SHARING_S = 60, 45
 RANKS_MAX = 4
 TIMINGS = ("events", "progress", "cupti")
 # CUDA runtimes that the examples are built for, what their programs are called then, and the driver
@@ -178,7 +178,7 @@ class Machine:
         if not self.is_shared(self.ranks()):
             return
         ways = [SWITCH, HOSTS] if self.nccl >= SWITCH_SINCE else [HOSTS]
-        for self.sharing in ways * SHARING_TRIES:
+        for self.sharing in ways:
             self.sharing_fault = None
             try:
                 with Run(self, [self.program("collective_loop"), "3", "8"], "none") as run:

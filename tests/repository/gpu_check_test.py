@@ -111,6 +111,29 @@ def a_mark_in_a_graph_that_was_not_written_is_seen():
     expect_equal(gpu_check.positions_of(lines), {1: (10, 10), 2: (0, 10)}, "positions")
 
 
+def a_few_pairs_of_latencies_hold_and_miss_nothing():
+    def measured(rounds, percent):
+        latencies = gpu_check.Latencies()
+        latencies.rounds = rounds
+        latencies.percent = {name: [percent] * rounds for name in latencies.percent}
+        return latencies.holds()
+
+    enough = gpu_check.LATENCY_PAIRS_MIN
+    expect_equal([measured(enough, 0.1), measured(enough, 9.0)], [True, False], "with enough pairs")
+    expect_equal([measured(enough - 1, 0.1), measured(enough - 1, 9.0)], [None, None],
+                 "with fewer")
+
+
+def the_head_says_why_two_ranks_cannot_share_the_gpu():
+    machine = gpu_machine.Machine(1)
+    machine.sharing = gpu_machine.HOSTS
+    expect(any("take turns on it" in line for line in gpu_check.head_of(machine, 0)), "shared")
+    machine.sharing_fault = "two ranks do not work here: refused"
+    head = gpu_check.head_of(machine, 0)
+    expect("Two ranks do not work here: refused." in head, f"{head}")
+    expect(not any("take turns on it" in line for line in head), f"{head}")
+
+
 def two_ranks_share_one_gpu_and_only_one():
     for gpus, ranks, is_shared in ((1, 2, True), (2, 2, False), (8, 4, False)):
         machine = gpu_machine.Machine(gpus)
@@ -136,5 +159,9 @@ if __name__ == "__main__":
          no_wait_is_longer_than_the_time_that_is_left),
         ("a mark in a graph that was not written is seen",
          a_mark_in_a_graph_that_was_not_written_is_seen),
+        ("a few pairs of latencies hold and miss nothing",
+         a_few_pairs_of_latencies_hold_and_miss_nothing),
+        ("the head says why two ranks cannot share the GPU",
+         the_head_says_why_two_ranks_cannot_share_the_gpu),
         ("two ranks share one GPU, and only one", two_ranks_share_one_gpu_and_only_one),
     ]))
