@@ -5,10 +5,14 @@
 // front that has started runs, or waits in its kernel for a peer. A rank that has both may be
 // blocked as a consequence (its stream waits for the other one), so the cause is sought among the
 // ranks whose every front is blocked. An operation that every member has started and not every
-// member has finished is stuck on the GPU itself.
+// member has finished is stuck on the GPU itself. Where every GPU runs something and is blocked in
+// something, they have come to the calls of several communicators in different orders, and each
+// kernel waits for a peer whose GPU runs another one: streams promise no kernel that it runs beside
+// those of other streams.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "analysis/captured.h"
 #include "analysis/judge.h"
@@ -232,6 +236,11 @@ std::string state_text(const Case& c, const GpuFacts& facts, uint32_t p, uint32_
 
 std::vector<uint32_t> all_others(const Case& c) { return c.index.active(); }
 
+bool shares_one_queue(const Process& process) {
+  const auto found = process.meta.find("env.CUDA_DEVICE_MAX_CONNECTIONS");
+  return found != process.meta.end() && found->second == "1";
+}
+
 // The earliest blocked front of a rank on which nothing else runs leads.
 std::optional<Draft> judge_blocked(const Case& c, const GpuFacts& facts, const GpuState& state) {
   const auto runs_something = [&](uint32_t p) {
@@ -284,6 +293,9 @@ std::optional<Draft> judge_blocked(const Case& c, const GpuFacts& facts, const G
   finding.next =
       "look at what that rank put on the stream behind the last finished operation: a kernel, "
       "copy, host function or event wait that does not end";
+  if (shares_one_queue(c.process(first.process))) {
+    finding.next += "; with CUDA_DEVICE_MAX_CONNECTIONS=1 that may be on any stream of the GPU";
+  }
   draft.since_ns = op.called_ns;
   set_victims(c, all_others(c), finding);
   return draft;
@@ -337,6 +349,129 @@ std::optional<Draft> judge_running(const Case& c, const GpuFacts& facts, const G
   return draft;
 }
 
+// A call that some GPUs run, and that the streams of others have not come to.
+struct HalfBegun {
+  Front front;                    // of one that runs it
+  std::vector<uint32_t> running;  // processes
+  std::vector<uint32_t> behind;   // they run something else
+};
+
+bool has(const std::vector<uint32_t>& processes, uint32_t p) {
+  return std::find(processes.begin(), processes.end(), p) != processes.end();
+}
+
+std::vector<HalfBegun> find_half_begun(const Case& c, const GpuFacts& facts,
+                                       const GpuState& state) {
+  std::vector<HalfBegun> calls;
+  std::set<std::pair<uint32_t, uint32_t>> known;  // the records of these calls
+  for (const Front& front : state.fronts) {
+    if (!front.started || known.count({front.process, front.op}) != 0) continue;
+    HalfBegun call{front, {}, {}};
+    for (const Blocked& rank :
+         peers_of(c, front.process, c.index.op(front.process, front.op), front.op)) {
+      known.emplace(rank.process, rank.op);
+      if (!facts.is_awaited(rank.process, rank.op)) continue;
+      const bool runs = facts.has_started(rank.process, rank.op);
+      (runs ? call.running : call.behind).push_back(rank.process);
+    }
+    if (!call.behind.empty()) calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
+// From each call to one that keeps a GPU of it busy, until one comes again; empty where none does.
+std::vector<HalfBegun> find_gpu_circle(const std::vector<HalfBegun>& calls) {
+  if (calls.empty()) return {};
+  std::vector<size_t> path{0};
+  for (;;) {
+    const HalfBegun& last = calls[path.back()];
+    const auto next = std::find_if(calls.begin(), calls.end(), [&](const HalfBegun& other) {
+      return std::any_of(last.behind.begin(), last.behind.end(),
+                         [&](uint32_t p) { return has(other.running, p); });
+    });
+    if (next == calls.end()) return {};
+    const auto at = static_cast<size_t>(next - calls.begin());
+    const auto seen = std::find(path.begin(), path.end(), at);
+    if (seen != path.end()) {
+      std::vector<HalfBegun> circle;
+      for (auto i = seen; i != path.end(); ++i) circle.push_back(calls[*i]);
+      return circle;
+    }
+    path.push_back(at);
+  }
+}
+
+// Of the GPUs that run one of these calls those whose host had called another of them before.
+std::vector<uint32_t> out_of_call_order(const Case& c, const GpuState& state,
+                                        const std::vector<uint32_t>& hosts) {
+  std::vector<uint32_t> found;
+  for (const uint32_t p : hosts) {
+    int64_t begun_ns = INT64_MAX;
+    int64_t waiting_ns = INT64_MAX;
+    for (const Front& front : state.fronts) {
+      if (front.process != p) continue;
+      int64_t& earliest = front.started ? begun_ns : waiting_ns;
+      earliest = std::min(earliest, c.index.op(p, front.op).called_ns);
+    }
+    if (waiting_ns < begun_ns) found.push_back(p);
+  }
+  return found;
+}
+
+std::optional<Draft> judge_crossed(const Case& c, const GpuFacts& facts, const GpuState& state) {
+  const std::vector<HalfBegun> circle = find_gpu_circle(find_half_begun(c, facts, state));
+  if (circle.empty()) return std::nullopt;
+  const bool pairs = std::all_of(circle.begin(), circle.end(), [&](const HalfBegun& call) {
+    return is_p2p(c.index.op(call.front.process, call.front.op).kind);
+  });
+  Draft draft = make_draft(pairs ? Verdict::deadlock_p2p : Verdict::deadlock_comms,
+                           state.dark.empty() ? Confidence::certain : Confidence::likely);
+  Finding& finding = draft.finding;
+  std::vector<uint32_t> hosts;
+  std::vector<std::string> parts;
+  draft.since_ns = INT64_MAX;
+  for (const HalfBegun& call : circle) {
+    const Front& front = call.front;
+    const Op& op = c.index.op(front.process, front.op);
+    hosts.insert(hosts.end(), call.running.begin(), call.running.end());
+    draft.since_ns = std::min(draft.since_ns, op.called_ns);
+    parts.push_back(fmt::format(
+        "{} {} {}, which the {} of {} not come to", processes_text(c.index.run(), call.running),
+        call.running.size() == 1 ? "runs" : "run", place_text(c, front.process, op),
+        call.behind.size() == 1 ? "GPU" : "GPUs",
+        fmt::format("{} {}", processes_text(c.index.run(), call.behind),
+                    call.behind.size() == 1 ? "has" : "have")));
+    add_evidence(c, {front.process, front.op}, state_text(c, facts, front.process, front.op),
+                 finding);
+  }
+  std::sort(hosts.begin(), hosts.end());
+  hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  // Where each GPU keeps to its host's order the hosts' differ, and their calls tell more
+  // (reading.h).
+  const std::vector<uint32_t> odd = out_of_call_order(c, state, hosts);
+  if (odd.empty()) return std::nullopt;
+  draft.is_decided = odd.size() < hosts.size();
+  for (const uint32_t p : draft.is_decided ? odd : hosts) {
+    const auto call = std::find_if(circle.begin(), circle.end(),
+                                   [&](const HalfBegun& one) { return has(one.running, p); });
+    add_culprit(c, p, c.index.op(call->front.process, call->front.op), finding);
+  }
+  finding.summary = fmt::format(
+      "the GPUs of {} wait for each other: {}{}", processes_text(c.index.run(), hosts),
+      fmt::join(parts, "; "),
+      draft.is_decided ? fmt::format("; on {} that is not the order of the host's calls",
+                                     processes_text(c.index.run(), odd))
+                       : "");
+  finding.next =
+      "nothing makes kernels of several streams run beside each other: let each of these calls "
+      "wait for the one before it (an event, or one stream for both), in one order on all ranks";
+  if (shares_one_queue(c.process(finding.culprits.front().process))) {
+    finding.next += "; with CUDA_DEVICE_MAX_CONNECTIONS=1 all streams of a GPU share one queue";
+  }
+  set_victims(c, all_others(c), finding);
+  return draft;
+}
+
 std::optional<Draft> judge_outside(const Case& c, const GpuState& state) {
   if (!state.fronts.empty() || !state.dark.empty() || state.is_inside) return std::nullopt;
   Draft draft = make_draft(Verdict::stuck_outside, Confidence::likely);
@@ -367,6 +502,7 @@ std::optional<Draft> judge_gpu(const Case& c) {
   if (!state.is_watched) return std::nullopt;
   if (auto blocked = judge_blocked(c, facts, state)) return blocked;
   if (auto running = judge_running(c, facts, state)) return running;
+  if (auto crossed = judge_crossed(c, facts, state)) return crossed;
   return judge_outside(c, state);
 }
 
