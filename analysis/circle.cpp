@@ -459,7 +459,7 @@ Breach find_breach(const Case& c, const Circle& circle) {
   if (!odd.empty()) return {std::move(odd), order};
   odd = outvoted_by_place(c, circle);
   if (!odd.empty()) return {std::move(odd), order, Confidence::likely};
-  if (const Breach few = outvoted_by_absence(c, circle); !few.processes.empty()) return few;
+  if (Breach few = outvoted_by_absence(c, circle); !few.processes.empty()) return few;
   odd = find_lonely(c, circle);
   const char* waits = odd.size() > 1 ? "wait" : "waits";
   return {std::move(odd),

@@ -405,7 +405,9 @@ struct Misdirected {
   uint32_t usual = kNoRecord;
 };
 bool is_misdirected(const Case& c, const Misdirected& call) {
-  const auto [p, op, usual] = call;
+  const uint32_t p = call.process;
+  const uint32_t op = call.op;
+  const uint32_t usual = call.usual;
   const std::vector<Op>& ops = c.process(p).ops;
   const bool is_same =
       is_collective(ops[op].kind) && ops[op].comm != ops[usual].comm &&

@@ -228,7 +228,7 @@ Program make_reversed(const Reversed& reversed) {
   Program program;
   const int tensor = reversed.tensor;
   const int all = 2 + tensor;
-  program.comms.resize(static_cast<size_t>(all + 1));
+  program.comms.resize(static_cast<size_t>(all) + 1);
   for (int r = 0; r < 2 * tensor; ++r) {
     program.comms[static_cast<size_t>(all)].ranks.push_back(r);
     const int group = r / tensor;
