@@ -242,6 +242,12 @@ def helpers_leave_nothing_behind(python):
     return test
 
 
+def came_with_an_old_id(finding):
+    """PyTorch 2.15 keeps one store for all attempts, with the unique id of the first in it: a rank
+    that is there before rank 0 has put a new one in takes that, and NCCL refuses it."""
+    return finding["code"] == "RC-ASYNC-ERROR" and "made the unique id" in finding["summary"]
+
+
 def restarts_of_torchrun_are_linked(python):
     def test():
         with Job(2) as run:
@@ -260,7 +266,8 @@ def restarts_of_torchrun_are_linked(python):
                 expect_equal(len(rings_in(folder)), 2, f"files of {attempt} ({run.describe()})")
                 done = run.rollcall("diff", folder, "--json")
                 leading = json.loads(done.stdout)["findings"][0]
-                expect(leading["code"] in pytorch_faults.faults.KINDS["raise"].codes,
+                is_old_id = attempt == "attempt-1" and came_with_an_old_id(leading)
+                expect(is_old_id or leading["code"] in pytorch_faults.faults.KINDS["raise"].codes,
                        f"{attempt} leads with {leading['code']}: {leading['summary']}")
                 expect_equal([one["rank"] for one in leading["culprits"]], [1],
                              f"the culprits of {attempt}")
