@@ -153,25 +153,19 @@ Json links_list(const trace::Run& run) {
   return list;
 }
 
-}  // namespace
-
-namespace {
-
 std::string times_text(const trace::Run& run, const std::vector<OperationRow>& rows) {
   if (!any_timed(rows)) {
     const bool was_wanted = std::any_of(
         run.processes.begin(), run.processes.end(),
         [](const trace::Process& process) { return process.meta.count("gpu_timing") != 0; });
-    return was_wanted
-               ? "\nNo call has a GPU time, though GPUs were to be timed: `rollcall info` says "
-                 "why.\n"
-               : "\nNo call has a GPU time: this run was recorded with "
-                 "ROLLCALL_GPU_TIMING=off.\n";
+    return fmt::format("\nNo call has a GPU time{}.\n",
+                       was_wanted ? ", though GPUs were to be timed: `rollcall info` says why"
+                                  : ": this run was recorded with ROLLCALL_GPU_TIMING=off");
   }
   std::string text =
       "\nTimes are the GPU's, per rank, waits for later ranks included. algbw and busbw are "
-      "medians "
-      "in\nGB/s (1e9 bytes), from the fastest rank of each call, as nccl-tests defines them.\n";
+      "medians in\nGB/s (1e9 bytes), from the fastest rank of each call, as nccl-tests defines "
+      "them.\n";
   uint64_t timed = 0;
   uint64_t with_launch = 0;
   for (const OperationRow& row : rows) {
@@ -180,9 +174,8 @@ std::string times_text(const trace::Run& run, const std::vector<OperationRow>& r
   }
   if (with_launch != 0) {
     text += fmt::format(
-        "{} of {} times hold a part of NCCL's launch on the host: the stream had "
-        "nothing else to do.\nOf short calls they say little; the profiler plugin "
-        "tells when NCCL launched.\n",
+        "{} of {} times hold a part of NCCL's launch on the host: the stream had nothing else to "
+        "do.\nOf short calls they say little; the profiler plugin tells when NCCL launched.\n",
         grouped(with_launch), grouped(timed));
   }
   return text;

@@ -86,7 +86,7 @@ def check_facts(machine):
     facts = json.loads(lines[-1])
     backwards = facts["elapsed_backwards_ms"]
     holds = (isinstance(backwards, float) and backwards < 0
-             and facts["captured_write"].get("written") == 1)
+             and facts.get("captured_write", {}).get("written") == 1)
     return holds, json.dumps(facts).replace('"', "").strip("{}")
 
 

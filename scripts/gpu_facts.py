@@ -70,7 +70,7 @@ def results_without_context(driver, stream, event):
 
 
 def registration(driver, folder, keeps=None):
-    """The CUresult of registering pages of a file in this folder, and what it is then known as."""
+    """The CUresult of registering pages of a file in this folder; `keeps` is called with them."""
     with tempfile.TemporaryFile(dir=folder) as file:
         file.truncate(WORD_BYTES)
         pages = mmap.mmap(file.fileno(), WORD_BYTES)

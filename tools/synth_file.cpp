@@ -43,6 +43,7 @@ constexpr RingGeometry kGeometry{.ring_slots = 2 * kDigestPeriod,
                                  .comms_max = 16,
                                  .threads_max = 4,
                                  .meta_bytes_max = 4096,
+                                 .graphs_max = 0,
                                  .kernel_phase_slots = 0};
 
 class OutputFile {

@@ -27,9 +27,7 @@
     "per cent of a launching thread's time that GPU timing may take (1 to 100; 100: no limit); "   \
     "beyond it every 2nd, 4th, ... operation is timed")                                            \
   X(ROLLCALL_GRAPH_MARKS, flag, "1",                                                               \
-    "0 puts no marks into CUDA graphs: their launches are timed, how far a replay has come is "    \
-    "not "                                                                                         \
-    "known")                                                                                       \
+    "0 puts no marks into CUDA graphs: launches are timed, but not how far a replay has come")     \
   X(ROLLCALL_CHROME_TRACE, flag, "0",                                                              \
     "1 lets the flusher also write <stem>.trace.json, a Chrome trace that is valid when cut off")  \
   X(ROLLCALL_PLUGIN_EVENTS, words, "default",                                                      \

@@ -183,8 +183,8 @@ void start_timer(const GpuDriver& driver, const CuptiStart& cupti) noexcept {
        .holds = live.holds,
        .graphs = ring_file().graphs,
        .word_bytes = word_bytes(),
-       .marks_graphs = config().graph_marks,
        .progress = config().gpu_timing == GpuTiming::progress ? ring_file().progress : nullptr,
+       .marks_graphs = config().graph_marks,
        .activity = cupti.activity,
        .activity_source = cupti.source,
        .budget_percent = config().overhead_budget_percent});

@@ -132,11 +132,7 @@ struct Sharded {
 constexpr int kReplicas = 4;  // communicator of ranks 1,3
 Program make_sharded(const Sharded& sharded) {
   Program program;
-  program.comms = {{.ranks = {0, 1, 2, 3}},
-                   {.ranks = {0, 1}, .parent = 0},
-                   {.ranks = {2, 3}, .parent = 0, .colour = 1},
-                   {.ranks = {0, 2}, .parent = 0, .child_number = 1},
-                   {.ranks = {1, 3}, .parent = 0, .child_number = 1, .colour = 1}};
+  program.comms = mesh_of_four();
   for (int r = 0; r < 4; ++r) {
     Steps& own = program.ranks.emplace_back();
     const int shards = 1 + r / 2;

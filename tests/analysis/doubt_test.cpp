@@ -152,11 +152,7 @@ TEST_CASE("who ended by itself before it received is named, not the sender of wh
 TEST_CASE("a rank whose oldest records were overwritten left nothing out for that reason") {
   // Each rank signals the next; rank 3 leaves a signal out, and rank 0 waits for it for good.
   Program program;
-  program.comms = {{.ranks = {0, 1, 2, 3}},
-                   {.ranks = {0, 1}, .parent = 0},
-                   {.ranks = {2, 3}, .parent = 0, .colour = 1},
-                   {.ranks = {0, 2}, .parent = 0, .child_number = 1},
-                   {.ranks = {1, 3}, .parent = 0, .child_number = 1, .colour = 1}};
+  program.comms = mesh_of_four();
   program.ranks.resize(4);
   for (int r = 0; r < 4; ++r) {
     Steps& steps = program.ranks[static_cast<size_t>(r)];

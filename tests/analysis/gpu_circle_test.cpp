@@ -9,10 +9,7 @@ namespace {
 Outcome stand_still(const Program& program, bool (*has_begun)(int rank, const trace::Op& op)) {
   Outcome outcome = execute(program);
   for (trace::Process& process : outcome.run.processes) {
-    process.exited_ns = 0;
-    process.liveness = trace::Liveness::dead;
-    process.heartbeat_ns += 60'000'000'000;
-    process.meta["gpu_timing"] = "events";
+    hang_watched(process);
     for (trace::Op& op : process.ops) {
       const bool is_last = op.seq == 2;
       const bool is_begun = !is_last || has_begun(process.job_rank, op);

@@ -35,6 +35,23 @@ inline Step call(OpKind kind, uint64_t count, int root_or_peer = -1, int comm = 
   return step;
 }
 
+// A mesh of two by two: all four ranks, then the rows 0,1 and 2,3, then the columns 0,2 and 1,3.
+inline std::vector<sim::CommSpec> mesh_of_four() {
+  return {{.ranks = {0, 1, 2, 3}},
+          {.ranks = {0, 1}, .parent = 0},
+          {.ranks = {2, 3}, .parent = 0, .colour = 1},
+          {.ranks = {0, 2}, .parent = 0, .child_number = 1},
+          {.ranks = {1, 3}, .parent = 0, .child_number = 1, .colour = 1}};
+}
+
+// The process hung for a minute and was killed; its GPU was watched.
+inline void hang_watched(trace::Process& process) {
+  process.exited_ns = 0;
+  process.liveness = trace::Liveness::dead;
+  process.heartbeat_ns += 60'000'000'000;
+  process.meta["gpu_timing"] = "events";
+}
+
 // The process aborts its communicator, which takes a microsecond.
 inline void add_abort(trace::Process& process, uint32_t comm, int64_t at_ns) {
   trace::Event abort{.kind = EventKind::CommAbort, .called_ns = at_ns, .text = ""};

@@ -229,10 +229,7 @@ TEST_CASE("equal sequences that stand still are not decided, and the candidates 
 Outcome stand_still_watched(int ranks) {
   Outcome outcome = execute(make_job(ranks));
   for (trace::Process& process : outcome.run.processes) {
-    process.exited_ns = 0;
-    process.liveness = trace::Liveness::dead;
-    process.heartbeat_ns += 60'000'000'000;
-    process.meta["gpu_timing"] = "events";
+    hang_watched(process);
     for (trace::Op& op : process.ops) {
       op.started_ns = op.called_ns + 1'000;
       op.finished_ns = op.called_ns + 2'000;

@@ -123,6 +123,50 @@ TEST_CASE("of a driver that is there the meta says nothing but how it times") {
   CHECK(record_with(find_function, 0).meta.find("gpu_timing") == std::string::npos);
 }
 
+TEST_CASE("the first call that the driver refused is in the meta, with its answer") {
+  const TemporaryDirectory directory;
+  REQUIRE(ended_well(in_own_process(directory.path(), [] {
+    const capture::GpuStream stream = begin_with(find_function);
+    FakeGpu::get().sticky_error = 700;
+    record(1, stream);
+    exit(0);  // the poller's last round writes it
+  })));
+  const RingContents ring = test::read_ring(directory.files(".ring").at(0));
+  CHECK(has_line(ring, "gpu_fault=cuEventRecord answered 700"));
+  CHECK(ring.stats.gpu_untimed == 1);
+}
+
+// What a process says on stderr that has captured one operation into `marked`, when the driver
+// makes no executable of these graphs.
+std::string said_of_refused(void* marked, std::initializer_list<void*> refused) {
+  const TemporaryDirectory directory;
+  const std::string said = directory.path() + "/stderr";
+  REQUIRE(ended_well(in_own_process(directory.path(), [&] {
+    setenv("ROLLCALL_VERBOSE", "1", 1);
+    const int file = open(said.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHILD_REQUIRE(dup2(file, STDERR_FILENO) == STDERR_FILENO);
+    const capture::GpuStream stream = begin_with(find_function);
+    FakeGpu::get().at(stream).capture = 7;
+    FakeGpu::get().graph = marked;
+    record(1, stream);
+    for (void* graph : refused) capture::graph_refused(graph, 1);
+  })));
+  std::ifstream file(said);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+TEST_CASE("a graph that holds marks and is refused is told of once, and one without is not") {
+  void* const marked = reinterpret_cast<void*>(uintptr_t{0x70});
+  void* const other = reinterpret_cast<void*>(uintptr_t{0x71});
+  CHECK(said_of_refused(marked, {other}).empty());
+  const std::string text = said_of_refused(marked, {marked, marked});
+  INFO(text);
+  const size_t at = text.find("no executable of a graph that holds Rollcall's marks (error 1)");
+  REQUIRE(at != std::string::npos);
+  CHECK(text.find("ROLLCALL_GRAPH_MARKS=0") != std::string::npos);
+  CHECK(text.find("no executable", at + 1) == std::string::npos);
+}
+
 TEST_CASE("captures that have numbers keep them, whatever else is said of a call") {
   const TemporaryDirectory directory;
   REQUIRE(ended_well(in_own_process(directory.path(), [] {

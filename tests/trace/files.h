@@ -62,6 +62,7 @@ struct RingBytes {
                         .threads_max = 4,
                         .meta_bytes_max = 256,
                         .channels_max = 16,
+                        .graphs_max = 512,
                         .kernel_phase_slots = 16};
   FileHeader header{};
   std::vector<std::byte> bytes;
@@ -99,6 +100,9 @@ struct RingBytes {
   }
   void put_channel(uint64_t place, const ChannelEntry& entry) {
     put(header.channels.offset + place * sizeof entry, entry);
+  }
+  void put_graph(uint64_t place, const GraphEntry& entry) {
+    put(header.graphs.offset + place * sizeof entry, entry);
   }
   void store_header() { put(0, header); }
   void add_meta(const std::string& line) {

@@ -71,6 +71,28 @@ TEST_CASE("operations of a simulated group are none of the job's, and not lost e
   CHECK(run.processes[0].lost == 0);
 }
 
+TEST_CASE("of a table of graphs all are read that were used, but for one that is being written") {
+  Directory directory;
+  RingBytes ring;
+  ring.add(make_op(1));
+  constexpr uint32_t kUsed = 300;  // more than are read at once
+  constexpr uint32_t kBeingWritten = 7;
+  for (uint32_t i = 0; i < kUsed; ++i) {
+    GraphEntry entry{};
+    entry.state = i == kBeingWritten ? 0 : 1;
+    entry.graph = i + 1;
+    ring.put_graph(i, entry);
+  }
+  directory.write("node0.4711.4d.ring", ring.bytes);
+  const Run run = load_run(directory.path(), quiet());
+  REQUIRE(run.processes.size() == 1);
+  const auto& graphs = run.processes[0].graphs;
+  REQUIRE(graphs.size() == kUsed - 1);
+  CHECK(graphs.front().graph == 1);
+  CHECK(graphs[kBeingWritten].graph == kBeingWritten + 2);
+  CHECK(graphs.back().graph == kUsed);
+}
+
 TEST_CASE("what NCCL put into a graph is not launched by that, what it handed to a stream is") {
   Directory directory;
   RingBytes ring;
