@@ -9,10 +9,17 @@
 // something, they have come to the calls of several communicators in different orders, and each
 // kernel waits for a peer whose GPU runs another one: streams promise no kernel that it runs beside
 // those of other streams.
+//
+// "Started" is the word of an event in front of the kernel: the stream has come to it. Whether the
+// kernel found room on the GPU beside those that run there nobody tells. So where GPUs came to
+// calls that they have all started in different orders, that may be a circle, too.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
+#include <span>
+#include <unordered_map>
+#include <vector>
 
 #include "analysis/captured.h"
 #include "analysis/judge.h"
@@ -186,6 +193,11 @@ std::vector<Blocked> peers_of(const Case& c, uint32_t p, const Op& op, uint32_t 
   return peers;
 }
 
+std::string comm_text(const Case& c, uint32_t p, const Op& op) {
+  const Seat seat = c.index.seat(p, op.comm);
+  return seat.group == kNone ? "a communicator of its own" : c.group(seat.group).name;
+}
+
 std::string place_text(const Case& c, uint32_t p, const Op& op) {
   if (op.kind == OpKind::GraphLaunch) {
     const uint32_t first = first_captured(c.process(p), op.graph);
@@ -193,11 +205,14 @@ std::string place_text(const Case& c, uint32_t p, const Op& op) {
     if (first == kNoRecord) return replay;
     return fmt::format("{} that begins with {}", replay, place_text(c, p, c.index.op(p, first)));
   }
-  const Seat seat = c.index.seat(p, op.comm);
-  const std::string name =
-      seat.group == kNone ? "a communicator of its own" : c.group(seat.group).name;
   return fmt::format("{}, {} {} of {}", call_text(op), is_collective(op.kind) ? "seq" : "p2p seq",
-                     op.seq, name);
+                     op.seq, comm_text(c, p, op));
+}
+
+// Without arguments: of a call among several.
+std::string short_place_text(const Case& c, uint32_t p, const Op& op) {
+  if (op.kind == OpKind::GraphLaunch) return place_text(c, p, op);
+  return fmt::format("{} {} of {}", rollcall::name_of(op.kind), op.seq, comm_text(c, p, op));
 }
 
 void add_culprit(const Case& c, uint32_t p, const Op& op, Finding& finding) {
@@ -234,32 +249,38 @@ std::string state_text(const Case& c, const GpuFacts& facts, uint32_t p, uint32_
   return facts.is_timed(p, i) ? "not reached by its stream" : "not watched on the GPU";
 }
 
-std::vector<uint32_t> all_others(const Case& c) { return c.index.active(); }
-
 bool shares_one_queue(const Process& process) {
   const auto found = process.meta.find("env.CUDA_DEVICE_MAX_CONNECTIONS");
   return found != process.meta.end() && found->second == "1";
 }
 
+std::vector<std::span<const Front>> by_process(const GpuState& state) {
+  std::vector<std::span<const Front>> parts;
+  const std::span<const Front> all = state.fronts;
+  for (size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+    while (end < all.size() && all[end].process == all[begin].process) ++end;
+    parts.push_back(all.subspan(begin, end - begin));
+  }
+  return parts;
+}
+
+// Of each process none of whose streams runs anything the front with the oldest call.
+std::vector<Front> silent_fronts(const Case& c, const GpuState& state) {
+  const auto called_ns = [&](const Front& f) { return c.index.op(f.process, f.op).called_ns; };
+  std::vector<Front> silent;
+  for (const std::span<const Front> fronts : by_process(state)) {
+    if (std::any_of(fronts.begin(), fronts.end(), [](const Front& f) { return f.started; }))
+      continue;
+    silent.push_back(*std::min_element(
+        fronts.begin(), fronts.end(),
+        [&](const Front& a, const Front& b) { return called_ns(a) < called_ns(b); }));
+  }
+  return silent;
+}
+
 // The earliest blocked front of a rank on which nothing else runs leads.
 std::optional<Draft> judge_blocked(const Case& c, const GpuFacts& facts, const GpuState& state) {
-  const auto runs_something = [&](uint32_t p) {
-    return std::any_of(state.fronts.begin(), state.fronts.end(),
-                       [&](const Front& f) { return f.process == p && f.started; });
-  };
-  std::vector<Front> blocked;
-  for (const Front& front : state.fronts) {
-    if (front.started || runs_something(front.process)) continue;
-    const auto known = std::find_if(blocked.begin(), blocked.end(),
-                                    [&](const Front& f) { return f.process == front.process; });
-    // Of several blocked streams of one rank the oldest call speaks.
-    if (known == blocked.end())
-      blocked.push_back(front);
-    else if (c.index.op(front.process, front.op).called_ns <
-             c.index.op(known->process, known->op).called_ns) {
-      *known = front;
-    }
-  }
+  const std::vector<Front> blocked = silent_fronts(c, state);
   if (blocked.empty()) return std::nullopt;
   Draft draft = make_draft(Verdict::stream_blocked,
                            state.dark.empty() ? Confidence::certain : Confidence::likely);
@@ -275,8 +296,8 @@ std::optional<Draft> judge_blocked(const Case& c, const GpuFacts& facts, const G
   }
   for (const Blocked& peer :
        peers_of(c, first.process, c.index.op(first.process, first.op), first.op)) {
-    const bool is_culprit = std::find(ranks.begin(), ranks.end(), peer.process) != ranks.end();
-    if (is_culprit) continue;
+    if (finding.evidence.size() == kEvidenceMax) break;
+    if (std::binary_search(ranks.begin(), ranks.end(), peer.process)) continue;
     add_evidence(c, peer, state_text(c, facts, peer.process, peer.op), finding);
   }
   const Op& op = c.index.op(first.process, first.op);
@@ -297,37 +318,214 @@ std::optional<Draft> judge_blocked(const Case& c, const GpuFacts& facts, const G
     finding.next += "; with CUDA_DEVICE_MAX_CONNECTIONS=1 that may be on any stream of the GPU";
   }
   draft.since_ns = op.called_ns;
-  set_victims(c, all_others(c), finding);
+  set_victims(c, c.index.active(), finding);
   return draft;
 }
 
 // By the time of the call where only the GPU's own word is known.
 int64_t started_at(const Op& op) { return op.started_ns != 0 ? op.started_ns : op.called_ns; }
 
-std::optional<Draft> judge_running(const Case& c, const GpuFacts& facts, const GpuState& state) {
-  const Front* lead = nullptr;
-  std::vector<Blocked> ranks;
-  for (const Front& front : state.fronts) {
-    if (!front.started) continue;
-    const Op& op = c.index.op(front.process, front.op);
-    const std::vector<Blocked> peers = peers_of(c, front.process, op, front.op);
-    const bool all_started = std::all_of(peers.begin(), peers.end(), [&](const Blocked& peer) {
-      return facts.has_started(peer.process, peer.op);
-    });
-    const bool is_earlier =
-        lead == nullptr || started_at(op) < started_at(c.index.op(lead->process, lead->op));
-    if (!all_started || !is_earlier) continue;
-    lead = &front;
-    ranks = peers;
+// A call that stands in front of a stream whose GPU has come to it.
+struct GpuCall {
+  Front front;                    // the first to come to it
+  std::vector<Blocked> ranks;     // as far as they are on file
+  std::vector<uint32_t> running;  // processes that have begun it and are not through
+  std::vector<uint32_t> behind;   // processes that have not come to it: they run something else
+  bool has_begun = true;          // on all ranks
+};
+
+GpuCall call_of(const Case& c, const GpuFacts& facts, const Front& front) {
+  GpuCall call;
+  call.front = front;
+  call.ranks = peers_of(c, front.process, c.index.op(front.process, front.op), front.op);
+  for (const auto& [p, i] : call.ranks) {
+    const bool has_started = facts.has_started(p, i);
+    call.has_begun = call.has_begun && has_started;
+    if (!facts.is_awaited(p, i)) continue;
+    (has_started ? call.running : call.behind).push_back(p);
+    const Op& first = c.index.op(call.front.process, call.front.op);
+    if (!has_started || started_at(c.index.op(p, i)) >= started_at(first)) continue;
+    call.front.process = p;
+    call.front.op = i;
   }
-  if (lead == nullptr) return std::nullopt;
-  const Op& op = c.index.op(lead->process, lead->op);
+  return call;
+}
+
+struct Running {
+  std::vector<GpuCall> calls;                          // one of each, in the order of the fronts
+  std::map<std::pair<uint32_t, uint32_t>, size_t> of;  // by process and record
+};
+
+Running find_running(const Case& c, const GpuFacts& facts, const GpuState& state) {
+  Running running;
+  for (const Front& front : state.fronts) {
+    if (!front.started || running.of.count({front.process, front.op}) != 0) continue;
+    for (const auto& [p, i] : running.calls.emplace_back(call_of(c, facts, front)).ranks) {
+      running.of.emplace(std::pair(p, i), running.calls.size() - 1);
+    }
+  }
+  return running;
+}
+
+using Waits = std::vector<std::vector<size_t>>;  // of each call: calls
+using Circle = std::vector<size_t>;  // each waits for the next one, the last for the first
+
+// Depth first through what each waits for; empty where there is no circle.
+class CircleSearch {
+ public:
+  explicit CircleSearch(Waits waits) : waits_(std::move(waits)), marks_(waits_.size()) {}
+
+  Circle find() {
+    for (size_t i = 0; i < waits_.size(); ++i) {
+      if (marks_[i] != Mark::fresh) continue;
+      if (const size_t at = close_from(i); at != kOpen) {
+        return Circle(path_.begin() + static_cast<ptrdiff_t>(at), path_.end());
+      }
+    }
+    return {};
+  }
+
+ private:
+  enum class Mark : uint8_t { fresh, on_path, done };
+  static constexpr size_t kOpen = SIZE_MAX;
+
+  void step_to(size_t i) {
+    std::sort(waits_[i].rbegin(), waits_[i].rend());  // taken from the end: the first comes first
+    marks_[i] = Mark::on_path;
+    path_.push_back(i);
+  }
+
+  // Where on the path the circle begins.
+  size_t close_from(size_t start) {
+    for (step_to(start); !path_.empty();) {
+      std::vector<size_t>& waits = waits_[path_.back()];
+      if (waits.empty()) {
+        marks_[path_.back()] = Mark::done;
+        path_.pop_back();
+        continue;
+      }
+      const size_t next = waits.back();
+      waits.pop_back();
+      if (marks_[next] == Mark::fresh)
+        step_to(next);
+      else if (marks_[next] == Mark::on_path) {
+        return static_cast<size_t>(std::find(path_.begin(), path_.end(), next) - path_.begin());
+      }
+    }
+    return kOpen;
+  }
+
+  Waits waits_;
+  std::vector<Mark> marks_;
+  std::vector<size_t> path_;
+};
+
+// What keeps the GPUs busy that have not come to a call.
+Waits waits_of(const std::vector<GpuCall>& calls, bool (*counts)(const GpuCall&)) {
+  std::unordered_map<uint32_t, std::vector<size_t>> runs;  // by process
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (!counts(calls[i])) continue;
+    for (const uint32_t p : calls[i].running) runs[p].push_back(i);
+  }
+  Waits waits(calls.size());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    for (const uint32_t p : calls[i].behind) {
+      const auto busy = runs.find(p);
+      if (busy == runs.end()) continue;
+      waits[i].insert(waits[i].end(), busy->second.begin(), busy->second.end());
+    }
+  }
+  return waits;
+}
+
+// A GPU that has come to two calls may have no room for the second kernel before the first is over.
+// Where all GPUs came to them in one order that is no circle.
+Circle find_rivals(const Case& c, const GpuState& state, const Running& running) {
+  Waits waits = waits_of(running.calls, [](const GpuCall&) { return true; });
+  for (const std::span<const Front> fronts : by_process(state)) {
+    std::vector<std::pair<int64_t, size_t>> order;
+    for (const Front& front : fronts) {
+      const auto found = running.of.find({front.process, front.op});
+      const int64_t started_ns = c.index.op(front.process, front.op).started_ns;
+      if (found != running.of.end() && started_ns != 0) {
+        order.emplace_back(started_ns, found->second);
+      }
+    }
+    std::sort(order.begin(), order.end());
+    for (size_t i = 1; i < order.size(); ++i) {
+      if (order[i - 1].first < order[i].first)
+        waits[order[i].second].push_back(order[i - 1].second);
+    }
+  }
+  return CircleSearch(std::move(waits)).find();
+}
+
+// "on rank 1 AllReduce 5 of tp came before Reduce 4 of world", for a process on which it is so.
+std::string rival_text(const Case& c, const GpuCall& first, const GpuCall& second) {
+  std::map<uint32_t, uint32_t> op_of;
+  for (const auto& [p, i] : first.ranks) op_of[p] = i;
+  for (const auto& [p, i] : second.ranks) {
+    const auto found = op_of.find(p);
+    if (found == op_of.end()) continue;
+    const Op& earlier = c.index.op(p, found->second);
+    const Op& later = c.index.op(p, i);
+    const bool came_before =
+        later.started_ns == 0 ? later.awaits_gpu : earlier.started_ns < later.started_ns;
+    if (earlier.started_ns == 0 || !came_before) continue;
+    return fmt::format("on {} {} came before {}", processes_text(c.index.run(), {p}),
+                       short_place_text(c, p, earlier), short_place_text(c, p, later));
+  }
+  return "";
+}
+
+void tell_of_rivals(const Case& c, const Running& running, const Circle& circle, Finding& finding) {
+  constexpr size_t kToldMax = 4;
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < circle.size() && parts.size() < kToldMax; ++i) {
+    const size_t next = circle[(i + 1) % circle.size()];
+    parts.push_back(rival_text(c, running.calls[next], running.calls[circle[i]]));
+  }
+  finding.confidence = Confidence::likely;
+  finding.summary += fmt::format("; but GPUs came to {} calls in different orders: {}",
+                                 circle.size(), fmt::join(parts, "; "));
+  finding.next =
+      "kernels of several streams need not run beside each other: where a GPU has no room for "
+      "both, "
+      "these wait for each other; let one call wait for the other (an event, or one stream for "
+      "both), in one order on all ranks. If that is not it, the transport is: " +
+      finding.next;
+}
+
+// The call that leads: of those that all ranks have begun the one that was begun first; of a
+// circle, if there is one.
+const GpuCall* first_begun(const Case& c, const Running& running, const Circle& circle) {
+  const GpuCall* first = nullptr;
+  const auto since = [&](const GpuCall& call) {
+    return started_at(c.index.op(call.front.process, call.front.op));
+  };
+  for (size_t i = 0; i < running.calls.size(); ++i) {
+    const GpuCall& call = running.calls[i];
+    const bool counts =
+        circle.empty() || std::find(circle.begin(), circle.end(), i) != circle.end();
+    if (!call.has_begun || !counts) continue;
+    if (first == nullptr || since(call) < since(*first)) first = &call;
+  }
+  return first;
+}
+
+std::optional<Draft> judge_running(const Case& c, const GpuFacts& facts, const GpuState& state,
+                                   const Running& running) {
+  Circle rivals = find_rivals(c, state, running);
+  const GpuCall* call = first_begun(c, running, rivals);
+  if (call == nullptr) call = first_begun(c, running, rivals = {});
+  if (call == nullptr) return std::nullopt;
+  const Op& op = c.index.op(call->front.process, call->front.op);
   Draft draft = make_draft(Verdict::stuck_on_gpu,
                            state.dark.empty() ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
   std::vector<uint32_t> unfinished;
   std::vector<uint32_t> finished;
-  for (const Blocked& rank : ranks) {
+  for (const Blocked& rank : call->ranks) {
     const Op& theirs = c.index.op(rank.process, rank.op);
     const bool is_through = facts.has_finished(rank.process, rank.op);
     (is_through ? finished : unfinished).push_back(rank.process);
@@ -339,77 +537,41 @@ std::optional<Draft> judge_running(const Case& c, const GpuFacts& facts, const G
                        : fmt::format("{} finished it", processes_text(c.index.run(), finished));
   finding.summary = fmt::format(
       "{} started {} on the GPU and {} not finished it for {}; {}",
-      processes_text(c.index.run(), unfinished), place_text(c, lead->process, op),
+      processes_text(c.index.run(), unfinished), place_text(c, call->front.process, op),
       unfinished.size() == 1 ? "has" : "have", span_text(c.job.end_ns - started_at(op)), others);
   finding.next =
-      "every rank is in the kernel, so the transport is the suspect: links, NICs, a peer's GPU "
-      "(Xid, NVLink and IB error counters), NCCL_DEBUG=WARN output of the named ranks";
+      "links, NICs, a peer's GPU (Xid, NVLink and IB error counters), NCCL_DEBUG=WARN output of "
+      "the "
+      "named ranks";
+  if (!rivals.empty()) {
+    tell_of_rivals(c, running, rivals, finding);
+  } else {
+    finding.next = "every rank's stream has come to the kernel, so the transport is the suspect: " +
+                   finding.next;
+  }
   draft.since_ns = started_at(op);
-  set_victims(c, all_others(c), finding);
+  set_victims(c, c.index.active(), finding);
   return draft;
 }
 
-// A call that some GPUs run, and that the streams of others have not come to.
-struct HalfBegun {
-  Front front;                    // of one that runs it
-  std::vector<uint32_t> running;  // processes
-  std::vector<uint32_t> behind;   // they run something else
-};
-
-bool has(const std::vector<uint32_t>& processes, uint32_t p) {
-  return std::find(processes.begin(), processes.end(), p) != processes.end();
-}
-
-std::vector<HalfBegun> find_half_begun(const Case& c, const GpuFacts& facts,
-                                       const GpuState& state) {
-  std::vector<HalfBegun> calls;
-  std::set<std::pair<uint32_t, uint32_t>> known;  // the records of these calls
-  for (const Front& front : state.fronts) {
-    if (!front.started || known.count({front.process, front.op}) != 0) continue;
-    HalfBegun call{front, {}, {}};
-    for (const Blocked& rank :
-         peers_of(c, front.process, c.index.op(front.process, front.op), front.op)) {
-      known.emplace(rank.process, rank.op);
-      if (!facts.is_awaited(rank.process, rank.op)) continue;
-      const bool runs = facts.has_started(rank.process, rank.op);
-      (runs ? call.running : call.behind).push_back(rank.process);
-    }
-    if (!call.behind.empty()) calls.push_back(std::move(call));
-  }
-  return calls;
-}
-
-// From each call to one that keeps a GPU of it busy, until one comes again; empty where none does.
-std::vector<HalfBegun> find_gpu_circle(const std::vector<HalfBegun>& calls) {
-  if (calls.empty()) return {};
-  std::vector<size_t> path{0};
-  for (;;) {
-    const HalfBegun& last = calls[path.back()];
-    const auto next = std::find_if(calls.begin(), calls.end(), [&](const HalfBegun& other) {
-      return std::any_of(last.behind.begin(), last.behind.end(),
-                         [&](uint32_t p) { return has(other.running, p); });
-    });
-    if (next == calls.end()) return {};
-    const auto at = static_cast<size_t>(next - calls.begin());
-    const auto seen = std::find(path.begin(), path.end(), at);
-    if (seen != path.end()) {
-      std::vector<HalfBegun> circle;
-      for (auto i = seen; i != path.end(); ++i) circle.push_back(calls[*i]);
-      return circle;
-    }
-    path.push_back(at);
-  }
+// Of calls that some GPUs have not come to.
+std::vector<GpuCall> find_gpu_circle(const std::vector<GpuCall>& calls) {
+  Waits waits = waits_of(calls, [](const GpuCall& call) { return !call.behind.empty(); });
+  std::vector<GpuCall> circle;
+  for (const size_t i : CircleSearch(std::move(waits)).find()) circle.push_back(calls[i]);
+  return circle;
 }
 
 // Of the GPUs that run one of these calls those whose host had called another of them before.
 std::vector<uint32_t> out_of_call_order(const Case& c, const GpuState& state,
                                         const std::vector<uint32_t>& hosts) {
   std::vector<uint32_t> found;
-  for (const uint32_t p : hosts) {
+  for (const std::span<const Front> fronts : by_process(state)) {
+    const uint32_t p = fronts.front().process;
+    if (!std::binary_search(hosts.begin(), hosts.end(), p)) continue;
     int64_t begun_ns = INT64_MAX;
     int64_t waiting_ns = INT64_MAX;
-    for (const Front& front : state.fronts) {
-      if (front.process != p) continue;
+    for (const Front& front : fronts) {
       int64_t& earliest = front.started ? begun_ns : waiting_ns;
       earliest = std::min(earliest, c.index.op(p, front.op).called_ns);
     }
@@ -418,22 +580,25 @@ std::vector<uint32_t> out_of_call_order(const Case& c, const GpuState& state,
   return found;
 }
 
-std::optional<Draft> judge_crossed(const Case& c, const GpuFacts& facts, const GpuState& state) {
-  const std::vector<HalfBegun> circle = find_gpu_circle(find_half_begun(c, facts, state));
+std::optional<Draft> judge_crossed(const Case& c, const GpuFacts& facts, const GpuState& state,
+                                   const Running& running) {
+  const std::vector<GpuCall> circle = find_gpu_circle(running.calls);
   if (circle.empty()) return std::nullopt;
-  const bool pairs = std::all_of(circle.begin(), circle.end(), [&](const HalfBegun& call) {
+  const bool pairs = std::all_of(circle.begin(), circle.end(), [&](const GpuCall& call) {
     return is_p2p(c.index.op(call.front.process, call.front.op).kind);
   });
   Draft draft = make_draft(pairs ? Verdict::deadlock_p2p : Verdict::deadlock_comms,
                            state.dark.empty() ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
   std::vector<uint32_t> hosts;
+  std::unordered_map<uint32_t, const Op*> runs;
   std::vector<std::string> parts;
   draft.since_ns = INT64_MAX;
-  for (const HalfBegun& call : circle) {
+  for (const GpuCall& call : circle) {
     const Front& front = call.front;
     const Op& op = c.index.op(front.process, front.op);
     hosts.insert(hosts.end(), call.running.begin(), call.running.end());
+    for (const uint32_t p : call.running) runs.emplace(p, &op);
     draft.since_ns = std::min(draft.since_ns, op.called_ns);
     parts.push_back(fmt::format(
         "{} {} {}, which the {} of {} not come to", processes_text(c.index.run(), call.running),
@@ -451,11 +616,7 @@ std::optional<Draft> judge_crossed(const Case& c, const GpuFacts& facts, const G
   const std::vector<uint32_t> odd = out_of_call_order(c, state, hosts);
   if (odd.empty()) return std::nullopt;
   draft.is_decided = odd.size() < hosts.size();
-  for (const uint32_t p : draft.is_decided ? odd : hosts) {
-    const auto call = std::find_if(circle.begin(), circle.end(),
-                                   [&](const HalfBegun& one) { return has(one.running, p); });
-    add_culprit(c, p, c.index.op(call->front.process, call->front.op), finding);
-  }
+  for (const uint32_t p : draft.is_decided ? odd : hosts) add_culprit(c, p, *runs.at(p), finding);
   finding.summary = fmt::format(
       "the GPUs of {} wait for each other: {}{}", processes_text(c.index.run(), hosts),
       fmt::join(parts, "; "),
@@ -468,7 +629,7 @@ std::optional<Draft> judge_crossed(const Case& c, const GpuFacts& facts, const G
   if (shares_one_queue(c.process(finding.culprits.front().process))) {
     finding.next += "; with CUDA_DEVICE_MAX_CONNECTIONS=1 all streams of a GPU share one queue";
   }
-  set_victims(c, all_others(c), finding);
+  set_victims(c, c.index.active(), finding);
   return draft;
 }
 
@@ -501,8 +662,9 @@ std::optional<Draft> judge_gpu(const Case& c) {
   const GpuState state = look_at_gpus(c, facts);
   if (!state.is_watched) return std::nullopt;
   if (auto blocked = judge_blocked(c, facts, state)) return blocked;
-  if (auto running = judge_running(c, facts, state)) return running;
-  if (auto crossed = judge_crossed(c, facts, state)) return crossed;
+  const Running running = find_running(c, facts, state);
+  if (auto stuck = judge_running(c, facts, state, running)) return stuck;
+  if (auto crossed = judge_crossed(c, facts, state, running)) return crossed;
   return judge_outside(c, state);
 }
 

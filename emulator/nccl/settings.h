@@ -19,6 +19,8 @@ namespace emu_nccl {
     "newest profiler interface: 1 to 7 for NCCL 2.23, 2.24, 2.26, 2.27, 2.28, 2.29, 2.31")    \
   X(number, pxn, "ROLLCALL_EMULATE_PXN", 0,                                                   \
     "1: another rank of the node carries out a rank's sends to other nodes, as PXN has it")   \
+  X(number, kernels, "ROLLCALL_EMULATE_NCCL_KERNELS", 0,                                      \
+    "kernels of NCCL that a GPU has room for at a time; 0: any number")                       \
   X(text, faults, "ROLLCALL_EMULATE_FAULT", "", "KIND@RANK:CALL[,…], see emulator/nccl/faults.h")
 
 struct Settings {

@@ -9,6 +9,7 @@
 #include "emulator/nccl/log.h"
 #include "emulator/nccl/one_rank.h"
 #include "emulator/nccl/profiler.h"
+#include "emulator/nccl/settings.h"
 
 namespace emu_nccl {
 namespace {
@@ -22,6 +23,7 @@ constexpr uint64_t kPatienceNs = 400'000;
 // When nothing has moved for this long a peer is gone or stopped, and waiting for it costs more
 // than it gains.
 constexpr uint64_t kQuietNs = 50'000'000;
+constexpr int kDevicesMax = 64;  // as in emulator/device/engine.h
 
 // A null buffer where data is needed: what the GPU would fault on.
 bool faults(const Operation& operation, const Communicator& communicator) {
@@ -122,6 +124,9 @@ const char* kernel_of(const Communicator& communicator, const std::vector<Operat
   return nullptr;
 }
 
+// Units that run on each GPU, of this process.
+std::atomic<uint64_t> running_on[kDevicesMax];
+
 // What a further stream of a unit holds until the unit is over.
 struct Joined {
   std::shared_ptr<Unit> unit;
@@ -172,6 +177,15 @@ Unit::~Unit() {
 void Unit::take_turn() {
   turn_ = communicator_->units.add();
   has_turn_ = true;
+}
+
+bool Unit::take_room() {
+  const uint64_t kernels_max = settings().kernels;
+  if (kernels_max == 0) return true;
+  std::atomic<uint64_t>& running = running_on[communicator_->device];
+  has_room_ = running.fetch_add(1) < kernels_max;
+  if (!has_room_) running.fetch_sub(1);
+  return has_room_;
 }
 
 ncclResult_t Unit::launch(const std::shared_ptr<Unit>& unit, const std::vector<void*>& streams) {
@@ -251,6 +265,10 @@ void Unit::end(bool complete) {
   if (over_.exchange(true)) return;
   if (plan_) plan_->end(complete, collectives_.empty() ? 0 : collectives_[0].met_ns());
   if (has_turn_) communicator_->units.remove(turn_);
+  if (has_room_) {
+    running_on[communicator_->device].fetch_sub(1);
+    emu_wake();
+  }
 }
 
 bool Unit::finished() const {
@@ -284,6 +302,7 @@ int Unit::run() {
   }
   if (!begun_) {
     if (streams_missing_.load() > 0 || !communicator.units.is_first(turn_)) return 0;
+    if (!take_room()) return 0;
     begun_ = true;
     begun_ns_ = entered_ns;
     progress_ns_ = entered_ns;

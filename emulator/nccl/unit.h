@@ -1,6 +1,8 @@
 // A unit of work: what one call, or one group of calls, gives one communicator to do on a stream.
-// NCCL's equivalent is a kernel launch. Collectives of a unit run in order; sends and receives
-// progress together, beside them.
+// NCCL's equivalent is a kernel launch: a unit waits in its stream until the units of its
+// communicator before it are over, then until its GPU has room for it
+// (ROLLCALL_EMULATE_NCCL_KERNELS), and keeps that room until it is over. Collectives of a unit run
+// in order; sends and receives progress together, beside them.
 #pragma once
 
 #include <atomic>
@@ -145,6 +147,7 @@ class Unit {
   static void release_joined(void* argument);
 
   void take_turn();
+  bool take_room();
   int run();
   bool advance();
   bool finished() const;
@@ -161,6 +164,7 @@ class Unit {
   uint64_t turn_ = 0;
   bool is_captured_ = false;  // belongs to CUDA graphs, which run copies of it
   uint64_t hold_ = 0;         // its number in Communicator::captured
+  bool has_room_ = false;     // on the GPU: counted among the kernels that run there
   bool begun_ = false;
   uint64_t begun_ns_ = 0;
   uint64_t progress_ns_ = 0;

@@ -48,6 +48,9 @@ namespace mini_train {
     "leaves out one replay of its CUDA graph; seeing that needs GPU timing")                      \
   X(graph_kept, "graph-kept", "RC-STUCK-IN-CALL",                                                 \
     "destroys its communicators before its CUDA graph, and NCCL waits for that")                  \
+  X(stream_order, "stream-order", "RC-IN-LOCKSTEP",                                               \
+    "begins with the last calls before the gradients, which nobody orders in this step; hangs "   \
+    "where a GPU runs one kernel of NCCL at a time")                                              \
   X(straggler, "straggler", "RC-IN-LOCKSTEP", "is 50 ms late in every step; nothing hangs")
 
 enum class FaultKind {

@@ -12,11 +12,17 @@ namespace {
 constexpr size_t kNormElements = 4;
 constexpr size_t kBarrierElements = 2;
 constexpr std::chrono::milliseconds kStragglerDelay{50};
+// The one is longer than the other by more than a rank is late.
+constexpr std::chrono::milliseconds kShortKernel{100};
+constexpr std::chrono::milliseconds kLongKernel{600};
 
 // Stands for the kernels of a step: the stream is busy, the host is not.
 void compute_for(void* milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(*static_cast<const int*>(milliseconds)));
 }
+
+void sleep_long(void*) { std::this_thread::sleep_for(kLongKernel); }
+void sleep_shortly(void*) { std::this_thread::sleep_for(kShortKernel); }
 
 void never_end(void*) {
   while (true) ::pause();
@@ -217,6 +223,9 @@ void Trainer::send_gradient(int step, int microbatch) {
 void Trainer::reduce_gradients(int step) {
   check(cudaEventRecord(backward_done_, compute_), "cudaEventRecord");
   check(cudaStreamWaitEvent(reduce_, backward_done_, 0), "cudaStreamWaitEvent");
+  if (plants(FaultKind::stream_order, step, groups_.world(), "Reduce")) {
+    check(cudaLaunchHostFunc(reduce_, sleep_long, nullptr), "cudaLaunchHostFunc");
+  }
   const Fault& fault = options_.fault;
   const int first = fault.kind == FaultKind::graph_capture ? fault.step : 1;
   if (!options_.graphs || step < first) {
@@ -256,7 +265,13 @@ void Trainer::capture_gradients(int step) {
 }
 
 void Trainer::finish(int step) {
-  check(cudaStreamWaitEvent(compute_, reduce_done_, 0), "cudaStreamWaitEvent");
+  if (options_.fault.kind == FaultKind::stream_order && options_.fault.step == step) {
+    if (options_.fault.rank != launch_.rank) {
+      check(cudaLaunchHostFunc(compute_, sleep_shortly, nullptr), "cudaLaunchHostFunc");
+    }
+  } else {
+    check(cudaStreamWaitEvent(compute_, reduce_done_, 0), "cudaStreamWaitEvent");
+  }
   Communicator& world = groups_.world();
   Communicator& model = groups_.model();
   Floats& norm = norms_.front();

@@ -1,4 +1,6 @@
 // GPUs that come to the calls of two communicators in different orders, whatever the hosts did.
+#include <ctime>
+
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
@@ -91,6 +93,78 @@ TEST_CASE(
       stand_still(program, [](int, const trace::Op& op) { return op.kind == OpKind::Send; }).run);
   const Culprit& culprit = check_blames(report, Verdict::deadlock_p2p, 1);
   CHECK(culprit.op == "Send");
+}
+
+// All have begun both calls of the last step: rank 1 with the second one first where `is_swapped`.
+Outcome stand_in_both(bool is_swapped) {
+  Outcome outcome = stand_still(two_comms(4), [](int, const trace::Op&) { return true; });
+  for (trace::Process& process : outcome.run.processes) {
+    for (trace::Op& op : process.ops) {
+      const bool is_late = is_swapped && process.job_rank == 1 && op.comm == 0;
+      if (op.seq == 2 && is_late) op.started_ns += 10'000'000;
+    }
+  }
+  return outcome;
+}
+
+TEST_CASE("calls that GPUs came to in different orders may wait for each other's room") {
+  const Report report = analyse(stand_in_both(true).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
+  CHECK(lead(report).confidence == Confidence::likely);
+  CHECK(lead(report).summary.find("in different orders: on rank ") != std::string::npos);
+  CHECK(lead(report).summary.find("on rank 1 AllReduce") != std::string::npos);
+  CHECK(lead(report).next.find("no room for both") != std::string::npos);
+}
+
+TEST_CASE("calls that all GPUs came to in one order are the transport's affair") {
+  const Report report = analyse(stand_in_both(false).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
+  CHECK(lead(report).confidence == Confidence::certain);
+  CHECK(lead(report).summary.find("different orders") == std::string::npos);
+  CHECK(lead(report).next.find("room") == std::string::npos);
+}
+
+TEST_CASE("GPUs that wait in a circle are found beside a rank that was not watched") {
+  // Rank 0 waits for rank 1, which waits for rank 4, whose GPU is not known.
+  Program program;
+  program.comms = {{.ranks = {0, 1}}, {.ranks = {1, 4}}, {.ranks = {2, 3}}, {.ranks = {2, 3}}};
+  program.ranks.resize(5);
+  for (int step = 0; step < 3; ++step) {
+    for (int comm = 0; comm < 4; ++comm) {
+      for (const int r : program.comms[static_cast<size_t>(comm)].ranks) {
+        Steps& own = program.ranks[static_cast<size_t>(r)];
+        own.push_back(call(OpKind::AllReduce, 64, -1, comm));
+        own.back().stream = comm;
+      }
+    }
+  }
+  Outcome outcome = stand_still(program, [](int rank, const trace::Op& op) {
+    return op.comm == (rank == 1 || rank == 3 ? 1u : 0u);
+  });
+  for (trace::Op& op : outcome.run.processes[4].ops) {
+    if (op.seq != 2) continue;
+    op.awaits_gpu = false;
+    op.started_ns = 0;
+    op.state = trace::OpState::returned;
+  }
+  const Report report = analyse(outcome.run);
+  const Culprit& culprit = check_blames(report, Verdict::deadlock_comms, 3);
+  CHECK(culprit.op == "AllReduce");
+  CHECK(lead(report).confidence == Confidence::likely);
+}
+
+TEST_CASE("a call that all of many GPUs run is judged in a moment") {
+  constexpr int kRanks = 16'384;
+  const Outcome outcome =
+      stand_still(two_comms(kRanks), [](int, const trace::Op& op) { return op.comm == 0; });
+  const auto begin = std::clock();
+  const Report report = analyse(outcome.run);
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
+  CHECK(seconds < 1.5);  // a tenth; where each rank is asked about all others it is 2
+  WARN(kRanks << " ranks: " << seconds << " s of processor time");
 }
 
 TEST_CASE("a call that all GPUs run is stuck, whatever else they have not come to") {

@@ -22,10 +22,12 @@ P2P = ("p2p-unmatched", "p2p-cycle", "p2p-count")
 # Two of two ranks differ: nobody can say which is wrong, and both are named.
 NO_MAJORITY = ("op", "count", "dtype", "redop", "root", "order", "extra-call", "missing-call")
 # No single call is the culprit's: it ended or left, or never had a communicator.
-WITHOUT_POSITION = ("init-missing", "split-mismatch", "abort", "straggler", "stream-block",
-                    "wait-outside", "graph-replay", "graph-kept", "none")
-# These jobs end by themselves.
-ENDING = ("none", "straggler", "abort")
+WITHOUT_POSITION = ("init-missing", "split-mismatch", "abort", "straggler", "stream-order",
+                    "stream-block", "wait-outside", "graph-replay",
+                    "graph-kept", "none")
+# These jobs do what they should, and these end by themselves.
+HEALTHY = ("none", "straggler", "stream-order")
+ENDING = (*HEALTHY, "abort")
 # A rank that was stopped when everything was killed: the files show a rank that fell silent before
 # the others, and only the process itself could have told why.
 AFTER_SIGKILL = {"stop": "RC-RANK-DEAD"}
@@ -177,7 +179,7 @@ def judge(case):
         run.kill()
         case.verdict = AFTER_SIGKILL.get(case.kind, case.verdict)
         case.check(run, run.diff(), "after its end" if ended else "after SIGKILL")
-        if case.kind in ("none", "straggler"):
+        if case.kind in HEALTHY:
             expect_equal(run.process.returncode, 0, f"the job's status ({run.describe()})")
         expect_nothing_left(run)
         return None

@@ -24,9 +24,9 @@ def statistics(run):
     return [line for line in run.dump() if line["type"] == "stats"]
 
 
-def stuck(ranks, fault, environment=None):
+def stuck(ranks, fault, environment=None, shapes=None):
     arguments = ["--steps", "3", "--bucket-elements", "256", "--fault", fault,
-                 *job.shape_arguments(ranks)]
+                 *job.shape_arguments(ranks, shapes)]
     return Job(ranks, arguments, environment={**TIMED, **(environment or {})})
 
 
@@ -90,6 +90,26 @@ def stuck_kernel_is_named():
         run.kill()
         finding = judged(run)
         expect_equal(finding["code"], "RC-STUCK-ON-GPU", "verdict after SIGKILL")
+
+
+def gpus_without_room_for_two_calls_are_told_of():
+    """All hosts call in one order. The first GPU to begin with the later call waits in it for those
+    that run the earlier one, and has no room for that."""
+    shapes = {4: (2, 2, 1), 8: (2, 2, 2)}
+    room = {"ROLLCALL_EMULATE_NCCL_KERNELS": "1"}
+    for ranks in shapes:
+        with stuck(ranks, "stream-order@1:1", room, shapes) as run:
+            run.start()
+            expect(not run.wait_for_end_or_hang(), "the job ended")
+            wait_for_verdict(run, "RC-STUCK-ON-GPU")
+            for options in (PATIENT, []):
+                finding = judged(run, *options)
+                expect_equal(finding["code"], "RC-STUCK-ON-GPU", f"verdict\n{run.diff_text()}")
+                expect_equal(finding["confidence"], "likely", "confidence")
+                expect("on rank 1 Reduce 4 of world came before" in finding["summary"],
+                       finding["summary"])
+                expect("room for both" in finding["next"], finding["next"])
+                run.kill()
 
 
 def waiting_outside_is_named():
@@ -243,6 +263,8 @@ if __name__ == "__main__":
         ("without GPU timing there are no GPU times", off_means_off),
         ("a blocked stream is named", blocked_stream_is_named),
         ("a stuck kernel is named", stuck_kernel_is_named),
+        ("GPUs that have no room for two calls, and come to them in other orders, are told of",
+         gpus_without_room_for_two_calls_are_told_of),
         ("a job that waits outside of NCCL is told so", waiting_outside_is_named),
         ("a rank that sleeps on the host is still a missing call", a_host_fault_is_still_the_hosts),
         ("graphs are replayed, and counted", graphs_are_replayed_and_counted),
