@@ -72,7 +72,7 @@ std::string_view meaning_of(Verdict verdict);
 
 struct Culprit {
   int32_t rank = -1;     // job rank; -1: none known, then `process` names it
-  uint32_t process = 0;  // index into Run::processes
+  uint32_t process = 0;  // index into Run::processes; kNone: it left no file
   int32_t gpu = -1;      // of a process that drives several: its CUDA device there
   std::string host;
   uint32_t pid = 0;

@@ -548,17 +548,16 @@ Draft draft_nobody(const Case& c, uint32_t r) {
   const Group& group = c.group(creation.group);
   Draft draft = make_draft(Verdict::init_incomplete, Confidence::likely);
   Finding& finding = draft.finding;
+  const bool same_numbers = std::all_of(
+      group.members.begin(), group.members.end(),
+      [&](const Member& member) { return c.process(member.process).job_rank == member.rank; });
   for (const int32_t rank : creation.missing_ranks) {
     Culprit culprit;
     culprit.process = kNone;
     culprit.comm = group.key;
     culprit.comm_name = group.name;
     culprit.comm_rank = rank;
-    bool same = true;
-    for (const Member& member : group.members) {
-      same = same && c.process(member.process).job_rank == member.rank;
-    }
-    if (same) culprit.rank = rank;
+    if (same_numbers) culprit.rank = rank;
     finding.culprits.push_back(std::move(culprit));
   }
   finding.summary = fmt::format(

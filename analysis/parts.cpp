@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analysis/index.h"
+
 namespace rollcall::analysis {
 namespace {
 
@@ -322,6 +324,7 @@ namespace {
 
 void put_together(const Parts& parts, Finding& finding) {
   for (Culprit& culprit : finding.culprits) {
+    if (culprit.process == kNone) continue;  // it left no file
     culprit.gpu = parts.run.processes[culprit.process].gpu;
     culprit.process = parts.origin[culprit.process];
   }

@@ -250,28 +250,36 @@ void WaitGraph::add_init(uint32_t g) {
     keep_earlier(creation.since_ns, comm.created_ns);
   }
   if (creation.callers.empty()) return;
-  size_t m = 0;
+  // All that may be in a file; a file may claim more than there are.
   constexpr size_t kListedMax = 1024;
-  for (int32_t r = 0; r < group.nranks && creation.missing_ranks.size() < kListedMax; ++r) {
+  std::vector<int32_t>& missing = creation.missing_ranks;
+  const size_t missing_max = std::max(kListedMax, index_.active().size() + 1);
+  size_t m = 0;
+  for (int32_t r = 0; r < group.nranks && missing.size() < missing_max; ++r) {
     while (m < group.members.size() && group.members[m].rank < r) ++m;
     if (m < group.members.size() && group.members[m].rank == r) continue;
-    creation.missing_ranks.push_back(r);
+    missing.push_back(r);
   }
   std::vector<uint32_t> outside;
   for (const uint32_t p : index_.active()) {
     if (!is_member[p]) outside.push_back(p);
   }
-  for (const uint32_t p : outside) {
-    const int32_t job_rank = index_.run().processes[p].job_rank;
-    const bool is_named =
-        same_numbers &&
-        std::binary_search(creation.missing_ranks.begin(), creation.missing_ranks.end(), job_rank);
-    const bool is_only_choice = outside.size() == creation.missing_ranks.size();
-    if (!is_named && !(is_only_choice && !same_numbers)) continue;
-    creation.absent.push_back(p);
-    if (is_named) std::erase(creation.missing_ranks, job_rank);
+  if (same_numbers) {
+    std::vector<int32_t> named;
+    for (const uint32_t p : outside) {
+      const int32_t job_rank = index_.run().processes[p].job_rank;
+      if (!std::binary_search(missing.begin(), missing.end(), job_rank)) continue;
+      creation.absent.push_back(p);
+      named.push_back(job_rank);
+    }
+    std::sort(named.begin(), named.end());
+    std::erase_if(missing,
+                  [&](int32_t r) { return std::binary_search(named.begin(), named.end(), r); });
+  } else if (outside.size() == missing.size()) {
+    creation.absent = std::move(outside);
+    missing.clear();
   }
-  if (!same_numbers && !creation.absent.empty()) creation.missing_ranks.clear();
+  if (missing.size() > kListedMax) missing.resize(kListedMax);
   add_creation_node(std::move(creation));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "analysis/index.h"
 #include "report/json_terms.h"
 #include "report/terms.h"
 
@@ -12,7 +13,7 @@ namespace {
 Json culprit_json(const analysis::Culprit& culprit) {
   Json json;
   json["rank"] = known_or_null(culprit.rank, culprit.rank >= 0);
-  json["process"] = culprit.process;
+  json["process"] = known_or_null(culprit.process, culprit.process != analysis::kNone);
   json["host"] = text_or_null(culprit.host);
   json["pid"] = known_or_null(culprit.pid, culprit.pid != 0);
   if (culprit.gpu >= 0) json["gpu"] = culprit.gpu;

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "analysis/index.h"
 #include "report/context.h"
 #include "report/terms.h"
 
@@ -47,7 +48,9 @@ struct Ink {
 
 std::string culprit_line(const Culprit& culprit) {
   std::string text = culprit.rank >= 0 ? fmt::format("rank {}", culprit.rank)
-                                       : fmt::format("process {}", culprit.process);
+                     : culprit.process == analysis::kNone
+                         ? std::string("a process without a file")
+                         : fmt::format("process {}", culprit.process);
   if (culprit.gpu >= 0) text += fmt::format(" (GPU {})", culprit.gpu);
   if (!culprit.host.empty()) text += " on " + printable(culprit.host);
   if (culprit.pid != 0) text += fmt::format(", pid {}", culprit.pid);

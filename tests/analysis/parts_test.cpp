@@ -1,6 +1,7 @@
 // Processes that drive several GPUs.
 #include "analysis/parts.h"
 
+#include "analysis/index.h"
 #include "tests/analysis/steps.h"
 #include "tests/sim/together.h"
 
@@ -93,6 +94,31 @@ TEST_CASE("who waits for another of its GPUs is not said to be silent") {
   INFO(text_of(report));
   CHECK(blames(report, 1));
   CHECK_FALSE(blames(report, 2));
+}
+
+TEST_CASE("GPUs that left no file are named where the others wait in the creation") {
+  Outcome outcome = execute_in_two_processes(make_job());
+  outcome.run.processes.pop_back();
+  trace::Process& process = outcome.run.processes[0];
+  const auto is_world = [&](uint32_t comm) { return process.comms[comm].nranks == 8; };
+  std::erase_if(process.ops, [&](const trace::Op& op) { return is_world(op.comm); });
+  for (trace::Comm& comm : process.comms) {
+    if (comm.nranks != 8) continue;
+    comm.state = CommState::initialising;
+    comm.collectives = 0;
+    process.heartbeat_ns = comm.created_ns + 60'000'000'000;
+  }
+  process.exited_ns = 0;
+  process.liveness = trace::Liveness::dead;
+  const Report report = analyse(outcome.run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::init_incomplete);
+  REQUIRE(lead(report).culprits.size() == 4);
+  for (const Culprit& culprit : lead(report).culprits) {
+    CHECK(culprit.process == kNone);
+    CHECK(culprit.gpu == -1);
+  }
+  CHECK(lead(report).culprits[0].comm_rank == 4);
 }
 
 TEST_CASE("a process of which no device is known stays whole") {

@@ -385,24 +385,6 @@ TEST_CASE("an absence is not blamed on a rank whose recorder missed calls") {
   CHECK(report.status == 3);
 }
 
-TEST_CASE("a rank that never joins leaves the others' communicator incomplete") {
-  for (const int ranks : {2, 4, 16}) {
-    Outcome outcome = execute(make_job(ranks));
-    outcome.run.processes.pop_back();
-    for (trace::Process& process : outcome.run.processes) {
-      process.ops.clear();
-      process.comms[0].state = CommState::initialising;
-      process.comms[0].collectives = 0;
-      process.exited_ns = 0;
-      process.liveness = trace::Liveness::dead;
-      process.heartbeat_ns = process.comms[0].created_ns + 60'000'000'000;
-    }
-    const Report report = analyse(outcome.run);
-    check_blames(report, Verdict::init_incomplete, ranks - 1);
-    CHECK(lead(report).confidence == Confidence::likely);
-  }
-}
-
 TEST_CASE("sends in a ring without a group wait for each other when they are large") {
   for (const int ranks : {2, 4, 8}) {
     Program program = make_job(ranks);

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "analysis/index.h"
 #include "report/info.h"
 #include "report/json.h"
 #include "tests/catch.h"
@@ -72,10 +73,12 @@ TEST_CASE("what is not known is null in the JSON, never 0 or an empty text") {
   analysis::Report report;
   report.findings.emplace_back();
   report.findings[0].culprits.emplace_back();
+  report.findings[0].culprits[0].process = analysis::kNone;  // it left no file
   report.comms.emplace_back();
   const auto json = nlohmann::json::parse(report::diff_json({}, report));
   const auto& culprit = json["findings"][0]["culprits"][0];
-  for (const char* key : {"rank", "host", "pid", "comm", "comm_name", "comm_rank", "seq", "op"}) {
+  for (const char* key :
+       {"rank", "process", "host", "pid", "comm", "comm_name", "comm_rank", "seq", "op"}) {
     INFO(key);
     CHECK(culprit[key].is_null());
   }

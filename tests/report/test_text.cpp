@@ -1,3 +1,4 @@
+#include "analysis/index.h"
 #include "report/text.h"
 #include "tests/catch.h"
 #include "tests/report/world.h"
@@ -65,6 +66,16 @@ TEST_CASE("a call whose record is gone is not shown as never called") {
   options.context = 1;
   const std::string text = report::diff_text(run, test::missing_call_report(), options);
   CHECK(text.find("seq 1        (no longer on file)") != std::string::npos);
+}
+
+TEST_CASE("a culprit that left no file has no number of a process") {
+  analysis::Report report = test::missing_call_report();
+  analysis::Culprit& culprit = report.findings[0].culprits[0];
+  culprit.rank = -1;
+  culprit.process = analysis::kNone;
+  const std::string text = report::diff_text(test::missing_call_run(), report, {});
+  CHECK(text.find("culprit   a process without a file") != std::string::npos);
+  CHECK(text.find("4294967295") == std::string::npos);
 }
 
 TEST_CASE("evidence beyond the first six is counted, and shown with --all") {
