@@ -16,10 +16,13 @@ using trace::Process;
 // Longest loop body that folding looks for: a step of a deep model has some hundreds of calls.
 constexpr size_t kBodyMax = 512;
 
+// Splits of splits: a damaged file may make a communicator its own ancestor.
+constexpr int kLineageMax = 16;
+
 // The name of a communicator without its ranks: what it is for, in another run or on another rank.
-std::string lineage_of(const Index& index, uint32_t g) {
+std::string lineage_of(const Index& index, uint32_t g, int depth = 0) {
   const Group& group = index.groups()[g];
-  if (group.parent == kNone || group.parent == g) {
+  if (group.parent == kNone || depth == kLineageMax) {
     if (group.parent_key.is_null()) return group.name;
     return fmt::format("{} {} of a communicator", rollcall::name_of(group.origin),
                        group.child_number);
@@ -27,7 +30,8 @@ std::string lineage_of(const Index& index, uint32_t g) {
   // A user's name does not begin with the origin; what we named does, and carries ranks.
   const std::string origin(rollcall::name_of(group.origin));
   if (!group.name.starts_with(origin + " ")) return group.name;
-  return fmt::format("{} {} of {}", origin, group.child_number, lineage_of(index, group.parent));
+  return fmt::format("{} {} of {}", origin, group.child_number,
+                     lineage_of(index, group.parent, depth + 1));
 }
 
 // How far the peer is, the shorter way round.

@@ -172,7 +172,9 @@ std::string doing_text(const Index& index, const JobState& job, uint32_t p) {
   return text;
 }
 
+// Only of a process that ran on this machine: the same path may be another job's on the next.
 std::string oom_text(const Process& process) {
+  if (process.liveness != Liveness::dead) return {};
   const auto cgroup = process.meta.find("cgroup");
   const auto before = process.meta.find("oom_kills_at_start");
   if (cgroup == process.meta.end() || before == process.meta.end()) return {};

@@ -11,6 +11,8 @@
 namespace rollcall::trace {
 namespace {
 
+// Clocks of hosts may be set wrong by hours; beyond this a time is no clock's.
+constexpr int64_t kClocksApartMaxNs = 24 * 3600 * int64_t{1'000'000'000};
 // Bounds that miss zero by less disprove nothing: the times they come from are taken around the
 // calls, not in them.
 constexpr int64_t kBelievedNs = 10'000'000;
@@ -107,6 +109,27 @@ bool bound_neighbours(const Parts& parts, std::vector<Host>& hosts) {
   return !found.empty();
 }
 
+template <typename Visit>
+void for_each_time(Process& process, Visit visit) {
+  for (int64_t* time : {&process.started_ns, &process.heartbeat_ns, &process.exited_ns}) {
+    visit(*time);
+  }
+  for (Comm& comm : process.comms) {
+    for (int64_t* time : {&comm.created_ns, &comm.ready_ns, &comm.ended_ns}) visit(*time);
+  }
+  for (Op& op : process.ops) {
+    for (int64_t* time :
+         {&op.called_ns, &op.returned_ns, &op.started_ns, &op.finished_ns, &op.launched_ns}) {
+      visit(*time);
+    }
+  }
+  for (Event& event : process.events) {
+    for (int64_t* time : {&event.called_ns, &event.returned_ns}) visit(*time);
+  }
+  for (Graph& graph : process.graphs) visit(graph.first_ns);
+  for (NetworkChannel& channel : process.channels) visit(channel.waiting_since_ns);
+}
+
 // "7.0 h", "1.50 s"
 std::string span_in_words(int64_t span_ns) {
   const double seconds = std::fabs(static_cast<double>(span_ns)) / 1e9;
@@ -118,30 +141,32 @@ std::string span_in_words(int64_t span_ns) {
 }  // namespace
 
 void shift_times(Process& process, int64_t span_ns) {
-  const auto shift = [span_ns](int64_t& time_ns) {
+  for_each_time(process, [span_ns](int64_t& time_ns) {
     // A scribbled time may be as far away as a number can be, and stays there.
     int64_t shifted_ns = 0;
     if (time_ns != 0 && !__builtin_add_overflow(time_ns, span_ns, &shifted_ns)) {
       time_ns = shifted_ns;
     }
-  };
-  for (int64_t* time : {&process.started_ns, &process.heartbeat_ns, &process.exited_ns}) {
-    shift(*time);
+  });
+}
+
+void forget_times_to_come(Run& run) {
+  const int64_t latest_ns = run.read_at_ns + kClocksApartMaxNs;
+  for (Process& process : run.processes) {
+    if (process.started_ns > latest_ns) continue;  // its clock was wrong, and all times with it
+    uint64_t forgotten = 0;
+    for_each_time(process, [&](int64_t& time_ns) {
+      if (time_ns >= 0 && time_ns <= latest_ns) return;
+      time_ns = 0;
+      ++forgotten;
+    });
+    if (forgotten == 0) continue;
+    run.issues.push_back(
+        {.file = process.file,
+         .text = fmt::format("{} {} in the future: the file was damaged, and {} not known",
+                             forgotten, forgotten == 1 ? "time lies" : "times lie",
+                             forgotten == 1 ? "it counts as" : "they count as")});
   }
-  for (Comm& comm : process.comms) {
-    for (int64_t* time : {&comm.created_ns, &comm.ready_ns, &comm.ended_ns}) shift(*time);
-  }
-  for (Op& op : process.ops) {
-    for (int64_t* time :
-         {&op.called_ns, &op.returned_ns, &op.started_ns, &op.finished_ns, &op.launched_ns}) {
-      shift(*time);
-    }
-  }
-  for (Event& event : process.events) {
-    for (int64_t* time : {&event.called_ns, &event.returned_ns}) shift(*time);
-  }
-  for (Graph& graph : process.graphs) shift(graph.first_ns);
-  for (NetworkChannel& channel : process.channels) shift(channel.waiting_since_ns);
 }
 
 void align_clocks(Run& run) {

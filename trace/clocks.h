@@ -1,4 +1,4 @@
-// Hosts whose clocks disagree.
+// Hosts whose clocks disagree, and times that are no clock's.
 //
 // Every recorded time is one of its host's own clock. Two hosts that build a communicator together
 // bound the difference between their clocks from both sides, because no rank's creation ends before
@@ -19,6 +19,11 @@ namespace rollcall::trace {
 // whose processes still run, else of the host with most processes. Says so in an Issue per host,
 // and leaves in Process::clock_doubt_ns how far off it may still be.
 void align_clocks(Run& run);
+
+// Times later than the reading of the files, by more than clocks are apart: a scribbled record.
+// Left alone, one of them would be the end of the run, and all others would have waited for years.
+// They become unknown, and an Issue per file says how many.
+void forget_times_to_come(Run& run);
 
 // Adds `span_ns` to every time of the process that is known.
 void shift_times(Process& process, int64_t span_ns);

@@ -365,6 +365,7 @@ Run load_run(const std::string& directory, const LoadOptions& options) {
   sort_processes(run.processes);
   mark_superseded(run);
   forget_shared_identifiers(run);
+  forget_times_to_come(run);
   find_live(run);
   align_clocks(run);
   return run;

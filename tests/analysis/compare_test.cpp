@@ -164,6 +164,21 @@ TEST_CASE("runs are compared rank by rank whatever their keys") {
   CHECK(changes(differs.groups[1].edits) == 1);
 }
 
+TEST_CASE("communicators that a damaged file makes each other's parent are compared") {
+  trace::Run run = ring_run(1, 99);
+  for (trace::Process& process : run.processes) {
+    for (const uint64_t key : {uint64_t{2}, uint64_t{3}}) {
+      trace::Comm comm = process.comms[0];
+      comm.key = {key, 0};
+      comm.parent_key = {5 - key, 0};
+      comm.origin = CommOrigin::split;
+      process.comms.push_back(comm);
+    }
+    process.ops[0].comm = static_cast<uint32_t>(process.comms.size() - 1);
+  }
+  CHECK(compare_runs(run, run).is_equal());
+}
+
 TEST_CASE("two ranks of a run are compared, and a rank without a file is named") {
   const trace::Run run = ring_run(1, 2);
   CHECK(compare_ranks(run, 0, 3).is_equal());

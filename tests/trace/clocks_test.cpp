@@ -53,6 +53,27 @@ TEST_CASE("a time as far away as a number can be is not moved beyond it") {
   CHECK(process.started_ns == kEpochNs);
 }
 
+TEST_CASE("a time to come is unknown, and the file that holds it is named") {
+  Run run;
+  run.read_at_ns = kEpochNs + 3600 * kSecondNs;
+  run.processes = {make_process("node0", 0), make_process("node1", 1), make_process("node2", 2)};
+  Process& scribbled = run.processes[0];
+  scribbled.file = "a.ring";
+  scribbled.ops[0].returned_ns = INT64_MAX;
+  // An hour ahead of the reader's clock, and a week ahead with everything.
+  run.processes[1].ops[0].called_ns = run.read_at_ns + 3600 * kSecondNs;
+  run.processes[2].started_ns = run.read_at_ns + 7 * 24 * 3600 * kSecondNs;
+  run.processes[2].ops[0].called_ns = run.processes[2].started_ns + kSecondNs;
+  forget_times_to_come(run);
+  CHECK(scribbled.ops[0].returned_ns == 0);
+  CHECK(scribbled.ops[0].called_ns == kEpochNs + 20 * kSecondNs);
+  CHECK(run.processes[1].ops[0].called_ns == run.read_at_ns + 3600 * kSecondNs);
+  CHECK(run.processes[2].ops[0].called_ns == run.processes[2].started_ns + kSecondNs);
+  REQUIRE(run.issues.size() == 1);
+  CHECK(run.issues[0].file == "a.ring");
+  CHECK(run.issues[0].text.starts_with("1 time lies in the future"));
+}
+
 TEST_CASE("clocks that agree are left alone, however late a rank comes") {
   Run run = make_run();
   join(run.processes[2], 2, 5 * kSecondNs, 60 * kSecondNs);
