@@ -16,19 +16,25 @@ using trace::Process;
 // Numbers that no counter reaches: a damaged or hostile file.
 constexpr uint64_t kSeqMax = uint64_t{1} << 62;
 
+// How many positions without a record a process may have between its records, in all its lanes and
+// channels together: each was a call of its own, left on disk or lost.
+uint64_t holes_allowed(const Process& process) {
+  return 4 * (process.ops.size() + process.skipped) + 64;
+}
+
 // Lays records out by their numbers; `ops` holds them in the order of the file, and afterwards by
 // position from `first` on. A damaged or hostile record may claim any number: those that lie
-// further from the middle one than the process has records, or had before the loader left some on
-// disk, are left out, so that neither memory nor the others' positions depend on them. How many
-// were left out.
-uint64_t lay_out(const Process& process, std::vector<uint32_t>& ops, uint64_t& first) {
+// further from the middle one than `holes` allows are left out, so that neither memory nor the
+// others' positions depend on them. Takes off `holes` what it used. How many were left out.
+uint64_t lay_out(const Process& process, std::vector<uint32_t>& ops, uint64_t& first,
+                 uint64_t& holes) {
   if (ops.empty()) return 0;
   std::vector<uint64_t> numbers;
   numbers.reserve(ops.size());
   for (const uint32_t i : ops) numbers.push_back(std::min(process.ops[i].seq, kSeqMax));
   const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
   std::nth_element(numbers.begin(), middle, numbers.end());
-  const uint64_t reach = 4 * (process.ops.size() + process.skipped) + 64;
+  const uint64_t reach = holes + ops.size();
   const uint64_t lowest = *middle - std::min(*middle, reach);
   const uint64_t highest = std::min(*middle + reach, kSeqMax - 1);
   first = kSeqMax;
@@ -49,6 +55,7 @@ uint64_t lay_out(const Process& process, std::vector<uint32_t>& ops, uint64_t& f
       placed[seq - first] = i;
     }
   }
+  holes -= std::min<uint64_t>(holes, placed.size() - std::min(placed.size(), ops.size()));
   ops = std::move(placed);
   if (ops.empty()) first = 0;
   return left_out;
@@ -305,21 +312,21 @@ bool Index::is_uncounted_wait(uint32_t p, const Op& op) const {
 // By position: they were added in the order of the files.
 void Index::place_records() {
   misplaced_.resize(run_.processes.size());
+  std::vector<uint64_t> holes;
+  for (const Process& process : run_.processes) holes.push_back(holes_allowed(process));
+  const auto place = [&](uint32_t p, std::vector<uint32_t>& ops, uint64_t& first) {
+    misplaced_[p] += lay_out(run_.processes[p], ops, first, holes[p]);
+  };
   for (Group& group : groups_) {
-    for (Member& member : group.members) {
-      misplaced_[member.process] +=
-          lay_out(run_.processes[member.process], member.lane.ops, member.lane.first);
-    }
+    for (Member& member : group.members) place(member.process, member.lane.ops, member.lane.first);
   }
   for (Channel& channel : channels_) {
-    const auto place = [&](int32_t rank, std::vector<uint32_t>& ops, uint64_t& first) {
+    const auto place_of = [&](int32_t rank, std::vector<uint32_t>& ops, uint64_t& first) {
       const uint32_t m = find_member(channel.group, rank);
-      if (m == kNone) return;  // nobody's records
-      const uint32_t p = groups_[channel.group].members[m].process;
-      misplaced_[p] += lay_out(run_.processes[p], ops, first);
+      if (m != kNone) place(groups_[channel.group].members[m].process, ops, first);
     };
-    place(channel.source, channel.sends, channel.first_send);
-    place(channel.target, channel.recvs, channel.first_recv);
+    place_of(channel.source, channel.sends, channel.first_send);
+    place_of(channel.target, channel.recvs, channel.first_recv);
   }
 }
 

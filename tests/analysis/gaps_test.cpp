@@ -106,6 +106,29 @@ TEST_CASE("a rank all of whose positions are far off costs no memory for what li
   }
 }
 
+TEST_CASE("what lies between far positions costs memory once a process, not once a channel") {
+  constexpr int kPeers = 200;
+  constexpr uint64_t kApart = 1'500;  // what a process with so many calls may have lost
+  Outcome outcome = make_job(kPeers + 1);
+  trace::Process& process = outcome.run.processes[kPeers];
+  for (int peer = 0; peer < kPeers; ++peer) {
+    for (const uint64_t seq : {uint64_t{0}, kApart}) {
+      trace::Op op = process.ops.front();
+      op.kind = OpKind::Send;
+      op.root_or_peer = peer;
+      op.seq = seq;
+      op.ticket = process.ops.back().ticket + 1;
+      process.ops.push_back(op);
+    }
+  }
+  const Index index(outcome.run);
+  size_t positions = 0;
+  for (const Channel& channel : index.channels()) positions += channel.sends.size();
+  CHECK(positions >= 2 * kPeers);
+  CHECK(positions < 10 * process.ops.size());
+  CHECK(index.misplaced(kPeers) > 0);
+}
+
 TEST_CASE("a rank that was ended from outside is named in a job that is in lockstep") {
   Outcome outcome = make_job(2);
   CHECK(lead(analyse(outcome.run)).next == "nothing to do");
