@@ -44,7 +44,8 @@ Finding describe(const Case& c, uint32_t n) {
 void nest_consequences(const Case& c, std::vector<Draft>& drafts) {
   std::vector<uint32_t> draft_of(c.graph.roots().size(), kNone);
   for (uint32_t d = 0; d < drafts.size(); ++d) {
-    if (drafts[d].root != kNone) draft_of[drafts[d].root] = d;
+    // Of several the first: as it comes to the reader.
+    if (drafts[d].root != kNone && draft_of[drafts[d].root] == kNone) draft_of[drafts[d].root] = d;
   }
   std::vector<uint32_t> order;
   for (uint32_t n = 0; n < c.graph.nodes().size(); ++n) {

@@ -656,9 +656,12 @@ std::vector<Draft> judge_waits(const Case& c) {
       const Absence absence = judge_absence(c, node.process, c.graph.nodes()[n]);
       if (!is_immediate(c, absence) && !c.job.is_stale(root.since_ns)) continue;
       Gathered& gathered = absences[{n, absence.verdict}];
+      // One sentence for all of them: the weakest.
+      if (gathered.processes.empty() || absence.confidence > gathered.absence.confidence) {
+        gathered.absence = absence;
+      }
       gathered.processes.push_back(node.process);
       gathered.roots.push_back(r);
-      gathered.absence = absence;
     }
   }
   // A tie is decided by who called once more elsewhere.

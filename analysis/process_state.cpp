@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <fstream>
-#include <sstream>
+#include <map>
+#include <utility>
 
 #include "analysis/label.h"
 
@@ -38,14 +39,31 @@ bool is_call(EventKind kind) {
   }
 }
 
+// The oldest call that a thread entered and has not left. Where the thread called on the same
+// communicator again it has left the one before, whatever that record says.
+uint32_t open_call(const Process& process) {
+  const auto is_open = [](const Op& op) { return op.state == OpState::called; };
+  const auto first = std::find_if(process.ops.begin(), process.ops.end(), is_open);
+  std::map<std::pair<uint32_t, uint32_t>, const Op*> newest;  // by thread and communicator
+  for (auto op = first; op != process.ops.end(); ++op) newest[{op->thread, op->comm}] = &*op;
+  uint32_t oldest = kNoRecord;
+  for (const auto& [key, op] : newest) {
+    if (!is_open(*op)) continue;
+    if (oldest != kNoRecord && op->called_ns >= process.ops[oldest].called_ns) continue;
+    oldest = static_cast<uint32_t>(op - process.ops.data());
+  }
+  return oldest;
+}
+
 void look_at_calls(const Process& process, ProcessState& state) {
   for (uint32_t i = 0; i < process.ops.size(); ++i) {
     const Op& op = process.ops[i];
     state.last_call_ns = std::max(state.last_call_ns, op.called_ns);
     if (!is_mark(op.kind)) state.last_op = i;
-    if (op.state != OpState::called || !process.knowledge.returns) continue;
-    state.inside_op = i;
-    state.inside_since_ns = op.called_ns;
+  }
+  state.inside_op = process.knowledge.returns ? open_call(process) : kNoRecord;
+  if (state.inside_op != kNoRecord) {
+    state.inside_since_ns = process.ops[state.inside_op].called_ns;
   }
   for (uint32_t i = 0; i < process.events.size(); ++i) {
     const Event& event = process.events[i];

@@ -231,5 +231,26 @@ TEST_CASE("a rank that went on after its error did not die of it") {
   check_blames(analyse(outcome.run), Verdict::async_error, 1);
 }
 
+TEST_CASE("a call that a thread is stuck in is not hidden by what another has just entered") {
+  Program program;
+  program.comms = {{.ranks = {0, 1}}};
+  for (int r = 0; r < 2; ++r) {
+    Steps& own = program.ranks.emplace_back();
+    own = {call(OpKind::AllReduce, 64), call(OpKind::AllReduce, 64)};
+    if (r == 1) own.insert(own.begin() + 1, Step{.act = Act::hold});
+  }
+  Outcome outcome = execute(program, kLive);
+  check_blames(analyse(outcome.run), Verdict::stuck_in_call, 1);
+  trace::Process& process = outcome.run.processes[1];
+  trace::Op fresh = process.ops.back();
+  REQUIRE(fresh.state == trace::OpState::called);
+  fresh.comm = kCommUnknown;
+  fresh.thread = 1;
+  fresh.ticket += 1;
+  fresh.called_ns = outcome.run.read_at_ns - kMillisecondNs;
+  process.ops.push_back(fresh);
+  check_blames(analyse(outcome.run), Verdict::stuck_in_call, 1);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
