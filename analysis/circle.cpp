@@ -202,7 +202,6 @@ std::vector<uint32_t> find_deviators(const Case& c, const Circle& circle) {
   std::vector<uint32_t> odd_now;
   bool any_is_sure = false;
   for (const uint32_t p : circle.hosts) {
-    if (odd.size() == kCircleAskedMax) break;
     const std::optional<HabitBreak> habit = habit_break(c, p);
     if (!habit) continue;
     any_is_sure = any_is_sure || habit->alignment.contradicted == 0;
@@ -361,9 +360,8 @@ size_t group_size(const Case& c, uint32_t p, uint32_t group) {
 std::optional<Draft> draft_grouping(const Case& c, const Circle& circle) {
   Draft draft = make_draft(Verdict::group_mismatch, Confidence::likely);
   std::vector<uint32_t> odd;
-  size_t asked = 0;
   for (const uint32_t p : circle.hosts) {
-    if (++asked > kCircleAskedMax || c.progress.waiting(p).empty()) continue;
+    if (c.progress.waiting(p).empty()) continue;
     const uint32_t i = c.progress.waiting(p).front();
     const Blocked other = grouped_elsewhere(c, circle, p, i);
     if (other.process == kNone) continue;

@@ -259,10 +259,14 @@ std::vector<int32_t> blamed_by(const Report& report) {
 }
 
 TEST_CASE("all who call their two groups the other way round are named") {
+  std::vector<int> many;
+  for (int r = 0; r < 40; ++r) many.push_back(r);
+  for (int r = 168; r < 208; ++r) many.push_back(r);
   for (const Reversed& reversed : {
            Reversed{.ranks = {0, 5}},
            Reversed{.ranks = {0, 5}, .step = 0},  // most say so then, not the steps before
            Reversed{.tensor = 2, .ranks = {0, 3}},
+           Reversed{.tensor = 128, .ranks = many},
        }) {
     const Report report = analyse(execute(make_reversed(reversed), kLive).run);
     INFO(text_of(report));

@@ -52,6 +52,21 @@ TEST_CASE("exchanges that leave their group wait for each other, and the groupin
   CHECK(quotes("in group 2 of 2 calls"));
 }
 
+TEST_CASE("however many exchanges of a ring leave their group, all are named") {
+  constexpr int kRanks = 100;
+  Program program = exchanges(kRanks);
+  for (int r = 0; r < kRanks; ++r) {
+    for (Step& step : program.ranks[static_cast<size_t>(r)]) {
+      if (step.act != Act::call) continue;
+      step.root_or_peer = (r + (step.kind == OpKind::Send ? 1 : kRanks - 1)) % kRanks;
+      if (step.group == 3) step.group = 0;
+    }
+  }
+  const Report report = analyse(execute(program).run);
+  CHECK(lead(report).verdict == Verdict::group_mismatch);
+  CHECK(lead(report).culprits.size() == kRanks);
+}
+
 TEST_CASE("grouped exchanges are in lockstep, and never-grouped ones a deadlock of transfers") {
   CHECK(analyse(execute(exchanges(4)).run).findings.front().verdict == Verdict::in_lockstep);
   Program program = exchanges(2);
