@@ -41,14 +41,16 @@ void store_phases(KernelPhasesEntry& entry, uint64_t ticket, const OpPhases& pha
   store_release(entry.ticket, ticket);
 }
 
-// The records of one group, on the thread that called them: nobody writes to them meanwhile.
+// The records of one group, on the thread that called them: nobody writes to them meanwhile. Tickets
+// that found their slots taken were passed over, so a slot may hold one from more than a ring ago.
 template <class Visit>
 void visit_group(uint64_t first, uint64_t end, uint32_t group, Visit&& visit) noexcept {
-  const uint64_t slots = live.ops.mask + 1;
-  for (uint64_t ticket = end - first > slots ? end - slots : first; ticket < end; ++ticket) {
-    OpRecord* record = &live.ops.records[ticket & live.ops.mask];
-    const OpToken token{record, ticket};
-    if (!is_open(token) || load_relaxed(record->group) != group) continue;
+  const uint64_t slots = std::min(end - first, live.ops.mask + 1);
+  for (uint64_t i = first; i < first + slots; ++i) {
+    OpRecord* record = &live.ops.records[i & live.ops.mask];
+    const OpToken token{record, ticket_of(load_acquire(record->publish))};
+    if (token.ticket < first || token.ticket >= end || !is_open(token)) continue;
+    if (load_relaxed(record->group) != group) continue;
     if (visit(token)) return;
   }
 }
@@ -173,6 +175,11 @@ void release_group(ThreadState& thread, OpToken group_end) noexcept {
   release_op(group_end);
 }
 
+void release_unended_group(const ThreadState& thread, uint32_t group) noexcept {
+  if (!live.holds_groups.load(std::memory_order_relaxed) || group == 0) return;
+  release_operations(thread.group_first_ticket, load_relaxed(*live.ops.next_ticket), group);
+}
+
 void group_simulated(uint32_t group) noexcept {
   ThreadState& thread = this_thread;
   group_abandoned();
@@ -186,7 +193,7 @@ void group_simulated(uint32_t group) noexcept {
     if (ticket_of(load_acquire(record->publish)) != ticket) continue;
     if (load_relaxed(record->group) == group) mark_simulated({record, ticket});
   }
-  if (live.holds_groups.load(std::memory_order_relaxed)) release_operations(first, end, group);
+  release_unended_group(thread, group);
 }
 
 void hold_groups() noexcept {

@@ -173,6 +173,44 @@ TEST_CASE("operations of a group that ends are found by what was called, each on
   CHECK(ring.in_flight == 0);
 }
 
+// Calls, as many as given, in a group.
+uint32_t call_in_group(uint64_t calls) {
+  capture::group_enter();
+  for (uint64_t i = 0; i < calls; ++i) {
+    capture::OpCall call = all_reduce(&comm, i + 1);
+    call.group = capture::current_group();
+    capture::end_op(capture::begin_op(call), 0);
+  }
+  return capture::group_leave(nullptr);
+}
+
+TEST_CASE("operations whose group ends while recording is paused are held no longer") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    capture::hold_groups();
+    test::open_test_comm(&comm);
+    const uint32_t group = call_in_group(3);
+    store_relaxed(capture::live.header->capture_switch, uint32_t{1});  // paused
+    capture::end_op(capture::begin_op({.kind = OpKind::GroupEnd, .group = group}), 0);
+  });
+  CHECK(ring.ops.size() == 3);
+  CHECK(ring.stats.dropped_paused == 1);
+  CHECK(ring.in_flight == 0);
+}
+
+TEST_CASE("a group that fills the ring leaves it free, though its end finds no room") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    capture::hold_groups();
+    test::open_test_comm(&comm);
+    const uint32_t group = call_in_group(capture::live.ops.mask + 1);
+    capture::end_op(capture::begin_op({.kind = OpKind::GroupEnd, .group = group}), 0);
+    capture::end_op(capture::begin_op(all_reduce(&comm, 7)), 0);
+  });
+  CHECK(ring.stats.dropped_pinned == 1);
+  CHECK(ring.in_flight == 0);
+}
+
 TEST_CASE("an operation of a datatype that has no name is found by its count") {
   const TemporaryDirectory directory;
   const auto ring = record_and_read(directory, [] {
