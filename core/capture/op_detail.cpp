@@ -41,8 +41,9 @@ void store_phases(KernelPhasesEntry& entry, uint64_t ticket, const OpPhases& pha
   store_release(entry.ticket, ticket);
 }
 
-// The records of one group, on the thread that called them: nobody writes to them meanwhile. Tickets
-// that found their slots taken were passed over, so a slot may hold one from more than a ring ago.
+// The records of one group, on the thread that called them: nobody writes to them meanwhile.
+// Tickets that found their slots taken were passed over, so a slot may hold one from more than a
+// ring ago.
 template <class Visit>
 void visit_group(uint64_t first, uint64_t end, uint32_t group, Visit&& visit) noexcept {
   const uint64_t slots = std::min(end - first, live.ops.mask + 1);
