@@ -42,7 +42,8 @@ void GpuTimer::begin(const Options& options) noexcept {
   progress_ = options.progress;
   activity_ = options.activity;
   if (activity_ != nullptr) activity_->begin(options.activity_source, records_);
-  words_.begin(driver_, reinterpret_cast<char*>(options.graphs), options.word_bytes);
+  words_.begin(driver_, reinterpret_cast<char*>(options.graphs), options.word_bytes,
+               options.words_in_memory);
   captures_.begin(options.graphs, options.stats);
 }
 

@@ -180,6 +180,7 @@ class GpuTimer {
     // The areas of the file for graphs and progress words, one behind the other; null: none.
     GraphEntry* graphs = nullptr;
     uint64_t word_bytes = 0;
+    bool words_in_memory = true;   // of a file that lies on no disk (gpu_words.h)
     uint64_t* progress = nullptr;  // among them, one per slot of `ops`; null: events alone
     bool marks_graphs = true;
     // In zeroed memory; null: events tell.

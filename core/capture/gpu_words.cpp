@@ -69,7 +69,7 @@ bool GpuWords::prepare() noexcept {
   if (memory_ == nullptr) return give_up("no room in the file");
   if (!driver_->has_words) return give_up("the driver is too old");
   if (!device_can()) return give_up("the device cannot write words from a stream");
-  if (!register_memory(memory_) && !register_shadow()) {
+  if (!(may_register_ && register_memory(memory_)) && !register_shadow()) {
     return give_up("the driver registers no memory");
   }
   if (!survives_capture()) return give_up("a capture does not allow the writes");

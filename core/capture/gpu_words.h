@@ -2,8 +2,10 @@
 // with the driver, so that a write on a stream (cuStreamWriteValue64) ends in the file. What they
 // say is seen from outside also when the process is stopped or gone.
 //
-// A kernel may refuse to pin pages of a file (Linux does on most disk file systems since 6.5, not
-// on tmpfs). Then the words are in memory of the process, and copy() brings the positions of graphs
+// Only of a file in memory (tmpfs). A driver that pins pages of a file on disk marks them dirty
+// when it lets go of them, behind the file system's back, which Linux calls broken and refuses on
+// most file systems since 6.5; an older one may lose data over it, or stop. On disk, and where the
+// driver refuses, the words are in memory of the process, and copy() brings the positions of graphs
 // to the file.
 //
 // Everything is tried out before it is used on a stream of the job's, on a stream of our own: a
@@ -22,10 +24,12 @@ namespace rollcall::capture {
 class GpuWords {
  public:
   // Zeroes are its initial state. `memory` starts on a page; null: there are no words.
-  void begin(const GpuDriver& driver, char* memory, uint64_t bytes) noexcept {
+  // `may_register`: it is of no file on a disk.
+  void begin(const GpuDriver& driver, char* memory, uint64_t bytes, bool may_register) noexcept {
     driver_ = &driver;
     memory_ = memory;
     bytes_ = bytes;
+    may_register_ = may_register;
   }
 
   // In the context that is current, in the relaxed capture mode. True when words can be written by
@@ -53,6 +57,7 @@ class GpuWords {
   const GpuDriver* driver_;
   char* memory_;
   uint64_t bytes_;
+  bool may_register_;
   char* shadow_;  // null: the file itself
   uint64_t device_address_;
   const char* text_;

@@ -92,6 +92,7 @@ class FakeGpu {
     gpu.cost_ticks = 0;
     gpu.nodes.clear();
     gpu.registered = 0;
+    gpu.registered_memory = nullptr;
     gpu.refuses_registration = 0;
     gpu.captures_writes = gpu.can_write = true;
     gpu.graph = nullptr;
@@ -113,10 +114,11 @@ class FakeGpu {
   uint64_t streams_made = 0;
   std::vector<Node> nodes;  // of all captures
   unsigned registered = 0;
-  unsigned refuses_registration = 0;  // so many times
-  bool captures_writes = true;        // false: a captured write breaks its capture
-  bool can_write = true;              // the device's attribute
-  void* graph = nullptr;              // that streams capture into
+  const void* registered_memory = nullptr;  // asked for last
+  unsigned refuses_registration = 0;        // so many times
+  bool captures_writes = true;              // false: a captured write breaks its capture
+  bool can_write = true;                    // the device's attribute
+  void* graph = nullptr;                    // that streams capture into
   static constexpr uint64_t kDeviceOffset = 0x7000'0000'0000;  // of registered memory
 };
 
@@ -254,8 +256,9 @@ inline int device_get_attribute(int* value, int, int) {
   *value = FakeGpu::get().can_write ? 1 : 0;
   return 0;
 }
-inline int host_register(void*, uint64_t, unsigned) {
+inline int host_register(void* memory, uint64_t, unsigned) {
   FakeGpu& gpu = FakeGpu::get();
+  gpu.registered_memory = memory;
   if (gpu.refuses_registration != 0) return --gpu.refuses_registration, 1;
   ++gpu.registered;
   return 0;

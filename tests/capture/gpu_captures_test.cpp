@@ -221,6 +221,17 @@ TEST_CASE("positions are copied to the file where its memory cannot be registere
   CHECK(world.graphs()[0].position[0] == 1);
 }
 
+TEST_CASE("the pages of a file on a disk are never registered") {
+  World world(100, 256, true, false, true);
+  const GpuStream stream = gpu().make_stream(1);
+  begin_capture(stream, 7, 0x70);
+  world.launch(stream);
+  REQUIRE(world.timer->words_text() != nullptr);
+  CHECK(std::string_view(world.timer->words_text()) == "copied");
+  CHECK(gpu().registered == 1);
+  CHECK(gpu().registered_memory != static_cast<void*>(world.graphs()));
+}
+
 TEST_CASE(
     "a table full of graphs that live counts what is beyond; graphs that are gone make room") {
   World world;

@@ -20,7 +20,7 @@ inline constexpr uint64_t kGraphBytes = kGraphsMax * sizeof(GraphEntry);
 
 struct World {
   explicit World(uint32_t budget_percent = 100, uint32_t in_flight_max = 256,
-                 bool has_progress = false, bool has_activity = false) {
+                 bool has_progress = false, bool has_activity = false, bool is_on_disk = false) {
     FakeGpu::reset();
     FakeActivity::reset();
     fake_driver::current_context = 1;  // whatever the test before left
@@ -37,6 +37,7 @@ struct World {
                .stats = &stats,
                .graphs = graphs(),
                .word_bytes = words.size() * 8,
+               .words_in_memory = !is_on_disk,
                .progress = has_progress ? progress() : nullptr,
                .activity = activity,
                .activity_source = fake_activity_source(),

@@ -125,7 +125,10 @@ class Job:
     def __init__(self, ranks, arguments=(), *, program=None, options=(), environment=None,
                  way=WAY, gpus=None):
         self.ranks = ranks
-        self.folder = tempfile.mkdtemp(prefix="rollcall-e2e-")
+        # The GPU writes into files in memory alone.
+        timing = (environment or {}).get("ROLLCALL_GPU_TIMING")
+        self.folder = tempfile.mkdtemp(prefix="rollcall-e2e-",
+                                       dir="/dev/shm" if timing == "progress" else None)
         self.run_directory = os.path.join(self.folder, "run")
         self.log_prefix = os.path.join(self.folder, "log")
         self.stdout_path = os.path.join(self.folder, "stdout")
