@@ -17,14 +17,15 @@ constexpr int64_t kClocksApartMaxNs = 24 * 3600 * int64_t{1'000'000'000};
 // calls, not in them.
 constexpr int64_t kBelievedNs = 10'000'000;
 
+// No farther apart than times can be: bounds are added to each other from host to host.
 struct Bounds {
-  int64_t low_ns = INT64_MIN / 4;
-  int64_t high_ns = INT64_MAX / 4;
+  int64_t low_ns = -kTimeMaxNs;
+  int64_t high_ns = kTimeMaxNs;
   uint32_t communicators = 0;
 
   void intersect(int64_t low, int64_t high) {
-    low_ns = std::max(low_ns, low);
-    high_ns = std::min(high_ns, high);
+    low_ns = std::clamp(low, low_ns, kTimeMaxNs);
+    high_ns = std::clamp(high, -kTimeMaxNs, high_ns);
     ++communicators;
   }
   // A clock that was set in between leaves bounds that cross: the middle is as good as any.
@@ -109,25 +110,25 @@ bool bound_neighbours(const Parts& parts, std::vector<Host>& hosts) {
   return !found.empty();
 }
 
-template <typename Visit>
-void for_each_time(Process& process, Visit visit) {
+template <typename Change>
+void change_times(Process& process, const Change& change) {
   for (int64_t* time : {&process.started_ns, &process.heartbeat_ns, &process.exited_ns}) {
-    visit(*time);
+    change(*time);
   }
   for (Comm& comm : process.comms) {
-    for (int64_t* time : {&comm.created_ns, &comm.ready_ns, &comm.ended_ns}) visit(*time);
+    for (int64_t* time : {&comm.created_ns, &comm.ready_ns, &comm.ended_ns}) change(*time);
   }
   for (Op& op : process.ops) {
     for (int64_t* time :
          {&op.called_ns, &op.returned_ns, &op.started_ns, &op.finished_ns, &op.launched_ns}) {
-      visit(*time);
+      change(*time);
     }
   }
   for (Event& event : process.events) {
-    for (int64_t* time : {&event.called_ns, &event.returned_ns}) visit(*time);
+    for (int64_t* time : {&event.called_ns, &event.returned_ns}) change(*time);
   }
-  for (Graph& graph : process.graphs) visit(graph.first_ns);
-  for (NetworkChannel& channel : process.channels) visit(channel.waiting_since_ns);
+  for (Graph& graph : process.graphs) change(graph.first_ns);
+  for (NetworkChannel& channel : process.channels) change(channel.waiting_since_ns);
 }
 
 // "7.0 h", "1.50 s"
@@ -141,7 +142,7 @@ std::string span_in_words(int64_t span_ns) {
 }  // namespace
 
 void shift_times(Process& process, int64_t span_ns) {
-  for_each_time(process, [span_ns](int64_t& time_ns) {
+  change_times(process, [span_ns](int64_t& time_ns) {
     // A scribbled time may be as far away as a number can be, and stays there.
     int64_t shifted_ns = 0;
     if (time_ns != 0 && !__builtin_add_overflow(time_ns, span_ns, &shifted_ns)) {
@@ -155,7 +156,7 @@ void forget_times_to_come(Run& run) {
   for (Process& process : run.processes) {
     if (process.started_ns > latest_ns) continue;  // its clock was wrong, and all times with it
     uint64_t forgotten = 0;
-    for_each_time(process, [&](int64_t& time_ns) {
+    change_times(process, [&](int64_t& time_ns) {
       if (time_ns >= 0 && time_ns <= latest_ns) return;
       time_ns = 0;
       ++forgotten;
@@ -167,6 +168,11 @@ void forget_times_to_come(Run& run) {
                              forgotten, forgotten == 1 ? "time lies" : "times lie",
                              forgotten == 1 ? "it counts as" : "they count as")});
   }
+}
+
+void bound_times(Process& process) {
+  change_times(process,
+               [](int64_t& time_ns) { time_ns = std::clamp<int64_t>(time_ns, 0, kTimeMaxNs); });
 }
 
 void align_clocks(Run& run) {
@@ -187,6 +193,7 @@ void align_clocks(Run& run) {
     const int64_t ahead_ns = host.ahead->middle_ns();
     for (const uint32_t p : host.processes) {
       shift_times(run.processes[p], -ahead_ns);
+      bound_times(run.processes[p]);
       run.processes[p].clock_doubt_ns = host.ahead->doubt_ns();
     }
     run.issues.push_back(

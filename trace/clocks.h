@@ -11,6 +11,8 @@
 // believed. Elsewhere the host's times are moved by the middle of the bounds.
 #pragma once
 
+#include <cstdint>
+
 #include "trace/model.h"
 
 namespace rollcall::trace {
@@ -24,6 +26,14 @@ void align_clocks(Run& run);
 // Left alone, one of them would be the end of the run, and all others would have waited for years.
 // They become unknown, and an Issue per file says how many.
 void forget_times_to_come(Run& run);
+
+// In the year 2096. The sum of two differences of times up to it fits into 64 bits, and so does
+// that of a time and any span that the analysis knows.
+inline constexpr int64_t kTimeMaxNs = 4'000'000'000'000'000'000;
+
+// Keeps what a damaged file says of times between 0 (unknown) and kTimeMaxNs. Whoever makes a
+// process of a file calls it once, so that nobody who computes with times need fear for them.
+void bound_times(Process& process);
 
 // Adds `span_ns` to every time of the process that is known.
 void shift_times(Process& process, int64_t span_ns);

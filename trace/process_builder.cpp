@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "trace/clocks.h"
 
 namespace rollcall::trace {
 namespace {
@@ -516,6 +517,7 @@ Process ProcessBuilder::finish(uint64_t window) {
     process_.first_complete_ticket =
         std::max(process_.first_complete_ticket, ticket(merged[dropped]));
   }
+  bound_times(process_);
   order_by_call();
   return std::move(process_);
 }

@@ -74,6 +74,33 @@ TEST_CASE("a time to come is unknown, and the file that holds it is named") {
   CHECK(run.issues[0].text.starts_with("1 time lies in the future"));
 }
 
+TEST_CASE("times of a damaged file are kept where two spans between them can be added") {
+  Process process = make_process("node0", 0);
+  process.started_ns = INT64_MAX;
+  process.ops[0].called_ns = INT64_MIN;
+  process.comms.emplace_back().ready_ns = kTimeMaxNs + 1;
+  process.ops[0].finished_ns = kEpochNs;
+  bound_times(process);
+  CHECK(process.started_ns == kTimeMaxNs);
+  CHECK(process.ops[0].called_ns == 0);
+  CHECK(process.comms.back().ready_ns == kTimeMaxNs);
+  CHECK(process.ops[0].finished_ns == kEpochNs);
+  int64_t sum_ns = 0;
+  CHECK_FALSE(__builtin_add_overflow(process.started_ns, process.started_ns, &sum_ns));
+}
+
+TEST_CASE("hosts that only a scribbled time sets apart are moved no farther than times can be") {
+  Run run = make_run();
+  join(run.processes[2], 2, kTimeMaxNs - kEpochNs, 1 * kSecondNs);
+  join(run.processes[3], 2, 1 * kSecondNs, kTimeMaxNs - kEpochNs);
+  align_clocks(run);
+  for (const Process& process : run.processes) {
+    CHECK(process.started_ns >= 0);
+    CHECK(process.started_ns <= kTimeMaxNs);
+    CHECK(process.clock_doubt_ns <= kTimeMaxNs);
+  }
+}
+
 TEST_CASE("clocks that agree are left alone, however late a rank comes") {
   Run run = make_run();
   join(run.processes[2], 2, 5 * kSecondNs, 60 * kSecondNs);

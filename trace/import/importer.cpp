@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <memory>
 
+#include "trace/clocks.h"
+
 namespace rollcall::trace {
 namespace {
 
@@ -105,7 +107,10 @@ void import_file(const std::string& path, std::vector<Process>& processes,
   const size_t before = processes.size();
   const int64_t written_ns = time_written_ns(path);
   import_bytes(path, bytes, processes, issues);
-  for (size_t i = before; i < processes.size(); ++i) processes[i].written_ns = written_ns;
+  for (size_t i = before; i < processes.size(); ++i) {
+    processes[i].written_ns = written_ns;
+    bound_times(processes[i]);
+  }
 }
 
 }  // namespace rollcall::trace
