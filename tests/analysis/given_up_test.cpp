@@ -168,7 +168,11 @@ TEST_CASE("a rank that had died by then is named, not one that came late besides
 TEST_CASE("who was killed after a moment of waiting has not waited for a late rank") {
   const Report report = analyse(make_late({.left_s = 3, .came_s = 6, .end_s = 20}).run);
   INFO(text_of(report));
-  for (const Culprit& culprit : lead(report).culprits) CHECK(culprit.rank != 2);
+  CHECK(lead(report).verdict == Verdict::rank_dead);
+  for (const Finding& finding : report.findings) {
+    REQUIRE(finding.culprits.size() == 1);
+    CHECK(finding.culprits[0].rank != 2);
+  }
 }
 
 TEST_CASE("the dead of an hour later have not died of a late rank") {

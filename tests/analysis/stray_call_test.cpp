@@ -542,8 +542,6 @@ TEST_CASE("a call on another communicator than before is told as that, whatever 
       Program to_group = make_crossed(crossed);
       call_of_third_step(to_group, 2, waits).comm = kGroup;
       const Report other = analyse(execute(to_group, kLive).run);
-      // What it waits in alone at once may be a call made more, if of a usual size.
-      if (size == 64 && waits) continue;
       CHECK(check_blames(other, Verdict::missing_call, 1).seq == 2u);
       CHECK(lead(other).summary.find("as seq 6 of communicator of ranks 0-1, and not seq 2 of ") !=
             std::string::npos);
