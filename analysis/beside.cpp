@@ -53,6 +53,7 @@ std::optional<Beside::Omission> Beside::compare(uint32_t p, uint32_t other) {
     }
     if (omission.length == 0) {
       comm = comm_of_expected(usual);
+      if (case_.index.seat(other, comm).group == kNone) return std::nullopt;
       omission.op = calls[at].op;
       omission.left_out = {other, expected[usual].op};
     }

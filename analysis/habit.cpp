@@ -114,6 +114,8 @@ std::optional<HabitBreak> habit_break(const Case& c, uint32_t p) {
     const std::optional<Expectation> nearest = break_at(calls, i);
     if (!nearest) continue;
     const auto [at, expectation] = first_of(calls, i, *nearest);
+    // A call on a communicator that nothing is known of is in nobody's count.
+    if (c.index.seat(p, ops[places[expectation.index]].comm).group == kNone) continue;
     HabitBreak found{places[at], places[expectation.index], {}, {}};
     found.is_settled = expectation.context >= at - expectation.index;
     std::vector<Signature> history(calls.begin(), calls.begin() + static_cast<ptrdiff_t>(at));

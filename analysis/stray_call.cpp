@@ -415,6 +415,10 @@ bool is_misdirected(const Case& c, const Misdirected& call) {
   // Sizes that change tell nothing of where a call belongs.
   if (!is_same || c.sizes.changes(p, ops[op]) || c.sizes.changes(p, ops[usual])) return false;
   if (ops[op].state == trace::OpState::failed) return false;
+  // Nor does a communicator that nothing is known of.
+  const bool are_known = c.index.seat(p, ops[op].comm).group != kNone &&
+                         c.index.seat(p, ops[usual].comm).group != kNone;
+  if (!are_known) return false;
   const std::optional<size_t> behind = calls_alike(c, p, op + 1, usual + 1, op, op);
   if (!behind) return false;
   const size_t first = op > kHistoryMax ? op - kHistoryMax : 0;

@@ -211,6 +211,17 @@ TEST_CASE("of two ranks that did otherwise in the first step nobody is told to h
   CHECK(blamed_by(report) == std::vector<int32_t>{0, 1, 2, 3});
 }
 
+TEST_CASE("a call on a communicator that nothing is known of is not told as the one left out") {
+  for (const int left_out : {1, 2, 3}) {
+    for (const bool waits : {false, true}) {
+      Outcome outcome = execute(make_sharded({.left_out = left_out, .waits = waits}), kLive);
+      forget_comm(outcome.run.processes[1], {kReplicas + 1, 7});
+      INFO("left out " << left_out << ", waits " << waits);
+      check_blames(analyse(outcome.run), Verdict::deadlock_comms, 1);
+    }
+  }
+}
+
 TEST_CASE("who calls two communicators in another order is not said to have left a call out") {
   Program program = make_sharded({.layers = 1, .left_out = 0, .waits = false});
   Steps& own = program.ranks[1];

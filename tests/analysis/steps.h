@@ -62,6 +62,18 @@ inline void add_abort(trace::Process& process, uint32_t comm, int64_t at_ns) {
   process.comms[comm].ended_ns = at_ns;
 }
 
+// The recorder did not see the communicator being made: of its calls nobody knows where they
+// belong.
+inline void forget_comm(trace::Process& process, const CommKey& key) {
+  bool was_used = false;
+  for (trace::Op& op : process.ops) {
+    if (op.comm == kCommUnknown || process.comms[op.comm].key != key) continue;
+    op.comm = kCommUnknown;
+    was_used = true;
+  }
+  REQUIRE(was_used);
+}
+
 inline const Finding& lead(const Report& report) { return report.findings.front(); }
 
 inline std::string text_of(const Report& report) {

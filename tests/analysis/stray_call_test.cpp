@@ -585,6 +585,22 @@ TEST_CASE("a call that is left out, made more or changed places is not one on an
   }
 }
 
+TEST_CASE("a call on a communicator that nothing is known of is not said to belong to another") {
+  for (const bool waits : {false, true}) {
+    Program program = make_crossed({.waits = waits});
+    call_of_third_step(program, 0, waits).comm = kPair;
+    for (const bool is_usual : {false, true}) {
+      Outcome outcome = execute(program, kLive);
+      const int forgotten = is_usual ? kGroup : kPair;
+      forget_comm(outcome.run.processes[1], {static_cast<uint64_t>(forgotten) + 1, 7});
+      const Report report = analyse(outcome.run);
+      INFO("waits " << waits << ", usual " << is_usual << "\n" << text_of(report));
+      CHECK(lead(report).severity == Severity::hang);
+      CHECK(text_of(report).find("another communicator") == std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("on which communicator a call belongs is not known before a step came twice") {
   Program program = make_crossed({.pair_size = 128, .steps = 1});
   program.ranks[1][0].comm = kPair;
