@@ -1,7 +1,5 @@
 #include "analysis/beside.h"
 
-#include <algorithm>
-
 #include "analysis/order_vote.h"
 
 namespace rollcall::analysis {

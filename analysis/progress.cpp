@@ -298,14 +298,4 @@ std::vector<uint32_t> Progress::in_front_of(uint32_t p, uint32_t i) const {
   return blockers;
 }
 
-uint64_t Progress::first_unfinished(uint32_t g) const {
-  const Group& group = index_.groups()[g];
-  for (const Pending& pending : pending_[g]) {
-    for (uint64_t i = 0; i < pending.count; ++i) {
-      if (missing_[pending.first + i] != 0) return pending.base + i;
-    }
-  }
-  return group.longest;
-}
-
 }  // namespace rollcall::analysis

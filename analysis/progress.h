@@ -26,13 +26,6 @@ enum class StreamOrder : uint8_t {
   chained,  // in the order of the calls; what is on file as finished has finished
 };
 
-// Why an operation at the front of a stream cannot go on.
-enum class Obstacle : uint8_t {
-  absent,    // somebody has not called, or not come to it
-  mismatch,  // the ranks disagree about it
-  refused,   // the call failed on some rank
-};
-
 class Progress {
  public:
   // `mismatches`: positions that the ranks disagree about and that therefore never finish.
@@ -42,15 +35,13 @@ class Progress {
   bool is_done(uint32_t process, uint32_t op) const { return slots_[process][op].is_done; }
   // Operations at the front of the streams of a process, in call order; all of them are not done.
   const std::vector<uint32_t>& waiting(uint32_t process) const { return waiting_[process]; }
-  // True when the operation stands at the front of its stream and waits there.
+  // True when the operation has come to the front of its stream, whether it is done since or not.
   bool is_at_front(uint32_t process, uint32_t op) const { return slots_[process][op].is_active; }
   // The operations that stand in front of it on its stream; empty when it is at the front.
   std::vector<uint32_t> in_front_of(uint32_t process, uint32_t op) const;
   // Of a wait for signals the first that was not sent: without an op where it was never called, and
   // without a process where nothing is owed.
   Blocked owed_signal(uint32_t process, uint32_t op) const;
-  // First position of a communicator that has not finished on all members; Group::longest if none.
-  uint64_t first_unfinished(uint32_t group) const;
 
   struct PairFinding {
     uint32_t channel = kNone;
