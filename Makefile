@@ -69,7 +69,7 @@ check-api: setup-api ## hold the NCCL declarations against NVIDIA's wheels (ALL=
 format: setup-lint ## lay out the C and C++ sources with clang-format 14
 	@scripts/format.sh
 
-fuzz: setup-lint ## fuzz the file readers for FUZZ_SECONDS each
+fuzz: setup-lint ## fuzz the file readers and the analysis for FUZZ_SECONDS each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
 # The programs that the sanitizers run: what parses files, and what threads share.
