@@ -22,6 +22,7 @@ struct Call {
   uint32_t group = 0;
   uint32_t graph = 0;
   uint64_t stream = 0;
+  bool is_timed = false;  // on the GPU
 };
 
 struct Member {
@@ -73,17 +74,11 @@ class Job {
 
   void event(EventKind kind, uint32_t comm, std::initializer_list<int64_t> arguments = {},
              int16_t result = kResultSuccess) {
-    EventRecord event{};
-    event.publish = publish_word(
-        ring_.header.next_event_ticket == 0 ? 1 : ring_.header.next_event_ticket, Phase::settled);
-    event.called_ticks = now_ += kMs;
-    event.returned_ticks = now_ += kMs;
-    event.op_ticket = next_ticket_;
-    event.comm_index = comm;
-    event.kind = kind;
-    event.result = result;
-    std::copy(arguments.begin(), arguments.end(), event.arguments);
-    ring_.add(event);
+    add(Phase::settled, kind, comm, arguments, result);
+  }
+  // A call that does not come back.
+  void enter(EventKind kind, uint32_t comm, std::initializer_list<int64_t> arguments = {}) {
+    add(Phase::called, kind, comm, arguments, kResultUnknown);
   }
 
   void call(const Call& call, uint64_t count = 64) {
@@ -98,7 +93,9 @@ class Job {
     op.graph = call.graph;
     op.stream = call.stream;
     op.caller = 0x400000 + static_cast<uint64_t>(call.kind);
-    op.frames = 1;
+    op.frames = call.kind == OpKind::AllReduce ? 1 : 2;
+    if (call.is_timed) op.started_ticks = now_ += kMs;
+    if (call.is_timed) op.finished_ticks = now_ += kMs;
     op.seq = seqs_[lane_of(call)]++;
     if (is_mark(call.kind)) op.comm_index = kCommUnknown;
     if (call.comm < comms_.size()) {
@@ -141,10 +138,25 @@ class Job {
     return {call.comm, signals ? OpKind::Signal : call.kind, call.peer};
   }
 
+  void add(Phase phase, EventKind kind, uint32_t comm, std::initializer_list<int64_t> arguments,
+           int16_t result) {
+    EventRecord event{};
+    event.publish = publish_word(next_event_ticket_++, phase);
+    event.called_ticks = now_ += kMs;
+    event.returned_ticks = phase == Phase::called ? 0 : now_ += kMs;
+    event.op_ticket = next_ticket_;
+    event.comm_index = comm;
+    event.kind = kind;
+    event.result = result;
+    std::copy(arguments.begin(), arguments.end(), event.arguments);
+    ring_.add(event);
+  }
+
   test::RingBytes ring_;
   std::string name_;
   uint64_t now_ = 1000 * kMs;
   uint64_t next_ticket_ = 1;
+  uint64_t next_event_ticket_ = 1;
   std::vector<CommEntry> comms_;
   std::map<Lane, uint64_t> seqs_;
 };
@@ -157,6 +169,7 @@ World training() {
     const auto rank = static_cast<int32_t>(number);
     const int32_t side = rank % 2;
     job.meta("frame.1=train.py:10 step");
+    job.meta("frame.2=train.py:20 gather");
     job.meta("nccl_version=22707");
     job.join({.key = 1, .nranks = 4, .rank = rank});
     job.join({.key = 10 + number / 2,
@@ -294,10 +307,36 @@ World errors() {
   return world;
 }
 
+// Three ranks end their communicator; one of them makes another first, where nobody follows.
+World ends() {
+  World world;
+  for (uint32_t number = 0; number < 3; ++number) {
+    Job job(number);
+    const auto rank = static_cast<int32_t>(number);
+    job.meta("gpu_timing=events");
+    job.meta("env.NCCL_ALGO=" + std::to_string(number));
+    job.meta("env.NCCL_DEBUGG=INFO");
+    job.join({.nranks = 3, .rank = rank});
+    for (int step = 0; step < 3; ++step) {
+      job.call({.is_timed = true});
+      job.call({.kind = OpKind::AllGather, .is_timed = rank != 1 || step < 2});
+    }
+    if (rank == 2) {
+      job.enter(EventKind::CommSplit, 0, {0, 0, 0, -1});
+    } else {
+      job.event(EventKind::CommFinalize, 0);
+      job.set_state(0, CommState::finalized);
+      job.enter(EventKind::CommDestroy, 0);
+    }
+    world.push_back(job.file(60'000));
+  }
+  return world;
+}
+
 }  // namespace
 
 std::vector<World> sound_worlds() {
-  return {training(), several_gpus(), graphs_and_signals(), errors()};
+  return {training(), several_gpus(), graphs_and_signals(), errors(), ends()};
 }
 
 }  // namespace rollcall::fuzz

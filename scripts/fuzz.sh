@@ -35,7 +35,7 @@ for target in "$build"/fuzz/fuzz_*; do
   options=()
   if [ "$name" = fuzz_analysis ]; then
     # A list of patches to each of its runs may be long from the beginning.
-    for run in 0 1 2 3; do printf "\\x0$run\\x00" >"$corpus/run-$run"; done
+    for run in 0 1 2 3 4; do printf "\\x0$run\\x00" >"$corpus/run-$run"; done
     options=(-len_control=0 -max_len=450 -entropic=0)
   fi
   echo "fuzz: $name for $seconds s"
