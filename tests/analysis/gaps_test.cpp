@@ -17,6 +17,11 @@ void* operator new(size_t bytes) {
   if (void* block = std::malloc(bytes)) return block;
   throw std::bad_alloc();
 }
+// A sanitizer has one of its own, which does not call the one above.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  asked_bytes += bytes;
+  return std::malloc(bytes);
+}
 void operator delete(void* block) noexcept { std::free(block); }
 void operator delete(void* block, size_t) noexcept { std::free(block); }
 
