@@ -114,21 +114,57 @@ std::vector<Signature> history_before(const Index& index, const ChangingSizes& s
   return calls;
 }
 
-// What the other groups of the same split do at this position: they play the same part.
-std::vector<Signature> sibling_calls(const Index& index, uint32_t g, uint64_t seq) {
-  std::vector<Signature> calls;
-  const Group& group = index.groups()[g];
-  if (group.parent_key.is_null()) return calls;
-  for (uint32_t s = 0; s < index.groups().size(); ++s) {
-    const Group& sibling = index.groups()[s];
-    if (s == g || sibling.parent_key != group.parent_key) continue;
-    if (sibling.child_number != group.child_number) continue;
-    for (const Member& member : sibling.members) {
-      if (member.lane.has(seq)) calls.push_back(signature_of(index.op_at(member, seq)));
-    }
+// What the groups of a split do at a position: they play the same part. It is collected once for
+// all of them, as thousands of small ones may be tied at one position.
+class Siblings {
+ public:
+  explicit Siblings(const Index& index) : index_(index) {
+    for (uint32_t g = 0; g < index.groups().size(); ++g) splits_[key_of(g)].groups.push_back(g);
   }
-  return calls;
-}
+  // Most of the other groups' calls at this position agree with this one.
+  bool are_most(uint32_t g, uint64_t seq, const Signature& call) {
+    const Group& group = index_.groups()[g];
+    if (group.parent_key.is_null()) return false;
+    size_t calls = 0;
+    size_t agreeing = 0;
+    for (const auto& [signature, count] : calls_at(splits_[key_of(g)], seq)) {
+      calls += count;
+      if (agree(signature, call)) agreeing += count;
+    }
+    for (const Member& member : group.members) {
+      if (!member.lane.has(seq)) continue;
+      --calls;
+      agreeing -= agree(signature_of(index_.op_at(member, seq)), call);
+    }
+    return agreeing * 2 > calls;
+  }
+
+ private:
+  using Calls = std::map<Signature, size_t>;             // how many members made each
+  using Key = std::tuple<uint64_t, uint64_t, uint32_t>;  // the parent and the child's number
+  struct Split {
+    std::vector<uint32_t> groups;
+    std::map<uint64_t, Calls> by_seq;
+  };
+
+  Key key_of(uint32_t g) const {
+    const Group& group = index_.groups()[g];
+    return {group.parent_key.high, group.parent_key.low, group.child_number};
+  }
+  const Calls& calls_at(Split& split, uint64_t seq) {
+    const auto [calls, is_new] = split.by_seq.try_emplace(seq);
+    if (!is_new) return calls->second;
+    for (const uint32_t g : split.groups) {
+      for (const Member& member : index_.groups()[g].members) {
+        if (member.lane.has(seq)) ++calls->second[signature_of(index_.op_at(member, seq))];
+      }
+    }
+    return calls->second;
+  }
+
+  const Index& index_;
+  std::map<Key, Split> splits_;
+};
 
 // Puts the camp in front that `is_right` prefers, among those as large as the largest.
 template <typename Votes>
@@ -152,19 +188,15 @@ bool prefer(std::vector<Camp>& camps, size_t tied, Votes votes) {
 }
 
 // Decides which camp is right. False: nothing tells.
-bool put_majority_first(const Index& index, const ChangingSizes& sizes, uint32_t g, uint64_t seq,
-                        std::vector<Camp>& camps) {
+bool put_majority_first(const Index& index, const ChangingSizes& sizes, Siblings& siblings,
+                        uint32_t g, uint64_t seq, std::vector<Camp>& camps) {
   size_t tied = 1;
   while (tied < camps.size() && camps[tied].members.size() == camps[0].members.size()) ++tied;
   if (tied == 1) return true;
   const Group& group = index.groups()[g];
-  const std::vector<Signature> siblings = sibling_calls(index, g, seq);
   // Most of them have to say the same: they may be as wrong as one of the two.
   if (prefer(camps, tied, [&](const Camp& camp) -> size_t {
-        const auto votes = std::count_if(siblings.begin(), siblings.end(), [&](const Signature& s) {
-          return agree(s, camp.signature);
-        });
-        return static_cast<size_t>(votes) * 2 > siblings.size() ? 1 : 0;
+        return siblings.are_most(g, seq, camp.signature) ? 1 : 0;
       })) {
     return true;
   }
@@ -690,8 +722,8 @@ bool are_same_by_thread(const Index& index, const Group& group) {
 
 // The differences of a communicator at its first position from `from` on that has some, which is
 // returned; kNever where there is none.
-uint64_t add_differences(const Index& index, const ChangingSizes& sizes, uint32_t g, uint64_t from,
-                         std::vector<Difference>& differences) {
+uint64_t add_differences(const Index& index, const ChangingSizes& sizes, Siblings& siblings,
+                         uint32_t g, uint64_t from, std::vector<Difference>& differences) {
   const Group& group = index.groups()[g];
   const Member* reference = longest_record(group);
   if (!group.may_be_matched || !reference) return kNever;
@@ -707,7 +739,7 @@ uint64_t add_differences(const Index& index, const ChangingSizes& sizes, uint32_
     return seq;
   }
   keep_largest(camps);
-  if (!put_majority_first(index, sizes, g, seq, camps)) {
+  if (!put_majority_first(index, sizes, siblings, g, seq, camps)) {
     differences.push_back(explain_tie(index, sizes, g, seq, camps));
     return seq;
   }
@@ -734,11 +766,12 @@ std::vector<Difference> find_differences(const Index& index) {
   constexpr int kPassedMax = 8;
   std::vector<Difference> differences;
   const ChangingSizes sizes(index);
+  Siblings siblings(index);
   for (uint32_t g = 0; g < index.groups().size(); ++g) {
     uint64_t from = 0;
     for (int i = 0; i < kPassedMax; ++i) {
       const size_t before = differences.size();
-      const uint64_t seq = add_differences(index, sizes, g, from, differences);
+      const uint64_t seq = add_differences(index, sizes, siblings, g, from, differences);
       if (seq == kNever || !is_passed_by(index, std::span(differences).subspan(before))) break;
       from = seq + 1;
     }

@@ -9,6 +9,7 @@
 // that explains most of what follows is taken.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -29,6 +30,8 @@ struct Signature {
   OpKind kind = OpKind::AllReduce;
   uint8_t datatype = kUnknown8;
   uint8_t reduction = kUnknown8;
+  // An order without a meaning, for tables. What agrees need not be equal.
+  friend auto operator<=>(const Signature&, const Signature&) = default;
 };
 Signature signature_of(const trace::Op& op);
 bool agree(const Signature& a, const Signature& b);

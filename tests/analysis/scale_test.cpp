@@ -1,0 +1,115 @@
+// Jobs in which very much is wrong at once. What they cost is held against what the same job costs
+// with nothing wrong, so that neither a slow machine nor a busy one matters: a step that looks at
+// all of something for each of something is hundreds of times as dear.
+#include <algorithm>
+#include <ctime>
+
+#include "tests/analysis/steps.h"
+
+namespace rollcall::analysis {
+namespace {
+
+constexpr double kTimesMax = 15;
+constexpr int64_t kEpochNs = 1'700'000'000'000'000'000;
+constexpr CommKey kWorld{1, 7};
+
+// Many ranks that hung for a minute and were killed. Far faster than the virtual cluster.
+class Fleet {
+ public:
+  explicit Fleet(int ranks) : ranks_(ranks) {
+    run.processes.resize(static_cast<size_t>(ranks));
+    for (int r = 0; r < ranks; ++r) {
+      trace::Process& process = at(r);
+      process.file = fmt::format("{}.ring", r);
+      process.host = "node";
+      process.pid = 1000 + static_cast<uint32_t>(r);
+      process.job_rank = r;
+      process.heartbeat_ns = kEpochNs + 60'000'000'000;
+      process.liveness = trace::Liveness::dead;
+      join(r, kWorld, {}, r, ranks);
+    }
+  }
+  trace::Process& at(int rank) { return run.processes[static_cast<size_t>(rank)]; }
+  int ranks() const { return ranks_; }
+
+  trace::Comm& join(int rank, const CommKey& key, const CommKey& parent, int comm_rank,
+                    int nranks) {
+    trace::Comm& comm = at(rank).comms.emplace_back();
+    comm.key = key;
+    comm.parent_key = parent;
+    comm.origin = parent.is_null() ? CommOrigin::init : CommOrigin::split;
+    comm.state = CommState::ready;
+    comm.rank = comm_rank;
+    comm.nranks = nranks;
+    comm.created_ns = comm.ready_ns = kEpochNs;
+    return comm;
+  }
+  // On the process's communicator of this number; of a transfer the first with this peer.
+  void call(int rank, uint32_t comm, OpKind kind, uint64_t count, int peer = -1,
+            uint32_t group = 0) {
+    trace::Process& process = at(rank);
+    trace::Op& op = process.ops.emplace_back();
+    op.ticket = process.next_ticket++;
+    op.kind = kind;
+    op.comm = comm;
+    op.count = count;
+    op.datatype = 7;
+    op.root_or_peer = peer;
+    op.group = group;
+    op.stream = 1;
+    op.result = 0;
+    op.state = trace::OpState::returned;
+    op.called_ns = kEpochNs + static_cast<int64_t>(op.ticket) * 10'000 + rank;
+    op.returned_ns = op.called_ns + 1000;
+    if (kind == OpKind::AllReduce) op.reduction = 0;
+    if (is_collective(kind)) op.seq = process.comms[comm].collectives++;
+    if (kind == OpKind::Send) ++process.comms[comm].sends;
+    if (kind == OpKind::Recv) ++process.comms[comm].recvs;
+  }
+
+  trace::Run run;
+
+ private:
+  int ranks_;
+};
+
+// Processor time: the machine may be busy with other tests.
+double cost_of(const trace::Run& run, Report& report) {
+  const std::clock_t begin = std::clock();
+  report = analyse(run);
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+}
+
+// The report of the bad one, which costs not much more.
+Report check_cost(const char* what, const Fleet& good, const Fleet& bad) {
+  Report report;
+  const double usual = std::max(cost_of(good.run, report), 0.01);
+  const double spent = cost_of(bad.run, report);
+  WARN(what << ": " << spent << " s of processor time, " << spent / usual << " times the usual");
+  CHECK(spent < kTimesMax * usual);
+  return report;
+}
+
+// Pairs of ranks, as of tensor parallelism over two; the two of each disagree about its only call.
+Fleet make_pairs(int ranks, bool is_bad) {
+  Fleet fleet(ranks);
+  for (int r = 0; r < ranks; ++r) {
+    const auto pair = static_cast<uint64_t>(r / 2);
+    fleet.join(r, {100 + pair, 7}, kWorld, r % 2, 2);
+    for (uint64_t i = 0; i < 5; ++i) fleet.call(r, 0, OpKind::AllReduce, 64 + i);
+    fleet.call(r, 1, OpKind::AllReduce, is_bad && r % 2 == 1 ? 1001 : 1000);
+  }
+  return fleet;
+}
+
+TEST_CASE("eight thousand pairs of ranks that each disagree are judged in a moment", "[scale]") {
+  const Report report =
+      check_cost("8,192 tied pairs", make_pairs(16384, false), make_pairs(16384, true));
+  CHECK(lead(report).verdict == Verdict::count_mismatch);
+  CHECK(std::count_if(report.findings.begin(), report.findings.end(), [](const Finding& finding) {
+          return finding.verdict == Verdict::count_mismatch;
+        }) == 8192);
+}
+
+}  // namespace
+}  // namespace rollcall::analysis
