@@ -332,18 +332,47 @@ std::string edit_script(const std::vector<Signature>& from, const std::vector<Si
   return script;
 }
 
-// Whatever followed the longest context of the same calls before was always this call.
-bool is_unanimous(std::span<const Signature> history, const Expectation& expectation) {
-  for (size_t next = history.size(); next-- > 1;) {
-    size_t context = 0;
-    while (context < expectation.context && context < next &&
-           agree(history[next - 1 - context], history[history.size() - 1 - context])) {
+bool has_unknown(const Signature& call) {
+  return call.count == trace::kCountUnknown || call.datatype == kUnknown8 ||
+         (call.reduction == kUnknown8 && traits_of(call.kind).reduces);
+}
+
+// For each place of the history, the newest first, how many calls before it are the same as before
+// the next call, at most `context_max`; until `visit(place, context)` says false. Linear by the Z
+// algorithm: [left, right) is the stretch that repeats the newest calls and reaches back furthest,
+// and what is within it is known from the newest calls themselves. That needs that what agrees with
+// one call agrees with another, which it need not where something is unknown.
+template <typename Visit>
+void visit_contexts(std::span<const Signature> history, size_t context_max, Visit visit) {
+  const size_t size = history.size();
+  const auto from_end = [&](size_t i) -> const Signature& { return history[size - 1 - i]; };
+  const bool is_exact = std::none_of(history.begin(), history.end(), has_unknown);
+  std::vector<size_t> contexts(size, 0);
+  size_t left = 0;
+  size_t right = 0;
+  for (size_t i = 1; i < size; ++i) {
+    size_t& context = contexts[i];
+    if (is_exact && i < right) context = std::min(right - i, contexts[i - left]);
+    while (context < context_max && i + context < size &&
+           agree(from_end(context), from_end(i + context))) {
       ++context;
     }
-    if (context < expectation.context) continue;
-    if (!agree(history[next], history[expectation.index])) return false;
+    if (i + context > right) {
+      left = i;
+      right = i + context;
+    }
+    if (!visit(size - i, context)) return;
   }
-  return true;
+}
+
+// Whatever followed the longest context of the same calls before was always this call.
+bool is_unanimous(std::span<const Signature> history, const Expectation& expectation) {
+  bool is_always = true;
+  visit_contexts(history, expectation.context, [&](size_t place, size_t context) {
+    is_always = context < expectation.context || agree(history[place], history[expectation.index]);
+    return is_always;
+  });
+  return is_always;
 }
 
 // Calls that belong behind the reference's last one, as its history foretells them. Where the call
@@ -611,23 +640,12 @@ bool agree(const Signature& a, const Signature& b) {
 }
 
 std::optional<Expectation> expectation_of(std::span<const Signature> history) {
-  const size_t size = history.size();
-  size_t best = 0;
-  size_t best_context = 0;
-  for (size_t next = size; next-- > 1;) {
-    size_t context = 0;
-    while (context < kContextMax && context < next &&
-           agree(history[next - 1 - context], history[size - 1 - context])) {
-      ++context;
-    }
-    if (context > best_context) {
-      best = next;
-      best_context = context;
-    }
-    if (best_context == kContextMax) break;
-  }
-  if (best_context == 0) return std::nullopt;
-  return Expectation{best, best_context};
+  Expectation best;
+  visit_contexts(history, kContextMax, [&](size_t place, size_t context) {
+    if (context > best.context) best = {place, context};
+    return best.context < kContextMax;
+  });
+  return best.context != 0 ? std::optional(best) : std::nullopt;
 }
 
 std::optional<Signature> expected_next(std::span<const Signature> history) {
