@@ -24,8 +24,6 @@ constexpr size_t kEdgesShownMax = 12;
 
 Circle look_at(const Case& c, const Root& root) {
   Circle circle;
-  std::vector<uint32_t> sorted = root.nodes;
-  std::sort(sorted.begin(), sorted.end());
   for (const uint32_t n : root.nodes) {
     const Node& node = c.graph.nodes()[n];
     if (node.kind == NodeKind::host) {
@@ -43,13 +41,14 @@ Circle look_at(const Case& c, const Root& root) {
       circle.creation = n;
     }
     for (const uint32_t t : node.waits_for) {
-      if (!std::binary_search(sorted.begin(), sorted.end(), t)) continue;
+      if (!c.graph.is_in(root, t)) continue;
       const Node& target = c.graph.nodes()[t];
       if (target.kind == NodeKind::host) {
         circle.absent.push_back({n, target.process});
-      } else {
-        circle.queued.emplace_back(n, t);
+        continue;
       }
+      circle.has_queued = true;
+      if (node.kind == NodeKind::collective) circle.queued.emplace_back(n, t);
     }
   }
   // Where everybody called and only the order is wrong, no host is part of the circle.
@@ -81,21 +80,22 @@ std::vector<uint32_t> holders_of(const Case& c, const Node& from, const Node& to
   return holders;
 }
 
+uint32_t first_inside(const Case& c, const Root& root, uint32_t n) {
+  const std::vector<uint32_t>& awaited = c.graph.nodes()[n].waits_for;
+  return *std::find_if(awaited.begin(), awaited.end(),
+                       [&](uint32_t t) { return c.graph.is_in(root, t); });
+}
+
 // One simple circle, edge by edge: from the first call along the first edge that stays inside.
 std::vector<Evidence> path_of(const Case& c, const Root& root) {
-  std::vector<uint32_t> sorted = root.nodes;
-  std::sort(sorted.begin(), sorted.end());
   std::vector<uint32_t> path;
   std::vector<bool> seen(c.graph.nodes().size(), false);
-  uint32_t n = sorted.front();
+  uint32_t n = root.nodes.front();
   while (!seen[n]) {
     seen[n] = true;
     path.push_back(n);
-    for (const uint32_t t : c.graph.nodes()[n].waits_for) {
-      if (!std::binary_search(sorted.begin(), sorted.end(), t)) continue;
-      n = t;
-      break;
-    }
+    do n = first_inside(c, root, n);
+    while (c.graph.nodes()[n].kind == NodeKind::front);
   }
   path.erase(path.begin(), std::find(path.begin(), path.end(), n));
   path.push_back(n);

@@ -23,11 +23,12 @@ struct AbsentEdge {
 
 struct Circle {
   std::vector<AbsentEdge> absent;
-  std::vector<std::pair<uint32_t, uint32_t>> queued;  // a call waits for another call
+  std::vector<std::pair<uint32_t, uint32_t>> queued;  // a collective waits for another call
   std::vector<uint32_t> calls;                        // nodes
   std::vector<uint32_t> collectives;                  // those of them
   std::vector<uint32_t> hosts;                        // processes
   bool has_p2p = false;
+  bool has_queued = false;    // some call waits for another call
   uint32_t creation = kNone;  // node
   std::set<uint32_t> groups;
 };

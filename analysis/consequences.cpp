@@ -61,8 +61,7 @@ void nest_consequences(const Case& c, std::vector<Draft>& drafts) {
     if (r == kNone || draft_of[r] == kNone) continue;
     Draft& draft = drafts[draft_of[r]];
     const Root& root = c.graph.roots()[r];
-    const bool is_part = std::find(root.nodes.begin(), root.nodes.end(), n) != root.nodes.end();
-    if (is_part || n == draft.node || is_lead(draft, c.graph.nodes()[n])) continue;
+    if (c.graph.is_in(root, n) || n == draft.node || is_lead(draft, c.graph.nodes()[n])) continue;
     if (draft.finding.consequences.size() < c.options.consequences_max) {
       draft.finding.consequences.push_back(describe(c, n));
     } else {

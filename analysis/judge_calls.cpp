@@ -235,14 +235,6 @@ std::string next_text(const Case& c, const Difference& d) {
                                          "rank";
 }
 
-uint32_t node_of(const Case& c, uint32_t group, uint64_t seq) {
-  for (uint32_t n = 0; n < c.graph.nodes().size(); ++n) {
-    const Node& node = c.graph.nodes()[n];
-    if (node.kind == NodeKind::collective && node.group == group && node.seq == seq) return n;
-  }
-  return kNone;
-}
-
 // Of a communicator's members those that are gone, and were so before they came to this position.
 std::vector<uint32_t> gone_before(const Case& c, const Group& group, uint64_t seq) {
   std::vector<uint32_t> gone;
@@ -295,7 +287,7 @@ Draft draft_difference(const Case& c, const Difference& d) {
   draft.since_ns = d.since_ns;
   draft.group = d.group;
   draft.seq = d.seq;
-  if (const uint32_t n = node_of(c, d.group, d.seq); n != kNone) {
+  if (const uint32_t n = c.graph.find_collective(d.group, d.seq); n != kNone) {
     draft.root = c.graph.root_of(n);
     const Root& root = c.graph.roots()[draft.root];
     victims.insert(victims.end(), root.victims.begin(), root.victims.end());
@@ -433,12 +425,10 @@ Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair, const D
   finding.evidence.push_back(op_evidence(c, receiver, recv_index, ""));
   draft.since_ns = std::min(send.called_ns, recv.called_ns);
   std::vector<uint32_t> victims{sender, receiver};
-  for (uint32_t n = 0; n < c.graph.nodes().size(); ++n) {
-    const Node& node = c.graph.nodes()[n];
-    const bool is_it =
-        node.kind == NodeKind::p2p && ((node.process == sender && node.op == send_index) ||
-                                       (node.process == receiver && node.op == recv_index));
-    if (!is_it || !node.is_disputed) continue;
+  const uint32_t sends = c.graph.find_p2p(sender, send_index);
+  const uint32_t receives = c.graph.find_p2p(receiver, recv_index);
+  for (const uint32_t n : {std::min(sends, receives), std::max(sends, receives)}) {
+    if (n == kNone || !c.graph.nodes()[n].is_disputed) continue;
     draft.root = c.graph.root_of(n);
     const Root& root = c.graph.roots()[draft.root];
     victims.insert(victims.end(), root.victims.begin(), root.victims.end());

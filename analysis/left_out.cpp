@@ -320,7 +320,7 @@ const AbsentEdge* find_unmatched(const Case& c, const Circle& circle) {
     const std::vector<uint32_t>& waiting = c.progress.waiting(edge.process);
     const bool went_on =
         !waiting.empty() && c.job.processes[edge.process].last_op > waiting.front();
-    if (!circle.collectives.empty() || !circle.queued.empty() || went_on) return &edge;
+    if (!circle.collectives.empty() || circle.has_queued || went_on) return &edge;
   }
   return nullptr;
 }

@@ -287,10 +287,14 @@ void Progress::settle() {
   }
 }
 
+uint32_t Progress::stream_behind(uint32_t p, uint32_t i) const {
+  return slots_[p][i].is_active ? kNone : slots_[p][i].stream;
+}
+
 std::vector<uint32_t> Progress::in_front_of(uint32_t p, uint32_t i) const {
   std::vector<uint32_t> blockers;
-  const uint32_t s = slots_[p][i].stream;
-  if (s == kNone || slots_[p][i].is_active) return blockers;
+  const uint32_t s = stream_behind(p, i);
+  if (s == kNone) return blockers;
   const Stream& stream = streams_[p][s];
   for (size_t at = stream.begin; at < stream.end; ++at) {
     if (!slots_[p][stream.queue[at]].is_done) blockers.push_back(stream.queue[at]);

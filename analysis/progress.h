@@ -37,6 +37,9 @@ class Progress {
   const std::vector<uint32_t>& waiting(uint32_t process) const { return waiting_[process]; }
   // True when the operation has come to the front of its stream, whether it is done since or not.
   bool is_at_front(uint32_t process, uint32_t op) const { return slots_[process][op].is_active; }
+  // The stream, by its number in the process, on which it stands behind others; kNone when it is at
+  // the front.
+  uint32_t stream_behind(uint32_t process, uint32_t op) const;
   // The operations that stand in front of it on its stream; empty when it is at the front.
   std::vector<uint32_t> in_front_of(uint32_t process, uint32_t op) const;
   // Of a wait for signals the first that was not sent: without an op where it was never called, and

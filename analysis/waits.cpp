@@ -46,7 +46,10 @@ std::optional<uint32_t> newest_thread(const Process& process) {
 
 WaitGraph::WaitGraph(const Index& index, const JobState& job, const Progress& progress,
                      const std::vector<Difference>& differences)
-    : index_(index), job_(job), progress_(progress), differences_(differences) {
+    : index_(index), job_(job), progress_(progress) {
+  for (const Difference& difference : differences) {
+    disputed_.insert(position_key(difference.group, difference.seq));
+  }
   host_of_.assign(index.run().processes.size(), kNone);
   add_waiting_hosts();
   add_shared_threads();
@@ -101,6 +104,39 @@ uint32_t WaitGraph::p2p(uint32_t process, uint32_t op) {
   return slot->second;
 }
 
+uint32_t WaitGraph::call(uint32_t process, uint32_t op) {
+  const Op& called = index_.op(process, op);
+  return is_collective(called.kind)
+             ? collective(index_.seat(process, called.comm).group, called.seq)
+             : p2p(process, op);
+}
+
+// What stands in front of this call on its stream; kNone when it is at the front.
+uint32_t WaitGraph::front(uint32_t process, uint32_t behind) {
+  const uint32_t stream = progress_.stream_behind(process, behind);
+  if (stream == kNone) return kNone;
+  const auto [slot, is_new] =
+      front_of_.try_emplace(position_key(process, stream), static_cast<uint32_t>(nodes_.size()));
+  const uint32_t n = slot->second;
+  if (!is_new) return n;
+  nodes_.emplace_back().kind = NodeKind::front;
+  for (const uint32_t blocker : progress_.in_front_of(process, behind)) {
+    const uint32_t b = call(process, blocker);
+    nodes_[n].waits_for.push_back(b);
+  }
+  return n;
+}
+
+uint32_t WaitGraph::find_collective(uint32_t group, uint64_t seq) const {
+  const auto found = collective_of_.find(position_key(group, seq));
+  return found == collective_of_.end() ? kNone : found->second;
+}
+
+uint32_t WaitGraph::find_p2p(uint32_t process, uint32_t op) const {
+  const auto found = p2p_of_.find(position_key(process, op));
+  return found == p2p_of_.end() ? kNone : found->second;
+}
+
 // A communicator that was ended frees what waited on it, if the process went on afterwards. An
 // abort with nothing behind it is how a hung job ends, and says nothing about why it hung.
 bool WaitGraph::is_released(uint32_t process, const Op& op) const {
@@ -121,9 +157,8 @@ void WaitGraph::add_waiting_hosts() {
     for (const uint32_t i : progress_.waiting(p)) {
       const Op& op = index_.op(p, i);
       if (op.state == OpState::failed || is_released(p, op)) continue;
-      const Seat seat = index_.seat(p, op.comm);
       const uint32_t h = host(p);
-      const uint32_t n = is_collective(op.kind) ? collective(seat.group, op.seq) : p2p(p, i);
+      const uint32_t n = call(p, i);
       add_called(n, p, i);
       nodes_[h].waits_for.push_back(n);
     }
@@ -148,9 +183,7 @@ void WaitGraph::add_shared_threads() {
         const Op& op = index_.op(p, i);
         const bool is_free =
             op.state == OpState::failed || is_released(p, op) || is_in_open_group(p, op);
-        if (is_free) continue;
-        const Seat seat = index_.seat(p, op.comm);
-        waited.push_back(is_collective(op.kind) ? collective(seat.group, op.seq) : p2p(p, i));
+        if (!is_free) waited.push_back(call(p, i));
       }
     }
     for (const uint32_t p : gpus) {
@@ -171,9 +204,7 @@ bool WaitGraph::is_in_open_group(uint32_t process, const Op& op) const {
 void WaitGraph::expand_collective(uint32_t n) {
   const uint32_t g = nodes_[n].group;
   const uint64_t seq = nodes_[n].seq;
-  for (const Difference& difference : differences_) {
-    if (difference.group == g && difference.seq == seq) nodes_[n].is_disputed = true;
-  }
+  nodes_[n].is_disputed = disputed_.contains(position_key(g, seq));
   if (nodes_[n].is_disputed) return;
   for (const Member& member : index_.groups()[g].members) {
     const bool called = member.lane.called > seq;
@@ -191,10 +222,7 @@ void WaitGraph::expand_collective(uint32_t n) {
       continue;
     }
     for (const uint32_t blocker : progress_.in_front_of(member.process, i)) {
-      const Op& op = index_.op(member.process, blocker);
-      const uint32_t b = is_collective(op.kind)
-                             ? collective(index_.seat(member.process, op.comm).group, op.seq)
-                             : p2p(member.process, blocker);
+      const uint32_t b = call(member.process, blocker);
       nodes_[n].waits_for.push_back(b);
     }
   }
@@ -212,15 +240,12 @@ void WaitGraph::expand_p2p(uint32_t n) {
     nodes_[n].waits_for.push_back(h);
     return;
   }
-  const std::vector<uint32_t> blockers = progress_.in_front_of(q, other);
-  // Both are at the front and do not finish: they disagree.
-  if (blockers.empty()) nodes_[n].is_disputed = true;
-  for (const uint32_t blocker : blockers) {
-    const Op& front = index_.op(q, blocker);
-    const uint32_t b = is_collective(front.kind)
-                           ? collective(index_.seat(q, front.comm).group, front.seq)
-                           : p2p(q, blocker);
-    nodes_[n].waits_for.push_back(b);
+  const uint32_t f = front(q, other);
+  if (f != kNone) {
+    nodes_[n].waits_for.push_back(f);
+  } else {
+    // Both are at the front and do not finish: they disagree.
+    nodes_[n].is_disputed = true;
   }
 }
 
@@ -404,43 +429,75 @@ void WaitGraph::find_components() {
   }
 }
 
+// Of the calls at the front of a stream, by its node, the first of each component: many transfers
+// ask for them.
+std::vector<std::vector<uint32_t>> WaitGraph::distinct_fronts() const {
+  std::vector<std::vector<uint32_t>> distinct(nodes_.size());
+  std::vector<uint32_t> newest(component_size_.size(), kNone);  // node that has one of it
+  for (uint32_t n = 0; n < nodes_.size(); ++n) {
+    if (nodes_[n].kind != NodeKind::front) continue;
+    for (const uint32_t t : nodes_[n].waits_for) {
+      if (std::exchange(newest[component_[t]], n) != n) distinct[n].push_back(t);
+    }
+  }
+  return distinct;
+}
+
+void WaitGraph::add_root(uint32_t component, std::vector<uint32_t> members) {
+  Root& root = roots_.emplace_back();
+  root.component = component;
+  root.is_circle = members.size() > 1;
+  for (const uint32_t n : members) {
+    if (nodes_[n].kind != NodeKind::host) keep_earlier(root.since_ns, nodes_[n].since_ns);
+  }
+  root.nodes = std::move(members);
+}
+
 void WaitGraph::find_roots() {
   const size_t components = component_size_.size();
   std::vector<std::vector<uint32_t>> members(components);
-  for (uint32_t n = 0; n < nodes_.size(); ++n) members[component_[n]].push_back(n);
+  for (uint32_t n = 0; n < nodes_.size(); ++n) {
+    if (nodes_[n].kind != NodeKind::front) members[component_[n]].push_back(n);
+  }
+  const std::vector<std::vector<uint32_t>> fronts = distinct_fronts();
+  const auto visit_awaited = [&](uint32_t n, auto visit) {
+    for (const uint32_t t : nodes_[n].waits_for) {
+      if (nodes_[t].kind == NodeKind::front) {
+        std::for_each(fronts[t].begin(), fronts[t].end(), visit);
+      } else {
+        visit(t);
+      }
+    }
+  };
   root_of_component_.assign(components, kNone);
   for (uint32_t c = 0; c < components; ++c) {
+    if (members[c].empty()) continue;
     uint32_t best = kNone;
     bool is_sink = true;
     for (const uint32_t n : members[c]) {
-      for (const uint32_t t : nodes_[n].waits_for) {
-        if (component_[t] == c) continue;
+      visit_awaited(n, [&](uint32_t t) {
+        if (component_[t] == c) return;
         is_sink = false;
         const uint32_t candidate = root_of_component_[component_[t]];
-        if (candidate == kNone) continue;
+        if (candidate == kNone) return;
         if (best == kNone || roots_[candidate].since_ns < roots_[best].since_ns) best = candidate;
-      }
+      });
     }
     if (is_sink) {
       best = static_cast<uint32_t>(roots_.size());
-      Root& root = roots_.emplace_back();
-      root.nodes = members[c];
-      root.component = c;
-      root.is_circle = members[c].size() > 1;
-      for (const uint32_t n : members[c]) {
-        if (nodes_[n].kind != NodeKind::host) keep_earlier(root.since_ns, nodes_[n].since_ns);
-      }
+      add_root(c, members[c]);
     }
     root_of_component_[c] = best;
     // A host has no time of its own: the first call that waits for it dates it.
     for (const uint32_t n : members[c]) {
-      for (const uint32_t t : nodes_[n].waits_for) {
+      if (nodes_[n].kind == NodeKind::host) continue;
+      visit_awaited(n, [&](uint32_t t) {
         const uint32_t r = root_of_component_[component_[t]];
         const bool is_direct = r != kNone && roots_[r].component == component_[t];
-        if (!is_direct || component_[t] == c || nodes_[n].kind == NodeKind::host) continue;
+        if (!is_direct || component_[t] == c) return;
         roots_[r].waiters.push_back(n);
         keep_earlier(roots_[r].since_ns, nodes_[n].since_ns);
-      }
+      });
     }
   }
   for (uint32_t n = 0; n < nodes_.size(); ++n) {

@@ -7,10 +7,15 @@
 // calls for. What waits for nothing, and what waits only for itself in a
 // circle, is a root; everything else follows from the roots it can reach.
 //
-// Linear in processes and members: a communicator has few positions that are at the front anywhere.
+// Linear in processes, members and transfers: a communicator has few positions that are at the
+// front anywhere. What many transfers wait behind together, the calls at the front of one stream,
+// is a node of its own: an exchange between all of a thousand ranks would else have a billion
+// edges.
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "analysis/index.h"
@@ -20,7 +25,8 @@
 
 namespace rollcall::analysis {
 
-enum class NodeKind : uint8_t { host, collective, p2p, creation, unknown };
+// `front`: no call and no host, but the calls at the front of a stream, which it waits for.
+enum class NodeKind : uint8_t { host, collective, p2p, creation, unknown, front };
 
 struct Node {
   NodeKind kind = NodeKind::host;
@@ -47,7 +53,7 @@ struct Creation {
 };
 
 struct Root {
-  std::vector<uint32_t> nodes;  // one host, one disputed call, or the members of a circle
+  std::vector<uint32_t> nodes;  // one host, one disputed call, or those of a circle, rising
   bool is_circle = false;
   uint32_t component = kNone;
   std::vector<uint32_t> waiters;  // call nodes that wait directly for it, oldest first
@@ -65,11 +71,17 @@ class WaitGraph {
   const std::vector<Root>& roots() const { return roots_; }
   // Index into roots() of what this node waits for in the end; kNone if nothing.
   uint32_t root_of(uint32_t node) const { return root_of_component_[component_[node]]; }
+  bool is_in(const Root& root, uint32_t node) const { return component_[node] == root.component; }
+  // The node of a call; kNone where nobody waits in it or behind it.
+  uint32_t find_collective(uint32_t group, uint64_t seq) const;
+  uint32_t find_p2p(uint32_t process, uint32_t op) const;
 
  private:
   uint32_t host(uint32_t process);
   uint32_t collective(uint32_t group, uint64_t seq);
   uint32_t p2p(uint32_t process, uint32_t op);
+  uint32_t call(uint32_t process, uint32_t op);
+  uint32_t front(uint32_t process, uint32_t behind);
   void add_waiting_hosts();
   void add_shared_threads();
   void add_creations();
@@ -83,17 +95,20 @@ class WaitGraph {
   bool is_in_open_group(uint32_t process, const trace::Op& op) const;
   void find_components();
   void find_roots();
+  void add_root(uint32_t component, std::vector<uint32_t> members);
+  std::vector<std::vector<uint32_t>> distinct_fronts() const;
 
   const Index& index_;
   const JobState& job_;
   const Progress& progress_;
-  const std::vector<Difference>& differences_;
   std::vector<Node> nodes_;
   std::vector<Creation> creations_;
   std::vector<Root> roots_;
   std::vector<uint32_t> host_of_;
   std::unordered_map<ChannelKey, uint32_t, ChannelHash> collective_of_;
   std::unordered_map<ChannelKey, uint32_t, ChannelHash> p2p_of_;
+  std::unordered_map<ChannelKey, uint32_t, ChannelHash> front_of_;
+  std::unordered_set<ChannelKey, ChannelHash> disputed_;  // positions
   std::vector<uint32_t> component_;
   std::vector<uint32_t> component_size_;
   std::vector<uint32_t> root_of_component_;

@@ -135,5 +135,51 @@ TEST_CASE("a habit of a thousand calls and one is looked through in a moment", "
   CHECK(lead(report).culprits.size() == 64);
 }
 
+// Every rank sends to all and receives from all, in one group. `count`: what a rank names.
+template <typename Count>
+void exchange(Fleet& fleet, int rank, uint32_t comm, uint32_t group, Count count) {
+  for (int peer = 0; peer < fleet.ranks(); ++peer) {
+    fleet.call(rank, comm, OpKind::Send, count(rank), peer, group);
+    fleet.call(rank, comm, OpKind::Recv, count(rank), peer, group);
+  }
+}
+
+// `order`: of two exchanges the one that a rank begins with.
+template <typename Order>
+Fleet make_two_exchanges(int ranks, Order order) {
+  Fleet fleet(ranks);
+  for (int r = 0; r < ranks; ++r) {
+    fleet.join(r, {2, 7}, {}, r, ranks);
+    const uint32_t first = order(r);
+    exchange(fleet, r, first, 1, [](int) { return kLarge; });
+    exchange(fleet, r, 1 - first, 2, [](int) { return kLarge; });
+  }
+  return fleet;
+}
+
+TEST_CASE("exchanges that two hundred ranks begin in two orders are judged in a moment",
+          "[scale]") {
+  const Report report = check_cost(
+      "256 ranks in a circle of exchanges", make_two_exchanges(256, [](int) { return 0u; }),
+      make_two_exchanges(256, [](int rank) { return rank % 2 == 0 ? 0u : 1u; }));
+  CHECK(lead(report).verdict == Verdict::deadlock_p2p);
+  CHECK(lead(report).culprits.size() == 256);
+}
+
+template <typename Count>
+Fleet make_exchange(int ranks, Count count) {
+  Fleet fleet(ranks);
+  for (int r = 0; r < ranks; ++r) exchange(fleet, r, 0, 1, count);
+  return fleet;
+}
+
+TEST_CASE("an exchange of which half the ranks expect another size is judged in a moment",
+          "[scale]") {
+  const Report report = check_cost(
+      "256 ranks that exchange two sizes", make_exchange(256, [](int) { return kLarge; }),
+      make_exchange(256, [](int rank) { return rank < 128 ? kLarge : 2 * kLarge; }));
+  CHECK(lead(report).verdict == Verdict::p2p_mismatch);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
