@@ -297,16 +297,18 @@ bool is_of_errors(const Case& c, const Draft& draft, const std::vector<Sighting>
 
 // A process that died while the others waited in calls that it had made as well.
 void add_silent_deaths(const Case& c, std::vector<Draft>& drafts) {
-  for (const uint32_t p : c.index.active()) {
+  const auto has_ended = [&](uint32_t p) {
+    return c.job.processes[p].ended_itself && !c.job.processes[p].gone;
+  };
+  const std::vector<uint32_t>& active = c.index.active();
+  const auto ended = std::count_if(active.begin(), active.end(), has_ended);
+  const bool all_but_one_ended = static_cast<size_t>(ended) + 1 == active.size();
+  for (const uint32_t p : active) {
     const ProcessState& state = c.job.processes[p];
     const Process& process = c.process(p);
     if (!state.gone || state.ended_itself || c.job.all_ended_themselves) continue;
-    bool others_ended = true;
-    for (const uint32_t q : c.index.active()) {
-      others_ended =
-          others_ended && (q == p || (c.job.processes[q].ended_itself && !c.job.processes[q].gone));
-    }
-    if (others_ended && !c.job.live) continue;
+    // It is the one itself.
+    if (all_but_one_ended && !c.job.live) continue;
     uint32_t g = kNone;
     if (state.last_op != kNoRecord) g = c.index.seat(p, process.ops[state.last_op].comm).group;
     Draft draft =
