@@ -79,18 +79,7 @@ size_t first_near(const std::vector<Op>& ops, const std::vector<uint32_t>& place
   return at;
 }
 
-}  // namespace
-
-std::vector<Signature> tokens(const Case& c, uint32_t p, size_t begin, size_t end) {
-  std::vector<Signature> list;
-  const std::vector<Op>& ops = c.process(p).ops;
-  for (size_t i = begin; i < std::min(end, ops.size()); ++i) {
-    if (!is_mark(ops[i].kind)) list.push_back(token_of(c, p, ops[i]));
-  }
-  return list;
-}
-
-std::optional<HabitBreak> habit_break(const Case& c, uint32_t p) {
+std::optional<HabitBreak> find_habit_break(const Case& c, uint32_t p) {
   const std::vector<Op>& ops = c.process(p).ops;
   const std::vector<uint32_t>& waiting = c.progress.waiting(p);
   const size_t front = waiting.empty() ? ops.size() : waiting.front();
@@ -135,6 +124,23 @@ std::optional<HabitBreak> habit_break(const Case& c, uint32_t p) {
     return found;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Signature> tokens(const Case& c, uint32_t p, size_t begin, size_t end) {
+  std::vector<Signature> list;
+  const std::vector<Op>& ops = c.process(p).ops;
+  for (size_t i = begin; i < std::min(end, ops.size()); ++i) {
+    if (!is_mark(ops[i].kind)) list.push_back(token_of(c, p, ops[i]));
+  }
+  return list;
+}
+
+std::optional<HabitBreak> habit_break(const Case& c, uint32_t p) {
+  std::optional<std::optional<HabitBreak>>& known = c.remembered.habit_breaks[p];
+  if (!known) known = find_habit_break(c, p);
+  return *known;
 }
 
 std::optional<Omission> omission_of(const Case& c, uint32_t p, const HabitBreak& found) {

@@ -30,6 +30,19 @@ struct HabitBreak {
 // where it did what it always did, or has no earlier step.
 std::optional<HabitBreak> habit_break(const Case& the_case, uint32_t process);
 
+// The calls of a process as they compare with its own others, where the peer of a transfer matters.
+struct OwnCalls {
+  std::vector<Signature> calls;
+  std::vector<uint32_t> places;  // of these in Process::ops; marks are left out
+};
+
+// What is asked of the same processes again and again: found at the first question, by process.
+struct Remembered {
+  explicit Remembered(size_t processes) : habit_breaks(processes), own_calls(processes) {}
+  std::vector<std::optional<std::optional<HabitBreak>>> habit_breaks;
+  std::vector<std::optional<OwnCalls>> own_calls;
+};
+
 // From the break on the process did as before, but for calls on the communicator of the first one
 // that it left out.
 struct Omission {

@@ -20,6 +20,8 @@ namespace rollcall::analysis {
 // More calls than a host can queue: a stream holds about a thousand launches, then the host waits.
 inline constexpr uint64_t kQueuedCallsMax = 2048;
 
+struct Remembered;
+
 // What every maker of findings looks at.
 struct Case {
   const Index& index;
@@ -30,6 +32,7 @@ struct Case {
   const WaitGraph& graph;
   const Doubt& doubt;
   const ChangingSizes& sizes;
+  Remembered& remembered;
 
   const trace::Process& process(uint32_t p) const { return index.run().processes[p]; }
   const Group& group(uint32_t g) const { return index.groups()[g]; }

@@ -142,7 +142,8 @@ Reading::Reading(const Index& index, const Options& options, const JobState& job
       graph_(index, job, progress_, blocking),
       doubt_(index, progress_),
       sizes_(index),
-      case_{index, options, job, differences, progress_, graph_, doubt_, sizes_} {}
+      remembered_(index.run().processes.size()),
+      case_{index, options, job, differences, progress_, graph_, doubt_, sizes_, remembered_} {}
 
 Waits::Waits(const Index& index, const Options& options, const JobState& job,
              const std::vector<Difference>& differences, const std::vector<Difference>& blocking)

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "analysis/habit.h"
 #include "analysis/judge.h"
 
 namespace rollcall::analysis {
@@ -33,6 +34,7 @@ class Reading {
   WaitGraph graph_;
   Doubt doubt_;
   ChangingSizes sizes_;
+  Remembered remembered_;
   Case case_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -33,19 +34,30 @@ Signature with_peer(const Case& c, uint32_t p, const Op& op) {
   return signature;
 }
 
+const OwnCalls& own_calls(const Case& c, uint32_t p) {
+  std::optional<OwnCalls>& known = c.remembered.own_calls[p];
+  if (known) return *known;
+  known.emplace();
+  const std::vector<Op>& ops = c.process(p).ops;
+  for (uint32_t i = 0; i < ops.size(); ++i) {
+    if (is_mark(ops[i].kind)) continue;
+    known->calls.push_back(with_peer(c, p, ops[i]));
+    known->places.push_back(i);
+  }
+  return *known;
+}
+
 // The call of this rank's steps before that leads one to expect it again before op `i`, which may
 // be one behind its last; kNoRecord where nothing does.
 uint32_t usual_at(const Case& c, uint32_t p, size_t i) {
-  const std::vector<Op>& ops = c.process(p).ops;
-  std::vector<Signature> history;
-  std::vector<uint32_t> places;
-  for (size_t at = i > kHistoryMax ? i - kHistoryMax : 0; at < i; ++at) {
-    if (is_mark(ops[at].kind)) continue;
-    history.push_back(with_peer(c, p, ops[at]));
-    places.push_back(static_cast<uint32_t>(at));
-  }
-  const std::optional<Expectation> expectation = expectation_of(history);
-  return expectation ? places[expectation->index] : kNoRecord;
+  const auto& [calls, places] = own_calls(c, p);
+  const auto index_of = [&places = places](size_t op) {
+    return static_cast<size_t>(std::lower_bound(places.begin(), places.end(), op) - places.begin());
+  };
+  const size_t first = index_of(i > kHistoryMax ? i - kHistoryMax : 0);
+  const std::optional<Expectation> expectation =
+      expectation_of(std::span(calls).subspan(first, index_of(i) - first));
+  return expectation ? places[first + expectation->index] : kNoRecord;
 }
 
 // The same transfer of this rank's steps before, with the peer that it had then; kNoRecord where
@@ -121,11 +133,9 @@ uint32_t awaited_in(const Case& c, uint32_t process, const Seat& seat, const Op&
 }
 
 // Behind its last call on the communicator the process made one that `caller` made only behind the
-// awaited one.
-bool is_past(const Case& c, uint32_t p, uint32_t caller, const Node& waited) {
-  const std::unordered_map<uint32_t, const Lane*> theirs = lanes_of(c, caller);
+// awaited one. `there`: the communicator's calls of that one.
+bool is_past(const Case& c, uint32_t p, uint32_t caller, const Lane* there, const Node& waited) {
   const std::unordered_map<uint32_t, const Lane*> own = lanes_of(c, p);
-  const Lane* there = lane_of(theirs, waited.group);
   const Lane* here = lane_of(own, waited.group);
   if (there == nullptr || here == nullptr || !there->has(waited.seq)) return false;
   if (here->ops.empty() || here->ops.back() == kNoRecord) return false;
@@ -223,8 +233,9 @@ std::vector<uint32_t> who_went_past(const Case& c, const Node& waited,
   std::vector<uint32_t> past;
   if (waited.callers.empty()) return past;
   const uint32_t caller = waited.callers.front();
+  const Lane* there = lane_of(lanes_of(c, caller), waited.group);
   std::copy_if(absent.begin(), absent.end(), std::back_inserter(past),
-               [&](uint32_t p) { return is_past(c, p, caller, waited); });
+               [&](uint32_t p) { return is_past(c, p, caller, there, waited); });
   return past;
 }
 
@@ -464,13 +475,9 @@ bool is_about_calls(const Draft& draft) {
 }
 
 std::vector<uint32_t> who_waits_for(const Case& c, uint32_t group, uint64_t seq) {
-  for (uint32_t n = 0; n < c.graph.nodes().size(); ++n) {
-    const Node& node = c.graph.nodes()[n];
-    if (node.kind != NodeKind::collective || node.group != group || node.seq != seq) continue;
-    const uint32_t r = c.graph.root_of(n);
-    if (r != kNone) return c.graph.roots()[r].victims;
-  }
-  return {};
+  const uint32_t n = c.graph.find_collective(group, seq);
+  const uint32_t r = n == kNone ? kNone : c.graph.root_of(n);
+  return r == kNone ? std::vector<uint32_t>{} : c.graph.roots()[r].victims;
 }
 
 // What showed becomes what followed.
