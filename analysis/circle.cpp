@@ -183,7 +183,7 @@ std::vector<uint32_t> outvoted(const Case& c, const Circle& circle, Vote vote) {
     const Node& a = c.graph.nodes()[x];
     const Node& b = c.graph.nodes()[y];
     if (a.kind != NodeKind::collective || b.kind != NodeKind::collective) continue;
-    const Votes votes = vote(a, b);
+    const Votes& votes = vote(a, b);
     if (votes.forward.empty() || votes.backward.empty()) continue;
     if (votes.forward.size() != votes.backward.size()) {
       return votes.forward.size() < votes.backward.size() ? votes.forward : votes.backward;
@@ -194,8 +194,10 @@ std::vector<uint32_t> outvoted(const Case& c, const Circle& circle, Vote vote) {
 
 // Who called in another order than the rest? Empty: nothing tells.
 std::vector<uint32_t> find_deviators(const Case& c, const Circle& circle) {
+  OrderVotes votes(c);
   std::vector<uint32_t> few =
-      outvoted(c, circle, [&](const Node& x, const Node& y) { return vote_on_order(c, x, y); });
+      outvoted(c, circle,
+               [&](const Node& x, const Node& y) -> const Votes& { return votes.on_order(x, y); });
   if (!few.empty()) return few;
   // What stopped the circle has not finished; what a rank did otherwise before that is past.
   std::vector<uint32_t> odd;
@@ -388,8 +390,10 @@ bool contains(const std::vector<uint32_t>& processes, uint32_t process) {
 }
 
 std::vector<uint32_t> outvoted_by_place(const Case& c, const Circle& circle) {
-  return outvoted(c, circle,
-                  [&](const Node& x, const Node& y) { return vote_by_place(c, x, y, false); });
+  OrderVotes votes(c);
+  return outvoted(c, circle, [&](const Node& x, const Node& y) -> const Votes& {
+    return votes.by_place(x, y);
+  });
 }
 
 // The few who are alone in a call that most of its communicator have not made, where there are no

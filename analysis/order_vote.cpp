@@ -52,6 +52,21 @@ uint32_t reference_for(const Case& c, const Node& x, const Node& y) {
   return kNone;
 }
 
+// Only members can have made a call of a group that shares its part with no other.
+std::vector<uint32_t> voters_on(const Case& c, const Node& x, const Node& y) {
+  const Group* smallest = nullptr;
+  for (const Group* group : {&c.group(x.group), &c.group(y.group)}) {
+    const bool is_smaller = !smallest || group->members.size() < smallest->members.size();
+    if (group->parent == kNone && is_smaller) smallest = group;
+  }
+  if (!smallest) return c.index.active();
+  std::vector<uint32_t> voters;
+  for (const Member& member : smallest->members) voters.push_back(member.process);
+  std::sort(voters.begin(), voters.end());
+  voters.erase(std::unique(voters.begin(), voters.end()), voters.end());
+  return voters;
+}
+
 }  // namespace
 
 bool has_same_comms(const Case& c, uint32_t p, uint32_t q) {
@@ -64,7 +79,7 @@ bool has_same_comms(const Case& c, uint32_t p, uint32_t q) {
 
 Votes vote_on_order(const Case& c, const Node& x, const Node& y) {
   Votes votes;
-  for (const uint32_t p : c.index.active()) {
+  for (const uint32_t p : voters_on(c, x, y)) {
     const uint32_t at_x = made_at(c, p, x);
     const uint32_t at_y = made_at(c, p, y);
     if (at_x == kNoRecord || at_y == kNoRecord || at_x == at_y) continue;
@@ -91,6 +106,45 @@ Votes vote_by_place(const Case& c, const Node& x, const Node& y, bool counts_abs
     (at_x.at < at_y.at ? votes.forward : votes.backward).push_back(p);
   }
   return votes;
+}
+
+// A process has one communicator of a role at most, so who votes how depends on nothing else.
+const Votes& OrderVotes::on_order(const Node& x, const Node& y) {
+  const Calls calls{case_.index.role_of(x.group), x.seq, case_.index.role_of(y.group), y.seq};
+  const auto [known, is_new] = on_order_.try_emplace(calls);
+  if (is_new) known->second = vote_on_order(case_, x, y);
+  return known->second;
+}
+
+// The place that a group has among the communicators of all of its members; kNone where it differs.
+uint32_t OrderVotes::common_place(uint32_t g) {
+  const auto [known, is_new] = places_.try_emplace(g, kNone);
+  const std::vector<Member>& members = case_.group(g).members;
+  if (!is_new || members.empty()) return known->second;
+  const uint32_t place = place_in(case_, members.front().process, g);
+  const bool is_common = std::all_of(members.begin(), members.end(), [&](const Member& member) {
+    return place_in(case_, member.process, g) == place;
+  });
+  if (is_common) known->second = place;
+  return known->second;
+}
+
+// Who is asked follows from the sizes of the communicators of one that is in both groups, and what
+// it is asked for from their places, if these are the same for all members.
+const Votes& OrderVotes::by_place(const Node& x, const Node& y) {
+  const uint32_t reference = reference_for(case_, x, y);
+  const uint32_t place_x = common_place(x.group);
+  const uint32_t place_y = common_place(y.group);
+  if (reference == kNone || place_x == kNone || place_y == kNone) {
+    single_ = vote_by_place(case_, x, y, false);
+    return single_;
+  }
+  Shape shape;
+  for (const Comm& comm : case_.process(reference).comms) shape.push_back(comm.nranks);
+  const auto [known, is_new] =
+      by_place_.try_emplace({std::move(shape), {place_x, x.seq, place_y, y.seq}});
+  if (is_new) known->second = vote_by_place(case_, x, y, false);
+  return known->second;
 }
 
 }  // namespace rollcall::analysis

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "analysis/judge.h"
@@ -26,5 +29,26 @@ bool has_same_comms(const Case& the_case, uint32_t p, uint32_t q);
 // both.
 // `counts_absent`: who made one of the two has a vote, too: it made that one first.
 Votes vote_by_place(const Case& the_case, const Node& x, const Node& y, bool counts_absent);
+
+// Both for many pairs of calls: in a mesh of thousands of groups most pairs are of the same parts,
+// or places, at the same positions, and their votes the same.
+class OrderVotes {
+ public:
+  explicit OrderVotes(const Case& the_case) : case_(the_case) {}
+  // The answers are valid until the next question.
+  const Votes& on_order(const Node& x, const Node& y);
+  const Votes& by_place(const Node& x, const Node& y);
+
+ private:
+  uint32_t common_place(uint32_t group);
+
+  using Calls = std::tuple<uint64_t, uint64_t, uint64_t, uint64_t>;  // role or place and seq of two
+  using Shape = std::vector<int32_t>;                                // sizes of communicators
+  const Case& case_;
+  std::map<Calls, Votes> on_order_;
+  std::map<std::pair<Shape, Calls>, Votes> by_place_;
+  std::unordered_map<uint32_t, uint32_t> places_;  // by group
+  Votes single_;
+};
 
 }  // namespace rollcall::analysis

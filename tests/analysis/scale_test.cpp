@@ -181,5 +181,33 @@ TEST_CASE("an exchange of which half the ranks expect another size is judged in 
   CHECK(lead(report).verdict == Verdict::p2p_mismatch);
 }
 
+// A mesh: rank r is number r % 8 of its row, and number r / 8 of its column. `begins_with`: of its
+// row (1) and column (2) the one that a rank calls on first.
+template <typename Begin>
+Fleet make_mesh(int rows, Begin begins_with) {
+  constexpr int kColumns = 8;
+  Fleet fleet(rows * kColumns);
+  for (int r = 0; r < fleet.ranks(); ++r) {
+    const int row = r / kColumns;
+    const int column = r % kColumns;
+    fleet.join(r, {100 + static_cast<uint64_t>(row), 7}, kWorld, column, kColumns);
+    fleet.join(r, {100'000 + static_cast<uint64_t>(column), 7}, kWorld, row, rows).child_number = 1;
+    for (int i = 0; i < 10; ++i) fleet.call(r, 0, OpKind::AllReduce, 64);
+    const uint32_t first = begins_with(row, column);
+    fleet.call(r, first, OpKind::AllReduce, 64);
+    fleet.call(r, 3 - first, OpKind::AllReduce, 64);
+  }
+  return fleet;
+}
+
+TEST_CASE("a mesh of eight thousand ranks that call in two orders is judged in a moment",
+          "[scale]") {
+  const Report report = check_cost(
+      "8 x 1,024 ranks in a circle", make_mesh(1024, [](int, int) { return 1u; }),
+      make_mesh(1024, [](int row, int column) { return (row + column) % 2 == 0 ? 1u : 2u; }));
+  CHECK(lead(report).verdict == Verdict::deadlock_comms);
+  CHECK(lead(report).culprits.size() == 8192);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
