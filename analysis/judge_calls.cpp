@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "analysis/judge.h"
 #include "analysis/label.h"
@@ -18,6 +19,10 @@ using trace::Op;
 using trace::Process;
 
 constexpr size_t kCampsShown = 8;
+// Transfers that disagree, told one by one: more than a single rank can disagree about in an
+// exchange of five hundred. Where half of the ranks name another size it would be a hundred
+// thousand.
+constexpr size_t kPairsMax = 1024;
 
 Verdict verdict_of(Slip slip) {
   switch (slip) {
@@ -380,6 +385,14 @@ void find_odd(const Disputes& disputes, uint32_t sender, uint32_t receiver, Pair
   slip.is_by_peers = slip.is_by_sender || slip.is_by_receiver;
 }
 
+// When the first of the two sides called.
+int64_t since_of(const Case& c, const Channel& channel, uint64_t seq) {
+  const uint32_t sender = process_at(c, channel.group, channel.source);
+  const uint32_t receiver = process_at(c, channel.group, channel.target);
+  return std::min(c.index.op(sender, channel.send_at(seq)).called_ns,
+                  c.index.op(receiver, channel.recv_at(seq)).called_ns);
+}
+
 Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair, const Disputes& disputes) {
   const Channel& channel = c.index.channels()[pair.channel];
   const uint32_t sender = process_at(c, channel.group, channel.source);
@@ -423,7 +436,7 @@ Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair, const D
   }
   finding.evidence.push_back(op_evidence(c, sender, send_index, ""));
   finding.evidence.push_back(op_evidence(c, receiver, recv_index, ""));
-  draft.since_ns = std::min(send.called_ns, recv.called_ns);
+  draft.since_ns = since_of(c, channel, pair.seq);
   std::vector<uint32_t> victims{sender, receiver};
   const uint32_t sends = c.graph.find_p2p(sender, send_index);
   const uint32_t receives = c.graph.find_p2p(receiver, recv_index);
@@ -456,6 +469,31 @@ Disputes disputes_of(const Case& c, const PairPlaces& places) {
     add(receiver, sender, c.index.op(receiver, channel.recv_at(seq)));
   }
   return disputes;
+}
+
+PairPlaces earliest_of(const Case& c, const PairPlaces& places) {
+  if (places.size() <= kPairsMax) return places;
+  std::vector<std::tuple<int64_t, uint32_t, uint64_t>> sorted;
+  for (const auto& [channel, seq] : places) {
+    sorted.emplace_back(since_of(c, c.index.channels()[channel], seq), channel, seq);
+  }
+  std::nth_element(sorted.begin(), sorted.begin() + kPairsMax, sorted.end());
+  PairPlaces earliest;
+  for (size_t i = 0; i < kPairsMax; ++i) {
+    earliest.emplace(std::get<1>(sorted[i]), std::get<2>(sorted[i]));
+  }
+  return earliest;
+}
+
+// With the one that will lead.
+void mention_untold(std::vector<Draft>& drafts, size_t untold) {
+  const auto lead =
+      std::min_element(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
+        return std::make_tuple(b.finding.severity, a.since_ns) <
+               std::make_tuple(a.finding.severity, b.since_ns);
+      });
+  lead->finding.summary +=
+      fmt::format("; {} later transfers that two ranks disagree about are not listed", untold);
 }
 
 // A channel with more sends than receives.
@@ -584,9 +622,11 @@ std::vector<Draft> judge_pairs(const Case& c, bool quiet) {
     if (!is_new) found->second = std::min(found->second, pair.seq);
   }
   const Disputes disputes = disputes_of(c, first);
-  for (const auto& [channel, seq] : first) {
+  const PairPlaces told = earliest_of(c, first);
+  for (const auto& [channel, seq] : told) {
     drafts.push_back(draft_mismatched(c, {channel, seq}, disputes));
   }
+  if (told.size() < first.size()) mention_untold(drafts, first.size() - told.size());
   std::vector<Draft> unreceived;
   for (uint32_t i = 0; quiet && i < c.index.channels().size(); ++i) {
     draft_unreceived(c, i, unreceived);

@@ -179,6 +179,10 @@ TEST_CASE("an exchange of which half the ranks expect another size is judged in 
       "256 ranks that exchange two sizes", make_exchange(256, [](int) { return kLarge; }),
       make_exchange(256, [](int rank) { return rank < 128 ? kLarge : 2 * kLarge; }));
   CHECK(lead(report).verdict == Verdict::p2p_mismatch);
+  // Each of one half disagrees with each of the other half, in both directions.
+  const std::string untold = "; 31744 later transfers that two ranks disagree about are not listed";
+  CHECK(lead(report).summary.ends_with(untold));
+  CHECK(text_of(report).find("not listed") == text_of(report).rfind("not listed"));
 }
 
 // A mesh: rank r is number r % 8 of its row, and number r / 8 of its column. `begins_with`: of its
