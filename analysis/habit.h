@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "analysis/judge.h"
@@ -41,6 +42,10 @@ struct Remembered {
   explicit Remembered(size_t processes) : habit_breaks(processes), own_calls(processes) {}
   std::vector<std::optional<std::optional<HabitBreak>>> habit_breaks;
   std::vector<std::optional<OwnCalls>> own_calls;
+  // Of all processes: which two were the first to begin an abort, and when. One of any two is not
+  // the process that is asked about.
+  using Abort = std::pair<int64_t, uint32_t>;
+  std::optional<std::vector<Abort>> first_aborts;
 };
 
 // From the break on the process did as before, but for calls on the communicator of the first one

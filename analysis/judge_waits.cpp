@@ -155,6 +155,22 @@ bool has_passed_by(const Case& c, uint32_t p, const Node& waited) {
          is_awaited(c, p, c.index.op(p, habit->precedent), waited);
 }
 
+const std::vector<Remembered::Abort>& first_aborts(const Case& c) {
+  std::optional<std::vector<Remembered::Abort>>& known = c.remembered.first_aborts;
+  if (known) return *known;
+  known.emplace();
+  for (const uint32_t p : c.index.active()) {
+    int64_t first_ns = INT64_MAX;
+    for (const Event& event : c.process(p).events) {
+      if (event.kind == EventKind::CommAbort) first_ns = std::min(first_ns, event.called_ns);
+    }
+    if (first_ns != INT64_MAX) known->emplace_back(first_ns, p);
+  }
+  std::sort(known->begin(), known->end());
+  if (known->size() > 2) known->resize(2);
+  return *known;
+}
+
 // The rank aborted because NCCL told it of a peer's end, when asked or by refusing a call, and a
 // peer had begun to abort: who was first, and not who had not come yet, is for judge_errors to say.
 bool follows_an_abort(const Case& c, uint32_t p, const Node& waited) {
@@ -167,14 +183,10 @@ bool follows_an_abort(const Case& c, uint32_t p, const Node& waited) {
   const std::vector<trace::Event>& events = c.process(p).events;
   const auto told = std::find_if(events.begin(), events.end(), is_told);
   if (told == events.end() || told->called_ns > comm->ended_ns) return false;
-  const auto began_before = [&](uint32_t q) {
-    const std::vector<trace::Event>& theirs = c.process(q).events;
-    return q != p && std::any_of(theirs.begin(), theirs.end(), [&](const trace::Event& event) {
-             return event.kind == EventKind::CommAbort &&
-                    event.called_ns <= told->called_ns + c.job.clock_doubt_ns;
-           });
-  };
-  return std::any_of(c.index.active().begin(), c.index.active().end(), began_before);
+  const std::vector<Remembered::Abort>& aborts = first_aborts(c);
+  return std::any_of(aborts.begin(), aborts.end(), [&](const Remembered::Abort& abort) {
+    return abort.second != p && abort.first <= told->called_ns + c.job.clock_doubt_ns;
+  });
 }
 
 // That a rank aborted is why others wait: nothing where it is not.

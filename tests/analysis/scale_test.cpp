@@ -213,5 +213,35 @@ TEST_CASE("a mesh of eight thousand ranks that call in two orders is judged in a
   CHECK(lead(report).culprits.size() == 8192);
 }
 
+// All but the last rank abort, the first of them last but one by number; the others were told of
+// it.
+Fleet make_cascade(int ranks, bool is_bad) {
+  constexpr int64_t kAbortNs = kEpochNs + 20'000'000'000;
+  Fleet fleet(ranks);
+  const int first = ranks - 2;
+  for (int r = 0; r < ranks; ++r) {
+    for (int i = 0; i < 10; ++i) fleet.call(r, 0, OpKind::AllReduce, 64);
+    if (!is_bad) continue;
+    if (r == ranks - 1) {
+      fleet.call(r, 0, OpKind::AllReduce, 64);
+      continue;
+    }
+    const int64_t at_ns = r == first ? kAbortNs : kAbortNs + 5'000'000;
+    trace::Event told{.kind = EventKind::AsyncError, .called_ns = at_ns - 1'000'000, .text = ""};
+    told.returned_ns = at_ns;
+    told.comm = 0;
+    told.arguments[1] = kResultRemoteError;
+    if (r != first) fleet.at(r).events.push_back(told);
+    add_abort(fleet.at(r), 0, at_ns);
+  }
+  return fleet;
+}
+
+TEST_CASE("sixteen thousand ranks that abort because one did are judged in a moment", "[scale]") {
+  const Report report =
+      check_cost("16,384 aborts", make_cascade(16384, false), make_cascade(16384, true));
+  CHECK(lead(report).culprits[0].rank == 16382);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
