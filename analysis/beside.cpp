@@ -1,5 +1,6 @@
 #include "analysis/beside.h"
 
+#include "analysis/expectation.h"
 #include "analysis/order_vote.h"
 
 namespace rollcall::analysis {

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "analysis/expectation.h"
 #include "analysis/label.h"
 #include "core/base/limits.h"
 #include "core/format/call_site.h"

@@ -11,6 +11,7 @@
 #include "analysis/habit.h"
 #include "analysis/label.h"
 #include "analysis/left_out.h"
+#include "analysis/limits.h"
 #include "analysis/order_vote.h"
 #include "analysis/stray_call.h"
 
@@ -19,7 +20,6 @@ namespace {
 
 using trace::Op;
 
-constexpr size_t kHistoryMax = 2048;
 constexpr size_t kEdgesShownMax = 12;
 
 Circle look_at(const Case& c, const Root& root) {
@@ -296,7 +296,7 @@ struct Precedent {
 Precedent precedent_of(const Case& c, uint32_t p, uint32_t op) {
   const Op& now = c.index.op(p, op);
   Precedent precedent;
-  for (uint32_t i = op; i-- > 0 && op - i <= kHistoryMax;) {
+  for (uint32_t i = op; i-- > 0 && op - i <= kCallsBeforeMax;) {
     const Op& before = c.index.op(p, i);
     const bool is_same =
         before.comm == now.comm && before.root_or_peer == now.root_or_peer &&

@@ -4,13 +4,14 @@
 #include <span>
 #include <utility>
 
+#include "analysis/expectation.h"
+#include "analysis/limits.h"
+
 namespace rollcall::analysis {
 namespace {
 
 using trace::Op;
 
-constexpr size_t kTailMax = 64;
-constexpr size_t kHistoryMax = 2048;
 constexpr size_t kNearMax = 16;  // a group counts as one
 constexpr size_t kNearCallsMax = 256;
 
@@ -83,10 +84,10 @@ std::optional<HabitBreak> find_habit_break(const Case& c, uint32_t p) {
   const std::vector<Op>& ops = c.process(p).ops;
   const std::vector<uint32_t>& waiting = c.progress.waiting(p);
   const size_t front = waiting.empty() ? ops.size() : waiting.front();
-  const size_t begin = front > kHistoryMax ? front - kHistoryMax : 0;
+  const size_t begin = front > kCallsBeforeMax ? front - kCallsBeforeMax : 0;
   std::vector<Signature> calls;
   std::vector<uint32_t> places;
-  for (size_t i = begin; i < ops.size() && i < front + kTailMax; ++i) {
+  for (size_t i = begin; i < ops.size() && i < front + kCallsBehindMax; ++i) {
     if (is_mark(ops[i].kind)) continue;
     calls.push_back(token_of(c, p, ops[i]));
     places.push_back(static_cast<uint32_t>(i));
@@ -107,17 +108,11 @@ std::optional<HabitBreak> find_habit_break(const Case& c, uint32_t p) {
     if (c.index.seat(p, ops[places[expectation.index]].comm).group == kNone) continue;
     HabitBreak found{places[at], places[expectation.index], {}, {}};
     found.is_settled = expectation.context >= at - expectation.index;
-    std::vector<Signature> history(calls.begin(), calls.begin() + static_cast<ptrdiff_t>(at));
-    std::vector<Signature> expected;
-    const size_t tail = calls.size() - at;
+    const auto slip = calls.begin() + static_cast<ptrdiff_t>(at);
     const uint32_t missing = rest_of_group(ops, places, expectation.index);
-    while (expected.size() < tail + std::max<size_t>(4, missing)) {
-      const std::optional<Signature> next = expected_next(history);
-      if (!next) break;
-      expected.push_back(*next);
-      history.push_back(*next);
-    }
-    std::vector<Signature> rest(calls.begin() + static_cast<ptrdiff_t>(at), calls.end());
+    std::vector<Signature> rest(slip, calls.end());
+    const std::vector<Signature> expected =
+        expected_calls({calls.begin(), slip}, rest.size() + std::max(kSlipMax, missing));
     found.alignment = align(rest, expected, expected.size(), missing);
     rest.resize(count_known(std::span(calls).first(at), rest));
     found.until_new = align(rest, expected, expected.size(), missing);
@@ -147,7 +142,7 @@ std::optional<Omission> omission_of(const Case& c, uint32_t p, const HabitBreak&
   if (!found.is_settled) return std::nullopt;
   const std::vector<Op>& ops = c.process(p).ops;
   const uint32_t comm = ops[found.precedent].comm;
-  const size_t end = std::min<size_t>(ops.size(), found.op + kHistoryMax);
+  const size_t end = std::min<size_t>(ops.size(), found.op + kCallsBeforeMax);
   Omission omission;
   size_t at = found.op;
   for (size_t usual = found.precedent; at < end && usual < found.op;) {

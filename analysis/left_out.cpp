@@ -6,16 +6,16 @@
 #include <map>
 
 #include "analysis/beside.h"
+#include "analysis/expectation.h"
 #include "analysis/habit.h"
 #include "analysis/label.h"
+#include "analysis/limits.h"
 
 namespace rollcall::analysis {
 namespace {
 
 using trace::Op;
 
-constexpr size_t kTailMax = 64;
-constexpr size_t kHistoryMax = 2048;
 constexpr size_t kEdgesAskedMax = 1024;
 // Who only changed the places of two calls went on with one.
 constexpr uint32_t kBehindMin = 2;
@@ -55,9 +55,9 @@ TailComparison compare_tails(const Case& c, uint32_t deviator, uint32_t referenc
   if (!own_begin || !their_begin) return comparison;
   const size_t begin = *own_begin;
   const size_t reference_begin = *their_begin;
-  std::vector<Signature> calls = tokens(c, deviator, begin, begin + kTailMax);
+  std::vector<Signature> calls = tokens(c, deviator, begin, begin + kCallsBehindMax);
   std::vector<Signature> expected =
-      tokens(c, reference, reference_begin, reference_begin + kTailMax);
+      tokens(c, reference, reference_begin, reference_begin + kCallsBehindMax);
   // The first place where they part is what is to be explained.
   size_t same = 0;
   while (same < calls.size() && same < expected.size() && agree(calls[same], expected[same]))
@@ -69,19 +69,17 @@ TailComparison compare_tails(const Case& c, uint32_t deviator, uint32_t referenc
   }
   if (same < calls.size()) {
     std::vector<Signature> before =
-        tokens(c, deviator, begin > kHistoryMax ? begin - kHistoryMax : 0, begin);
+        tokens(c, deviator, begin > kCallsBeforeMax ? begin - kCallsBeforeMax : 0, begin);
     before.insert(before.end(), calls.begin(), calls.begin() + static_cast<ptrdiff_t>(same));
     const std::optional<Signature> usual = expected_next(before);
     comparison.is_habit = usual && agree(*usual, calls[same]);
   }
-  std::vector<Signature> history =
-      tokens(c, reference, reference_begin > kHistoryMax ? reference_begin - kHistoryMax : 0,
-             reference_begin + kTailMax);
-  while (expected.size() < calls.size() + 4) {
-    const std::optional<Signature> next = expected_next(history);
-    if (!next) break;
-    history.push_back(*next);
-    expected.push_back(*next);
+  const std::vector<Signature> history = tokens(
+      c, reference, reference_begin > kCallsBeforeMax ? reference_begin - kCallsBeforeMax : 0,
+      reference_begin + kCallsBehindMax);
+  if (const size_t wanted = calls.size() + kSlipMax; wanted > expected.size()) {
+    const std::vector<Signature> later = expected_calls(history, wanted - expected.size());
+    expected.insert(expected.end(), later.begin(), later.end());
   }
   calls.erase(calls.begin(), calls.begin() + static_cast<ptrdiff_t>(same));
   expected.erase(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(same));

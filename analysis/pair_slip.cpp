@@ -4,15 +4,15 @@
 #include <optional>
 #include <utility>
 
+#include "analysis/expectation.h"
 #include "analysis/habit.h"
+#include "analysis/limits.h"
 #include "analysis/stray_call.h"
 
 namespace rollcall::analysis {
 namespace {
 
 using trace::Op;
-
-constexpr uint64_t kPairTail = 64;
 
 // What the two sides of a transfer must agree in.
 Signature shape_of(const Op& op) { return {.count = op.count, .datatype = op.datatype}; }
@@ -54,8 +54,8 @@ struct PairHistory {
   uint64_t first = 0;  // p2p seq of the first
 };
 PairHistory history_of(const Case& c, const ChannelSide& side, uint64_t seq) {
-  constexpr uint64_t kHistory = 2048;
-  PairHistory history{.sizes = {}, .first = std::max(side.first, seq - std::min(seq, kHistory))};
+  PairHistory history{.sizes = {},
+                      .first = std::max(side.first, seq - std::min(seq, kCallsBeforeMax))};
   for (uint64_t at = history.first; at < std::min(side.end(), seq); ++at) {
     if (side.at(at) == kNoRecord) {
       history = {.sizes = {}, .first = at + 1};
@@ -64,18 +64,6 @@ PairHistory history_of(const Case& c, const ChannelSide& side, uint64_t seq) {
     }
   }
   return history;
-}
-
-// What they lead one to expect from this position on; empty where they have no pattern.
-std::vector<Signature> usual_sizes(std::vector<Signature> history, size_t wanted) {
-  std::vector<Signature> usual;
-  while (usual.size() < wanted) {
-    const std::optional<Signature> next = expected_next(history);
-    if (!next) break;
-    usual.push_back(*next);
-    history.push_back(*next);
-  }
-  return usual;
 }
 
 // The size of this transfer tells nothing.
@@ -111,8 +99,8 @@ std::optional<PairSlip> slip_by_order(const Case& c, const Channel& channel, uin
   std::optional<PairSlip> found;
   for (const ChannelSide& side : {sender_of(c, channel), receiver_of(c, channel)}) {
     const PairHistory history = history_of(c, side, seq);
-    const std::vector<Signature> calls = sizes_of(c, side, seq, seq + kPairTail);
-    const std::vector<Signature> usual = usual_sizes(history.sizes, calls.size() + 4);
+    const std::vector<Signature> calls = sizes_of(c, side, seq, seq + kCallsBehindMax);
+    const std::vector<Signature> usual = expected_calls(history.sizes, calls.size() + kSlipMax);
     if (calls.empty() || usual.empty()) return std::nullopt;
     if (agree(calls.front(), usual.front())) continue;
     if (found) return std::nullopt;
@@ -150,15 +138,15 @@ bool has_made_more(const Case& c, const ChannelSide& side, uint64_t seq) {
 PairSlip slip_by_sizes(const Case& c, const Channel& channel, uint64_t seq) {
   const ChannelSide sender = sender_of(c, channel);
   const ChannelSide receiver = receiver_of(c, channel);
-  const std::vector<Signature> sent = sizes_of(c, sender, seq, seq + kPairTail);
-  std::vector<Signature> expected = sizes_of(c, receiver, seq, seq + kPairTail);
+  const std::vector<Signature> sent = sizes_of(c, sender, seq, seq + kCallsBehindMax);
+  std::vector<Signature> expected = sizes_of(c, receiver, seq, seq + kCallsBehindMax);
   PairSlip found;
   if (sent.empty() || expected.empty()) return found;
   const size_t seen = expected.size();
-  if (sent.size() + 4 > seen) {
+  if (const size_t wanted = sent.size() + kSlipMax; wanted > seen) {
     std::vector<Signature> history = sizes_of(c, receiver, 0, seq);
     history.insert(history.end(), expected.begin(), expected.end());
-    const std::vector<Signature> later = usual_sizes(std::move(history), sent.size() + 4 - seen);
+    const std::vector<Signature> later = expected_calls(std::move(history), wanted - seen);
     expected.insert(expected.end(), later.begin(), later.end());
   }
   const Alignment alignment = align(sent, expected, seen);

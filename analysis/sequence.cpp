@@ -5,27 +5,23 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <span>
 #include <tuple>
 
+#include "analysis/expectation.h"
 #include "analysis/label.h"
+#include "analysis/limits.h"
 
 namespace rollcall::analysis {
 namespace {
 
 using trace::Op;
 
-// Calls behind a difference that the alignment looks at, and slips longer than which it does not
-// believe in.
-constexpr size_t kTailMax = 64;
-constexpr uint32_t kSlipMax = 4;
 // A step that was left out is longer: believed where nothing shorter explains as much. As many as a
 // host can queue: no rank gets further ahead of one that waits.
 constexpr uint32_t kFarSlipMax = 2048;
 constexpr size_t kFarMatched = 4;
 constexpr uint32_t kReorderMax = 16;
-// Longer than an exchange with a hundred ranks, and than a micro batch: a step may have two that
-// look alike.
-constexpr size_t kContextMax = 1024;
 constexpr size_t kHistoryMax = 4096;
 constexpr size_t kCampsMax = 8;
 constexpr size_t kOpinionsMax = 256;
@@ -332,49 +328,6 @@ std::string edit_script(const std::vector<Signature>& from, const std::vector<Si
   return script;
 }
 
-bool has_unknown(const Signature& call) {
-  return call.count == trace::kCountUnknown || call.datatype == kUnknown8 ||
-         (call.reduction == kUnknown8 && traits_of(call.kind).reduces);
-}
-
-// For each place of the history, the newest first, how many calls before it are the same as before
-// the next call, at most `context_max`; until `visit(place, context)` says false. Linear by the Z
-// algorithm: [left, right) is the stretch that repeats the newest calls and reaches back furthest,
-// and what is within it is known from the newest calls themselves. That needs that what agrees with
-// one call agrees with another, which it need not where something is unknown.
-template <typename Visit>
-void visit_contexts(std::span<const Signature> history, size_t context_max, Visit visit) {
-  const size_t size = history.size();
-  const auto from_end = [&](size_t i) -> const Signature& { return history[size - 1 - i]; };
-  const bool is_exact = std::none_of(history.begin(), history.end(), has_unknown);
-  std::vector<size_t> contexts(size, 0);
-  size_t left = 0;
-  size_t right = 0;
-  for (size_t i = 1; i < size; ++i) {
-    size_t& context = contexts[i];
-    if (is_exact && i < right) context = std::min(right - i, contexts[i - left]);
-    while (context < context_max && i + context < size &&
-           agree(from_end(context), from_end(i + context))) {
-      ++context;
-    }
-    if (i + context > right) {
-      left = i;
-      right = i + context;
-    }
-    if (!visit(size - i, context)) return;
-  }
-}
-
-// Whatever followed the longest context of the same calls before was always this call.
-bool is_unanimous(std::span<const Signature> history, const Expectation& expectation) {
-  bool is_always = true;
-  visit_contexts(history, expectation.context, [&](size_t place, size_t context) {
-    is_always = context < expectation.context || agree(history[place], history[expectation.index]);
-    return is_always;
-  });
-  return is_always;
-}
-
 // Calls that belong behind the reference's last one, as its history foretells them. Where the call
 // at the difference is not what the history leads to, the job has gone on to something new: then
 // only what has always followed the same calls is a guide.
@@ -444,8 +397,9 @@ void look_further(std::span<const Signature> calls, std::span<const Signature> e
   };
   for (uint32_t length = kSlipMax + 1; length <= kFarSlipMax; ++length) {
     if (length < seen) {
-      const std::optional<Score> missing = agreement(calls.first(std::min(calls.size(), kTailMax)),
-                                                     expected.subspan(length), seen - length);
+      const std::optional<Score> missing =
+          agreement(calls.first(std::min(calls.size(), kCallsBehindMax)), expected.subspan(length),
+                    seen - length);
       const bool fits = missing && missing->matched > best.matched &&
                         missing->matched >= std::min(calls.size(), kFarMatched);
       if (fits && (missing->matched > 1 || is_same_site(length))) {
@@ -454,8 +408,8 @@ void look_further(std::span<const Signature> calls, std::span<const Signature> e
       if (missing && missing->matched == 1 && best.later == 0) best.later = length;
     }
     if (length >= calls.size()) continue;
-    const std::optional<Score> extra =
-        agreement(calls.subspan(length), expected.first(std::min(expected.size(), kTailMax)), seen);
+    const std::optional<Score> extra = agreement(
+        calls.subspan(length), expected.first(std::min(expected.size(), kCallsBehindMax)), seen);
     if (extra && extra->matched > best.matched && extra->matched + extra->foreseen > 1) {
       return take(Slip::extra, length, *extra);
     }
@@ -518,10 +472,12 @@ Difference explain(const Index& index, const ChangingSizes& sizes, uint32_t g, u
   difference.reference = longest_of(camps[0].members);
   const Member& reference = group.members[difference.reference];
   const Member& deviator = group.members[longest_of(minority.members)];
-  const std::vector<Signature> far = calls_from(index, deviator, seq, kTailMax + kFarSlipMax);
+  const std::vector<Signature> far =
+      calls_from(index, deviator, seq, kCallsBehindMax + kFarSlipMax);
   const std::vector<Signature> calls(
-      far.begin(), far.begin() + static_cast<ptrdiff_t>(std::min(far.size(), kTailMax)));
-  std::vector<Signature> expected = calls_from(index, reference, seq, kTailMax + kFarSlipMax);
+      far.begin(), far.begin() + static_cast<ptrdiff_t>(std::min(far.size(), kCallsBehindMax)));
+  std::vector<Signature> expected =
+      calls_from(index, reference, seq, kCallsBehindMax + kFarSlipMax);
   const size_t seen = expected.size();
   foresee(index, sizes, reference, seq, calls.size() + kSlipMax, expected);
   Alignment alignment = align(calls, expected, seen);
@@ -637,20 +593,6 @@ bool agree(const Signature& a, const Signature& b) {
   if (counts_differ(a.count, b.count) || a.kind != b.kind || a.root != b.root) return false;
   if (a.datatype != b.datatype && a.datatype != kUnknown8 && b.datatype != kUnknown8) return false;
   return a.reduction == b.reduction || a.reduction == kUnknown8 || b.reduction == kUnknown8;
-}
-
-std::optional<Expectation> expectation_of(std::span<const Signature> history) {
-  Expectation best;
-  visit_contexts(history, kContextMax, [&](size_t place, size_t context) {
-    if (context > best.context) best = {place, context};
-    return best.context < kContextMax;
-  });
-  return best.context != 0 ? std::optional(best) : std::nullopt;
-}
-
-std::optional<Signature> expected_next(std::span<const Signature> history) {
-  const std::optional<Expectation> found = expectation_of(history);
-  return found ? std::optional(history[found->index]) : std::nullopt;
 }
 
 Alignment align(const std::vector<Signature>& calls, const std::vector<Signature>& expected,

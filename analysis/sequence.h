@@ -12,7 +12,6 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -68,16 +67,6 @@ struct Difference {
 // The first difference of every communicator that has one, by group; and those behind it where it
 // is in a captured call, which stopped nobody. Linear in records.
 std::vector<Difference> find_differences(const Index& index);
-
-// The call that `history` leads one to expect next: what followed the longest context of the same
-// calls before. Nothing where the context never occurred.
-std::optional<Signature> expected_next(std::span<const Signature> history);
-// Where in `history` that call stands, and how many calls before it were the same.
-struct Expectation {
-  size_t index = 0;
-  size_t context = 0;  // at least 1
-};
-std::optional<Expectation> expectation_of(std::span<const Signature> history);
 
 // How `calls` of a deviator follow from `expected` of the reference; calls from `seen` on are
 // predictions. Both start at the difference. A slip is a few calls long, or `group_missing` calls

@@ -9,16 +9,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analysis/expectation.h"
 #include "analysis/habit.h"
 #include "analysis/label.h"
+#include "analysis/limits.h"
 
 namespace rollcall::analysis {
 namespace {
 
 using trace::Op;
 
-constexpr size_t kLaterCallsMax = 64;
-constexpr size_t kHistoryMax = 2048;
 constexpr size_t kAskedMax = 64;
 
 const Lane* lane_of(const std::unordered_map<uint32_t, const Lane*>& lanes, uint32_t group) {
@@ -54,7 +54,7 @@ uint32_t usual_at(const Case& c, uint32_t p, size_t i) {
   const auto index_of = [&places = places](size_t op) {
     return static_cast<size_t>(std::lower_bound(places.begin(), places.end(), op) - places.begin());
   };
-  const size_t first = index_of(i > kHistoryMax ? i - kHistoryMax : 0);
+  const size_t first = index_of(i > kCallsBeforeMax ? i - kCallsBeforeMax : 0);
   const std::optional<Expectation> expectation =
       expectation_of(std::span(calls).subspan(first, index_of(i) - first));
   return expectation ? places[first + expectation->index] : kNoRecord;
@@ -80,7 +80,7 @@ bool is_same_part(const Op& a, const Op& b) {
 // From this call on the process did what its steps before lead one to expect.
 bool is_as_usual_from(const Case& c, uint32_t p, size_t first) {
   const std::vector<Op>& ops = c.process(p).ops;
-  for (size_t i = first; i < std::min(ops.size(), first + kLaterCallsMax); ++i) {
+  for (size_t i = first; i < std::min(ops.size(), first + kCallsBehindMax); ++i) {
     if (is_mark(ops[i].kind)) continue;
     const uint32_t usual = usual_at(c, p, i);
     if (usual == kNoRecord || !is_same_part(ops[usual], ops[i])) return false;
@@ -144,7 +144,7 @@ bool is_past(const Case& c, uint32_t p, uint32_t caller, const Lane* there, cons
   }
   const std::vector<Op>& ops = c.process(caller).ops;
   const size_t at = there->ops[waited.seq - there->first];
-  for (size_t i = at + 1; i < std::min(ops.size(), at + 1 + kLaterCallsMax); ++i) {
+  for (size_t i = at + 1; i < std::min(ops.size(), at + 1 + kCallsBehindMax); ++i) {
     // Of another thread nobody knows that it comes behind.
     if (ops[i].thread != ops[at].thread || ops[i].state == trace::OpState::failed) continue;
     const uint32_t group = c.index.seat(caller, ops[i].comm).group;
@@ -162,7 +162,8 @@ struct Place {
   std::vector<Signature> call;  // empty: none was made there
 };
 Place place_of(const Case& c, uint32_t p, size_t op) {
-  return {tokens(c, p, op > kHistoryMax ? op - kHistoryMax : 0, op), tokens(c, p, op, op + 1)};
+  return {tokens(c, p, op > kCallsBeforeMax ? op - kCallsBeforeMax : 0, op),
+          tokens(c, p, op, op + 1)};
 }
 
 // The steps before have another call at this place.
@@ -186,7 +187,7 @@ bool is_new(const Place& place) {
 std::optional<size_t> usual_calls(const Case& c, uint32_t p, size_t from) {
   const size_t calls = c.process(p).ops.size();
   size_t usual = 0;
-  for (size_t op = calls > from + kLaterCallsMax ? calls - kLaterCallsMax : from; op < calls;
+  for (size_t op = calls > from + kCallsBehindMax ? calls - kCallsBehindMax : from; op < calls;
        ++op) {
     const Place place = place_of(c, p, op);
     if (place.call.empty()) continue;  // a mark
@@ -350,7 +351,7 @@ bool is_out_of_place(const Case& c, uint32_t p, uint32_t op) {
   const auto is_this = [&](const Op& before) {
     return is_same_part(before, ops[op]) && before.count == ops[op].count;
   };
-  const size_t first = op > kHistoryMax ? op - kHistoryMax : 0;
+  const size_t first = op > kCallsBeforeMax ? op - kCallsBeforeMax : 0;
   return ops[usual].count != ops[op].count &&
          std::any_of(ops.begin() + static_cast<ptrdiff_t>(first), ops.begin() + op, is_this);
 }
@@ -391,7 +392,7 @@ std::optional<size_t> calls_alike(const Case& c, uint32_t p, size_t at, size_t u
                                   size_t again) {
   const std::vector<Op>& ops = c.process(p).ops;
   size_t alike = 0;
-  while (at < ops.size() && alike < kLaterCallsMax) {
+  while (at < ops.size() && alike < kCallsBehindMax) {
     if (usual == limit) usual = again;
     if (usual == limit) break;
     if (is_mark(ops[at].kind)) {
@@ -432,7 +433,7 @@ bool is_misdirected(const Case& c, const Misdirected& call) {
   if (!are_known) return false;
   const std::optional<size_t> behind = calls_alike(c, p, op + 1, usual + 1, op, op);
   if (!behind) return false;
-  const size_t first = op > kHistoryMax ? op - kHistoryMax : 0;
+  const size_t first = op > kCallsBeforeMax ? op - kCallsBeforeMax : 0;
   const bool is_known = std::any_of(
       ops.begin() + static_cast<ptrdiff_t>(first), ops.begin() + op,
       [&](const Op& before) { return agree(with_peer(c, p, before), with_peer(c, p, ops[op])); });
@@ -455,8 +456,8 @@ std::optional<Misdirected> misdirected_call(const Case& c, uint32_t p) {
   const std::vector<uint32_t>& waiting = c.progress.waiting(p);
   const size_t front = waiting.empty() ? ops.size() : waiting.front();
   if (!c.process(p).knowledge.calls_in_order) return std::nullopt;
-  for (size_t at = front - std::min(front, kLaterCallsMax);
-       at < std::min(ops.size(), front + kLaterCallsMax); ++at) {
+  for (size_t at = front - std::min(front, kCallsBehindMax);
+       at < std::min(ops.size(), front + kCallsBehindMax); ++at) {
     if (is_mark(ops[at].kind)) continue;
     const Misdirected call{p, static_cast<uint32_t>(at), usual_at(c, p, at)};
     if (call.usual == kNoRecord) continue;
