@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <span>
 
 #include "core/base/check.h"
@@ -93,12 +94,29 @@ int create_file(const char* directory, const Incarnation& incarnation, TextWrite
   return -1;
 }
 
-// Every page is written to once now: a first touch in the middle of a call costs a microsecond.
-void touch_pages(char* memory, uint64_t bytes) noexcept {
-  if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return;
-  for (uint64_t at = 0; at < bytes; at += 4096) {
-    *const_cast<volatile char*>(memory + at) = 0;
+bool write_zeros(int descriptor, uint64_t bytes) noexcept {
+  static constexpr char kZeros[64 * 1024] = {};
+  for (uint64_t at = 0; at < bytes;) {
+    const size_t wanted = std::min<uint64_t>(bytes - at, sizeof(kZeros));
+    const ssize_t written = pwrite(descriptor, kZeros, wanted, static_cast<off_t>(at));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    at += static_cast<uint64_t>(written);
   }
+  return true;
+}
+
+// Every page is written to once now: a first touch in the middle of a call costs a microsecond.
+// What a file system did not reserve, whatever it said, is found by a call that fails; the store
+// would end the job with SIGBUS. False with errno set.
+bool touch_pages(const RingFile& file) noexcept {
+  if (madvise(file.memory, file.bytes, MADV_POPULATE_WRITE) == 0) return true;
+  if (errno != EINVAL) return false;
+  if (!write_zeros(file.descriptor, file.bytes)) return false;  // a kernel before 5.14
+  for (uint64_t at = 0; at < file.bytes; at += 4096) {
+    *const_cast<volatile char*>(file.memory + at) = 0;
+  }
+  return true;
 }
 
 void fill_incarnation(FileHeader& header, const Incarnation& incarnation) noexcept {
@@ -149,7 +167,10 @@ bool map_file(RingFile& file, const Incarnation& incarnation, const RingGeometry
     return false;
   }
   file.memory = static_cast<char*>(memory);
-  touch_pages(file.memory, file.bytes);
+  if (!touch_pages(file)) {
+    error = {"reserve memory of", errno};
+    return false;
+  }
   auto& header = *reinterpret_cast<FileHeader*>(file.memory);
   fill_layout(header, geometry);
   fill_incarnation(header, incarnation);

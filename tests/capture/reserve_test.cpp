@@ -1,0 +1,77 @@
+// File systems and kernels that keep less of their promises than those at hand: the system calls by
+// which the ring file gets its space are stood in for.
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/syscall.h>
+
+#include "core/capture/live.h"
+#include "tests/capture/own_process.h"
+#include "tests/capture/small_disk.h"
+#include "tests/catch.h"
+
+namespace {
+
+bool promises_only = false;     // space is said to be reserved, and is not
+bool kernel_is_old = false;     // before 5.14
+
+}  // namespace
+
+// In front of the C library's.
+extern "C" int posix_fallocate(int descriptor, off_t offset, off_t bytes) {
+  if (promises_only) return ftruncate(descriptor, offset + bytes) == 0 ? 0 : errno;
+  using Reserve = int (*)(int, off_t, off_t);
+  static const auto real = reinterpret_cast<Reserve>(dlsym(RTLD_NEXT, "posix_fallocate"));
+  return real(descriptor, offset, bytes);
+}
+
+extern "C" int madvise(void* address, size_t bytes, int advice) noexcept {
+  constexpr int kPopulateWrite = 23;
+  if (kernel_is_old && advice == kPopulateWrite) {
+    errno = EINVAL;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_madvise, address, bytes, advice));
+}
+
+namespace rollcall {
+namespace {
+
+using test::ended_well;
+using test::in_own_process;
+using test::on_small_disk;
+using test::TemporaryDirectory;
+
+char comm;
+
+void record(int calls) { test::record_all_reduces(&comm, calls); }
+
+void find_no_space(const TemporaryDirectory& directory) {
+  on_small_disk(directory, "size=2m", [](const std::string&) {
+    promises_only = true;
+    record(10);
+    CHILD_REQUIRE(!capture::enabled());
+  });
+  CHECK(directory.files(".ring").empty());
+}
+
+TEST_CASE("space that was promised and is not there is found at the start, without SIGBUS") {
+  find_no_space(TemporaryDirectory());
+}
+
+TEST_CASE("a kernel that cannot populate pages finds it, too") {
+  kernel_is_old = true;
+  find_no_space(TemporaryDirectory());
+  kernel_is_old = false;
+}
+
+TEST_CASE("a kernel that cannot populate pages records") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    kernel_is_old = true;
+    record(10);
+  })));
+  CHECK(test::read_ring(directory.files(".ring").at(0)).ops.size() == 10);
+}
+
+}  // namespace
+}  // namespace rollcall
