@@ -149,10 +149,22 @@ void point_into_areas(RingFile& file) noexcept {
   file.progress = at_area<uint64_t>(file, header.progress);
 }
 
+// tmpfs of older kernels gives up where a signal waits, and the C library does not try again. A
+// second attempt might be no luckier, against a timer of the job: all signals wait until it is
+// done.
+int reserve(int descriptor, uint64_t bytes) noexcept {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int error = posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error;
+}
+
 bool map_file(RingFile& file, const Incarnation& incarnation, const RingGeometry& geometry,
               RingError& error) noexcept {
   file.bytes = areas_of(geometry).file_bytes;
-  const int reserved = posix_fallocate(file.descriptor, 0, static_cast<off_t>(file.bytes));
+  const int reserved = reserve(file.descriptor, file.bytes);
   if (reserved != 0) {
     error = {"reserve space for", reserved};
     return false;

@@ -2,6 +2,7 @@
 // which the ring file gets its space are stood in for.
 #include <dlfcn.h>
 #include <errno.h>
+#include <signal.h>
 #include <sys/syscall.h>
 
 #include "core/capture/live.h"
@@ -11,13 +12,19 @@
 
 namespace {
 
-bool promises_only = false;     // space is said to be reserved, and is not
-bool kernel_is_old = false;     // before 5.14
+bool promises_only = false;  // space is said to be reserved, and is not
+bool kernel_is_old = false;  // before 5.14
+bool heeds_signals = false;  // gives up where one waits, as tmpfs of older kernels
+volatile sig_atomic_t alarms = 0;
 
 }  // namespace
 
 // In front of the C library's.
 extern "C" int posix_fallocate(int descriptor, off_t offset, off_t bytes) {
+  if (heeds_signals) {
+    kill(getpid(), SIGALRM);
+    if (alarms != 0) return EINTR;
+  }
   if (promises_only) return ftruncate(descriptor, offset + bytes) == 0 ? 0 : errno;
   using Reserve = int (*)(int, off_t, off_t);
   static const auto real = reinterpret_cast<Reserve>(dlsym(RTLD_NEXT, "posix_fallocate"));
@@ -69,6 +76,18 @@ TEST_CASE("a kernel that cannot populate pages records") {
   CHECK(ended_well(in_own_process(directory.path(), [] {
     kernel_is_old = true;
     record(10);
+  })));
+  CHECK(test::read_ring(directory.files(".ring").at(0)).ops.size() == 10);
+}
+
+TEST_CASE("a signal that comes while space is reserved waits, and reaches the job") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    signal(SIGALRM, [](int) { alarms = alarms + 1; });
+    heeds_signals = true;
+    record(10);
+    CHILD_REQUIRE(capture::enabled());
+    CHILD_REQUIRE(alarms == 1);
   })));
   CHECK(test::read_ring(directory.files(".ring").at(0)).ops.size() == 10);
 }
