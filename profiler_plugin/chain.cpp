@@ -24,7 +24,7 @@ constinit std::atomic<bool> is_on{false};
 namespace {
 
 constinit pthread_mutex_t chain_mutex = PTHREAD_MUTEX_INITIALIZER;
-constinit bool is_tried = false;
+constinit bool is_tried = false;  // a child forked meanwhile stays without: half of it is loaded
 constinit ChainedPlugin chained{};
 constinit unsigned nccl_version = 0;  // of the interface through which NCCL calls us
 
@@ -201,6 +201,8 @@ uint32_t init_chained(void* value, const ContextOpening& opening, const ChainedI
   known_mask.store(__atomic_load_n(&chained_mask, __ATOMIC_RELAXED), std::memory_order_relaxed);
   return wanted_by_chained();
 }
+
+void reset_chain_lock() noexcept { chain_mutex = PTHREAD_MUTEX_INITIALIZER; }
 
 void finalize_chained(void* value) noexcept {
   Context* own = find_context(value);

@@ -32,6 +32,8 @@ inline bool chain_is_on() noexcept {
 // [cold]
 uint32_t init_chained(void* context, const ContextOpening& opening, const ChainedInit& more,
                       int* mask) noexcept;
+// In a forked child: the thread that held it is not there.
+void reset_chain_lock() noexcept;
 void finalize_chained(void* context) noexcept;
 void* start_chained(void* context, const Event& event) noexcept;
 int stop_chained(void* handle) noexcept;

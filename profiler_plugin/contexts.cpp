@@ -117,6 +117,8 @@ void identify_context(Context& context, void* value, const ContextOpening& ident
   open_entry(context, value, identity);
 }
 
+void reset_contexts_lock() noexcept { contexts_mutex = PTHREAD_MUTEX_INITIALIZER; }
+
 void close_context(void* value) noexcept {
   const ContextsLock lock;
   Context* context = find_context(value);

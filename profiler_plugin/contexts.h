@@ -77,6 +77,8 @@ constexpr uint32_t kNoRoom = (1u << kIndexBits) - 1;
 // [cold] Never null: where there is no room the context is one that nothing finds.
 void* open_context(const ContextOpening& opening) noexcept;
 void close_context(void* context) noexcept;  // [cold]
+// In a forked child: the thread that held it is not there.
+void reset_contexts_lock() noexcept;
 // Null for what is none of this process's open contexts.
 inline Context* find_context(const void* value) noexcept {
   const uint64_t index = reinterpret_cast<uintptr_t>(value) & contexts_detail::kNoRoom;

@@ -1,7 +1,10 @@
 #include "profiler_plugin/plugin.h"
 
+#include <pthread.h>
+
 #include <atomic>
 
+#include "profiler_plugin/chain.h"
 #include "profiler_plugin/event_types.h"
 #include "profiler_plugin/nccl_library.h"
 #include "profiler_plugin/operations.h"
@@ -20,9 +23,21 @@ void note_interface(unsigned version) noexcept {
   capture::add_meta("plugin_interface", text);
 }
 
+// Another thread may hold a lock while the process forks, and is not in the child to give it back.
+void reset_locks() {
+  reset_contexts_lock();
+  reset_chain_lock();
+}
+
+void watch_forks() noexcept {
+  static constinit std::atomic<bool> is_watching{false};
+  if (!is_watching.exchange(true)) pthread_atfork(nullptr, nullptr, reset_locks);
+}
+
 }  // namespace
 
 void* init(const ContextOpening& opening, uint32_t& mask) noexcept {
+  watch_forks();
   read_settings();
   note_interface(opening.version);
   note_nccl_library(opening.caller);

@@ -1,7 +1,5 @@
 #include "shim/driver_hook.h"
 
-#include <pthread.h>
-
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -79,7 +77,6 @@ constexpr Word kPerThreadDefaultStreams = 2;  // CU_GET_PROC_ADDRESS_PER_THREAD_
 constexpr int kLaunchFailed = 1;              // ncclUnhandledCudaError, for the record
 
 std::atomic<DriverFunction> g_real[kRows][kInstances];
-pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void* pointer(Word word) { return reinterpret_cast<void*>(word); }
 // What a function has stored where its first argument points.
@@ -179,15 +176,13 @@ void* entry_of(Row row, void* real) noexcept {
   const auto function = reinterpret_cast<DriverFunction>(real);
   const auto number = static_cast<unsigned>(row);
   void* found = real;
-  pthread_mutex_lock(&g_lock);
-  for (unsigned i = 0; i < kInstances; ++i) {
-    const DriverFunction there = g_real[number][i].load(std::memory_order_relaxed);
-    if (there != nullptr && there != function) continue;
-    g_real[number][i].store(function, std::memory_order_release);
-    found = reinterpret_cast<void*>(kEntries[number][i]);
-    break;
+  for (unsigned i = 0; i < kInstances && found == real; ++i) {
+    DriverFunction there = nullptr;
+    if (g_real[number][i].compare_exchange_strong(there, function, std::memory_order_acq_rel) ||
+        there == function) {
+      found = reinterpret_cast<void*>(kEntries[number][i]);
+    }
   }
-  pthread_mutex_unlock(&g_lock);
   if (found != real && (row == Row::launch || row == Row::launch_per_thread)) {
     capture::graph_launches_watched();
   }

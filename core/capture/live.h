@@ -50,9 +50,10 @@ struct alignas(kLivePageBytes) Live {
   std::atomic<uint32_t>* holds;  // one per slot of `ops`: the call itself, and hold_op()
   std::atomic<bool> holds_groups;
   std::atomic<bool> watches_unlisted;  // the shim watches creations that the table has no room for
-  bool history;
   bool has_flusher;
-  std::atomic<bool> wants_gpu;  // asked for, and the driver was not found yet
+  std::atomic<bool> wants_gpu;         // asked for, and the driver was not found yet
+  std::atomic<bool> refreshes_anchor;  // a thread is at it
+  pthread_mutex_t cold_mutex;          // ColdLock; all zeros is PTHREAD_MUTEX_INITIALIZER
 };
 static_assert(sizeof(Live) == kLivePageBytes);
 extern constinit Live live;
@@ -100,7 +101,8 @@ inline bool enter(ThreadState& thread) noexcept {
   return __builtin_expect(thread.incarnation == incarnation, 1) || enter_slowly(thread);
 }
 
-// One lock for everything that is cold: start, communicators, meta text. Reset in a forked child.
+// One lock for everything that is cold: start, communicators, meta text. In `live`, so that a child
+// does not inherit it locked.
 class ColdLock {
  public:
   ColdLock() noexcept;
@@ -114,7 +116,6 @@ class ColdLock {
  private:
   bool is_held_;
 };
-void reset_cold_lock() noexcept;
 
 inline std::atomic<uint32_t>& holds_of(uint64_t ticket) noexcept {
   return live.holds[ticket & live.ops.mask];

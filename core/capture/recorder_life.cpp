@@ -18,7 +18,6 @@ namespace rollcall::capture {
 
 namespace {
 
-constinit pthread_mutex_t cold_mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit ring::RingFile mapped{};
 constinit uint64_t ring_full_until = 0;  // ring::Slots
 constinit char directory_text[ring::kPathBytes]{};
@@ -39,11 +38,10 @@ void after_fork_in_parent() {
   if (live.incarnation.load(std::memory_order_acquire) != 0) count(live.stats->forks);
 }
 
-// The child starts over. Only the forking thread exists here; the locks may have been held by
-// others.
+// The child starts over. Only the forking thread exists here; the locks, those in `live` among
+// them, may have been held by others.
 void after_fork_in_child() {
   memset(static_cast<void*>(&live), 0, sizeof(live));
-  reset_cold_lock();
   stopping.store(false, std::memory_order_relaxed);
   ring::abandon_ring_file(mapped);
   forget_flusher();
@@ -135,7 +133,6 @@ void point_live_at_file() noexcept {
               &ring_full_until};
   live.events = {mapped.events, &header.next_event_ticket, header.event_slots - 1,
                  &mapped.stats->stepped_over};
-  live.history = current_config.history;
 }
 
 // One word per slot, beside the file: who holds a record is nothing a reader needs.
@@ -228,13 +225,12 @@ void announce_thread(ThreadState& thread) noexcept {
 
 }  // namespace
 
-ColdLock::ColdLock() noexcept : is_held_(pthread_mutex_lock(&cold_mutex) == 0) {}
+ColdLock::ColdLock() noexcept : is_held_(pthread_mutex_lock(&live.cold_mutex) == 0) {}
 ColdLock::ColdLock(std::try_to_lock_t) noexcept
-    : is_held_(pthread_mutex_trylock(&cold_mutex) == 0) {}
+    : is_held_(pthread_mutex_trylock(&live.cold_mutex) == 0) {}
 ColdLock::~ColdLock() {
-  if (is_held_) pthread_mutex_unlock(&cold_mutex);
+  if (is_held_) pthread_mutex_unlock(&live.cold_mutex);
 }
-void reset_cold_lock() noexcept { cold_mutex = PTHREAD_MUTEX_INITIALIZER; }
 
 const char* run_directory() noexcept { return directory_text; }
 std::string_view file_stem() noexcept { return {stem_text, stem_bytes}; }
@@ -286,8 +282,8 @@ const ring::RingFile& ring_file() noexcept { return mapped; }
 }
 
 void refresh_anchor() noexcept {
-  static constinit std::atomic<bool> busy{false};
-  if (busy.exchange(true, std::memory_order_acquire)) return;  // another thread's is as good
+  // Another thread's is as good.
+  if (live.refreshes_anchor.exchange(true, std::memory_order_acquire)) return;
   FileHeader& header = *live.header;
   const uint64_t next = load_relaxed(header.anchor_count) + 1;
   const ClockAnchor anchor = read_anchor();
@@ -298,7 +294,7 @@ void refresh_anchor() noexcept {
   store_relaxed(copy.realtime_ns, anchor.realtime_ns);
   store_relaxed(copy.error_ns, anchor.error_ns);
   store_release(header.anchor_count, next);
-  busy.store(false, std::memory_order_release);
+  live.refreshes_anchor.store(false, std::memory_order_release);
 }
 
 void count_statistic(uint64_t SelfStatistics::*statistic) noexcept {

@@ -2,11 +2,15 @@
 // another process; events nobody asked for; threads; communicators without end.
 #include "profiler_plugin/handles.h"
 
+#include <sys/syscall.h>
+
 #include <atomic>
+#include <fstream>
 #include <random>
 #include <thread>
 
 #include "core/base/clock.h"
+#include "core/capture/live.h"
 #include "profiler_plugin/settings.h"
 #include "tests/abi/recorded.h"
 
@@ -378,6 +382,43 @@ TEST_CASE("an operation of a forked child is not written into the parent's file"
     CHECK(ring.ops.size() == 1);
     CHECK(ring.comms.size() == 1);
   }
+}
+
+// The system call that a thread of this process is in; -1 where it is in none.
+long call_of(const std::atomic<long>& thread) {
+  long call = -1;
+  std::ifstream("/proc/self/task/" + std::to_string(thread.load()) + "/syscall") >> call;
+  return call;
+}
+
+// Threads that hang, and hence are never joined.
+TEST_CASE("a child that is forked while others are in the plugin's init comes through its own") {
+  const TemporaryDirectory directory;
+  REQUIRE(ended_well(in_own_process(directory.path(), [] {
+    int loading[2];
+    CHILD_REQUIRE(pipe(loading) == 0);
+    setenv("ROLLCALL_PLUGIN_CHAIN", ROLLCALL_COUNTING_PLUGIN, 1);
+    setenv("COUNTING_PLUGIN_HANGS", std::to_string(loading[1]).c_str(), 1);
+    std::thread([] { Nccl<6>().init(1, 0, 2); }).detach();
+    char byte = 1;
+    CHILD_REQUIRE(read(loading[0], &byte, 1) == 1);
+    const capture::ColdLock held;
+    static std::atomic<long> opening{0};
+    std::thread([] {
+      opening = syscall(SYS_gettid);
+      Nccl<6>().init(2, 0, 2);
+    }).detach();
+    CHILD_REQUIRE(test::wait_for([] { return call_of(opening) == SYS_futex; }));
+    const int status = in_own_process(getenv("ROLLCALL_DIR"), [] {
+      alarm(20);  // it hangs
+      Nccl<6> nccl;
+      nccl.call(nccl.init(3, 0, 2), {});
+      CHILD_REQUIRE(capture::enabled());
+    });
+    CHILD_REQUIRE(ended_well(status));
+    _exit(0);
+  })));
+  CHECK(directory.files(".ring").size() == 2);
 }
 
 TEST_CASE("the sets of events are what their names say; what is not understood is left out") {

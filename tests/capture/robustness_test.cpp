@@ -292,6 +292,30 @@ TEST_CASE("a child made behind the C library's back does not write to its parent
   CHECK(std::max(counts[0], counts[1]) == 5);
 }
 
+// Who hangs is ended by the alarm.
+TEST_CASE("a child does not inherit a lock that is held, nor a turn at the clock's anchor") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    record(5);
+    capture::live.refreshes_anchor.store(true);
+    const capture::ColdLock held;  // as if by another thread
+    const auto record_in_child = [](long child) {
+      if (child == 0) {
+        alarm(60);
+        record(3);
+        CHILD_REQUIRE(load_relaxed(capture::live.header->anchor_count) != 0);
+        _exit(0);
+      }
+      int status = 1;
+      waitpid(static_cast<pid_t>(child), &status, 0);
+      CHILD_REQUIRE(status == 0);
+    };
+    record_in_child(fork());
+    record_in_child(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+  })));
+  CHECK(directory.files(".ring").size() == 3);
+}
+
 TEST_CASE("a broken invariant turns capture off, once and said, and what was written stays") {
   const TemporaryDirectory directory;
   CHECK(ended_well(in_own_process(directory.path(), [] {
