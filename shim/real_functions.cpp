@@ -149,13 +149,20 @@ void* resolve(unsigned copy, Function function, bool reports) noexcept {
 unsigned copy_of_real(void* real, Function function) noexcept {
   const uintptr_t base = owner_of(real).base;
   if (base == 0) return kCopiesMax;
+  // Before our lock: the loader answers under its own, and the thread that has that one, in a
+  // library's constructor, may be on its way in here.
+  uintptr_t gone[kCopiesMax] = {};
+  for (unsigned i = 1; i < kCopiesMax; ++i) {
+    const uintptr_t taken = g_copies[i].base.load(std::memory_order_relaxed);
+    if (taken != 0 && is_gone(taken)) gone[i] = taken;
+  }
   pthread_mutex_lock(&g_copies_lock);
   unsigned copy = 1;
   while (copy < kCopiesMax && g_copies[copy].base.load(std::memory_order_relaxed) != base) ++copy;
   if (copy == kCopiesMax) {
     for (copy = 1; copy < kCopiesMax; ++copy) {
       const uintptr_t taken = g_copies[copy].base.load(std::memory_order_relaxed);
-      if (taken == 0 || is_gone(taken)) break;
+      if (taken == gone[copy]) break;  // 0: free
     }
     if (copy < kCopiesMax) {
       Copy& fresh = g_copies[copy];

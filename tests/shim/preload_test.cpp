@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -143,6 +144,19 @@ TEST_CASE("a library that is closed and opened again is found again, as often as
   CHECK(outcome.output.empty());
   CHECK(outcome.status == 0);
   CHECK(count_of(outcome.log, "op AllReduce") == 12);
+}
+
+TEST_CASE("a library that looks NCCL up in its constructor does not wait for others who do") {
+  std::string copies;
+  for (const char* name : {"libnccl-a.so", "libnccl-b.so", "libnccl-c.so", "libnccl-d.so"}) {
+    std::filesystem::copy_file(SHIM_DIRECTORY "/one/libnccl.so.2",
+                               std::string(SHIM_DIRECTORY "/") + name,
+                               std::filesystem::copy_options::overwrite_existing);
+    copies += std::string(" ./") + name;
+  }
+  const Outcome outcome = run("./shim_constructor_user ./libshim_constructor.so" + copies);
+  CHECK(outcome.output == "done\n");
+  CHECK(outcome.status == 0);
 }
 
 TEST_CASE("a forked child makes its own first call") {
