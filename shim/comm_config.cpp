@@ -34,16 +34,19 @@ void read_name(CommConfig& config, const char* name_untrusted) {
 
 size_t copy_if_readable(void* to, const void* from, size_t size) noexcept {
   const int saved_errno = errno;
-  const uintptr_t start = reinterpret_cast<uintptr_t>(from);
-  const size_t first = std::min(size, kPageBytes - start % kPageBytes);
+  if (from == nullptr || size > kReadableBytesMax) return 0;
   // One piece per page: the kernel copies whole pieces until the first that faults.
-  iovec remote[2] = {{const_cast<void*>(from), first},
-                     {reinterpret_cast<void*>(start + first), size - first}};
+  iovec remote[kReadableBytesMax / kPageBytes + 1];
+  unsigned pieces = 0;
+  uintptr_t at = reinterpret_cast<uintptr_t>(from);
+  for (size_t left = size; left != 0; ++pieces) {
+    const size_t bytes = std::min(left, kPageBytes - at % kPageBytes);
+    remote[pieces] = {reinterpret_cast<void*>(at), bytes};
+    at += bytes;
+    left -= bytes;
+  }
   iovec local = {to, size};
-  const ssize_t copied =
-      size > kPageBytes || start == 0
-          ? -1
-          : process_vm_readv(getpid(), &local, 1, remote, size > first ? 2 : 1, 0);
+  const ssize_t copied = process_vm_readv(getpid(), &local, 1, remote, pieces, 0);
   errno = saved_errno;
   return copied > 0 ? static_cast<size_t>(copied) : 0;
 }

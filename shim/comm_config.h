@@ -5,6 +5,8 @@
 // is the real function's to trip over, with the result a job without Rollcall would see.
 #pragma once
 
+#include <cstddef>
+
 #include "core/base/limits.h"
 #include "shim/nccl_abi.h"
 
@@ -20,7 +22,9 @@ struct CommConfig {
 // NCCL_COMM_BLOCKING overrides both, as in NCCL. [cold]
 CommConfig read_config(const nccl::Config* config, bool inherited_non_blocking) noexcept;
 
-// Copies memory of this process that may not be readable. Returns the bytes copied. [cold]
+// Copies memory of this process that may not be readable, at most kReadableBytesMax. Returns the
+// bytes copied. [cold]
+inline constexpr size_t kReadableBytesMax = 64 * 1024;
 size_t copy_if_readable(void* to, const void* from, size_t size) noexcept;
 
 }  // namespace rollcall::shim
