@@ -91,7 +91,8 @@ bool SegmentWriter::append(std::span<const uint8_t> block) noexcept {
     }
     if (descriptor < 0) return false;
   }
-  const bool written = write_all(descriptor, block.data(), block.size());
+  const bool written = ring::leaves_room(descriptor, block.size()) &&
+                       write_all(descriptor, block.data(), block.size());
   const int error = errno;
   if (!written && ftruncate(descriptor, static_cast<off_t>(current_bytes_)) != 0) {
     // Half a block stays behind, which readers see by its length; the file is left at that.

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 
 #include "core/base/check.h"
 #include "core/base/clock.h"
+#include "core/base/limits.h"
 #include "core/ring/quiet_signals.h"
 
 #if !defined(MADV_POPULATE_WRITE)
@@ -164,6 +166,10 @@ int reserve(int descriptor, uint64_t bytes) noexcept {
 bool map_file(RingFile& file, const Incarnation& incarnation, const RingGeometry& geometry,
               RingError& error) noexcept {
   file.bytes = areas_of(geometry).file_bytes;
+  if (!leaves_room(file.descriptor, file.bytes)) {
+    error = {"leave enough space to the job in", errno};
+    return false;
+  }
   const int reserved = reserve(file.descriptor, file.bytes);
   if (reserved != 0) {
     error = {"reserve space for", reserved};
@@ -243,6 +249,15 @@ bool make_directories(const char* path) noexcept {
     return false;
   }
   return access(inside, F_OK) == 0;
+}
+
+bool leaves_room(int descriptor, uint64_t bytes) noexcept {
+  struct statvfs disk {};
+  if (fstatvfs(descriptor, &disk) != 0 || disk.f_blocks == 0) return true;
+  const uint64_t kept = std::min(disk.f_blocks * disk.f_frsize / 2, kDiskKeptBytesMax);
+  if (disk.f_bavail * disk.f_frsize >= kept + bytes) return true;
+  errno = ENOSPC;
+  return false;
 }
 
 bool take_lock(int descriptor) noexcept {

@@ -1,10 +1,11 @@
 // The ring file as its writer sees it: created, reserved, locked and mapped.
 //
-// Space is reserved before anything is mapped, so a full disk is an error here and not SIGBUS in
-// the job. A write lock (fcntl, classic) is held on the file for the life of the process: the
-// kernel drops it when the process ends, by whatever means, and a forked child does not inherit it,
-// so a reader that finds the lock free knows that the writer is gone. Closing *any* descriptor of
-// the file in the process would drop it as well: nothing else may ever open the file here.
+// Space is reserved before anything is mapped, so a full disk, or one that the job would find full,
+// is an error here and not SIGBUS in the job. A write lock (fcntl, classic) is held on the file for
+// the life of the process: the kernel drops it when the process ends, by whatever means, and a
+// forked child does not inherit it, so a reader that finds the lock free knows that the writer is
+// gone. Closing *any* descriptor of the file in the process would drop it as well: nothing else may
+// ever open the file here.
 //
 // Threads: creation is one thread's; the mapping is everybody's.
 #pragma once
@@ -72,6 +73,10 @@ void abandon_ring_file(RingFile& file) noexcept;
 
 // mkdir -p with mode 0700 for what is missing. False with errno set.
 bool make_directories(const char* path) noexcept;
+
+// True where the file system of `descriptor` can give so much and still keeps enough for the job
+// (kDiskKeptBytesMax), or does not say. False with errno set.
+bool leaves_room(int descriptor, uint64_t bytes) noexcept;
 
 // Takes the write lock that says "this process lives". False with errno set.
 bool take_lock(int descriptor) noexcept;

@@ -40,16 +40,42 @@ TEST_CASE("a disk that is full at the start is found then, and leaves no file an
   CHECK(directory.files(".segment").empty());
 }
 
+TEST_CASE("a disk of which the ring would take more than half is the job's") {
+  const TemporaryDirectory directory;
+  on_small_disk(directory, "size=4m", [](const std::string&) {
+    setenv("ROLLCALL_RING_SLOTS", "1024", 1);  // 3 MiB
+    record(10);
+    CHILD_REQUIRE(!capture::enabled());
+  });
+  CHECK(directory.files(".ring").empty());
+}
+
+TEST_CASE("history leaves half of a small disk to the job, and is missed, counted") {
+  const TemporaryDirectory directory;
+  const bool ran = on_small_disk(directory, "size=8m", [](const std::string& disk) {
+    setenv("ROLLCALL_RING_SLOTS", "1024", 1);
+    for (int n = 0; n == 0 || load_relaxed(capture::live.stats->history_errors) == 0; ++n) {
+      CHILD_REQUIRE(n < 2000);
+      record(100);
+      capture::flush_now();
+    }
+    const std::filesystem::space_info space = std::filesystem::space(disk);
+    CHILD_REQUIRE(space.available >= space.capacity / 2);
+    CHILD_REQUIRE(load_relaxed(capture::live.stats->history_bytes) > 0);
+  });
+  if (!ran) return;
+  CHECK(test::read_segment(directory.files(".segment").at(0)).whole);
+}
+
 TEST_CASE(
     "a disk that fills up costs history, counted; with room again it goes on, nothing twice") {
   const TemporaryDirectory directory;
-  const bool ran = on_small_disk(directory, "size=4m", [](const std::string& disk) {
+  const bool ran = on_small_disk(directory, "size=8m", [](const std::string& disk) {
     setenv("ROLLCALL_RING_SLOTS", "1024", 1);
     record(500);
     capture::flush_now();
     CHILD_REQUIRE(load_relaxed(capture::live.stats->history_errors) == 0);
     fill(disk);
-    // What still fits into the last page of the segment goes there.
     for (int n = 0; load_relaxed(capture::live.stats->history_errors) == 0; ++n) {
       CHILD_REQUIRE(n < 1000);
       record(100);
@@ -85,7 +111,7 @@ TEST_CASE(
 
 TEST_CASE("a Chrome trace on a full disk ends with a whole line, and what is missing is counted") {
   const TemporaryDirectory directory;
-  const bool ran = on_small_disk(directory, "size=4m", [](const std::string& disk) {
+  const bool ran = on_small_disk(directory, "size=8m", [](const std::string& disk) {
     setenv("ROLLCALL_RING_SLOTS", "1024", 1);
     setenv("ROLLCALL_HISTORY", "0", 1);
     setenv("ROLLCALL_CHROME_TRACE", "1", 1);

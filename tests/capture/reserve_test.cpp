@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 
 #include "core/capture/live.h"
@@ -29,6 +30,16 @@ extern "C" int posix_fallocate(int descriptor, off_t offset, off_t bytes) {
   using Reserve = int (*)(int, off_t, off_t);
   static const auto real = reinterpret_cast<Reserve>(dlsym(RTLD_NEXT, "posix_fallocate"));
   return real(descriptor, offset, bytes);
+}
+
+extern "C" int fstatvfs(int descriptor, struct statvfs* disk) noexcept {
+  if (promises_only) {
+    *disk = {};
+    return 0;
+  }
+  using Ask = int (*)(int, struct statvfs*);
+  static const auto real = reinterpret_cast<Ask>(dlsym(RTLD_NEXT, "fstatvfs"));
+  return real(descriptor, disk);
 }
 
 extern "C" int madvise(void* address, size_t bytes, int advice) noexcept {
