@@ -90,6 +90,7 @@ LivenessAnswer probe_liveness(const FileHeader& header, int descriptor) {
   }
   if (!is_this_boot(header)) return {};
   if (is_this_pid_namespace(header)) return ask_process_table(header);
+  if (header.is_unlocked != 0) return {};
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;

@@ -407,7 +407,7 @@ struct FileHeader {
   uint64_t run_id;            // ROLLCALL_RUN_ID; 0 when started without `rollcall run`
 
   ClockKind clock_kind;
-  uint32_t reserved1;
+  uint32_t is_unlocked;  // 1: the file system has no locks, a free one says nothing
   ClockAnchor first_anchor;
   // The newest anchor, rewritten by the flusher: two copies, the valid one is anchor_count & 1, so
   // a reader that finds the same count in front and behind never sees half of one.

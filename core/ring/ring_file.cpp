@@ -163,6 +163,14 @@ int reserve(int descriptor, uint64_t bytes) noexcept {
   return error;
 }
 
+// The write lock that says "this process lives".
+bool take_lock(int descriptor) noexcept {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return fcntl(descriptor, F_SETLK, &lock) == 0;
+}
+
 bool map_file(RingFile& file, const Incarnation& incarnation, const RingGeometry& geometry,
               RingError& error) noexcept {
   file.bytes = areas_of(geometry).file_bytes;
@@ -173,10 +181,6 @@ bool map_file(RingFile& file, const Incarnation& incarnation, const RingGeometry
   const int reserved = reserve(file.descriptor, file.bytes);
   if (reserved != 0) {
     error = {"reserve space for", reserved};
-    return false;
-  }
-  if (!take_lock(file.descriptor)) {
-    error = {"lock", errno};
     return false;
   }
   void* memory = mmap(nullptr, file.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0);
@@ -192,6 +196,7 @@ bool map_file(RingFile& file, const Incarnation& incarnation, const RingGeometry
   auto& header = *reinterpret_cast<FileHeader*>(file.memory);
   fill_layout(header, geometry);
   fill_incarnation(header, incarnation);
+  header.is_unlocked = take_lock(file.descriptor) ? 0 : 1;
   header.clock_kind = clock_kind();
   header.first_anchor = read_anchor();
   header.latest_anchor[0] = header.first_anchor;
@@ -258,13 +263,6 @@ bool leaves_room(int descriptor, uint64_t bytes) noexcept {
   if (disk.f_bavail * disk.f_frsize >= kept + bytes) return true;
   errno = ENOSPC;
   return false;
-}
-
-bool take_lock(int descriptor) noexcept {
-  struct flock lock {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  return fcntl(descriptor, F_SETLK, &lock) == 0;
 }
 
 bool create_ring_file(const char* directory, const Incarnation& incarnation,

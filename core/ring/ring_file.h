@@ -4,8 +4,9 @@
 // is an error here and not SIGBUS in the job. A write lock (fcntl, classic) is held on the file for
 // the life of the process: the kernel drops it when the process ends, by whatever means, and a
 // forked child does not inherit it, so a reader that finds the lock free knows that the writer is
-// gone. Closing *any* descriptor of the file in the process would drop it as well: nothing else may
-// ever open the file here.
+// gone. (Where the file system has no locks, as Lustre without -o flock, the header says so.)
+// Closing *any* descriptor of the file in the process would drop it as well: nothing else may ever
+// open the file here.
 //
 // Threads: creation is one thread's; the mapping is everybody's.
 #pragma once
@@ -77,8 +78,5 @@ bool make_directories(const char* path) noexcept;
 // True where the file system of `descriptor` can give so much and still keeps enough for the job
 // (kDiskKeptBytesMax), or does not say. False with errno set.
 bool leaves_room(int descriptor, uint64_t bytes) noexcept;
-
-// Takes the write lock that says "this process lives". False with errno set.
-bool take_lock(int descriptor) noexcept;
 
 }  // namespace rollcall::ring

@@ -1,10 +1,12 @@
 // File systems and kernels that keep less of their promises than those at hand: the system calls by
-// which the ring file gets its space are stood in for.
+// which the ring file gets its space and its lock are stood in for.
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+
+#include <cstdarg>
 
 #include "core/capture/live.h"
 #include "tests/capture/own_process.h"
@@ -16,6 +18,7 @@ namespace {
 bool promises_only = false;  // space is said to be reserved, and is not
 bool kernel_is_old = false;  // before 5.14
 bool heeds_signals = false;  // gives up where one waits, as tmpfs of older kernels
+bool has_no_locks = false;
 volatile sig_atomic_t alarms = 0;
 
 }  // namespace
@@ -40,6 +43,18 @@ extern "C" int fstatvfs(int descriptor, struct statvfs* disk) noexcept {
   using Ask = int (*)(int, struct statvfs*);
   static const auto real = reinterpret_cast<Ask>(dlsym(RTLD_NEXT, "fstatvfs"));
   return real(descriptor, disk);
+}
+
+extern "C" int fcntl(int descriptor, int command, ...) {
+  va_list arguments;
+  va_start(arguments, command);
+  void* argument = va_arg(arguments, void*);
+  va_end(arguments);
+  if (has_no_locks && command == F_SETLK) {
+    errno = ENOLCK;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_fcntl, descriptor, command, argument));
 }
 
 extern "C" int madvise(void* address, size_t bytes, int advice) noexcept {
@@ -101,6 +116,19 @@ TEST_CASE("a signal that comes while space is reserved waits, and reaches the jo
     CHILD_REQUIRE(alarms == 1);
   })));
   CHECK(test::read_ring(directory.files(".ring").at(0)).ops.size() == 10);
+}
+
+TEST_CASE("a file system without locks is recorded to, and readers are told to ask for none") {
+  for (const bool without : {false, true}) {
+    const TemporaryDirectory directory;
+    CHECK(ended_well(in_own_process(directory.path(), [&] {
+      has_no_locks = without;
+      record(10);
+    })));
+    const test::RingContents ring = test::read_ring(directory.files(".ring").at(0));
+    CHECK(ring.ops.size() == 10);
+    CHECK(ring.header.is_unlocked == (without ? 1 : 0));
+  }
 }
 
 }  // namespace

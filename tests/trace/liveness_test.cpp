@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <fstream>
 #include <string>
 
@@ -84,6 +85,19 @@ TEST_CASE("of a process of another boot or machine nothing is claimed") {
   const LivenessAnswer answer = probe_liveness(header, -1);
   CHECK(answer.liveness == Liveness::unknown);
   CHECK(answer.evidence.empty());
+}
+
+TEST_CASE("a free lock is the end of a process of another container, unless there are no locks") {
+  FileHeader header{};
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  REQUIRE(boot.copy(header.boot_id, sizeof header.boot_id) == boot.size());
+  std::FILE* file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  CHECK(probe_liveness(header, ::fileno(file)).liveness == Liveness::dead);
+  header.is_unlocked = 1;
+  CHECK(probe_liveness(header, ::fileno(file)).liveness == Liveness::unknown);
+  std::fclose(file);
 }
 
 }  // namespace
