@@ -45,7 +45,12 @@ struct alignas(64) PairPlace {
 constexpr uint64_t kPairPlaces = 16384;
 static_assert((kPairPlaces & (kPairPlaces - 1)) == 0 && kPairPlaces > kOpPlaces);
 constinit PairPlace pairs[kPairPlaces]{};
-constinit std::atomic<uint64_t> next_pair{1};
+// On a line of its own: it is written with every event, and what lies about it is read by every
+// call.
+struct alignas(64) PairCounter {
+  std::atomic<uint64_t> turn{1};
+};
+constinit PairCounter next_pair{};
 
 struct Pair {
   void* own = nullptr;
@@ -57,7 +62,7 @@ struct Pair {
 
 void* make_pair(const Pair& pair) noexcept {
   const uint64_t turn =
-      next_pair.fetch_add(1, std::memory_order_relaxed) & ((uint64_t{1} << kTurnBits) - 1);
+      next_pair.turn.fetch_add(1, std::memory_order_relaxed) & ((uint64_t{1} << kTurnBits) - 1);
   PairPlace& place = pairs[turn % kPairPlaces];
   place.turn.store(~uint64_t{0}, std::memory_order_relaxed);
   place.own.store(pair.own, std::memory_order_release);
