@@ -29,7 +29,6 @@ namespace rollcall::profiler {
 #define ROLLCALL_X(name, bit, version) inline constexpr uint32_t k##name = 1u << (bit);
 ROLLCALL_PROFILER_EVENTS(ROLLCALL_X)
 #undef ROLLCALL_X
-inline constexpr uint32_t kEventTypes = 16;
 inline constexpr uint32_t kAllEvents = 0xffff;
 
 // The bit masks below say "emitted if any of these is asked for": NCCL turns parents on when only

@@ -58,10 +58,7 @@ CommConfig read_config(const nccl::Config* config, bool inherited_non_blocking) 
   const size_t readable = config == nullptr ? 0 : copy_if_readable(&head, config, sizeof(head));
   const size_t valid = std::min(readable, head.size);
   if (valid >= nccl::kConfigBytesBlocking && head.magic == nccl::kApiMagic) {
-    if (head.blocking != nccl::kConfigUndefInt) {
-      result.states_blocking = true;
-      result.non_blocking = head.blocking == 0;
-    }
+    if (head.blocking != nccl::kConfigUndefInt) result.non_blocking = head.blocking == 0;
     if (valid >= nccl::kConfigBytesName && head.version >= nccl::kConfigVersionName &&
         head.comm_name != nullptr)
       read_name(result, head.comm_name);

@@ -13,7 +13,6 @@
 namespace rollcall::shim {
 
 struct CommConfig {
-  bool states_blocking = false;  // config.blocking was given
   bool non_blocking = false;
   char name[kCommNameBytes] = {};  // cut to fit, always terminated
 };

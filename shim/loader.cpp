@@ -156,9 +156,4 @@ Owner owner_of(const void* address) noexcept {
   return {reinterpret_cast<uintptr_t>(info.dli_fbase), info.dli_fname};
 }
 
-bool any_object_defines(const char* name) noexcept {
-  const Search search = search_objects(name);
-  return search.behind != 0 || search.elsewhere != 0;
-}
-
 }  // namespace rollcall::shim

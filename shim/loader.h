@@ -27,8 +27,4 @@ struct Owner {
 };
 Owner owner_of(const void* address) noexcept;
 
-// Visits the loaded objects' dynamic symbols: true when one of them defines `name`, other than this
-// library.
-bool any_object_defines(const char* name) noexcept;
-
 }  // namespace rollcall::shim

@@ -32,7 +32,6 @@ struct UniqueId {
 static_assert(sizeof(UniqueId) == 128 && alignof(UniqueId) == 1);
 
 inline constexpr int kSplitNoColor = -1;
-inline constexpr int kShrinkAbort = 1;
 inline constexpr int kConfigUndefInt = INT_MIN;
 inline constexpr unsigned kApiMagic = 0xcafebeef;
 

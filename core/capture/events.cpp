@@ -70,13 +70,6 @@ void end_event(EventToken token, int result, const char* text) noexcept {
   ring::publish_slot(token.record, token.ticket, Phase::settled);
 }
 
-void set_event_argument(EventToken token, unsigned index, int64_t value) noexcept {
-  if (token.record == nullptr || index >= 8) return;
-  if (!ring::slot_holds(token.record, token.ticket, Phase::called)) return;
-  ring::store_word(token.record, offsetof(EventRecord, arguments) + index * 8,
-                   static_cast<uint64_t>(value));
-}
-
 void note_event(const EventCall& call, int result) noexcept {
   end_event(begin_event(call), result);
 }

@@ -137,10 +137,8 @@ struct EventCall {
   const void* caller = nullptr;
 };
 EventToken begin_event(const EventCall& call) noexcept;
-// `text`, where given, replaces the text: an error message, for example. Arguments may be completed
-// through set_event_argument before this.
+// `text`, where given, replaces the text: an error message, for example.
 void end_event(EventToken token, int result, const char* text = nullptr) noexcept;
-void set_event_argument(EventToken token, unsigned index, int64_t value) noexcept;
 // Both in one, for something that is already over.
 void note_event(const EventCall& call, int result) noexcept;
 

@@ -33,7 +33,6 @@ class SegmentWriter {
 
   // Segments started; bytes on disk; files removed for the bound.
   uint32_t segment_count() const noexcept { return next_index_; }
-  uint64_t held_bytes() const noexcept { return held_bytes_; }
   uint64_t dropped_files() const noexcept { return dropped_files_; }
 
  private:

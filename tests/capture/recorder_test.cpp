@@ -186,8 +186,8 @@ TEST_CASE("events carry arguments, text and their place among the operations") {
     capture::end_op(capture::begin_op(all_reduce(&comm, 1)), 0);
     capture::EventCall call{.kind = EventKind::CommAbort, .comm_index = index};
     call.arguments[0] = 11;
+    call.arguments[1] = -12;
     const capture::EventToken token = capture::begin_event(call);
-    capture::set_event_argument(token, 1, -12);
     capture::end_event(token, 3, "unhandled cuda error");
     capture::begin_event({.kind = EventKind::CommDestroy});
   });

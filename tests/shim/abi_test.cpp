@@ -76,7 +76,6 @@ ROLLCALL_NCCL_2_23(ROLLCALL_X)
 #if NCCL_VERSION_CODE >= 22703
 ROLLCALL_NCCL_2_27(ROLLCALL_X)
 static_assert(offsetof(ncclConfig_t, commName) == offsetof(nccl::ConfigHead, comm_name));
-static_assert(NCCL_SHRINK_ABORT == nccl::kShrinkAbort);
 #endif
 #if NCCL_VERSION_CODE >= 22803
 ROLLCALL_NCCL_2_28(ROLLCALL_X)

@@ -70,9 +70,6 @@ void end_event(EventToken token, int result, const char* text) noexcept {
   recorder().events[token.ticket - 1].result = result;
   if (text != nullptr) recorder().events[token.ticket - 1].text = text;
 }
-void set_event_argument(EventToken token, unsigned index, int64_t value) noexcept {
-  if (token.record != nullptr) recorder().events[token.ticket - 1].arguments[index] = value;
-}
 void note_event(const EventCall& call, int result) noexcept {
   end_event(begin_event(call), result, nullptr);
 }

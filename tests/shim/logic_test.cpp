@@ -595,8 +595,8 @@ TEST_CASE("pointers that lead nowhere are NCCL's to complain about") {
       mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   REQUIRE(pages != MAP_FAILED);
   munmap(pages + 4096, 4096);
-  CHECK(!read_config(as_config(pages + 4096), false).states_blocking);
-  CHECK(!read_config(as_config(reinterpret_cast<void*>(8)), false).states_blocking);
+  CHECK(!read_config(as_config(pages + 4096), false).non_blocking);
+  CHECK(!read_config(as_config(reinterpret_cast<void*>(8)), false).non_blocking);
   // An old, short config at the very end of readable memory is read as far as it goes.
   ConfigBytes config{24, nccl::kApiMagic, 21400, 0, {}, nullptr, {}};
   memcpy(pages + 4096 - 24, &config, 24);
