@@ -12,13 +12,13 @@ namespace settings_detail {
 extern constinit std::atomic<uint32_t> wanted __attribute__((visibility("hidden")));
 }  // namespace settings_detail
 
-// Sets of events: a list of names separated by commas, `default`, `proxy`, `kernelch`, `all`, or
-// names of single types as in event_types.h (in any case), or one number as NCCL would take it
-// (decimal, or hexadecimal with 0x). False where a word is none of these; `mask` then holds what
-// was understood.
+// Sets of events: a list of names separated by commas, `default`, `proxy`, `kernelch`, `all`,
+// `phases`, or names of single types as in event_types.h (in any case), or one number as NCCL would
+// take it (decimal, or hexadecimal with 0x). False where a word is none of these; `mask` then holds
+// what was understood.
 bool parse_events(std::string_view text, uint32_t& mask) noexcept;
 
-// Calls and operations, what they launch, and copies: 7 of the 16 types.
+// Calls and operations, what they launch, and copies: 8 of the 16 types.
 uint32_t default_events() noexcept;
 // The mask in force.
 inline uint32_t wanted_events() noexcept {

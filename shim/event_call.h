@@ -13,7 +13,6 @@ inline const char* api_name(EventKind kind) {
   return kEventNames[static_cast<size_t>(kind)].data();
 }
 
-// `token_out` lets the caller complete arguments that are known only after the call.
 template <typename RealCall>
 nccl::Result record_event(const Site& site, const capture::EventCall& call, nccl::Comm comm,
                           RealCall&& real) {

@@ -57,7 +57,7 @@ inline constexpr uint32_t kCommNameBytes = 40;
 inline constexpr uint32_t kHostNameBytes = 64;
 
 // The flusher wakes this often. Small against the 65 ms above, large against its own cost (a wake
-// that finds nothing costs two loads).
+// that finds nothing takes a system call to sleep again, and a heartbeat).
 inline constexpr uint32_t kFlushPeriodMs = 10;
 
 // Records in one segment block: the unit of loss when a process dies while a block is written, and

@@ -7,7 +7,9 @@
 //
 // Threads: every function may be called from any thread at any time, also concurrently with each
 // other, from a forked child, and after static destructors have run. None throws, blocks on another
-// rank, writes to stdout, or takes a lock on the path of an operation. Functions marked [cold] may
+// rank, writes to stdout, or takes a lock on the path of an operation, but for what comes once: a
+// thread's first call, the first with a communicator that was not announced, the first transfer on
+// one; and for calls on communicators beyond the room of the table. Functions marked [cold] may
 // lock, allocate or call the kernel; they belong to life-cycle calls.
 //
 // Order of use for an operation:

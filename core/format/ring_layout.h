@@ -20,7 +20,7 @@
 //
 // Constraints
 //   * The writer is somebody else's hot path: no lock, no system call, no allocation; a record
-//     costs two atomic read-modify-writes and two cache lines.
+//     costs three atomic read-modify-writes (ticket, position, slot) and two cache lines.
 //   * The record of a call is visible before NCCL is entered: SIGKILL inside NCCL leaves it.
 //   * A record in flight is never overwritten: its writer keeps a pointer to it and updates it in
 //     place when the call returns. Newer calls step over it.
