@@ -1,10 +1,11 @@
 #include "shim/identity.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstring>
+
+#include "core/base/small_file.h"
 
 namespace rollcall::shim {
 namespace {
@@ -45,14 +46,6 @@ CommKey key_of_child(Domain domain, const CommKey& parent, uint32_t child_number
   return mixer.key();
 }
 
-size_t read_small_file(const char* path, char* out, size_t size) {
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  const ssize_t got = read(fd, out, size);
-  close(fd);
-  return got > 0 ? static_cast<size_t>(got) : 0;
-}
-
 }  // namespace
 
 CommKey key_of_bytes(const void* bytes, size_t size, uint64_t domain) noexcept {
@@ -84,7 +77,7 @@ CommKey key_of_init_all() noexcept {
     uint64_t number;
   } where = {};
   if (gethostname(where.host, sizeof(where.host) - 1) != 0) where.host[0] = 0;
-  read_small_file("/proc/sys/kernel/random/boot_id", where.boot_id, sizeof(where.boot_id));
+  read_small_file("/proc/sys/kernel/random/boot_id", where.boot_id);
   where.pid = static_cast<uint64_t>(getpid());
   where.number = cliques.fetch_add(1, std::memory_order_relaxed);
   return key_of_bytes(&where, sizeof(where), kInitAll);

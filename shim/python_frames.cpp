@@ -2,8 +2,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +13,7 @@
 #include "core/capture/recorder.h"
 #include "core/format/call_site.h"
 #include "shim/call_frames.h"
+#include "shim/comm_config.h"
 #include "shim/loader.h"
 
 namespace rollcall::shim {
@@ -306,10 +305,8 @@ void forget_in_child() noexcept {
 
 // Reads through the kernel, which answers with an error where a pointer leads nowhere.
 bool safe_pointer(const char* object, unsigned offset, const char** value) noexcept {
-  if (object == nullptr) return false;
-  iovec local{value, sizeof *value};
-  iovec remote{const_cast<char*>(object) + offset, sizeof *value};
-  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == sizeof *value;
+  return object != nullptr &&
+         copy_if_readable(value, object + offset, sizeof *value) == sizeof *value;
 }
 
 // True when the calling thread has a frame with a code object where the layout says so.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/clock.h"
+#include "core/capture/op_detail.h"
 
 namespace rollcall::capture {
 
@@ -25,14 +26,6 @@ uint32_t hash_of(const char* text, uint32_t bytes) noexcept {
 
 uint64_t earliest_of(uint64_t one, uint64_t other) noexcept {
   return one == 0 || (other != 0 && other < one) ? other : one;
-}
-
-bool is_default_stream(GpuStream stream) noexcept {
-  return reinterpret_cast<uintptr_t>(stream) < kGpuFirstRealStream;
-}
-
-void store_once(uint64_t& field, uint64_t value) noexcept {
-  if (value != 0 && load_relaxed(field) == 0) store_release(field, value);
 }
 
 }  // namespace
@@ -228,7 +221,8 @@ void GpuActivity::publish_launch(const GpuSpan& span, uint64_t launched_ns) noex
   const uint64_t launched = ticks_of(launched_ns);
   if (launched == 0) return;
   records_->visit(span, [&](OpRecord& record, uint64_t) {
-    store_once(record.launched_ticks, std::max(launched, load_relaxed(record.called_ticks)));
+    op_detail::store_once(&record, offsetof(OpRecord, launched_ticks),
+                          std::max(launched, load_relaxed(record.called_ticks)));
   });
 }
 
@@ -381,7 +375,9 @@ void GpuActivity::settle(GpuRegion& region, uint64_t seen_ticks) noexcept {
       const uint64_t latest = std::max(seen_ticks, earliest);
       const uint64_t started = std::clamp(start, earliest, latest);
       const uint64_t finished = std::clamp(end, started, latest);
-      if (launch != 0) store_once(record.launched_ticks, std::clamp(launch, called, started));
+      if (launch != 0)
+        op_detail::store_once(&record, offsetof(OpRecord, launched_ticks),
+                              std::clamp(launch, called, started));
       if (times.name != 0) store_release(record.kernel, times.name);
       store_release(record.started_ticks, started);
       store_release(record.finished_ticks, finished);

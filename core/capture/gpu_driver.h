@@ -29,6 +29,9 @@ inline constexpr int kGpuCanWrite64 = 122;  // CU_DEVICE_ATTRIBUTE_CAN_USE_64_BI
 // Stream handles below this are no pointers: the default streams, which belong to the thread's
 // current context.
 inline constexpr uintptr_t kGpuFirstRealStream = 3;
+inline bool is_default_stream(GpuStream stream) noexcept {
+  return reinterpret_cast<uintptr_t>(stream) < kGpuFirstRealStream;
+}
 
 // X(member, exported name, parameters). All are required, and all return a CUresult.
 #define ROLLCALL_GPU_DRIVER(X)                                                                   \

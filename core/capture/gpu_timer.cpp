@@ -22,10 +22,6 @@ constexpr uint32_t kSkipShiftMax = 10;
 
 void count(uint64_t& statistic) noexcept { add_relaxed(statistic, uint64_t{1}); }
 
-bool is_default_stream(GpuStream stream) noexcept {
-  return reinterpret_cast<uintptr_t>(stream) < kGpuFirstRealStream;
-}
-
 }  // namespace
 
 void GpuTimer::begin(const Options& options) noexcept {

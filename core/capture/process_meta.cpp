@@ -1,14 +1,13 @@
 #include "core/capture/process_meta.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <span>
 
 #include "core/base/check.h"
+#include "core/base/small_file.h"
 #include "core/base/text.h"
 #include "core/capture/live.h"
 
@@ -55,14 +54,6 @@ void build_line(LineBuffer& line, std::string_view key, std::string_view value) 
   line.text(key).character('=').escaped(value).character('\n');
 }
 
-size_t read_text(const char* path, std::span<char> to) noexcept {
-  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return 0;
-  const ssize_t bytes = read(descriptor, to.data(), to.size());
-  close(descriptor);
-  return bytes > 0 ? static_cast<size_t>(bytes) : 0;
-}
-
 void append_link(std::string_view key, const char* path) noexcept {
   char target[4096];
   const ssize_t bytes = readlink(path, target, sizeof(target));
@@ -73,7 +64,7 @@ void append_link(std::string_view key, const char* path) noexcept {
 // file is 0600 all the same.
 void append_command_line() noexcept {
   char text[4096];
-  const size_t bytes = read_text("/proc/self/cmdline", text);
+  const size_t bytes = read_small_file("/proc/self/cmdline", text);
   TextBuffer<4096> line;
   std::string_view rest(text, bytes);
   bool first = true;
@@ -132,7 +123,7 @@ struct CgroupPath {
 CgroupPath read_cgroup() noexcept {
   CgroupPath path{};
   char content[4096];
-  std::string_view rest(content, read_text("/proc/self/cgroup", content));
+  std::string_view rest(content, read_small_file("/proc/self/cgroup", content));
   while (!rest.empty()) {
     const size_t end = rest.find('\n');
     const std::string_view line = part_of(rest, 0, end);
@@ -152,7 +143,7 @@ CgroupPath read_cgroup() noexcept {
 
 bool oom_kills_in(const char* path, unsigned long& kills) noexcept {
   char content[2048];
-  const std::string_view text(content, read_text(path, content));
+  const std::string_view text(content, read_small_file(path, content));
   const size_t at = text.find("oom_kill ");
   if (at == std::string_view::npos) return false;
   const std::string_view number = part_of(text, at + 9);

@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <span>
 
 #include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/base/limits.h"
+#include "core/base/small_file.h"
 #include "core/ring/quiet_signals.h"
 
 #if !defined(MADV_POPULATE_WRITE)
@@ -26,15 +26,6 @@ namespace rollcall::ring {
 namespace {
 
 constexpr uint32_t kNameAttempts = 1000;
-
-// Reads a small file of /proc into `to`; the bytes read, 0 on any failure.
-size_t read_small_file(const char* path, std::span<char> to) noexcept {
-  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return 0;
-  const ssize_t bytes = read(descriptor, to.data(), to.size());
-  close(descriptor);
-  return bytes > 0 ? static_cast<size_t>(bytes) : 0;
-}
 
 // Field 22 of /proc/self/stat. The command in field 2 may contain anything, so the count starts
 // behind its last parenthesis.
