@@ -132,7 +132,7 @@ void group_returned(const Site& site, nccl::Result result) noexcept {
   for (Pending& pending : g_pending) {
     if (pending.where == nullptr || pending.thread != this_thread()) continue;
     mine[count++] = pending;
-    if (result == nccl::kInProgress)
+    if (result == nccl::kInProgress && *pending.where == nullptr)
       pending.thread = nullptr;  // NCCL's thread fills the handle in
     else
       release(pending);

@@ -175,6 +175,12 @@ bool give_back_p2p_seq(uint32_t comm_index, int32_t peer, PeerCounter counter, u
 uint32_t find_or_adopt_comm(const void* handle) noexcept {
   const uint32_t found = find_handle(handle);
   if (found != kCommUnknown) return found;
+  // A job with more communicators comes here with every call of theirs: no lock for those.
+  if (load_acquire(live.header->comm_count) >= kCommsMax) {
+    count(live.stats->comm_unknown);
+    count(live.stats->comm_table_full);
+    return kCommUnknown;
+  }
   const ColdLock lock;
   const uint32_t again = find_handle(handle);
   if (again != kCommUnknown) return again;
