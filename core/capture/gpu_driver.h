@@ -12,6 +12,7 @@
 namespace rollcall::capture {
 
 using GpuContextHandle = void*;
+using GpuGreenContext = void*;
 using GpuStream = const void*;
 using GpuEvent = void*;
 using GpuGraph = void*;
@@ -70,12 +71,18 @@ inline bool is_default_stream(GpuStream stream) noexcept {
   X(graph_destroy, "cuGraphDestroy", (GpuGraph graph))                                     \
   X(stream_destroy, "cuStreamDestroy_v2", (GpuStream stream))
 
+// Each is done without where it is missing. cuStreamGetCtx_v2 is of CUDA 12.5.
+#define ROLLCALL_GPU_OPTIONAL(X)           \
+  X(stream_get_green, "cuStreamGetCtx_v2", \
+    (GpuStream stream, GpuContextHandle * context, GpuGreenContext * green))
+
 // A list of parameters in parentheses of its own is no expression.
 // NOLINTBEGIN(bugprone-macro-parentheses)
 struct GpuDriver {
 #define ROLLCALL_X(member, name, parameters) int(*member) parameters = nullptr;
   ROLLCALL_GPU_DRIVER(ROLLCALL_X)
   ROLLCALL_GPU_WORDS(ROLLCALL_X)
+  ROLLCALL_GPU_OPTIONAL(ROLLCALL_X)
 #undef ROLLCALL_X
   bool has_words = false;  // all of the second table is there
 };
@@ -88,6 +95,7 @@ inline constexpr const char* kGpuFunctionName = nullptr;
   inline constexpr const char* kGpuFunctionName<&GpuDriver::member> = name;
 ROLLCALL_GPU_DRIVER(ROLLCALL_X)
 ROLLCALL_GPU_WORDS(ROLLCALL_X)
+ROLLCALL_GPU_OPTIONAL(ROLLCALL_X)
 #undef ROLLCALL_X
 
 // The first call that the driver refused: which, and its CUresult. Any thread. Zeroes are its
@@ -121,8 +129,9 @@ inline bool load_gpu_driver(GpuSymbolLookup lookup, GpuDriver& driver) noexcept 
   ROLLCALL_GPU_DRIVER(ROLLCALL_X)
   const bool is_usable = complete;
   ROLLCALL_GPU_WORDS(ROLLCALL_X)
-#undef ROLLCALL_X
   driver.has_words = complete;
+  ROLLCALL_GPU_OPTIONAL(ROLLCALL_X)
+#undef ROLLCALL_X
   return is_usable;
 }
 // NOLINTEND(bugprone-macro-parentheses)

@@ -84,8 +84,18 @@ void GpuTimer::look_up_device(GpuContext& context) noexcept {
   context.is_primary = primary == context.handle;
 }
 
+// A green context may be current to one thread at a time, and the driver does not see to it: ours
+// would have to make it so beside the job's.
+bool GpuTimer::is_green(GpuStream stream) noexcept {
+  GpuContextHandle context = nullptr;
+  GpuGreenContext green = nullptr;
+  return driver_.stream_get_green != nullptr &&
+         ask<&GpuDriver::stream_get_green>(stream, &context, &green) == kGpuSuccess &&
+         green != nullptr;
+}
+
 // The first operation in a context: a slow moment on the launching thread.
-GpuContext* GpuTimer::open_context(GpuContextHandle handle) noexcept {
+GpuContext* GpuTimer::open_context(GpuContextHandle handle, GpuStream stream) noexcept {
   pthread_mutex_lock(&opening_);
   GpuContext* context = find_context(handle);
   const uint32_t number = context_count_.load(std::memory_order_relaxed);
@@ -99,7 +109,7 @@ GpuContext* GpuTimer::open_context(GpuContextHandle handle) noexcept {
   GpuContext& fresh = contexts_[number];
   fresh.handle = handle;
   uint32_t pairs = 0;
-  {
+  if (!is_green(stream)) {
     const InContext inside(driver_, handle);
     if (inside.is_current()) {
       look_up_device(fresh);
@@ -129,7 +139,7 @@ GpuContext* GpuTimer::context_of(GpuThread& thread, GpuStream stream, int device
                          : ask<&GpuDriver::stream_get_context>(stream, &handle);
   if (result != kGpuSuccess || handle == nullptr) return nullptr;
   GpuContext* context = find_context(handle);
-  if (context == nullptr) context = open_context(handle);
+  if (context == nullptr) context = open_context(handle, stream);
   if (context == nullptr) return nullptr;
   // NCCL means the default stream of the communicator's device.
   if (is_default_stream(stream) && device >= 0 && device != context->device) return nullptr;

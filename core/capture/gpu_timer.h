@@ -265,7 +265,8 @@ class GpuTimer {
 
   GpuContext* context_of(GpuThread& thread, GpuStream stream, int device) noexcept;
   GpuContext* find_context(GpuContextHandle handle) noexcept;
-  GpuContext* open_context(GpuContextHandle handle) noexcept;
+  bool is_green(GpuStream stream) noexcept;
+  GpuContext* open_context(GpuContextHandle handle, GpuStream stream) noexcept;
   void look_up_device(GpuContext& context) noexcept;
   uint32_t create_events(GpuContext& context, uint32_t from, uint32_t to) noexcept;
   bool is_sampled_out(GpuThread& thread) noexcept;

@@ -87,6 +87,7 @@ class FakeGpu {
     gpu.sticky_error = 0;
     gpu.global_capture_elsewhere = false;
     gpu.primary_is_active = true;
+    gpu.green_context = 0;
     gpu.probes_answer = true;
     gpu.events_left = ~size_t{0};
     gpu.cost_ticks = 0;
@@ -109,6 +110,7 @@ class FakeGpu {
   int sticky_error = 0;
   bool global_capture_elsewhere = false;
   bool primary_is_active = true;
+  uintptr_t green_context = 0;  // none
   bool probes_answer = true;
   size_t events_left = ~size_t{0};
   uint64_t streams_made = 0;
@@ -139,6 +141,8 @@ inline int context_get_current(capture::GpuContextHandle* context) {
   return 0;
 }
 inline int context_set_current(capture::GpuContextHandle context) {
+  FakeGpu& gpu = FakeGpu::get();
+  if (gpu.green_context != 0 && context == reinterpret_cast<void*>(gpu.green_context)) std::abort();
   current_context = reinterpret_cast<uintptr_t>(context);
   return 0;
 }
@@ -160,6 +164,14 @@ inline int stream_get_context(capture::GpuStream stream, capture::GpuContextHand
   FakeGpu& gpu = FakeGpu::get();
   const std::lock_guard<std::mutex> guard(gpu.mutex);
   *context = reinterpret_cast<void*>(gpu.at(stream).context);
+  return 0;
+}
+inline int stream_get_green(capture::GpuStream stream, capture::GpuContextHandle* context,
+                            capture::GpuGreenContext* green) {
+  FakeGpu& gpu = FakeGpu::get();
+  stream_get_context(stream, context);
+  const bool is_green = *context == reinterpret_cast<void*>(gpu.green_context);
+  *green = is_green ? *context : nullptr;
   return 0;
 }
 inline int stream_is_capturing(capture::GpuStream stream, int* status) {
@@ -292,6 +304,7 @@ inline capture::GpuDriver fake_gpu_driver() {
 #define ROLLCALL_X(member, name, parameters) driver.member = fake_driver::member;
   ROLLCALL_GPU_DRIVER(ROLLCALL_X)
   ROLLCALL_GPU_WORDS(ROLLCALL_X)
+  ROLLCALL_GPU_OPTIONAL(ROLLCALL_X)
 #undef ROLLCALL_X
   driver.has_words = true;
   return driver;
@@ -305,6 +318,7 @@ inline void* find_in_fake_driver(const char* wanted) {
   if (name == function) return reinterpret_cast<void*>(fake_driver::member);
   ROLLCALL_GPU_DRIVER(ROLLCALL_X)
   ROLLCALL_GPU_WORDS(ROLLCALL_X)
+  ROLLCALL_GPU_OPTIONAL(ROLLCALL_X)
 #undef ROLLCALL_X
   return nullptr;
 }

@@ -426,6 +426,22 @@ TEST_CASE("a context that the job destroys is not touched again, and another one
   CHECK(world.timer->is_idle());
 }
 
+TEST_CASE("a green context is left to the job's threads, and its operations go untimed") {
+  World world;
+  gpu().green_context = 2;  // making it current ends the test
+  const GpuStream green = gpu().make_stream(2);
+  const GpuStream other = gpu().make_stream(1);
+  const uint64_t untimed = world.launch(green);
+  world.launch(green);
+  const uint64_t timed = world.launch(other);
+  gpu().reach_all(other, now_on_gpu());
+  world.poll();
+  CHECK(world.phase(untimed) == Phase::settled);
+  CHECK(world.is_unknown(untimed));
+  CHECK(world.stats.gpu_untimed == 2);
+  CHECK(world.record(timed).finished_ticks != 0);
+}
+
 TEST_CASE("a primary context ends with a reset, and with its last user, not before") {
   World world;
   const GpuStream stream = gpu().make_stream(1);
