@@ -479,6 +479,29 @@ TEST_CASE("splits without colour that go on in the background leave room for tho
   CHECK(capture::find_comm(child) == 1);
 }
 
+TEST_CASE("creations in groups that go on in the background leave room for later ones") {
+  begin_world();
+  ConfigBytes config{24, nccl::kApiMagic, 21400, 0, {}, nullptr, {}};
+  std::vector<nccl::Comm> many(300, nullptr);
+  for (size_t i = 0; i < many.size(); ++i) {
+    logic::ncclGroupStart(kSite, real_group);
+    g_world.result = nccl::kInProgress;
+    g_world.creates = handle(0x10000 + i * 16);
+    logic::ncclCommInitRankConfig(kSite, real_init_config, &many[i], 2, id_of(1), 0,
+                                  reinterpret_cast<nccl::Config*>(&config));
+    logic::ncclGroupEnd(kSite, real_group);
+    g_world.result = nccl::kSuccess;
+  }
+  CHECK(capture::find_comm(many.back()) == many.size() - 1);
+  logic::ncclGroupStart(kSite, real_group);
+  nccl::Comm last = nullptr;
+  g_world.creates = nullptr;
+  logic::ncclCommInitRank(kSite, real_init, &last, 2, id_of(1), 1);
+  last = handle(0x2000);  // as NCCL does in ncclGroupEnd
+  logic::ncclGroupEnd(kSite, real_group);
+  CHECK(capture::find_comm(last) == many.size());
+}
+
 TEST_CASE("a part of a non-blocking communicator whose handle comes later is waited for") {
   begin_world();
   const nccl::Comm parent = make_non_blocking(0x1000);
