@@ -70,9 +70,10 @@ inline constexpr uint64_t kSegmentBytesMax = 16ull << 20;
 inline constexpr uint64_t kHistoryBytesDefault = 256ull << 20;
 
 // What a disk keeps for the job, beside which nothing is written: half of it where it is small, as
-// a container's /dev/shm, on which NCCL and data loaders live; of others as much as the history of
-// one process may take.
-inline constexpr uint64_t kDiskKeptBytesMax = 256ull << 20;
+// a container's /dev/shm, on which NCCL and data loaders live. Of others some ring files beside the
+// ring, without which nothing is known, and as much as one process may write beside the rest.
+inline constexpr uint64_t kDiskKeptBesideRing = 64ull << 20;
+inline constexpr uint64_t kDiskKeptBesideHistory = 256ull << 20;
 
 // Operations the flusher may leave behind because they were in flight when their turn came.
 inline constexpr uint32_t kLateOpsMax = 8192;

@@ -122,7 +122,8 @@ void ChromeTrace::flush() noexcept {
   path.text(options_.directory).character('/').text(options_.stem).text(kTraceEnding);
   const int descriptor =
       open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
-  const bool may_write = descriptor >= 0 && ring::leaves_room(descriptor, used_);
+  const bool may_write =
+      descriptor >= 0 && ring::leaves_room(descriptor, used_, kDiskKeptBesideHistory);
   const ssize_t written = may_write ? write(descriptor, buffer_, used_) : -1;
   if (written != static_cast<ssize_t>(used_)) {
     // A cut line would make the file unreadable: take it back, or write no more.

@@ -91,7 +91,7 @@ bool SegmentWriter::append(std::span<const uint8_t> block) noexcept {
     }
     if (descriptor < 0) return false;
   }
-  const bool written = ring::leaves_room(descriptor, block.size()) &&
+  const bool written = ring::leaves_room(descriptor, block.size(), kDiskKeptBesideHistory) &&
                        write_all(descriptor, block.data(), block.size());
   const int error = errno;
   if (!written && ftruncate(descriptor, static_cast<off_t>(current_bytes_)) != 0) {

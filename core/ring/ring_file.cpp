@@ -165,7 +165,7 @@ bool take_lock(int descriptor) noexcept {
 bool map_file(RingFile& file, const Incarnation& incarnation, const RingGeometry& geometry,
               RingError& error) noexcept {
   file.bytes = areas_of(geometry).file_bytes;
-  if (!leaves_room(file.descriptor, file.bytes)) {
+  if (!leaves_room(file.descriptor, file.bytes, kDiskKeptBesideRing)) {
     error = {"leave enough space to the job in", errno};
     return false;
   }
@@ -247,10 +247,10 @@ bool make_directories(const char* path) noexcept {
   return access(inside, F_OK) == 0;
 }
 
-bool leaves_room(int descriptor, uint64_t bytes) noexcept {
+bool leaves_room(int descriptor, uint64_t bytes, uint64_t kept_max) noexcept {
   struct statvfs disk {};
   if (fstatvfs(descriptor, &disk) != 0 || disk.f_blocks == 0) return true;
-  const uint64_t kept = std::min(disk.f_blocks * disk.f_frsize / 2, kDiskKeptBytesMax);
+  const uint64_t kept = std::min(disk.f_blocks * disk.f_frsize / 2, kept_max);
   if (disk.f_bavail * disk.f_frsize >= kept + bytes) return true;
   errno = ENOSPC;
   return false;

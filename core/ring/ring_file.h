@@ -75,8 +75,8 @@ void abandon_ring_file(RingFile& file) noexcept;
 // mkdir -p with mode 0700 for what is missing. False with errno set.
 bool make_directories(const char* path) noexcept;
 
-// True where the file system of `descriptor` can give so much and still keeps enough for the job
-// (kDiskKeptBytesMax), or does not say. False with errno set.
-bool leaves_room(int descriptor, uint64_t bytes) noexcept;
+// True where the file system of `descriptor` can give so much and still keeps half of itself, or
+// `kept_max`, for the job; and where it does not say. False with errno set.
+bool leaves_room(int descriptor, uint64_t bytes, uint64_t kept_max) noexcept;
 
 }  // namespace rollcall::ring

@@ -1,5 +1,7 @@
 // Disks that are full, then not.
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/capture/back_off.h"
@@ -48,6 +50,23 @@ TEST_CASE("a disk of which the ring would take more than half is the job's") {
     CHILD_REQUIRE(!capture::enabled());
   });
   CHECK(directory.files(".ring").empty());
+}
+
+TEST_CASE("a larger disk that is nearly full takes the ring file, and no history") {
+  const TemporaryDirectory directory;
+  const bool ran = on_small_disk(directory, "size=300m", [](const std::string& disk) {
+    setenv("ROLLCALL_RING_SLOTS", "1024", 1);
+    const int filler = open((disk + "/filler").c_str(), O_WRONLY | O_CREAT, 0600);
+    CHILD_REQUIRE(posix_fallocate(filler, 0, 200 << 20) == 0);
+    close(filler);
+    record(1000);
+    CHILD_REQUIRE(capture::enabled());
+    capture::flush_now();
+    CHILD_REQUIRE(load_relaxed(capture::live.stats->history_errors) > 0);
+    CHILD_REQUIRE(load_relaxed(capture::live.stats->history_bytes) == 0);
+    std::filesystem::remove(disk + "/filler");
+  });
+  if (ran) CHECK(directory.files(".ring").size() == 1);
 }
 
 TEST_CASE("history leaves half of a small disk to the job, and is missed, counted") {
