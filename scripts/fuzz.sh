@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes the readers of foreign bytes, and the analysis behind them, each for a while. What crashes
-# one is left in build/fuzz.
+# one is left in build/fuzz. With FUZZ_SEED set, other than 0, all runs try the same inputs, the
+# slower machine fewer of them.
 #   scripts/fuzz.sh [SECONDS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -39,8 +40,9 @@ for target in "$build"/fuzz/fuzz_*; do
     options=(-len_control=0 -max_len=450 -entropic=0)
   fi
   echo "fuzz: $name for $seconds s"
-  if ! "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 \
-    "${options[@]}" -artifact_prefix="$build/$name-" "$corpus" >"$build/$name.log" 2>&1; then
+  if ! "$target" -seed="${FUZZ_SEED:-0}" -max_total_time="$seconds" -timeout=10 \
+    -rss_limit_mb=2048 -print_final_stats=0 "${options[@]}" \
+    -artifact_prefix="$build/$name-" "$corpus" >"$build/$name.log" 2>&1; then
     tail -n 40 "$build/$name.log" >&2
     echo "fuzz: $name failed; the input is in $build/$name-*, run it with: $target FILE" >&2
     exit 1
