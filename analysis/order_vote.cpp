@@ -141,8 +141,7 @@ const Votes& OrderVotes::by_place(const Node& x, const Node& y) {
   }
   Shape shape;
   for (const Comm& comm : case_.process(reference).comms) shape.push_back(comm.nranks);
-  const auto [known, is_new] =
-      by_place_.try_emplace({std::move(shape), {place_x, x.seq, place_y, y.seq}});
+  const auto [known, is_new] = by_place_.try_emplace({shape, {place_x, x.seq, place_y, y.seq}});
   if (is_new) known->second = vote_by_place(case_, x, y, false);
   return known->second;
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "analysis/changing_sizes.h"
@@ -29,8 +30,13 @@ struct Signature {
   OpKind kind = OpKind::AllReduce;
   uint8_t datatype = kUnknown8;
   uint8_t reduction = kUnknown8;
-  // An order without a meaning, for tables. What agrees need not be equal.
-  friend auto operator<=>(const Signature&, const Signature&) = default;
+  // What agrees need not be equal.
+  friend bool operator==(const Signature&, const Signature&) = default;
+  // An order without a meaning, for tables.
+  friend bool operator<(const Signature& a, const Signature& b) {
+    return std::tie(a.count, a.root, a.kind, a.datatype, a.reduction) <
+           std::tie(b.count, b.root, b.kind, b.datatype, b.reduction);
+  }
 };
 Signature signature_of(const trace::Op& op);
 bool agree(const Signature& a, const Signature& b);
