@@ -90,8 +90,7 @@ bool GpuTimer::is_green(GpuStream stream) noexcept {
   GpuContextHandle context = nullptr;
   GpuGreenContext green = nullptr;
   return driver_.stream_get_green != nullptr &&
-         ask<&GpuDriver::stream_get_green>(stream, &context, &green) == kGpuSuccess &&
-         green != nullptr;
+         driver_.stream_get_green(stream, &context, &green) == kGpuSuccess && green != nullptr;
 }
 
 // The first operation in a context: a slow moment on the launching thread.

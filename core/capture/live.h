@@ -122,8 +122,8 @@ inline std::atomic<uint32_t>& holds_of(uint64_t ticket) noexcept {
 }
 // After the group's end has returned: its operations, and the end itself, are nobody's any more.
 void release_group(ThreadState& thread, OpToken group_end) noexcept;
-// The same where the group's end is not recorded.
-void release_unended_group(const ThreadState& thread, uint32_t group) noexcept;
+// The same, for the calling thread's group, where its end is not recorded.
+void release_unended_group(uint32_t group) noexcept;
 
 inline void count(uint64_t& statistic, uint64_t by = 1) noexcept { add_relaxed(statistic, by); }
 

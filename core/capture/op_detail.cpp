@@ -176,9 +176,10 @@ void release_group(ThreadState& thread, OpToken group_end) noexcept {
   release_op(group_end);
 }
 
-void release_unended_group(const ThreadState& thread, uint32_t group) noexcept {
+void release_unended_group(uint32_t group) noexcept {
   if (!live.holds_groups.load(std::memory_order_relaxed) || group == 0) return;
-  release_operations(thread.group_first_ticket, load_relaxed(*live.ops.next_ticket), group);
+  const uint64_t first = this_thread.group_first_ticket;
+  release_operations(first, load_relaxed(*live.ops.next_ticket), group);
 }
 
 void group_simulated(uint32_t group) noexcept {
@@ -187,14 +188,15 @@ void group_simulated(uint32_t group) noexcept {
   if (!enter(thread) || group == 0) return;
   const uint64_t end = load_relaxed(*live.ops.next_ticket);
   const uint64_t slots = live.ops.mask + 1;
-  const uint64_t first = std::max(thread.group_first_ticket, end > slots ? end - slots : 1);
+  const uint64_t begun = thread.group_first_ticket;
+  const uint64_t first = std::max(begun, end > slots ? end - slots : 1);
   // The newest first: it has the position that its communicator's counter stands behind.
   for (uint64_t ticket = end; ticket-- > first;) {
     OpRecord* record = &live.ops.records[ticket & live.ops.mask];
     if (ticket_of(load_acquire(record->publish)) != ticket) continue;
     if (load_relaxed(record->group) == group) mark_simulated({record, ticket});
   }
-  release_unended_group(thread, group);
+  release_unended_group(group);
 }
 
 void hold_groups() noexcept {

@@ -161,12 +161,12 @@ inline void finish_op(OpToken token, int result) noexcept {
 
 // A call that is not recorded. Where it is the end of a group of the job's nobody will mark that
 // group's operations on the GPU, or give them free where hold_groups() has them wait for it.
-[[gnu::noinline, gnu::cold]] OpToken drop_op(uint64_t& reason, const ThreadState& thread,
-                                             const OpCall& call, bool is_call) noexcept {
+[[gnu::noinline, gnu::cold]] OpToken drop_op(uint64_t& reason, const OpCall& call,
+                                             bool is_call) noexcept {
   count(reason);
   if (is_call && call.kind == OpKind::GroupEnd) {
     group_abandoned();
-    release_unended_group(thread, call.group);
+    release_unended_group(call.group);
   }
   return {};
 }
@@ -234,7 +234,7 @@ template <bool kMayBeCall>
   const uint64_t called_ticks = ticks_now();
   if (is_call) ++thread.group_operations;
   if (__builtin_expect(is_paused(), 0)) {
-    return drop_op(live.stats->dropped_paused, thread, call, is_call);
+    return drop_op(live.stats->dropped_paused, call, is_call);
   }
   GpuTimer* timer = kMayBeCall ? live.gpu.load(std::memory_order_acquire) : nullptr;
   const GpuPlan plan = timer != nullptr ? plan_gpu(*timer, thread, call, comm_index) : GpuPlan{};
@@ -243,7 +243,7 @@ template <bool kMayBeCall>
   const auto [record, ticket] =
       ring::claim_slot(live.ops, [&] { return next_ticket(thread, called_ticks, newest); });
   if (__builtin_expect(record == nullptr, 0))
-    return drop_op(live.stats->dropped_pinned, thread, call, is_call);
+    return drop_op(live.stats->dropped_pinned, call, is_call);
   const uint32_t graph = call.graph != 0 ? call.graph : plan.graph;
   fill_record(record, call, thread, comm_index, graph, position, called_ticks);
   holds_of(ticket).store(1, std::memory_order_relaxed);

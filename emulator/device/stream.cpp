@@ -360,6 +360,12 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
   });
 }
 
+// No green contexts here.
+CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* context, void** green) {
+  if (green != nullptr) *green = nullptr;
+  return cuStreamGetCtx(handle, context);
+}
+
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return submit(stream, CU_GRAPH_NODE_TYPE_HOST,
