@@ -1,7 +1,6 @@
 // Ends that run no destructor, hence no flush_at_exit().
 #include <sched.h>
 #include <signal.h>
-#include <sys/syscall.h>
 
 #include <cstdlib>
 
@@ -59,9 +58,7 @@ TEST_CASE("the immediate exit of a child, whatever it shares, does not end its p
       _exit(0);
     };
     for (int kind = 0; kind < 2; ++kind) {
-      end_child(kind == 0 ? fork()
-                          : static_cast<pid_t>(
-                                syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)));
+      end_child(kind == 0 ? fork() : test::fork_unseen());
       wait(nullptr);
     }
     // As vfork does, with a stack of its own.

@@ -277,7 +277,7 @@ TEST_CASE("a child made behind the C library's back does not write to its parent
   const TemporaryDirectory directory;
   CHECK(ended_well(in_own_process(directory.path(), [] {
     record(5);
-    const long child = syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr);
+    const pid_t child = test::fork_unseen();
     if (child == 0) {
       record(3);
       _exit(0);
@@ -299,7 +299,7 @@ TEST_CASE("a child does not inherit a lock that is held, nor a turn at the clock
     record(5);
     capture::live.refreshes_anchor.store(true);
     const capture::ColdLock held;  // as if by another thread
-    const auto record_in_child = [](long child) {
+    const auto record_in_child = [](pid_t child) {
       if (child == 0) {
         alarm(60);
         record(3);
@@ -307,11 +307,11 @@ TEST_CASE("a child does not inherit a lock that is held, nor a turn at the clock
         _exit(0);
       }
       int status = 1;
-      waitpid(static_cast<pid_t>(child), &status, 0);
+      waitpid(child, &status, 0);
       CHILD_REQUIRE(status == 0);
     };
     record_in_child(fork());
-    record_in_child(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+    record_in_child(test::fork_unseen());
   })));
   CHECK(directory.files(".ring").size() == 3);
 }
