@@ -147,7 +147,7 @@ class Case:
 
 
 def emulator_memory():
-    return {name for name in os.listdir("/dev/shm") if "rollcall" in name or "emu" in name}
+    return {name for name in os.listdir("/dev/shm") if "rollcall" in name}
 
 
 def expect_nothing_left(run):
