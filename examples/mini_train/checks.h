@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -26,10 +27,11 @@ inline void check_started(ncclResult_t result, const char* call) {
 }
 
 // On a non-blocking communicator a call may come back before NCCL has carried it out, and the
-// communicator must not be used until it has.
+// communicator must not be used until it has. That may take until the last rank is there: who waits
+// for it should leave the processor to others.
 inline void check_settled(ncclComm_t comm, ncclResult_t result, const char* call) {
   while (result == ncclInProgress) {
-    std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
     check(ncclCommGetAsyncError(comm, &result), "ncclCommGetAsyncError");
   }
   check(result, call);

@@ -48,8 +48,10 @@ def ranks_that_are_through_are_not_dead():
             run.environment["ROLLCALL_GPU_TIMING"] = timing
             run.start()
             run.wait_until(lambda: count_of_exits(run) == 3, "the end of three ranks")
-            expect_equal(codes_of(run.diff()), ["RC-IN-LOCKSTEP"],
-                         f"the verdict while rank 0 goes on ({run.diff_text()})")
+            # However long a busy machine took until here.
+            young = run.diff("--stalled-after", "600")
+            expect_equal(codes_of(young), ["RC-IN-LOCKSTEP"],
+                         f"the verdict while rank 0 goes on ({young})")
             # Where that takes longer than a call may, it is the one that stays to be looked at.
             run.wait_until(lambda: codes_of(run.diff("--stalled-after", "1")) != ["RC-IN-LOCKSTEP"],
                            "doubt about the rank that stays")

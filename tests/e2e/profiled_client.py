@@ -18,7 +18,7 @@ from ctypes_client import COUNT, FLOAT32, SUM, Library
 
 RANKS = 2
 USER_TAG = 42
-LATE_S = 0.2
+LATE_S = 0.4
 SYMMETRIC = 1  # NCCL_WIN_COLL_SYMMETRIC
 
 
