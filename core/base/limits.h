@@ -18,6 +18,11 @@ inline constexpr uint32_t kRingSlotsMax = 1u << 20;
 // Slots of the event ring. Life-cycle calls are rare; 2,048 of 256 bytes are 512 KiB.
 inline constexpr uint32_t kEventSlots = 2048;
 
+// So many reductions that are made or destroyed become events. A framework that scales by a number
+// of its own (PREMUL_SUM) makes and destroys one around every call, and would push everything else
+// out of the event ring. 256 show where and how the job does it.
+inline constexpr uint32_t kReductionEventsMax = 256;
+
 // Communicators one process may create in its life. Entries are not reused, because records refer
 // to them by index after the communicator is gone. PyTorch with a communicator per pair of
 // pipeline neighbours needs some hundreds.

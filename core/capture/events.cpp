@@ -24,11 +24,19 @@ void set_text(EventRecord& event, const char* text) noexcept {
   event.text_bytes = static_cast<uint8_t>(bytes);
 }
 
+bool is_of_reduction(EventKind kind) noexcept {
+  return kind == EventKind::RedOpCreatePreMulSum || kind == EventKind::RedOpDestroy;
+}
+
 }  // namespace
 
 EventToken begin_event(const EventCall& call) noexcept {
   ThreadState& thread = this_thread;
   if (!enter(thread)) return {};
+  if (is_of_reduction(call.kind) &&
+      add_relaxed(live.stats->reductions, uint64_t{1}) >= kReductionEventsMax) {
+    return {};
+  }
   EventRecord event{};
   event.called_ticks = ticks_now();
   give_up_tickets(thread);  // this thread's next operation is behind the event

@@ -179,6 +179,25 @@ TEST_CASE("communicators beyond the table are counted and their calls still reco
   CHECK((ring.ops.at(1).flags & kOpSeqUnknown) != 0);
 }
 
+TEST_CASE("reductions that are made for every call push no other event out") {
+  const TemporaryDirectory directory;
+  constexpr uint32_t kCalls = kEventSlots;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    capture::note_event({.kind = EventKind::CommInitRank}, 0);
+    for (uint32_t i = 0; i < kCalls; ++i) {
+      capture::note_event({.kind = EventKind::RedOpCreatePreMulSum}, 0);
+      capture::note_event({.kind = EventKind::RedOpDestroy}, 0);
+    }
+    capture::note_event({.kind = EventKind::CommAbort}, 0);
+  })));
+  const test::RingContents ring = test::read_ring(directory.files(".ring")[0]);
+  REQUIRE(ring.events.size() == kReductionEventsMax + 2);
+  CHECK(ring.events.begin()->second.kind == EventKind::CommInitRank);
+  CHECK(ring.events.rbegin()->second.kind == EventKind::CommAbort);
+  CHECK(ring.stats.reductions == 2 * kCalls);
+  CHECK(ring.stats.dropped_event == 0);
+}
+
 TEST_CASE("events carry arguments, text and their place among the operations") {
   const TemporaryDirectory directory;
   const auto ring = record_and_read(directory, [] {
