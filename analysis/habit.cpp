@@ -20,8 +20,7 @@ constexpr size_t kNearCallsMax = 256;
 Signature token_of(const Case& c, uint32_t p, const Op& op) {
   Signature token = usual_signature(c.sizes, p, op);
   const Seat seat = c.index.seat(p, op.comm);
-  const uint64_t role = seat.group == kNone ? 0 : c.index.role_of(seat.group);
-  token.count ^= (role + 1) * 0x9e3779b97f4a7c15;
+  token.place = seat.group == kNone ? 0 : c.index.role_of(seat.group);
   return token;
 }
 

@@ -590,7 +590,8 @@ Signature usual_signature(const ChangingSizes& sizes, uint32_t process, const Op
 }
 
 bool agree(const Signature& a, const Signature& b) {
-  if (counts_differ(a.count, b.count) || a.kind != b.kind || a.root != b.root) return false;
+  if (a.kind != b.kind || a.root != b.root || a.place != b.place) return false;
+  if (counts_differ(a.count, b.count)) return false;
   if (a.datatype != b.datatype && a.datatype != kUnknown8 && b.datatype != kUnknown8) return false;
   return a.reduction == b.reduction || a.reduction == kUnknown8 || b.reduction == kUnknown8;
 }

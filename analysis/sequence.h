@@ -26,6 +26,8 @@ namespace rollcall::analysis {
 // with everything.
 struct Signature {
   uint64_t count = 0;
+  // Where calls of several communicators are compared: the communicator, or the part it plays.
+  uint64_t place = 0;
   int32_t root = -1;
   OpKind kind = OpKind::AllReduce;
   uint8_t datatype = kUnknown8;
@@ -34,8 +36,8 @@ struct Signature {
   friend bool operator==(const Signature&, const Signature&) = default;
   // An order without a meaning, for tables.
   friend bool operator<(const Signature& a, const Signature& b) {
-    return std::tie(a.count, a.root, a.kind, a.datatype, a.reduction) <
-           std::tie(b.count, b.root, b.kind, b.datatype, b.reduction);
+    return std::tie(a.count, a.place, a.root, a.kind, a.datatype, a.reduction) <
+           std::tie(b.count, b.place, b.root, b.kind, b.datatype, b.reduction);
   }
 };
 Signature signature_of(const trace::Op& op);
