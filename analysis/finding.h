@@ -39,7 +39,7 @@ std::string_view name_of(Confidence confidence);
   X(stuck_in_call, "RC-STUCK-IN-CALL", hang, "the host thread entered NCCL and did not return")    \
   X(stuck_on_gpu, "RC-STUCK-ON-GPU", hang, "started everywhere, finished on none or some")         \
   X(stuck_outside, "RC-STUCK-OUTSIDE", hang, "every operation finished; the job waits elsewhere")  \
-  X(init_incomplete, "RC-INIT-INCOMPLETE", hang, "some ranks of a communicator never joined")      \
+  X(init_incomplete, "RC-INIT-INCOMPLETE", hang, "ranks did not all join a communicator alike")    \
   X(split_mismatch, "RC-SPLIT-MISMATCH", hang,                                                     \
     "split, shrink or grow by some ranks only, or for other lists of members")                     \
   X(abort_cascade, "RC-ABORT-CASCADE", hang, "aborts spread from a first rank")                    \

@@ -217,11 +217,7 @@ void Index::seat_comm(uint32_t p, uint32_t c) {
     fresh.may_be_matched = !comm.key.is_null();
   }
   Group& group = groups_[g];
-  if (comm.nranks >= 0) {
-    group.sizes_disagree =
-        group.sizes_disagree || (group.nranks >= 0 && group.nranks != comm.nranks);
-    group.nranks = std::max(group.nranks, comm.nranks);
-  }
+  group.nranks = std::max(group.nranks, comm.nranks);
   Member member;
   member.rank = comm.rank;
   member.process = p;

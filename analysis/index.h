@@ -49,7 +49,6 @@ struct Group {
   CommKey parent_key{};
   uint32_t child_number = 0;
   std::vector<Member> members;  // by rank; a rank without a file is not in here
-  bool sizes_disagree = false;  // members name different numbers of ranks
   bool may_be_matched = true;   // false: the key is unknown
   uint64_t shortest = 0;        // smallest Lane::called
   uint64_t longest = 0;         // largest Lane::called

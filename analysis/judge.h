@@ -100,6 +100,8 @@ Evidence op_evidence(const Case& the_case, uint32_t process, uint32_t op, const 
 Evidence process_evidence(const Case& the_case, uint32_t process);
 // The end of a communicator.
 Evidence end_evidence(const Case& the_case, uint32_t process, const trace::Event& end);
+// Of a root: ranks that join a communicator and contradict each other about it.
+Draft draft_join_dispute(const Case& the_case, uint32_t root);
 // The record of a call that waits in a node, for quoting: {process, op}; kNone if none is on file.
 Blocked example_of(const Case& the_case, uint32_t node);
 // How a communicator that a node is about is made: "CommInitRank", "CommSplit", "CommShrink",

@@ -661,7 +661,9 @@ std::vector<Draft> judge_waits(const Case& c) {
     }
     if (root.waiters.empty()) continue;
     if (node.kind == NodeKind::unknown) {
-      if (c.job.is_stale(root.since_ns)) drafts.push_back(draft_nobody(c, r));
+      if (!c.job.is_stale(root.since_ns)) continue;
+      const bool is_disputed = c.graph.creations()[node.creation].dispute != kNone;
+      drafts.push_back(is_disputed ? draft_join_dispute(c, r) : draft_nobody(c, r));
     } else if (node.kind == NodeKind::host) {
       const uint32_t n = leading_waiter(c, root);
       if (follows_an_abort(c, node.process, c.graph.nodes()[n])) continue;

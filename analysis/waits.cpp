@@ -48,7 +48,10 @@ std::optional<uint32_t> newest_thread(const Process& process) {
 
 WaitGraph::WaitGraph(const Index& index, const JobState& job, const Progress& progress,
                      const std::vector<Difference>& differences)
-    : index_(index), job_(job), progress_(progress) {
+    : index_(index),
+      job_(job),
+      progress_(progress),
+      join_disputes_(find_join_disputes(index, job)) {
   for (const Difference& difference : differences) {
     disputed_.insert(position_key(difference.group, difference.seq));
   }
@@ -252,11 +255,30 @@ void WaitGraph::expand_p2p(uint32_t n) {
 }
 
 void WaitGraph::add_creations() {
+  const std::vector<uint32_t> disputed = add_disputed_joins();
   for (uint32_t g = 0; g < index_.groups().size(); ++g) {
     const Group& group = index_.groups()[g];
-    if (group.origin != CommOrigin::split && group.may_be_matched) add_init(g);
+    if (group.origin == CommOrigin::split || !group.may_be_matched) continue;
+    if (!std::binary_search(disputed.begin(), disputed.end(), g)) add_init(g);
   }
   add_splits();
+}
+
+// The communicators in question, rising.
+std::vector<uint32_t> WaitGraph::add_disputed_joins() {
+  std::vector<uint32_t> groups;
+  for (uint32_t d = 0; d < join_disputes_.size(); ++d) {
+    const JoinDispute& dispute = join_disputes_[d];
+    groups.insert(groups.end(), dispute.groups.begin(), dispute.groups.end());
+    Creation creation;
+    creation.group = dispute.groups.front();
+    creation.callers = dispute.callers;
+    creation.since_ns = dispute.since_ns;
+    creation.dispute = d;
+    add_creation_node(std::move(creation));
+  }
+  std::sort(groups.begin(), groups.end());
+  return groups;
 }
 
 // init, shrink and grow: the communicator says how many ranks it has.

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "analysis/index.h"
+#include "analysis/joins.h"
 #include "analysis/process_state.h"
 #include "analysis/progress.h"
 #include "analysis/sequence.h"
@@ -49,6 +50,7 @@ struct Creation {
   std::vector<uint32_t> callers;       // processes
   std::vector<uint32_t> absent;        // processes that have files and did not call
   std::vector<int32_t> missing_ranks;  // communicator ranks without any file
+  uint32_t dispute = kNone;  // index into WaitGraph::join_disputes: it waits for nothing else
   int64_t since_ns = 0;
 };
 
@@ -68,6 +70,7 @@ class WaitGraph {
 
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<Creation>& creations() const { return creations_; }
+  const std::vector<JoinDispute>& join_disputes() const { return join_disputes_; }
   const std::vector<Root>& roots() const { return roots_; }
   // Index into roots() of what this node waits for in the end; kNone if nothing.
   uint32_t root_of(uint32_t node) const { return root_of_component_[component_[node]]; }
@@ -85,6 +88,7 @@ class WaitGraph {
   void add_waiting_hosts();
   void add_shared_threads();
   void add_creations();
+  std::vector<uint32_t> add_disputed_joins();
   void add_init(uint32_t group);
   void add_splits();
   void add_creation_node(Creation creation);
@@ -103,6 +107,7 @@ class WaitGraph {
   const Progress& progress_;
   std::vector<Node> nodes_;
   std::vector<Creation> creations_;
+  std::vector<JoinDispute> join_disputes_;
   std::vector<Root> roots_;
   std::vector<uint32_t> host_of_;
   std::unordered_map<ChannelKey, uint32_t, ChannelHash> collective_of_;

@@ -88,6 +88,19 @@ std::string folder_of(const Process& process) {
   return process.file.substr(0, process.file.rfind('/'));
 }
 
+// Of attempts the older one has ended, also where both were handed one unique id. Who is still
+// there and joins the same communicator was started under the same rank by mistake.
+bool are_beside(const Process& a, const Process& b) {
+  const Process& older = a.started_ns < b.started_ns ? a : b;
+  const Process& newer = &older == &a ? b : a;
+  if (std::max(older.heartbeat_ns, older.exited_ns) < newer.started_ns) return false;
+  return std::any_of(older.comms.begin(), older.comms.end(), [&](const Comm& comm) {
+    return !comm.key.is_null() &&
+           std::any_of(newer.comms.begin(), newer.comms.end(),
+                       [&](const Comm& other) { return other.key == comm.key; });
+  });
+}
+
 void keep_newest_attempt(Run& run) {
   std::unordered_map<int32_t, Process*> newest;
   uint64_t older = 0;
@@ -105,6 +118,7 @@ void keep_newest_attempt(Run& run) {
     // A forked child inherits RANK; it is a process of the job, not a second attempt.
     const bool is_child = process.parent_pid == slot->pid || slot->parent_pid == process.pid;
     if (is_child && process.host == slot->host) continue;
+    if (are_beside(process, *slot)) continue;
     Process* loser = process.started_ns < slot->started_ns ? &process : slot;
     if (loser == slot) slot = &process;
     loser->superseded = true;

@@ -451,6 +451,26 @@ TEST_CASE("a second process with the same job rank is a newer attempt") {
   for (const Process& process : run.processes) CHECK(process.superseded == (process.pid == 1));
 }
 
+TEST_CASE("two processes of one job rank in one communicator are of one attempt, if both live") {
+  for (const bool was_there : {true, false}) {
+    Directory directory;
+    RingBytes older(1, 0);
+    RingBytes newer(2, 0);
+    newer.header.first_anchor.realtime_ns += 5'000'000'000;
+    newer.store_header();
+    older.header.heartbeat_ticks = was_there ? 6'000'000'000 : 1'000'000'000;  // ticks are ns
+    older.store_header();
+    directory.write("node0.1.1.ring", older.bytes);
+    directory.write("node0.2.1.ring", newer.bytes);
+    const Run run = load_run(directory.path(), quiet());
+    REQUIRE(run.processes.size() == 2);
+    CHECK(says(run, "job rank") == !was_there);
+    for (const Process& process : run.processes) {
+      CHECK(process.superseded == (process.pid == 1 && !was_there));
+    }
+  }
+}
+
 TEST_CASE("of an older attempt beside the newer one it is said how to compare it") {
   Directory directory;
   const Run run = load_two_attempts(directory, "", "");
