@@ -25,8 +25,8 @@ bool is_join(const Process& process, const Comm& comm) {
 
 bool is_waiting(const Join& join) { return join.comm->state == CommState::initialising; }
 
-// By group, where somebody waits, in the order of the processes. A process that was gone when another
-// came is not there.
+// By group, where somebody waits, in the order of the processes. A process that was gone when
+// another came is not there.
 std::map<uint32_t, std::vector<Join>> disputable_joins(const Index& index, const JobState& job) {
   std::map<uint32_t, std::vector<Join>> joins;
   for (const uint32_t p : index.active()) {
@@ -130,13 +130,13 @@ bool add_claims(const Index& index, const std::vector<Join>& joins,
   for (auto& [rank, processes] : by_rank) {
     sort_unique(processes);
     if (processes.size() < 2) continue;
-    dispute.sides.push_back(
-        {.number = rank, .group = joins.front().group, .processes = processes});
+    dispute.sides.push_back({.number = rank, .group = joins.front().group, .processes = processes});
   }
   if (dispute.sides.empty()) return false;
   sort_sides(dispute.sides);
   constexpr size_t kListedMax = 1024;
-  for (int32_t r = 0; r < joins.front().comm->nranks && dispute.unclaimed.size() < kListedMax; ++r) {
+  for (int32_t r = 0; r < joins.front().comm->nranks && dispute.unclaimed.size() < kListedMax;
+       ++r) {
     if (!by_rank.contains(r)) dispute.unclaimed.push_back(r);
   }
   dispute.culprits = odd_claimants(index, joins, dispute.sides);
@@ -145,7 +145,7 @@ bool add_claims(const Index& index, const std::vector<Join>& joins,
 }
 
 // All processes of the job, or equally far apart in it: three at least, for two always are.
-bool may_be_one_communicator(const Index& index, std::vector<uint32_t> processes) {
+bool may_be_one_communicator(const Index& index, const std::vector<uint32_t>& processes) {
   if (processes.size() == index.active().size()) return true;
   std::vector<int32_t> job_ranks;
   for (const uint32_t p : processes) job_ranks.push_back(index.run().processes[p].job_rank);

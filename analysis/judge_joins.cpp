@@ -52,10 +52,11 @@ std::string claims_text(const Case& c, const JoinDispute& dispute) {
     std::set<int32_t> job_ranks;
     for (const uint32_t p : side.processes) job_ranks.insert(c.process(p).job_rank);
     const size_t count = side.processes.size();
-    const std::string who = job_ranks.size() == count
-                                ? fmt::format("{} {}", processes_text(c.index.run(), side.processes),
-                                              count == 2 ? "both" : "all")
-                                : fmt::format("{} processes", count);
+    const std::string who =
+        job_ranks.size() == count
+            ? fmt::format("{} {}", processes_text(c.index.run(), side.processes),
+                          count == 2 ? "both" : "all")
+            : fmt::format("{} processes", count);
     text += fmt::format("{}{} joined {} as its rank {}", text.empty() ? "" : ", ", who,
                         c.group(dispute.groups.front()).name, side.number);
   }
@@ -122,9 +123,9 @@ void add_evidence(const Case& c, const JoinDispute& dispute, Finding& finding) {
   }
   for (const uint32_t p : order) {
     const trace::Process& process = c.process(p);
-    const auto asked = std::any_of(
-        process.events.begin(), process.events.end(),
-        [](const trace::Event& event) { return event.kind == EventKind::GetUniqueId; });
+    const auto asked =
+        std::any_of(process.events.begin(), process.events.end(),
+                    [](const trace::Event& event) { return event.kind == EventKind::GetUniqueId; });
     for (uint32_t i = 0; i < process.comms.size(); ++i) {
       if (finding.evidence.size() == kEvidenceMax) return;
       const uint32_t g = c.index.seat(p, i).group;
@@ -168,10 +169,10 @@ Draft draft_join_dispute(const Case& c, uint32_t r) {
   const std::string_view waits = !c.job.live ? "waited"
                                  : is_one    ? "has been waiting"
                                              : "have been waiting";
-  finding.summary = fmt::format(
-      "{}; {} process{} {} there for {}, for ranks that cannot come", dispute_text(c, dispute),
-      dispute.callers.size(), is_one ? "" : "es", waits,
-      span_text(c.job.end_ns - creation.since_ns));
+  finding.summary =
+      fmt::format("{}; {} process{} {} there for {}, for ranks that cannot come",
+                  dispute_text(c, dispute), dispute.callers.size(), is_one ? "" : "es", waits,
+                  span_text(c.job.end_ns - creation.since_ns));
   finding.next = next_text(dispute.matter);
   add_evidence(c, dispute, finding);
   std::vector<uint32_t> victims = root.victims;

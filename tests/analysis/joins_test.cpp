@@ -52,8 +52,9 @@ TEST_CASE("a rank that joins with another number of ranks is named, be it more o
     check_blames(report, Verdict::init_incomplete, 2);
     CHECK(lead(report).confidence == Confidence::certain);
     CHECK(lead(report).victims.size() == 3);
-    check_says(report, fmt::format("rank 2 joined world as one of {} ranks, and ranks 0-1,3 as of 4",
-                                   other));
+    check_says(
+        report,
+        fmt::format("rank 2 joined world as one of {} ranks, and ranks 0-1,3 as of 4", other));
     CHECK(report.findings.size() == 1);
   }
 }
@@ -125,7 +126,8 @@ TEST_CASE("a rank with a unique id of its own is named, likely") {
   const Report report = analyse(outcome.run);
   check_blames(report, Verdict::init_incomplete, 1);
   CHECK(lead(report).confidence == Confidence::likely);
-  check_says(report, "rank 1 joined a communicator of 4 ranks with another unique id than ranks 0,2-3");
+  check_says(report,
+             "rank 1 joined a communicator of 4 ranks with another unique id than ranks 0,2-3");
   CHECK(report.findings.size() == 1);
 }
 
