@@ -134,11 +134,6 @@ bool add_claims(const Index& index, const std::vector<Join>& joins,
   }
   if (dispute.sides.empty()) return false;
   sort_sides(dispute.sides);
-  constexpr size_t kListedMax = 1024;
-  for (int32_t r = 0; r < joins.front().comm->nranks && dispute.unclaimed.size() < kListedMax;
-       ++r) {
-    if (!by_rank.contains(r)) dispute.unclaimed.push_back(r);
-  }
   dispute.culprits = odd_claimants(index, joins, dispute.sides);
   disputes.push_back(std::move(dispute));
   return true;

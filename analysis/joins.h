@@ -30,7 +30,6 @@ struct JoinDispute {
   std::vector<Side> sides;        // the largest first; of a rank the claims that exclude each other
   std::vector<uint32_t> callers;  // processes that wait in the creation, rising
   std::vector<uint32_t> culprits;  // rising; all that disagree where no majority tells
-  std::vector<int32_t> unclaimed;  // ranks that nobody joins as
   int64_t since_ns = 0;            // when the first of them came
 };
 

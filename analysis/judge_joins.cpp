@@ -61,9 +61,10 @@ std::string claims_text(const Case& c, const JoinDispute& dispute) {
                         c.group(dispute.groups.front()).name, side.number);
   }
   if (dispute.sides.size() > kSidesMax) text += ", and so for other ranks";
-  if (!dispute.unclaimed.empty()) {
-    text += fmt::format(", and nobody as its rank{} {}", dispute.unclaimed.size() == 1 ? "" : "s",
-                        number_list(dispute.unclaimed));
+  const std::vector<int32_t> unclaimed = ranks_without_member(c.group(dispute.groups.front()));
+  if (!unclaimed.empty()) {
+    text += fmt::format(", and nobody as its rank{} {}", unclaimed.size() == 1 ? "" : "s",
+                        number_list(unclaimed));
   }
   return text;
 }

@@ -116,7 +116,6 @@ def waiting_outside_is_named():
     with stuck(2, "wait-outside@1:1") as run:
         run.start()
         run.wait_until(lambda: run.planted_fault(1), "the planted fault")
-        wait_for_verdict(run, "RC-STUCK-OUTSIDE")
         # Of a job that is gone the last sign of life counts, not the present.
         run.wait_until(lambda: judged(run, "--stalled-after", "3")["code"] == "RC-STUCK-OUTSIDE",
                        "signs of life 2 s behind what a job that is gone may be quiet")

@@ -430,10 +430,13 @@ TEST_CASE("files of two runs are told apart, and the newer run is kept") {
   }
 }
 
-// Two processes of one job rank, the second of which began later; each in a folder of the run.
+// Two processes of one job rank, the second of which began 5 s later; each in a folder of the run.
+// Ticks are nanoseconds.
 Run load_two_attempts(const Directory& directory, const std::string& first,
-                      const std::string& second) {
+                      const std::string& second, uint64_t last_sign_ticks = 0) {
   RingBytes older(1, 0);
+  older.header.heartbeat_ticks = last_sign_ticks;
+  older.store_header();
   RingBytes newer(2, 0);
   newer.header.first_anchor.realtime_ns += 5'000'000'000;
   newer.store_header();
@@ -454,15 +457,8 @@ TEST_CASE("a second process with the same job rank is a newer attempt") {
 TEST_CASE("two processes of one job rank in one communicator are of one attempt, if both live") {
   for (const bool was_there : {true, false}) {
     Directory directory;
-    RingBytes older(1, 0);
-    RingBytes newer(2, 0);
-    newer.header.first_anchor.realtime_ns += 5'000'000'000;
-    newer.store_header();
-    older.header.heartbeat_ticks = was_there ? 6'000'000'000 : 1'000'000'000;  // ticks are ns
-    older.store_header();
-    directory.write("node0.1.1.ring", older.bytes);
-    directory.write("node0.2.1.ring", newer.bytes);
-    const Run run = load_run(directory.path(), quiet());
+    const uint64_t last_sign_ticks = was_there ? 6'000'000'000 : 1'000'000'000;
+    const Run run = load_two_attempts(directory, "", "", last_sign_ticks);
     REQUIRE(run.processes.size() == 2);
     CHECK(says(run, "job rank") == !was_there);
     for (const Process& process : run.processes) {
