@@ -25,6 +25,20 @@ bool is_join(const Process& process, const Comm& comm) {
 
 bool is_waiting(const Join& join) { return join.comm->state == CommState::initialising; }
 
+// A process that failed, or left, and joined again: what counts is what it passed last.
+void leave_out_tried_again(std::vector<Join>& joins) {
+  std::map<uint32_t, int64_t> newest_ns;
+  for (const Join& join : joins) {
+    int64_t& newest = newest_ns[join.process];
+    newest = std::max(newest, join.comm->created_ns);
+  }
+  std::erase_if(joins, [&](const Join& join) {
+    const CommState state = join.comm->state;
+    const bool has_ended = state != CommState::initialising && state != CommState::ready;
+    return has_ended && join.comm->created_ns < newest_ns[join.process];
+  });
+}
+
 // By group, where somebody waits, in the order of the processes. A process that was gone when
 // another came is not there.
 std::map<uint32_t, std::vector<Join>> disputable_joins(const Index& index, const JobState& job) {
@@ -37,6 +51,7 @@ std::map<uint32_t, std::vector<Join>> disputable_joins(const Index& index, const
     }
   }
   for (auto& [g, those] : joins) {
+    leave_out_tried_again(those);
     int64_t newest_ns = 0;
     for (const Join& join : those) newest_ns = std::max(newest_ns, join.comm->created_ns);
     std::erase_if(those, [&](const Join& join) {

@@ -117,6 +117,25 @@ TEST_CASE("a process that was gone before another claimed its rank contradicts n
   CHECK(lead(report).summary.find("joined world as its rank") == std::string::npos);
 }
 
+TEST_CASE("a rank that was refused with another number of ranks, and tries again, agrees") {
+  for (const bool is_refused : {false, true}) {
+    const Outcome outcome = joining(3, [&](Process& process, Comm& comm) {
+      if (process.job_rank == 2) comm.rank = 1;  // so that all of them wait
+      if (process.job_rank != 0) return;
+      Comm first = comm;
+      first.nranks = 2;
+      if (is_refused) first.state = CommState::failed;
+      process.comms.push_back(comm);
+      process.comms.back().created_ns += 1000;
+      process.comms[0] = first;
+    });
+    const Report report = analyse(outcome.run);
+    INFO(text_of(report));
+    const bool tells_of_numbers = lead(report).summary.find("as one of") != std::string::npos;
+    CHECK(tells_of_numbers == !is_refused);
+  }
+}
+
 void give_other_id(Comm& comm, uint64_t number) { comm.key = {0xabcd, number}; }
 
 TEST_CASE("a rank with a unique id of its own is named, likely") {
