@@ -175,6 +175,8 @@ nccl::Result ncclDevCommDestroy(const Site& site,
 nccl::Result ncclCommGetAsyncError(const Site& site,
                                    nccl::Result (*real)(nccl::Comm, nccl::Result*), nccl::Comm comm,
                                    nccl::Result* async_error) {
+  const uint32_t index = index_of_comm(comm);
+  const capture::AskedCalls asked = capture::before_asking(index);
   const nccl::Result result = real(comm, async_error);
   if (result != nccl::kSuccess || async_error == nullptr) {
     if (is_failure(result))
@@ -183,13 +185,12 @@ nccl::Result ncclCommGetAsyncError(const Site& site,
     return result;
   }
   const nccl::Result state = *async_error;
-  const uint32_t index = index_of_comm(comm);
   if (index == kCommUnknown) return result;
   if (state == nccl::kSuccess) {
     became_ready(site, index, comm);
     children_arrived(index);
   }
-  if (state != nccl::kInProgress) capture::calls_settled(index, state == nccl::kSuccess);
+  if (state != nccl::kInProgress) capture::calls_settled(asked, index, state == nccl::kSuccess);
   int previous = nccl::kSuccess;
   const bool changed = capture::async_state_changed(index, state, &previous);
   // Success and InProgress alternate with every call on a non-blocking communicator: no news.

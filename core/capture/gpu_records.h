@@ -65,6 +65,15 @@ class GpuRecords {
     return ticket_of(load_acquire(record.publish)) == ticket && load_relaxed(record.group) == group;
   }
 
+  // Its group; 0 where it has none, or its record is not there any more.
+  uint32_t group_of(uint64_t ticket) const noexcept {
+    const OpRecord& record = ops_.records[slot_of(ticket)];
+    return ticket_of(load_acquire(record.publish)) == ticket ? load_relaxed(record.group) : 0;
+  }
+  uint32_t comm_of(uint64_t ticket) const noexcept {
+    return load_relaxed(ops_.records[slot_of(ticket)].comm_index);
+  }
+
   // Those that are still awaited: visit(record, ticket).
   template <class Visit>
   void visit(const GpuSpan& span, Visit&& visit) noexcept {

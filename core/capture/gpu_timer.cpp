@@ -10,8 +10,6 @@ namespace rollcall::capture {
 
 namespace {
 
-using InProgress = GpuThread::InProgress;
-
 constexpr uint32_t kPairAttempts = 8;
 constexpr int kGpuCaptureActive = 1;  // CU_STREAM_CAPTURE_STATUS_ACTIVE; 2: invalidated
 
@@ -197,7 +195,7 @@ bool GpuTimer::joins_group(GpuThread& thread, uint32_t group, bool is_free) noex
 }
 
 GpuPlan GpuTimer::plan(GpuThread& thread, GpuStream stream, uint32_t group, int device) noexcept {
-  if (__builtin_expect(thread.in_progress != InProgress::nothing, 0)) end_progress(thread, false);
+  if (__builtin_expect(thread.open_end != 0, 0)) give_up_open_end(thread);
   abandon_call(thread);
   GpuPlan plan;
   int status = 0;
@@ -338,7 +336,7 @@ bool GpuTimer::close(GpuThread& thread, OpRecord* record, uint64_t ticket,
                      GpuLaunch launch) noexcept {
   if (thread.ticket != ticket) return false;
   const bool has_mark = thread.pair != nullptr || thread.lane.position != nullptr;
-  if (launch == GpuLaunch::in_progress && has_mark) return keep_open(thread, ticket);
+  if (launch == GpuLaunch::in_progress && has_mark) return keep_open(thread, record, ticket);
   const bool is_launched = launch != GpuLaunch::refused;
   thread.ticket = 0;
   if (thread.lane.position != nullptr) {
@@ -378,75 +376,13 @@ void GpuTimer::fly(GpuContext& context, GpuPair& pair) noexcept {
   context.has_flown.store(true, std::memory_order_release);
 }
 
-// A captured operation is not awaited: nothing runs yet.
-bool GpuTimer::keep_open(GpuThread& thread, uint64_t ticket) noexcept {
-  thread.in_progress = InProgress::call;
-  if (thread.pair == nullptr) return false;
-  thread.pair->group = 0;
-  thread.pair->first_ticket = thread.pair->last_ticket = ticket;
-  records_.await();
-  return true;
-}
-
-void GpuTimer::note_launch(const GpuSpan& span) noexcept {
-  const uint64_t now = ticks_now();
-  records_.visit(span, [&](OpRecord& record, uint64_t) {
-    if (load_relaxed(record.launched_ticks) == 0) store_release(record.launched_ticks, now);
-  });
-}
-
-// The second half of a call, or of a group's end, that came back too early.
-void GpuTimer::end_progress(GpuThread& thread, bool is_launched) noexcept {
-  if (thread.in_progress == InProgress::group_end) return end_group_progress(thread, is_launched);
-  thread.in_progress = InProgress::nothing;
-  thread.ticket = 0;
-  if (thread.lane.position != nullptr) {
-    if (is_launched) write_word(thread.lane_stream, *thread.lane.position, thread.lane.finished());
-    thread.lane = {};
-  }
-  if (thread.pair == nullptr) return;
-  GpuPair& pair = *thread.pair;
-  thread.pair = nullptr;
-  if (is_launched) {
-    note_launch(pair.span());
-    write_progress(pair.stream, pair.first_ticket, GpuMark::finished);
-  }
-  const bool is_closed = is_launched && !is_stopped() &&
-                         is_reachable(*thread.context, pair.stream) &&
-                         ask<&GpuDriver::event_record>(pair.end, pair.stream) == kGpuSuccess;
-  if (is_closed) return fly(*thread.context, pair);
-  records_.give_up(pair.span());
-  give_back(pair);
-}
-
-void GpuTimer::end_group_progress(GpuThread& thread, bool is_launched) noexcept {
-  GpuGroup& group = *thread.group;
-  for (uint32_t i = 0; is_launched && i < group.entries; ++i) {
-    GpuGroup::Entry& entry = group.entry[i];
-    // The thread may have gone to another device meanwhile.
-    if (entry.pair != nullptr && !is_reachable(*entry.context, entry.stream)) {
-      give_back(*entry.pair);
-      entry.pair = nullptr;
-    }
-    note_launch({entry.first_ticket, entry.last_ticket, group.number, entry.stream});
-  }
-  finish_group_end(thread, is_launched ? GpuLaunch::done : GpuLaunch::refused);
-}
-
-void GpuTimer::settle(GpuThread& thread, uint64_t newest_ticket, bool is_launched) noexcept {
-  if (thread.in_progress == InProgress::nothing) return;
-  const bool is_mine = thread.in_progress == InProgress::group_end
-                           ? records_.is_in_group(newest_ticket, thread.group->number)
-                           : newest_ticket == thread.ticket;
-  if (is_mine) end_progress(thread, is_launched);
-}
-
 void GpuTimer::opened(GpuThread& thread) noexcept {
   if (thread.region != nullptr) {
     activity_->fly(*thread.region);
     thread.region = nullptr;
   }
-  if (thread.pair == nullptr || thread.in_progress == InProgress::call) return;
+  if (__builtin_expect(thread.filled_end != nullptr, 0)) return open_filled(thread);
+  if (thread.pair == nullptr) return;
   fly(*thread.context, *thread.pair);
   thread.pair = nullptr;
 }
@@ -493,15 +429,17 @@ void GpuTimer::begin_group_end(GpuThread& thread, uint32_t group) noexcept {
 
 void GpuTimer::finish_group_end(GpuThread& thread, GpuLaunch launch) noexcept {
   if (thread.group == nullptr) return;
-  if (launch == GpuLaunch::in_progress && thread.region == nullptr) {
-    thread.in_progress = InProgress::group_end;
-    return;
-  }
-  if (thread.in_progress == InProgress::group_end) thread.in_progress = InProgress::nothing;
+  if (launch == GpuLaunch::in_progress && thread.region == nullptr) return keep_group_open(thread);
   const bool is_launched = launch == GpuLaunch::done;
-  GpuGroup& group = *thread.group;
   const bool has_region = thread.region != nullptr && finish_region(thread, is_launched);
   const uint64_t before = ticks_now();
+  finish_group(*thread.group, is_launched, has_region);
+  thread.group = nullptr;
+  note_cost(thread, ticks_now() - before);
+}
+
+// The marks behind it; its place is free then.
+void GpuTimer::finish_group(GpuGroup& group, bool is_launched, bool has_region) noexcept {
   for (uint32_t i = 0; i < group.entries; ++i) {
     GpuGroup::Entry& entry = group.entry[i];
     if (entry.lane.position != nullptr && is_launched) {
@@ -522,13 +460,11 @@ void GpuTimer::finish_group_end(GpuThread& thread, GpuLaunch launch) noexcept {
     pair->last_ticket = entry.last_ticket;
     fly(*entry.context, *pair);
   }
-  note_cost(thread, ticks_now() - before);
   for (uint32_t i = 0; i < group.entries; ++i) {
     const GpuGroup::Entry& entry = group.entry[i];
     if (entry.pair != nullptr || entry.capture != kNoCapture || has_region) continue;
     records_.give_up({entry.first_ticket, entry.last_ticket, group.number, entry.stream});
   }
-  thread.group = nullptr;
   group.is_taken.store(0, std::memory_order_release);
 }
 

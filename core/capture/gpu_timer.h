@@ -20,10 +20,11 @@
 // launch of the graph is an operation of its own (OpKind::GraphLaunch) with events around it.
 //
 // On a non-blocking communicator a call comes back (ncclInProgress) before NCCL's own thread has
-// launched: an end event would be in front of the kernel. It is recorded when NCCL tells the
-// launching thread that it is through (ncclCommGetAsyncError), which every program must await
-// before its next call there; that moment is launched_ticks. Where the thread calls NCCL for
-// something else before it has asked, nobody knows, and the operation goes without times.
+// launched: an end event would be in front of the kernel. It is recorded by the first thread whom
+// NCCL tells that it is through (ncclCommGetAsyncError, gpu_open_ends.h), which every program must
+// await before its next call there; that moment is launched_ticks. Where the launching thread calls
+// NCCL for something else before anybody has asked, nobody knows, and the operation goes without
+// times.
 //
 // With an activity source (ROLLCALL_GPU_TIMING=cupti) there are no events: the launching thread
 // tells the source which operation it is in, and gpu_activity.h learns the times of the kernels.
@@ -64,6 +65,7 @@
 #include "core/capture/gpu_activity.h"
 #include "core/capture/gpu_captures.h"
 #include "core/capture/gpu_driver.h"
+#include "core/capture/gpu_open_ends.h"
 #include "core/capture/gpu_records.h"
 #include "core/capture/gpu_words.h"
 #include "core/format/ring_layout.h"
@@ -143,9 +145,10 @@ struct GpuThread {
   uint64_t ticket = 0;          // of the operation that the thread is in, if it awaits the GPU
   uint32_t untimed_group = 0;   // a group that is left out, and why
   bool is_group_sampled_out = false;
-  // NCCL has come back and not launched yet: `pair` or `lane`, of the operation `ticket`, stay
-  // open, or `group`.
-  enum class InProgress : uint8_t { nothing, call, group_end } in_progress = InProgress::nothing;
+  // NCCL has come back and not launched yet: the end that waits for it, until the record of the
+  // call is published, and what it is called from then on. It may be somebody else's by now.
+  GpuOpenEnd* filled_end = nullptr;
+  GpuEndName open_end = 0;
   GpuLaneMark lane;  // of the captured operation that the thread is in, and its stream
   GpuStream lane_stream = nullptr;
   // Sampling.
@@ -205,8 +208,20 @@ class GpuTimer {
 
   void begin_group_end(GpuThread& thread, uint32_t group) noexcept;
   void finish_group_end(GpuThread& thread, GpuLaunch launch) noexcept;
-  // What was in progress on the communicator whose newest operation this is, is so no more.
-  void settle(GpuThread& thread, uint64_t newest_ticket, bool is_launched) noexcept;
+
+  // --- any thread that asks NCCL whether something is in progress on a communicator, of which this
+  // --- is the newest operation
+  struct Asked {
+    GpuOpenEnd* end = nullptr;
+    GpuEndName name = 0;
+  };
+  // Before it asks.
+  Asked open_end_of(uint64_t newest_ticket) noexcept;
+  // It was told that nothing is, or is any more. The newest operation may be another one by now.
+  void settle(GpuThread& thread, const Asked& asked, uint32_t comm_index, uint64_t newest_ticket,
+              bool is_launched) noexcept;
+
+  // --- the launching thread
   // The group ended without launching anything, or nobody saw it end.
   void abandon_group(GpuThread& thread) noexcept;
   // A call that was left without returning (longjmp): the pair goes back.
@@ -278,9 +293,16 @@ class GpuTimer {
   GpuPair* start_pair(GpuThread& thread, GpuContext& context, GpuStream stream,
                       uint64_t earliest_ticks) noexcept;
   void fly(GpuContext& context, GpuPair& pair) noexcept;
-  bool keep_open(GpuThread& thread, uint64_t ticket) noexcept;
-  void end_progress(GpuThread& thread, bool is_launched) noexcept;
-  void end_group_progress(GpuThread& thread, bool is_launched) noexcept;
+  bool keep_open(GpuThread& thread, OpRecord* record, uint64_t ticket) noexcept;
+  void keep_group_open(GpuThread& thread) noexcept;
+  void open_filled(GpuThread& thread) noexcept;
+  void open_call(GpuThread& thread, GpuOpenEnd& end, uint64_t ticket) noexcept;
+  void give_up_open_end(GpuThread& thread) noexcept;
+  void finish_end(GpuOpenEnd& end, bool is_launched) noexcept;
+  void finish_call(const GpuOpenEnd& end, bool is_launched) noexcept;
+  void leave_unreachable(GpuGroup& group) noexcept;
+  void finish_group(GpuGroup& group, bool is_launched, bool has_region) noexcept;
+  GpuEndName end_name_of(uint64_t ticket) const noexcept;
   void note_launch(const GpuSpan& span) noexcept;
   bool is_reachable(const GpuContext& context, GpuStream stream) noexcept;
   bool joins_group(GpuThread& thread, uint32_t group, bool is_free) noexcept;
@@ -331,6 +353,7 @@ class GpuTimer {
   std::atomic<const char*> words_text_;
   GpuWords words_;
   GpuCaptures captures_;
+  GpuOpenEnds open_ends_;
   GpuGroup groups_[kGpuGroupsOpenMax];
   GpuContext contexts_[kGpuContextsMax];
 };

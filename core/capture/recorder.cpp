@@ -299,13 +299,19 @@ void end_op(OpToken token, int result) noexcept {
   finish_op(token, result);
 }
 
-void calls_settled(uint32_t comm_index, bool is_launched) noexcept {
+AskedCalls before_asking(uint32_t comm_index) noexcept {
   GpuTimer* timer = live.gpu.load(std::memory_order_relaxed);
-  if (timer == nullptr || this_thread.gpu.in_progress == GpuThread::InProgress::nothing ||
-      comm_entry(comm_index) == nullptr) {
-    return;
-  }
-  timer->settle(this_thread.gpu, load_relaxed(live.comms[comm_index].last_ticket), is_launched);
+  if (timer == nullptr || comm_entry(comm_index) == nullptr) return {};
+  const GpuTimer::Asked asked =
+      timer->open_end_of(load_relaxed(live.comms[comm_index].last_ticket));
+  return {asked.end, asked.name};
+}
+
+void calls_settled(const AskedCalls& asked, uint32_t comm_index, bool is_launched) noexcept {
+  GpuTimer* timer = live.gpu.load(std::memory_order_relaxed);
+  if (timer == nullptr || comm_entry(comm_index) == nullptr) return;
+  timer->settle(this_thread.gpu, {static_cast<GpuOpenEnd*>(asked.end), asked.name}, comm_index,
+                load_relaxed(live.comms[comm_index].last_ticket), is_launched);
 }
 
 void end_told_op(OpToken token) noexcept {

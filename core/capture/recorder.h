@@ -61,9 +61,16 @@ bool enabled() noexcept;
 OpToken begin_op(const OpCall& call) noexcept;
 // The call has returned. Harmless with an empty token.
 void end_op(OpToken token, int result) noexcept;
-// NCCL has told the calling thread that nothing is in progress on the communicator any more, or
-// that it failed. Cheap: programs ask in a loop.
-void calls_settled(uint32_t comm_index, bool is_launched) noexcept;
+// A thread is about to ask NCCL whether something is in progress on the communicator: what its
+// answer will be about.
+struct AskedCalls {
+  void* end = nullptr;
+  uint64_t name = 0;
+};
+AskedCalls before_asking(uint32_t comm_index) noexcept;
+// NCCL has answered that nothing is in progress any more, or that it failed. Both are cheap:
+// programs ask in a loop.
+void calls_settled(const AskedCalls& asked, uint32_t comm_index, bool is_launched) noexcept;
 // The same for what the profiler plugin was told of, in fewer steps: an OpCall with kOpFromPlugin,
 // in registers; at the end the token is not empty, and what the call returned is not known.
 struct ToldOp {

@@ -78,7 +78,7 @@ TEST_CASE("what NCCL puts into a graph later has its mark when NCCL says that it
     const uint64_t ticket = world.launch(stream, group, call);
     if (group != 0) world.end_group(group, GpuLaunch::in_progress);
     CHECK(gpu().nodes.size() == 1);
-    world.timer->settle(world.main_thread, ticket, true);
+    world.ask(ticket);
     CHECK(gpu().nodes.size() == 2);
     CHECK(world.phase(ticket) == Phase::settled);
     CHECK(world.record(ticket).launched_ticks == 0);  // nothing runs yet

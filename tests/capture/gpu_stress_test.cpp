@@ -85,7 +85,7 @@ class Stress {
   // Whether what is in progress is launched by now. Left to itself it is given up at the next call.
   void ask_mostly() {
     if (random_() % 8 != 0) {
-      world_.timer->settle(world_.main_thread, tickets_.back(), random_() % 8 != 0);
+      world_.ask(tickets_.back(), random_() % 8 != 0);
     }
   }
 
@@ -120,7 +120,7 @@ class Stress {
 
   void settle(uint64_t number) {
     if (tickets_.size() < 256) return;
-    world_.timer->settle(world_.main_thread, tickets_.back(), true);
+    world_.ask(tickets_.back());
     if (number % 2 == 0) gpu().reach_all(slow_, now());
     world_.poll();
     gpu().reach_all(slow_, now());

@@ -195,6 +195,14 @@ TEST_CASE("a group that nobody ended is let go when the next one begins") {
   CHECK_FALSE(world.is_unknown(next));
 }
 
+// A call, or a group of one call, that comes back before NCCL has launched.
+uint64_t launch_later(World& world, GpuStream stream, uint32_t group) {
+  const uint64_t ticket =
+      world.launch(stream, group, group == 0 ? GpuLaunch::in_progress : GpuLaunch::done);
+  if (group != 0) world.end_group(group, GpuLaunch::in_progress);
+  return ticket;
+}
+
 TEST_CASE("what NCCL launches later has its end when NCCL says that it has launched") {
   World world;
   const GpuStream stream = gpu().make_stream(1);
@@ -206,9 +214,9 @@ TEST_CASE("what NCCL launches later has its end when NCCL says that it has launc
   CHECK(world.record(ticket).started_ticks == 0);
   CHECK(world.record(ticket).launched_ticks == 0);
 
-  world.timer->settle(world.main_thread, ticket + 1, true);  // another communicator's
+  world.ask(ticket + 1);  // another communicator's
   CHECK(gpu().at(stream).queue.empty());
-  world.timer->settle(world.main_thread, ticket, true);
+  world.ask(ticket);
   CHECK(gpu().at(stream).queue.size() == 1);
   CHECK(world.record(ticket).launched_ticks > world.record(ticket).called_ticks);
   world.poll();
@@ -218,7 +226,7 @@ TEST_CASE("what NCCL launches later has its end when NCCL says that it has launc
   world.poll();
   CHECK(world.record(ticket).finished_ticks > world.record(ticket).launched_ticks);
   CHECK(world.phase(ticket) == Phase::settled);
-  world.timer->settle(world.main_thread, ticket, true);  // asked once more
+  world.ask(ticket);  // asked once more
   CHECK(gpu().at(stream).queue.empty());
   CHECK(world.timer->is_idle());
   CHECK(world.stats.gpu_untimed == 0);
@@ -236,7 +244,7 @@ TEST_CASE(
   gpu().reach_all(other, now_on_gpu());
   world.poll();
   CHECK(world.record(a).started_ticks == 0);
-  world.timer->settle(world.main_thread, b, true);
+  world.ask(b);
   CHECK(world.record(a).launched_ticks != 0);
   CHECK(world.record(b).launched_ticks != 0);
   gpu().reach_all(one, now_on_gpu());
@@ -258,9 +266,9 @@ TEST_CASE("what is in progress when it fails, or when other calls follow unasked
       const GpuLaunch call = is_group ? GpuLaunch::done : GpuLaunch::in_progress;
       const uint64_t ticket = world.launch(stream, group, call);
       if (is_group) world.end_group(group, GpuLaunch::in_progress);
-      if (fails) world.timer->settle(world.main_thread, ticket, false);
+      if (fails) world.ask(ticket, false);
       const uint64_t next = world.launch(stream);
-      world.timer->settle(world.main_thread, ticket, true);
+      world.ask(ticket);
       world.poll();
       CHECK(world.phase(ticket) == Phase::settled);
       CHECK(world.is_unknown(ticket));
@@ -282,12 +290,147 @@ TEST_CASE("what is in progress on a default stream has no times when its thread 
     if (group != 0) world.end_group(group, GpuLaunch::in_progress);
     const uint64_t records = gpu().records;
     test::fake_driver::current_context = 2;
-    world.timer->settle(world.main_thread, ticket, true);
+    world.ask(ticket);
     CHECK(gpu().records == records);  // it would go onto the other device's stream
     CHECK(world.phase(ticket) == Phase::settled);
     CHECK(world.is_unknown(ticket));
     CHECK(world.record(ticket).launched_ticks != 0);
     CHECK(world.timer->is_idle());
+  }
+}
+
+TEST_CASE("whoever is told first that NCCL has launched records the end, and only that thread") {
+  for (const uint32_t group : {0u, 5u}) {
+    World world;
+    GpuThread watchdog;
+    const GpuStream stream = gpu().make_stream(1, true);
+    const uint64_t ticket = launch_later(world, stream, group);
+    const uint64_t records = gpu().records;
+    world.ask(watchdog, ticket);
+    CHECK(gpu().records == records + 1);
+    CHECK(world.record(ticket).launched_ticks != 0);
+    gpu().streams.erase(reinterpret_cast<uintptr_t>(stream));  // it was told: it may do that
+    world.ask(ticket);
+    world.launch(gpu().make_stream(1, true));
+    CHECK(gpu().records == records + 3);  // the two of the call that followed
+    world.poll();
+    CHECK(world.record(ticket).finished_ticks != 0);
+    CHECK(world.phase(ticket) == Phase::settled);
+    CHECK(world.timer->is_idle());
+    CHECK(world.stats.gpu_untimed == 0);
+  }
+}
+
+TEST_CASE("a thread that ended before it asked leaves the end to who is told") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1, true);
+  std::vector<uint64_t> tickets;
+  for (uint32_t i = 0; i < 2 * kGpuOpenEndsMax; ++i) {
+    GpuThread thread;
+    tickets.push_back(world.launch(thread, stream, 0, GpuLaunch::in_progress));
+    world.ask(tickets.back());
+  }
+  world.poll();
+  for (const uint64_t ticket : tickets) CHECK(world.record(ticket).finished_ticks != 0);
+  CHECK(world.timer->is_idle());
+  CHECK(world.stats.gpu_untimed == 0);
+}
+
+TEST_CASE("one end more than there are places has no times, and holds up no other") {
+  for (const uint32_t group : {0u, 5u}) {
+    World world;
+    std::vector<GpuThread> threads(kGpuOpenEndsMax);
+    std::vector<uint64_t> tickets;
+    for (GpuThread& thread : threads) {
+      const GpuStream stream = gpu().make_stream(1, true);
+      tickets.push_back(world.launch(thread, stream, 0, GpuLaunch::in_progress));
+    }
+    const GpuStream stream = gpu().make_stream(1, true);
+    const uint64_t beyond = launch_later(world, stream, group);
+    CHECK(world.phase(beyond) == Phase::settled);
+    CHECK(world.is_unknown(beyond));
+    CHECK(world.stats.gpu_untimed == 1);
+    for (uint32_t i = 0; i < kGpuOpenEndsMax; ++i) world.ask(threads[i], tickets[i]);
+    const uint64_t next = launch_later(world, stream, group == 0 ? 0 : 6);
+    world.ask(next);
+    world.poll();
+    for (const uint64_t ticket : tickets) CHECK(world.record(ticket).finished_ticks != 0);
+    CHECK(world.record(next).finished_ticks != 0);
+    CHECK(world.timer->is_idle());
+    CHECK(world.stats.gpu_untimed == 1);
+  }
+}
+
+// The watchdog's answer may be about the call before, or about this one: then the stream may be
+// destroyed before the launching thread knows that its call is in progress.
+TEST_CASE("an answer that came while the call was under way leaves it without an end") {
+  for (const bool is_published : {false, true}) {
+    World world;
+    GpuThread watchdog;
+    const GpuStream stream = gpu().make_stream(1, true);
+    const auto [record, ticket] = world.begin(world.main_thread, stream, 0);
+    if (!is_published) world.ask(watchdog, ticket);
+    REQUIRE(world.timer->close(world.main_thread, record, ticket, GpuLaunch::in_progress));
+    ring::publish_slot(record, ticket, Phase::gpu_pending);
+    if (is_published) world.ask(watchdog, ticket);
+    gpu().streams.erase(reinterpret_cast<uintptr_t>(stream));
+    world.timer->opened(world.main_thread);
+    world.ask(ticket);
+    CHECK(world.phase(ticket) == Phase::settled);
+    CHECK(world.is_unknown(ticket));
+    CHECK(world.timer->is_idle());
+    CHECK(world.stats.gpu_untimed == 1);
+  }
+}
+
+TEST_CASE("an answer that came while a group was under way leaves all of it without an end") {
+  World world;
+  GpuThread watchdog;
+  const GpuStream one = gpu().make_stream(1, true);
+  const GpuStream other = gpu().make_stream(1, true);
+  const uint64_t a = world.launch(one, 5);
+  const uint64_t b = world.launch(other, 5);
+  world.timer->begin_group_end(world.main_thread, 5);
+  world.ask(watchdog, a);
+  gpu().streams.clear();
+  world.timer->finish_group_end(world.main_thread, GpuLaunch::in_progress);
+  world.ask(b);
+  for (const uint64_t ticket : {a, b}) {
+    CHECK(world.phase(ticket) == Phase::settled);
+    CHECK(world.is_unknown(ticket));
+  }
+  CHECK(world.timer->is_idle());
+  CHECK(world.stats.gpu_untimed == 2);
+}
+
+TEST_CASE("an answer that came in front of the call is not about it") {
+  World world;
+  GpuThread watchdog;
+  const GpuStream stream = gpu().make_stream(1, true);
+  const uint64_t before = world.launch(stream);
+  world.ask(watchdog, before);
+  const uint64_t ticket = world.launch(stream, 0, GpuLaunch::in_progress);
+  world.ask(ticket);
+  world.poll();
+  CHECK(world.record(ticket).finished_ticks != 0);
+  CHECK(world.stats.gpu_untimed == 0);
+}
+
+TEST_CASE("an end on a default stream waits for its own thread, who has that stream") {
+  for (const uint32_t group : {0u, 5u}) {
+    World world;
+    GpuThread watchdog;
+    gpu().streams[0] = {1, true, 0, {}};
+    const uint64_t ticket = launch_later(world, nullptr, group);
+    const uint64_t records = gpu().records;
+    world.ask(watchdog, ticket);
+    CHECK(gpu().records == records);
+    world.ask(ticket);
+    CHECK(gpu().records == records + 1);
+    world.poll();
+    CHECK(world.record(ticket).finished_ticks != 0);
+    CHECK(world.timer->is_idle());
+    CHECK(world.stats.gpu_untimed == 0);
   }
 }
 
@@ -588,6 +731,65 @@ TEST_CASE("threads that launch and end groups while others poll lose no operatio
     CHECK(phase_number_of(record.publish) == static_cast<uint8_t>(Phase::settled));
     CHECK((record.finished_ticks != 0) != ((record.flags & kOpGpuTimesUnknown) != 0));
   }
+}
+
+// The driver of the test ends the process where a mark goes onto a stream that is gone.
+TEST_CASE("no end goes onto a stream that is destroyed by whoever is told") {
+  World world(100, 200);
+  clear_fake_clock();
+  constexpr int kRounds = 5'000;
+  constexpr int kWatchdogs = 2;
+  struct Call {
+    uint64_t ticket = 0;
+    GpuStream stream = nullptr;
+  };
+  std::vector<Call> calls(kRounds + 1);
+  std::atomic<const Call*> newest{calls.data()};
+  std::atomic<uint64_t> through{0};  // NCCL's state of the communicator
+  std::atomic<bool> is_over{false};
+  const auto ask_once = [&](GpuThread& thread) {
+    const Call& call = *newest;
+    const auto asked = world.timer->open_end_of(call.ticket);
+    if (call.ticket == 0 || through < call.ticket) return;
+    world.timer->settle(thread, asked, 0, newest.load()->ticket, true);
+    const std::lock_guard<std::mutex> guard(gpu().mutex);
+    gpu().streams.erase(reinterpret_cast<uintptr_t>(call.stream));
+  };
+  std::vector<std::thread> watchdogs;
+  for (int i = 0; i < kWatchdogs; ++i) {
+    watchdogs.emplace_back([&] {
+      GpuThread mine;
+      while (!is_over) ask_once(mine);
+    });
+  }
+  for (int i = 1; i <= kRounds; ++i) {
+    const GpuStream stream = gpu().make_stream(1, true);
+    const auto [record, ticket] = world.begin(world.main_thread, stream, 0);
+    calls[static_cast<size_t>(i)] = {ticket, stream};
+    newest = &calls[static_cast<size_t>(i)];
+    if (i % 3 == 0) through = ticket;  // before the call is back
+    const bool awaits =
+        world.timer->close(world.main_thread, record, ticket, GpuLaunch::in_progress);
+    ring::publish_slot(record, ticket, awaits ? Phase::gpu_pending : Phase::settled);
+    if (awaits) world.timer->opened(world.main_thread);
+    through = ticket;
+    if (i % 2 == 0) std::this_thread::yield();
+    ask_once(world.main_thread);
+    world.poll();
+  }
+  is_over = true;
+  for (std::thread& watchdog : watchdogs) watchdog.join();
+  world.launch(gpu().make_stream(1, true));
+  world.poll();
+  CHECK(world.timer->is_idle());
+  uint64_t timed = 0;
+  for (const OpRecord& record : world.records) {
+    if (record.publish == 0) continue;
+    CHECK(phase_number_of(record.publish) == static_cast<uint8_t>(Phase::settled));
+    CHECK((record.finished_ticks != 0) != ((record.flags & kOpGpuTimesUnknown) != 0));
+    timed += record.finished_ticks != 0 ? 1 : 0;
+  }
+  CHECK(timed > 0);
 }
 
 }  // namespace

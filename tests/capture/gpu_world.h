@@ -87,6 +87,15 @@ struct World {
     timer->begin_group_end(main_thread, group);
     timer->finish_group_end(main_thread, outcome);
   }
+  // The thread asks NCCL about a communicator of which this is the newest operation, and hears that
+  // nothing is in progress, or that it failed.
+  void ask(capture::GpuThread& thread, uint64_t newest_ticket, bool is_launched = true) {
+    const capture::GpuTimer::Asked asked = timer->open_end_of(newest_ticket);
+    timer->settle(thread, asked, 0, newest_ticket, is_launched);
+  }
+  void ask(uint64_t newest_ticket, bool is_launched = true) {
+    ask(main_thread, newest_ticket, is_launched);
+  }
   void poll() { timer->poll(1.0); }
 
   // The areas of the file.

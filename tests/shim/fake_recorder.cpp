@@ -48,9 +48,13 @@ void end_op(OpToken token, int result) noexcept {
   if (token.record != nullptr) recorder().ops[token.ticket - 1].result = result;
 }
 
-void calls_settled(uint32_t comm_index, bool is_launched) noexcept {
+AskedCalls before_asking(uint32_t) noexcept {
   std::lock_guard lock(g_lock);
-  recorder().settled.emplace_back(comm_index, is_launched);
+  return {nullptr, ++recorder().questions};
+}
+void calls_settled(const AskedCalls& asked, uint32_t comm_index, bool is_launched) noexcept {
+  std::lock_guard lock(g_lock);
+  recorder().settled.push_back({comm_index, is_launched, asked.name});
 }
 
 EventToken begin_event(const EventCall& call) noexcept {

@@ -28,6 +28,14 @@ struct CommRecord {
   uint32_t children = 0;
 };
 
+// An answer of NCCL's that nothing is in progress, and which question it is the answer to.
+struct Settled {
+  uint32_t comm_index = kCommUnknown;
+  bool is_launched = false;
+  uint64_t question = 0;
+  bool operator==(const Settled&) const = default;
+};
+
 struct Recorder {
   bool recording = true;
   bool has_room = true;  // for another communicator
@@ -37,7 +45,8 @@ struct Recorder {
   std::vector<std::string> meta;
   std::vector<std::string> coverage;
   std::vector<uint32_t> simulated_groups;
-  std::vector<std::pair<uint32_t, bool>> settled;  // calls_settled()
+  uint64_t questions = 0;        // before_asking()
+  std::vector<Settled> settled;  // calls_settled()
   unsigned nested_calls = 0;
   unsigned exits = 0;
 

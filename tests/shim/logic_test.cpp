@@ -34,6 +34,7 @@ struct World {
   int calls = 0;
   int queries = 0;
   size_t ops_before_call = 0;
+  uint64_t question_asked = 0;
   const void* send = nullptr;
   void* recv = nullptr;
   size_t count = 0;
@@ -68,6 +69,7 @@ nccl::Result real_split(nccl::Comm, int, int, nccl::Comm* child, nccl::Config*) 
 }
 nccl::Result real_async(nccl::Comm, nccl::Result* state) {
   *state = g_world.async_state;
+  g_world.question_asked = fake::recorder().questions;
   return nccl::kSuccess;
 }
 nccl::Result real_on_comm(nccl::Comm) {
@@ -341,7 +343,8 @@ TEST_CASE("a non-blocking communicator is not asked anything until NCCL says it 
   CHECK(state_of(0) == CommState::ready);
   CHECK(g_world.queries == 1);
   CHECK(fake::recorder().events_of(EventKind::AsyncError).empty());
-  CHECK(fake::recorder().settled == std::vector{std::pair{0u, true}});
+  CHECK(fake::recorder().settled == std::vector{fake::Settled{0, true, 2}});
+  CHECK(g_world.question_asked == 2);  // what was noted was noted in front of it
 }
 
 TEST_CASE("an asynchronous error is an event when it changes and only then") {

@@ -1,0 +1,126 @@
+// Marks behind calls that NCCL launches later (ncclInProgress): who records them, and when.
+//
+// The mark belongs behind the kernel, and onto a stream that is still there. Both are known to the
+// thread whom ncclCommGetAsyncError has told that NCCL is through, until it returns from there: then
+// that thread may destroy the stream, whoever made the call. So the first one that is told records
+// the mark, be it the launching thread or a watchdog, and whoever is told meanwhile waits for it.
+//
+//   launching thread       take ─> filling ── open ──> open     give up: open ─> closing ─> free
+//   a thread that asks     find, ask NCCL, close: open ─> closing ─> marks ─> free
+//
+// What NCCL tells is about this call only where the end was open before it was asked: while the
+// launching thread is on its way in or out, the answer may be about the call before. Such an answer
+// is noted (note_told), and the end is not opened, or is given up unmarked. The note and the end are
+// both written before the other is read, in one order for all threads: one of the two is seen.
+//
+// A default stream is another one in another thread, or with another device, and cannot be destroyed:
+// such an end is the launching thread's alone.
+//
+// Bounded: kGpuOpenEndsMax places. A thread that ends with its end open leaves it to whoever is told.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/base/atomic_word.h"
+#include "core/base/limits.h"
+#include "core/capture/gpu_captures.h"
+#include "core/capture/gpu_driver.h"
+
+namespace rollcall::capture {
+
+struct GpuContext;
+struct GpuGroup;
+struct GpuPair;
+
+// Which call, or end of a group; never used twice. 0: none.
+using GpuEndName = uint64_t;
+constexpr GpuEndName end_name_of_call(uint64_t ticket) { return ticket << 1; }
+constexpr GpuEndName end_name_of_group(uint32_t group) { return uint64_t{group} << 1 | 1; }
+
+struct GpuOpenEnd {
+  enum State : uint64_t { free, filling, open, closing };
+  std::atomic<uint64_t> word;  // name << 2 | State
+  std::atomic<bool> is_launchers;  // on a default stream
+  // Of a group this, and nothing below.
+  GpuGroup* group;
+  // Of a call: its pair, or the mark of what it captured.
+  GpuContext* context;
+  GpuPair* pair;
+  GpuLaneMark lane;
+  GpuStream lane_stream;
+};
+
+// Zeroes are its initial state.
+class GpuOpenEnds {
+ public:
+  bool is_empty() const noexcept { return taken_.load(std::memory_order_seq_cst) == 0; }
+
+  // A place to fill in; null: all are taken.
+  GpuOpenEnd* take(GpuEndName name) noexcept {
+    for (GpuOpenEnd& end : ends_) {
+      uint64_t expected = GpuOpenEnd::free;
+      if (!end.word.compare_exchange_strong(expected, word_of(name, GpuOpenEnd::filling))) continue;
+      taken_.fetch_add(1, std::memory_order_seq_cst);
+      end.is_launchers.store(false, std::memory_order_relaxed);
+      end.group = nullptr;
+      end.context = nullptr;
+      end.pair = nullptr;
+      end.lane = {};
+      return &end;
+    }
+    return nullptr;
+  }
+  static void open(GpuOpenEnd& end, GpuEndName name) noexcept {
+    end.word.store(word_of(name, GpuOpenEnd::open), std::memory_order_seq_cst);
+  }
+
+  // Open, or being closed.
+  GpuOpenEnd* find(GpuEndName name) noexcept {
+    if (is_empty()) return nullptr;
+    for (GpuOpenEnd& end : ends_) {
+      const uint64_t word = end.word.load(std::memory_order_seq_cst);
+      if (word == word_of(name, GpuOpenEnd::open) || word == word_of(name, GpuOpenEnd::closing))
+        return &end;
+    }
+    return nullptr;
+  }
+  // True: it is the caller's, who releases it. False: another one's, who was through when this
+  // returned, or is stuck in the driver.
+  bool close(GpuOpenEnd& end, GpuEndName name) noexcept {
+    uint64_t expected = word_of(name, GpuOpenEnd::open);
+    if (end.word.compare_exchange_strong(expected, word_of(name, GpuOpenEnd::closing)))
+      return true;
+    for (uint32_t i = 0; i < kGpuEndYieldsMax; ++i) {
+      if (end.word.load(std::memory_order_acquire) != word_of(name, GpuOpenEnd::closing)) break;
+      sched_yield();
+    }
+    return false;
+  }
+  void release(GpuOpenEnd& end) noexcept {
+    end.word.store(GpuOpenEnd::free, std::memory_order_release);
+    taken_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+
+  // Somebody was told that nothing is in progress on the communicator, of which this was the newest
+  // operation by then.
+  void note_told(uint32_t comm_index, uint64_t newest_ticket) noexcept {
+    told_[comm_index].store(newest_ticket, std::memory_order_seq_cst);
+  }
+  bool is_told(uint32_t comm_index, uint64_t ticket) const noexcept {
+    return comm_index < kCommsMax && told_[comm_index].load(std::memory_order_seq_cst) >= ticket;
+  }
+
+ private:
+  static constexpr uint64_t word_of(GpuEndName name, GpuOpenEnd::State state) {
+    return name << 2 | state;
+  }
+
+  GpuOpenEnd ends_[kGpuOpenEndsMax];
+  std::atomic<uint32_t> taken_;
+  std::atomic<uint64_t> told_[kCommsMax];
+};
+
+}  // namespace rollcall::capture
