@@ -1,22 +1,24 @@
 // Marks behind calls that NCCL launches later (ncclInProgress): who records them, and when.
 //
 // The mark belongs behind the kernel, and onto a stream that is still there. Both are known to the
-// thread whom ncclCommGetAsyncError has told that NCCL is through, until it returns from there: then
-// that thread may destroy the stream, whoever made the call. So the first one that is told records
-// the mark, be it the launching thread or a watchdog, and whoever is told meanwhile waits for it.
+// thread whom ncclCommGetAsyncError has told that NCCL is through, until it returns from there:
+// then that thread may destroy the stream, whoever made the call. So the first one that is told
+// records the mark, be it the launching thread or a watchdog, and who is told meanwhile waits for
+// it.
 //
 //   launching thread       take ─> filling ── open ──> open     give up: open ─> closing ─> free
 //   a thread that asks     find, ask NCCL, close: open ─> closing ─> marks ─> free
 //
 // What NCCL tells is about this call only where the end was open before it was asked: while the
 // launching thread is on its way in or out, the answer may be about the call before. Such an answer
-// is noted (note_told), and the end is not opened, or is given up unmarked. The note and the end are
-// both written before the other is read, in one order for all threads: one of the two is seen.
+// is noted (note_told), and the end is not opened, or is given up unmarked. The note and the end
+// are both written before the other is read, in one order for all threads: one of the two is seen.
 //
-// A default stream is another one in another thread, or with another device, and cannot be destroyed:
-// such an end is the launching thread's alone.
+// A default stream is another one in another thread, or with another device, and cannot be
+// destroyed: such an end is the launching thread's alone.
 //
-// Bounded: kGpuOpenEndsMax places. A thread that ends with its end open leaves it to whoever is told.
+// Bounded: kGpuOpenEndsMax places. A thread that ends with its end open leaves it to whoever is
+// told.
 #pragma once
 
 #include <sched.h>
