@@ -76,13 +76,14 @@ bool is_seated(const Comm& comm) {
 std::string readable_name(const Index& index, const Group& group, const std::string& given) {
   constexpr size_t kDigestMin = 32;
   constexpr size_t kDigestShown = 8;
-  if (given.empty()) return given;
-  if (given.find_first_not_of("0123456789") == std::string::npos) return "group " + given;
-  const bool is_digest = given.size() >= kDigestMin &&
-                         given.find_first_not_of("0123456789abcdef") == std::string::npos;
-  return is_digest ? fmt::format("group {} of {}", given.substr(0, kDigestShown),
-                                 ranks_text(index, group))
-                   : given;
+  if (given.empty() || given.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    return given;
+  }
+  if (given.size() >= kDigestMin) {
+    return fmt::format("group {} of {}", given.substr(0, kDigestShown), ranks_text(index, group));
+  }
+  const bool is_number = given.find_first_not_of("0123456789") == std::string::npos;
+  return is_number ? "group " + given : given;
 }
 
 }  // namespace

@@ -202,6 +202,7 @@ TEST_CASE("names that are no words are told as groups, with what tells them apar
   CHECK(name_of_comm("") == "world");
   CHECK(name_of_comm("7") == "group 7");
   CHECK(name_of_comm("d876ba237e5099dbfad9b1471bd79bb9a4de297") == "group d876ba23 of ranks 0-2");
+  CHECK(name_of_comm("141302374050867951402370594702384657192") == "group 14130237 of ranks 0-2");
   CHECK(name_of_comm("tensor_parallel") == "tensor_parallel");
   CHECK(name_of_comm("decade") == "decade");
 }
