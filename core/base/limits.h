@@ -116,8 +116,8 @@ inline constexpr uint32_t kGpuOpsInFlightMax = 4096;
 // Threads that have a group open at one moment, and streams in one group.
 inline constexpr uint32_t kGpuGroupsOpenMax = 64;
 inline constexpr uint32_t kGpuGroupStreamsMax = 16;
-// Threads whose call NCCL has not launched yet (ncclInProgress), and how long one of them waits for
-// another that records the mark behind it: some 10 ms.
+// Calls that NCCL has not launched yet (ncclInProgress), and how long a thread that hears it has
+// waits for another one that records the mark behind it: some 10 ms.
 inline constexpr uint32_t kGpuOpenEndsMax = 64;
 inline constexpr uint32_t kGpuEndYieldsMax = 10'000;
 

@@ -140,7 +140,7 @@ GpuLaneMark GpuCaptures::next_mark(uint32_t number, GpuStream stream) noexcept {
     store_relaxed(entry.position[lane], uint64_t{0});
     store_release(entry.lanes, lanes + 1);
   }
-  return {&entry.position[lane], captures_[number].units[lane]++};
+  return {&entry.position[lane], captures_[number].units[lane]++, number};
 }
 
 bool GpuCaptures::is_marked(GpuGraph graph) noexcept {

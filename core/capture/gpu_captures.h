@@ -26,6 +26,7 @@ inline constexpr uint32_t kNoCapture = 0xffffffff;
 struct GpuLaneMark {
   uint64_t* position = nullptr;
   uint64_t number = 0;
+  uint32_t capture = kNoCapture;
   uint64_t started() const { return number * 2 + 1; }
   uint64_t finished() const { return number * 2 + 2; }
 };

@@ -11,14 +11,17 @@
 //
 // What NCCL tells is about this call only where the end was open before it was asked: while the
 // launching thread is on its way in or out, the answer may be about the call before. Such an answer
-// is noted (note_told), and the end is not opened, or is given up unmarked. The note and the end
-// are both written before the other is read, in one order for all threads: one of the two is seen.
+// is noted (note_told), and the end is given up unmarked as soon as it is open. The note and the
+// end are both written before the other is read, in one order for all threads: one of the two is
+// seen. An answer that came before the call is none about it: the launching thread remembers how
+// many there were (answers).
 //
-// A default stream is another one in another thread, or with another device, and cannot be
-// destroyed: such an end is the launching thread's alone.
+// A default stream is another one in another thread, or with another device, and a capture is ended
+// by the thread that began it: marks on such streams are the launching thread's alone.
 //
 // Bounded: kGpuOpenEndsMax places. A thread that ends with its end open leaves it to whoever is
-// told.
+// told. Where nobody is (the communicator is aborted, or all streams are the thread's own), the
+// place is lost, and so are the times of calls that find none.
 #pragma once
 
 #include <sched.h>
@@ -44,8 +47,8 @@ constexpr GpuEndName end_name_of_group(uint32_t group) { return uint64_t{group} 
 
 struct GpuOpenEnd {
   enum State : uint64_t { free, filling, open, closing };
-  std::atomic<uint64_t> word;  // name << 2 | State
-  std::atomic<bool> is_launchers;  // on a default stream
+  std::atomic<uint64_t> word;      // name << 2 | State
+  std::atomic<bool> is_launchers;  // all of its marks are
   // Of a group this, and nothing below.
   GpuGroup* group;
   // Of a call: its pair, or the mark of what it captured.
@@ -83,18 +86,20 @@ class GpuOpenEnds {
   GpuOpenEnd* find(GpuEndName name) noexcept {
     if (is_empty()) return nullptr;
     for (GpuOpenEnd& end : ends_) {
-      const uint64_t word = end.word.load(std::memory_order_seq_cst);
-      if (word == word_of(name, GpuOpenEnd::open) || word == word_of(name, GpuOpenEnd::closing))
-        return &end;
+      if (is_there(end, name)) return &end;
     }
     return nullptr;
+  }
+  // Not yet finished.
+  static bool is_there(const GpuOpenEnd& end, GpuEndName name) noexcept {
+    const uint64_t word = end.word.load(std::memory_order_seq_cst);
+    return word == word_of(name, GpuOpenEnd::open) || word == word_of(name, GpuOpenEnd::closing);
   }
   // True: it is the caller's, who releases it. False: another one's, who was through when this
   // returned, or is stuck in the driver.
   bool close(GpuOpenEnd& end, GpuEndName name) noexcept {
     uint64_t expected = word_of(name, GpuOpenEnd::open);
-    if (end.word.compare_exchange_strong(expected, word_of(name, GpuOpenEnd::closing)))
-      return true;
+    if (end.word.compare_exchange_strong(expected, word_of(name, GpuOpenEnd::closing))) return true;
     for (uint32_t i = 0; i < kGpuEndYieldsMax; ++i) {
       if (end.word.load(std::memory_order_acquire) != word_of(name, GpuOpenEnd::closing)) break;
       sched_yield();
@@ -106,13 +111,17 @@ class GpuOpenEnds {
     taken_.fetch_sub(1, std::memory_order_seq_cst);
   }
 
-  // Somebody was told that nothing is in progress on the communicator, of which this was the newest
-  // operation by then.
-  void note_told(uint32_t comm_index, uint64_t newest_ticket) noexcept {
-    told_[comm_index].store(newest_ticket, std::memory_order_seq_cst);
+  // Answers so far, about whatever communicator.
+  uint64_t answers() const noexcept { return answers_.load(std::memory_order_acquire); }
+  // Somebody was told that nothing is in progress on the communicator.
+  void note_told(uint32_t comm_index) noexcept {
+    const uint64_t number = answers_.fetch_add(1, std::memory_order_seq_cst) + 1;
+    uint64_t newest = told_[comm_index].load(std::memory_order_seq_cst);
+    while (newest < number && !told_[comm_index].compare_exchange_weak(newest, number)) {
+    }
   }
-  bool is_told(uint32_t comm_index, uint64_t ticket) const noexcept {
-    return comm_index < kCommsMax && told_[comm_index].load(std::memory_order_seq_cst) >= ticket;
+  bool is_told_since(uint32_t comm_index, uint64_t answers) const noexcept {
+    return comm_index < kCommsMax && told_[comm_index].load(std::memory_order_seq_cst) > answers;
   }
 
  private:
@@ -122,7 +131,8 @@ class GpuOpenEnds {
 
   GpuOpenEnd ends_[kGpuOpenEndsMax];
   std::atomic<uint32_t> taken_;
-  std::atomic<uint64_t> told_[kCommsMax];
+  std::atomic<uint64_t> answers_;
+  std::atomic<uint64_t> told_[kCommsMax];  // the newest answer about each, by its number
 };
 
 }  // namespace rollcall::capture

@@ -303,6 +303,7 @@ bool GpuTimer::add_to_group(GpuGroup& group, const GpuGroup::Entry& added) noexc
 
 void GpuTimer::mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, uint64_t ticket,
                     GpuStream stream, uint32_t group) noexcept {
+  thread.answers = open_ends_.answers();
   if (plan.graph != 0) return mark_captured(thread, plan, ticket, stream, group);
   if (plan.has_activity) return mark_region(thread, plan, record, ticket, stream, group);
   if (plan.context == nullptr) {
@@ -408,6 +409,7 @@ bool GpuTimer::is_reachable(const GpuContext& context, GpuStream stream) noexcep
 void GpuTimer::begin_group_end(GpuThread& thread, uint32_t group) noexcept {
   if (thread.group == nullptr) return;
   if (thread.group->number != group || is_stopped()) return abandon_group(thread);
+  thread.answers = open_ends_.answers();
   const uint64_t before = ticks_now();
   for (uint32_t i = 0; i < thread.group->entries; ++i) {
     GpuGroup::Entry& entry = thread.group->entry[i];
@@ -433,13 +435,14 @@ void GpuTimer::finish_group_end(GpuThread& thread, GpuLaunch launch) noexcept {
   const bool is_launched = launch == GpuLaunch::done;
   const bool has_region = thread.region != nullptr && finish_region(thread, is_launched);
   const uint64_t before = ticks_now();
-  finish_group(*thread.group, is_launched, has_region);
+  finish_group(*thread.group, is_launched, has_region, true);
   thread.group = nullptr;
   note_cost(thread, ticks_now() - before);
 }
 
 // The marks behind it; its place is free then.
-void GpuTimer::finish_group(GpuGroup& group, bool is_launched, bool has_region) noexcept {
+void GpuTimer::finish_group(GpuGroup& group, bool is_launched, bool has_region,
+                            bool is_own) noexcept {
   for (uint32_t i = 0; i < group.entries; ++i) {
     GpuGroup::Entry& entry = group.entry[i];
     if (entry.lane.position != nullptr && is_launched) {
@@ -447,10 +450,7 @@ void GpuTimer::finish_group(GpuGroup& group, bool is_launched, bool has_region) 
     }
     GpuPair* pair = entry.pair;
     if (pair == nullptr) continue;
-    if (is_launched) write_progress(entry.stream, entry.first_ticket, GpuMark::finished);
-    const bool is_closed = is_launched && !is_stopped() &&
-                           ask<&GpuDriver::event_record>(pair->end, entry.stream) == kGpuSuccess;
-    if (!is_closed) {
+    if (!is_launched || !record_end(*entry.context, *pair, entry.first_ticket, is_own)) {
       give_back(*pair);
       entry.pair = nullptr;
       continue;

@@ -149,7 +149,8 @@ struct GpuThread {
   // call is published, and what it is called from then on. It may be somebody else's by now.
   GpuOpenEnd* filled_end = nullptr;
   GpuEndName open_end = 0;
-  GpuLaneMark lane;  // of the captured operation that the thread is in, and its stream
+  uint64_t answers = 0;  // of NCCL's, before the thread went into it
+  GpuLaneMark lane;      // of the captured operation that the thread is in, and its stream
   GpuStream lane_stream = nullptr;
   // Sampling.
   uint32_t calls = 0;
@@ -298,10 +299,15 @@ class GpuTimer {
   void open_filled(GpuThread& thread) noexcept;
   void open_call(GpuThread& thread, GpuOpenEnd& end, uint64_t ticket) noexcept;
   void give_up_open_end(GpuThread& thread) noexcept;
-  void finish_end(GpuOpenEnd& end, bool is_launched) noexcept;
-  void finish_call(const GpuOpenEnd& end, bool is_launched) noexcept;
-  void leave_unreachable(GpuGroup& group) noexcept;
-  void finish_group(GpuGroup& group, bool is_launched, bool has_region) noexcept;
+  bool settle_end(GpuThread& thread, GpuOpenEnd& end, GpuEndName name, bool is_launched) noexcept;
+  void finish_end(GpuOpenEnd& end, bool is_launched, bool is_own) noexcept;
+  void finish_call(const GpuOpenEnd& end, bool is_launched, bool is_own) noexcept;
+  void leave_unreachable(GpuGroup& group, bool is_own) noexcept;
+  void give_marks_up(const GpuLaneMark& lane) noexcept;
+  void give_marks_up(const GpuGroup& group) noexcept;
+  void finish_group(GpuGroup& group, bool is_launched, bool has_region, bool is_own) noexcept;
+  bool record_end(const GpuContext& context, const GpuPair& pair, uint64_t first_ticket,
+                  bool is_own) noexcept;
   GpuEndName end_name_of(uint64_t ticket) const noexcept;
   void note_launch(const GpuSpan& span) noexcept;
   bool is_reachable(const GpuContext& context, GpuStream stream) noexcept;

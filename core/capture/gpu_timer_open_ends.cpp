@@ -3,8 +3,16 @@
 
 #include "core/base/clock.h"
 #include "core/capture/gpu_timer.h"
+#include "core/capture/in_context.h"
 
 namespace rollcall::capture {
+namespace {
+
+bool is_launchers_alone(const GpuGroup::Entry& entry) {
+  return entry.capture != kNoCapture || is_default_stream(entry.stream);
+}
+
+}  // namespace
 
 GpuEndName GpuTimer::end_name_of(uint64_t ticket) const noexcept {
   const uint32_t group = records_.group_of(ticket);
@@ -18,15 +26,17 @@ bool GpuTimer::keep_open(GpuThread& thread, OpRecord* record, uint64_t ticket) n
   GpuOpenEnd* end = open_ends_.take(end_name_of_call(ticket));
   if (end == nullptr) {
     if (thread.pair != nullptr) GpuRecords::note_untimed(record, stats_->gpu_untimed);
+    give_marks_up(thread.lane);
     abandon_call(thread);
     return false;
   }
+  note_cost(thread, 0);
   end->context = thread.context;
   end->pair = thread.pair;
   end->lane = thread.lane;
   end->lane_stream = thread.lane_stream;
-  const GpuStream stream = thread.pair != nullptr ? thread.pair->stream : thread.lane_stream;
-  end->is_launchers.store(is_default_stream(stream), std::memory_order_relaxed);
+  const bool is_launchers = thread.pair == nullptr || is_default_stream(thread.pair->stream);
+  end->is_launchers.store(is_launchers, std::memory_order_relaxed);
   thread.pair = nullptr;
   thread.lane = {};
   thread.ticket = 0;
@@ -53,29 +63,35 @@ void GpuTimer::open_call(GpuThread& thread, GpuOpenEnd& end, uint64_t ticket) no
   const uint32_t comm_index = records_.comm_of(ticket);
   thread.open_end = end_name_of_call(ticket);
   GpuOpenEnds::open(end, thread.open_end);
-  if (open_ends_.is_told(comm_index, ticket)) give_up_open_end(thread);
+  if (open_ends_.is_told_since(comm_index, thread.answers)) give_up_open_end(thread);
 }
 
 void GpuTimer::keep_group_open(GpuThread& thread) noexcept {
   GpuGroup& group = *thread.group;
   thread.group = nullptr;
-  GpuOpenEnd* end = open_ends_.take(end_name_of_group(group.number));
-  if (end == nullptr) return finish_group(group, false, false);
-  end->group = &group;
   const uint32_t number = group.number;
+  GpuOpenEnd* end = open_ends_.take(end_name_of_group(number));
+  if (end == nullptr) {
+    give_marks_up(group);
+    return finish_group(group, false, false, true);
+  }
+  note_cost(thread, 0);
+  end->group = &group;
   uint64_t first = UINT64_MAX;
   uint64_t last = 0;
+  bool is_launchers = true;
   for (uint32_t i = 0; i < group.entries; ++i) {
     const GpuGroup::Entry& entry = group.entry[i];
     first = std::min(first, entry.first_ticket);
     last = std::max(last, entry.last_ticket);
-    if (is_default_stream(entry.stream)) end->is_launchers.store(true, std::memory_order_relaxed);
+    is_launchers = is_launchers && is_launchers_alone(entry);
   }
+  end->is_launchers.store(is_launchers, std::memory_order_relaxed);
   thread.open_end = end_name_of_group(number);
   GpuOpenEnds::open(*end, thread.open_end);
   for (uint64_t ticket = first; ticket <= last; ++ticket) {
     if (records_.is_in_group(ticket, number) &&
-        open_ends_.is_told(records_.comm_of(ticket), ticket)) {
+        open_ends_.is_told_since(records_.comm_of(ticket), thread.answers)) {
       return give_up_open_end(thread);
     }
   }
@@ -85,7 +101,7 @@ void GpuTimer::give_up_open_end(GpuThread& thread) noexcept {
   const GpuEndName name = thread.open_end;
   thread.open_end = 0;
   GpuOpenEnd* end = open_ends_.find(name);
-  if (end != nullptr && open_ends_.close(*end, name)) finish_end(*end, false);
+  if (end != nullptr && open_ends_.close(*end, name)) finish_end(*end, false, true);
 }
 
 // --- the thread that asks ------------------------------------------------------------------------
@@ -98,48 +114,55 @@ GpuTimer::Asked GpuTimer::open_end_of(uint64_t newest_ticket) noexcept {
 
 void GpuTimer::settle(GpuThread& thread, const Asked& asked, uint32_t comm_index,
                       uint64_t newest_ticket, bool is_launched) noexcept {
-  GpuOpenEnd* end = asked.end;
-  GpuEndName name = asked.name;
-  if (end == nullptr) {
-    open_ends_.note_told(comm_index, newest_ticket);
-    if (open_ends_.is_empty()) return;
-    name = end_name_of(newest_ticket);
-    end = open_ends_.find(name);
-    if (end == nullptr) return;
-  }
+  if (asked.end != nullptr && settle_end(thread, *asked.end, asked.name, is_launched)) return;
+  open_ends_.note_told(comm_index);
+  if (open_ends_.is_empty()) return;
+  const GpuEndName name = end_name_of(newest_ticket);
+  GpuOpenEnd* end = open_ends_.find(name);
+  if (end != nullptr) settle_end(thread, *end, name, false);
+}
+
+// False: another thread has finished it.
+bool GpuTimer::settle_end(GpuThread& thread, GpuOpenEnd& end, GpuEndName name,
+                          bool is_launched) noexcept {
   const bool is_own = thread.open_end == name;
-  // Read of another end, if this one is finished by now: then there is nothing left to do.
-  if (!is_own && end->is_launchers.load(std::memory_order_relaxed)) return;
+  const bool is_launchers = end.is_launchers.load(std::memory_order_relaxed);
+  if (!GpuOpenEnds::is_there(end, name)) return false;  // that was read of another end
+  if (!is_own && is_launched && is_launchers) return true;
   if (is_own) thread.open_end = 0;
-  if (!open_ends_.close(*end, name)) return;
+  if (!open_ends_.close(end, name)) return false;
   const uint64_t before = ticks_now();
-  finish_end(*end, is_launched && asked.end != nullptr);
-  thread.mark_ticks += ticks_now() - before;
+  finish_end(end, is_launched, is_own);
+  if (is_own) thread.mark_ticks += ticks_now() - before;
+  return true;
 }
 
 // --- either --------------------------------------------------------------------------------------
 
-void GpuTimer::finish_end(GpuOpenEnd& end, bool is_launched) noexcept {
+void GpuTimer::finish_end(GpuOpenEnd& end, bool is_launched, bool is_own) noexcept {
   if (end.group == nullptr) {
-    finish_call(end, is_launched);
+    finish_call(end, is_launched, is_own);
   } else {
-    if (is_launched) leave_unreachable(*end.group);
-    finish_group(*end.group, is_launched, false);
+    if (is_launched) {
+      leave_unreachable(*end.group, is_own);
+    } else {
+      give_marks_up(*end.group);
+    }
+    finish_group(*end.group, is_launched, false, is_own);
   }
   open_ends_.release(end);
 }
 
-void GpuTimer::finish_call(const GpuOpenEnd& end, bool is_launched) noexcept {
-  if (end.lane.position != nullptr && is_launched) {
-    write_word(end.lane_stream, *end.lane.position, end.lane.finished());
+void GpuTimer::finish_call(const GpuOpenEnd& end, bool is_launched, bool is_own) noexcept {
+  if (end.lane.position != nullptr) {
+    if (!is_launched) return give_marks_up(end.lane);
+    return write_word(end.lane_stream, *end.lane.position, end.lane.finished());
   }
-  if (end.pair == nullptr) return;
   GpuPair& pair = *end.pair;
-  if (is_launched) note_launch(pair.span());
-  const bool is_markable = is_launched && !is_stopped() && is_reachable(*end.context, pair.stream);
-  if (is_markable) {
-    write_progress(pair.stream, pair.first_ticket, GpuMark::finished);
-    if (ask<&GpuDriver::event_record>(pair.end, pair.stream) == kGpuSuccess) {
+  if (is_launched) {
+    note_launch(pair.span());
+    if (is_reachable(*end.context, pair.stream) &&
+        record_end(*end.context, pair, pair.first_ticket, is_own)) {
       return fly(*end.context, pair);
     }
   }
@@ -147,16 +170,42 @@ void GpuTimer::finish_call(const GpuOpenEnd& end, bool is_launched) noexcept {
   give_back(pair);
 }
 
-// The launching thread may have gone to another device meanwhile.
-void GpuTimer::leave_unreachable(GpuGroup& group) noexcept {
+// The launching thread may have gone to another device meanwhile; another thread has other default
+// streams, and no business in a capture.
+void GpuTimer::leave_unreachable(GpuGroup& group, bool is_own) noexcept {
   for (uint32_t i = 0; i < group.entries; ++i) {
     GpuGroup::Entry& entry = group.entry[i];
-    if (entry.pair != nullptr && !is_reachable(*entry.context, entry.stream)) {
+    const bool is_out_of_reach = !is_own && is_launchers_alone(entry);
+    if (is_out_of_reach) give_marks_up(entry.lane);
+    if (is_out_of_reach) entry.lane = {};
+    if (entry.pair != nullptr && (is_out_of_reach || !is_reachable(*entry.context, entry.stream))) {
       give_back(*entry.pair);
       entry.pair = nullptr;
     }
     note_launch({entry.first_ticket, entry.last_ticket, group.number, entry.stream});
   }
+}
+
+// The mark in front is in the graph, the one behind will not be: no replay would seem to end.
+void GpuTimer::give_marks_up(const GpuLaneMark& lane) noexcept {
+  if (lane.position == nullptr) return;
+  captures_.give_marks_up(lane.capture);
+  add_relaxed(stats_->graph_unmarked, uint64_t{1});
+}
+
+void GpuTimer::give_marks_up(const GpuGroup& group) noexcept {
+  for (uint32_t i = 0; i < group.entries; ++i) give_marks_up(group.entry[i].lane);
+}
+
+bool GpuTimer::record_end(const GpuContext& context, const GpuPair& pair, uint64_t first_ticket,
+                          bool is_own) noexcept {
+  if (is_stopped()) return false;
+  if (!is_own) {  // whatever context it is in, or none
+    const InContext inside(driver_, context.handle);
+    return inside.is_current() && record_end(context, pair, first_ticket, true);
+  }
+  write_progress(pair.stream, first_ticket, GpuMark::finished);
+  return ask<&GpuDriver::event_record>(pair.end, pair.stream) == kGpuSuccess;
 }
 
 void GpuTimer::note_launch(const GpuSpan& span) noexcept {

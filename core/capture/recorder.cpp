@@ -299,9 +299,20 @@ void end_op(OpToken token, int result) noexcept {
   finish_op(token, result);
 }
 
+namespace {
+
+// Where a communicator's creation was not seen nobody knows.
+bool may_come_back_early(uint32_t comm_index) noexcept {
+  const CommEntry* comm = comm_entry(comm_index);
+  if (comm == nullptr) return false;
+  return comm->non_blocking != 0 || comm->origin == CommOrigin::unknown;
+}
+
+}  // namespace
+
 AskedCalls before_asking(uint32_t comm_index) noexcept {
   GpuTimer* timer = live.gpu.load(std::memory_order_relaxed);
-  if (timer == nullptr || comm_entry(comm_index) == nullptr) return {};
+  if (timer == nullptr || !may_come_back_early(comm_index)) return {};
   const GpuTimer::Asked asked =
       timer->open_end_of(load_relaxed(live.comms[comm_index].last_ticket));
   return {asked.end, asked.name};
@@ -309,7 +320,7 @@ AskedCalls before_asking(uint32_t comm_index) noexcept {
 
 void calls_settled(const AskedCalls& asked, uint32_t comm_index, bool is_launched) noexcept {
   GpuTimer* timer = live.gpu.load(std::memory_order_relaxed);
-  if (timer == nullptr || comm_entry(comm_index) == nullptr) return;
+  if (timer == nullptr || !may_come_back_early(comm_index)) return;
   timer->settle(this_thread.gpu, {static_cast<GpuOpenEnd*>(asked.end), asked.name}, comm_index,
                 load_relaxed(live.comms[comm_index].last_ticket), is_launched);
 }

@@ -85,6 +85,37 @@ TEST_CASE("what NCCL puts into a graph later has its mark when NCCL says that it
   }
 }
 
+TEST_CASE("marks behind what NCCL captures later are the capturing thread's alone") {
+  for (const uint32_t group : {0u, 3u}) {
+    World world;
+    capture::GpuThread watchdog;
+    const GpuStream stream = gpu().make_stream(1);
+    begin_capture(stream, 7, 0x70);
+    const GpuLaunch call = group == 0 ? GpuLaunch::in_progress : GpuLaunch::done;
+    const uint64_t ticket = world.launch(stream, group, call);
+    if (group != 0) world.end_group(group, GpuLaunch::in_progress);
+    world.ask(watchdog, ticket);
+    CHECK(gpu().nodes.size() == 1);
+    world.ask(ticket);
+    CHECK(gpu().nodes.size() == 2);
+    CHECK(world.stats.graph_unmarked == 0);
+  }
+}
+
+TEST_CASE("a graph whose capturing thread did not await NCCL has no positions") {
+  for (const uint32_t group : {0u, 3u}) {
+    World world;
+    const GpuStream stream = gpu().make_stream(1);
+    begin_capture(stream, 7, 0x70);
+    const GpuLaunch call = group == 0 ? GpuLaunch::in_progress : GpuLaunch::done;
+    world.launch(stream, group, call);
+    if (group != 0) world.end_group(group, GpuLaunch::in_progress);
+    world.launch(stream);
+    CHECK(world.graphs()[0].lanes == 0);
+    CHECK(world.stats.graph_unmarked == 2);
+  }
+}
+
 TEST_CASE("launches of a graph are numbered, and set its positions back") {
   World world;
   const GpuStream stream = gpu().make_stream(1);
