@@ -27,7 +27,7 @@ help: ## this list
 
 # Only what the demonstration needs, so that a newcomer waits for no test program.
 HANG_TARGETS := rollcall rollcall_shim mini_train rollcall_emu_nccl rollcall_emu_nvml \
-  rollcall_emu_cudart12 rollcall_emu_cudart13
+  rollcall_emu_cudart11 rollcall_emu_cudart12 rollcall_emu_cudart13
 
 hang: setup $(BUILD)/build.ninja ## watch a job hang on emulated GPUs, and Rollcall say why
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target $(HANG_TARGETS)
@@ -37,10 +37,10 @@ test: build ## build everything and run every test
 	@ctest --preset $(PRESET) -j $(JOBS)
 
 # What these programs need; none of the test programs.
-CLIENT_TARGETS := $(HANG_TARGETS) rollcall_emu_libcublas12 rollcall_emu_libcublas13 \
-  rollcall_emu_libcublasLt12 rollcall_emu_libcublasLt13
+CLIENT_TARGETS := $(HANG_TARGETS) $(foreach release,11 12 13,\
+  rollcall_emu_libcublas$(release) rollcall_emu_libcublasLt$(release))
 
-test-clients: setup-api $(BUILD)/build.ninja ## PyTorch and others of PyPI on emulated GPUs (12 GB)
+test-clients: setup-api $(BUILD)/build.ninja ## PyTorch and others of PyPI on emulated GPUs (16 GB)
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target $(CLIENT_TARGETS)
 	@scripts/test_clients.sh $(BUILD)
 

@@ -3,13 +3,14 @@
 #
 #   scripts/test_clients.sh BUILD          builds virtual environments in BUILD/clients, then tests
 #
-# Needs 12 GB there; where CI is set 9 GB, because an environment goes when its parts are through.
+# Needs 16 GB there; where CI is set 9 GB, because an environment goes when its parts are through.
 # Parts run side by side, one per core; each line of output begins with its part. The last lines say
 # how every part ended, and which sentences failed.
 #
-# ROLLCALL_TORCH_PYTHON and ROLLCALL_TORCH12_PYTHON name interpreters that have what
-# requirements.txt and requirements-cuda12.txt list, instead; ROLLCALL_TORCH12_PYTHON=none leaves
-# the older PyTorch out, and the last lines say so. What cannot be installed fails.
+# ROLLCALL_TORCH_PYTHON, ROLLCALL_TORCH12_PYTHON and ROLLCALL_TORCH11_PYTHON name interpreters that
+# have what requirements.txt, requirements-cuda12.txt and requirements-cuda11.txt list, instead;
+# `none` for the second or third leaves that older PyTorch out, and the last lines say so. What
+# cannot be installed fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1
@@ -62,14 +63,21 @@ interpreter() {
   echo "$clients/$1/bin/python"
 }
 
-older=${ROLLCALL_TORCH12_PYTHON:-$(interpreter torch-cuda12)}
 torch=${ROLLCALL_TORCH_PYTHON:-$(interpreter torch)}
 # One after the other: while it is being installed an environment needs half as much room again.
-[ -n "${ROLLCALL_TORCH12_PYTHON:-}" ] ||
-  part "installing the older PyTorch" install torch-cuda12 requirements-cuda12.txt || true
-[ ! -x "$older" ] ||
-  part "older PyTorch" python3 tests/clients/ways_in.py --torch-cuda12 "$older" || true
-done_with torch-cuda12
+older_left_out=""
+for cuda in 11 12; do
+  chosen=ROLLCALL_TORCH${cuda}_PYTHON
+  older=${!chosen:-$(interpreter "torch-cuda$cuda")}
+  [ "$older" != none ] || older_left_out+=" $cuda"
+  [ -n "${!chosen:-}" ] ||
+    part "installing PyTorch for CUDA $cuda" install "torch-cuda$cuda" \
+      "requirements-cuda$cuda.txt" || true
+  [ ! -x "$older" ] ||
+    part "PyTorch for CUDA $cuda" python3 tests/clients/ways_in.py "--torch-cuda$cuda" "$older" ||
+    true
+  done_with "torch-cuda$cuda"
+done
 
 [ -n "${ROLLCALL_TORCH_PYTHON:-}" ] ||
   part "installing PyTorch" install torch requirements.txt || true
@@ -89,15 +97,16 @@ rm -rf "$clients/tmp"
 echo
 echo "=== test-clients"
 failed=0
-for name in "installing PyTorch" "installing the older PyTorch" "ways into NCCL" "faults on nccl" \
-  "faults on nccl-legacy" "non-blocking" "GPU check" "older PyTorch"; do
+for name in "installing PyTorch" "installing PyTorch for CUDA 11" \
+  "installing PyTorch for CUDA 12" "ways into NCCL" "faults on nccl" "faults on nccl-legacy" \
+  "non-blocking" "GPU check" "PyTorch for CUDA 11" "PyTorch for CUDA 12"; do
   if [ -e "$logs/$name.end" ]; then
     cat "$logs/$name.end"
     grep -q '^passed' "$logs/$name.end" || failed=1
     sed -n 's/^FAILED/                      FAILED/p; s/^skipped/                  skipped/p' \
       "$logs/$name.log"
-  elif [ "$name" = "older PyTorch" ] && [ "$older" = none ]; then
-    echo "left out          $name (ROLLCALL_TORCH12_PYTHON=none)"
+  elif [[ "$name" == "PyTorch for CUDA "* && "$older_left_out" == *" ${name##* }"* ]]; then
+    echo "left out          $name (ROLLCALL_TORCH${name##* }_PYTHON=none)"
   elif [ "${name#installing}" = "$name" ]; then
     echo "FAILED            $name: not tested, for want of its packages"
     failed=1

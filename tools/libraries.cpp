@@ -14,11 +14,12 @@ namespace fs = std::filesystem;
 constexpr const char* kRecorder = "librollcall.so";
 constexpr const char* kMpiLibrary = "librollcall-mpi.so";
 // The driver first: the others ask it for their streams and memory.
-constexpr const char* kEmulator[] = {"libcuda.so.1", "libcudart.so.13", "libcudart.so.12",
-                                     "libnccl.so.2", "libnvidia-ml.so.1"};
+constexpr const char* kEmulator[] = {"libcuda.so.1",      "libcudart.so.13", "libcudart.so.12",
+                                     "libcudart.so.11.0", "libnccl.so.2",    "libnvidia-ml.so.1"};
 // Taken where they were built: only programs that multiply matrices miss them.
 constexpr const char* kEmulatorOptional[] = {"libcublasLt.so.13", "libcublas.so.13",
-                                             "libcublasLt.so.12", "libcublas.so.12"};
+                                             "libcublasLt.so.12", "libcublas.so.12",
+                                             "libcublasLt.so.11", "libcublas.so.11"};
 
 // Places of a build tree (<build>/tools/rollcall), then of an installation (<prefix>/bin/rollcall).
 std::vector<fs::path> places(const char* build_folder, const char* installed_folder) {

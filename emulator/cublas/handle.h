@@ -3,8 +3,10 @@
 
 #include <stdlib.h>
 
-// A version that belongs to the runtime the library is built for: 12.9.1 or 13.0.2.
-#if EMU_CUBLAS_MAJOR == 12
+// A version that belongs to the runtime the library is built for: 11.10.3, 12.9.1 or 13.0.2.
+#if EMU_CUBLAS_MAJOR == 11
+#define EMU_CUBLAS_VERSION 111003
+#elif EMU_CUBLAS_MAJOR == 12
 #define EMU_CUBLAS_VERSION 120901
 #else
 #define EMU_CUBLAS_VERSION 130002

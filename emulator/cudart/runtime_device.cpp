@@ -74,10 +74,12 @@ void fill_abilities(cudaDeviceProp* prop, int device) {
   prop->computePreemptionSupported = attribute(90, device);
   prop->canUseHostPointerForRegisteredMem = attribute(91, device);
   prop->cooperativeLaunch = attribute(95, device);
-  prop->hostRegisterSupported = attribute(99, device);
   prop->accessPolicyMaxWindowSize = attribute(109, device);
+#if EMU_CUDART > 11
+  prop->hostRegisterSupported = attribute(99, device);
   prop->memoryPoolsSupported = attribute(115, device);
   prop->clusterLaunch = attribute(120, device);
+#endif
 }
 
 void fill_properties(cudaDeviceProp* prop, int device) {
@@ -91,7 +93,7 @@ void fill_properties(cudaDeviceProp* prop, int device) {
   prop->memoryBusWidth = attribute(37, device);
   prop->l2CacheSize = attribute(38, device);
   prop->persistingL2CacheMaxSize = attribute(108, device);
-#if EMU_CUDART == 12
+#if EMU_CUDART < 13
   prop->clockRate = attribute(13, device);
   prop->memoryClockRate = attribute(36, device);
   prop->deviceOverlap = attribute(15, device);
@@ -123,14 +125,16 @@ cudaError_t remember(cudaError_t error) {
   return error;
 }
 
+// CUDA 11 has no second version of the look-up; its last argument is left out there.
 void* driver_function(const char* name) {
   using GetProcAddress = decltype(&cuGetProcAddress_v2);
   static const auto get_address = [] {
+    constexpr const char* kLookUp = EMU_CUDART == 11 ? "cuGetProcAddress" : "cuGetProcAddress_v2";
     void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    void* found = library == nullptr ? nullptr : dlsym(library, "cuGetProcAddress_v2");
+    void* found = library == nullptr ? nullptr : dlsym(library, kLookUp);
     return reinterpret_cast<GetProcAddress>(found);
   }();
-  constexpr int kVersion = EMU_CUDART * 1000;
+  constexpr int kVersion = EMU_CUDART == 11 ? 11070 : EMU_CUDART * 1000;
   void* function = nullptr;
   if (get_address != nullptr) get_address(name, &function, kVersion, 0, nullptr);
   return function;
@@ -153,7 +157,7 @@ cudaError_t cudaDriverGetVersion(int* version) {
 
 cudaError_t cudaRuntimeGetVersion(int* version) {
   if (version == nullptr) return remember(cudaErrorInvalidValue);
-  *version = EMU_CUDART == 12 ? 12090 : 13020;
+  *version = EMU_CUDART == 11 ? 11070 : EMU_CUDART == 12 ? 12090 : 13020;
   return cudaSuccess;
 }
 
@@ -351,11 +355,16 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function
   });
 }
 
+#if EMU_CUDART == 11
+cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long flags) {
+  return cudaGetDriverEntryPointByVersion(symbol, function, 11070, flags, nullptr);
+}
+#else
 cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long flags,
                                     cudaDriverEntryPointQueryResult* found) {
-  return cudaGetDriverEntryPointByVersion(symbol, function, EMU_CUDART == 12 ? 12000 : 13000, flags,
-                                          found);
+  return cudaGetDriverEntryPointByVersion(symbol, function, EMU_CUDART * 1000, flags, found);
 }
+#endif
 
 cudaError_t cudaProfilerStart(void) { return cudaSuccess; }
 cudaError_t cudaProfilerStop(void) { return cudaSuccess; }

@@ -14,6 +14,7 @@ struct GraphDriver {
   decltype(&cuGraphDestroy) destroy = nullptr;
   decltype(&cuGraphClone) clone = nullptr;
   decltype(&cuGraphInstantiateWithFlags) instantiate = nullptr;
+  decltype(&cuGraphInstantiate_v2) instantiate_with_log = nullptr;  // CUDA 11's
   decltype(&cuGraphLaunch) launch = nullptr;
   decltype(&cuGraphExecDestroy) destroy_executable = nullptr;
 };
@@ -26,7 +27,12 @@ GraphDriver find_driver() {
   find("cuStreamBeginCaptureToGraph", driver.begin_capture_to_graph);
   find("cuGraphDestroy", driver.destroy);
   find("cuGraphClone", driver.clone);
+#if EMU_CUDART == 11
+  find("cuGraphInstantiateWithFlags", driver.instantiate);
+  find("cuGraphInstantiate", driver.instantiate_with_log);
+#else
   find("cuGraphInstantiate", driver.instantiate);
+#endif
   find("cuGraphLaunch", driver.launch);
   find("cuGraphExecDestroy", driver.destroy_executable);
   return driver;
@@ -93,7 +99,7 @@ static cudaError_t update_dependencies(cudaStream_t stream, cudaGraphNode_t* wai
       [&] { return cuStreamUpdateCaptureDependencies_v2(stream, waits, nullptr, count, flags); });
 }
 
-#if EMU_CUDART == 12
+#if EMU_CUDART < 13
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                      unsigned long long* id) {
   return capture_info(stream, status, id, nullptr, nullptr, nullptr, nullptr);
@@ -162,15 +168,22 @@ cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
   return driver_call(driver().clone, clone, graph);
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
-                                 unsigned long long flags) {
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                          unsigned long long flags) {
   return driver_call(driver().instantiate, exec, graph, flags);
 }
 
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
-                                          unsigned long long flags) {
-  return cudaGraphInstantiate(exec, graph, flags);
+#if EMU_CUDART == 11
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                 cudaGraphNode_t* error_node, char* log, size_t log_bytes) {
+  return driver_call(driver().instantiate_with_log, exec, graph, error_node, log, log_bytes);
 }
+#else
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                 unsigned long long flags) {
+  return cudaGraphInstantiateWithFlags(exec, graph, flags);
+}
+#endif
 
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
   return runtime_call([&] { return cuGraphUpload(exec, stream); });

@@ -178,7 +178,7 @@ static CUresult copy_batch(void* const* destinations, const void* const* sources
   return CUDA_SUCCESS;
 }
 
-#if EMU_CUDART == 12
+#if EMU_CUDART < 13
 cudaError_t cudaMemcpyBatchAsync(void** destinations, void** sources, size_t* sizes, size_t count,
                                  void*, size_t*, size_t, size_t* failed, cudaStream_t stream) {
   if (failed != nullptr) *failed = SIZE_MAX;

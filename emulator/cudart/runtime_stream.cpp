@@ -109,7 +109,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
   return runtime_call([&] { return cuEventElapsedTime_v2(milliseconds, start, end); });
 }
 
-#if EMU_CUDART == 12
+#if EMU_CUDART < 13
 cudaError_t cudaEventElapsedTime_v2(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   return cudaEventElapsedTime(milliseconds, start, end);
 }

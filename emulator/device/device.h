@@ -1,7 +1,7 @@
 // The emulated GPU's own interface: what the stand-ins for libcudart and libnccl ask of the
 // stand-in for libcuda, which owns every stream, event and byte of device memory of the process.
 //
-//     libcudart.so.12/.13   thin: translates runtime calls into driver calls and emu_* calls
+//     libcudart.so.*        thin: translates runtime calls into driver calls and emu_* calls
 //     libnccl.so.2          puts collectives on streams through emu_stream_enqueue
 //     libcuda.so.1          the implementation (emulator/device), driver API + emu_* exports
 //

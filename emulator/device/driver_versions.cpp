@@ -61,6 +61,7 @@ constexpr NewerVersion kNewer[] = {
     {"cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo_v2", 11030},
     {"cuStreamUpdateCaptureDependencies", "cuStreamUpdateCaptureDependencies_v2", 12030},
     {"cuGraphInstantiate", "cuGraphInstantiateWithFlags", 12000},
+    {"cuGraphInstantiate", "cuGraphInstantiate_v2", 11000},
     {"cuGraphAddKernelNode", "cuGraphAddKernelNode_v2", 12000},
     {"cuGraphAddDependencies", "cuGraphAddDependencies_v2", 12030},
 };

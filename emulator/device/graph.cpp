@@ -411,6 +411,14 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned l
   return CUDA_SUCCESS;
 }
 
+// CUDA 11's. Nothing is refused here, so there is no node to name and nothing to log.
+CUresult cuGraphInstantiate_v2(CUgraphExec* out, CUgraph graph, CUgraphNode* error_node, char* log,
+                               size_t log_bytes) {
+  if (error_node != nullptr) *error_node = nullptr;
+  if (log != nullptr && log_bytes != 0) log[0] = 0;
+  return cuGraphInstantiateWithFlags(out, graph, 0);
+}
+
 CUresult cuGraphExecDestroy(CUgraphExec exec) {
   if (exec == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (CUuserObject object : exec->user_objects) release_user_object(object, 1);

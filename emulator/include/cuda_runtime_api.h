@@ -1,7 +1,7 @@
 /* The part of the CUDA runtime API that the emulator implements, declared by us so that it and the
  * examples build on a machine without a CUDA toolkit. Names, values and layouts are those of CUDA
- * 13 (EMU_CUDART 12: those of CUDA 12 where they differ); a test compares them with NVIDIA's header
- * where that is installed. */
+ * 13 (EMU_CUDART 12 and 11: those of CUDA 12.9 and 11.7 where they differ); a test compares them
+ * with NVIDIA's header where that is installed. */
 #ifndef ROLLCALL_EMULATOR_CUDA_RUNTIME_API_H
 #define ROLLCALL_EMULATOR_CUDA_RUNTIME_API_H
 #define __CUDA_RUNTIME_API_H__
@@ -12,7 +12,9 @@
 #ifndef EMU_CUDART
 #define EMU_CUDART 13
 #endif
-#if EMU_CUDART == 12
+#if EMU_CUDART == 11
+#define CUDART_VERSION 11070
+#elif EMU_CUDART == 12
 #define CUDART_VERSION 12090
 #else
 #define CUDART_VERSION 13000
@@ -194,7 +196,7 @@ struct cudaDeviceProp {
   int maxThreadsPerBlock;
   int maxThreadsDim[3];
   int maxGridSize[3];
-#if EMU_CUDART == 12
+#if EMU_CUDART < 13
   int clockRate;
 #endif
   size_t totalConstMem;
@@ -202,21 +204,21 @@ struct cudaDeviceProp {
   int minor;
   size_t textureAlignment;
   size_t texturePitchAlignment;
-#if EMU_CUDART == 12
+#if EMU_CUDART < 13
   int deviceOverlap;
 #endif
   int multiProcessorCount;
-#if EMU_CUDART == 12
+#if EMU_CUDART < 13
   int kernelExecTimeoutEnabled;
 #endif
   int integrated;
   int canMapHostMemory;
-#if EMU_CUDART == 12
+#if EMU_CUDART < 13
   int computeMode;
 #endif
   int maxTexture1D;
   int maxTexture1DMipmap;
-#if EMU_CUDART == 12
+#if EMU_CUDART < 13
   int maxTexture1DLinear;
 #endif
   int maxTexture2D[2];
@@ -245,7 +247,7 @@ struct cudaDeviceProp {
   int tccDriver;
   int asyncEngineCount;
   int unifiedAddressing;
-#if EMU_CUDART == 12
+#if EMU_CUDART < 13
   int memoryClockRate;
 #endif
   int memoryBusWidth;
@@ -261,7 +263,7 @@ struct cudaDeviceProp {
   int isMultiGpuBoard;
   int multiGpuBoardGroupID;
   int hostNativeAtomicSupported;
-#if EMU_CUDART == 12
+#if EMU_CUDART < 13
   int singleToDoublePrecisionPerfRatio;
 #endif
   int pageableMemoryAccess;
@@ -269,7 +271,7 @@ struct cudaDeviceProp {
   int computePreemptionSupported;
   int canUseHostPointerForRegisteredMem;
   int cooperativeLaunch;
-#if EMU_CUDART == 12
+#if EMU_CUDART < 13
   int cooperativeMultiDeviceLaunch;
 #endif
   size_t sharedMemPerBlockOptin;
@@ -278,6 +280,7 @@ struct cudaDeviceProp {
   int maxBlocksPerMultiProcessor;
   int accessPolicyMaxWindowSize;
   size_t reservedSharedMemPerBlock;
+#if EMU_CUDART > 11
   int hostRegisterSupported;
   int sparseCudaArraySupported;
   int hostRegisterReadOnlySupported;
@@ -291,9 +294,10 @@ struct cudaDeviceProp {
   int ipcEventSupported;
   int clusterLaunch;
   int unifiedFunctionPointers;
+#endif
 #if EMU_CUDART == 12
   int reserved[63];
-#else
+#elif EMU_CUDART >= 13
   int deviceNumaConfig;
   int deviceNumaId;
   int mpsEnabled;
@@ -310,7 +314,7 @@ struct cudaPointerAttributes {
   int device;
   void* devicePointer;
   void* hostPointer;
-#if EMU_CUDART != 12
+#if EMU_CUDART >= 13
   long reserved[8];
 #endif
 };
@@ -326,6 +330,7 @@ struct cudaFuncAttributes {
   int cacheModeCA;
   int maxDynamicSharedSizeBytes;
   int preferredShmemCarveout;
+#if EMU_CUDART > 11
   int clusterDimMustBeSet;
   int requiredClusterWidth;
   int requiredClusterHeight;
@@ -333,6 +338,7 @@ struct cudaFuncAttributes {
   int clusterSchedulingPolicyPreference;
   int nonPortableClusterSizeAllowed;
   int reserved[16];
+#endif
 };
 
 typedef struct cudaLaunchAttribute_st {
@@ -416,6 +422,9 @@ cudaError_t cudaGetLastError(void);
 cudaError_t cudaPeekAtLastError(void);
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
+#if EMU_CUDART == 11
+cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** funcPtr, unsigned long long flags);
+#endif
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** funcPtr,
                                              unsigned int cudaVersion, unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult* driverStatus);
@@ -492,8 +501,13 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream,
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode* mode);
 cudaError_t cudaGraphCreate(cudaGraph_t* pGraph, unsigned int flags);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+#if EMU_CUDART == 11
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* pGraphExec, cudaGraph_t graph,
+                                 cudaGraphNode_t* pErrorNode, char* pLogBuffer, size_t bufferSize);
+#else
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* pGraphExec, cudaGraph_t graph,
                                  unsigned long long flags EMU_DEFAULT(0));
+#endif
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graphExec, cudaStream_t stream);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graphExec);
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* numNodes);

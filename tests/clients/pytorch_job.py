@@ -20,8 +20,9 @@ from job import Failure, expect, expect_equal  # noqa: E402
 EXAMPLES = os.path.join(ROOT, "examples", "pytorch")
 SHIM = os.path.abspath(job.SHIM)
 STAND_INS = [os.path.abspath(os.path.join(job.EMULATOR, name)) for name in (
-    "libcuda.so.1", "libcudart.so.13", "libcudart.so.12", "libnccl.so.2", "libnvidia-ml.so.1",
-    "libcublasLt.so.13", "libcublas.so.13", "libcublasLt.so.12", "libcublas.so.12")]
+    "libcuda.so.1", "libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0", "libnccl.so.2",
+    "libnvidia-ml.so.1", "libcublasLt.so.13", "libcublas.so.13", "libcublasLt.so.12",
+    "libcublas.so.12", "libcublasLt.so.11", "libcublas.so.11")]
 PRESENT_TORCH = "2.15."
 PATIENCE_S = 240
 # Ranks whose records do not grow for this long hang: their steps take milliseconds.

@@ -3,9 +3,10 @@
 
     ways_in.py --torch PYTHON [WORDS OF A SENTENCE]
     ways_in.py --torch-cuda12 PYTHON [WORDS OF A SENTENCE]
+    ways_in.py --torch-cuda11 PYTHON [WORDS OF A SENTENCE]
 
-PYTHON is an interpreter that has PyTorch, nccl4py and mpi4py, or only an older PyTorch of the
-CUDA 12 line.
+PYTHON is an interpreter that has PyTorch, nccl4py and mpi4py, or only an older PyTorch, of the
+CUDA 12 or 11 line.
 """
 import argparse
 import json
@@ -25,6 +26,7 @@ FAULT = pytorch_faults.faults.KINDS["shape"]
 # DDP crashes in PyTorch's own reducer when a backend is written in Python, as nccl4py's is.
 WITHOUT_DDP = pytorch_faults.faults.KINDS["skip-shard"]
 TORCHRUN_PATIENCE_S = 240
+CUDA11_REPLAYS = 5  # of cuda11_job.py
 VARYING = re.compile(r"\d+\.\d s|\d+ MiB")
 WARNING_HEAD = re.compile(r"^\[rank\d+\]:W\d{4} [\d:.]+ \d+ ")
 
@@ -138,6 +140,47 @@ def kept_graph_is_named(python):
                 expect_equal(leading["code"], "RC-STUCK-IN-CALL", f"\n{run.diff_text()}")
                 expect_equal([one["rank"] for one in leading["culprits"]], [0, 1], "the culprits")
                 expect("captured into CUDA graphs" in leading["summary"], leading["summary"])
+    return test
+
+
+def cuda11_job(python, *words):
+    # What this PyTorch's watchdog asks of events would break a capture.
+    return Job(2, program=[python, here("cuda11_job.py"), *words],
+               options=["--watch", "6", "--kill-on-hang"],
+               environment={"ROLLCALL_GPU_TIMING": "events", "ROLLCALL_OVERHEAD_BUDGET": "100",
+                            "NCCL_ASYNC_ERROR_HANDLING": "0"})
+
+
+def cuda11_is_recorded(python):
+    def test():
+        with cuda11_job(python) as run:
+            run.start()
+            expect_equal(run.wait(TORCHRUN_PATIENCE_S), 0, f"the status ({run.describe()})")
+            expect_equal(run.stdout().count("done 11.7"), 2, f"ranks on CUDA 11 ({run.stdout()})")
+            expect_lockstep(run, 2)
+            lines = run.dump()
+            calls = [line for line in lines if line["type"] == "op" and line["op"] != "GroupEnd"]
+            captured = [call for call in calls if call["graph"] and call["op"] != "GraphLaunch"]
+            expect_equal([call["op"] for call in captured], ["AllReduce"] * 2, "captured calls")
+            for call in calls:
+                expect(call in captured or call["state"] == "finished", f"the state of {call}")
+            replays = [call["replay"] for call in calls if call["op"] == "GraphLaunch"]
+            expect_equal(sorted(replays), sorted(2 * list(range(CUDA11_REPLAYS))), "the replays")
+            graphs = [line for line in lines if line["type"] == "graph"]
+            expect_equal([(graph["operations"], graph["launches"], graph["lanes"][0]["position"])
+                          for graph in graphs], [(1, CUDA11_REPLAYS, 2)] * 2, "the graphs")
+    return test
+
+
+def replay_left_out_on_cuda11_is_named(python):
+    def test():
+        with cuda11_job(python, "skip") as run:
+            run.start()
+            run.wait(TORCHRUN_PATIENCE_S)
+            expect("done" not in run.stdout(), f"the job does not hang ({run.describe()})")
+            leading = run.diff()["findings"][0]
+            expect_equal(leading["code"], "RC-GRAPH-DIVERGED", f"\n{run.diff_text()}")
+            expect_equal([one["rank"] for one in leading["culprits"]], [1], "the culprits")
     return test
 
 
@@ -324,6 +367,13 @@ def tests_of_older(zygotes):
              backend_is_recorded(zygotes, "nccl"))]
 
 
+def tests_of_cuda11(python):
+    return [("a PyTorch of the CUDA 11 line is recorded and its GPU timed, graphs included",
+             cuda11_is_recorded(python)),
+            ("a replay that one rank leaves out under CUDA 11 is named",
+             replay_left_out_on_cuda11_is_named(python))]
+
+
 def tests_of_present(python, zygotes):
     backends = {"nccl": FAULT, "nccl-legacy": FAULT, "nccl-lazy": FAULT, "nccl4py": WITHOUT_DDP}
     return [
@@ -358,9 +408,12 @@ def main():
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--torch")
     which.add_argument("--torch-cuda12")
+    which.add_argument("--torch-cuda11")
     parser.add_argument("words", nargs="?", default="")
     options = parser.parse_args()
     sys.argv[1:] = [options.words]
+    if options.torch_cuda11:
+        return job.main(tests_of_cuda11(options.torch_cuda11))
     with Zygotes(options.torch or options.torch_cuda12) as zygotes:
         if options.torch:
             return job.main(tests_of_present(options.torch, zygotes))

@@ -55,22 +55,53 @@ TEST_CASE("PCI addresses lead back to their devices") {
   cudaGetLastError();
 }
 
+// As each release of the runtime is asked.
+bool find_in_driver(const char* name, void** function) {
+#if EMU_CUDART == 11
+  return cudaGetDriverEntryPoint(name, function, 0) == cudaSuccess;
+#else
+  cudaDriverEntryPointQueryResult found;
+  REQUIRE(cudaGetDriverEntryPointByVersion(name, function, 12000, 0, &found) == cudaSuccess);
+  return found == cudaDriverEntryPointSuccess;
+#endif
+}
+
 TEST_CASE("driver functions are found by name in the version that the caller was written for") {
   void* function = nullptr;
-  cudaDriverEntryPointQueryResult found;
   for (const char* name :
        {"cuDeviceGet", "cuDeviceGetAttribute", "cuDeviceGetUuid", "cuGetErrorString",
         "cuGetErrorName", "cuMemGetAddressRange", "cuCtxGetCurrent", "cuCtxSetCurrent",
         "cuCtxGetDevice", "cuLaunchKernel", "cuLaunchKernelEx", "cuPointerGetAttribute"}) {
     INFO(name);
-    REQUIRE(cudaGetDriverEntryPointByVersion(name, &function, 12000, 0, &found) == cudaSuccess);
-    CHECK(found == cudaDriverEntryPointSuccess);
+    CHECK(find_in_driver(name, &function));
     CHECK(function != nullptr);
   }
-  REQUIRE(cudaGetDriverEntryPointByVersion("cuNoSuchThing", &function, 12000, 0, &found) ==
-          cudaSuccess);
-  CHECK(found == cudaDriverEntryPointSymbolNotFound);
+  CHECK_FALSE(find_in_driver("cuNoSuchThing", &function));
   CHECK(function == nullptr);
+  cudaGetLastError();
+}
+
+TEST_CASE("a graph is made by the signature of the release") {
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
+  REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+  REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+#if EMU_CUDART == 11
+  char log[8] = "unread";
+  cudaGraphNode_t at_fault = reinterpret_cast<cudaGraphNode_t>(&executable);
+  REQUIRE(cudaGraphInstantiate(&executable, graph, &at_fault, log, sizeof log) == cudaSuccess);
+  CHECK(at_fault == nullptr);
+  CHECK(std::string(log).empty());
+#else
+  REQUIRE(cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess);
+#endif
+  CHECK(cudaGraphLaunch(executable, stream) == cudaSuccess);
+  CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
+  CHECK(cudaGraphExecDestroy(executable) == cudaSuccess);
+  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
 }
 
 TEST_CASE("every error has a name and a text") {

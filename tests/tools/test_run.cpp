@@ -217,8 +217,8 @@ TEST_CASE("a static program is said to be out of reach before it starts, and run
 
 TEST_CASE("a program with the CUDA runtime inside is said to be beyond the emulator") {
   const Folder folder;
-  for (const char* name : {"librollcall.so", "libcuda.so.1", "libcudart.so.12", "libcudart.so.13",
-                           "libnccl.so.2", "libnvidia-ml.so.1"}) {
+  for (const char* name : {"librollcall.so", "libcuda.so.1", "libcudart.so.11.0", "libcudart.so.12",
+                           "libcudart.so.13", "libnccl.so.2", "libnvidia-ml.so.1"}) {
     std::filesystem::copy_file(ROLLCALL_TEST_LIBRARIES "/librollcall.so", folder / name);
   }
   const std::string sentence = "contains the CUDA runtime (it was linked statically)";
