@@ -33,9 +33,8 @@ void leave_out_tried_again(std::vector<Join>& joins) {
     newest = std::max(newest, join.comm->created_ns);
   }
   std::erase_if(joins, [&](const Join& join) {
-    const CommState state = join.comm->state;
-    const bool has_ended = state != CommState::initialising && state != CommState::ready;
-    return has_ended && join.comm->created_ns < newest_ns[join.process];
+    const int64_t ended_ns = join.comm->ended_ns;
+    return ended_ns != 0 && ended_ns <= newest_ns[join.process];
   });
 }
 

@@ -27,6 +27,10 @@ template <typename RealCall>
 nccl::Result record_end(const Site& site, EventKind kind, nccl::Comm comm, CommState state,
                         RealCall&& real) {
   const capture::EventCall call = call_on(site, kind, comm);
+  // What NCCL has not launched by now it never will, and the job may destroy its streams.
+  if (state == CommState::destroyed || state == CommState::aborted) {
+    capture::calls_settled({}, call.comm_index, false);
+  }
   // Destroying is not asked about afterwards: NCCL's last-error query takes no communicator from
   // here on, because the handle may be gone.
   const nccl::Result result = record_event(site, call, nullptr, real);

@@ -117,9 +117,9 @@ inline constexpr uint32_t kGpuOpsInFlightMax = 4096;
 inline constexpr uint32_t kGpuGroupsOpenMax = 64;
 inline constexpr uint32_t kGpuGroupStreamsMax = 16;
 // Calls that NCCL has not launched yet (ncclInProgress), and how long a thread that hears it has
-// waits for another one that records the mark behind it: some 10 ms.
+// waits for another one that records the mark behind it.
 inline constexpr uint32_t kGpuOpenEndsMax = 64;
-inline constexpr uint32_t kGpuEndYieldsMax = 10'000;
+inline constexpr uint64_t kGpuEndWaitNs = 1'000'000'000;
 
 // Activity records of CUPTI. Regions: operations and groups whose kernels were not told of yet.
 // CUPTI hands a buffer over when everything in it is complete, so they may be as many as a pool of

@@ -20,8 +20,8 @@
 // by the thread that began it: marks on such streams are the launching thread's alone.
 //
 // Bounded: kGpuOpenEndsMax places. A thread that ends with its end open leaves it to whoever is
-// told. Where nobody is (the communicator is aborted, or all streams are the thread's own), the
-// place is lost, and so are the times of calls that find none.
+// told, or ends the communicator. Where nobody does, or all streams are the thread's own, the place
+// is lost, and so are the times of calls that find none.
 #pragma once
 
 #include <sched.h>
@@ -29,7 +29,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "core/base/atomic_word.h"
+#include "core/base/clock.h"
 #include "core/base/limits.h"
 #include "core/capture/gpu_captures.h"
 #include "core/capture/gpu_driver.h"
@@ -69,7 +69,7 @@ class GpuOpenEnds {
       uint64_t expected = GpuOpenEnd::free;
       if (!end.word.compare_exchange_strong(expected, word_of(name, GpuOpenEnd::filling))) continue;
       taken_.fetch_add(1, std::memory_order_seq_cst);
-      end.is_launchers.store(false, std::memory_order_relaxed);
+      end.is_launchers.store(false, std::memory_order_release);
       end.group = nullptr;
       end.context = nullptr;
       end.pair = nullptr;
@@ -96,12 +96,15 @@ class GpuOpenEnds {
     return word == word_of(name, GpuOpenEnd::open) || word == word_of(name, GpuOpenEnd::closing);
   }
   // True: it is the caller's, who releases it. False: another one's, who was through when this
-  // returned, or is stuck in the driver.
+  // returned, unless it takes longer than anything that a driver does at once: the job goes on.
   bool close(GpuOpenEnd& end, GpuEndName name) noexcept {
     uint64_t expected = word_of(name, GpuOpenEnd::open);
     if (end.word.compare_exchange_strong(expected, word_of(name, GpuOpenEnd::closing))) return true;
-    for (uint32_t i = 0; i < kGpuEndYieldsMax; ++i) {
-      if (end.word.load(std::memory_order_acquire) != word_of(name, GpuOpenEnd::closing)) break;
+    uint64_t until_ns = 0;
+    while (end.word.load(std::memory_order_acquire) == word_of(name, GpuOpenEnd::closing)) {
+      const uint64_t now_ns = monotonic_now_ns();
+      if (until_ns == 0) until_ns = now_ns + kGpuEndWaitNs;
+      if (now_ns > until_ns) break;
       sched_yield();
     }
     return false;

@@ -21,10 +21,10 @@
 //
 // On a non-blocking communicator a call comes back (ncclInProgress) before NCCL's own thread has
 // launched: an end event would be in front of the kernel. It is recorded by the first thread whom
-// NCCL tells that it is through (ncclCommGetAsyncError, gpu_open_ends.h), which every program must
-// await before its next call there; that moment is launched_ticks. Where the launching thread calls
-// NCCL for something else before anybody has asked, nobody knows, and the operation goes without
-// times.
+// NCCL tells that it is through (ncclCommGetAsyncError; gpu_open_ends.h, which also says which ends
+// only the launching thread can record), and every program must await that before its next call
+// there; that moment is launched_ticks. Where the launching thread calls NCCL for something else
+// before, nobody knows, and the operation goes without times.
 //
 // With an activity source (ROLLCALL_GPU_TIMING=cupti) there are no events: the launching thread
 // tells the source which operation it is in, and gpu_activity.h learns the times of the kernels.
@@ -299,7 +299,8 @@ class GpuTimer {
   void open_filled(GpuThread& thread) noexcept;
   void open_call(GpuThread& thread, GpuOpenEnd& end, uint64_t ticket) noexcept;
   void give_up_open_end(GpuThread& thread) noexcept;
-  bool settle_end(GpuThread& thread, GpuOpenEnd& end, GpuEndName name, bool is_launched) noexcept;
+  bool settle_end(GpuThread& thread, GpuOpenEnd& end, GpuEndName name, bool is_launched,
+                  bool is_sure) noexcept;
   void finish_end(GpuOpenEnd& end, bool is_launched, bool is_own) noexcept;
   void finish_call(const GpuOpenEnd& end, bool is_launched, bool is_own) noexcept;
   void leave_unreachable(GpuGroup& group, bool is_own) noexcept;

@@ -23,6 +23,7 @@ GpuEndName GpuTimer::end_name_of(uint64_t ticket) const noexcept {
 
 // A captured operation is not awaited: nothing runs yet.
 bool GpuTimer::keep_open(GpuThread& thread, OpRecord* record, uint64_t ticket) noexcept {
+  note_cost(thread, 0);
   GpuOpenEnd* end = open_ends_.take(end_name_of_call(ticket));
   if (end == nullptr) {
     if (thread.pair != nullptr) GpuRecords::note_untimed(record, stats_->gpu_untimed);
@@ -30,13 +31,12 @@ bool GpuTimer::keep_open(GpuThread& thread, OpRecord* record, uint64_t ticket) n
     abandon_call(thread);
     return false;
   }
-  note_cost(thread, 0);
   end->context = thread.context;
   end->pair = thread.pair;
   end->lane = thread.lane;
   end->lane_stream = thread.lane_stream;
   const bool is_launchers = thread.pair == nullptr || is_default_stream(thread.pair->stream);
-  end->is_launchers.store(is_launchers, std::memory_order_relaxed);
+  end->is_launchers.store(is_launchers, std::memory_order_release);
   thread.pair = nullptr;
   thread.lane = {};
   thread.ticket = 0;
@@ -58,24 +58,28 @@ void GpuTimer::open_filled(GpuThread& thread) noexcept {
   open_call(thread, end, end.pair->first_ticket);
 }
 
-// From the moment it is open the end may be finished, and its place another's.
+// From the moment it is open the end may be finished, and its place another's. What is marked by
+// the launching thread alone is safe, whatever others were told.
 void GpuTimer::open_call(GpuThread& thread, GpuOpenEnd& end, uint64_t ticket) noexcept {
   const uint32_t comm_index = records_.comm_of(ticket);
+  const bool is_launchers = end.is_launchers.load(std::memory_order_relaxed);
   thread.open_end = end_name_of_call(ticket);
   GpuOpenEnds::open(end, thread.open_end);
-  if (open_ends_.is_told_since(comm_index, thread.answers)) give_up_open_end(thread);
+  if (!is_launchers && open_ends_.is_told_since(comm_index, thread.answers)) {
+    give_up_open_end(thread);
+  }
 }
 
 void GpuTimer::keep_group_open(GpuThread& thread) noexcept {
   GpuGroup& group = *thread.group;
   thread.group = nullptr;
+  note_cost(thread, 0);
   const uint32_t number = group.number;
   GpuOpenEnd* end = open_ends_.take(end_name_of_group(number));
   if (end == nullptr) {
     give_marks_up(group);
     return finish_group(group, false, false, true);
   }
-  note_cost(thread, 0);
   end->group = &group;
   uint64_t first = UINT64_MAX;
   uint64_t last = 0;
@@ -86,10 +90,10 @@ void GpuTimer::keep_group_open(GpuThread& thread) noexcept {
     last = std::max(last, entry.last_ticket);
     is_launchers = is_launchers && is_launchers_alone(entry);
   }
-  end->is_launchers.store(is_launchers, std::memory_order_relaxed);
+  end->is_launchers.store(is_launchers, std::memory_order_release);
   thread.open_end = end_name_of_group(number);
   GpuOpenEnds::open(*end, thread.open_end);
-  for (uint64_t ticket = first; ticket <= last; ++ticket) {
+  for (uint64_t ticket = first; ticket <= last && !is_launchers; ++ticket) {
     if (records_.is_in_group(ticket, number) &&
         open_ends_.is_told_since(records_.comm_of(ticket), thread.answers)) {
       return give_up_open_end(thread);
@@ -114,25 +118,26 @@ GpuTimer::Asked GpuTimer::open_end_of(uint64_t newest_ticket) noexcept {
 
 void GpuTimer::settle(GpuThread& thread, const Asked& asked, uint32_t comm_index,
                       uint64_t newest_ticket, bool is_launched) noexcept {
-  if (asked.end != nullptr && settle_end(thread, *asked.end, asked.name, is_launched)) return;
+  if (asked.end != nullptr && settle_end(thread, *asked.end, asked.name, is_launched, true)) return;
   open_ends_.note_told(comm_index);
   if (open_ends_.is_empty()) return;
   const GpuEndName name = end_name_of(newest_ticket);
+  if (asked.end != nullptr && name == asked.name) return;  // that is finished
   GpuOpenEnd* end = open_ends_.find(name);
-  if (end != nullptr) settle_end(thread, *end, name, false);
+  if (end != nullptr) settle_end(thread, *end, name, is_launched, false);
 }
 
-// False: another thread has finished it.
-bool GpuTimer::settle_end(GpuThread& thread, GpuOpenEnd& end, GpuEndName name,
-                          bool is_launched) noexcept {
+// `is_sure`: the answer is about this end. False: another thread has finished it.
+bool GpuTimer::settle_end(GpuThread& thread, GpuOpenEnd& end, GpuEndName name, bool is_launched,
+                          bool is_sure) noexcept {
   const bool is_own = thread.open_end == name;
-  const bool is_launchers = end.is_launchers.load(std::memory_order_relaxed);
+  const bool is_launchers = end.is_launchers.load(std::memory_order_acquire);
   if (!GpuOpenEnds::is_there(end, name)) return false;  // that was read of another end
   if (!is_own && is_launched && is_launchers) return true;
   if (is_own) thread.open_end = 0;
   if (!open_ends_.close(end, name)) return false;
   const uint64_t before = ticks_now();
-  finish_end(end, is_launched, is_own);
+  finish_end(end, is_launched && is_sure, is_own);
   if (is_own) thread.mark_ticks += ticks_now() - before;
   return true;
 }

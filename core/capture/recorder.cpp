@@ -301,11 +301,12 @@ void end_op(OpToken token, int result) noexcept {
 
 namespace {
 
-// Where a communicator's creation was not seen nobody knows.
+// Unknown where its creation was not seen, or has no config: NCCL_COMM_BLOCKING decides then.
 bool may_come_back_early(uint32_t comm_index) noexcept {
   const CommEntry* comm = comm_entry(comm_index);
   if (comm == nullptr) return false;
-  return comm->non_blocking != 0 || comm->origin == CommOrigin::unknown;
+  return comm->non_blocking != 0 || comm->origin == CommOrigin::unknown ||
+         comm->origin == CommOrigin::init_all;
 }
 
 }  // namespace

@@ -124,7 +124,10 @@ TEST_CASE("a rank that was refused with another number of ranks, and tries again
       if (process.job_rank != 0) return;
       Comm first = comm;
       first.nranks = 2;
-      if (is_refused) first.state = CommState::failed;
+      if (is_refused) {
+        first.state = CommState::failed;
+        first.ended_ns = first.created_ns + 500;
+      }
       process.comms.push_back(comm);
       process.comms.back().created_ns += 1000;
       process.comms[0] = first;

@@ -218,6 +218,54 @@ TEST_CASE("an answer that came in front of the call is not about it") {
   CHECK(world.stats.gpu_untimed == 0);
 }
 
+TEST_CASE(
+    "an end on a default stream has its times, whatever others heard while it was under way") {
+  for (const uint32_t group : {0u, 5u}) {
+    World world;
+    GpuThread watchdog;
+    gpu().streams[0] = {1, true, 0, {}};
+    uint64_t ticket = 0;
+    if (group == 0) {
+      const auto [record, called] = world.begin(world.main_thread, nullptr, 0);
+      ticket = called;
+      world.ask(watchdog, ticket);
+      REQUIRE(world.timer->close(world.main_thread, record, ticket, GpuLaunch::in_progress));
+      ring::publish_slot(record, ticket, Phase::gpu_pending);
+      world.timer->opened(world.main_thread);
+    } else {
+      ticket = world.launch(nullptr, group);
+      world.timer->begin_group_end(world.main_thread, group);
+      world.ask(watchdog, ticket);
+      world.timer->finish_group_end(world.main_thread, GpuLaunch::in_progress);
+    }
+    world.ask(ticket);
+    world.poll();
+    CHECK(world.record(ticket).finished_ticks != 0);
+    CHECK(world.stats.gpu_untimed == 0);
+  }
+}
+
+TEST_CASE("the end of a call whose communicator is ended by another thread is given up") {
+  for (const uint32_t group : {0u, 5u}) {
+    for (const bool is_default : {false, true}) {
+      World world;
+      GpuThread other;
+      gpu().streams[0] = {1, true, 0, {}};
+      const GpuStream stream = is_default ? nullptr : gpu().make_stream(1, true);
+      const uint64_t ticket = launch_later(world, stream, group);
+      const uint64_t records = gpu().records;
+      world.timer->settle(other, {}, 0, ticket, false);
+      gpu().streams.clear();
+      world.ask(ticket);
+      CHECK(gpu().records == records);
+      CHECK(world.phase(ticket) == Phase::settled);
+      CHECK(world.is_unknown(ticket));
+      CHECK(world.timer->is_idle());
+      CHECK(world.stats.gpu_untimed == 1);
+    }
+  }
+}
+
 TEST_CASE("an end on a default stream waits for its own thread, who has that stream") {
   for (const uint32_t group : {0u, 5u}) {
     World world;

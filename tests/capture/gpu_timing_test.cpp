@@ -118,6 +118,40 @@ TEST_CASE("without a thread to poll with calls have host times only, and the met
   CHECK(has_line(ring, "gpu_timing=off (no memory or thread)"));
 }
 
+// NCCL_COMM_BLOCKING makes communicators that have no config come back early, too.
+TEST_CASE("calls that come back early are timed on every communicator that may not block") {
+  struct Kind {
+    CommOrigin origin;
+    bool non_blocking;
+    bool may_come_back_early;
+  };
+  for (const Kind kind :
+       {Kind{CommOrigin::init, true, true}, Kind{CommOrigin::init, false, false},
+        Kind{CommOrigin::init_all, false, true}, Kind{CommOrigin::unknown, false, true}}) {
+    const TemporaryDirectory directory;
+    REQUIRE(ended_well(in_own_process(directory.path(), [&] {
+      setenv("ROLLCALL_OVERHEAD_BUDGET", "100", 1);
+      const capture::GpuStream stream = begin_with(find_function);
+      capture::CommOpening opening;
+      opening.origin = kind.origin;
+      opening.key = {0xabc, 1};
+      opening.nranks = 8;
+      opening.rank = 0;
+      opening.non_blocking = kind.non_blocking;
+      const uint32_t index = capture::open_comm(opening);
+      capture::bind_comm(index, &comm);
+      capture::OpCall call = all_reduce(&comm, 8);
+      call.stream = stream;
+      capture::end_op(capture::begin_op(call), 7);  // ncclInProgress
+      capture::calls_settled(capture::before_asking(index), index, true);
+      capture::flush_at_exit();
+    })));
+    const RingContents ring = test::read_ring(directory.files(".ring").at(0));
+    REQUIRE(ring.ops.size() == 1);
+    CHECK((ring.ops.rbegin()->second.launched_ticks != 0) == kind.may_come_back_early);
+  }
+}
+
 TEST_CASE("of a driver that is there the meta says nothing but how it times") {
   CHECK(has_line(record_with(find_function, 1), "gpu_timing=events"));
   CHECK(record_with(find_function, 0).meta.find("gpu_timing") == std::string::npos);

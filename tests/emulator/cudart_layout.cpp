@@ -28,28 +28,30 @@ static void print_layouts() {
   OFFSET(cudaDeviceProp, cooperativeLaunch)
   OFFSET(cudaDeviceProp, sharedMemPerBlockOptin)
   OFFSET(cudaDeviceProp, maxBlocksPerMultiProcessor)
-  OFFSET(cudaDeviceProp, memoryPoolsSupported)
-  OFFSET(cudaDeviceProp, clusterLaunch)
-  OFFSET(cudaDeviceProp, unifiedFunctionPointers)
   SIZE(cudaPointerAttributes)
   OFFSET(cudaPointerAttributes, devicePointer)
   OFFSET(cudaPointerAttributes, hostPointer)
   SIZE(cudaFuncAttributes)
   OFFSET(cudaFuncAttributes, binaryVersion)
   OFFSET(cudaFuncAttributes, maxDynamicSharedSizeBytes)
-  SIZE(cudaLaunchConfig_t)
-  OFFSET(cudaLaunchConfig_t, dynamicSmemBytes)
-  OFFSET(cudaLaunchConfig_t, stream)
-  SIZE(cudaLaunchAttribute)
   SIZE(cudaMemPoolProps)
   OFFSET(cudaMemPoolProps, location)
-  OFFSET(cudaMemPoolProps, maxSize)
-  SIZE(cudaGraphEdgeData)
   SIZE(cudaKernelNodeParams)
   SIZE(cudaHostNodeParams)
   SIZE(cudaMemsetParams)
   OFFSET(cudaMemsetParams, width)
   SIZE(dim3)
+#if EMU_CUDART > 11
+  OFFSET(cudaDeviceProp, memoryPoolsSupported)
+  OFFSET(cudaDeviceProp, clusterLaunch)
+  OFFSET(cudaDeviceProp, unifiedFunctionPointers)
+  SIZE(cudaLaunchConfig_t)
+  OFFSET(cudaLaunchConfig_t, dynamicSmemBytes)
+  OFFSET(cudaLaunchConfig_t, stream)
+  SIZE(cudaLaunchAttribute)
+  OFFSET(cudaMemPoolProps, maxSize)
+  SIZE(cudaGraphEdgeData)
+#endif
 }
 
 static void print_values() {
@@ -66,19 +68,20 @@ static void print_values() {
   VALUE(cudaStreamCaptureStatusInvalidated)
   VALUE(cudaDevAttrComputeCapabilityMajor)
   VALUE(cudaFuncAttributePreferredSharedMemoryCarveout)
-  VALUE(cudaDriverEntryPointSymbolNotFound)
   VALUE(cudaMemPoolAttrUsedMemCurrent)
-  VALUE(cudaMemLocationTypeHost)
   VALUE(cudaGraphNodeTypeMemFree)
   VALUE(cudaEventRecordExternal)
   VALUE(cudaHostAllocMapped)
+#if EMU_CUDART > 11
+  VALUE(cudaDriverEntryPointSymbolNotFound)
+  VALUE(cudaMemLocationTypeHost)
+#endif
   std::printf("cudaStreamPerThread %p\n", static_cast<void*>(cudaStreamPerThread));
 }
 
 static void print_signatures() {
   SIGNATURE(cudaGetDeviceProperties)
   SIGNATURE(cudaDeviceGetAttribute)
-  SIGNATURE(cudaGetDriverEntryPointByVersion)
   SIGNATURE(cudaStreamCreateWithPriority)
   SIGNATURE(cudaStreamWaitEvent)
   SIGNATURE(cudaStreamAddCallback)
@@ -93,7 +96,6 @@ static void print_signatures() {
   SIGNATURE(cudaMemPoolCreate)
   SIGNATURE(cudaMemPoolSetAttribute)
   SIGNATURE(cudaLaunchKernel)
-  SIGNATURE(cudaLaunchKernelExC)
   SIGNATURE(cudaFuncGetAttributes)
   SIGNATURE(cudaFuncSetAttribute)
   SIGNATURE(cudaStreamBeginCapture)
@@ -103,6 +105,10 @@ static void print_signatures() {
   SIGNATURE(cudaGraphInstantiate)
   SIGNATURE(cudaGraphLaunch)
   SIGNATURE(cudaGraphGetNodes)
+#if EMU_CUDART > 11
+  SIGNATURE(cudaGetDriverEntryPointByVersion)
+  SIGNATURE(cudaLaunchKernelExC)
+#endif
 }
 
 int main() {

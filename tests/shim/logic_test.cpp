@@ -363,6 +363,22 @@ TEST_CASE("an asynchronous error is an event when it changes and only then") {
   CHECK(events[0].text == "as the library says");
 }
 
+TEST_CASE(
+    "what is in progress on a communicator that is aborted or destroyed is over before that") {
+  for (const bool is_abort : {false, true}) {
+    begin_world();
+    const uint32_t index = make_comm(0x1000);
+    logic::ncclCommFinalize(kSite, real_on_comm, handle(0x1000));
+    CHECK(fake::recorder().settled.empty());
+    if (is_abort) {
+      logic::ncclCommAbort(kSite, real_on_comm, handle(0x1000));
+    } else {
+      logic::ncclCommDestroy(kSite, real_on_comm, handle(0x1000));
+    }
+    CHECK(fake::recorder().settled == std::vector{fake::Settled{index, false, 0}});
+  }
+}
+
 TEST_CASE("a handle that comes back after destroy is another communicator") {
   begin_world();
   const uint32_t first = make_comm(0x1000, 1);
