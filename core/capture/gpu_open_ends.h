@@ -6,15 +6,18 @@
 // records the mark, be it the launching thread or a watchdog, and who is told meanwhile waits for
 // it.
 //
-//   launching thread       take ─> filling ── open ──> open     give up: open ─> closing ─> free
-//   a thread that asks     find, ask NCCL, close: open ─> closing ─> marks ─> free
+//   launching thread       take ─> filling ─> announced ── if nobody was told ──> open
+//   a thread that asks     find open, ask NCCL, close: open ─> closing ─> marks ─> free
+//   either, to give it up  close: announced, open ─> closing ─> free
 //
 // What NCCL tells is about this call only where the end was open before it was asked: while the
 // launching thread is on its way in or out, the answer may be about the call before. Such an answer
-// is noted (note_told), and the end is given up unmarked as soon as it is open. The note and the
-// end are both written before the other is read, in one order for all threads: one of the two is
-// seen. An answer that came before the call is none about it: the launching thread remembers how
-// many there were (answers).
+// is noted (note_told), and the end is given up unmarked: by the launching thread, which reads the
+// notes when it has announced the end, or by the one that was told, which looks for the end when it
+// has noted so. Note and announcement are both written before the other is read, in one order for
+// all threads: one of the two is seen. Only then is the end open for others to mark: who was told
+// earlier may have destroyed the stream. An answer that came before the call is none about it: the
+// launching thread remembers how many there were (answers).
 //
 // A default stream is another one in another thread, or with another device, and a capture is ended
 // by the thread that began it: marks on such streams are the launching thread's alone.
@@ -46,8 +49,8 @@ constexpr GpuEndName end_name_of_call(uint64_t ticket) { return ticket << 1; }
 constexpr GpuEndName end_name_of_group(uint32_t group) { return uint64_t{group} << 1 | 1; }
 
 struct GpuOpenEnd {
-  enum State : uint64_t { free, filling, open, closing };
-  std::atomic<uint64_t> word;      // name << 2 | State
+  enum State : uint64_t { free, filling, announced, open, closing };
+  std::atomic<uint64_t> word;      // name << 3 | State
   std::atomic<bool> is_launchers;  // all of its marks are
   // Of a group this, and nothing below.
   GpuGroup* group;
@@ -78,11 +81,15 @@ class GpuOpenEnds {
     }
     return nullptr;
   }
+  static void announce(GpuOpenEnd& end, GpuEndName name) noexcept {
+    end.word.store(word_of(name, GpuOpenEnd::announced), std::memory_order_seq_cst);
+  }
+  // Without effect where it has been given up meanwhile.
   static void open(GpuOpenEnd& end, GpuEndName name) noexcept {
-    end.word.store(word_of(name, GpuOpenEnd::open), std::memory_order_seq_cst);
+    change(end, name, GpuOpenEnd::announced, GpuOpenEnd::open);
   }
 
-  // Open, or being closed.
+  // Announced, open, or being closed.
   GpuOpenEnd* find(GpuEndName name) noexcept {
     if (is_empty()) return nullptr;
     for (GpuOpenEnd& end : ends_) {
@@ -90,16 +97,22 @@ class GpuOpenEnds {
     }
     return nullptr;
   }
-  // Not yet finished.
   static bool is_there(const GpuOpenEnd& end, GpuEndName name) noexcept {
     const uint64_t word = end.word.load(std::memory_order_seq_cst);
-    return word == word_of(name, GpuOpenEnd::open) || word == word_of(name, GpuOpenEnd::closing);
+    return word == word_of(name, GpuOpenEnd::announced) || is_open_word(word, name);
+  }
+  // Open, or being closed.
+  static bool is_open(const GpuOpenEnd& end, GpuEndName name) noexcept {
+    return is_open_word(end.word.load(std::memory_order_seq_cst), name);
   }
   // True: it is the caller's, who releases it. False: another one's, who was through when this
   // returned, unless it takes longer than anything that a driver does at once: the job goes on.
   bool close(GpuOpenEnd& end, GpuEndName name) noexcept {
-    uint64_t expected = word_of(name, GpuOpenEnd::open);
-    if (end.word.compare_exchange_strong(expected, word_of(name, GpuOpenEnd::closing))) return true;
+    // In this order: it may be opened between the two.
+    if (change(end, name, GpuOpenEnd::announced, GpuOpenEnd::closing) ||
+        change(end, name, GpuOpenEnd::open, GpuOpenEnd::closing)) {
+      return true;
+    }
     uint64_t until_ns = 0;
     while (end.word.load(std::memory_order_acquire) == word_of(name, GpuOpenEnd::closing)) {
       const uint64_t now_ns = monotonic_now_ns();
@@ -129,7 +142,15 @@ class GpuOpenEnds {
 
  private:
   static constexpr uint64_t word_of(GpuEndName name, GpuOpenEnd::State state) {
-    return name << 2 | state;
+    return name << 3 | state;
+  }
+  static bool is_open_word(uint64_t word, GpuEndName name) {
+    return word == word_of(name, GpuOpenEnd::open) || word == word_of(name, GpuOpenEnd::closing);
+  }
+  static bool change(GpuOpenEnd& end, GpuEndName name, GpuOpenEnd::State from,
+                     GpuOpenEnd::State to) noexcept {
+    uint64_t expected = word_of(name, from);
+    return end.word.compare_exchange_strong(expected, word_of(name, to));
   }
 
   GpuOpenEnd ends_[kGpuOpenEndsMax];

@@ -58,16 +58,17 @@ void GpuTimer::open_filled(GpuThread& thread) noexcept {
   open_call(thread, end, end.pair->first_ticket);
 }
 
-// From the moment it is open the end may be finished, and its place another's. What is marked by
-// the launching thread alone is safe, whatever others were told.
+// From the moment it is announced the end may be finished, and its place another's. What is marked
+// by the launching thread alone is safe, whatever others were told.
 void GpuTimer::open_call(GpuThread& thread, GpuOpenEnd& end, uint64_t ticket) noexcept {
   const uint32_t comm_index = records_.comm_of(ticket);
   const bool is_launchers = end.is_launchers.load(std::memory_order_relaxed);
   thread.open_end = end_name_of_call(ticket);
-  GpuOpenEnds::open(end, thread.open_end);
+  GpuOpenEnds::announce(end, thread.open_end);
   if (!is_launchers && open_ends_.is_told_since(comm_index, thread.answers)) {
-    give_up_open_end(thread);
+    return give_up_open_end(thread);
   }
+  GpuOpenEnds::open(end, thread.open_end);
 }
 
 void GpuTimer::keep_group_open(GpuThread& thread) noexcept {
@@ -92,13 +93,14 @@ void GpuTimer::keep_group_open(GpuThread& thread) noexcept {
   }
   end->is_launchers.store(is_launchers, std::memory_order_release);
   thread.open_end = end_name_of_group(number);
-  GpuOpenEnds::open(*end, thread.open_end);
+  GpuOpenEnds::announce(*end, thread.open_end);
   for (uint64_t ticket = first; ticket <= last && !is_launchers; ++ticket) {
     if (records_.is_in_group(ticket, number) &&
         open_ends_.is_told_since(records_.comm_of(ticket), thread.answers)) {
       return give_up_open_end(thread);
     }
   }
+  GpuOpenEnds::open(*end, thread.open_end);
 }
 
 void GpuTimer::give_up_open_end(GpuThread& thread) noexcept {
@@ -113,7 +115,9 @@ void GpuTimer::give_up_open_end(GpuThread& thread) noexcept {
 GpuTimer::Asked GpuTimer::open_end_of(uint64_t newest_ticket) noexcept {
   if (open_ends_.is_empty()) return {};
   const GpuEndName name = end_name_of(newest_ticket);
-  return {open_ends_.find(name), name};
+  GpuOpenEnd* end = open_ends_.find(name);
+  if (end != nullptr && !GpuOpenEnds::is_open(*end, name)) end = nullptr;
+  return {end, name};
 }
 
 void GpuTimer::settle(GpuThread& thread, const Asked& asked, uint32_t comm_index,
