@@ -33,7 +33,7 @@ install() {
   python3 -m venv "$folder" &&
     TMPDIR=$clients/tmp "$folder/bin/pip" install --quiet --disable-pip-version-check \
       --no-cache-dir --no-compile --only-binary torch,numpy -r "$list" &&
-    cp "$list" "$folder/installed.txt" && return 0
+    cp "$list" "$folder/installed.txt" && du -sh "$folder" && return 0
   rm -rf "$folder"
   return 1
 }

@@ -49,9 +49,9 @@ constexpr GpuEndName end_name_of_call(uint64_t ticket) { return ticket << 1; }
 constexpr GpuEndName end_name_of_group(uint32_t group) { return uint64_t{group} << 1 | 1; }
 
 struct GpuOpenEnd {
-  enum State : uint64_t { free, filling, announced, open, closing };
-  std::atomic<uint64_t> word;      // name << 3 | State
-  std::atomic<bool> is_launchers;  // all of its marks are
+  enum State : uint64_t { free, filling, announced, open, closing };  // in this order
+  std::atomic<uint64_t> word;                                         // name << 3 | State
+  std::atomic<bool> is_launchers;                                     // all of its marks are
   // Of a group this, and nothing below.
   GpuGroup* group;
   // Of a call: its pair, or the mark of what it captured.
@@ -89,21 +89,17 @@ class GpuOpenEnds {
     change(end, name, GpuOpenEnd::announced, GpuOpenEnd::open);
   }
 
-  // Announced, open, or being closed.
-  GpuOpenEnd* find(GpuEndName name) noexcept {
+  // Where it has come to this state at least, and is not finished.
+  GpuOpenEnd* find(GpuEndName name, GpuOpenEnd::State least) noexcept {
     if (is_empty()) return nullptr;
     for (GpuOpenEnd& end : ends_) {
-      if (is_there(end, name)) return &end;
+      if (is_there(end, name, least)) return &end;
     }
     return nullptr;
   }
-  static bool is_there(const GpuOpenEnd& end, GpuEndName name) noexcept {
+  static bool is_there(const GpuOpenEnd& end, GpuEndName name, GpuOpenEnd::State least) noexcept {
     const uint64_t word = end.word.load(std::memory_order_seq_cst);
-    return word == word_of(name, GpuOpenEnd::announced) || is_open_word(word, name);
-  }
-  // Open, or being closed.
-  static bool is_open(const GpuOpenEnd& end, GpuEndName name) noexcept {
-    return is_open_word(end.word.load(std::memory_order_seq_cst), name);
+    return word >= word_of(name, least) && word <= word_of(name, GpuOpenEnd::closing);
   }
   // True: it is the caller's, who releases it. False: another one's, who was through when this
   // returned, unless it takes longer than anything that a driver does at once: the job goes on.
@@ -143,9 +139,6 @@ class GpuOpenEnds {
  private:
   static constexpr uint64_t word_of(GpuEndName name, GpuOpenEnd::State state) {
     return name << 3 | state;
-  }
-  static bool is_open_word(uint64_t word, GpuEndName name) {
-    return word == word_of(name, GpuOpenEnd::open) || word == word_of(name, GpuOpenEnd::closing);
   }
   static bool change(GpuOpenEnd& end, GpuEndName name, GpuOpenEnd::State from,
                      GpuOpenEnd::State to) noexcept {

@@ -106,7 +106,7 @@ void GpuTimer::keep_group_open(GpuThread& thread) noexcept {
 void GpuTimer::give_up_open_end(GpuThread& thread) noexcept {
   const GpuEndName name = thread.open_end;
   thread.open_end = 0;
-  GpuOpenEnd* end = open_ends_.find(name);
+  GpuOpenEnd* end = open_ends_.find(name, GpuOpenEnd::announced);
   if (end != nullptr && open_ends_.close(*end, name)) finish_end(*end, false, true);
 }
 
@@ -115,9 +115,7 @@ void GpuTimer::give_up_open_end(GpuThread& thread) noexcept {
 GpuTimer::Asked GpuTimer::open_end_of(uint64_t newest_ticket) noexcept {
   if (open_ends_.is_empty()) return {};
   const GpuEndName name = end_name_of(newest_ticket);
-  GpuOpenEnd* end = open_ends_.find(name);
-  if (end != nullptr && !GpuOpenEnds::is_open(*end, name)) end = nullptr;
-  return {end, name};
+  return {open_ends_.find(name, GpuOpenEnd::open), name};
 }
 
 void GpuTimer::settle(GpuThread& thread, const Asked& asked, uint32_t comm_index,
@@ -127,7 +125,7 @@ void GpuTimer::settle(GpuThread& thread, const Asked& asked, uint32_t comm_index
   if (open_ends_.is_empty()) return;
   const GpuEndName name = end_name_of(newest_ticket);
   if (asked.end != nullptr && name == asked.name) return;  // that is finished
-  GpuOpenEnd* end = open_ends_.find(name);
+  GpuOpenEnd* end = open_ends_.find(name, GpuOpenEnd::announced);
   if (end != nullptr) settle_end(thread, *end, name, is_launched, false);
 }
 
@@ -136,7 +134,8 @@ bool GpuTimer::settle_end(GpuThread& thread, GpuOpenEnd& end, GpuEndName name, b
                           bool is_sure) noexcept {
   const bool is_own = thread.open_end == name;
   const bool is_launchers = end.is_launchers.load(std::memory_order_acquire);
-  if (!GpuOpenEnds::is_there(end, name)) return false;  // that was read of another end
+  if (!GpuOpenEnds::is_there(end, name, GpuOpenEnd::announced))
+    return false;  // that was read of another end
   if (!is_own && is_launched && is_launchers) return true;
   if (is_own) thread.open_end = 0;
   if (!open_ends_.close(end, name)) return false;
@@ -185,8 +184,10 @@ void GpuTimer::leave_unreachable(GpuGroup& group, bool is_own) noexcept {
   for (uint32_t i = 0; i < group.entries; ++i) {
     GpuGroup::Entry& entry = group.entry[i];
     const bool is_out_of_reach = !is_own && is_launchers_alone(entry);
-    if (is_out_of_reach) give_marks_up(entry.lane);
-    if (is_out_of_reach) entry.lane = {};
+    if (is_out_of_reach) {
+      give_marks_up(entry.lane);
+      entry.lane = {};
+    }
     if (entry.pair != nullptr && (is_out_of_reach || !is_reachable(*entry.context, entry.stream))) {
       give_back(*entry.pair);
       entry.pair = nullptr;

@@ -73,14 +73,25 @@ const char* versioned_symbol(const char* name, int version) {
   return name;
 }
 
-// dlsym in this very library, wherever the program loaded it from.
+// The C library's own: a driver does not look up its functions by a dlsym that a preloaded library
+// has put in front of it, so that library must see the program's look-ups alone.
+void* look_up(void* handle, const char* symbol) {
+  static const auto real = [] {
+    void* library = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+    void* found = library == nullptr ? nullptr : dlsym(library, "dlsym");
+    return found == nullptr ? &dlsym : reinterpret_cast<decltype(&dlsym)>(found);
+  }();
+  return real(handle, symbol);
+}
+
+// In this very library, wherever the program loaded it from.
 void* own_symbol(const char* symbol) {
   static void* const handle = [] {
     Dl_info info;
     if (dladdr(reinterpret_cast<void*>(&cuInit), &info) == 0) return static_cast<void*>(nullptr);
     return dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
   }();
-  return handle == nullptr ? nullptr : dlsym(handle, symbol);
+  return handle == nullptr ? nullptr : look_up(handle, symbol);
 }
 
 }  // namespace

@@ -74,9 +74,7 @@ TEST_CASE("what NCCL puts into a graph later has its mark when NCCL says that it
     World world;
     const GpuStream stream = gpu().make_stream(1);
     begin_capture(stream, 7, 0x70);
-    const GpuLaunch call = group == 0 ? GpuLaunch::in_progress : GpuLaunch::done;
-    const uint64_t ticket = world.launch(stream, group, call);
-    if (group != 0) world.end_group(group, GpuLaunch::in_progress);
+    const uint64_t ticket = world.launch_later(stream, group);
     CHECK(gpu().nodes.size() == 1);
     world.ask(ticket);
     CHECK(gpu().nodes.size() == 2);
@@ -91,9 +89,7 @@ TEST_CASE("marks behind what NCCL captures later are the capturing thread's alon
     capture::GpuThread watchdog;
     const GpuStream stream = gpu().make_stream(1);
     begin_capture(stream, 7, 0x70);
-    const GpuLaunch call = group == 0 ? GpuLaunch::in_progress : GpuLaunch::done;
-    const uint64_t ticket = world.launch(stream, group, call);
-    if (group != 0) world.end_group(group, GpuLaunch::in_progress);
+    const uint64_t ticket = world.launch_later(stream, group);
     world.ask(watchdog, ticket);
     CHECK(gpu().nodes.size() == 1);
     world.ask(ticket);
@@ -107,9 +103,7 @@ TEST_CASE("a graph whose capturing thread did not await NCCL has no positions") 
     World world;
     const GpuStream stream = gpu().make_stream(1);
     begin_capture(stream, 7, 0x70);
-    const GpuLaunch call = group == 0 ? GpuLaunch::in_progress : GpuLaunch::done;
-    world.launch(stream, group, call);
-    if (group != 0) world.end_group(group, GpuLaunch::in_progress);
+    world.launch_later(stream, group);
     world.launch(stream);
     CHECK(world.graphs()[0].lanes == 0);
     CHECK(world.stats.graph_unmarked == 2);

@@ -255,9 +255,7 @@ TEST_CASE("what is in progress when it fails, or when other calls follow unasked
       World world;
       const GpuStream stream = gpu().make_stream(1, true);
       const uint32_t group = is_group ? 5 : 0;
-      const GpuLaunch call = is_group ? GpuLaunch::done : GpuLaunch::in_progress;
-      const uint64_t ticket = world.launch(stream, group, call);
-      if (is_group) world.end_group(group, GpuLaunch::in_progress);
+      const uint64_t ticket = world.launch_later(stream, group);
       if (fails) world.ask(ticket, false);
       const uint64_t next = world.launch(stream);
       world.ask(ticket);
@@ -277,9 +275,7 @@ TEST_CASE("what is in progress on a default stream has no times when its thread 
   for (const uint32_t group : {0u, 5u}) {
     World world;
     gpu().streams[0] = {1, false, 0, {}};
-    const GpuLaunch call = group != 0 ? GpuLaunch::done : GpuLaunch::in_progress;
-    const uint64_t ticket = world.launch(nullptr, group, call);
-    if (group != 0) world.end_group(group, GpuLaunch::in_progress);
+    const uint64_t ticket = world.launch_later(nullptr, group);
     const uint64_t records = gpu().records;
     test::fake_driver::current_context = 2;
     world.ask(ticket);

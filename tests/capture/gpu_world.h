@@ -87,6 +87,13 @@ struct World {
     timer->begin_group_end(main_thread, group);
     timer->finish_group_end(main_thread, outcome);
   }
+  // One call, or a group of one, that comes back before NCCL has launched.
+  uint64_t launch_later(capture::GpuStream stream, uint32_t group) {
+    const GpuLaunch outcome = group == 0 ? GpuLaunch::in_progress : GpuLaunch::done;
+    const uint64_t ticket = launch(stream, group, outcome);
+    if (group != 0) end_group(group, GpuLaunch::in_progress);
+    return ticket;
+  }
   // The thread asks NCCL about a communicator of which this is the newest operation, and hears that
   // nothing is in progress, or that it failed.
   void ask(capture::GpuThread& thread, uint64_t newest_ticket, bool is_launched = true) {

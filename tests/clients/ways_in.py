@@ -26,7 +26,7 @@ FAULT = pytorch_faults.faults.KINDS["shape"]
 # DDP crashes in PyTorch's own reducer when a backend is written in Python, as nccl4py's is.
 WITHOUT_DDP = pytorch_faults.faults.KINDS["skip-shard"]
 TORCHRUN_PATIENCE_S = 240
-CUDA11_REPLAYS = 5  # of cuda11_job.py
+CUDA11_REPLAYS = 5
 VARYING = re.compile(r"\d+\.\d s|\d+ MiB")
 WARNING_HEAD = re.compile(r"^\[rank\d+\]:W\d{4} [\d:.]+ \d+ ")
 
@@ -145,7 +145,7 @@ def kept_graph_is_named(python):
 
 def cuda11_job(python, *words):
     # What this PyTorch's watchdog asks of events would break a capture.
-    return Job(2, program=[python, here("cuda11_job.py"), *words],
+    return Job(2, program=[python, here("cuda11_job.py"), str(CUDA11_REPLAYS), *words],
                options=["--watch", "6", "--kill-on-hang"],
                environment={"ROLLCALL_GPU_TIMING": "events", "ROLLCALL_OVERHEAD_BUDGET": "100",
                             "NCCL_ASYNC_ERROR_HANDLING": "0"})
@@ -161,14 +161,15 @@ def cuda11_is_recorded(python):
             lines = run.dump()
             calls = [line for line in lines if line["type"] == "op" and line["op"] != "GroupEnd"]
             captured = [call for call in calls if call["graph"] and call["op"] != "GraphLaunch"]
-            expect_equal([call["op"] for call in captured], ["AllReduce"] * 2, "captured calls")
+            expect_equal([call["op"] for call in captured], ["AllReduce"] * 4, "captured calls")
             for call in calls:
                 expect(call in captured or call["state"] == "finished", f"the state of {call}")
             replays = [call["replay"] for call in calls if call["op"] == "GraphLaunch"]
-            expect_equal(sorted(replays), sorted(2 * list(range(CUDA11_REPLAYS))), "the replays")
+            expect_equal(sorted(replays), sorted(2 * [0, *range(CUDA11_REPLAYS)]), "the replays")
             graphs = [line for line in lines if line["type"] == "graph"]
-            expect_equal([(graph["operations"], graph["launches"], graph["lanes"][0]["position"])
-                          for graph in graphs], [(1, CUDA11_REPLAYS, 2)] * 2, "the graphs")
+            expect_equal(sorted((graph["operations"], graph["launches"],
+                                 graph["lanes"][0]["position"]) for graph in graphs),
+                         [(1, 1, 2)] * 2 + [(1, CUDA11_REPLAYS, 2)] * 2, "the graphs")
     return test
 
 
