@@ -20,6 +20,7 @@ missed, where the interval lies on one side of it; else the machine was too nois
 """
 import argparse
 import glob
+import inspect
 import json
 import mmap
 import os
@@ -49,7 +50,8 @@ CORES = sorted(os.sched_getaffinity(0))
 if IS_EMULATED:  # before there are threads to leave out; a real NCCL's share the core with nobody
     os.sched_setaffinity(0, {CORES[LOCAL_RANK % len(CORES)]})
 if ARGUMENTS.graph:  # the watchdog asks events, which breaks a capture
-    os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"
+    for prefix in ("TORCH_", ""):  # since 2.2, and before
+        os.environ[prefix + "NCCL_ASYNC_ERROR_HANDLING"] = "0"
 
 import torch
 import torch.distributed as dist
@@ -186,10 +188,18 @@ def captured(device):
     return training
 
 
+def start_process_group(device):
+    bound = {"device_id": device}
+    if bound.keys() <= inspect.signature(dist.init_process_group).parameters.keys():  # since 2.3
+        dist.init_process_group("nccl", **bound)
+    else:
+        dist.init_process_group("nccl")
+
+
 def main():
     device = torch.device("cuda", LOCAL_RANK % torch.cuda.device_count())
     torch.cuda.set_device(device)
-    dist.init_process_group("nccl", device_id=device)
+    start_process_group(device)
     training = captured(device) if ARGUMENTS.graph else Training(device)
     training.run()
     pairs = pairs_that_fit(training, device)

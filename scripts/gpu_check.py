@@ -456,6 +456,8 @@ def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--emulate", type=int, nargs="?", const=1, default=0, metavar="GPUS",
                         help="on so many emulated GPUs (1)")
+    parser.add_argument("--cuda", type=int, choices=(11, 12, 13), default=13,
+                        help="of --emulate: the runtime that the programs are for (13)")
     parser.add_argument("--minutes", type=float, default=7.5, help="for all of it (7.5)")
     parser.add_argument("--output", help="also write the table there")
     parser.add_argument("--strict", action="store_true",
@@ -467,7 +469,7 @@ def read_arguments():
 def main():
     arguments = read_arguments()
     try:
-        machine = Machine(arguments.emulate)
+        machine = Machine(arguments.emulate, arguments.cuda)
     except Skip as skip:
         print(f"gpu_check: {skip}", file=sys.stderr)
         return 2

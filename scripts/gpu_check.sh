@@ -35,7 +35,7 @@ mkdir -p "$to/bin"
 cp scripts/gpu_{check,machine,facts}.py bench/{paired,ddp_step}.py "$to/"
 cp "$0" "$to/gpu_check.sh"
 for file in tools/rollcall shim/librollcall.so profiler_plugin/libnccl-profiler-rollcall.so \
-  examples/{mini_train,collective_loop}{,_cuda12}; do
+  examples/{mini_train,collective_loop}{,_cuda12,_cuda11}; do
   mkdir -p "$to/bin/$(dirname "$file")"
   strip --strip-unneeded -o "$to/bin/$file" "$ROLLCALL_GPU_CHECK_BUILD/$file"
 done

@@ -19,7 +19,8 @@ RANKS_MAX = 4
 TIMINGS = ("events", "progress", "cupti")
 # CUDA runtimes that the examples are built for, what their programs are called then, and the driver
 # that each needs.
-RUNTIMES = (("libcudart.so.13", "", 13000), ("libcudart.so.12", "_cuda12", 12000))
+RUNTIMES = (("libcudart.so.13", "", 13000), ("libcudart.so.12", "_cuda12", 12000),
+            ("libcudart.so.11.0", "_cuda11", 11040))
 # How two ranks may share a GPU: by the switch that NCCL has from 2.30.3 on, or as if each were on a
 # host of its own.
 SWITCH, HOSTS = "NCCL_MULTI_RANK_GPU_ENABLE", "NCCL_HOSTID"
@@ -59,6 +60,10 @@ def library_folders(environment, packages):
             if any(os.path.exists(os.path.join(folder, name)) for name in wanted)]
 
 
+def cuda_of(version):
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
 def runtime_for(driver, has):
     """What the programs that can run are called with: the newest runtime that is found and that
     the driver can serve."""
@@ -68,10 +73,10 @@ def runtime_for(driver, has):
             continue
         if driver >= least:
             return suffix
-        needed.append(f"{name} needs a driver for CUDA {least // 1000}")
-    raise Skip("; ".join(needed) + f", and this one is for {driver // 1000}.{driver % 1000 // 10}"
+        needed.append(f"{name} needs a driver for CUDA {cuda_of(least)}")
+    raise Skip("; ".join(needed) + f", and this one is for {cuda_of(driver)}"
                if needed else
-               "neither libcudart.so.13 nor libcudart.so.12 was found; set CUDA_HOME")
+               f"none of {', '.join(name for name, _, _ in RUNTIMES)} was found; set CUDA_HOME")
 
 
 def asked_driver():
@@ -100,15 +105,16 @@ def nccl_version(path):
 
 
 class Machine:
-    def __init__(self, emulated_gpus):
+    def __init__(self, emulated_gpus, emulated_cuda=13):
         self.emulated = emulated_gpus
         self.deadline = float("inf")
         self.sharing = None  # of several ranks on one GPU: the variable that allows it
         self.sharing_fault = None
         if emulated_gpus:
             self.gpus, self.folders = emulated_gpus, []
-            self.suffix, self.nccl = "", SWITCH_SINCE
-            self.about = f"{self.gpus} x emulated GPU"
+            self.suffix = runtime_for(1000 * emulated_cuda + 990, lambda name: True)
+            self.nccl = SWITCH_SINCE
+            self.about = f"{self.gpus} x emulated GPU, programs for CUDA {emulated_cuda}"
             return
         driver, self.gpus = asked_driver()
         names = output_of(["nvidia-smi", "--query-gpu=name,driver_version",
@@ -124,8 +130,8 @@ class Machine:
         self.suffix = runtime_for(driver, self.find)
         self.nccl = nccl_version(nccl)
         gpu, _, name = names[0].partition(", ")
-        self.about = (f"{self.gpus} x {gpu}, driver {name} (CUDA {driver // 1000}."
-                      f"{driver % 1000 // 10}), NCCL {'.'.join(map(str, self.nccl)) or 'unknown'} "
+        self.about = (f"{self.gpus} x {gpu}, driver {name} (CUDA {cuda_of(driver)}), "
+                      f"NCCL {'.'.join(map(str, self.nccl)) or 'unknown'} "
                       f"({nccl})")
 
     def find(self, name):

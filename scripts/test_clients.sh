@@ -73,9 +73,13 @@ for cuda in 11 12; do
   [ -n "${!chosen:-}" ] ||
     part "installing PyTorch for CUDA $cuda" install "torch-cuda$cuda" \
       "requirements-cuda$cuda.txt" || true
-  [ ! -x "$older" ] ||
-    part "PyTorch for CUDA $cuda" python3 tests/clients/ways_in.py "--torch-cuda$cuda" "$older" ||
-    true
+  if [ -x "$older" ]; then
+    beside "PyTorch for CUDA $cuda" \
+      python3 tests/clients/ways_in.py "--torch-cuda$cuda" "$older"
+    beside "GPU check for CUDA $cuda" env ROLLCALL_GPU_CHECK_BUILD="$build" \
+      "$older" scripts/gpu_check.py --emulate=1 --cuda="$cuda" --strict --only PyTorch
+    wait
+  fi
   done_with "torch-cuda$cuda"
 done
 
@@ -99,13 +103,14 @@ echo "=== test-clients"
 failed=0
 for name in "installing PyTorch" "installing PyTorch for CUDA 11" \
   "installing PyTorch for CUDA 12" "ways into NCCL" "faults on nccl" "faults on nccl-legacy" \
-  "non-blocking" "GPU check" "PyTorch for CUDA 11" "PyTorch for CUDA 12"; do
+  "non-blocking" "GPU check" "PyTorch for CUDA 11" "GPU check for CUDA 11" \
+  "PyTorch for CUDA 12" "GPU check for CUDA 12"; do
   if [ -e "$logs/$name.end" ]; then
     cat "$logs/$name.end"
     grep -q '^passed' "$logs/$name.end" || failed=1
     sed -n 's/^FAILED/                      FAILED/p; s/^skipped/                  skipped/p' \
       "$logs/$name.log"
-  elif [[ "$name" == "PyTorch for CUDA "* && "$older_left_out" == *" ${name##* }"* ]]; then
+  elif [[ "$name" == [PG]*" for CUDA "* && "$older_left_out" == *" ${name##* }"* ]]; then
     echo "left out          $name (ROLLCALL_TORCH${name##* }_PYTHON=none)"
   elif [ "${name#installing}" = "$name" ]; then
     echo "FAILED            $name: not tested, for want of its packages"

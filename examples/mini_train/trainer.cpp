@@ -260,7 +260,8 @@ void Trainer::capture_gradients(int step) {
   check(cudaStreamBeginCapture(reduce_, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
   call_gradients(!options_.fault.hits(FaultKind::graph_capture, launch_.rank, step));
   check(cudaStreamEndCapture(reduce_, &graph), "cudaStreamEndCapture");
-  check(cudaGraphInstantiate(&replay_, graph, 0), "cudaGraphInstantiate");
+  // cudaGraphInstantiate has other parameters in CUDA 11.
+  check(cudaGraphInstantiateWithFlags(&replay_, graph, 0), "cudaGraphInstantiateWithFlags");
   check(cudaGraphDestroy(graph), "cudaGraphDestroy");
 }
 

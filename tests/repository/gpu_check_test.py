@@ -68,7 +68,10 @@ def the_newest_runtime_that_the_driver_serves_is_taken():
 
     expect_equal(gpu_machine.runtime_for(13000, found), "", "for CUDA 13")
     expect_equal(gpu_machine.runtime_for(12080, found), "_cuda12", "for CUDA 12.8")
-    with raises_skip("libcudart.so.13 needs a driver for CUDA 13, and this one is for 12.8"):
+    expect_equal(gpu_machine.runtime_for(11080, found), "_cuda11", "for CUDA 11.8")
+    with raises_skip("libcudart.so.11.0 needs a driver for CUDA 11.4, and this one is for 11.0"):
+        gpu_machine.runtime_for(11000, lambda name: name == "libcudart.so.11.0")
+    with raises_skip("libcudart.so.13 needs a driver for CUDA 13.0, and this one is for 12.8"):
         gpu_machine.runtime_for(12080, lambda name: name == "libcudart.so.13")
     with raises_skip("set CUDA_HOME"):
         gpu_machine.runtime_for(13000, lambda name: None)
