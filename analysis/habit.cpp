@@ -1,6 +1,7 @@
 #include "analysis/habit.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 
@@ -60,13 +61,18 @@ size_t count_known(std::span<const Signature> history, std::span<const Signature
   return known < kEnough ? calls.size() : known;
 }
 
-// Of the calls at `places`, those of this one's group from it on; 0 outside of groups.
-uint32_t rest_of_group(const std::vector<Op>& ops, const std::vector<uint32_t>& places, size_t at) {
+// Of the calls at `places`, how many are of this one's group: from it on, and in all. A group that
+// was left out is missed only behind what the next calls have in common with its first: of these,
+// as many are missing as it has in all. 0 outside of groups.
+std::array<uint32_t, 2> lengths_of_group(const std::vector<Op>& ops,
+                                         const std::vector<uint32_t>& places, size_t at) {
   const uint32_t group = ops[places[at]].group;
-  if (group == 0) return 0;
-  uint32_t calls = 0;
-  while (at + calls < places.size() && ops[places[at + calls]].group == group) ++calls;
-  return calls;
+  if (group == 0) return {0, 0};
+  size_t begin = at;
+  size_t end = at;
+  while (begin > 0 && ops[places[begin - 1]].group == group) --begin;
+  while (end < places.size() && ops[places[end]].group == group) ++end;
+  return {static_cast<uint32_t>(end - at), static_cast<uint32_t>(end - begin)};
 }
 
 // The first of the calls that are near to this one, and before it.
@@ -108,13 +114,13 @@ std::optional<HabitBreak> find_habit_break(const Case& c, uint32_t p) {
     HabitBreak found{places[at], places[expectation.index], {}, {}};
     found.is_settled = expectation.context >= at - expectation.index;
     const auto slip = calls.begin() + static_cast<ptrdiff_t>(at);
-    const uint32_t missing = rest_of_group(ops, places, expectation.index);
+    const std::array<uint32_t, 2> lengths = lengths_of_group(ops, places, expectation.index);
     std::vector<Signature> rest(slip, calls.end());
     const std::vector<Signature> expected =
-        expected_calls({calls.begin(), slip}, rest.size() + std::max(kSlipMax, missing));
-    found.alignment = align(rest, expected, expected.size(), missing);
+        expected_calls({calls.begin(), slip}, rest.size() + std::max(kSlipMax, lengths[1]));
+    found.alignment = align(rest, expected, expected.size(), lengths);
     rest.resize(count_known(std::span(calls).first(at), rest));
-    found.until_new = align(rest, expected, expected.size(), missing);
+    found.until_new = align(rest, expected, expected.size(), lengths);
     return found;
   }
   return std::nullopt;

@@ -597,7 +597,7 @@ bool agree(const Signature& a, const Signature& b) {
 }
 
 Alignment align(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
-                size_t seen, uint32_t group_missing) {
+                size_t seen, std::span<const uint32_t> group_lengths) {
   Alignment best;
   best.slip = argument_slip(calls[0], expected[0]);
   Score best_score = score(calls, 1, expected, 1, seen);
@@ -626,7 +626,9 @@ Alignment align(const std::vector<Signature>& calls, const std::vector<Signature
     offer_missing(length);
     offer(Slip::extra, length, score(calls, length, expected, 0, seen));
   }
-  if (group_missing > kSlipMax) offer_missing(group_missing);
+  for (const uint32_t length : group_lengths) {
+    if (length > kSlipMax) offer_missing(length);
+  }
   if (const uint32_t window = reordered_window(calls, expected, seen)) {
     Score reordered = score(calls, window, expected, window, seen);
     reordered.matched += window;

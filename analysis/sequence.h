@@ -12,6 +12,7 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -77,8 +78,8 @@ struct Difference {
 std::vector<Difference> find_differences(const Index& index);
 
 // How `calls` of a deviator follow from `expected` of the reference; calls from `seen` on are
-// predictions. Both start at the difference. A slip is a few calls long, or `group_missing` calls
-// were left out, a whole group.
+// predictions. Both start at the difference. A slip is a few calls long, or one of
+// `group_lengths` were left out, a whole group.
 struct Alignment {
   Slip slip = Slip::op;
   uint32_t length = 1;
@@ -90,6 +91,6 @@ struct Alignment {
   uint32_t later = 0;         // of an argument or operation: see Difference
 };
 Alignment align(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
-                size_t seen, uint32_t group_missing = 0);
+                size_t seen, std::span<const uint32_t> group_lengths = {});
 
 }  // namespace rollcall::analysis

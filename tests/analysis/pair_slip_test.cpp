@@ -202,6 +202,51 @@ TEST_CASE("who leaves out a whole exchange with many ranks is named") {
   }
 }
 
+// A ring of four: each step a group with the neighbours, and one with all others.
+Program rings_of_four(int steps) {
+  constexpr int kRanks = 4;
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}};
+  program.ranks.resize(kRanks);
+  uint32_t group = 0;
+  for (int step = 0; step < steps; ++step, group += 2) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      Steps& own = program.ranks[static_cast<size_t>(rank)];
+      const int next = (rank + 1) % kRanks;
+      const int previous = (rank + kRanks - 1) % kRanks;
+      const int opposite = (rank + 2) % kRanks;
+      for (const uint64_t count : {209u, 628u}) {
+        own.push_back(call(OpKind::Send, count, next, 0, group + 1));
+      }
+      for (const uint64_t count : {209u, 628u}) {
+        own.push_back(call(OpKind::Recv, count, previous, 0, group + 1));
+      }
+      own.push_back(call(OpKind::Send, 418, previous, 0, group + 1));
+      own.push_back(call(OpKind::Recv, 418, next, 0, group + 1));
+      own.push_back(call(OpKind::Send, 209, opposite, 0, group + 2));
+      own.push_back(call(OpKind::Recv, 209, opposite, 0, group + 2));
+      own.push_back(call(OpKind::Send, 418, next, 0, group + 2));
+      own.push_back(call(OpKind::Recv, 836, next, 0, group + 2));
+      own.push_back(call(OpKind::Send, 836, previous, 0, group + 2));
+      own.push_back(call(OpKind::Recv, 418, previous, 0, group + 2));
+      own.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
+TEST_CASE("who leaves out a group that begins as the next one does is named") {
+  constexpr int kSteps = 5;
+  Program program = rings_of_four(kSteps);
+  Steps& own = program.ranks[2];
+  const auto begin = own.begin() + static_cast<ptrdiff_t>(step_before_last(own, kSteps));
+  own.erase(begin, begin + 6);
+  const Report report = analyse(execute(program, kLive).run);
+  check_blames(report, Verdict::p2p_unmatched, 2);
+  CAPTURE(text_of(report));
+  CHECK(report.findings.size() == 1);
+}
+
 TEST_CASE("who leaves out a collective in front of an exchange with many ranks is named") {
   constexpr int kRanks = 16;
   Program program = exchanging(kRanks, 4);
