@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "analysis/label.h"
 
@@ -13,20 +14,45 @@ using trace::Process;
 
 namespace {
 
-// The operation of a lane at which its position stands. A group's share of a lane has one mark.
-const Op* op_at(const Process& process, uint32_t graph, const trace::Graph::Lane& lane) {
-  uint64_t unit = 0;
+// The operations of a lane at which its position stands.
+std::vector<uint32_t> ops_at(const Process& process, uint32_t graph,
+                             const trace::Graph::Lane& lane) {
+  std::vector<uint32_t> found;
+  uint64_t units = 0;
   uint32_t last_group = 0;
-  for (const Op& op : process.ops) {
+  for (uint32_t i = 0; i < process.ops.size(); ++i) {
+    const Op& op = process.ops[i];
     if (op.graph != graph || is_mark(op.kind) || op.stream != lane.stream) continue;
-    if (op.group != 0 && op.group == last_group) continue;
+    if (op.group == 0 || op.group != last_group) ++units;
     last_group = op.group;
-    if (unit++ == lane.position / 2) return &op;
+    if (units > lane.position / 2 + 1) break;
+    if (units == lane.position / 2 + 1) found.push_back(i);
   }
-  return nullptr;
+  return found;
 }
 
 }  // namespace
+
+bool watches_graphs(const Process& process) {
+  // A process that ended at once had no time to say that it watches.
+  return process.meta.contains("graph_launches") ||
+         std::any_of(process.graphs.begin(), process.graphs.end(),
+                     [](const trace::Graph& graph) { return graph.launches != 0; });
+}
+
+uint64_t launches_of(const Process& process, uint32_t number) {
+  uint64_t launches = 0;
+  for (const trace::Graph& graph : process.graphs) {
+    if (graph.graph == number) launches = graph.launches;
+  }
+  for (const Op& op : process.ops) {
+    const bool is_launch = op.kind == OpKind::GraphLaunch && op.graph == number;
+    if (is_launch && op.state != trace::OpState::failed) {
+      launches = std::max(launches, op.seq + 1);
+    }
+  }
+  return launches;
+}
 
 uint32_t first_captured(const Process& process, uint32_t graph) {
   for (uint32_t i = 0; i < process.ops.size(); ++i) {
@@ -35,21 +61,31 @@ uint32_t first_captured(const Process& process, uint32_t graph) {
   return kNoRecord;
 }
 
-std::string replay_text(const Case& c, uint32_t p, uint32_t number) {
-  const Process& process = c.process(p);
+std::vector<ReplayPlace> places_of_replay(const Process& process, uint32_t number) {
   const auto graph = std::find_if(process.graphs.begin(), process.graphs.end(),
                                   [&](const trace::Graph& g) { return g.graph == number; });
-  if (graph == process.graphs.end()) return "";
-  std::string text;
+  std::vector<ReplayPlace> places;
+  if (graph == process.graphs.end()) return places;
   for (const trace::Graph::Lane& lane : graph->lanes) {
-    const Op* op = op_at(process, number, lane);
-    if (op == nullptr) continue;
-    const Seat seat = c.index.seat(p, op->comm);
-    text += fmt::format("{}{} {}{}", text.empty() ? "" : " and ",
-                        lane.position % 2 == 1 ? "is inside" : "has not come to", call_text(*op),
-                        seat.group == kNone || is_p2p(op->kind)
-                            ? ""
-                            : fmt::format(", seq {} of {}", op->seq, c.group(seat.group).name));
+    std::vector<uint32_t> ops = ops_at(process, number, lane);
+    if (!ops.empty()) places.push_back({std::move(ops), lane.position % 2 == 1});
+  }
+  return places;
+}
+
+std::string replay_text(const Case& c, uint32_t p, uint32_t number) {
+  std::string text;
+  for (const ReplayPlace& place : places_of_replay(c.process(p), number)) {
+    const Op& op = c.index.op(p, place.ops.front());
+    const Seat seat = c.index.seat(p, op.comm);
+    text += fmt::format(
+        "{}{} {}{}{}", text.empty() ? "" : " and ",
+        place.is_inside ? "is inside" : "has not come to",
+        place.ops.size() > 1 ? fmt::format("{} operations, the first ", place.ops.size()) : "",
+        call_text(op),
+        seat.group == kNone || is_p2p(op.kind)
+            ? ""
+            : fmt::format(", seq {} of {}", op.seq, c.group(seat.group).name));
   }
   return text;
 }

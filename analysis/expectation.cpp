@@ -47,7 +47,9 @@ void visit_contexts(std::span<const Signature> history, size_t context_max, Visi
 std::optional<Expectation> expectation_of(std::span<const Signature> history) {
   Expectation best;
   visit_contexts(history, kContextMax, [&](size_t place, size_t context) {
-    if (context > best.context) best = {place, context};
+    // Of contexts that are as long the one that begins with the history: nothing contradicts it.
+    const bool is_open = context != 0 && context == best.context && context == place;
+    if (context > best.context || is_open) best = {place, context};
     return best.context < kContextMax;
   });
   return best.context != 0 ? std::optional(best) : std::nullopt;

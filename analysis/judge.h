@@ -71,9 +71,21 @@ std::optional<Draft> judge_graphs(const Case& the_case);
 // A job that stands still although all ranks made the same calls: what the GPUs did with them.
 // Nothing when the GPUs were not watched, or what was seen does not decide.
 std::optional<Draft> judge_gpu(const Case& the_case);
+// Ranks that called nothing more because their GPUs are not through with what they called: of
+// drafts that blame their silence the GPU's is made, and they follow from it.
+void add_gpu_causes(const Case& the_case, std::vector<Draft>& drafts);
+// The same of these processes; nothing where it is not so for all of them.
+std::optional<Draft> judge_gpu_cause(const Case& the_case, const std::vector<uint32_t>& silent);
 // Likewise, where a host thread stands inside a call that is no operation: which, and what NCCL
 // waits for there. Nothing where none does.
 std::optional<Draft> judge_life_cycle(const Case& the_case);
+struct Equal {
+  Finding finding;
+  bool may_have_hung = false;  // and nothing on file says in what
+};
+// Equal sequences, but for what was captured (`captured`). What the GPU did with them is on file
+// only where GPU timing was on.
+Equal judge_equal(const Case& the_case, const std::optional<Draft>& captured);
 // Pending calls that wait for a root, as consequences of its draft.
 void nest_consequences(const Case& the_case, std::vector<Draft>& drafts);
 

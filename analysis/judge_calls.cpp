@@ -11,6 +11,7 @@
 #include "analysis/judge.h"
 #include "analysis/label.h"
 #include "analysis/pair_slip.h"
+#include "analysis/replay_waits.h"
 #include "core/base/limits.h"
 
 namespace rollcall::analysis {
@@ -300,6 +301,7 @@ Draft draft_difference(const Case& c, const Difference& d) {
     if (c.job.is_stale(d.since_ns) && !c.job.all_ended_themselves)
       finding.severity = Severity::hang;
   }
+  if (stands_in_replay(c, d.group, d.seq)) finding.severity = Severity::hang;
   std::erase_if(victims,
                 [&](uint32_t p) { return std::binary_search(gone.begin(), gone.end(), p); });
   set_victims(c, victims, finding);

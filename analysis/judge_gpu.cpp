@@ -1,14 +1,13 @@
 // All ranks made the same calls, and nothing moves: what did the GPUs do with the calls?
 //
-// Looked at is the front of each stream: its oldest operation that is awaited and not finished. A
-// stream whose front has not started is blocked by something in front of it that is not NCCL's; a
-// front that has started runs, or waits in its kernel for a peer. A rank that has both may be
-// blocked as a consequence (its stream waits for the other one), so the cause is sought among the
-// ranks whose every front is blocked. An operation that every member has started and not every
-// member has finished is stuck on the GPU itself. Where every GPU runs something and is blocked in
-// something, they have come to the calls of several communicators in different orders, and each
-// kernel waits for a peer whose GPU runs another one: streams promise no kernel that it runs beside
-// those of other streams.
+// Looked at is the front of each stream (gpu_state.h). A stream whose front has not started is
+// blocked by something in front of it that is not NCCL's; a front that has started runs, or waits
+// in its kernel for a peer. A rank that has both may be blocked as a consequence (its stream waits
+// for the other one), so the cause is sought among the ranks whose every front is blocked. An
+// operation that every member has started and not every member has finished is stuck on the GPU
+// itself. Where every GPU runs something and is blocked in something, they have come to the calls
+// of several communicators in different orders, and each kernel waits for a peer whose GPU runs
+// another one: streams promise no kernel that it runs beside those of other streams.
 //
 // "Started" is the word of an event in front of the kernel: the stream has come to it. Whether the
 // kernel found room on the GPU beside those that run there nobody tells. So where GPUs came to
@@ -16,14 +15,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "analysis/captured.h"
+#include "analysis/gpu_state.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
+#include "analysis/replay_waits.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -32,166 +35,6 @@ using trace::Op;
 using trace::Process;
 
 constexpr size_t kEvidenceMax = 8;
-
-bool enqueues(const Op& op) { return !is_mark(op.kind) || op.kind == OpKind::GraphLaunch; }
-
-// Aborting a communicator ends its kernels, and the events behind them come true: what the GPU did
-// from then on says nothing about how far it had come by itself.
-class GpuFacts {
- public:
-  explicit GpuFacts(const Case& c) : c_(c) {
-    aborted_ns_.resize(c.index.run().processes.size());
-    for (const uint32_t p : c.index.active()) {
-      for (const trace::Event& event : c.process(p).events) {
-        if (event.kind == EventKind::CommAbort) note_abort(p, event);
-      }
-    }
-  }
-
-  bool is_timed(uint32_t p, uint32_t i) const {
-    return op(p, i).awaits_gpu || op(p, i).finished_ns != 0;
-  }
-  bool has_finished(uint32_t p, uint32_t i) const {
-    return counts(p, i, op(p, i).finished_ns) || wrote(p, i, GpuMark::finished);
-  }
-  bool has_started(uint32_t p, uint32_t i) const {
-    return counts(p, i, op(p, i).started_ns) || wrote(p, i, GpuMark::started) || has_finished(p, i);
-  }
-  bool is_awaited(uint32_t p, uint32_t i) const { return is_timed(p, i) && !has_finished(p, i); }
-
- private:
-  const Op& op(uint32_t p, uint32_t i) const { return c_.index.op(p, i); }
-
-  void note_abort(uint32_t p, const trace::Event& event) {
-    std::vector<int64_t>& times = aborted_ns_[p];
-    if (event.comm >= c_.process(p).comms.size()) return;
-    times.resize(c_.process(p).comms.size(), INT64_MAX);
-    times[event.comm] = std::min(times[event.comm], event.called_ns);
-  }
-
-  // What the GPU wrote has no time, and says nothing once its communicator was aborted.
-  bool wrote(uint32_t p, uint32_t i, GpuMark mark) const {
-    return op(p, i).mark == mark && counts(p, i, INT64_MAX - 1);
-  }
-
-  bool counts(uint32_t p, uint32_t i, int64_t time_ns) const {
-    const uint32_t comm = op(p, i).comm;
-    const std::vector<int64_t>& times = aborted_ns_[p];
-    return time_ns != 0 && (comm >= times.size() || time_ns < times[comm]);
-  }
-
-  const Case& c_;
-  std::vector<std::vector<int64_t>> aborted_ns_;  // by process and communicator
-};
-
-struct Front {
-  uint32_t process = kNone;
-  uint32_t op = kNoRecord;
-  uint32_t finished = kNoRecord;  // the last finished operation on its stream
-  bool started = false;
-};
-
-struct GpuState {
-  std::vector<Front> fronts;
-  std::vector<uint32_t> dark;  // processes with operations behind which the GPU was not watched
-  bool is_watched = false;     // some process timed its operations
-  bool is_inside = false;      // a host thread is inside NCCL
-};
-
-struct StreamState {
-  uint64_t stream = 0;
-  uint32_t front = kNoRecord;
-  uint32_t finished = kNoRecord;
-  bool is_dark = false;  // its newest operation is not timed
-};
-
-StreamState& state_of(std::vector<StreamState>& streams, uint64_t stream) {
-  const auto found = std::find_if(streams.begin(), streams.end(),
-                                  [&](const StreamState& s) { return s.stream == stream; });
-  if (found != streams.end()) return *found;
-  streams.push_back({.stream = stream});
-  return streams.back();
-}
-
-void look_at(const Case& c, const GpuFacts& facts, uint32_t p, GpuState& state) {
-  const Process& process = c.process(p);
-  std::vector<StreamState> streams;
-  // Captured operations run when their graph is launched, and that is an operation of its own, if
-  // the launches are seen at all.
-  const bool sees_launches = process.meta.find("graph_launches") != process.meta.end();
-  bool has_unseen_graphs = false;
-  for (uint32_t i = 0; i < process.ops.size(); ++i) {
-    const Op& op = process.ops[i];
-    if (!enqueues(op)) continue;
-    if (op.graph != 0 && op.kind != OpKind::GraphLaunch) {
-      has_unseen_graphs = has_unseen_graphs || !sees_launches;
-      continue;
-    }
-    StreamState& stream = state_of(streams, op.stream);
-    stream.is_dark = !facts.is_timed(p, i);
-    state.is_watched = state.is_watched || facts.is_timed(p, i);
-    if (facts.has_finished(p, i)) stream.finished = i;
-    if (facts.is_awaited(p, i) && stream.front == kNoRecord) stream.front = i;
-  }
-  bool is_dark = has_unseen_graphs;
-  for (const StreamState& stream : streams) {
-    is_dark = is_dark || stream.is_dark;
-    if (stream.front == kNoRecord) continue;
-    const bool started = facts.has_started(p, stream.front);
-    state.fronts.push_back({p, stream.front, stream.finished, started});
-  }
-  if (is_dark) state.dark.push_back(p);
-  const ProcessState& host = c.job.processes[p];
-  state.is_inside =
-      state.is_inside || host.inside_op != kNoRecord || host.inside_event != kNoRecord;
-}
-
-GpuState look_at_gpus(const Case& c, const GpuFacts& facts) {
-  GpuState state;
-  for (const uint32_t p : c.index.active()) look_at(c, facts, p, state);
-  return state;
-}
-
-// The replay of the same number of the same graph on the other ranks: graphs are the same where
-// they hold the same position of a communicator.
-std::vector<Blocked> peers_of_replay(const Case& c, uint32_t p, const Op& launch, uint32_t i) {
-  std::vector<Blocked> peers{{p, i}};
-  const uint32_t first = first_captured(c.process(p), launch.graph);
-  if (first == kNoRecord || !is_collective(c.index.op(p, first).kind)) return peers;
-  const Op& op = c.index.op(p, first);
-  const Seat seat = c.index.seat(p, op.comm);
-  if (seat.group == kNone || seat.member == kNone) return peers;
-  for (const Member& member : c.group(seat.group).members) {
-    if (member.process == p || !member.lane.has(op.seq)) continue;
-    const uint32_t graph = c.index.op_at(member, op.seq).graph;
-    const std::vector<Op>& theirs = c.process(member.process).ops;
-    const auto found = std::find_if(theirs.begin(), theirs.end(), [&](const Op& other) {
-      return other.kind == OpKind::GraphLaunch && other.graph == graph && other.seq == launch.seq;
-    });
-    if (found == theirs.end()) continue;
-    peers.push_back({member.process, static_cast<uint32_t>(found - theirs.begin())});
-  }
-  return peers;
-}
-
-// The records of one operation on all its ranks, as far as they are on file.
-std::vector<Blocked> peers_of(const Case& c, uint32_t p, const Op& op, uint32_t i) {
-  if (op.kind == OpKind::GraphLaunch) return peers_of_replay(c, p, op, i);
-  std::vector<Blocked> peers{{p, i}};
-  const Seat seat = c.index.seat(p, op.comm);
-  if (seat.group == kNone || seat.member == kNone) return peers;
-  const Group& group = c.group(seat.group);
-  if (is_collective(op.kind)) {
-    for (const Member& member : group.members) {
-      if (member.process == p || !member.lane.has(op.seq)) continue;
-      peers.push_back({member.process, member.lane.ops[op.seq - member.lane.first]});
-    }
-    return peers;
-  }
-  const Blocked partner = c.index.partner_of(p, op);
-  if (partner.op != kNoRecord) peers.push_back(partner);
-  return peers;
-}
 
 std::string comm_text(const Case& c, uint32_t p, const Op& op) {
   const Seat seat = c.index.seat(p, op.comm);
@@ -254,34 +97,25 @@ bool shares_one_queue(const Process& process) {
   return found != process.meta.end() && found->second == "1";
 }
 
-std::vector<std::span<const Front>> by_process(const GpuState& state) {
-  std::vector<std::span<const Front>> parts;
-  const std::span<const Front> all = state.fronts;
-  for (size_t begin = 0, end = 0; begin < all.size(); begin = end) {
-    while (end < all.size() && all[end].process == all[begin].process) ++end;
-    parts.push_back(all.subspan(begin, end - begin));
-  }
-  return parts;
+// The one with the oldest call.
+Front oldest_of(const Case& c, std::span<const Front> fronts) {
+  const auto called_ns = [&](const Front& f) { return c.index.op(f.process, f.op).called_ns; };
+  return *std::min_element(fronts.begin(), fronts.end(), [&](const Front& a, const Front& b) {
+    return called_ns(a) < called_ns(b);
+  });
 }
 
-// Of each process none of whose streams runs anything the front with the oldest call.
 std::vector<Front> silent_fronts(const Case& c, const GpuState& state) {
-  const auto called_ns = [&](const Front& f) { return c.index.op(f.process, f.op).called_ns; };
   std::vector<Front> silent;
   for (const std::span<const Front> fronts : by_process(state)) {
-    if (std::any_of(fronts.begin(), fronts.end(), [](const Front& f) { return f.started; }))
-      continue;
-    silent.push_back(*std::min_element(
-        fronts.begin(), fronts.end(),
-        [&](const Front& a, const Front& b) { return called_ns(a) < called_ns(b); }));
+    if (!runs_any(fronts)) silent.push_back(oldest_of(c, fronts));
   }
   return silent;
 }
 
-// The earliest blocked front of a rank on which nothing else runs leads.
-std::optional<Draft> judge_blocked(const Case& c, const GpuFacts& facts, const GpuState& state) {
-  const std::vector<Front> blocked = silent_fronts(c, state);
-  if (blocked.empty()) return std::nullopt;
+// Of ranks on which nothing else runs, the first leads.
+Draft draft_blocked(const Case& c, const GpuFacts& facts, const GpuState& state,
+                    const std::vector<Front>& blocked) {
   Draft draft = make_draft(Verdict::stream_blocked,
                            state.dark.empty() ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
@@ -294,8 +128,7 @@ std::optional<Draft> judge_blocked(const Case& c, const GpuFacts& facts, const G
     add_evidence(c, {front.process, front.op}, state_text(c, facts, front.process, front.op),
                  finding);
   }
-  for (const Blocked& peer :
-       peers_of(c, first.process, c.index.op(first.process, first.op), first.op)) {
+  for (const Blocked& peer : peers_of(c, first.process, first.op).ranks) {
     if (finding.evidence.size() == kEvidenceMax) break;
     if (std::binary_search(ranks.begin(), ranks.end(), peer.process)) continue;
     add_evidence(c, peer, state_text(c, facts, peer.process, peer.op), finding);
@@ -327,18 +160,18 @@ int64_t started_at(const Op& op) { return op.started_ns != 0 ? op.started_ns : o
 
 // A call that stands in front of a stream whose GPU has come to it.
 struct GpuCall {
-  Front front;                    // the first to come to it
-  std::vector<Blocked> ranks;     // as far as they are on file
+  Front front;  // the first to come to it
+  Peers peers;
   std::vector<uint32_t> running;  // processes that have begun it and are not through
   std::vector<uint32_t> behind;   // processes that have not come to it: they run something else
-  bool has_begun = true;          // on all ranks
+  bool has_begun = true;          // on all ranks that are on file
 };
 
 GpuCall call_of(const Case& c, const GpuFacts& facts, const Front& front) {
   GpuCall call;
   call.front = front;
-  call.ranks = peers_of(c, front.process, c.index.op(front.process, front.op), front.op);
-  for (const auto& [p, i] : call.ranks) {
+  call.peers = peers_of(c, front.process, front.op);
+  for (const auto& [p, i] : call.peers.ranks) {
     const bool has_started = facts.has_started(p, i);
     call.has_begun = call.has_begun && has_started;
     if (!facts.is_awaited(p, i)) continue;
@@ -360,7 +193,7 @@ Running find_running(const Case& c, const GpuFacts& facts, const GpuState& state
   Running running;
   for (const Front& front : state.fronts) {
     if (!front.started || running.of.count({front.process, front.op}) != 0) continue;
-    for (const auto& [p, i] : running.calls.emplace_back(call_of(c, facts, front)).ranks) {
+    for (const auto& [p, i] : running.calls.emplace_back(call_of(c, facts, front)).peers.ranks) {
       running.of.emplace(std::pair(p, i), running.calls.size() - 1);
     }
   }
@@ -463,8 +296,8 @@ Circle find_rivals(const Case& c, const GpuState& state, const Running& running)
 // "on rank 1 AllReduce 5 of tp came before Reduce 4 of world", for a process on which it is so.
 std::string rival_text(const Case& c, const GpuCall& first, const GpuCall& second) {
   std::map<uint32_t, uint32_t> op_of;
-  for (const auto& [p, i] : first.ranks) op_of[p] = i;
-  for (const auto& [p, i] : second.ranks) {
+  for (const auto& [p, i] : first.peers.ranks) op_of[p] = i;
+  for (const auto& [p, i] : second.peers.ranks) {
     const auto found = op_of.find(p);
     if (found == op_of.end()) continue;
     const Op& earlier = c.index.op(p, found->second);
@@ -496,6 +329,13 @@ void tell_of_rivals(const Case& c, const Running& running, const Circle& circle,
       finding.next;
 }
 
+// Of a replay that all ranks have begun: they are not inside the same call of it.
+bool is_elsewhere(const Case& c, const GpuCall& call) {
+  if (c.index.op(call.front.process, call.front.op).kind != OpKind::GraphLaunch) return false;
+  const InsideReplay inside = inside_replay(c, call.front.process, call.front.op);
+  return inside.is_known && !inside.is_inside_on_all;
+}
+
 // The call that leads: of those that all ranks have begun the one that was begun first; of a
 // circle, if there is one.
 const GpuCall* first_begun(const Case& c, const Running& running, const Circle& circle) {
@@ -507,25 +347,22 @@ const GpuCall* first_begun(const Case& c, const Running& running, const Circle& 
     const GpuCall& call = running.calls[i];
     const bool counts =
         circle.empty() || std::find(circle.begin(), circle.end(), i) != circle.end();
-    if (!call.has_begun || !counts) continue;
+    if (!call.has_begun || call.peers.is_owed || !counts || is_elsewhere(c, call)) continue;
     if (first == nullptr || since(call) < since(*first)) first = &call;
   }
   return first;
 }
 
-std::optional<Draft> judge_running(const Case& c, const GpuFacts& facts, const GpuState& state,
-                                   const Running& running) {
-  Circle rivals = find_rivals(c, state, running);
-  const GpuCall* call = first_begun(c, running, rivals);
-  if (call == nullptr) call = first_begun(c, running, rivals = {});
-  if (call == nullptr) return std::nullopt;
-  const Op& op = c.index.op(call->front.process, call->front.op);
+// `call`: all ranks have begun it.
+Draft draft_stuck(const Case& c, const GpuFacts& facts, const GpuState& state,
+                  const GpuCall& call) {
+  const Op& op = c.index.op(call.front.process, call.front.op);
   Draft draft = make_draft(Verdict::stuck_on_gpu,
                            state.dark.empty() ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
   std::vector<uint32_t> unfinished;
   std::vector<uint32_t> finished;
-  for (const Blocked& rank : call->ranks) {
+  for (const Blocked& rank : call.peers.ranks) {
     const Op& theirs = c.index.op(rank.process, rank.op);
     const bool is_through = facts.has_finished(rank.process, rank.op);
     (is_through ? finished : unfinished).push_back(rank.process);
@@ -537,20 +374,34 @@ std::optional<Draft> judge_running(const Case& c, const GpuFacts& facts, const G
                        : fmt::format("{} finished it", processes_text(c.index.run(), finished));
   finding.summary = fmt::format(
       "{} started {} on the GPU and {} not finished it for {}; {}",
-      processes_text(c.index.run(), unfinished), place_text(c, call->front.process, op),
+      processes_text(c.index.run(), unfinished), place_text(c, call.front.process, op),
       unfinished.size() == 1 ? "has" : "have", span_text(c.job.end_ns - started_at(op)), others);
   finding.next =
       "links, NICs, a peer's GPU (Xid, NVLink and IB error counters), NCCL_DEBUG=WARN output of "
       "the "
       "named ranks";
-  if (!rivals.empty()) {
-    tell_of_rivals(c, running, rivals, finding);
-  } else {
-    finding.next = "every rank's stream has come to the kernel, so the transport is the suspect: " +
-                   finding.next;
-  }
   draft.since_ns = started_at(op);
   set_victims(c, c.index.active(), finding);
+  return draft;
+}
+
+void suspect_transport(Finding& finding) {
+  finding.next = "every rank's stream has come to the kernel, so the transport is the suspect: " +
+                 finding.next;
+}
+
+std::optional<Draft> judge_running(const Case& c, const GpuFacts& facts, const GpuState& state,
+                                   const Running& running) {
+  Circle rivals = find_rivals(c, state, running);
+  const GpuCall* call = first_begun(c, running, rivals);
+  if (call == nullptr) call = first_begun(c, running, rivals = {});
+  if (call == nullptr) return std::nullopt;
+  Draft draft = draft_stuck(c, facts, state, *call);
+  if (rivals.empty()) {
+    suspect_transport(draft.finding);
+  } else {
+    tell_of_rivals(c, running, rivals, draft.finding);
+  }
   return draft;
 }
 
@@ -655,13 +506,175 @@ std::optional<Draft> judge_outside(const Case& c, const GpuState& state) {
   return draft;
 }
 
+// Why processes are silent, by what their GPUs wait for: from a call that a GPU runs to the ranks
+// whose GPUs have not come to it, until there is one whose stream does not come to its oldest call,
+// or all have come to one. No stream waits for what was called later.
+class Causes {
+ public:
+  Causes(const Case& c, const GpuFacts& facts, const GpuState& state)
+      : c_(c), running_(find_running(c, facts, state)), explained_(running_.calls.size()) {
+    for (const std::span<const Front> fronts : by_process(state)) {
+      fronts_[fronts.front().process] = fronts;
+    }
+  }
+
+  // Whether it is silent because its GPU is not through. False, too, where the GPU waits for a
+  // host.
+  bool explain(uint32_t p) {
+    const auto found = fronts_.find(p);
+    if (found == fronts_.end() || !is_watched_to_end(c_, p)) return false;
+    const Front oldest = oldest_of(c_, found->second);
+    if (!oldest.started) return is_blocked(oldest);
+    bool is_explained = false;
+    for (const Front& front : found->second) {
+      if (front.started) is_explained = explain_call(front) || is_explained;
+    }
+    return is_explained;
+  }
+  // By process.
+  std::vector<Front> blocked() const {
+    std::vector<Front> fronts;
+    for (const auto& [p, front] : blocked_) fronts.push_back(front);
+    return fronts;
+  }
+  const std::vector<const GpuCall*>& stuck() const { return stuck_; }
+  bool is_through(uint32_t p) const { return fronts_.count(p) == 0; }
+
+ private:
+  // Who waits for whom goes through as many calls as this, at most: a deeper stack is not worth it.
+  static constexpr int kDepthMax = 512;
+
+  // What another rank did not make is not what this one's silence is due to.
+  bool is_blocked(const Front& front) {
+    const auto [known, is_new] = is_blocked_.try_emplace(front.process, false);
+    if (!is_new) return known->second;
+    known->second = c_.job.is_stale(c_.index.op(front.process, front.op).called_ns) &&
+                    peers_of(c_, front.process, front.op).is_complete;
+    if (known->second) blocked_.emplace(front.process, front);
+    return known->second;
+  }
+
+  // Each call is followed once; one that leads back to itself explains nothing.
+  bool explain_call(const Front& front) {
+    const size_t index = running_.of.at({front.process, front.op});
+    if (!explained_[index] && depth_ < kDepthMax) {
+      explained_[index] = false;
+      ++depth_;
+      explained_[index] = follow(running_.calls[index]);
+      --depth_;
+    }
+    return explained_[index].value_or(false);
+  }
+
+  bool follow(const GpuCall& call) {
+    const Op& op = c_.index.op(call.front.process, call.front.op);
+    const bool counts = call.peers.is_complete && !is_disputed(op, call.front.process) &&
+                        c_.job.is_stale(started_at(op)) &&
+                        std::all_of(call.running.begin(), call.running.end(),
+                                    [&](uint32_t p) { return is_watched_to_end(c_, p); });
+    if (!counts) return false;
+    std::vector<uint32_t> behind = call.behind;
+    bool is_stuck = call.has_begun;
+    if (op.kind == OpKind::GraphLaunch && is_stuck) {
+      InsideReplay inside = inside_replay(c_, call.front.process, call.front.op);
+      if (inside.is_owed) return false;
+      is_stuck = !inside.is_known || inside.is_inside_on_all;
+      if (!is_stuck) behind = std::move(inside.elsewhere);
+    }
+    if (is_stuck) stuck_.push_back(&call);
+    bool is_explained = is_stuck;
+    for (const uint32_t p : behind) is_explained = explain(p) || is_explained;
+    return is_explained;
+  }
+
+  // The ranks called different things from here on.
+  bool is_disputed(const Op& op, uint32_t p) const {
+    const uint32_t group = c_.index.seat(p, op.comm).group;
+    return op.kind != OpKind::GraphLaunch &&
+           std::any_of(c_.differences.begin(), c_.differences.end(),
+                       [&](const Difference& d) { return d.group == group && d.seq <= op.seq; });
+  }
+
+  const Case& c_;
+  const Running running_;
+  std::unordered_map<uint32_t, std::span<const Front>> fronts_;
+  std::vector<std::optional<bool>> explained_;  // by call
+  std::unordered_map<uint32_t, bool> is_blocked_;
+  std::map<uint32_t, Front> blocked_;
+  std::vector<const GpuCall*> stuck_;
+  int depth_ = 0;
+};
+
+// Of processes that were explained.
+Draft draft_cause(const Case& c, const GpuFacts& facts, const GpuState& state,
+                  const Causes& causes) {
+  const std::vector<Front> blocked = causes.blocked();
+  if (!blocked.empty()) return draft_blocked(c, facts, state, blocked);
+  Draft draft = draft_stuck(c, facts, state, *causes.stuck().front());
+  suspect_transport(draft.finding);
+  return draft;
+}
+
+bool is_missing_call(const Draft& draft) {
+  return draft.finding.verdict == Verdict::missing_call && !draft.finding.culprits.empty();
+}
+
+// Each of the silent ranks.
+bool all_of_culprits(const Draft& draft, const std::function<bool(uint32_t)>& holds) {
+  const std::vector<Culprit>& culprits = draft.finding.culprits;
+  return std::all_of(culprits.begin(), culprits.end(), [&](const Culprit& culprit) {
+    return culprit.process != kNone && holds(culprit.process);
+  });
+}
+
 }  // namespace
+
+std::optional<Draft> judge_gpu_cause(const Case& c, const std::vector<uint32_t>& silent) {
+  const GpuFacts facts(c);
+  const GpuState state = look_at_gpus(c, facts);
+  Causes causes(c, facts, state);
+  const bool is_explained =
+      !silent.empty() && state.is_watched &&
+      std::all_of(silent.begin(), silent.end(), [&](uint32_t p) { return causes.explain(p); });
+  return is_explained ? std::optional(draft_cause(c, facts, state, causes)) : std::nullopt;
+}
+
+void add_gpu_causes(const Case& c, std::vector<Draft>& drafts) {
+  if (std::none_of(drafts.begin(), drafts.end(), is_missing_call)) return;
+  const GpuFacts facts(c);
+  const GpuState state = look_at_gpus(c, facts);
+  if (!state.is_watched) return;
+  Causes causes(c, facts, state);
+  std::vector<Draft> others;
+  std::vector<Finding> explained;
+  for (Draft& draft : drafts) {
+    const bool is_missing = is_missing_call(draft);
+    if (is_missing && all_of_culprits(draft, [&](uint32_t p) { return causes.explain(p); })) {
+      explained.push_back(std::move(draft.finding));
+      continue;
+    }
+    const auto is_through = [&](uint32_t p) {
+      return causes.is_through(p) && !std::binary_search(state.dark.begin(), state.dark.end(), p);
+    };
+    if (is_missing && all_of_culprits(draft, is_through)) {
+      draft.finding.next +=
+          "; what it called before is through on its GPU: if it waits, then for something else";
+    }
+    others.push_back(std::move(draft));
+  }
+  drafts = std::move(others);
+  if (explained.empty()) return;
+  Draft cause = draft_cause(c, facts, state, causes);
+  for (Finding& finding : explained) cause.finding.consequences.push_back(std::move(finding));
+  drafts.push_back(std::move(cause));
+}
 
 std::optional<Draft> judge_gpu(const Case& c) {
   const GpuFacts facts(c);
   const GpuState state = look_at_gpus(c, facts);
   if (!state.is_watched) return std::nullopt;
-  if (auto blocked = judge_blocked(c, facts, state)) return blocked;
+  const std::vector<Front> blocked = silent_fronts(c, state);
+  if (!blocked.empty()) return draft_blocked(c, facts, state, blocked);
   const Running running = find_running(c, facts, state);
   if (auto stuck = judge_running(c, facts, state, running)) return stuck;
   if (auto crossed = judge_crossed(c, facts, state, running)) return crossed;

@@ -16,8 +16,10 @@
 #include <utility>
 
 #include "analysis/captured.h"
+#include "analysis/gpu_state.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
+#include "analysis/replay_waits.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -40,10 +42,6 @@ struct Replays {
   uint32_t last = kNoRecord;  // index into Process::ops
 };
 using ReplayTable = std::map<uint32_t, Replays>;
-
-bool watches_graphs(const Process& process) {
-  return process.meta.find("graph_launches") != process.meta.end();
-}
 
 // Whether two graphs have two numbers: what the profiler plugin hears of captures, alone or beside
 // a shim that does not time the GPU, is graph 1.
@@ -343,14 +341,16 @@ std::string since_text(const Case& c, const Op& launch) {
   return span_text(c.job.end_ns - launch.called_ns);
 }
 
-// A call behind its last replay is not through on the process's GPU: it is not on its way to
-// another replay.
+bool is_through(const Op& op) { return op.finished_ns != 0 || op.mark == GpuMark::finished; }
+
+// It is not on its way to another replay: a call behind its last one is not through on its GPU, or
+// it has ended by itself.
 bool has_gone_on(const Case& c, uint32_t p, const Replays& replays) {
+  if (c.job.processes[p].ended_itself) return true;
   const std::vector<Op>& ops = c.process(p).ops;
   const int64_t since_ns = replays.last == kNoRecord ? 0 : ops[replays.last].called_ns;
   return std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
-    const bool is_through = op.finished_ns != 0 || op.mark == GpuMark::finished;
-    return op.called_ns > since_ns && op.awaits_gpu && !is_through;
+    return op.called_ns > since_ns && op.awaits_gpu && !is_through(op);
   });
 }
 
@@ -372,6 +372,15 @@ Replays replays_in(const std::vector<ReplayTable>& tables, const CapturedRun& ru
   return found == tables[run.process].end() ? Replays{} : found->second;
 }
 
+// Its last replay of a graph runs, and does not end.
+bool stands(const Case& c, uint32_t p, const Replays& replays) {
+  if (replays.last == kNoRecord) return false;
+  const Op& launch = c.index.op(p, replays.last);
+  const bool has_begun = launch.started_ns != 0 || launch.mark == GpuMark::started;
+  return has_begun && !is_through(launch) && is_watched_to_end(c, p) &&
+         c.job.is_stale(launch.called_ns);
+}
+
 std::optional<Replayed> find_replayed(const Case& c, const Comparison& comparison,
                                       const std::vector<ReplayTable>& tables) {
   Replayed found;
@@ -384,13 +393,14 @@ std::optional<Replayed> find_replayed(const Case& c, const Comparison& compariso
   }
   if (found.front == nullptr || found.most.last == kNoRecord) return std::nullopt;
   const Op& launch = c.index.op(found.front->process, found.most.last);
-  const bool is_through = launch.finished_ns != 0 || launch.mark == GpuMark::finished;
-  if (is_through || !c.job.is_stale(launch.called_ns)) return std::nullopt;
+  if (is_through(launch) || !c.job.is_stale(launch.called_ns)) return std::nullopt;
   found.least = found.most.launches;
   for (const CapturedRun* run : comparison.runs) {
-    const uint64_t launches = replays_in(tables, *run).launches;
-    (launches == found.most.launches ? found.ahead : found.behind).push_back(run);
-    found.least = std::min(found.least, launches);
+    const Replays theirs = replays_in(tables, *run);
+    // Who waits in the replay before has not left this one out.
+    if (theirs.launches != found.most.launches && stands(c, run->process, theirs)) continue;
+    (theirs.launches == found.most.launches ? found.ahead : found.behind).push_back(run);
+    found.least = std::min(found.least, theirs.launches);
   }
   if (found.behind.empty()) return std::nullopt;
   found.is_extra = found.ahead.size() < found.behind.size() &&
@@ -407,13 +417,56 @@ std::string graph_text(const Case& c, uint32_t g, const Replayed& replayed) {
                      place_text(group, replayed.front->first));
 }
 
+// Nothing is on file of any of them behind the last replay: none left one out, as far as that
+// tells.
+bool are_silent(const Case& c, const Replayed& replayed, const std::vector<ReplayTable>& tables) {
+  return std::all_of(replayed.behind.begin(), replayed.behind.end(), [&](const CapturedRun* run) {
+    const uint32_t last = replays_in(tables, *run).last;
+    return last != kNoRecord && last + 1 == c.process(run->process).ops.size() &&
+           replays_in(tables, *run).launches + 1 == replayed.most.launches;
+  });
+}
+
+Verdict verdict_of_silence(const Case& c, const Replayed& replayed) {
+  const auto all_are = [&](auto holds) {
+    return std::all_of(replayed.behind.begin(), replayed.behind.end(), [&](const CapturedRun* run) {
+      return holds(c.job.processes[run->process]);
+    });
+  };
+  if (all_are([](const ProcessState& state) { return state.gone || state.ended_itself; })) {
+    return Verdict::rank_dead;
+  }
+  if (all_are([](const ProcessState& state) { return state.stopped; })) {
+    return Verdict::rank_stopped;
+  }
+  return Verdict::graph_diverged;
+}
+
+void tell_of_silence(const Case& c, uint32_t p, Verdict verdict, Finding& finding) {
+  const std::string who = rank_text(c.process(p));
+  finding.evidence.push_back(process_evidence(c, p));
+  const char* did = verdict == Verdict::rank_dead      ? "ended"
+                    : verdict == Verdict::rank_stopped ? "was stopped"
+                                                       : "has called nothing";
+  finding.summary += fmt::format("; {} {} behind its last replay", who, did);
+  if (verdict == Verdict::rank_dead) {
+    finding.next = fmt::format("look at the log and exit status of {}", who);
+  } else if (verdict == Verdict::rank_stopped) {
+    finding.next =
+        fmt::format("find out who stopped {}; `kill -CONT {}` continues it", who, c.process(p).pid);
+  } else {
+    finding.next = fmt::format("look at the stack of {}: it has not come to the next replay", who);
+  }
+}
+
 // Does somebody wait for replays that others have not made?
 Draft draft_replayed(const Case& c, uint32_t g, const Replayed& replayed,
                      const std::vector<ReplayTable>& tables) {
   const CapturedRun& front = *replayed.front;
   const Op& launch = c.index.op(front.process, replayed.most.last);
-  Draft draft = make_draft(Verdict::graph_diverged,
-                           launch.awaits_gpu ? Confidence::certain : Confidence::likely);
+  const bool is_silent = !replayed.is_extra && are_silent(c, replayed, tables);
+  const Verdict verdict = is_silent ? verdict_of_silence(c, replayed) : Verdict::graph_diverged;
+  Draft draft = make_draft(verdict, launch.awaits_gpu ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
   for (const CapturedRun* run : replayed.blamed()) {
     add_culprit(c, c.group(g).members[run->member], g, front.first, finding);
@@ -432,7 +485,9 @@ Draft draft_replayed(const Case& c, uint32_t g, const Replayed& replayed,
       op_evidence(c, front.process, replayed.most.last,
                   fmt::format("replay {}{}{}", most, position.empty() ? "" : ", ", position)));
   std::string blamed = processes_text(c.index.run(), processes);
-  std::string others = rank_text(c.process(front.process));
+  std::vector<uint32_t> ahead;
+  for (const CapturedRun* run : replayed.ahead) ahead.push_back(run->process);
+  std::string others = processes_text(c.index.run(), ahead);
   if (replayed.is_extra) std::swap(blamed, others);
   finding.summary =
       fmt::format("{} replayed {}, {}, {} {}: {} replay has been waiting for {}{}{}", blamed,
@@ -443,10 +498,11 @@ Draft draft_replayed(const Case& c, uint32_t g, const Replayed& replayed,
   finding.next =
       "look at what decides how often the graph is launched: the number of steps or micro-batches, "
       "a path that runs the operations without the graph";
+  if (is_silent) tell_of_silence(c, replayed.behind.front()->process, verdict, finding);
   draft.group = g;
   draft.seq = front.first;
   draft.since_ns = launch.called_ns;
-  set_victims(c, processes_of(c.group(g)), finding);
+  set_victims(c, c.index.active(), finding);
   return draft;
 }
 
@@ -530,7 +586,14 @@ std::optional<Draft> judge_graphs(const Case& c) {
     keep_earlier(judge_replays(c, g, replayed, tables), replays);
   }
   // What was captured differently explains why replays do not end.
-  return captures ? std::move(captures) : std::move(replays);
+  if (captures) return captures;
+  if (!replays) return judge_replay_waits(c);
+  std::vector<uint32_t> blamed;
+  for (const Culprit& culprit : replays->finding.culprits) blamed.push_back(culprit.process);
+  std::optional<Draft> cause = judge_gpu_cause(c, blamed);
+  if (!cause) return replays;
+  cause->finding.consequences.push_back(std::move(replays->finding));
+  return cause;
 }
 
 }  // namespace rollcall::analysis

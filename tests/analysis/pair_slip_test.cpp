@@ -181,6 +181,34 @@ Program exchanging(int ranks, int steps) {
   return program;
 }
 
+// Stages of four micro batches a step, and a collective behind them.
+Program micro_batches(int steps) {
+  constexpr int kStages = 3;
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2}}};
+  program.ranks.resize(kStages);
+  for (int step = 0; step < steps; ++step) {
+    for (int r = 0; r < kStages; ++r) {
+      Steps& own = program.ranks[static_cast<size_t>(r)];
+      for (int batch = 0; batch < 4; ++batch) {
+        if (r != 0) own.push_back(call(OpKind::Recv, kLarge, r - 1));
+        if (r != kStages - 1) own.push_back(call(OpKind::Send, kLarge, r + 1));
+      }
+      own.push_back(call(OpKind::AllReduce, 8));
+      own.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
+TEST_CASE("who makes a micro batch less in the second step is named, not its neighbours") {
+  Program program = micro_batches(3);
+  Steps& own = program.ranks[1];
+  const auto batch = own.begin() + 10;  // the first of the second step
+  own.erase(batch, batch + 2);
+  check_blames(analyse(execute(program, kLive).run), Verdict::p2p_unmatched, 1);
+}
+
 // The calls of one of its exchanges in a step, behind the AllReduce.
 std::pair<Steps::iterator, Steps::iterator> exchange_in(Steps& own, int ranks, int step,
                                                         bool is_first) {

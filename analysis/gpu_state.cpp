@@ -1,0 +1,165 @@
+#include "analysis/gpu_state.h"
+
+#include <algorithm>
+
+#include "analysis/captured.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Op;
+using trace::Process;
+
+bool enqueues(const Op& op) { return !is_mark(op.kind) || op.kind == OpKind::GraphLaunch; }
+
+struct StreamState {
+  uint64_t stream = 0;
+  uint32_t front = kNoRecord;
+  uint32_t finished = kNoRecord;
+  bool is_dark = false;  // its newest operation is not timed
+};
+
+StreamState& state_of(std::vector<StreamState>& streams, uint64_t stream) {
+  const auto found = std::find_if(streams.begin(), streams.end(),
+                                  [&](const StreamState& s) { return s.stream == stream; });
+  if (found != streams.end()) return *found;
+  streams.push_back({.stream = stream});
+  return streams.back();
+}
+
+void look_at(const Case& c, const GpuFacts& facts, uint32_t p, GpuState& state) {
+  const Process& process = c.process(p);
+  std::vector<StreamState> streams;
+  // Captured operations run when their graph is launched, and that is an operation of its own, if
+  // the launches are seen at all.
+  const bool sees_launches = watches_graphs(process);
+  bool has_unseen_graphs = false;
+  for (uint32_t i = 0; i < process.ops.size(); ++i) {
+    const Op& op = process.ops[i];
+    if (!enqueues(op)) continue;
+    if (op.graph != 0 && op.kind != OpKind::GraphLaunch) {
+      has_unseen_graphs = has_unseen_graphs || !sees_launches;
+      continue;
+    }
+    StreamState& stream = state_of(streams, op.stream);
+    stream.is_dark = !facts.is_timed(p, i);
+    state.is_watched = state.is_watched || facts.is_timed(p, i);
+    if (facts.has_finished(p, i)) stream.finished = i;
+    if (facts.is_awaited(p, i) && stream.front == kNoRecord) stream.front = i;
+  }
+  bool is_dark = has_unseen_graphs;
+  for (const StreamState& stream : streams) {
+    is_dark = is_dark || stream.is_dark;
+    if (stream.front == kNoRecord) continue;
+    const bool started = facts.has_started(p, stream.front);
+    state.fronts.push_back({p, stream.front, stream.finished, started});
+  }
+  if (is_dark) state.dark.push_back(p);
+  const ProcessState& host = c.job.processes[p];
+  state.is_inside =
+      state.is_inside || host.inside_op != kNoRecord || host.inside_event != kNoRecord;
+}
+
+// Graphs are the same where they hold the same position of a communicator, or the two sides of a
+// transfer. A rank owes the replay where it has launched its own less often, or made the call
+// without a graph.
+void add_replay(const Case& c, uint32_t p, uint32_t i, const Op& launch, Peers& peers) {
+  const Process& process = c.process(p);
+  const uint32_t graph = c.index.op(p, i).graph;
+  const auto found = std::find_if(process.ops.begin(), process.ops.end(), [&](const Op& op) {
+    return op.kind == OpKind::GraphLaunch && op.graph == graph && op.seq == launch.seq;
+  });
+  if (graph != 0 && found != process.ops.end()) {
+    peers.ranks.push_back({p, static_cast<uint32_t>(found - process.ops.begin())});
+    return;
+  }
+  peers.is_complete = false;
+  const bool is_behind = graph == 0 || launches_of(process, graph) <= launch.seq;
+  peers.is_owed = peers.is_owed || (is_behind && watches_graphs(process));
+}
+
+void add_peer(const Case& c, uint32_t p, uint32_t i, const Op* launch, Peers& peers) {
+  if (launch != nullptr) return add_replay(c, p, i, *launch, peers);
+  peers.ranks.push_back({p, i});
+}
+
+}  // namespace
+
+GpuFacts::GpuFacts(const Case& c) : c_(c) {
+  aborted_ns_.resize(c.index.run().processes.size());
+  for (const uint32_t p : c.index.active()) {
+    for (const trace::Event& event : c.process(p).events) {
+      if (event.kind == EventKind::CommAbort) note_abort(p, event);
+    }
+  }
+}
+
+void GpuFacts::note_abort(uint32_t p, const trace::Event& event) {
+  std::vector<int64_t>& times = aborted_ns_[p];
+  if (event.comm >= c_.process(p).comms.size()) return;
+  times.resize(c_.process(p).comms.size(), INT64_MAX);
+  times[event.comm] = std::min(times[event.comm], event.called_ns);
+}
+
+bool GpuFacts::counts(uint32_t p, uint32_t i, int64_t time_ns) const {
+  const uint32_t comm = op(p, i).comm;
+  const std::vector<int64_t>& times = aborted_ns_[p];
+  return time_ns != 0 && (comm >= times.size() || time_ns < times[comm]);
+}
+
+bool is_watched_to_end(const Case& c, uint32_t p) {
+  const ProcessState& state = c.job.processes[p];
+  return !state.stopped && !state.gone && !state.ended_itself;
+}
+
+GpuState look_at_gpus(const Case& c, const GpuFacts& facts) {
+  GpuState state;
+  for (const uint32_t p : c.index.active()) look_at(c, facts, p, state);
+  return state;
+}
+
+std::vector<std::span<const Front>> by_process(const GpuState& state) {
+  std::vector<std::span<const Front>> parts;
+  const std::span<const Front> all = state.fronts;
+  for (size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+    while (end < all.size() && all[end].process == all[begin].process) ++end;
+    parts.push_back(all.subspan(begin, end - begin));
+  }
+  return parts;
+}
+
+bool runs_any(std::span<const Front> fronts) {
+  return std::any_of(fronts.begin(), fronts.end(), [](const Front& f) { return f.started; });
+}
+
+Peers peers_of(const Case& c, uint32_t p, uint32_t i) {
+  Peers peers{.ranks = {{p, i}}};
+  const Op* launch = c.index.op(p, i).kind == OpKind::GraphLaunch ? &c.index.op(p, i) : nullptr;
+  const uint32_t first = launch != nullptr ? first_captured(c.process(p), launch->graph) : i;
+  const Seat seat = first == kNoRecord ? Seat{} : c.index.seat(p, c.index.op(p, first).comm);
+  if (seat.group == kNone || seat.member == kNone) {
+    peers.is_complete = false;
+    return peers;
+  }
+  const Op& op = c.index.op(p, first);
+  const Group& group = c.group(seat.group);
+  if (!is_collective(op.kind)) {
+    const Blocked partner = c.index.partner_of(p, op);
+    peers.is_complete = partner.op != kNoRecord;
+    if (peers.is_complete) add_peer(c, partner.process, partner.op, launch, peers);
+    return peers;
+  }
+  peers.is_complete = group.is_whole();
+  for (const Member& member : group.members) {
+    if (member.process == p) continue;
+    if (member.lane.has(op.seq)) {
+      add_peer(c, member.process, member.lane.ops[op.seq - member.lane.first], launch, peers);
+      continue;
+    }
+    peers.is_complete = false;
+    peers.is_owed = peers.is_owed || member.lane.called <= op.seq;
+  }
+  return peers;
+}
+
+}  // namespace rollcall::analysis

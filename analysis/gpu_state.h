@@ -1,0 +1,78 @@
+// What the GPUs did with the calls, as far as it is on file.
+//
+// Looked at is the front of each stream: its oldest operation that is awaited and not finished. A
+// replay of a CUDA graph is one operation of its stream; the captured ones run within it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "analysis/judge.h"
+
+namespace rollcall::analysis {
+
+// Aborting a communicator ends its kernels, and the events behind them come true: what the GPU did
+// from then on says nothing about how far it had come by itself.
+class GpuFacts {
+ public:
+  explicit GpuFacts(const Case& the_case);
+
+  bool is_timed(uint32_t p, uint32_t i) const {
+    return op(p, i).awaits_gpu || op(p, i).finished_ns != 0;
+  }
+  bool has_finished(uint32_t p, uint32_t i) const {
+    return counts(p, i, op(p, i).finished_ns) || wrote(p, i, GpuMark::finished);
+  }
+  bool has_started(uint32_t p, uint32_t i) const {
+    return counts(p, i, op(p, i).started_ns) || wrote(p, i, GpuMark::started) || has_finished(p, i);
+  }
+  bool is_awaited(uint32_t p, uint32_t i) const { return is_timed(p, i) && !has_finished(p, i); }
+
+ private:
+  const trace::Op& op(uint32_t p, uint32_t i) const { return c_.index.op(p, i); }
+
+  void note_abort(uint32_t p, const trace::Event& event);
+
+  // What the GPU wrote has no time, and says nothing once its communicator was aborted.
+  bool wrote(uint32_t p, uint32_t i, GpuMark mark) const {
+    return op(p, i).mark == mark && counts(p, i, INT64_MAX - 1);
+  }
+
+  bool counts(uint32_t p, uint32_t i, int64_t time_ns) const;
+
+  const Case& c_;
+  std::vector<std::vector<int64_t>> aborted_ns_;  // by process and communicator
+};
+
+struct Front {
+  uint32_t process = kNone;
+  uint32_t op = kNoRecord;
+  uint32_t finished = kNoRecord;  // the last finished operation on its stream
+  bool started = false;
+};
+
+struct GpuState {
+  std::vector<Front> fronts;
+  std::vector<uint32_t> dark;  // processes with operations behind which the GPU was not watched
+  bool is_watched = false;     // some process timed its operations
+  bool is_inside = false;      // a host thread is inside NCCL
+};
+
+// Somebody looked at the process's GPU until the end: what is not on file of it has not happened.
+bool is_watched_to_end(const Case& the_case, uint32_t process);
+GpuState look_at_gpus(const Case& the_case, const GpuFacts& facts);
+// The fronts of each process that has any.
+std::vector<std::span<const Front>> by_process(const GpuState& state);
+// One of these has been reached by its stream: the process's GPU runs something.
+bool runs_any(std::span<const Front> fronts);
+
+// One operation, or one replay of a graph, on all its ranks.
+struct Peers {
+  std::vector<Blocked> ranks;  // those that are on file, the one that was asked about first
+  bool is_owed = false;        // a rank did not make it
+  bool is_complete = true;     // all ranks' are on file
+};
+Peers peers_of(const Case& the_case, uint32_t process, uint32_t op);
+
+}  // namespace rollcall::analysis

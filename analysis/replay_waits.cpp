@@ -1,0 +1,345 @@
+#include "analysis/replay_waits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "analysis/captured.h"
+#include "analysis/gpu_state.h"
+#include "analysis/label.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Op;
+using trace::Process;
+
+constexpr size_t kEvidenceMax = 8;
+
+// A replay that has begun and is not through, and one place in it.
+struct Standing {
+  uint32_t process = kNone;
+  uint32_t launch = kNoRecord;
+  ReplayPlace place;
+};
+
+const Op& launch_of(const Case& c, const Standing& standing) {
+  return c.index.op(standing.process, standing.launch);
+}
+
+std::vector<Standing> find_standing(const Case& c) {
+  const GpuFacts facts(c);
+  std::vector<Standing> found;
+  for (const Front& front : look_at_gpus(c, facts).fronts) {
+    const Op& op = c.index.op(front.process, front.op);
+    const bool counts = op.kind == OpKind::GraphLaunch && front.started &&
+                        is_watched_to_end(c, front.process) && c.job.is_stale(op.called_ns);
+    if (!counts) continue;
+    for (ReplayPlace& place : places_of_replay(c.process(front.process), op.graph)) {
+      found.push_back({front.process, front.op, std::move(place)});
+    }
+  }
+  return found;
+}
+
+// Rising.
+std::vector<uint32_t> processes_of(const std::vector<Standing>& standing) {
+  std::vector<uint32_t> processes;
+  for (const Standing& s : standing) processes.push_back(s.process);
+  std::sort(processes.begin(), processes.end());
+  return processes;
+}
+
+// A collective in a replay of this number. Ranks that wait in the same one wait for the same ranks.
+using Call = std::tuple<uint32_t, uint64_t, uint64_t>;  // group, seq, replay
+Call call_of(const Case& c, const Standing& s, const Op& op) {
+  return {c.index.seat(s.process, op.comm).group, op.seq, launch_of(c, s).seq};
+}
+
+// A rank that a replay waits for.
+struct Debtor {
+  uint32_t process = kNone;
+  uint32_t op = kNoRecord;  // its own record of the operation; kNoRecord: it never made it
+  uint64_t launches = 0;    // of the graph that holds it; of an eager call 1
+};
+
+// What a rank that has the operation on file owes of it to the replay of this number.
+void add_debtor(const Case& c, const Blocked& theirs, uint64_t replay,
+                std::vector<Debtor>& debtors) {
+  const Process& process = c.process(theirs.process);
+  const uint32_t graph = c.index.op(theirs.process, theirs.op).graph;
+  if (graph != 0 && !watches_graphs(process)) return;
+  const uint64_t launches = graph == 0 ? 1 : launches_of(process, graph);
+  if (launches <= replay) debtors.push_back({theirs.process, theirs.op, launches});
+}
+
+std::vector<Debtor> debtors_of(const Case& c, uint32_t p, const Op& op, uint64_t replay) {
+  std::vector<Debtor> debtors;
+  const Seat seat = c.index.seat(p, op.comm);
+  if (seat.group == kNone || seat.member == kNone) return debtors;
+  const Group& group = c.group(seat.group);
+  if (!group.may_be_matched || !group.is_whole()) return debtors;
+  if (!is_collective(op.kind)) {
+    const Blocked partner = c.index.partner_of(p, op);
+    if (partner.process == kNone) return debtors;
+    if (partner.op != kNoRecord) {
+      add_debtor(c, partner, replay, debtors);
+    } else if (c.process(partner.process).torn == 0) {
+      debtors.push_back({partner.process});
+    }
+    return debtors;
+  }
+  for (const Member& member : group.members) {
+    if (member.process == p) continue;
+    if (member.lane.has(op.seq)) {
+      add_debtor(c, {member.process, member.lane.ops[op.seq - member.lane.first]}, replay, debtors);
+    } else if (member.lane.called + c.process(member.process).torn <= op.seq) {
+      debtors.push_back({member.process});
+    }
+  }
+  return debtors;
+}
+
+// An operation that a replay is inside of, and who owes it.
+struct Owed {
+  Standing standing;
+  uint32_t op = kNoRecord;
+  std::vector<Debtor> debtors;
+};
+
+// Of the earliest replay that waits for somebody who does not wait in a replay.
+std::optional<Owed> find_owed(const Case& c, const std::vector<Standing>& standing) {
+  std::optional<Owed> found;
+  const std::vector<uint32_t> standing_processes = processes_of(standing);
+  std::set<Call> asked;
+  for (const Standing& s : standing) {
+    if (!s.place.is_inside) continue;
+    const Op& launch = launch_of(c, s);
+    if (found && launch_of(c, found->standing).called_ns <= launch.called_ns) continue;
+    for (const uint32_t i : s.place.ops) {
+      const Op& op = c.index.op(s.process, i);
+      if (is_collective(op.kind) && !asked.insert(call_of(c, s, op)).second) continue;
+      std::vector<Debtor> debtors = debtors_of(c, s.process, op, launch.seq);
+      // Who stands in a replay has not come to this one, but for what it never made.
+      std::erase_if(debtors, [&](const Debtor& debtor) {
+        return debtor.op != kNoRecord &&
+               std::binary_search(standing_processes.begin(), standing_processes.end(),
+                                  debtor.process);
+      });
+      if (debtors.empty()) continue;
+      found = Owed{s, i, std::move(debtors)};
+      break;
+    }
+  }
+  return found;
+}
+
+std::string place_text(const Case& c, uint32_t p, const Op& op) {
+  return fmt::format("{}, {} {} of {}", call_text(op), is_collective(op.kind) ? "seq" : "p2p seq",
+                     op.seq, c.group(c.index.seat(p, op.comm).group).name);
+}
+
+std::string times_text(uint64_t times) {
+  return fmt::format("{} time{}", times, times == 1 ? "" : "s");
+}
+
+std::string debt_text(const Debtor& debtor) {
+  if (debtor.op == kNoRecord) return "never made that call, neither captured nor without a graph";
+  return fmt::format("launched the graph that holds it {}", times_text(debtor.launches));
+}
+
+void add_culprit(const Case& c, uint32_t p, uint32_t g, const Op& op, Finding& finding) {
+  Culprit culprit = culprit_of(c, p, g);
+  if (is_collective(op.kind)) {
+    culprit.seq = op.seq;
+    culprit.op = std::string(rollcall::name_of(op.kind));
+  }
+  finding.culprits.push_back(std::move(culprit));
+}
+
+void add_evidence(const Case& c, uint32_t p, uint32_t op, const std::string& text,
+                  Finding& finding) {
+  if (finding.evidence.size() < kEvidenceMax) {
+    finding.evidence.push_back(op_evidence(c, p, op, text));
+  }
+}
+
+void add_standing_evidence(const Case& c, const Standing& standing, Finding& finding) {
+  const Op& launch = launch_of(c, standing);
+  add_evidence(
+      c, standing.process, standing.launch,
+      fmt::format("replay {}, {}", launch.seq + 1, replay_text(c, standing.process, launch.graph)),
+      finding);
+}
+
+Draft draft_owed(const Case& c, const Owed& owed) {
+  const uint32_t p = owed.standing.process;
+  const Op& op = c.index.op(p, owed.op);
+  const Op& launch = launch_of(c, owed.standing);
+  Draft draft = make_draft(Verdict::graph_diverged, Confidence::certain);
+  Finding& finding = draft.finding;
+  draft.group = c.index.seat(p, op.comm).group;
+  draft.seq = op.seq;
+  draft.since_ns = launch.called_ns;
+  std::vector<uint32_t> processes;
+  for (const Debtor& debtor : owed.debtors) {
+    processes.push_back(debtor.process);
+    add_culprit(c, debtor.process, draft.group, op, finding);
+    if (debtor.op != kNoRecord) {
+      add_evidence(c, debtor.process, debtor.op, debt_text(debtor), finding);
+    } else if (finding.evidence.size() < kEvidenceMax) {
+      finding.evidence.push_back(process_evidence(c, debtor.process));
+    }
+  }
+  add_standing_evidence(c, owed.standing, finding);
+  const Debtor& first = owed.debtors.front();
+  finding.summary =
+      fmt::format("{} launched a CUDA graph {}, and that replay has been inside {} for {}; {} {}",
+                  rank_text(c.process(p)), times_text(launch.seq + 1), place_text(c, p, op),
+                  span_text(c.job.end_ns - launch.called_ns),
+                  processes_text(c.index.run(), processes), debt_text(first));
+  finding.next =
+      first.op == kNoRecord
+          ? "look at what decides which operations are captured: a branch on the rank, a warm-up "
+            "that differs, a model part that only some ranks have"
+          : "look at what decides how often the graph is launched: the number of steps or "
+            "micro-batches, a path that runs the operations without the graph";
+  set_victims(c, c.index.active(), finding);
+  return draft;
+}
+
+// Replays that are inside nothing, and have not come to what others are inside of.
+std::vector<Standing> find_between(const Case& c, const std::vector<Standing>& standing) {
+  std::vector<Standing> inside;
+  std::set<Call> reached;
+  for (const Standing& s : standing) {
+    if (!s.place.is_inside) continue;
+    inside.push_back(s);
+    for (const uint32_t i : s.place.ops) {
+      const Op& op = c.index.op(s.process, i);
+      if (is_collective(op.kind)) reached.insert(call_of(c, s, op));
+    }
+  }
+  const std::vector<uint32_t> inside_processes = processes_of(inside);
+  std::vector<Standing> found;
+  for (const Standing& s : standing) {
+    const Op& op = c.index.op(s.process, s.place.ops.front());
+    const bool is_between =
+        is_collective(op.kind) && reached.count(call_of(c, s, op)) != 0 &&
+        !std::binary_search(inside_processes.begin(), inside_processes.end(), s.process);
+    if (is_between) found.push_back(s);
+  }
+  return found;
+}
+
+Draft draft_between(const Case& c, const std::vector<Standing>& standing,
+                    const std::vector<Standing>& between) {
+  const Standing& first = between.front();
+  const Op& op = c.index.op(first.process, first.place.ops.front());
+  const Op& launch = launch_of(c, first);
+  Draft draft = make_draft(Verdict::stream_blocked, Confidence::certain);
+  Finding& finding = draft.finding;
+  draft.since_ns = launch.called_ns;
+  std::vector<uint32_t> processes;
+  for (const Standing& s : between) {
+    processes.push_back(s.process);
+    const Op& next = c.index.op(s.process, s.place.ops.front());
+    add_culprit(c, s.process, c.index.seat(s.process, next.comm).group, next, finding);
+    add_standing_evidence(c, s, finding);
+  }
+  for (const Standing& s : standing) {
+    if (s.place.is_inside) add_standing_evidence(c, s, finding);
+  }
+  finding.summary = fmt::format(
+      "replay {} of a CUDA graph has run on {} for {} and has not come to {}, in which other ranks "
+      "are: something else in the graph, in front of it, does not end",
+      launch.seq + 1, processes_text(c.index.run(), processes),
+      span_text(c.job.end_ns - launch.called_ns), place_text(c, first.process, op));
+  finding.next =
+      "look at what that rank captured in front of this operation: a kernel, copy, host function "
+      "or "
+      "event wait that does not end";
+  set_victims(c, c.index.active(), finding);
+  return draft;
+}
+
+// Its records on the ranks that have them, but this one's.
+std::vector<Blocked> others_of(const Case& c, uint32_t p, const Op& op) {
+  std::vector<Blocked> others;
+  if (!is_collective(op.kind)) {
+    const Blocked partner = c.index.partner_of(p, op);
+    if (partner.op != kNoRecord) others.push_back(partner);
+    return others;
+  }
+  const Seat seat = c.index.seat(p, op.comm);
+  if (seat.group == kNone) return others;
+  for (const Member& member : c.group(seat.group).members) {
+    if (member.process == p || !member.lane.has(op.seq)) continue;
+    others.push_back({member.process, member.lane.ops[op.seq - member.lane.first]});
+  }
+  return others;
+}
+
+bool is_inside(const Case& c, const Blocked& where) {
+  const uint32_t graph = c.index.op(where.process, where.op).graph;
+  const std::vector<ReplayPlace> places = places_of_replay(c.process(where.process), graph);
+  return std::any_of(places.begin(), places.end(), [&](const ReplayPlace& place) {
+    return place.is_inside &&
+           std::find(place.ops.begin(), place.ops.end(), where.op) != place.ops.end();
+  });
+}
+
+}  // namespace
+
+InsideReplay inside_replay(const Case& c, uint32_t p, uint32_t launch) {
+  const Op& replay = c.index.op(p, launch);
+  InsideReplay inside;
+  for (const ReplayPlace& place : places_of_replay(c.process(p), replay.graph)) {
+    inside.is_known = true;
+    if (!place.is_inside) continue;
+    for (const uint32_t i : place.ops) {
+      const Op& op = c.index.op(p, i);
+      const std::vector<Debtor> debtors = debtors_of(c, p, op, replay.seq);
+      inside.is_owed = inside.is_owed || !debtors.empty();
+      bool are_all = debtors.empty();
+      for (const Blocked& other : others_of(c, p, op)) {
+        if (is_inside(c, other)) continue;
+        are_all = false;
+        inside.elsewhere.push_back(other.process);
+      }
+      inside.is_inside_on_all = inside.is_inside_on_all || are_all;
+    }
+  }
+  return inside;
+}
+
+bool stands_in_replay(const Case& c, uint32_t g, uint64_t seq) {
+  const std::vector<Member>& members = c.group(g).members;
+  return std::any_of(members.begin(), members.end(), [&](const Member& member) {
+    if (!member.lane.has(seq)) return false;
+    const Blocked where{member.process, member.lane.ops[seq - member.lane.first]};
+    const uint32_t graph = c.index.op(where.process, where.op).graph;
+    if (graph == 0) return false;
+    const std::vector<Op>& ops = c.process(where.process).ops;
+    const bool runs = std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
+      return op.kind == OpKind::GraphLaunch && op.graph == graph && op.awaits_gpu &&
+             op.started_ns != 0 && c.job.is_stale(op.called_ns);
+    });
+    return runs && is_watched_to_end(c, where.process) && is_inside(c, where);
+  });
+}
+
+std::optional<Draft> judge_replay_waits(const Case& c) {
+  const std::vector<Standing> standing = find_standing(c);
+  if (standing.empty()) return std::nullopt;
+  if (const std::optional<Owed> owed = find_owed(c, standing)) return draft_owed(c, *owed);
+  const std::vector<Standing> between = find_between(c, standing);
+  if (!between.empty()) return draft_between(c, standing, between);
+  return std::nullopt;
+}
+
+}  // namespace rollcall::analysis

@@ -1,0 +1,31 @@
+// A replay of a CUDA graph that waits inside a captured operation, or between two.
+//
+// How far a replay has come is on file by the operation (captured.h). Where it is inside one, all
+// other ranks of that operation must replay it too: who never made the call, or has replayed the
+// graph that holds it less often, is what it waits for. Where it is between two, and others are
+// inside the next one, something else in the graph does not end. That needs no rank's graphs to
+// look alike, and sees sends and receives as well.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analysis/judge.h"
+
+namespace rollcall::analysis {
+
+std::optional<Draft> judge_replay_waits(const Case& the_case);
+
+// The ranks of the operations that a replay is inside of.
+struct InsideReplay {
+  bool is_known = false;            // where the replay stands
+  bool is_owed = false;             // somebody does not replay one of them, or never made it
+  bool is_inside_on_all = false;    // of one of them: all of its ranks are in it
+  std::vector<uint32_t> elsewhere;  // processes that have not come to one of them
+};
+InsideReplay inside_replay(const Case& the_case, uint32_t process, uint32_t launch);
+// Whether a rank's replay is inside this collective, and does not end.
+bool stands_in_replay(const Case& the_case, uint32_t group, uint64_t seq);
+
+}  // namespace rollcall::analysis

@@ -1,0 +1,134 @@
+// Replays counted as the calls that they hold.
+#include "analysis/executed.h"
+
+#include "tests/analysis/gpu_recording.h"
+
+namespace rollcall::analysis {
+namespace {
+
+constexpr int kRanks = 4;
+constexpr int kOdd = 2;
+
+GpuRecording world() { return GpuRecording({{.ranks = {0, 1, 2, 3}}}, kRanks); }
+
+void capture_two(GpuRecording& recording, int r, uint32_t graph, uint64_t count = 8) {
+  recording.capture(r, graph, 0, OpKind::AllReduce, count);
+  recording.capture(r, graph, 0, OpKind::AllGather, 8);
+}
+
+// All replay a graph twice, with a call behind each; rank 2 captures it anew in between.
+GpuRecording capture_anew(uint64_t count_of_second) {
+  GpuRecording recording = world();
+  for (int r = 0; r < kRanks; ++r) {
+    capture_two(recording, r, 1);
+    recording.launch(r, 1, Gpu::through);
+    recording.call(r, 0, OpKind::AllReduce, 4, Gpu::through);
+    if (r == kOdd) capture_two(recording, r, 2, count_of_second);
+    recording.launch(r, r == kOdd ? 2 : 1, Gpu::through);
+    recording.call(r, 0, OpKind::AllReduce, 4, Gpu::through);
+  }
+  recording.end();
+  return recording;
+}
+
+TEST_CASE("who captures anew what the others replay is in lockstep with them") {
+  GpuRecording recording = capture_anew(8);
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::in_lockstep);
+  CHECK(lead(report).confidence == Confidence::certain);
+  CHECK(lead(report).summary.find("each replay of a CUDA graph counted") != std::string::npos);
+  CHECK(report.status == 0);
+}
+
+TEST_CASE("who replays another size than the others is named") {
+  const Report report = capture_anew(9).report();
+  INFO(text_of(report));
+  CHECK(lead(report).severity == Severity::corruption);
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == kOdd);
+}
+
+TEST_CASE("who makes the calls of a graph without one is in lockstep with those who replay it") {
+  GpuRecording recording = world();
+  for (int r = 0; r < kRanks; ++r) {
+    if (r == kOdd) {
+      recording.call(r, 0, OpKind::AllReduce, 8, Gpu::through);
+      recording.call(r, 0, OpKind::AllGather, 8, Gpu::through);
+    } else {
+      capture_two(recording, r, 1);
+      recording.launch(r, 1, Gpu::through);
+    }
+    recording.call(r, 0, OpKind::AllReduce, 4, Gpu::through);
+  }
+  recording.end();
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::in_lockstep);
+}
+
+TEST_CASE("a run of which a launch is not on file is judged as it was recorded") {
+  GpuRecording recording = capture_anew(8);
+  REQUIRE(as_executed(recording.run()));
+  std::vector<trace::Op>& ops = recording.rank(kOdd).ops;
+  SECTION("a launch was overwritten") {
+    std::erase_if(ops, [](const trace::Op& op) {
+      return op.graph == 2 && op.seq == 0 && op.kind == OpKind::GraphLaunch;
+    });
+    CHECK_FALSE(as_executed(recording.run()));
+  }
+  SECTION("a captured call was") {
+    ops.erase(ops.begin() + 1);
+    CHECK_FALSE(as_executed(recording.run()));
+  }
+  SECTION("launches were not watched") {
+    trace::Process& process = recording.rank(kOdd);
+    process.meta.erase("graph_launches");
+    for (trace::Graph& graph : process.graphs) graph.launches = 0;
+    CHECK_FALSE(as_executed(recording.run()));
+  }
+}
+
+TEST_CASE("a run without graphs has no other order than the one on file") {
+  GpuRecording recording = world();
+  CHECK_FALSE(as_executed(recording.run()));
+}
+
+TEST_CASE("who replays two graphs in another order than the others is named") {
+  GpuRecording recording = world();
+  for (int r = 0; r < kRanks; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, 8);
+    recording.capture(r, 2, 0, OpKind::AllGather, 8);
+    for (const uint32_t graph : {1u, 2u}) recording.launch(r, graph, Gpu::through);
+    recording.launch(r, r == kOdd ? 2 : 1, Gpu::begun);
+    recording.launch(r, r == kOdd ? 1 : 2, Gpu::waiting);
+    recording.stand_at(r, r == kOdd ? 2 : 1, 1);
+  }
+  const Report report = recording.report();
+  check_blames(report, Verdict::order_mismatch, kOdd);
+  CHECK(lead(report).severity == Severity::hang);
+  CHECK(lead(report).summary.find("each replay of a CUDA graph counted") != std::string::npos);
+}
+
+TEST_CASE("who captured anew with a call less is named, not the others") {
+  GpuRecording recording = world();
+  for (int r = 0; r < kRanks; ++r) {
+    capture_two(recording, r, 1);
+    for (int replay = 0; replay < 2; ++replay) {
+      recording.launch(r, 1, Gpu::through);
+      recording.call(r, 0, OpKind::AllReduce, 4, Gpu::through);
+    }
+    if (r == kOdd) recording.capture(r, 2, 0, OpKind::AllReduce, 8);
+    recording.launch(r, r == kOdd ? 2 : 1, r == kOdd ? Gpu::through : Gpu::begun);
+    recording.call(r, 0, OpKind::AllReduce, 4, r == kOdd ? Gpu::begun : Gpu::waiting);
+    if (r != kOdd) recording.stand_at(r, 1, 3);
+  }
+  const Report report = recording.report();
+  INFO(text_of(report));
+  REQUIRE(lead(report).culprits.size() == 1);
+  CHECK(lead(report).culprits[0].rank == kOdd);
+  CHECK(lead(report).severity == Severity::hang);
+}
+
+}  // namespace
+}  // namespace rollcall::analysis

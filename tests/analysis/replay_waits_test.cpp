@@ -1,0 +1,188 @@
+// Replays that wait inside a captured call for somebody who owes it, or between two.
+#include <ctime>
+
+#include "tests/analysis/gpu_recording.h"
+
+namespace rollcall::analysis {
+namespace {
+
+enum : size_t { kWorld, kRow, kOtherRow, kColumn, kOtherColumn };
+
+size_t row_of(int r) { return r < 2 ? kRow : kOtherRow; }
+size_t column_of(int r) { return r % 2 == 0 ? kColumn : kOtherColumn; }
+
+TEST_CASE("who captured nothing for a communicator is named, not those whose graphs are alike") {
+  GpuRecording recording(mesh_of_four(), 4);
+  for (int r = 0; r < 4; ++r) {
+    recording.capture(r, 1, row_of(r), OpKind::AllReduce, 8);
+    if (r != 3) recording.capture(r, 1, column_of(r), OpKind::AllReduce, 8);
+  }
+  // Rank 1 waits for rank 3 in its column; the others are through once, and wait in the row.
+  recording.launch(1, 1, Gpu::begun);
+  recording.stand_at(1, 1, 3);
+  for (const int r : {0, 2, 3}) {
+    recording.launch(r, 1, Gpu::through);
+    recording.launch(r, 1, Gpu::begun);
+    recording.stand_at(r, 1, r == 2 ? 3 : 1);
+  }
+  const Report report = recording.report();
+  CHECK(check_blames(report, Verdict::graph_diverged, 3).seq == 1u);
+  CHECK(lead(report).confidence == Confidence::certain);
+  CHECK(lead(report).summary.find("never made that call") != std::string::npos);
+  CHECK(lead(report).severity == Severity::hang);
+}
+
+TEST_CASE("who replays a graph of sends and receives once less is named") {
+  for (const int odd : {0, 1}) {
+    GpuRecording recording({{.ranks = {0, 1}}}, 2);
+    recording.capture(0, 1, 0, OpKind::Send, 8, 1);
+    recording.capture(1, 1, 0, OpKind::Recv, 8, 0);
+    for (const int r : {0, 1}) {
+      recording.launch(r, 1, Gpu::through);
+      if (r == odd) {
+        recording.call(r, 0, OpKind::AllReduce, 4, Gpu::begun);
+      } else {
+        recording.launch(r, 1, Gpu::begun);
+        recording.stand_at(r, 1, 1);
+        recording.call(r, 0, OpKind::AllReduce, 4, Gpu::waiting);
+      }
+    }
+    const Report report = recording.report();
+    check_blames(report, Verdict::graph_diverged, odd);
+    CHECK(lead(report).summary.find("launched the graph that holds it 1 time") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("a replay that does not come to the call in which the others are is blocked") {
+  GpuRecording recording({{.ranks = {0, 1, 2}}}, 3);
+  for (int r = 0; r < 3; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, 8);
+    recording.capture(r, 1, 0, OpKind::AllReduce, 16);
+    recording.launch(r, 1, Gpu::begun);
+    recording.stand_at(r, 1, r == 1 ? 2 : 3);
+  }
+  const Report report = recording.report();
+  CHECK(check_blames(report, Verdict::stream_blocked, 1).seq == 2u);
+  CHECK(lead(report).victims == std::vector<int32_t>{0, 2});
+}
+
+TEST_CASE("replays that are all inside the same call are stuck on their GPUs") {
+  GpuRecording recording({{.ranks = {0, 1, 2}}}, 3);
+  for (int r = 0; r < 3; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, 8);
+    recording.launch(r, 1, Gpu::begun);
+    recording.stand_at(r, 1, 1);
+  }
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
+  CHECK(lead(report).culprits.size() == 3);
+}
+
+// Three ranks replay twice; rank 2 makes `calls` and no second replay.
+GpuRecording replay_once(int calls) {
+  GpuRecording recording({{.ranks = {0, 1, 2}}}, 3);
+  for (int r = 0; r < 3; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, 8);
+    recording.launch(r, 1, Gpu::through);
+    if (r != 2) {
+      recording.launch(r, 1, Gpu::begun);
+      recording.stand_at(r, 1, 1);
+    }
+    for (int i = 0; i < (r == 2 ? calls : 0); ++i) {
+      recording.call(r, 0, OpKind::AllReduce, 4, Gpu::begun);
+    }
+  }
+  return recording;
+}
+
+TEST_CASE("a rank that is behind in replays is looked for where it is") {
+  GpuRecording silent = replay_once(0);
+  const Report report = silent.report();
+  check_blames(report, Verdict::graph_diverged, 2);
+  CHECK(lead(report).summary.find("has called nothing behind its last replay") !=
+        std::string::npos);
+  CHECK(lead(report).next.find("look at the stack of rank 2") == 0);
+
+  GpuRecording went_on = replay_once(1);
+  const Report other = went_on.report();
+  check_blames(other, Verdict::graph_diverged, 2);
+  CHECK(lead(other).next.find("how often the graph is launched") != std::string::npos);
+}
+
+TEST_CASE("a rank that ended between two replays is dead, and left none out") {
+  GpuRecording recording = replay_once(0);
+  recording.rank(2).liveness = trace::Liveness::exited;
+  recording.rank(2).exited_ns = recording.rank(2).heartbeat_ns =
+      recording.rank(2).ops.back().called_ns + 5'000;
+  const Report report = recording.report();
+  check_blames(report, Verdict::rank_dead, 2);
+  CHECK(lead(report).next.find("look at the log and exit status of rank 2") == 0);
+}
+
+TEST_CASE("a graph of which one rank replays more when all others have ended is its own") {
+  GpuRecording recording = replay_once(0);
+  // Ranks 1 and 2 have replayed once, and ended.
+  for (const int r : {1, 2}) {
+    trace::Process& process = recording.rank(r);
+    if (r == 1) {
+      process.ops.pop_back();
+      process.graphs.front().launches = 1;
+    }
+    process.liveness = trace::Liveness::exited;
+    process.exited_ns = process.heartbeat_ns = process.ops.back().called_ns + 5'000;
+  }
+  check_blames(recording.report(), Verdict::graph_diverged, 0);
+}
+
+// As many ranks as this, each as rank 0 of the recording, on its first communicator.
+void multiply(trace::Run& run, int ranks) {
+  const trace::Process one = run.processes[0];
+  run.processes.assign(static_cast<size_t>(ranks), one);
+  for (int r = 0; r < ranks; ++r) {
+    trace::Process& process = run.processes[static_cast<size_t>(r)];
+    process.job_rank = process.comms[0].rank = r;
+    process.comms[0].nranks = ranks;
+    process.pid = 1000 + static_cast<uint32_t>(r);
+  }
+}
+
+double seconds_of(const trace::Run& run, Report& report) {
+  const std::clock_t start = std::clock();
+  report = analyse(run);
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+}
+
+TEST_CASE("replays of eight thousand ranks are judged in a moment", "[scale]") {
+  GpuRecording recording({{.ranks = {0}}}, 1);
+  for (int i = 0; i < 20; ++i) recording.capture(0, 1, 0, OpKind::AllReduce, 8);
+  for (int replay = 0; replay < 20; ++replay) {
+    recording.launch(0, 1, replay < 19 ? Gpu::through : Gpu::begun);
+  }
+  recording.stand_at(0, 1, 21);
+  multiply(recording.run(), 8192);
+  Report report;
+  CHECK(seconds_of(recording.run(), report) < 15);
+  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
+  recording.rank(77).graphs.front().lanes.front().position = 20;
+  CHECK(seconds_of(recording.run(), report) < 15);
+  check_blames(report, Verdict::stream_blocked, 77);
+}
+
+TEST_CASE("eight thousand ranks that wait for one GPU are judged in a moment", "[scale]") {
+  GpuRecording recording({{.ranks = {0}}}, 1);
+  recording.call(0, 0, OpKind::AllReduce, 8, Gpu::begun);
+  multiply(recording.run(), 8192);
+  trace::Op& blocked = recording.rank(77).ops.back();
+  blocked.started_ns = 0;
+  blocked.state = trace::OpState::returned;
+  // One has called on, whom all others keep waiting.
+  recording.call(0, 0, OpKind::AllReduce, 16, Gpu::waiting);
+  Report report;
+  CHECK(seconds_of(recording.run(), report) < 15);
+  check_blames(report, Verdict::stream_blocked, 77);
+}
+
+}  // namespace
+}  // namespace rollcall::analysis
