@@ -139,11 +139,14 @@ Draft draft_blocked(const Case& c, const GpuFacts& facts, const GpuState& state,
           ? "nothing on that stream was seen to finish before"
           : fmt::format("the last to finish on that stream was {}",
                         place_text(c, first.process, c.index.op(first.process, first.finished)));
+  const bool is_launch = op.kind == OpKind::GraphLaunch;
   finding.summary = fmt::format(
-      "{} called {} {} ago and NCCL returned, but the stream has not reached it: something that is "
-      "not NCCL's stands in front of it ({})",
-      processes_text(c.index.run(), ranks), place_text(c, first.process, op),
-      span_text(c.job.end_ns - op.called_ns), before);
+      "{} {} {} {} ago{}, but the stream has not reached it: something that is not NCCL's stands "
+      "in "
+      "front of it ({})",
+      processes_text(c.index.run(), ranks), is_launch ? "launched" : "called",
+      place_text(c, first.process, op), span_text(c.job.end_ns - op.called_ns),
+      is_launch ? "" : " and NCCL returned", before);
   finding.next =
       "look at what that rank put on the stream behind the last finished operation: a kernel, "
       "copy, host function or event wait that does not end";

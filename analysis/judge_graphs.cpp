@@ -445,7 +445,9 @@ Verdict verdict_of_silence(const Case& c, const Replayed& replayed) {
 void tell_of_silence(const Case& c, uint32_t p, Verdict verdict, Finding& finding) {
   const std::string who = rank_text(c.process(p));
   finding.evidence.push_back(process_evidence(c, p));
-  const char* did = verdict == Verdict::rank_dead      ? "ended"
+  const bool has_died = !c.job.processes[p].ended_itself;
+  const char* ended = !has_died ? "ended" : c.job.live ? "died" : "died, or was stopped,";
+  const char* did = verdict == Verdict::rank_dead      ? ended
                     : verdict == Verdict::rank_stopped ? "was stopped"
                                                        : "has called nothing";
   finding.summary += fmt::format("; {} {} behind its last replay", who, did);

@@ -143,6 +143,44 @@ def kept_graph_is_named(python):
     return test
 
 
+# What rank 3 does in gpu_waits.py -> the verdict; whom the other ranks wait for they cannot see.
+GPU_WAITS = {"blocked": "RC-STREAM-BLOCKED", "no-column": "RC-GRAPH-DIVERGED",
+             "order": "RC-ORDER-MISMATCH"}
+
+
+def gpu_waits_run(python, *words):
+    return Job(4, program=[python, here("gpu_waits.py"), *words],
+               options=["--watch", "6", "--kill-on-hang"],
+               environment={"ROLLCALL_GPU_TIMING": "events", "ROLLCALL_OVERHEAD_BUDGET": "100"})
+
+
+def rank_that_gpus_wait_for_is_named(python, kind):
+    def test():
+        with gpu_waits_run(python, kind, "healthy") as run:
+            run.start()
+            expect_equal(run.wait(TORCHRUN_PATIENCE_S), 0, f"the status ({run.describe()})")
+            expect_lockstep(run, 4)
+        with gpu_waits_run(python, kind) as run:
+            run.start()
+            run.wait(TORCHRUN_PATIENCE_S)
+            expect("done" not in run.stdout(), f"the job does not hang ({run.describe()})")
+            leading = run.diff()["findings"][0]
+            expect_equal(leading["code"], GPU_WAITS[kind], f"\n{run.diff_text()}")
+            expect_equal([one["rank"] for one in leading["culprits"]], [3], "the culprits")
+    return test
+
+
+def graphs_captured_anew_are_in_lockstep(python):
+    def test():
+        with gpu_waits_run(python, "anew") as run:
+            run.start()
+            expect_equal(run.wait(TORCHRUN_PATIENCE_S), 0, f"the status ({run.describe()})")
+            expect_lockstep(run, 4)
+            expect("counted as the calls it holds" in run.diff()["findings"][0]["summary"],
+                   run.diff_text())
+    return test
+
+
 def cuda11_job(python, *words):
     # What this PyTorch's watchdog asks of events would break a capture.
     return Job(2, program=[python, here("cuda11_job.py"), str(CUDA11_REPLAYS), *words],
@@ -389,6 +427,10 @@ def tests_of_present(python, zygotes):
            backend_is_recorded(zygotes, backend, fault)) for backend, fault in backends.items()],
         ("a process group that is destroyed before its CUDA graph is named",
          kept_graph_is_named(python)),
+        *[(f"the rank that GPUs wait for is named through other communicators ({kind})",
+           rank_that_gpus_wait_for_is_named(python, kind)) for kind in GPU_WAITS],
+        ("graphs that one rank captures anew are in lockstep with the others'",
+         graphs_captured_anew_are_in_lockstep(python)),
         ("calls that only their lines tell apart are told apart, by the records and by PyTorch's "
          "dumps", alike_calls_are_told_apart(python)),
         ("a Python program that mpirun starts (mpi4py) is recorded", mpi4py_is_recorded(python)),

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Four ranks, in rows of two and columns of two, whose GPUs wait for each other; rank 3 does what
+the argument says:
+
+  blocked    puts a host function that does not end in front of its column's call, on a side stream
+  no-column  captures no call of its column
+  order      replays two graphs in the other order, once
+  anew       captures its graph anew, and replays that: nothing is wrong with it
+"""
+import ctypes
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+
+STEPS, FAULT_STEP, ODD = 4, 2, 3
+
+
+def capture(calls):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        calls()
+    return graph
+
+
+def block(stream):
+    runtime = ctypes.CDLL("libcudart.so.13")
+    sleep = ctypes.cast(ctypes.CDLL(None).sleep, ctypes.c_void_p)
+    status = runtime.cudaLaunchHostFunc(ctypes.c_void_p(stream.cuda_stream), sleep,
+                                        ctypes.c_void_p(100000))
+    assert status == 0, status
+
+
+class Rank:
+    def __init__(self, fault):
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", device_id=device)
+        self.fault = fault if dist.get_rank() == ODD else ""
+        mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("column", "row"))
+        self.row, self.column = mesh.get_group("row"), mesh.get_group("column")
+        self.small, self.large = torch.ones(8, device=device), torch.ones(16, device=device)
+        self.graphs = []
+        for group in (self.row, self.column):
+            dist.all_reduce(self.small, group=group)
+
+    def step_eagerly(self, step):
+        side = torch.cuda.Stream()
+        dist.all_reduce(self.small, group=self.row)
+        if step == FAULT_STEP and self.fault == "blocked":
+            block(side)
+        with torch.cuda.stream(side):
+            dist.all_reduce(self.small, group=self.column)
+        torch.cuda.current_stream().wait_stream(side)
+
+    def capture(self):
+        def calls():
+            dist.all_reduce(self.small, group=self.row)
+            if self.fault != "no-column":
+                dist.all_reduce(self.small, group=self.column)
+            dist.all_reduce(self.small, group=self.row)
+
+        self.graphs = [capture(calls),
+                       capture(lambda: dist.all_gather_into_tensor(self.large, self.small,
+                                                                   group=self.row))]
+
+    def step_by_graphs(self, step):
+        is_odd = step == FAULT_STEP
+        if is_odd and self.fault == "anew":
+            self.capture()
+        order = reversed(self.graphs) if is_odd and self.fault == "order" else self.graphs
+        for graph in order:
+            graph.replay()
+        dist.all_reduce(self.large, group=self.row)
+
+    def run(self, is_eager):
+        if not is_eager:
+            self.capture()
+        for step in range(STEPS):
+            (self.step_eagerly if is_eager else self.step_by_graphs)(step)
+            torch.cuda.synchronize()
+            dist.all_reduce(self.small)
+            torch.cuda.synchronize()
+        self.graphs.clear()
+
+
+def main():
+    kind = sys.argv[1]
+    rank = Rank("" if "healthy" in sys.argv else kind)
+    rank.run(kind == "blocked")
+    dist.destroy_process_group()
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main()
