@@ -60,6 +60,14 @@ TEST_CASE("whose GPU is through is silent itself, and the finding says so") {
   CHECK(lead(report).next.find("is through on its GPU") != std::string::npos);
 }
 
+TEST_CASE("a call that NCCL has not launched blocks no stream") {
+  GpuRecording recording = wait_in_column(Gpu::waiting);
+  trace::Op& call = recording.rank(3).ops.back();
+  call.state = trace::OpState::called;
+  call.returned_ns = 0;
+  check_blames(recording.report(), Verdict::stuck_in_call, 3);
+}
+
 TEST_CASE("of a rank whose GPU was not watched nothing is concluded") {
   GpuRecording recording = wait_in_column(Gpu::waiting);
   for (const int r : {1, 3}) {
