@@ -13,6 +13,7 @@
 #include "analysis/executed.h"
 #include "analysis/gaps.h"
 #include "analysis/given_up.h"
+#include "analysis/gpu_state.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
 #include "analysis/parts.h"
@@ -144,7 +145,7 @@ bool waits_in_replay(const Case& c, uint32_t p) {
     const bool has_started = op.started_ns != 0 || op.mark == GpuMark::started;
     const bool is_through = op.finished_ns != 0 || op.mark == GpuMark::finished;
     return op.kind == OpKind::GraphLaunch && op.awaits_gpu && has_started && !is_through &&
-           c.job.is_stale(op.called_ns);
+           c.job.is_stale(started_at(op));
   });
 }
 

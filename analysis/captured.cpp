@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/habit.h"
 #include "analysis/label.h"
 
 namespace rollcall::analysis {
@@ -61,21 +62,32 @@ uint32_t first_captured(const Process& process, uint32_t graph) {
   return kNoRecord;
 }
 
-std::vector<ReplayPlace> places_of_replay(const Process& process, uint32_t number) {
+const GraphFacts& graph_facts(const Case& c, uint32_t p, uint32_t number) {
+  const auto [known, is_new] = c.remembered.graphs.try_emplace({p, number});
+  GraphFacts& facts = known->second;
+  if (!is_new) return facts;
+  const Process& process = c.process(p);
+  facts.launches = launches_of(process, number);
   const auto graph = std::find_if(process.graphs.begin(), process.graphs.end(),
                                   [&](const trace::Graph& g) { return g.graph == number; });
-  std::vector<ReplayPlace> places;
-  if (graph == process.graphs.end()) return places;
+  if (graph == process.graphs.end()) return facts;
+  // Positions count from the first: with one that is no longer on file they would name another.
+  const auto on_file = std::count_if(process.ops.begin(), process.ops.end(), [&](const Op& op) {
+    return op.graph == number && !is_mark(op.kind);
+  });
+  facts.has_positions =
+      !graph->lanes.empty() && static_cast<uint64_t>(on_file) == graph->operations;
+  if (!facts.has_positions) return facts;
   for (const trace::Graph::Lane& lane : graph->lanes) {
     std::vector<uint32_t> ops = ops_at(process, number, lane);
-    if (!ops.empty()) places.push_back({std::move(ops), lane.position % 2 == 1});
+    if (!ops.empty()) facts.places.push_back({std::move(ops), lane.position % 2 == 1});
   }
-  return places;
+  return facts;
 }
 
 std::string replay_text(const Case& c, uint32_t p, uint32_t number) {
   std::string text;
-  for (const ReplayPlace& place : places_of_replay(c.process(p), number)) {
+  for (const ReplayPlace& place : graph_facts(c, p, number).places) {
     const Op& op = c.index.op(p, place.ops.front());
     const Seat seat = c.index.seat(p, op.comm);
     text += fmt::format(

@@ -20,12 +20,17 @@ uint32_t first_captured(const trace::Process& process, uint32_t graph);
 // Where a replay stands on one of the graph's streams: inside these operations, or in front of
 // them. A group's share of a stream is begun and ended as one.
 struct ReplayPlace {
-  std::vector<uint32_t> ops;  // indices into Process::ops
+  std::vector<uint32_t> ops;  // indices into Process::ops, rising
   bool is_inside = false;
 };
-// Of the replay that runs, or of the newest one; by what the GPU itself wrote. Streams that are
-// through with it are left out.
-std::vector<ReplayPlace> places_of_replay(const trace::Process& process, uint32_t graph);
+// What the GPU itself wrote of the replay that runs, or of the newest one.
+struct GraphFacts {
+  uint64_t launches = 0;
+  bool has_positions = false;       // and all that was captured is on file
+  std::vector<ReplayPlace> places;  // streams that are through with it are left out
+};
+// Found at the first question.
+const GraphFacts& graph_facts(const Case& the_case, uint32_t process, uint32_t graph);
 
 // How far its newest replay has come, by what the GPU itself wrote: "has not come to AllReduce of
 // 4 float32 (sum), seq 7 of world"; empty where that is not known, or it is through.

@@ -89,7 +89,11 @@ std::optional<size_t> count_executed(const Process& process, const CapturedOps& 
   for (const Graph& graph : process.graphs) {
     if (graph.launches != launches[graph.graph]) return std::nullopt;
   }
-  return count;
+  // What runs within another graph, or is launched past the recorder, is not seen to be launched.
+  const bool runs_unseen = std::any_of(captured.begin(), captured.end(), [&](const auto& graph) {
+    return launches[graph.first] == 0;
+  });
+  return runs_unseen ? std::nullopt : std::optional(count);
 }
 
 // One process's calls, in the order in which they were given to the GPU.
@@ -232,7 +236,8 @@ bool is_better(const Report& recorded, const Report& executed) {
   if (is_defect(old_lead)) {
     if (new_lead.verdict == Verdict::in_lockstep) return true;
     return old_lead.verdict == Verdict::graph_diverged && is_defect(new_lead) &&
-           new_lead.culprits.size() < old_lead.culprits.size();
+           (new_lead.culprits.size() < old_lead.culprits.size() || is_about_gpus(new_lead) ||
+            new_lead.verdict == Verdict::rank_dead || new_lead.verdict == Verdict::rank_stopped);
   }
   return old_lead.verdict == Verdict::insufficient && is_defect(new_lead) &&
          !is_about_gpus(new_lead);

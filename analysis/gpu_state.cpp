@@ -1,6 +1,7 @@
 #include "analysis/gpu_state.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "analysis/captured.h"
 
@@ -17,19 +18,24 @@ struct StreamState {
   uint32_t front = kNoRecord;
   uint32_t finished = kNoRecord;
   bool is_dark = false;  // its newest operation is not timed
+  bool is_behind_untimed = false;
 };
 
-StreamState& state_of(std::vector<StreamState>& streams, uint64_t stream) {
-  const auto found = std::find_if(streams.begin(), streams.end(),
-                                  [&](const StreamState& s) { return s.stream == stream; });
-  if (found != streams.end()) return *found;
-  streams.push_back({.stream = stream});
-  return streams.back();
-}
+// In the order of their first operations.
+struct Streams {
+  std::vector<StreamState> states;
+  std::unordered_map<uint64_t, size_t> of;
+
+  StreamState& at(uint64_t stream) {
+    const auto [found, is_new] = of.try_emplace(stream, states.size());
+    if (is_new) states.push_back({.stream = stream});
+    return states[found->second];
+  }
+};
 
 void look_at(const Case& c, const GpuFacts& facts, uint32_t p, GpuState& state) {
   const Process& process = c.process(p);
-  std::vector<StreamState> streams;
+  Streams streams;
   // Captured operations run when their graph is launched, and that is an operation of its own, if
   // the launches are seen at all.
   const bool sees_launches = watches_graphs(process);
@@ -41,18 +47,22 @@ void look_at(const Case& c, const GpuFacts& facts, uint32_t p, GpuState& state) 
       has_unseen_graphs = has_unseen_graphs || !sees_launches;
       continue;
     }
-    StreamState& stream = state_of(streams, op.stream);
+    StreamState& stream = streams.at(op.stream);
     stream.is_dark = !facts.is_timed(p, i);
     state.is_watched = state.is_watched || facts.is_timed(p, i);
     if (facts.has_finished(p, i)) stream.finished = i;
+    if (stream.front == kNoRecord) {
+      stream.is_behind_untimed =
+          !facts.has_finished(p, i) && (stream.is_behind_untimed || stream.is_dark);
+    }
     if (facts.is_awaited(p, i) && stream.front == kNoRecord) stream.front = i;
   }
   bool is_dark = has_unseen_graphs;
-  for (const StreamState& stream : streams) {
+  for (const StreamState& stream : streams.states) {
     is_dark = is_dark || stream.is_dark;
     if (stream.front == kNoRecord) continue;
     const bool started = facts.has_started(p, stream.front);
-    state.fronts.push_back({p, stream.front, stream.finished, started});
+    state.fronts.push_back({p, stream.front, stream.finished, started, stream.is_behind_untimed});
   }
   if (is_dark) state.dark.push_back(p);
   const ProcessState& host = c.job.processes[p];
@@ -110,6 +120,14 @@ bool GpuFacts::counts(uint32_t p, uint32_t i, int64_t time_ns) const {
 bool is_watched_to_end(const Case& c, uint32_t p) {
   const ProcessState& state = c.job.processes[p];
   return !state.stopped && !state.gone && !state.ended_itself;
+}
+
+bool stands_still(const Case& c, uint32_t p) {
+  const std::vector<Op>& ops = c.process(p).ops;
+  return std::all_of(ops.begin(), ops.end(), [&](const Op& op) {
+    const int64_t moved_ns = std::max(op.started_ns, op.finished_ns);
+    return moved_ns == 0 || c.job.is_stale(moved_ns);
+  });
 }
 
 GpuState look_at_gpus(const Case& c, const GpuFacts& facts) {

@@ -50,6 +50,7 @@ struct Front {
   uint32_t op = kNoRecord;
   uint32_t finished = kNoRecord;  // the last finished operation on its stream
   bool started = false;
+  bool is_behind_untimed = false;  // calls stand in front of it that were not watched
 };
 
 struct GpuState {
@@ -59,9 +60,15 @@ struct GpuState {
   bool is_inside = false;      // a host thread is inside NCCL
 };
 
+// By the time of the call where only the GPU's own word is known.
+inline int64_t started_at(const trace::Op& op) {
+  return op.started_ns != 0 ? op.started_ns : op.called_ns;
+}
 // Somebody looked at the process's GPU until the end: what is not on file of it has not happened.
 bool is_watched_to_end(const Case& the_case, uint32_t process);
 GpuState look_at_gpus(const Case& the_case, const GpuFacts& facts);
+// The process's GPU has begun or finished nothing for so long that it counts.
+bool stands_still(const Case& the_case, uint32_t process);
 // The fronts of each process that has any.
 std::vector<std::span<const Front>> by_process(const GpuState& state);
 // One of these has been reached by its stream: the process's GPU runs something.

@@ -6,10 +6,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "analysis/captured.h"
 #include "analysis/judge.h"
 
 namespace rollcall::analysis {
@@ -46,6 +48,8 @@ struct Remembered {
   // the process that is asked about.
   using Abort = std::pair<int64_t, uint32_t>;
   std::optional<std::vector<Abort>> first_aborts;
+  // By process and graph.
+  std::map<std::pair<uint32_t, uint32_t>, GraphFacts> graphs;
 };
 
 // From the break on the process did as before, but for calls on the communicator of the first one

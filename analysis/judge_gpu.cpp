@@ -105,10 +105,20 @@ Front oldest_of(const Case& c, std::span<const Front> fronts) {
   });
 }
 
+// Neither called nor at the front of its stream for less than that.
+bool waits_long(const Case& c, const Front& front) {
+  const int64_t before_ns =
+      front.finished == kNoRecord ? 0 : c.index.op(front.process, front.finished).finished_ns;
+  const int64_t called_ns = c.index.op(front.process, front.op).called_ns;
+  return c.job.is_stale(std::max(called_ns, before_ns));
+}
+
 std::vector<Front> silent_fronts(const Case& c, const GpuState& state) {
   std::vector<Front> silent;
   for (const std::span<const Front> fronts : by_process(state)) {
-    if (!runs_any(fronts)) silent.push_back(oldest_of(c, fronts));
+    if (runs_any(fronts)) continue;
+    const Front oldest = oldest_of(c, fronts);
+    if (waits_long(c, oldest)) silent.push_back(oldest);
   }
   return silent;
 }
@@ -116,8 +126,11 @@ std::vector<Front> silent_fronts(const Case& c, const GpuState& state) {
 // Of ranks on which nothing else runs, the first leads.
 Draft draft_blocked(const Case& c, const GpuFacts& facts, const GpuState& state,
                     const std::vector<Front>& blocked) {
-  Draft draft = make_draft(Verdict::stream_blocked,
-                           state.dark.empty() ? Confidence::certain : Confidence::likely);
+  const bool is_sure =
+      state.dark.empty() && std::none_of(blocked.begin(), blocked.end(),
+                                         [](const Front& f) { return f.is_behind_untimed; });
+  Draft draft =
+      make_draft(Verdict::stream_blocked, is_sure ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
   std::vector<uint32_t> ranks;
   const Front& first = blocked.front();
@@ -157,9 +170,6 @@ Draft draft_blocked(const Case& c, const GpuFacts& facts, const GpuState& state,
   set_victims(c, c.index.active(), finding);
   return draft;
 }
-
-// By the time of the call where only the GPU's own word is known.
-int64_t started_at(const Op& op) { return op.started_ns != 0 ? op.started_ns : op.called_ns; }
 
 // A call that stands in front of a stream whose GPU has come to it.
 struct GpuCall {
@@ -351,6 +361,7 @@ const GpuCall* first_begun(const Case& c, const Running& running, const Circle& 
     const bool counts =
         circle.empty() || std::find(circle.begin(), circle.end(), i) != circle.end();
     if (!call.has_begun || call.peers.is_owed || !counts || is_elsewhere(c, call)) continue;
+    if (!c.job.is_stale(since(call))) continue;
     if (first == nullptr || since(call) < since(*first)) first = &call;
   }
   return first;
@@ -514,8 +525,8 @@ std::optional<Draft> judge_outside(const Case& c, const GpuState& state) {
 // or all have come to one. No stream waits for what was called later.
 class Causes {
  public:
-  Causes(const Case& c, const GpuFacts& facts, const GpuState& state)
-      : c_(c), running_(find_running(c, facts, state)), explained_(running_.calls.size()) {
+  Causes(const Case& c, const GpuState& state, const Running& running)
+      : c_(c), running_(running), explained_(running_.calls.size()) {
     for (const std::span<const Front> fronts : by_process(state)) {
       fronts_[fronts.front().process] = fronts;
     }
@@ -551,7 +562,7 @@ class Causes {
   bool is_blocked(const Front& front) {
     const auto [known, is_new] = is_blocked_.try_emplace(front.process, false);
     if (!is_new) return known->second;
-    known->second = c_.job.is_stale(c_.index.op(front.process, front.op).called_ns) &&
+    known->second = !front.is_behind_untimed && waits_long(c_, front) &&
                     peers_of(c_, front.process, front.op).is_complete;
     if (known->second) blocked_.emplace(front.process, front);
     return known->second;
@@ -599,7 +610,7 @@ class Causes {
   }
 
   const Case& c_;
-  const Running running_;
+  const Running& running_;
   std::unordered_map<uint32_t, std::span<const Front>> fronts_;
   std::vector<std::optional<bool>> explained_;  // by call
   std::unordered_map<uint32_t, bool> is_blocked_;
@@ -610,11 +621,30 @@ class Causes {
 
 // Of processes that were explained.
 Draft draft_cause(const Case& c, const GpuFacts& facts, const GpuState& state,
-                  const Causes& causes) {
+                  const Running& running, const Causes& causes) {
   const std::vector<Front> blocked = causes.blocked();
-  if (!blocked.empty()) return draft_blocked(c, facts, state, blocked);
-  Draft draft = draft_stuck(c, facts, state, *causes.stuck().front());
-  suspect_transport(draft.finding);
+  if (!blocked.empty()) {
+    // What was called later runs in front of it, and is what the others do not come to.
+    std::optional<Draft> crossed = judge_crossed(c, facts, state, running);
+    const bool is_crossed =
+        crossed && std::any_of(blocked.begin(), blocked.end(), [&](const Front& front) {
+          const std::vector<Culprit>& culprits = crossed->finding.culprits;
+          return std::any_of(culprits.begin(), culprits.end(), [&](const Culprit& culprit) {
+            return culprit.process == front.process;
+          });
+        });
+    return is_crossed ? std::move(*crossed) : draft_blocked(c, facts, state, blocked);
+  }
+  const GpuCall& stuck = *causes.stuck().front();
+  Draft draft = draft_stuck(c, facts, state, stuck);
+  const Circle rivals = find_rivals(c, state, running);
+  const bool is_rival = std::any_of(rivals.begin(), rivals.end(),
+                                    [&](size_t i) { return &running.calls[i] == &stuck; });
+  if (is_rival) {
+    tell_of_rivals(c, running, rivals, draft.finding);
+  } else {
+    suspect_transport(draft.finding);
+  }
   return draft;
 }
 
@@ -635,11 +665,13 @@ bool all_of_culprits(const Draft& draft, const std::function<bool(uint32_t)>& ho
 std::optional<Draft> judge_gpu_cause(const Case& c, const std::vector<uint32_t>& silent) {
   const GpuFacts facts(c);
   const GpuState state = look_at_gpus(c, facts);
-  Causes causes(c, facts, state);
-  const bool is_explained =
-      !silent.empty() && state.is_watched &&
-      std::all_of(silent.begin(), silent.end(), [&](uint32_t p) { return causes.explain(p); });
-  return is_explained ? std::optional(draft_cause(c, facts, state, causes)) : std::nullopt;
+  if (silent.empty() || !state.is_watched) return std::nullopt;
+  const Running running = find_running(c, facts, state);
+  Causes causes(c, state, running);
+  for (const uint32_t p : silent) {
+    if (!causes.explain(p)) return std::nullopt;
+  }
+  return draft_cause(c, facts, state, running, causes);
 }
 
 void add_gpu_causes(const Case& c, std::vector<Draft>& drafts) {
@@ -647,29 +679,34 @@ void add_gpu_causes(const Case& c, std::vector<Draft>& drafts) {
   const GpuFacts facts(c);
   const GpuState state = look_at_gpus(c, facts);
   if (!state.is_watched) return;
-  Causes causes(c, facts, state);
+  const Running running = find_running(c, facts, state);
   std::vector<Draft> others;
-  std::vector<Finding> explained;
+  std::map<std::vector<uint32_t>, Draft> found;  // by whom they blame
   for (Draft& draft : drafts) {
-    const bool is_missing = is_missing_call(draft);
-    if (is_missing && all_of_culprits(draft, [&](uint32_t p) { return causes.explain(p); })) {
-      explained.push_back(std::move(draft.finding));
+    if (!is_missing_call(draft)) {
+      others.push_back(std::move(draft));
+      continue;
+    }
+    Causes causes(c, state, running);
+    if (all_of_culprits(draft, [&](uint32_t p) { return causes.explain(p); })) {
+      Draft cause = draft_cause(c, facts, state, running, causes);
+      std::vector<uint32_t> blamed;
+      for (const Culprit& culprit : cause.finding.culprits) blamed.push_back(culprit.process);
+      Draft& known = found.try_emplace(std::move(blamed), std::move(cause)).first->second;
+      known.finding.consequences.push_back(std::move(draft.finding));
       continue;
     }
     const auto is_through = [&](uint32_t p) {
       return causes.is_through(p) && !std::binary_search(state.dark.begin(), state.dark.end(), p);
     };
-    if (is_missing && all_of_culprits(draft, is_through)) {
+    if (all_of_culprits(draft, is_through)) {
       draft.finding.next +=
           "; what it called before is through on its GPU: if it waits, then for something else";
     }
     others.push_back(std::move(draft));
   }
   drafts = std::move(others);
-  if (explained.empty()) return;
-  Draft cause = draft_cause(c, facts, state, causes);
-  for (Finding& finding : explained) cause.finding.consequences.push_back(std::move(finding));
-  drafts.push_back(std::move(cause));
+  for (auto& [blamed, cause] : found) drafts.push_back(std::move(cause));
 }
 
 std::optional<Draft> judge_gpu(const Case& c) {

@@ -378,7 +378,7 @@ bool stands(const Case& c, uint32_t p, const Replays& replays) {
   const Op& launch = c.index.op(p, replays.last);
   const bool has_begun = launch.started_ns != 0 || launch.mark == GpuMark::started;
   return has_begun && !is_through(launch) && is_watched_to_end(c, p) &&
-         c.job.is_stale(launch.called_ns);
+         c.job.is_stale(started_at(launch));
 }
 
 std::optional<Replayed> find_replayed(const Case& c, const Comparison& comparison,
@@ -394,6 +394,7 @@ std::optional<Replayed> find_replayed(const Case& c, const Comparison& compariso
   if (found.front == nullptr || found.most.last == kNoRecord) return std::nullopt;
   const Op& launch = c.index.op(found.front->process, found.most.last);
   if (is_through(launch) || !c.job.is_stale(launch.called_ns)) return std::nullopt;
+  if (!stands_still(c, found.front->process)) return std::nullopt;
   found.least = found.most.launches;
   for (const CapturedRun* run : comparison.runs) {
     const Replays theirs = replays_in(tables, *run);
@@ -467,8 +468,14 @@ Draft draft_replayed(const Case& c, uint32_t g, const Replayed& replayed,
   const CapturedRun& front = *replayed.front;
   const Op& launch = c.index.op(front.process, replayed.most.last);
   const bool is_silent = !replayed.is_extra && are_silent(c, replayed, tables);
+  const bool may_have_ended_early =
+      replayed.is_extra &&
+      std::any_of(replayed.behind.begin(), replayed.behind.end(), [&](const CapturedRun* run) {
+        return c.job.processes[run->process].ended_itself;
+      });
   const Verdict verdict = is_silent ? verdict_of_silence(c, replayed) : Verdict::graph_diverged;
-  Draft draft = make_draft(verdict, launch.awaits_gpu ? Confidence::certain : Confidence::likely);
+  const bool is_sure = launch.awaits_gpu && !may_have_ended_early;
+  Draft draft = make_draft(verdict, is_sure ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
   for (const CapturedRun* run : replayed.blamed()) {
     add_culprit(c, c.group(g).members[run->member], g, front.first, finding);
@@ -550,6 +557,24 @@ std::vector<Comparison> comparisons_of(const Group& group, const std::vector<Cap
   return comparisons;
 }
 
+bool stands_in_any(const Case& c, uint32_t p) {
+  const std::vector<Op>& ops = c.process(p).ops;
+  return is_watched_to_end(c, p) && std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
+           const bool has_begun = op.started_ns != 0 || op.mark == GpuMark::started;
+           return op.kind == OpKind::GraphLaunch && op.awaits_gpu && has_begun && !is_through(op) &&
+                  c.job.is_stale(started_at(op));
+         });
+}
+
+// Those who are blamed have made a replay too many, which is the one that they stand in.
+bool is_extra(const Case& c, const Draft& replays) {
+  const uint32_t p = replays.finding.culprits.front().process;
+  const std::vector<Op>& ops = c.process(p).ops;
+  return std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
+    return op.kind == OpKind::GraphLaunch && op.called_ns == replays.since_ns;
+  });
+}
+
 void keep_earlier(std::optional<Draft>&& found, std::optional<Draft>& earliest) {
   if (found && (!earliest || found->since_ns < earliest->since_ns)) earliest = std::move(found);
 }
@@ -589,10 +614,15 @@ std::optional<Draft> judge_graphs(const Case& c) {
   }
   // What was captured differently explains why replays do not end.
   if (captures) return captures;
-  if (!replays) return judge_replay_waits(c);
+  if (!replays) replays = judge_replay_waits(c);
+  if (!replays) return replays;
   std::vector<uint32_t> blamed;
   for (const Culprit& culprit : replays->finding.culprits) blamed.push_back(culprit.process);
   std::optional<Draft> cause = judge_gpu_cause(c, blamed);
+  const bool all_stand =
+      std::all_of(blamed.begin(), blamed.end(), [&](uint32_t p) { return stands_in_any(c, p); });
+  // Who waits in a replay of another graph has not left this one out.
+  if (!cause && all_stand && !is_extra(c, *replays)) cause = judge_replay_waits(c);
   if (!cause) return replays;
   cause->finding.consequences.push_back(std::move(replays->finding));
   return cause;

@@ -37,10 +37,10 @@ std::vector<Standing> find_standing(const Case& c) {
   for (const Front& front : look_at_gpus(c, facts).fronts) {
     const Op& op = c.index.op(front.process, front.op);
     const bool counts = op.kind == OpKind::GraphLaunch && front.started &&
-                        is_watched_to_end(c, front.process) && c.job.is_stale(op.called_ns);
+                        is_watched_to_end(c, front.process) && c.job.is_stale(started_at(op));
     if (!counts) continue;
-    for (ReplayPlace& place : places_of_replay(c.process(front.process), op.graph)) {
-      found.push_back({front.process, front.op, std::move(place)});
+    for (const ReplayPlace& place : graph_facts(c, front.process, op.graph).places) {
+      found.push_back({front.process, front.op, place});
     }
   }
   return found;
@@ -60,6 +60,12 @@ Call call_of(const Case& c, const Standing& s, const Op& op) {
   return {c.index.seat(s.process, op.comm).group, op.seq, launch_of(c, s).seq};
 }
 
+// It is known which communicator this is.
+bool has_seat(const Case& c, const Standing& s, const Op& op) {
+  const Seat seat = c.index.seat(s.process, op.comm);
+  return seat.group != kNone && seat.member != kNone && c.group(seat.group).may_be_matched;
+}
+
 // A rank that a replay waits for.
 struct Debtor {
   uint32_t process = kNone;
@@ -73,8 +79,20 @@ void add_debtor(const Case& c, const Blocked& theirs, uint64_t replay,
   const Process& process = c.process(theirs.process);
   const uint32_t graph = c.index.op(theirs.process, theirs.op).graph;
   if (graph != 0 && !watches_graphs(process)) return;
-  const uint64_t launches = graph == 0 ? 1 : launches_of(process, graph);
+  const uint64_t launches = graph == 0 ? 1 : graph_facts(c, theirs.process, graph).launches;
   if (launches <= replay) debtors.push_back({theirs.process, theirs.op, launches});
+}
+
+// Of a transfer that is not on file: it was not made.
+bool has_all_transfers(const Process& process, uint32_t group, const Case& c) {
+  const auto p = static_cast<uint32_t>(&process - c.index.run().processes.data());
+  const trace::Comm* comm = comm_of(c, p, group);
+  if (comm == nullptr || process.torn != 0) return false;
+  const auto on_file = std::count_if(process.ops.begin(), process.ops.end(), [&](const Op& op) {
+    const bool is_transfer = op.kind == OpKind::Send || op.kind == OpKind::Recv;
+    return is_transfer && c.index.seat(p, op.comm).group == group;
+  });
+  return static_cast<uint64_t>(on_file) == comm->sends + comm->recvs;
 }
 
 std::vector<Debtor> debtors_of(const Case& c, uint32_t p, const Op& op, uint64_t replay) {
@@ -88,7 +106,7 @@ std::vector<Debtor> debtors_of(const Case& c, uint32_t p, const Op& op, uint64_t
     if (partner.process == kNone) return debtors;
     if (partner.op != kNoRecord) {
       add_debtor(c, partner, replay, debtors);
-    } else if (c.process(partner.process).torn == 0) {
+    } else if (has_all_transfers(c.process(partner.process), seat.group, c)) {
       debtors.push_back({partner.process});
     }
     return debtors;
@@ -122,6 +140,7 @@ std::optional<Owed> find_owed(const Case& c, const std::vector<Standing>& standi
     if (found && launch_of(c, found->standing).called_ns <= launch.called_ns) continue;
     for (const uint32_t i : s.place.ops) {
       const Op& op = c.index.op(s.process, i);
+      if (!has_seat(c, s, op)) continue;
       if (is_collective(op.kind) && !asked.insert(call_of(c, s, op)).second) continue;
       std::vector<Debtor> debtors = debtors_of(c, s.process, op, launch.seq);
       // Who stands in a replay has not come to this one, but for what it never made.
@@ -157,6 +176,8 @@ void add_culprit(const Case& c, uint32_t p, uint32_t g, const Op& op, Finding& f
   if (is_collective(op.kind)) {
     culprit.seq = op.seq;
     culprit.op = std::string(rollcall::name_of(op.kind));
+  } else {
+    culprit.op = op.kind == OpKind::Send ? "Recv" : "Send";  // what it owes
   }
   finding.culprits.push_back(std::move(culprit));
 }
@@ -176,19 +197,34 @@ void add_standing_evidence(const Case& c, const Standing& standing, Finding& fin
       finding);
 }
 
+// It ended behind its last replay, having left none out that is on file.
+bool has_died(const Case& c, const Debtor& debtor) {
+  const ProcessState& state = c.job.processes[debtor.process];
+  if (debtor.op == kNoRecord || !(state.gone || state.ended_itself)) return false;
+  const std::vector<Op>& ops = c.process(debtor.process).ops;
+  return !ops.empty() && ops.back().kind == OpKind::GraphLaunch &&
+         ops.back().graph == c.index.op(debtor.process, debtor.op).graph;
+}
+
 Draft draft_owed(const Case& c, const Owed& owed) {
   const uint32_t p = owed.standing.process;
   const Op& op = c.index.op(p, owed.op);
   const Op& launch = launch_of(c, owed.standing);
-  Draft draft = make_draft(Verdict::graph_diverged, Confidence::certain);
+  const bool is_dead = std::all_of(owed.debtors.begin(), owed.debtors.end(),
+                                   [&](const Debtor& debtor) { return has_died(c, debtor); });
+  Draft draft =
+      make_draft(is_dead ? Verdict::rank_dead : Verdict::graph_diverged, Confidence::certain);
   Finding& finding = draft.finding;
-  draft.group = c.index.seat(p, op.comm).group;
-  draft.seq = op.seq;
-  draft.since_ns = launch.called_ns;
+  const uint32_t group = c.index.seat(p, op.comm).group;
+  if (is_collective(op.kind)) {
+    draft.group = group;
+    draft.seq = op.seq;
+  }
+  draft.since_ns = started_at(launch);
   std::vector<uint32_t> processes;
   for (const Debtor& debtor : owed.debtors) {
     processes.push_back(debtor.process);
-    add_culprit(c, debtor.process, draft.group, op, finding);
+    add_culprit(c, debtor.process, group, op, finding);
     if (debtor.op != kNoRecord) {
       add_evidence(c, debtor.process, debtor.op, debt_text(debtor), finding);
     } else if (finding.evidence.size() < kEvidenceMax) {
@@ -208,6 +244,11 @@ Draft draft_owed(const Case& c, const Owed& owed) {
             "that differs, a model part that only some ranks have"
           : "look at what decides how often the graph is launched: the number of steps or "
             "micro-batches, a path that runs the operations without the graph";
+  if (is_dead) {
+    finding.summary += ", and ended behind that";
+    finding.next =
+        fmt::format("look at the log and exit status of {}", rank_text(c.process(first.process)));
+  }
   set_victims(c, c.index.active(), finding);
   return draft;
 }
@@ -221,7 +262,7 @@ std::vector<Standing> find_between(const Case& c, const std::vector<Standing>& s
     inside.push_back(s);
     for (const uint32_t i : s.place.ops) {
       const Op& op = c.index.op(s.process, i);
-      if (is_collective(op.kind)) reached.insert(call_of(c, s, op));
+      if (is_collective(op.kind) && has_seat(c, s, op)) reached.insert(call_of(c, s, op));
     }
   }
   const std::vector<uint32_t> inside_processes = processes_of(inside);
@@ -229,7 +270,7 @@ std::vector<Standing> find_between(const Case& c, const std::vector<Standing>& s
   for (const Standing& s : standing) {
     const Op& op = c.index.op(s.process, s.place.ops.front());
     const bool is_between =
-        is_collective(op.kind) && reached.count(call_of(c, s, op)) != 0 &&
+        is_collective(op.kind) && has_seat(c, s, op) && reached.count(call_of(c, s, op)) != 0 &&
         !std::binary_search(inside_processes.begin(), inside_processes.end(), s.process);
     if (is_between) found.push_back(s);
   }
@@ -258,7 +299,7 @@ Draft draft_between(const Case& c, const std::vector<Standing>& standing,
       "replay {} of a CUDA graph has run on {} for {} and has not come to {}, in which other ranks "
       "are: something else in the graph, in front of it, does not end",
       launch.seq + 1, processes_text(c.index.run(), processes),
-      span_text(c.job.end_ns - launch.called_ns), place_text(c, first.process, op));
+      span_text(c.job.end_ns - started_at(launch)), place_text(c, first.process, op));
   finding.next =
       "look at what that rank captured in front of this operation: a kernel, copy, host function "
       "or "
@@ -286,10 +327,9 @@ std::vector<Blocked> others_of(const Case& c, uint32_t p, const Op& op) {
 
 bool is_inside(const Case& c, const Blocked& where) {
   const uint32_t graph = c.index.op(where.process, where.op).graph;
-  const std::vector<ReplayPlace> places = places_of_replay(c.process(where.process), graph);
+  const std::vector<ReplayPlace>& places = graph_facts(c, where.process, graph).places;
   return std::any_of(places.begin(), places.end(), [&](const ReplayPlace& place) {
-    return place.is_inside &&
-           std::find(place.ops.begin(), place.ops.end(), where.op) != place.ops.end();
+    return place.is_inside && std::binary_search(place.ops.begin(), place.ops.end(), where.op);
   });
 }
 
@@ -298,8 +338,9 @@ bool is_inside(const Case& c, const Blocked& where) {
 InsideReplay inside_replay(const Case& c, uint32_t p, uint32_t launch) {
   const Op& replay = c.index.op(p, launch);
   InsideReplay inside;
-  for (const ReplayPlace& place : places_of_replay(c.process(p), replay.graph)) {
-    inside.is_known = true;
+  const GraphFacts& facts = graph_facts(c, p, replay.graph);
+  inside.is_known = facts.has_positions;
+  for (const ReplayPlace& place : facts.places) {
     if (!place.is_inside) continue;
     for (const uint32_t i : place.ops) {
       const Op& op = c.index.op(p, i);
@@ -327,7 +368,7 @@ bool stands_in_replay(const Case& c, uint32_t g, uint64_t seq) {
     const std::vector<Op>& ops = c.process(where.process).ops;
     const bool runs = std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
       return op.kind == OpKind::GraphLaunch && op.graph == graph && op.awaits_gpu &&
-             op.started_ns != 0 && c.job.is_stale(op.called_ns);
+             op.started_ns != 0 && op.finished_ns == 0 && c.job.is_stale(started_at(op));
     });
     return runs && is_watched_to_end(c, where.process) && is_inside(c, where);
   });

@@ -17,9 +17,10 @@ TEST_CASE("who captured nothing for a communicator is named, not those whose gra
     recording.capture(r, 1, row_of(r), OpKind::AllReduce, 8);
     if (r != 3) recording.capture(r, 1, column_of(r), OpKind::AllReduce, 8);
   }
-  // Rank 1 waits for rank 3 in its column; the others are through once, and wait in the row.
+  // Rank 1 waits for rank 3 in its column, rank 0 for rank 1 in the row, and so on.
   recording.launch(1, 1, Gpu::begun);
   recording.stand_at(1, 1, 3);
+  recording.launch(3, 1, Gpu::through);
   for (const int r : {0, 2, 3}) {
     recording.launch(r, 1, Gpu::through);
     recording.launch(r, 1, Gpu::begun);
