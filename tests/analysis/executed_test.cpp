@@ -89,6 +89,32 @@ TEST_CASE("a run of which a launch is not on file is judged as it was recorded")
   }
 }
 
+TEST_CASE("a wrong size in a graph that no launch is on file of is told, for it may have run") {
+  GpuRecording recording = world();
+  for (int r = 0; r < kRanks; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, r == kOdd ? 9 : 8);
+    capture_two(recording, r, 2);
+    recording.launch(r, 2, Gpu::through);
+  }
+  recording.end();
+  check_blames(recording.report(), Verdict::count_mismatch, kOdd);
+}
+
+TEST_CASE("a rank that died behind a call between two replays is dead, not behind in replays") {
+  GpuRecording recording = world();
+  for (int r = 0; r < kRanks; ++r) {
+    capture_two(recording, r, 1);
+    recording.launch(r, 1, Gpu::through);
+    recording.call(r, 0, OpKind::AllReduce, 4, Gpu::through);
+    if (r == kOdd) continue;
+    recording.launch(r, 1, Gpu::begun);
+    recording.stand_at(r, 1, 1);
+  }
+  trace::Process& dead = recording.rank(kOdd);
+  dead.heartbeat_ns = dead.ops.back().called_ns + 1'000;
+  check_blames(recording.report(), Verdict::rank_dead, kOdd);
+}
+
 TEST_CASE("a run without graphs has no other order than the one on file") {
   GpuRecording recording = world();
   CHECK_FALSE(as_executed(recording.run()));

@@ -60,6 +60,21 @@ TEST_CASE("whose GPU is through is silent itself, and the finding says so") {
   CHECK(lead(report).next.find("is through on its GPU") != std::string::npos);
 }
 
+TEST_CASE("each missing call follows from what its own rank waits for") {
+  // Rank 1 waits for rank 0's stream in their row, ranks 2 and 3 are stuck in theirs.
+  GpuRecording recording = mesh();
+  recording.call(0, kRow, OpKind::AllReduce, 8, Gpu::waiting);
+  recording.call(1, kRow, OpKind::AllReduce, 8, Gpu::begun);
+  for (const int r : {2, 3}) recording.call(r, kOtherRow, OpKind::AllReduce, 8, Gpu::begun);
+  recording.call(0, kColumn, OpKind::AllReduce, 16, Gpu::waiting);
+  recording.call(1, kOtherColumn, OpKind::AllReduce, 16, Gpu::waiting);
+  const Report report = recording.report();
+  INFO(text_of(report));
+  REQUIRE(report.findings.size() == 1);
+  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
+  CHECK(lead(report).consequences.size() == 2);
+}
+
 TEST_CASE("a call that NCCL has not launched blocks no stream") {
   GpuRecording recording = wait_in_column(Gpu::waiting);
   trace::Op& call = recording.rank(3).ops.back();

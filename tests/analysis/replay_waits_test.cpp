@@ -1,4 +1,5 @@
 // Replays that wait inside a captured call for somebody who owes it, or between two.
+#include <algorithm>
 #include <ctime>
 
 #include "tests/analysis/gpu_recording.h"
@@ -135,6 +136,75 @@ TEST_CASE("a graph of which one rank replays more when all others have ended is 
     process.exited_ns = process.heartbeat_ns = process.ops.back().called_ns + 5'000;
   }
   check_blames(recording.report(), Verdict::graph_diverged, 0);
+}
+
+TEST_CASE("captured calls on a communicator that nobody saw made blame nobody") {
+  GpuRecording recording({{.ranks = {0, 1}}}, 2);
+  for (int r = 0; r < 2; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, 8);
+    recording.launch(r, 1, Gpu::begun);
+    recording.stand_at(r, 1, r == 0 ? 1 : 0);
+    for (trace::Op& op : recording.rank(r).ops) {
+      if (op.graph != 0) op.comm = kCommUnknown;
+    }
+  }
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).verdict != Verdict::graph_diverged);
+  CHECK(lead(report).verdict != Verdict::stream_blocked);
+}
+
+TEST_CASE("positions name no call where the first of the captured ones is not on file") {
+  GpuRecording recording(mesh_of_four(), 4);
+  for (int r = 0; r < 4; ++r) {
+    recording.capture(r, 1, row_of(r), OpKind::AllReduce, 8);
+    recording.capture(r, 1, column_of(r), OpKind::AllReduce, 8);
+    if (r == 1) continue;
+    recording.launch(r, 1, Gpu::begun);
+    recording.stand_at(r, 1, r == 0 ? 1 : 3);
+  }
+  check_blames(recording.report(), Verdict::graph_diverged, 1);
+  for (int r = 0; r < 4; ++r) {
+    std::vector<trace::Op>& ops = recording.rank(r).ops;
+    ops.erase(
+        std::find_if(ops.begin(), ops.end(), [](const trace::Op& op) { return op.graph != 0; }));
+  }
+  const Report report = recording.report();
+  INFO(text_of(report));
+  for (const Culprit& culprit : lead(report).culprits) CHECK(culprit.rank == 1);
+}
+
+TEST_CASE("a receive that is no longer on file is not one that was never made") {
+  GpuRecording recording({{.ranks = {0, 1}}}, 2);
+  recording.capture(0, 1, 0, OpKind::Send, 8, 1);
+  recording.capture(1, 1, 0, OpKind::Recv, 8, 0);
+  for (const int r : {0, 1}) {
+    recording.launch(r, 1, Gpu::begun);
+    recording.stand_at(r, 1, 1);
+  }
+  std::vector<trace::Op>& ops = recording.rank(1).ops;
+  std::erase_if(ops, [](const trace::Op& op) { return op.kind == OpKind::Recv; });
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).verdict != Verdict::graph_diverged);
+}
+
+TEST_CASE("what a GPU began a moment ago does not stand, however long ago it was launched") {
+  GpuRecording recording({{.ranks = {0, 1, 2}}}, 3);
+  for (int r = 0; r < 3; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, 8);
+    recording.capture(r, 1, 0, OpKind::AllReduce, 16);
+    recording.launch(r, 1, Gpu::through);
+    recording.launch(r, 1, Gpu::begun);
+    recording.stand_at(r, 1, r == 1 ? 2 : 3);
+    trace::Process& process = recording.rank(r);
+    trace::Op& running = process.ops.back();
+    running.started_ns = process.heartbeat_ns - 1'000'000;
+    process.ops.end()[-2].finished_ns = running.started_ns - 1'000;
+  }
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).severity == Severity::info);
 }
 
 // As many ranks as this, each as rank 0 of the recording, on its first communicator.
