@@ -47,23 +47,14 @@ bool was_passed(const Index& index, const JobState& job, const Options& options,
 int exit_status(const std::vector<Finding>& findings) {
   int status = 0;
   for (const Finding& finding : findings) {
-    if (finding.severity == Severity::hang || finding.severity == Severity::corruption) return 1;
+    if (is_defect(finding)) return 1;
     if (finding.severity != Severity::info) status = 4;
   }
   const bool undecided = !findings.empty() && findings.front().verdict == Verdict::insufficient;
   return undecided ? 3 : status;
 }
 
-std::vector<uint32_t> culprits_of(const Finding& finding) {
-  std::vector<uint32_t> processes;
-  for (const Culprit& culprit : finding.culprits) processes.push_back(culprit.process);
-  std::sort(processes.begin(), processes.end());
-  return processes;
-}
-
-bool is_defect(const Draft& draft) {
-  return draft.finding.severity == Severity::hang || draft.finding.severity == Severity::corruption;
-}
+bool is_defect(const Draft& draft) { return is_defect(draft.finding); }
 
 // An answer that is left open says more than what is missing for it.
 bool is_open(const Draft& draft) { return draft.finding.verdict == Verdict::insufficient; }
@@ -141,12 +132,8 @@ bool is_captured_by_others(const Case& c, const Draft& draft) {
 // not silent.
 bool waits_in_replay(const Case& c, uint32_t p) {
   const std::vector<trace::Op>& ops = c.process(p).ops;
-  return std::any_of(ops.begin(), ops.end(), [&](const trace::Op& op) {
-    const bool has_started = op.started_ns != 0 || op.mark == GpuMark::started;
-    const bool is_through = op.finished_ns != 0 || op.mark == GpuMark::finished;
-    return op.kind == OpKind::GraphLaunch && op.awaits_gpu && has_started && !is_through &&
-           c.job.is_stale(started_at(op));
-  });
+  return std::any_of(ops.begin(), ops.end(),
+                     [&](const trace::Op& op) { return is_standing_replay(c, op); });
 }
 
 // That a rank left a captured call out follows from its capturing less; that ranks do not come to

@@ -19,20 +19,24 @@ namespace {
 std::vector<uint32_t> ops_at(const Process& process, uint32_t graph,
                              const trace::Graph::Lane& lane) {
   std::vector<uint32_t> found;
-  uint64_t units = 0;
-  uint32_t last_group = 0;
+  UnitCount units;
   for (uint32_t i = 0; i < process.ops.size(); ++i) {
     const Op& op = process.ops[i];
     if (op.graph != graph || is_mark(op.kind) || op.stream != lane.stream) continue;
-    if (op.group == 0 || op.group != last_group) ++units;
-    last_group = op.group;
-    if (units > lane.position / 2 + 1) break;
-    if (units == lane.position / 2 + 1) found.push_back(i);
+    const uint64_t unit = units.number_of(op);
+    if (unit > lane.position / 2 + 1) break;
+    if (unit == lane.position / 2 + 1) found.push_back(i);
   }
   return found;
 }
 
 }  // namespace
+
+const trace::Graph* graph_of(const Process& process, uint32_t number) {
+  const auto found = std::find_if(process.graphs.begin(), process.graphs.end(),
+                                  [&](const trace::Graph& graph) { return graph.graph == number; });
+  return found == process.graphs.end() ? nullptr : &*found;
+}
 
 bool watches_graphs(const Process& process) {
   // A process that ended at once had no time to say that it watches.
@@ -42,10 +46,8 @@ bool watches_graphs(const Process& process) {
 }
 
 uint64_t launches_of(const Process& process, uint32_t number) {
-  uint64_t launches = 0;
-  for (const trace::Graph& graph : process.graphs) {
-    if (graph.graph == number) launches = graph.launches;
-  }
+  const trace::Graph* graph = graph_of(process, number);
+  uint64_t launches = graph == nullptr ? 0 : graph->launches;
   for (const Op& op : process.ops) {
     const bool is_launch = op.kind == OpKind::GraphLaunch && op.graph == number;
     if (is_launch && op.state != trace::OpState::failed) {
@@ -68,9 +70,8 @@ const GraphFacts& graph_facts(const Case& c, uint32_t p, uint32_t number) {
   if (!is_new) return facts;
   const Process& process = c.process(p);
   facts.launches = launches_of(process, number);
-  const auto graph = std::find_if(process.graphs.begin(), process.graphs.end(),
-                                  [&](const trace::Graph& g) { return g.graph == number; });
-  if (graph == process.graphs.end()) return facts;
+  const trace::Graph* graph = graph_of(process, number);
+  if (graph == nullptr) return facts;
   // Positions count from the first: with one that is no longer on file they would name another.
   const auto on_file = std::count_if(process.ops.begin(), process.ops.end(), [&](const Op& op) {
     return op.graph == number && !is_mark(op.kind);
@@ -83,6 +84,22 @@ const GraphFacts& graph_facts(const Case& c, uint32_t p, uint32_t number) {
     if (!ops.empty()) facts.places.push_back({std::move(ops), lane.position % 2 == 1});
   }
   return facts;
+}
+
+std::string comm_text(const Case& c, uint32_t p, const Op& op) {
+  const Seat seat = c.index.seat(p, op.comm);
+  return seat.group == kNone ? "a communicator of its own" : c.group(seat.group).name;
+}
+
+std::string place_text(const Case& c, uint32_t p, const Op& op) {
+  if (op.kind == OpKind::GraphLaunch) {
+    const uint32_t first = first_captured(c.process(p), op.graph);
+    std::string replay = fmt::format("replay {} of a CUDA graph", op.seq + 1);
+    if (first == kNoRecord) return replay;
+    return fmt::format("{} that begins with {}", replay, place_text(c, p, c.index.op(p, first)));
+  }
+  return fmt::format("{}, {} {} of {}", call_text(op), is_collective(op.kind) ? "seq" : "p2p seq",
+                     op.seq, comm_text(c, p, op));
 }
 
 std::string replay_text(const Case& c, uint32_t p, uint32_t number) {

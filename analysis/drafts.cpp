@@ -30,6 +30,13 @@ bool is_teardown(EventKind kind) {
          kind == EventKind::CommAbort;
 }
 
+std::vector<uint32_t> culprits_of(const Finding& finding) {
+  std::vector<uint32_t> processes;
+  for (const Culprit& culprit : finding.culprits) processes.push_back(culprit.process);
+  std::sort(processes.begin(), processes.end());
+  return processes;
+}
+
 Culprit culprit_of(const Case& c, uint32_t p, uint32_t g) {
   const Process& process = c.process(p);
   Culprit culprit;
@@ -108,9 +115,7 @@ std::unordered_map<uint32_t, const Lane*> lanes_of(const Case& c, uint32_t p) {
 
 void set_victims(const Case& c, const std::vector<uint32_t>& processes, Finding& finding) {
   std::vector<int32_t>& victims = finding.victims;
-  std::vector<uint32_t> culprits;
-  for (const Culprit& culprit : finding.culprits) culprits.push_back(culprit.process);
-  std::sort(culprits.begin(), culprits.end());
+  const std::vector<uint32_t> culprits = culprits_of(finding);
   for (const uint32_t p : processes) {
     const bool is_culprit = std::binary_search(culprits.begin(), culprits.end(), p);
     if (!is_culprit && c.process(p).job_rank >= 0) victims.push_back(c.process(p).job_rank);
@@ -125,6 +130,12 @@ Evidence op_evidence(const Case& c, uint32_t p, uint32_t i, const std::string& t
           .record = fmt::format("op {}", op.ticket),
           .text = fmt::format("{}: {}{}{}", rank_text(c.process(p)), call_text(op),
                               text.empty() ? "" : ", " + text, call_site_text(c.process(p), op))};
+}
+
+void add_evidence(const Case& c, const Blocked& where, const std::string& text, Finding& finding) {
+  if (finding.evidence.size() < kEvidenceMax) {
+    finding.evidence.push_back(op_evidence(c, where.process, where.op, text));
+  }
 }
 
 Evidence process_evidence(const Case& c, uint32_t p) {

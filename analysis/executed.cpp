@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/captured.h"
+#include "analysis/gpu_state.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -20,8 +21,6 @@ using trace::Process;
 
 // A process's window of a million calls is the most that is held of a run.
 constexpr size_t kExecutedMax = 1 << 20;
-
-bool is_captured(const Op& op) { return op.graph != 0 && op.kind != OpKind::GraphLaunch; }
 
 bool has_graphs(const Process& process) {
   return std::any_of(process.ops.begin(), process.ops.end(),
@@ -59,12 +58,6 @@ CapturedOps captured_of(const Process& process) {
     if (is_captured(op) && !is_mark(op.kind)) captured[op.graph].push_back(i);
   }
   return captured;
-}
-
-const Graph* graph_of(const Process& process, uint32_t number) {
-  const auto found = std::find_if(process.graphs.begin(), process.graphs.end(),
-                                  [&](const Graph& graph) { return graph.graph == number; });
-  return found == process.graphs.end() ? nullptr : &*found;
 }
 
 // Calls that were executed; nothing where that is not on file.
@@ -119,12 +112,10 @@ class Execution {
     if (captured == captured_.end() || launch.state == OpState::failed) return;
     const Graph& graph = *graph_of(process_, launch.graph);
     ++replays_;
-    std::map<uint64_t, std::pair<uint64_t, uint32_t>> units;  // by stream: how many, last group
+    std::map<uint64_t, UnitCount> units;  // by stream
     for (const uint32_t i : captured->second) {
       Op op = process_.ops[i];
-      auto& [unit, last_group] = units.try_emplace(op.stream, 0, 0).first->second;
-      if (op.group == 0 || op.group != last_group) ++unit;
-      last_group = op.group;
+      const uint64_t unit = units[op.stream].number_of(op);
       put_state(launch, graph, unit, op);
       // What one stream captured runs in the order of the stream that it is launched on.
       if (graph.lanes.size() <= 1) op.stream = launch.stream;
@@ -138,19 +129,19 @@ class Execution {
   static void put_state(const Op& launch, const Graph& graph, uint64_t unit, Op& op) {
     const auto lane = std::find_if(graph.lanes.begin(), graph.lanes.end(),
                                    [&](const Graph::Lane& l) { return l.stream == op.stream; });
-    const bool is_through = launch.finished_ns != 0 || launch.mark == GpuMark::finished;
-    const bool has_begun = is_through || launch.started_ns != 0 || launch.mark == GpuMark::started;
+    const bool is_over = is_through(launch);
+    const bool is_begun = is_over || has_begun(launch);
     // Positions are those of the replay that runs. Without one nothing is known of its calls.
     const bool is_known = lane != graph.lanes.end();
     const uint64_t position = is_known ? lane->position : 0;
-    const bool is_finished = is_through || (has_begun && position >= 2 * unit);
-    const bool is_started = is_finished || (has_begun && position + 1 == 2 * unit);
+    const bool is_finished = is_over || (is_begun && position >= 2 * unit);
+    const bool is_started = is_finished || (is_begun && position + 1 == 2 * unit);
     op.called_ns = launch.called_ns;
     op.returned_ns = launch.returned_ns;
     op.launched_ns = launch.launched_ns;
     op.started_ns = is_started ? std::max(launch.started_ns, launch.called_ns) : 0;
     op.finished_ns = !is_finished ? 0 : std::max(launch.finished_ns, op.started_ns);
-    op.awaits_gpu = launch.awaits_gpu && !is_finished && (!has_begun || is_known);
+    op.awaits_gpu = launch.awaits_gpu && !is_finished && (!is_begun || is_known);
     op.mark = GpuMark::none;
     op.state = is_finished ? OpState::finished : is_started ? OpState::started : OpState::returned;
   }
@@ -195,10 +186,6 @@ void count_calls(Process& process) {
 bool is_about_gpus(const Finding& finding) {
   return finding.verdict == Verdict::stuck_on_gpu || finding.verdict == Verdict::stream_blocked ||
          finding.verdict == Verdict::stuck_outside;
-}
-
-bool is_defect(const Finding& finding) {
-  return finding.severity == Severity::hang || finding.severity == Severity::corruption;
 }
 
 }  // namespace

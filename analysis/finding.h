@@ -103,6 +103,11 @@ struct Finding {
   std::vector<Finding> consequences;
 };
 
+// Ranks wait for it, or compute nonsense.
+inline bool is_defect(const Finding& finding) {
+  return finding.severity == Severity::hang || finding.severity == Severity::corruption;
+}
+
 // One communicator across its ranks.
 struct CommSummary {
   CommKey key{};

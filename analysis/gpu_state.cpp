@@ -43,7 +43,7 @@ void look_at(const Case& c, const GpuFacts& facts, uint32_t p, GpuState& state) 
   for (uint32_t i = 0; i < process.ops.size(); ++i) {
     const Op& op = process.ops[i];
     if (!enqueues(op)) continue;
-    if (op.graph != 0 && op.kind != OpKind::GraphLaunch) {
+    if (is_captured(op)) {
       has_unseen_graphs = has_unseen_graphs || !sees_launches;
       continue;
     }
@@ -115,6 +115,11 @@ bool GpuFacts::counts(uint32_t p, uint32_t i, int64_t time_ns) const {
   const uint32_t comm = op(p, i).comm;
   const std::vector<int64_t>& times = aborted_ns_[p];
   return time_ns != 0 && (comm >= times.size() || time_ns < times[comm]);
+}
+
+bool is_standing_replay(const Case& c, const Op& op) {
+  return op.kind == OpKind::GraphLaunch && op.awaits_gpu && has_begun(op) && !is_through(op) &&
+         c.job.is_stale(started_at(op));
 }
 
 bool is_watched_to_end(const Case& c, uint32_t p) {

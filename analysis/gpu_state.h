@@ -60,10 +60,19 @@ struct GpuState {
   bool is_inside = false;      // a host thread is inside NCCL
 };
 
+// As it is on file, whatever an abort ended.
+inline bool has_begun(const trace::Op& op) {
+  return op.started_ns != 0 || op.mark == GpuMark::started;
+}
+inline bool is_through(const trace::Op& op) {
+  return op.finished_ns != 0 || op.mark == GpuMark::finished;
+}
 // By the time of the call where only the GPU's own word is known.
 inline int64_t started_at(const trace::Op& op) {
   return op.started_ns != 0 ? op.started_ns : op.called_ns;
 }
+// A replay that the GPU has begun so long ago that it counts, and is not through with.
+bool is_standing_replay(const Case& the_case, const trace::Op& op);
 // Somebody looked at the process's GPU until the end: what is not on file of it has not happened.
 bool is_watched_to_end(const Case& the_case, uint32_t process);
 GpuState look_at_gpus(const Case& the_case, const GpuFacts& facts);

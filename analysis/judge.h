@@ -95,6 +95,8 @@ Draft make_draft(Verdict verdict, Confidence confidence);
 int result_of(const trace::Event& event);
 // Destroying, finalizing or aborting a communicator.
 bool is_teardown(EventKind kind);
+// The processes that it blames, rising.
+std::vector<uint32_t> culprits_of(const Finding& finding);
 Culprit culprit_of(const Case& the_case, uint32_t process, uint32_t group);
 // The process's own entry of a communicator; null when it has none.
 const trace::Comm* comm_of(const Case& the_case, uint32_t process, uint32_t group);
@@ -109,6 +111,10 @@ std::vector<int32_t> ranks_without_member(const Group& group);
 std::unordered_map<uint32_t, const Lane*> lanes_of(const Case& the_case, uint32_t process);
 void set_victims(const Case& the_case, const std::vector<uint32_t>& processes, Finding& finding);
 Evidence op_evidence(const Case& the_case, uint32_t process, uint32_t op, const std::string& text);
+// Evidence beyond this is left out.
+inline constexpr size_t kEvidenceMax = 8;
+void add_evidence(const Case& the_case, const Blocked& where, const std::string& text,
+                  Finding& finding);
 Evidence process_evidence(const Case& the_case, uint32_t process);
 // The end of a communicator.
 Evidence end_evidence(const Case& the_case, uint32_t process, const trace::Event& end);

@@ -1,4 +1,6 @@
-// All ranks made the same calls, and nothing moves: what did the GPUs do with the calls?
+// All ranks made the same calls, and nothing moves: what did the GPUs do with the calls? And of
+// ranks that called nothing more than others did: do their hosts wait for their GPUs, and these for
+// whom?
 //
 // Looked at is the front of each stream (gpu_state.h). A stream whose front has not started is
 // blocked by something in front of it that is not NCCL's; a front that has started runs, or waits
@@ -15,7 +17,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -33,24 +34,6 @@ namespace {
 
 using trace::Op;
 using trace::Process;
-
-constexpr size_t kEvidenceMax = 8;
-
-std::string comm_text(const Case& c, uint32_t p, const Op& op) {
-  const Seat seat = c.index.seat(p, op.comm);
-  return seat.group == kNone ? "a communicator of its own" : c.group(seat.group).name;
-}
-
-std::string place_text(const Case& c, uint32_t p, const Op& op) {
-  if (op.kind == OpKind::GraphLaunch) {
-    const uint32_t first = first_captured(c.process(p), op.graph);
-    std::string replay = fmt::format("replay {} of a CUDA graph", op.seq + 1);
-    if (first == kNoRecord) return replay;
-    return fmt::format("{} that begins with {}", replay, place_text(c, p, c.index.op(p, first)));
-  }
-  return fmt::format("{}, {} {} of {}", call_text(op), is_collective(op.kind) ? "seq" : "p2p seq",
-                     op.seq, comm_text(c, p, op));
-}
 
 // Without arguments: of a call among several.
 std::string short_place_text(const Case& c, uint32_t p, const Op& op) {
@@ -70,12 +53,6 @@ void add_culprit(const Case& c, uint32_t p, const Op& op, Finding& finding) {
   if (!is_collective(op.kind)) culprit.peer = op.root_or_peer;
   culprit.op = std::string(rollcall::name_of(op.kind));
   finding.culprits.push_back(std::move(culprit));
-}
-
-void add_evidence(const Case& c, const Blocked& where, const std::string& text, Finding& finding) {
-  if (finding.evidence.size() < kEvidenceMax) {
-    finding.evidence.push_back(op_evidence(c, where.process, where.op, text));
-  }
 }
 
 std::string state_text(const Case& c, const GpuFacts& facts, uint32_t p, uint32_t i) {
@@ -626,13 +603,11 @@ Draft draft_cause(const Case& c, const GpuFacts& facts, const GpuState& state,
   if (!blocked.empty()) {
     // What was called later runs in front of it, and is what the others do not come to.
     std::optional<Draft> crossed = judge_crossed(c, facts, state, running);
-    const bool is_crossed =
-        crossed && std::any_of(blocked.begin(), blocked.end(), [&](const Front& front) {
-          const std::vector<Culprit>& culprits = crossed->finding.culprits;
-          return std::any_of(culprits.begin(), culprits.end(), [&](const Culprit& culprit) {
-            return culprit.process == front.process;
-          });
-        });
+    const std::vector<uint32_t> crossing =
+        crossed ? culprits_of(crossed->finding) : std::vector<uint32_t>();
+    const bool is_crossed = std::any_of(blocked.begin(), blocked.end(), [&](const Front& front) {
+      return std::binary_search(crossing.begin(), crossing.end(), front.process);
+    });
     return is_crossed ? std::move(*crossed) : draft_blocked(c, facts, state, blocked);
   }
   const GpuCall& stuck = *causes.stuck().front();
@@ -653,7 +628,8 @@ bool is_missing_call(const Draft& draft) {
 }
 
 // Each of the silent ranks.
-bool all_of_culprits(const Draft& draft, const std::function<bool(uint32_t)>& holds) {
+template <typename Holds>
+bool all_of_culprits(const Draft& draft, Holds holds) {
   const std::vector<Culprit>& culprits = draft.finding.culprits;
   return std::all_of(culprits.begin(), culprits.end(), [&](const Culprit& culprit) {
     return culprit.process != kNone && holds(culprit.process);
@@ -690,8 +666,7 @@ void add_gpu_causes(const Case& c, std::vector<Draft>& drafts) {
     Causes causes(c, state, running);
     if (all_of_culprits(draft, [&](uint32_t p) { return causes.explain(p); })) {
       Draft cause = draft_cause(c, facts, state, running, causes);
-      std::vector<uint32_t> blamed;
-      for (const Culprit& culprit : cause.finding.culprits) blamed.push_back(culprit.process);
+      std::vector<uint32_t> blamed = culprits_of(cause.finding);
       Draft& known = found.try_emplace(std::move(blamed), std::move(cause)).first->second;
       known.finding.consequences.push_back(std::move(draft.finding));
       continue;

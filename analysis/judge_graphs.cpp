@@ -333,15 +333,9 @@ std::optional<Draft> judge_captures(const Case& c, uint32_t g, const Comparison&
   return draft;
 }
 
-std::string times_text(uint64_t times) {
-  return fmt::format("{} time{}", times, times == 1 ? "" : "s");
-}
-
 std::string since_text(const Case& c, const Op& launch) {
   return span_text(c.job.end_ns - launch.called_ns);
 }
-
-bool is_through(const Op& op) { return op.finished_ns != 0 || op.mark == GpuMark::finished; }
 
 // It is not on its way to another replay: a call behind its last one is not through on its GPU, or
 // it has ended by itself.
@@ -367,6 +361,12 @@ struct Replayed {
   const std::vector<const CapturedRun*>& blamed() const { return is_extra ? ahead : behind; }
 };
 
+std::vector<uint32_t> processes_of(const std::vector<const CapturedRun*>& runs) {
+  std::vector<uint32_t> processes;
+  for (const CapturedRun* run : runs) processes.push_back(run->process);
+  return processes;
+}
+
 Replays replays_in(const std::vector<ReplayTable>& tables, const CapturedRun& run) {
   const auto found = tables[run.process].find(run.graph);
   return found == tables[run.process].end() ? Replays{} : found->second;
@@ -376,8 +376,7 @@ Replays replays_in(const std::vector<ReplayTable>& tables, const CapturedRun& ru
 bool stands(const Case& c, uint32_t p, const Replays& replays) {
   if (replays.last == kNoRecord) return false;
   const Op& launch = c.index.op(p, replays.last);
-  const bool has_begun = launch.started_ns != 0 || launch.mark == GpuMark::started;
-  return has_begun && !is_through(launch) && is_watched_to_end(c, p) &&
+  return has_begun(launch) && !is_through(launch) && is_watched_to_end(c, p) &&
          c.job.is_stale(started_at(launch));
 }
 
@@ -462,6 +461,12 @@ void tell_of_silence(const Case& c, uint32_t p, Verdict verdict, Finding& findin
   }
 }
 
+// Somebody waits for replays that others have not made.
+struct ReplayDraft {
+  Draft draft;
+  bool is_extra = false;  // those who are blamed have made one too many, and stand in it
+};
+
 // Does somebody wait for replays that others have not made?
 Draft draft_replayed(const Case& c, uint32_t g, const Replayed& replayed,
                      const std::vector<ReplayTable>& tables) {
@@ -480,10 +485,8 @@ Draft draft_replayed(const Case& c, uint32_t g, const Replayed& replayed,
   for (const CapturedRun* run : replayed.blamed()) {
     add_culprit(c, c.group(g).members[run->member], g, front.first, finding);
   }
-  std::vector<uint32_t> processes;
   for (const CapturedRun* run : replayed.behind) {
     const Replays theirs = replays_in(tables, *run);
-    processes.push_back(run->process);
     if (theirs.last == kNoRecord) continue;
     finding.evidence.push_back(
         op_evidence(c, run->process, theirs.last, fmt::format("replay {}", theirs.launches)));
@@ -493,10 +496,8 @@ Draft draft_replayed(const Case& c, uint32_t g, const Replayed& replayed,
   finding.evidence.push_back(
       op_evidence(c, front.process, replayed.most.last,
                   fmt::format("replay {}{}{}", most, position.empty() ? "" : ", ", position)));
-  std::string blamed = processes_text(c.index.run(), processes);
-  std::vector<uint32_t> ahead;
-  for (const CapturedRun* run : replayed.ahead) ahead.push_back(run->process);
-  std::string others = processes_text(c.index.run(), ahead);
+  std::string blamed = processes_text(c.index.run(), processes_of(replayed.behind));
+  std::string others = processes_text(c.index.run(), processes_of(replayed.ahead));
   if (replayed.is_extra) std::swap(blamed, others);
   finding.summary =
       fmt::format("{} replayed {}, {}, {} {}: {} replay has been waiting for {}{}{}", blamed,
@@ -517,8 +518,9 @@ Draft draft_replayed(const Case& c, uint32_t g, const Replayed& replayed,
 
 // The graph whose replay has waited longest. Of two that the same ranks replayed too often, and not
 // often enough, they replayed one in place of the other.
-std::optional<Draft> judge_replays(const Case& c, uint32_t g, const std::vector<Replayed>& found,
-                                   const std::vector<ReplayTable>& tables) {
+std::optional<ReplayDraft> judge_replays(const Case& c, uint32_t g,
+                                         const std::vector<Replayed>& found,
+                                         const std::vector<ReplayTable>& tables) {
   if (found.empty()) return std::nullopt;
   const auto since_ns = [&](const Replayed& replayed) {
     return c.index.op(replayed.front->process, replayed.most.last).called_ns;
@@ -540,7 +542,7 @@ std::optional<Draft> judge_replays(const Case& c, uint32_t g, const std::vector<
         fmt::format("; with {}, it is the other way round", graph_text(c, g, *other));
     draft.finding.next = "look at what decides which graph is launched: the size of a batch, say";
   }
-  return draft;
+  return ReplayDraft{std::move(draft), first.is_extra};
 }
 
 // All graphs of a communicator, by the position at which they begin.
@@ -560,23 +562,25 @@ std::vector<Comparison> comparisons_of(const Group& group, const std::vector<Cap
 bool stands_in_any(const Case& c, uint32_t p) {
   const std::vector<Op>& ops = c.process(p).ops;
   return is_watched_to_end(c, p) && std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
-           const bool has_begun = op.started_ns != 0 || op.mark == GpuMark::started;
-           return op.kind == OpKind::GraphLaunch && op.awaits_gpu && has_begun && !is_through(op) &&
-                  c.job.is_stale(started_at(op));
+           return is_standing_replay(c, op);
          });
 }
 
-// Those who are blamed have made a replay too many, which is the one that they stand in.
-bool is_extra(const Case& c, const Draft& replays) {
-  const uint32_t p = replays.finding.culprits.front().process;
-  const std::vector<Op>& ops = c.process(p).ops;
-  return std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
-    return op.kind == OpKind::GraphLaunch && op.called_ns == replays.since_ns;
-  });
+// The draft follows from the cause, if there is one.
+Draft under_cause(Draft&& draft, std::optional<Draft>&& cause) {
+  if (!cause) return std::move(draft);
+  cause->finding.consequences.push_back(std::move(draft.finding));
+  return std::move(*cause);
 }
 
-void keep_earlier(std::optional<Draft>&& found, std::optional<Draft>& earliest) {
-  if (found && (!earliest || found->since_ns < earliest->since_ns)) earliest = std::move(found);
+Draft follow_replays(const Case& c, ReplayDraft&& replays) {
+  const std::vector<uint32_t> blamed = culprits_of(replays.draft.finding);
+  std::optional<Draft> cause = judge_gpu_cause(c, blamed);
+  const bool all_stand =
+      std::all_of(blamed.begin(), blamed.end(), [&](uint32_t p) { return stands_in_any(c, p); });
+  // Who waits in a replay of another graph has not left this one out.
+  if (!cause && all_stand && !replays.is_extra) cause = judge_replay_waits(c);
+  return under_cause(std::move(replays.draft), std::move(cause));
 }
 
 }  // namespace
@@ -591,7 +595,7 @@ std::optional<Draft> judge_graphs(const Case& c) {
   }
   if (!has_graphs) return std::nullopt;
   std::optional<Draft> captures;
-  std::optional<Draft> replays;
+  std::optional<ReplayDraft> replays;
   for (uint32_t g = 0; g < c.index.groups().size(); ++g) {
     const Group& group = c.group(g);
     if (!group.may_be_matched || !group.is_whole()) continue;
@@ -608,24 +612,20 @@ std::optional<Draft> judge_graphs(const Case& c) {
         std::optional<Replayed> found = find_replayed(c, comparison, tables);
         if (found) replayed.push_back(std::move(*found));
       }
-      keep_earlier(std::move(captured), captures);
+      const bool is_earlier = captured && (!captures || captured->since_ns < captures->since_ns);
+      if (is_earlier) captures = std::move(captured);
     }
-    keep_earlier(judge_replays(c, g, replayed, tables), replays);
+    std::optional<ReplayDraft> found = judge_replays(c, g, replayed, tables);
+    const bool is_earlier = found && (!replays || found->draft.since_ns < replays->draft.since_ns);
+    if (is_earlier) replays = std::move(found);
   }
   // What was captured differently explains why replays do not end.
   if (captures) return captures;
-  if (!replays) replays = judge_replay_waits(c);
-  if (!replays) return replays;
-  std::vector<uint32_t> blamed;
-  for (const Culprit& culprit : replays->finding.culprits) blamed.push_back(culprit.process);
-  std::optional<Draft> cause = judge_gpu_cause(c, blamed);
-  const bool all_stand =
-      std::all_of(blamed.begin(), blamed.end(), [&](uint32_t p) { return stands_in_any(c, p); });
-  // Who waits in a replay of another graph has not left this one out.
-  if (!cause && all_stand && !is_extra(c, *replays)) cause = judge_replay_waits(c);
-  if (!cause) return replays;
-  cause->finding.consequences.push_back(std::move(replays->finding));
-  return cause;
+  if (replays) return follow_replays(c, std::move(*replays));
+  std::optional<Draft> waits = judge_replay_waits(c);
+  if (!waits) return waits;
+  std::optional<Draft> cause = judge_gpu_cause(c, culprits_of(waits->finding));
+  return under_cause(std::move(*waits), std::move(cause));
 }
 
 }  // namespace rollcall::analysis

@@ -167,6 +167,10 @@ std::string short_call_text(const Op& op) {
   return text;
 }
 
+std::string times_text(uint64_t times) {
+  return fmt::format("{} time{}", times, times == 1 ? "" : "s");
+}
+
 std::string span_text(int64_t span_ns) {
   const double seconds = static_cast<double>(std::max<int64_t>(span_ns, 0)) / 1e9;
   if (seconds >= 7200) return fmt::format("{:.1f} h", seconds / 3600);

@@ -36,6 +36,8 @@ std::string datatype_text(uint8_t datatype);
 std::string reduction_text(uint8_t reduction);
 // Bytes of the count; 0 unknown.
 uint64_t bytes_of(const trace::Op& op);
+// "1 time", "3 times".
+std::string times_text(uint64_t times);
 // "12.3 s", "45 ms".
 std::string span_text(int64_t span_ns);
 

@@ -18,8 +18,6 @@ namespace {
 using trace::Op;
 using trace::Process;
 
-constexpr size_t kEvidenceMax = 8;
-
 // A replay that has begun and is not through, and one place in it.
 struct Standing {
   uint32_t process = kNone;
@@ -84,8 +82,8 @@ void add_debtor(const Case& c, const Blocked& theirs, uint64_t replay,
 }
 
 // Of a transfer that is not on file: it was not made.
-bool has_all_transfers(const Process& process, uint32_t group, const Case& c) {
-  const auto p = static_cast<uint32_t>(&process - c.index.run().processes.data());
+bool has_all_transfers(const Case& c, uint32_t p, uint32_t group) {
+  const Process& process = c.process(p);
   const trace::Comm* comm = comm_of(c, p, group);
   if (comm == nullptr || process.torn != 0) return false;
   const auto on_file = std::count_if(process.ops.begin(), process.ops.end(), [&](const Op& op) {
@@ -106,7 +104,7 @@ std::vector<Debtor> debtors_of(const Case& c, uint32_t p, const Op& op, uint64_t
     if (partner.process == kNone) return debtors;
     if (partner.op != kNoRecord) {
       add_debtor(c, partner, replay, debtors);
-    } else if (has_all_transfers(c.process(partner.process), seat.group, c)) {
+    } else if (has_all_transfers(c, partner.process, seat.group)) {
       debtors.push_back({partner.process});
     }
     return debtors;
@@ -140,7 +138,6 @@ std::optional<Owed> find_owed(const Case& c, const std::vector<Standing>& standi
     if (found && launch_of(c, found->standing).called_ns <= launch.called_ns) continue;
     for (const uint32_t i : s.place.ops) {
       const Op& op = c.index.op(s.process, i);
-      if (!has_seat(c, s, op)) continue;
       if (is_collective(op.kind) && !asked.insert(call_of(c, s, op)).second) continue;
       std::vector<Debtor> debtors = debtors_of(c, s.process, op, launch.seq);
       // Who stands in a replay has not come to this one, but for what it never made.
@@ -155,15 +152,6 @@ std::optional<Owed> find_owed(const Case& c, const std::vector<Standing>& standi
     }
   }
   return found;
-}
-
-std::string place_text(const Case& c, uint32_t p, const Op& op) {
-  return fmt::format("{}, {} {} of {}", call_text(op), is_collective(op.kind) ? "seq" : "p2p seq",
-                     op.seq, c.group(c.index.seat(p, op.comm).group).name);
-}
-
-std::string times_text(uint64_t times) {
-  return fmt::format("{} time{}", times, times == 1 ? "" : "s");
 }
 
 std::string debt_text(const Debtor& debtor) {
@@ -182,17 +170,10 @@ void add_culprit(const Case& c, uint32_t p, uint32_t g, const Op& op, Finding& f
   finding.culprits.push_back(std::move(culprit));
 }
 
-void add_evidence(const Case& c, uint32_t p, uint32_t op, const std::string& text,
-                  Finding& finding) {
-  if (finding.evidence.size() < kEvidenceMax) {
-    finding.evidence.push_back(op_evidence(c, p, op, text));
-  }
-}
-
 void add_standing_evidence(const Case& c, const Standing& standing, Finding& finding) {
   const Op& launch = launch_of(c, standing);
   add_evidence(
-      c, standing.process, standing.launch,
+      c, {standing.process, standing.launch},
       fmt::format("replay {}, {}", launch.seq + 1, replay_text(c, standing.process, launch.graph)),
       finding);
 }
@@ -226,7 +207,7 @@ Draft draft_owed(const Case& c, const Owed& owed) {
     processes.push_back(debtor.process);
     add_culprit(c, debtor.process, group, op, finding);
     if (debtor.op != kNoRecord) {
-      add_evidence(c, debtor.process, debtor.op, debt_text(debtor), finding);
+      add_evidence(c, {debtor.process, debtor.op}, debt_text(debtor), finding);
     } else if (finding.evidence.size() < kEvidenceMax) {
       finding.evidence.push_back(process_evidence(c, debtor.process));
     }
@@ -270,7 +251,7 @@ std::vector<Standing> find_between(const Case& c, const std::vector<Standing>& s
   for (const Standing& s : standing) {
     const Op& op = c.index.op(s.process, s.place.ops.front());
     const bool is_between =
-        is_collective(op.kind) && has_seat(c, s, op) && reached.count(call_of(c, s, op)) != 0 &&
+        is_collective(op.kind) && reached.count(call_of(c, s, op)) != 0 &&
         !std::binary_search(inside_processes.begin(), inside_processes.end(), s.process);
     if (is_between) found.push_back(s);
   }
@@ -308,23 +289,6 @@ Draft draft_between(const Case& c, const std::vector<Standing>& standing,
   return draft;
 }
 
-// Its records on the ranks that have them, but this one's.
-std::vector<Blocked> others_of(const Case& c, uint32_t p, const Op& op) {
-  std::vector<Blocked> others;
-  if (!is_collective(op.kind)) {
-    const Blocked partner = c.index.partner_of(p, op);
-    if (partner.op != kNoRecord) others.push_back(partner);
-    return others;
-  }
-  const Seat seat = c.index.seat(p, op.comm);
-  if (seat.group == kNone) return others;
-  for (const Member& member : c.group(seat.group).members) {
-    if (member.process == p || !member.lane.has(op.seq)) continue;
-    others.push_back({member.process, member.lane.ops[op.seq - member.lane.first]});
-  }
-  return others;
-}
-
 bool is_inside(const Case& c, const Blocked& where) {
   const uint32_t graph = c.index.op(where.process, where.op).graph;
   const std::vector<ReplayPlace>& places = graph_facts(c, where.process, graph).places;
@@ -347,8 +311,8 @@ InsideReplay inside_replay(const Case& c, uint32_t p, uint32_t launch) {
       const std::vector<Debtor> debtors = debtors_of(c, p, op, replay.seq);
       inside.is_owed = inside.is_owed || !debtors.empty();
       bool are_all = debtors.empty();
-      for (const Blocked& other : others_of(c, p, op)) {
-        if (is_inside(c, other)) continue;
+      for (const Blocked& other : peers_of(c, p, i).ranks) {
+        if (other.process == p || is_inside(c, other)) continue;
         are_all = false;
         inside.elsewhere.push_back(other.process);
       }
@@ -366,11 +330,10 @@ bool stands_in_replay(const Case& c, uint32_t g, uint64_t seq) {
     const uint32_t graph = c.index.op(where.process, where.op).graph;
     if (graph == 0) return false;
     const std::vector<Op>& ops = c.process(where.process).ops;
-    const bool runs = std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
-      return op.kind == OpKind::GraphLaunch && op.graph == graph && op.awaits_gpu &&
-             op.started_ns != 0 && op.finished_ns == 0 && c.job.is_stale(started_at(op));
+    const bool stands = std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
+      return op.graph == graph && is_standing_replay(c, op);
     });
-    return runs && is_watched_to_end(c, where.process) && is_inside(c, where);
+    return stands && is_watched_to_end(c, where.process) && is_inside(c, where);
   });
 }
 

@@ -84,6 +84,23 @@ class GpuRecording {
     put(op, gpu);
     return push(r, op);
   }
+  // Of each graph more was captured than is on file: how far replays have come is not known.
+  void forget_captured() {
+    for (trace::Process& process : outcome_.run.processes) {
+      for (trace::Graph& graph : process.graphs) ++graph.operations;
+    }
+  }
+  // The GPUs finish and begin what is on file as such up to `ns` before the end.
+  void move_until(int64_t ns) {
+    for (trace::Process& process : outcome_.run.processes) {
+      int64_t at_ns = process.heartbeat_ns - ns;
+      for (auto op = process.ops.rbegin(); op != process.ops.rend(); ++op) {
+        if (op->started_ns == 0) continue;
+        if (op->finished_ns != 0) op->finished_ns = at_ns;
+        op->started_ns = at_ns -= 1000;
+      }
+    }
+  }
   // How far the replay that runs has come: odd inside an operation.
   void stand_at(int r, uint32_t graph, uint64_t position) {
     graph_of(r, graph).lanes = {{.stream = 0x900, .position = position}};

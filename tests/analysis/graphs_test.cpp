@@ -405,15 +405,7 @@ TEST_CASE("equal graphs of eight thousand ranks are compared in a moment") {
   }
   stand_still(program);
   Outcome outcome = execute(program);
-  const trace::Process one = outcome.run.processes[0];
-  constexpr int kRanks = 8192;
-  outcome.run.processes.assign(kRanks, one);
-  for (int r = 0; r < kRanks; ++r) {
-    trace::Process& process = outcome.run.processes[static_cast<size_t>(r)];
-    process.job_rank = process.comms[0].rank = r;
-    process.comms[0].nranks = kRanks;
-    process.pid = 1000 + static_cast<uint32_t>(r);
-  }
+  multiply(outcome.run, 8192);
   const std::clock_t start = std::clock();
   CHECK(lead(analyse(outcome.run)).verdict == Verdict::insufficient);
   CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 15);

@@ -13,10 +13,6 @@ std::string sample(const std::string& name) { return std::string(ROLLCALL_SAMPLE
 
 Report judge(const std::string& name) { return analyse(trace::load_run(sample(name))); }
 
-bool is_defect(const Finding& finding) {
-  return finding.severity == Severity::hang || finding.severity == Severity::corruption;
-}
-
 struct Expected {
   const char* name;
   Verdict verdict;

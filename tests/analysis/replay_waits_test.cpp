@@ -32,6 +32,8 @@ TEST_CASE("who captured nothing for a communicator is named, not those whose gra
   CHECK(lead(report).confidence == Confidence::certain);
   CHECK(lead(report).summary.find("never made that call") != std::string::npos);
   CHECK(lead(report).severity == Severity::hang);
+  CHECK(lead(report).consequences.empty());
+  CHECK(report.findings.size() == 1);
 }
 
 TEST_CASE("who replays a graph of sends and receives once less is named") {
@@ -121,6 +123,22 @@ TEST_CASE("a rank that ended between two replays is dead, and left none out") {
   const Report report = recording.report();
   check_blames(report, Verdict::rank_dead, 2);
   CHECK(lead(report).next.find("look at the log and exit status of rank 2") == 0);
+  recording.forget_captured();
+  check_blames(recording.report(), Verdict::rank_dead, 2);
+}
+
+TEST_CASE("a rank that was stopped between two replays is stopped, and left none out") {
+  GpuRecording recording = replay_once(0);
+  recording.run().live = true;
+  for (trace::Process& process : recording.run().processes) {
+    process.liveness = trace::Liveness::running;
+    recording.run().read_at_ns = std::max(recording.run().read_at_ns, process.heartbeat_ns);
+  }
+  recording.rank(2).liveness = trace::Liveness::stopped;
+  recording.forget_captured();
+  const Report report = recording.report();
+  check_blames(report, Verdict::rank_stopped, 2);
+  CHECK(lead(report).next.find("find out who stopped rank 2") == 0);
 }
 
 TEST_CASE("a graph of which one rank replays more when all others have ended is its own") {
@@ -159,19 +177,88 @@ TEST_CASE("positions name no call where the first of the captured ones is not on
   for (int r = 0; r < 4; ++r) {
     recording.capture(r, 1, row_of(r), OpKind::AllReduce, 8);
     recording.capture(r, 1, column_of(r), OpKind::AllReduce, 8);
-    if (r == 1) continue;
-    recording.launch(r, 1, Gpu::begun);
-    recording.stand_at(r, 1, r == 0 ? 1 : 3);
+    recording.launch(r, 1, Gpu::through);
   }
+  // Inside the call of the row, which rank 1 owes.
+  recording.launch(0, 1, Gpu::begun);
+  recording.stand_at(0, 1, 1);
   check_blames(recording.report(), Verdict::graph_diverged, 1);
   for (int r = 0; r < 4; ++r) {
     std::vector<trace::Op>& ops = recording.rank(r).ops;
-    ops.erase(
-        std::find_if(ops.begin(), ops.end(), [](const trace::Op& op) { return op.graph != 0; }));
+    const auto first =
+        std::find_if(ops.begin(), ops.end(), [](const trace::Op& op) { return op.graph != 0; });
+    ops.erase(ops.begin(), first + 1);
+    recording.rank(r).first_complete_ticket = ops.front().ticket;
   }
   const Report report = recording.report();
   INFO(text_of(report));
-  for (const Culprit& culprit : lead(report).culprits) CHECK(culprit.rank == 1);
+  CHECK(lead(report).verdict == Verdict::insufficient);
+}
+
+TEST_CASE("who waits in another graph's replay has not left out the next one") {
+  GpuRecording recording({{.ranks = {0, 1, 2}}}, 3);
+  for (int r = 0; r < 3; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, 8);
+    recording.capture(r, 2, 0, OpKind::AllReduce, 8);
+    recording.capture(r, 2, 0, OpKind::AllReduce, 16);
+    recording.launch(r, 1, Gpu::through);
+    recording.launch(r, 2, Gpu::begun);
+    recording.stand_at(r, 2, r == 2 ? 2 : 3);
+    // Rank 1 waits for its GPU, and the others do not.
+    if (r != 1) recording.launch(r, 1, Gpu::waiting);
+  }
+  const Report report = recording.report();
+  CHECK(check_blames(report, Verdict::stream_blocked, 2).seq == 3u);
+  REQUIRE(lead(report).consequences.size() == 1);
+  CHECK(lead(report).consequences.front().verdict == Verdict::graph_diverged);
+}
+
+TEST_CASE("who waits for its GPU in front of another graph has not left out the next replay") {
+  GpuRecording recording({{.ranks = {0, 1}}, {.ranks = {0, 1}, .parent = 0}}, 2);
+  for (int r = 0; r < 2; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, 8);
+    recording.capture(r, 2, 1, OpKind::AllReduce, 8);
+    recording.launch(r, 2, Gpu::through);
+  }
+  recording.launch(0, 1, Gpu::begun);
+  recording.launch(1, 1, Gpu::waiting);
+  recording.launch(0, 2, Gpu::waiting);
+  recording.forget_captured();
+  const Report report = recording.report();
+  check_blames(report, Verdict::stream_blocked, 1);
+  REQUIRE(lead(report).consequences.size() == 1);
+  CHECK(lead(report).consequences.front().verdict == Verdict::graph_diverged);
+}
+
+TEST_CASE("a replay more that is queued on a GPU that moves is waited for by nobody") {
+  GpuRecording recording({{.ranks = {0, 1}}}, 2);
+  for (int r = 0; r < 2; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, 8);
+    recording.launch(r, 1, Gpu::through);
+    recording.launch(r, 1, Gpu::begun);
+  }
+  recording.launch(0, 1, Gpu::waiting);
+  recording.forget_captured();
+  CHECK(lead(recording.report()).severity == Severity::hang);
+  recording.move_until(1'000'000);
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).severity == Severity::info);
+}
+
+TEST_CASE("a wrong size in a replay that does not end is a hang, and in one that moves none") {
+  for (const bool moves : {false, true}) {
+    GpuRecording recording({{.ranks = {0, 1, 2}}}, 3);
+    for (int r = 0; r < 3; ++r) {
+      recording.capture(r, 1, 0, OpKind::AllReduce, r == 1 ? 9 : 8);
+      recording.launch(r, 1, Gpu::begun);
+      recording.stand_at(r, 1, 1);
+    }
+    if (moves) recording.move_until(1'000'000);
+    const Report report = recording.report();
+    check_blames(report, Verdict::count_mismatch, 1);
+    CHECK(lead(report).severity == (moves ? Severity::corruption : Severity::hang));
+  }
 }
 
 TEST_CASE("a receive that is no longer on file is not one that was never made") {
@@ -205,18 +292,6 @@ TEST_CASE("what a GPU began a moment ago does not stand, however long ago it was
   const Report report = recording.report();
   INFO(text_of(report));
   CHECK(lead(report).severity == Severity::info);
-}
-
-// As many ranks as this, each as rank 0 of the recording, on its first communicator.
-void multiply(trace::Run& run, int ranks) {
-  const trace::Process one = run.processes[0];
-  run.processes.assign(static_cast<size_t>(ranks), one);
-  for (int r = 0; r < ranks; ++r) {
-    trace::Process& process = run.processes[static_cast<size_t>(r)];
-    process.job_rank = process.comms[0].rank = r;
-    process.comms[0].nranks = ranks;
-    process.pid = 1000 + static_cast<uint32_t>(r);
-  }
 }
 
 double seconds_of(const trace::Run& run, Report& report) {

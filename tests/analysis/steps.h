@@ -74,6 +74,18 @@ inline void forget_comm(trace::Process& process, const CommKey& key) {
   REQUIRE(was_used);
 }
 
+// As many ranks as this, each as the first, on its first communicator.
+inline void multiply(trace::Run& run, int ranks) {
+  const trace::Process one = run.processes[0];
+  run.processes.assign(static_cast<size_t>(ranks), one);
+  for (int r = 0; r < ranks; ++r) {
+    trace::Process& process = run.processes[static_cast<size_t>(r)];
+    process.job_rank = process.comms[0].rank = r;
+    process.comms[0].nranks = ranks;
+    process.pid = 1000 + static_cast<uint32_t>(r);
+  }
+}
+
 inline const Finding& lead(const Report& report) { return report.findings.front(); }
 
 inline std::string text_of(const Report& report) {
