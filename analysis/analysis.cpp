@@ -222,10 +222,10 @@ Report refuse(const trace::Run& run) {
 Report report_of(Waits& waits, bool& may_have_hung) {
   const Case& the_case = waits.the_case();
   std::vector<Draft> drafts = judge_differences(the_case);
-  add_gpu_causes(the_case, waits.drafts());
   for (Draft& draft : waits.drafts()) drafts.push_back(std::move(draft));
   const bool quiet = std::none_of(drafts.begin(), drafts.end(), is_defect);
   for (Draft& draft : judge_pairs(the_case, quiet)) drafts.push_back(std::move(draft));
+  add_gpu_causes(the_case, drafts);
   const std::optional<Draft> captured = add_graphs(the_case, drafts);
   nest_consequences(the_case, drafts);
   trace_to_other_communicators(the_case, drafts);

@@ -8,10 +8,6 @@ namespace {
 using trace::Op;
 using trace::Process;
 
-bool has_unknown_members(const Group& group) {
-  return group.may_be_matched && group.nranks >= 0 && !group.is_whole();
-}
-
 }  // namespace
 
 Doubt::Doubt(const Index& index, const Progress& progress) : index_(index), progress_(progress) {
@@ -20,7 +16,10 @@ Doubt::Doubt(const Index& index, const Progress& progress) : index_(index), prog
   const bool is_torn = std::any_of(torn_.begin(), torn_.end(),
                                    [](const std::vector<uint32_t>& m) { return !m.empty(); });
   const bool is_sure = !is_torn && !index.has_uncounted_waits();
-  if (is_sure && std::none_of(groups.begin(), groups.end(), has_unknown_members)) return;
+  if (is_sure && std::none_of(groups.begin(), groups.end(),
+                              [](const Group& group) { return group.has_strangers(); })) {
+    return;
+  }
   streams_.resize(index.run().processes.size());
   places_.resize(index.run().processes.size());
   for (const uint32_t p : index.active()) fill(p);
@@ -126,7 +125,7 @@ bool Doubt::is_shared_with_unknown(uint32_t p, uint32_t i) const {
   const Group& group = index_.groups()[seat.group];
   if (op.kind == OpKind::Signal || op.kind == OpKind::PutSignal) return false;
   if (index_.is_uncounted_wait(p, op)) return true;
-  if (has_unknown_members(group)) {
+  if (group.has_strangers()) {
     if (is_collective(op.kind) || index_.find_member(seat.group, op.root_or_peer) == kNone)
       return true;
   }

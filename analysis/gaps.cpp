@@ -66,7 +66,7 @@ std::vector<Gap> gaps_of(const Case& c) {
 
 std::string absent_text(const Case& c) {
   for (const Group& group : c.index.groups()) {
-    if (group.nranks < 0 || group.is_whole() || !group.may_be_matched) continue;
+    if (!group.has_strangers()) continue;
     // Other recorders learn of a group by a call on it: a rank without one may have a file.
     const bool may_be_unused =
         c.job.is_foreign && c.index.active().size() >= static_cast<size_t>(group.nranks);

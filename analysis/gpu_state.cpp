@@ -15,7 +15,8 @@ bool enqueues(const Op& op) { return !is_mark(op.kind) || op.kind == OpKind::Gra
 
 struct StreamState {
   uint64_t stream = 0;
-  uint32_t front = kNoRecord;
+  std::vector<uint32_t> front;  // one operation, or a group's share of the stream
+  bool is_front_whole = false;  // the share has ended
   uint32_t finished = kNoRecord;
   bool is_dark = false;  // its newest operation is not timed
   bool is_behind_untimed = false;
@@ -28,10 +29,20 @@ struct Streams {
 
   StreamState& at(uint64_t stream) {
     const auto [found, is_new] = of.try_emplace(stream, states.size());
-    if (is_new) states.push_back({.stream = stream});
+    if (is_new) states.emplace_back().stream = stream;
     return states[found->second];
   }
 };
+
+void add_to_front(const Process& process, uint32_t i, bool is_awaited, StreamState& stream) {
+  if (stream.front.empty()) {
+    if (is_awaited) stream.front.push_back(i);
+    return;
+  }
+  const uint32_t group = process.ops[stream.front.front()].group;
+  if (group == 0 || process.ops[i].group != group) stream.is_front_whole = true;
+  if (is_awaited && !stream.is_front_whole) stream.front.push_back(i);
+}
 
 void look_at(const Case& c, const GpuFacts& facts, uint32_t p, GpuState& state) {
   const Process& process = c.process(p);
@@ -51,18 +62,20 @@ void look_at(const Case& c, const GpuFacts& facts, uint32_t p, GpuState& state) 
     stream.is_dark = !facts.is_timed(p, i);
     state.is_watched = state.is_watched || facts.is_timed(p, i);
     if (facts.has_finished(p, i)) stream.finished = i;
-    if (stream.front == kNoRecord) {
+    if (stream.front.empty()) {
       stream.is_behind_untimed =
           !facts.has_finished(p, i) && (stream.is_behind_untimed || stream.is_dark);
     }
-    if (facts.is_awaited(p, i) && stream.front == kNoRecord) stream.front = i;
+    add_to_front(process, i, facts.is_awaited(p, i), stream);
   }
   bool is_dark = has_unseen_graphs;
-  for (const StreamState& stream : streams.states) {
+  for (uint32_t s = 0; s < streams.states.size(); ++s) {
+    const StreamState& stream = streams.states[s];
     is_dark = is_dark || stream.is_dark;
-    if (stream.front == kNoRecord) continue;
-    const bool started = facts.has_started(p, stream.front);
-    state.fronts.push_back({p, stream.front, stream.finished, started, stream.is_behind_untimed});
+    for (const uint32_t i : stream.front) {
+      state.fronts.push_back(
+          {p, i, s, stream.finished, facts.has_started(p, i), stream.is_behind_untimed});
+    }
   }
   if (is_dark) state.dark.push_back(p);
   const ProcessState& host = c.job.processes[p];
@@ -91,6 +104,26 @@ void add_replay(const Case& c, uint32_t p, uint32_t i, const Op& launch, Peers& 
 void add_peer(const Case& c, uint32_t p, uint32_t i, const Op* launch, Peers& peers) {
   if (launch != nullptr) return add_replay(c, p, i, *launch, peers);
   peers.ranks.push_back({p, i});
+}
+
+// The other side of a transfer or signal.
+void add_partner(const Case& c, uint32_t p, const Op& op, const Op* launch, Peers& peers) {
+  const Blocked partner = c.index.partner_of(p, op);
+  peers.is_complete = partner.op != kNoRecord;
+  if (peers.is_complete) return add_peer(c, partner.process, partner.op, launch, peers);
+  if (partner.process == kNone) {
+    peers.has_strangers = !c.group(c.index.seat(p, op.comm).group).is_whole();
+    return;
+  }
+  const Process& process = c.process(partner.process);
+  peers.has_strangers = process.torn != 0;
+  if (!is_p2p(op.kind)) return;
+  const Channel& channel = c.index.channels()[c.index.channel_of(p, op)];
+  const bool is_send = op.kind == OpKind::Send;
+  const bool has_some = !(is_send ? channel.recvs : channel.sends).empty();
+  const uint64_t first = is_send ? channel.first_recv : channel.first_send;
+  const bool is_known = has_some || process.first_complete_ticket <= 1;
+  peers.is_owed = is_known && op.seq >= first && process.torn == 0;
 }
 
 }  // namespace
@@ -125,6 +158,13 @@ bool is_standing_replay(const Case& c, const Op& op) {
 bool is_watched_to_end(const Case& c, uint32_t p) {
   const ProcessState& state = c.job.processes[p];
   return !state.stopped && !state.gone && !state.ended_itself;
+}
+
+bool waits_for_its_gpu(const Case& c, uint32_t p) {
+  const std::vector<Op>& ops = c.process(p).ops;
+  return std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
+    return op.awaits_gpu && !is_through(op) && c.job.is_stale(op.called_ns);
+  });
 }
 
 bool stands_still(const Case& c, uint32_t p) {
@@ -167,12 +207,11 @@ Peers peers_of(const Case& c, uint32_t p, uint32_t i) {
   const Op& op = c.index.op(p, first);
   const Group& group = c.group(seat.group);
   if (!is_collective(op.kind)) {
-    const Blocked partner = c.index.partner_of(p, op);
-    peers.is_complete = partner.op != kNoRecord;
-    if (peers.is_complete) add_peer(c, partner.process, partner.op, launch, peers);
+    add_partner(c, p, op, launch, peers);
     return peers;
   }
   peers.is_complete = group.is_whole();
+  peers.has_strangers = !group.is_whole();
   for (const Member& member : group.members) {
     if (member.process == p) continue;
     if (member.lane.has(op.seq)) {
@@ -180,7 +219,9 @@ Peers peers_of(const Case& c, uint32_t p, uint32_t i) {
       continue;
     }
     peers.is_complete = false;
-    peers.is_owed = peers.is_owed || member.lane.called <= op.seq;
+    const uint64_t torn = c.process(member.process).torn;
+    peers.is_owed = peers.is_owed || member.lane.called + torn <= op.seq;
+    peers.has_strangers = peers.has_strangers || torn != 0;
   }
   return peers;
 }

@@ -1,7 +1,8 @@
 // What the GPUs did with the calls, as far as it is on file.
 //
-// Looked at is the front of each stream: its oldest operation that is awaited and not finished. A
-// replay of a CUDA graph is one operation of its stream; the captured ones run within it.
+// Looked at is the front of each stream: its oldest operation that is awaited and not finished, and
+// those of its group behind it, which begin and end together with it. A replay of a CUDA graph is
+// one operation of its stream; the captured ones run within it.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +49,7 @@ class GpuFacts {
 struct Front {
   uint32_t process = kNone;
   uint32_t op = kNoRecord;
+  uint32_t stream = 0;            // its number among the process's
   uint32_t finished = kNoRecord;  // the last finished operation on its stream
   bool started = false;
   bool is_behind_untimed = false;  // calls stand in front of it that were not watched
@@ -76,6 +78,8 @@ bool is_standing_replay(const Case& the_case, const trace::Op& op);
 // Somebody looked at the process's GPU until the end: what is not on file of it has not happened.
 bool is_watched_to_end(const Case& the_case, uint32_t process);
 GpuState look_at_gpus(const Case& the_case, const GpuFacts& facts);
+// The process has called something long ago that its GPU is not through with.
+bool waits_for_its_gpu(const Case& the_case, uint32_t process);
 // The process's GPU has begun or finished nothing for so long that it counts.
 bool stands_still(const Case& the_case, uint32_t process);
 // The fronts of each process that has any.
@@ -88,6 +92,10 @@ struct Peers {
   std::vector<Blocked> ranks;  // those that are on file, the one that was asked about first
   bool is_owed = false;        // a rank did not make it
   bool is_complete = true;     // all ranks' are on file
+  bool has_strangers = false;  // of a rank's nobody knows: it left no file, or its record is torn
+
+  // By all whose records are there.
+  bool is_made() const { return !is_owed && (is_complete || has_strangers); }
 };
 Peers peers_of(const Case& the_case, uint32_t process, uint32_t op);
 

@@ -54,6 +54,8 @@ struct Group {
   uint64_t longest = 0;         // largest Lane::called
 
   bool is_whole() const { return nranks >= 0 && members.size() == static_cast<size_t>(nranks); }
+  // A rank of it left no file.
+  bool has_strangers() const { return may_be_matched && nranks >= 0 && !is_whole(); }
 };
 
 // One direction between two ranks of a communicator: sends and receives, or signals and the waits

@@ -8,6 +8,7 @@
 #include <span>
 #include <tuple>
 
+#include "analysis/gpu_state.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
 #include "analysis/pair_slip.h"
@@ -600,6 +601,8 @@ void draft_unreceived(const Case& c, uint32_t channel_index, std::vector<Draft>&
   // It waits in another call, and will receive when that is through.
   const bool has_called_since = c.job.processes[receiver].last_call_ns >= send.called_ns;
   if (waits && !c.job.all_ended_themselves && !has_called_since) return;
+  // So it is where its GPU has stood in what it called, whoever that waits for.
+  if (!c.job.all_ended_themselves && waits_for_its_gpu(c, receiver)) return;
   Draft draft = draft_of_surplus(c, {channel, sender, receiver, send, sent, received});
   draft.finding.evidence.push_back(op_evidence(c, sender, i, fmt::format("p2p seq {}", received)));
   draft.finding.evidence.push_back(process_evidence(c, receiver));

@@ -151,7 +151,7 @@ Finding judge_unfinished(const Case& c, const Unfinished& unfinished) {
 // The first communicator with ranks that left no file.
 const Group* group_without_files(const Case& c) {
   for (const Group& group : c.index.groups()) {
-    if (group.may_be_matched && group.nranks >= 0 && !group.is_whole()) return &group;
+    if (group.has_strangers()) return &group;
   }
   return nullptr;
 }

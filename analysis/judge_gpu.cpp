@@ -155,12 +155,36 @@ struct GpuCall {
   std::vector<uint32_t> running;  // processes that have begun it and are not through
   std::vector<uint32_t> behind;   // processes that have not come to it: they run something else
   bool has_begun = true;          // on all ranks that are on file
+  // On some rank it is of a group's share in which another call is not on all GPUs: only the whole
+  // share ends.
+  bool is_held = false;
+  bool is_disputed = false;  // the ranks called different things there
+
+  bool is_everywhere() const {
+    return has_begun && !is_disputed && !peers.is_owed && !peers.has_strangers;
+  }
 };
+
+// Behind a difference others are due to it.
+bool is_disputed(const Case& c, uint32_t p, const Op& op) {
+  if (op.kind == OpKind::GraphLaunch) return false;
+  const uint32_t group = c.index.seat(p, op.comm).group;
+  if (is_collective(op.kind)) {
+    return std::any_of(c.differences.begin(), c.differences.end(),
+                       [&](const Difference& d) { return d.group == group && d.seq <= op.seq; });
+  }
+  const uint32_t channel = c.index.channel_of(p, op);
+  const std::vector<Progress::PairFinding>& pairs = c.progress.mismatched_pairs();
+  return std::any_of(pairs.begin(), pairs.end(), [&](const Progress::PairFinding& pair) {
+    return pair.channel == channel && pair.seq <= op.seq;
+  });
+}
 
 GpuCall call_of(const Case& c, const GpuFacts& facts, const Front& front) {
   GpuCall call;
   call.front = front;
   call.peers = peers_of(c, front.process, front.op);
+  call.is_disputed = is_disputed(c, front.process, c.index.op(front.process, front.op));
   for (const auto& [p, i] : call.peers.ranks) {
     const bool has_started = facts.has_started(p, i);
     call.has_begun = call.has_begun && has_started;
@@ -179,6 +203,33 @@ struct Running {
   std::map<std::pair<uint32_t, uint32_t>, size_t> of;  // by process and record
 };
 
+std::vector<std::span<const Front>> by_stream(const GpuState& state) {
+  std::vector<std::span<const Front>> shares;
+  for (const std::span<const Front> fronts : by_process(state)) {
+    for (size_t begin = 0, end = 0; begin < fronts.size(); begin = end) {
+      while (end < fronts.size() && fronts[end].stream == fronts[begin].stream) ++end;
+      shares.push_back(fronts.subspan(begin, end - begin));
+    }
+  }
+  return shares;
+}
+
+void hold_share(std::span<const Front> share, Running& running) {
+  const auto call_at = [&](const Front& front) -> GpuCall* {
+    const auto found = running.of.find({front.process, front.op});
+    return found == running.of.end() ? nullptr : &running.calls[found->second];
+  };
+  const auto elsewhere = std::count_if(share.begin(), share.end(), [&](const Front& front) {
+    const GpuCall* call = call_at(front);
+    return call != nullptr && !call->is_everywhere();
+  });
+  for (const Front& front : share) {
+    GpuCall* call = call_at(front);
+    if (call == nullptr) continue;
+    call->is_held = call->is_held || elsewhere > (call->is_everywhere() ? 0 : 1);
+  }
+}
+
 Running find_running(const Case& c, const GpuFacts& facts, const GpuState& state) {
   Running running;
   for (const Front& front : state.fronts) {
@@ -187,6 +238,7 @@ Running find_running(const Case& c, const GpuFacts& facts, const GpuState& state
       running.of.emplace(std::pair(p, i), running.calls.size() - 1);
     }
   }
+  for (const std::span<const Front> share : by_stream(state)) hold_share(share, running);
   return running;
 }
 
@@ -337,7 +389,7 @@ const GpuCall* first_begun(const Case& c, const Running& running, const Circle& 
     const GpuCall& call = running.calls[i];
     const bool counts =
         circle.empty() || std::find(circle.begin(), circle.end(), i) != circle.end();
-    if (!call.has_begun || call.peers.is_owed || !counts || is_elsewhere(c, call)) continue;
+    if (!call.is_everywhere() || call.is_held || !counts || is_elsewhere(c, call)) continue;
     if (!c.job.is_stale(since(call))) continue;
     if (first == nullptr || since(call) < since(*first)) first = &call;
   }
@@ -475,14 +527,36 @@ std::optional<Draft> judge_crossed(const Case& c, const GpuFacts& facts, const G
   return draft;
 }
 
+// A rank left no file, or not of its newest call.
+bool lacks_records(const Case& c) {
+  const std::vector<Group>& groups = c.index.groups();
+  const std::vector<uint32_t>& active = c.index.active();
+  return std::any_of(groups.begin(), groups.end(),
+                     [](const Group& group) { return group.has_strangers(); }) ||
+         std::any_of(active.begin(), active.end(),
+                     [&](uint32_t p) { return c.process(p).torn != 0; });
+}
+
 std::optional<Draft> judge_outside(const Case& c, const GpuState& state) {
   if (!state.fronts.empty() || !state.dark.empty() || state.is_inside) return std::nullopt;
+  if (lacks_records(c)) return std::nullopt;
   Draft draft = make_draft(Verdict::stuck_outside, Confidence::likely);
   Finding& finding = draft.finding;
   finding.summary = fmt::format(
       "all {} made the same calls and their GPUs finished every one of them; the job has "
       "not called NCCL for {} and waits elsewhere",
       everyone_text(c.index), span_text(c.job.end_ns - c.job.last_call_ns));
+  std::vector<uint32_t> ended;
+  std::vector<uint32_t> staying;
+  for (const uint32_t p : c.index.active()) {
+    (c.job.processes[p].ended_itself ? ended : staying).push_back(p);
+  }
+  if (!ended.empty()) {
+    for (const uint32_t p : staying) finding.culprits.push_back(culprit_of(c, p, kNone));
+    finding.summary += fmt::format(
+        "; {} ended by {}, {} did not", processes_text(c.index.run(), ended),
+        ended.size() == 1 ? "itself" : "themselves", processes_text(c.index.run(), staying));
+  }
   finding.next =
       "look at the stacks of the ranks: data loading, a checkpoint, a store or file barrier, a "
       "lock; NCCL is not what they wait for";
@@ -540,7 +614,7 @@ class Causes {
     const auto [known, is_new] = is_blocked_.try_emplace(front.process, false);
     if (!is_new) return known->second;
     known->second = !front.is_behind_untimed && waits_long(c_, front) &&
-                    peers_of(c_, front.process, front.op).is_complete;
+                    peers_of(c_, front.process, front.op).is_made();
     if (known->second) blocked_.emplace(front.process, front);
     return known->second;
   }
@@ -559,14 +633,14 @@ class Causes {
 
   bool follow(const GpuCall& call) {
     const Op& op = c_.index.op(call.front.process, call.front.op);
-    const bool counts = call.peers.is_complete && !is_disputed(op, call.front.process) &&
+    const bool counts = call.peers.is_made() && !call.is_disputed &&
                         c_.job.is_stale(started_at(op)) &&
                         std::all_of(call.running.begin(), call.running.end(),
                                     [&](uint32_t p) { return is_watched_to_end(c_, p); });
     if (!counts) return false;
     std::vector<uint32_t> behind = call.behind;
-    bool is_stuck = call.has_begun;
-    if (op.kind == OpKind::GraphLaunch && is_stuck) {
+    bool is_stuck = call.is_everywhere() && !call.is_held;
+    if (op.kind == OpKind::GraphLaunch && call.has_begun) {
       InsideReplay inside = inside_replay(c_, call.front.process, call.front.op);
       if (inside.is_owed) return false;
       is_stuck = !inside.is_known || inside.is_inside_on_all;
@@ -576,14 +650,6 @@ class Causes {
     bool is_explained = is_stuck;
     for (const uint32_t p : behind) is_explained = explain(p) || is_explained;
     return is_explained;
-  }
-
-  // The ranks called different things from here on.
-  bool is_disputed(const Op& op, uint32_t p) const {
-    const uint32_t group = c_.index.seat(p, op.comm).group;
-    return op.kind != OpKind::GraphLaunch &&
-           std::any_of(c_.differences.begin(), c_.differences.end(),
-                       [&](const Difference& d) { return d.group == group && d.seq <= op.seq; });
   }
 
   const Case& c_;
@@ -623,8 +689,13 @@ Draft draft_cause(const Case& c, const GpuFacts& facts, const GpuState& state,
   return draft;
 }
 
-bool is_missing_call(const Draft& draft) {
-  return draft.finding.verdict == Verdict::missing_call && !draft.finding.culprits.empty();
+// Ranks have not made a call that others wait in, and may or may not wait themselves as far as the
+// calls tell.
+bool is_silence(const Draft& draft) {
+  const Verdict verdict = draft.finding.verdict;
+  return !draft.finding.culprits.empty() &&
+         (verdict == Verdict::missing_call || verdict == Verdict::p2p_unmatched ||
+          verdict == Verdict::insufficient);
 }
 
 // Each of the silent ranks.
@@ -651,7 +722,7 @@ std::optional<Draft> judge_gpu_cause(const Case& c, const std::vector<uint32_t>&
 }
 
 void add_gpu_causes(const Case& c, std::vector<Draft>& drafts) {
-  if (std::none_of(drafts.begin(), drafts.end(), is_missing_call)) return;
+  if (std::none_of(drafts.begin(), drafts.end(), is_silence)) return;
   const GpuFacts facts(c);
   const GpuState state = look_at_gpus(c, facts);
   if (!state.is_watched) return;
@@ -659,7 +730,7 @@ void add_gpu_causes(const Case& c, std::vector<Draft>& drafts) {
   std::vector<Draft> others;
   std::map<std::vector<uint32_t>, Draft> found;  // by whom they blame
   for (Draft& draft : drafts) {
-    if (!is_missing_call(draft)) {
+    if (!is_silence(draft)) {
       others.push_back(std::move(draft));
       continue;
     }
@@ -674,7 +745,7 @@ void add_gpu_causes(const Case& c, std::vector<Draft>& drafts) {
     const auto is_through = [&](uint32_t p) {
       return causes.is_through(p) && !std::binary_search(state.dark.begin(), state.dark.end(), p);
     };
-    if (all_of_culprits(draft, is_through)) {
+    if (draft.finding.verdict == Verdict::missing_call && all_of_culprits(draft, is_through)) {
       draft.finding.next +=
           "; what it called before is through on its GPU: if it waits, then for something else";
     }

@@ -63,6 +63,17 @@ class GpuRecording {
     put(op, gpu);
     return push(r, op);
   }
+  // On the first communicator.
+  trace::Op& transfer(int r, OpKind kind, int peer, Gpu gpu) {
+    trace::Op op = make(r, 0, kind, 8, peer);
+    op.stream = 0x100;
+    put(op, gpu);
+    return push(r, op);
+  }
+  // Its GPU is through with all that it called.
+  void finish(int r) {
+    for (trace::Op& op : rank(r).ops) put(op, Gpu::through);
+  }
   // `peer`: of a send or receive.
   void capture(int r, uint32_t graph, size_t comm, OpKind kind, uint64_t count, int peer = -1) {
     trace::Op op = make(r, comm, kind, count, peer);

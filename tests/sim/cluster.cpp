@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <utility>
 
 namespace rollcall::sim {
 namespace {
@@ -17,6 +18,7 @@ using trace::Process;
 
 constexpr int64_t kEpochNs = 1'700'000'000'000'000'000;
 constexpr int64_t kCallNs = 10'000;
+constexpr int64_t kGpuNs = 10;
 constexpr int64_t kWatchdogNs = 100'000'000;
 constexpr int16_t kResultCudaError = 1;  // ncclUnhandledCudaError
 
@@ -25,12 +27,20 @@ struct Pending {
   uint64_t seq = 0;
   uint64_t turn = 0;   // of the call among the rank's
   uint64_t start = 0;  // of the first call of its group
+  size_t op = 0;       // index into Process::ops
+  bool started = false;
   bool done = false;
+};
+
+// What a stream was given, in that order.
+struct Queue {
+  std::vector<Pending> calls;
+  size_t told = 0;  // so many of them are on file as finished
 };
 
 struct Rank {
   size_t at = 0;
-  std::map<int, std::vector<Pending>> streams;
+  std::map<int, Queue> streams;
   uint64_t calls = 0;
   uint64_t group_start = 0;  // turn of the newest call that is not of the group of the one before
   uint32_t newest_group = 0;
@@ -57,7 +67,7 @@ class Machine {
       moved = false;
       std::shuffle(order.begin(), order.end(), random_);
       for (const size_t r : order) moved = advance(r) || moved;
-      while (complete_one()) moved = true;
+      for (watch_begins(); complete_one(); watch_begins()) moved = true;
     }
     return finish();
   }
@@ -65,7 +75,7 @@ class Machine {
  private:
   bool is_idle(const Rank& rank) const {
     for (const auto& [stream, queue] : rank.streams) {
-      for (const Pending& pending : queue) {
+      for (const Pending& pending : queue.calls) {
         if (!pending.done) return false;
       }
     }
@@ -103,6 +113,9 @@ class Machine {
         rank.aborted = true;
         leave_by_abort(r, now_ns_);
         break;
+      case Act::block:
+        enqueue(rank, step, 0, 0);
+        break;
       case Act::create:
       case Act::hold:
       case Act::refuse:
@@ -121,7 +134,8 @@ class Machine {
     const Step& step = program_.ranks[r][at];
     call(r, step);
     Op& op = outcome_.run.processes[r].ops.back();
-    rank.streams[step.stream].pop_back();
+    rank.streams[step.stream].calls.pop_back();
+    op.awaits_gpu = false;
     op.state = act == Act::hold ? OpState::called : OpState::failed;
     op.result = act == Act::hold ? kResultUnknown : kResultCudaError;
     if (act == Act::hold) op.returned_ns = 0;
@@ -138,6 +152,7 @@ class Machine {
       event.comm = i;
       add_event(process, event, at_ns, at_ns + 1000);
     }
+    if (options_.watched) drain(r);
     ranks_[r].ended = true;
     ranks_[r].end_ns = process.exited_ns = at_ns + 10'000;
   }
@@ -266,33 +281,54 @@ class Machine {
       op.seq = rank.signals[{step.comm, step.root_or_peer}]++;
     }
     // A captured call is not executed by calling it.
-    if (step.graph == 0) enqueue(rank, step, op.seq);
+    if (step.graph == 0) enqueue(rank, step, op.seq, process.ops.size());
+    if (options_.watched && step.graph != 0) ++graph_of(process, step.graph).operations;
     process.ops.push_back(op);
     process.next_ticket = op.ticket + 1;
   }
 
-  static void enqueue(Rank& rank, const Step& step, uint64_t seq) {
+  static trace::Graph& graph_of(Process& process, uint32_t number) {
+    for (trace::Graph& graph : process.graphs) {
+      if (graph.graph == number) return graph;
+    }
+    return process.graphs.emplace_back(trace::Graph{.graph = number, .lanes = {}});
+  }
+
+  static void enqueue(Rank& rank, const Step& step, uint64_t seq, size_t op) {
     const uint64_t turn = rank.calls++;
     if (step.group == 0 || step.group != rank.newest_group) rank.group_start = turn;
     rank.newest_group = step.group;
-    rank.streams[step.stream].push_back({step, seq, turn, rank.group_start, false});
+    rank.streams[step.stream].calls.push_back({step, seq, turn, rank.group_start, op});
   }
 
   // Something that it waits for by an event is still at work.
   static bool is_held_back(const Rank& rank, const Pending& wanted) {
     if (!wanted.step.joins) return false;
     return std::any_of(rank.streams.begin(), rank.streams.end(), [&](const auto& stream) {
-      return std::any_of(stream.second.begin(), stream.second.end(), [&](const Pending& other) {
+      const std::vector<Pending>& calls = stream.second.calls;
+      return std::any_of(calls.begin(), calls.end(), [&](const Pending& other) {
         return !other.done && !other.step.detached && other.turn < wanted.start;
       });
     });
   }
 
+  // NCCL launches a group at its end: not while another call of it is to come.
+  bool is_open(size_t r, uint32_t group) const {
+    const std::vector<Step>& steps = program_.ranks[r];
+    const Rank& rank = ranks_[r];
+    if (group == 0 || rank.newest_group != group) return false;
+    const auto next = std::find_if(steps.begin() + static_cast<ptrdiff_t>(rank.at), steps.end(),
+                                   [](const Step& step) { return step.act == Act::call; });
+    return next != steps.end() && next->group == group;
+  }
+
   // The calls at the front of a stream: the first unfinished one and its group.
-  static std::vector<Pending*> front(const Rank& rank, std::vector<Pending>& queue) {
+  std::vector<Pending*> front(size_t r, Queue& queue) {
+    const Rank& rank = ranks_[r];
     std::vector<Pending*> list;
-    for (Pending& pending : queue) {
+    for (Pending& pending : queue.calls) {
       if (pending.done && list.empty()) continue;
+      if (pending.step.act == Act::block || is_open(r, pending.step.group)) break;
       if (!list.empty() &&
           (list.front()->step.group == 0 || pending.step.group != list.front()->step.group)) {
         break;
@@ -309,7 +345,7 @@ class Machine {
   std::vector<Pending*> fronts(size_t r) {
     std::vector<Pending*> list;
     for (auto& [stream, queue] : ranks_[r].streams) {
-      for (Pending* pending : front(ranks_[r], queue)) list.push_back(pending);
+      for (Pending* pending : front(r, queue)) list.push_back(pending);
     }
     return list;
   }
@@ -322,7 +358,7 @@ class Machine {
   }
 
   bool try_collective(const Pending& wanted) {
-    std::vector<Pending*> found;
+    std::vector<std::pair<size_t, Pending*>> found;
     for (const int r : program_.comms[wanted.step.comm].ranks) {
       if (ranks_[r].end_ns != 0) return false;
       Pending* match = nullptr;
@@ -332,10 +368,10 @@ class Machine {
           match = pending;
         }
       }
-      if (!match || !agree(match->step, wanted.step)) return false;
-      found.push_back(match);
+      if (!match || !agree(match->step, wanted.step) || match->step.is_lame) return false;
+      found.emplace_back(r, match);
     }
-    for (Pending* pending : found) pending->done = true;
+    for (const auto& [r, pending] : found) complete(r, *pending);
     return true;
   }
 
@@ -348,8 +384,8 @@ class Machine {
         is_send && wanted.step.group == 0 &&
         wanted.step.count * bytes_of_datatype(wanted.step.datatype) <= options_.eager_bytes;
     for (auto& [stream, queue] : ranks_[peer].streams) {
-      const std::vector<Pending*> ready = front(ranks_[peer], queue);
-      for (Pending& other : queue) {
+      const std::vector<Pending*> ready = front(static_cast<size_t>(peer), queue);
+      for (Pending& other : queue.calls) {
         const bool is_it = other.step.comm == wanted.step.comm && is_p2p(other.step.kind) &&
                            other.step.kind != wanted.step.kind && other.step.root_or_peer == mine &&
                            other.seq == wanted.seq;
@@ -360,12 +396,12 @@ class Machine {
         const bool is_there =
             other.done || std::find(ready.begin(), ready.end(), &other) != ready.end();
         if (!is_there && !is_eager) return false;
-        if (is_there) other.done = true;
-        wanted.done = true;
+        if (is_there) complete(static_cast<size_t>(peer), other);
+        complete(r, wanted);
         return true;
       }
     }
-    if (is_eager) wanted.done = true;
+    if (is_eager) complete(r, wanted);
     return is_eager;
   }
 
@@ -375,12 +411,12 @@ class Machine {
     const int mine = rank_in(comm, static_cast<int>(r));
     if (wanted.step.kind == OpKind::WaitSignal) {
       Rank& source = ranks_[comm.ranks[wanted.step.root_or_peer]];
-      wanted.done = source.signalled[{wanted.step.comm, mine}] >= wanted.seq + wanted.step.count;
+      if (source.signalled[{wanted.step.comm, mine}] < wanted.seq + wanted.step.count) return false;
     } else {
       ++ranks_[r].signalled[{wanted.step.comm, wanted.step.root_or_peer}];
-      wanted.done = true;
     }
-    return wanted.done;
+    complete(r, wanted);
+    return true;
   }
 
   bool try_one(size_t r, Pending& wanted) {
@@ -397,7 +433,92 @@ class Machine {
         any = try_one(r, *pending) || any;
       }
     }
+    if (any) watch_ends();
     return any;
+  }
+
+  // As the events in front of the calls tell it.
+  void watch_begins() {
+    for (size_t r = 0; options_.watched && r < ranks_.size(); ++r) {
+      if (ranks_[r].end_ns != 0) continue;
+      await_launched(r);
+      const Pending* last = nullptr;
+      for (Pending* pending : fronts(r)) {
+        if (std::exchange(pending->started, true)) continue;
+        const bool is_of_share = last != nullptr && last->step.stream == pending->step.stream;
+        begin(r, *pending, is_of_share ? now_ns_ : now_ns_ + kGpuNs);
+        last = pending;
+      }
+    }
+  }
+
+  void await_launched(size_t r) {
+    for (auto& [stream, queue] : ranks_[r].streams) {
+      for (size_t i = queue.told; i < queue.calls.size(); ++i) {
+        const Pending& pending = queue.calls[i];
+        if (pending.step.act == Act::block || is_open(r, pending.step.group)) continue;
+        outcome_.run.processes[r].ops[pending.op].awaits_gpu = true;
+      }
+    }
+  }
+
+  void complete(size_t r, Pending& pending) {
+    if (!std::exchange(pending.started, true)) begin(r, pending, now_ns_ + kGpuNs);
+    pending.done = true;
+  }
+
+  void begin(size_t r, const Pending& pending, int64_t at_ns) {
+    if (!options_.watched) return;
+    Op& op = outcome_.run.processes[r].ops[pending.op];
+    op.started_ns = now_ns_ = at_ns;
+    op.state = OpState::started;
+  }
+
+  // As those behind them: a group's share of a stream is through as one.
+  void watch_ends() {
+    for (size_t r = 0; options_.watched && r < ranks_.size(); ++r) {
+      if (ranks_[r].end_ns != 0) continue;
+      for (auto& [stream, queue] : ranks_[r].streams) {
+        while (const size_t share = finished_share(queue)) {
+          now_ns_ += kGpuNs;
+          for (size_t i = 0; i < share; ++i) end(r, queue.calls[queue.told++]);
+        }
+      }
+    }
+  }
+
+  // Number of calls.
+  static size_t finished_share(const Queue& queue) {
+    const std::vector<Pending>& calls = queue.calls;
+    size_t end = queue.told;
+    const auto is_of_share = [&](const Pending& pending) {
+      const uint32_t group = calls[queue.told].step.group;
+      return end == queue.told || (group != 0 && pending.step.group == group);
+    };
+    for (; end < calls.size() && is_of_share(calls[end]); ++end) {
+      if (!calls[end].done) return 0;
+    }
+    return end - queue.told;
+  }
+
+  void end(size_t r, const Pending& pending) {
+    Op& op = outcome_.run.processes[r].ops[pending.op];
+    if (op.started_ns == 0) begin(r, pending, now_ns_);  // of what an abort ends
+    op.finished_ns = now_ns_;
+    op.state = OpState::finished;
+    op.awaits_gpu = false;
+  }
+
+  // Its kernels end, and what comes behind them runs empty.
+  void drain(size_t r) {
+    for (auto& [stream, queue] : ranks_[r].streams) {
+      for (; queue.told < queue.calls.size(); ++queue.told) {
+        const Pending& pending = queue.calls[queue.told];
+        if (pending.step.act == Act::block) break;
+        now_ns_ += kGpuNs;
+        end(r, pending);
+      }
+    }
   }
 
   void build_processes() {
@@ -409,6 +530,8 @@ class Machine {
       process.pid = 1000 + static_cast<uint32_t>(r);
       process.job_rank = static_cast<int32_t>(r);
       process.started_ns = kEpochNs;
+      if (options_.watched)
+        process.meta = {{"gpu_timing", "events"}, {"graph_launches", "watched"}};
       for (size_t k = 0; k < program_.comms.size(); ++k) {
         const CommSpec& spec = program_.comms[k];
         if (spec.is_late || rank_in(spec, static_cast<int>(r)) < 0) continue;
@@ -496,7 +619,7 @@ std::string describe(const Program& program) {
                               step.datatype, step.reduction,
                               step.root_or_peer >= 0 ? fmt::format("<{}", step.root_or_peer) : "",
                               step.group ? fmt::format("(g{})", step.group) : "") +
-                  (step.graph ? " captured" : "");
+                  (step.graph ? " captured" : "") + (step.is_lame ? " LAME" : "");
           break;
         case Act::sync:
           text += " | ";
@@ -524,6 +647,9 @@ std::string describe(const Program& program) {
           break;
         case Act::refuse:
           text += " REFUSE";
+          break;
+        case Act::block:
+          text += " BLOCK";
           break;
       }
     }

@@ -13,8 +13,9 @@ namespace rollcall::sim {
 
 // What a rank's program does next. `create`: a communicator whose `is_late`; waits for all of them.
 // `hold`: the next call enters NCCL and does not come back; `refuse`: NCCL refuses it, because CUDA
-// has failed, and the program makes no call any more.
-enum class Act : uint8_t { call, sync, exit, die, stop, stick, abort, create, hold, refuse };
+// has failed, and the program makes no call any more. `block`: something that is not NCCL's and
+// does not end goes onto the stream.
+enum class Act : uint8_t { call, sync, exit, die, stop, stick, abort, create, hold, refuse, block };
 
 struct Step {
   Act act = Act::call;
@@ -32,6 +33,7 @@ struct Step {
   bool joins = false;
   bool detached = false;
   bool is_varied = false;  // of another size in every step
+  bool is_lame = false;    // this rank's kernel begins and comes to no end
 };
 
 struct CommSpec {
@@ -54,7 +56,8 @@ struct ClusterOptions {
   // How long the hung job stands before it is killed (or looked at).
   int64_t stall_ns = 20'000'000'000;
   uint64_t eager_bytes = 512 * 1024;
-  bool live = false;  // look at it while it hangs
+  bool live = false;     // look at it while it hangs
+  bool watched = false;  // when a stream came to a call, and when it was through, is on file
 };
 
 struct Outcome {

@@ -85,6 +85,10 @@ bool still_decides(const Program& program, const Outcome& outcome, const Truth& 
       may_stand(program, outcome, truth.rank, loss.rank)) {
     return false;
   }
+  // Who of them has come to the call is on file of all, or nobody can tell.
+  if (truth.fault == Fault::lame && is_member) return false;
+  // The torn record may be of a call that others wait in.
+  if (truth.fault == Fault::block && loss.kind == LossKind::torn) return false;
   // The torn record may be of the usual call that came once more.
   if (truth.fault == Fault::again && loss.kind == LossKind::torn && is_member) return false;
   return !is_member || has_witness;

@@ -35,7 +35,8 @@ struct Plan {
   TrainingOptions training;
   std::vector<Fault> faults;
   LossKind loss = LossKind::none;
-  size_t gpus = 1;  // that a process drives
+  size_t gpus = 1;       // that a process drives
+  bool watched = false;  // what the GPUs did is on file
 };
 
 struct Scenario {
@@ -52,11 +53,13 @@ bool is_of_process(Fault fault) {
          fault == Fault::abort || is_blemish(fault);
 }
 
+bool shows_on_gpus(Fault fault) { return fault >= Fault::block; }
+
 // Drawn, not counted through: what is counted in step with the seed meets the same few partners.
 Plan make_plan(uint64_t seed) {
   constexpr int kLayouts[][3] = {{2, 1, 1}, {4, 1, 1}, {2, 2, 1}, {2, 1, 2}, {2, 2, 2},
                                  {4, 2, 2}, {8, 1, 1}, {1, 2, 4}, {4, 4, 1}};
-  constexpr auto kFaults = static_cast<uint64_t>(Fault::Count);
+  constexpr uint64_t kFaults = kFaultsOfCalls;
   std::mt19937_64 random(seed);
   Plan plan;
   plan.seed = seed;
@@ -88,6 +91,10 @@ Plan make_plan(uint64_t seed) {
   const bool may_share = plan.loss == LossKind::none &&
                          std::none_of(plan.faults.begin(), plan.faults.end(), is_of_process);
   if (may_share && random() % 4 == 0) plan.gpus = random() % 2 == 0 ? 2 : 4;
+  plan.watched = random() % 3 == 0;
+  if (plan.watched && random() % 4 == 0) {
+    plan.faults[0] = random() % 2 == 0 ? Fault::block : Fault::lame;
+  }
   return plan;
 }
 
@@ -105,8 +112,9 @@ bool realise(const Plan& plan, Scenario& scenario) {
   if (scenario.truths.empty()) return false;
   const bool live = std::any_of(scenario.truths.begin(), scenario.truths.end(),
                                 [](const Truth& truth) { return truth.fault == Fault::stop; });
-  scenario.outcome =
-      execute(scenario.program, {.seed = plan.seed, .stall_ns = 60'000'000'000, .live = live});
+  scenario.outcome = execute(
+      scenario.program,
+      {.seed = plan.seed, .stall_ns = 60'000'000'000, .live = live, .watched = plan.watched});
   for (const Truth& truth : scenario.truths) blemish(truth, scenario.outcome);
   scenario.loss = lose(scenario.outcome, plan.loss, plan.seed * 31 + 7);
   if (plan.gpus > 1) run_together(scenario.outcome, plan.gpus);
@@ -174,6 +182,10 @@ std::vector<Verdict> accepted(Fault fault) {
       return {Verdict::cuda_error};
     case Fault::init_missing:
       return {Verdict::init_incomplete};
+    case Fault::block:
+      return {Verdict::stream_blocked};
+    case Fault::lame:
+      return {Verdict::stuck_on_gpu};
     default:
       return {Verdict::in_lockstep};
   }
@@ -188,7 +200,9 @@ std::string wrong_place(const Scenario& scenario, const Truth& truth, const Find
   const bool is_untold =
       truth.is_varied && scenario.program.comms[static_cast<size_t>(truth.comm)].ranks.size() == 2;
   if (is_untold && lead.culprits.size() == 2) return "";
-  if (lead.culprits.size() != 1) return "more than one culprit";
+  // Whose kernel comes to no end the others' do not tell.
+  const bool is_of_all = truth.fault == Fault::lame;
+  if (lead.culprits.size() != 1 && !is_of_all) return "more than one culprit";
   constexpr Fault kPlaceless[] = {Fault::comm_order,   Fault::again,          Fault::p2p_extra,
                                   Fault::die,          Fault::stop,           Fault::exit,
                                   Fault::stick,        Fault::abort,          Fault::hold,
@@ -369,6 +383,8 @@ Plan shrink(Plan plan) {
     try_change([](Plan& p) { p.faults.resize(std::max<size_t>(p.faults.size(), 2) - 1); });
   }
   try_change([](Plan& p) { p.gpus = 1; });
+  // Unwatched, what GPUs do is another failure.
+  try_change([](Plan& p) { p.watched = p.watched && shows_on_gpus(p.faults[0]); });
   try_change([](Plan& p) { p.training.streams = false; });
   try_change([](Plan& p) { p.training.chained = false; });
   try_change([](Plan& p) { p.training.varied = false; });
@@ -455,6 +471,7 @@ TEST_CASE("the leading finding of a random job is a fault that was planted in it
     ++table[row_of(plan, scenario)][static_cast<size_t>(score)];
     const char* const sizes = plan.training.varied ? "sizes that change" : "sizes that stay";
     ++sums[fmt::format("all with {} | ", sizes)][static_cast<size_t>(score)];
+    if (plan.watched) ++sums["all with watched GPUs | "][static_cast<size_t>(score)];
     if (plan.gpus > 1) ++sums["all with several GPUs in a process | "][static_cast<size_t>(score)];
     if (only) WARN(describe_failure(plan));
     if (score != Score::wrong) continue;

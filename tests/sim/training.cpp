@@ -531,7 +531,10 @@ bool fits(Fault fault, const std::vector<Step>& steps, size_t at, const Program&
              is_met_again(steps, at, program);
     case Fault::hold:
     case Fault::refuse:
+    case Fault::lame:
       return coll && step.group == 0;
+    case Fault::block:
+      return coll && (step.group == 0 || at == 0 || steps[at - 1].group != step.group);
     case Fault::redop:
       return coll && traits_of(step.kind).reduces;
     case Fault::root:
@@ -590,6 +593,8 @@ std::optional<Act> act_of(Fault fault) {
       return Act::hold;
     case Fault::refuse:
       return Act::refuse;
+    case Fault::block:
+      return Act::block;
     default:
       return std::nullopt;
   }
@@ -621,7 +626,11 @@ void leave_out_comms(std::vector<Step>& steps, int first, int last) {
 void change(Program& program, int rank, size_t at, Fault fault) {
   std::vector<Step>& steps = program.ranks[rank];
   if (const std::optional<Act> act = act_of(fault)) {
-    steps.insert(steps.begin() + static_cast<ptrdiff_t>(at), Step{.act = *act});
+    Step step{.act = *act};
+    if (fault == Fault::block) step = steps[at];
+    step.act = *act;
+    step.group = 0;
+    steps.insert(steps.begin() + static_cast<ptrdiff_t>(at), step);
     return;
   }
   Step& step = steps[at];
@@ -670,6 +679,9 @@ void change(Program& program, int rank, size_t at, Fault fault) {
     case Fault::root:
       step.root_or_peer =
           (step.root_or_peer + 1) % static_cast<int>(program.comms[step.comm].ranks.size());
+      break;
+    case Fault::lame:
+      step.is_lame = true;
       break;
     case Fault::order:
     case Fault::comm_order:

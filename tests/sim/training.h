@@ -48,7 +48,9 @@ namespace rollcall::sim {
   X(shrink_missing)            \
   X(grow_missing)              \
   X(split_missing)             \
-  X(init_missing)
+  X(init_missing)              \
+  X(block)                     \
+  X(lame)
 // clang-format on
 enum class Fault : uint8_t {
 #define ROLLCALL_X(name) name,
@@ -56,6 +58,8 @@ enum class Fault : uint8_t {
 #undef ROLLCALL_X
       Count
 };
+// Only where GPUs are watched does anything tell of the last two.
+constexpr uint64_t kFaultsOfCalls = static_cast<uint64_t>(Fault::block);
 std::string_view name_of(Fault fault);
 
 struct TrainingOptions {
