@@ -191,6 +191,13 @@ std::vector<std::span<const Front>> by_process(const GpuState& state) {
   return parts;
 }
 
+std::span<const Front> fronts_of(const GpuState& state, uint32_t p) {
+  const auto [begin, end] =
+      std::equal_range(state.fronts.begin(), state.fronts.end(), Front{.process = p},
+                       [](const Front& a, const Front& b) { return a.process < b.process; });
+  return {begin, end};
+}
+
 bool runs_any(std::span<const Front> fronts) {
   return std::any_of(fronts.begin(), fronts.end(), [](const Front& f) { return f.started; });
 }

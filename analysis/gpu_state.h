@@ -56,10 +56,11 @@ struct Front {
 };
 
 struct GpuState {
-  std::vector<Front> fronts;
-  std::vector<uint32_t> dark;  // processes with operations behind which the GPU was not watched
-  bool is_watched = false;     // some process timed its operations
-  bool is_inside = false;      // a host thread is inside NCCL
+  std::vector<Front> fronts;  // by process and stream
+  std::vector<uint32_t>
+      dark;  // rising: processes with operations behind which the GPU was not watched
+  bool is_watched = false;  // some process timed its operations
+  bool is_inside = false;   // a host thread is inside NCCL
 };
 
 // As it is on file, whatever an abort ended.
@@ -84,6 +85,8 @@ bool waits_for_its_gpu(const Case& the_case, uint32_t process);
 bool stands_still(const Case& the_case, uint32_t process);
 // The fronts of each process that has any.
 std::vector<std::span<const Front>> by_process(const GpuState& state);
+// Those of one process.
+std::span<const Front> fronts_of(const GpuState& state, uint32_t process);
 // One of these has been reached by its stream: the process's GPU runs something.
 bool runs_any(std::span<const Front> fronts);
 

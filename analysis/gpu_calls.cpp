@@ -1,0 +1,194 @@
+#include "analysis/gpu_calls.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "analysis/progress.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Op;
+
+// Behind a difference others are due to it.
+bool is_disputed(const Case& c, uint32_t p, const Op& op) {
+  if (op.kind == OpKind::GraphLaunch) return false;
+  const uint32_t group = c.index.seat(p, op.comm).group;
+  if (is_collective(op.kind)) {
+    return std::any_of(c.differences.begin(), c.differences.end(),
+                       [&](const Difference& d) { return d.group == group && d.seq <= op.seq; });
+  }
+  const uint32_t channel = c.index.channel_of(p, op);
+  const std::vector<Progress::PairFinding>& pairs = c.progress.mismatched_pairs();
+  return std::any_of(pairs.begin(), pairs.end(), [&](const Progress::PairFinding& pair) {
+    return pair.channel == channel && pair.seq <= op.seq;
+  });
+}
+
+GpuCall call_of(const Case& c, const GpuFacts& facts, const Front& front) {
+  GpuCall call;
+  call.front = front;
+  call.peers = peers_of(c, front.process, front.op);
+  call.is_disputed = is_disputed(c, front.process, c.index.op(front.process, front.op));
+  for (const auto& [p, i] : call.peers.ranks) {
+    const bool has_started = facts.has_started(p, i);
+    call.has_begun = call.has_begun && has_started;
+    if (!facts.is_awaited(p, i)) continue;
+    (has_started ? call.running : call.behind).push_back(p);
+    const Op& first = c.index.op(call.front.process, call.front.op);
+    if (!has_started || started_at(c.index.op(p, i)) >= started_at(first)) continue;
+    call.front.process = p;
+    call.front.op = i;
+  }
+  return call;
+}
+
+std::vector<std::span<const Front>> by_stream(const GpuState& state) {
+  std::vector<std::span<const Front>> shares;
+  for (const std::span<const Front> fronts : by_process(state)) {
+    for (size_t begin = 0, end = 0; begin < fronts.size(); begin = end) {
+      while (end < fronts.size() && fronts[end].stream == fronts[begin].stream) ++end;
+      shares.push_back(fronts.subspan(begin, end - begin));
+    }
+  }
+  return shares;
+}
+
+// Depth first through what each waits for; empty where there is no circle.
+class CircleSearch {
+ public:
+  explicit CircleSearch(std::vector<std::vector<size_t>> waits) : waits_(std::move(waits)), marks_(waits_.size()) {}
+
+  Circle find() {
+    for (size_t i = 0; i < waits_.size(); ++i) {
+      if (marks_[i] != Mark::fresh) continue;
+      if (const size_t at = close_from(i); at != kOpen) {
+        return Circle(path_.begin() + static_cast<ptrdiff_t>(at), path_.end());
+      }
+    }
+    return {};
+  }
+
+ private:
+  enum class Mark : uint8_t { fresh, on_path, done };
+  static constexpr size_t kOpen = SIZE_MAX;
+
+  void step_to(size_t i) {
+    std::sort(waits_[i].rbegin(), waits_[i].rend());  // taken from the end: the first comes first
+    marks_[i] = Mark::on_path;
+    path_.push_back(i);
+  }
+
+  // Where on the path the circle begins.
+  size_t close_from(size_t start) {
+    for (step_to(start); !path_.empty();) {
+      std::vector<size_t>& waits = waits_[path_.back()];
+      if (waits.empty()) {
+        marks_[path_.back()] = Mark::done;
+        path_.pop_back();
+        continue;
+      }
+      const size_t next = waits.back();
+      waits.pop_back();
+      if (marks_[next] == Mark::fresh)
+        step_to(next);
+      else if (marks_[next] == Mark::on_path) {
+        return static_cast<size_t>(std::find(path_.begin(), path_.end(), next) - path_.begin());
+      }
+    }
+    return kOpen;
+  }
+
+  std::vector<std::vector<size_t>> waits_;
+  std::vector<Mark> marks_;
+  std::vector<size_t> path_;
+};
+
+}  // namespace
+
+const std::vector<GpuCall>& GpuView::calls() const {
+  if (!has_calls_) find_calls();
+  return calls_;
+}
+
+std::optional<size_t> GpuView::call_at(uint32_t p, uint32_t i) const {
+  calls();
+  const auto found = of_.find({p, i});
+  return found == of_.end() ? std::nullopt : std::optional(found->second);
+}
+
+const Circle& GpuView::rivals() const {
+  if (!rivals_) rivals_ = find_rivals();
+  return *rivals_;
+}
+
+const Circle& GpuView::crossed() const {
+  if (!crossed_) {
+    Waits waits = waits_of([](const GpuCall& call) { return !call.behind.empty(); });
+    crossed_ = CircleSearch(std::move(waits)).find();
+  }
+  return *crossed_;
+}
+
+void GpuView::find_calls() const {
+  has_calls_ = true;
+  for (const Front& front : state.fronts) {
+    if (!front.started || of_.count({front.process, front.op}) != 0) continue;
+    for (const auto& [p, i] : calls_.emplace_back(call_of(the_case, facts, front)).peers.ranks) {
+      of_.emplace(std::pair(p, i), calls_.size() - 1);
+    }
+  }
+  for (const std::span<const Front> share : by_stream(state)) hold_share(share);
+}
+
+void GpuView::hold_share(std::span<const Front> share) const {
+  std::vector<GpuCall*> calls;
+  for (const Front& front : share) {
+    const std::optional<size_t> call = call_at(front.process, front.op);
+    if (call) calls.push_back(&calls_[*call]);
+  }
+  const auto elsewhere = std::count_if(calls.begin(), calls.end(),
+                                       [](const GpuCall* call) { return !call->is_everywhere(); });
+  for (GpuCall* call : calls) {
+    call->is_held = call->is_held || elsewhere > (call->is_everywhere() ? 0 : 1);
+  }
+}
+
+// What keeps the GPUs busy that have not come to a call.
+GpuView::Waits GpuView::waits_of(bool (*counts)(const GpuCall&)) const {
+  const std::vector<GpuCall>& calls = this->calls();
+  std::unordered_map<uint32_t, std::vector<size_t>> runs;  // by process
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (!counts(calls[i])) continue;
+    for (const uint32_t p : calls[i].running) runs[p].push_back(i);
+  }
+  Waits waits(calls.size());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    for (const uint32_t p : calls[i].behind) {
+      const auto busy = runs.find(p);
+      if (busy == runs.end()) continue;
+      waits[i].insert(waits[i].end(), busy->second.begin(), busy->second.end());
+    }
+  }
+  return waits;
+}
+
+Circle GpuView::find_rivals() const {
+  Waits waits = waits_of([](const GpuCall&) { return true; });
+  for (const std::span<const Front> fronts : by_process(state)) {
+    std::vector<std::pair<int64_t, size_t>> order;
+    for (const Front& front : fronts) {
+      const std::optional<size_t> call = call_at(front.process, front.op);
+      const int64_t started_ns = the_case.index.op(front.process, front.op).started_ns;
+      if (call && started_ns != 0) order.emplace_back(started_ns, *call);
+    }
+    std::sort(order.begin(), order.end());
+    for (size_t i = 1; i < order.size(); ++i) {
+      if (order[i - 1].first < order[i].first)
+        waits[order[i].second].push_back(order[i - 1].second);
+    }
+  }
+  return CircleSearch(std::move(waits)).find();
+}
+
+}  // namespace rollcall::analysis

@@ -1,0 +1,70 @@
+// The calls that GPUs have begun, and how the GPUs wait for each other in them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "analysis/gpu_state.h"
+
+namespace rollcall::analysis {
+
+// A call that stands in front of a stream whose GPU has come to it.
+struct GpuCall {
+  Front front;  // the first to come to it
+  Peers peers;
+  std::vector<uint32_t> running;  // processes that have begun it and are not through
+  std::vector<uint32_t> behind;   // processes that have not come to it: they run something else
+  bool has_begun = true;          // on all ranks that are on file
+  bool is_disputed = false;       // the ranks called different things there
+  // On some rank it is of a group's share in which another call is not on all GPUs: only the whole
+  // share ends.
+  bool is_held = false;
+
+  bool is_everywhere() const {
+    return has_begun && !is_disputed && !peers.is_owed && !peers.has_strangers;
+  }
+};
+
+using Circle = std::vector<size_t>;  // calls: each waits for the next one, the last for the first
+
+// What the GPUs did, looked at once. Its parts are found when they are asked for.
+class GpuView {
+ public:
+  explicit GpuView(const Case& c) : the_case(c), facts(c), state(look_at_gpus(c, facts)) {}
+  GpuView(const GpuView&) = delete;
+  GpuView& operator=(const GpuView&) = delete;
+
+  const Case& the_case;
+  const GpuFacts facts;
+  const GpuState state;
+
+  // One of each that some GPU has begun, in the order of the fronts.
+  const std::vector<GpuCall>& calls() const;
+  // Which of them a record is of; nothing where it is of none.
+  std::optional<size_t> call_at(uint32_t process, uint32_t op) const;
+  // GPUs that have come to two calls may have no room for the second kernel before the first is
+  // over. Where all GPUs came to them in one order that is no circle.
+  const Circle& rivals() const;
+  // Of calls that some GPUs have not come to, because they run others of these.
+  const Circle& crossed() const;
+
+ private:
+  using Waits = std::vector<std::vector<size_t>>;  // of each call: calls
+
+  void find_calls() const;
+  void hold_share(std::span<const Front> share) const;
+  Waits waits_of(bool (*counts)(const GpuCall&)) const;
+  Circle find_rivals() const;
+
+  mutable bool has_calls_ = false;
+  mutable std::vector<GpuCall> calls_;
+  mutable std::map<std::pair<uint32_t, uint32_t>, size_t> of_;  // by process and record
+  mutable std::optional<Circle> rivals_;
+  mutable std::optional<Circle> crossed_;
+};
+
+}  // namespace rollcall::analysis

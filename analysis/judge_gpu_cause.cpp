@@ -1,0 +1,188 @@
+// Ranks that called nothing more than others did: do their hosts wait for their GPUs, and these for
+// whom?
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "analysis/gpu_findings.h"
+#include "analysis/judge.h"
+#include "analysis/replay_waits.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Op;
+
+// From a call that a GPU runs to the ranks whose GPUs have not come to it, until there is one whose
+// stream does not come to its oldest call, or all have come to one. No stream waits for what was
+// called later.
+class Causes {
+ public:
+  explicit Causes(const GpuView& gpu) : c_(gpu.the_case), gpu_(gpu) {}
+
+  // Whether it is silent because its GPU is not through. False, too, where the GPU waits for a
+  // host.
+  bool explain(uint32_t p) {
+    const std::span<const Front> fronts = fronts_of(gpu_.state, p);
+    if (fronts.empty() || !is_watched_to_end(c_, p)) return false;
+    const Front oldest = oldest_of(c_, fronts);
+    if (!oldest.started) return is_blocked(oldest);
+    bool is_explained = false;
+    for (const Front& front : fronts) {
+      if (front.started) is_explained = explain_call(front) || is_explained;
+    }
+    return is_explained;
+  }
+  // By process.
+  std::vector<Front> blocked() const {
+    std::vector<Front> fronts;
+    for (const auto& [p, front] : blocked_) fronts.push_back(front);
+    return fronts;
+  }
+  const std::vector<size_t>& stuck() const { return stuck_; }  // calls
+
+ private:
+  // Who waits for whom goes through as many calls as this, at most: a deeper stack is not worth it.
+  static constexpr int kDepthMax = 512;
+
+  // What another rank did not make is not what this one's silence is due to.
+  bool is_blocked(const Front& front) {
+    const auto [known, is_new] = is_blocked_.try_emplace(front.process, false);
+    if (!is_new) return known->second;
+    known->second = !front.is_behind_untimed && waits_long(c_, front) &&
+                    peers_of(c_, front.process, front.op).is_made();
+    if (known->second) blocked_.emplace(front.process, front);
+    return known->second;
+  }
+
+  // Each call is followed once; one that leads back to itself explains nothing.
+  bool explain_call(const Front& front) {
+    const size_t call = *gpu_.call_at(front.process, front.op);
+    if (explained_.count(call) == 0 && depth_ < kDepthMax) {
+      explained_[call] = false;
+      ++depth_;
+      explained_[call] = follow(call);
+      --depth_;
+    }
+    return explained_.count(call) != 0 && explained_[call];
+  }
+
+  bool follow(size_t index) {
+    const GpuCall& call = gpu_.calls()[index];
+    const Op& op = c_.index.op(call.front.process, call.front.op);
+    const bool counts = call.peers.is_made() && !call.is_disputed &&
+                        c_.job.is_stale(started_at(op)) &&
+                        std::all_of(call.running.begin(), call.running.end(),
+                                    [&](uint32_t p) { return is_watched_to_end(c_, p); });
+    if (!counts) return false;
+    std::vector<uint32_t> behind = call.behind;
+    bool is_stuck = call.is_everywhere() && !call.is_held;
+    if (op.kind == OpKind::GraphLaunch && call.has_begun) {
+      InsideReplay inside = inside_replay(c_, call.front.process, call.front.op);
+      if (inside.is_owed) return false;
+      is_stuck = !inside.is_known || inside.is_inside_on_all;
+      if (!is_stuck) behind = std::move(inside.elsewhere);
+    }
+    if (is_stuck) stuck_.push_back(index);
+    bool is_explained = is_stuck;
+    for (const uint32_t p : behind) is_explained = explain(p) || is_explained;
+    return is_explained;
+  }
+
+  const Case& c_;
+  const GpuView& gpu_;
+  std::unordered_map<size_t, bool> explained_;  // by call
+  std::unordered_map<uint32_t, bool> is_blocked_;
+  std::map<uint32_t, Front> blocked_;
+  std::vector<size_t> stuck_;
+  int depth_ = 0;
+};
+
+// Of processes that were explained.
+Draft draft_cause(const GpuView& gpu, const Causes& causes) {
+  const std::vector<Front> blocked = causes.blocked();
+  if (!blocked.empty()) {
+    // What was called later runs in front of it, and is what the others do not come to.
+    std::optional<Draft> crossed = draft_crossed(gpu);
+    const std::vector<uint32_t> crossing =
+        crossed ? culprits_of(crossed->finding) : std::vector<uint32_t>();
+    const bool is_crossed = std::any_of(blocked.begin(), blocked.end(), [&](const Front& front) {
+      return std::binary_search(crossing.begin(), crossing.end(), front.process);
+    });
+    return is_crossed ? std::move(*crossed) : draft_blocked(gpu, blocked);
+  }
+  const size_t stuck = causes.stuck().front();
+  const Circle& rivals = gpu.rivals();
+  const bool is_rival = std::find(rivals.begin(), rivals.end(), stuck) != rivals.end();
+  return draft_stuck(gpu, gpu.calls()[stuck], is_rival ? rivals : Circle{});
+}
+
+// Ranks have not made a call that others wait in, and may or may not wait themselves as far as the
+// calls tell.
+bool is_silence(const Draft& draft) {
+  const Verdict verdict = draft.finding.verdict;
+  return !draft.finding.culprits.empty() &&
+         (verdict == Verdict::missing_call || verdict == Verdict::p2p_unmatched ||
+          verdict == Verdict::insufficient);
+}
+
+// Each of the silent ranks.
+template <typename Holds>
+bool all_of_culprits(const Draft& draft, Holds holds) {
+  const std::vector<Culprit>& culprits = draft.finding.culprits;
+  return std::all_of(culprits.begin(), culprits.end(), [&](const Culprit& culprit) {
+    return culprit.process != kNone && holds(culprit.process);
+  });
+}
+
+bool is_through(const GpuState& state, uint32_t p) {
+  return fronts_of(state, p).empty() &&
+         !std::binary_search(state.dark.begin(), state.dark.end(), p);
+}
+
+}  // namespace
+
+std::optional<Draft> judge_gpu_cause(const Case& c, const std::vector<uint32_t>& silent) {
+  const GpuView gpu(c);
+  if (silent.empty() || !gpu.state.is_watched) return std::nullopt;
+  Causes causes(gpu);
+  for (const uint32_t p : silent) {
+    if (!causes.explain(p)) return std::nullopt;
+  }
+  return draft_cause(gpu, causes);
+}
+
+void add_gpu_causes(const Case& c, std::vector<Draft>& drafts) {
+  if (std::none_of(drafts.begin(), drafts.end(), is_silence)) return;
+  const GpuView gpu(c);
+  if (!gpu.state.is_watched) return;
+  std::vector<Draft> others;
+  std::map<std::vector<uint32_t>, Draft> found;  // by whom they blame
+  for (Draft& draft : drafts) {
+    if (!is_silence(draft)) {
+      others.push_back(std::move(draft));
+      continue;
+    }
+    Causes causes(gpu);
+    if (all_of_culprits(draft, [&](uint32_t p) { return causes.explain(p); })) {
+      Draft cause = draft_cause(gpu, causes);
+      std::vector<uint32_t> blamed = culprits_of(cause.finding);
+      Draft& known = found.try_emplace(std::move(blamed), std::move(cause)).first->second;
+      known.finding.consequences.push_back(std::move(draft.finding));
+      continue;
+    }
+    if (draft.finding.verdict == Verdict::missing_call &&
+        all_of_culprits(draft, [&](uint32_t p) { return is_through(gpu.state, p); })) {
+      draft.finding.next +=
+          "; what it called before is through on its GPU: if it waits, then for something else";
+    }
+    others.push_back(std::move(draft));
+  }
+  drafts = std::move(others);
+  for (auto& [blamed, cause] : found) drafts.push_back(std::move(cause));
+}
+
+}  // namespace rollcall::analysis
