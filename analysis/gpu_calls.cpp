@@ -57,7 +57,8 @@ std::vector<std::span<const Front>> by_stream(const GpuState& state) {
 // Depth first through what each waits for; empty where there is no circle.
 class CircleSearch {
  public:
-  explicit CircleSearch(std::vector<std::vector<size_t>> waits) : waits_(std::move(waits)), marks_(waits_.size()) {}
+  explicit CircleSearch(std::vector<std::vector<size_t>> waits)
+      : waits_(std::move(waits)), marks_(waits_.size()) {}
 
   Circle find() {
     for (size_t i = 0; i < waits_.size(); ++i) {

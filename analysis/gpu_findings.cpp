@@ -72,7 +72,8 @@ std::string rival_text(const Case& c, const GpuCall& first, const GpuCall& secon
   return "";
 }
 
-void tell_of_rivals(const Case& c, const std::vector<GpuCall>& calls, const Circle& circle, Finding& finding) {
+void tell_of_rivals(const Case& c, const std::vector<GpuCall>& calls, const Circle& circle,
+                    Finding& finding) {
   constexpr size_t kToldMax = 4;
   std::vector<std::string> parts;
   for (size_t i = 0; i < circle.size() && parts.size() < kToldMax; ++i) {
@@ -133,7 +134,7 @@ Draft draft_blocked(const GpuView& gpu, const std::vector<Front>& blocked) {
   const Case& c = gpu.the_case;
   const bool is_sure =
       gpu.state.dark.empty() && std::none_of(blocked.begin(), blocked.end(),
-                                         [](const Front& f) { return f.is_behind_untimed; });
+                                             [](const Front& f) { return f.is_behind_untimed; });
   Draft draft =
       make_draft(Verdict::stream_blocked, is_sure ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;

@@ -622,17 +622,19 @@ void leave_out_comms(std::vector<Step>& steps, int first, int last) {
   });
 }
 
+// In front of a step.
+void insert_act(std::vector<Step>& steps, size_t at, Act act) {
+  // What blocks a stream blocks that of the next call.
+  Step step = act == Act::block ? steps[at] : Step{};
+  step.act = act;
+  step.group = 0;
+  steps.insert(steps.begin() + static_cast<ptrdiff_t>(at), step);
+}
+
 // Makes the program of a rank wrong at one place.
 void change(Program& program, int rank, size_t at, Fault fault) {
   std::vector<Step>& steps = program.ranks[rank];
-  if (const std::optional<Act> act = act_of(fault)) {
-    Step step{.act = *act};
-    if (fault == Fault::block) step = steps[at];
-    step.act = *act;
-    step.group = 0;
-    steps.insert(steps.begin() + static_cast<ptrdiff_t>(at), step);
-    return;
-  }
+  if (const std::optional<Act> act = act_of(fault)) return insert_act(steps, at, *act);
   Step& step = steps[at];
   const auto place = steps.begin() + static_cast<ptrdiff_t>(at);
   switch (fault) {
