@@ -188,6 +188,18 @@ bool is_about_gpus(const Finding& finding) {
          finding.verdict == Verdict::stuck_outside;
 }
 
+// They have not called what others wait in because their GPUs are in a replay.
+bool blames_for_replays(const trace::Run& run, const Finding& finding) {
+  return finding.verdict == Verdict::missing_call && !finding.culprits.empty() &&
+         std::all_of(finding.culprits.begin(), finding.culprits.end(), [&](const Culprit& culprit) {
+           if (culprit.process >= run.processes.size()) return false;
+           const std::vector<Op>& ops = run.processes[culprit.process].ops;
+           return std::any_of(ops.begin(), ops.end(), [](const Op& op) {
+             return op.kind == OpKind::GraphLaunch && op.awaits_gpu && has_begun(op);
+           });
+         });
+}
+
 }  // namespace
 
 std::optional<trace::Run> as_executed(const trace::Run& run) {
@@ -216,12 +228,15 @@ std::optional<trace::Run> as_executed(const trace::Run& run) {
   return executed;
 }
 
-bool is_better(const Report& recorded, const Report& executed) {
+bool is_better(const trace::Run& run, const Report& recorded, const Report& executed) {
   const Finding& old_lead = recorded.findings.front();
   const Finding& new_lead = executed.findings.front();
   // Nobody waits for a difference between captured calls if all ran the same.
   if (is_defect(old_lead)) {
     if (new_lead.verdict == Verdict::in_lockstep) return true;
+    if (blames_for_replays(run, old_lead)) {
+      return is_defect(new_lead) && new_lead.culprits.size() <= old_lead.culprits.size();
+    }
     return old_lead.verdict == Verdict::graph_diverged && is_defect(new_lead) &&
            (new_lead.culprits.size() < old_lead.culprits.size() || is_about_gpus(new_lead) ||
             new_lead.verdict == Verdict::rank_dead || new_lead.verdict == Verdict::rank_stopped);

@@ -22,6 +22,6 @@ std::optional<trace::Run> as_executed(const trace::Run& run);
 
 // `recorded`: what was found of the run as it is on file. True: `executed`, of the other, is to be
 // told.
-bool is_better(const Report& recorded, const Report& executed);
+bool is_better(const trace::Run& run, const Report& recorded, const Report& executed);
 
 }  // namespace rollcall::analysis

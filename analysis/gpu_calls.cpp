@@ -3,27 +3,10 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "analysis/progress.h"
-
 namespace rollcall::analysis {
 namespace {
 
 using trace::Op;
-
-// Behind a difference others are due to it.
-bool is_disputed(const Case& c, uint32_t p, const Op& op) {
-  if (op.kind == OpKind::GraphLaunch) return false;
-  const uint32_t group = c.index.seat(p, op.comm).group;
-  if (is_collective(op.kind)) {
-    return std::any_of(c.differences.begin(), c.differences.end(),
-                       [&](const Difference& d) { return d.group == group && d.seq <= op.seq; });
-  }
-  const uint32_t channel = c.index.channel_of(p, op);
-  const std::vector<Progress::PairFinding>& pairs = c.progress.mismatched_pairs();
-  return std::any_of(pairs.begin(), pairs.end(), [&](const Progress::PairFinding& pair) {
-    return pair.channel == channel && pair.seq <= op.seq;
-  });
-}
 
 GpuCall call_of(const Case& c, const GpuFacts& facts, const Front& front) {
   GpuCall call;
@@ -33,6 +16,7 @@ GpuCall call_of(const Case& c, const GpuFacts& facts, const Front& front) {
   for (const auto& [p, i] : call.peers.ranks) {
     const bool has_started = facts.has_started(p, i);
     call.has_begun = call.has_begun && has_started;
+    call.has_ended = call.has_ended || facts.has_finished(p, i);
     if (!facts.is_awaited(p, i)) continue;
     (has_started ? call.running : call.behind).push_back(p);
     const Op& first = c.index.op(call.front.process, call.front.op);
@@ -148,10 +132,14 @@ void GpuView::hold_share(std::span<const Front> share) const {
     const std::optional<size_t> call = call_at(front.process, front.op);
     if (call) calls.push_back(&calls_[*call]);
   }
-  const auto elsewhere = std::count_if(calls.begin(), calls.end(),
-                                       [](const GpuCall* call) { return !call->is_everywhere(); });
+  // The lower the likelier it is what the share waits for.
+  const auto rank_of = [](const GpuCall* call) {
+    return !call->is_everywhere() ? 0 : call->has_ended ? 2 : 1;
+  };
+  int lowest = 2;
+  for (const GpuCall* call : calls) lowest = std::min(lowest, rank_of(call));
   for (GpuCall* call : calls) {
-    call->is_held = call->is_held || elsewhere > (call->is_everywhere() ? 0 : 1);
+    if (lowest > 0 && rank_of(call) == lowest) call->is_held = false;
   }
 }
 

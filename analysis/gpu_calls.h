@@ -19,10 +19,11 @@ struct GpuCall {
   std::vector<uint32_t> running;  // processes that have begun it and are not through
   std::vector<uint32_t> behind;   // processes that have not come to it: they run something else
   bool has_begun = true;          // on all ranks that are on file
+  bool has_ended = false;         // on some rank
   bool is_disputed = false;       // the ranks called different things there
-  // On some rank it is of a group's share in which another call is not on all GPUs: only the whole
-  // share ends.
-  bool is_held = false;
+  // On each rank that is not through it is of a group's share in which another call is not on all
+  // GPUs, or has ended on none while this one has: only the whole share ends.
+  bool is_held = true;
 
   bool is_everywhere() const {
     return has_begun && !is_disputed && !peers.is_owed && !peers.has_strangers;

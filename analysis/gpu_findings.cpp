@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "analysis/captured.h"
 #include "analysis/label.h"
@@ -114,6 +116,48 @@ std::vector<uint32_t> out_of_call_order(const Case& c, const GpuState& state,
   return found;
 }
 
+// A call, or a replay of which nobody knows how far it has come.
+std::string tell_stuck(const GpuView& gpu, const GpuCall& call, Finding& finding) {
+  const Case& c = gpu.the_case;
+  const Op& op = c.index.op(call.front.process, call.front.op);
+  std::vector<uint32_t> unfinished;
+  std::vector<uint32_t> finished;
+  for (const Blocked& rank : call.peers.ranks) {
+    const bool is_through = gpu.facts.has_finished(rank.process, rank.op);
+    (is_through ? finished : unfinished).push_back(rank.process);
+    add_evidence(c, rank, state_text(c, gpu.facts, rank.process, rank.op), finding);
+    if (!is_through) add_culprit(c, rank.process, c.index.op(rank.process, rank.op), finding);
+  }
+  return fmt::format(
+      "{} started {} on the GPU and {} not finished it for {}; {}",
+      processes_text(c.index.run(), unfinished), place_text(c, call.front.process, op),
+      unfinished.size() == 1 ? "has" : "have", span_text(c.job.end_ns - started_at(op)),
+      finished.empty() ? "no rank has finished it"
+                       : fmt::format("{} finished it", processes_text(c.index.run(), finished)));
+}
+
+// The operation of a replay that all of its ranks are in.
+std::string tell_stuck_inside(const GpuView& gpu, const GpuCall& call, const InsideReplay& inside,
+                              Finding& finding) {
+  const Case& c = gpu.the_case;
+  const Op& launch = c.index.op(call.front.process, call.front.op);
+  std::vector<uint32_t> processes;
+  for (const Blocked& rank : inside.ops) {
+    processes.push_back(rank.process);
+    add_culprit(c, rank.process, c.index.op(rank.process, rank.op), finding);
+  }
+  for (const Blocked& rank : inside.launches) {
+    if (rank.op == kNoRecord) continue;
+    add_evidence(c, rank, state_text(c, gpu.facts, rank.process, rank.op), finding);
+  }
+  const auto [p, i] = inside.ops.front();
+  return fmt::format(
+      "{} are inside {}, in a replay of a CUDA graph that began {} ago, and no rank has finished "
+      "it",
+      processes_text(c.index.run(), processes), place_text(c, p, c.index.op(p, i)),
+      span_text(c.job.end_ns - started_at(launch)));
+}
+
 }  // namespace
 
 Front oldest_of(const Case& c, std::span<const Front> fronts) {
@@ -128,6 +172,25 @@ bool waits_long(const Case& c, const Front& front) {
       front.finished == kNoRecord ? 0 : c.index.op(front.process, front.finished).finished_ns;
   const int64_t called_ns = c.index.op(front.process, front.op).called_ns;
   return c.job.is_stale(std::max(called_ns, before_ns));
+}
+
+InsideReplay place_of_replay(const Case& c, const GpuCall& call) {
+  InsideReplay first = inside_replay(c, call.front.process, call.front.op);
+  if (!first.is_known || !first.ops.empty()) return first;
+  // Ranks in one collective wait for the same ranks.
+  std::set<std::pair<uint32_t, uint64_t>> asked;
+  for (const auto& [p, i] : call.peers.ranks) {
+    if (is_through(c.index.op(p, i))) continue;
+    for (const ReplayPlace& place : graph_facts(c, p, c.index.op(p, i).graph).places) {
+      const Op& op = c.index.op(p, place.ops.front());
+      const bool is_new = place.ops.size() > 1 || !is_collective(op.kind) ||
+                          asked.emplace(c.index.seat(p, op.comm).group, op.seq).second;
+      if (!place.is_inside || !is_new) continue;
+      InsideReplay inside = inside_replay(c, p, i);
+      if (!inside.ops.empty()) return inside;
+    }
+  }
+  return first;
 }
 
 Draft draft_blocked(const GpuView& gpu, const std::vector<Front>& blocked) {
@@ -183,22 +246,10 @@ Draft draft_stuck(const GpuView& gpu, const GpuCall& call, const Circle& rivals)
   Draft draft = make_draft(Verdict::stuck_on_gpu,
                            gpu.state.dark.empty() ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
-  std::vector<uint32_t> unfinished;
-  std::vector<uint32_t> finished;
-  for (const Blocked& rank : call.peers.ranks) {
-    const Op& theirs = c.index.op(rank.process, rank.op);
-    const bool is_through = gpu.facts.has_finished(rank.process, rank.op);
-    (is_through ? finished : unfinished).push_back(rank.process);
-    add_evidence(c, rank, state_text(c, gpu.facts, rank.process, rank.op), finding);
-    if (!is_through) add_culprit(c, rank.process, theirs, finding);
-  }
-  const std::string others =
-      finished.empty() ? "no rank has finished it"
-                       : fmt::format("{} finished it", processes_text(c.index.run(), finished));
-  finding.summary = fmt::format(
-      "{} started {} on the GPU and {} not finished it for {}; {}",
-      processes_text(c.index.run(), unfinished), place_text(c, call.front.process, op),
-      unfinished.size() == 1 ? "has" : "have", span_text(c.job.end_ns - started_at(op)), others);
+  const InsideReplay inside =
+      op.kind == OpKind::GraphLaunch ? place_of_replay(c, call) : InsideReplay{};
+  finding.summary = inside.ops.empty() ? tell_stuck(gpu, call, finding)
+                                       : tell_stuck_inside(gpu, call, inside, finding);
   finding.next =
       "links, NICs, a peer's GPU (Xid, NVLink and IB error counters), NCCL_DEBUG=WARN output of "
       "the "

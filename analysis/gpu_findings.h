@@ -7,6 +7,7 @@
 
 #include "analysis/gpu_calls.h"
 #include "analysis/judge.h"
+#include "analysis/replay_waits.h"
 
 namespace rollcall::analysis {
 
@@ -14,6 +15,10 @@ namespace rollcall::analysis {
 Front oldest_of(const Case& the_case, std::span<const Front> fronts);
 // Neither called nor at the front of its stream for less time than counts.
 bool waits_long(const Case& the_case, const Front& front);
+
+// Of a replay that all ranks have begun: where a rank stands together with all that it waits for,
+// or, where there is none, where the first one stands.
+InsideReplay place_of_replay(const Case& the_case, const GpuCall& call);
 
 // Streams that do not come to their fronts, one of each process. Of ranks on which nothing else
 // runs, the first leads.

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "analysis/captured.h"
+#include "analysis/progress.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -158,6 +159,20 @@ bool is_standing_replay(const Case& c, const Op& op) {
 bool is_watched_to_end(const Case& c, uint32_t p) {
   const ProcessState& state = c.job.processes[p];
   return !state.stopped && !state.gone && !state.ended_itself;
+}
+
+bool is_disputed(const Case& c, uint32_t p, const Op& op) {
+  if (op.kind == OpKind::GraphLaunch) return false;
+  const uint32_t group = c.index.seat(p, op.comm).group;
+  if (is_collective(op.kind)) {
+    return std::any_of(c.differences.begin(), c.differences.end(),
+                       [&](const Difference& d) { return d.group == group && d.seq <= op.seq; });
+  }
+  const uint32_t channel = c.index.channel_of(p, op);
+  const std::vector<Progress::PairFinding>& pairs = c.progress.mismatched_pairs();
+  return std::any_of(pairs.begin(), pairs.end(), [&](const Progress::PairFinding& pair) {
+    return pair.channel == channel && pair.seq <= op.seq;
+  });
 }
 
 bool waits_for_its_gpu(const Case& c, uint32_t p) {

@@ -79,6 +79,8 @@ bool is_standing_replay(const Case& the_case, const trace::Op& op);
 // Somebody looked at the process's GPU until the end: what is not on file of it has not happened.
 bool is_watched_to_end(const Case& the_case, uint32_t process);
 GpuState look_at_gpus(const Case& the_case, const GpuFacts& facts);
+// The ranks called different things there; behind a difference others are due to it.
+bool is_disputed(const Case& the_case, uint32_t process, const trace::Op& op);
 // The process has called something long ago that its GPU is not through with.
 bool waits_for_its_gpu(const Case& the_case, uint32_t process);
 // The process's GPU has begun or finished nothing for so long that it counts.

@@ -22,7 +22,6 @@
 #include "analysis/gpu_findings.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
-#include "analysis/replay_waits.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -40,8 +39,8 @@ std::vector<Front> silent_fronts(const Case& c, const GpuState& state) {
 // Of a replay that all ranks have begun: they are not inside the same call of it.
 bool is_elsewhere(const Case& c, const GpuCall& call) {
   if (c.index.op(call.front.process, call.front.op).kind != OpKind::GraphLaunch) return false;
-  const InsideReplay inside = inside_replay(c, call.front.process, call.front.op);
-  return inside.is_known && !inside.is_inside_on_all;
+  const InsideReplay inside = place_of_replay(c, call);
+  return inside.is_known && inside.ops.empty();
 }
 
 // The call that leads: of those that all ranks have begun the one that was begun first; of a

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "analysis/gpu_findings.h"
@@ -32,7 +33,9 @@ class Causes {
     if (!oldest.started) return is_blocked(oldest);
     bool is_explained = false;
     for (const Front& front : fronts) {
-      if (front.started) is_explained = explain_call(front) || is_explained;
+      if (!front.started) continue;
+      is_explained =
+          (is_replay(front) ? explain_replay(front) : explain_call(front)) || is_explained;
     }
     return is_explained;
   }
@@ -42,6 +45,8 @@ class Causes {
     for (const auto& [p, front] : blocked_) fronts.push_back(front);
     return fronts;
   }
+  // Replays that something else in their graph holds up.
+  const std::vector<Blocked>& between() const { return between_; }
   const std::vector<size_t>& stuck() const { return stuck_; }  // calls
 
  private:
@@ -70,6 +75,31 @@ class Causes {
     return explained_.count(call) != 0 && explained_[call];
   }
 
+  bool is_replay(const Front& front) const {
+    return c_.index.op(front.process, front.op).kind == OpKind::GraphLaunch;
+  }
+
+  // Where each rank's stands is known, and differs: each is followed by itself.
+  bool explain_replay(const Front& front) {
+    const auto [known, is_new] = replays_.try_emplace({front.process, front.op}, false);
+    if (!is_new || depth_ == kDepthMax) return known->second;
+    const InsideReplay inside = inside_replay(c_, front.process, front.op);
+    if (!inside.is_known) return explain_call(front);
+    const Op& op = c_.index.op(front.process, front.op);
+    const size_t call = *gpu_.call_at(front.process, front.op);
+    if (inside.is_owed || !c_.job.is_stale(started_at(op))) return false;
+    bool is_explained = inside.is_between || !inside.ops.empty();
+    if (inside.is_between) between_.push_back({front.process, front.op});
+    if (!inside.ops.empty()) stuck_.push_back(call);
+    ++depth_;
+    for (const uint32_t p : inside.elsewhere) {
+      if (!is_explained) is_explained = explain(p) || is_explained;
+    }
+    --depth_;
+    replays_[{front.process, front.op}] = is_explained;
+    return is_explained;
+  }
+
   bool follow(size_t index) {
     const GpuCall& call = gpu_.calls()[index];
     const Op& op = c_.index.op(call.front.process, call.front.op);
@@ -78,17 +108,10 @@ class Causes {
                         std::all_of(call.running.begin(), call.running.end(),
                                     [&](uint32_t p) { return is_watched_to_end(c_, p); });
     if (!counts) return false;
-    std::vector<uint32_t> behind = call.behind;
-    bool is_stuck = call.is_everywhere() && !call.is_held;
-    if (op.kind == OpKind::GraphLaunch && call.has_begun) {
-      InsideReplay inside = inside_replay(c_, call.front.process, call.front.op);
-      if (inside.is_owed) return false;
-      is_stuck = !inside.is_known || inside.is_inside_on_all;
-      if (!is_stuck) behind = std::move(inside.elsewhere);
-    }
+    const bool is_stuck = call.is_everywhere() && !call.is_held;
     if (is_stuck) stuck_.push_back(index);
     bool is_explained = is_stuck;
-    for (const uint32_t p : behind) is_explained = explain(p) || is_explained;
+    for (const uint32_t p : call.behind) is_explained = explain(p) || is_explained;
     return is_explained;
   }
 
@@ -97,6 +120,8 @@ class Causes {
   std::unordered_map<size_t, bool> explained_;  // by call
   std::unordered_map<uint32_t, bool> is_blocked_;
   std::map<uint32_t, Front> blocked_;
+  std::map<std::pair<uint32_t, uint32_t>, bool> replays_;  // by process and record
+  std::vector<Blocked> between_;
   std::vector<size_t> stuck_;
   int depth_ = 0;
 };
@@ -114,6 +139,7 @@ Draft draft_cause(const GpuView& gpu, const Causes& causes) {
     });
     return is_crossed ? std::move(*crossed) : draft_blocked(gpu, blocked);
   }
+  if (!causes.between().empty()) return draft_between(gpu.the_case, causes.between());
   const size_t stuck = causes.stuck().front();
   const Circle& rivals = gpu.rivals();
   const bool is_rival = std::find(rivals.begin(), rivals.end(), stuck) != rivals.end();

@@ -18,7 +18,8 @@ namespace {
 using trace::Op;
 using trace::Process;
 
-// A replay that has begun and is not through, and one place in it.
+// A replay that has begun and is not through, and one place in it; behind its last operation there
+// are none at it.
 struct Standing {
   uint32_t process = kNone;
   uint32_t launch = kNoRecord;
@@ -37,9 +38,12 @@ std::vector<Standing> find_standing(const Case& c) {
     const bool counts = op.kind == OpKind::GraphLaunch && front.started &&
                         is_watched_to_end(c, front.process) && c.job.is_stale(started_at(op));
     if (!counts) continue;
-    for (const ReplayPlace& place : graph_facts(c, front.process, op.graph).places) {
+    const GraphFacts& graph = graph_facts(c, front.process, op.graph);
+    for (const ReplayPlace& place : graph.places) {
       found.push_back({front.process, front.op, place});
     }
+    const bool is_behind_all = graph.has_positions && graph.places.empty();
+    if (is_behind_all) found.push_back({front.process, front.op, {}});
   }
   return found;
 }
@@ -234,8 +238,13 @@ Draft draft_owed(const Case& c, const Owed& owed) {
   return draft;
 }
 
-// Replays that are inside nothing, and have not come to what others are inside of.
-std::vector<Standing> find_between(const Case& c, const std::vector<Standing>& standing) {
+// Replays that are inside nothing: those that have not come to what others are inside of, if there
+// are any, else all.
+struct Between {
+  std::vector<Standing> standing;
+  bool is_awaited = false;  // others are inside
+};
+Between find_between(const Case& c, const std::vector<Standing>& standing) {
   std::vector<Standing> inside;
   std::set<Call> reached;
   for (const Standing& s : standing) {
@@ -247,54 +256,118 @@ std::vector<Standing> find_between(const Case& c, const std::vector<Standing>& s
     }
   }
   const std::vector<uint32_t> inside_processes = processes_of(inside);
-  std::vector<Standing> found;
+  std::vector<Standing> between;
+  std::vector<Standing> awaited;
   for (const Standing& s : standing) {
+    if (std::binary_search(inside_processes.begin(), inside_processes.end(), s.process)) continue;
+    between.push_back(s);
+    if (s.place.ops.empty()) continue;
     const Op& op = c.index.op(s.process, s.place.ops.front());
-    const bool is_between =
-        is_collective(op.kind) && reached.count(call_of(c, s, op)) != 0 &&
-        !std::binary_search(inside_processes.begin(), inside_processes.end(), s.process);
-    if (is_between) found.push_back(s);
+    if (is_collective(op.kind) && reached.count(call_of(c, s, op)) != 0) awaited.push_back(s);
   }
-  return found;
+  if (awaited.empty()) return {std::move(between), false};
+  return {std::move(awaited), true};
 }
 
-Draft draft_between(const Case& c, const std::vector<Standing>& standing,
-                    const std::vector<Standing>& between) {
-  const Standing& first = between.front();
-  const Op& op = c.index.op(first.process, first.place.ops.front());
+// What stands in the graph in front of the named operation, or behind the last one.
+std::string between_text(const Case& c, const Standing& s, bool is_awaited) {
+  if (s.place.ops.empty()) {
+    return "is through with all its NCCL operations: something else in the graph, behind them, "
+           "does "
+           "not end";
+  }
+  const Op& op = c.index.op(s.process, s.place.ops.front());
+  return fmt::format(
+      "has not come to {}{}: something else in the graph, in front of it, does not end",
+      place_text(c, s.process, op), is_awaited ? ", in which other ranks are" : "");
+}
+
+Draft draft_standing_between(const Case& c, const std::vector<Standing>& standing,
+                             const Between& between) {
+  const Standing& first = between.standing.front();
   const Op& launch = launch_of(c, first);
   Draft draft = make_draft(Verdict::stream_blocked, Confidence::certain);
   Finding& finding = draft.finding;
   draft.since_ns = launch.called_ns;
   std::vector<uint32_t> processes;
-  for (const Standing& s : between) {
+  for (const Standing& s : between.standing) {
     processes.push_back(s.process);
-    const Op& next = c.index.op(s.process, s.place.ops.front());
-    add_culprit(c, s.process, c.index.seat(s.process, next.comm).group, next, finding);
+    if (s.place.ops.empty()) {
+      finding.culprits.push_back(culprit_of(c, s.process, kNone));
+    } else {
+      const Op& next = c.index.op(s.process, s.place.ops.front());
+      add_culprit(c, s.process, c.index.seat(s.process, next.comm).group, next, finding);
+    }
     add_standing_evidence(c, s, finding);
   }
   for (const Standing& s : standing) {
     if (s.place.is_inside) add_standing_evidence(c, s, finding);
   }
-  finding.summary = fmt::format(
-      "replay {} of a CUDA graph has run on {} for {} and has not come to {}, in which other ranks "
-      "are: something else in the graph, in front of it, does not end",
-      launch.seq + 1, processes_text(c.index.run(), processes),
-      span_text(c.job.end_ns - started_at(launch)), place_text(c, first.process, op));
-  finding.next =
-      "look at what that rank captured in front of this operation: a kernel, copy, host function "
-      "or "
-      "event wait that does not end";
+  finding.summary = fmt::format("replay {} of a CUDA graph has run on {} for {} and {}",
+                                launch.seq + 1, processes_text(c.index.run(), processes),
+                                span_text(c.job.end_ns - started_at(launch)),
+                                between_text(c, first, between.is_awaited));
+  finding.next = fmt::format(
+      "look at what that rank captured {}: a kernel, copy, host function or event wait that does "
+      "not end",
+      first.place.ops.empty() ? "behind its last NCCL operation" : "in front of this operation");
   set_victims(c, c.index.active(), finding);
   return draft;
 }
 
-bool is_inside(const Case& c, const Blocked& where) {
+// Of the graph that holds the operation.
+uint32_t newest_launch(const Case& c, const Blocked& where) {
+  const std::vector<Op>& ops = c.process(where.process).ops;
   const uint32_t graph = c.index.op(where.process, where.op).graph;
-  const std::vector<ReplayPlace>& places = graph_facts(c, where.process, graph).places;
-  return std::any_of(places.begin(), places.end(), [&](const ReplayPlace& place) {
-    return place.is_inside && std::binary_search(place.ops.begin(), place.ops.end(), where.op);
+  const auto found = std::find_if(ops.rbegin(), ops.rend(), [&](const Op& op) {
+    return op.kind == OpKind::GraphLaunch && op.graph == graph;
   });
+  return found == ops.rend() ? kNoRecord : static_cast<uint32_t>(ops.rend() - found - 1);
+}
+
+// Where the newest replay of the graph that holds an operation is.
+enum class Reached : uint8_t { no, inside, past };
+
+Reached reached(const Case& c, const Blocked& where, uint64_t replay) {
+  const Op& op = c.index.op(where.process, where.op);
+  const GraphFacts& facts = graph_facts(c, where.process, op.graph);
+  if (facts.launches > replay + 1) return Reached::past;
+  const uint32_t launch = newest_launch(c, where);
+  if (launch == kNoRecord || !has_begun(c.index.op(where.process, launch))) return Reached::no;
+  if (is_through(c.index.op(where.process, launch))) return Reached::past;
+  for (const ReplayPlace& place : facts.places) {
+    if (c.index.op(where.process, place.ops.front()).stream != op.stream) continue;
+    if (std::binary_search(place.ops.begin(), place.ops.end(), where.op)) {
+      return place.is_inside ? Reached::inside : Reached::no;
+    }
+    return where.op < place.ops.front() ? Reached::past : Reached::no;
+  }
+  return facts.has_positions ? Reached::past : Reached::no;
+}
+
+// Whether all ranks of an operation that a replay is inside of have come to it; notes those that
+// have not, and in `ops` those that are in one that is not through. A transfer is, where its other
+// side is past it.
+bool is_on_all(const Case& c, uint32_t p, uint32_t i, uint64_t replay, InsideReplay& inside,
+               std::vector<Blocked>& ops) {
+  const Op& op = c.index.op(p, i);
+  const std::vector<Debtor> debtors = debtors_of(c, p, op, replay);
+  inside.is_owed = inside.is_owed || !debtors.empty();
+  bool are_all = debtors.empty() && !is_disputed(c, p, op);
+  std::vector<Blocked> ranks;
+  for (const Blocked& rank : peers_of(c, p, i).ranks) {
+    const Reached where = rank.process == p ? Reached::inside : reached(c, rank, replay);
+    if (where == Reached::inside) ranks.push_back(rank);
+    if (where == Reached::no) inside.elsewhere.push_back(rank.process);
+    are_all = are_all && where != Reached::no;
+  }
+  if (is_collective(op.kind) || ranks.size() > 1) ops.insert(ops.end(), ranks.begin(), ranks.end());
+  return are_all;
+}
+
+void keep_one_of_each(std::vector<Blocked>& ranks) {
+  std::set<uint32_t> seen;
+  std::erase_if(ranks, [&](const Blocked& rank) { return !seen.insert(rank.process).second; });
 }
 
 }  // namespace
@@ -304,22 +377,35 @@ InsideReplay inside_replay(const Case& c, uint32_t p, uint32_t launch) {
   InsideReplay inside;
   const GraphFacts& facts = graph_facts(c, p, replay.graph);
   inside.is_known = facts.has_positions;
+  inside.is_between = facts.has_positions;
   for (const ReplayPlace& place : facts.places) {
     if (!place.is_inside) continue;
+    inside.is_between = false;
+    // A group ends as a whole.
+    bool are_all = true;
+    std::vector<Blocked> ops;
     for (const uint32_t i : place.ops) {
-      const Op& op = c.index.op(p, i);
-      const std::vector<Debtor> debtors = debtors_of(c, p, op, replay.seq);
-      inside.is_owed = inside.is_owed || !debtors.empty();
-      bool are_all = debtors.empty();
-      for (const Blocked& other : peers_of(c, p, i).ranks) {
-        if (other.process == p || is_inside(c, other)) continue;
-        are_all = false;
-        inside.elsewhere.push_back(other.process);
-      }
-      inside.is_inside_on_all = inside.is_inside_on_all || are_all;
+      are_all = is_on_all(c, p, i, replay.seq, inside, ops) && are_all;
     }
+    if (!are_all || !inside.ops.empty()) continue;
+    keep_one_of_each(ops);
+    for (const Blocked& rank : ops) {
+      inside.launches.push_back({rank.process, newest_launch(c, rank)});
+    }
+    inside.ops = std::move(ops);
   }
   return inside;
+}
+
+Draft draft_between(const Case& c, const std::vector<Blocked>& launches) {
+  Between between;
+  for (const Blocked& launch : launches) {
+    const uint32_t graph = c.index.op(launch.process, launch.op).graph;
+    const std::vector<ReplayPlace>& places = graph_facts(c, launch.process, graph).places;
+    between.standing.push_back(
+        {launch.process, launch.op, places.empty() ? ReplayPlace{} : places.front()});
+  }
+  return draft_standing_between(c, {}, between);
 }
 
 bool stands_in_replay(const Case& c, uint32_t g, uint64_t seq) {
@@ -333,7 +419,9 @@ bool stands_in_replay(const Case& c, uint32_t g, uint64_t seq) {
     const bool stands = std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
       return op.graph == graph && is_standing_replay(c, op);
     });
-    return stands && is_watched_to_end(c, where.process) && is_inside(c, where);
+    const uint64_t newest = graph_facts(c, where.process, graph).launches - 1;
+    return stands && is_watched_to_end(c, where.process) &&
+           reached(c, where, newest) == Reached::inside;
   });
 }
 
@@ -341,8 +429,8 @@ std::optional<Draft> judge_replay_waits(const Case& c) {
   const std::vector<Standing> standing = find_standing(c);
   if (standing.empty()) return std::nullopt;
   if (const std::optional<Owed> owed = find_owed(c, standing)) return draft_owed(c, *owed);
-  const std::vector<Standing> between = find_between(c, standing);
-  if (!between.empty()) return draft_between(c, standing, between);
+  const Between between = find_between(c, standing);
+  if (!between.standing.empty()) return draft_standing_between(c, standing, between);
   return std::nullopt;
 }
 

@@ -2,9 +2,9 @@
 //
 // How far a replay has come is on file by the operation (captured.h). Where it is inside one, all
 // other ranks of that operation must replay it too: who never made the call, or has replayed the
-// graph that holds it less often, is what it waits for. Where it is between two, and others are
-// inside the next one, something else in the graph does not end. That needs no rank's graphs to
-// look alike, and sees sends and receives as well.
+// graph that holds it less often, is what it waits for. Where it is between two, or behind the last
+// one, something else in the graph does not end. That needs no rank's graphs to look alike, and
+// sees sends and receives as well.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,18 @@ std::optional<Draft> judge_replay_waits(const Case& the_case);
 // The ranks of the operations that a replay is inside of.
 struct InsideReplay {
   bool is_known = false;            // where the replay stands
+  bool is_between = false;          // inside none: something else in the graph does not end
   bool is_owed = false;             // somebody does not replay one of them, or never made it
-  bool is_inside_on_all = false;    // of one of them: all of its ranks are in it
   std::vector<uint32_t> elsewhere;  // processes that have not come to one of them
+  // Where all ranks have come to the operations of a group, those that are in one that is not
+  // through: each one's record of it and of its launch, beginning with this process's. Empty: there
+  // is none.
+  std::vector<Blocked> ops;
+  std::vector<Blocked> launches;
 };
 InsideReplay inside_replay(const Case& the_case, uint32_t process, uint32_t launch);
+// Of replays that stand, one of each of these processes, each of which is between.
+Draft draft_between(const Case& the_case, const std::vector<Blocked>& launches);
 // Whether a rank's replay is inside this collective, and does not end.
 bool stands_in_replay(const Case& the_case, uint32_t group, uint64_t seq);
 

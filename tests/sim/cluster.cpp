@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <tuple>
 #include <utility>
 
 namespace rollcall::sim {
@@ -19,15 +20,20 @@ using trace::Process;
 constexpr int64_t kEpochNs = 1'700'000'000'000'000'000;
 constexpr int64_t kCallNs = 10'000;
 constexpr int64_t kGpuNs = 10;
+constexpr uint32_t kGroupsOfReplays = 1 << 24;
+constexpr uint32_t kGroupsMax = 1 << 12;
 constexpr int64_t kWatchdogNs = 100'000'000;
 constexpr int16_t kResultCudaError = 1;  // ncclUnhandledCudaError
 
 struct Pending {
   Step step;
   uint64_t seq = 0;
-  uint64_t turn = 0;   // of the call among the rank's
-  uint64_t start = 0;  // of the first call of its group
-  size_t op = 0;       // index into Process::ops
+  uint64_t turn = 0;    // of the call among the rank's
+  uint64_t start = 0;   // of the first call of its group
+  size_t op = 0;        // index into Process::ops
+  uint32_t graph = 0;   // of a replay: `op` is its launch
+  uint32_t unit = 0;    // of the replay, from 1
+  bool is_last = true;  // of the replay's units
   bool started = false;
   bool done = false;
 };
@@ -41,6 +47,10 @@ struct Queue {
 struct Rank {
   size_t at = 0;
   std::map<int, Queue> streams;
+  std::map<uint32_t, std::vector<Step>> captured;  // by graph
+  // What was given to the GPU, by communicator, kind (one for all collectives) and peer.
+  std::map<std::tuple<int, OpKind, int>, uint64_t> executed;
+  uint32_t replays = 0;
   uint64_t calls = 0;
   uint64_t group_start = 0;  // turn of the newest call that is not of the group of the one before
   uint32_t newest_group = 0;
@@ -56,7 +66,11 @@ struct Rank {
 class Machine {
  public:
   Machine(const Program& program, const ClusterOptions& options)
-      : program_(program), options_(options), ranks_(program.ranks.size()), random_(options.seed) {}
+      : program_(program),
+        options_(options),
+        ranks_(program.ranks.size()),
+        random_(options.seed),
+        replays_(program.replays()) {}
 
   Outcome run() {
     build_processes();
@@ -115,6 +129,9 @@ class Machine {
         break;
       case Act::block:
         enqueue(rank, step, 0, 0);
+        break;
+      case Act::replay:
+        replay(r, step);
         break;
       case Act::create:
       case Act::hold:
@@ -282,9 +299,58 @@ class Machine {
     }
     // A captured call is not executed by calling it.
     if (step.graph == 0) enqueue(rank, step, op.seq, process.ops.size());
-    if (options_.watched && step.graph != 0) ++graph_of(process, step.graph).operations;
+    if (step.graph != 0) rank.captured[step.graph].push_back(step);
+    if (options_.watched && step.graph != 0) {
+      trace::Graph& graph = graph_of(process, step.graph);
+      ++graph.operations;
+      if (replays_) graph.lanes = {{.stream = op.stream, .position = 0}};
+    }
     process.ops.push_back(op);
     process.next_ticket = op.ticket + 1;
+  }
+
+  // Its calls run one behind the other; a group is one unit.
+  void replay(size_t r, const Step& step) {
+    Rank& rank = ranks_[r];
+    Process& process = outcome_.run.processes[r];
+    Op launch;
+    launch.called_ns = now_ns_;
+    launch.returned_ns = now_ns_ + 1000;
+    launch.ticket = process.ops.size() + 1;
+    launch.kind = OpKind::GraphLaunch;
+    launch.comm = kCommUnknown;
+    launch.graph = step.graph;
+    launch.seq = graph_of(process, step.graph).launches++;
+    launch.stream = static_cast<uint64_t>(step.stream) + 1;
+    launch.result = 0;
+    launch.state = OpState::returned;
+    launch.awaits_gpu = true;
+    process.ops.push_back(launch);
+    process.next_ticket = launch.ticket + 1;
+    ++rank.replays;
+    uint32_t unit = 0;
+    uint32_t group = 0;
+    for (Step one : rank.captured[step.graph]) {
+      const bool is_new = one.group == 0 || one.group != group;
+      group = one.group;
+      unit += is_new;
+      if (is_new && unit == step.stands_at && !step.is_lame) {
+        enqueue(rank, {.act = Act::block, .stream = step.stream}, 0, 0);
+      }
+      one.is_lame = step.is_lame && unit == step.stands_at;
+      one.stream = step.stream;
+      one.graph = 0;
+      if (group != 0) one.group = kGroupsOfReplays + rank.replays * kGroupsMax + group;
+      enqueue(rank, one, 0, process.ops.size() - 1);
+      Pending& pending = rank.streams[step.stream].calls.back();
+      pending.graph = step.graph;
+      pending.unit = unit;
+      pending.is_last = false;
+    }
+    for (Pending& pending : rank.streams[step.stream].calls) {
+      const bool is_of_it = pending.graph != 0 && pending.op == process.ops.size() - 1;
+      if (is_of_it && pending.unit == unit) pending.is_last = true;
+    }
   }
 
   static trace::Graph& graph_of(Process& process, uint32_t number) {
@@ -294,7 +360,13 @@ class Machine {
     return process.graphs.emplace_back(trace::Graph{.graph = number, .lanes = {}});
   }
 
-  static void enqueue(Rank& rank, const Step& step, uint64_t seq, size_t op) {
+  // NCCL matches what is given to the GPU in that order, whenever it was called.
+  void enqueue(Rank& rank, const Step& step, uint64_t seq, size_t op) {
+    if (replays_ && step.act == Act::call && !is_rma(step.kind)) {
+      const bool is_ranked = is_collective(step.kind);
+      seq = rank.executed[{step.comm, is_ranked ? OpKind::AllReduce : step.kind,
+                           is_ranked ? -1 : step.root_or_peer}]++;
+    }
     const uint64_t turn = rank.calls++;
     if (step.group == 0 || step.group != rank.newest_group) rank.group_start = turn;
     rank.newest_group = step.group;
@@ -392,7 +464,7 @@ class Machine {
         if (!is_it) continue;
         const bool agrees =
             other.step.count == wanted.step.count && other.step.datatype == wanted.step.datatype;
-        if (!agrees) return false;
+        if (!agrees || wanted.step.is_lame || other.step.is_lame) return false;
         const bool is_there =
             other.done || std::find(ready.begin(), ready.end(), &other) != ready.end();
         if (!is_there && !is_eager) return false;
@@ -457,6 +529,7 @@ class Machine {
       for (size_t i = queue.told; i < queue.calls.size(); ++i) {
         const Pending& pending = queue.calls[i];
         if (pending.step.act == Act::block || is_open(r, pending.step.group)) continue;
+        if (pending.graph != 0) continue;
         outcome_.run.processes[r].ops[pending.op].awaits_gpu = true;
       }
     }
@@ -469,8 +542,12 @@ class Machine {
 
   void begin(size_t r, const Pending& pending, int64_t at_ns) {
     if (!options_.watched) return;
-    Op& op = outcome_.run.processes[r].ops[pending.op];
-    op.started_ns = now_ns_ = at_ns;
+    Process& process = outcome_.run.processes[r];
+    Op& op = process.ops[pending.op];
+    now_ns_ = at_ns;
+    if (pending.graph != 0) put_position(process, pending, 2 * pending.unit - 1);
+    if (op.started_ns != 0) return;
+    op.started_ns = at_ns;
     op.state = OpState::started;
   }
 
@@ -501,8 +578,15 @@ class Machine {
     return end - queue.told;
   }
 
+  static void put_position(Process& process, const Pending& pending, uint64_t position) {
+    graph_of(process, pending.graph).lanes.front().position = position;
+  }
+
   void end(size_t r, const Pending& pending) {
-    Op& op = outcome_.run.processes[r].ops[pending.op];
+    Process& process = outcome_.run.processes[r];
+    Op& op = process.ops[pending.op];
+    if (pending.graph != 0) put_position(process, pending, 2 * uint64_t{pending.unit});
+    if (!pending.is_last) return;
     if (op.started_ns == 0) begin(r, pending, now_ns_);  // of what an abort ends
     op.finished_ns = now_ns_;
     op.state = OpState::finished;
@@ -590,11 +674,19 @@ class Machine {
   std::vector<std::vector<int>> comm_of_;
   std::map<std::pair<int, int>, std::vector<size_t>> creating_;  // who has called
   std::mt19937_64 random_;
+  const bool replays_;
   Outcome outcome_;
   int64_t now_ns_ = kEpochNs + 1'000'000;
 };
 
 }  // namespace
+
+bool Program::replays() const {
+  return std::any_of(ranks.begin(), ranks.end(), [](const std::vector<Step>& steps) {
+    return std::any_of(steps.begin(), steps.end(),
+                       [](const Step& step) { return step.act == Act::replay; });
+  });
+}
 
 int rank_in(const CommSpec& comm, int job_rank) {
   const auto found = std::find(comm.ranks.begin(), comm.ranks.end(), job_rank);
@@ -619,7 +711,8 @@ std::string describe(const Program& program) {
                               step.datatype, step.reduction,
                               step.root_or_peer >= 0 ? fmt::format("<{}", step.root_or_peer) : "",
                               step.group ? fmt::format("(g{})", step.group) : "") +
-                  (step.graph ? " captured" : "") + (step.is_lame ? " LAME" : "");
+                  (step.graph ? fmt::format(" captured@{}", step.graph) : "") +
+                  (step.is_lame ? " LAME" : "");
           break;
         case Act::sync:
           text += " | ";
@@ -650,6 +743,12 @@ std::string describe(const Program& program) {
           break;
         case Act::block:
           text += " BLOCK";
+          break;
+        case Act::replay:
+          text += fmt::format(" REPLAY@{}{}", step.graph,
+                              step.stands_at == 0 ? ""
+                              : step.is_lame      ? " LAME"
+                                                  : " BLOCKED");
           break;
       }
     }

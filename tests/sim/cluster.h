@@ -14,8 +14,21 @@ namespace rollcall::sim {
 // What a rank's program does next. `create`: a communicator whose `is_late`; waits for all of them.
 // `hold`: the next call enters NCCL and does not come back; `refuse`: NCCL refuses it, because CUDA
 // has failed, and the program makes no call any more. `block`: something that is not NCCL's and
-// does not end goes onto the stream.
-enum class Act : uint8_t { call, sync, exit, die, stop, stick, abort, create, hold, refuse, block };
+// does not end goes onto the stream. `replay`: what was captured into a graph goes onto the stream.
+enum class Act : uint8_t {
+  call,
+  sync,
+  exit,
+  die,
+  stop,
+  stick,
+  abort,
+  create,
+  hold,
+  refuse,
+  block,
+  replay
+};
 
 struct Step {
   Act act = Act::call;
@@ -27,13 +40,16 @@ struct Step {
   int root_or_peer = -1;  // communicator rank
   int stream = 0;
   uint32_t group = 0;  // calls of one rank with the same number are one group
-  uint32_t graph = 0;  // captured: counted when called, executed by nobody here
+  uint32_t graph = 0;  // of a call: captured, so that it runs in replays, if there are any
   // As by CUDA events: starts behind all earlier calls of the rank, or its group, on all streams,
   // but for those that are `detached`, which no other stream waits for.
   bool joins = false;
   bool detached = false;
   bool is_varied = false;  // of another size in every step
   bool is_lame = false;    // this rank's kernel begins and comes to no end
+  // Of a replay: the unit (a call, or a group of them; from 1) in front of which something that is
+  // not NCCL's does not end, or which begins and does not end itself (`is_lame`). 0: all is well.
+  uint32_t stands_at = 0;
 };
 
 struct CommSpec {
@@ -49,6 +65,8 @@ struct CommSpec {
 struct Program {
   std::vector<CommSpec> comms;
   std::vector<std::vector<Step>> ranks;
+
+  bool replays() const;  // graphs
 };
 
 struct ClusterOptions {

@@ -53,7 +53,18 @@ bool is_of_process(Fault fault) {
          fault == Fault::abort || is_blemish(fault);
 }
 
-bool shows_on_gpus(Fault fault) { return fault >= Fault::block; }
+bool shows_on_gpus(Fault fault) { return static_cast<uint64_t>(fault) >= kFaultsOfCalls; }
+
+// Graphs have one stream here, and nothing is lost.
+void capture(std::mt19937_64& random, Plan& plan) {
+  plan.training.graphs = true;
+  plan.training.asides = plan.training.streams = plan.training.chained = false;
+  plan.training.dp = std::max(plan.training.dp, 4);
+  plan.loss = LossKind::none;
+  if (random() % 2 != 0) return;
+  constexpr auto kAll = static_cast<uint64_t>(Fault::Count);
+  plan.faults[0] = static_cast<Fault>(kFaultsOfStreams + random() % (kAll - kFaultsOfStreams));
+}
 
 // Drawn, not counted through: what is counted in step with the seed meets the same few partners.
 Plan make_plan(uint64_t seed) {
@@ -95,6 +106,7 @@ Plan make_plan(uint64_t seed) {
   if (plan.watched && random() % 4 == 0) {
     plan.faults[0] = random() % 2 == 0 ? Fault::block : Fault::lame;
   }
+  if (plan.watched && random() % 3 == 0) capture(random, plan);
   return plan;
 }
 
@@ -120,6 +132,29 @@ bool realise(const Plan& plan, Scenario& scenario) {
   if (plan.gpus > 1) run_together(scenario.outcome, plan.gpus);
   scenario.report = analysis::analyse(scenario.outcome.run, {});
   return true;
+}
+
+// To leave out a replay, or to make it early, is to do so with the calls of its graph.
+constexpr Verdict kOfReplays[] = {
+    Verdict::graph_diverged, Verdict::missing_call,   Verdict::order_mismatch,
+    Verdict::op_mismatch,    Verdict::count_mismatch, Verdict::dtype_mismatch,
+    Verdict::redop_mismatch, Verdict::root_mismatch,  Verdict::p2p_unmatched,
+    Verdict::p2p_mismatch,   Verdict::deadlock_comms, Verdict::deadlock_p2p};
+
+std::vector<Verdict> accepted_on_gpus(Fault fault) {
+  switch (fault) {
+    case Fault::block:
+    case Fault::replay_block:
+      return {Verdict::stream_blocked};
+    case Fault::lame:
+    case Fault::replay_lame:
+      return {Verdict::stuck_on_gpu};
+    case Fault::replay_missing:
+    case Fault::replay_order:
+      return {std::begin(kOfReplays), std::end(kOfReplays)};
+    default:
+      return {Verdict::in_lockstep};
+  }
 }
 
 std::vector<Verdict> accepted(Fault fault) {
@@ -182,12 +217,8 @@ std::vector<Verdict> accepted(Fault fault) {
       return {Verdict::cuda_error};
     case Fault::init_missing:
       return {Verdict::init_incomplete};
-    case Fault::block:
-      return {Verdict::stream_blocked};
-    case Fault::lame:
-      return {Verdict::stuck_on_gpu};
     default:
-      return {Verdict::in_lockstep};
+      return accepted_on_gpus(fault);
   }
 }
 
@@ -197,12 +228,15 @@ std::string wrong_place(const Scenario& scenario, const Truth& truth, const Find
   const bool is_tie = truth.fault == Fault::comm_order && scenario.program.ranks.size() == 2;
   if (is_tie && lead.culprits.size() == 2 && lead.verdict == Verdict::deadlock_comms) return "";
   // Nor do sizes that always change tell which of two is right.
+  const bool tells_nothing = truth.is_varied || truth.is_captured;
   const bool is_untold =
-      truth.is_varied && scenario.program.comms[static_cast<size_t>(truth.comm)].ranks.size() == 2;
+      tells_nothing && scenario.program.comms[static_cast<size_t>(truth.comm)].ranks.size() == 2;
   if (is_untold && lead.culprits.size() == 2) return "";
   // Whose kernel comes to no end the others' do not tell.
-  const bool is_of_all = truth.fault == Fault::lame;
+  const bool is_of_all = truth.fault == Fault::lame || truth.fault == Fault::replay_lame;
   if (lead.culprits.size() != 1 && !is_of_all) return "more than one culprit";
+  // Positions count what was called, or what was replayed.
+  if (scenario.program.replays()) return "";
   constexpr Fault kPlaceless[] = {Fault::comm_order,   Fault::again,          Fault::p2p_extra,
                                   Fault::die,          Fault::stop,           Fault::exit,
                                   Fault::stick,        Fault::abort,          Fault::hold,
@@ -244,6 +278,17 @@ bool all_have_aborted(const Scenario& scenario, const Truth& abort) {
   });
 }
 
+// Of two ranks of which one replayed a graph once more than the other either may be wrong.
+bool is_other_of_two(const Scenario& scenario, const Truth& truth,
+                     const analysis::Culprit& culprit) {
+  const bool may_be = truth.fault == Fault::replay_missing || truth.fault == Fault::replay_order;
+  const std::vector<CommSpec>& comms = scenario.program.comms;
+  return may_be && std::any_of(comms.begin(), comms.end(), [&](const CommSpec& comm) {
+           return comm.ranks.size() == 2 && rank_in(comm, truth.rank) >= 0 &&
+                  rank_in(comm, culprit.rank) >= 0;
+         });
+}
+
 // Empty when the leading finding is this fault.
 std::string wrong(const Scenario& scenario, const Truth& truth) {
   if (is_blemish(truth.fault)) return wrong_beside(scenario, truth);
@@ -263,6 +308,10 @@ std::string wrong(const Scenario& scenario, const Truth& truth) {
     allowed.insert(allowed.end(), {Verdict::deadlock_comms, Verdict::deadlock_p2p});
   }
   if (truth.is_twin) allowed.push_back(Verdict::missing_call);
+  // Where nobody waits for that, graphs may be replayed as one likes.
+  const bool is_of_replays =
+      truth.fault == Fault::replay_order || truth.fault == Fault::replay_missing;
+  if (is_of_replays && !scenario.outcome.hung) return "";
   // Without what came before it, or where that has other sizes, a transfer that meets the wrong
   // partner is one of a wrong size.
   const bool is_part = truth.fault == Fault::part_missing || truth.fault == Fault::batch_missing;
@@ -277,6 +326,11 @@ std::string wrong(const Scenario& scenario, const Truth& truth) {
   // The wrong size is that of another transfer: leaving one out would look the same.
   if (truth.is_other_size) allowed.push_back(Verdict::p2p_unmatched);
   const bool may_be_left_out = truth.is_twin || truth.fault == Fault::missing;
+  const bool is_replayed = truth.is_captured && scenario.program.replays();
+  const bool is_silent = truth.fault == Fault::stick && scenario.program.replays();
+  // Nor does it come to the next replay who waits in a call that nobody else makes.
+  const bool is_alone = truth.fault == Fault::detour && scenario.program.replays();
+  if (is_replayed || is_silent || is_alone) allowed.push_back(Verdict::graph_diverged);
   if (truth.is_captured && may_be_left_out) allowed.push_back(Verdict::graph_diverged);
   if (std::find(allowed.begin(), allowed.end(), lead.verdict) == allowed.end()) return "verdict";
   if (truth.fault == Fault::none) {
@@ -292,9 +346,10 @@ std::string wrong(const Scenario& scenario, const Truth& truth) {
   const bool is_tie = is_creation(truth.fault) && truth.fault != Fault::init_missing &&
                       scenario.program.ranks.size() == 2;
   if (is_tie) return "";
-  const bool named =
-      std::any_of(lead.culprits.begin(), lead.culprits.end(),
-                  [&](const analysis::Culprit& culprit) { return culprit.rank == truth.rank; });
+  const bool named = std::any_of(
+      lead.culprits.begin(), lead.culprits.end(), [&](const analysis::Culprit& culprit) {
+        return culprit.rank == truth.rank || is_other_of_two(scenario, truth, culprit);
+      });
   if (!named) return "culprit";
   const bool pair =
       is_left_out || is_part || truth.fault == Fault::p2p_count || truth.fault == Fault::part_count;
@@ -343,12 +398,23 @@ bool says_something(const Scenario& scenario) {
          (lead.severity != analysis::Severity::info && !lead.culprits.empty());
 }
 
+// A circle of ranks of which nothing tells who broke the order; the one that did is among them.
+bool is_open_circle(const Scenario& scenario, const Truth& truth) {
+  const Finding& lead = scenario.report.findings.front();
+  const bool is_circle =
+      lead.verdict == Verdict::deadlock_comms || lead.verdict == Verdict::deadlock_p2p;
+  return truth.fault == Fault::replay_order && is_circle &&
+         std::any_of(lead.culprits.begin(), lead.culprits.end(),
+                     [&](const auto& culprit) { return culprit.rank == truth.rank; });
+}
+
 Score judge(const Scenario& scenario, std::string& what) {
   bool decides = false;
   for (const Truth& truth : scenario.truths) {
     decides = decides || still_decides(scenario.program, scenario.outcome, truth, scenario.loss);
     what = wrong(scenario, truth);
     if (what.empty()) return Score::right;
+    if (is_open_circle(scenario, truth)) return Score::insufficient;
   }
   // Two faults at once make a third thing: their ranks have to be named, not the kind. Where half
   // of a communicator is at fault, there is no majority to say who is not.
@@ -384,13 +450,15 @@ Plan shrink(Plan plan) {
   }
   try_change([](Plan& p) { p.gpus = 1; });
   // Unwatched, what GPUs do is another failure.
-  try_change([](Plan& p) { p.watched = p.watched && shows_on_gpus(p.faults[0]); });
+  try_change(
+      [](Plan& p) { p.watched = p.watched && (shows_on_gpus(p.faults[0]) || p.training.graphs); });
   try_change([](Plan& p) { p.training.streams = false; });
   try_change([](Plan& p) { p.training.chained = false; });
   try_change([](Plan& p) { p.training.varied = false; });
   try_change([](Plan& p) { p.training.creations = false; });
   try_change([](Plan& p) { p.training.batches = false; });
   try_change([](Plan& p) { p.training.asides = false; });
+  try_change([](Plan& p) { p.training.graphs = false; });
   for (int phase = 0; phase < 12; ++phase) {
     try_change([&](Plan& p) { p.training.left_out |= 1u << phase; });
   }
@@ -472,6 +540,7 @@ TEST_CASE("the leading finding of a random job is a fault that was planted in it
     const char* const sizes = plan.training.varied ? "sizes that change" : "sizes that stay";
     ++sums[fmt::format("all with {} | ", sizes)][static_cast<size_t>(score)];
     if (plan.watched) ++sums["all with watched GPUs | "][static_cast<size_t>(score)];
+    if (plan.training.graphs) ++sums["all with replays | "][static_cast<size_t>(score)];
     if (plan.gpus > 1) ++sums["all with several GPUs in a process | "][static_cast<size_t>(score)];
     if (only) WARN(describe_failure(plan));
     if (score != Score::wrong) continue;

@@ -20,12 +20,17 @@ void join(Process& whole, const Process& rank, size_t gpu, uint32_t thread) {
     whole.comms.push_back(comm);
   }
   for (Op op : rank.ops) {
-    op.comm += offset;
+    if (op.comm != kCommUnknown) op.comm += offset;
     op.stream += gpu * 1000;
     op.group = apart(op.group, gpu);
     op.graph = apart(op.graph, gpu);
     op.thread = thread;
     whole.ops.push_back(op);
+  }
+  for (trace::Graph graph : rank.graphs) {
+    graph.graph = apart(graph.graph, gpu);
+    for (trace::Graph::Lane& lane : graph.lanes) lane.stream += gpu * 1000;
+    whole.graphs.push_back(graph);
   }
   for (trace::Event event : rank.events) {
     if (event.comm != kCommUnknown) event.comm += offset;
@@ -60,6 +65,7 @@ void run_together(Outcome& outcome, size_t gpus, bool one_thread) {
       whole.comms.clear();
       whole.ops.clear();
       whole.events.clear();
+      whole.graphs.clear();
     }
     join(wholes.back(), ranks[r], gpu, one_thread ? 0 : static_cast<uint32_t>(gpu));
   }

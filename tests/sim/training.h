@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,12 @@
 #include "tests/sim/cluster.h"
 
 namespace rollcall::sim {
+
+using Random = std::mt19937_64;
+inline uint64_t pick(Random& random, uint64_t below) { return random() % below; }
+
+// More than NCCL buffers: such a send waits for its receive.
+inline constexpr uint64_t kLargeCount = 200'000;
 
 // X(name): what one rank does wrong.
 // clang-format 14 folds this list differently each time it sees it.
@@ -50,7 +57,11 @@ namespace rollcall::sim {
   X(split_missing)             \
   X(init_missing)              \
   X(block)                     \
-  X(lame)
+  X(lame)                      \
+  X(replay_missing)            \
+  X(replay_order)              \
+  X(replay_block)              \
+  X(replay_lame)
 // clang-format on
 enum class Fault : uint8_t {
 #define ROLLCALL_X(name) name,
@@ -58,8 +69,9 @@ enum class Fault : uint8_t {
 #undef ROLLCALL_X
       Count
 };
-// Only where GPUs are watched does anything tell of the last two.
+// Only where GPUs are watched does anything tell of the others; the last ones are of graphs.
 constexpr uint64_t kFaultsOfCalls = static_cast<uint64_t>(Fault::block);
+constexpr uint64_t kFaultsOfStreams = static_cast<uint64_t>(Fault::replay_missing);
 std::string_view name_of(Fault fault);
 
 struct TrainingOptions {
@@ -76,6 +88,7 @@ struct TrainingOptions {
   bool creations = false;  // communicators made on the way: init, split, shrink and grow
   bool batches = false;    // groups of transfers of several sizes
   bool varied = false;     // sizes change from step to step
+  bool graphs = false;     // some phases are captured once, and replayed in every step
   bool asides = false;     // one-sided operations, and calls captured into graphs
   uint32_t left_out = 0;   // phases of a step that are left out, a bit each: for shrinking
 };
