@@ -139,7 +139,7 @@ void GpuView::hold_share(std::span<const Front> share) const {
   int lowest = 2;
   for (const GpuCall* call : calls) lowest = std::min(lowest, rank_of(call));
   for (GpuCall* call : calls) {
-    if (lowest > 0 && rank_of(call) == lowest) call->is_held = false;
+    if (rank_of(call) == lowest) call->is_held = false;
   }
 }
 

@@ -315,26 +315,26 @@ Draft draft_standing_between(const Case& c, const std::vector<Standing>& standin
   return draft;
 }
 
-// Of the graph that holds the operation.
-uint32_t newest_launch(const Case& c, const Blocked& where) {
+// The newest replay that has begun of the graph that holds the operation.
+uint32_t newest_begun(const Case& c, const Blocked& where) {
   const std::vector<Op>& ops = c.process(where.process).ops;
   const uint32_t graph = c.index.op(where.process, where.op).graph;
   const auto found = std::find_if(ops.rbegin(), ops.rend(), [&](const Op& op) {
-    return op.kind == OpKind::GraphLaunch && op.graph == graph;
+    return op.kind == OpKind::GraphLaunch && op.graph == graph && has_begun(op);
   });
   return found == ops.rend() ? kNoRecord : static_cast<uint32_t>(ops.rend() - found - 1);
 }
 
-// Where the newest replay of the graph that holds an operation is.
+// Where the replay of this number of the graph that holds an operation is.
 enum class Reached : uint8_t { no, inside, past };
 
 Reached reached(const Case& c, const Blocked& where, uint64_t replay) {
   const Op& op = c.index.op(where.process, where.op);
+  const uint32_t launch = newest_begun(c, where);
+  if (launch == kNoRecord) return Reached::no;
+  const uint64_t newest = c.index.op(where.process, launch).seq;
+  if (newest != replay) return newest > replay ? Reached::past : Reached::no;
   const GraphFacts& facts = graph_facts(c, where.process, op.graph);
-  if (facts.launches > replay + 1) return Reached::past;
-  const uint32_t launch = newest_launch(c, where);
-  if (launch == kNoRecord || !has_begun(c.index.op(where.process, launch))) return Reached::no;
-  if (is_through(c.index.op(where.process, launch))) return Reached::past;
   for (const ReplayPlace& place : facts.places) {
     if (c.index.op(where.process, place.ops.front()).stream != op.stream) continue;
     if (std::binary_search(place.ops.begin(), place.ops.end(), where.op)) {
@@ -346,8 +346,7 @@ Reached reached(const Case& c, const Blocked& where, uint64_t replay) {
 }
 
 // Whether all ranks of an operation that a replay is inside of have come to it; notes those that
-// have not, and in `ops` those that are in one that is not through. A transfer is, where its other
-// side is past it.
+// have not, and in `ops` those that are in it.
 bool is_on_all(const Case& c, uint32_t p, uint32_t i, uint64_t replay, InsideReplay& inside,
                std::vector<Blocked>& ops) {
   const Op& op = c.index.op(p, i);
@@ -361,7 +360,7 @@ bool is_on_all(const Case& c, uint32_t p, uint32_t i, uint64_t replay, InsideRep
     if (where == Reached::no) inside.elsewhere.push_back(rank.process);
     are_all = are_all && where != Reached::no;
   }
-  if (is_collective(op.kind) || ranks.size() > 1) ops.insert(ops.end(), ranks.begin(), ranks.end());
+  ops.insert(ops.end(), ranks.begin(), ranks.end());
   return are_all;
 }
 
@@ -390,7 +389,7 @@ InsideReplay inside_replay(const Case& c, uint32_t p, uint32_t launch) {
     if (!are_all || !inside.ops.empty()) continue;
     keep_one_of_each(ops);
     for (const Blocked& rank : ops) {
-      inside.launches.push_back({rank.process, newest_launch(c, rank)});
+      inside.launches.push_back({rank.process, newest_begun(c, rank)});
     }
     inside.ops = std::move(ops);
   }
@@ -419,9 +418,9 @@ bool stands_in_replay(const Case& c, uint32_t g, uint64_t seq) {
     const bool stands = std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
       return op.graph == graph && is_standing_replay(c, op);
     });
-    const uint64_t newest = graph_facts(c, where.process, graph).launches - 1;
-    return stands && is_watched_to_end(c, where.process) &&
-           reached(c, where, newest) == Reached::inside;
+    const uint32_t launch = newest_begun(c, where);
+    return stands && is_watched_to_end(c, where.process) && launch != kNoRecord &&
+           reached(c, where, c.index.op(where.process, launch).seq) == Reached::inside;
   });
 }
 

@@ -23,9 +23,8 @@ struct InsideReplay {
   bool is_between = false;          // inside none: something else in the graph does not end
   bool is_owed = false;             // somebody does not replay one of them, or never made it
   std::vector<uint32_t> elsewhere;  // processes that have not come to one of them
-  // Where all ranks have come to the operations of a group, those that are in one that is not
-  // through: each one's record of it and of its launch, beginning with this process's. Empty: there
-  // is none.
+  // Where all ranks have come to the operations of a group, those that are in one of them: each
+  // one's record of it and of its launch, beginning with this process's. Else empty.
   std::vector<Blocked> ops;
   std::vector<Blocked> launches;
 };

@@ -73,6 +73,22 @@ TEST_CASE("who has not ended when others have is who waits elsewhere") {
   CHECK(says(report, "rank 0 ended by itself, ranks 1-2 did not"));
 }
 
+TEST_CASE("of a group's share the transfers are named that have ended on no side") {
+  // A pipeline: each passes on to the next, in one group with what it gets.
+  GpuRecording recording({{.ranks = {0, 1, 2, 3}}}, 4);
+  for (const int r : {0, 1, 2, 3}) {
+    const Gpu share = r < 2 ? Gpu::through : Gpu::begun;
+    if (r > 0) recording.transfer(r, OpKind::Recv, r - 1, share).group = 7;
+    if (r < 3) recording.transfer(r, OpKind::Send, r + 1, share).group = 7;
+  }
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
+  REQUIRE(lead(report).culprits.size() == 2);
+  CHECK(lead(report).culprits[0].rank == 2);
+  CHECK(lead(report).culprits[1].rank == 3);
+}
+
 // Pairs 0,1 and 2,3. Everybody calls the world and its pair in one group, on one stream; rank 2 has
 // left out its pair, or called it on another stream. Ranks 0 and 1 have gone on, to where rank 2
 // waits, too.

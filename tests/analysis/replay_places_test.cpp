@@ -78,6 +78,12 @@ TEST_CASE("transfers of a group are not stuck where another one's other side has
   check_blames(recording.report(), Verdict::stream_blocked, 3);
 }
 
+TEST_CASE("positions are those of the replay that has begun, whatever was launched behind it") {
+  GpuRecording recording = exchange({3, 3, 3, 2});
+  recording.launch(3, 1, Gpu::waiting);
+  check_blames(recording.report(), Verdict::stream_blocked, 3);
+}
+
 TEST_CASE("of a group that all are in all are named: nobody knows which transfer does not end") {
   GpuRecording recording = exchange({3, 3, 3, 3});
   const Report report = recording.report();
