@@ -65,11 +65,7 @@ TEST_CASE("who has not ended when others have is who waits elsewhere") {
   early.liveness = trace::Liveness::exited;
   early.exited_ns = early.heartbeat_ns = early.ops.back().called_ns + 1'000'000;
   const Report report = recording.report();
-  INFO(text_of(report));
-  CHECK(lead(report).verdict == Verdict::stuck_outside);
-  REQUIRE(lead(report).culprits.size() == 2);
-  CHECK(lead(report).culprits[0].rank == 1);
-  CHECK(lead(report).culprits[1].rank == 2);
+  check_names(report, Verdict::stuck_outside, {1, 2});
   CHECK(says(report, "rank 0 ended by itself, ranks 1-2 did not"));
 }
 
@@ -81,12 +77,7 @@ TEST_CASE("of a group's share the transfers are named that have ended on no side
     if (r > 0) recording.transfer(r, OpKind::Recv, r - 1, share).group = 7;
     if (r < 3) recording.transfer(r, OpKind::Send, r + 1, share).group = 7;
   }
-  const Report report = recording.report();
-  INFO(text_of(report));
-  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
-  REQUIRE(lead(report).culprits.size() == 2);
-  CHECK(lead(report).culprits[0].rank == 2);
-  CHECK(lead(report).culprits[1].rank == 3);
+  check_names(recording.report(), Verdict::stuck_on_gpu, {2, 3});
 }
 
 // Pairs 0,1 and 2,3. Everybody calls the world and its pair in one group, on one stream; rank 2 has

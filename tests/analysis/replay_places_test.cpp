@@ -103,12 +103,7 @@ TEST_CASE("of a group those are named whose transfers do not end, not who is thr
     recording.launch(r, 1, r < 2 ? Gpu::through : Gpu::begun);
     recording.stand_at(r, 1, r < 2 ? 2 : 1);
   }
-  const Report report = recording.report();
-  INFO(text_of(report));
-  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
-  REQUIRE(lead(report).culprits.size() == 2);
-  CHECK(lead(report).culprits[0].rank == 2);
-  CHECK(lead(report).culprits[1].rank == 3);
+  check_names(recording.report(), Verdict::stuck_on_gpu, {2, 3});
 }
 
 // Rows 0,1 and 2,3, columns 0,2 and 1,3: a call of the row, and one of the column behind it.
@@ -127,11 +122,7 @@ GpuRecording replay_mesh(std::map<int, uint64_t> standing) {
 TEST_CASE("named are the ranks of the operation that a replay is stuck in") {
   GpuRecording recording = replay_mesh({{1, 3}, {3, 3}});
   const Report report = recording.report();
-  INFO(text_of(report));
-  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
-  REQUIRE(lead(report).culprits.size() == 2);
-  CHECK(lead(report).culprits[0].rank == 1);
-  CHECK(lead(report).culprits[1].rank == 3);
+  check_names(report, Verdict::stuck_on_gpu, {1, 3});
   CHECK(says(report, "ranks 1,3 are inside AllReduce of 16"));
 }
 
@@ -145,12 +136,7 @@ TEST_CASE("where some ranks of a replay wait for others that are stuck in it, th
     recording.launch(r, 1, Gpu::begun);
     recording.stand_at(r, 1, r % 2 == 0 ? 5 : 3);
   }
-  const Report report = recording.report();
-  INFO(text_of(report));
-  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
-  REQUIRE(lead(report).culprits.size() == 2);
-  CHECK(lead(report).culprits[0].rank == 1);
-  CHECK(lead(report).culprits[1].rank == 3);
+  check_names(recording.report(), Verdict::stuck_on_gpu, {1, 3});
 }
 
 TEST_CASE("whose replay is blocked has not left out what its host calls behind it") {

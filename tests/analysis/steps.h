@@ -96,6 +96,15 @@ inline std::string text_of(const Report& report) {
   return text;
 }
 
+// The report leads with this verdict, and names these ranks.
+inline void check_names(const Report& report, Verdict verdict, const std::vector<int32_t>& ranks) {
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == verdict);
+  std::vector<int32_t> named;
+  for (const Culprit& culprit : lead(report).culprits) named.push_back(culprit.rank);
+  CHECK(named == ranks);
+}
+
 // The report leads with this verdict, and blames this rank alone.
 inline const Culprit& check_blames(const Report& report, Verdict verdict, int rank) {
   INFO(text_of(report));

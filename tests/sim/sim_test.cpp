@@ -538,9 +538,9 @@ TEST_CASE("the leading finding of a random job is a fault that was planted in it
     const Score score = judge(scenario, what);
     ++table[row_of(plan, scenario)][static_cast<size_t>(score)];
     const char* const sizes = plan.training.varied ? "sizes that change" : "sizes that stay";
-    ++sums[fmt::format("all with {} | ", sizes)][static_cast<size_t>(score)];
+    const char* const graphs = plan.training.graphs ? ", graphs replayed" : "";
+    ++sums[fmt::format("all with {}{} | ", sizes, graphs)][static_cast<size_t>(score)];
     if (plan.watched) ++sums["all with watched GPUs | "][static_cast<size_t>(score)];
-    if (plan.training.graphs) ++sums["all with replays | "][static_cast<size_t>(score)];
     if (plan.gpus > 1) ++sums["all with several GPUs in a process | "][static_cast<size_t>(score)];
     if (only) WARN(describe_failure(plan));
     if (score != Score::wrong) continue;
