@@ -4,10 +4,11 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
+#include "analysis/captured.h"
 #include "analysis/gpu_findings.h"
 #include "analysis/judge.h"
 #include "analysis/replay_waits.h"
@@ -79,25 +80,39 @@ class Causes {
     return c_.index.op(front.process, front.op).kind == OpKind::GraphLaunch;
   }
 
-  // Where each rank's stands is known, and differs: each is followed by itself.
+  // Ranks stand at different places in a replay: each is followed by itself, but those that are in
+  // one collective wait for the same ranks.
   bool explain_replay(const Front& front) {
-    const auto [known, is_new] = replays_.try_emplace({front.process, front.op}, false);
+    const Op& launch = c_.index.op(front.process, front.op);
+    const GraphFacts& facts = graph_facts(c_, front.process, launch.graph);
+    if (!facts.has_positions) return explain_call(front);
+    const auto [known, is_new] = replays_.try_emplace(place_of(front, facts), false);
     if (!is_new || depth_ == kDepthMax) return known->second;
     const InsideReplay inside = inside_replay(c_, front.process, front.op);
-    if (!inside.is_known) return explain_call(front);
-    const Op& op = c_.index.op(front.process, front.op);
-    const size_t call = *gpu_.call_at(front.process, front.op);
-    if (inside.is_owed || !c_.job.is_stale(started_at(op))) return false;
+    if (inside.is_owed || !c_.job.is_stale(started_at(launch))) return false;
     bool is_explained = inside.is_between || !inside.ops.empty();
     if (inside.is_between) between_.push_back({front.process, front.op});
-    if (!inside.ops.empty()) stuck_.push_back(call);
+    if (!inside.ops.empty()) stuck_.push_back(*gpu_.call_at(front.process, front.op));
     ++depth_;
-    for (const uint32_t p : inside.elsewhere) {
-      if (!is_explained) is_explained = explain(p) || is_explained;
+    for (size_t i = 0; i < inside.elsewhere.size() && !is_explained; ++i) {
+      is_explained = explain(inside.elsewhere[i]);
     }
     --depth_;
-    replays_[{front.process, front.op}] = is_explained;
-    return is_explained;
+    return known->second = is_explained;
+  }
+
+  // Communicator, position and replay of the collective that it is inside of; of anything else, the
+  // process and its record.
+  using Place = std::tuple<bool, uint32_t, uint64_t, uint64_t>;
+  Place place_of(const Front& front, const GraphFacts& facts) const {
+    if (facts.places.size() == 1 && facts.places[0].is_inside && facts.places[0].ops.size() == 1) {
+      const Op& op = c_.index.op(front.process, facts.places[0].ops[0]);
+      const Seat seat = c_.index.seat(front.process, op.comm);
+      if (is_collective(op.kind) && seat.group != kNone) {
+        return {true, seat.group, op.seq, c_.index.op(front.process, front.op).seq};
+      }
+    }
+    return {false, front.process, front.op, 0};
   }
 
   bool follow(size_t index) {
@@ -120,7 +135,7 @@ class Causes {
   std::unordered_map<size_t, bool> explained_;  // by call
   std::unordered_map<uint32_t, bool> is_blocked_;
   std::map<uint32_t, Front> blocked_;
-  std::map<std::pair<uint32_t, uint32_t>, bool> replays_;  // by process and record
+  std::map<Place, bool> replays_;
   std::vector<Blocked> between_;
   std::vector<size_t> stuck_;
   int depth_ = 0;

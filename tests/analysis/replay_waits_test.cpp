@@ -330,5 +330,19 @@ TEST_CASE("eight thousand ranks that wait for one GPU are judged in a moment", "
   check_blames(report, Verdict::stream_blocked, 77);
 }
 
+TEST_CASE("who of eight thousand ranks holds up a replay is found in a moment", "[scale]") {
+  GpuRecording recording({{.ranks = {0}}}, 1);
+  recording.capture(0, 1, 0, OpKind::AllReduce, 8);
+  recording.launch(0, 1, Gpu::begun);
+  recording.stand_at(0, 1, 1);
+  multiply(recording.run(), 8192);
+  recording.rank(77).graphs.front().lanes.front().position = 0;
+  // One has called on, whom all others keep waiting.
+  recording.call(0, 0, OpKind::AllReduce, 16, Gpu::waiting);
+  Report report;
+  CHECK(seconds_of(recording.run(), report) < 5);
+  check_blames(report, Verdict::stream_blocked, 77);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
