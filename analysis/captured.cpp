@@ -72,12 +72,17 @@ const GraphFacts& graph_facts(const Case& c, uint32_t p, uint32_t number) {
   facts.launches = launches_of(process, number);
   const trace::Graph* graph = graph_of(process, number);
   if (graph == nullptr) return facts;
-  // Positions count from the first: with one that is no longer on file they would name another.
-  const auto on_file = std::count_if(process.ops.begin(), process.ops.end(), [&](const Op& op) {
-    return op.graph == number && !is_mark(op.kind);
-  });
-  facts.has_positions =
-      !graph->lanes.empty() && static_cast<uint64_t>(on_file) == graph->operations;
+  // Positions count from the first: with one that is no longer on file they would name another. And
+  // a graph of many streams has positions of the first ones only.
+  uint64_t on_file = 0;
+  bool have_lanes = true;
+  for (const Op& op : process.ops) {
+    if (op.graph != number || is_mark(op.kind)) continue;
+    ++on_file;
+    have_lanes = have_lanes && std::any_of(graph->lanes.begin(), graph->lanes.end(),
+                                           [&](const auto& l) { return l.stream == op.stream; });
+  }
+  facts.has_positions = !graph->lanes.empty() && have_lanes && on_file == graph->operations;
   if (!facts.has_positions) return facts;
   for (const trace::Graph::Lane& lane : graph->lanes) {
     std::vector<uint32_t> ops = ops_at(process, number, lane);

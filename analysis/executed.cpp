@@ -195,7 +195,8 @@ bool blames_for_replays(const trace::Run& run, const Finding& finding) {
            if (culprit.process >= run.processes.size()) return false;
            const std::vector<Op>& ops = run.processes[culprit.process].ops;
            return std::any_of(ops.begin(), ops.end(), [](const Op& op) {
-             return op.kind == OpKind::GraphLaunch && op.awaits_gpu && has_begun(op);
+             return op.kind == OpKind::GraphLaunch && op.awaits_gpu && has_begun(op) &&
+                    !is_through(op);
            });
          });
 }
@@ -235,7 +236,8 @@ bool is_better(const trace::Run& run, const Report& recorded, const Report& exec
   if (is_defect(old_lead)) {
     if (new_lead.verdict == Verdict::in_lockstep) return true;
     if (blames_for_replays(run, old_lead)) {
-      return is_defect(new_lead) && new_lead.culprits.size() <= old_lead.culprits.size();
+      return is_defect(new_lead) && !new_lead.culprits.empty() &&
+             new_lead.culprits.size() <= old_lead.culprits.size();
     }
     return old_lead.verdict == Verdict::graph_diverged && is_defect(new_lead) &&
            (new_lead.culprits.size() < old_lead.culprits.size() || is_about_gpus(new_lead) ||

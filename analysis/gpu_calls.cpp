@@ -1,7 +1,7 @@
 #include "analysis/gpu_calls.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <utility>
 
 namespace rollcall::analysis {
 namespace {
@@ -110,7 +110,7 @@ const Circle& GpuView::rivals() const {
 const Circle& GpuView::crossed() const {
   if (!crossed_) {
     Waits waits = waits_of([](const GpuCall& call) { return !call.behind.empty(); });
-    crossed_ = CircleSearch(std::move(waits)).find();
+    crossed_ = find_circle(std::move(waits));
   }
   return *crossed_;
 }
@@ -143,23 +143,23 @@ void GpuView::hold_share(std::span<const Front> share) const {
   }
 }
 
-// What keeps the GPUs busy that have not come to a call.
+// What keeps the GPUs busy that have not come to a call. Groups make many calls of few processes:
+// an edge for each pair of calls would be too many.
 GpuView::Waits GpuView::waits_of(bool (*counts)(const GpuCall&)) const {
-  const std::vector<GpuCall>& calls = this->calls();
-  std::unordered_map<uint32_t, std::vector<size_t>> runs;  // by process
-  for (size_t i = 0; i < calls.size(); ++i) {
-    if (!counts(calls[i])) continue;
-    for (const uint32_t p : calls[i].running) runs[p].push_back(i);
-  }
-  Waits waits(calls.size());
-  for (size_t i = 0; i < calls.size(); ++i) {
-    for (const uint32_t p : calls[i].behind) {
-      const auto busy = runs.find(p);
-      if (busy == runs.end()) continue;
-      waits[i].insert(waits[i].end(), busy->second.begin(), busy->second.end());
-    }
+  const size_t first_process = calls().size();
+  Waits waits(first_process + the_case.index.run().processes.size());
+  for (size_t i = 0; i < first_process; ++i) {
+    for (const uint32_t p : calls_[i].behind) waits[i].push_back(first_process + p);
+    if (!counts(calls_[i])) continue;
+    for (const uint32_t p : calls_[i].running) waits[first_process + p].push_back(i);
   }
   return waits;
+}
+
+Circle GpuView::find_circle(Waits&& waits) const {
+  Circle circle = CircleSearch(std::move(waits)).find();
+  std::erase_if(circle, [&](size_t node) { return node >= calls_.size(); });
+  return circle;
 }
 
 Circle GpuView::find_rivals() const {
@@ -177,7 +177,7 @@ Circle GpuView::find_rivals() const {
         waits[order[i].second].push_back(order[i - 1].second);
     }
   }
-  return CircleSearch(std::move(waits)).find();
+  return find_circle(std::move(waits));
 }
 
 }  // namespace rollcall::analysis

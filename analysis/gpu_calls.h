@@ -26,7 +26,7 @@ struct GpuCall {
   bool is_held = true;
 
   bool is_everywhere() const {
-    return has_begun && !is_disputed && !peers.is_owed && !peers.has_strangers;
+    return has_begun && !is_disputed && !peers.is_owed && !peers.has_strangers && !peers.is_unknown;
   }
 };
 
@@ -54,12 +54,15 @@ class GpuView {
   const Circle& crossed() const;
 
  private:
-  using Waits = std::vector<std::vector<size_t>>;  // of each call: calls
+  // Of each call the processes that have not come to it, of each process the calls that it runs:
+  // nodes are the calls, and behind them the processes.
+  using Waits = std::vector<std::vector<size_t>>;
 
   void find_calls() const;
   void hold_share(std::span<const Front> share) const;
   Waits waits_of(bool (*counts)(const GpuCall&)) const;
   Circle find_rivals() const;
+  Circle find_circle(Waits&& waits) const;
 
   mutable bool has_calls_ = false;
   mutable std::vector<GpuCall> calls_;

@@ -150,12 +150,16 @@ std::string tell_stuck_inside(const GpuView& gpu, const GpuCall& call, const Ins
     if (rank.op == kNoRecord) continue;
     add_evidence(c, rank, state_text(c, gpu.facts, rank.process, rank.op), finding);
   }
+  std::vector<uint32_t> past = inside.past;
+  std::sort(past.begin(), past.end());
+  past.erase(std::unique(past.begin(), past.end()), past.end());
   const auto [p, i] = inside.ops.front();
   return fmt::format(
-      "{} are inside {}, in a replay of a CUDA graph that began {} ago, and no rank has finished "
-      "it",
-      processes_text(c.index.run(), processes), place_text(c, p, c.index.op(p, i)),
-      span_text(c.job.end_ns - started_at(launch)));
+      "{} {} inside {}, in a replay of a CUDA graph that began {} ago, and {}",
+      processes_text(c.index.run(), processes), processes.size() == 1 ? "is" : "are",
+      place_text(c, p, c.index.op(p, i)), span_text(c.job.end_ns - started_at(launch)),
+      past.empty() ? "no rank has finished it"
+                   : fmt::format("{} finished it", processes_text(c.index.run(), past)));
 }
 
 }  // namespace
@@ -177,15 +181,11 @@ bool waits_long(const Case& c, const Front& front) {
 InsideReplay place_of_replay(const Case& c, const GpuCall& call) {
   InsideReplay first = inside_replay(c, call.front.process, call.front.op);
   if (!first.is_known || !first.ops.empty()) return first;
-  // Ranks in one collective wait for the same ranks.
-  std::set<std::pair<uint32_t, uint64_t>> asked;
+  std::set<PlaceKey> asked;
   for (const auto& [p, i] : call.peers.ranks) {
     if (is_through(c.index.op(p, i))) continue;
     for (const ReplayPlace& place : graph_facts(c, p, c.index.op(p, i).graph).places) {
-      const Op& op = c.index.op(p, place.ops.front());
-      const bool is_new = place.ops.size() > 1 || !is_collective(op.kind) ||
-                          asked.emplace(c.index.seat(p, op.comm).group, op.seq).second;
-      if (!place.is_inside || !is_new) continue;
+      if (!place.is_inside || !asked.insert(place_key(c, p, i, place)).second) continue;
       InsideReplay inside = inside_replay(c, p, i);
       if (!inside.ops.empty()) return inside;
     }

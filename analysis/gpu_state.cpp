@@ -1,9 +1,11 @@
 #include "analysis/gpu_state.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "analysis/captured.h"
+#include "analysis/habit.h"
 #include "analysis/progress.h"
 
 namespace rollcall::analysis {
@@ -100,6 +102,7 @@ void add_replay(const Case& c, uint32_t p, uint32_t i, const Op& launch, Peers& 
   peers.is_complete = false;
   const bool is_behind = graph == 0 || launches_of(process, graph) <= launch.seq;
   peers.is_owed = peers.is_owed || (is_behind && watches_graphs(process));
+  peers.is_unknown = peers.is_unknown || (is_behind && !watches_graphs(process));
 }
 
 void add_peer(const Case& c, uint32_t p, uint32_t i, const Op* launch, Peers& peers) {
@@ -114,6 +117,7 @@ void add_partner(const Case& c, uint32_t p, const Op& op, const Op* launch, Peer
   if (peers.is_complete) return add_peer(c, partner.process, partner.op, launch, peers);
   if (partner.process == kNone) {
     peers.has_strangers = !c.group(c.index.seat(p, op.comm).group).is_whole();
+    peers.is_unknown = is_p2p(op.kind) && !peers.has_strangers;
     return;
   }
   const Process& process = c.process(partner.process);
@@ -168,11 +172,16 @@ bool is_disputed(const Case& c, uint32_t p, const Op& op) {
     return std::any_of(c.differences.begin(), c.differences.end(),
                        [&](const Difference& d) { return d.group == group && d.seq <= op.seq; });
   }
-  const uint32_t channel = c.index.channel_of(p, op);
-  const std::vector<Progress::PairFinding>& pairs = c.progress.mismatched_pairs();
-  return std::any_of(pairs.begin(), pairs.end(), [&](const Progress::PairFinding& pair) {
-    return pair.channel == channel && pair.seq <= op.seq;
-  });
+  std::optional<std::unordered_map<uint32_t, uint64_t>>& first = c.remembered.mismatched;
+  if (!first) {
+    first.emplace();
+    for (const Progress::PairFinding& pair : c.progress.mismatched_pairs()) {
+      const auto [found, is_new] = first->try_emplace(pair.channel, pair.seq);
+      if (!is_new) found->second = std::min(found->second, pair.seq);
+    }
+  }
+  const auto found = first->find(c.index.channel_of(p, op));
+  return found != first->end() && found->second <= op.seq;
 }
 
 bool waits_for_its_gpu(const Case& c, uint32_t p) {
@@ -224,6 +233,7 @@ Peers peers_of(const Case& c, uint32_t p, uint32_t i) {
   const Seat seat = first == kNoRecord ? Seat{} : c.index.seat(p, c.index.op(p, first).comm);
   if (seat.group == kNone || seat.member == kNone) {
     peers.is_complete = false;
+    peers.is_unknown = true;
     return peers;
   }
   const Op& op = c.index.op(p, first);

@@ -98,6 +98,7 @@ struct Peers {
   bool is_owed = false;        // a rank did not make it
   bool is_complete = true;     // all ranks' are on file
   bool has_strangers = false;  // of a rank's nobody knows: it left no file, or its record is torn
+  bool is_unknown = false;     // nor does anybody know who its ranks are, or what they replayed
 
   // By all whose records are there.
   bool is_made() const { return !is_owed && (is_complete || has_strangers); }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,8 @@ struct Remembered {
   std::optional<std::vector<Abort>> first_aborts;
   // By process and graph.
   std::map<std::pair<uint32_t, uint32_t>, GraphFacts> graphs;
+  // By channel: the first transfer that its two sides disagree about.
+  std::optional<std::unordered_map<uint32_t, uint64_t>> mismatched;
 };
 
 // From the break on the process did as before, but for calls on the communicator of the first one

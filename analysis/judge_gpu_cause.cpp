@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -28,17 +27,10 @@ class Causes {
   // Whether it is silent because its GPU is not through. False, too, where the GPU waits for a
   // host.
   bool explain(uint32_t p) {
-    const std::span<const Front> fronts = fronts_of(gpu_.state, p);
-    if (fronts.empty() || !is_watched_to_end(c_, p)) return false;
-    const Front oldest = oldest_of(c_, fronts);
-    if (!oldest.started) return is_blocked(oldest);
-    bool is_explained = false;
-    for (const Front& front : fronts) {
-      if (!front.started) continue;
-      is_explained =
-          (is_replay(front) ? explain_replay(front) : explain_call(front)) || is_explained;
-    }
-    return is_explained;
+    const auto [known, is_new] = silent_.try_emplace(p, false);
+    if (!is_new) return known->second;
+    const bool is_explained = look_at(p);
+    return silent_[p] = is_explained;
   }
   // By process.
   std::vector<Front> blocked() const {
@@ -54,6 +46,19 @@ class Causes {
   // Who waits for whom goes through as many calls as this, at most: a deeper stack is not worth it.
   static constexpr int kDepthMax = 512;
 
+  bool look_at(uint32_t p) {
+    const std::span<const Front> fronts = fronts_of(gpu_.state, p);
+    if (fronts.empty() || !is_watched_to_end(c_, p)) return false;
+    const Front oldest = oldest_of(c_, fronts);
+    if (!oldest.started) return is_blocked(oldest);
+    bool is_explained = false;
+    for (const Front& front : fronts) {
+      if (!front.started) continue;
+      is_explained =
+          (is_replay(front) ? explain_replay(front) : explain_call(front)) || is_explained;
+    }
+    return is_explained;
+  }
   // What another rank did not make is not what this one's silence is due to.
   bool is_blocked(const Front& front) {
     const auto [known, is_new] = is_blocked_.try_emplace(front.process, false);
@@ -80,39 +85,30 @@ class Causes {
     return c_.index.op(front.process, front.op).kind == OpKind::GraphLaunch;
   }
 
-  // Ranks stand at different places in a replay: each is followed by itself, but those that are in
-  // one collective wait for the same ranks.
+  // Ranks stand at different places in a replay: each is followed by itself, but those that wait
+  // for the same ranks.
   bool explain_replay(const Front& front) {
     const Op& launch = c_.index.op(front.process, front.op);
     const GraphFacts& facts = graph_facts(c_, front.process, launch.graph);
     if (!facts.has_positions) return explain_call(front);
-    const auto [known, is_new] = replays_.try_emplace(place_of(front, facts), false);
-    if (!is_new || depth_ == kDepthMax) return known->second;
+    if (depth_ == kDepthMax || !c_.job.is_stale(started_at(launch))) return false;
+    const auto [known, is_new] = replays_.try_emplace(key_of(front, facts), false);
+    if (!is_new) return known->second;
     const InsideReplay inside = inside_replay(c_, front.process, front.op);
-    if (inside.is_owed || !c_.job.is_stale(started_at(launch))) return false;
+    if (inside.is_owed) return false;
     bool is_explained = inside.is_between || !inside.ops.empty();
     if (inside.is_between) between_.push_back({front.process, front.op});
     if (!inside.ops.empty()) stuck_.push_back(*gpu_.call_at(front.process, front.op));
     ++depth_;
-    for (size_t i = 0; i < inside.elsewhere.size() && !is_explained; ++i) {
-      is_explained = explain(inside.elsewhere[i]);
-    }
+    for (const uint32_t p : inside.elsewhere) is_explained = explain(p) || is_explained;
     --depth_;
     return known->second = is_explained;
   }
 
-  // Communicator, position and replay of the collective that it is inside of; of anything else, the
-  // process and its record.
-  using Place = std::tuple<bool, uint32_t, uint64_t, uint64_t>;
-  Place place_of(const Front& front, const GraphFacts& facts) const {
-    if (facts.places.size() == 1 && facts.places[0].is_inside && facts.places[0].ops.size() == 1) {
-      const Op& op = c_.index.op(front.process, facts.places[0].ops[0]);
-      const Seat seat = c_.index.seat(front.process, op.comm);
-      if (is_collective(op.kind) && seat.group != kNone) {
-        return {true, seat.group, op.seq, c_.index.op(front.process, front.op).seq};
-      }
-    }
-    return {false, front.process, front.op, 0};
+  PlaceKey key_of(const Front& front, const GraphFacts& facts) const {
+    const bool is_one = facts.places.size() == 1 && facts.places[0].is_inside;
+    if (!is_one) return {front.process, front.op};
+    return place_key(c_, front.process, front.op, facts.places[0]);
   }
 
   bool follow(size_t index) {
@@ -135,7 +131,8 @@ class Causes {
   std::unordered_map<size_t, bool> explained_;  // by call
   std::unordered_map<uint32_t, bool> is_blocked_;
   std::map<uint32_t, Front> blocked_;
-  std::map<Place, bool> replays_;
+  std::map<PlaceKey, bool> replays_;
+  std::unordered_map<uint32_t, bool> silent_;  // by process
   std::vector<Blocked> between_;
   std::vector<size_t> stuck_;
   int depth_ = 0;

@@ -623,7 +623,8 @@ std::optional<Draft> judge_graphs(const Case& c) {
   if (captures) return captures;
   if (replays) return follow_replays(c, std::move(*replays));
   std::optional<Draft> waits = judge_replay_waits(c);
-  if (!waits) return waits;
+  // Blocked replays have no cause but that.
+  if (!waits || waits->finding.verdict == Verdict::stream_blocked) return waits;
   std::optional<Draft> cause = judge_gpu_cause(c, culprits_of(waits->finding));
   return under_cause(std::move(*waits), std::move(cause));
 }

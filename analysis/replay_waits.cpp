@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -104,7 +105,7 @@ std::vector<Debtor> debtors_of(const Case& c, uint32_t p, const Op& op, uint64_t
   const Group& group = c.group(seat.group);
   if (!group.may_be_matched || !group.is_whole()) return debtors;
   if (!is_collective(op.kind)) {
-    const Blocked partner = c.index.partner_of(p, op);
+    const Blocked partner = is_p2p(op.kind) ? c.index.partner_of(p, op) : Blocked{};
     if (partner.process == kNone) return debtors;
     if (partner.op != kNoRecord) {
       add_debtor(c, partner, replay, debtors);
@@ -330,10 +331,15 @@ enum class Reached : uint8_t { no, inside, past };
 
 Reached reached(const Case& c, const Blocked& where, uint64_t replay) {
   const Op& op = c.index.op(where.process, where.op);
+  if (op.graph == 0) {
+    if (replay != 0 || is_through(op)) return Reached::past;
+    return has_begun(op) ? Reached::inside : Reached::no;
+  }
   const uint32_t launch = newest_begun(c, where);
   if (launch == kNoRecord) return Reached::no;
   const uint64_t newest = c.index.op(where.process, launch).seq;
   if (newest != replay) return newest > replay ? Reached::past : Reached::no;
+  if (is_through(c.index.op(where.process, launch))) return Reached::past;
   const GraphFacts& facts = graph_facts(c, where.process, op.graph);
   for (const ReplayPlace& place : facts.places) {
     if (c.index.op(where.process, place.ops.front()).stream != op.stream) continue;
@@ -352,12 +358,14 @@ bool is_on_all(const Case& c, uint32_t p, uint32_t i, uint64_t replay, InsideRep
   const Op& op = c.index.op(p, i);
   const std::vector<Debtor> debtors = debtors_of(c, p, op, replay);
   inside.is_owed = inside.is_owed || !debtors.empty();
-  bool are_all = debtors.empty() && !is_disputed(c, p, op);
+  const Peers peers = peers_of(c, p, i);
+  bool are_all = debtors.empty() && peers.is_complete && !is_disputed(c, p, op);
   std::vector<Blocked> ranks;
-  for (const Blocked& rank : peers_of(c, p, i).ranks) {
+  for (const Blocked& rank : peers.ranks) {
     const Reached where = rank.process == p ? Reached::inside : reached(c, rank, replay);
     if (where == Reached::inside) ranks.push_back(rank);
     if (where == Reached::no) inside.elsewhere.push_back(rank.process);
+    if (where == Reached::past) inside.past.push_back(rank.process);
     are_all = are_all && where != Reached::no;
   }
   ops.insert(ops.end(), ranks.begin(), ranks.end());
@@ -397,14 +405,35 @@ InsideReplay inside_replay(const Case& c, uint32_t p, uint32_t launch) {
 }
 
 Draft draft_between(const Case& c, const std::vector<Blocked>& launches) {
-  Between between;
-  for (const Blocked& launch : launches) {
-    const uint32_t graph = c.index.op(launch.process, launch.op).graph;
-    const std::vector<ReplayPlace>& places = graph_facts(c, launch.process, graph).places;
-    between.standing.push_back(
-        {launch.process, launch.op, places.empty() ? ReplayPlace{} : places.front()});
+  const std::vector<Standing> standing = find_standing(c);
+  const auto is_asked = [&](const Standing& s) {
+    return std::any_of(launches.begin(), launches.end(), [&](const Blocked& launch) {
+      return launch.process == s.process && launch.op == s.launch;
+    });
+  };
+  Between between = find_between(c, standing);
+  std::erase_if(between.standing, [&](const Standing& s) { return !is_asked(s); });
+  if (between.standing.empty()) {
+    between.is_awaited = false;
+    std::copy_if(standing.begin(), standing.end(), std::back_inserter(between.standing), is_asked);
   }
-  return draft_standing_between(c, {}, between);
+  std::set<uint32_t> seen;
+  std::erase_if(between.standing,
+                [&](const Standing& s) { return !seen.insert(s.process).second; });
+  return draft_standing_between(c, standing, between);
+}
+
+PlaceKey place_key(const Case& c, uint32_t p, uint32_t launch, const ReplayPlace& place) {
+  PlaceKey key = {c.index.op(p, launch).seq};
+  for (const uint32_t i : place.ops) {
+    const Op& op = c.index.op(p, i);
+    const Seat seat = c.index.seat(p, op.comm);
+    const bool is_shared = is_collective(op.kind) && seat.group != kNone && seat.member != kNone;
+    if (!is_shared) return {c.index.op(p, launch).seq, p, launch, i};
+    key.push_back(seat.group);
+    key.push_back(op.seq);
+  }
+  return key;
 }
 
 bool stands_in_replay(const Case& c, uint32_t g, uint64_t seq) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "analysis/captured.h"
 #include "analysis/judge.h"
 
 namespace rollcall::analysis {
@@ -23,13 +24,18 @@ struct InsideReplay {
   bool is_between = false;          // inside none: something else in the graph does not end
   bool is_owed = false;             // somebody does not replay one of them, or never made it
   std::vector<uint32_t> elsewhere;  // processes that have not come to one of them
+  std::vector<uint32_t> past;       // processes that are through with one of them
   // Where all ranks have come to the operations of a group, those that are in one of them: each
   // one's record of it and of its launch, beginning with this process's. Else empty.
   std::vector<Blocked> ops;
   std::vector<Blocked> launches;
 };
+// Ranks whose replays are at places of one key wait for the same ranks.
+using PlaceKey = std::vector<uint64_t>;
+PlaceKey place_key(const Case& the_case, uint32_t process, uint32_t launch,
+                   const ReplayPlace& place);
 InsideReplay inside_replay(const Case& the_case, uint32_t process, uint32_t launch);
-// Of replays that stand, one of each of these processes, each of which is between.
+// Of launches whose replays stand, each between.
 Draft draft_between(const Case& the_case, const std::vector<Blocked>& launches);
 // Whether a rank's replay is inside this collective, and does not end.
 bool stands_in_replay(const Case& the_case, uint32_t group, uint64_t seq);

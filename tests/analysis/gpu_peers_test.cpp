@@ -1,4 +1,6 @@
 // Is a call on all GPUs? As far as records tell, and where only a whole group's share ends.
+#include <ctime>
+#include <numeric>
 #include <optional>
 
 #include "tests/analysis/gpu_recording.h"
@@ -173,6 +175,30 @@ TEST_CASE("ranks that begin different calls at one position are not stuck there"
     recording.call(r, 0, r == 1 ? OpKind::AllGather : OpKind::AllReduce, 8, Gpu::begun);
   }
   check_blames(recording.report(), Verdict::op_mismatch, 1);
+}
+
+TEST_CASE("two exchanges that GPUs come to in two orders are judged in a moment", "[scale]") {
+  constexpr int kRanks = 256;
+  std::vector<int> all(kRanks);
+  std::iota(all.begin(), all.end(), 0);
+  GpuRecording recording({{.ranks = all}}, kRanks);
+  for (const int r : all) {
+    for (const uint32_t exchange : {1u, 2u}) {
+      const bool runs = (r % 2 == 0) == (exchange == 1);
+      for (const int peer : all) {
+        if (peer == r) continue;
+        for (const OpKind kind : {OpKind::Send, OpKind::Recv}) {
+          trace::Op& op = recording.transfer(r, kind, peer, runs ? Gpu::begun : Gpu::waiting);
+          op.group = exchange;
+          op.stream += exchange;
+        }
+      }
+    }
+  }
+  const std::clock_t start = std::clock();
+  const Report report = recording.report();
+  CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 10);
+  CHECK(lead(report).verdict == Verdict::deadlock_p2p);
 }
 
 }  // namespace

@@ -164,5 +164,55 @@ TEST_CASE("who left out a replay and launches it later is named, not who stands 
   CHECK(says(report, "each replay of a CUDA graph counted"));
 }
 
+TEST_CASE("who has finished the call that a replay is stuck in is told") {
+  GpuRecording recording = replay_two_calls({{2, 3}});
+  const Report report = recording.report();
+  check_names(report, Verdict::stuck_on_gpu, {2});
+  CHECK(says(report, "rank 2 is inside AllReduce of 16"));
+  CHECK(says(report, "ranks 0-1 finished it"));
+}
+
+TEST_CASE("a replay is not stuck in a call of which a rank left no file") {
+  GpuRecording recording({{.ranks = {0, 1, 2}}, {.ranks = {0, 1}, .parent = 0}}, 3);
+  for (int r = 0; r < 3; ++r) {
+    if (r < 2) recording.capture(r, 1, 1, OpKind::AllReduce, 8);
+    recording.capture(r, 1, 0, OpKind::AllReduce, 16);
+    recording.launch(r, 1, Gpu::begun);
+    recording.stand_at(r, 1, r < 2 ? 3 : 1);
+  }
+  check_names(recording.report(), Verdict::stuck_on_gpu, {0, 1, 2});
+  recording.run().processes.pop_back();
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::insufficient);
+}
+
+TEST_CASE("of a graph whose captured calls are not on file nobody knows who else is in it") {
+  GpuRecording recording({{.ranks = {0, 1}}}, 2);
+  for (int r = 0; r < 2; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, 8);
+    recording.launch(r, 1, Gpu::through);
+    if (r == 0) recording.launch(r, 1, Gpu::begun);
+    std::erase_if(recording.rank(r).ops, [](const trace::Op& op) {
+      return op.graph != 0 && op.kind != OpKind::GraphLaunch;
+    });
+  }
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::insufficient);
+}
+
+TEST_CASE("positions tell nothing of a graph with more streams than have one") {
+  GpuRecording recording({{.ranks = {0, 1}}}, 2);
+  for (int r = 0; r < 2; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, 8);
+    recording.capture(r, 1, 0, OpKind::AllReduce, 16);
+    recording.rank(r).ops.back().stream = 0x901;
+    recording.launch(r, 1, Gpu::begun);
+    recording.stand_at(r, 1, 2);
+  }
+  check_names(recording.report(), Verdict::stuck_on_gpu, {0, 1});
+}
+
 }  // namespace
 }  // namespace rollcall::analysis

@@ -69,6 +69,8 @@ TEST_CASE("a replay that does not come to the call in which the others are is bl
   const Report report = recording.report();
   CHECK(check_blames(report, Verdict::stream_blocked, 1).seq == 2u);
   CHECK(lead(report).victims == std::vector<int32_t>{0, 2});
+  CHECK(lead(report).summary.find("in which other ranks are") != std::string::npos);
+  CHECK(lead(report).consequences.empty());
 }
 
 TEST_CASE("replays that are all inside the same call are stuck on their GPUs") {
