@@ -107,6 +107,23 @@ TEST_CASE("a group's share does not end before the call in it that a rank left o
   check_blames(recording.report(), Verdict::missing_call, 2);
 }
 
+TEST_CASE("who waits in a call that is another one on some rank is not stuck on its GPU") {
+  // Rank 2 waits for rank 1 in a call that rank 1's peer made as another one.
+  GpuRecording recording({{.ranks = {0, 1, 2}},
+                          {.ranks = {0, 1}, .parent = 0},
+                          {.ranks = {1, 2}, .parent = 0, .child_number = 1}},
+                         3);
+  recording.call(0, 1, OpKind::AllGather, 24, Gpu::begun);
+  recording.call(1, 1, OpKind::AllReduce, 8, Gpu::begun);
+  recording.call(2, 2, OpKind::AllReduce, 16, Gpu::begun);
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::op_mismatch);
+  for (const Finding& finding : report.findings) {
+    CHECK(finding.verdict != Verdict::stuck_on_gpu);
+  }
+}
+
 TEST_CASE("a group's share in which all calls are on all GPUs is stuck") {
   GpuRecording recording = leave_out_of_group(Gpu::begun);
   const Report report = recording.report();
