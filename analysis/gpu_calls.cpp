@@ -16,6 +16,9 @@ GpuCall call_of(const Case& c, const GpuFacts& facts, const Front& front) {
   for (const auto& [p, i] : call.peers.ranks) {
     const bool has_started = facts.has_started(p, i);
     call.has_begun = call.has_begun && has_started;
+    if (has_started) {
+      call.last_begun_ns = std::max(call.last_begun_ns, started_at(c.index.op(p, i)));
+    }
     call.has_ended = call.has_ended || facts.has_finished(p, i);
     if (!facts.is_awaited(p, i)) continue;
     (has_started ? call.running : call.behind).push_back(p);

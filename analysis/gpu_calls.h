@@ -18,6 +18,7 @@ struct GpuCall {
   Peers peers;
   std::vector<uint32_t> running;  // processes that have begun it and are not through
   std::vector<uint32_t> behind;   // processes that have not come to it: they run something else
+  int64_t last_begun_ns = 0;      // when the last GPU that has begun it did so
   bool has_begun = true;          // on all ranks that are on file
   bool has_ended = false;         // on some rank
   bool is_disputed = false;       // the ranks called different things there

@@ -43,8 +43,8 @@ bool is_elsewhere(const Case& c, const GpuCall& call) {
   return inside.is_known && inside.ops.empty();
 }
 
-// The call that leads: of those that all ranks have begun the one that was begun first; of a
-// circle, if there is one.
+// The call that leads: of those that all ranks began long enough ago the one that was begun first;
+// of a circle, if there is one.
 const GpuCall* first_begun(const GpuView& gpu, const Circle& circle) {
   const Case& c = gpu.the_case;
   const GpuCall* first = nullptr;
@@ -56,7 +56,7 @@ const GpuCall* first_begun(const GpuView& gpu, const Circle& circle) {
     const bool counts =
         circle.empty() || std::find(circle.begin(), circle.end(), i) != circle.end();
     if (!call.is_everywhere() || call.is_held || !counts || is_elsewhere(c, call)) continue;
-    if (!c.job.is_stale(since(call))) continue;
+    if (!c.job.is_stale(call.last_begun_ns)) continue;
     if (first == nullptr || since(call) < since(*first)) first = &call;
   }
   return first;

@@ -96,13 +96,20 @@ class Causes {
     if (!is_new) return known->second;
     const InsideReplay inside = inside_replay(c_, front.process, front.op);
     if (inside.is_owed) return false;
-    bool is_explained = inside.is_between || !inside.ops.empty();
+    const bool is_stuck = !inside.ops.empty() && are_old(inside.launches);
+    bool is_explained = inside.is_between || is_stuck;
     if (inside.is_between) between_.push_back({front.process, front.op});
-    if (!inside.ops.empty()) stuck_.push_back(*gpu_.call_at(front.process, front.op));
+    if (is_stuck) stuck_.push_back(*gpu_.call_at(front.process, front.op));
     ++depth_;
     for (const uint32_t p : inside.elsewhere) is_explained = explain(p) || is_explained;
     --depth_;
     return known->second = is_explained;
+  }
+
+  bool are_old(const std::vector<Blocked>& launches) const {
+    return std::all_of(launches.begin(), launches.end(), [&](const Blocked& launch) {
+      return c_.job.is_stale(started_at(c_.index.op(launch.process, launch.op)));
+    });
   }
 
   PlaceKey key_of(const Front& front, const GraphFacts& facts) const {
@@ -119,7 +126,8 @@ class Causes {
                         std::all_of(call.running.begin(), call.running.end(),
                                     [&](uint32_t p) { return is_watched_to_end(c_, p); });
     if (!counts) return false;
-    const bool is_stuck = call.is_everywhere() && !call.is_held;
+    const bool is_stuck =
+        call.is_everywhere() && !call.is_held && c_.job.is_stale(call.last_begun_ns);
     if (is_stuck) stuck_.push_back(index);
     bool is_explained = is_stuck;
     for (const uint32_t p : call.behind) is_explained = explain(p) || is_explained;

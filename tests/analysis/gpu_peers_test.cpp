@@ -41,6 +41,18 @@ TEST_CASE("a call is not stuck on all GPUs where a rank's newest record is torn"
   CHECK(says(report, "the newest record of rank 2"));
 }
 
+TEST_CASE("a call is not stuck where the last GPU came to it a moment ago") {
+  GpuRecording recording = stuck(3);
+  CHECK(lead(recording.report()).verdict == Verdict::stuck_on_gpu);
+  // A kernel in front of it took its time.
+  trace::Process& late = recording.rank(2);
+  late.ops.back().started_ns = late.heartbeat_ns - 1'000'000;
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::insufficient);
+  CHECK(lead(report).severity != Severity::hang);
+}
+
 TEST_CASE("a transfer is not stuck where the record of its other side is torn") {
   GpuRecording recording({{.ranks = {0, 1}}}, 2);
   recording.transfer(0, OpKind::Recv, 1, Gpu::begun);
