@@ -1,5 +1,5 @@
-// A whole run directory: the rings and segments of two ranks that are sound but for what the input
-// writes over them, loaded whole and with equal calls left on disk.
+// A whole run directory: the rings and both kinds of segments of two ranks that are sound but for
+// what the input writes over them, loaded whole and with equal calls left on disk.
 //
 // A segment's checksums are made behind the patches, so that these reach the coded operations and
 // the digests.
@@ -31,7 +31,8 @@ struct File {
 std::vector<File> sound_run() {
   std::vector<File> files;
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
-    const rollcall::test::RankFiles made = rollcall::test::make_rank(rank, kCalls);
+    rollcall::test::RankFiles made = rollcall::test::make_rank(rank, kCalls);
+    files.push_back({made.captured_name, rollcall::test::capture_first_calls(kCalls, made)});
     files.push_back({made.ring_name, made.ring});
     files.push_back({made.segment_name, made.segment});
   }
@@ -69,7 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<File> files = sound;
   patch({data, size}, files);
   for (File& file : files) {
-    if (file.name.ends_with(".segment")) seal_segment(file.bytes);
+    if (!file.name.ends_with(".ring")) seal_segment(file.bytes);
     directory.write(file.name, file.bytes);
   }
   for (const uint64_t records_max : {0, 100}) {

@@ -326,13 +326,12 @@ std::vector<FileSizes> file_sizes(const trace::Run& run) {
     for (fs::directory_iterator at(listed, failure), end; is_new && !failure && at != end;
          at.increment(failure)) {
       const std::string name = at->path().filename().string();
-      std::string_view stem;
-      uint32_t index = 0;
+      SegmentName segment;
       std::error_code ignored;
-      if (!parse_segment_name(name, stem, index)) continue;
+      if (!parse_segment_name(name, segment)) continue;
       const uint64_t bytes = at->file_size(ignored);
       if (ignored) continue;
-      FileSizes& size = found->second[std::string(stem)];
+      FileSizes& size = found->second[std::string(segment.stem)];
       size.segment_bytes += bytes;
       ++size.segments;
     }

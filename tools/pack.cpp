@@ -136,11 +136,10 @@ std::vector<std::string> segments_of(const trace::Process& process) {
   const fs::path folder = ring.has_parent_path() ? ring.parent_path() : fs::path(".");
   for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
        at.increment(failure)) {
-    std::string_view stem;
-    uint32_t index = 0;
+    SegmentName segment;
     const std::string name = at->path().filename().string();
     std::error_code ignored;
-    if (parse_segment_name(name, stem, index) && stem == own && at->is_regular_file(ignored)) {
+    if (parse_segment_name(name, segment) && segment.stem == own && at->is_regular_file(ignored)) {
       paths.push_back(at->path().string());
     }
   }

@@ -430,7 +430,7 @@ bool SynthWriter::write(const SynthJob& job, uint32_t rank, std::string& error) 
                     .pid = header.pid,
                     .start_time_ticks = header.start_time_ticks});
   TextBuffer<kFileNameBytes> segment_name;
-  write_segment_name(segment_name, stem.view(), 0);
+  write_segment_name(segment_name, {.stem = stem.view()});
   SegmentStream segment(fmt::format("{}/{}", directory_, segment_name.view()), header,
                         buffers_->codec, buffers_->block);
   RankWriter writer(job, rank, segment, header);

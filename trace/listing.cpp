@@ -13,12 +13,14 @@ namespace {
 
 void take_name(const std::string& directory, const std::string& name, Listing& listing) {
   std::string_view stem;
-  uint32_t index = 0;
+  SegmentName segment;
   const std::string path = directory + "/" + name;
   if (parse_ring_name(name, stem)) {
     listing.groups[directory + "/" + std::string(stem)].ring = path;
-  } else if (parse_segment_name(name, stem, index)) {
-    listing.groups[directory + "/" + std::string(stem)].segments.emplace_back(index, path);
+  } else if (parse_segment_name(name, segment)) {
+    FileGroup& group = listing.groups[directory + "/" + std::string(segment.stem)];
+    const bool is_captured = segment.kind == SegmentKind::captured;
+    (is_captured ? group.captured : group.segments).emplace_back(segment.index, path);
   } else if (name.ends_with(kRingEnding)) {
     // Renamed by hand: its contents decide.
     listing.groups[path].ring = path;
@@ -56,6 +58,7 @@ bool list_run(const std::string& directory, Listing& listing) {
   for (const std::string& path : below) list_directory(path, listing);
   for (auto& [stem, group] : listing.groups) {
     std::sort(group.segments.begin(), group.segments.end());
+    std::sort(group.captured.begin(), group.captured.end());
   }
   std::sort(listing.others.begin(), listing.others.end());
   return true;

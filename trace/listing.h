@@ -17,6 +17,7 @@ namespace rollcall::trace {
 struct FileGroup {
   std::string ring;  // empty: segments without a ring
   std::vector<std::pair<uint32_t, std::string>> segments;
+  std::vector<std::pair<uint32_t, std::string>> captured;  // of what went into CUDA graphs
 };
 
 struct Listing {
@@ -33,8 +34,8 @@ bool list_run(const std::string& directory, Listing& listing);
 
 template <class Io>
 void transfer(Io& io, FileGroup& group) {
-  auto& [ring, segments] = group;
-  transfer_all(io, ring, segments);
+  auto& [ring, segments, captured] = group;
+  transfer_all(io, ring, segments, captured);
 }
 
 template <class Io>

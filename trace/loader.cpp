@@ -104,25 +104,15 @@ bool is_wanted(const std::vector<TicketRange>& wanted, uint64_t ticket) {
          });
 }
 
-void read_segments(const FileGroup& group, const FileHeader& header, uint64_t window,
-                   const std::vector<TicketRange>& wanted, bool only_check, ProcessBuilder& builder,
-                   std::vector<Issue>& issues) {
+using SegmentFiles = std::vector<std::pair<uint32_t, std::string>>;
+
+void read_files(const SegmentFiles& files, const FileHeader& header, const SegmentSink& sink,
+                std::vector<Issue>& issues) {
   const auto belongs = [&](const SegmentHeader& segment) {
     return segment.pid == header.pid && segment.start_time_ticks == header.start_time_ticks &&
            segment.run_id == header.run_id;
   };
-  SegmentSink sink;
-  if (!only_check) {
-    sink.op = [&](const OpRecord& record) {
-      if (is_wanted(wanted, ticket_of(record.publish))) builder.add_from_segment(record);
-    };
-  }
-  if (!wanted.empty()) sink.first_ticket_wanted = wanted.front().begin;
-  // Operations in flight may be older than the window; they are in the ring, not here.
-  if (window != 0 && header.next_ticket > window) {
-    sink.first_ticket_wanted = header.next_ticket - window;
-  }
-  for (const auto& [index, path] : group.segments) {
+  for (const auto& [index, path] : files) {
     const FileSource source(path);
     if (source.error() != 0) {
       // The recorder removes old segments to keep its bound, also while we look.
@@ -147,11 +137,47 @@ void read_segments(const FileGroup& group, const FileHeader& header, uint64_t wi
   }
 }
 
-// What a plan leaves out of a ring; an operation in flight is worth more than its age.
-void drop_unwanted(const std::vector<TicketRange>& wanted, RingImage& image) {
+void read_segments(const FileGroup& group, const FileHeader& header, uint64_t window,
+                   const std::vector<TicketRange>& wanted, bool only_check, ProcessBuilder& builder,
+                   std::vector<Issue>& issues) {
+  SegmentSink sink;
+  if (!only_check) {
+    sink.op = [&](const OpRecord& record) {
+      if (is_wanted(wanted, ticket_of(record.publish))) builder.add_from_segment(record);
+    };
+  }
+  if (!wanted.empty()) sink.first_ticket_wanted = wanted.front().begin;
+  // Operations in flight may be older than the window; they are in the ring, not here.
+  if (window != 0 && header.next_ticket > window) {
+    sink.first_ticket_wanted = header.next_ticket - window;
+  }
+  read_files(group.segments, header, sink, issues);
+  SegmentSink captured;
+  captured.op = [&](const OpRecord& record) { builder.add_captured(record); };
+  read_files(group.captured, header, captured, issues);
+}
+
+// What a plan leaves out of a ring; an operation in flight is worth more than its age, and a
+// captured one may be of a graph that is replayed.
+void drop_unwanted(const std::vector<TicketRange>& wanted, RingImage& image,
+                   ProcessBuilder& builder) {
   std::erase_if(image.ops, [&](const OpRecord& record) {
-    return record.returned_ticks != 0 && !is_wanted(wanted, ticket_of(record.publish));
+    const bool is_dropped =
+        record.returned_ticks != 0 && !is_wanted(wanted, ticket_of(record.publish));
+    if (is_dropped) builder.add_captured(record);
+    return is_dropped;
   });
+}
+
+// Beside the newest operations there is room for as many captured ones.
+BuildLimits limits_of(const LoadOptions& options, const std::vector<TicketRange>& wanted,
+                      const FileHeader& header) {
+  BuildLimits limits{.window = options.window};
+  if (options.window != 0) limits.captured_max = options.window;
+  if (wanted.empty()) return limits;
+  const uint64_t newest = wanted.back().begin;
+  limits.captured_max = header.next_ticket - std::min(header.next_ticket, newest);
+  return limits;
 }
 
 // The number of calls comes from a file: what is allocated by it is bounded.
@@ -193,13 +219,13 @@ Process load_group(const FileGroup& group, const LoadOptions& options,
   const bool writer_may_live = options.probe_processes && answer.liveness != Liveness::dead;
   RingImage image;
   if (!read_ring(source, group.ring, writer_may_live, image, issues)) return {};
-  if (!wanted.empty()) drop_unwanted(wanted, image);
   ProcessBuilder builder(group.ring, image);
+  if (!wanted.empty()) drop_unwanted(wanted, image, builder);
   if (options.segments) {
     const bool ring_suffices = !wanted.empty() && holds_all_from(image, wanted.front().begin);
     read_segments(group, image.header, options.window, wanted, ring_suffices, builder, issues);
   }
-  Process process = builder.finish(options.window);
+  Process process = builder.finish(limits_of(options, wanted, image.header));
   process.skipped = skipped_records(wanted, process);
   process.lost -= std::min(process.lost, process.skipped);
   process.liveness = answer.liveness;
@@ -274,10 +300,11 @@ void refuse(Run& run, std::string text) {
 void complain_about_segments(const Listing& listing, Run& run) {
   for (const auto& [stem, group] : listing.groups) {
     if (!group.ring.empty()) continue;
-    run.issues.push_back({.file = group.segments.front().second,
+    const SegmentFiles& files = group.segments.empty() ? group.captured : group.segments;
+    run.issues.push_back({.file = files.front().second,
                           .text = fmt::format("the ring file {}.ring is missing, and {} segments "
                                               "cannot be read without it; copy it as well",
-                                              stem, group.segments.size()),
+                                              stem, files.size()),
                           .lost = 0,
                           .unusable = true});
   }
@@ -381,8 +408,12 @@ Process load_file(const std::string& path, const LoadOptions& options, std::vect
   Listing listing;
   if (options.segments && parse_ring_name(name, stem) && list_directory(directory, listing)) {
     const auto found = listing.groups.find(directory + "/" + std::string(stem));
-    if (found != listing.groups.end()) group.segments = found->second.segments;
+    if (found != listing.groups.end()) {
+      group.segments = found->second.segments;
+      group.captured = found->second.captured;
+    }
     std::sort(group.segments.begin(), group.segments.end());
+    std::sort(group.captured.begin(), group.captured.end());
   }
   return load_group(group, options, {}, issues);
 }

@@ -20,8 +20,9 @@
 namespace rollcall::trace {
 
 struct LoadOptions {
-  // Newest operations kept per process; older ones are left on disk. 0: everything. Bounds the
-  // memory of a run: processes x window x 96 bytes.
+  // Newest operations kept per process, and about as many captured ones of the graphs that they
+  // replay; others are left on disk. 0: everything. Bounds the memory of a run: processes x 2 x
+  // window x 96 bytes.
   uint64_t window = 0;
   // Records held in memory, about; of a larger run the calls that are the same on all ranks stay on
   // disk (trace/equal_prefix.h), and an Issue says so. 0: no bound. Needs window 0.
@@ -42,8 +43,9 @@ struct LoadOptions {
   std::function<void(uint64_t done, uint64_t all)> on_progress = {};
 };
 
-// Reads every ring below `directory`, each with its segments. A path to a single ring file is read
-// as a run of one process. An unusable directory yields a run without processes and an Issue.
+// Reads every ring below `directory`, each with its segments of both kinds. A path to a single ring
+// file is read as a run of one process. An unusable directory yields a run without processes and an
+// Issue.
 Run load_run(const std::string& directory, const LoadOptions& options = {});
 
 // One ring file and the segments beside it. What went wrong is appended to `issues`; when nothing

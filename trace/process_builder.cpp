@@ -66,6 +66,10 @@ bool goes_on_in_background(EventKind kind) {
   }
 }
 
+bool is_captured(const OpRecord& record) {
+  return record.graph != 0 && record.kind != OpKind::GraphLaunch;
+}
+
 bool awaits_gpu(const OpRecord& record) {
   return phase_number_of(record.publish) == static_cast<uint8_t>(Phase::gpu_pending);
 }
@@ -75,8 +79,7 @@ OpState state_of(const OpRecord& record) {
   if (record.finished_ticks != 0) return OpState::finished;
   if (record.started_ticks != 0) return OpState::started;
   // Of a captured operation that is when NCCL put the kernel into the graph: nothing runs yet.
-  const bool is_captured = record.graph != 0 && record.kind != OpKind::GraphLaunch;
-  if (record.launched_ticks != 0 && !is_captured) return OpState::launched;
+  if (record.launched_ticks != 0 && !is_captured(record)) return OpState::launched;
   return record.returned_ticks != 0 ? OpState::returned : OpState::called;
 }
 
@@ -377,15 +380,44 @@ void ProcessBuilder::take_statistics() {
 #undef ROLLCALL_X
 }
 
+// Of a segment, which the ring knows nothing of.
+bool ProcessBuilder::is_usable(const OpRecord& record) const {
+  if (record.comm_index != kCommUnknown && record.comm_index >= image_.comms.size()) return false;
+  return ticket(record) != 0 && record.called_ticks != 0;
+}
+
 void ProcessBuilder::add_from_segment(const OpRecord& record) {
-  if (record.comm_index != kCommUnknown && record.comm_index >= image_.comms.size()) return;
-  if (ticket(record) == 0 || record.called_ticks == 0) return;
-  from_segments_.push_back(record);
+  if (is_usable(record)) from_segments_.push_back(record);
+}
+
+void ProcessBuilder::add_captured(const OpRecord& record) {
+  if (is_captured(record) && is_usable(record)) captured_.push_back(record);
+}
+
+// Those of replays that are not through, and others until there are enough captured operations: as
+// they were launched, the newest first, then those of which no launch is on file.
+ProcessBuilder::Graphs ProcessBuilder::graphs_to_hold(const std::vector<OpRecord>& merged,
+                                                      uint64_t captured_max) const {
+  std::map<uint32_t, uint64_t> sizes;
+  for (const GraphEntry& entry : image_.graphs) sizes[entry.graph] = entry.operations;
+  Graphs graphs;
+  uint64_t held = 0;
+  const auto hold = [&](uint32_t graph) {
+    if (graphs.insert(graph).second) held += sizes[graph];
+  };
+  for (auto record = merged.rbegin(); record != merged.rend(); ++record) {
+    if (record->kind != OpKind::GraphLaunch) continue;
+    if (held < captured_max || awaits_gpu(*record)) hold(record->graph);
+  }
+  for (auto entry = image_.graphs.rbegin(); entry != image_.graphs.rend(); ++entry) {
+    if (held < captured_max) hold(entry->graph);
+  }
+  return graphs;
 }
 
 // Sorted by ticket, each ticket once. The ring's records are newer words of the same call. A record
 // of a segment is marked by a phase that no recorder writes.
-void ProcessBuilder::merge(std::vector<OpRecord>& merged, size_t& segment_records) {
+void ProcessBuilder::merge(std::vector<OpRecord>& merged) {
   const auto before = [](const OpRecord& a, const OpRecord& b) { return ticket(a) < ticket(b); };
   if (!std::is_sorted(from_segments_.begin(), from_segments_.end(), before)) {
     std::stable_sort(from_segments_.begin(), from_segments_.end(), before);
@@ -406,7 +438,6 @@ void ProcessBuilder::merge(std::vector<OpRecord>& merged, size_t& segment_record
     merged.push_back(*old);
     merged.back().publish |= kSegmentMark;
   }
-  segment_records = from_segments_.size();
   from_segments_ = {};
 }
 
@@ -480,27 +511,46 @@ void ProcessBuilder::order_by_call() {
                  [](const auto& call) { return call.second; });
 }
 
-Process ProcessBuilder::finish(uint64_t window) {
+// What `merged` has already wins.
+void ProcessBuilder::merge_captured(std::vector<OpRecord>& merged, const Graphs* graphs) {
+  const size_t before = merged.size();
+  for (OpRecord& record : captured_) {
+    if (graphs != nullptr && graphs->count(record.graph) == 0) continue;
+    merged.push_back(record);
+    merged.back().publish |= kSegmentMark;
+  }
+  captured_ = {};
+  if (merged.size() == before) return;
+  std::stable_sort(merged.begin(), merged.end(),
+                   [](const OpRecord& a, const OpRecord& b) { return ticket(a) < ticket(b); });
+  const auto is_same = [](const OpRecord& a, const OpRecord& b) { return ticket(a) == ticket(b); };
+  merged.erase(std::unique(merged.begin(), merged.end(), is_same), merged.end());
+}
+
+Process ProcessBuilder::finish(const BuildLimits& limits) {
   std::vector<OpRecord> merged;
-  size_t segment_records = 0;
-  merge(merged, segment_records);
+  merge(merged);
+  const bool is_cut = limits.window != 0 && merged.size() > limits.window;
+  const uint64_t first = is_cut ? ticket(merged[merged.size() - limits.window]) : 0;
+  const Graphs graphs = graphs_to_hold(merged, limits.captured_max);
+  const bool is_whole = limits.window == 0 && limits.captured_max == UINT64_MAX;
+  merge_captured(merged, is_whole ? nullptr : &graphs);
   account(merged);
   // A live recorder goes on handing out tickets while we read.
   if (!merged.empty()) {
     process_.next_ticket = std::max(process_.next_ticket, ticket(merged.back()) + 1);
   }
   const TickConversion clock = conversion_of(image_.header);
-  const size_t dropped = window != 0 && merged.size() > window ? merged.size() - window : 0;
-  process_.ops.reserve(merged.size() - dropped);
   // The profiler plugin holds records too: only where the GPU is watched does that mean an await.
   const auto timing = process_.meta.find("gpu_timing");
   const bool is_watched =
       timing != process_.meta.end() && (timing->second == "events" || timing->second == "progress");
-  for (size_t i = 0; i < merged.size(); ++i) {
-    const OpRecord& record = merged[i];
+  for (const OpRecord& record : merged) {
     if ((record.flags & kOpSimulated) != 0) continue;  // NCCL did not run it
     // An operation in flight is worth more than its age.
-    if (i < dropped && record.returned_ticks != 0 && !awaits_gpu(record)) continue;
+    const bool is_in_flight = record.returned_ticks == 0 || awaits_gpu(record);
+    const bool is_replayed = is_captured(record) && graphs.count(record.graph) != 0;
+    if (ticket(record) < first && !is_in_flight && !is_replayed) continue;
     process_.ops.push_back(op_of(record, clock, (record.publish & kSegmentMark) != 0));
     const bool is_awaited =
         is_watched && record.finished_ticks == 0 && (record.flags & kOpGpuTimesUnknown) == 0;
@@ -513,9 +563,8 @@ Process ProcessBuilder::finish(uint64_t window) {
   if (process_.has_left_at_once()) {
     for (Op& op : process_.ops) op.awaits_gpu &= op.mark != GpuMark::none;
   }
-  if (dropped != 0) {
-    process_.first_complete_ticket =
-        std::max(process_.first_complete_ticket, ticket(merged[dropped]));
+  if (is_cut) {
+    process_.first_complete_ticket = std::max(process_.first_complete_ticket, first);
   }
   bound_times(process_);
   order_by_call();

@@ -2,6 +2,8 @@
 // by ticket, turns ticks into times, and works out what is missing.
 #pragma once
 
+#include <cstdint>
+#include <set>
 #include <vector>
 
 #include "trace/loader.h"
@@ -9,14 +11,24 @@
 
 namespace rollcall::trace {
 
+// Of what is on file.
+struct BuildLimits {
+  uint64_t window = 0;  // as in LoadOptions
+  // Captured operations that are held beside the newest ones, about; what tells of a replay that
+  // runs, or of the newest one, is held in any case.
+  uint64_t captured_max = UINT64_MAX;
+};
+
 class ProcessBuilder {
  public:
   ProcessBuilder(const std::string& path, const RingImage& image);
 
   // An operation of a segment, in any order; the ring's record of the same ticket wins.
   void add_from_segment(const OpRecord& record);
-  // Builds; the builder is spent. `window` as in LoadOptions.
-  Process finish(uint64_t window);
+  // The same for a captured one that is wanted where its graph is replayed by what else is held.
+  void add_captured(const OpRecord& record);
+  // Builds; the builder is spent.
+  Process finish(const BuildLimits& limits);
 
  private:
   void take_meta();
@@ -30,7 +42,11 @@ class ProcessBuilder {
   void take_events();
   void take_knowledge();
   void take_statistics();
-  void merge(std::vector<OpRecord>& merged, size_t& segment_records);
+  bool is_usable(const OpRecord& record) const;
+  using Graphs = std::set<uint32_t>;
+  void merge(std::vector<OpRecord>& merged);
+  Graphs graphs_to_hold(const std::vector<OpRecord>& merged, uint64_t captured_max) const;
+  void merge_captured(std::vector<OpRecord>& merged, const Graphs* graphs);
   uint64_t unspent(const std::vector<OpRecord>& merged) const;
   void account(const std::vector<OpRecord>& merged);
   void order_by_call();
@@ -38,6 +54,7 @@ class ProcessBuilder {
   const RingImage& image_;
   Process process_;
   std::vector<OpRecord> from_segments_;
+  std::vector<OpRecord> captured_;
 };
 
 }  // namespace rollcall::trace

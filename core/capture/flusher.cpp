@@ -4,12 +4,14 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <new>
 
 #include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/capture/back_off.h"
 #include "core/capture/background_thread.h"
+#include "core/capture/captured_ops.h"
 #include "core/capture/chrome_trace.h"
 #include "core/capture/history.h"
 #include "core/capture/last_round.h"
@@ -23,13 +25,21 @@ namespace rollcall::capture {
 namespace {
 
 constexpr uint32_t kAnchorPasses = 16;         // passes between two clock anchors
+constexpr uint64_t kCapturedShare = 8;         // of the history's bound, at most
 constexpr uint64_t kTraceAgeNs = 500'000'000;  // a Chrome trace lags by no more than this
 
 // Everything the flusher owns. One per process, in memory of its own that is never given back: it
 // is used until the very end of the process.
-struct Flusher {
+struct Flusher final : RecordObserver {
+  void observe(const OpRecord& op) noexcept override {
+    if (writes_trace) trace.observe(op);
+    if (writes_segments) captured.observe(op);
+  }
+
   History history;
   SegmentWriter segments;
+  CapturedOps captured;
+  SegmentWriter captured_segments;
   ChromeTrace trace;
   bool writes_segments;
   bool writes_trace;
@@ -45,20 +55,42 @@ constinit LastRound last_round{};
 // For where there is no thread: passes are made by those who end the process.
 constinit pthread_mutex_t pass_mutex = PTHREAD_MUTEX_INITIALIZER;
 
+bool append(Flusher& state, SegmentWriter& segments, std::span<const uint8_t> block,
+            uint64_t now_ns) noexcept {
+  if (!segments.append(block)) {
+    count(live.stats->history_errors);
+    state.back_off.failed(now_ns);
+    return false;
+  }
+  count(live.stats->history_bytes, block.size());
+  store_relaxed(live.stats->history_dropped_files,
+                state.segments.dropped_files() + state.captured_segments.dropped_files());
+  state.back_off.succeeded();
+  return true;
+}
+
+// What was captured of the last block. It is kept until it is written, and nothing is coded before.
+bool write_captured(Flusher& state, uint64_t now_ns) noexcept {
+  const std::span<const uint8_t> block = state.captured.block();
+  if (block.empty()) return true;
+  if (!append(state, state.captured_segments, block, now_ns)) return false;
+  state.captured.clear();
+  // One bound holds for all.
+  const uint64_t bytes_max = config().max_history_bytes;
+  state.segments.set_bytes_max(bytes_max -
+                               std::min(bytes_max, state.captured_segments.held_bytes()));
+  return true;
+}
+
 bool write_block(Flusher& state, std::span<const uint8_t> block, uint64_t now_ns) noexcept {
   if (block.empty() || !state.writes_segments) return true;
-  if (state.segments.append(block)) {
-    count(live.stats->history_bytes, block.size());
-    store_relaxed(live.header->segment_count, uint64_t{state.segments.segment_count()});
-    store_relaxed(live.stats->history_dropped_files, state.segments.dropped_files());
-    state.pending = {};
-    state.back_off.succeeded();
-    return true;
+  if (!append(state, state.segments, block, now_ns)) {
+    state.pending = block;
+    return false;
   }
-  count(live.stats->history_errors);
-  state.pending = block;
-  state.back_off.failed(now_ns);
-  return false;
+  store_relaxed(live.header->segment_count, uint64_t{state.segments.segment_count()});
+  state.pending = {};
+  return write_captured(state, now_ns);
 }
 
 // Without segments the records stay where they are: in the ring.
@@ -68,12 +100,13 @@ void note_progress(const Flusher& state) noexcept {
 
 // True when the disk took everything there was to take.
 bool write_history(Flusher& state, bool everything, uint64_t now_ns) noexcept {
-  if (!state.pending.empty()) {
+  const bool is_behind = !state.pending.empty() || state.captured.has_any();
+  if (is_behind) {
     if (!state.back_off.may_try(now_ns) && !everything) return false;
-    if (!write_block(state, state.pending, now_ns)) return false;
+    if (!write_block(state, state.pending, now_ns) || !write_captured(state, now_ns)) return false;
     note_progress(state);
   }
-  RecordObserver* observer = state.writes_trace ? &state.trace : nullptr;
+  RecordObserver* observer = &state;
   for (;;) {
     const std::span<const uint8_t> late = state.history.next_late_block(observer);
     if (!write_block(state, late, now_ns)) return false;
@@ -114,7 +147,8 @@ void pass(Flusher& state, bool everything) noexcept {
   const bool trace_is_due = state.writes_trace && began_ns - state.last_trace_ns >= kTraceAgeNs &&
                             state.history.tail() != load_relaxed(header.next_ticket);
   const bool work = everything || trace_is_due || !state.pending.empty() ||
-                    state.history.late_count() != 0 || state.history.block_is_due();
+                    state.captured.has_any() || state.history.late_count() != 0 ||
+                    state.history.block_is_due();
   if (!work) return;
   if (state.writes_trace) {
     const uint64_t newest = load_acquire(header.anchor_count) & 1;
@@ -156,13 +190,19 @@ void prepare(Flusher& state) noexcept {
   TextWriter stem_writer{std::span<char>(stem)};
   stem_writer.text(file_stem());
   state.writes_segments = configuration.history;
-  state.segments.begin({.directory = run_directory(),
-                        .stem = stem_writer.c_str(),
-                        .pid = header.pid,
-                        .start_time_ticks = header.start_time_ticks,
-                        .run_id = header.run_id,
-                        .time_shift = choose_time_shift(),
-                        .max_history_bytes = configuration.max_history_bytes});
+  SegmentWriter::Options options{.directory = run_directory(),
+                                 .stem = stem_writer.c_str(),
+                                 .kind = SegmentKind::history,
+                                 .pid = header.pid,
+                                 .start_time_ticks = header.start_time_ticks,
+                                 .run_id = header.run_id,
+                                 .time_shift = choose_time_shift(),
+                                 .bytes_max = configuration.max_history_bytes};
+  state.segments.begin(options);
+  state.captured.begin(choose_time_shift());
+  options.kind = SegmentKind::captured;
+  options.bytes_max = configuration.max_history_bytes / kCapturedShare;
+  state.captured_segments.begin(options);
   state.writes_trace = configuration.chrome_trace;
   unsigned rank = 0;
   std::string_view from;

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 
-#include "core/base/check.h"
-#include "core/base/crc32c.h"
 #include "core/format/digest.h"
 #include "core/format/record_check.h"
 
@@ -22,33 +19,14 @@ constexpr uint64_t kMarks = kSeen | kClaimed;
 // of the late list, which costs a block of its own.
 constexpr uint32_t kSlackMax = 256;
 
-void seal_block(std::span<uint8_t> block, BlockType type, uint32_t records, uint64_t first_ticket,
-                uint64_t last_ticket) noexcept {
-  const auto body_bytes = static_cast<uint32_t>(block.size() - sizeof(BlockHeader));
-  BlockHeader header{};
-  header.magic = kBlockMagic;
-  header.type = type;
-  header.codec = BlockCodec::plain;
-  header.body_bytes = body_bytes;
-  header.raw_bytes = body_bytes;
-  header.record_count = records;
-  header.body_crc = crc32c(block.data() + sizeof(BlockHeader), body_bytes);
-  header.first_ticket = first_ticket;
-  header.last_ticket = last_ticket;
-  header.header_crc = crc32c(&header, offsetof(BlockHeader, header_crc));
-  std::memcpy(block.data(), &header, sizeof(header));
-}
-
 }  // namespace
 
 void History::begin(const ring::Slots<OpRecord>& slots, const Options& options) noexcept {
   slots_ = slots;
-  encoder_ = new (encoder_storage_) OpEncoder(codec_, options.time_shift);
+  block_.begin(options.time_shift);
   tail_ = head_ = options.first_ticket;
   counts_ = {};
   late_count_ = digest_count_ = 0;
-  block_records_ = 0;
-  block_bytes_ = 0;
   for (CommDigest& comm : comm_digests_) comm = {kDigestStart, 0, 0, 0};
 }
 
@@ -83,37 +61,13 @@ History::Found History::look_at(uint64_t ticket, OpRecord& record) const noexcep
   return phase == static_cast<uint8_t>(Phase::settled) ? Found::settled : Found::in_flight;
 }
 
-void History::begin_block() noexcept {
-  block_records_ = 0;
-  block_bytes_ = sizeof(BlockHeader);
-  encoder_->begin_block();
-}
-
 void History::add_record(const OpRecord& record, RecordObserver* observer) noexcept {
-  // The job can scribble on the mapping; what no recorder writes does not reach history.
-  if (!record_is_valid(record, RecordBounds{})) {
+  if (!block_.add(record)) {
     ++counts_.lost;
     return;
   }
-  OpEncoder& encoder = *encoder_;
-  const size_t bytes = encoder.encode(record, std::span(block_).subspan(block_bytes_));
-  if (bytes == 0) {
-    ++counts_.lost;
-    return;
-  }
-  if (block_records_ == 0) block_first_ticket_ = ticket_of(record.publish);
-  block_last_ticket_ = ticket_of(record.publish);
-  block_bytes_ += bytes;
-  ++block_records_;
   ++counts_.records;
   if (observer != nullptr) observer->observe(record);
-}
-
-std::span<const uint8_t> History::end_block(BlockType type) noexcept {
-  if (block_records_ == 0) return {};
-  const std::span<uint8_t> block = std::span(block_).first(block_bytes_);
-  seal_block(block, type, block_records_, block_first_ticket_, block_last_ticket_);
-  return block;
 }
 
 void History::keep_for_later(uint64_t ticket, uint64_t marks) noexcept {
@@ -130,9 +84,9 @@ void History::keep_for_later(uint64_t ticket, uint64_t marks) noexcept {
 std::span<const uint8_t> History::next_block(bool everything, RecordObserver* observer) noexcept {
   head_ = load_acquire(*slots_.next_ticket);
   if (!everything && !block_is_due()) return {};
-  begin_block();
+  block_.clear();
   const uint32_t limit = block_tickets();
-  for (; tail_ < head_ && block_records_ < limit; ++tail_) {
+  for (; tail_ < head_ && block_.records() < limit; ++tail_) {
     OpRecord record;
     switch (look_at(tail_, record)) {
       case Found::settled:
@@ -154,18 +108,18 @@ std::span<const uint8_t> History::next_block(bool everything, RecordObserver* ob
         break;
     }
   }
-  return end_block(BlockType::ops);
+  return block_.seal(BlockType::ops);
 }
 
 std::span<const uint8_t> History::next_late_block(RecordObserver* observer) noexcept {
   if (late_count_ == 0) return {};
   head_ = load_acquire(*slots_.next_ticket);
-  begin_block();
+  block_.clear();
   uint32_t kept = 0;
   for (uint32_t i = 0; i < late_count_; ++i) {
     const bool seen = (late_[i] & kSeen) != 0;
     const uint64_t ticket = late_[i] & ~kMarks;
-    if (block_records_ == kBlockRecordsMax) {
+    if (block_.records() == kBlockRecordsMax) {
       late_[kept++] = late_[i];
       continue;
     }
@@ -194,7 +148,7 @@ std::span<const uint8_t> History::next_late_block(RecordObserver* observer) noex
     }
   }
   late_count_ = kept;
-  return end_block(BlockType::late_ops);
+  return block_.seal(BlockType::late_ops);
 }
 
 void History::digest(const OpRecord& record) noexcept {

@@ -12,19 +12,16 @@
 #include <span>
 
 #include "core/base/limits.h"
-#include "core/format/op_codec.h"
+#include "core/capture/op_block.h"
 #include "core/format/segment_layout.h"
 #include "core/ring/slot.h"
 
 namespace rollcall::capture {
 
-// Bytes of the largest block, its header included.
-inline constexpr size_t kBlockBytesMax =
-    sizeof(BlockHeader) + size_t{kBlockRecordsMax} * kOpCodedBytesMax;
 // Of one block: a communicator may need few more calls for its next one.
 inline constexpr uint32_t kDigestsMax = kCommsMax + kBlockRecordsMax / kDigestPeriod;
 
-// Sees every record as it is coded; for the Chrome trace.
+// Sees every record as it is coded.
 class RecordObserver {
  public:
   virtual void observe(const OpRecord& op) noexcept = 0;
@@ -78,31 +75,21 @@ class History {
 
   Found look_at(uint64_t ticket, OpRecord& record) const noexcept;
   uint32_t block_tickets() const noexcept;
-  void begin_block() noexcept;
   void add_record(const OpRecord& record, RecordObserver* observer) noexcept;
-  std::span<const uint8_t> end_block(BlockType type) noexcept;
   void keep_for_later(uint64_t ticket, uint64_t marks) noexcept;
   void digest(const OpRecord& record) noexcept;
 
   ring::Slots<OpRecord> slots_{};
-  OpEncoder* encoder_ = nullptr;
-  alignas(OpEncoder) std::byte encoder_storage_[sizeof(OpEncoder)];
   uint64_t tail_ = 1;
   uint64_t head_ = 1;
   Counts counts_{};
-  // The block under construction.
-  uint32_t block_records_ = 0;
-  uint64_t block_first_ticket_ = 0;
-  uint64_t block_last_ticket_ = 0;
-  size_t block_bytes_ = 0;
   // Tickets in flight, ascending; the top two bits say what was seen of the record.
   uint32_t late_count_ = 0;
   uint32_t digest_count_ = 0;
   uint64_t late_[kLateOpsMax];
   CommDigest comm_digests_[kCommsMax];
   DigestRecord digests_[kDigestsMax];
-  alignas(64) std::byte codec_[kOpCodecStateBytes];
-  alignas(64) uint8_t block_[kBlockBytesMax];
+  OpBlock block_;
   alignas(64) uint8_t digest_block_[sizeof(BlockHeader) + kDigestsMax * sizeof(DigestRecord)];
 };
 

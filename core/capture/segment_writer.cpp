@@ -9,7 +9,6 @@
 
 #include "core/base/check.h"
 #include "core/base/text.h"
-#include "core/format/file_name.h"
 #include "core/format/segment_layout.h"
 #include "core/ring/ring_file.h"
 
@@ -37,14 +36,13 @@ void SegmentWriter::begin(const Options& options) noexcept {
   *this = SegmentWriter{};
   options_ = options;
   // A small bound still wants several files, or dropping the oldest would drop everything.
-  segment_bytes_max_ =
-      std::clamp(options.max_history_bytes / 4, kSegmentBytesMin, kSegmentBytesMax);
+  segment_bytes_max_ = std::clamp(options.bytes_max / 4, kSegmentBytesMin, kSegmentBytesMax);
 }
 
 int SegmentWriter::open_segment(uint32_t index, int flags) const noexcept {
   TextBuffer<ring::kPathBytes> path;
   path.text(options_.directory).character('/');
-  write_segment_name(path, options_.stem, index);
+  write_segment_name(path, {options_.stem, options_.kind, index});
   return open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | flags,
               S_IRUSR | S_IWUSR);
 }
@@ -105,7 +103,7 @@ bool SegmentWriter::append(std::span<const uint8_t> block) noexcept {
   }
   current_bytes_ += block.size();
   held_bytes_ += block.size();
-  while (held_bytes_ > options_.max_history_bytes && oldest_index_ + 1 < next_index_) {
+  while (held_bytes_ > options_.bytes_max && oldest_index_ + 1 < next_index_) {
     drop_oldest();
   }
   return true;
@@ -114,7 +112,7 @@ bool SegmentWriter::append(std::span<const uint8_t> block) noexcept {
 void SegmentWriter::drop_oldest() noexcept {
   TextBuffer<ring::kPathBytes> path;
   path.text(options_.directory).character('/');
-  write_segment_name(path, options_.stem, oldest_index_++);
+  write_segment_name(path, {options_.stem, options_.kind, oldest_index_++});
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor < 0) return;  // somebody else removed it
   const off_t bytes = lseek(descriptor, 0, SEEK_END);

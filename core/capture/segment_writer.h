@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/format/file_name.h"
 #include "core/format/ring_layout.h"
 
 namespace rollcall::capture {
@@ -19,13 +20,16 @@ class SegmentWriter {
   struct Options {
     const char* directory;  // outlive the writer
     const char* stem;
+    SegmentKind kind;
     uint32_t pid;
     uint64_t start_time_ticks;
     uint64_t run_id;
     uint32_t time_shift;
-    uint64_t max_history_bytes;
+    uint64_t bytes_max;
   };
   void begin(const Options& options) noexcept;
+  // Another bound from the next block on.
+  void set_bytes_max(uint64_t bytes) noexcept { options_.bytes_max = bytes; }
 
   // Appends header and body of one block. False: nothing of it is on disk (errno says why), the
   // same block may be offered again later.
@@ -33,6 +37,7 @@ class SegmentWriter {
 
   // Segments started; bytes on disk; files removed for the bound.
   uint32_t segment_count() const noexcept { return next_index_; }
+  uint64_t held_bytes() const noexcept { return held_bytes_; }
   uint64_t dropped_files() const noexcept { return dropped_files_; }
 
  private:

@@ -39,8 +39,10 @@ void write_stem(TextWriter& out, const FileStem& stem) noexcept {
   if (stem.number != 0) out.character('-').number(stem.number);
 }
 
-void write_segment_name(TextWriter& out, std::string_view stem, uint32_t index) noexcept {
-  out.text(stem).character('.').padded(index, 6).text(kSegmentEnding);
+void write_segment_name(TextWriter& out, const SegmentName& name) noexcept {
+  const bool is_captured = name.kind == SegmentKind::captured;
+  out.text(name.stem).character('.').padded(name.index, 6);
+  out.text(is_captured ? kCapturedEnding : kSegmentEnding);
 }
 
 bool parse_ring_name(std::string_view name, std::string_view& stem) noexcept {
@@ -50,16 +52,18 @@ bool parse_ring_name(std::string_view name, std::string_view& stem) noexcept {
   return parse_stem(stem, parts);
 }
 
-bool parse_segment_name(std::string_view name, std::string_view& stem, uint32_t& index) noexcept {
-  if (!name.ends_with(kSegmentEnding)) return false;
-  name.remove_suffix(kSegmentEnding.size());
+bool parse_segment_name(std::string_view name, SegmentName& parsed) noexcept {
+  const bool is_captured = name.ends_with(kCapturedEnding);
+  if (!is_captured && !name.ends_with(kSegmentEnding)) return false;
+  name.remove_suffix(is_captured ? kCapturedEnding.size() : kSegmentEnding.size());
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return false;
   const std::string_view digits = part_of(name, dot + 1);
-  if (digits.size() < 6 || !parse_number32(digits, index)) return false;
-  stem = part_of(name, 0, dot);
+  if (digits.size() < 6 || !parse_number32(digits, parsed.index)) return false;
+  parsed.stem = part_of(name, 0, dot);
+  parsed.kind = is_captured ? SegmentKind::captured : SegmentKind::history;
   FileStem parts;
-  return parse_stem(stem, parts);
+  return parse_stem(parsed.stem, parts);
 }
 
 bool parse_stem(std::string_view text, FileStem& stem) noexcept {

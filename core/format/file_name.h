@@ -14,6 +14,7 @@ namespace rollcall {
 
 inline constexpr std::string_view kRingEnding = ".ring";
 inline constexpr std::string_view kSegmentEnding = ".segment";
+inline constexpr std::string_view kCapturedEnding = ".captured";
 inline constexpr std::string_view kTraceEnding = ".trace.json";
 // Host (63) + pid (10) + start (16) + number + ending, with room.
 inline constexpr uint32_t kFileNameBytes = 160;
@@ -26,12 +27,21 @@ struct FileStem {
 };
 
 void write_stem(TextWriter& out, const FileStem& stem) noexcept;
-// Index of a segment as in its name: six digits, more when they do not suffice.
-void write_segment_name(TextWriter& out, std::string_view stem, uint32_t index) noexcept;
+
+enum class SegmentKind : uint8_t {
+  history,
+  captured,  // what went into CUDA graphs, once more
+};
+struct SegmentName {
+  std::string_view stem;
+  SegmentKind kind = SegmentKind::history;
+  uint32_t index = 0;  // in the name six digits, more when they do not suffice
+};
+void write_segment_name(TextWriter& out, const SegmentName& name) noexcept;
 
 // Parse a name without its directory. `stem` points into `name`.
 bool parse_ring_name(std::string_view name, std::string_view& stem) noexcept;
-bool parse_segment_name(std::string_view name, std::string_view& stem, uint32_t& index) noexcept;
+bool parse_segment_name(std::string_view name, SegmentName& parsed) noexcept;
 bool parse_stem(std::string_view text, FileStem& stem) noexcept;
 
 }  // namespace rollcall

@@ -14,6 +14,9 @@
 //            than those of the blocks before it
 //   digests  DigestRecord[record_count]
 //
+// What went into CUDA graphs is written once more, to DIR/<stem>.<index>.captured, files of the
+// same layout with blocks of ops only: it outlives the segments beside it.
+//
 // Flushing is by need, not by time: the ring always holds the newest records, so a block is written
 // when it is full (kBlockRecordsMax, or a quarter of a small ring), and at an orderly exit.
 //

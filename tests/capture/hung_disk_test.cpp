@@ -26,7 +26,7 @@ void record(int calls) { test::record_all_reduces(&comm, calls); }
 std::string hang_disk() {
   TextBuffer<4096> path;
   path.text(capture::run_directory()).character('/');
-  write_segment_name(path, capture::file_stem(), 0);
+  write_segment_name(path, {.stem = capture::file_stem()});
   CHILD_REQUIRE(mkfifo(path.c_str(), 0600) == 0);
   alarm(60);
   return path.c_str();

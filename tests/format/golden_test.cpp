@@ -280,11 +280,12 @@ TEST_CASE("a segment of this version is what its golden says, byte for byte") {
   capture::SegmentWriter writer;
   writer.begin({.directory = directory.path().c_str(),
                 .stem = "node-1.4711.63",
+                .kind = SegmentKind::history,
                 .pid = 4711,
                 .start_time_ticks = 99,
                 .run_id = 0x1234abcd,
                 .time_shift = kShift,
-                .max_history_bytes = kHistoryBytesDefault});
+                .bytes_max = kHistoryBytesDefault});
   for (;;) {
     const auto block = history->next_block(true, nullptr);
     if (block.empty()) break;

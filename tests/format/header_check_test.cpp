@@ -165,19 +165,21 @@ TEST_CASE("names of files are read back as they were written") {
     CHECK(parsed.pid == stem.pid);
     CHECK(parsed.start_time_ticks == stem.start_time_ticks);
     CHECK(parsed.number == stem.number);
-    TextBuffer<kFileNameBytes> segment;
-    write_segment_name(segment, name.view(), 1234567);
-    std::string_view segment_stem;
-    uint32_t index = 0;
-    REQUIRE(parse_segment_name(segment.view(), segment_stem, index));
-    CHECK(segment_stem == name.view());
-    CHECK(index == 1234567);
+    for (const SegmentKind kind : {SegmentKind::history, SegmentKind::captured}) {
+      TextBuffer<kFileNameBytes> segment;
+      write_segment_name(segment, {name.view(), kind, 1234567});
+      SegmentName read;
+      REQUIRE(parse_segment_name(segment.view(), read));
+      CHECK(read.stem == name.view());
+      CHECK(read.kind == kind);
+      CHECK(read.index == 1234567);
+    }
   }
 }
 
 TEST_CASE("other files of the directory are not taken for ours") {
   std::string_view stem;
-  uint32_t index = 0;
+  SegmentName segment;
   for (const char* name : {"", ".ring", "a.ring", "a.b.ring", "host.12.xyz.ring", "host..1f.ring",
                            "host.12.1f-0.ring", "host.12.1f-.ring", "host.99999999999.1f.ring",
                            "host.12.1f.rings", "host.12.11112222333344445.ring"}) {
@@ -185,9 +187,10 @@ TEST_CASE("other files of the directory are not taken for ours") {
     CHECK_FALSE(parse_ring_name(name, stem));
   }
   CHECK(parse_ring_name("host.12.1f.ring", stem));
-  for (const char* name : {"host.12.1f.segment", "host.12.1f.12345.segment", "1.segment"}) {
+  for (const char* name : {"host.12.1f.segment", "host.12.1f.12345.segment", "1.segment",
+                           "host.12.1f.captured", "host.12.1f.000000.captures"}) {
     INFO(name);
-    CHECK_FALSE(parse_segment_name(name, stem, index));
+    CHECK_FALSE(parse_segment_name(name, segment));
   }
 }
 

@@ -211,6 +211,7 @@ inline std::vector<std::byte> make_segment(const FileHeader& ring, uint32_t bloc
 struct RankFiles {
   std::string ring_name;
   std::string segment_name;
+  std::string captured_name;
   std::vector<std::byte> ring;
   std::vector<std::byte> segment;
 };
@@ -241,8 +242,35 @@ inline RankFiles make_rank(uint32_t rank, uint64_t calls, uint64_t differs_from 
   const std::string stem = "node0." + std::to_string(pid) + ".4d";
   return {.ring_name = stem + ".ring",
           .segment_name = stem + ".000000.segment",
+          .captured_name = stem + ".000000.captured",
           .ring = std::move(ring.bytes),
           .segment = segment.bytes()};
+}
+
+// A captured segment for it: its first four calls went into a graph, which its `launch`th ticket
+// replays.
+inline std::vector<std::byte> capture_first_calls(uint64_t launch, RankFiles& files) {
+  FileHeader header{};
+  std::memcpy(&header, files.ring.data(), sizeof header);
+  GraphEntry entry{};
+  entry.state = 1;
+  entry.graph = 1;
+  entry.operations = 4;
+  std::memcpy(files.ring.data() + header.graphs.offset, &entry, sizeof entry);
+  OpRecord replay = make_op(launch);
+  replay.kind = OpKind::GraphLaunch;
+  replay.comm_index = kCommUnknown;
+  replay.graph = 1;
+  const uint64_t slot = launch & (header.ring_slots - 1);
+  std::memcpy(files.ring.data() + header.ops.offset + slot * sizeof replay, &replay, sizeof replay);
+  std::vector<OpRecord> ops;
+  for (uint64_t ticket = 1; ticket <= 4; ++ticket) {
+    ops.push_back(make_op(ticket));
+    ops.back().graph = 1;
+  }
+  SegmentBytes segment(header);
+  segment.add_ops(ops);
+  return segment.bytes();
 }
 
 // A run directory that is gone with its test.
