@@ -285,10 +285,10 @@ Report analyse_as_recorded(const trace::Run& run, const Options& options) {
 std::optional<Report> judge_executed(const trace::Run& run, const Options& options,
                                      const Report& recorded) {
   if (recorded.findings.front().verdict == Verdict::in_lockstep) return {};
-  const std::optional<trace::Run> executed = as_executed(run);
+  const std::optional<Executed> executed = as_executed(run);
   if (!executed) return {};
-  Report report = analyse_as_recorded(*executed, options);
-  if (!is_better(run, recorded, report)) return {};
+  Report report = analyse_as_recorded(executed->run, options);
+  if (!is_better(run, recorded, executed->is_whole, report)) return {};
   report.findings.front().summary += " (each replay of a CUDA graph counted as the calls it holds)";
   return report;
 }

@@ -9,6 +9,7 @@
 
 #include "analysis/captured.h"
 #include "analysis/gpu_state.h"
+#include "core/base/limits.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -19,34 +20,12 @@ using trace::Op;
 using trace::OpState;
 using trace::Process;
 
-// A process's window of a million calls is the most that is held of a run.
-constexpr size_t kExecutedMax = 1 << 20;
+// Numbers that no counter reaches: a damaged or hostile file.
+constexpr uint64_t kSeqMax = uint64_t{1} << 62;
 
 bool has_graphs(const Process& process) {
-  return std::any_of(process.ops.begin(), process.ops.end(),
-                     [](const Op& op) { return op.graph != 0; });
-}
-
-// Every call that the communicators count.
-bool has_all_calls(const Process& process) {
-  struct Counts {
-    uint64_t collectives = 0, sends = 0, recvs = 0;
-  };
-  std::vector<Counts> counts(process.comms.size());
-  for (const Op& op : process.ops) {
-    if (is_mark(op.kind)) continue;
-    if (is_rma(op.kind) || op.comm >= counts.size()) return false;
-    Counts& own = counts[op.comm];
-    ++(is_collective(op.kind) ? own.collectives : op.kind == OpKind::Send ? own.sends : own.recvs);
-  }
-  for (size_t i = 0; i < counts.size(); ++i) {
-    const Comm& comm = process.comms[i];
-    if (comm.collectives != counts[i].collectives || comm.sends != counts[i].sends ||
-        comm.recvs != counts[i].recvs) {
-      return false;
-    }
-  }
-  return process.torn == 0;
+  return !process.graphs.empty() || std::any_of(process.ops.begin(), process.ops.end(),
+                                                [](const Op& op) { return op.graph != 0; });
 }
 
 using CapturedOps = std::unordered_map<uint32_t, std::vector<uint32_t>>;  // by graph
@@ -60,43 +39,201 @@ CapturedOps captured_of(const Process& process) {
   return captured;
 }
 
-// Calls that were executed; nothing where that is not on file.
-std::optional<size_t> count_executed(const Process& process, const CapturedOps& captured) {
-  size_t count = 0;
-  std::map<uint32_t, uint64_t> launches;
+// What numbers a call: the communicator's collectives, or its sends or receives of one peer.
+using Counter = std::tuple<uint32_t, OpKind, int32_t>;
+using Counts = std::map<Counter, uint64_t>;
+
+Counter counter_of(const Op& op) {
+  const bool is_ranked = is_collective(op.kind);
+  return {op.comm, is_ranked ? OpKind::AllReduce : op.kind, is_ranked ? -1 : op.root_or_peer};
+}
+
+// How often each counter went on, whether captured or not and on file or not. Nothing where that is
+// not known.
+std::optional<Counts> count_calls_made(const Process& process) {
+  Counts made;
   for (const Op& op : process.ops) {
+    if (is_mark(op.kind)) continue;
+    if (is_rma(op.kind) || op.comm >= process.comms.size()) return std::nullopt;
+    uint64_t& count = made[counter_of(op)];
+    count = std::max(count, op.seq + 1);
+  }
+  std::vector<uint64_t> sends(process.comms.size());
+  std::vector<uint64_t> recvs(process.comms.size());
+  for (const auto& [counter, count] : made) {
+    const auto& [comm, kind, peer] = counter;
+    if (kind == OpKind::Send) sends[comm] += count;
+    if (kind == OpKind::Recv) recvs[comm] += count;
+  }
+  for (uint32_t i = 0; i < process.comms.size(); ++i) {
+    const Comm& comm = process.comms[i];
+    if (comm.sends != sends[i] || comm.recvs != recvs[i]) return std::nullopt;
+    if (comm.collectives == 0) continue;
+    uint64_t& collectives = made[{i, OpKind::AllReduce, -1}];
+    if (comm.collectives < collectives) return std::nullopt;
+    collectives = comm.collectives;
+  }
+  return made;
+}
+
+// The newest calls of a process that are on file without a gap, and are counted as executed.
+struct Newest {
+  size_t first = 0;         // index into Process::ops: what is called before is left out
+  size_t calls = 0;         // as executed
+  bool leaves_out = false;  // something that is on file
+  Counts before;            // what was executed before them
+
+  bool holds(const Process& process, size_t i) const {
+    return i >= first && process.ops[i].ticket >= process.first_complete_ticket;
+  }
+};
+
+size_t count_executed(const Op& op, const CapturedOps& captured) {
+  if (is_captured(op)) return 0;
+  if (op.kind != OpKind::GraphLaunch) return 1;
+  return op.state == OpState::failed ? 0 : captured.at(op.graph).size();
+}
+
+// A group is not taken apart.
+Newest find_newest(const Process& process, const CapturedOps& captured, size_t calls_max) {
+  Newest newest;
+  newest.first = process.ops.size();
+  size_t calls = 0;
+  for (size_t i = process.ops.size(); i-- > 0;) {
+    const Op& op = process.ops[i];
+    if (is_captured(op)) continue;
+    const size_t more = count_executed(op, captured);
+    newest.leaves_out = op.ticket < process.first_complete_ticket || calls + more > calls_max;
+    if (newest.leaves_out) break;
+    calls += more;
+    const bool is_inside = i > 0 && op.group != 0 && process.ops[i - 1].group == op.group;
+    if (is_inside) continue;
+    newest.first = i;
+    newest.calls = calls;
+  }
+  return newest;
+}
+
+// Each graph with all that it holds.
+bool has_whole_graphs(const Process& process, const CapturedOps& captured) {
+  // Of a full table some entries may have been other graphs' before.
+  if (process.graphs.size() >= kGraphsMax || captured.size() > process.graphs.size()) return false;
+  const bool are_whole =
+      std::all_of(process.graphs.begin(), process.graphs.end(), [&](const Graph& graph) {
+        const auto ops = captured.find(graph.graph);
+        return ops != captured.end() && ops->second.size() == graph.operations;
+      });
+  return are_whole && std::all_of(process.ops.begin(), process.ops.end(), [&](const Op& op) {
+           return op.kind != OpKind::GraphLaunch || captured.count(op.graph) != 0;
+         });
+}
+
+// The launches of the newest calls are those that the graphs count.
+bool agrees_on_launches(const Process& process, const Newest& newest) {
+  std::map<uint32_t, uint64_t> on_file;
+  std::map<uint32_t, uint64_t> last;
+  for (size_t i = newest.first; i < process.ops.size(); ++i) {
+    const Op& op = process.ops[i];
+    const bool counts =
+        op.kind == OpKind::GraphLaunch && op.state != OpState::failed && newest.holds(process, i);
+    if (!counts) continue;
+    ++on_file[op.graph];
+    last[op.graph] = op.seq + 1;
+  }
+  const bool is_all = !newest.leaves_out && process.first_complete_ticket <= 1;
+  return std::all_of(process.graphs.begin(), process.graphs.end(), [&](const Graph& graph) {
+    const uint64_t launches = on_file[graph.graph];
+    if (is_all) return launches == graph.launches;
+    return launches == 0 || (launches <= graph.launches && last[graph.graph] == graph.launches);
+  });
+}
+
+// It goes on, and its number among what was executed is not known.
+bool leaves_out_open(const Process& process, const Newest& newest) {
+  for (size_t i = 0; i < process.ops.size(); ++i) {
+    const Op& op = process.ops[i];
+    if (newest.holds(process, i) || is_captured(op)) continue;
+    if (op.returned_ns == 0 || op.awaits_gpu) return true;
+  }
+  return false;
+}
+
+// Nothing where that is not on file.
+std::optional<Newest> count_newest(const Process& process, const CapturedOps& captured,
+                                   size_t calls_max) {
+  if (process.torn != 0 || !has_whole_graphs(process, captured)) return std::nullopt;
+  std::optional<Counts> made = count_calls_made(process);
+  if (!made) return std::nullopt;
+  Newest newest = find_newest(process, captured, calls_max);
+  const bool is_known =
+      newest.calls != 0 && agrees_on_launches(process, newest) && !leaves_out_open(process, newest);
+  if (!is_known) return std::nullopt;
+  // Modulo 2^64: of a damaged file what goes below nothing is seen at the end.
+  newest.before = std::move(*made);
+  for (const Graph& graph : process.graphs) {
+    for (const uint32_t i : captured.at(graph.graph)) {
+      newest.before[counter_of(process.ops[i])] += graph.launches - 1;
+    }
+  }
+  for (size_t i = newest.first; i < process.ops.size(); ++i) {
+    const Op& op = process.ops[i];
+    if (!newest.holds(process, i) || is_captured(op) || count_executed(op, captured) == 0) continue;
     if (op.kind != OpKind::GraphLaunch) {
-      count += !is_captured(op);
+      if (!is_mark(op.kind)) --newest.before[counter_of(op)];
       continue;
     }
-    const Graph* graph = graph_of(process, op.graph);
-    const auto ops = captured.find(op.graph);
-    const bool is_whole =
-        graph != nullptr && ops != captured.end() && ops->second.size() == graph->operations;
-    if (!is_whole) return std::nullopt;
-    if (op.state == OpState::failed) continue;
-    ++launches[op.graph];
-    count += ops->second.size();
-    if (count > kExecutedMax) return std::nullopt;
+    for (const uint32_t c : captured.at(op.graph)) --newest.before[counter_of(process.ops[c])];
+  }
+  const bool is_all = !newest.leaves_out && process.first_complete_ticket <= 1;
+  const bool is_sound = std::all_of(
+      newest.before.begin(), newest.before.end(),
+      [&](const auto& counter) { return is_all ? counter.second == 0 : counter.second < kSeqMax; });
+  return is_sound ? std::optional(std::move(newest)) : std::nullopt;
+}
+
+// What was captured into graphs that are never launched on file, by communicator: such graphs may
+// run all the same, within another one, or launched past the recorder.
+using Shape = std::tuple<OpKind, uint64_t, uint8_t, uint8_t, int32_t>;
+using Unlaunched = std::map<std::pair<uint64_t, uint64_t>, std::vector<Shape>>;
+
+Unlaunched find_unlaunched(const Process& process, const CapturedOps& captured) {
+  Unlaunched unlaunched;
+  for (const Comm& comm : process.comms) {
+    if (!comm.key.is_null()) unlaunched[{comm.key.high, comm.key.low}];
   }
   for (const Graph& graph : process.graphs) {
-    if (graph.launches != launches[graph.graph]) return std::nullopt;
+    if (graph.launches != 0) continue;
+    for (const uint32_t i : captured.at(graph.graph)) {
+      const Op& op = process.ops[i];
+      const CommKey& key = process.comms[op.comm].key;
+      unlaunched[{key.high, key.low}].emplace_back(op.kind, op.count, op.datatype, op.reduction,
+                                                   op.root_or_peer);
+    }
   }
-  // What runs within another graph, or is launched past the recorder, is not seen to be launched.
-  const bool runs_unseen = std::any_of(captured.begin(), captured.end(), [&](const auto& graph) {
-    return launches[graph.first] == 0;
-  });
-  return runs_unseen ? std::nullopt : std::optional(count);
+  return unlaunched;
+}
+
+// Where all ranks have the same in them, it makes no difference whether that runs.
+bool add_unlaunched(const Process& process, const CapturedOps& captured, Unlaunched& all) {
+  for (auto& [key, shapes] : find_unlaunched(process, captured)) {
+    const auto [found, is_new] = all.try_emplace(key, shapes);
+    if (!is_new && found->second != shapes) return false;
+  }
+  return true;
 }
 
 // One process's calls, in the order in which they were given to the GPU.
 class Execution {
  public:
-  Execution(const Process& process, const CapturedOps& captured)
-      : process_(process), captured_(captured) {}
+  Execution(const Process& process, const CapturedOps& captured, const Newest& newest)
+      : process_(process), captured_(captured), newest_(newest), next_(newest.before) {
+    for (const Graph& graph : process.graphs) graphs_[graph.graph] = &graph;
+  }
 
   std::vector<Op> run() {
-    for (const Op& op : process_.ops) {
+    for (size_t i = newest_.first; i < process_.ops.size(); ++i) {
+      const Op& op = process_.ops[i];
+      if (!newest_.holds(process_, i)) continue;
       if (op.kind == OpKind::GraphLaunch) {
         replay(op);
       } else if (!is_captured(op)) {
@@ -105,15 +242,16 @@ class Execution {
     }
     return std::move(executed_);
   }
+  // Of each counter, what was executed in all.
+  const Counts& counts() const { return next_; }
 
  private:
   void replay(const Op& launch) {
-    const auto captured = captured_.find(launch.graph);
-    if (captured == captured_.end() || launch.state == OpState::failed) return;
-    const Graph& graph = *graph_of(process_, launch.graph);
+    if (launch.state == OpState::failed) return;
+    const Graph& graph = *graphs_.at(launch.graph);
     ++replays_;
     std::map<uint64_t, UnitCount> units;  // by stream
-    for (const uint32_t i : captured->second) {
+    for (const uint32_t i : captured_.at(launch.graph)) {
       Op op = process_.ops[i];
       const uint64_t unit = units[op.stream].number_of(op);
       put_state(launch, graph, unit, op);
@@ -154,31 +292,28 @@ class Execution {
   }
 
   void add(Op op) {
-    if (!is_mark(op.kind)) {
-      const bool is_ranked = is_collective(op.kind);
-      const auto key = std::make_tuple(op.comm, is_ranked ? OpKind::AllReduce : op.kind,
-                                       is_ranked ? -1 : op.root_or_peer);
-      op.seq = next_[key]++;
-    }
+    if (!is_mark(op.kind)) op.seq = next_[counter_of(op)]++;
     executed_.push_back(op);
   }
 
   const Process& process_;
   const CapturedOps& captured_;
+  const Newest& newest_;
+  std::unordered_map<uint32_t, const Graph*> graphs_;
   std::vector<Op> executed_;
-  std::map<std::tuple<uint32_t, OpKind, int32_t>, uint64_t> next_;
+  Counts next_;
   std::map<std::pair<uint64_t, uint32_t>, uint32_t> groups_;
   uint64_t replays_ = 0;
 };
 
-void count_calls(Process& process) {
+void count_calls(const Counts& counts, Process& process) {
   for (Comm& comm : process.comms) comm.collectives = comm.sends = comm.recvs = 0;
-  for (const Op& op : process.ops) {
-    if (is_mark(op.kind)) continue;
-    Comm& comm = process.comms[op.comm];
-    ++(is_collective(op.kind)    ? comm.collectives
-       : op.kind == OpKind::Send ? comm.sends
-                                 : comm.recvs);
+  for (const auto& [counter, count] : counts) {
+    const auto& [index, kind, peer] = counter;
+    Comm& comm = process.comms[index];
+    (is_collective(kind)    ? comm.collectives
+     : kind == OpKind::Send ? comm.sends
+                            : comm.recvs) += count;
   }
 }
 
@@ -203,38 +338,49 @@ bool blames_for_replays(const trace::Run& run, const Finding& finding) {
 
 }  // namespace
 
-std::optional<trace::Run> as_executed(const trace::Run& run) {
-  size_t total = 0;
-  bool has_captured = false;
+std::optional<Executed> as_executed(const trace::Run& run, size_t calls_max) {
+  const auto with_graphs =
+      static_cast<size_t>(std::count_if(run.processes.begin(), run.processes.end(), has_graphs));
+  if (with_graphs == 0) return std::nullopt;
   std::vector<CapturedOps> captured;
-  for (const Process& process : run.processes) {
-    captured.push_back(captured_of(process));
-    if (!has_graphs(process)) continue;
-    has_captured = true;
-    if (!watches_graphs(process) || !has_all_calls(process)) return std::nullopt;
-    const std::optional<size_t> count = count_executed(process, captured.back());
-    if (!count) return std::nullopt;
-    total += *count;
-    if (total > kExecutedMax) return std::nullopt;
-  }
-  if (!has_captured) return std::nullopt;
-  trace::Run executed = run;
+  std::vector<Newest> newest(run.processes.size());
+  Unlaunched unlaunched;
+  Executed executed;
   for (size_t p = 0; p < run.processes.size(); ++p) {
-    Process& process = executed.processes[p];
+    const Process& process = run.processes[p];
+    captured.push_back(captured_of(process));
+    if (has_graphs(process)) {
+      if (!watches_graphs(process)) return std::nullopt;
+      std::optional<Newest> own = count_newest(process, captured[p], calls_max / with_graphs);
+      if (!own) return std::nullopt;
+      newest[p] = std::move(*own);
+      executed.is_whole = executed.is_whole && !newest[p].leaves_out;
+    }
+    if (!add_unlaunched(process, captured[p], unlaunched)) return std::nullopt;
+  }
+  executed.run = run;
+  for (size_t p = 0; p < run.processes.size(); ++p) {
+    Process& process = executed.run.processes[p];
     if (!has_graphs(process)) continue;
-    process.ops = Execution(run.processes[p], captured[p]).run();
+    Execution execution(run.processes[p], captured[p], newest[p]);
+    if (newest[p].leaves_out) {
+      process.first_complete_ticket =
+          std::max<uint64_t>(process.first_complete_ticket, 2);  // there is something before
+    }
+    process.ops = execution.run();
     process.graphs.clear();
-    count_calls(process);
+    count_calls(execution.counts(), process);
   }
   return executed;
 }
 
-bool is_better(const trace::Run& run, const Report& recorded, const Report& executed) {
+bool is_better(const trace::Run& run, const Report& recorded, bool is_whole,
+               const Report& executed) {
   const Finding& old_lead = recorded.findings.front();
   const Finding& new_lead = executed.findings.front();
   // Nobody waits for a difference between captured calls if all ran the same.
   if (is_defect(old_lead)) {
-    if (new_lead.verdict == Verdict::in_lockstep) return true;
+    if (new_lead.verdict == Verdict::in_lockstep) return is_whole;
     if (blames_for_replays(run, old_lead)) {
       return is_defect(new_lead) && !new_lead.culprits.empty() &&
              new_lead.culprits.size() <= old_lead.culprits.size();

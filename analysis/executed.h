@@ -15,13 +15,23 @@
 
 namespace rollcall::analysis {
 
-// The run with the calls of its replays in place of what was captured, numbered anew. Nothing where
-// nothing was captured, or not all of it is on file: launches unseen, records lost, more than can
-// be held.
-std::optional<trace::Run> as_executed(const trace::Run& run);
+// Calls of all ranks, as executed, that are held: the newest.
+inline constexpr size_t kExecutedMax = 1 << 20;
+
+struct Executed {
+  // The calls of the replays in place of what was captured, each with the number that it has among
+  // all that was executed. Of a run of which not all is on file, or more than can be held, the
+  // newest ones.
+  trace::Run run;
+  bool is_whole = true;  // all that is on file is in it
+};
+// Nothing where nothing was captured, or it cannot be counted: launches unseen, not all on file
+// that a graph holds, newest calls lost.
+std::optional<Executed> as_executed(const trace::Run& run, size_t calls_max = kExecutedMax);
 
 // `recorded`: what was found of the run as it is on file. True: `executed`, of the other, is to be
-// told.
-bool is_better(const trace::Run& run, const Report& recorded, const Report& executed);
+// told. That all is well there says nothing of what is not in it (`is_whole` false).
+bool is_better(const trace::Run& run, const Report& recorded, bool is_whole,
+               const Report& executed);
 
 }  // namespace rollcall::analysis

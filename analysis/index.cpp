@@ -19,21 +19,27 @@ constexpr uint64_t kSeqMax = uint64_t{1} << 62;
 // How many positions without a record a process may have between its records, in all its lanes and
 // channels together: each was a call of its own, left on disk or lost.
 uint64_t holes_allowed(const Process& process) {
-  return 4 * (process.ops.size() + process.skipped) + 64;
+  constexpr uint64_t kLostMax = uint64_t{1} << 22;
+  return 4 * (process.ops.size() + process.skipped + std::min(process.lost, kLostMax)) + 64;
 }
 
 // Lays records out by their numbers; `ops` holds them in the order of the file, and afterwards by
 // position from `first` on. A damaged or hostile record may claim any number: those that lie
-// further from the middle one than `holes` allows are left out, so that neither memory nor the
-// others' positions depend on them. Takes off `holes` what it used. How many were left out.
+// further from the middle one of the newest than `holes` allows are left out, so that neither
+// memory nor the others' positions depend on them. Takes off `holes` what it used. How many were
+// left out.
 uint64_t lay_out(const Process& process, std::vector<uint32_t>& ops, uint64_t& first,
                  uint64_t& holes) {
   if (ops.empty()) return 0;
   std::vector<uint64_t> numbers;
   numbers.reserve(ops.size());
   for (const uint32_t i : ops) numbers.push_back(std::min(process.ops[i].seq, kSeqMax));
-  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
-  std::nth_element(numbers.begin(), middle, numbers.end());
+  // What is captured at a job's start may be followed by a gap of days.
+  constexpr size_t kNewest = 64;
+  const auto newest =
+      numbers.end() - static_cast<std::ptrdiff_t>(std::min(numbers.size(), kNewest));
+  const auto middle = newest + (numbers.end() - newest) / 2;
+  std::nth_element(newest, middle, numbers.end());
   const uint64_t reach = holes + ops.size();
   const uint64_t lowest = *middle - std::min(*middle, reach);
   const uint64_t highest = std::min(*middle + reach, kSeqMax - 1);

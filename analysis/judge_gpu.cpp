@@ -22,6 +22,7 @@
 #include "analysis/gpu_findings.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
+#include "analysis/unread_replays.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -123,6 +124,8 @@ std::optional<Draft> judge_gpu(const Case& c) {
   if (!blocked.empty()) return draft_blocked(gpu, blocked);
   if (auto stuck = judge_running(gpu)) return stuck;
   if (auto crossed = draft_crossed(gpu)) return crossed;
+  const std::vector<Blocked> unread = find_unread_replays(c);
+  if (!unread.empty()) return draft_unread_replays(c, unread);
   return judge_outside(c, gpu.state);
 }
 

@@ -11,6 +11,7 @@
 #include "analysis/gpu_findings.h"
 #include "analysis/judge.h"
 #include "analysis/replay_waits.h"
+#include "analysis/unread_replays.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -205,6 +206,7 @@ void add_gpu_causes(const Case& c, std::vector<Draft>& drafts) {
   if (std::none_of(drafts.begin(), drafts.end(), is_silence)) return;
   const GpuView gpu(c);
   if (!gpu.state.is_watched) return;
+  const std::vector<Blocked> unread = find_unread_replays(c);
   std::vector<Draft> others;
   std::map<std::vector<uint32_t>, Draft> found;  // by whom they blame
   for (Draft& draft : drafts) {
@@ -217,6 +219,15 @@ void add_gpu_causes(const Case& c, std::vector<Draft>& drafts) {
       Draft cause = draft_cause(gpu, causes);
       std::vector<uint32_t> blamed = culprits_of(cause.finding);
       Draft& known = found.try_emplace(std::move(blamed), std::move(cause)).first->second;
+      known.finding.consequences.push_back(std::move(draft.finding));
+      continue;
+    }
+    // Where some replay cannot be read, a GPU that is not through may wait for it.
+    const bool is_open = !unread.empty() && !all_of_culprits(draft, [&](uint32_t p) {
+      return fronts_of(gpu.state, p).empty();
+    });
+    if (is_open) {
+      Draft& known = found.try_emplace({}, draft_unread_replays(c, unread)).first->second;
       known.finding.consequences.push_back(std::move(draft.finding));
       continue;
     }

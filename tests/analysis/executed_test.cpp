@@ -1,6 +1,7 @@
 // Replays counted as the calls that they hold.
 #include "analysis/executed.h"
 
+#include "analysis/index.h"
 #include "tests/analysis/gpu_recording.h"
 
 namespace rollcall::analysis {
@@ -140,6 +141,147 @@ TEST_CASE("who replays two graphs in another order than the others is named") {
   check_blames(report, Verdict::order_mismatch, kOdd);
   CHECK(lead(report).severity == Severity::hang);
   CHECK(lead(report).summary.find("each replay of a CUDA graph counted") != std::string::npos);
+}
+
+// A job that has replayed two graphs for long, with a call behind each; its newest replays are in
+// another order on rank 2.
+GpuRecording long_running() {
+  GpuRecording recording = world();
+  for (int r = 0; r < kRanks; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, 8);
+    recording.capture(r, 1, 0, OpKind::AllReduce, 16);
+    recording.capture(r, 2, 0, OpKind::AllGather, 8);
+    for (int step = 0; step < 10; ++step) {
+      for (const uint32_t graph : {1u, 2u}) {
+        recording.launch(r, graph, Gpu::through);
+        recording.call(r, 0, OpKind::AllReduce, 4, Gpu::through);
+      }
+    }
+    recording.launch(r, r == kOdd ? 2 : 1, Gpu::begun);
+    recording.launch(r, r == kOdd ? 1 : 2, Gpu::waiting);
+    recording.stand_at(r, r == kOdd ? 2 : 1, 1);
+  }
+  return recording;
+}
+
+// By ticket and place behind it, since a replay's calls share the ticket of their capture.
+std::vector<uint64_t> newest_numbers(const trace::Run& run, int r, size_t count) {
+  std::vector<uint64_t> numbers;
+  for (const trace::Op& op : run.processes[static_cast<size_t>(r)].ops) numbers.push_back(op.seq);
+  numbers.erase(numbers.begin(), numbers.end() - static_cast<ptrdiff_t>(count));
+  return numbers;
+}
+
+// The second has less, and that alike.
+void check_newest(const std::optional<Executed>& all, const std::optional<Executed>& newest) {
+  REQUIRE(all);
+  REQUIRE(newest);
+  for (int r = 0; r < kRanks; ++r) {
+    const trace::Process& whole = all->run.processes[static_cast<size_t>(r)];
+    const trace::Process& part = newest->run.processes[static_cast<size_t>(r)];
+    const size_t held = part.ops.size();
+    CHECK(held > 8);
+    CHECK(held < whole.ops.size());
+    CHECK(newest_numbers(newest->run, r, held) == newest_numbers(all->run, r, held));
+    CHECK(part.comms[0].collectives == whole.comms[0].collectives);
+  }
+}
+
+TEST_CASE("of a long run the newest replays have the numbers that they would have with all of it") {
+  GpuRecording whole = long_running();
+  GpuRecording part = long_running();
+  for (int r = 0; r < kRanks; ++r) part.forget_middle(r, 8 + static_cast<size_t>(r));
+  check_newest(as_executed(whole.run()), as_executed(part.run()));
+  const Report report = part.report();
+  check_blames(report, Verdict::order_mismatch, kOdd);
+  CHECK(lead(report).severity == Severity::hang);
+}
+
+TEST_CASE("of more calls than can be held the newest are counted, and no group in part") {
+  GpuRecording recording = long_running();
+  for (int r = 0; r < kRanks; ++r) {
+    for (int i = 0; i < 2; ++i) recording.call(r, 0, OpKind::AllReduce, 4, Gpu::waiting).group = 7;
+    recording.call(r, 0, OpKind::AllReduce, 4, Gpu::waiting);
+  }
+  const std::optional<Executed> all = as_executed(recording.run());
+  check_newest(all, as_executed(recording.run(), kRanks * 15));
+  CHECK(all->is_whole);
+  CHECK_FALSE(as_executed(recording.run(), kRanks * 15)->is_whole);
+  // A call of the group, and what waits for its GPU besides, is left out: its number is not known.
+  CHECK_FALSE(as_executed(recording.run(), kRanks * 2));
+}
+
+TEST_CASE("that the newest replays are alike says nothing of a difference before them") {
+  GpuRecording recording = world();
+  for (int r = 0; r < kRanks; ++r) {
+    recording.call(r, 0, OpKind::AllReduce, r == kOdd ? 5 : 4, Gpu::through);
+    capture_two(recording, r, 1);
+    for (int i = 0; i < 20; ++i) recording.launch(r, 1, Gpu::through);
+  }
+  recording.end();
+  const Report recorded = recording.report();
+  check_blames(recorded, Verdict::count_mismatch, kOdd);
+  const std::optional<Executed> newest = as_executed(recording.run(), kRanks * 10);
+  REQUIRE(newest);
+  const Report executed = analyse(newest->run);
+  CHECK(lead(executed).verdict == Verdict::in_lockstep);
+  CHECK_FALSE(is_better(recording.run(), recorded, newest->is_whole, executed));
+}
+
+TEST_CASE("what was executed of a long run is not guessed where a part of it is unknown") {
+  GpuRecording recording = long_running();
+  for (int r = 0; r < kRanks; ++r) recording.forget_middle(r, 8);
+  REQUIRE(as_executed(recording.run()));
+  trace::Process& process = recording.rank(kOdd);
+  SECTION("a captured call is gone") { process.ops.erase(process.ops.begin()); }
+  SECTION("an older call goes on") {
+    trace::Op old = process.ops.back();
+    old.kind = OpKind::AllReduce;
+    old.graph = 0;
+    old.comm = process.ops.front().comm;
+    old.ticket = process.first_complete_ticket - 1;
+    process.ops.insert(process.ops.begin(), old);
+  }
+  SECTION("a launch behind the newest one is counted") { ++process.graphs[0].launches; }
+  SECTION("fewer calls are counted than are on file") { process.comms[0].collectives = 2; }
+  SECTION("sends were made to a rank of which none is on file") { process.comms[0].sends = 1; }
+  SECTION("its newest record is torn") { process.torn = 1; }
+  CHECK_FALSE(as_executed(recording.run()));
+}
+
+TEST_CASE("a graph that nobody launched keeps no replays from being counted where all have it") {
+  GpuRecording recording = long_running();
+  for (int r = 0; r < kRanks; ++r) {
+    recording.capture(r, 3, 0, OpKind::AllReduce, 8);
+    recording.forget_middle(r, 9);
+  }
+  REQUIRE(as_executed(recording.run()));
+  recording.rank(kOdd).ops.back().count = 9;
+  CHECK_FALSE(as_executed(recording.run()));
+}
+
+TEST_CASE("what is captured stays at its place however much of a job's middle is gone") {
+  constexpr uint64_t kGone = 3'000'000;
+  GpuRecording recording = world();
+  for (int r = 0; r < kRanks; ++r) {
+    for (int i = 0; i < 200; ++i) capture_two(recording, r, 1);
+    recording.launch(r, 1, Gpu::through);
+    trace::Process& process = recording.rank(r);
+    process.comms[0].collectives += kGone;
+    process.graphs[0].launches += kGone;
+    process.lost = kGone;
+    process.first_complete_ticket = process.next_ticket += kGone;
+    if (r == kOdd) continue;
+    recording.launch(r, 1, Gpu::begun);
+    recording.stand_at(r, 1, 5);
+  }
+  check_blames(recording.report(), Verdict::graph_diverged, kOdd);
+  for (int r = 0; r < kRanks; ++r) recording.call(r, 0, OpKind::AllReduce, 4, Gpu::waiting);
+  const Index index(recording.run());
+  for (const Member& member : index.groups()[0].members) {
+    CHECK(member.lane.has(1));
+    CHECK(member.lane.has(401 + kGone));
+  }
 }
 
 TEST_CASE("who captured anew with a call less is named, not the others") {

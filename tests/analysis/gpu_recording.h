@@ -101,6 +101,26 @@ class GpuRecording {
       for (trace::Graph& graph : process.graphs) ++graph.operations;
     }
   }
+  // Of a rank only the newest `kept` records are on file, and what was captured before.
+  void forget_middle(int r, size_t kept) {
+    trace::Process& process = rank(r);
+    const auto end = process.ops.end() - static_cast<ptrdiff_t>(kept);
+    process.first_complete_ticket = end->ticket;
+    const auto is_forgotten = [](const trace::Op& op) {
+      return op.graph == 0 || op.kind == OpKind::GraphLaunch;
+    };
+    const auto gone = std::remove_if(process.ops.begin(), end, is_forgotten);
+    process.lost = static_cast<uint64_t>(end - gone);
+    process.ops.erase(gone, end);
+  }
+  // Nor what was captured.
+  void forget_all_but(int r, size_t kept) {
+    trace::Process& process = rank(r);
+    const auto end = process.ops.end() - static_cast<ptrdiff_t>(kept);
+    process.first_complete_ticket = end->ticket;
+    process.lost = static_cast<uint64_t>(end - process.ops.begin());
+    process.ops.erase(process.ops.begin(), end);
+  }
   // The GPUs finish and begin what is on file as such up to `ns` before the end.
   void move_until(int64_t ns) {
     for (trace::Process& process : outcome_.run.processes) {

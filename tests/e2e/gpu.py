@@ -199,6 +199,37 @@ def a_replay_that_is_missing_is_named():
                 expect("is inside AllReduce" in finding["summary"], finding["summary"])
 
 
+def remove(run, ending):
+    paths = [os.path.join(run.run_directory, name) for name in os.listdir(run.run_directory)
+             if name.endswith(ending)]
+    expect(paths, f"no file ends with {ending}")
+    for path in paths:
+        os.unlink(path)
+
+
+def what_was_captured_outlives_the_history():
+    """The rings have gone round often, and the bound of the history has removed the old segments:
+    here it is the test that does so."""
+    arguments = ["--steps", "200", "--bucket-elements", "256", "--fault", "graph-replay@1:150",
+                 *job.shape_arguments(2)]
+    with Job(2, arguments, environment={**TIMED, "ROLLCALL_RING_SLOTS": "256"}) as run:
+        run.start()
+        run.wait_until(lambda: run.planted_fault(1), "the planted fault")
+        wait_for_verdict(run, "RC-GRAPH-DIVERGED")
+        run.kill()
+        remove(run, ".segment")
+        for options in ([], ["--window", "8"]):
+            finding = judged(run, *options)
+            expect_equal((finding["code"], [c["rank"] for c in finding["culprits"]]),
+                         ("RC-GRAPH-DIVERGED", [1]), f"verdict\n{run.diff_text()}")
+            expect("inside AllReduce" in finding["summary"], finding["summary"])
+        remove(run, ".captured")
+        finding = judged(run)
+        expect_equal((finding["code"], finding["culprits"]), ("RC-INSUFFICIENT", []),
+                     f"verdict without what was captured\n{run.diff_text()}")
+        expect("no longer on file" in finding["summary"], finding["summary"])
+
+
 # The recorder's own thread never looks at an event: what is known, the GPU has written.
 UNWATCHED = {"ROLLCALL_GPU_TIMING": "progress", "ROLLCALL_GPU_POLL_MS": "3600000"}
 
@@ -272,6 +303,7 @@ if __name__ == "__main__":
         ("graphs are replayed, and counted", graphs_are_replayed_and_counted),
         ("a rank that captured differently is named", a_graph_that_differs_is_named),
         ("a rank that replayed once less is named", a_replay_that_is_missing_is_named),
+        ("what was captured outlives the history", what_was_captured_outlives_the_history),
         ("what the GPU wrote is read of a rank that was stopped or killed",
          progress_of_a_process_that_cannot_speak),
         ("a blocked stream is seen in the words alone",

@@ -6,8 +6,28 @@
 namespace rollcall::sim {
 
 std::string_view name_of(LossKind kind) {
-  constexpr std::string_view kNames[] = {"none", "file", "overwritten", "torn"};
+  constexpr std::string_view kNames[] = {"none", "file",   "overwritten",
+                                         "torn", "middle", "captures"};
   return kNames[static_cast<size_t>(kind)];
+}
+
+bool is_captured(const trace::Op& op) { return op.graph != 0 && op.kind != OpKind::GraphLaunch; }
+
+void lose_captures(trace::Process& process) {
+  const auto last = std::find_if(process.ops.rbegin(), process.ops.rend(), is_captured);
+  process.lost = static_cast<uint64_t>(process.ops.rend() - last);
+  process.ops.erase(process.ops.begin(), last.base());
+  process.first_complete_ticket = process.lost + 1;
+}
+
+// A third at most: faults lie in the second half.
+void lose_middle(trace::Process& process, uint64_t seed) {
+  const size_t gone = seed % (process.ops.size() / 3 + 1);
+  const auto end = process.ops.begin() + static_cast<ptrdiff_t>(gone);
+  const auto kept = std::stable_partition(process.ops.begin(), end, is_captured);
+  process.lost = static_cast<uint64_t>(end - kept);
+  process.ops.erase(kept, end);
+  if (process.lost != 0) process.first_complete_ticket = gone + 1;
 }
 
 Loss lose(Outcome& outcome, LossKind kind, uint64_t seed) {
@@ -34,6 +54,12 @@ Loss lose(Outcome& outcome, LossKind kind, uint64_t seed) {
       process.ops.pop_back();
       process.torn = 1;
       break;
+    case LossKind::middle:
+      for (trace::Process& one : processes) lose_middle(one, random());
+      return {kind, -1};
+    case LossKind::captures:
+      for (trace::Process& one : processes) lose_captures(one);
+      return {kind, -1};
     default:
       break;
   }
@@ -69,6 +95,8 @@ bool still_decides(const Program& program, const Outcome& outcome, const Truth& 
   const bool is_split = truth.fault == Fault::split_missing;
   const CommSpec& comm = is_split ? program.comms[called.parent] : called;
   // Of two ranks only the steps before tell which is right.
+  if (loss.kind == LossKind::captures) return false;
+  if (loss.kind == LossKind::middle) return comm.ranks.size() > 2;
   if (loss.kind == LossKind::overwritten) {
     return comm.ranks.size() > 2 || rank_in(comm, loss.rank) < 0;
   }

@@ -14,6 +14,8 @@ enum class LossKind : uint8_t {
   file,         // a rank's file is absent
   overwritten,  // its oldest records are gone: the ring went round
   torn,         // its newest record was never finished
+  middle,       // of every rank what lies behind its captures and before its newest calls
+  captures,     // of every rank all up to its last captured call: nothing kept them
   Count
 };
 std::string_view name_of(LossKind kind);
