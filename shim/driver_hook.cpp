@@ -105,6 +105,7 @@ int launch(DriverFunction real, Word a, Word b, Word stream) {
   const int result = real(a, b, 0, 0, 0, 0);
   if (token.record != nullptr) {
     capture::end_op(token, result == 0 ? kResultSuccess : kLaunchFailed);
+    if (result != 0) capture::refuse_graph_launch(pointer(a));
   }
   return result;
 }

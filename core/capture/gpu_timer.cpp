@@ -567,4 +567,9 @@ GpuTimer::Replay GpuTimer::begin_replay(const void* executable, GpuStream stream
           add_relaxed(entry.launches, uint64_t{1})};
 }
 
+void GpuTimer::refuse_replay(const void* executable) noexcept {
+  const uint32_t number = captures_.find(executable);
+  if (number != kNoCapture) add_relaxed(captures_.entry(number).launches, ~uint64_t{0});
+}
+
 }  // namespace rollcall::capture

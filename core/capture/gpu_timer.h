@@ -237,6 +237,8 @@ class GpuTimer {
     uint64_t number = 0;  // from 0
   };
   Replay begin_replay(const void* executable, GpuStream stream) noexcept;
+  // The driver did not launch it: its number is the next one's. [cold]
+  void refuse_replay(const void* executable) noexcept;
   // For the meta area: how words get to the file; null: nobody has asked for any yet.
   const char* words_text() const noexcept { return words_text_.load(std::memory_order_acquire); }
 

@@ -334,7 +334,8 @@ void graph_launches_watched() noexcept { watches_launches.store(true, std::memor
 
 OpToken begin_graph_launch(const void* executable, const void* stream) noexcept {
   GpuTimer* timer = running_timer();
-  if (timer == nullptr || !enabled()) return {};
+  // Also while recording is paused: a replay is counted all the same, and its record as dropped.
+  if (timer == nullptr || live.mode.load(std::memory_order_acquire) != Mode::recording) return {};
   const GpuTimer::Replay replay = timer->begin_replay(executable, stream);
   if (replay.graph == 0) return {};
   return begin_op({.kind = OpKind::GraphLaunch,
@@ -342,6 +343,10 @@ OpToken begin_graph_launch(const void* executable, const void* stream) noexcept 
                    .stream = stream,
                    .graph = replay.graph,
                    .replay = replay.number});
+}
+
+void refuse_graph_launch(const void* executable) noexcept {
+  if (GpuTimer* timer = running_timer()) timer->refuse_replay(executable);
 }
 
 void forget_gpu_timing() noexcept {

@@ -211,6 +211,8 @@ void graph_launches_watched() noexcept;
 // Around the launch. The token is empty where the executable has no captured operations, or the
 // launch goes into a capture itself. Cheap for all others.
 OpToken begin_graph_launch(const void* executable, const void* stream) noexcept;
+// The driver refused it, of which there was a token. [cold]
+void refuse_graph_launch(const void* executable) noexcept;
 
 // --- channels: what proxy operations move and wait for ------------------------------------------
 // The entry of this channel, made where it is new, with one more operation in progress.

@@ -17,6 +17,7 @@ namespace rollcall::capture {
 namespace {
 
 constexpr uint64_t kSegmentBytesMin = 64 * 1024;
+constexpr uint64_t kCapturedBytesMin = 4 * 1024;  // they have a small part of the bound
 
 bool write_all(int descriptor, const void* data, size_t bytes) noexcept {
   const auto* at = static_cast<const char*>(data);
@@ -36,7 +37,9 @@ void SegmentWriter::begin(const Options& options) noexcept {
   *this = SegmentWriter{};
   options_ = options;
   // A small bound still wants several files, or dropping the oldest would drop everything.
-  segment_bytes_max_ = std::clamp(options.bytes_max / 4, kSegmentBytesMin, kSegmentBytesMax);
+  const bool is_captured = options.kind == SegmentKind::captured;
+  segment_bytes_max_ = std::clamp(
+      options.bytes_max / 4, is_captured ? kCapturedBytesMin : kSegmentBytesMin, kSegmentBytesMax);
 }
 
 int SegmentWriter::open_segment(uint32_t index, int flags) const noexcept {
@@ -103,10 +106,19 @@ bool SegmentWriter::append(std::span<const uint8_t> block) noexcept {
   }
   current_bytes_ += block.size();
   held_bytes_ += block.size();
+  keep_bound();
+  return true;
+}
+
+void SegmentWriter::set_bytes_max(uint64_t bytes) noexcept {
+  options_.bytes_max = bytes;
+  keep_bound();
+}
+
+void SegmentWriter::keep_bound() noexcept {
   while (held_bytes_ > options_.bytes_max && oldest_index_ + 1 < next_index_) {
     drop_oldest();
   }
-  return true;
 }
 
 void SegmentWriter::drop_oldest() noexcept {

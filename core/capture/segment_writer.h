@@ -28,8 +28,8 @@ class SegmentWriter {
     uint64_t bytes_max;
   };
   void begin(const Options& options) noexcept;
-  // Another bound from the next block on.
-  void set_bytes_max(uint64_t bytes) noexcept { options_.bytes_max = bytes; }
+  // Another bound, from now on.
+  void set_bytes_max(uint64_t bytes) noexcept;
 
   // Appends header and body of one block. False: nothing of it is on disk (errno says why), the
   // same block may be offered again later.
@@ -43,6 +43,7 @@ class SegmentWriter {
  private:
   bool start_segment(int& descriptor) noexcept;
   int open_segment(uint32_t index, int flags) const noexcept;
+  void keep_bound() noexcept;
   void drop_oldest() noexcept;
 
   Options options_{};

@@ -126,13 +126,14 @@ TEST_CASE("of a job that captures without end the newest captures are kept, and 
   })));
   const std::vector<std::string> files = directory.files(".captured");
   REQUIRE_FALSE(files.empty());
+  // Or one block.
   CHECK(bytes_of(files) <= 1024 * 1024 / 8);
   CHECK(test::read_segment(files.front()).ops.begin()->first > 1);
   CHECK(test::read_segment(files.back()).ops.rbegin()->first == 60000);
   CHECK(bytes_of(files) + bytes_of(directory.files(".segment")) <= 1024 * 1024);
 }
 
-TEST_CASE("what was captured is written once the disk has room again, and only once") {
+TEST_CASE("what was captured while the disk was full is written once it has room, and only once") {
   const TemporaryDirectory directory;
   const bool ran = test::on_small_disk(directory, "size=8m", [](const std::string& disk) {
     setenv("ROLLCALL_RING_SLOTS", "1024", 1);

@@ -127,6 +127,10 @@ TEST_CASE("launches of a graph are numbered, and set its positions back") {
   gpu().replay(2);
   CHECK(entry.position[0] == 2);
   CHECK(world.timer->begin_replay(handle(0xe0), stream).number == 1);
+  // The driver refused that one: the next has its number.
+  world.timer->refuse_replay(handle(0xe0));
+  CHECK(world.timer->begin_replay(handle(0xe0), stream).number == 1);
+  world.timer->refuse_replay(handle(0xee));  // nobody knows it
   CHECK(entry.position[0] == 0);
   CHECK(entry.launches == 2);
   CHECK(world.timer->begin_replay(handle(0xe1), stream).graph == 0);

@@ -89,6 +89,7 @@ void graph_instantiated(const void*, void*) noexcept {}
 void graph_executable_destroyed(const void*) noexcept {}
 void graph_launches_watched() noexcept {}
 OpToken begin_graph_launch(const void*, const void*) noexcept { return {}; }
+void refuse_graph_launch(const void*) noexcept {}
 
 uint32_t open_comm(const CommOpening& opening) noexcept {
   std::lock_guard lock(g_lock);

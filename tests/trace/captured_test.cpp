@@ -91,8 +91,7 @@ TEST_CASE("what was captured is read where nothing else of its time is on file")
   directory.write(kRing, ring.bytes);
   write_captured(directory, ring, three_graphs());
   const Process process = load(directory);
-  CHECK(captured_tickets(process) ==
-        std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  CHECK(captured_tickets(process) == std::vector<uint64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
   CHECK(process.ops.size() == 12 + 64);
   CHECK(process.ops.front().from_segment == 1);
   CHECK(process.lost == 1000 - 12);
