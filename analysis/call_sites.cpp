@@ -281,7 +281,7 @@ void blame(const Case& c, uint32_t g, const Slipped& slipped, Finding& finding) 
   for (const std::vector<uint32_t>* side : {&slipped.others, &slipped.odd}) {
     const Member& member = group.members[side->front()];
     evidence.push_back(op_evidence(
-        c, member.process, member.lane.ops[slipped.seq - member.lane.first],
+        c, member.process, member.lane.at(slipped.seq),
         fmt::format("seq {} of {}, so {}", slipped.seq, group.name, ranks_of(c, group, *side))));
   }
   finding.evidence.insert(finding.evidence.begin(), evidence.begin(), evidence.end());

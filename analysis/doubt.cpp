@@ -92,7 +92,7 @@ const std::set<uint64_t>& Doubt::roles_behind(uint32_t g, uint64_t seq) {
   for (const Member& member : index_.groups()[g].members) {
     if (!member.lane.has(seq)) continue;
     const std::vector<trace::Op>& ops = index_.run().processes[member.process].ops;
-    size_t next = member.lane.ops[seq - member.lane.first] + size_t{1};
+    size_t next = member.lane.at(seq) + size_t{1};
     while (next < ops.size() && !(is_collective(ops[next].kind) && ops[next].graph == 0)) ++next;
     if (next == ops.size()) continue;
     const uint32_t group = index_.seat(member.process, ops[next].comm).group;
@@ -193,7 +193,7 @@ void Doubt::spread_collective(uint32_t g, uint64_t seq) {
   done_[g] = seq + 1;
   for (const Member& member : index_.groups()[g].members) {
     if (!member.lane.has(seq)) continue;
-    const Place place = places_[member.process][member.lane.ops[seq - member.lane.first]];
+    const Place place = places_[member.process][member.lane.at(seq)];
     if (place.stream != kNone) raise(member.process, place.stream, place.position + 1);
   }
 }
@@ -220,7 +220,7 @@ void Doubt::suspect_partners(uint32_t p, uint32_t i) {
     if (!asked_.emplace(seat.group, op.seq).second) return;
     for (const Member& member : group.members) {
       if (!member.lane.has(op.seq)) continue;
-      suspect(member.process, member.lane.ops[op.seq - member.lane.first]);
+      suspect(member.process, member.lane.at(op.seq));
     }
     return;
   }

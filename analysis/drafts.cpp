@@ -160,7 +160,7 @@ Blocked example_of(const Case& c, uint32_t n) {
   Blocked example;
   for (const Member& member : c.group(node.group).members) {
     if (!member.lane.has(node.seq)) continue;
-    const Blocked call = {member.process, member.lane.ops[node.seq - member.lane.first]};
+    const Blocked call = {member.process, member.lane.at(node.seq)};
     // Sorted: they were found in the order of the processes.
     if (std::binary_search(node.callers.begin(), node.callers.end(), member.process)) return call;
     if (example.process == kNone) example = call;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -114,10 +115,18 @@ Newest find_newest(const Process& process, const CapturedOps& captured, size_t c
   return newest;
 }
 
+bool is_all(const Process& process, const Newest& newest) {
+  return !newest.leaves_out && process.first_complete_ticket <= 1;
+}
+
 // Each graph with all that it holds.
 bool has_whole_graphs(const Process& process, const CapturedOps& captured) {
+  std::set<uint32_t> numbers;
+  for (const Graph& graph : process.graphs) numbers.insert(graph.graph);
+  const bool are_distinct =
+      numbers.size() == process.graphs.size() && captured.size() == numbers.size();
   // Of a full table some entries may have been other graphs' before.
-  if (process.graphs.size() >= kGraphsMax || captured.size() > process.graphs.size()) return false;
+  if (process.graphs.size() >= kGraphsMax || !are_distinct) return false;
   const bool are_whole =
       std::all_of(process.graphs.begin(), process.graphs.end(), [&](const Graph& graph) {
         const auto ops = captured.find(graph.graph);
@@ -140,11 +149,38 @@ bool agrees_on_launches(const Process& process, const Newest& newest) {
     ++on_file[op.graph];
     last[op.graph] = op.seq + 1;
   }
-  const bool is_all = !newest.leaves_out && process.first_complete_ticket <= 1;
   return std::all_of(process.graphs.begin(), process.graphs.end(), [&](const Graph& graph) {
     const uint64_t launches = on_file[graph.graph];
-    if (is_all) return launches == graph.launches;
+    if (is_all(process, newest)) return launches == graph.launches;
     return launches == 0 || (launches <= graph.launches && last[graph.graph] == graph.launches);
+  });
+}
+
+// Calls that were counted (`made`) and no record is of stand between the newest ones, or behind
+// them: what is on file has other numbers among what was executed than one would think.
+bool has_gaps(const Process& process, const Newest& newest, const Counts& made) {
+  for (const char* name : {"dropped_paused", "dropped_pinned", "dropped_off"}) {
+    const auto found = process.statistics.find(name);
+    if (found != process.statistics.end() && found->second != 0) return true;
+  }
+  struct Numbers {
+    uint64_t first = UINT64_MAX;
+    uint64_t last = 0;
+    uint64_t count = 0;
+  };
+  std::map<Counter, Numbers> on_file;
+  for (size_t i = newest.first; i < process.ops.size(); ++i) {
+    const Op& op = process.ops[i];
+    if (!newest.holds(process, i) || is_mark(op.kind)) continue;
+    Numbers& numbers = on_file[counter_of(op)];
+    numbers.first = std::min(numbers.first, op.seq);
+    numbers.last = std::max(numbers.last, op.seq);
+    ++numbers.count;
+  }
+  return std::any_of(on_file.begin(), on_file.end(), [&](const auto& entry) {
+    const Numbers& numbers = entry.second;
+    return numbers.last - numbers.first + 1 != numbers.count ||
+           numbers.last + 1 != made.at(entry.first);
   });
 }
 
@@ -165,8 +201,8 @@ std::optional<Newest> count_newest(const Process& process, const CapturedOps& ca
   std::optional<Counts> made = count_calls_made(process);
   if (!made) return std::nullopt;
   Newest newest = find_newest(process, captured, calls_max);
-  const bool is_known =
-      newest.calls != 0 && agrees_on_launches(process, newest) && !leaves_out_open(process, newest);
+  const bool is_known = newest.calls != 0 && agrees_on_launches(process, newest) &&
+                        !has_gaps(process, newest, *made) && !leaves_out_open(process, newest);
   if (!is_known) return std::nullopt;
   // Modulo 2^64: of a damaged file what goes below nothing is seen at the end.
   newest.before = std::move(*made);
@@ -184,10 +220,10 @@ std::optional<Newest> count_newest(const Process& process, const CapturedOps& ca
     }
     for (const uint32_t c : captured.at(op.graph)) --newest.before[counter_of(process.ops[c])];
   }
-  const bool is_all = !newest.leaves_out && process.first_complete_ticket <= 1;
-  const bool is_sound = std::all_of(
-      newest.before.begin(), newest.before.end(),
-      [&](const auto& counter) { return is_all ? counter.second == 0 : counter.second < kSeqMax; });
+  const bool is_sound =
+      std::all_of(newest.before.begin(), newest.before.end(), [&](const auto& counter) {
+        return is_all(process, newest) ? counter.second == 0 : counter.second < kSeqMax;
+      });
   return is_sound ? std::optional(std::move(newest)) : std::nullopt;
 }
 
@@ -323,25 +359,46 @@ bool is_about_gpus(const Finding& finding) {
          finding.verdict == Verdict::stuck_outside;
 }
 
-// They have not called what others wait in because their GPUs are in a replay.
-bool blames_for_replays(const trace::Run& run, const Finding& finding) {
+// One rank called other things than the others, or than those that it exchanges with.
+bool is_about_order(const Finding& finding) {
+  switch (finding.verdict) {
+    case Verdict::missing_call:
+    case Verdict::op_mismatch:
+    case Verdict::order_mismatch:
+    case Verdict::p2p_unmatched:
+      return finding.culprits.size() == 1;
+    default:
+      return false;
+  }
+}
+
+// They have not called what others wait in, and each has given its GPU something of this kind that
+// is not through: they may be silent because of that.
+template <typename Is>
+bool blames_for_gpus(const trace::Run& run, const Finding& finding, Is is) {
   return finding.verdict == Verdict::missing_call && !finding.culprits.empty() &&
          std::all_of(finding.culprits.begin(), finding.culprits.end(), [&](const Culprit& culprit) {
            if (culprit.process >= run.processes.size()) return false;
            const std::vector<Op>& ops = run.processes[culprit.process].ops;
-           return std::any_of(ops.begin(), ops.end(), [](const Op& op) {
-             return op.kind == OpKind::GraphLaunch && op.awaits_gpu && has_begun(op) &&
-                    !is_through(op);
+           return std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
+             return op.awaits_gpu && !is_through(op) && is(op);
            });
          });
 }
+
+bool is_running_replay(const Op& op) { return op.kind == OpKind::GraphLaunch && has_begun(op); }
 
 }  // namespace
 
 std::optional<Executed> as_executed(const trace::Run& run, size_t calls_max) {
   const auto with_graphs =
       static_cast<size_t>(std::count_if(run.processes.begin(), run.processes.end(), has_graphs));
-  if (with_graphs == 0) return std::nullopt;
+  const bool has_replays =
+      std::any_of(run.processes.begin(), run.processes.end(), [](const Process& process) {
+        return std::any_of(process.graphs.begin(), process.graphs.end(),
+                           [](const Graph& graph) { return graph.launches != 0; });
+      });
+  if (!has_replays) return std::nullopt;
   std::vector<CapturedOps> captured;
   std::vector<Newest> newest(run.processes.size());
   Unlaunched unlaunched;
@@ -354,7 +411,7 @@ std::optional<Executed> as_executed(const trace::Run& run, size_t calls_max) {
       std::optional<Newest> own = count_newest(process, captured[p], calls_max / with_graphs);
       if (!own) return std::nullopt;
       newest[p] = std::move(*own);
-      executed.is_whole = executed.is_whole && !newest[p].leaves_out;
+      executed.is_whole = executed.is_whole && is_all(process, newest[p]);
     }
     if (!add_unlaunched(process, captured[p], unlaunched)) return std::nullopt;
   }
@@ -381,9 +438,14 @@ bool is_better(const trace::Run& run, const Report& recorded, bool is_whole,
   // Nobody waits for a difference between captured calls if all ran the same.
   if (is_defect(old_lead)) {
     if (new_lead.verdict == Verdict::in_lockstep) return is_whole;
-    if (blames_for_replays(run, old_lead)) {
+    if (blames_for_gpus(run, old_lead, is_running_replay)) {
       return is_defect(new_lead) && !new_lead.culprits.empty() &&
              new_lead.culprits.size() <= old_lead.culprits.size();
+    }
+    // That a call stands on all GPUs says what waits, and not for whom, where one comes too early.
+    if (old_lead.verdict == Verdict::stuck_on_gpu) return is_about_order(new_lead);
+    if (blames_for_gpus(run, old_lead, [](const Op&) { return true; })) {
+      return is_about_order(new_lead) && new_lead.verdict != Verdict::op_mismatch;
     }
     return old_lead.verdict == Verdict::graph_diverged && is_defect(new_lead) &&
            (new_lead.culprits.size() < old_lead.culprits.size() || is_about_gpus(new_lead) ||

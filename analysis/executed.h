@@ -23,9 +23,9 @@ struct Executed {
   // all that was executed. Of a run of which not all is on file, or more than can be held, the
   // newest ones.
   trace::Run run;
-  bool is_whole = true;  // all that is on file is in it
+  bool is_whole = true;  // every call of the run is in it
 };
-// Nothing where nothing was captured, or it cannot be counted: launches unseen, not all on file
+// Nothing where nothing was replayed, or it cannot be counted: launches unseen, not all on file
 // that a graph holds, newest calls lost.
 std::optional<Executed> as_executed(const trace::Run& run, size_t calls_max = kExecutedMax);
 

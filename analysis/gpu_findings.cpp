@@ -264,6 +264,28 @@ Draft draft_stuck(const GpuView& gpu, const GpuCall& call, const Circle& rivals)
   return draft;
 }
 
+Draft draft_young(const GpuView& gpu, const GpuCall& call) {
+  const Case& c = gpu.the_case;
+  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
+  Finding& finding = draft.finding;
+  std::vector<uint32_t> last;
+  for (const auto& [p, i] : call.peers.ranks) {
+    if (started_at(c.index.op(p, i)) != call.last_begun_ns) continue;
+    last.push_back(p);
+    add_evidence(c, {p, i}, state_text(c, gpu.facts, p, i), finding);
+  }
+  const Op& first = c.index.op(call.front.process, call.front.op);
+  draft.since_ns = started_at(first);
+  finding.summary = fmt::format(
+      "{} came to {} only {} ago, others have been in it for {}: it may still go on",
+      processes_text(c.index.run(), last), place_text(c, call.front.process, first),
+      span_text(c.job.end_ns - call.last_begun_ns), span_text(c.job.end_ns - started_at(first)));
+  finding.next =
+      "ask again in a moment; what the others waited for is what ran on the stream of these ranks "
+      "before";
+  return draft;
+}
+
 std::optional<Draft> draft_crossed(const GpuView& gpu) {
   const Case& c = gpu.the_case;
   if (gpu.crossed().empty()) return std::nullopt;

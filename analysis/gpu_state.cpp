@@ -247,7 +247,7 @@ Peers peers_of(const Case& c, uint32_t p, uint32_t i) {
   for (const Member& member : group.members) {
     if (member.process == p) continue;
     if (member.lane.has(op.seq)) {
-      add_peer(c, member.process, member.lane.ops[op.seq - member.lane.first], launch, peers);
+      add_peer(c, member.process, member.lane.at(op.seq), launch, peers);
       continue;
     }
     peers.is_complete = false;

@@ -16,55 +16,94 @@ using trace::Process;
 // Numbers that no counter reaches: a damaged or hostile file.
 constexpr uint64_t kSeqMax = uint64_t{1} << 62;
 
-// How many positions without a record a process may have between its records, in all its lanes and
-// channels together: each was a call of its own, left on disk or lost.
-uint64_t holes_allowed(const Process& process) {
-  constexpr uint64_t kLostMax = uint64_t{1} << 22;
-  return 4 * (process.ops.size() + process.skipped + std::min(process.lost, kLostMax)) + 64;
+// A gap of so many positions costs less as two stretches.
+constexpr uint64_t kGapMax = 8;
+// Positions without a record that channels may have between their records, of all processes.
+constexpr uint64_t kHolesMax = uint64_t{1} << 22;
+
+// Each position without a record was a call of its own, left on disk or lost.
+uint64_t absent_calls(const Process& process) {
+  return std::min(process.lost, kSeqMax / 16) + std::min(process.skipped, kSeqMax / 16);
 }
 
-// Lays records out by their numbers; `ops` holds them in the order of the file, and afterwards by
-// position from `first` on. A damaged or hostile record may claim any number: those that lie
-// further from the middle one of the newest than `holes` allows are left out, so that neither
-// memory nor the others' positions depend on them. Takes off `holes` what it used. How many were
-// left out.
+// Further apart than this no records of a counter lie.
+uint64_t reach_of(const Process& process) {
+  return 4 * (process.ops.size() + absent_calls(process)) + 64;
+}
+
+// The number of a record among its newest, which a damaged or hostile one does not choose.
+uint64_t middle_of_newest(const Process& process, const std::vector<uint32_t>& ops) {
+  constexpr size_t kNewest = 64;
+  std::vector<uint64_t> numbers;
+  for (size_t i = ops.size() - std::min(ops.size(), kNewest); i < ops.size(); ++i) {
+    numbers.push_back(std::min(process.ops[ops[i]].seq, kSeqMax));
+  }
+  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
+  std::nth_element(numbers.begin(), middle, numbers.end());
+  return *middle;
+}
+
+// Takes out records whose numbers lie further than `reach` from the middle one of the newest: a
+// damaged or hostile record may claim any.
+uint64_t leave_out_far(const Process& process, uint64_t reach, std::vector<uint32_t>& ops) {
+  const uint64_t middle = middle_of_newest(process, ops);
+  const uint64_t lowest = middle - std::min(middle, reach);
+  const uint64_t highest = std::min(middle + reach, kSeqMax - 1);
+  return std::erase_if(
+      ops, [&](uint32_t i) { return process.ops[i].seq < lowest || process.ops[i].seq > highest; });
+}
+
+// `ops` in the order of the file; afterwards by position. How many were left out.
+uint64_t lay_out(const Process& process, Lane& lane) {
+  if (lane.ops.empty()) return 0;
+  const uint64_t left_out = leave_out_far(process, reach_of(process), lane.ops);
+  const auto seq_of = [&](uint32_t i) { return process.ops[i].seq; };
+  const auto before = [&](uint32_t a, uint32_t b) { return seq_of(a) < seq_of(b); };
+  if (!std::is_sorted(lane.ops.begin(), lane.ops.end(), before)) {
+    std::stable_sort(lane.ops.begin(), lane.ops.end(), before);
+  }
+  std::vector<uint32_t> placed;
+  placed.reserve(lane.ops.size());
+  uint64_t next = lane.first = lane.ops.empty() ? 0 : seq_of(lane.ops.front());
+  for (const uint32_t i : lane.ops) {
+    const uint64_t seq = seq_of(i);
+    if (seq + 1 == next) {  // two claim one position: the later record counts
+      placed.back() = i;
+      continue;
+    }
+    if (seq - next > kGapMax) {
+      lane.stretches.push_back({seq, placed.size()});
+    } else {
+      placed.resize(placed.size() + (seq - next), kNoRecord);
+    }
+    placed.push_back(i);
+    next = seq + 1;
+  }
+  lane.ops = std::move(placed);
+  return left_out;
+}
+
+// Of one direction of a channel: its numbers without stretches, so that memory depends on what
+// `holes` allows, of which it takes off what it used. What was captured before a larger gap is left
+// out, and is not damaged.
 uint64_t lay_out(const Process& process, std::vector<uint32_t>& ops, uint64_t& first,
                  uint64_t& holes) {
   if (ops.empty()) return 0;
-  std::vector<uint64_t> numbers;
-  numbers.reserve(ops.size());
-  for (const uint32_t i : ops) numbers.push_back(std::min(process.ops[i].seq, kSeqMax));
-  // What is captured at a job's start may be followed by a gap of days.
-  constexpr size_t kNewest = 64;
-  const auto newest =
-      numbers.end() - static_cast<std::ptrdiff_t>(std::min(numbers.size(), kNewest));
-  const auto middle = newest + (numbers.end() - newest) / 2;
-  std::nth_element(newest, middle, numbers.end());
-  const uint64_t reach = holes + ops.size();
-  const uint64_t lowest = *middle - std::min(*middle, reach);
-  const uint64_t highest = std::min(*middle + reach, kSeqMax - 1);
+  uint64_t left_out = leave_out_far(process, reach_of(process), ops);
+  const uint64_t damaged = left_out;
+  left_out += leave_out_far(process, holes + ops.size(), ops);
+  if (ops.empty()) return damaged;
   first = kSeqMax;
   uint64_t last = 0;
-  for (const uint64_t number : numbers) {
-    if (number < lowest || number > highest) continue;
-    first = std::min(first, number);
-    last = std::max(last, number);
-  }
-  std::vector<uint32_t> placed;
-  if (first <= last) placed.resize(last - first + 1, kNoRecord);
-  uint64_t left_out = 0;
   for (const uint32_t i : ops) {
-    const uint64_t seq = process.ops[i].seq;
-    if (seq < lowest || seq > highest) {
-      ++left_out;
-    } else {
-      placed[seq - first] = i;
-    }
+    first = std::min(first, process.ops[i].seq);
+    last = std::max(last, process.ops[i].seq);
   }
+  std::vector<uint32_t> placed(last - first + 1, kNoRecord);
+  for (const uint32_t i : ops) placed[process.ops[i].seq - first] = i;
   holes -= std::min<uint64_t>(holes, placed.size() - std::min(placed.size(), ops.size()));
   ops = std::move(placed);
-  if (ops.empty()) first = 0;
-  return left_out;
+  return process.lost + process.skipped == 0 ? left_out : damaged;
 }
 
 bool is_seated(const Comm& comm) {
@@ -93,6 +132,18 @@ std::string readable_name(const Index& index, const Group& group, const std::str
 }
 
 }  // namespace
+
+uint64_t Lane::next(uint64_t seq) const {
+  if (seq >= end()) return end();
+  if (stretches.empty()) return std::max(seq, first);
+  if (seq < first) return first;
+  const auto behind =
+      std::upper_bound(stretches.begin(), stretches.end(), seq,
+                       [](uint64_t a, const Stretch& stretch) { return a < stretch.first; });
+  if (behind == stretches.end()) return seq;
+  const Stretch mine = behind == stretches.begin() ? Stretch{first, 0} : *std::prev(behind);
+  return seq - mine.first < behind->begin - mine.begin ? seq : behind->first;
+}
 
 size_t ChannelHash::operator()(const ChannelKey& key) const {
   uint64_t hash = key.group;
@@ -315,21 +366,25 @@ bool Index::is_uncounted_wait(uint32_t p, const Op& op) const {
 // By position: they were added in the order of the files.
 void Index::place_records() {
   misplaced_.resize(run_.processes.size());
-  std::vector<uint64_t> holes;
-  for (const Process& process : run_.processes) holes.push_back(holes_allowed(process));
-  const auto place = [&](uint32_t p, std::vector<uint32_t>& ops, uint64_t& first) {
-    misplaced_[p] += lay_out(run_.processes[p], ops, first, holes[p]);
-  };
   for (Group& group : groups_) {
-    for (Member& member : group.members) place(member.process, member.lane.ops, member.lane.first);
+    for (Member& member : group.members) {
+      misplaced_[member.process] += lay_out(run_.processes[member.process], member.lane);
+    }
+  }
+  const uint64_t share = kHolesMax / std::max<size_t>(active_.size(), 1);
+  std::vector<uint64_t> holes;
+  for (const Process& process : run_.processes) {
+    holes.push_back(4 * process.ops.size() + 64 + std::min(absent_calls(process), share));
   }
   for (Channel& channel : channels_) {
-    const auto place_of = [&](int32_t rank, std::vector<uint32_t>& ops, uint64_t& first) {
+    const auto place = [&](int32_t rank, std::vector<uint32_t>& ops, uint64_t& first) {
       const uint32_t m = find_member(channel.group, rank);
-      if (m != kNone) place(groups_[channel.group].members[m].process, ops, first);
+      if (m == kNone) return;
+      const uint32_t p = groups_[channel.group].members[m].process;
+      misplaced_[p] += lay_out(run_.processes[p], ops, first, holes[p]);
     };
-    place_of(channel.source, channel.sends, channel.first_send);
-    place_of(channel.target, channel.recvs, channel.first_recv);
+    place(channel.source, channel.sends, channel.first_send);
+    place(channel.target, channel.recvs, channel.first_recv);
   }
 }
 

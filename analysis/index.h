@@ -6,8 +6,11 @@
 // whose records are gone.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -20,16 +23,49 @@ namespace rollcall::analysis {
 inline constexpr uint32_t kNone = 0xffffffff;
 inline constexpr uint32_t kNoRecord = 0xffffffff;
 
-// The collectives of one member of a communicator.
+// The collectives of one member of a communicator. Of a job that has run for long what it captured
+// at its start and what it called last are on file, and millions of positions between them are not:
+// so positions lie in stretches, each without a large gap.
 struct Lane {
+  struct Stretch {
+    uint64_t first = 0;  // seq
+    size_t begin = 0;    // its element of `ops`
+  };
+
   uint64_t first = 0;  // seq of the first element of `ops`
   uint64_t called = 0;
-  std::vector<uint32_t> ops;  // indices into Process::ops, by seq
+  std::vector<uint32_t> ops;       // indices into Process::ops, by seq, stretch by stretch
+  std::vector<Stretch> stretches;  // behind the first one; by seq
 
-  bool has(uint64_t seq) const {
-    return seq >= first && seq - first < ops.size() && ops[seq - first] != kNoRecord;
+  // kNoRecord where none is on file.
+  uint32_t at(uint64_t seq) const {
+    const auto behind =
+        std::upper_bound(stretches.begin(), stretches.end(), seq,
+                         [](uint64_t a, const Stretch& stretch) { return a < stretch.first; });
+    const Stretch mine = behind == stretches.begin() ? Stretch{first, 0} : *std::prev(behind);
+    const size_t end = behind == stretches.end() ? ops.size() : behind->begin;
+    return seq >= mine.first && seq - mine.first < end - mine.begin
+               ? ops[mine.begin + (seq - mine.first)]
+               : kNoRecord;
   }
-  uint64_t end() const { return first + ops.size(); }
+  bool has(uint64_t seq) const { return at(seq) != kNoRecord; }
+  uint64_t end() const {
+    if (stretches.empty()) return first + ops.size();
+    return stretches.back().first + (ops.size() - stretches.back().begin);
+  }
+  // The first position of a stretch that is not before this one; end() if there is none.
+  uint64_t next(uint64_t seq) const;
+  // Of each stretch the first position and its elements of `ops`.
+  template <typename Visit>
+  void for_each_stretch(Visit visit) const {
+    Stretch mine{first, 0};
+    for (size_t i = 0; i <= stretches.size(); ++i) {
+      const size_t end = i == stretches.size() ? ops.size() : stretches[i].begin;
+      if (mine.begin != end)
+        visit(mine.first, std::span(ops).subspan(mine.begin, end - mine.begin));
+      if (i < stretches.size()) mine = stretches[i];
+    }
+  }
 };
 
 struct Member {
@@ -163,7 +199,7 @@ class Index {
            run_.processes[process].knowledge.returns;
   }
   const trace::Op& op_at(const Member& member, uint64_t seq) const {
-    return op(member.process, member.lane.ops[seq - member.lane.first]);
+    return op(member.process, member.lane.at(seq));
   }
   // A wait for signals of which the numbers say nothing, or whose senders are not on file: nobody
   // can tell whether it is through.

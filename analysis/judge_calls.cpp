@@ -274,7 +274,7 @@ Draft draft_difference(const Case& c, const Difference& d) {
   for (const Camp& camp : std::span(d.camps).first(std::min(d.camps.size(), kCampsShown))) {
     const Member& member = group.members[camp.members.front()];
     finding.evidence.push_back(
-        op_evidence(c, member.process, member.lane.ops[d.seq - member.lane.first],
+        op_evidence(c, member.process, member.lane.at(d.seq),
                     fmt::format("seq {} of {}, so {}", d.seq, group.name,
                                 processes_text(c.index.run(), processes_of(group, camp.members)))));
   }

@@ -63,6 +63,17 @@ const GpuCall* first_begun(const GpuView& gpu, const Circle& circle) {
   return first;
 }
 
+// Of those that have waited for long the last rank came along a moment ago.
+const GpuCall* first_young(const GpuView& gpu) {
+  const Case& c = gpu.the_case;
+  const auto found = std::find_if(gpu.calls().begin(), gpu.calls().end(), [&](const GpuCall& call) {
+    const trace::Op& first = c.index.op(call.front.process, call.front.op);
+    return call.is_everywhere() && !call.is_held && c.job.is_stale(started_at(first)) &&
+           !c.job.is_stale(call.last_begun_ns);
+  });
+  return found == gpu.calls().end() ? nullptr : &*found;
+}
+
 std::optional<Draft> judge_running(const GpuView& gpu) {
   if (const GpuCall* call = first_begun(gpu, gpu.rivals())) {
     return draft_stuck(gpu, *call, gpu.rivals());
@@ -124,6 +135,7 @@ std::optional<Draft> judge_gpu(const Case& c) {
   if (!blocked.empty()) return draft_blocked(gpu, blocked);
   if (auto stuck = judge_running(gpu)) return stuck;
   if (auto crossed = draft_crossed(gpu)) return crossed;
+  if (const GpuCall* call = first_young(gpu)) return draft_young(gpu, *call);
   const std::vector<Blocked> unread = find_unread_replays(c);
   if (!unread.empty()) return draft_unread_replays(c, unread);
   return judge_outside(c, gpu.state);

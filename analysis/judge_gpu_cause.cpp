@@ -42,6 +42,7 @@ class Causes {
   // Replays that something else in their graph holds up.
   const std::vector<Blocked>& between() const { return between_; }
   const std::vector<size_t>& stuck() const { return stuck_; }  // calls
+  const std::vector<size_t>& young() const { return young_; }  // that may still go on
 
  private:
   // Who waits for whom goes through as many calls as this, at most: a deeper stack is not worth it.
@@ -97,20 +98,25 @@ class Causes {
     if (!is_new) return known->second;
     const InsideReplay inside = inside_replay(c_, front.process, front.op);
     if (inside.is_owed) return false;
-    const bool is_stuck = !inside.ops.empty() && are_old(inside.launches);
-    bool is_explained = inside.is_between || is_stuck;
+    bool is_explained = inside.is_between || !inside.ops.empty();
     if (inside.is_between) between_.push_back({front.process, front.op});
-    if (is_stuck) stuck_.push_back(*gpu_.call_at(front.process, front.op));
+    if (!inside.ops.empty()) {
+      (are_old(inside) ? stuck_ : young_).push_back(*gpu_.call_at(front.process, front.op));
+    }
     ++depth_;
     for (const uint32_t p : inside.elsewhere) is_explained = explain(p) || is_explained;
     --depth_;
     return known->second = is_explained;
   }
 
-  bool are_old(const std::vector<Blocked>& launches) const {
-    return std::all_of(launches.begin(), launches.end(), [&](const Blocked& launch) {
-      return c_.job.is_stale(started_at(c_.index.op(launch.process, launch.op)));
-    });
+  // Who makes the call without a graph has no launch.
+  bool are_old(const InsideReplay& inside) const {
+    for (size_t i = 0; i < inside.ops.size(); ++i) {
+      const Blocked& launch = inside.launches[i];
+      const Blocked& began = launch.op != kNoRecord ? launch : inside.ops[i];
+      if (!c_.job.is_stale(started_at(c_.index.op(began.process, began.op)))) return false;
+    }
+    return true;
   }
 
   PlaceKey key_of(const Front& front, const GraphFacts& facts) const {
@@ -127,10 +133,10 @@ class Causes {
                         std::all_of(call.running.begin(), call.running.end(),
                                     [&](uint32_t p) { return is_watched_to_end(c_, p); });
     if (!counts) return false;
-    const bool is_stuck =
-        call.is_everywhere() && !call.is_held && c_.job.is_stale(call.last_begun_ns);
-    if (is_stuck) stuck_.push_back(index);
-    bool is_explained = is_stuck;
+    bool is_explained = call.is_everywhere() && !call.is_held;
+    if (is_explained) {
+      (c_.job.is_stale(call.last_begun_ns) ? stuck_ : young_).push_back(index);
+    }
     for (const uint32_t p : call.behind) is_explained = explain(p) || is_explained;
     return is_explained;
   }
@@ -144,6 +150,7 @@ class Causes {
   std::unordered_map<uint32_t, bool> silent_;  // by process
   std::vector<Blocked> between_;
   std::vector<size_t> stuck_;
+  std::vector<size_t> young_;
   int depth_ = 0;
 };
 
@@ -161,6 +168,7 @@ Draft draft_cause(const GpuView& gpu, const Causes& causes) {
     return is_crossed ? std::move(*crossed) : draft_blocked(gpu, blocked);
   }
   if (!causes.between().empty()) return draft_between(gpu.the_case, causes.between());
+  if (causes.stuck().empty()) return draft_young(gpu, gpu.calls()[causes.young().front()]);
   const size_t stuck = causes.stuck().front();
   const Circle& rivals = gpu.rivals();
   const bool is_rival = std::find(rivals.begin(), rivals.end(), stuck) != rivals.end();
@@ -209,6 +217,7 @@ void add_gpu_causes(const Case& c, std::vector<Draft>& drafts) {
   const std::vector<Blocked> unread = find_unread_replays(c);
   std::vector<Draft> others;
   std::map<std::vector<uint32_t>, Draft> found;  // by whom they blame
+  std::optional<Draft> unread_draft;
   for (Draft& draft : drafts) {
     if (!is_silence(draft)) {
       others.push_back(std::move(draft));
@@ -227,8 +236,8 @@ void add_gpu_causes(const Case& c, std::vector<Draft>& drafts) {
       return fronts_of(gpu.state, p).empty();
     });
     if (is_open) {
-      Draft& known = found.try_emplace({}, draft_unread_replays(c, unread)).first->second;
-      known.finding.consequences.push_back(std::move(draft.finding));
+      if (!unread_draft) unread_draft = draft_unread_replays(c, unread);
+      unread_draft->finding.consequences.push_back(std::move(draft.finding));
       continue;
     }
     if (draft.finding.verdict == Verdict::missing_call &&
@@ -240,6 +249,7 @@ void add_gpu_causes(const Case& c, std::vector<Draft>& drafts) {
   }
   drafts = std::move(others);
   for (auto& [blamed, cause] : found) drafts.push_back(std::move(cause));
+  if (unread_draft) drafts.push_back(std::move(*unread_draft));
 }
 
 }  // namespace rollcall::analysis

@@ -73,14 +73,13 @@ std::vector<CapturedRun> runs_of(const Case& c, const Group& group, uint32_t m) 
   const Lane& lane = group.members[m].lane;
   uint32_t graph = 0;
   bool is_cut = lane.first != 0;  // the run that `graph` belongs to
-  for (uint64_t seq = lane.first; seq < lane.end(); ++seq) {
-    if (!lane.has(seq)) {
-      is_cut = true;
-      graph = 0;
-      continue;
-    }
+  for (uint64_t seq = lane.first; seq < lane.end(); seq = lane.next(seq + 1)) {
+    if (!lane.has(seq)) continue;
+    const bool is_behind_gap = seq != lane.first && !lane.has(seq - 1);
+    if (is_behind_gap) is_cut = true;
+    if (is_behind_gap) graph = 0;
     const Op& op = c.index.op_at(group.members[m], seq);
-    const bool is_first = seq == lane.first || !lane.has(seq - 1);
+    const bool is_first = seq == lane.first || is_behind_gap;
     if (op.graph == 0 || (op.graph != graph && !is_first)) is_cut = false;
     if (op.graph != 0 && op.graph != graph && !is_cut) {
       runs.push_back({m, group.members[m].process, op.graph, seq, {}});
@@ -169,7 +168,7 @@ class Passing {
       if (is_known && replays->second.launches > 0) return Past::launched;
     }
     const Lane& lane = group_.members[with].lane;
-    const uint32_t there = lane.ops[seq - lane.first];
+    const uint32_t there = lane.at(seq);
     return latest_call(without, with) > int64_t{there} ? Past::called : Past::no;
   }
 
@@ -306,14 +305,13 @@ std::optional<Draft> judge_captures(const Case& c, uint32_t g, const Comparison&
     add_culprit(c, member, g, deviant.seq, finding);
     if (member.lane.has(deviant.seq)) {
       finding.evidence.push_back(
-          op_evidence(c, member.process, member.lane.ops[deviant.seq - member.lane.first],
+          op_evidence(c, member.process, member.lane.at(deviant.seq),
                       c.index.op_at(member, deviant.seq).graph != 0 ? "captured" : "not captured"));
     }
   }
   const Member& usual = group.members[common->member];
   if (usual.lane.has(seq)) {
-    finding.evidence.push_back(
-        op_evidence(c, usual.process, usual.lane.ops[seq - usual.lane.first], "captured"));
+    finding.evidence.push_back(op_evidence(c, usual.process, usual.lane.at(seq), "captured"));
   }
   finding.summary = counts_text(c, group, comparison, *common, deviants, seq);
   const trace::Process& reference = c.process(usual.process);

@@ -85,7 +85,7 @@ std::unordered_map<uint32_t, uint32_t> places_of(const Case& c, const Node& node
   for (const Member& member : c.group(node.group).members) {
     const bool is_known =
         member.lane.has(node.seq) && c.process(member.process).knowledge.calls_in_order;
-    if (is_known) places[member.process] = member.lane.ops[node.seq - member.lane.first];
+    if (is_known) places[member.process] = member.lane.at(node.seq);
   }
   return places;
 }

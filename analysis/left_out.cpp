@@ -25,7 +25,7 @@ constexpr uint32_t kBehindMin = 2;
 std::optional<size_t> tail_begin(const Lane& lane, uint64_t seq) {
   if (seq == 0) return 0;
   if (!lane.has(seq - 1)) return std::nullopt;
-  return lane.ops[seq - 1 - lane.first] + 1;
+  return lane.at(seq - 1) + 1;
 }
 
 const Lane* lane_in(const Group& group, uint32_t p) {

@@ -16,7 +16,7 @@ uint32_t made_at(const Case& c, uint32_t p, const Node& call) {
     const Seat seat = c.index.seat(p, i);
     if (seat.member == kNone || c.index.role_of(seat.group) != role) continue;
     const Lane& lane = c.group(seat.group).members[seat.member].lane;
-    const uint32_t here = lane.has(call.seq) ? lane.ops[call.seq - lane.first] : kNoRecord;
+    const uint32_t here = lane.has(call.seq) ? lane.at(call.seq) : kNoRecord;
     if (seat.group == call.group) return here;
     if (here != kNoRecord) at = here;
   }
@@ -40,8 +40,7 @@ Placed made_at_place(const Case& c, uint32_t p, uint32_t place, const Node& call
   const Seat seat = c.index.seat(p, own != kNone ? own : place);
   if (seat.group == kNone || seat.member == kNone) return {};
   const Lane& lane = c.group(seat.group).members[seat.member].lane;
-  return {lane.has(call.seq) ? lane.ops[call.seq - lane.first] : kNoRecord,
-          lane.called <= call.seq};
+  return {lane.has(call.seq) ? lane.at(call.seq) : kNoRecord, lane.called <= call.seq};
 }
 
 // A process that is in both communicators.

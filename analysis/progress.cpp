@@ -60,7 +60,7 @@ Progress::Slot Progress::make_slot(uint32_t p, uint32_t i) const {
   // A position that is another call's, or that no call can have (a damaged or hostile file): it has
   // no counter of its own, and nobody waits for it.
   const Lane& lane = index_.groups()[seat.group].members[seat.member].lane;
-  if (!lane.has(op.seq) || lane.ops[op.seq - lane.first] != i) {
+  if (!lane.has(op.seq) || lane.at(op.seq) != i) {
     slot.is_done = true;
     return slot;
   }
@@ -90,7 +90,9 @@ void Progress::fill_streams() {
 void Progress::make_counters(uint32_t g) {
   std::vector<std::pair<uint64_t, uint64_t>> stretches;
   for (const Member& member : index_.groups()[g].members) {
-    if (!member.lane.ops.empty()) stretches.emplace_back(member.lane.first, member.lane.end());
+    member.lane.for_each_stretch([&](uint64_t first, std::span<const uint32_t> ops) {
+      stretches.emplace_back(first, first + ops.size());
+    });
   }
   std::sort(stretches.begin(), stretches.end());
   std::vector<Pending>& pending = pending_[g];
@@ -115,6 +117,19 @@ uint32_t Progress::counter_of(uint32_t g, uint64_t seq) const {
   return static_cast<uint32_t>(found->first + (seq - found->base));
 }
 
+// By position: each of these is one of the members' records still to come.
+void Progress::count_member(uint32_t p, std::span<const uint32_t> ops, uint32_t* counters) const {
+  for (size_t i = 0; i < ops.size(); ++i) {
+    uint32_t& missing = counters[i];
+    if (ops[i] == kNoRecord || missing == kNever) continue;
+    const Op& op = index_.op(p, ops[i]);
+    // Nobody waits for it there any more.
+    if (is_on_file_as_finished(op)) continue;
+    const bool is_missing = op.state == OpState::failed || index_.is_held(p, ops[i]);
+    missing = is_missing ? kNever : missing + 1;
+  }
+}
+
 // A collective can finish when every member whose record is on file has come to it, and none is
 // known not to have called it.
 void Progress::count_members(const std::vector<Difference>& mismatches) {
@@ -123,18 +138,9 @@ void Progress::count_members(const std::vector<Difference>& mismatches) {
     const Group& group = index_.groups()[g];
     make_counters(g);
     for (const Member& member : group.members) {
-      if (member.lane.ops.empty()) continue;
-      uint32_t* const counters = &missing_[counter_of(g, member.lane.first)];
-      for (uint64_t i = 0; i < member.lane.ops.size(); ++i) {
-        uint32_t& missing = counters[i];
-        if (member.lane.ops[i] == kNoRecord || missing == kNever) continue;
-        const Op& op = index_.op(member.process, member.lane.ops[i]);
-        // Nobody waits for it there any more.
-        if (is_on_file_as_finished(op)) continue;
-        const bool is_missing =
-            op.state == OpState::failed || index_.is_held(member.process, member.lane.ops[i]);
-        missing = is_missing ? kNever : missing + 1;
-      }
+      member.lane.for_each_stretch([&](uint64_t first, std::span<const uint32_t> ops) {
+        count_member(member.process, ops, &missing_[counter_of(g, first)]);
+      });
     }
     for (const Pending& pending : pending_[g]) {
       const uint64_t never = std::max(pending.base, group.shortest) - pending.base;
@@ -198,7 +204,11 @@ bool Progress::partner_is_forgotten(uint32_t p, const Op& op, const Channel& cha
   const uint64_t end = theirs.empty() ? 0 : first + theirs.size();
   if (seq - end < partner.torn) return true;
   if (partner.first_complete_ticket <= 1 || !theirs.empty()) return false;
-  return !partner.ops.empty() && op.called_ns < partner.ops.front().called_ns;
+  // What was captured is on file from long before.
+  const auto oldest = std::find_if(partner.ops.begin(), partner.ops.end(), [&](const Op& other) {
+    return other.ticket >= partner.first_complete_ticket;
+  });
+  return oldest != partner.ops.end() && op.called_ns < oldest->called_ns;
 }
 
 void Progress::activate_p2p(uint32_t p, uint32_t i) {
@@ -275,7 +285,7 @@ void Progress::finish(uint32_t p, uint32_t i) {
 
 void Progress::finish_collective(uint32_t g, uint64_t seq) {
   for (const Member& member : index_.groups()[g].members) {
-    if (member.lane.has(seq)) finish(member.process, member.lane.ops[seq - member.lane.first]);
+    if (member.lane.has(seq)) finish(member.process, member.lane.at(seq));
   }
 }
 

@@ -83,6 +83,7 @@ class Progress {
   void fill_streams();
   void count_members(const std::vector<Difference>& mismatches);
   void make_counters(uint32_t group);
+  void count_member(uint32_t process, std::span<const uint32_t> ops, uint32_t* counters) const;
   uint32_t counter_of(uint32_t group, uint64_t seq) const;
   void activate_front(uint32_t process, uint32_t stream);
   void activate(uint32_t process, uint32_t op);

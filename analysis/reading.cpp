@@ -114,7 +114,7 @@ void finish(const Case& c, const Node& node, trace::Run& run) {
   if (node.kind != NodeKind::collective) return;
   for (const Member& member : c.group(node.group).members) {
     if (member.lane.has(node.seq)) {
-      mark(member.process, member.lane.ops[node.seq - member.lane.first]);
+      mark(member.process, member.lane.at(node.seq));
     }
   }
 }

@@ -117,7 +117,7 @@ std::vector<Debtor> debtors_of(const Case& c, uint32_t p, const Op& op, uint64_t
   for (const Member& member : group.members) {
     if (member.process == p) continue;
     if (member.lane.has(op.seq)) {
-      add_debtor(c, {member.process, member.lane.ops[op.seq - member.lane.first]}, replay, debtors);
+      add_debtor(c, {member.process, member.lane.at(op.seq)}, replay, debtors);
     } else if (member.lane.called + c.process(member.process).torn <= op.seq) {
       debtors.push_back({member.process});
     }
@@ -440,7 +440,7 @@ bool stands_in_replay(const Case& c, uint32_t g, uint64_t seq) {
   const std::vector<Member>& members = c.group(g).members;
   return std::any_of(members.begin(), members.end(), [&](const Member& member) {
     if (!member.lane.has(seq)) return false;
-    const Blocked where{member.process, member.lane.ops[seq - member.lane.first]};
+    const Blocked where{member.process, member.lane.at(seq)};
     const uint32_t graph = c.index.op(where.process, where.op).graph;
     if (graph == 0) return false;
     const std::vector<Op>& ops = c.process(where.process).ops;

@@ -36,8 +36,9 @@ uint64_t first_disagreement(const Index& index, const Member& member, const Memb
                             uint64_t from, uint64_t limit) {
   const uint64_t begin = std::max({member.lane.first, reference.lane.first, from});
   const uint64_t end = std::min({member.lane.end(), reference.lane.end(), limit});
-  for (uint64_t seq = begin; seq < end; ++seq) {
-    if (!member.lane.has(seq) || !reference.lane.has(seq)) continue;
+  const Lane& lane = member.lane;
+  for (uint64_t seq = lane.next(begin); seq < end; seq = lane.next(seq + 1)) {
+    if (!lane.has(seq) || !reference.lane.has(seq)) continue;
     const Op& a = index.op_at(member, seq);
     const Op& b = index.op_at(reference, seq);
     if (!agree(signature_of(a), signature_of(b))) return seq;
@@ -447,8 +448,9 @@ uint64_t count_repeats(const Index& index, const Member& deviator, const Member&
                        uint64_t seq, Slip slip) {
   uint64_t repeats = 0;
   const uint64_t end = std::min(deviator.lane.end(), reference.lane.end());
-  for (uint64_t at = seq + 1; at < end; ++at) {
-    if (!deviator.lane.has(at) || !reference.lane.has(at)) continue;
+  const Lane& lane = deviator.lane;
+  for (uint64_t at = lane.next(seq + 1); at < end; at = lane.next(at + 1)) {
+    if (!lane.has(at) || !reference.lane.has(at)) continue;
     const Signature a = signature_of(index.op_at(deviator, at));
     const Signature b = signature_of(index.op_at(reference, at));
     repeats += !agree(a, b) && argument_slip(a, b) == slip;

@@ -143,7 +143,7 @@ bool is_past(const Case& c, uint32_t p, uint32_t caller, const Lane* there, cons
     return false;
   }
   const std::vector<Op>& ops = c.process(caller).ops;
-  const size_t at = there->ops[waited.seq - there->first];
+  const size_t at = there->at(waited.seq);
   for (size_t i = at + 1; i < std::min(ops.size(), at + 1 + kCallsBehindMax); ++i) {
     // Of another thread nobody knows that it comes behind.
     if (ops[i].thread != ops[at].thread || ops[i].state == trace::OpState::failed) continue;
@@ -151,7 +151,7 @@ bool is_past(const Case& c, uint32_t p, uint32_t caller, const Lane* there, cons
     if (!is_collective(ops[i].kind) || group == waited.group) continue;
     const Lane* lane = lane_of(own, group);
     if (lane == nullptr || !lane->has(ops[i].seq)) continue;
-    if (lane->ops[ops[i].seq - lane->first] > here->ops.back()) return true;
+    if (lane->at(ops[i].seq) > here->ops.back()) return true;
   }
   return false;
 }
@@ -205,8 +205,7 @@ bool holds_of_callers(const Case& c, const Node& waited, bool (*holds)(const Pla
   return std::all_of(waited.callers.begin(), waited.callers.end(), [&](uint32_t p) {
     const auto lanes = lanes_of(c, p);
     const Lane* lane = lane_of(lanes, waited.group);
-    return lane != nullptr && lane->has(waited.seq) &&
-           holds(place_of(c, p, lane->ops[waited.seq - lane->first]));
+    return lane != nullptr && lane->has(waited.seq) && holds(place_of(c, p, lane->at(waited.seq)));
   });
 }
 
@@ -217,7 +216,7 @@ bool go_on_as_usual(const Case& c, const Node& waited) {
     const Lane& lane = member.lane;
     if (lane.called > waited.seq) continue;
     if (waited.seq == 0 || !lane.has(waited.seq - 1)) return false;
-    const size_t last = lane.ops[waited.seq - 1 - lane.first];
+    const size_t last = lane.at(waited.seq - 1);
     const std::optional<size_t> usual = usual_calls(c, member.process, last + 1);
     if (!usual) return false;
     // Who has not gone on says nothing.

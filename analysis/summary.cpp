@@ -69,7 +69,7 @@ std::vector<RankRow> standing_of(const Case& c, const Draft& lead) {
     }
     const bool called = member.lane.called > lead.seq;
     const bool on_file = member.lane.has(lead.seq);
-    const uint32_t op = on_file ? member.lane.ops[lead.seq - member.lane.first] : kNoRecord;
+    const uint32_t op = on_file ? member.lane.at(lead.seq) : kNoRecord;
     row.here = on_file ? short_call_text(c.index.op(member.process, op)) : "-";
     row.state = state_text(c, member.process, called, op);
     const int64_t since_ns = on_file ? c.index.op(member.process, op).called_ns

@@ -24,34 +24,29 @@ bool is_unread(const Process& process, uint32_t number) {
   return static_cast<uint64_t>(on_file) < graph->operations;
 }
 
-// Its place among the graphs of the process, by when they were captured.
-size_t place_of(const Process& process, const Graph& graph) {
-  return static_cast<size_t>(
-      std::count_if(process.graphs.begin(), process.graphs.end(),
-                    [&](const Graph& other) { return other.first_ns < graph.first_ns; }));
-}
-
-// The graph that another process captured in this place; null where it is another one, as far as
-// that can be seen.
-const Graph* counterpart(const Process& process, size_t place, uint32_t operations) {
-  const auto found =
-      std::find_if(process.graphs.begin(), process.graphs.end(), [&](const Graph& graph) {
-        return graph.operations == operations && place_of(process, graph) == place;
-      });
-  return found == process.graphs.end() ? nullptr : &*found;
+// In the order in which they were captured.
+std::vector<const Graph*> by_capture(const Process& process) {
+  std::vector<const Graph*> graphs;
+  for (const Graph& graph : process.graphs) graphs.push_back(&graph);
+  std::stable_sort(graphs.begin(), graphs.end(),
+                   [](const Graph* a, const Graph* b) { return a->first_ns < b->first_ns; });
+  return graphs;
 }
 
 // Who launched what looks like the same graph less often: "rank 7 launched its graph of 2
 // operations, captured at the same place, 1 time".
 void add_fewer_launches(const Case& c, const Blocked& standing, Finding& finding) {
-  const Process& process = c.process(standing.process);
   const Op& launch = c.index.op(standing.process, standing.op);
-  const Graph& graph = *graph_of(process, launch.graph);
-  const size_t place = place_of(process, graph);
+  const std::vector<const Graph*> graphs = by_capture(c.process(standing.process));
+  const auto mine = std::find_if(graphs.begin(), graphs.end(),
+                                 [&](const Graph* graph) { return graph->graph == launch.graph; });
+  const auto place = static_cast<size_t>(mine - graphs.begin());
   for (const uint32_t p : c.index.active()) {
     if (finding.evidence.size() == kEvidenceMax) return;
-    const Graph* other = counterpart(c.process(p), place, graph.operations);
-    if (other == nullptr || other->launches > launch.seq) continue;
+    const std::vector<const Graph*> theirs = by_capture(c.process(p));
+    if (theirs.size() <= place) continue;
+    const Graph* other = theirs[place];
+    if (other->operations != (*mine)->operations || other->launches > launch.seq) continue;
     Evidence evidence = process_evidence(c, p);
     evidence.text = fmt::format(
         "{} launched a graph that was captured at the same place, with as many operations, {}",

@@ -219,7 +219,7 @@ void WaitGraph::expand_collective(uint32_t n) {
       continue;
     }
     if (!member.lane.has(seq)) continue;
-    const uint32_t i = member.lane.ops[seq - member.lane.first];
+    const uint32_t i = member.lane.at(seq);
     if (index_.op(member.process, i).state == OpState::failed ||
         index_.is_held(member.process, i)) {
       const uint32_t h = host(member.process);

@@ -164,7 +164,6 @@ GpuRecording long_running() {
   return recording;
 }
 
-// By ticket and place behind it, since a replay's calls share the ticket of their capture.
 std::vector<uint64_t> newest_numbers(const trace::Run& run, int r, size_t count) {
   std::vector<uint64_t> numbers;
   for (const trace::Op& op : run.processes[static_cast<size_t>(r)].ops) numbers.push_back(op.seq);
@@ -228,6 +227,22 @@ TEST_CASE("that the newest replays are alike says nothing of a difference before
   CHECK_FALSE(is_better(recording.run(), recorded, newest->is_whole, executed));
 }
 
+TEST_CASE("that the newest replays are alike says nothing of those that are no longer on file") {
+  GpuRecording recording = world();
+  for (int r = 0; r < kRanks; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, r == kOdd ? 9 : 8);
+    recording.capture(r, 2, 0, OpKind::AllReduce, 16);
+    recording.launch(r, 1, Gpu::through);
+    for (int i = 0; i < 30; ++i) recording.launch(r, 2, Gpu::through);
+    recording.forget_middle(r, 12);
+  }
+  recording.end();
+  const std::optional<Executed> newest = as_executed(recording.run());
+  REQUIRE(newest);
+  CHECK_FALSE(newest->is_whole);
+  check_blames(recording.report(), Verdict::count_mismatch, kOdd);
+}
+
 TEST_CASE("what was executed of a long run is not guessed where a part of it is unknown") {
   GpuRecording recording = long_running();
   for (int r = 0; r < kRanks; ++r) recording.forget_middle(r, 8);
@@ -242,6 +257,14 @@ TEST_CASE("what was executed of a long run is not guessed where a part of it is 
     old.ticket = process.first_complete_ticket - 1;
     process.ops.insert(process.ops.begin(), old);
   }
+  SECTION("a call between the newest ones was not recorded") {
+    const uint64_t ticket = process.ops.back().ticket - (GENERATE(true, false) ? 2 : 4);
+    REQUIRE(std::erase_if(process.ops, [&](const trace::Op& op) {
+              return op.kind == OpKind::AllReduce && op.ticket == ticket;
+            }) == 1);
+  }
+  SECTION("recording was paused") { process.statistics["dropped_paused"] = 1; }
+  SECTION("a graph stands there twice") { process.graphs[1].graph = process.graphs[0].graph; }
   SECTION("a launch behind the newest one is counted") { ++process.graphs[0].launches; }
   SECTION("fewer calls are counted than are on file") { process.comms[0].collectives = 2; }
   SECTION("sends were made to a rank of which none is on file") { process.comms[0].sends = 1; }
@@ -261,7 +284,7 @@ TEST_CASE("a graph that nobody launched keeps no replays from being counted wher
 }
 
 TEST_CASE("what is captured stays at its place however much of a job's middle is gone") {
-  constexpr uint64_t kGone = 3'000'000;
+  constexpr uint64_t kGone = 3'000'000'000'000;  // a year
   GpuRecording recording = world();
   for (int r = 0; r < kRanks; ++r) {
     for (int i = 0; i < 200; ++i) capture_two(recording, r, 1);
@@ -281,6 +304,12 @@ TEST_CASE("what is captured stays at its place however much of a job's middle is
   for (const Member& member : index.groups()[0].members) {
     CHECK(member.lane.has(1));
     CHECK(member.lane.has(401 + kGone));
+    CHECK_FALSE(member.lane.has(401));
+    CHECK(member.lane.end() == 402 + kGone);
+    CHECK(member.lane.next(0) == 0);
+    CHECK(member.lane.next(401) == 401 + kGone);
+    CHECK(member.lane.next(402 + kGone) == 402 + kGone);
+    CHECK(index.misplaced(member.process) == 0);
   }
 }
 

@@ -51,6 +51,38 @@ TEST_CASE("a call is not stuck where the last GPU came to it a moment ago") {
   INFO(text_of(report));
   CHECK(lead(report).verdict == Verdict::insufficient);
   CHECK(lead(report).severity != Severity::hang);
+  CHECK(says(report, "rank 2 came to AllReduce of 8 float32 (sum), seq 1 of world only"));
+}
+
+TEST_CASE("who waits for a call that the last GPU came to a moment ago is not missing elsewhere") {
+  GpuRecording recording({{.ranks = {0, 1, 2, 3}}, {.ranks = {0, 1, 2, 3}}}, 4);
+  for (int r = 0; r < 4; ++r) recording.call(r, 0, OpKind::AllReduce, 8, Gpu::begun);
+  trace::Process& late = recording.rank(3);
+  late.ops.back().started_ns = late.heartbeat_ns - 1'000'000;
+  for (int r = 0; r < 2; ++r) recording.call(r, 1, OpKind::AllReduce, 8, Gpu::waiting);
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::insufficient);
+  CHECK(says(report, "rank 3 came to"));
+  REQUIRE(lead(report).consequences.size() == 1);
+  CHECK(lead(report).consequences[0].verdict == Verdict::missing_call);
+}
+
+TEST_CASE("a replay that waits for a rank that makes the call without a graph is judged") {
+  GpuRecording recording({{.ranks = {0, 1, 2}}, {.ranks = {0, 1, 2}}}, 3);
+  for (int r = 0; r < 3; ++r) {
+    if (r == 1) {
+      recording.call(r, 0, OpKind::AllReduce, 8, Gpu::begun);
+    } else {
+      recording.capture(r, 1, 0, OpKind::AllReduce, 8);
+      recording.launch(r, 1, Gpu::begun);
+      recording.stand_at(r, 1, 1);
+    }
+    if (r != 2) recording.call(r, 1, OpKind::AllReduce, 4, Gpu::waiting);
+  }
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
 }
 
 TEST_CASE("a transfer is not stuck where the record of its other side is torn") {
