@@ -184,6 +184,30 @@ TEST_CASE("a rank whose oldest records were overwritten left nothing out for tha
   }
 }
 
+TEST_CASE("a receive that is no longer on file was not left out, whatever was captured before it") {
+  Program program;
+  program.comms = {{.ranks = {0, 1}}};
+  program.ranks.resize(2);
+  for (int r = 0; r < 2; ++r) {
+    Steps& steps = program.ranks[static_cast<size_t>(r)];
+    steps.push_back(call(OpKind::AllReduce, 8));
+    steps.back().graph = 1;
+    steps.push_back(call(r == 0 ? OpKind::Send : OpKind::Recv, kLarge, 1 - r));
+    steps.back().stream = 1;
+    for (int i = 0; i < 5; ++i) steps.push_back(call(OpKind::AllReduce, 4));
+  }
+  Outcome outcome = execute(program, kLive);
+  trace::Process& receiver = outcome.run.processes[1];
+  const bool is_kept = GENERATE(true, false);
+  receiver.first_complete_ticket = receiver.ops[2].ticket;
+  receiver.lost = is_kept ? 1 : 2;
+  receiver.ops.erase(receiver.ops.begin() + (is_kept ? 1 : 0), receiver.ops.begin() + 2);
+  const Report report = analyse(outcome.run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict != Verdict::p2p_unmatched);
+  CHECK(lead(report).severity != Severity::hang);
+}
+
 TEST_CASE("a send and a receive in the wrong order are a cycle, not a transfer left out") {
   Program program = repeat({{0, 1}},
                            {{call(OpKind::Send, kLarge, 1), call(OpKind::Recv, kLarge, 1)},
