@@ -288,7 +288,7 @@ std::optional<Report> judge_executed(const trace::Run& run, const Options& optio
   const std::optional<Executed> executed = as_executed(run);
   if (!executed) return {};
   Report report = analyse_as_recorded(executed->run, options);
-  if (!is_better(run, recorded, executed->is_whole, report)) return {};
+  if (!is_better(run, recorded, *executed, report)) return {};
   report.findings.front().summary += " (each replay of a CUDA graph counted as the calls it holds)";
   return report;
 }

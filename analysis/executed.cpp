@@ -184,6 +184,22 @@ bool has_gaps(const Process& process, const Newest& newest, const Counts& made) 
   });
 }
 
+// Each call of a replay that runs is on a stream of which the position is known.
+bool knows_places(const Process& process, const CapturedOps& captured) {
+  return std::all_of(process.ops.begin(), process.ops.end(), [&](const Op& launch) {
+    const bool runs = launch.kind == OpKind::GraphLaunch && launch.state != OpState::failed &&
+                      launch.awaits_gpu && !is_through(launch) && has_begun(launch);
+    if (!runs) return true;
+    const Graph* graph = graph_of(process, launch.graph);
+    const std::vector<uint32_t>& ops = captured.at(launch.graph);
+    return graph != nullptr && std::all_of(ops.begin(), ops.end(), [&](uint32_t i) {
+             return std::any_of(graph->lanes.begin(), graph->lanes.end(), [&](const auto& lane) {
+               return lane.stream == process.ops[i].stream;
+             });
+           });
+  });
+}
+
 // It goes on, and its number among what was executed is not known.
 bool leaves_out_open(const Process& process, const Newest& newest) {
   for (size_t i = 0; i < process.ops.size(); ++i) {
@@ -361,6 +377,7 @@ bool is_about_gpus(const Finding& finding) {
 
 // One rank called other things than the others, or than those that it exchanges with.
 bool is_about_order(const Finding& finding) {
+  if (!is_defect(finding)) return false;
   switch (finding.verdict) {
     case Verdict::missing_call:
     case Verdict::op_mismatch:
@@ -412,6 +429,7 @@ std::optional<Executed> as_executed(const trace::Run& run, size_t calls_max) {
       if (!own) return std::nullopt;
       newest[p] = std::move(*own);
       executed.is_whole = executed.is_whole && is_all(process, newest[p]);
+      executed.knows_places = executed.knows_places && knows_places(process, captured[p]);
     }
     if (!add_unlaunched(process, captured[p], unlaunched)) return std::nullopt;
   }
@@ -431,21 +449,24 @@ std::optional<Executed> as_executed(const trace::Run& run, size_t calls_max) {
   return executed;
 }
 
-bool is_better(const trace::Run& run, const Report& recorded, bool is_whole,
+bool is_better(const trace::Run& run, const Report& recorded, const Executed& view,
                const Report& executed) {
   const Finding& old_lead = recorded.findings.front();
   const Finding& new_lead = executed.findings.front();
   // Nobody waits for a difference between captured calls if all ran the same.
   if (is_defect(old_lead)) {
-    if (new_lead.verdict == Verdict::in_lockstep) return is_whole;
+    if (new_lead.verdict == Verdict::in_lockstep) return view.is_whole;
     if (blames_for_gpus(run, old_lead, is_running_replay)) {
       return is_defect(new_lead) && !new_lead.culprits.empty() &&
              new_lead.culprits.size() <= old_lead.culprits.size();
     }
     // That a call stands on all GPUs says what waits, and not for whom, where one comes too early.
-    if (old_lead.verdict == Verdict::stuck_on_gpu) return is_about_order(new_lead);
+    if (old_lead.verdict == Verdict::stuck_on_gpu) {
+      return view.knows_places && is_about_order(new_lead);
+    }
     if (blames_for_gpus(run, old_lead, [](const Op&) { return true; })) {
-      return is_about_order(new_lead) && new_lead.verdict != Verdict::op_mismatch;
+      return view.knows_places && is_about_order(new_lead) &&
+             new_lead.verdict != Verdict::op_mismatch;
     }
     return old_lead.verdict == Verdict::graph_diverged && is_defect(new_lead) &&
            (new_lead.culprits.size() < old_lead.culprits.size() || is_about_gpus(new_lead) ||

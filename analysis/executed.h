@@ -24,14 +24,16 @@ struct Executed {
   // newest ones.
   trace::Run run;
   bool is_whole = true;  // every call of the run is in it
+  // How far each replay that runs has come is known. Else nobody knows who waits in it.
+  bool knows_places = true;
 };
 // Nothing where nothing was replayed, or it cannot be counted: launches unseen, not all on file
 // that a graph holds, newest calls lost.
 std::optional<Executed> as_executed(const trace::Run& run, size_t calls_max = kExecutedMax);
 
 // `recorded`: what was found of the run as it is on file. True: `executed`, of the other, is to be
-// told. That all is well there says nothing of what is not in it (`is_whole` false).
-bool is_better(const trace::Run& run, const Report& recorded, bool is_whole,
+// told. That all is well there says nothing of what is not in it.
+bool is_better(const trace::Run& run, const Report& recorded, const Executed& view,
                const Report& executed);
 
 }  // namespace rollcall::analysis

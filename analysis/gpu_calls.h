@@ -26,6 +26,11 @@ struct GpuCall {
   // GPUs, or has ended on none while this one has: only the whole share ends.
   bool is_held = true;
 
+  // Looked at while the job runs, the last GPU came to it so short a time ago that it may go on.
+  bool is_young(const Case& the_case) const {
+    return the_case.job.live && is_everywhere() && !is_held &&
+           !the_case.job.is_stale(last_begun_ns);
+  }
   bool is_everywhere() const {
     return has_begun && !is_disputed && !peers.is_owed && !peers.has_strangers && !peers.is_unknown;
   }

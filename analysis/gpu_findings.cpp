@@ -264,22 +264,44 @@ Draft draft_stuck(const GpuView& gpu, const GpuCall& call, const Circle& rivals)
   return draft;
 }
 
+// The records by which ranks came to it: of one inside a replay its launch, of one that makes the
+// call without a graph the call.
+std::vector<Blocked> ranks_in(const Case& c, const GpuCall& call) {
+  const Op& op = c.index.op(call.front.process, call.front.op);
+  const InsideReplay inside =
+      op.kind == OpKind::GraphLaunch ? place_of_replay(c, call) : InsideReplay{};
+  if (inside.ops.empty()) return call.peers.ranks;
+  std::vector<Blocked> ranks;
+  for (size_t i = 0; i < inside.ops.size(); ++i) {
+    ranks.push_back(inside.launches[i].op != kNoRecord ? inside.launches[i] : inside.ops[i]);
+  }
+  return ranks;
+}
+
 Draft draft_young(const GpuView& gpu, const GpuCall& call) {
   const Case& c = gpu.the_case;
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   Finding& finding = draft.finding;
-  std::vector<uint32_t> last;
-  for (const auto& [p, i] : call.peers.ranks) {
-    if (started_at(c.index.op(p, i)) != call.last_begun_ns) continue;
-    last.push_back(p);
-    add_evidence(c, {p, i}, state_text(c, gpu.facts, p, i), finding);
+  const std::vector<Blocked> ranks = ranks_in(c, call);
+  const auto began_ns = [&](const Blocked& rank) {
+    return started_at(c.index.op(rank.process, rank.op));
+  };
+  const auto earlier = [&](const Blocked& a, const Blocked& b) {
+    return began_ns(a) < began_ns(b);
+  };
+  const auto [first, last] = std::minmax_element(ranks.begin(), ranks.end(), earlier);
+  std::vector<uint32_t> late;
+  for (const Blocked& rank : ranks) {
+    if (began_ns(rank) != began_ns(*last)) continue;
+    late.push_back(rank.process);
+    add_evidence(c, rank, state_text(c, gpu.facts, rank.process, rank.op), finding);
   }
-  const Op& first = c.index.op(call.front.process, call.front.op);
-  draft.since_ns = started_at(first);
+  draft.since_ns = began_ns(*first);
   finding.summary = fmt::format(
       "{} came to {} only {} ago, others have been in it for {}: it may still go on",
-      processes_text(c.index.run(), last), place_text(c, call.front.process, first),
-      span_text(c.job.end_ns - call.last_begun_ns), span_text(c.job.end_ns - started_at(first)));
+      processes_text(c.index.run(), late),
+      place_text(c, first->process, c.index.op(first->process, first->op)),
+      span_text(c.job.end_ns - began_ns(*last)), span_text(c.job.end_ns - began_ns(*first)));
   finding.next =
       "ask again in a moment; what the others waited for is what ran on the stream of these ranks "
       "before";

@@ -21,9 +21,17 @@ constexpr uint64_t kGapMax = 8;
 // Positions without a record that channels may have between their records, of all processes.
 constexpr uint64_t kHolesMax = uint64_t{1} << 22;
 
-// Each position without a record was a call of its own, left on disk or lost.
+// Each position without a record was a call of its own, left on disk, lost or not recorded.
 uint64_t absent_calls(const Process& process) {
-  return std::min(process.lost, kSeqMax / 16) + std::min(process.skipped, kSeqMax / 16);
+  uint64_t calls = 0;
+  const auto add = [&](uint64_t more) { calls += std::min(more, kSeqMax / 64); };
+  add(process.lost);
+  add(process.skipped);
+  for (const char* name : {"dropped_paused", "dropped_pinned", "dropped_off"}) {
+    const auto found = process.statistics.find(name);
+    if (found != process.statistics.end()) add(found->second);
+  }
+  return calls;
 }
 
 // Further apart than this no records of a counter lie.
@@ -31,12 +39,17 @@ uint64_t reach_of(const Process& process) {
   return 4 * (process.ops.size() + absent_calls(process)) + 64;
 }
 
-// The number of a record among its newest, which a damaged or hostile one does not choose.
+// The number of a record among its newest, which a damaged or hostile one does not choose. What was
+// captured may lie far before the newest, and counts where there is nothing else.
 uint64_t middle_of_newest(const Process& process, const std::vector<uint32_t>& ops) {
   constexpr size_t kNewest = 64;
   std::vector<uint64_t> numbers;
-  for (size_t i = ops.size() - std::min(ops.size(), kNewest); i < ops.size(); ++i) {
-    numbers.push_back(std::min(process.ops[ops[i]].seq, kSeqMax));
+  for (const bool is_captured : {false, true}) {
+    for (size_t i = ops.size(); i-- > 0 && numbers.size() < kNewest;) {
+      const Op& op = process.ops[ops[i]];
+      if ((op.graph != 0) == is_captured) numbers.push_back(std::min(op.seq, kSeqMax));
+    }
+    if (!numbers.empty()) break;
   }
   const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
   std::nth_element(numbers.begin(), middle, numbers.end());
@@ -46,6 +59,7 @@ uint64_t middle_of_newest(const Process& process, const std::vector<uint32_t>& o
 // Takes out records whose numbers lie further than `reach` from the middle one of the newest: a
 // damaged or hostile record may claim any.
 uint64_t leave_out_far(const Process& process, uint64_t reach, std::vector<uint32_t>& ops) {
+  if (ops.empty()) return 0;
   const uint64_t middle = middle_of_newest(process, ops);
   const uint64_t lowest = middle - std::min(middle, reach);
   const uint64_t highest = std::min(middle + reach, kSeqMax - 1);

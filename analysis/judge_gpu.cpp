@@ -68,8 +68,7 @@ const GpuCall* first_young(const GpuView& gpu) {
   const Case& c = gpu.the_case;
   const auto found = std::find_if(gpu.calls().begin(), gpu.calls().end(), [&](const GpuCall& call) {
     const trace::Op& first = c.index.op(call.front.process, call.front.op);
-    return call.is_everywhere() && !call.is_held && c.job.is_stale(started_at(first)) &&
-           !c.job.is_stale(call.last_begun_ns);
+    return call.is_young(c) && c.job.is_stale(started_at(first)) && !is_elsewhere(c, call);
   });
   return found == gpu.calls().end() ? nullptr : &*found;
 }

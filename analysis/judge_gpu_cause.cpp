@@ -93,18 +93,22 @@ class Causes {
     const Op& launch = c_.index.op(front.process, front.op);
     const GraphFacts& facts = graph_facts(c_, front.process, launch.graph);
     if (!facts.has_positions) return explain_call(front);
-    if (depth_ == kDepthMax || !c_.job.is_stale(started_at(launch))) return false;
+    const bool is_old = c_.job.is_stale(started_at(launch));
+    if (depth_ == kDepthMax || !(is_old || c_.job.live)) return false;
     const auto [known, is_new] = replays_.try_emplace(key_of(front, facts), false);
     if (!is_new) return known->second;
     const InsideReplay inside = inside_replay(c_, front.process, front.op);
     if (inside.is_owed) return false;
-    bool is_explained = inside.is_between || !inside.ops.empty();
-    if (inside.is_between) between_.push_back({front.process, front.op});
-    if (!inside.ops.empty()) {
-      (are_old(inside) ? stuck_ : young_).push_back(*gpu_.call_at(front.process, front.op));
-    }
+    const bool is_stuck = !inside.ops.empty() && are_old(inside);
+    const bool is_young = !inside.ops.empty() && !is_stuck && c_.job.live;
+    bool is_explained = (inside.is_between && is_old) || is_stuck || is_young;
+    if (inside.is_between && is_old) between_.push_back({front.process, front.op});
+    if (is_stuck) stuck_.push_back(*gpu_.call_at(front.process, front.op));
+    if (is_young) young_.push_back(*gpu_.call_at(front.process, front.op));
     ++depth_;
-    for (const uint32_t p : inside.elsewhere) is_explained = explain(p) || is_explained;
+    for (const uint32_t p : inside.elsewhere) {
+      if (is_old) is_explained = explain(p) || is_explained;
+    }
     --depth_;
     return known->second = is_explained;
   }
@@ -133,10 +137,11 @@ class Causes {
                         std::all_of(call.running.begin(), call.running.end(),
                                     [&](uint32_t p) { return is_watched_to_end(c_, p); });
     if (!counts) return false;
-    bool is_explained = call.is_everywhere() && !call.is_held;
-    if (is_explained) {
-      (c_.job.is_stale(call.last_begun_ns) ? stuck_ : young_).push_back(index);
-    }
+    const bool is_stuck =
+        call.is_everywhere() && !call.is_held && c_.job.is_stale(call.last_begun_ns);
+    if (is_stuck) stuck_.push_back(index);
+    if (call.is_young(c_)) young_.push_back(index);
+    bool is_explained = is_stuck || call.is_young(c_);
     for (const uint32_t p : call.behind) is_explained = explain(p) || is_explained;
     return is_explained;
   }

@@ -187,7 +187,7 @@ class Passing {
       if (op.state == trace::OpState::failed || !is_collective(op.kind)) continue;
       const auto theirs = lanes.find(c_.index.seat(member.process, op.comm).group);
       if (theirs == lanes.end() || !theirs->second->has(op.seq)) continue;
-      const uint32_t call = theirs->second->ops[op.seq - theirs->second->first];
+      const uint32_t call = theirs->second->at(op.seq);
       found->second = std::max(found->second, int64_t{call});
     }
     return found->second;

@@ -64,7 +64,7 @@ TailComparison compare_tails(const Case& c, uint32_t deviator, uint32_t referenc
     ++same;
   const size_t seen = expected.size() - same;
   if (same < expected.size() && theirs->has(call.seq)) {
-    const size_t at = theirs->ops[call.seq - theirs->first];
+    const size_t at = theirs->at(call.seq);
     comparison.is_at_call = tokens(c, reference, reference_begin, at).size() == same;
   }
   if (same < calls.size()) {

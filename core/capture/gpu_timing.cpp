@@ -338,11 +338,14 @@ OpToken begin_graph_launch(const void* executable, const void* stream) noexcept 
   if (timer == nullptr || live.mode.load(std::memory_order_acquire) != Mode::recording) return {};
   const GpuTimer::Replay replay = timer->begin_replay(executable, stream);
   if (replay.graph == 0) return {};
-  return begin_op({.kind = OpKind::GraphLaunch,
-                   .count = replay.operations,
-                   .stream = stream,
-                   .graph = replay.graph,
-                   .replay = replay.number});
+  const OpToken token = begin_op({.kind = OpKind::GraphLaunch,
+                                  .count = replay.operations,
+                                  .stream = stream,
+                                  .graph = replay.graph,
+                                  .replay = replay.number});
+  // Not recorded: nobody will end it.
+  if (token.record == nullptr) end_op(token, kResultUnknown);
+  return token;
 }
 
 void refuse_graph_launch(const void* executable) noexcept {

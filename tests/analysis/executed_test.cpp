@@ -224,7 +224,7 @@ TEST_CASE("that the newest replays are alike says nothing of a difference before
   REQUIRE(newest);
   const Report executed = analyse(newest->run);
   CHECK(lead(executed).verdict == Verdict::in_lockstep);
-  CHECK_FALSE(is_better(recording.run(), recorded, newest->is_whole, executed));
+  CHECK_FALSE(is_better(recording.run(), recorded, *newest, executed));
 }
 
 TEST_CASE("that the newest replays are alike says nothing of those that are no longer on file") {
@@ -311,6 +311,45 @@ TEST_CASE("what is captured stays at its place however much of a job's middle is
     CHECK(member.lane.next(402 + kGone) == 402 + kGone);
     CHECK(index.misplaced(member.process) == 0);
   }
+}
+
+TEST_CASE("ranks that queue further replays behind one that is stuck leave nothing out") {
+  GpuRecording recording = world();
+  const bool knows_places = GENERATE(true, false);
+  for (int r = 0; r < kRanks; ++r) {
+    capture_two(recording, r, 1);
+    for (int i = 0; i < 5; ++i) recording.launch(r, 1, Gpu::through);
+    recording.launch(r, 1, Gpu::begun);
+    if (knows_places) recording.stand_at(r, 1, 1);
+    if (r != kOdd) recording.launch(r, 1, Gpu::waiting);
+  }
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
+}
+
+TEST_CASE("calls are compared behind any gap") {
+  constexpr uint64_t kGone = 3'000'000'000'000;
+  GpuRecording recording({{.ranks = {0, 1, 2, 3}}, {.ranks = {0, 1, 2, 3}}}, kRanks);
+  for (int r = 0; r < kRanks; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, 8);
+    recording.capture(r, 1, 1, OpKind::AllReduce, 8);
+    trace::Process& process = recording.rank(r);
+    for (trace::Comm& comm : process.comms) comm.collectives += kGone;
+    process.lost = 2 * kGone;
+    process.first_complete_ticket = process.next_ticket += 2 * kGone;
+    for (int step = 0; step < 6; ++step) {
+      recording.call(r, 0, OpKind::AllReduce, 4, Gpu::through);
+      if (r == kOdd && step == 5) {
+        recording.call(r, 0, OpKind::AllReduce, 4, Gpu::begun);
+      } else {
+        recording.call(r, 1, OpKind::AllGather, 4, step < 5 ? Gpu::through : Gpu::begun);
+      }
+    }
+    for (trace::Op& op : process.ops) op.awaits_gpu = false;
+    process.meta.clear();
+  }
+  check_blames(recording.report(), Verdict::missing_call, kOdd);
 }
 
 TEST_CASE("who captured anew with a call less is named, not the others") {

@@ -135,6 +135,45 @@ TEST_CASE("a rank all of whose positions are far off costs no memory for what li
   }
 }
 
+TEST_CASE("transfers of which all numbers are impossible are left out") {
+  Outcome outcome = make_job(3);
+  trace::Process& process = outcome.run.processes[1];
+  for (const OpKind kind : {OpKind::Send, OpKind::Recv}) {
+    trace::Op op = process.ops.front();
+    op.kind = kind;
+    op.root_or_peer = 2;
+    op.seq = uint64_t{1} << 62;
+    op.ticket = process.ops.back().ticket + 1;
+    process.ops.push_back(op);
+  }
+  const Index index(outcome.run);
+  CHECK(index.misplaced(1) == 2);
+  CHECK_FALSE(analyse(outcome.run).findings.empty());
+}
+
+TEST_CASE("of transfers the newest are kept where many were captured long before") {
+  constexpr uint64_t kGone = 10'000'000;
+  Outcome outcome = make_job(3);
+  trace::Process& process = outcome.run.processes[1];
+  process.lost = kGone;
+  for (uint64_t i = 0; i < 60; ++i) {
+    trace::Op op = process.ops.front();
+    op.kind = OpKind::Send;
+    op.root_or_peer = 2;
+    op.graph = i < 40 ? 1 : 0;
+    op.seq = i < 40 ? i : i + kGone;
+    op.ticket = process.ops.back().ticket + 1;
+    process.ops.push_back(op);
+  }
+  const Index index(outcome.run);
+  REQUIRE(index.channels().size() == 1);
+  const Channel& channel = index.channels()[0];
+  CHECK(channel.send_at(59 + kGone) != kNoRecord);
+  CHECK(channel.send_at(40 + kGone) != kNoRecord);
+  CHECK(channel.send_at(0) == kNoRecord);
+  CHECK(index.misplaced(1) == 0);
+}
+
 TEST_CASE("what lies between far positions costs memory once a process, not once a channel") {
   constexpr int kPeers = 200;
   constexpr uint64_t kApart = 1'500;  // what a process with so many calls may have lost

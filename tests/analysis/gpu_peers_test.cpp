@@ -45,6 +45,7 @@ TEST_CASE("a call is not stuck where the last GPU came to it a moment ago") {
   GpuRecording recording = stuck(3);
   CHECK(lead(recording.report()).verdict == Verdict::stuck_on_gpu);
   // A kernel in front of it took its time.
+  recording.run_on();
   trace::Process& late = recording.rank(2);
   late.ops.back().started_ns = late.heartbeat_ns - 1'000'000;
   const Report report = recording.report();
@@ -60,12 +61,42 @@ TEST_CASE("who waits for a call that the last GPU came to a moment ago is not mi
   trace::Process& late = recording.rank(3);
   late.ops.back().started_ns = late.heartbeat_ns - 1'000'000;
   for (int r = 0; r < 2; ++r) recording.call(r, 1, OpKind::AllReduce, 8, Gpu::waiting);
+  recording.run_on();
   const Report report = recording.report();
   INFO(text_of(report));
   CHECK(lead(report).verdict == Verdict::insufficient);
   CHECK(says(report, "rank 3 came to"));
   REQUIRE(lead(report).consequences.size() == 1);
   CHECK(lead(report).consequences[0].verdict == Verdict::missing_call);
+}
+
+TEST_CASE("who comes to a call because the job is ended is not awaited in it") {
+  GpuRecording recording({{.ranks = {0, 1, 2, 3}}, {.ranks = {0, 1, 2, 3}}}, 4);
+  for (int r = 0; r < 4; ++r) {
+    if (r != 3) recording.call(r, 1, OpKind::AllReduce, 8, Gpu::begun);
+    recording.call(r, 0, OpKind::AllReduce, 8, Gpu::begun);
+    if (r == 3) continue;
+    // A watchdog aborted the other communicator.
+    trace::Op& last = recording.rank(r).ops.back();
+    last.started_ns = recording.rank(r).heartbeat_ns - 1'000'000;
+  }
+  check_blames(recording.report(), Verdict::missing_call, 3);
+}
+
+TEST_CASE("of replays the rank is late whose replay began last") {
+  GpuRecording recording({{.ranks = {0, 1, 2}}, {.ranks = {0, 1, 2}}}, 3);
+  for (int r = 0; r < 3; ++r) {
+    recording.capture(r, 1, 0, OpKind::AllReduce, 8);
+    trace::Op& replay = recording.launch(r, 1, Gpu::begun);
+    recording.stand_at(r, 1, 1);
+    if (r == 1) replay.started_ns = recording.rank(r).heartbeat_ns - 1'000'000;
+    if (r == 0) recording.call(r, 1, OpKind::AllReduce, 4, Gpu::waiting);
+  }
+  recording.run_on();
+  const Report report = recording.report();
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::insufficient);
+  CHECK(says(report, "rank 1 came to"));
 }
 
 TEST_CASE("a replay that waits for a rank that makes the call without a graph is judged") {

@@ -45,6 +45,11 @@ class GpuRecording {
   trace::Process& rank(int r) { return outcome_.run.processes[static_cast<size_t>(r)]; }
   trace::Run& run() { return outcome_.run; }
   Report report() { return analyse(outcome_.run); }
+  // The job is looked at while it runs.
+  void run_on() {
+    run().live = true;
+    for (trace::Process& process : run().processes) process.liveness = trace::Liveness::running;
+  }
   // All ranks ended in order.
   void end() {
     for (trace::Process& process : outcome_.run.processes) {
