@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -66,11 +67,25 @@ ReplayTable replays_of(const Process& process) {
   return table;
 }
 
+// Those of which all that was captured is on file.
+std::set<uint32_t> whole_graphs(const Process& process) {
+  std::map<uint32_t, uint64_t> on_file;
+  for (const Op& op : process.ops) {
+    if (is_captured(op) && !is_mark(op.kind)) ++on_file[op.graph];
+  }
+  std::set<uint32_t> whole;
+  for (const trace::Graph& graph : process.graphs) {
+    if (on_file[graph.graph] == graph.operations) whole.insert(graph.graph);
+  }
+  return whole;
+}
+
 // By first position. A run that may have begun earlier, in what is no longer on file or was lost,
 // is left out.
 std::vector<CapturedRun> runs_of(const Case& c, const Group& group, uint32_t m) {
   std::vector<CapturedRun> runs;
   const Lane& lane = group.members[m].lane;
+  const std::set<uint32_t> whole = whole_graphs(c.process(group.members[m].process));
   uint32_t graph = 0;
   bool is_cut = lane.first != 0;  // the run that `graph` belongs to
   for (uint64_t seq = lane.first; seq < lane.end(); seq = lane.next(seq + 1)) {
@@ -81,6 +96,7 @@ std::vector<CapturedRun> runs_of(const Case& c, const Group& group, uint32_t m) 
     const Op& op = c.index.op_at(group.members[m], seq);
     const bool is_first = seq == lane.first || is_behind_gap;
     if (op.graph == 0 || (op.graph != graph && !is_first)) is_cut = false;
+    if (is_cut && is_first && whole.count(op.graph) != 0) is_cut = false;
     if (op.graph != 0 && op.graph != graph && !is_cut) {
       runs.push_back({m, group.members[m].process, op.graph, seq, {}});
     }

@@ -328,6 +328,23 @@ TEST_CASE("ranks that queue further replays behind one that is stuck leave nothi
   CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
 }
 
+TEST_CASE(
+    "who launched a graph once less is told of, whatever lies before and behind its capture") {
+  GpuRecording recording = world();
+  for (int r = 0; r < kRanks; ++r) {
+    recording.call(r, 0, OpKind::AllReduce, 4, Gpu::through);
+    capture_two(recording, r, 1);
+    for (int i = 0; i < 20; ++i) recording.launch(r, 1, Gpu::through);
+    if (r != kOdd) recording.launch(r, 1, Gpu::begun);
+    recording.forget_middle(r, 5);
+    // Given up: nothing is known of the newest one.
+    for (trace::Op& op : recording.rank(r).ops) op.awaits_gpu = false;
+  }
+  const Report report = recording.report();
+  check_blames(report, Verdict::graph_diverged, kOdd);
+  CHECK(lead(report).summary.find("20 times") != std::string::npos);
+}
+
 TEST_CASE("calls are compared behind any gap") {
   constexpr uint64_t kGone = 3'000'000'000'000;
   GpuRecording recording({{.ranks = {0, 1, 2, 3}}, {.ranks = {0, 1, 2, 3}}}, kRanks);
