@@ -217,6 +217,9 @@ def what_was_captured_outlives_the_history():
         run.wait_until(lambda: run.planted_fault(1), "the planted fault")
         wait_for_verdict(run, "RC-GRAPH-DIVERGED")
         run.kill()
+        finding = judged(run, "--held", "200")
+        expect_equal((finding["code"], [c["rank"] for c in finding["culprits"]]),
+                     ("RC-GRAPH-DIVERGED", [1]), "verdict with most calls left on disk")
         remove(run, ".segment")
         for options in ([], ["--window", "8"]):
             finding = judged(run, *options)
