@@ -389,6 +389,13 @@ bool is_about_order(const Finding& finding) {
   }
 }
 
+bool blames_same(const Finding& a, const Finding& b) {
+  return std::any_of(a.culprits.begin(), a.culprits.end(), [&](const Culprit& culprit) {
+    return std::any_of(b.culprits.begin(), b.culprits.end(),
+                       [&](const Culprit& other) { return culprit.process == other.process; });
+  });
+}
+
 // They have not called what others wait in, and each has given its GPU something of this kind that
 // is not through: they may be silent because of that.
 template <typename Is>
@@ -467,6 +474,11 @@ bool is_better(const trace::Run& run, const Report& recorded, const Executed& vi
     if (blames_for_gpus(run, old_lead, [](const Op&) { return true; })) {
       return view.knows_places && is_about_order(new_lead) &&
              new_lead.verdict != Verdict::op_mismatch;
+    }
+    if (old_lead.verdict == Verdict::graph_diverged && view.knows_places &&
+        is_about_order(new_lead) && new_lead.verdict != Verdict::op_mismatch &&
+        !blames_same(old_lead, new_lead)) {
+      return true;
     }
     return old_lead.verdict == Verdict::graph_diverged && is_defect(new_lead) &&
            (new_lead.culprits.size() < old_lead.culprits.size() || is_about_gpus(new_lead) ||

@@ -369,6 +369,40 @@ TEST_CASE("calls are compared behind any gap") {
   check_blames(recording.report(), Verdict::missing_call, kOdd);
 }
 
+Report report_of(Verdict verdict, const std::vector<uint32_t>& culprits) {
+  Report report;
+  Finding& finding = report.findings.emplace_back();
+  finding.verdict = verdict;
+  finding.severity = severity_of(verdict);
+  for (const uint32_t process : culprits) {
+    finding.culprits.push_back({.rank = static_cast<int32_t>(process), .process = process});
+  }
+  return report;
+}
+
+TEST_CASE(
+    "one rank that called otherwise leads over what stands because of it, where that is known") {
+  const trace::Run run = long_running().run();
+  const Executed known;
+  const auto leads = [&](const Report& recorded, Verdict verdict, const Executed& view) {
+    return is_better(run, recorded, view, report_of(verdict, {1}));
+  };
+  const Report stuck = report_of(Verdict::stuck_on_gpu, {0, 1, 2, 3});
+  const Report behind = report_of(Verdict::graph_diverged, {2});
+  CHECK(leads(stuck, Verdict::missing_call, known));
+  CHECK(leads(stuck, Verdict::op_mismatch, known));
+  CHECK_FALSE(leads(stuck, Verdict::stream_blocked, known));
+  CHECK(leads(behind, Verdict::missing_call, known));
+  CHECK(leads(behind, Verdict::p2p_unmatched, known));
+  // Its calls may differ because it replayed another graph.
+  CHECK_FALSE(leads(behind, Verdict::op_mismatch, known));
+  CHECK_FALSE(leads(report_of(Verdict::graph_diverged, {1}), Verdict::missing_call, known));
+  Executed unknown;
+  unknown.knows_places = false;
+  CHECK_FALSE(leads(stuck, Verdict::missing_call, unknown));
+  CHECK_FALSE(leads(behind, Verdict::missing_call, unknown));
+}
+
 TEST_CASE("who captured anew with a call less is named, not the others") {
   GpuRecording recording = world();
   for (int r = 0; r < kRanks; ++r) {
