@@ -375,7 +375,9 @@ Report report_of(Verdict verdict, const std::vector<uint32_t>& culprits) {
   finding.verdict = verdict;
   finding.severity = severity_of(verdict);
   for (const uint32_t process : culprits) {
-    finding.culprits.push_back({.rank = static_cast<int32_t>(process), .process = process});
+    Culprit& culprit = finding.culprits.emplace_back();
+    culprit.rank = static_cast<int32_t>(process);
+    culprit.process = process;
   }
   return report;
 }
