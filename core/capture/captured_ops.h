@@ -15,13 +15,13 @@
 
 namespace rollcall::capture {
 
-class CapturedOps final : public RecordObserver {
+class CapturedOps {
  public:
   // Large, as OpBlock.
   void begin(uint32_t time_shift) noexcept;
   // Keeps a captured operation, passes over every other one. There is room for those of one block
   // of the history: the block is to be written and cleared before the next one is coded.
-  void observe(const OpRecord& op) noexcept override;
+  void observe(const OpRecord& op) noexcept;
   // Those since the last clear(); empty if there is none.
   std::span<const uint8_t> block() noexcept { return block_.seal(BlockType::ops); }
   bool has_any() const noexcept { return block_.records() != 0; }

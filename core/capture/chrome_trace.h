@@ -14,7 +14,7 @@
 
 namespace rollcall::capture {
 
-class ChromeTrace final : public RecordObserver {
+class ChromeTrace {
  public:
   struct Options {
     const char* directory;  // outlive the object
@@ -28,7 +28,7 @@ class ChromeTrace final : public RecordObserver {
   void begin(const Options& options) noexcept;
   // The clock for the records that follow.
   void set_clock(const TickConversion& clock) noexcept;
-  void observe(const OpRecord& op) noexcept override;
+  void observe(const OpRecord& op) noexcept;
   // Writes what is buffered.
   void flush() noexcept;
 

@@ -30,12 +30,7 @@ constexpr uint64_t kTraceAgeNs = 500'000'000;  // a Chrome trace lags by no more
 
 // Everything the flusher owns. One per process, in memory of its own that is never given back: it
 // is used until the very end of the process.
-struct Flusher final : RecordObserver {
-  void observe(const OpRecord& op) noexcept override {
-    if (writes_trace) trace.observe(op);
-    if (writes_segments) captured.observe(op);
-  }
-
+struct Flusher {
   History history;
   SegmentWriter segments;
   CapturedOps captured;
@@ -54,6 +49,12 @@ constinit Flusher* flusher = nullptr;
 constinit LastRound last_round{};
 // For where there is no thread: passes are made by those who end the process.
 constinit pthread_mutex_t pass_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+void observe(void* flusher_state, const OpRecord& op) noexcept {
+  auto& state = *static_cast<Flusher*>(flusher_state);
+  if (state.writes_trace) state.trace.observe(op);
+  if (state.writes_segments) state.captured.observe(op);
+}
 
 bool append(Flusher& state, SegmentWriter& segments, std::span<const uint8_t> block,
             uint64_t now_ns) noexcept {
@@ -106,7 +107,8 @@ bool write_history(Flusher& state, bool everything, uint64_t now_ns) noexcept {
     if (!write_block(state, state.pending, now_ns) || !write_captured(state, now_ns)) return false;
     note_progress(state);
   }
-  RecordObserver* observer = &state;
+  RecordObserver sees{observe, &state};
+  RecordObserver* const observer = &sees;
   for (;;) {
     const std::span<const uint8_t> late = state.history.next_late_block(observer);
     if (!write_block(state, late, now_ns)) return false;

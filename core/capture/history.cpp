@@ -67,7 +67,7 @@ void History::add_record(const OpRecord& record, RecordObserver* observer) noexc
     return;
   }
   ++counts_.records;
-  if (observer != nullptr) observer->observe(record);
+  if (observer != nullptr) observer->observe(observer->context, record);
 }
 
 void History::keep_for_later(uint64_t ticket, uint64_t marks) noexcept {
