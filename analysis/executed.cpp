@@ -377,7 +377,6 @@ bool is_about_gpus(const Finding& finding) {
 
 // One rank called other things than the others, or than those that it exchanges with.
 bool is_about_order(const Finding& finding) {
-  if (!is_defect(finding)) return false;
   switch (finding.verdict) {
     case Verdict::missing_call:
     case Verdict::op_mismatch:
@@ -400,7 +399,7 @@ bool blames_same(const Finding& a, const Finding& b) {
 // is not through: they may be silent because of that.
 template <typename Is>
 bool blames_for_gpus(const trace::Run& run, const Finding& finding, Is is) {
-  return finding.verdict == Verdict::missing_call && !finding.culprits.empty() &&
+  return !finding.culprits.empty() &&
          std::all_of(finding.culprits.begin(), finding.culprits.end(), [&](const Culprit& culprit) {
            if (culprit.process >= run.processes.size()) return false;
            const std::vector<Op>& ops = run.processes[culprit.process].ops;
@@ -460,32 +459,33 @@ bool is_better(const trace::Run& run, const Report& recorded, const Executed& vi
                const Report& executed) {
   const Finding& old_lead = recorded.findings.front();
   const Finding& new_lead = executed.findings.front();
-  // Nobody waits for a difference between captured calls if all ran the same.
-  if (is_defect(old_lead)) {
-    if (new_lead.verdict == Verdict::in_lockstep) return view.is_whole;
-    if (blames_for_gpus(run, old_lead, is_running_replay)) {
-      return is_defect(new_lead) && !new_lead.culprits.empty() &&
-             new_lead.culprits.size() <= old_lead.culprits.size();
-    }
-    // That a call stands on all GPUs says what waits, and not for whom, where one comes too early.
-    if (old_lead.verdict == Verdict::stuck_on_gpu) {
-      return view.knows_places && is_about_order(new_lead);
-    }
-    if (blames_for_gpus(run, old_lead, [](const Op&) { return true; })) {
-      return view.knows_places && is_about_order(new_lead) &&
-             new_lead.verdict != Verdict::op_mismatch;
-    }
-    if (old_lead.verdict == Verdict::graph_diverged && view.knows_places &&
-        is_about_order(new_lead) && new_lead.verdict != Verdict::op_mismatch &&
-        !blames_same(old_lead, new_lead)) {
-      return true;
-    }
-    return old_lead.verdict == Verdict::graph_diverged && is_defect(new_lead) &&
-           (new_lead.culprits.size() < old_lead.culprits.size() || is_about_gpus(new_lead) ||
-            new_lead.verdict == Verdict::rank_dead || new_lead.verdict == Verdict::rank_stopped);
+  if (!is_defect(old_lead)) {
+    return old_lead.verdict == Verdict::insufficient && is_defect(new_lead) &&
+           !is_about_gpus(new_lead);
   }
-  return old_lead.verdict == Verdict::insufficient && is_defect(new_lead) &&
-         !is_about_gpus(new_lead);
+  // Nobody waits for a difference between captured calls if all ran the same.
+  if (new_lead.verdict == Verdict::in_lockstep) return view.is_whole;
+  if (!is_defect(new_lead)) return false;
+  const size_t blamed = new_lead.culprits.size();
+  const bool names_one = view.knows_places && is_about_order(new_lead);
+  // Other calls than the others': it may have replayed another graph.
+  const bool leaves_out = names_one && new_lead.verdict != Verdict::op_mismatch;
+  switch (old_lead.verdict) {
+    // That a call stands on all GPUs says what waits, and not for whom, where one comes too early.
+    case Verdict::stuck_on_gpu:
+      return names_one;
+    case Verdict::missing_call:
+      if (blames_for_gpus(run, old_lead, is_running_replay)) {
+        return blamed != 0 && blamed <= old_lead.culprits.size();
+      }
+      return leaves_out && blames_for_gpus(run, old_lead, [](const Op&) { return true; });
+    case Verdict::graph_diverged:
+      return (leaves_out && !blames_same(old_lead, new_lead)) ||
+             blamed < old_lead.culprits.size() || is_about_gpus(new_lead) ||
+             new_lead.verdict == Verdict::rank_dead || new_lead.verdict == Verdict::rank_stopped;
+    default:
+      return false;
+  }
 }
 
 }  // namespace rollcall::analysis

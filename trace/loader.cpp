@@ -162,9 +162,7 @@ void read_segments(const FileGroup& group, const FileHeader& header, uint64_t wi
 void drop_unwanted(const std::vector<TicketRange>& wanted, RingImage& image,
                    ProcessBuilder& builder) {
   std::erase_if(image.ops, [&](const OpRecord& record) {
-    const bool goes_on =
-        record.kind == OpKind::GraphLaunch &&
-        phase_number_of(record.publish) == static_cast<uint8_t>(Phase::gpu_pending);
+    const bool goes_on = record.kind == OpKind::GraphLaunch && awaits_gpu(record);
     const bool is_dropped =
         record.returned_ticks != 0 && !goes_on && !is_wanted(wanted, ticket_of(record.publish));
     if (is_dropped) builder.add_captured(record);

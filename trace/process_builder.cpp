@@ -66,14 +66,6 @@ bool goes_on_in_background(EventKind kind) {
   }
 }
 
-bool is_captured(const OpRecord& record) {
-  return record.graph != 0 && record.kind != OpKind::GraphLaunch;
-}
-
-bool awaits_gpu(const OpRecord& record) {
-  return phase_number_of(record.publish) == static_cast<uint8_t>(Phase::gpu_pending);
-}
-
 OpState state_of(const OpRecord& record) {
   if (record.result > kResultSuccess && record.result != kResultInProgress) return OpState::failed;
   if (record.finished_ticks != 0) return OpState::finished;

@@ -166,7 +166,7 @@ void read_progress(const ByteSource& source, RingImage& image) {
   const FileHeader& header = image.header;
   if (header.progress_slots == 0) return;
   for (const OpRecord& op : image.ops) {
-    if (phase_number_of(op.publish) != static_cast<uint8_t>(Phase::gpu_pending)) continue;
+    if (!awaits_gpu(op)) continue;
     const uint64_t ticket = ticket_of(op.publish);
     const uint64_t slot = ticket & (header.progress_slots - 1);
     uint64_t word = 0;

@@ -107,10 +107,9 @@ bool write_history(Flusher& state, bool everything, uint64_t now_ns) noexcept {
     if (!write_block(state, state.pending, now_ns) || !write_captured(state, now_ns)) return false;
     note_progress(state);
   }
-  RecordObserver sees{observe, &state};
-  RecordObserver* const observer = &sees;
+  const RecordObserver observer{observe, &state};
   for (;;) {
-    const std::span<const uint8_t> late = state.history.next_late_block(observer);
+    const std::span<const uint8_t> late = state.history.next_late_block(&observer);
     if (!write_block(state, late, now_ns)) return false;
     if (late.empty()) break;
   }
@@ -118,10 +117,10 @@ bool write_history(Flusher& state, bool everything, uint64_t now_ns) noexcept {
     const bool due = state.history.block_is_due();
     if (!due && !everything) break;
     const uint64_t before = state.history.tail();
-    if (!write_block(state, state.history.next_block(everything, observer), now_ns)) return false;
+    if (!write_block(state, state.history.next_block(everything, &observer), now_ns)) return false;
     if (!write_block(state, state.history.next_digest_block(), now_ns)) return false;
     if (state.history.late_is_urgent() &&
-        !write_block(state, state.history.next_late_block(observer), now_ns)) {
+        !write_block(state, state.history.next_late_block(&observer), now_ns)) {
       return false;
     }
     // After the write: until then a reader should look for the records in the ring.

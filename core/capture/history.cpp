@@ -61,7 +61,7 @@ History::Found History::look_at(uint64_t ticket, OpRecord& record) const noexcep
   return phase == static_cast<uint8_t>(Phase::settled) ? Found::settled : Found::in_flight;
 }
 
-void History::add_record(const OpRecord& record, RecordObserver* observer) noexcept {
+void History::add_record(const OpRecord& record, const RecordObserver* observer) noexcept {
   if (!block_.add(record)) {
     ++counts_.lost;
     return;
@@ -81,7 +81,8 @@ void History::keep_for_later(uint64_t ticket, uint64_t marks) noexcept {
   late_[late_count_++] = ticket | marks;
 }
 
-std::span<const uint8_t> History::next_block(bool everything, RecordObserver* observer) noexcept {
+std::span<const uint8_t> History::next_block(bool everything,
+                                             const RecordObserver* observer) noexcept {
   head_ = load_acquire(*slots_.next_ticket);
   if (!everything && !block_is_due()) return {};
   block_.clear();
@@ -111,7 +112,7 @@ std::span<const uint8_t> History::next_block(bool everything, RecordObserver* ob
   return block_.seal(BlockType::ops);
 }
 
-std::span<const uint8_t> History::next_late_block(RecordObserver* observer) noexcept {
+std::span<const uint8_t> History::next_late_block(const RecordObserver* observer) noexcept {
   if (late_count_ == 0) return {};
   head_ = load_acquire(*slots_.next_ticket);
   block_.clear();

@@ -47,9 +47,9 @@ class History {
   bool block_is_due() const noexcept;
   // Codes the next operations into a block; empty when there is none. `everything`: also a block
   // that is not full. The block stays valid until the next call of a next_* function.
-  std::span<const uint8_t> next_block(bool everything, RecordObserver* observer) noexcept;
+  std::span<const uint8_t> next_block(bool everything, const RecordObserver* observer) noexcept;
   // Operations of the late list that have settled since.
-  std::span<const uint8_t> next_late_block(RecordObserver* observer) noexcept;
+  std::span<const uint8_t> next_late_block(const RecordObserver* observer) noexcept;
   // The oldest of the list is half a lap old: its slot may be taken again before all blocks that
   // are due are written, if others rush on meanwhile.
   bool late_is_urgent() const noexcept;
@@ -73,7 +73,7 @@ class History {
 
   Found look_at(uint64_t ticket, OpRecord& record) const noexcept;
   uint32_t block_tickets() const noexcept;
-  void add_record(const OpRecord& record, RecordObserver* observer) noexcept;
+  void add_record(const OpRecord& record, const RecordObserver* observer) noexcept;
   void keep_for_later(uint64_t ticket, uint64_t marks) noexcept;
   void digest(const OpRecord& record) noexcept;
 

@@ -154,6 +154,14 @@ static_assert(offsetof(OpRecord, stream) == 64, "the second line");
 static_assert(std::is_trivially_copyable_v<OpRecord>);
 static_assert(std::has_unique_object_representations_v<OpRecord>, "no padding reaches the file");
 
+// It went into a CUDA graph: nothing runs until that is launched.
+constexpr bool is_captured(const OpRecord& op) {
+  return op.graph != 0 && op.kind != OpKind::GraphLaunch;
+}
+constexpr bool awaits_gpu(const OpRecord& op) {
+  return phase_number_of(op.publish) == static_cast<uint8_t>(Phase::gpu_pending);
+}
+
 // One life-cycle call or one thing the recorder has to say. Same protocol as an OpRecord.
 // arguments[] by kind (unused are 0; ranks and colours as the API's int, sign-extended):
 //   CommInitRank*            nranks, rank, number of unique ids, hash of the unique ids

@@ -542,6 +542,10 @@ TEST_CASE("the leading finding of a random job is a fault that was planted in it
     const char* const sizes = plan.training.varied ? "sizes that change" : "sizes that stay";
     const char* const graphs = plan.training.graphs ? ", graphs replayed" : "";
     ++sums[fmt::format("all with {}{} | ", sizes, graphs)][static_cast<size_t>(score)];
+    if (plan.training.graphs && plan.loss != LossKind::none) {
+      ++sums[fmt::format("all with graphs replayed, lost: {} | ", name_of(plan.loss))]
+            [static_cast<size_t>(score)];
+    }
     if (plan.watched) ++sums["all with watched GPUs | "][static_cast<size_t>(score)];
     if (plan.gpus > 1) ++sums["all with several GPUs in a process | "][static_cast<size_t>(score)];
     if (only) WARN(describe_failure(plan));
