@@ -88,6 +88,8 @@ const GraphFacts& graph_facts(const Case& c, uint32_t p, uint32_t number) {
     std::vector<uint32_t> ops = ops_at(process, number, lane);
     if (!ops.empty()) facts.places.push_back({std::move(ops), lane.position % 2 == 1});
   }
+  std::sort(facts.places.begin(), facts.places.end(),
+            [](const ReplayPlace& a, const ReplayPlace& b) { return a.ops < b.ops; });
   return facts;
 }
 

@@ -50,8 +50,9 @@ struct ReplayPlace {
 // What the GPU itself wrote of the replay that runs, or of the newest one.
 struct GraphFacts {
   uint64_t launches = 0;
-  bool has_positions = false;       // and all that was captured is on file
-  std::vector<ReplayPlace> places;  // streams that are through with it are left out
+  bool has_positions = false;  // and all that was captured is on file
+  // Of each stream, but those that are through with it; in the order of their operations.
+  std::vector<ReplayPlace> places;
 };
 // Found at the first question.
 const GraphFacts& graph_facts(const Case& the_case, uint32_t process, uint32_t graph);

@@ -303,17 +303,38 @@ class Execution {
     const Graph& graph = *graphs_.at(launch.graph);
     ++replays_;
     std::map<uint64_t, UnitCount> units;  // by stream
+    std::vector<Op> ops;
     for (const uint32_t i : captured_.at(launch.graph)) {
-      Op op = process_.ops[i];
+      Op& op = ops.emplace_back(process_.ops[i]);
       const uint64_t unit = units[op.stream].number_of(op);
       put_state(launch, graph, unit, op);
-      // What one stream captured runs in the order of the stream that it is launched on.
-      if (graph.lanes.size() <= 1) op.stream = launch.stream;
       if (op.group != 0) op.group = group_of(op.group);
       op.graph = 0;
-      add(op);
     }
+    put_in_order(launch, graph, ops);
+    for (const Op& op : ops) add(op);
   }
+
+  // On a stream are the calls that run one behind the other. What one stream captured does so on
+  // the stream that it is launched on, and so does what a stream has not come to. In a replay that
+  // runs, a call may wait for those in front of it on the graph's other streams, and the stream
+  // that it is launched on for all of them.
+  void put_in_order(const Op& launch, const Graph& graph, std::vector<Op>& ops) {
+    if (graph.lanes.size() <= 1 || !(has_begun(launch) || is_through(launch))) {
+      for (Op& op : ops) op.stream = launch.stream;
+      return;
+    }
+    if (is_through(launch)) return;
+    auto awaited = std::find_if(ops.begin(), ops.end(), is_inside);
+    if (awaited == ops.end()) awaited = std::find_if_not(ops.begin(), ops.end(), is_through);
+    if (awaited == ops.end()) return;
+    for (auto op = awaited; op != ops.end(); ++op) {
+      const bool may_wait = !has_begun(*op) && (op->group == 0 || op->group != awaited->group);
+      if (may_wait) op->stream = awaited->stream;
+    }
+    behind_replay_[launch.stream] = awaited->stream;
+  }
+  static bool is_inside(const Op& op) { return has_begun(op) && !is_through(op); }
 
   // `unit`: of its stream in the graph, from 1.
   static void put_state(const Op& launch, const Graph& graph, uint64_t unit, Op& op) {
@@ -345,6 +366,8 @@ class Execution {
 
   void add(Op op) {
     if (!is_mark(op.kind)) op.seq = next_[counter_of(op)]++;
+    const auto behind = behind_replay_.find(op.stream);
+    if (behind != behind_replay_.end() && !has_begun(op)) op.stream = behind->second;
     executed_.push_back(op);
   }
 
@@ -355,6 +378,8 @@ class Execution {
   std::vector<Op> executed_;
   Counts next_;
   std::map<std::pair<uint64_t, uint32_t>, uint32_t> groups_;
+  // By stream: that of a call which it comes to nothing more before, in a replay that runs.
+  std::unordered_map<uint64_t, uint64_t> behind_replay_;
   uint64_t replays_ = 0;
 };
 
@@ -388,28 +413,46 @@ bool is_about_order(const Finding& finding) {
   }
 }
 
-bool blames_same(const Finding& a, const Finding& b) {
-  return std::any_of(a.culprits.begin(), a.culprits.end(), [&](const Culprit& culprit) {
-    return std::any_of(b.culprits.begin(), b.culprits.end(),
-                       [&](const Culprit& other) { return culprit.process == other.process; });
-  });
+bool blames(const Finding& finding, const Culprit& culprit) {
+  return std::any_of(finding.culprits.begin(), finding.culprits.end(),
+                     [&](const Culprit& other) { return culprit.process == other.process; });
 }
 
-// They have not called what others wait in, and each has given its GPU something of this kind that
-// is not through: they may be silent because of that.
+bool blames_same(const Finding& a, const Finding& b) {
+  return std::any_of(a.culprits.begin(), a.culprits.end(),
+                     [&](const Culprit& culprit) { return blames(b, culprit); });
+}
+
+// It has given its GPU something of this kind that is not through: it may be silent because of
+// that.
+template <typename Is>
+bool waits_for_gpu(const trace::Run& run, const Culprit& culprit, Is is) {
+  if (culprit.process >= run.processes.size()) return false;
+  const std::vector<Op>& ops = run.processes[culprit.process].ops;
+  return std::any_of(ops.begin(), ops.end(),
+                     [&](const Op& op) { return op.awaits_gpu && !is_through(op) && is(op); });
+}
+
+// All of whom it blames may be silent because of that.
 template <typename Is>
 bool blames_for_gpus(const trace::Run& run, const Finding& finding, Is is) {
   return !finding.culprits.empty() &&
-         std::all_of(finding.culprits.begin(), finding.culprits.end(), [&](const Culprit& culprit) {
-           if (culprit.process >= run.processes.size()) return false;
-           const std::vector<Op>& ops = run.processes[culprit.process].ops;
-           return std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
-             return op.awaits_gpu && !is_through(op) && is(op);
-           });
-         });
+         std::all_of(finding.culprits.begin(), finding.culprits.end(),
+                     [&](const Culprit& culprit) { return waits_for_gpu(run, culprit, is); });
 }
 
 bool is_running_replay(const Op& op) { return op.kind == OpKind::GraphLaunch && has_begun(op); }
+
+// It blames some of those that the other one blames, and the rest wait for replays.
+bool is_narrower(const trace::Run& run, const Finding& old_lead, const Finding& new_lead) {
+  const auto is_left = [&](const Culprit& culprit) {
+    return blames(new_lead, culprit) || waits_for_gpu(run, culprit, is_running_replay);
+  };
+  return !new_lead.culprits.empty() && new_lead.culprits.size() < old_lead.culprits.size() &&
+         std::all_of(new_lead.culprits.begin(), new_lead.culprits.end(),
+                     [&](const Culprit& culprit) { return blames(old_lead, culprit); }) &&
+         std::all_of(old_lead.culprits.begin(), old_lead.culprits.end(), is_left);
+}
 
 }  // namespace
 
@@ -478,6 +521,7 @@ bool is_better(const trace::Run& run, const Report& recorded, const Executed& vi
       if (blames_for_gpus(run, old_lead, is_running_replay)) {
         return blamed != 0 && blamed <= old_lead.culprits.size();
       }
+      if (is_narrower(run, old_lead, new_lead)) return true;
       return leaves_out && blames_for_gpus(run, old_lead, [](const Op&) { return true; });
     case Verdict::graph_diverged:
       return (leaves_out && !blames_same(old_lead, new_lead)) ||

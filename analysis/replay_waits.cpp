@@ -256,11 +256,15 @@ Between find_between(const Case& c, const std::vector<Standing>& standing) {
       if (is_collective(op.kind) && has_seat(c, s, op)) reached.insert(call_of(c, s, op));
     }
   }
-  const std::vector<uint32_t> inside_processes = processes_of(inside);
+  // Of a graph of several streams the first that has not come to its operation is told: the others
+  // may wait for that.
+  std::vector<uint32_t> seen = processes_of(inside);
   std::vector<Standing> between;
   std::vector<Standing> awaited;
   for (const Standing& s : standing) {
-    if (std::binary_search(inside_processes.begin(), inside_processes.end(), s.process)) continue;
+    const auto place = std::lower_bound(seen.begin(), seen.end(), s.process);
+    if (place != seen.end() && *place == s.process) continue;
+    seen.insert(place, s.process);
     between.push_back(s);
     if (s.place.ops.empty()) continue;
     const Op& op = c.index.op(s.process, s.place.ops.front());

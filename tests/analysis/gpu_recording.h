@@ -79,11 +79,12 @@ class GpuRecording {
   void finish(int r) {
     for (trace::Op& op : rank(r).ops) put(op, Gpu::through);
   }
-  // `peer`: of a send or receive.
-  void capture(int r, uint32_t graph, size_t comm, OpKind kind, uint64_t count, int peer = -1) {
+  // `peer`: of a send or receive. `stream`: of those that the graph has.
+  void capture(int r, uint32_t graph, size_t comm, OpKind kind, uint64_t count, int peer = -1,
+               uint64_t stream = 0) {
     trace::Op op = make(r, comm, kind, count, peer);
     op.graph = graph;
-    op.stream = 0x900;
+    op.stream = 0x900 + stream;
     op.state = trace::OpState::returned;
     push(r, op);
     ++graph_of(r, graph).operations;
@@ -138,8 +139,14 @@ class GpuRecording {
     }
   }
   // How far the replay that runs has come: odd inside an operation.
-  void stand_at(int r, uint32_t graph, uint64_t position) {
-    graph_of(r, graph).lanes = {{.stream = 0x900, .position = position}};
+  void stand_at(int r, uint32_t graph, uint64_t position) { stand_on(r, graph, {position}); }
+  // On each of the graph's streams.
+  void stand_on(int r, uint32_t graph, const std::vector<uint64_t>& positions) {
+    std::vector<trace::Graph::Lane>& lanes = graph_of(r, graph).lanes;
+    lanes.clear();
+    for (const uint64_t position : positions) {
+      lanes.push_back({.stream = 0x900 + lanes.size(), .position = position});
+    }
   }
 
  private:

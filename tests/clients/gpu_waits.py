@@ -5,6 +5,8 @@ the argument says:
   blocked    puts a host function that does not end in front of its column's call, on a side stream
   no-column  captures no call of its column
   order      replays two graphs in the other order, once
+  branch     captures such a host function in front of its column's call, on one of two streams
+  skip       leaves out, once, the replay in front of that of a graph with calls on two streams
   anew       captures its graph anew, and replays that: nothing is wrong with it
 """
 import ctypes
@@ -34,11 +36,12 @@ def block(stream):
 
 
 class Rank:
-    def __init__(self, fault):
+    def __init__(self, kind, is_healthy):
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
         dist.init_process_group("nccl", device_id=device)
-        self.fault = fault if dist.get_rank() == ODD else ""
+        self.kind = kind
+        self.fault = kind if dist.get_rank() == ODD and not is_healthy else ""
         mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("column", "row"))
         self.row, self.column = mesh.get_group("row"), mesh.get_group("column")
         self.small, self.large = torch.ones(8, device=device), torch.ones(16, device=device)
@@ -62,9 +65,24 @@ class Rank:
                 dist.all_reduce(self.small, group=self.column)
             dist.all_reduce(self.small, group=self.row)
 
+        if self.kind in ("branch", "skip"):
+            self.graphs = [capture(lambda: dist.all_reduce(self.small, group=self.row)),
+                           capture(self.call_side_by_side)]
+            return
         self.graphs = [capture(calls),
                        capture(lambda: dist.all_gather_into_tensor(self.large, self.small,
                                                                    group=self.row))]
+
+    def call_side_by_side(self):
+        """A call of the row and one of the column, each on its communicator's stream, then one of
+        all."""
+        in_row = dist.all_reduce(self.small, group=self.row, async_op=True)
+        if self.fault == "branch":
+            block(torch.cuda.current_stream())
+        in_column = dist.all_reduce(self.large, group=self.column, async_op=True)
+        for work in (in_row, in_column):
+            work.wait()
+        dist.all_reduce(self.small)
 
     def step_by_graphs(self, step):
         is_odd = step == FAULT_STEP
@@ -72,7 +90,8 @@ class Rank:
             self.capture()
         order = reversed(self.graphs) if is_odd and self.fault == "order" else self.graphs
         for graph in order:
-            graph.replay()
+            if not (is_odd and self.fault == "skip" and graph is self.graphs[0]):
+                graph.replay()
         dist.all_reduce(self.large, group=self.row)
 
     def run(self, is_eager):
@@ -88,7 +107,7 @@ class Rank:
 
 def main():
     kind = sys.argv[1]
-    rank = Rank("" if "healthy" in sys.argv else kind)
+    rank = Rank(kind, "healthy" in sys.argv)
     rank.run(kind == "blocked")
     dist.destroy_process_group()
     print("done", flush=True)

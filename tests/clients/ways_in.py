@@ -145,7 +145,8 @@ def kept_graph_is_named(python):
 
 # What rank 3 does in gpu_waits.py -> the verdict; whom the other ranks wait for they cannot see.
 GPU_WAITS = {"blocked": "RC-STREAM-BLOCKED", "no-column": "RC-GRAPH-DIVERGED",
-             "order": "RC-ORDER-MISMATCH"}
+             "order": "RC-ORDER-MISMATCH", "branch": "RC-STREAM-BLOCKED",
+             "skip": "RC-MISSING-CALL"}
 
 
 def gpu_waits_run(python, *words):

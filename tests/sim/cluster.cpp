@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -22,20 +23,25 @@ constexpr int64_t kCallNs = 10'000;
 constexpr int64_t kGpuNs = 10;
 constexpr uint32_t kGroupsOfReplays = 1 << 24;
 constexpr uint32_t kGroupsMax = 1 << 12;
+constexpr int kStreamsOfGraphs = 1 << 12;
+constexpr int kStreamsMax = 1 << 8;
 constexpr int64_t kWatchdogNs = 100'000'000;
 constexpr int16_t kResultCudaError = 1;  // ncclUnhandledCudaError
 
 struct Pending {
   Step step;
   uint64_t seq = 0;
-  uint64_t turn = 0;    // of the call among the rank's
-  uint64_t start = 0;   // of the first call of its group
-  size_t op = 0;        // index into Process::ops
-  uint32_t graph = 0;   // of a replay: `op` is its launch
-  uint32_t unit = 0;    // of the replay, from 1
-  bool is_last = true;  // of the replay's units
+  uint64_t turn = 0;     // of the call among the rank's
+  uint64_t start = 0;    // of the first call of its group
+  size_t op = 0;         // index into Process::ops
+  uint32_t graph = 0;    // of a replay: `op` is its launch
+  uint32_t unit = 0;     // of a call of a replay: of its stream there, from 1
+  bool is_last = false;  // of the two gates of a replay, the one behind its calls
   bool started = false;
   bool done = false;
+
+  // Where the stream that it is launched on comes to a replay, and is through with it.
+  bool is_gate() const { return step.act == Act::replay; }
 };
 
 // What a stream was given, in that order.
@@ -51,6 +57,7 @@ struct Rank {
   // What was given to the GPU, by communicator, kind (one for all collectives) and peer.
   std::map<std::tuple<int, OpKind, int>, uint64_t> executed;
   uint32_t replays = 0;
+  std::set<size_t> begun;  // launches that the GPU has come to
   uint64_t calls = 0;
   uint64_t group_start = 0;  // turn of the newest call that is not of the group of the one before
   uint32_t newest_group = 0;
@@ -303,13 +310,15 @@ class Machine {
     if (options_.watched && step.graph != 0) {
       trace::Graph& graph = graph_of(process, step.graph);
       ++graph.operations;
-      if (replays_) graph.lanes = {{.stream = op.stream, .position = 0}};
+      if (replays_) lane_of(graph, op.stream);
     }
     process.ops.push_back(op);
     process.next_ticket = op.ticket + 1;
   }
 
-  // Its calls run one behind the other; a group is one unit.
+  // Its calls run on the streams that they were captured on, on each one behind the other; a
+  // group's share of a stream is one unit. The stream that it is launched on goes on behind the
+  // last call.
   void replay(size_t r, const Step& step) {
     Rank& rank = ranks_[r];
     Process& process = outcome_.run.processes[r];
@@ -328,29 +337,42 @@ class Machine {
     process.ops.push_back(launch);
     process.next_ticket = launch.ticket + 1;
     ++rank.replays;
-    uint32_t unit = 0;
+    add_gate(rank, step, process.ops.size() - 1, false);
+    std::map<int, std::pair<uint32_t, uint32_t>> units;  // number and group of the last, by stream
+    uint32_t number = 0;                                 // of a unit in the order of the capture
     uint32_t group = 0;
     for (Step one : rank.captured[step.graph]) {
       const bool is_new = one.group == 0 || one.group != group;
+      number += is_new;
       group = one.group;
-      unit += is_new;
-      if (is_new && unit == step.stands_at && !step.is_lame) {
-        enqueue(rank, {.act = Act::block, .stream = step.stream}, 0, 0);
+      auto& [unit, group_there] = units[one.stream];
+      unit += one.group == 0 || one.group != group_there;
+      group_there = one.group;
+      one.stream += kStreamsOfGraphs + static_cast<int>(step.graph) * kStreamsMax;
+      if (is_new && number == step.stands_at && !step.is_lame) {
+        enqueue(rank, {.act = Act::block, .stream = one.stream}, 0, 0);
       }
-      one.is_lame = step.is_lame && unit == step.stands_at;
-      one.stream = step.stream;
+      one.is_lame = step.is_lame && number == step.stands_at;
       one.graph = 0;
       if (group != 0) one.group = kGroupsOfReplays + rank.replays * kGroupsMax + group;
-      enqueue(rank, one, 0, process.ops.size() - 1);
-      Pending& pending = rank.streams[step.stream].calls.back();
+      Pending& pending = enqueue(rank, one, 0, process.ops.size() - 1);
       pending.graph = step.graph;
       pending.unit = unit;
-      pending.is_last = false;
     }
-    for (Pending& pending : rank.streams[step.stream].calls) {
-      const bool is_of_it = pending.graph != 0 && pending.op == process.ops.size() - 1;
-      if (is_of_it && pending.unit == unit) pending.is_last = true;
+    add_gate(rank, step, process.ops.size() - 1, true);
+  }
+
+  void add_gate(Rank& rank, const Step& step, size_t launch, bool is_last) {
+    Pending& gate = enqueue(rank, step, 0, launch);
+    gate.graph = step.graph;
+    gate.is_last = is_last;
+  }
+
+  static trace::Graph::Lane& lane_of(trace::Graph& graph, uint64_t stream) {
+    for (trace::Graph::Lane& lane : graph.lanes) {
+      if (lane.stream == stream) return lane;
     }
+    return graph.lanes.emplace_back(trace::Graph::Lane{.stream = stream, .position = 0});
   }
 
   static trace::Graph& graph_of(Process& process, uint32_t number) {
@@ -361,7 +383,7 @@ class Machine {
   }
 
   // NCCL matches what is given to the GPU in that order, whenever it was called.
-  void enqueue(Rank& rank, const Step& step, uint64_t seq, size_t op) {
+  Pending& enqueue(Rank& rank, const Step& step, uint64_t seq, size_t op) {
     if (replays_ && step.act == Act::call && !is_rma(step.kind)) {
       const bool is_ranked = is_collective(step.kind);
       seq = rank.executed[{step.comm, is_ranked ? OpKind::AllReduce : step.kind,
@@ -370,18 +392,63 @@ class Machine {
     const uint64_t turn = rank.calls++;
     if (step.group == 0 || step.group != rank.newest_group) rank.group_start = turn;
     rank.newest_group = step.group;
-    rank.streams[step.stream].calls.push_back({step, seq, turn, rank.group_start, op});
+    std::vector<Pending>& calls = rank.streams[step.stream].calls;
+    return calls.emplace_back(Pending{step, seq, turn, rank.group_start, op});
   }
 
-  // Something that it waits for by an event is still at work.
+  // Something that it waits for by an event is still at work. Inside a replay that is another call
+  // of it, and the replay itself.
   static bool is_held_back(const Rank& rank, const Pending& wanted) {
+    const bool is_inside = wanted.graph != 0;
+    if (is_inside && !rank.begun.contains(wanted.op)) return true;
     if (!wanted.step.joins) return false;
+    return any_pending(rank, [&](const Pending& other) {
+      if (is_inside && (other.op != wanted.op || other.is_gate())) return false;
+      return !other.done && !other.step.detached && other.turn < wanted.start;
+    });
+  }
+
+  template <typename Is>
+  static bool any_pending(const Rank& rank, Is is) {
     return std::any_of(rank.streams.begin(), rank.streams.end(), [&](const auto& stream) {
       const std::vector<Pending>& calls = stream.second.calls;
-      return std::any_of(calls.begin(), calls.end(), [&](const Pending& other) {
-        return !other.done && !other.step.detached && other.turn < wanted.start;
-      });
+      return std::any_of(calls.begin(), calls.end(), is);
     });
+  }
+
+  // The GPU comes to replays, and goes on behind those of which all calls are through.
+  bool pass_gates(size_t r) {
+    Rank& rank = ranks_[r];
+    bool any = false;
+    for (auto& [stream, queue] : rank.streams) {
+      for (Pending& pending : queue.calls) {
+        if (pending.done) continue;
+        if (!pending.is_gate() || !may_pass(rank, pending)) break;
+        pass(r, pending);
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  static bool may_pass(const Rank& rank, const Pending& gate) {
+    if (!gate.is_last) return true;
+    return !any_pending(rank, [&](const Pending& other) {
+      return other.graph != 0 && other.op == gate.op && !other.is_gate() && !other.done;
+    });
+  }
+
+  // Each launch sets the positions back.
+  void pass(size_t r, Pending& gate) {
+    gate.done = true;
+    if (gate.is_last) return;
+    ranks_[r].begun.insert(gate.op);
+    if (!options_.watched) return;
+    Process& process = outcome_.run.processes[r];
+    Op& launch = process.ops[gate.op];
+    launch.started_ns = now_ns_ += kGpuNs;
+    launch.state = OpState::started;
+    for (trace::Graph::Lane& lane : graph_of(process, gate.graph).lanes) lane.position = 0;
   }
 
   // NCCL launches a group at its end: not while another call of it is to come.
@@ -400,7 +467,8 @@ class Machine {
     std::vector<Pending*> list;
     for (Pending& pending : queue.calls) {
       if (pending.done && list.empty()) continue;
-      if (pending.step.act == Act::block || is_open(r, pending.step.group)) break;
+      if (pending.step.act == Act::block || pending.is_gate()) break;
+      if (is_open(r, pending.step.group)) break;
       if (!list.empty() &&
           (list.front()->step.group == 0 || pending.step.group != list.front()->step.group)) {
         break;
@@ -500,6 +568,7 @@ class Machine {
     bool any = false;
     for (size_t r = 0; r < ranks_.size(); ++r) {
       if (ranks_[r].end_ns != 0) continue;
+      any = pass_gates(r) || any;
       for (Pending* pending : fronts(r)) {
         if (pending->done) continue;
         any = try_one(r, *pending) || any;
@@ -579,14 +648,17 @@ class Machine {
   }
 
   static void put_position(Process& process, const Pending& pending, uint64_t position) {
-    graph_of(process, pending.graph).lanes.front().position = position;
+    const auto stream = static_cast<uint64_t>(pending.step.stream % kStreamsMax) + 1;
+    lane_of(graph_of(process, pending.graph), stream).position = position;
   }
 
   void end(size_t r, const Pending& pending) {
     Process& process = outcome_.run.processes[r];
     Op& op = process.ops[pending.op];
-    if (pending.graph != 0) put_position(process, pending, 2 * uint64_t{pending.unit});
-    if (!pending.is_last) return;
+    if (pending.graph != 0) {
+      if (!pending.is_gate()) put_position(process, pending, 2 * uint64_t{pending.unit});
+      if (!pending.is_last) return;
+    }
     if (op.started_ns == 0) begin(r, pending, now_ns_);  // of what an abort ends
     op.finished_ns = now_ns_;
     op.state = OpState::finished;
@@ -595,12 +667,24 @@ class Machine {
 
   // Its kernels end, and what comes behind them runs empty.
   void drain(size_t r) {
-    for (auto& [stream, queue] : ranks_[r].streams) {
-      for (; queue.told < queue.calls.size(); ++queue.told) {
-        const Pending& pending = queue.calls[queue.told];
-        if (pending.step.act == Act::block) break;
-        now_ns_ += kGpuNs;
-        end(r, pending);
+    const Rank& rank = ranks_[r];
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (auto& [stream, queue] : ranks_[r].streams) {
+        for (; queue.told < queue.calls.size(); ++queue.told) {
+          Pending& pending = queue.calls[queue.told];
+          if (pending.step.act == Act::block) break;
+          if (pending.is_gate() ? !may_pass(rank, pending)
+                                : pending.graph != 0 && !rank.begun.contains(pending.op)) {
+            break;
+          }
+          if (pending.is_gate() && !pending.done) pass(r, pending);
+          pending.done = true;
+          now_ns_ += kGpuNs;
+          end(r, pending);
+          moved = true;
+        }
       }
     }
   }
@@ -681,80 +765,8 @@ class Machine {
 
 }  // namespace
 
-bool Program::replays() const {
-  return std::any_of(ranks.begin(), ranks.end(), [](const std::vector<Step>& steps) {
-    return std::any_of(steps.begin(), steps.end(),
-                       [](const Step& step) { return step.act == Act::replay; });
-  });
-}
-
-int rank_in(const CommSpec& comm, int job_rank) {
-  const auto found = std::find(comm.ranks.begin(), comm.ranks.end(), job_rank);
-  return found == comm.ranks.end() ? -1 : static_cast<int>(found - comm.ranks.begin());
-}
-
 Outcome execute(const Program& program, const ClusterOptions& options) {
   return Machine(program, options).run();
-}
-
-std::string describe(const Program& program) {
-  std::string text;
-  for (size_t k = 0; k < program.comms.size(); ++k) {
-    text += fmt::format("comm {}: {}\n", k, fmt::join(program.comms[k].ranks, " "));
-  }
-  for (size_t r = 0; r < program.ranks.size(); ++r) {
-    text += fmt::format("rank {}:", r);
-    for (const Step& step : program.ranks[r]) {
-      switch (step.act) {
-        case Act::call:
-          text += fmt::format(" {}@{}:{}/{}/{}{}{}", name_of(step.kind), step.comm, step.count,
-                              step.datatype, step.reduction,
-                              step.root_or_peer >= 0 ? fmt::format("<{}", step.root_or_peer) : "",
-                              step.group ? fmt::format("(g{})", step.group) : "") +
-                  (step.graph ? fmt::format(" captured@{}", step.graph) : "") +
-                  (step.is_lame ? " LAME" : "");
-          break;
-        case Act::sync:
-          text += " | ";
-          break;
-        case Act::exit:
-          text += " EXIT";
-          break;
-        case Act::die:
-          text += " DIE";
-          break;
-        case Act::stop:
-          text += " STOP";
-          break;
-        case Act::stick:
-          text += " STICK";
-          break;
-        case Act::abort:
-          text += " ABORT";
-          break;
-        case Act::create:
-          text += fmt::format(" CREATE@{}", step.comm);
-          break;
-        case Act::hold:
-          text += " HOLD";
-          break;
-        case Act::refuse:
-          text += " REFUSE";
-          break;
-        case Act::block:
-          text += " BLOCK";
-          break;
-        case Act::replay:
-          text += fmt::format(" REPLAY@{}{}", step.graph,
-                              step.stands_at == 0 ? ""
-                              : step.is_lame      ? " LAME"
-                                                  : " BLOCKED");
-          break;
-      }
-    }
-    text += '\n';
-  }
-  return text;
 }
 
 }  // namespace rollcall::sim

@@ -55,7 +55,7 @@ bool is_of_process(Fault fault) {
 
 bool shows_on_gpus(Fault fault) { return static_cast<uint64_t>(fault) >= kFaultsOfCalls; }
 
-// Graphs have one stream here, and what was captured mostly stays on file.
+// What was captured mostly stays on file.
 void capture(std::mt19937_64& random, Plan& plan) {
   plan.training.graphs = true;
   plan.training.asides = plan.training.streams = plan.training.chained = false;
@@ -66,6 +66,7 @@ void capture(std::mt19937_64& random, Plan& plan) {
   }
   const uint64_t loss = plan.gpus == 1 ? random() % 8 : 7;
   plan.loss = loss < 2 ? LossKind::middle : loss == 2 ? LossKind::captures : LossKind::none;
+  plan.training.branches = random() % 2 == 0;
 }
 
 // Drawn, not counted through: what is counted in step with the seed meets the same few partners.
@@ -460,6 +461,7 @@ Plan shrink(Plan plan) {
   try_change([](Plan& p) { p.training.creations = false; });
   try_change([](Plan& p) { p.training.batches = false; });
   try_change([](Plan& p) { p.training.asides = false; });
+  try_change([](Plan& p) { p.training.branches = false; });
   try_change([](Plan& p) { p.training.graphs = false; });
   for (int phase = 0; phase < 12; ++phase) {
     try_change([&](Plan& p) { p.training.left_out |= 1u << phase; });
@@ -542,6 +544,9 @@ TEST_CASE("the leading finding of a random job is a fault that was planted in it
     const char* const sizes = plan.training.varied ? "sizes that change" : "sizes that stay";
     const char* const graphs = plan.training.graphs ? ", graphs replayed" : "";
     ++sums[fmt::format("all with {}{} | ", sizes, graphs)][static_cast<size_t>(score)];
+    if (plan.training.branches) {
+      ++sums["all with graphs of several streams | "][static_cast<size_t>(score)];
+    }
     if (plan.training.graphs && plan.loss != LossKind::none) {
       ++sums[fmt::format("all with graphs replayed, lost: {} | ", name_of(plan.loss))]
             [static_cast<size_t>(score)];

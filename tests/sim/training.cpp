@@ -243,11 +243,17 @@ class Builder {
       if (phases[i].graph == 0 || (options_.left_out >> i & 1)) continue;
       Phase captured = phases[i];
       captured.sync = false;
+      const bool joins = pick(random, 2) == 0;
       for (size_t r = 0; r < program_.ranks.size(); ++r) {
         std::vector<Step>& steps = program_.ranks[r];
         const size_t before = steps.size();
         add(static_cast<int>(r), captured);
-        for (size_t at = before; at < steps.size(); ++at) steps[at].graph = captured.graph;
+        for (size_t at = before; at < steps.size(); ++at) {
+          steps[at].graph = captured.graph;
+          if (!options_.branches) continue;
+          steps[at].stream = steps[at].comm;
+          steps[at].joins = joins;
+        }
       }
       ++group_;
     }

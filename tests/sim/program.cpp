@@ -1,0 +1,83 @@
+// What can be asked of a program before it runs, and its text.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tests/sim/cluster.h"
+
+namespace rollcall::sim {
+
+bool Program::replays() const {
+  return std::any_of(ranks.begin(), ranks.end(), [](const std::vector<Step>& steps) {
+    return std::any_of(steps.begin(), steps.end(),
+                       [](const Step& step) { return step.act == Act::replay; });
+  });
+}
+
+int rank_in(const CommSpec& comm, int job_rank) {
+  const auto found = std::find(comm.ranks.begin(), comm.ranks.end(), job_rank);
+  return found == comm.ranks.end() ? -1 : static_cast<int>(found - comm.ranks.begin());
+}
+
+std::string describe(const Program& program) {
+  std::string text;
+  for (size_t k = 0; k < program.comms.size(); ++k) {
+    text += fmt::format("comm {}: {}\n", k, fmt::join(program.comms[k].ranks, " "));
+  }
+  for (size_t r = 0; r < program.ranks.size(); ++r) {
+    text += fmt::format("rank {}:", r);
+    for (const Step& step : program.ranks[r]) {
+      switch (step.act) {
+        case Act::call:
+          text += fmt::format(" {}@{}:{}/{}/{}{}{}", name_of(step.kind), step.comm, step.count,
+                              step.datatype, step.reduction,
+                              step.root_or_peer >= 0 ? fmt::format("<{}", step.root_or_peer) : "",
+                              step.group ? fmt::format("(g{})", step.group) : "") +
+                  (step.stream ? fmt::format("~{}{}", step.stream, step.joins ? "+" : "") : "") +
+                  (step.graph ? fmt::format(" captured@{}", step.graph) : "") +
+                  (step.is_lame ? " LAME" : "");
+          break;
+        case Act::sync:
+          text += " | ";
+          break;
+        case Act::exit:
+          text += " EXIT";
+          break;
+        case Act::die:
+          text += " DIE";
+          break;
+        case Act::stop:
+          text += " STOP";
+          break;
+        case Act::stick:
+          text += " STICK";
+          break;
+        case Act::abort:
+          text += " ABORT";
+          break;
+        case Act::create:
+          text += fmt::format(" CREATE@{}", step.comm);
+          break;
+        case Act::hold:
+          text += " HOLD";
+          break;
+        case Act::refuse:
+          text += " REFUSE";
+          break;
+        case Act::block:
+          text += " BLOCK";
+          break;
+        case Act::replay:
+          text += fmt::format(" REPLAY@{}{}", step.graph,
+                              step.stands_at == 0 ? ""
+                              : step.is_lame      ? " LAME"
+                                                  : " BLOCKED");
+          break;
+      }
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace rollcall::sim
