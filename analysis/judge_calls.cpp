@@ -524,13 +524,29 @@ Draft draft_surplus(const Case& c, const Surplus& s) {
 
 // It called nothing since: the receive is owed, not passed by.
 Draft draft_owed_receive(const Case& c, const Surplus& s) {
-  Draft draft = make_draft(Verdict::missing_call, Confidence::likely);
-  draft.finding.culprits.push_back(pair_culprit(c, s.receiver, s.channel, s.received, false));
-  draft.finding.summary =
-      fmt::format("{} has not received what {} sent it on {}, and called nothing since; {}",
-                  rank_text(c.process(s.receiver)), rank_text(c.process(s.sender)),
+  const ProcessState& state = c.job.processes[s.receiver];
+  const trace::Process& process = c.process(s.receiver);
+  const Verdict verdict = state.stopped ? Verdict::rank_stopped
+                          : state.gone  ? Verdict::rank_dead
+                                        : Verdict::missing_call;
+  Draft draft = make_draft(verdict, state.stopped ? Confidence::certain : Confidence::likely);
+  Finding& finding = draft.finding;
+  finding.culprits.push_back(pair_culprit(c, s.receiver, s.channel, s.received, false));
+  std::string how;
+  finding.next = "look at the stack or the log of that rank";
+  if (verdict == Verdict::rank_stopped) {
+    how = fmt::format("is stopped ({}) and ", process.liveness_evidence);
+    finding.next = fmt::format("find out who stopped {}; `kill -CONT {}` continues it",
+                               rank_text(process), process.pid);
+  } else if (verdict == Verdict::rank_dead) {
+    how = c.job.live ? "is dead and " : "died (or was stopped) and ";
+    finding.next = fmt::format("look at the log and exit status of {}, and at `dmesg` there",
+                               rank_text(process));
+  }
+  finding.summary =
+      fmt::format("{} {}has not received what {} sent it on {}, and called nothing since; {}",
+                  rank_text(process), how, rank_text(c.process(s.sender)),
                   c.group(s.channel.group).name, doing_text(c.index, c.job, s.receiver));
-  draft.finding.next = "look at the stack or the log of that rank";
   return draft;
 }
 

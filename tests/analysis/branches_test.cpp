@@ -17,8 +17,8 @@ void capture_branches(GpuRecording& recording, int r) {
   recording.capture(r, 1, kWorld, OpKind::AllGather, 8, -1, 0);
 }
 
-// Rank 2 leaves out the replay of graph 2, in which its row waits; of the other row rank 1 waits for
-// a column, and rank 0 for all.
+// Rank 2 leaves out the replay of graph 2, in which its row waits; of the other row rank 1 waits
+// for a column, and rank 0 for all.
 GpuRecording leave_out_a_replay() {
   GpuRecording recording(mesh_of_four(), 4);
   for (int r = 0; r < 4; ++r) {
@@ -32,7 +32,8 @@ GpuRecording leave_out_a_replay() {
   }
   for (int r = 0; r < 4; ++r) {
     recording.launch(r, 1, r == 3 ? Gpu::waiting : Gpu::begun);
-    if (r != 3) recording.stand_on(r, 1, r == 1 ? std::vector<uint64_t>{0, 1} : std::vector<uint64_t>{1, 2});
+    if (r != 3)
+      recording.stand_on(r, 1, r == 1 ? std::vector<uint64_t>{0, 1} : std::vector<uint64_t>{1, 2});
     recording.call(r, kWorld, OpKind::AllReduce, 4, Gpu::waiting);
   }
   return recording;
@@ -72,9 +73,10 @@ TEST_CASE("of a replay that stands on no stream inside a call, what comes first 
   for (int r = 0; r < 4; ++r) {
     capture_branches(recording, r);
     recording.launch(r, 1, Gpu::begun);
-    recording.stand_on(r, 1, r == kOdd  ? std::vector<uint64_t>{0, 0}
-                             : r == 0 ? std::vector<uint64_t>{0, 1}
-                                      : std::vector<uint64_t>{1, 2});
+    recording.stand_on(r, 1,
+                       r == kOdd ? std::vector<uint64_t>{0, 0}
+                       : r == 0  ? std::vector<uint64_t>{0, 1}
+                                 : std::vector<uint64_t>{1, 2});
   }
   const Report report = recording.report();
   const Culprit culprit = check_blames(report, Verdict::stream_blocked, kOdd);

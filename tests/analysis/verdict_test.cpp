@@ -512,6 +512,24 @@ Program make_reducing_creators(size_t ranks, size_t odd, Act left_out) {
   return program;
 }
 
+// Rank 0 sends what NCCL buffers, so nobody waits for rank 1, which does this in front of its
+// receive.
+Report leave_in_front_of_receive(Act act) {
+  Program program;
+  program.comms.push_back({.ranks = {0, 1}});
+  program.ranks = {{call(OpKind::AllReduce, 4), call(OpKind::Send, 8, 1)},
+                   {call(OpKind::AllReduce, 4), Step{.act = act}, call(OpKind::Recv, 8, 0)}};
+  return analyse(execute(program, kLive).run);
+}
+
+TEST_CASE("a rank that has not received what it was sent is told by how it fell silent") {
+  check_blames(leave_in_front_of_receive(Act::stick), Verdict::missing_call, 1);
+  check_blames(leave_in_front_of_receive(Act::die), Verdict::rank_dead, 1);
+  const Report stopped = leave_in_front_of_receive(Act::stop);
+  check_blames(stopped, Verdict::rank_stopped, 1);
+  CHECK(lead(stopped).next.find("kill -CONT") != std::string::npos);
+}
+
 TEST_CASE("who is in a creation while most of its ranks wait for its call left the call out") {
   Program program = make_reducing_creators(3, 0, Act::call);
   for (Steps& steps : program.ranks) {
