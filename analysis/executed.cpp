@@ -315,24 +315,38 @@ class Execution {
     for (const Op& op : ops) add(op);
   }
 
-  // On a stream are the calls that run one behind the other. What one stream captured does so on
-  // the stream that it is launched on, and so does what a stream has not come to. In a replay that
-  // runs, a call may wait for those in front of it on the graph's other streams, and the stream
-  // that it is launched on for all of them.
-  void put_in_order(const Op& launch, const Graph& graph, std::vector<Op>& ops) {
-    if (graph.lanes.size() <= 1 || !(has_begun(launch) || is_through(launch))) {
+  // What one stream captured runs in the order of the stream that the graph is launched on, and on
+  // that stand the calls of a replay that it has not come to. Of several streams of one that runs
+  // nobody knows which waits for which. So the one with the call that it waits in takes the place
+  // of the stream that it is launched on, behind which comes what was launched later; and calls
+  // behind that one on the others may wait for it.
+  static void put_in_order(const Op& launch, const Graph& graph, std::vector<Op>& ops) {
+    if (is_through(launch) && graph.lanes.size() > 1) return;
+    if (graph.lanes.size() <= 1 || !has_begun(launch)) {
       for (Op& op : ops) op.stream = launch.stream;
       return;
     }
-    if (is_through(launch)) return;
-    auto awaited = std::find_if(ops.begin(), ops.end(), is_inside);
-    if (awaited == ops.end()) awaited = std::find_if_not(ops.begin(), ops.end(), is_through);
+    const auto awaited = awaited_of(ops);
     if (awaited == ops.end()) return;
-    for (auto op = awaited; op != ops.end(); ++op) {
-      const bool may_wait = !has_begun(*op) && (op->group == 0 || op->group != awaited->group);
-      if (may_wait) op->stream = awaited->stream;
+    const uint64_t stream = awaited->stream;
+    const uint32_t group = awaited->group;
+    for (auto op = awaited + 1; op != ops.end(); ++op) {
+      op->may_wait = op->stream != stream && !has_begun(*op) && (group == 0 || op->group != group);
     }
-    behind_replay_[launch.stream] = awaited->stream;
+    for (Op& op : ops) {
+      if (op.stream == stream) {
+        op.stream = launch.stream;
+      } else if (op.stream == launch.stream) {
+        op.stream = stream;
+      }
+    }
+  }
+  static std::vector<Op>::iterator awaited_of(std::vector<Op>& ops) {
+    auto found = std::find_if(ops.begin(), ops.end(), is_inside);
+    if (found != ops.end()) return found;
+    // Nothing is known of the calls on streams without a position.
+    found = std::find_if(ops.begin(), ops.end(), [](const Op& op) { return op.awaits_gpu; });
+    return found != ops.end() ? found : std::find_if_not(ops.begin(), ops.end(), is_through);
   }
   static bool is_inside(const Op& op) { return has_begun(op) && !is_through(op); }
 
@@ -366,8 +380,6 @@ class Execution {
 
   void add(Op op) {
     if (!is_mark(op.kind)) op.seq = next_[counter_of(op)]++;
-    const auto behind = behind_replay_.find(op.stream);
-    if (behind != behind_replay_.end() && !has_begun(op)) op.stream = behind->second;
     executed_.push_back(op);
   }
 
@@ -378,8 +390,6 @@ class Execution {
   std::vector<Op> executed_;
   Counts next_;
   std::map<std::pair<uint64_t, uint32_t>, uint32_t> groups_;
-  // By stream: that of a call which it comes to nothing more before, in a replay that runs.
-  std::unordered_map<uint64_t, uint64_t> behind_replay_;
   uint64_t replays_ = 0;
 };
 
@@ -443,8 +453,9 @@ bool blames_for_gpus(const trace::Run& run, const Finding& finding, Is is) {
 
 bool is_running_replay(const Op& op) { return op.kind == OpKind::GraphLaunch && has_begun(op); }
 
-// It blames some of those that the other one blames, and the rest wait for replays.
+// It says who is silent, of those that the other one blames, and the rest wait for replays.
 bool is_narrower(const trace::Run& run, const Finding& old_lead, const Finding& new_lead) {
+  if (new_lead.severity != Severity::hang || is_about_gpus(new_lead)) return false;
   const auto is_left = [&](const Culprit& culprit) {
     return blames(new_lead, culprit) || waits_for_gpu(run, culprit, is_running_replay);
   };
@@ -521,7 +532,7 @@ bool is_better(const trace::Run& run, const Report& recorded, const Executed& vi
       if (blames_for_gpus(run, old_lead, is_running_replay)) {
         return blamed != 0 && blamed <= old_lead.culprits.size();
       }
-      if (is_narrower(run, old_lead, new_lead)) return true;
+      if (view.knows_places && is_narrower(run, old_lead, new_lead)) return true;
       return leaves_out && blames_for_gpus(run, old_lead, [](const Op&) { return true; });
     case Verdict::graph_diverged:
       return (leaves_out && !blames_same(old_lead, new_lead)) ||

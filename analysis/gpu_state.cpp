@@ -69,7 +69,7 @@ void look_at(const Case& c, const GpuFacts& facts, uint32_t p, GpuState& state) 
       stream.is_behind_untimed =
           !facts.has_finished(p, i) && (stream.is_behind_untimed || stream.is_dark);
     }
-    add_to_front(process, i, facts.is_awaited(p, i), stream);
+    add_to_front(process, i, facts.is_awaited(p, i) && !op.may_wait, stream);
   }
   bool is_dark = has_unseen_graphs;
   for (uint32_t s = 0; s < streams.states.size(); ++s) {

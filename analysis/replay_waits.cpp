@@ -256,19 +256,20 @@ Between find_between(const Case& c, const std::vector<Standing>& standing) {
       if (is_collective(op.kind) && has_seat(c, s, op)) reached.insert(call_of(c, s, op));
     }
   }
-  // Of a graph of several streams the first that has not come to its operation is told: the others
-  // may wait for that.
-  std::vector<uint32_t> seen = processes_of(inside);
+  // Of a graph of several streams one is told: the first that has not come to what others are
+  // inside of, or to any.
+  const std::vector<uint32_t> inside_processes = processes_of(inside);
   std::vector<Standing> between;
   std::vector<Standing> awaited;
+  std::set<uint32_t> seen_between;
+  std::set<uint32_t> seen_awaited;
   for (const Standing& s : standing) {
-    const auto place = std::lower_bound(seen.begin(), seen.end(), s.process);
-    if (place != seen.end() && *place == s.process) continue;
-    seen.insert(place, s.process);
-    between.push_back(s);
+    if (std::binary_search(inside_processes.begin(), inside_processes.end(), s.process)) continue;
+    if (seen_between.insert(s.process).second) between.push_back(s);
     if (s.place.ops.empty()) continue;
     const Op& op = c.index.op(s.process, s.place.ops.front());
-    if (is_collective(op.kind) && reached.count(call_of(c, s, op)) != 0) awaited.push_back(s);
+    const bool is_awaited = is_collective(op.kind) && reached.count(call_of(c, s, op)) != 0;
+    if (is_awaited && seen_awaited.insert(s.process).second) awaited.push_back(s);
   }
   if (awaited.empty()) return {std::move(between), false};
   return {std::move(awaited), true};

@@ -53,10 +53,13 @@ struct Op {
   uint8_t reduction = kUnknown8;
   OpState state = OpState::unknown;
   uint8_t flags = 0;
-  uint8_t method = 0;            // algorithm and protocol (core/format/vocabulary.h); 0 unknown
-  uint8_t channels = 0;          // 0 unknown
-  uint8_t from_segment = 0;      // 1: read from a segment, 0: from the ring (evidence)
-  bool awaits_gpu = false;       // the GPU is watched, and was not yet seen to be through
+  uint8_t method = 0;        // algorithm and protocol (core/format/vocabulary.h); 0 unknown
+  uint8_t channels = 0;      // 0 unknown
+  uint8_t from_segment = 0;  // 1: read from a segment, 0: from the ring (evidence)
+  bool awaits_gpu = false;   // the GPU is watched, and was not yet seen to be through
+  // Of a replay, as it is executed: it may wait for a call in front of it on another stream of the
+  // graph. Files have nothing of this.
+  bool may_wait = false;
   GpuMark mark = GpuMark::none;  // what the GPU itself wrote of it, beside the times
 };
 

@@ -7,6 +7,7 @@ namespace {
 
 enum : size_t { kWorld, kRow, kOtherRow, kColumn, kOtherColumn };
 constexpr int kOdd = 2;
+constexpr uint64_t kLaunchStream = 0x100;
 
 size_t row_of(int r) { return r < 2 ? kRow : kOtherRow; }
 size_t column_of(int r) { return r % 2 == 0 ? kColumn : kOtherColumn; }
@@ -32,8 +33,8 @@ GpuRecording leave_out_a_replay() {
   }
   for (int r = 0; r < 4; ++r) {
     recording.launch(r, 1, r == 3 ? Gpu::waiting : Gpu::begun);
-    if (r != 3)
-      recording.stand_on(r, 1, r == 1 ? std::vector<uint64_t>{0, 1} : std::vector<uint64_t>{1, 2});
+    const std::vector<uint64_t> positions[] = {{1, 2}, {0, 1}, {1, 2}, {2, 2}};
+    recording.stand_on(r, 1, positions[r]);
     recording.call(r, kWorld, OpKind::AllReduce, 4, Gpu::waiting);
   }
   return recording;
@@ -43,29 +44,50 @@ TEST_CASE("who left out a replay is named, not who waits for it inside graphs of
   check_blames(leave_out_a_replay().report(), Verdict::graph_diverged, kOdd);
 }
 
-TEST_CASE("as executed, what may wait in a replay is on the stream of what it may wait for") {
+// As executed: the newest three calls of a rank.
+std::vector<trace::Op> newest_of(const Executed& executed, int r) {
+  const std::vector<trace::Op>& ops = executed.run.processes[static_cast<size_t>(r)].ops;
+  REQUIRE(ops.size() >= 3);
+  return {ops.end() - 3, ops.end()};
+}
+
+TEST_CASE("as executed, what a replay waits in is in front of what was launched behind it") {
   GpuRecording recording = leave_out_a_replay();
   const std::optional<Executed> executed = as_executed(recording.run());
   REQUIRE(executed);
-  const auto newest = [&](int r) {
-    const std::vector<trace::Op>& ops = executed->run.processes[static_cast<size_t>(r)].ops;
-    REQUIRE(ops.size() >= 3);
-    return std::vector<trace::Op>(ops.end() - 3, ops.end());
-  };
   // The column runs, then come all, then what is behind the replay.
-  const std::vector<trace::Op> waiting = newest(1);
+  const std::vector<trace::Op> waiting = newest_of(*executed, 1);
   CHECK(waiting[0].state == trace::OpState::started);
-  CHECK(waiting[1].stream == waiting[0].stream);
-  CHECK(waiting[2].stream == waiting[0].stream);
+  CHECK(waiting[0].stream == kLaunchStream);
+  CHECK(waiting[1].stream != kLaunchStream);
+  CHECK(waiting[1].may_wait);
+  CHECK(waiting[2].stream == kLaunchStream);
+  CHECK_FALSE(waiting[2].may_wait);
   // The column is through.
-  const std::vector<trace::Op> inside = newest(0);
+  const std::vector<trace::Op> inside = newest_of(*executed, 0);
   CHECK(inside[0].state == trace::OpState::finished);
   CHECK(inside[1].state == trace::OpState::started);
-  CHECK(inside[1].stream != inside[0].stream);
-  CHECK(inside[2].stream == inside[1].stream);
+  CHECK(inside[1].stream == kLaunchStream);
+  CHECK(inside[0].stream != kLaunchStream);
+  CHECK(inside[2].stream == kLaunchStream);
   // The stream that it is launched on has not come to the replay.
-  const std::vector<trace::Op> queued = newest(3);
-  for (const trace::Op& op : queued) CHECK(op.stream == queued[2].stream);
+  const std::vector<trace::Op> queued = newest_of(*executed, 3);
+  CHECK(queued[0].stream == kLaunchStream);
+  CHECK(queued[1].stream == kLaunchStream);
+  CHECK(queued[2].stream == kLaunchStream);
+}
+
+TEST_CASE("streams of a graph stay apart where it is launched on one of them") {
+  GpuRecording recording = leave_out_a_replay();
+  for (trace::Op& op : recording.rank(1).ops) {
+    if (op.stream == kLaunchStream) op.stream = 0x900;
+  }
+  const std::optional<Executed> executed = as_executed(recording.run());
+  REQUIRE(executed);
+  const std::vector<trace::Op> waiting = newest_of(*executed, 1);
+  CHECK(waiting[0].stream == 0x900);
+  CHECK(waiting[1].stream == 0x901);
+  CHECK(waiting[2].stream == 0x900);
 }
 
 TEST_CASE("of a replay that stands on no stream inside a call, what comes first is told") {
@@ -92,9 +114,28 @@ TEST_CASE("what comes before all that a replay is inside of waits for none of th
   }
   const std::optional<Executed> executed = as_executed(recording.run());
   REQUIRE(executed);
-  const std::vector<trace::Op>& ops = executed->run.processes[kOdd].ops;
-  REQUIRE(ops.size() >= 2);
-  CHECK(ops[ops.size() - 2].stream != ops.back().stream);
+  const std::vector<trace::Op> calls = newest_of(*executed, kOdd);
+  CHECK(calls[1].state == trace::OpState::returned);
+  CHECK_FALSE(calls[1].may_wait);
+  CHECK(calls[2].state == trace::OpState::started);
+  CHECK(calls[1].stream != calls[2].stream);
+}
+
+TEST_CASE("who has not come to what others are inside of is told, whatever comes in front of it") {
+  GpuRecording recording(mesh_of_four(), 4);
+  for (int r = 0; r < 4; ++r) {
+    if (r == 0) recording.capture(r, 1, kWorld, OpKind::Send, 8, kOdd, 1);
+    if (r == kOdd) recording.capture(r, 1, kWorld, OpKind::Recv, 8, 0, 1);
+    recording.capture(r, 1, column_of(r), OpKind::AllReduce, 8, -1, 0);
+    recording.launch(r, 1, Gpu::begun);
+  }
+  recording.stand_on(0, 1, {1, 1});
+  recording.stand_on(kOdd, 1, {0, 0});
+  // Through with its calls; something behind them does not end.
+  for (const int r : {1, 3}) recording.stand_on(r, 1, {2});
+  const Report report = recording.report();
+  CHECK(check_blames(report, Verdict::stream_blocked, kOdd).op == "AllReduce");
+  CHECK(lead(report).summary.find("in which other ranks are") != std::string::npos);
 }
 
 }  // namespace

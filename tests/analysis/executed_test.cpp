@@ -412,16 +412,25 @@ TEST_CASE("of several silent ranks those that wait for a replay are not blamed")
     if (r != kOdd) recording.launch(r, 1, r == 3 ? Gpu::waiting : Gpu::begun);
     if (r != kOdd) recording.stand_at(r, 1, r == 3 ? 0 : 1);
   }
-  const Executed view;
+  Executed view;
+  Verdict verdict = Verdict::missing_call;
   const auto leads = [&](const std::vector<uint32_t>& recorded, const std::vector<uint32_t>& all) {
     return is_better(recording.run(), report_of(Verdict::missing_call, recorded), view,
-                     report_of(Verdict::missing_call, all));
+                     report_of(verdict, all));
   };
   CHECK(leads({0, 1, kOdd}, {kOdd}));
   CHECK_FALSE(leads({0, 1, kOdd}, {}));
   // The GPU of rank 3 has not come to the replay, and may be held up by something else.
   CHECK_FALSE(leads({0, 3, kOdd}, {0, kOdd}));
   CHECK_FALSE(leads({0, 1, kOdd}, {3}));
+  // Neither says who is silent.
+  for (const Verdict other : {Verdict::stuck_on_gpu, Verdict::version_mismatch}) {
+    verdict = other;
+    CHECK_FALSE(leads({0, 1, kOdd}, {kOdd}));
+  }
+  verdict = Verdict::missing_call;
+  view.knows_places = false;
+  CHECK_FALSE(leads({0, 1, kOdd}, {kOdd}));
 }
 
 TEST_CASE("who captured anew with a call less is named, not the others") {

@@ -425,6 +425,7 @@ class Machine {
         if (pending.done) continue;
         if (!pending.is_gate() || !may_pass(rank, pending)) break;
         pass(r, pending);
+        watch_ends();  // of what came before it
         any = true;
       }
     }
@@ -568,6 +569,7 @@ class Machine {
     bool any = false;
     for (size_t r = 0; r < ranks_.size(); ++r) {
       if (ranks_[r].end_ns != 0) continue;
+      watch_ends();
       any = pass_gates(r) || any;
       for (Pending* pending : fronts(r)) {
         if (pending->done) continue;
