@@ -536,10 +536,9 @@ Draft draft_owed_receive(const Case& c, const Surplus& s) {
   finding.next = "look at the stack or the log of that rank";
   if (verdict == Verdict::rank_stopped) {
     how = fmt::format("is stopped ({}) and ", process.liveness_evidence);
-    finding.next = fmt::format("find out who stopped {}; `kill -CONT {}` continues it",
-                               rank_text(process), process.pid);
+    finding.next = continue_text(process, rank_text(process));
   } else if (verdict == Verdict::rank_dead) {
-    how = c.job.live ? "is dead and " : "died (or was stopped) and ";
+    how = fmt::format("{} and ", death_text(c.job.live));
     finding.next = fmt::format("look at the log and exit status of {}, and at `dmesg` there",
                                rank_text(process));
   }

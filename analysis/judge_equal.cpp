@@ -265,8 +265,7 @@ std::optional<Finding> judge_stopped(const Case& c) {
       fmt::format("{} {} stopped ({}); no other rank waits for {} in an operation",
                   processes_text(c.index.run(), stopped), stopped.size() == 1 ? "is" : "are",
                   first.liveness_evidence, stopped.size() == 1 ? "it" : "them");
-  finding.next = fmt::format("find out who stopped {}; `kill -CONT {}` continues it",
-                             rank_text(first), first.pid);
+  finding.next = continue_text(first, rank_text(first));
   return finding;
 }
 

@@ -468,8 +468,7 @@ void tell_of_silence(const Case& c, uint32_t p, Verdict verdict, Finding& findin
   if (verdict == Verdict::rank_dead) {
     finding.next = fmt::format("look at the log and exit status of {}", who);
   } else if (verdict == Verdict::rank_stopped) {
-    finding.next =
-        fmt::format("find out who stopped {}; `kill -CONT {}` continues it", who, c.process(p).pid);
+    finding.next = continue_text(c.process(p), who);
   } else {
     finding.next = fmt::format("look at the stack of {}: it has not come to the next replay", who);
   }

@@ -264,9 +264,7 @@ std::string why_text(const Case& c, Verdict verdict, uint32_t p, const Node& wai
       // A report of RAS has no time of death.
       if (c.job.is_foreign && !process.liveness_evidence.empty()) return "is gone";
       const bool inside = state.inside_op != kNoRecord || state.inside_event != kNoRecord;
-      // What is dead now may have been stopped before: both silence the heartbeat.
-      const char* silent = c.job.live ? "is dead" : "died (or was stopped)";
-      std::string text = state.ended_itself ? "ended by itself" : silent;
+      std::string text(state.ended_itself ? "ended by itself" : death_text(c.job.live));
       text += fmt::format(", {} before {}", span_text(c.job.end_ns - state.last_sign_ns),
                           c.job.live ? "now" : "the end of the job");
       text += inside ? ", inside an NCCL call" : ", outside NCCL";
@@ -309,7 +307,7 @@ std::string next_text(const Case& c, Verdict verdict, uint32_t p) {
       return fmt::format("look at the log and exit status of {}{}", who,
                          state.ended_itself ? "" : ", and at `dmesg` there");
     case Verdict::rank_stopped:
-      return fmt::format("find out who stopped {}; `kill -CONT {}` continues it", who, process.pid);
+      return continue_text(process, who);
     case Verdict::stuck_in_call:
       return fmt::format("look at the stack of {}, and at its network", who);
     case Verdict::cuda_error:

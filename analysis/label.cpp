@@ -17,6 +17,14 @@ std::string rank_text(const Process& process) {
   return "the process of " + process.file.substr(process.file.find_last_of('/') + 1);
 }
 
+const char* death_text(bool is_live_job) {
+  return is_live_job ? "is dead" : "died (or was stopped)";
+}
+
+std::string continue_text(const Process& process, std::string_view who) {
+  return fmt::format("find out who stopped {}; `kill -CONT {}` continues it", who, process.pid);
+}
+
 std::string number_list(std::vector<int32_t> numbers) {
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());

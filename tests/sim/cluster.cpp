@@ -425,7 +425,7 @@ class Machine {
         if (pending.done) continue;
         if (!pending.is_gate() || !may_pass(rank, pending)) break;
         pass(r, pending);
-        watch_ends();  // of what came before it
+        watch_ends(r);  // of what came before it
         any = true;
       }
     }
@@ -569,14 +569,14 @@ class Machine {
     bool any = false;
     for (size_t r = 0; r < ranks_.size(); ++r) {
       if (ranks_[r].end_ns != 0) continue;
-      watch_ends();
+      watch_ends(r);
       any = pass_gates(r) || any;
       for (Pending* pending : fronts(r)) {
         if (pending->done) continue;
         any = try_one(r, *pending) || any;
       }
     }
-    if (any) watch_ends();
+    for (size_t r = 0; any && r < ranks_.size(); ++r) watch_ends(r);
     return any;
   }
 
@@ -623,14 +623,12 @@ class Machine {
   }
 
   // As those behind them: a group's share of a stream is through as one.
-  void watch_ends() {
-    for (size_t r = 0; options_.watched && r < ranks_.size(); ++r) {
-      if (ranks_[r].end_ns != 0) continue;
-      for (auto& [stream, queue] : ranks_[r].streams) {
-        while (const size_t share = finished_share(queue)) {
-          now_ns_ += kGpuNs;
-          for (size_t i = 0; i < share; ++i) end(r, queue.calls[queue.told++]);
-        }
+  void watch_ends(size_t r) {
+    if (!options_.watched || ranks_[r].end_ns != 0) return;
+    for (auto& [stream, queue] : ranks_[r].streams) {
+      while (const size_t share = finished_share(queue)) {
+        now_ns_ += kGpuNs;
+        for (size_t i = 0; i < share; ++i) end(r, queue.calls[queue.told++]);
       }
     }
   }

@@ -19,6 +19,49 @@ int rank_in(const CommSpec& comm, int job_rank) {
   return found == comm.ranks.end() ? -1 : static_cast<int>(found - comm.ranks.begin());
 }
 
+namespace {
+
+std::string text_of(const Step& step) {
+  switch (step.act) {
+    case Act::call:
+      return fmt::format(" {}@{}:{}/{}/{}{}{}", name_of(step.kind), step.comm, step.count,
+                         step.datatype, step.reduction,
+                         step.root_or_peer >= 0 ? fmt::format("<{}", step.root_or_peer) : "",
+                         step.group ? fmt::format("(g{})", step.group) : "") +
+             (step.stream ? fmt::format("~{}{}", step.stream, step.joins ? "+" : "") : "") +
+             (step.graph ? fmt::format(" captured@{}", step.graph) : "") +
+             (step.is_lame ? " LAME" : "");
+    case Act::replay:
+      return fmt::format(" REPLAY@{}{}", step.graph,
+                         step.stands_at == 0 ? ""
+                         : step.is_lame      ? " LAME"
+                                             : " BLOCKED");
+    case Act::create:
+      return fmt::format(" CREATE@{}", step.comm);
+    case Act::sync:
+      return " | ";
+    case Act::exit:
+      return " EXIT";
+    case Act::die:
+      return " DIE";
+    case Act::stop:
+      return " STOP";
+    case Act::stick:
+      return " STICK";
+    case Act::abort:
+      return " ABORT";
+    case Act::hold:
+      return " HOLD";
+    case Act::refuse:
+      return " REFUSE";
+    case Act::block:
+      return " BLOCK";
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string describe(const Program& program) {
   std::string text;
   for (size_t k = 0; k < program.comms.size(); ++k) {
@@ -26,55 +69,7 @@ std::string describe(const Program& program) {
   }
   for (size_t r = 0; r < program.ranks.size(); ++r) {
     text += fmt::format("rank {}:", r);
-    for (const Step& step : program.ranks[r]) {
-      switch (step.act) {
-        case Act::call:
-          text += fmt::format(" {}@{}:{}/{}/{}{}{}", name_of(step.kind), step.comm, step.count,
-                              step.datatype, step.reduction,
-                              step.root_or_peer >= 0 ? fmt::format("<{}", step.root_or_peer) : "",
-                              step.group ? fmt::format("(g{})", step.group) : "") +
-                  (step.stream ? fmt::format("~{}{}", step.stream, step.joins ? "+" : "") : "") +
-                  (step.graph ? fmt::format(" captured@{}", step.graph) : "") +
-                  (step.is_lame ? " LAME" : "");
-          break;
-        case Act::sync:
-          text += " | ";
-          break;
-        case Act::exit:
-          text += " EXIT";
-          break;
-        case Act::die:
-          text += " DIE";
-          break;
-        case Act::stop:
-          text += " STOP";
-          break;
-        case Act::stick:
-          text += " STICK";
-          break;
-        case Act::abort:
-          text += " ABORT";
-          break;
-        case Act::create:
-          text += fmt::format(" CREATE@{}", step.comm);
-          break;
-        case Act::hold:
-          text += " HOLD";
-          break;
-        case Act::refuse:
-          text += " REFUSE";
-          break;
-        case Act::block:
-          text += " BLOCK";
-          break;
-        case Act::replay:
-          text += fmt::format(" REPLAY@{}{}", step.graph,
-                              step.stands_at == 0 ? ""
-                              : step.is_lame      ? " LAME"
-                                                  : " BLOCKED");
-          break;
-      }
-    }
+    for (const Step& step : program.ranks[r]) text += text_of(step);
     text += '\n';
   }
   return text;
