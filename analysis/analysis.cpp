@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -136,51 +137,81 @@ bool waits_in_replay(const Case& c, uint32_t p) {
                      [&](const trace::Op& op) { return is_standing_replay(c, op); });
 }
 
-// That a rank left a captured call out follows from its capturing less; that ranks do not come to
-// the next call, from their waiting in a replay. Where calls differ in another way, that is what is
-// wrong, whether they were captured or not.
-bool follows(const Case& c, const Draft& draft, const Draft& graphs) {
-  if (draft.finding.verdict != Verdict::missing_call) return false;
+bool is_mismatch(const Draft& draft) {
+  switch (draft.finding.verdict) {
+    case Verdict::op_mismatch:
+    case Verdict::count_mismatch:
+    case Verdict::dtype_mismatch:
+    case Verdict::redop_mismatch:
+    case Verdict::root_mismatch:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// What it called there in place of the others' captured call it did not capture.
+bool has_none_captured(const Case& c, const Draft& draft) {
+  const std::vector<uint32_t> culprits = culprits_of(draft.finding);
+  const std::vector<Member>& members = c.group(draft.group).members;
+  return std::all_of(members.begin(), members.end(), [&](const Member& member) {
+    return !std::binary_search(culprits.begin(), culprits.end(), member.process) ||
+           (member.lane.has(draft.seq) && c.index.op_at(member, draft.seq).graph == 0);
+  });
+}
+
+// That a rank left a captured call out, or made the next one in its place, follows from its
+// capturing less; that ranks do not come to the next call, from their waiting in a replay. Where
+// calls differ in another way, that is what is wrong, whether they were captured or not. And who
+// has replayed a graph too often left out what comes in front of that.
+bool follows(const Case& c, const Draft& draft, const GraphDraft& of_graphs) {
+  const Draft& graphs = of_graphs.draft;
   const std::vector<uint32_t> absent = culprits_of(draft.finding);
   const std::vector<uint32_t> diverged = culprits_of(graphs.finding);
+  const bool is_of_these = graphs.group != kNone && draft.group == graphs.group &&
+                           absent == diverged && is_captured_by_others(c, graphs);
+  if (is_mismatch(draft)) {
+    return is_of_these && draft.seq == graphs.seq && has_none_captured(c, draft);
+  }
+  if (draft.finding.verdict != Verdict::missing_call) return false;
   const bool all_wait = std::all_of(absent.begin(), absent.end(), [&](uint32_t p) {
     return !std::binary_search(diverged.begin(), diverged.end(), p) && waits_in_replay(c, p);
   });
   if (all_wait && !absent.empty()) return true;
-  return graphs.group != kNone && draft.group == graphs.group && draft.seq >= graphs.seq &&
-         absent == diverged && is_captured_by_others(c, graphs);
+  return is_of_these && draft.seq >= graphs.seq && !of_graphs.is_extra;
 }
 
 // Without anything that hangs graphs may differ as they like; a call that some have captured and
 // others have not is then returned. What was ended from outside may have hung unseen.
 std::optional<Draft> add_graphs(const Case& c, std::vector<Draft>& drafts) {
-  std::optional<Draft> graphs = judge_graphs(c);
-  if (!graphs) return graphs;
+  std::optional<GraphDraft> graphs = judge_graphs(c);
+  if (!graphs) return std::nullopt;
   std::vector<Draft> others;
-  bool explains = false;
+  std::vector<Finding> consequences;
   bool has_other_defect = false;
   for (Draft& draft : drafts) {
-    const bool is_followed = follows(c, draft, *graphs);
-    explains = explains || is_followed;
-    has_other_defect = has_other_defect || (is_defect(draft) && !is_followed);
-    if (is_followed) {
-      graphs->finding.consequences.push_back(std::move(draft.finding));
+    if (follows(c, draft, *graphs)) {
+      consequences.push_back(std::move(draft.finding));
     } else {
+      has_other_defect = has_other_defect || is_defect(draft);
       others.push_back(std::move(draft));
     }
   }
   drafts = std::move(others);
+  const bool explains = !consequences.empty();
+  Draft& draft = graphs->draft;
+  std::move(consequences.begin(), consequences.end(),
+            std::back_inserter(draft.finding.consequences));
   const bool was_ended = !c.job.live && !c.job.all_ended_themselves;
   const bool has_stalled = !c.job.all_ended_themselves && c.job.is_stale(c.job.last_call_ns);
-  const bool may_hang = has_stalled || (was_ended && is_lacking(c, *graphs));
+  const bool may_hang = has_stalled || (was_ended && is_lacking(c, draft));
   if (!explains && (!may_hang || has_other_defect)) {
-    if (!is_lacking(c, *graphs)) graphs.reset();
-    return graphs;
+    return is_lacking(c, draft) ? std::optional(std::move(draft)) : std::nullopt;
   }
   if (!explains && !has_stalled) {
-    graphs->finding.confidence = std::max(graphs->finding.confidence, Confidence::likely);
+    draft.finding.confidence = std::max(draft.finding.confidence, Confidence::likely);
   }
-  drafts.push_back(std::move(*graphs));
+  drafts.push_back(std::move(draft));
   return std::nullopt;
 }
 

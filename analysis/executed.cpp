@@ -524,6 +524,8 @@ bool is_better(const trace::Run& run, const Report& recorded, const Executed& vi
   const bool names_one = view.knows_places && is_about_order(new_lead);
   // Other calls than the others': it may have replayed another graph.
   const bool leaves_out = names_one && new_lead.verdict != Verdict::op_mismatch;
+  const bool has_ended =
+      new_lead.verdict == Verdict::rank_dead || new_lead.verdict == Verdict::rank_stopped;
   switch (old_lead.verdict) {
     // That a call stands on all GPUs says what waits, and not for whom, where one comes too early.
     case Verdict::stuck_on_gpu:
@@ -533,11 +535,11 @@ bool is_better(const trace::Run& run, const Report& recorded, const Executed& vi
         return blamed != 0 && blamed <= old_lead.culprits.size();
       }
       if (view.knows_places && is_narrower(run, old_lead, new_lead)) return true;
-      return leaves_out && blames_for_gpus(run, old_lead, [](const Op&) { return true; });
+      return (leaves_out || has_ended) &&
+             blames_for_gpus(run, old_lead, [](const Op&) { return true; });
     case Verdict::graph_diverged:
       return (leaves_out && !blames_same(old_lead, new_lead)) ||
-             blamed < old_lead.culprits.size() || is_about_gpus(new_lead) ||
-             new_lead.verdict == Verdict::rank_dead || new_lead.verdict == Verdict::rank_stopped;
+             blamed < old_lead.culprits.size() || is_about_gpus(new_lead) || has_ended;
     default:
       return false;
   }

@@ -67,7 +67,11 @@ std::vector<Draft> judge_splits(const Case& the_case);
 std::vector<Draft> judge_records(const Case& the_case);
 // Captured sequences, or numbers of replays, that differ. Harmless in itself: for jobs that hang,
 // or were ended before it could be seen whether they do.
-std::optional<Draft> judge_graphs(const Case& the_case);
+struct GraphDraft {
+  Draft draft;
+  bool is_extra = false;  // those who are blamed have replayed a graph too often, and stand in it
+};
+std::optional<GraphDraft> judge_graphs(const Case& the_case);
 // A job that stands still although all ranks made the same calls: what the GPUs did with them.
 // Nothing when the GPUs were not watched, or what was seen does not decide.
 std::optional<Draft> judge_gpu(const Case& the_case);

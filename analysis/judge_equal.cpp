@@ -10,6 +10,7 @@
 #include "analysis/gaps.h"
 #include "analysis/judge.h"
 #include "analysis/label.h"
+#include "analysis/replay_waits.h"
 #include "analysis/summary.h"
 
 namespace rollcall::analysis {
@@ -471,6 +472,7 @@ Equal judge_equal(const Case& c, const std::optional<Draft>& captured) {
   if (std::optional<Draft> inside = judge_life_cycle(c)) return {std::move(inside->finding), true};
   if (std::optional<Finding> few = judge_left_behind(c)) return {std::move(*few)};
   if (auto open = judge_incomplete(c, c.job.any_aborted(), true)) return {std::move(*open), true};
+  if (std::optional<Draft> circle = judge_replay_circle(c)) return {std::move(circle->finding)};
   return {judge_unexplained(c), true};
 }
 

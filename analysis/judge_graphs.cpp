@@ -474,12 +474,6 @@ void tell_of_silence(const Case& c, uint32_t p, Verdict verdict, Finding& findin
   }
 }
 
-// Somebody waits for replays that others have not made.
-struct ReplayDraft {
-  Draft draft;
-  bool is_extra = false;  // those who are blamed have made one too many, and stand in it
-};
-
 // Does somebody wait for replays that others have not made?
 Draft draft_replayed(const Case& c, uint32_t g, const Replayed& replayed,
                      const std::vector<ReplayTable>& tables) {
@@ -531,9 +525,9 @@ Draft draft_replayed(const Case& c, uint32_t g, const Replayed& replayed,
 
 // The graph whose replay has waited longest. Of two that the same ranks replayed too often, and not
 // often enough, they replayed one in place of the other.
-std::optional<ReplayDraft> judge_replays(const Case& c, uint32_t g,
-                                         const std::vector<Replayed>& found,
-                                         const std::vector<ReplayTable>& tables) {
+std::optional<GraphDraft> judge_replays(const Case& c, uint32_t g,
+                                        const std::vector<Replayed>& found,
+                                        const std::vector<ReplayTable>& tables) {
   if (found.empty()) return std::nullopt;
   const auto since_ns = [&](const Replayed& replayed) {
     return c.index.op(replayed.front->process, replayed.most.last).called_ns;
@@ -555,7 +549,7 @@ std::optional<ReplayDraft> judge_replays(const Case& c, uint32_t g,
         fmt::format("; with {}, it is the other way round", graph_text(c, g, *other));
     draft.finding.next = "look at what decides which graph is launched: the size of a batch, say";
   }
-  return ReplayDraft{std::move(draft), first.is_extra};
+  return GraphDraft{std::move(draft), first.is_extra};
 }
 
 // All graphs of a communicator, by the position at which they begin.
@@ -586,19 +580,20 @@ Draft under_cause(Draft&& draft, std::optional<Draft>&& cause) {
   return std::move(*cause);
 }
 
-Draft follow_replays(const Case& c, ReplayDraft&& replays) {
+GraphDraft follow_replays(const Case& c, GraphDraft&& replays) {
   const std::vector<uint32_t> blamed = culprits_of(replays.draft.finding);
   std::optional<Draft> cause = judge_gpu_cause(c, blamed);
   const bool all_stand =
       std::all_of(blamed.begin(), blamed.end(), [&](uint32_t p) { return stands_in_any(c, p); });
   // Who waits in a replay of another graph has not left this one out.
   if (!cause && all_stand && !replays.is_extra) cause = judge_replay_waits(c);
-  return under_cause(std::move(replays.draft), std::move(cause));
+  const bool is_extra = replays.is_extra && !cause;
+  return {under_cause(std::move(replays.draft), std::move(cause)), is_extra};
 }
 
 }  // namespace
 
-std::optional<Draft> judge_graphs(const Case& c) {
+std::optional<GraphDraft> judge_graphs(const Case& c) {
   const std::vector<uint32_t>& active = c.index.active();
   std::vector<ReplayTable> tables(c.index.run().processes.size());
   bool has_graphs = false;
@@ -608,7 +603,7 @@ std::optional<Draft> judge_graphs(const Case& c) {
   }
   if (!has_graphs) return std::nullopt;
   std::optional<Draft> captures;
-  std::optional<ReplayDraft> replays;
+  std::optional<GraphDraft> replays;
   for (uint32_t g = 0; g < c.index.groups().size(); ++g) {
     const Group& group = c.group(g);
     if (!group.may_be_matched || !group.is_whole()) continue;
@@ -628,18 +623,21 @@ std::optional<Draft> judge_graphs(const Case& c) {
       const bool is_earlier = captured && (!captures || captured->since_ns < captures->since_ns);
       if (is_earlier) captures = std::move(captured);
     }
-    std::optional<ReplayDraft> found = judge_replays(c, g, replayed, tables);
+    std::optional<GraphDraft> found = judge_replays(c, g, replayed, tables);
     const bool is_earlier = found && (!replays || found->draft.since_ns < replays->draft.since_ns);
     if (is_earlier) replays = std::move(found);
   }
   // What was captured differently explains why replays do not end.
-  if (captures) return captures;
+  if (captures) return GraphDraft{std::move(*captures)};
   if (replays) return follow_replays(c, std::move(*replays));
   std::optional<Draft> waits = judge_replay_waits(c);
   // Blocked replays have no cause but that.
-  if (!waits || waits->finding.verdict == Verdict::stream_blocked) return waits;
-  std::optional<Draft> cause = judge_gpu_cause(c, culprits_of(waits->finding));
-  return under_cause(std::move(*waits), std::move(cause));
+  if (!waits) return std::nullopt;
+  std::optional<Draft> cause;
+  if (waits->finding.verdict != Verdict::stream_blocked) {
+    cause = judge_gpu_cause(c, culprits_of(waits->finding));
+  }
+  return GraphDraft{under_cause(std::move(*waits), std::move(cause))};
 }
 
 }  // namespace rollcall::analysis

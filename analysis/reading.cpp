@@ -73,20 +73,25 @@ bool waits_for_differences(const Case& c) {
 // What the GPUs were seen to do, held against the chain.
 enum class Sight : uint8_t {
   silent,
-  refutes,   // one has begun with a call that would have to wait behind another one
+  refutes,   // one has begun with what would have to wait behind a call that has not begun
   confirms,  // all have begun with what is at the front, and with nothing behind
 };
+// Calls that run beside each other, as on several streams of a graph, do not wait for each other.
+// What has not begun may wait for them all the same. Of what was given to the GPU at once, a group
+// or a replay, each stream goes its own way.
 Sight look_at_gpus(const Case& c) {
   bool sees_all = true;
   for (const uint32_t p : c.index.active()) {
+    int64_t waiting_ns = INT64_MAX;  // when the first that has not begun was called
     for (uint32_t i = 0; i < c.process(p).ops.size(); ++i) {
       const trace::Op& op = c.index.op(p, i);
       if (c.progress.is_done(p, i) || !is_enqueued(op)) continue;
       const bool is_at_front = c.progress.is_at_front(p, i);
       const bool has_started = op.started_ns != 0 || op.finished_ns != 0 ||
                                op.mark != GpuMark::none || op.state == trace::OpState::started;
-      if (has_started && !is_at_front) return Sight::refutes;
-      sees_all = sees_all && (has_started || (!is_at_front && op.awaits_gpu));
+      if (has_started && !is_at_front && waiting_ns < op.called_ns) return Sight::refutes;
+      if (!has_started) waiting_ns = std::min(waiting_ns, op.called_ns);
+      sees_all = sees_all && (has_started ? is_at_front : !is_at_front && op.awaits_gpu);
     }
   }
   return sees_all ? Sight::confirms : Sight::silent;
@@ -105,10 +110,17 @@ bool is_past(const Case& c) {
   });
 }
 
-// Takes a call of a circle for finished, on all its ranks.
+// Takes a call of a circle for finished, on all its ranks, and with it what was given to the GPU at
+// once: the calls of a replay.
 void finish(const Case& c, const Node& node, trace::Run& run) {
   const auto mark = [&](uint32_t p, uint32_t i) {
-    run.processes[p].ops[i].state = trace::OpState::finished;
+    std::vector<trace::Op>& ops = run.processes[p].ops;
+    const int64_t called_ns = ops[i].called_ns;
+    size_t first = i;
+    while (first > 0 && ops[first - 1].called_ns == called_ns) --first;
+    for (size_t at = first; at < ops.size() && ops[at].called_ns == called_ns; ++at) {
+      ops[at].state = trace::OpState::finished;
+    }
   };
   if (node.kind == NodeKind::p2p) return mark(node.process, node.op);
   if (node.kind != NodeKind::collective) return;

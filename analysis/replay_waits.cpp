@@ -132,10 +132,10 @@ struct Owed {
   std::vector<Debtor> debtors;
 };
 
-// Of the earliest replay that waits for somebody who does not wait in a replay.
-std::optional<Owed> find_owed(const Case& c, const std::vector<Standing>& standing) {
+// Of the earliest replay that waits for somebody; `excused`, rising, waits itself.
+std::optional<Owed> find_owed(const Case& c, const std::vector<Standing>& standing,
+                              const std::vector<uint32_t>& excused) {
   std::optional<Owed> found;
-  const std::vector<uint32_t> standing_processes = processes_of(standing);
   std::set<Call> asked;
   for (const Standing& s : standing) {
     if (!s.place.is_inside) continue;
@@ -148,8 +148,7 @@ std::optional<Owed> find_owed(const Case& c, const std::vector<Standing>& standi
       // Who stands in a replay has not come to this one, but for what it never made.
       std::erase_if(debtors, [&](const Debtor& debtor) {
         return debtor.op != kNoRecord &&
-               std::binary_search(standing_processes.begin(), standing_processes.end(),
-                                  debtor.process);
+               std::binary_search(excused.begin(), excused.end(), debtor.process);
       });
       if (debtors.empty()) continue;
       found = Owed{s, i, std::move(debtors)};
@@ -461,10 +460,19 @@ bool stands_in_replay(const Case& c, uint32_t g, uint64_t seq) {
 std::optional<Draft> judge_replay_waits(const Case& c) {
   const std::vector<Standing> standing = find_standing(c);
   if (standing.empty()) return std::nullopt;
-  if (const std::optional<Owed> owed = find_owed(c, standing)) return draft_owed(c, *owed);
+  const std::optional<Owed> owed = find_owed(c, standing, processes_of(standing));
+  if (owed) return draft_owed(c, *owed);
   const Between between = find_between(c, standing);
   if (!between.standing.empty()) return draft_standing_between(c, standing, between);
   return std::nullopt;
+}
+
+std::optional<Draft> judge_replay_circle(const Case& c) {
+  const std::optional<Owed> owed = find_owed(c, find_standing(c), {});
+  if (!owed) return std::nullopt;
+  Draft draft = draft_owed(c, *owed);
+  draft.finding.confidence = Confidence::likely;
+  return draft;
 }
 
 }  // namespace rollcall::analysis

@@ -17,6 +17,9 @@
 namespace rollcall::analysis {
 
 std::optional<Draft> judge_replay_waits(const Case& the_case);
+// Where nothing else explains why a job stands: a replay waits for a rank that launched its graph
+// less often, and that stands in a replay of another one.
+std::optional<Draft> judge_replay_circle(const Case& the_case);
 
 // The ranks of the operations that a replay is inside of.
 struct InsideReplay {

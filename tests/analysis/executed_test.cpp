@@ -433,6 +433,20 @@ TEST_CASE("of several silent ranks those that wait for a replay are not blamed")
   CHECK_FALSE(leads({0, 1, kOdd}, {kOdd}));
 }
 
+TEST_CASE("ranks that wait for their GPUs are not silent where these wait for one that has died") {
+  GpuRecording recording = world();
+  for (int r = 0; r < 2; ++r) recording.call(r, 0, OpKind::AllReduce, 8, Gpu::waiting);
+  const auto leads = [&](Verdict verdict, const std::vector<uint32_t>& silent) {
+    return is_better(recording.run(), report_of(Verdict::missing_call, silent), {},
+                     report_of(verdict, {3}));
+  };
+  for (const Verdict verdict : {Verdict::rank_dead, Verdict::rank_stopped}) {
+    CHECK(leads(verdict, {0, 1}));
+    CHECK_FALSE(leads(verdict, {1, kOdd}));
+  }
+  CHECK_FALSE(leads(Verdict::abort_cascade, {0, 1}));
+}
+
 TEST_CASE("who captured anew with a call less is named, not the others") {
   GpuRecording recording = world();
   for (int r = 0; r < kRanks; ++r) {

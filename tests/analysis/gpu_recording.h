@@ -89,14 +89,14 @@ class GpuRecording {
     push(r, op);
     ++graph_of(r, graph).operations;
   }
-  trace::Op& launch(int r, uint32_t graph, Gpu gpu) {
+  trace::Op& launch(int r, uint32_t graph, Gpu gpu, uint64_t stream = 0) {
     trace::Graph& entry = graph_of(r, graph);
     trace::Op op = rank(r).ops.front();
     op.kind = OpKind::GraphLaunch;
     op.graph = graph;
     op.comm = kCommUnknown;
     op.seq = entry.launches++;
-    op.stream = 0x100;
+    op.stream = 0x100 + stream;
     put_time(op);
     put(op, gpu);
     return push(r, op);

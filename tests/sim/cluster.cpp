@@ -42,6 +42,7 @@ struct Pending {
 
   // Where the stream that it is launched on comes to a replay, and is through with it.
   bool is_gate() const { return step.act == Act::replay; }
+  bool is_inside() const { return graph != 0 && !is_gate(); }
 };
 
 // What a stream was given, in that order.
@@ -399,11 +400,11 @@ class Machine {
   // Something that it waits for by an event is still at work. Inside a replay that is another call
   // of it, and the replay itself.
   static bool is_held_back(const Rank& rank, const Pending& wanted) {
-    const bool is_inside = wanted.graph != 0;
-    if (is_inside && !rank.begun.contains(wanted.op)) return true;
+    if (wanted.is_inside() && !rank.begun.contains(wanted.op)) return true;
     if (!wanted.step.joins) return false;
     return any_pending(rank, [&](const Pending& other) {
-      if (is_inside && (other.op != wanted.op || other.is_gate())) return false;
+      if (wanted.is_inside() != other.is_inside()) return false;
+      if (wanted.is_inside() && other.op != wanted.op) return false;
       return !other.done && !other.step.detached && other.turn < wanted.start;
     });
   }
@@ -433,9 +434,9 @@ class Machine {
   }
 
   static bool may_pass(const Rank& rank, const Pending& gate) {
-    if (!gate.is_last) return true;
+    if (!gate.is_last) return !is_held_back(rank, gate);
     return !any_pending(rank, [&](const Pending& other) {
-      return other.graph != 0 && other.op == gate.op && !other.is_gate() && !other.done;
+      return other.is_inside() && other.op == gate.op && !other.done;
     });
   }
 
@@ -676,7 +677,7 @@ class Machine {
           Pending& pending = queue.calls[queue.told];
           if (pending.step.act == Act::block) break;
           if (pending.is_gate() ? !may_pass(rank, pending)
-                                : pending.graph != 0 && !rank.begun.contains(pending.op)) {
+                                : pending.is_inside() && !rank.begun.contains(pending.op)) {
             break;
           }
           if (pending.is_gate() && !pending.done) pass(r, pending);

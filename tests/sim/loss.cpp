@@ -20,11 +20,14 @@ void lose_captures(trace::Process& process) {
   process.first_complete_ticket = process.lost + 1;
 }
 
-// A third at most: faults lie in the second half.
+// A third at most: faults lie in the second half. What is not through yet is kept, as the recorder
+// keeps it.
 void lose_middle(trace::Process& process, uint64_t seed) {
   const size_t gone = seed % (process.ops.size() / 3 + 1);
   const auto end = process.ops.begin() + static_cast<ptrdiff_t>(gone);
-  const auto kept = std::stable_partition(process.ops.begin(), end, is_captured);
+  const auto kept = std::stable_partition(process.ops.begin(), end, [](const trace::Op& op) {
+    return is_captured(op) || op.awaits_gpu;
+  });
   process.lost = static_cast<uint64_t>(end - kept);
   process.ops.erase(kept, end);
   if (process.lost != 0) process.first_complete_ticket = gone + 1;

@@ -32,7 +32,8 @@ std::string text_of(const Step& step) {
              (step.graph ? fmt::format(" captured@{}", step.graph) : "") +
              (step.is_lame ? " LAME" : "");
     case Act::replay:
-      return fmt::format(" REPLAY@{}{}", step.graph,
+      return fmt::format(" REPLAY@{}{}{}", step.graph,
+                         step.stream ? fmt::format("~{}", step.stream) : "",
                          step.stands_at == 0 ? ""
                          : step.is_lame      ? " LAME"
                                              : " BLOCKED");

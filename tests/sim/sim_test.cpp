@@ -67,6 +67,8 @@ void capture(std::mt19937_64& random, Plan& plan) {
   const uint64_t loss = plan.gpus == 1 ? random() % 8 : 7;
   plan.loss = loss < 2 ? LossKind::middle : loss == 2 ? LossKind::captures : LossKind::none;
   plan.training.branches = random() % 2 == 0;
+  plan.training.chained = random() % 2 == 0;
+  plan.training.apart = random() % 2 == 0;
 }
 
 // Drawn, not counted through: what is counted in step with the seed meets the same few partners.
@@ -332,7 +334,8 @@ std::string wrong(const Scenario& scenario, const Truth& truth) {
   const bool is_replayed = truth.is_captured && scenario.program.replays();
   const bool is_silent = truth.fault == Fault::stick && scenario.program.replays();
   // Nor does it come to the next replay who waits in a call that nobody else makes.
-  const bool is_alone = truth.fault == Fault::detour && scenario.program.replays();
+  const bool is_alone =
+      (truth.fault == Fault::detour || truth.fault == Fault::again) && scenario.program.replays();
   if (is_replayed || is_silent || is_alone) allowed.push_back(Verdict::graph_diverged);
   if (truth.is_captured && may_be_left_out) allowed.push_back(Verdict::graph_diverged);
   if (std::find(allowed.begin(), allowed.end(), lead.verdict) == allowed.end()) return "verdict";
@@ -461,6 +464,7 @@ Plan shrink(Plan plan) {
   try_change([](Plan& p) { p.training.creations = false; });
   try_change([](Plan& p) { p.training.batches = false; });
   try_change([](Plan& p) { p.training.asides = false; });
+  try_change([](Plan& p) { p.training.apart = false; });
   try_change([](Plan& p) { p.training.branches = false; });
   try_change([](Plan& p) { p.training.graphs = false; });
   for (int phase = 0; phase < 12; ++phase) {
@@ -546,6 +550,9 @@ TEST_CASE("the leading finding of a random job is a fault that was planted in it
     ++sums[fmt::format("all with {}{} | ", sizes, graphs)][static_cast<size_t>(score)];
     if (plan.training.branches) {
       ++sums["all with graphs of several streams | "][static_cast<size_t>(score)];
+    }
+    if (plan.training.graphs && plan.training.chained) {
+      ++sums["all with graphs beside calls on other streams | "][static_cast<size_t>(score)];
     }
     if (plan.training.graphs && plan.loss != LossKind::none) {
       ++sums[fmt::format("all with graphs replayed, lost: {} | ", name_of(plan.loss))]

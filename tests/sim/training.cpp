@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace rollcall::sim {
 namespace {
@@ -27,6 +28,8 @@ struct Phase {
   std::vector<Phase> parts;  // of a group: collectives of different roles
 };
 constexpr int kRoles = 5;
+// Where each communicator has a stream: that of the launches of graphs. Others' numbers are less.
+constexpr int kStreamOfLaunches = 200;
 
 Step random_collective(Random& random, int size) {
   constexpr OpKind kKinds[] = {OpKind::AllReduce,     OpKind::AllReduce, OpKind::AllReduce,
@@ -106,6 +109,7 @@ class Builder {
     std::vector<Phase> phases = make_phases(random_, options_, sizes_);
     if (options_.chained) detach_some(phases);
     if (options_.graphs) capture_some(phases);
+    if (options_.graphs && options_.chained) attach_captured(phases);
     for (int step = 0; step < options_.steps; ++step) {
       if (options_.creations && step == 0) add_creations();
       uint32_t replayed = 0;
@@ -250,13 +254,30 @@ class Builder {
         add(static_cast<int>(r), captured);
         for (size_t at = before; at < steps.size(); ++at) {
           steps[at].graph = captured.graph;
-          if (!options_.branches) continue;
-          steps[at].stream = steps[at].comm;
-          steps[at].joins = joins;
+          steps[at].stream = options_.branches ? steps[at].comm : 0;
+          steps[at].joins = options_.branches && joins;
         }
       }
       ++group_;
     }
+  }
+  // Calls of one communicator are never at work beside each other.
+  static void attach_captured(std::vector<Phase>& phases) {
+    std::set<int> captured;
+    for (const Phase& phase : phases) {
+      if (phase.graph != 0) add_roles(phase, captured);
+    }
+    for (Phase& phase : phases) {
+      std::set<int> roles;
+      add_roles(phase, roles);
+      const bool is_shared = std::any_of(roles.begin(), roles.end(),
+                                         [&](int role) { return captured.contains(role); });
+      if (is_shared && phase.graph == 0) phase.detached = false;
+    }
+  }
+  static void add_roles(const Phase& phase, std::set<int>& roles) {
+    if (phase.kind != Phase::group) roles.insert(phase.role);
+    for (const Phase& part : phase.parts) roles.insert(part.role);
   }
   // Ranks that have captured nothing into it have no such graph.
   void replay(uint32_t graph) {
@@ -264,7 +285,13 @@ class Builder {
       const bool has_it = std::any_of(steps.begin(), steps.end(), [&](const Step& step) {
         return step.act == Act::call && step.graph == graph;
       });
-      if (has_it) steps.push_back({.act = Act::replay, .graph = graph});
+      if (!has_it) continue;
+      Step step{.act = Act::replay, .graph = graph};
+      if (options_.chained) {
+        step.stream = kStreamOfLaunches + (options_.apart ? static_cast<int>(graph) : 0);
+        step.joins = true;
+      }
+      steps.push_back(step);
     }
   }
 

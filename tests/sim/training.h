@@ -90,6 +90,7 @@ struct TrainingOptions {
   bool varied = false;     // sizes change from step to step
   bool graphs = false;     // some phases are captured once, and replayed in every step
   bool branches = false;   // there each communicator's calls are on a stream; some wait for others
+  bool apart = false;      // where chained, each graph is launched on a stream of its own
   bool asides = false;     // one-sided operations, and calls captured into graphs
   uint32_t left_out = 0;   // phases of a step that are left out, a bit each: for shrinking
 };
