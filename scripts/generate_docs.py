@@ -24,7 +24,7 @@ relative directory is taken from where the process is then.
 
 Nonsense in a variable costs one line on stderr and leaves the default in force, a number out of its
 range the nearest that is allowed. Sizes take the suffixes k, m and g (of 1024); flags take 0, 1,
-on, off, true, false.
+on, off, true, false, yes, no, in any case.
 
 | variable | type | default | meaning |
 | --- | --- | --- | --- |

@@ -2,13 +2,11 @@
 //
 // Each function of the table gets one entry point per copy of NCCL (real_functions.h); copy 0's is
 // exported under NCCL's own name, the others are what `dlsym` hands out.
-#include <unistd.h>
-
 #include <atomic>
-#include <cstdio>
 
-#include "core/base/check.h"
+#include "core/base/text.h"
 #include "core/capture/recorder.h"
+#include "core/capture/warning.h"
 #include "shim/call_guard.h"
 #include "shim/events.h"
 #include "shim/operations.h"
@@ -29,12 +27,11 @@ void CallGuard::enter_nested(Function function) noexcept {
 nccl::Result report_missing(Function function) noexcept {
   static std::atomic<bool> said{false};
   if (!said.exchange(true, std::memory_order_relaxed)) {
-    char line[200];
-    const int bytes = snprintf(line, sizeof(line),
-                               "rollcall: %s was called, but no loaded NCCL has it; the call "
-                               "returns ncclSystemError. Is libnccl.so.2 installed?\n",
-                               name_of(function));
-    if (bytes > 0) maybe(write(STDERR_FILENO, line, static_cast<size_t>(bytes)) > 0);
+    TextBuffer<256> sentence;
+    sentence.text(name_of(function))
+        .text(" was called, but no loaded NCCL has it; the call returns ncclSystemError. Is "
+              "libnccl.so.2 installed?");
+    capture::write_warning(1, sentence.view());
   }
   return nccl::kSystemError;
 }

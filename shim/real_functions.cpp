@@ -2,13 +2,13 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <strings.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/config.h"
 #include "core/capture/library_facts.h"
 #include "core/capture/recorder.h"
 #include "shim/comm_tracking.h"
@@ -111,8 +111,8 @@ bool disabled() noexcept {
   int value = g_disabled.load(std::memory_order_relaxed);
   if (__builtin_expect(value < 0, 0)) {
     const char* text = getenv("ROLLCALL_ENABLE");
-    value = text != nullptr && (strcmp(text, "0") == 0 || strcasecmp(text, "off") == 0 ||
-                                strcasecmp(text, "false") == 0);
+    bool is_enabled = true;
+    value = text != nullptr && parse_flag(text, is_enabled) && !is_enabled;
     g_disabled.store(value, std::memory_order_relaxed);
   }
   return value != 0;

@@ -35,7 +35,7 @@ class Reader {
   void read_flag(const char* name, bool& to) const noexcept {
     const char* value = value_of(name);
     if (value != nullptr && !parse_flag(value, to)) {
-      reject(name, value, "0, 1, on, off, true or false", to ? "1" : "0");
+      reject(name, value, "0, 1, on, off, true, false, yes or no", to ? "1" : "0");
     }
   }
 
@@ -111,14 +111,21 @@ void read_gpu_timing(const Reader& reader, Config& config) noexcept {
   }
 }
 
+// `lower`: in small letters.
+bool is_same_word(std::string_view text, std::string_view lower) noexcept {
+  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(), [](char a, char b) {
+    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
+  });
+}
+
 }  // namespace
 
 bool parse_flag(std::string_view text, bool& value) noexcept {
   for (const std::string_view yes : {"1", "on", "true", "yes"}) {
-    if (text == yes) return value = true, true;
+    if (is_same_word(text, yes)) return value = true, true;
   }
   for (const std::string_view no : {"0", "off", "false", "no"}) {
-    if (text == no) return value = false, true;
+    if (is_same_word(text, no)) return value = false, true;
   }
   return false;
 }

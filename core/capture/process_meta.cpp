@@ -17,13 +17,34 @@ namespace rollcall::capture {
 
 namespace {
 
-constexpr std::string_view kPrefixes[] = {
-    "NCCL_", "CUDA_",       "MASTER_",   "OMPI_COMM_WORLD_",   "PMIX_",
-    "PMI_",  "TORCH_NCCL_", "ROLLCALL_", "TORCHELASTIC_RUN_ID"};
-constexpr std::string_view kNames[] = {
-    "RANK",         "LOCAL_RANK",   "WORLD_SIZE",    "LOCAL_WORLD_SIZE",
-    "GROUP_RANK",   "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS",
-    "SLURM_NODEID", "SLURM_JOB_ID", "SLURM_NNODES"};
+// Of libraries, whose settings explain what they do. Launchers have secrets among theirs
+// (PMI_SHARED_SECRET, SLURM_JWT): of those single names.
+constexpr std::string_view kPrefixes[] = {"NCCL_", "CUDA_", "TORCH_NCCL_", "ROLLCALL_"};
+constexpr std::string_view kNames[] = {"RANK",
+                                       "LOCAL_RANK",
+                                       "WORLD_SIZE",
+                                       "LOCAL_WORLD_SIZE",
+                                       "GROUP_RANK",
+                                       "MASTER_ADDR",
+                                       "MASTER_PORT",
+                                       "TORCHELASTIC_RUN_ID",
+                                       "OMPI_COMM_WORLD_RANK",
+                                       "OMPI_COMM_WORLD_SIZE",
+                                       "OMPI_COMM_WORLD_LOCAL_RANK",
+                                       "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                       "OMPI_COMM_WORLD_NODE_RANK",
+                                       "PMIX_NAMESPACE",
+                                       "PMIX_RANK",
+                                       "PMI_RANK",
+                                       "PMI_SIZE",
+                                       "PMI_LOCAL_RANK",
+                                       "PMI_LOCAL_SIZE",
+                                       "SLURM_PROCID",
+                                       "SLURM_LOCALID",
+                                       "SLURM_NTASKS",
+                                       "SLURM_NODEID",
+                                       "SLURM_JOB_ID",
+                                       "SLURM_NNODES"};
 constexpr const char* kRankVariables[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
                                           "SLURM_PROCID"};
 

@@ -5,8 +5,8 @@
 
 namespace rollcall::capture {
 
-// True for the variables that may be recorded: NCCL_, CUDA_, RANK and its kin. Everything else of
-// an environment may be a secret.
+// True for the variables that may be recorded: NCCL_, CUDA_, TORCH_NCCL_, ROLLCALL_, RANK and its
+// kin. Everything else of an environment may be a secret.
 bool may_record_variable(std::string_view name) noexcept;
 
 // The value of the first of RANK, OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, SLURM_PROCID that is a

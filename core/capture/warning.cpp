@@ -1,5 +1,6 @@
 #include "core/capture/warning.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,13 +11,27 @@
 namespace rollcall::capture {
 
 namespace {
-constinit std::atomic<uint32_t> verbosity{1};
+
+constexpr uint32_t kUnread = UINT32_MAX;
+constinit std::atomic<uint32_t> verbosity{kUnread};
+
+// A process whose recorder never starts reads no configuration.
+uint32_t current_verbosity() noexcept {
+  const uint32_t level = verbosity.load(std::memory_order_relaxed);
+  if (level != kUnread) return level;
+  const char* text = getenv("ROLLCALL_VERBOSE");
+  uint64_t number = 0;
+  return text != nullptr && parse_decimal(text, number) && number < 2
+             ? static_cast<uint32_t>(number)
+             : 1;
 }
+
+}  // namespace
 
 void set_verbosity(uint32_t level) noexcept { verbosity.store(level, std::memory_order_relaxed); }
 
 void write_warning(uint32_t level, std::string_view sentence) noexcept {
-  if (level > verbosity.load(std::memory_order_relaxed)) return;
+  if (level > current_verbosity()) return;
   TextBuffer<1024> line;
   line.text("rollcall: ").text(part_of(sentence, 0, 1000)).character('\n');
   // stderr may be a pipe that nobody reads any more.

@@ -7,7 +7,8 @@
 
 namespace rollcall::capture {
 
-// ROLLCALL_VERBOSE: lines of a higher level are not written. 1 until the configuration is read.
+// ROLLCALL_VERBOSE: lines of a higher level are not written. Until the configuration is read the
+// variable is asked.
 void set_verbosity(uint32_t level) noexcept;
 void write_warning(uint32_t level, std::string_view sentence) noexcept;
 

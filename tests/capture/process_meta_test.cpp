@@ -15,10 +15,14 @@ TEST_CASE("only allow-listed variables may be recorded") {
   CHECK(may_record_variable("CUDA_VISIBLE_DEVICES"));
   CHECK(may_record_variable("RANK"));
   CHECK(may_record_variable("SLURM_PROCID"));
+  CHECK(may_record_variable("PMI_RANK"));
   CHECK_FALSE(may_record_variable("AWS_SECRET_ACCESS_KEY"));
   CHECK_FALSE(may_record_variable("HF_TOKEN"));
   CHECK_FALSE(may_record_variable("RANKS_PASSWORD"));
   CHECK_FALSE(may_record_variable("SLURM_JWT"));
+  CHECK_FALSE(may_record_variable("PMI_SHARED_SECRET"));
+  CHECK_FALSE(may_record_variable("PMIX_SECURITY_MODE"));
+  CHECK_FALSE(may_record_variable("OMPI_COMM_WORLD_RANK_TOKEN"));
   CHECK_FALSE(may_record_variable("PATH"));
 }
 

@@ -78,7 +78,9 @@ TEST_CASE("sizes take the suffixes k, m and g and refuse what overflows") {
 TEST_CASE("a flag is understood in each of its spellings") {
   CHECK(read_with("ROLLCALL_PYTHON_FRAMES", "on").python_frames);
   CHECK(read_with("ROLLCALL_PYTHON_FRAMES", "true").python_frames);
+  CHECK(read_with("ROLLCALL_PYTHON_FRAMES", "Yes").python_frames);
   CHECK_FALSE(read_with("ROLLCALL_PYTHON_FRAMES", "off").python_frames);
+  CHECK_FALSE(read_with("ROLLCALL_ENABLE", "OFF").enable);
   CHECK(warnings.empty());
   CHECK_FALSE(read_with("ROLLCALL_PYTHON_FRAMES", "sometimes").python_frames);
   CHECK(warnings.size() == 1);

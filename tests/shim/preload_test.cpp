@@ -97,7 +97,7 @@ TEST_CASE("a function of NCCL that Rollcall does not know passes through, unreco
 }
 
 TEST_CASE("ROLLCALL_ENABLE=0 records nothing and changes nothing") {
-  for (const char* off : {"0", "off", "FALSE"}) {
+  for (const char* off : {"0", "off", "FALSE", "no"}) {
     const Outcome outcome = run("./shim_linked_user", std::string("ROLLCALL_ENABLE=") + off);
     CHECK(outcome.output == "failures 0 calls 2 1 2\n");
     CHECK(outcome.log.empty());
@@ -183,6 +183,11 @@ TEST_CASE("without a NCCL a call returns an error and says why, and does not rec
   const Outcome outcome = run("./shim_lonely_user");
   CHECK(outcome.status == 2);  // ncclSystemError
   CHECK(count_of(outcome.output, "no loaded NCCL has it") == 1);
+}
+
+TEST_CASE("what is said where there is no NCCL ends no program, and is left out where asked for") {
+  CHECK(run("./shim_lonely_user unread").status == 2);
+  CHECK(run("./shim_lonely_user", "ROLLCALL_VERBOSE=0").output.empty());
 }
 
 TEST_CASE("a call left by longjmp does not hide the calls after it") {
