@@ -29,8 +29,9 @@ nccl::Result report_missing(Function function) noexcept {
   if (!said.exchange(true, std::memory_order_relaxed)) {
     TextBuffer<256> sentence;
     sentence.text(name_of(function))
-        .text(" was called, but no loaded NCCL has it; the call returns ncclSystemError. Is "
-              "libnccl.so.2 installed?");
+        .text(
+            " was called, but no loaded NCCL has it; the call returns ncclSystemError. Is "
+            "libnccl.so.2 installed?");
     capture::write_warning(1, sentence.view());
   }
   return nccl::kSystemError;

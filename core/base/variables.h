@@ -2,8 +2,8 @@
 // and docs/VARIABLES.md derive from it.
 //
 // X(name, type, default, meaning)
-//   type: path, size (bytes, with suffix k, m, g), count, flag (0/1/on/off/true/false/yes/no, in any
-//   case), words (one of a list named in the meaning), text
+//   type: path, size (bytes, with suffix k, m, g), count, flag (0/1/on/off/true/false/yes/no, in
+//   any case), words (one of a list named in the meaning), text
 #pragma once
 
 #define ROLLCALL_VARIABLES(X)                                                                      \

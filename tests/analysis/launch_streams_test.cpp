@@ -21,8 +21,8 @@ GpuRecording mesh_and_twin() {
 size_t row_of(int r) { return r < 2 ? kRow : kOtherRow; }
 size_t column_of(int r) { return r % 2 == 0 ? kColumn : kOtherColumn; }
 
-// Each rank has launched both graphs in turn. Then rank 2 launches the second in front of the first,
-// as if it had left out one of the first.
+// Each rank has launched both graphs in turn. Then rank 2 launches the second in front of the
+// first, as if it had left out one of the first.
 void swap_launches(GpuRecording& recording, const std::vector<uint64_t>& in_first,
                    const std::vector<uint64_t>& in_second) {
   for (int r = 0; r < kRanks; ++r) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "core/base/limits.h"
 #include "trace/clocks.h"
 
 namespace rollcall::trace {
@@ -34,9 +35,9 @@ bool read_whole(const std::string& path, std::vector<uint8_t>& bytes) {
   return std::ferror(file.get()) == 0;
 }
 
-void import_bytes(const std::string& path, std::span<const uint8_t> bytes,
-                  std::vector<Process>& processes, std::vector<Issue>& issues) {
-  switch (recognise(bytes.first(std::min<size_t>(bytes.size(), 1 << 16)))) {
+void import_as(ForeignFormat format, const std::string& path, std::span<const uint8_t> bytes,
+               std::vector<Process>& processes, std::vector<Issue>& issues) {
+  switch (format) {
     case ForeignFormat::flight_recorder_pickle:
       return import_flight_recorder(path, bytes, false, processes, issues);
     case ForeignFormat::flight_recorder_json:
@@ -64,6 +65,21 @@ int64_t time_written_ns(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return 0;
   return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+// As the reader of our own files does: what is counted up to a number in a file must be one that a
+// job can have.
+void bound_ranks(Process& process) {
+  constexpr auto kMax = static_cast<int32_t>(kRanksMax);
+  const auto is_rank = [](int32_t rank) { return rank >= 0 && rank < kMax; };
+  if (!is_rank(process.job_rank)) process.job_rank = -1;
+  for (Comm& comm : process.comms) {
+    if (comm.nranks < 0 || comm.nranks > kMax) comm.nranks = -1;
+    if (!is_rank(comm.rank) || (comm.nranks >= 0 && comm.rank >= comm.nranks)) comm.rank = -1;
+  }
+  for (Op& op : process.ops) {
+    if (!is_rank(op.root_or_peer)) op.root_or_peer = -1;
+  }
 }
 
 }  // namespace
@@ -95,6 +111,17 @@ ForeignFormat recognise(std::span<const uint8_t> head) {
   return ForeignFormat::none;
 }
 
+void import_bytes(const std::string& path, std::span<const uint8_t> bytes,
+                  std::vector<Process>& processes, std::vector<Issue>& issues) {
+  const size_t before = processes.size();
+  const ForeignFormat format = recognise(bytes.first(std::min<size_t>(bytes.size(), 1 << 16)));
+  import_as(format, path, bytes, processes, issues);
+  for (size_t i = before; i < processes.size(); ++i) {
+    bound_times(processes[i]);
+    bound_ranks(processes[i]);
+  }
+}
+
 void import_file(const std::string& path, std::vector<Process>& processes,
                  std::vector<Issue>& issues) {
   std::vector<uint8_t> bytes;
@@ -109,7 +136,6 @@ void import_file(const std::string& path, std::vector<Process>& processes,
   import_bytes(path, bytes, processes, issues);
   for (size_t i = before; i < processes.size(); ++i) {
     processes[i].written_ns = written_ns;
-    bound_times(processes[i]);
   }
 }
 

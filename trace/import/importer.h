@@ -36,6 +36,10 @@ inline constexpr uint64_t kForeignBytesMax = 1ull << 30;
 void import_file(const std::string& path, std::vector<Process>& processes,
                  std::vector<Issue>& issues);
 
+// The same of a file that has been read; `path` is used for names and messages only.
+void import_bytes(const std::string& path, std::span<const uint8_t> bytes,
+                  std::vector<Process>& processes, std::vector<Issue>& issues);
+
 // --- one function per format; `path` is used for names and messages only -------------------------
 void import_flight_recorder(const std::string& path, std::span<const uint8_t> bytes, bool json,
                             std::vector<Process>& processes, std::vector<Issue>& issues);

@@ -11,12 +11,9 @@ namespace {
 
 constexpr size_t kMemoMax = 1u << 22;
 
-// A value that is being built. It is sealed as soon as it becomes part of another value: from then
-// on it cannot change, which keeps the graph free of cycles.
-struct Node {
-  std::shared_ptr<PlainValue> value;
-  std::shared_ptr<bool> sealed;
-};
+// A value that is being built. As soon as it is part of another one it cannot change any more,
+// which keeps the graph free of cycles.
+using Node = std::shared_ptr<PlainValue>;
 
 class Reader {
  public:
@@ -38,6 +35,7 @@ class Reader {
   bool take_number(Number& out);
   Step push_text(uint64_t length);
   Step push(PlainValue value);
+  Step push_node(Node node);
   Step push_tuple(size_t first);
   Step append_from(size_t first);
   Step set_items_from(size_t first);
@@ -52,6 +50,7 @@ class Reader {
   std::vector<Node> stack_;
   std::vector<size_t> marks_;
   std::vector<Node> memo_;
+  size_t pushed_ = 0;
   PickleResult result_;
 };
 
@@ -83,7 +82,12 @@ bool Reader::take_number(Number& out) {
 }
 
 Reader::Step Reader::push(PlainValue value) {
-  stack_.push_back({std::make_shared<PlainValue>(std::move(value)), std::make_shared<bool>(false)});
+  return push_node(std::make_shared<PlainValue>(std::move(value)));
+}
+
+Reader::Step Reader::push_node(Node node) {
+  if (++pushed_ > kPlainValuesMax) return fail("more values than a dump can have", true);
+  stack_.push_back(std::move(node));
   return Step::go_on;
 }
 
@@ -106,22 +110,22 @@ bool Reader::pop_mark(size_t& first) {
 }
 
 Reader::Step Reader::adopt(Node& parent, uint32_t child_depth) {
-  if (*parent.sealed) return fail("a container that changes after it was used", true);
+  if (parent->is_part) return fail("a container that changes after it was used", true);
   if (child_depth + 1 > kPlainDepthMax) return fail("nested too deeply", true);
-  parent.value->depth = std::max(parent.value->depth, child_depth + 1);
+  parent->depth = std::max(parent->depth, child_depth + 1);
   return Step::go_on;
 }
 
 Reader::Step Reader::append_from(size_t first) {
   if (first == 0 || first > stack_.size()) return fail("items without a list", false);
   Node& parent = stack_[first - 1];
-  auto* list = std::get_if<PlainList>(&parent.value->value);
+  auto* list = std::get_if<PlainList>(&parent->value);
   if (list == nullptr) return fail("items for something that is no list", false);
   for (size_t i = first; i < stack_.size(); ++i) {
-    if (stack_[i].value == parent.value) return fail("a list inside itself", true);
-    *stack_[i].sealed = true;
-    if (adopt(parent, stack_[i].value->depth) == Step::failed) return Step::failed;
-    list->push_back(stack_[i].value);
+    if (stack_[i] == parent) return fail("a list inside itself", true);
+    stack_[i]->is_part = true;
+    if (adopt(parent, stack_[i]->depth) == Step::failed) return Step::failed;
+    list->push_back(stack_[i]);
   }
   stack_.resize(first);
   return Step::go_on;
@@ -132,16 +136,16 @@ Reader::Step Reader::set_items_from(size_t first) {
     return fail("items without a dictionary", false);
   }
   Node& parent = stack_[first - 1];
-  auto* dict = std::get_if<PlainDict>(&parent.value->value);
+  auto* dict = std::get_if<PlainDict>(&parent->value);
   if (dict == nullptr) return fail("items for something that is no dictionary", false);
   for (size_t i = first; i < stack_.size(); i += 2) {
-    const std::string* key = stack_[i].value->text();
+    const std::string* key = stack_[i]->text();
     if (key == nullptr) return fail("a dictionary key that is no string", true);
     Node& child = stack_[i + 1];
-    if (child.value == parent.value) return fail("a dictionary inside itself", true);
-    *child.sealed = true;
-    if (adopt(parent, child.value->depth) == Step::failed) return Step::failed;
-    (*dict)[*key] = child.value;
+    if (child == parent) return fail("a dictionary inside itself", true);
+    child->is_part = true;
+    if (adopt(parent, child->depth) == Step::failed) return Step::failed;
+    (*dict)[*key] = child;
   }
   stack_.resize(first);
   return Step::go_on;
@@ -152,9 +156,9 @@ Reader::Step Reader::push_tuple(size_t first) {
   PlainValue tuple{PlainList{}, 1};
   auto& list = std::get<PlainList>(tuple.value);
   for (size_t i = first; i < stack_.size(); ++i) {
-    *stack_[i].sealed = true;
-    tuple.depth = std::max(tuple.depth, stack_[i].value->depth + 1);
-    list.push_back(stack_[i].value);
+    stack_[i]->is_part = true;
+    tuple.depth = std::max(tuple.depth, stack_[i]->depth + 1);
+    list.push_back(stack_[i]);
   }
   if (tuple.depth > kPlainDepthMax) return fail("nested too deeply", true);
   stack_.resize(first);
@@ -174,8 +178,7 @@ Reader::Step Reader::put(uint64_t index) {
 
 Reader::Step Reader::get(uint64_t index) {
   if (index >= memo_.size()) return fail("a memo index that was never set", false);
-  stack_.push_back(memo_[index]);
-  return Step::go_on;
+  return push_node(memo_[index]);
 }
 
 Reader::Step Reader::step_memo(uint8_t opcode) {
@@ -305,12 +308,12 @@ PickleResult Reader::run() {
     last = step(bytes_[position_++]);
   }
   if (last == Step::stop && stack_.size() == 1) {
-    result_.root = stack_.back().value;
+    result_.root = stack_.back();
   } else if (last == Step::stop) {
     fail("something left over", false);
   }
   if (result_.truncated) {
-    for (const Node& node : stack_) result_.salvaged.push_back(node.value);
+    for (const Node& node : stack_) result_.salvaged.push_back(node);
   }
   return std::move(result_);
 }

@@ -5,10 +5,11 @@
 // lists, tuples, dictionaries with string keys, the memo. Written for what PyTorch's C++ pickler
 // and CPython's `pickle.dump` emit (docs.python.org/3/library/pickletools.html for the opcodes).
 //
-// Limits, so that a hostile file costs no more than its own size: a length is compared with the
-// bytes that are left before anything is allocated; shared values stay shared (a memo bomb is a
-// small graph, never expanded); nesting is bounded; a container that is already part of another one
-// cannot be changed any more, so no cycle can be built.
+// Limits for hostile files: a length is compared with the bytes that are left before anything is
+// allocated; shared values stay shared (a memo bomb is a small graph, never expanded); values are
+// counted (kPlainValuesMax), since a byte of the file may make one of a hundred bytes; nesting is
+// bounded; a container that is already part of another one cannot be changed any more, so no cycle
+// can be built.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,8 @@ using PlainDict = std::map<std::string, PlainPointer, std::less<>>;
 // One value; monostate is None (JSON null).
 struct PlainValue {
   std::variant<std::monostate, bool, int64_t, double, std::string, PlainList, PlainDict> value;
-  uint32_t depth = 1;  // of nesting below, 1 for a scalar
+  uint32_t depth = 1;    // of nesting below, 1 for a scalar
+  bool is_part = false;  // of another value: it is not changed any more
 
   // Typed access: null, or the fallback, when the value is of another type.
   const PlainList* list() const { return std::get_if<PlainList>(&value); }
@@ -44,6 +46,9 @@ struct PlainValue {
 };
 
 inline constexpr uint32_t kPlainDepthMax = 64;
+// Of a file, also where one comes again from the memo: a dump of a thousand ranks has some
+// millions.
+inline constexpr size_t kPlainValuesMax = 1u << 24;
 
 struct PickleResult {
   PlainPointer root;       // null unless the pickle was whole

@@ -17,6 +17,7 @@
 #include <charconv>
 #include <ctime>
 #include <map>
+#include <set>
 
 #include "trace/import/importer.h"
 #include "trace/import/lines.h"
@@ -93,6 +94,7 @@ class RasJob {
   void set_version(const std::string& version) { version_ = version; }
   // Ranks of the widest communicator, whose ranks stand for job ranks.
   void set_size(int32_t size) { size_ = std::max(size_, size); }
+  void leave_out_usual(uint64_t listed_max) { listed_max_ = listed_max; }
 
   void add(const CommReport& comm) {
     const Counts usual = usual_counts(comm);
@@ -109,6 +111,12 @@ class RasJob {
         "is a report of NCCL RAS: it has numbers of calls of five functions, without sizes, order, "
         "sends and receives, and not taken at one moment; positions are sums of these numbers";
     if (!notes_.empty()) text += "; " + notes_;
+    if (listed_max_ != 0) {
+      text += fmt::format(
+          "; it speaks of more ranks than {}: of the others those that are as most "
+          "are were left out",
+          listed_max_);
+    }
     issues.push_back({path_, text, 0, false});
     for (auto& [key, process] : processes_) {
       process.next_ticket = process.ops.size() + 1;
@@ -194,6 +202,7 @@ class RasJob {
   int64_t time_ns_ = kDeadNs + 1;
   std::map<std::pair<std::string, uint32_t>, Process> processes_;
   int32_t size_ = 0;
+  uint64_t listed_max_ = 0;  // so many were taken, and not all
 };
 
 RankReport rank_from_json(const PlainValue& entry, bool is_missing) {
@@ -298,11 +307,11 @@ class RasText {
       }
     }
     comm.ranks = std::move(block_.outliers);
-    for (int32_t r = 0; r < std::min(comm.size, kListedMax); ++r) {
-      const bool is_named = std::any_of(comm.ranks.begin(), comm.ranks.end(),
-                                        [&](const RankReport& rank) { return rank.rank == r; });
-      if (is_named) continue;
-      // Nobody says which process it is: one of its own, named by the rank.
+    std::set<int32_t> named;
+    for (const RankReport& rank : comm.ranks) named.insert(rank.rank);
+    // Nobody says which processes these are: each is one of its own, named by the rank.
+    for (int32_t r = 0; r < comm.size && may_make_up(); ++r) {
+      if (named.contains(r)) continue;
       RankReport usual;
       usual.rank = r;
       usual.host = fmt::format("rank {} of {}", r, comm.hash);
@@ -321,7 +330,7 @@ class RasText {
       CommReport comm;
       comm.hash = fmt::format("group {}", group);
       comm.size = size;
-      for (int32_t r = 0; r < std::min(size, kListedMax); ++r) {
+      for (int32_t r = 0; r < size && may_make_up(); ++r) {
         RankReport rank;
         rank.rank = r;
         rank.host = fmt::format("rank {}", r);
@@ -332,7 +341,15 @@ class RasText {
   }
 
  private:
-  static constexpr int32_t kListedMax = 1 << 16;
+  // Ranks that the text does not name, in all its communicators: a line of it may stand for a
+  // million.
+  static constexpr uint64_t kMadeUpMax = 1 << 18;
+
+  bool may_make_up() {
+    if (made_up_++ < kMadeUpMax) return true;
+    job_.leave_out_usual(kMadeUpMax);
+    return false;
+  }
 
   // "    0         1         1         4         4         4   RUNNING      OK"
   void read_table(std::string_view line) {
@@ -401,6 +418,7 @@ class RasText {
   TextBlock block_;
   bool in_dead_ = false;
   uint64_t blocks_ = 0;
+  uint64_t made_up_ = 0;
   std::map<uint64_t, int32_t> sizes_;  // ranks per communicator, by group
   std::vector<std::pair<std::string, uint32_t>> dead_;
 };
