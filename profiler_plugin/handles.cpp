@@ -8,11 +8,22 @@ namespace handles_detail {
 
 constinit OpPlace op_places[kOpPlaces]{};
 constinit ProxyPlace proxy_places[kProxyPlaces]{};
+constinit std::atomic<uint64_t> least_turn[static_cast<size_t>(TurnsOf::Count)]{};
 
 namespace {
 
 constexpr uint64_t kBlock = 16;
+static_assert(kLapTurns % kBlock == 0);
 constinit std::atomic<uint64_t> next_block[static_cast<size_t>(TurnsOf::Count)]{};
+
+// From the block that begins a lap on no turn is taken that is older than the lap before.
+void begin_lap(TurnsOf whose, uint64_t turn) noexcept {
+  std::atomic<uint64_t>& least = least_turn[static_cast<size_t>(whose)];
+  const uint64_t from = turn - kLapTurns;
+  uint64_t before = least.load(std::memory_order_relaxed);
+  while (before < from && !least.compare_exchange_weak(before, from, std::memory_order_relaxed)) {
+  }
+}
 
 // There is an own record, and its end is still to come; or there will be one.
 bool is_in_call(uint32_t state) noexcept {
@@ -41,6 +52,7 @@ bool retire(OpPlace& place) noexcept {
       next_block[static_cast<size_t>(whose)].fetch_add(1, std::memory_order_relaxed);
   const uint64_t block = drawn % (kBlocks - 1) + 1;
   turns = {block * kBlock, block * kBlock + kBlock};
+  if (turns.next % kLapTurns == 0) begin_lap(whose, turns.next);
 }
 
 }  // namespace handles_detail
@@ -64,7 +76,7 @@ int count_stale(const void* value) noexcept {
       occupy(place);
       return {&place, turn};
     }
-    turn = next_turn(this_plugin_thread.op_turns, TurnsOf::ops);
+    turn = next_turn_of_place(this_plugin_thread.op_turns, TurnsOf::ops);
   }
   capture::count_statistic(&SelfStatistics::plugin_full);
   return {nullptr, 0};

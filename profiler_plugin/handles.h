@@ -149,12 +149,24 @@ inline Place* find(Place (&places)[kPlaces], uint64_t turn) noexcept {
 inline constexpr uint64_t kChanging = ~uint64_t{0};
 
 // Turns are handed to threads in blocks: one shared counter per event would cost as much as the
-// event. A thread's rest of a block is lost with the thread.
+// event. A thread's rest of a block is lost with the thread, and where others are far ahead of it:
+// they come to the same places again, and of two threads at one place neither sees the other. So a
+// turn of a place is compared with the least that may still be taken, which changes seldom enough
+// to stay in each core's cache.
 enum class TurnsOf : uint8_t { ops, proxies, groups, Count };
+inline constexpr uint64_t kLapTurns = 1024;
+static_assert(4 * kLapTurns <= kOpPlaces && 4 * kLapTurns <= kProxyPlaces);
+extern constinit std::atomic<uint64_t> least_turn[static_cast<size_t>(TurnsOf::Count)]
+    __attribute__((visibility("hidden")));
 void draw_turns(Turns& turns, TurnsOf whose) noexcept;
 inline uint64_t next_turn(Turns& turns, TurnsOf whose) noexcept {
   if (__builtin_expect(turns.next == turns.end, 0)) draw_turns(turns, whose);
   return turns.next++;
+}
+inline uint64_t next_turn_of_place(Turns& turns, TurnsOf whose) noexcept {
+  const uint64_t least = least_turn[static_cast<size_t>(whose)].load(std::memory_order_relaxed);
+  if (__builtin_expect(turns.next < least, 0)) draw_turns(turns, whose);
+  return next_turn(turns, whose);
 }
 
 // The tables are larger than a core's own cache, and every event goes to a place that nobody has
@@ -214,7 +226,7 @@ inline ProxyPlace* find_proxy_counted(const void* value) noexcept {
 Taken<OpPlace> take_op_behind(uint64_t turn) noexcept;  // whose place is in use
 inline Taken<OpPlace> take_op() noexcept {
   using namespace handles_detail;
-  const uint64_t turn = next_turn(this_plugin_thread.op_turns, TurnsOf::ops);
+  const uint64_t turn = next_turn_of_place(this_plugin_thread.op_turns, TurnsOf::ops);
   OpPlace& place = op_places[turn % kOpPlaces];
   __builtin_prefetch(place_ahead(op_places, turn), 1);
   const uint32_t state = place.state.load(std::memory_order_acquire);
@@ -224,7 +236,7 @@ inline Taken<OpPlace> take_op() noexcept {
 }
 inline Taken<ProxyPlace> take_proxy() noexcept {
   using namespace handles_detail;
-  const uint64_t turn = next_turn(this_plugin_thread.proxy_turns, TurnsOf::proxies);
+  const uint64_t turn = next_turn_of_place(this_plugin_thread.proxy_turns, TurnsOf::proxies);
   ProxyPlace& place = proxy_places[turn % kProxyPlaces];
   place.turn.store(kChanging, std::memory_order_relaxed);
   place.state.store(0, std::memory_order_release);

@@ -109,6 +109,21 @@ test::RingContents after_many_others(int depth, Later later) {
   });
 }
 
+TEST_CASE("a thread that calls seldom takes no place that others have come to again") {
+  using profiler::handles_detail::next_turn_of_place;
+  using profiler::handles_detail::TurnsOf;
+  for (const TurnsOf whose : {TurnsOf::ops, TurnsOf::proxies}) {
+    profiler::Turns seldom;
+    profiler::Turns busy;
+    const uint64_t first = next_turn_of_place(seldom, whose);
+    for (int i = 0; i < 100; ++i) next_turn_of_place(busy, whose);
+    CHECK(next_turn_of_place(seldom, whose) == first + 1);  // it goes on with its block
+    uint64_t newest = 0;
+    for (uint64_t i = 0; i < profiler::kProxyPlaces; ++i) newest = next_turn_of_place(busy, whose);
+    CHECK(next_turn_of_place(seldom, whose) > newest);
+  }
+}
+
 TEST_CASE("a call that has not returned stays so, however many others come after it") {
   for (const int depth : {1, 2}) {
     const auto ring = after_many_others(depth, [](Nccl<6>&, void*, void*) {});
