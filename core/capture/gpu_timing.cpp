@@ -1,10 +1,8 @@
 #include "core/capture/gpu_timing.h"
 
 #include <errno.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/statfs.h>
 
 #include "core/base/clock.h"
 #include "core/capture/background_thread.h"
@@ -174,12 +172,6 @@ const char* name_of_timing(const CuptiStart& cupti) noexcept {
   return config().gpu_timing == GpuTiming::progress ? "progress" : "events";
 }
 
-bool is_in_memory(int descriptor) noexcept {
-  struct statfs where;
-  return fstatfs(descriptor, &where) == 0 &&
-         (where.f_type == TMPFS_MAGIC || where.f_type == RAMFS_MAGIC);
-}
-
 // ColdLock held.
 void start_timer(const GpuDriver& driver, const CuptiStart& cupti) noexcept {
   auto* timer = map_zeroed<GpuTimer>();
@@ -191,7 +183,7 @@ void start_timer(const GpuDriver& driver, const CuptiStart& cupti) noexcept {
        .holds = live.holds,
        .graphs = ring_file().graphs,
        .word_bytes = word_bytes(),
-       .words_in_memory = is_in_memory(ring_file().descriptor),
+       .words_in_memory = ring_file().is_in_memory,
        .progress = config().gpu_timing == GpuTiming::progress ? ring_file().progress : nullptr,
        .marks_graphs = config().graph_marks,
        .activity = cupti.activity,

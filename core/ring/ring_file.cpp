@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -63,6 +65,18 @@ int move_up(int descriptor) noexcept {
   if (moved < 0) return descriptor;  // the limit is low: the small number has to do
   close(descriptor);
   return moved;
+}
+
+FileIdentity identity_of(int descriptor) noexcept {
+  struct statx status {};
+  if (statx(descriptor, "", AT_EMPTY_PATH, STATX_INO, &status) != 0) return {};
+  return {status.stx_dev_major, status.stx_dev_minor, status.stx_ino};
+}
+
+bool is_in_memory(int descriptor) noexcept {
+  struct statfs where {};
+  return fstatfs(descriptor, &where) == 0 &&
+         (where.f_type == TMPFS_MAGIC || where.f_type == RAMFS_MAGIC);
 }
 
 int create_file(const char* directory, const Incarnation& incarnation, TextWriter& stem,
@@ -272,6 +286,8 @@ bool create_ring_file(const char* directory, const Incarnation& incarnation,
     return false;
   }
   file.descriptor = move_up(descriptor);
+  file.identity = identity_of(file.descriptor);
+  file.is_in_memory = is_in_memory(file.descriptor);
   if (map_file(file, incarnation, geometry, error)) return true;
   if (file.memory != nullptr) munmap(file.memory, file.bytes);
   close(file.descriptor);
@@ -291,7 +307,10 @@ void abandon_ring_file(RingFile& file) noexcept {
     static_cast<void>(mmap(file.memory, file.bytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0));
   }
-  if (file.descriptor >= 0) close(file.descriptor);
+  if (file.descriptor >= 0 && file.identity.inode != 0 &&
+      identity_of(file.descriptor) == file.identity) {
+    close(file.descriptor);
+  }
   file = RingFile{};
 }
 

@@ -36,10 +36,22 @@ struct Incarnation {
 // What the system says about this process.
 Incarnation read_incarnation() noexcept;
 
+struct FileIdentity {
+  uint32_t device_major = 0;
+  uint32_t device_minor = 0;
+  uint64_t inode = 0;  // 0: not known
+
+  bool operator==(const FileIdentity&) const = default;
+};
+
 struct RingFile {
   char* memory = nullptr;  // null: not mapped
   uint64_t bytes = 0;
+  // Of use while the file is created. Later the job may have closed all descriptors, as daemons do,
+  // and have a file of its own behind this number: `identity` tells.
   int descriptor = -1;
+  FileIdentity identity;
+  bool is_in_memory = false;  // it lies on no disk
   FileHeader* header = nullptr;
   SelfStatistics* stats = nullptr;
   char* meta = nullptr;
@@ -69,7 +81,8 @@ bool create_ring_file(const char* directory, const Incarnation& incarnation,
 void finish_ring_file(RingFile& file) noexcept;
 
 // For a forked child: the parent's mapping becomes private zeros at the same address (a token of a
-// call that was in flight must stay harmless), the descriptor is closed.
+// call that was in flight must stay harmless), and the descriptor is closed, if it is still the
+// file's.
 void abandon_ring_file(RingFile& file) noexcept;
 
 // mkdir -p with mode 0700 for what is missing. False with errno set.

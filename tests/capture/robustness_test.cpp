@@ -1,4 +1,5 @@
 // Whatever fails around the recorder, the job goes on: no directory, no disk, no threads, forks.
+#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
@@ -258,6 +259,23 @@ TEST_CASE("a forked child has a file of its own and leaves its parent's alone") 
   CHECK(child.ops.size() == 3);
   CHECK(child.header.parent_pid == parent.header.pid);
   CHECK(child.ops.begin()->second.seq == 0);
+}
+
+TEST_CASE("a forked child closes no file that the job has in place of the recorder's") {
+  const TemporaryDirectory directory;
+  const auto is_open_in_child = [](int descriptor) {
+    if (fork() == 0) _exit(fcntl(descriptor, F_GETFD) >= 0 ? 0 : 1);
+    int status = 0;
+    wait(&status);
+    return status == 0;
+  };
+  CHECK(ended_well(in_own_process(directory.path(), [&] {
+    record(1);
+    if (is_open_in_child(ring::kDescriptorFloor)) _exit(1);  // the recorder's
+    close(ring::kDescriptorFloor);
+    if (dup2(STDERR_FILENO, ring::kDescriptorFloor) < 0) _exit(2);
+    if (!is_open_in_child(ring::kDescriptorFloor)) _exit(3);
+  })));
 }
 
 TEST_CASE("a child that never calls NCCL leaves nothing") {

@@ -26,9 +26,11 @@ std::vector<Process> import_log(const std::string& text) {
 
 std::string log_of(const std::string& ranks, const std::string& root) {
   return fmt::format(
-      "node1:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank {} nranks {} cudaDev 0 busId 1 commId "
+      "node1:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank {} nranks {} cudaDev 0 busId 1 "
+      "commId "
       "0x7 - Init START\n"
-      "node1:1:1 [0] NCCL INFO Broadcast: opCount 0 sendbuff 0x1 recvbuff 0x1 count 4 datatype 7 op "
+      "node1:1:1 [0] NCCL INFO Broadcast: opCount 0 sendbuff 0x1 recvbuff 0x1 count 4 datatype 7 "
+      "op "
       "0 root {} comm 0x1 [nranks={}] stream 0x1\n",
       0, ranks, root, ranks);
 }
