@@ -18,9 +18,10 @@ struct Pending {
   Site site;
 };
 
-// One thread initialises at most a node's worth of ranks in a group, times a few communicators.
-constexpr unsigned kPendingMax = 256;
+// As many as the file has entries for: what finds no place here has none there.
+constexpr unsigned kPendingMax = kCommsMax;
 Pending g_pending[kPendingMax];
+unsigned g_pending_end = 0;                // behind the last that was ever used
 std::atomic<unsigned> g_pending_count{0};  // spares every other group the lock
 pthread_mutex_t g_pending_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -33,13 +34,15 @@ const void* this_thread() {
 void keep_pending(const Site& site, uint32_t index, nccl::Comm* where, bool in_group) {
   pthread_mutex_lock(&g_pending_lock);
   Pending* place = nullptr;
-  for (Pending& pending : g_pending) {
+  for (unsigned i = 0; i < g_pending_end; ++i) {
+    Pending& pending = g_pending[i];
     if (pending.where == where) {  // the same variable again: what it held is history
       place = &pending;
       break;
     }
     if (place == nullptr && pending.where == nullptr) place = &pending;
   }
+  if (place == nullptr && g_pending_end < kPendingMax) place = &g_pending[g_pending_end++];
   if (place != nullptr) {
     if (place->where == nullptr) g_pending_count.fetch_add(1, std::memory_order_relaxed);
     *place = {where, in_group ? this_thread() : nullptr, index, site};
@@ -126,43 +129,44 @@ void creation_returned(const Site& site, uint32_t index, nccl::Comm* where,
 
 void group_returned(const Site& site, nccl::Result result) noexcept {
   if (g_pending_count.load(std::memory_order_relaxed) == 0) return;
-  pthread_mutex_lock(&g_pending_lock);
-  Pending mine[kPendingMax];
-  unsigned count = 0;
-  for (Pending& pending : g_pending) {
-    if (pending.where == nullptr || pending.thread != this_thread()) continue;
-    mine[count++] = pending;
-    if (result == nccl::kInProgress && *pending.where == nullptr)
+  // NCCL and the recorder are asked without the lock: one after the other.
+  for (unsigned i = 0; i < kPendingMax; ++i) {
+    pthread_mutex_lock(&g_pending_lock);
+    const bool is_end = i >= g_pending_end;
+    Pending& pending = g_pending[i];
+    const bool is_mine = !is_end && pending.where != nullptr && pending.thread == this_thread();
+    const Pending mine = is_mine ? pending : Pending{};
+    if (is_mine && result == nccl::kInProgress && *pending.where == nullptr) {
       pending.thread = nullptr;  // NCCL's thread fills the handle in
-    else
+    } else if (is_mine) {
       release(pending);
-  }
-  pthread_mutex_unlock(&g_pending_lock);
-  for (unsigned i = 0; i < count; ++i) {
+    }
+    pthread_mutex_unlock(&g_pending_lock);
+    if (is_end) return;
+    if (!is_mine) continue;
     if (!is_failure(result)) {
-      settle(site, mine[i].index, *mine[i].where, result);
-    } else if (mine[i].index != kCommUnknown) {
-      capture::close_comm(mine[i].index, CommState::failed);
+      settle(site, mine.index, *mine.where, result);
+    } else if (mine.index != kCommUnknown) {
+      capture::close_comm(mine.index, CommState::failed);
     }
   }
 }
 
 void children_arrived(uint32_t parent) noexcept {
   if (g_pending_count.load(std::memory_order_relaxed) == 0) return;
-  Pending arrived[kPendingMax];
-  nccl::Comm handles[kPendingMax];
-  unsigned count = 0;
-  pthread_mutex_lock(&g_pending_lock);
-  for (Pending& pending : g_pending) {
-    const CommEntry* entry = capture::comm_entry(pending.index);
+  for (unsigned i = 0; i < kPendingMax; ++i) {
+    pthread_mutex_lock(&g_pending_lock);
+    const bool is_end = i >= g_pending_end;
+    Pending& pending = g_pending[i];
+    const CommEntry* entry = is_end ? nullptr : capture::comm_entry(pending.index);
     const bool is_child = entry != nullptr && entry->parent_index == parent;
-    if (!is_child || !read_handle(pending, handles[count])) continue;
-    arrived[count++] = pending;
-    release(pending);
-  }
-  pthread_mutex_unlock(&g_pending_lock);
-  for (unsigned i = 0; i < count; ++i) {
-    settle(arrived[i].site, arrived[i].index, handles[i], nccl::kSuccess);
+    nccl::Comm handle = nullptr;
+    const bool has_arrived = is_child && read_handle(pending, handle);
+    const Pending arrived = has_arrived ? pending : Pending{};
+    if (has_arrived) release(pending);
+    pthread_mutex_unlock(&g_pending_lock);
+    if (is_end) return;
+    if (has_arrived) settle(arrived.site, arrived.index, handle, nccl::kSuccess);
   }
 }
 
@@ -171,7 +175,8 @@ uint32_t index_of_comm(nccl::Comm comm) noexcept {
   if (index != kCommUnknown || comm == nullptr) return index;
   if (g_pending_count.load(std::memory_order_relaxed) == 0) return index;
   pthread_mutex_lock(&g_pending_lock);
-  for (Pending& pending : g_pending) {
+  for (unsigned i = 0; i < g_pending_end; ++i) {
+    Pending& pending = g_pending[i];
     nccl::Comm written = nullptr;
     if (!read_handle(pending, written) || written != comm) continue;
     index = pending.index;
@@ -191,10 +196,13 @@ void became_ready(const Site& site, uint32_t index, nccl::Comm comm) noexcept {
                       ask(queries.device, comm), 0);
 }
 
-void comm_ended(uint32_t index, nccl::Comm comm, CommState state) noexcept {
-  if (index != kCommUnknown) capture::close_comm(index, state);
-  if (comm != nullptr && (state == CommState::destroyed || state == CommState::aborted))
-    g_ended_handles.add(comm);
+bool comm_ending(nccl::Comm comm, CommState state) noexcept {
+  const bool ends = state == CommState::destroyed || state == CommState::aborted;
+  if (!ends || comm == nullptr || g_ended_handles.has(comm)) return false;
+  g_ended_handles.add(comm);
+  return true;
 }
+
+void comm_goes_on(nccl::Comm comm) noexcept { g_ended_handles.remove(comm); }
 
 }  // namespace rollcall::shim

@@ -33,7 +33,10 @@ void became_ready(const Site& site, uint32_t index, nccl::Comm comm) noexcept;
 // In the child: another thread may have held the lock.
 void forget_pending_after_fork() noexcept;
 
-// A call has ended this communicator.
-void comm_ended(uint32_t index, nccl::Comm comm, CommState state) noexcept;
+// A call is about to leave this communicator in `state`. True where its handle is one that has
+// ended from now on: as soon as NCCL has freed it another thread may get it anew.
+bool comm_ending(nccl::Comm comm, CommState state) noexcept;
+// NCCL refused that.
+void comm_goes_on(nccl::Comm comm) noexcept;
 
 }  // namespace rollcall::shim

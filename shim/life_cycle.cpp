@@ -33,8 +33,13 @@ nccl::Result record_end(const Site& site, EventKind kind, nccl::Comm comm, CommS
   }
   // Destroying is not asked about afterwards: NCCL's last-error query takes no communicator from
   // here on, because the handle may be gone.
+  const bool ends_now = comm_ending(comm, state);
   const nccl::Result result = record_event(site, call, nullptr, real);
-  if (!is_failure(result)) comm_ended(call.comm_index, comm, state);
+  if (!is_failure(result)) {
+    if (call.comm_index != kCommUnknown) capture::close_comm(call.comm_index, state);
+  } else if (ends_now) {
+    comm_goes_on(comm);
+  }
   return result;
 }
 

@@ -278,6 +278,19 @@ TEST_CASE("inside a group the caller's variable is read only when the group has 
   CHECK(end.call.comm_handle == nullptr);
 }
 
+TEST_CASE("of a thousand communicators that one group creates each is known") {
+  begin_world();
+  logic::ncclGroupStart(kSite, real_group);
+  std::vector<nccl::Comm> many(1000, nullptr);
+  for (nccl::Comm& comm : many) logic::ncclCommInitRank(kSite, real_init, &comm, 2, id_of(1), 1);
+  for (size_t i = 0; i < many.size(); ++i) many[i] = handle(0x10000 + i * 16);
+  logic::ncclGroupEnd(kSite, real_group);
+  for (uint32_t i = 0; i < many.size(); ++i) {
+    CHECK(capture::find_comm(many[i]) == i);
+    CHECK(state_of(i) == CommState::ready);
+  }
+}
+
 TEST_CASE("a group that fails takes the communicators begun in it with it") {
   begin_world();
   logic::ncclGroupStart(kSite, real_group);
@@ -391,6 +404,22 @@ TEST_CASE("a handle that comes back after destroy is another communicator") {
   CHECK(fake::recorder().events_of(EventKind::UseAfterDestroy).empty());
 }
 
+// NCCL has freed it, and another thread's communicator is at the same address at once.
+nccl::Result destroy_and_reuse(nccl::Comm comm) {
+  std::thread([] { make_comm(0x1000, 2); }).join();
+  return real_on_comm(comm);
+}
+
+TEST_CASE("a handle that comes back before destroy returns is another communicator") {
+  begin_world();
+  const uint32_t first = make_comm(0x1000, 1);
+  logic::ncclCommDestroy(kSite, destroy_and_reuse, handle(0x1000));
+  CHECK(state_of(first) == CommState::destroyed);
+  CHECK(capture::find_comm(handle(0x1000)) == first + 1);
+  all_reduce(handle(0x1000));
+  CHECK(fake::recorder().events_of(EventKind::UseAfterDestroy).empty());
+}
+
 TEST_CASE("a handle that comes back without room for its communicator has not ended") {
   for (const bool in_group : {false, true}) {
     begin_world();
@@ -430,6 +459,9 @@ TEST_CASE("a destroy that fails ends nothing") {
   CHECK(logic::ncclCommDestroy(kSite, real_on_comm, handle(0x1000)) == 5);
   CHECK(state_of(index) == CommState::ready);
   CHECK(fake::recorder().events_of(EventKind::CommDestroy).at(0).result == 5);
+  g_world.result = nccl::kSuccess;
+  all_reduce(handle(0x1000));
+  CHECK(fake::recorder().events_of(EventKind::UseAfterDestroy).empty());
 }
 
 TEST_CASE("what NCCL calls from a thread of its own goes straight through") {
