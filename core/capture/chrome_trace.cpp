@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -40,18 +41,19 @@ void ChromeTrace::begin(const Options& options) noexcept {
   options_ = options;
   failed_ = false;
   used_ = 0;
+  is_begun_ = false;
   write_head();
 }
 
 void ChromeTrace::set_clock(const TickConversion& clock) noexcept { clock_ = clock; }
 
 void ChromeTrace::write_head() noexcept {
-  TextWriter out{std::span<char>(buffer_)};
+  TextWriter out{std::span<char>(head_)};
   out.text("[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":").number(options_.pid);
   out.text(",\"args\":{\"name\":\"");
   if (options_.job_rank >= 0) out.text("rank ").signed_number(options_.job_rank).text(", ");
   out.json(options_.stem).text("\"}},\n");
-  used_ = out.bytes();
+  head_bytes_ = out.bytes();
 }
 
 void ChromeTrace::write_microseconds(TextWriter& out, int64_t ns) const noexcept {
@@ -117,15 +119,21 @@ void ChromeTrace::observe(const OpRecord& op) noexcept {
 }
 
 void ChromeTrace::flush() noexcept {
-  if (used_ == 0 || failed_) return;
+  if (failed_ || (used_ == 0 && is_begun_)) return;
   TextBuffer<ring::kPathBytes> path;
   path.text(options_.directory).character('/').text(options_.stem).text(kTraceEnding);
   const int descriptor =
       open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+  // Also where what came first could not be written, or somebody has removed the file.
+  const bool is_empty = descriptor >= 0 && lseek(descriptor, 0, SEEK_END) == 0;
+  const iovec parts[] = {{head_, is_empty ? head_bytes_ : 0}, {buffer_, used_}};
+  const size_t wanted = parts[0].iov_len + parts[1].iov_len;
   const bool may_write =
-      descriptor >= 0 && ring::leaves_room(descriptor, used_, kDiskKeptBesideHistory);
-  const ssize_t written = may_write ? write(descriptor, buffer_, used_) : -1;
-  if (written != static_cast<ssize_t>(used_)) {
+      descriptor >= 0 && ring::leaves_room(descriptor, wanted, kDiskKeptBesideHistory);
+  const ssize_t written = may_write ? writev(descriptor, parts, 2) : -1;
+  if (written == static_cast<ssize_t>(wanted)) {
+    is_begun_ = true;
+  } else {
     // A cut line would make the file unreadable: take it back, or write no more.
     add_relaxed(options_.stats->history_errors, uint64_t{1});
     if (written > 0) {

@@ -2,7 +2,7 @@
 // which viewers accept without its closing bracket: a file that is cut off between two lines is
 // valid.
 //
-// Threads: one at a time (the flusher's lock).
+// Threads: one at a time, as the flusher's passes.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,10 @@ class ChromeTrace {
   Options options_{};
   TickConversion clock_{ClockKind::monotonic, {}, {}};
   bool failed_ = false;
+  bool is_begun_ = false;  // there is a file
+  size_t head_bytes_ = 0;
   size_t used_ = 0;
+  char head_[1024];
   char buffer_[64 * 1024];
 };
 

@@ -113,9 +113,9 @@ bool write_history(Flusher& state, bool everything, uint64_t now_ns) noexcept {
     if (!write_block(state, late, now_ns)) return false;
     if (late.empty()) break;
   }
-  for (;;) {
-    const bool due = state.history.block_is_due();
-    if (!due && !everything) break;
+  // What comes meanwhile has its turn in the next pass: in a rush there would be no end of it.
+  const uint64_t end = load_acquire(live.header->next_ticket);
+  while (state.history.tail() < end && (everything || state.history.block_is_due())) {
     const uint64_t before = state.history.tail();
     if (!write_block(state, state.history.next_block(everything, &observer), now_ns)) return false;
     if (!write_block(state, state.history.next_digest_block(), now_ns)) return false;
@@ -139,8 +139,9 @@ void report_counts(Flusher& state) noexcept {
   if (counts.late_overflow != 0) count(live.stats->late_overflow, counts.late_overflow);
 }
 
-// By the flusher's thread, or where there is none with pass_mutex held.
-void pass(Flusher& state, bool everything) noexcept {
+// By the flusher's thread, or where there is none with pass_mutex held. True where the disk takes
+// what it is given, and the next blocks are waiting.
+bool pass(Flusher& state, bool everything) noexcept {
   FileHeader& header = *live.header;
   store_relaxed(header.heartbeat_ticks, ticks_now());
   if (state.passes++ % kAnchorPasses == 0 || everything) refresh_anchor();
@@ -150,12 +151,12 @@ void pass(Flusher& state, bool everything) noexcept {
   const bool work = everything || trace_is_due || !state.pending.empty() ||
                     state.captured.has_any() || state.history.late_count() != 0 ||
                     state.history.block_is_due();
-  if (!work) return;
+  if (!work) return false;
   if (state.writes_trace) {
     const uint64_t newest = load_acquire(header.anchor_count) & 1;
     state.trace.set_clock({header.clock_kind, header.first_anchor, header.latest_anchor[newest]});
   }
-  write_history(state, everything || trace_is_due, began_ns);
+  const bool is_written = write_history(state, everything || trace_is_due, began_ns);
   if (state.writes_trace && (trace_is_due || everything)) {
     state.trace.flush();
     state.last_trace_ns = began_ns;
@@ -163,15 +164,18 @@ void pass(Flusher& state, bool everything) noexcept {
   report_counts(state);
   count(live.stats->flush_passes);
   count(live.stats->flush_ns, monotonic_now_ns() - began_ns);
+  return is_written && state.history.block_is_due();
 }
 
 void* run_flusher(void* argument) {
   auto* state = static_cast<Flusher*>(argument);
+  bool has_more = false;
   for (;;) {
-    const bool is_last = last_round.sleep(kFlushPeriodMs);
+    const bool is_last = last_round.sleep(has_more ? 0 : kFlushPeriodMs);
     // Switched off: the mapping stays, but what is in it is no longer trusted.
     const Mode mode = live.mode.load(std::memory_order_acquire);
-    if (mode != Mode::off && (is_last || mode == Mode::recording)) pass(*state, is_last);
+    const bool works = mode != Mode::off && (is_last || mode == Mode::recording);
+    has_more = works && pass(*state, is_last);
     if (mode == Mode::off) break;
     if (is_last) last_round.served();
   }

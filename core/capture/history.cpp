@@ -61,13 +61,14 @@ History::Found History::look_at(uint64_t ticket, OpRecord& record) const noexcep
   return phase == static_cast<uint8_t>(Phase::settled) ? Found::settled : Found::in_flight;
 }
 
-void History::add_record(const OpRecord& record, const RecordObserver* observer) noexcept {
+bool History::add_record(const OpRecord& record, const RecordObserver* observer) noexcept {
   if (!block_.add(record)) {
     ++counts_.lost;
-    return;
+    return false;
   }
   ++counts_.records;
   if (observer != nullptr) observer->observe(observer->context, record);
+  return true;
 }
 
 void History::keep_for_later(uint64_t ticket, uint64_t marks) noexcept {
@@ -91,11 +92,10 @@ std::span<const uint8_t> History::next_block(bool everything,
     OpRecord record;
     switch (look_at(tail_, record)) {
       case Found::settled:
-        digest(record);
-        add_record(record, observer);
+        if (add_record(record, observer)) digest(record);
         break;
       case Found::in_flight:
-        digest(record);  // its arguments are final already, and seq order matters here
+        digest_unsettled(record);  // its arguments are final already, and seq order matters here
         keep_for_later(tail_, kSeen);
         break;
       case Found::claimed:
@@ -127,11 +127,10 @@ std::span<const uint8_t> History::next_late_block(const RecordObserver* observer
     OpRecord record;
     switch (look_at(ticket, record)) {
       case Found::settled:
-        if (!seen) digest(record);
-        add_record(record, observer);
+        if (add_record(record, observer) && !seen) digest(record);
         break;
       case Found::in_flight:
-        if (!seen) digest(record);
+        if (!seen) digest_unsettled(record);
         late_[kept++] = ticket | kSeen;
         break;
       case Found::claimed:
@@ -150,6 +149,11 @@ std::span<const uint8_t> History::next_late_block(const RecordObserver* observer
   }
   late_count_ = kept;
   return block_.seal(BlockType::late_ops);
+}
+
+// What the job has scribbled over is no call.
+void History::digest_unsettled(const OpRecord& record) noexcept {
+  if (record_is_valid(record, RecordBounds{})) digest(record);
 }
 
 void History::digest(const OpRecord& record) noexcept {

@@ -73,9 +73,11 @@ class History {
 
   Found look_at(uint64_t ticket, OpRecord& record) const noexcept;
   uint32_t block_tickets() const noexcept;
-  void add_record(const OpRecord& record, const RecordObserver* observer) noexcept;
+  // False where it is no record.
+  bool add_record(const OpRecord& record, const RecordObserver* observer) noexcept;
   void keep_for_later(uint64_t ticket, uint64_t marks) noexcept;
-  void digest(const OpRecord& record) noexcept;
+  void digest(const OpRecord& record) noexcept;  // a valid one
+  void digest_unsettled(const OpRecord& record) noexcept;
 
   ring::Slots<OpRecord> slots_{};
   uint64_t tail_ = 1;

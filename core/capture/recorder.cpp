@@ -232,7 +232,7 @@ template <bool kMayBeCall>
   // Between two locked additions, with which the counter is read at the same time: in front of the
   // first it cost 3 ns more.
   const uint64_t called_ticks = ticks_now();
-  if (is_call) ++thread.group_operations;
+  if (is_call && call.group != 0) ++thread.group_operations;
   if (__builtin_expect(is_paused(), 0)) {
     return drop_op(live.stats->dropped_paused, call, is_call);
   }

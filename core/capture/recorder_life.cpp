@@ -132,7 +132,7 @@ void point_live_at_file() noexcept {
   live.ops = {mapped.ops, &header.next_ticket, header.ring_slots - 1, &mapped.stats->stepped_over,
               &ring_full_until};
   live.events = {mapped.events, &header.next_event_ticket, header.event_slots - 1,
-                 &mapped.stats->stepped_over};
+                 &mapped.stats->events_stepped_over};
 }
 
 // One word per slot, beside the file: who holds a record is nothing a reader needs.

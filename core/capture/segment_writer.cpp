@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/base/text.h"
@@ -116,22 +117,44 @@ void SegmentWriter::set_bytes_max(uint64_t bytes) noexcept {
 }
 
 void SegmentWriter::keep_bound() noexcept {
+  bool is_counted = false;
   while (held_bytes_ > options_.bytes_max && oldest_index_ + 1 < next_index_) {
-    drop_oldest();
+    const Dropped dropped = drop_oldest();
+    if (dropped == Dropped::refused) return;
+    // Somebody else removed it, and perhaps others.
+    if (dropped == Dropped::missing && !std::exchange(is_counted, true)) count_held();
   }
 }
 
-void SegmentWriter::drop_oldest() noexcept {
+SegmentWriter::Dropped SegmentWriter::drop_oldest() noexcept {
   TextBuffer<ring::kPathBytes> path;
   path.text(options_.directory).character('/');
-  write_segment_name(path, {options_.stem, options_.kind, oldest_index_++});
+  write_segment_name(path, {options_.stem, options_.kind, oldest_index_});
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (descriptor < 0) return;  // somebody else removed it
+  if (descriptor < 0 && errno != ENOENT) return Dropped::refused;
+  if (descriptor < 0) {
+    ++oldest_index_;
+    return Dropped::missing;
+  }
   const off_t bytes = lseek(descriptor, 0, SEEK_END);
   close(descriptor);
-  if (unlink(path.c_str()) != 0) return;
+  if (unlink(path.c_str()) != 0) return Dropped::refused;
+  ++oldest_index_;
   held_bytes_ -= std::min<uint64_t>(held_bytes_, bytes > 0 ? static_cast<uint64_t>(bytes) : 0);
   ++dropped_files_;
+  return Dropped::done;
+}
+
+// What is still there.
+void SegmentWriter::count_held() noexcept {
+  held_bytes_ = 0;
+  for (uint32_t index = oldest_index_; index < next_index_; ++index) {
+    const int descriptor = open_segment(index, 0);
+    if (descriptor < 0) continue;
+    const off_t bytes = lseek(descriptor, 0, SEEK_END);
+    close(descriptor);
+    if (bytes > 0) held_bytes_ += static_cast<uint64_t>(bytes);
+  }
 }
 
 }  // namespace rollcall::capture

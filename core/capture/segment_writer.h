@@ -4,7 +4,7 @@
 // No descriptor is kept between blocks: a job that closes every descriptor it does not know (as
 // daemons do) could otherwise make the flusher write into one of the job's own files.
 //
-// Threads: one at a time (the flusher's lock). Every function may block on the disk.
+// Threads: one at a time, as the flusher's passes. Every function may block on the disk.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,10 @@ class SegmentWriter {
  private:
   bool start_segment(int& descriptor) noexcept;
   int open_segment(uint32_t index, int flags) const noexcept;
+  enum class Dropped : uint8_t { done, missing, refused };
   void keep_bound() noexcept;
-  void drop_oldest() noexcept;
+  Dropped drop_oldest() noexcept;
+  void count_held() noexcept;
 
   Options options_{};
   uint64_t segment_bytes_max_ = 0;

@@ -366,7 +366,8 @@ constexpr GpuMark mark_of(uint64_t word, uint64_t ticket) {
   X(gpu_kernels_unmatched, "kernels of NCCL calls that were told of when nothing awaited them")   \
   X(gpu_kernels_unnamed, "kernels whose name is not on file: the table of names was full")        \
   X(given_up, "tickets that a thread drew in a block and did not spend")                          \
-  X(reductions, "reductions that the job made or destroyed; the first are events, too")
+  X(reductions, "reductions that the job made or destroyed; the first are events, too")           \
+  X(events_stepped_over, "numbers of life-cycle events spent on slots held by events in flight")
 
 struct SelfStatistics {
 #define ROLLCALL_X(name, meaning) uint64_t name;

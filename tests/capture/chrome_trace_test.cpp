@@ -1,4 +1,6 @@
 // The trace that is written while the job runs: what it says, and that it can be read cut off.
+#include "core/capture/chrome_trace.h"
+
 #include <sys/syscall.h>
 
 #include <cmath>
@@ -210,6 +212,37 @@ TEST_CASE("a continuous trace that is cut off at any byte is readable up to ther
   // Cut between two lines, and closed by hand, it is plain JSON.
   const size_t last = traced.text.rfind(',');
   CHECK(json::accept(traced.text.substr(0, last) + "]"));
+}
+
+TEST_CASE("a continuous trace whose beginning could not be written begins as one later on") {
+  const TemporaryDirectory directory;
+  const std::string inside = directory.path() + "/later";
+  SelfStatistics statistics{};
+  const auto trace = std::make_unique<capture::ChromeTrace>();
+  trace->begin({.directory = inside.c_str(),
+                .stem = "node-1.4711.63",
+                .pid = 4711,
+                .job_rank = 3,
+                .comms = nullptr,
+                .threads = nullptr,
+                .stats = &statistics});
+  OpRecord op{};
+  op.comm_index = kCommUnknown;
+  op.thread_index = kThreadsMax;
+  trace->observe(op);
+  trace->flush();
+  CHECK(statistics.history_errors == 1);
+  std::filesystem::create_directory(inside);
+  for (int i = 0; i < 2; ++i) {
+    trace->observe(op);
+    trace->flush();
+  }
+  CHECK(statistics.history_errors == 1);
+  const auto events = read_as_viewer(read_text(inside + "/node-1.4711.63.trace.json"));
+  REQUIRE(events);
+  REQUIRE(events->size() == 3);
+  CHECK((*events)[0]["name"] == "process_name");
+  CHECK((*events)[1]["ph"] == "X");
 }
 
 TEST_CASE("without the variable no trace is written") {

@@ -220,6 +220,33 @@ TEST_CASE("events carry arguments, text and their place among the operations") {
   CHECK(ring.events.at(2).returned_ticks == 0);
 }
 
+TEST_CASE("events that step over one in flight take no numbers from operations") {
+  constexpr uint64_t kLaps = 3;
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    capture::begin_event({.kind = EventKind::CommAbort});
+    for (uint64_t i = 0; i < kLaps * kEventSlots; ++i) {
+      capture::end_event(capture::begin_event({.kind = EventKind::CommAbort}), 0);
+    }
+    capture::end_op(capture::begin_op(all_reduce(&comm, 1)), 0);
+  });
+  CHECK(ring.stats.events_stepped_over == kLaps);
+  CHECK(ring.stats.stepped_over == 0);
+}
+
+TEST_CASE("a group counts its operations, and no launch of a graph") {
+  const TemporaryDirectory directory;
+  record_and_read(directory, [] {
+    capture::OpCall call = all_reduce(&comm, 1);
+    call.group = capture::group_enter();
+    capture::end_op(capture::begin_op(call), 0);
+    capture::end_op(capture::begin_op({.kind = OpKind::GraphLaunch, .graph = 1}), 0);
+    uint32_t operations = 0;
+    capture::group_leave(&operations);
+    if (operations != 1) abort();
+  });
+}
+
 TEST_CASE("groups are numbered by the outermost start, and count their operations") {
   CHECK(capture::current_group() == 0);
   const uint32_t number = capture::group_enter();

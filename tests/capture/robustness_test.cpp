@@ -278,6 +278,26 @@ TEST_CASE("a forked child closes no file that the job has in place of the record
   })));
 }
 
+TEST_CASE("the flusher comes to an end of its work in a job that never pauses") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    setenv("ROLLCALL_CHROME_TRACE", "1", 1);
+    record(1);
+    std::atomic<bool> is_over{false};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2; ++i) {
+      threads.emplace_back([&] {
+        while (!is_over) record(100);
+      });
+    }
+    const bool has_ended =
+        test::wait_for([] { return load_acquire(capture::live.stats->flush_passes) >= 3; });
+    is_over = true;
+    for (std::thread& thread : threads) thread.join();
+    _exit(has_ended ? 0 : 1);
+  })));
+}
+
 TEST_CASE("a child that never calls NCCL leaves nothing") {
   const TemporaryDirectory directory;
   CHECK(ended_well(in_own_process(directory.path(), [] {
