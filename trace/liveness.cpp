@@ -8,8 +8,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 
 namespace rollcall::trace {
@@ -39,7 +41,46 @@ constexpr uint64_t kExitingFlags = 0x4 | 0x400;
 // Field 31, a bitmap of pending signals of the thread: a fatal signal is handed to every thread.
 constexpr uint64_t kSigkillPending = 1ull << (SIGKILL - 1);
 
-LivenessAnswer ask_process_table(const FileHeader& header) {
+// Nothing where the file system does not say.
+std::optional<bool> is_locked(int descriptor) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  if (::fcntl(descriptor, F_GETLK, &lock) != 0) return std::nullopt;
+  return lock.l_type != F_UNLCK;
+}
+
+// By inode, or where that is not the one that the mapping has (overlayfs) by name. True where that
+// is not known.
+bool is_mapped(uint32_t pid, int descriptor) {
+  struct stat file {};
+  std::error_code error;
+  const std::filesystem::path path =
+      std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", descriptor), error);
+  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  if (::fstat(descriptor, &file) != 0 || error || !maps) return true;
+  const std::string inode = std::to_string(file.st_ino);
+  const std::string name = "/" + path.filename().string();
+  bool is_empty = true;
+  std::string line;
+  while (std::getline(maps, line)) {
+    is_empty = false;
+    std::istringstream words(line);
+    std::string word;
+    for (int field = 0; field < 5; ++field) words >> word;
+    if (word == inode || line.find(name) != std::string::npos) return true;
+  }
+  return is_empty;  // of another user's process nothing is shown
+}
+
+// exec() keeps the process and ends its program: what it held is gone. The lock alone goes with the
+// descriptors, which some jobs close.
+bool has_replaced_program(const FileHeader& header, int descriptor) {
+  return header.is_unlocked == 0 && is_locked(descriptor) == false &&
+         !is_mapped(header.pid, descriptor);
+}
+
+LivenessAnswer ask_process_table(const FileHeader& header, int descriptor) {
   ProcessStat stat;
   const std::string line = contents_of(fmt::format("/proc/{}/stat", header.pid));
   if (!parse_process_stat(line, stat) || stat.start_time_ticks != header.start_time_ticks) {
@@ -57,6 +98,10 @@ LivenessAnswer ask_process_table(const FileHeader& header) {
     case 'X':
       return {Liveness::dead, fmt::format("pid {} is dead (state {})", header.pid, stat.state)};
     default:
+      if (has_replaced_program(header, descriptor)) {
+        return {Liveness::dead,
+                fmt::format("pid {} runs another program by now (exec)", header.pid)};
+      }
       return {Liveness::running, fmt::format("pid {} runs (state {})", header.pid, stat.state)};
   }
 }
@@ -89,13 +134,11 @@ LivenessAnswer probe_liveness(const FileHeader& header, int descriptor) {
     return {Liveness::exited, "it left an exit record"};
   }
   if (!is_this_boot(header)) return {};
-  if (is_this_pid_namespace(header)) return ask_process_table(header);
+  if (is_this_pid_namespace(header)) return ask_process_table(header, descriptor);
   if (header.is_unlocked != 0) return {};
-  struct flock lock {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  if (::fcntl(descriptor, F_GETLK, &lock) != 0) return {};
-  if (lock.l_type == F_UNLCK) return {Liveness::dead, "nobody holds the lock of its file"};
+  const std::optional<bool> locked = is_locked(descriptor);
+  if (!locked) return {};
+  if (!*locked) return {Liveness::dead, "nobody holds the lock of its file"};
   return {Liveness::running, "its file is locked by a process of another container"};
 }
 

@@ -1,8 +1,9 @@
 // Is the process that wrote a ring still there?
 //
 // Asked of the kernel where the process ran on this machine since its last boot, in this order: the
-// process table (same pid and same start time, so that a reused pid is not taken for it), then the
-// lock that the recorder holds on its file for as long as it lives (which also speaks for
+// process table (same pid and same start time, so that a reused pid is not taken for it; where the
+// file is neither locked nor mapped any more, the process has gone on with another program), then
+// the lock that the recorder holds on its file for as long as it lives (which also speaks for
 // processes of another container). Elsewhere the answer is `unknown`, and the heartbeat in the file
 // must do.
 #pragma once

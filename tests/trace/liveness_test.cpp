@@ -2,6 +2,8 @@
 #include "trace/liveness.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -88,6 +90,43 @@ TEST_CASE("of a process of another boot or machine nothing is claimed") {
   const LivenessAnswer answer = probe_liveness(header, -1);
   CHECK(answer.liveness == Liveness::unknown);
   CHECK(answer.evidence.empty());
+}
+
+// Of this process, as if it recorded.
+FileHeader own_header() {
+  FileHeader header{};
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  REQUIRE(boot.copy(header.boot_id, sizeof header.boot_id) == boot.size());
+  ProcessStat mine;
+  REQUIRE(parse_process_stat(stat_of(::getpid()), mine));
+  struct stat status {};
+  REQUIRE(::stat("/proc/self/ns/pid", &status) == 0);
+  header.pid = static_cast<uint32_t>(::getpid());
+  header.start_time_ticks = mine.start_time_ticks;
+  header.pid_namespace = status.st_ino;
+  return header;
+}
+
+TEST_CASE("a process that neither locks nor maps its file runs another program") {
+  FileHeader header = own_header();
+  std::FILE* file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  const int descriptor = ::fileno(file);
+  REQUIRE(::ftruncate(descriptor, 4096) == 0);
+  const auto liveness = [&] { return probe_liveness(header, descriptor).liveness; };
+  CHECK(liveness() == Liveness::dead);
+  CHECK(probe_liveness(header, descriptor).evidence.find("another program") != std::string::npos);
+  // A job that has closed all descriptors has lost the lock alone.
+  void* memory = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, descriptor, 0);
+  REQUIRE(memory != MAP_FAILED);
+  CHECK(liveness() == Liveness::running);
+  REQUIRE(::munmap(memory, 4096) == 0);
+  CHECK(liveness() == Liveness::dead);
+  // Where there are no locks, the mapping is not asked for either.
+  header.is_unlocked = 1;
+  CHECK(liveness() == Liveness::running);
+  std::fclose(file);
 }
 
 TEST_CASE("a free lock is the end of a process of another container, unless there are no locks") {
