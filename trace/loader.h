@@ -22,7 +22,7 @@ namespace rollcall::trace {
 struct LoadOptions {
   // Newest operations kept per process, and about as many captured ones of the graphs that they
   // replay; others are left on disk. 0: everything. Bounds the memory of a run: processes x 2 x
-  // window x 96 bytes.
+  // window x 120 bytes.
   uint64_t window = 0;
   // Records held in memory, about; of a larger run the calls that are the same on all ranks stay on
   // disk (trace/equal_prefix.h), and an Issue says so. 0: no bound. Needs window 0.

@@ -5,7 +5,7 @@
 // matched: "rank r of communicator C called its k-th collective". What a recorder cannot know is
 // absent (nullopt, kUnknown8, -1), never a default.
 //
-// Memory: an Op is 96 bytes; the loader keeps a window of operations per rank
+// Memory: an Op is 120 bytes; the loader keeps a window of operations per rank
 // (LoadOptions::window), so a run's size in memory is ranks x window, not its history.
 #pragma once
 
@@ -20,8 +20,9 @@
 
 namespace rollcall::trace {
 
-// The five states of design section 2. `unknown` is for recorders that do not tell. `called` is,
-// too, what came back before NCCL launched it (ncclInProgress), until NCCL says that it has.
+// How far an operation has come, in this order. `unknown` is for recorders that do not tell.
+// `called` is, too, what came back before NCCL launched it (ncclInProgress), until NCCL says that
+// it has. `failed`: NCCL refused it.
 enum class OpState : uint8_t { unknown, called, returned, launched, started, finished, failed };
 std::string_view name_of(OpState state);
 

@@ -71,18 +71,9 @@ bool settle_record(const ByteSource& source, uint64_t offset, Record& record) {
 
 // The recovery table of the format (core/format/record_check.h), with its commonest row in front.
 template <typename Record>
-RecordVerdict judge_record(const Record& record, uint32_t slot, uint64_t slots, bool settled,
-                           bool writer_gone, uint64_t next_ticket, const RecordBounds& bounds) {
-  const uint64_t ticket = ticket_of(record.publish);
-  const bool is_empty = phase_number_of(record.publish) == static_cast<uint8_t>(Phase::empty);
-  const RecordFacts facts{
-      .phase_number = phase_number_of(record.publish),
-      .same_word = settled,
-      .writer_gone = writer_gone,
-      .ticket_plausible =
-          is_empty ? ticket == 0
-                   : ticket_is_plausible(ticket, slot, static_cast<uint32_t>(slots), next_ticket),
-      .fields_plausible = record_is_valid(record, bounds)};
+RecordVerdict judge_record(const Record& record, const SlotPlace& place, bool settled,
+                           bool writer_gone, const RecordBounds& bounds) {
+  const RecordFacts facts = facts_of(record, settled, writer_gone, place, bounds);
   const bool is_settled = facts.phase_number == static_cast<uint8_t>(Phase::settled);
   if (is_settled && settled && facts.ticket_plausible && facts.fields_plausible) {
     return RecordVerdict::valid;
@@ -101,7 +92,6 @@ std::vector<Record> read_records(const ByteSource& source, const FileArea& area,
   // live writer adds from here on is behind the moment this image shows.
   const uint64_t used = std::min(slots, next_ticket);
   std::vector<Record> records = read_array<Record>(source, area.offset, used);
-  if (kIsOp) image.cut_off_slots = used - records.size();
   std::vector<Record> second;
   if (writer_may_live) second = read_array<Record>(source, area.offset, records.size());
   // Read again behind the records, or the newest would seem to come from the future.
@@ -114,8 +104,10 @@ std::vector<Record> read_records(const ByteSource& source, const FileArea& area,
       settled = settle_record(source, area.offset + i * sizeof(Record), record);
       source.read(counter_offset, &next_ticket, sizeof next_ticket);
     }
-    switch (judge_record(record, static_cast<uint32_t>(i), slots, settled, !writer_may_live,
-                         next_ticket, bounds)) {
+    const SlotPlace place{.slot = static_cast<uint32_t>(i),
+                          .slots = static_cast<uint32_t>(slots),
+                          .next_ticket = next_ticket};
+    switch (judge_record(record, place, settled, !writer_may_live, bounds)) {
       case RecordVerdict::valid:
       case RecordVerdict::in_flight:
         records[kept++] = record;

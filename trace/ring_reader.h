@@ -30,8 +30,7 @@ struct RingImage {
   std::vector<ChannelEntry> channels;            // in use
   std::vector<uint64_t> open_blocks;             // tickets behind the blocks that threads draw on
   uint64_t torn = 0;                             // slots whose writer was interrupted
-  uint64_t unbelievable = 0;   // slots with a publish word or fields that no writer stores
-  uint64_t cut_off_slots = 0;  // operation slots behind the end of the file
+  uint64_t unbelievable = 0;  // slots with a publish word or fields that no writer stores
 };
 
 // The image holds every call from this one on: no segment is needed for them.

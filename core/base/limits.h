@@ -69,7 +69,7 @@ inline constexpr uint32_t kFlushPeriodMs = 10;
 // the unit of skipping for a reader.
 inline constexpr uint32_t kBlockRecordsMax = 4096;
 
-// One segment file; a reader maps one at a time, the history bound drops whole files.
+// One segment file; a reader holds one at a time, the history bound drops whole files.
 inline constexpr uint64_t kSegmentBytesMax = 16ull << 20;
 // History kept per process unless ROLLCALL_MAX_HISTORY says otherwise.
 inline constexpr uint64_t kHistoryBytesDefault = 256ull << 20;

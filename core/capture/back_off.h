@@ -1,7 +1,7 @@
 // When to try again what the disk refused: soon at first, ever more rarely while it keeps failing,
 // at once after it worked.
 //
-// Threads: one at a time (the flusher's lock).
+// Threads: one at a time, as the flusher's passes.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // segments in which its operations were written, and nobody could say any more what a replay is
 // inside of. So what was captured is written a second time, where nothing else pushes it out.
 //
-// Threads: one at a time (the flusher's lock).
+// Threads: one at a time (the flusher's).
 #pragma once
 
 #include <cstdint>

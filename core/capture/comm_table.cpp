@@ -26,8 +26,8 @@ struct HandleSlot {
 };
 constinit HandleSlot handle_slots[kHandleSlots]{};
 
-// Send and receive counters of one communicator, two per peer. Reserved address space; a page
-// exists once a peer on it is talked to.
+// Of one communicator, as many counters per peer as there are kinds (PeerCounter). Reserved address
+// space; a page exists once a peer on it is talked to.
 struct PeerCounters {
   std::atomic<uint32_t*> counts;
   std::atomic<uint32_t> peers;

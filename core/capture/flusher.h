@@ -11,8 +11,9 @@ namespace rollcall::capture {
 
 // ColdLock held. False: no thread; history is then written at an orderly exit only.
 bool start_flusher() noexcept;
-// Writes everything that is settled, in the calling thread. Gives up after two seconds when another
-// pass does not end (a disk that hangs must not keep the job from exiting).
+// Has everything written that is settled by now. The flusher does it, and is waited for two seconds
+// at most: a disk that hangs must not keep the job from exiting. Without a thread the caller does
+// it himself, for as long as the disk takes.
 void flush_now() noexcept;
 // In a forked child: there is no thread, and nothing to continue.
 void forget_flusher() noexcept;

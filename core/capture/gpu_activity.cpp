@@ -59,7 +59,6 @@ GpuRegion* GpuActivity::open(const Part* parts, uint32_t count) noexcept {
   GpuRegion* region = count != 0 ? take_region(&id) : nullptr;
   if (region == nullptr) return nullptr;
   region->parts = count;
-  region->opened_ticks = ticks_now();
   region->launched_ns = region->over_ticks = 0;
   region->launches = region->kernels = 0;
   for (uint32_t i = 0; i < count; ++i) {

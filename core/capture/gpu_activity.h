@@ -107,7 +107,6 @@ struct GpuRegion {
   std::atomic<uint32_t> state;
   uint32_t parts;
   std::atomic<uint64_t> id;  // 0: none
-  uint64_t opened_ticks;
   uint64_t closed_ticks;
   // The polling thread's.
   uint64_t launched_ns;

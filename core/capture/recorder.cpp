@@ -151,7 +151,8 @@ inline uint64_t small_fields_of(const OpCall& call, uint8_t more_flags) noexcept
 
 inline void finish_op(OpToken token, int result) noexcept {
   ring::store_return(token.record, ticks_now(), static_cast<int16_t>(result));
-  // Only the thread inside the call takes the first further hold, so that one hold stays one.
+  // A further hold is taken by the thread inside the call, or by the plugin's on a record of its
+  // own before that has ended (profiler_plugin/operations.cpp): one hold stays one.
   if (__builtin_expect(holds_of(token.ticket).load(std::memory_order_acquire) == 1, 1)) {
     ring::publish_slot(token.record, token.ticket, Phase::settled);
   } else {

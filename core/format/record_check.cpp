@@ -105,29 +105,18 @@ bool index_is_valid(uint32_t index, uint32_t unknown, uint32_t count) noexcept {
 }
 
 template <class Record>
-JudgedRecord<Record> judge(const Record* ring, uint32_t slot, const RingView& view) noexcept {
-  constexpr int kAttempts = 4;
-  JudgedRecord<Record> judged{};
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const RecordCopy<Record> copy = copy_record(ring[slot]);
-    const uint64_t next_ticket = __atomic_load_n(view.next_ticket_untrusted, __ATOMIC_ACQUIRE);
-    const uint64_t word = copy.publish_before_untrusted;
-    const uint64_t ticket = ticket_of(word);
-    const bool is_empty = phase_number_of(word) == static_cast<uint8_t>(Phase::empty);
-    const RecordFacts facts{
-        .phase_number = phase_number_of(word),
-        .same_word = word == copy.publish_after_untrusted,
-        .writer_gone = view.writer_gone,
-        .ticket_plausible =
-            is_empty ? ticket == 0 : ticket_is_plausible(ticket, slot, view.slots, next_ticket),
-        .fields_plausible = record_is_valid(copy.record, view.bounds)};
-    const RecoveryRow& row = decide(facts);
-    judged.record = copy.record;
-    judged.verdict = row.verdict;
-    judged.row = row.letter;
-    if (row.verdict != RecordVerdict::overwritten) break;
-  }
-  return judged;
+RecordFacts find_facts(const Record& copy, bool same_word, bool writer_gone, const SlotPlace& place,
+                       const RecordBounds& bounds) noexcept {
+  const uint8_t phase_number = phase_number_of(copy.publish);
+  const uint64_t ticket = ticket_of(copy.publish);
+  const bool is_empty = phase_number == static_cast<uint8_t>(Phase::empty);
+  return {.phase_number = phase_number,
+          .same_word = same_word,
+          .writer_gone = writer_gone,
+          .ticket_plausible =
+              is_empty ? ticket == 0
+                       : ticket_is_plausible(ticket, place.slot, place.slots, place.next_ticket),
+          .fields_plausible = record_is_valid(copy, bounds)};
 }
 
 }  // namespace
@@ -168,6 +157,15 @@ bool record_is_valid(const EventRecord& record, const RecordBounds& bounds) noex
   if (!index_is_valid(record.comm_index, kCommUnknown, bounds.comms_max)) return false;
   if (!index_is_valid(record.thread_index, kThreadUnknown, bounds.threads_max)) return false;
   return record.text_bytes <= kEventTextBytes;
+}
+
+RecordFacts facts_of(const OpRecord& copy, bool same_word, bool writer_gone, const SlotPlace& place,
+                     const RecordBounds& bounds) noexcept {
+  return find_facts(copy, same_word, writer_gone, place, bounds);
+}
+RecordFacts facts_of(const EventRecord& copy, bool same_word, bool writer_gone,
+                     const SlotPlace& place, const RecordBounds& bounds) noexcept {
+  return find_facts(copy, same_word, writer_gone, place, bounds);
 }
 
 std::string_view name_of(RecordVerdict verdict) noexcept {
@@ -212,15 +210,6 @@ const RecoveryRow& decide(const RecordFacts& facts) noexcept {
     if (row_matches(row, facts)) return row;
   }
   return kRows[kRecoveryRows - 1];  // unreachable: the test enumerates every input
-}
-
-JudgedRecord<OpRecord> read_slot(const OpRecord* ring_untrusted, uint32_t slot,
-                                 const RingView& view) noexcept {
-  return judge(ring_untrusted, slot, view);
-}
-JudgedRecord<EventRecord> read_slot(const EventRecord* ring_untrusted, uint32_t slot,
-                                    const RingView& view) noexcept {
-  return judge(ring_untrusted, slot, view);
 }
 
 }  // namespace rollcall

@@ -63,6 +63,18 @@ struct RecordFacts {
   bool fields_plausible;  // record_is_valid()
 };
 
+// Where a record stands. `next_ticket` is read after the record was copied.
+struct SlotPlace {
+  uint32_t slot = 0;
+  uint32_t slots = 1;
+  uint64_t next_ticket = 0;
+};
+// Of a copy. `same_word`: it held still meanwhile.
+RecordFacts facts_of(const OpRecord& copy, bool same_word, bool writer_gone, const SlotPlace& place,
+                     const RecordBounds& bounds) noexcept;
+RecordFacts facts_of(const EventRecord& copy, bool same_word, bool writer_gone,
+                     const SlotPlace& place, const RecordBounds& bounds) noexcept;
+
 // One row of the recovery table; `any` where the fact does not matter.
 struct RecoveryRow {
   enum class Need : uint8_t { no, yes, any };
@@ -81,24 +93,5 @@ const RecoveryRow& recovery_row(uint32_t index) noexcept;
 bool row_matches(const RecoveryRow& row, const RecordFacts& facts) noexcept;
 // The row that matches; for every combination of facts there is exactly one.
 const RecoveryRow& decide(const RecordFacts& facts) noexcept;
-
-// Copies, checks and decides. `slot` and `slots` say where the record stands, `next_ticket` is read
-// through the pointer after the copy. `verdict` overwritten comes only after a few attempts.
-struct RingView {
-  uint32_t slots;
-  const uint64_t* next_ticket_untrusted;
-  bool writer_gone;
-  RecordBounds bounds;
-};
-template <class Record>
-struct JudgedRecord {
-  Record record;
-  RecordVerdict verdict;
-  char row;
-};
-JudgedRecord<OpRecord> read_slot(const OpRecord* ring_untrusted, uint32_t slot,
-                                 const RingView& view) noexcept;
-JudgedRecord<EventRecord> read_slot(const EventRecord* ring_untrusted, uint32_t slot,
-                                    const RingView& view) noexcept;
 
 }  // namespace rollcall

@@ -195,7 +195,7 @@ static_assert(sizeof(EventRecord) == 256);
 static_assert(std::is_trivially_copyable_v<EventRecord>);
 static_assert(std::has_unique_object_representations_v<EventRecord>);
 
-// 128 bits that are the same on every rank of a communicator and on no other (design section 2).
+// 128 bits that are the same on every rank of a communicator and on no other (shim/identity.h).
 struct CommKey {
   uint64_t high;
   uint64_t low;

@@ -165,17 +165,15 @@ inline RingContents read_ring(const std::string& path) {
     if (entry.ticket != 0) contents.phases[entry.ticket] = entry;
   }
   const auto collect = [&](const auto* ring, uint32_t slots, const uint64_t* next, auto& into) {
-    const RingView view{
-        .slots = slots, .next_ticket_untrusted = next, .writer_gone = true, .bounds = {}};
     for (uint32_t slot = 0; slot < slots; ++slot) {
-      const auto judged = read_slot(ring, slot, view);
-      contents.torn += judged.verdict == RecordVerdict::torn;
-      contents.hostile += judged.verdict == RecordVerdict::hostile;
-      contents.in_flight += judged.verdict == RecordVerdict::in_flight;
-      if (judged.verdict != RecordVerdict::valid && judged.verdict != RecordVerdict::in_flight) {
-        continue;
-      }
-      into[ticket_of(judged.record.publish)] = judged.record;
+      const auto record = copy_record(ring[slot]).record;
+      const SlotPlace place{.slot = slot, .slots = slots, .next_ticket = *next};
+      const RecordVerdict verdict = decide(facts_of(record, true, true, place, {})).verdict;
+      contents.torn += verdict == RecordVerdict::torn;
+      contents.hostile += verdict == RecordVerdict::hostile;
+      contents.in_flight += verdict == RecordVerdict::in_flight;
+      const bool is_whole = verdict == RecordVerdict::valid || verdict == RecordVerdict::in_flight;
+      if (is_whole) into[ticket_of(record.publish)] = record;
     }
   };
   collect(reinterpret_cast<const OpRecord*>(start + header.ops.offset), header.ring_slots,

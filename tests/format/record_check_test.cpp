@@ -77,38 +77,31 @@ TEST_CASE("torn is said only of a writer that is gone") {
   }
 }
 
+// Of a ring of eight slots that has handed out eleven tickets.
+RecordVerdict verdict_of(const OpRecord& record, uint32_t slot, bool writer_gone = true) {
+  const SlotPlace place{.slot = slot, .slots = 8, .next_ticket = 12};
+  const RecordCopy<OpRecord> copy = copy_record(record);
+  const bool same_word = copy.publish_before_untrusted == copy.publish_after_untrusted;
+  return decide(facts_of(copy.record, same_word, writer_gone, place, {})).verdict;
+}
+
 TEST_CASE("a slot is read as its phase says") {
-  constexpr uint32_t kSlots = 8;
-  std::vector<OpRecord> ring(kSlots, OpRecord{});
-  uint64_t next_ticket = 12;
-  RingView view{
-      .slots = kSlots, .next_ticket_untrusted = &next_ticket, .writer_gone = true, .bounds = {}};
-  ring[3] = settled_op(11);
-  CHECK(read_slot(ring.data(), 3, view).verdict == RecordVerdict::valid);
-  CHECK(read_slot(ring.data(), 4, view).verdict == RecordVerdict::empty);
-  ring[2] = settled_op(10);
-  ring[2].publish = publish_word(10, Phase::called);
-  ring[2].returned_ticks = 0;
-  CHECK(read_slot(ring.data(), 2, view).verdict == RecordVerdict::in_flight);
-  ring[1] = settled_op(9);
-  ring[1].publish = publish_word(9, Phase::writing);
-  CHECK(read_slot(ring.data(), 1, view).verdict == RecordVerdict::torn);
-  view.writer_gone = false;
-  CHECK(read_slot(ring.data(), 1, view).verdict == RecordVerdict::overwritten);
+  CHECK(verdict_of(settled_op(11), 3) == RecordVerdict::valid);
+  CHECK(verdict_of(OpRecord{}, 4) == RecordVerdict::empty);
+  OpRecord called = settled_op(10);
+  called.publish = publish_word(10, Phase::called);
+  called.returned_ticks = 0;
+  CHECK(verdict_of(called, 2) == RecordVerdict::in_flight);
+  OpRecord written = settled_op(9);
+  written.publish = publish_word(9, Phase::writing);
+  CHECK(verdict_of(written, 1) == RecordVerdict::torn);
+  CHECK(verdict_of(written, 1, false) == RecordVerdict::overwritten);
 }
 
 TEST_CASE("Hostile: a ticket from the future, or of another slot, is not believed") {
-  constexpr uint32_t kSlots = 8;
-  std::vector<OpRecord> ring(kSlots, OpRecord{});
-  const uint64_t next_ticket = 12;
-  const RingView view{
-      .slots = kSlots, .next_ticket_untrusted = &next_ticket, .writer_gone = true, .bounds = {}};
-  ring[4] = settled_op(12);  // never handed out
-  CHECK(read_slot(ring.data(), 4, view).verdict == RecordVerdict::hostile);
-  ring[5] = settled_op(11);  // belongs to slot 3
-  CHECK(read_slot(ring.data(), 5, view).verdict == RecordVerdict::hostile);
-  ring[6] = settled_op(0);
-  CHECK(read_slot(ring.data(), 6, view).verdict == RecordVerdict::hostile);
+  CHECK(verdict_of(settled_op(12), 4) == RecordVerdict::hostile);  // never handed out
+  CHECK(verdict_of(settled_op(11), 5) == RecordVerdict::hostile);  // belongs to slot 3
+  CHECK(verdict_of(settled_op(0), 6) == RecordVerdict::hostile);
 }
 
 TEST_CASE("a record is judged by what the recorder fills in, not by what the job passed") {
