@@ -127,6 +127,45 @@ bool is_being_killed(const Index& index, const Options& options, const JobState&
   });
 }
 
+// Others have called what this one has not.
+bool is_behind(const Index& index, uint32_t p) {
+  return std::any_of(index.groups().begin(), index.groups().end(), [&](const Group& group) {
+    return std::any_of(group.members.begin(), group.members.end(), [&](const Member& member) {
+      return member.process == p && group.may_be_matched && member.lane.called < group.longest;
+    });
+  });
+}
+
+// A launcher that loses a rank ends the others within a tenth of a second: less than by which a
+// process must usually be earlier than the others to count as dead. But it ends these at once: who
+// gave its last sign of life well before all others did theirs, within little time, and is behind
+// them, died first. Not of one that was silent for long: it may have hung, and somebody have ended
+// the job rank by rank.
+void judge_first_death(const Index& index, JobState& job) {
+  constexpr int64_t kFirstMarginNs = 30'000'000;  // three heartbeats
+  constexpr int64_t kSilentMaxNs = 10'000'000'000;
+  std::vector<std::pair<int64_t, uint32_t>> ends;
+  for (const uint32_t p : index.active()) {
+    const ProcessState& state = job.processes[p];
+    const Liveness liveness = index.run().processes[p].liveness;
+    const bool was_killed = state.beats && !state.ended_itself && !state.gone &&
+                            (liveness == Liveness::dead || liveness == Liveness::unknown);
+    if (!was_killed) return;
+    ends.emplace_back(state.last_sign_ns, p);
+  }
+  if (job.live || ends.size() < 2) return;
+  std::sort(ends.begin(), ends.end());
+  const auto [first_ns, first] = ends[0];
+  const int64_t lead_ns = ends[1].first - first_ns;
+  const int64_t spread_ns = ends.back().first - ends[1].first;
+  const bool is_clear = lead_ns > kFirstMarginNs + job.clock_doubt_ns && lead_ns > 2 * spread_ns;
+  const bool was_silent = first_ns - job.processes[first].last_call_ns > kSilentMaxNs;
+  if (!is_clear || was_silent || !is_behind(index, first)) return;
+  job.processes[first].gone = true;
+  // The others have waited since then.
+  job.threshold_ns = std::min(job.threshold_ns, lead_ns / 2);
+}
+
 }  // namespace
 
 JobState judge_processes(const Index& index, const Options& options) {
@@ -159,6 +198,7 @@ JobState judge_processes(const Index& index, const Options& options) {
     }
   }
   judge_ends(index, options, job);
+  judge_first_death(index, job);
   return job;
 }
 
