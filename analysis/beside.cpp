@@ -42,7 +42,9 @@ std::optional<Beside::Omission> Beside::compare(uint32_t p, uint32_t other) {
     return case_.index.op(other, expected[i].op).comm;
   };
   uint32_t comm = kCommUnknown;
-  for (size_t at = 0, usual = 0; at < calls.size() && usual < expected.size();) {
+  Signature left_out;
+  size_t at = 0;
+  for (size_t usual = 0; at < calls.size() && usual < expected.size();) {
     if (agree(calls[at].signature, expected[usual].signature)) {
       const bool is_behind = omission.length != 0 && comm_of_expected(usual) != comm;
       omission.behind += is_behind;
@@ -55,12 +57,16 @@ std::optional<Beside::Omission> Beside::compare(uint32_t p, uint32_t other) {
       if (case_.index.seat(other, comm).group == kNone) return std::nullopt;
       omission.op = calls[at].op;
       omission.left_out = {other, expected[usual].op};
+      left_out = expected[usual].signature;
     }
     if (comm_of_expected(usual) != comm) return std::nullopt;
     ++omission.length;
     ++usual;
   }
-  return omission.length != 0 ? std::optional(omission) : std::nullopt;
+  if (omission.length == 0) return std::nullopt;
+  // It has made that call behind all that the other one called: it left nothing out.
+  const bool is_only_later = at < calls.size() && agree(calls[at].signature, left_out);
+  return is_only_later ? std::nullopt : std::optional(omission);
 }
 
 bool Beside::is_usual(uint32_t p, uint32_t op) {
