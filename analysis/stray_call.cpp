@@ -449,6 +449,27 @@ bool is_in_habit(const Case& c, const Misdirected& call) {
       .has_value();
 }
 
+// Later steps have the call there as well, behind the same two: it belongs there. The first step
+// that several equal calls begin looks like many of them.
+bool comes_again(const Case& c, const Misdirected& call) {
+  constexpr size_t kContext = 2;
+  const auto& [calls, places] = own_calls(c, call.process);
+  const auto found = std::lower_bound(places.begin(), places.end(), call.op);
+  const auto at = static_cast<size_t>(found - places.begin());
+  const size_t first = at > kContext ? at - kContext : 0;
+  const size_t length = at - first + 1;
+  const size_t end = std::min(calls.size(), at + kCallsBeforeMax);
+  for (size_t later = at + 1; later + length <= end; ++later) {
+    const bool is_same =
+        std::equal(calls.begin() + static_cast<ptrdiff_t>(first),
+                   calls.begin() + static_cast<ptrdiff_t>(at + 1),
+                   calls.begin() + static_cast<ptrdiff_t>(later),
+                   [](const Signature& a, const Signature& b) { return agree(a, b); });
+    if (is_same) return true;
+  }
+  return false;
+}
+
 // Near the call in which the process waits.
 std::optional<Misdirected> misdirected_call(const Case& c, uint32_t p) {
   const std::vector<Op>& ops = c.process(p).ops;
@@ -460,7 +481,7 @@ std::optional<Misdirected> misdirected_call(const Case& c, uint32_t p) {
     if (is_mark(ops[at].kind)) continue;
     const Misdirected call{p, static_cast<uint32_t>(at), usual_at(c, p, at)};
     if (call.usual == kNoRecord) continue;
-    if (is_misdirected(c, call) && is_in_habit(c, call)) return call;
+    if (is_misdirected(c, call) && is_in_habit(c, call) && !comes_again(c, call)) return call;
   }
   return std::nullopt;
 }

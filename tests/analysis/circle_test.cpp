@@ -232,6 +232,44 @@ TEST_CASE("who calls two communicators in another order is not said to have left
   CHECK(lead(report).summary.find("left out") == std::string::npos);
 }
 
+// As examples/mini_train does: many calls of one size in the rank's row, then as many in its
+// column, a last one in the row, and calls of all. In the last step rank 1 makes the row's last
+// call behind two of all.
+Program make_moved(int tensor) {
+  Program program;
+  program.comms = tensor == 1 ? std::vector<sim::CommSpec>{{.ranks = {0, 1, 2, 3}},
+                                                           {.ranks = {0, 1, 2, 3}, .parent = 0}}
+                              : mesh_of_four();
+  for (int r = 0; r < 4; ++r) {
+    const int row = tensor == 1 ? 1 : 1 + r / 2;
+    const int column = tensor == 1 ? 1 : 3 + r % 2;
+    Steps& own = program.ranks.emplace_back();
+    for (int step = 0; step < 3; ++step) {
+      for (int i = 0; tensor > 1 && i < 8; ++i)
+        own.push_back(call(OpKind::AllReduce, 4096, -1, row));
+      for (int i = 0; i < 3; ++i) own.push_back(call(OpKind::AllReduce, 4096, -1, column));
+      const Step last = call(OpKind::AllReduce, 4, -1, row);
+      const Steps of_all = {call(OpKind::Reduce, 1, 0), call(OpKind::AllReduce, 2)};
+      const bool is_moved = r == 1 && step == 2;
+      if (!is_moved) own.push_back(last);
+      own.insert(own.end(), of_all.begin(), of_all.end());
+      if (is_moved) own.push_back(last);
+      if (step < 2) own.push_back(call(OpKind::Broadcast, 1, 0));
+    }
+  }
+  return program;
+}
+
+TEST_CASE("who makes a call behind two others that come later has left none out") {
+  for (const int tensor : {1, 2}) {
+    CAPTURE(tensor);
+    const Report report = analyse(execute(make_moved(tensor), kLive).run);
+    check_blames(report, Verdict::deadlock_comms, 1);
+    CHECK(lead(report).summary.find("left out") == std::string::npos);
+    CHECK(lead(report).summary.find("another communicator") == std::string::npos);
+  }
+}
+
 // Two groups of `tensor` ranks each, and pairs across them; every rank calls in its group, then in
 // its pair, and waits for each. These ranks call the other way round, from this step on.
 struct Reversed {
