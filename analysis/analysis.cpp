@@ -47,12 +47,17 @@ bool was_passed(const Index& index, const JobState& job, const Options& options,
 
 int exit_status(const std::vector<Finding>& findings) {
   int status = 0;
+  bool has_gap = false;
   for (const Finding& finding : findings) {
     if (is_defect(finding)) return 1;
     if (finding.severity != Severity::info) status = 4;
+    has_gap = has_gap || finding.verdict == Verdict::record_gap;
   }
-  const bool undecided = !findings.empty() && findings.front().verdict == Verdict::insufficient;
-  return undecided ? 3 : status;
+  const Verdict lead = findings.empty() ? Verdict::insufficient : findings.front().verdict;
+  // Of what is not on file nobody knows whether it was in lockstep.
+  const bool is_undecided =
+      lead == Verdict::insufficient || (lead == Verdict::in_lockstep && has_gap);
+  return is_undecided ? 3 : status;
 }
 
 bool is_defect(const Draft& draft) { return is_defect(draft.finding); }

@@ -354,7 +354,10 @@ Finding judge_lockstep(const Case& c, const std::optional<Draft>& captured) {
     draft.finding.summary =
         fmt::format("the {} on file made the same calls as far as these are on file; {}",
                     everyone_text(c.index), last_common_text(c));
-    draft.finding.next = "nothing to do, as far as the files tell";
+    draft.finding.next =
+        "nothing to do, as far as the files tell; to know of the rest, copy what is missing into "
+        "the "
+        "directory";
   }
   if (const std::vector<uint32_t> dead = ended_from_outside(c); !dead.empty()) {
     draft.finding.summary +=

@@ -50,6 +50,11 @@ int CommandLine::read(std::vector<std::string> words) {
           "there is no command \"{}\"; `rollcall --help` lists the commands.", words.back()));
     }
     const std::string name = chosen.empty() ? "" : chosen.front()->get_name() + " ";
+    if (name == "run " && !job_given_) {
+      return unusable(
+          "put \"--\" in front of the program: rollcall run [OPTIONS] -- PROGRAM [ARGUMENTS]. "
+          "`rollcall run --help` shows what can be given.");
+    }
     return unusable(
         fmt::format("{}. `rollcall {}--help` shows what can be given.", error.what(), name));
   }
@@ -163,7 +168,19 @@ Option Subcommand::option(const char* names, uint64_t& value, const char* help) 
 }
 
 Option Subcommand::pair(const char* names, std::vector<int32_t>& values, const char* help) {
-  return Option(app_->add_option(names, values, help)->delimiter(',')->expected(2));
+  const auto take = [&values](const std::string& text) {
+    const size_t comma = text.find(',');
+    int32_t first = 0;
+    int32_t second = 0;
+    const bool is_pair = comma != std::string::npos &&
+                         CLI::detail::lexical_cast(text.substr(0, comma), first) &&
+                         CLI::detail::lexical_cast(text.substr(comma + 1), second);
+    if (!is_pair) {
+      throw CLI::ValidationError(fmt::format("\"{}\" are not two numbers such as 1,2", text));
+    }
+    values = {first, second};
+  };
+  return Option(app_->add_option_function<std::string>(names, take, help));
 }
 
 void Subcommand::footer(const char* text) { app_->footer(text); }

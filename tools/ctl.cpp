@@ -1,6 +1,9 @@
 // `rollcall ctl`: switches the recording of a running job off and on, without a signal to it.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <optional>
 
@@ -65,6 +68,11 @@ std::vector<Ring> select_rings(const Arguments& arguments) {
 }
 
 int control(const Arguments& arguments) {
+  const char* path = arguments.directory.c_str();
+  if (::access(path, F_OK) == 0 && ::access(path, R_OK) != 0) {
+    return unusable(fmt::format("{} cannot be read: {}; check its owner and permissions.",
+                                arguments.directory, std::strerror(errno)));
+  }
   const std::vector<Ring> rings = select_rings(arguments);
   if (rings.empty()) {
     return unusable(

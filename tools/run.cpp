@@ -229,8 +229,8 @@ class Session {
 
   int run() {
     int status = 0;
-    if (!start_all(status)) return status;
     start_ns_ = now_ns();
+    if (!start_all(status)) return status;
     while (job_.running() > 0) {
       job_.wait_signal(needs_looks() ? kLookNs : -1);
       note_ends();

@@ -45,6 +45,8 @@ TEST_CASE("arguments that make no sense cost a sentence and status 2") {
       {"run"},
       {"run", "true"},
       {"run", "--"},
+      {"run", "-n", "2", "echo", "-n", "4"},
+      {"diff", "absent", "--ranks", "1-2"},
       {"run", "-n", "0", "--", "true"},
       {"run", "-n", "many", "--", "true"},
       {"run", "--kill-on-hang", "--", "true"},
@@ -59,6 +61,25 @@ TEST_CASE("arguments that make no sense cost a sentence and status 2") {
     CHECK(outcome.err.rfind("rollcall: ", 0) == 0);
     CHECK(outcome.out.empty());
   }
+}
+
+TEST_CASE("who forgets the mark in front of a program is told to put it there") {
+  const Folder folder;
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"run", "true"}, {"run", "-n", "2", "echo", "-n", "4"}}) {
+    CHECK(contains(run_command(folder, words).err, "put \"--\" in front of the program"));
+  }
+}
+
+TEST_CASE("two ranks are one word, wherever the directory stands") {
+  const Folder folder;
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"diff", "--ranks", "1,2", "absent", "--json"},
+        {"diff", "--ranks=1,2", "absent"},
+        {"diff", "absent", "--ranks", "1,2"}}) {
+    CHECK(contains(run_command(folder, words).err, "absent does not exist"));
+  }
+  CHECK(contains(run_command(folder, {"diff", "--ranks", "1-3", "absent"}).err, "such as 1,2"));
 }
 
 TEST_CASE("a window that is no number of calls is refused by every command that has one") {
