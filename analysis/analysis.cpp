@@ -21,6 +21,7 @@
 #include "analysis/reading.h"
 #include "analysis/stray_call.h"
 #include "analysis/summary.h"
+#include "analysis/wrong_peer.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -265,6 +266,7 @@ Report report_of(Waits& waits, bool& may_have_hung) {
   const std::optional<Draft> captured = add_graphs(the_case, drafts);
   nest_consequences(the_case, drafts);
   trace_to_other_communicators(the_case, drafts);
+  trace_to_wrong_peers(the_case, drafts);
   judge_errors(the_case, drafts);
   trace_to_call_sites(the_case, drafts);
   weigh_blind_spots(the_case, drafts);

@@ -1,0 +1,116 @@
+#include "analysis/wrong_peer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "analysis/label.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Op;
+
+constexpr size_t kDraftsMax = 64;
+
+// The transfer whose other side the draft says is missing: of the peer that it blames.
+Blocked transfer_without_peer(const Case& c, const Draft& draft) {
+  const std::vector<Culprit>& culprits = draft.finding.culprits;
+  if (draft.finding.verdict != Verdict::p2p_unmatched || culprits.size() != 1) return {};
+  const Culprit& blamed = culprits.front();
+  if (blamed.process == kNone || !blamed.p2p_seq) return {};
+  for (const Node& node : c.graph.nodes()) {
+    if (node.kind != NodeKind::p2p || node.op == kNoRecord) continue;
+    const Op& op = c.index.op(node.process, node.op);
+    const Blocked partner = c.index.partner_of(node.process, op);
+    const bool is_it = partner.process == blamed.process && partner.op == kNoRecord &&
+                       op.seq == *blamed.p2p_seq && op.group != 0 && is_p2p(op.kind);
+    if (is_it) return {node.process, node.op};
+  }
+  return {};
+}
+
+// The two have exchanged nothing this way.
+bool are_strangers(const Case& c, const Blocked& transfer) {
+  const Op& op = c.index.op(transfer.process, transfer.op);
+  const uint32_t i = c.index.channel_of(transfer.process, op);
+  if (i == kNone) return false;
+  const Channel& channel = c.index.channels()[i];
+  const bool is_send = op.kind == OpKind::Send;
+  return op.seq == 0 && (is_send ? channel.recvs : channel.sends).empty();
+}
+
+// What a third rank does with this one is the other half, and this one has nothing for it.
+Blocked other_half(const Case& c, const Blocked& transfer) {
+  const Op& op = c.index.op(transfer.process, transfer.op);
+  const OpKind kind = other_side_of(op.kind);
+  Blocked found;
+  for (const Node& node : c.graph.nodes()) {
+    if (node.kind != NodeKind::p2p || node.op == kNoRecord) continue;
+    const Op& theirs = c.index.op(node.process, node.op);
+    const Blocked partner = c.index.partner_of(node.process, theirs);
+    const bool is_it = theirs.kind == kind && theirs.count == op.count &&
+                       theirs.datatype == op.datatype && partner.op == kNoRecord &&
+                       partner.process == transfer.process &&
+                       c.index.seat(node.process, theirs.comm).group ==
+                           c.index.seat(transfer.process, op.comm).group;
+    if (!is_it) continue;
+    if (found.process != kNone) return {};  // which of them is not known
+    found = {node.process, node.op};
+  }
+  return found;
+}
+
+Draft draft_wrong_peer(const Case& c, const Draft& showed, const Blocked& transfer,
+                       const Blocked& half) {
+  const Op& op = c.index.op(transfer.process, transfer.op);
+  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
+  draft.since_ns = showed.since_ns;
+  draft.root = showed.root;
+  draft.node = showed.node;
+  Finding& finding = draft.finding;
+  const uint32_t group = c.index.seat(transfer.process, op.comm).group;
+  Culprit culprit = culprit_of(c, transfer.process, group);
+  culprit.op = std::string(rollcall::name_of(op.kind));
+  culprit.p2p_seq = op.seq;
+  culprit.peer = op.root_or_peer;
+  finding.culprits.push_back(std::move(culprit));
+  add_evidence(c, transfer, "waits", finding);
+  add_evidence(c, half, "waits", finding);
+  const std::string peer = processes_text(c.index.run(), {showed.finding.culprits.front().process});
+  const std::string third = processes_text(c.index.run(), {half.process});
+  const std::string what = fmt::format("{} {}", op.count, name_of_datatype(op.datatype));
+  const std::string since = span_text(c.job.end_ns - c.index.op(half.process, half.op).called_ns);
+  const std::string who = rank_text(c.process(transfer.process));
+  finding.summary =
+      op.kind == OpKind::Send
+          ? fmt::format(
+                "{} sends {} to {}, which expects nothing from it, while {} has been waiting "
+                "for as much from it for {}",
+                who, what, peer, third, since)
+          : fmt::format(
+                "{} awaits {} from {}, which sends it nothing, while {} has been in a send of "
+                "as much to it for {}",
+                who, what, peer, third, since);
+  finding.next = "look at how that rank computes the peer of this transfer";
+  set_victims(c, c.index.active(), finding);
+  return draft;
+}
+
+}  // namespace
+
+void trace_to_wrong_peers(const Case& c, std::vector<Draft>& drafts) {
+  size_t asked = 0;
+  for (Draft& draft : drafts) {
+    if (draft.finding.confidence == Confidence::certain) continue;
+    if (draft.finding.verdict != Verdict::p2p_unmatched || ++asked > kDraftsMax) continue;
+    const Blocked transfer = transfer_without_peer(c, draft);
+    if (transfer.process == kNone || !are_strangers(c, transfer)) continue;
+    const Blocked half = other_half(c, transfer);
+    if (half.process == kNone) continue;
+    draft = draft_wrong_peer(c, draft, transfer, half);
+  }
+}
+
+}  // namespace rollcall::analysis
