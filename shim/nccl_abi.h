@@ -53,6 +53,8 @@ inline constexpr size_t kConfigBytesName = sizeof(ConfigHead);
 inline constexpr unsigned kConfigVersionName = 22700;
 
 // Handed on as they are; their layout is NCCL's business.
+// Never looked into here; rollcall::Config is something else.
+// NOLINTNEXTLINE(bugprone-forward-declaration-namespace)
 struct Config;
 struct CollConfig;
 struct SimInfo;
