@@ -19,16 +19,14 @@ missed, where the interval lies on one side of it; else the machine was too nois
 "holds" is null. A paused recorder still passes each call through: that is left out.
 """
 import argparse
-import glob
 import inspect
 import json
-import mmap
 import os
 import statistics
-import sys
 import time
 
 import paired
+from recorder_switch import Switch
 
 
 def read_arguments():
@@ -60,7 +58,6 @@ from torch import nn
 LAYERS, ROWS = 8, 64
 STEPS = 8  # of a run, behind one that is not measured
 WARM_UP = 12  # DDP wants eleven before a capture
-CAPTURE_SWITCH = 576  # docs/FORMAT.md, header of the ring file: u32, 0 record, 1 pause
 
 
 class Training:
@@ -113,19 +110,6 @@ def processor_time_ns():
                 continue
         total += time.clock_gettime_ns(~int(thread) << 3 | 6)  # what pthread_getcpuclockid gives
     return total
-
-
-class Switch:
-    """Of this process's recorder: in its ring file."""
-
-    def __init__(self):
-        pattern = os.path.join(os.environ["ROLLCALL_DIR"], f"*.{os.getpid()}.*.ring")
-        (path,) = glob.glob(pattern)
-        with open(path, "r+b") as file:
-            self.memory = mmap.mmap(file.fileno(), 0)
-
-    def set(self, is_paused):
-        self.memory[CAPTURE_SWITCH:CAPTURE_SWITCH + 4] = int(is_paused).to_bytes(4, sys.byteorder)
 
 
 def measure(training, switch, pairs):

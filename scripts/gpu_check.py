@@ -18,7 +18,7 @@ BENCH = next(folder for folder in (HERE, os.path.join(os.path.dirname(HERE), "be
 sys.path.append(BENCH)
 
 import paired
-from gpu_machine import PLUGIN, TIMINGS, Machine, Run, Skip
+from gpu_machine import PLUGIN, TIMINGS, Machine, OutOfTime, Run, Skip
 
 # Seconds that a check needs at least; with less left, it is not begun.
 CHECK_S = 20
@@ -26,17 +26,16 @@ CHECK_S = 20
 WARM_UP = 20
 # Two processes take turns on one GPU: few calls and small ones.
 ITERATIONS, SIZES = 30, (8, 1 << 16)
-# Added to the time of a call or a step, at most, in per cent (see docs/GPU.md).
+# Added to the latency of a call or to a step, at most, in per cent (see docs/GPU.md).
 LATENCY_GOALS = {"off": 0.5, "events": 2.0}
 STEP_GOALS = {"off": 0.1, "events": 0.1}
-# In front of a call: a name for the row, the mode (see gpu_machine.Run), and the budget; None is
-# Rollcall's default. What has no goal is measured with every operation timed.
+# A name for the way, the mode (see gpu_machine.Run), and the budget; None is Rollcall's default.
+# What has no goal is measured with every operation timed.
 LATENCY_WAYS = (("off", "off", None), ("events", "events", None),
                 ("events unsampled", "events", "100"), ("progress unsampled", "progress", "100"),
-                ("cupti", "cupti", None), ("plugin", "plugin", None), ("both", "both", None))
-LATENCY_PAIRS, LATENCY_PAIRS_MIN = 15, 6
-LATENCY_CALLS = 300
-PAIRS_MAX, STEP_SECONDS = 1000, 12
+                ("cupti", "cupti", None))
+LATENCY_SECONDS = 8
+PAIRS_MAX, STEP_SECONDS, SHARED_STEP_SECONDS = 1000, 12, 3
 IN_LOCKSTEP = "RC-IN-LOCKSTEP"
 
 
@@ -258,43 +257,47 @@ def check_hang(fault, expected):
 # --- what is added to a call ----------------------------------------------------------------------
 
 
-def host_ns(machine, mode, budget):
-    run, _ = loop(machine, mode, LATENCY_CALLS, (8,), budget)
-    with run:
-        return times_of(run.finish())[8][0]
-
-
 class Latencies:
-    """Of a call with each way against one without any, in turns."""
+    """Batches of calls with each way, each beside one with the recorder paused, in one process:
+    bench/latency_pairs.py."""
 
-    def __init__(self):
-        self.ways = [way for way in LATENCY_WAYS
-                     if os.path.exists(PLUGIN) or way[1] not in ("plugin", "both")]
-        self.percent = {name: [] for name, _, _ in self.ways}
-        self.ns = {name: [] for name, _, _ in self.ways}
-        self.rounds = 0
+    def __init__(self, machine, ranks):
+        self.machine = machine
+        self.ranks = ranks
+        self.answers = []
+        self.words = []
 
-    def measure(self, machine):
-        ways = [("none", "none", None), *self.ways]
-        # Whoever comes first in a round comes last in the next one.
-        ordered = ways if self.rounds % 2 == 0 else list(reversed(ways))
-        found = {name: host_ns(machine, mode, budget) for name, mode, budget in ordered}
-        for name, _, _ in self.ways:
-            self.ns[name].append(found[name] - found["none"])
-            self.percent[name].append(100 * self.ns[name][-1] / found["none"])
-        self.rounds += 1
+    def found(self, mode, budget):
+        with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
+            path = os.path.join(folder, "latency.json")
+            seconds = 1 if self.machine.emulated else LATENCY_SECONDS
+            program = [sys.executable, os.path.join(BENCH, "latency_pairs.py"), path, str(seconds)]
+            with Run(self.machine, program, mode, self.ranks, budget) as run:
+                run.finish()
+            with open(path, encoding="utf-8") as file:
+                return json.load(file)
 
-    def holds(self):
-        if self.rounds < LATENCY_PAIRS_MIN:  # the interval would be that of the extremes
-            return None
-        return worst([paired.holds(paired.interval_of(self.percent[name]), goal)
-                      for name, goal in LATENCY_GOALS.items()])
+    def add(self, name, facts, goal):
+        percent, host_ns = facts["latency_added_percent"], facts["host_added_ns"]
+        interval = paired.interval_of(percent)
+        low, high = paired.interval_of(host_ns)
+        self.words.append(
+            f"{name} {added_text(statistics.median(percent), interval)} of "
+            f"{facts['latency_ns'] / 1000:.1f} us, host {statistics.median(host_ns):+.0f} ns "
+            f"({low:+.0f} to {high:+.0f}) of {facts['host_ns']:.0f}")
+        if goal is not None:
+            self.answers.append(paired.holds(interval, goal))
 
-    def text(self):
-        words = [f"{name} {added_text(statistics.median(added), paired.interval_of(added))}, "
-                 f"{statistics.median(self.ns[name]):+.0f} ns"
-                 for name, added in self.percent.items()]
-        return f"{'; '.join(words)} (medians of {self.rounds} pairs)"
+    def measure(self, name, mode, budget, goal):
+        if self.machine.seconds_left() < CHECK_S:
+            self.words.append(f"{name}: not reached")
+            self.answers += [None] if goal is not None else []
+            return
+        try:
+            self.add(name, self.found(mode, budget), goal)
+        except RuntimeError as fault:  # the other ways are still measured
+            self.words.append(f"{name}: {fault}")
+            self.answers.append(False)
 
 
 def added_text(percent, interval):
@@ -302,21 +305,14 @@ def added_text(percent, interval):
     return f"{percent:+.2f} % ({low:+.2f} to {high:+.2f})"
 
 
-def check_latency(machine):
-    latencies = Latencies()
-    longest_s = 0
-    for _ in range(1 if machine.emulated else LATENCY_PAIRS):
-        if latencies.rounds and machine.seconds_left() < 1.2 * longest_s:
-            break
-        start = time.monotonic()
-        try:
-            latencies.measure(machine)
-        except RuntimeError:  # a round that is not through leaves the others
-            if latencies.rounds == 0:
-                raise
-            break
-        longest_s = max(longest_s, time.monotonic() - start)
-    return machine.emulated > 0 or latencies.holds(), latencies.text()
+def check_latency(ranks_of, has_goals):
+    def check(machine):
+        latencies = Latencies(machine, ranks_of(machine))
+        for name, mode, budget in LATENCY_WAYS:
+            judged = has_goals and not machine.emulated
+            latencies.measure(name, mode, budget, LATENCY_GOALS.get(name) if judged else None)
+        return worst(latencies.answers), "; ".join(latencies.words)
+    return check
 
 
 # --- PyTorch --------------------------------------------------------------------------------------
@@ -324,7 +320,9 @@ def check_latency(machine):
 
 class Steps:
     """Steps of DDP in each mode; one that fails leaves the others. Runs with the recorder and with
-    it paused alternate within one process: bench/ddp_step.py."""
+    it paused alternate within one process: bench/ddp_step.py. Of two ranks that take turns on one
+    GPU a step has time slices in it, beside which a thousandth is nothing: there the goals are
+    those of one rank, whose host does the same."""
 
     def __init__(self, machine, is_graph):
         self.machine = machine
@@ -334,15 +332,16 @@ class Steps:
         self.answers = []
         self.nccl = set()
 
-    def rows(self, mode, pairs, look=lambda run: None):
+    def rows(self, mode, pairs, ranks, look=lambda run: None):
         """What ddp_step.py writes; `look` asks about the run before it is gone."""
         goal = STEP_GOALS.get(mode, float("inf"))
         with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
             path = os.path.join(folder, "step.json")
-            seconds = 2 if self.machine.emulated else STEP_SECONDS
+            seconds = (2 if self.machine.emulated else
+                       SHARED_STEP_SECONDS if self.machine.is_shared(ranks) else STEP_SECONDS)
             program = [sys.executable, os.path.join(BENCH, "ddp_step.py"), path, str(pairs),
                        "--seconds", str(seconds), "--goal", str(goal), *self.options]
-            with Run(self.machine, program, mode, self.ranks) as run:
+            with Run(self.machine, program, mode, ranks) as run:
                 run.finish()
                 look(run)
             with open(path, encoding="utf-8") as file:
@@ -351,12 +350,12 @@ class Steps:
     def train_without(self):
         """What this PyTorch does without Rollcall; one rank, where two cannot share the GPU."""
         try:
-            rows = self.rows("none", 0)
+            rows = self.rows("none", 0, self.ranks)
         except (Skip, RuntimeError) as fault:
             if not self.machine.is_shared(self.ranks):
                 raise Skip(f"fails without Rollcall, too: {fault}") from None
             self.ranks = 1
-            rows = self.rows("none", 0)
+            rows = self.rows("none", 0, 1)
             self.words.append(f"one rank, for which NCCL launches no kernels ({fault})")
         self.words.append(f"{self.ranks} ranks, a step of {rows[0]['value']:.2f} ms")
 
@@ -371,16 +370,25 @@ class Steps:
             if timing != mode:
                 raise RuntimeError(f"the GPU was timed by {timing}: {meta.get('gpu_cupti')}")
 
+        self.pair(mode, self.ranks, look)
+        has_goal = mode in STEP_GOALS and not self.machine.emulated
+        if has_goal and self.machine.is_shared(self.ranks) and self.answers[-1:] != [False]:
+            self.pair(mode, 1, look)
+
+    def pair(self, mode, ranks, look):
         try:
-            step, added, low, high = self.rows(mode, PAIRS_MAX, look)[:4]
+            step, added, low, high = self.rows(mode, PAIRS_MAX, ranks, look)[:4]
         except (RuntimeError, ValueError, subprocess.TimeoutExpired) as fault:
             self.words.append(f"{mode}: {fault}")
             self.answers.append(False)
             return
         interval = added_text(added["value"], (low["value"], high["value"]))
         # Beside the step without Rollcall above, this tells what pausing leaves in a graph.
-        self.words.append(f"{mode} {interval} of {step['value']:.2f} ms")
-        if mode in STEP_GOALS and not self.machine.emulated:
+        self.words.append(f"{mode} {interval} of {step['value']:.2f} ms"
+                          f"{'' if ranks == self.ranks else ', one rank'}")
+        is_judged = (mode in STEP_GOALS and not self.machine.emulated
+                     and not self.machine.is_shared(ranks))
+        if is_judged:
             self.answers.append(added["holds"])
 
 
@@ -418,7 +426,8 @@ CHECKS = [
     ("a wait outside of NCCL is found", check_hang("wait-outside", "RC-STUCK-OUTSIDE")),
     ("PyTorch DDP trains as before", check_torch(False, ("off", *TIMINGS))),
     ("PyTorch DDP trains as before, its step a CUDA graph", check_torch(True, ("events",))),
-    ("time added to an 8-byte AllReduce on the host", check_latency),
+    ("latency added to an 8-byte AllReduce", check_latency(lambda machine: machine.ranks(), True)),
+    ("the same of one rank, for which NCCL launches no kernel", check_latency(lambda _: 1, False)),
 ]
 
 
@@ -431,6 +440,8 @@ def run_check(check, machine):
         return word(holds), text
     except Skip as skip:
         return "skipped", str(skip)
+    except OutOfTime as fault:
+        return "not reached", str(fault)
     except Exception as error:  # pylint: disable=broad-except
         return "NO", f"{type(error).__name__}: {error}"
 

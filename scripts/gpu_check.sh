@@ -32,7 +32,8 @@ fi
 
 to=${2:?gpu_check: --pack needs a folder}
 mkdir -p "$to/bin"
-cp scripts/gpu_{check,machine,facts}.py bench/{paired,ddp_step}.py "$to/"
+cp scripts/gpu_{check,machine,facts}.py bench/{paired,ddp_step,latency_pairs,recorder_switch}.py \
+  "$to/"
 cp "$0" "$to/gpu_check.sh"
 for file in tools/rollcall shim/librollcall.so profiler_plugin/libnccl-profiler-rollcall.so \
   examples/{mini_train,collective_loop}{,_cuda12,_cuda11}; do

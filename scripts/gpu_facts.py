@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 
 NON_BLOCKING, RELAXED, PORTABLE_MAPPED = 1, 2, 3
 WORD_BYTES = 1 << 20
@@ -109,6 +110,103 @@ def captured_write(driver, stream, address):
     return results
 
 
+# Of a kernel that runs for as many nanoseconds as it is told. The driver compiles it.
+SPIN = b"""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry spin(.param .u64 length) {
+  .reg .u64 %length, %start, %now;
+  .reg .pred %on;
+  ld.param.u64 %length, [length];
+  mov.u64 %start, %globaltimer;
+again:
+  mov.u64 %now, %globaltimer;
+  sub.u64 %now, %now, %start;
+  setp.lt.u64 %on, %now, %length;
+  @%on bra again;
+  ret;
+}
+"""
+SPIN_NS = 300_000_000
+
+
+def milliseconds_of(action):
+    start = time.perf_counter()
+    action()
+    return round(1000 * (time.perf_counter() - start), 3)
+
+
+def registration_beside_a_kernel(driver, stream):
+    """Milliseconds that registering 1 MiB takes while nothing runs, and beside a kernel that runs
+    for 300: the recorder does it on the thread that captures a graph."""
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    driver.call("cuModuleLoadData", ctypes.byref(module), SPIN)
+    driver.call("cuModuleGetFunction", ctypes.byref(function), module, b"spin")
+    length = ctypes.c_uint64(SPIN_NS)
+    parameters = (ctypes.c_void_p * 1)(ctypes.addressof(length))
+
+    def register():
+        registration(driver, "/dev/shm")
+
+    register()  # what the first one costs is not asked
+    idle_ms = milliseconds_of(register)
+    driver.call("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, None)
+    beside_ms = milliseconds_of(register)
+    driver.call("cuStreamSynchronize", stream)
+    return {"idle_ms": idle_ms, "beside_kernel_ms": beside_ms}
+
+
+NODES, REPLAYS = 200, 200
+
+
+def replay_time(driver, stream, target, word):
+    """Microseconds of one replay of as many small fills, with a write of `word` in front of and
+    behind each, or without."""
+    driver.call("cuStreamBeginCapture_v2", stream, RELAXED)
+    for number in range(NODES):
+        if word is not None:
+            driver.call("cuStreamWriteValue64_v2", stream, word, ctypes.c_uint64(2 * number), 0)
+        driver.call("cuMemsetD32Async", target, 1, ctypes.c_size_t(64), stream)
+        if word is not None:
+            driver.call("cuStreamWriteValue64_v2", stream, word, ctypes.c_uint64(2 * number + 1), 0)
+    graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
+    driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+    driver.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_uint64(0))
+    driver.call("cuGraphLaunch", executable, stream)
+    driver.call("cuStreamSynchronize", stream)
+
+    def replay():
+        for _ in range(REPLAYS):
+            driver.call("cuGraphLaunch", executable, stream)
+        driver.call("cuStreamSynchronize", stream)
+
+    took_us = 1000 * milliseconds_of(replay) / REPLAYS
+    driver.ask("cuGraphExecDestroy", executable)
+    driver.ask("cuGraphDestroy", graph)
+    return took_us
+
+
+def cost_of_marks(driver, stream, address):
+    """Nanoseconds that the two writes around one captured operation add to a replay."""
+    word, target = ctypes.c_uint64(), ctypes.c_uint64()
+    driver.call("cuMemHostGetDevicePointer_v2", ctypes.byref(word), address, 0)
+    driver.call("cuMemAlloc_v2", ctypes.byref(target), ctypes.c_size_t(4096))
+    plain_us = replay_time(driver, stream, target, None)
+    marked_us = replay_time(driver, stream, target, word)
+    driver.ask("cuMemFree_v2", target)
+    return {"replay_us": round(plain_us, 1),
+            "ns_per_operation": round(1000 * (marked_us - plain_us) / NODES)}
+
+
+def told(question, *arguments):
+    """What is asked only to be told: a driver that does not do it has said so."""
+    try:
+        return question(*arguments)
+    except (AttributeError, Refused) as fault:
+        return f"not asked: {fault}"
+
+
 def facts_of(driver):
     driver.call("cuInit", 0)
     driver.call("cuCtxSetCurrent", made(driver, "cuDevicePrimaryCtxRetain", 0))
@@ -118,9 +216,11 @@ def facts_of(driver):
 
     def write(address):
         facts["captured_write"] = captured_write(driver, stream, address)
+        facts["marks"] = told(cost_of_marks, driver, stream, address)
 
     facts["register_in_memory"] = registration(driver, "/dev/shm", write)
     facts["register_on_disk"] = registration(driver, os.getcwd())
+    facts["register"] = told(registration_beside_a_kernel, driver, stream)
     return facts
 
 

@@ -31,6 +31,10 @@ class Skip(Exception):
     """Why a step cannot be done on this machine."""
 
 
+class OutOfTime(Exception):
+    """The time for all steps is over: that says nothing of the one that was not through."""
+
+
 def output_of(command):
     try:
         return subprocess.run(command, text=True, capture_output=True, check=False,
@@ -217,8 +221,14 @@ class Run:
             settings["ROLLCALL_OVERHEAD_BUDGET"] = budget
         if mode in ("plugin", "both"):
             settings["NCCL_PROFILER_PLUGIN"] = os.path.abspath(PLUGIN)
+        if not machine.emulated and "NCCL_DEBUG" not in os.environ:
+            settings["NCCL_DEBUG"] = "WARN"  # why it fails, where it does
         if is_shared and machine.sharing == SWITCH:
             settings[SWITCH] = "1"
+        if is_shared and machine.sharing == HOSTS:
+            # As if on two hosts they talk by sockets: by the one interface that is always there.
+            settings.update({"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1",
+                             "NCCL_NET": "Socket"})
         self.command = [ROLLCALL, "run", "-d", self.directory, "-n", str(self.ranks)]
         self.command += [f"--emulate={machine.emulated}"] if machine.emulated else []
         self.command.append("--")
@@ -258,19 +268,27 @@ class Run:
         try:
             status = self.process.wait(patience_s)
         except subprocess.TimeoutExpired:
+            if patience_s < longest_s:
+                raise OutOfTime(f"no time was left after {patience_s:.0f} s (--minutes)") from None
             raise RuntimeError(f"it did not end within {patience_s:.0f} s") from None
         text = self.text()
         if status != 0:
             lines = [line for line in text.splitlines() if line.strip()]
             said = [line for line in lines if not line.startswith("rollcall: ")] or lines
-            raise RuntimeError(f"exit status {status}: {' / '.join(said[-2:])}")
+            warned = [line for line in said if "NCCL WARN" in line]
+            raise RuntimeError(f"exit status {status}: {' / '.join((warned or said)[-2:])}")
         return text
 
     # --- what Rollcall says about it
 
     def ask(self, *arguments):
-        done = subprocess.run([ROLLCALL, *arguments], text=True, capture_output=True, check=False,
-                              timeout=self.machine.patience_s())
+        try:
+            done = subprocess.run([ROLLCALL, *arguments], text=True, capture_output=True,
+                                  check=False, timeout=self.machine.patience_s())
+        except subprocess.TimeoutExpired:
+            if self.machine.seconds_left() < 1:
+                raise OutOfTime("no time was left to ask about the run (--minutes)") from None
+            raise
         return done.stdout
 
     def verdict(self, *options):

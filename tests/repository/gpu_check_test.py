@@ -114,17 +114,28 @@ def a_mark_in_a_graph_that_was_not_written_is_seen():
     expect_equal(gpu_check.positions_of(lines), {1: (10, 10), 2: (0, 10)}, "positions")
 
 
-def a_few_pairs_of_latencies_hold_and_miss_nothing():
-    def measured(rounds, percent):
-        latencies = gpu_check.Latencies()
-        latencies.rounds = rounds
-        latencies.percent = {name: [percent] * rounds for name in latencies.percent}
-        return latencies.holds()
+def latencies_are_held_against_their_goal_and_only_those_that_have_one():
+    def answers(percent, goal):
+        latencies = gpu_check.Latencies(gpu_machine.Machine(1), 2)
+        latencies.add("events", {"latency_ns": 1000, "host_ns": 500,
+                                 "latency_added_percent": percent,
+                                 "host_added_ns": [10] * len(percent)}, goal)
+        expect(latencies.words[0].startswith("events "), f"{latencies.words}")
+        return latencies.answers
 
-    enough = gpu_check.LATENCY_PAIRS_MIN
-    expect_equal([measured(enough, 0.1), measured(enough, 9.0)], [True, False], "with enough pairs")
-    expect_equal([measured(enough - 1, 0.1), measured(enough - 1, 9.0)], [None, None],
-                 "with fewer")
+    expect_equal(answers([0.1] * 9, 2.0), [True], "less than the goal")
+    expect_equal(answers([9.0] * 9, 2.0), [False], "more")
+    expect_equal(answers([-9.0, 9.0] * 5, 2.0), [None], "nobody knows")
+    expect_equal(answers([9.0] * 9, None), [], "without a goal")
+
+
+def a_step_that_time_ran_out_in_is_not_missed():
+    machine = gpu_machine.Machine(1)
+
+    def late(_):
+        raise gpu_machine.OutOfTime("no time was left")
+
+    expect_equal(gpu_check.run_check(late, machine), ("not reached", "no time was left"), "a row")
 
 
 def the_head_says_why_two_ranks_cannot_share_the_gpu():
@@ -162,8 +173,9 @@ if __name__ == "__main__":
          no_wait_is_longer_than_the_time_that_is_left),
         ("a mark in a graph that was not written is seen",
          a_mark_in_a_graph_that_was_not_written_is_seen),
-        ("a few pairs of latencies hold and miss nothing",
-         a_few_pairs_of_latencies_hold_and_miss_nothing),
+        ("a step that time ran out in is not missed", a_step_that_time_ran_out_in_is_not_missed),
+        ("latencies are held against their goal, and only those that have one",
+         latencies_are_held_against_their_goal_and_only_those_that_have_one),
         ("the head says why two ranks cannot share the GPU",
          the_head_says_why_two_ranks_cannot_share_the_gpu),
         ("two ranks share one GPU, and only one", two_ranks_share_one_gpu_and_only_one),
