@@ -24,6 +24,7 @@ namespace rollcall::tools {
 inline constexpr int kExitGood = 0;
 inline constexpr int kExitHang = 1;  // or wrong results
 inline constexpr int kExitUnusable = 2;
+inline constexpr int kExitUndecided = 3;
 inline constexpr int kExitRisk = 4;
 
 // What a subcommand does once the arguments are read; returns the exit status.

@@ -296,6 +296,7 @@ class Session {
       kill_processes_of_run(plan_.run_id);
     }
     if (ending_ || job_.running() == 0) return;
+    take_back();
     if (helper_output_ >= 0) {
       if (const auto status = job_.take_helper()) take_verdict(*status, now);
       return;
@@ -311,7 +312,7 @@ class Session {
       } else {
         ask_verdict("");
       }
-    } else if (!verdict_shown_ && watch_.is_stalled(now)) {
+    } else if (watch_.is_stalled(now) && !verdict_shown_) {
       // A call counts as missing after the time the user chose, not after diff's own patience.
       ask_verdict(fmt::format("{}", std::max(arguments_.watch_s * 0.5, 0.1)));
     }
@@ -363,15 +364,35 @@ class Session {
       return;
     }
     // Not a hang: the ranks compute, or the files do not tell. It is asked again later.
-    if (status != kExitHang) return;
+    if (status != kExitHang) return tell_once(status, text, now);
     say(fmt::format("nothing has advanced for {}. The verdict:",
                     report::duration(now - watch_.since_ns())),
         text + "\n");
     verdict_shown_ = true;
+    shown_ns_ = now;
     if (!arguments_.kill_on_hang) return;
     say("ending the job (--kill-on-hang).");
     hang_ = true;
     begin_end(now);
+  }
+
+  // Nothing moves, and no rank is known to be the reason: nobody is ended for that.
+  void tell_once(int status, const std::string& text, int64_t now) {
+    const bool is_open = status == kExitUndecided || status == kExitRisk;
+    if (!is_open || was_told_ || text.find("RC-IN-LOCKSTEP") != std::string::npos) return;
+    was_told_ = true;
+    say(fmt::format("nothing has advanced for {}, and it is not known that a rank holds the others "
+                    "up{}. What is known:",
+                    report::duration(now - watch_.since_ns()),
+                    arguments_.kill_on_hang ? ": the job is not ended" : ""),
+        text + "\n");
+  }
+
+  // Who read the verdict should know that it was early.
+  void take_back() {
+    if (!verdict_shown_ || ending_ || watch_.since_ns() <= shown_ns_) return;
+    say("the job calls NCCL again: what was said to hang may have ended.");
+    verdict_shown_ = false;
   }
 
   void end_after_time_limit(const char* remark, const std::string& verdict, int64_t now) {
@@ -441,6 +462,8 @@ class Session {
   bool hang_ = false;
   bool timed_out_ = false;
   bool verdict_shown_ = false;
+  int64_t shown_ns_ = 0;   // when
+  bool was_told_ = false;  // that nothing moves, and not why
 };
 
 int run(const Arguments& arguments, const CommandLine& line) {

@@ -46,6 +46,32 @@ def wrong_results_are_no_hang():
         expect_equal(hangs.returncode, 1, run.diff_text())
 
 
+def watch_tells_that_nothing_moves():
+    """No rank is the reason that the files tell: the job is left alone, and that is said."""
+    with Job(2, ["--dp", "2", "--steps", "3", "--fault", "wait-outside@1:1"],
+             options=["--watch", "1", "--kill-on-hang"]) as run:
+        run.start()
+        run.wait_until(lambda: "nothing has advanced" in run.stderr(), "a word of --watch")
+        run.wait_until(lambda: "Next:" in run.stderr(), "the rest of it")
+        expect("the job is not ended" in run.stderr(), run.stderr())
+        expect("RC-INSUFFICIENT" in run.stderr(), run.stderr())
+        expect(run.running(), "the job was ended")
+
+
+def watch_takes_back_what_was_early():
+    with Job(2, ["--dp", "2", "--steps", "1000000"], options=["--watch", "1"]) as run:
+        run.start()
+        run.wait_until(lambda: len(run.own_pids()) == 2, "both ranks")
+        run.wait_until(lambda: run.log_bytes() > 10_000, "some calls")
+        stopped = max(run.own_pids())
+        os.kill(stopped, signal.SIGSTOP)
+        run.wait_until(lambda: "RC-RANK-STOPPED" in run.stderr(), "the verdict of --watch")
+        expect("calls NCCL again" not in run.stderr(), run.stderr())
+        os.kill(stopped, signal.SIGCONT)
+        run.wait_until(lambda: "calls NCCL again" in run.stderr(), "that it was early")
+        expect_equal(run.stderr().count("calls NCCL again"), 1, "sentences")
+
+
 def watch_is_quiet_about_a_healthy_job():
     with Job(2, ["--dp", "2", "--steps", "2"], options=["--watch", "5"]) as run:
         expect_equal(run.run(), 0, f"status ({run.describe()})")
@@ -92,6 +118,9 @@ if __name__ == "__main__":
         ("--watch names the verdict of a job that hangs", watch_names_the_verdict),
         ("--kill-on-hang ends a job that hangs", watch_can_end_the_job),
         ("a hang and wrong results are told apart for a watcher", wrong_results_are_no_hang),
+        ("--watch tells that nothing moves where no rank is known to be the reason, and ends "
+         "nothing", watch_tells_that_nothing_moves),
+        ("--watch takes back what was early", watch_takes_back_what_was_early),
         ("--watch says nothing about a healthy job", watch_is_quiet_about_a_healthy_job),
         ("--kill-on-hang does not end a job that is being started again",
          watch_waits_for_a_restart),
