@@ -233,10 +233,10 @@ std::string next_text(const Case& c, const Difference& d) {
   if (is_argument && !are_of_two_sites(c, d)) {
     const Member& odd = c.group(d.group).members[d.deviators.front()];
     return fmt::format(
-        "compare the call sites: what the ranks computed this call from differs{}",
-        may_name_lines(c.process(odd.process))
-            ? ", or they are at different lines (ROLLCALL_PYTHON_FRAMES=1 records them)"
-            : "");
+        "compare the call sites: what the ranks computed this call from differs, or one of them "
+        "made a call more or less in front of it{}",
+        may_name_lines(c.process(odd.process)) ? " (ROLLCALL_PYTHON_FRAMES=1 records the lines)"
+                                               : "");
   }
   return d.is_scattered || d.undecided ? "look at the branches that decide about this call"
                                        : "look at the branch that decides about this call on that "

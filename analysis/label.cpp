@@ -156,7 +156,13 @@ std::string call_site_text(const Process& process, const Op& op) {
   if (op.frames == 0) return "";
   const auto found = process.meta.find(fmt::format("frame.{}", op.frames));
   if (found == process.meta.end()) return "";
-  return ", called at " + found->second.substr(0, found->second.find(kCallerSeparator));
+  // Many jobs call through helpers of their own: the line alone would be the helper's.
+  constexpr int kFramesShown = 3;
+  size_t end = 0;
+  for (int shown = 0; shown < kFramesShown && end != std::string::npos; ++shown) {
+    end = found->second.find(kCallerSeparator, shown == 0 ? 0 : end + kCallerSeparator.size());
+  }
+  return ", called at " + found->second.substr(0, end);
 }
 
 std::string inside_text(const Op& op) {

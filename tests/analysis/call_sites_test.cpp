@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 
+#include "analysis/label.h"
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
@@ -14,6 +15,19 @@ using Lines = std::vector<uint32_t>;
 
 std::optional<SiteSlip> slip(const Lines& mine, const Lines& theirs) {
   return slip_of_sites(mine, theirs);
+}
+
+TEST_CASE("a call site is told with the two lines that led to it, and no more") {
+  trace::Process process;
+  trace::Op op;
+  CHECK(call_site_text(process, op).empty());
+  op.frames = 1;
+  process.meta["frame.1"] = "m.py:11 ar < m.py:13 eval < m.py:25 main < m.py:31 <module>";
+  CHECK(call_site_text(process, op) == ", called at m.py:11 ar < m.py:13 eval < m.py:25 main");
+  process.meta["frame.1"] = "m.py:11 ar < m.py:31 <module>";
+  CHECK(call_site_text(process, op) == ", called at m.py:11 ar < m.py:31 <module>");
+  process.meta["frame.1"] = "m.py:31 <module>";
+  CHECK(call_site_text(process, op) == ", called at m.py:31 <module>");
 }
 
 TEST_CASE("sites that are the same as far as both go are no slip") {

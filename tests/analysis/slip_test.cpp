@@ -420,10 +420,10 @@ TEST_CASE(
   const auto count = [](Step& step) { step.count = 9; };
   const auto operation = [](Step& step) { step.kind = OpKind::AllGather; };
   const std::string compare =
-      "compare the call sites: what the ranks computed this call from differs";
+      "compare the call sites: what the ranks computed this call from differs, or one of them made "
+      "a call more or less in front of it";
   const std::string look = "look at the branch that decides about this call on that rank";
-  CHECK(advice(count, false, false) ==
-        compare + ", or they are at different lines (ROLLCALL_PYTHON_FRAMES=1 records them)");
+  CHECK(advice(count, false, false) == compare + " (ROLLCALL_PYTHON_FRAMES=1 records the lines)");
   CHECK(advice(count, true, false) == compare);
   CHECK(advice(count, true, true) == look);
   // The others' come from a thread of autograd.
