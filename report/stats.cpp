@@ -185,6 +185,16 @@ std::string times_text(const trace::Run& run, const std::vector<OperationRow>& r
 
 std::string stats_text(const trace::Run& run, const std::vector<OperationRow>& rows) {
   if (rows.empty()) {
+    const auto older = std::count_if(
+        run.processes.begin(), run.processes.end(),
+        [](const trace::Process& process) { return process.superseded && !process.ops.empty(); });
+    if (older != 0) {
+      return fmt::format(
+          "The processes of the newest attempt or run called no operation; {} of older ones did: "
+          "name "
+          "their directory (`rollcall info` lists the files).\n",
+          older);
+    }
     return fmt::format("The {} processes of this run called no operation.\n", run.processes.size());
   }
   constexpr const char* kRow = "{:<{}}  {:<13} {:>21} {:>10} {:>10} {:>10} {:>10} {:>8} {:>8}\n";

@@ -54,6 +54,10 @@ void keep_one_recorder(Run& run) {
   }
 }
 
+std::string folder_of(const Process& process) {
+  return process.file.substr(0, process.file.rfind('/'));
+}
+
 void keep_newest_run(Run& run) {
   std::map<uint64_t, RunSpan> spans;
   for (const Process& process : run.processes) {
@@ -69,8 +73,19 @@ void keep_newest_run(Run& run) {
         return a.second.newest_start_ns < b.second.newest_start_ns;
       });
   const uint64_t kept = newest->first;
+  const std::string folder_of_kept = folder_of(*newest->second.example);
   for (const auto& [id, span] : spans) {
     if (id == kept) continue;
+    const std::string folder = folder_of(*span.example);
+    if (folder != folder_of_kept) {
+      // A directory of runs was named, such as rollcall-runs.
+      run.issues.push_back(
+          {.file = span.example->file,
+           .text = fmt::format("{} processes belong to another run, in {}: not compared with the "
+                               "newest, in {}; name the directory of the run that is meant",
+                               span.processes, folder, folder_of_kept)});
+      continue;
+    }
     run.issues.push_back(
         {.file = span.example->file,
          .text =
@@ -82,10 +97,6 @@ void keep_newest_run(Run& run) {
   for (Process& process : run.processes) {
     if (!process.is_foreign()) process.superseded = process.run_id != kept;
   }
-}
-
-std::string folder_of(const Process& process) {
-  return process.file.substr(0, process.file.rfind('/'));
 }
 
 // Of attempts the older one has ended, also where both were handed one unique id. Who is still

@@ -123,6 +123,14 @@ TEST_CASE("the links of a run with network steps are in both, and of no other ru
       R"("waits_ns":{"send_gpu":0,"send_network":4000,"send_peer":0}})");
 }
 
+TEST_CASE("of a newest attempt without operations it is said that older ones had some") {
+  trace::Run run = test::missing_call_run();
+  for (trace::Process& process : run.processes) process.superseded = true;
+  const std::string text = report::stats_text(run, {});
+  CHECK(text.find("of older ones did") != std::string::npos);
+  CHECK(text.find("of this run called no operation") == std::string::npos);
+}
+
 TEST_CASE("a run without operations says so") {
   const std::string text = report::stats_text(test::missing_call_run(), {});
   CHECK(text.find("no operation") != std::string::npos);

@@ -430,6 +430,20 @@ TEST_CASE("files of two runs are told apart, and the newer run is kept") {
   }
 }
 
+TEST_CASE("of a directory of runs the newest is read, and each of the others is named") {
+  Directory directory;
+  RingBytes older(1, 0, 0xaaaa);
+  RingBytes newer(2, 0, 0xbbbb);
+  newer.header.first_anchor.realtime_ns += 5'000'000'000;
+  newer.store_header();
+  directory.write("first/node0.1.1.ring", older.bytes);
+  directory.write("second/node0.2.1.ring", newer.bytes);
+  const Run run = load_run(directory.path(), quiet());
+  CHECK(says(run, "another run, in " + directory.path() + "/first"));
+  CHECK(says(run, "the newest, in " + directory.path() + "/second"));
+  CHECK_FALSE(says(run, "mixed"));
+}
+
 // Two processes of one job rank, the second of which began 5 s later; each in a folder of the run.
 // Ticks are nanoseconds.
 Run load_two_attempts(const Directory& directory, const std::string& first,
