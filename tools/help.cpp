@@ -22,6 +22,7 @@ std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {
   // "SECONDS:FLOAT in [0.1 - 1e6]" is the name, then what the checks add.
   const std::string type = option->get_type_name();
   const std::string name = type.substr(0, type.find(':'));
+  if (name.empty()) return {};  // a flag
   return option->get_expected_min() == 0 ? "[=" + name + "]" : " " + name;
 }
 

@@ -44,6 +44,7 @@ struct Arguments {
 
 struct Totals {
   uint64_t files = 0;
+  uint64_t unchanged = 0;
   uint64_t bytes_before = 0;
   uint64_t bytes_after = 0;
   uint64_t failed = 0;
@@ -114,7 +115,10 @@ void pack_segment(const std::string& path, int level, Totals& totals) {
   std::ifstream file(path, std::ios::binary);
   const std::string content{std::istreambuf_iterator<char>(file), {}};
   const std::optional<std::string> packed = packed_segment(content, level);
-  if (!packed || packed->size() >= content.size()) return;
+  if (!packed || packed->size() >= content.size()) {
+    ++totals.unchanged;
+    return;
+  }
   const std::string temporary = path + ".packing";
   if (!write_whole(temporary, *packed) || std::rename(temporary.c_str(), path.c_str()) != 0) {
     unusable(
@@ -173,6 +177,10 @@ int pack(const Arguments& arguments) {
   print_out(fmt::format("{} segments packed: {} are now {}\n", totals.files,
                         report::byte_size(totals.bytes_before),
                         report::byte_size(totals.bytes_after)));
+  if (totals.unchanged > 0) {
+    print_out(fmt::format("{} were left as they are: packed before, or no smaller when packed.\n",
+                          totals.unchanged));
+  }
   if (skipped > 0) {
     print_out(fmt::format(
         "{} processes were left alone: they still run, or ran on another machine; pack there.\n",

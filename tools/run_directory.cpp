@@ -44,7 +44,7 @@ std::string name_part(const std::string& program) {
 
 bool make_private(const fs::path& path, std::string& error) {
   if (::mkdir(path.c_str(), 0700) == 0) return true;
-  error = fmt::format("the run directory {} could not be made: {}; choose another with -d.",
+  error = fmt::format("the run directory {} could not be made: {}; choose another directory.",
                       path.string(), std::strerror(errno));
   return false;
 }
@@ -82,12 +82,12 @@ std::optional<std::string> make_run_directory(const std::string& wanted, const s
     return path.string();
   }
   if (!fs::is_directory(path, failure)) {
-    error = fmt::format("{} is not a directory; choose another with -d.", path.string());
+    error = fmt::format("{} is not a directory; choose another directory.", path.string());
     return std::nullopt;
   }
   if (!fs::is_empty(path, failure) || failure) {
     error = fmt::format(
-        "{} is not empty, and the files of two runs must not mix; choose another with -d, or "
+        "{} is not empty, and the files of two runs must not mix; choose another directory, or "
         "remove "
         "it.",
         path.string());
@@ -106,8 +106,8 @@ std::optional<std::string> make_shared_run_directory(const std::string& wanted,
   if (!make_parents(path, error)) return std::nullopt;
   // Another rank may make it between a look and the call.
   if (::mkdir(path.c_str(), 0700) == 0 || fs::is_directory(path, failure)) return path.string();
-  error =
-      fmt::format("the run directory {} could not be made; choose another with -d.", path.string());
+  error = fmt::format("the run directory {} could not be made; choose another directory.",
+                      path.string());
   return std::nullopt;
 }
 
