@@ -143,19 +143,6 @@ bool waits_in_replay(const Case& c, uint32_t p) {
                      [&](const trace::Op& op) { return is_standing_replay(c, op); });
 }
 
-bool is_mismatch(const Draft& draft) {
-  switch (draft.finding.verdict) {
-    case Verdict::op_mismatch:
-    case Verdict::count_mismatch:
-    case Verdict::dtype_mismatch:
-    case Verdict::redop_mismatch:
-    case Verdict::root_mismatch:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // What it called there in place of the others' captured call it did not capture.
 bool has_none_captured(const Case& c, const Draft& draft) {
   const std::vector<uint32_t> culprits = culprits_of(draft.finding);
@@ -176,7 +163,7 @@ bool follows(const Case& c, const Draft& draft, const GraphDraft& of_graphs) {
   const std::vector<uint32_t> diverged = culprits_of(graphs.finding);
   const bool is_of_these = graphs.group != kNone && draft.group == graphs.group &&
                            absent == diverged && is_captured_by_others(c, graphs);
-  if (is_mismatch(draft)) {
+  if (is_mismatch(draft.finding.verdict)) {
     return is_of_these && draft.seq == graphs.seq && has_none_captured(c, draft);
   }
   if (draft.finding.verdict != Verdict::missing_call) return false;

@@ -322,21 +322,6 @@ Draft draft_silent(const Case& c, uint32_t g, const Slipped& slipped) {
   return draft;
 }
 
-bool is_about_calls(const Draft& draft) {
-  switch (draft.finding.verdict) {
-    case Verdict::missing_call:
-    case Verdict::op_mismatch:
-    case Verdict::count_mismatch:
-    case Verdict::dtype_mismatch:
-    case Verdict::redop_mismatch:
-    case Verdict::root_mismatch:
-    case Verdict::order_mismatch:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 std::optional<SiteSlip> slip_of_sites(Sites mine, Sites theirs) {
@@ -393,8 +378,9 @@ void trace_to_call_sites(const Case& c, std::vector<Draft>& drafts) {
     std::optional<Slipped> by_stack = Search(c, stacks, g).find();
     if (by_stack && (!slipped || by_stack->seq < slipped->seq)) slipped = std::move(by_stack);
     if (!slipped) continue;
-    const auto shown = std::ranges::find_if(
-        drafts, [&](const Draft& draft) { return draft.group == g && is_about_calls(draft); });
+    const auto shown = std::ranges::find_if(drafts, [&](const Draft& draft) {
+      return draft.group == g && is_about_calls(draft.finding.verdict);
+    });
     if (shown == drafts.end()) {
       drafts.push_back(draft_silent(c, g, *slipped));
     } else if (slipped->seq < shown->seq) {

@@ -30,6 +30,24 @@ bool is_teardown(EventKind kind) {
          kind == EventKind::CommAbort;
 }
 
+bool is_mismatch(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::op_mismatch:
+    case Verdict::count_mismatch:
+    case Verdict::dtype_mismatch:
+    case Verdict::redop_mismatch:
+    case Verdict::root_mismatch:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_about_calls(Verdict verdict) {
+  return verdict == Verdict::missing_call || verdict == Verdict::order_mismatch ||
+         is_mismatch(verdict);
+}
+
 std::vector<uint32_t> culprits_of(const Finding& finding) {
   std::vector<uint32_t> processes;
   for (const Culprit& culprit : finding.culprits) processes.push_back(culprit.process);

@@ -99,6 +99,10 @@ Draft make_draft(Verdict verdict, Confidence confidence);
 int result_of(const trace::Event& event);
 // Destroying, finalizing or aborting a communicator.
 bool is_teardown(EventKind kind);
+// Calls at one position of a communicator that name other arguments.
+bool is_mismatch(Verdict verdict);
+// The same, or a call of a communicator that is missing or comes out of order.
+bool is_about_calls(Verdict verdict);
 // The processes that it blames, rising.
 std::vector<uint32_t> culprits_of(const Finding& finding);
 Culprit culprit_of(const Case& the_case, uint32_t process, uint32_t group);

@@ -486,15 +486,6 @@ std::optional<Misdirected> misdirected_call(const Case& c, uint32_t p) {
   return std::nullopt;
 }
 
-bool is_about_calls(const Draft& draft) {
-  constexpr Verdict kOfCalls[] = {Verdict::missing_call,   Verdict::op_mismatch,
-                                  Verdict::count_mismatch, Verdict::dtype_mismatch,
-                                  Verdict::redop_mismatch, Verdict::root_mismatch,
-                                  Verdict::order_mismatch, Verdict::deadlock_comms};
-  return std::find(std::begin(kOfCalls), std::end(kOfCalls), draft.finding.verdict) !=
-         std::end(kOfCalls);
-}
-
 std::vector<uint32_t> who_waits_for(const Case& c, uint32_t group, uint64_t seq) {
   const uint32_t n = c.graph.find_collective(group, seq);
   const uint32_t r = n == kNone ? kNone : c.graph.root_of(n);
@@ -553,8 +544,9 @@ void retell(const Case& c, const std::vector<Misdirected>& calls, Draft& draft) 
 void trace_to_other_communicators(const Case& c, std::vector<Draft>& drafts) {
   std::vector<Draft*> sorted;
   for (Draft& draft : drafts) {
-    if (is_about_calls(draft) && draft.finding.culprits.size() <= kAskedMax)
-      sorted.push_back(&draft);
+    const Verdict verdict = draft.finding.verdict;
+    const bool is_asked = is_about_calls(verdict) || verdict == Verdict::deadlock_comms;
+    if (is_asked && draft.finding.culprits.size() <= kAskedMax) sorted.push_back(&draft);
   }
   std::stable_sort(sorted.begin(), sorted.end(), [](const Draft* a, const Draft* b) {
     if (a->finding.severity != b->finding.severity)

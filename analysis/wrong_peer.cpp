@@ -14,19 +14,29 @@ using trace::Op;
 
 constexpr size_t kDraftsMax = 64;
 
+// Whether the process waits in this transfer of a group, and `peer` has no other side for it.
+bool lacks_other_side(const Case& c, const Blocked& transfer, uint32_t group, uint32_t peer) {
+  const Op& op = c.index.op(transfer.process, transfer.op);
+  if (!is_p2p(op.kind) || c.index.seat(transfer.process, op.comm).group != group) return false;
+  if (c.graph.find_p2p(transfer.process, transfer.op) == kNone) return false;
+  const Blocked partner = c.index.partner_of(transfer.process, op);
+  return partner.process == peer && partner.op == kNoRecord;
+}
+
 // The transfer whose other side the draft says is missing: of the peer that it blames.
 Blocked transfer_without_peer(const Case& c, const Draft& draft) {
   const std::vector<Culprit>& culprits = draft.finding.culprits;
-  if (draft.finding.verdict != Verdict::p2p_unmatched || culprits.size() != 1) return {};
+  if (culprits.size() != 1) return {};
   const Culprit& blamed = culprits.front();
-  if (blamed.process == kNone || !blamed.p2p_seq) return {};
-  for (const Node& node : c.graph.nodes()) {
-    if (node.kind != NodeKind::p2p || node.op == kNoRecord) continue;
-    const Op& op = c.index.op(node.process, node.op);
-    const Blocked partner = c.index.partner_of(node.process, op);
-    const bool is_it = partner.process == blamed.process && partner.op == kNoRecord &&
-                       op.seq == *blamed.p2p_seq && op.group != 0 && is_p2p(op.kind);
-    if (is_it) return {node.process, node.op};
+  if (blamed.process == kNone || !blamed.comm || !blamed.p2p_seq) return {};
+  const uint32_t group = c.index.find_group(*blamed.comm);
+  const uint32_t caller = group == kNone ? kNone : process_at(c, group, blamed.peer);
+  if (caller == kNone) return {};
+  for (const uint32_t i : c.progress.waiting(caller)) {
+    const Op& op = c.index.op(caller, i);
+    if (op.seq != *blamed.p2p_seq || op.group == 0) continue;
+    if (!lacks_other_side(c, {caller, i}, group, blamed.process)) continue;
+    if (rollcall::name_of(other_side_of(op.kind)) == blamed.op) return {caller, i};
   }
   return {};
 }
@@ -44,20 +54,18 @@ bool are_strangers(const Case& c, const Blocked& transfer) {
 // What a third rank does with this one is the other half, and this one has nothing for it.
 Blocked other_half(const Case& c, const Blocked& transfer) {
   const Op& op = c.index.op(transfer.process, transfer.op);
-  const OpKind kind = other_side_of(op.kind);
+  const uint32_t group = c.index.seat(transfer.process, op.comm).group;
   Blocked found;
-  for (const Node& node : c.graph.nodes()) {
-    if (node.kind != NodeKind::p2p || node.op == kNoRecord) continue;
-    const Op& theirs = c.index.op(node.process, node.op);
-    const Blocked partner = c.index.partner_of(node.process, theirs);
-    const bool is_it = theirs.kind == kind && theirs.count == op.count &&
-                       theirs.datatype == op.datatype && partner.op == kNoRecord &&
-                       partner.process == transfer.process &&
-                       c.index.seat(node.process, theirs.comm).group ==
-                           c.index.seat(transfer.process, op.comm).group;
-    if (!is_it) continue;
-    if (found.process != kNone) return {};  // which of them is not known
-    found = {node.process, node.op};
+  for (const Member& third : c.group(group).members) {
+    for (const uint32_t i : c.progress.waiting(third.process)) {
+      const Op& theirs = c.index.op(third.process, i);
+      const bool is_half = theirs.kind == other_side_of(op.kind) && theirs.count == op.count &&
+                           theirs.datatype == op.datatype &&
+                           lacks_other_side(c, {third.process, i}, group, transfer.process);
+      if (!is_half) continue;
+      if (found.process != kNone) return {};  // which of them is not known
+      found = {third.process, i};
+    }
   }
   return found;
 }

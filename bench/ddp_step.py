@@ -112,19 +112,6 @@ def processor_time_ns():
     return total
 
 
-def measure(training, switch, pairs):
-    """[(run with the recorder, run without it)], recording again at the end."""
-    measured = []
-    for number in range(pairs):
-        run = {}
-        for is_paused in (False, True) if number % 2 else (True, False):
-            switch.set(is_paused)
-            run[is_paused] = training.run()
-        measured.append((run[False], run[True]))
-    switch.set(False)
-    return measured
-
-
 def pairs_that_fit(training, device):
     """The same number on every rank."""
     if ARGUMENTS.seconds is None or ARGUMENTS.pairs == 0:
@@ -191,7 +178,7 @@ def main():
         step_ms = training.run()[0] / 1e6
         rows = [{"name": "DDP step", "value": step_ms, "unit": "ms", "goal": None}]
     else:
-        rows = rows_of(measure(training, Switch(), pairs), dist.get_world_size())
+        rows = rows_of(Switch().in_turns(pairs, training.run), dist.get_world_size())
     if dist.get_rank() == 0:
         with open(ARGUMENTS.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)

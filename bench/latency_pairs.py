@@ -125,19 +125,6 @@ def pairs_that_fit(calls, seconds):
     return int(shared("pairs", str(fitting).encode()))
 
 
-def measure(calls, switch, pairs):
-    """[(batch with the recorder, batch without it)], recording again at the end."""
-    measured = []
-    for number in range(pairs):
-        batch = {}
-        for is_paused in (False, True) if number % 2 else (True, False):
-            switch.set(is_paused)
-            batch[is_paused] = calls.batch()
-        measured.append((batch[False], batch[True]))
-    switch.set(False)
-    return measured
-
-
 def facts_of(measured):
     """What is added: of the host's time in ns, of the latency in per cent, pair by pair."""
     plain_host = statistics.median(plain[0] for _, plain in measured)
@@ -154,7 +141,7 @@ def main():
         calls = Calls()
         calls.batch()  # the first call makes the ring file
         pairs = pairs_that_fit(calls, seconds)
-        measured = measure(calls, Switch(), pairs)
+        measured = Switch().in_turns(pairs, calls.batch)
         calls.end()
     except (Failed, OSError) as fault:
         print(f"latency_pairs: {fault}", file=sys.stderr)

@@ -16,3 +16,15 @@ class Switch:
 
     def set(self, is_paused):
         self.memory[CAPTURE_SWITCH:CAPTURE_SWITCH + 4] = int(is_paused).to_bytes(4, sys.byteorder)
+
+    def in_turns(self, pairs, run):
+        """[(what `run` returns with the recorder, without it)], recording again at the end."""
+        measured = []
+        for number in range(pairs):
+            results = {}
+            for is_paused in (False, True) if number % 2 else (True, False):
+                self.set(is_paused)
+                results[is_paused] = run()
+            measured.append((results[False], results[True]))
+        self.set(False)
+        return measured

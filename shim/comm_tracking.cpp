@@ -58,8 +58,25 @@ void release(Pending& pending) {
 // What NCCL has stored for one that is in no group any more; false where that cannot be read. The
 // variable may be gone by now, if the job keeps its handles elsewhere.
 bool read_handle(const Pending& pending, nccl::Comm& handle) {
-  return pending.where != nullptr && pending.thread == nullptr &&
+  return pending.thread == nullptr &&
          copy_if_readable(&handle, pending.where, sizeof(nccl::Comm)) == sizeof(nccl::Comm);
+}
+
+// Takes the next one from `at` on that `takes` wants out of the table. What is to be done with it
+// asks NCCL and the recorder, and is done without the lock.
+template <typename Takes>
+bool take_pending(unsigned& at, Takes takes, Pending& taken) {
+  bool is_found = false;
+  pthread_mutex_lock(&g_pending_lock);
+  for (; !is_found && at < g_pending_end; ++at) {
+    Pending& pending = g_pending[at];
+    if (pending.where == nullptr || !takes(pending)) continue;
+    taken = pending;
+    release(pending);
+    is_found = true;
+  }
+  pthread_mutex_unlock(&g_pending_lock);
+  return is_found;
 }
 
 CommState state_of(uint32_t index) {
@@ -129,21 +146,14 @@ void creation_returned(const Site& site, uint32_t index, nccl::Comm* where,
 
 void group_returned(const Site& site, nccl::Result result) noexcept {
   if (g_pending_count.load(std::memory_order_relaxed) == 0) return;
-  // NCCL and the recorder are asked without the lock: one after the other.
-  for (unsigned i = 0; i < kPendingMax; ++i) {
-    pthread_mutex_lock(&g_pending_lock);
-    const bool is_end = i >= g_pending_end;
-    Pending& pending = g_pending[i];
-    const bool is_mine = !is_end && pending.where != nullptr && pending.thread == this_thread();
-    const Pending mine = is_mine ? pending : Pending{};
-    if (is_mine && result == nccl::kInProgress && *pending.where == nullptr) {
-      pending.thread = nullptr;  // NCCL's thread fills the handle in
-    } else if (is_mine) {
-      release(pending);
-    }
-    pthread_mutex_unlock(&g_pending_lock);
-    if (is_end) return;
-    if (!is_mine) continue;
+  const auto is_mine = [&](Pending& pending) {
+    if (pending.thread != this_thread()) return false;
+    if (result != nccl::kInProgress || *pending.where != nullptr) return true;
+    pending.thread = nullptr;  // NCCL's thread fills the handle in
+    return false;
+  };
+  Pending mine;
+  for (unsigned at = 0; take_pending(at, is_mine, mine);) {
     if (!is_failure(result)) {
       settle(site, mine.index, *mine.where, result);
     } else if (mine.index != kCommUnknown) {
@@ -154,39 +164,33 @@ void group_returned(const Site& site, nccl::Result result) noexcept {
 
 void children_arrived(uint32_t parent) noexcept {
   if (g_pending_count.load(std::memory_order_relaxed) == 0) return;
-  for (unsigned i = 0; i < kPendingMax; ++i) {
-    pthread_mutex_lock(&g_pending_lock);
-    const bool is_end = i >= g_pending_end;
-    Pending& pending = g_pending[i];
-    const CommEntry* entry = is_end ? nullptr : capture::comm_entry(pending.index);
-    const bool is_child = entry != nullptr && entry->parent_index == parent;
-    nccl::Comm handle = nullptr;
-    const bool has_arrived = is_child && read_handle(pending, handle);
-    const Pending arrived = has_arrived ? pending : Pending{};
-    if (has_arrived) release(pending);
-    pthread_mutex_unlock(&g_pending_lock);
-    if (is_end) return;
-    if (has_arrived) settle(arrived.site, arrived.index, handle, nccl::kSuccess);
+  nccl::Comm handle = nullptr;
+  const auto has_arrived = [&](const Pending& pending) {
+    const CommEntry* entry = capture::comm_entry(pending.index);
+    return entry != nullptr && entry->parent_index == parent && read_handle(pending, handle);
+  };
+  Pending arrived;
+  for (unsigned at = 0; take_pending(at, has_arrived, arrived);) {
+    settle(arrived.site, arrived.index, handle, nccl::kSuccess);
   }
 }
 
 uint32_t index_of_comm(nccl::Comm comm) noexcept {
-  uint32_t index = capture::find_comm(comm);
+  const uint32_t index = capture::find_comm(comm);
   if (index != kCommUnknown || comm == nullptr) return index;
   if (g_pending_count.load(std::memory_order_relaxed) == 0) return index;
-  pthread_mutex_lock(&g_pending_lock);
-  for (unsigned i = 0; i < g_pending_end; ++i) {
-    Pending& pending = g_pending[i];
+  const auto is_it = [&](const Pending& pending) {
     nccl::Comm written = nullptr;
-    if (!read_handle(pending, written) || written != comm) continue;
-    index = pending.index;
-    if (index == kCommUnknown) g_ended_handles.remove(comm);
-    release(pending);
-    break;
-  }
-  pthread_mutex_unlock(&g_pending_lock);
-  if (index != kCommUnknown) bind(index, comm);
-  return index;
+    return read_handle(pending, written) && written == comm;
+  };
+  Pending found;
+  unsigned at = 0;
+  if (!take_pending(at, is_it, found)) return kCommUnknown;
+  if (found.index == kCommUnknown)
+    g_ended_handles.remove(comm);
+  else
+    bind(found.index, comm);
+  return found.index;
 }
 
 void became_ready(const Site& site, uint32_t index, nccl::Comm comm) noexcept {

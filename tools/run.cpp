@@ -376,7 +376,8 @@ class Session {
     begin_end(now);
   }
 
-  // Nothing moves, and no rank is known to be the reason: nobody is ended for that.
+  // Nothing moves, and no rank is known to be the reason: nobody is ended for that. Of ranks in
+  // lockstep whose files lack records the status says that it is undecided, too; they compute.
   void tell_once(int status, const std::string& text, int64_t now) {
     const bool is_open = status == kExitUndecided || status == kExitRisk;
     if (!is_open || was_told_ || text.find("RC-IN-LOCKSTEP") != std::string::npos) return;

@@ -414,15 +414,20 @@ TEST_CASE("whoever waits is told of each process that was read, up to all of the
   CHECK(told == std::multiset<uint64_t>{1, 2, 3, 4, 5});
 }
 
-TEST_CASE("files of two runs are told apart, and the newer run is kept") {
-  Directory directory;
+// Of run 0xaaaa, and of 0xbbbb, which began 5 s later; each in a folder.
+Run load_two_runs(const Directory& directory, const std::string& first, const std::string& second) {
   RingBytes older(1, 0, 0xaaaa);
   RingBytes newer(2, 0, 0xbbbb);
   newer.header.first_anchor.realtime_ns += 5'000'000'000;
   newer.store_header();
-  directory.write("node0.1.1.ring", older.bytes);
-  directory.write("node0.2.1.ring", newer.bytes);
-  const Run run = load_run(directory.path(), quiet());
+  directory.write(first + "node0.1.1.ring", older.bytes);
+  directory.write(second + "node0.2.1.ring", newer.bytes);
+  return load_run(directory.path(), quiet());
+}
+
+TEST_CASE("files of two runs are told apart, and the newer run is kept") {
+  Directory directory;
+  const Run run = load_two_runs(directory, "", "");
   REQUIRE(run.processes.size() == 2);
   CHECK(says(run, "two runs"));
   for (const Process& process : run.processes) {
@@ -432,13 +437,7 @@ TEST_CASE("files of two runs are told apart, and the newer run is kept") {
 
 TEST_CASE("of a directory of runs the newest is read, and each of the others is named") {
   Directory directory;
-  RingBytes older(1, 0, 0xaaaa);
-  RingBytes newer(2, 0, 0xbbbb);
-  newer.header.first_anchor.realtime_ns += 5'000'000'000;
-  newer.store_header();
-  directory.write("first/node0.1.1.ring", older.bytes);
-  directory.write("second/node0.2.1.ring", newer.bytes);
-  const Run run = load_run(directory.path(), quiet());
+  const Run run = load_two_runs(directory, "first/", "second/");
   CHECK(says(run, "another run, in " + directory.path() + "/first"));
   CHECK(says(run, "the newest, in " + directory.path() + "/second"));
   CHECK_FALSE(says(run, "mixed"));
