@@ -265,19 +265,12 @@ Report report_of(Waits& waits, bool& may_have_hung) {
   Report report;
   report.comms = summarise_comms(the_case);
   for (Draft& draft : judge_records(the_case)) drafts.push_back(std::move(draft));
-  const auto lead = std::find_if(drafts.begin(), drafts.end(), is_defect);
-  Draft located;
+  const Draft* earliest = nullptr;
   for (const Draft& draft : drafts) {
     if (!is_defect(draft) || draft.group == kNone) continue;
-    const bool is_earlier = located.group == kNone || draft.since_ns < located.since_ns;
-    if (is_earlier)
-      located = {.finding = {},
-                 .since_ns = draft.since_ns,
-                 .root = draft.root,
-                 .group = draft.group,
-                 .seq = draft.seq};
+    if (earliest == nullptr || draft.since_ns < earliest->since_ns) earliest = &draft;
   }
-  if (lead != drafts.end()) report.table = standing_of(the_case, located);
+  if (earliest != nullptr) report.table = standing_of(the_case, *earliest);
   report.findings = order(drafts);
   may_have_hung = false;
   if (!is_decided) {

@@ -228,7 +228,8 @@ std::string ranks_of(const Case& c, const Group& group, const std::vector<uint32
 
 std::string sited_call_text(const Case& c, const Member& member, uint64_t seq) {
   const trace::Op& op = c.index.op_at(member, seq);
-  return call_text(op) + call_site_text(c.process(member.process), op) + ",";
+  return call_text(c.index, member.process, op) + call_site_text(c.process(member.process), op) +
+         ",";
 }
 
 std::string slip_text(const Case& c, const Group& group, const Slipped& slipped) {

@@ -105,8 +105,8 @@ std::string place_text(const Case& c, uint32_t p, const Op& op) {
     if (first == kNoRecord) return replay;
     return fmt::format("{} that begins with {}", replay, place_text(c, p, c.index.op(p, first)));
   }
-  return fmt::format("{}, {} {} of {}", call_text(op), is_collective(op.kind) ? "seq" : "p2p seq",
-                     op.seq, comm_text(c, p, op));
+  return fmt::format("{}, {} {} of {}", call_text(c.index, p, op),
+                     is_collective(op.kind) ? "seq" : "p2p seq", op.seq, comm_text(c, p, op));
 }
 
 std::string replay_text(const Case& c, uint32_t p, uint32_t number) {
@@ -118,7 +118,7 @@ std::string replay_text(const Case& c, uint32_t p, uint32_t number) {
         "{}{} {}{}{}", text.empty() ? "" : " and ",
         place.is_inside ? "is inside" : "has not come to",
         place.ops.size() > 1 ? fmt::format("{} operations, the first ", place.ops.size()) : "",
-        call_text(op),
+        call_text(c.index, p, op),
         seat.group == kNone || is_p2p(op.kind)
             ? ""
             : fmt::format(", seq {} of {}", op.seq, c.group(seat.group).name));

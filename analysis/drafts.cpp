@@ -146,7 +146,7 @@ Evidence op_evidence(const Case& c, uint32_t p, uint32_t i, const std::string& t
   const Op& op = c.index.op(p, i);
   return {.file = c.process(p).file,
           .record = fmt::format("op {}", op.ticket),
-          .text = fmt::format("{}: {}{}{}", rank_text(c.process(p)), call_text(op),
+          .text = fmt::format("{}: {}{}{}", rank_text(c.process(p)), call_text(c.index, p, op),
                               text.empty() ? "" : ", " + text, call_site_text(c.process(p), op))};
 }
 
@@ -222,7 +222,9 @@ std::string node_text(const Case& c, uint32_t n) {
   }
   const Blocked example = example_of(c, n);
   const std::string call =
-      example.process == kNone ? "a call" : call_text(c.index.op(example.process, example.op));
+      example.process == kNone
+          ? "a call"
+          : call_text(c.index, example.process, c.index.op(example.process, example.op));
   return fmt::format("{}, {} {} of {}", call, node.kind == NodeKind::p2p ? "p2p seq" : "seq",
                      node.seq, c.group(node.group).name);
 }

@@ -52,6 +52,10 @@ std::vector<uint32_t> processes_of(const Group& group, const std::vector<uint32_
   return processes;
 }
 
+std::string call_text_of(const Case& c, const Group& group, uint32_t m, uint64_t seq) {
+  return call_text(c.index, group.members[m].process, c.index.op_at(group.members[m], seq));
+}
+
 const Op& call_of(const Case& c, const Group& group, uint32_t m, uint64_t seq) {
   return c.index.op_at(group.members[m], seq);
 }
@@ -118,7 +122,7 @@ std::string scattered_text(const Case& c, const Difference& d) {
     const std::vector<uint32_t>& members = d.camps[i].members;
     text += fmt::format("{} {} {}{}", i == 0 ? ":" : ",",
                         processes_text(c.index.run(), processes_of(group, members)),
-                        call_text(call_of(c, group, members.front(), d.seq)),
+                        call_text_of(c, group, members.front(), d.seq),
                         d.slip == Slip::order ? " first" : "");
   }
   return text + (d.camps.size() > kCampsShown ? ", ..." : "");
@@ -126,16 +130,16 @@ std::string scattered_text(const Case& c, const Difference& d) {
 
 std::string slip_text(const Case& c, const Difference& d, const std::string& who) {
   const Group& group = c.group(d.group);
-  const Op& mine = call_of(c, group, d.deviators.front(), d.seq);
-  const Op& theirs = call_of(c, group, d.reference, d.seq);
+  const std::string mine_text = call_text_of(c, group, d.deviators.front(), d.seq);
+  const std::string theirs_text = call_text_of(c, group, d.reference, d.seq);
   const std::string at = fmt::format("at seq {} of {}", d.seq, group.name);
   const std::string others = processes_text(c.index.run(), processes_of(group, d.camps[0].members));
   switch (d.slip) {
     case Slip::missing:
       return fmt::format("{} left out {} {}, which {} called{}", who,
                          d.length == 1
-                             ? call_text(theirs)
-                             : fmt::format("{} calls, the first {},", d.length, call_text(theirs)),
+                             ? theirs_text
+                             : fmt::format("{} calls, the first {},", d.length, theirs_text),
                          at, others, behind_text(d));
     case Slip::extra:
       if (!agrees_behind(d)) break;
@@ -143,22 +147,21 @@ std::string slip_text(const Case& c, const Difference& d, const std::string& who
                  ? fmt::format(
                        "{} called {} {}, which {} never did; behind it the calls agree again with "
                        "theirs, which begin with {}",
-                       who, call_text(mine), at, others, call_text(theirs))
+                       who, mine_text, at, others, theirs_text)
                  : fmt::format(
                        "{} made {} calls more than {} from seq {} of {} on, the first {}; behind "
                        "them the calls agree again with theirs, which begin with {}",
-                       who, d.length, others, d.seq, group.name, call_text(mine),
-                       call_text(theirs));
+                       who, d.length, others, d.seq, group.name, mine_text, theirs_text);
     case Slip::order:
       return fmt::format("{} made {} calls from seq {} of {} on in another order than {}: {}", who,
                          d.length, d.seq, group.name, others, d.edits);
     default:
       break;
   }
-  std::string text = fmt::format("{} called {} {} where {} called {}", who, call_text(mine), at,
-                                 others, call_text(theirs));
-  const uint64_t my_bytes = bytes_of(mine);
-  const uint64_t their_bytes = bytes_of(theirs);
+  std::string text =
+      fmt::format("{} called {} {} where {} called {}", who, mine_text, at, others, theirs_text);
+  const uint64_t my_bytes = bytes_of(call_of(c, group, d.deviators.front(), d.seq));
+  const uint64_t their_bytes = bytes_of(call_of(c, group, d.reference, d.seq));
   const bool sizes =
       (d.slip == Slip::count || d.slip == Slip::dtype) && my_bytes != 0 && their_bytes != 0;
   if (sizes && my_bytes == their_bytes) {

@@ -127,7 +127,8 @@ Finding judge_unfinished(const Case& c, const Unfinished& unfinished) {
       "all {} made the same calls ({}), but calls of {} were not complete when the dumps "
       "were written, the oldest {} on {}",
       everyone_text(c.index), last_common_text(c),
-      processes_text(c.index.run(), unfinished.processes), call_text(c.index.op(p, i)), group.name);
+      processes_text(c.index.run(), unfinished.processes), call_text(c.index, p, c.index.op(p, i)),
+      group.name);
   const std::vector<int32_t> absent = ranks_without_member(group);
   if (!absent.empty()) {
     // A dump learns of a group by a call on it: a rank without one may have a dump.
@@ -232,8 +233,7 @@ std::optional<Finding> judge_inside(const Case& c) {
   const ProcessState& first = c.job.processes[inside.front()];
   finding.summary = fmt::format(
       "{} {} been {} for {}; {}", processes_text(c.index.run(), inside),
-      inside.size() == 1 ? "has" : "have",
-      inside_text(c.process(inside.front()).ops[first.inside_op]),
+      inside.size() == 1 ? "has" : "have", inside_text(c.index, inside.front(), first.inside_op),
       span_text(c.job.end_ns - first.inside_since_ns),
       is_some ? "the others made the same calls and returned" : "all ranks made the same calls");
   finding.next = fmt::format("look at the stack of {}, and at its network",

@@ -174,10 +174,11 @@ Draft draft_refused_call(const Case& c, const std::vector<Sighting>& refused) {
   }
   const std::string where = groups.size() == 1 ? c.group(*groups.begin()).name
                                                : fmt::format("{} communicators", groups.size());
-  finding.summary = fmt::format(
-      "NCCL refused {}, seq {} of {}, on {} alike: {} ({}{})", call_text(call), call.seq, where,
-      processes_text(c.index.run(), processes_of(refused)), name_of_result(result_of(event)),
-      result_of(event), event.text.empty() ? "" : ": " + event.text);
+  finding.summary = fmt::format("NCCL refused {}, seq {} of {}, on {} alike: {} ({}{})",
+                                call_text(c.index, refused.front().process, call), call.seq, where,
+                                processes_text(c.index.run(), processes_of(refused)),
+                                name_of_result(result_of(event)), result_of(event),
+                                event.text.empty() ? "" : ": " + event.text);
   finding.next =
       "look at the arguments of that call in the program: the log of any rank with "
       "NCCL_DEBUG=WARN has what is wrong with them";

@@ -111,7 +111,8 @@ std::string place_text(const Group& group, uint64_t seq) {
 }
 
 std::string call_at(const Case& c, const Member& member, uint64_t seq) {
-  return member.lane.has(seq) ? call_text(c.index.op_at(member, seq)) : "no call";
+  if (!member.lane.has(seq)) return "no call";
+  return call_text(c.index, member.process, c.index.op_at(member, seq));
 }
 
 void add_culprit(const Case& c, const Member& member, uint32_t g, uint64_t seq, Finding& finding) {

@@ -277,7 +277,7 @@ std::string why_text(const Case& c, Verdict verdict, uint32_t p, const Node& wai
       const std::string inside =
           state.inside_event != kNoRecord
               ? fmt::format("inside {}", name_of(process.events[state.inside_event].kind))
-              : inside_text(process.ops[state.inside_op]);
+              : inside_text(c.index, p, state.inside_op);
       return fmt::format("has been {} for {}", inside,
                          span_text(c.job.end_ns - state.inside_since_ns));
     }

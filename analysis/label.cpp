@@ -152,6 +152,17 @@ std::string call_text(const Op& op) {
   return text;
 }
 
+std::string call_text(const Index& index, uint32_t p, const Op& op) {
+  const std::string text = call_text(op);
+  const bool names_one = traits_of(op.kind).rooted || is_p2p(op.kind) || is_rma(op.kind);
+  const uint32_t g = index.seat(p, op.comm).group;
+  if (!names_one || op.root_or_peer < 0 || g == kNone) return text;
+  const uint32_t m = index.find_member(g, op.root_or_peer);
+  if (m == kNone) return text;
+  const int32_t rank = index.run().processes[index.groups()[g].members[m].process].job_rank;
+  return rank < 0 || rank == op.root_or_peer ? text : fmt::format("{} (rank {})", text, rank);
+}
+
 std::string call_site_text(const Process& process, const Op& op) {
   if (op.frames == 0) return "";
   const auto found = process.meta.find(fmt::format("frame.{}", op.frames));
@@ -165,10 +176,11 @@ std::string call_site_text(const Process& process, const Op& op) {
   return ", called at " + found->second.substr(0, end);
 }
 
-std::string inside_text(const Op& op) {
+std::string inside_text(const Index& index, uint32_t p, uint32_t i) {
+  const Op& op = index.op(p, i);
   const char* early =
       op.returned_ns != 0 ? ", which came back in progress and was not launched," : "";
-  return fmt::format("inside {}{}", call_text(op), early);
+  return fmt::format("inside {}{}", call_text(index, p, op), early);
 }
 
 std::string short_call_text(const Op& op) {

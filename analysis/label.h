@@ -31,8 +31,12 @@ const char* other_side_text(OpKind kind);
 
 // "AllReduce of 1024 float32 (sum)", "Broadcast of 8 int32 from root 0", "Send of 4 uint8 to 3".
 std::string call_text(const trace::Op& op);
+// The same of a process's call. Root and peer are numbers in its communicator, as the program
+// passed them: where the job numbers that rank otherwise, its number there is told, too, as in
+// "Send of 4 uint8 to 1 (rank 5)".
+std::string call_text(const Index& index, uint32_t process, const trace::Op& op);
 // "inside AllReduce of 4 float32 (sum)" of a call that NCCL is not through with.
-std::string inside_text(const trace::Op& op);
+std::string inside_text(const Index& index, uint32_t process, uint32_t op);
 // ", called at train.py:63 metrics_of" where the script's lines were recorded, else nothing.
 std::string call_site_text(const trace::Process& process, const trace::Op& op);
 // "AllReduce 1024 float32 sum": for tables.

@@ -174,6 +174,7 @@ Draft draft_break(const Case& c, const Blocked& broke, const Blocked& precedent,
   const uint32_t p = broke.process;
   const bool is_habit = precedent.process == p;
   const Op& left_out = c.index.op(precedent.process, precedent.op);
+  const std::string left_out_text = call_text(c.index, precedent.process, left_out);
   const bool pair = !is_collective(left_out.kind);
   const uint32_t g = c.index.seat(p, left_out.comm).group;
   uint64_t seq = 0;
@@ -200,17 +201,17 @@ Draft draft_break(const Case& c, const Blocked& broke, const Blocked& precedent,
   draft.finding.evidence.push_back(op_evidence(
       c, p, broke.op,
       (is_habit ? "where the steps before lead one to expect " : "where other ranks have ") +
-          call_text(left_out)));
+          left_out_text));
   const std::string first =
-      pair ? "a " + call_text(left_out)
-           : fmt::format("{}, seq {} of {}", call_text(left_out), seq, c.group(g).name);
+      pair ? "a " + left_out_text
+           : fmt::format("{}, seq {} of {}", left_out_text, seq, c.group(g).name);
   draft.finding.summary = fmt::format(
       "{} left out {} ({} had {} in front of {} {}), and {}; the ranks now wait "
       "for each other",
       rank_text(c.process(p)),
       length == 1 ? first : fmt::format("{} calls, the first of them {}", length, first),
       is_habit ? "the steps before" : "the others", length == 1 ? "it" : "them",
-      is_habit ? "its" : "their", call_text(c.index.op(p, broke.op)),
+      is_habit ? "its" : "their", call_text(c.index, p, c.index.op(p, broke.op)),
       length == 1 ? "a later one took its place" : "later ones took their place");
   draft.finding.next = fmt::format("look at the branch that decides about this {} on that rank",
                                    pair ? "transfer" : "call");

@@ -212,7 +212,7 @@ std::string doing_text(const Index& index, const JobState& job, uint32_t p) {
     const Op& op = process.ops[state.last_op];
     const Seat seat = index.seat(p, op.comm);
     text = fmt::format(
-        "its last call was {} on {}", call_text(op),
+        "its last call was {} on {}", call_text(index, p, op),
         seat.group == kNone ? "a communicator of its own" : index.groups()[seat.group].name);
     text += call_site_text(process, op);
     if (!job.is_foreign) {

@@ -332,8 +332,8 @@ std::optional<Draft> draft_stray_transfer(const Case& c, const Node& waited) {
   draft.finding.evidence.push_back(op_evidence(c, expecting, awaited, "waits"));
   draft.finding.summary =
       fmt::format("{} called {} where its steps before had {}; {} has been waiting for that for {}",
-                  rank_text(c.process(waited.process)), call_text(op), call_text(usual),
-                  rank_text(c.process(expecting)),
+                  rank_text(c.process(waited.process)), call_text(c.index, waited.process, op),
+                  call_text(c.index, waited.process, usual), rank_text(c.process(expecting)),
                   span_text(c.job.end_ns - c.index.op(expecting, awaited).called_ns));
   draft.finding.next = "look at how that rank computes the peer of this transfer";
   draft.since_ns = waited.since_ns;
@@ -376,8 +376,9 @@ std::optional<Draft> draft_extra_transfer(const Case& c, const Node& waited) {
   draft.finding.summary = fmt::format(
       "{} has been in {} for {}, where its steps before had {}; {} did what it always did, and "
       "expects none",
-      rank_text(c.process(waited.process)), call_text(op),
-      span_text(c.job.end_ns - waited.since_ns), call_text(expected), rank_text(c.process(peer)));
+      rank_text(c.process(waited.process)), call_text(c.index, waited.process, op),
+      span_text(c.job.end_ns - waited.since_ns), call_text(c.index, waited.process, expected),
+      rank_text(c.process(peer)));
   draft.finding.next = "look at the branch that decides about this call on that rank";
   draft.since_ns = waited.since_ns;
   return draft;
@@ -526,7 +527,7 @@ void retell(const Case& c, const std::vector<Misdirected>& calls, Draft& draft) 
   finding.summary = fmt::format(
       "{} called {} on another communicator than in the steps before: {} seq {} of {}, and not seq "
       "{} of {}",
-      processes_text(c.index.run(), processes), call_text(op),
+      processes_text(c.index.run(), processes), call_text(c.index, p, op),
       calls.size() == 1 ? "as" : rank_text(c.process(p)) + " as", op.seq, c.group(seat.group).name,
       draft.seq, c.group(draft.group).name);
   finding.next = "look at which group that rank passes to this call";

@@ -18,7 +18,10 @@ uint64_t common_end(const Case& c, uint32_t g) {
   return end;
 }
 
-std::string state_text(const Case& c, uint32_t p, bool called, uint32_t op) {
+constexpr std::string_view kWentPast = "went past it";
+
+// `is_past`: the job went past what it should not have, so nobody waits.
+std::string_view state_text(const Case& c, uint32_t p, bool called, uint32_t op, bool is_past) {
   const ProcessState& state = c.job.processes[p];
   if (state.stopped) return "process stopped";
   if (state.gone) return state.ended_itself ? "process ended" : "process gone";
@@ -27,6 +30,7 @@ std::string state_text(const Case& c, uint32_t p, bool called, uint32_t op) {
   if (c.index.op(p, op).state == trace::OpState::failed) return "refused by NCCL";
   if (state.inside_op == op) return "inside the call";
   if (c.progress.is_done(p, op)) return "returned";
+  if (is_past) return kWentPast;
   return c.progress.is_at_front(p, op) ? "waits" : "queued behind another call";
 }
 
@@ -52,30 +56,32 @@ std::vector<CommSummary> summarise_comms(const Case& c) {
   return summaries;
 }
 
-std::vector<RankRow> standing_of(const Case& c, const Draft& lead) {
+std::vector<RankRow> standing_of(const Case& c, const Draft& draft) {
   std::vector<RankRow> rows;
-  if (lead.group == kNone) return rows;
-  const Group& group = c.group(lead.group);
+  if (draft.group == kNone) return rows;
+  const Group& group = c.group(draft.group);
   for (const Member& member : group.members) {
     RankRow row;
     row.rank = c.process(member.process).job_rank;
     row.process = member.process;
     row.comm_name = group.name;
-    if (lead.seq > 0) {
-      row.last_common = fmt::format("seq {}", lead.seq - 1);
-      if (member.lane.has(lead.seq - 1)) {
-        row.last_common += " " + short_call_text(c.index.op_at(member, lead.seq - 1));
+    if (draft.seq > 0) {
+      row.last_common = fmt::format("seq {}", draft.seq - 1);
+      if (member.lane.has(draft.seq - 1)) {
+        row.last_common += " " + short_call_text(c.index.op_at(member, draft.seq - 1));
       }
     }
-    const bool called = member.lane.called > lead.seq;
-    const bool on_file = member.lane.has(lead.seq);
-    const uint32_t op = on_file ? member.lane.at(lead.seq) : kNoRecord;
+    const bool called = member.lane.called > draft.seq;
+    const bool on_file = member.lane.has(draft.seq);
+    const uint32_t op = on_file ? member.lane.at(draft.seq) : kNoRecord;
     row.here = on_file ? short_call_text(c.index.op(member.process, op)) : "-";
-    row.state = state_text(c, member.process, called, op);
+    const bool is_past = draft.finding.severity == Severity::corruption;
+    row.state = state_text(c, member.process, called, op, is_past);
     const int64_t since_ns = on_file ? c.index.op(member.process, op).called_ns
                                      : c.job.processes[member.process].last_call_ns;
     // Other recorders' files do not say when they end.
-    if (since_ns != 0 && !c.job.is_foreign) row.since = "for " + span_text(c.job.end_ns - since_ns);
+    if (since_ns != 0 && !c.job.is_foreign && row.state != kWentPast)
+      row.since = "for " + span_text(c.job.end_ns - since_ns);
     rows.push_back(std::move(row));
   }
   return rows;

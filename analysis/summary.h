@@ -9,7 +9,7 @@
 namespace rollcall::analysis {
 
 std::vector<CommSummary> summarise_comms(const Case& the_case);
-// Rows of the communicator of `lead`; empty when it has none.
-std::vector<RankRow> standing_of(const Case& the_case, const Draft& lead);
+// Rows of the communicator that the draft is about; empty when it is about none.
+std::vector<RankRow> standing_of(const Case& the_case, const Draft& draft);
 
 }  // namespace rollcall::analysis
