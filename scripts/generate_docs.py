@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the documents that derive from tables in the code.
 
-  docs/VARIABLES.md  from core/base/variables.h
+  docs/VARIABLES.md  from core/base/variables.h and tools/variables.h
   docs/VERDICTS.md   from analysis/finding.h; what the analysis can say is what its sources name
   docs/FORMAT.md     its table of statistics, from core/format/ring_layout.h
 
@@ -25,6 +25,13 @@ relative directory is taken from where the process is then.
 Nonsense in a variable costs one line on stderr and leaves the default in force, a number out of its
 range the nearest that is allowed. Sizes take the suffixes k, m and g (of 1024); flags take 0, 1,
 on, off, true, false, yes, no, in any case.
+
+| variable | type | default | meaning |
+| --- | --- | --- | --- |
+"""
+
+VARIABLES_COMMAND = """
+The command's own, from `tools/variables.h`:
 
 | variable | type | default | meaning |
 | --- | --- | --- | --- |
@@ -94,10 +101,12 @@ def cell(text):
 
 
 def variables():
-    lines = [f"| `{name}` | {kind} | {'`' + default + '`' if default else '–'} | {cell(meaning)} |"
-             for name, kind, default, meaning in
-             rows_of(read("core/base/variables.h"), "ROLLCALL_VARIABLES")]
-    return VARIABLES_HEAD + "\n".join(lines) + "\n"
+    def lines_of(path, macro):
+        return "".join(
+            f"| `{name}` | {kind} | {'`' + default + '`' if default else '–'} | {cell(meaning)} |\n"
+            for name, kind, default, meaning in rows_of(read(path), macro))
+    return (VARIABLES_HEAD + lines_of("core/base/variables.h", "ROLLCALL_VARIABLES") +
+            VARIABLES_COMMAND + lines_of("tools/variables.h", "ROLLCALL_COMMAND_VARIABLES"))
 
 
 def verdicts():

@@ -32,10 +32,19 @@ CommandLine::~CommandLine() = default;
 int CommandLine::read(std::vector<std::string> words) {
   // CLI11 takes the words in reverse.
   std::reverse(words.begin(), words.end());
+  // A word that is no command, in the place of one.
+  const auto is_unknown = [&] {
+    return app_->get_subcommands().empty() && !words.empty() && words.back()[0] != '-';
+  };
+  const auto no_such_command = [&] {
+    return unusable(fmt::format("there is no command \"{}\"; `rollcall --help` lists the commands.",
+                                words.back()));
+  };
   try {
     app_->parse(std::vector<std::string>(words));
     return -1;
   } catch (const CLI::CallForHelp&) {
+    if (is_unknown()) return no_such_command();
     // The help of the subcommand that was named, not the whole command's.
     const auto chosen = app_->get_subcommands();
     fmt::print("{}", chosen.empty() ? app_->help() : chosen.front()->help());
@@ -44,11 +53,8 @@ int CommandLine::read(std::vector<std::string> words) {
     fmt::print("rollcall {}\n", ROLLCALL_VERSION);
     return kExitGood;
   } catch (const CLI::ParseError& error) {
+    if (is_unknown()) return no_such_command();
     const auto chosen = app_->get_subcommands();
-    if (chosen.empty() && !words.empty() && words.back()[0] != '-') {
-      return unusable(fmt::format(
-          "there is no command \"{}\"; `rollcall --help` lists the commands.", words.back()));
-    }
     const std::string name = chosen.empty() ? "" : chosen.front()->get_name() + " ";
     if (name == "run " && !job_given_) {
       return unusable(
@@ -67,6 +73,11 @@ int CommandLine::run(std::vector<std::string> words) {
     job_.assign(mark + 1, words.end());
     job_given_ = true;
     words.erase(mark, words.end());
+  }
+  // `rollcall help diff`, as others have it.
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
   }
   if (const int status = read(std::move(words)); status >= 0) return status;
   if (!action_) {

@@ -1,5 +1,5 @@
-// `rollcall config`: the recorder's variables, what they are set to here, and what the recorder
-// makes of a value that it does not understand.
+// `rollcall config`: the recorder's variables and the command's own, what they are set to here, and
+// what the recorder makes of a value that it does not understand.
 #include "core/base/config.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ struct Variable {
 };
 constexpr Variable kVariables[] = {
 #define ROLLCALL_X(name, type, fallback, meaning) {#name, fallback, meaning},
-    ROLLCALL_VARIABLES(ROLLCALL_X)
+    ROLLCALL_VARIABLES(ROLLCALL_X) ROLLCALL_COMMAND_VARIABLES(ROLLCALL_X)
 #undef ROLLCALL_X
 };
 

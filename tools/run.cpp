@@ -17,6 +17,7 @@
 #include <memory>
 #include <random>
 
+#include "analysis/analysis.h"
 #include "core/base/text.h"
 #include "report/terms.h"
 #include "tools/command.h"
@@ -54,6 +55,9 @@ constexpr unsigned kEmulatedGpusMax = 64;
 // Between SIGTERM and SIGKILL.
 constexpr int64_t kGraceNs = 3'000'000'000;
 constexpr int64_t kLookNs = 250'000'000;
+// At the time limit a call counts as missing after this part of the limit, where that is less than
+// diff's own patience.
+constexpr double kLimitPerWait = 3;
 // What a verdict may take before the end of the run is reported without it.
 constexpr int64_t kVerdictNs = 60'000'000'000;
 
@@ -310,16 +314,20 @@ class Session {
             "not called NCCL yet.",
             "", now);
       } else {
-        ask_verdict("");
+        // Nobody can ask again: within a short limit a shorter wait has to do.
+        const double usual_s = static_cast<double>(analysis::Options{}.live_threshold_ns) / 1e9;
+        const double patience_s = std::min(usual_s, arguments_.timeout_s / kLimitPerWait);
+        ask_verdict({"--stalled-after", fmt::format("{}", patience_s)});
       }
     } else if (watch_.is_stalled(now) && !verdict_shown_) {
       // A call counts as missing after the time the user chose, not after diff's own patience.
-      ask_verdict(fmt::format("{}", std::max(arguments_.watch_s * 0.5, 0.1)));
+      const double patience_s = std::max(arguments_.watch_s * 0.5, 0.1);
+      ask_verdict({"--only-hangs", "--stalled-after", fmt::format("{}", patience_s)});
     }
   }
 
   // The comparison runs in a process of its own: whatever it meets in the files, the job goes on.
-  void ask_verdict(const std::string& stalled_after, bool sentence = false) {
+  void ask_verdict(const std::vector<std::string>& options) {
     helper_output_ = ::memfd_create("rollcall-verdict", MFD_CLOEXEC);
     const pid_t pid = helper_output_ < 0 ? -1 : ::fork();
     if (pid == 0) {
@@ -329,12 +337,7 @@ class Session {
       sigemptyset(&none);
       sigprocmask(SIG_SETMASK, &none, nullptr);
       std::vector<const char*> words{"rollcall", "diff", plan_.directory.c_str()};
-      if (!stalled_after.empty()) {
-        words.push_back("--only-hangs");
-        words.push_back("--stalled-after");
-        words.push_back(stalled_after.c_str());
-      }
-      if (sentence) words.push_back("--sentence");
+      for (const std::string& option : options) words.push_back(option.c_str());
       words.push_back(nullptr);
       ::execv("/proc/self/exe", const_cast<char* const*>(words.data()));
       _exit(kExitUnusable);
@@ -371,7 +374,7 @@ class Session {
     verdict_shown_ = true;
     shown_ns_ = now;
     if (!arguments_.kill_on_hang) return;
-    say("ending the job (--kill-on-hang).");
+    say("ending the job (--kill-on-hang); without that option its processes stay to be looked at.");
     hang_ = true;
     begin_end(now);
   }
@@ -420,7 +423,7 @@ class Session {
 
   // The verdict's sentence, for a run that failed.
   void say_sentence() {
-    ask_verdict("", true);
+    ask_verdict({"--sentence"});
     const int64_t limit_ns = now_ns() + kVerdictNs;
     std::optional<int> status;
     while (!status && now_ns() < limit_ns && helper_output_ >= 0) {

@@ -19,9 +19,14 @@ constexpr std::string_view kRecorders[] = {
     ROLLCALL_VARIABLES(ROLLCALL_X)
 #undef ROLLCALL_X
 };
-// What the command, the build and the scripts read besides.
-constexpr std::string_view kOthers[] = {"ROLLCALL_LIB_DIR", "ROLLCALL_SKIP_SETUP",
-                                        "ROLLCALL_WRITE_GOLDENS", "ROLLCALL_FAKE_LOG"};
+constexpr std::string_view kCommands[] = {
+#define ROLLCALL_X(name, type, fallback, meaning) #name,
+    ROLLCALL_COMMAND_VARIABLES(ROLLCALL_X)
+#undef ROLLCALL_X
+};
+// What the build and the scripts read besides.
+constexpr std::string_view kOthers[] = {"ROLLCALL_SKIP_SETUP", "ROLLCALL_WRITE_GOLDENS",
+                                        "ROLLCALL_FAKE_LOG"};
 // The emulator's, and those of tests and benchmarks.
 constexpr std::string_view kFamilies[] = {
     "ROLLCALL_EMULATE_",   "ROLLCALL_E2E_", "ROLLCALL_TORCH", "ROLLCALL_BENCH_",
@@ -30,6 +35,7 @@ constexpr std::string_view kFamilies[] = {
 bool is_known(std::string_view name) {
   const auto is_name = [name](std::string_view known) { return known == name; };
   return std::any_of(std::begin(kRecorders), std::end(kRecorders), is_name) ||
+         std::any_of(std::begin(kCommands), std::end(kCommands), is_name) ||
          std::any_of(std::begin(kOthers), std::end(kOthers), is_name) ||
          std::any_of(std::begin(kFamilies), std::end(kFamilies),
                      [name](std::string_view family) { return name.starts_with(family); });

@@ -1,10 +1,18 @@
-// The environment's ROLLCALL_* variables, as far as the command looks at them for the recorder.
+// The environment's ROLLCALL_* variables, as far as the command looks at them: for the recorder,
+// and for itself.
 //
 // Threads: the main thread alone.
 #pragma once
 
 #include <string>
 #include <vector>
+
+// What the command reads itself; a job sees nothing of it. `rollcall config` and docs/VARIABLES.md
+// derive from it, like from the recorder's table (core/base/variables.h, which has the columns).
+#define ROLLCALL_COMMAND_VARIABLES(X)                                                          \
+  X(ROLLCALL_LIB_DIR, path, "",                                                                \
+    "where `rollcall run` takes the libraries from, for the job and for --emulate; else from " \
+    "beside the command")
 
 namespace rollcall::tools {
 

@@ -78,6 +78,15 @@ def watch_is_quiet_about_a_healthy_job():
         expect("RC-" not in run.stderr(), f"a verdict about a healthy job\n{run.stderr()}")
 
 
+def a_short_time_limit_names_who_is_missing():
+    """Shorter than `diff` waits before it calls a call of a running job missing."""
+    with Job(2, HANGING, options=["--timeout", "6"]) as run:
+        run.start()
+        expect_equal(run.wait(), 124, f"status ({run.describe()})")
+        expect("RC-MISSING-CALL" in run.stderr(), f"no verdict\n{run.describe()}")
+        expect("no verdict" not in run.stderr(), f"two verdicts\n{run.describe()}")
+
+
 # Starts two ranks, the second with "$1"; where it fails, the first is killed a while later.
 ATTEMPT = f"""
 attempt() {{
@@ -121,6 +130,8 @@ if __name__ == "__main__":
         ("--watch tells that nothing moves where no rank is known to be the reason, and ends "
          "nothing", watch_tells_that_nothing_moves),
         ("--watch takes back what was early", watch_takes_back_what_was_early),
+        ("--timeout names who is missing within a short limit, too",
+         a_short_time_limit_names_who_is_missing),
         ("--watch says nothing about a healthy job", watch_is_quiet_about_a_healthy_job),
         ("--kill-on-hang does not end a job that is being started again",
          watch_waits_for_a_restart),

@@ -26,6 +26,15 @@ TEST_CASE("every command explains itself and exits with 0") {
   }
 }
 
+TEST_CASE("help in front of a command is the same as --help behind it") {
+  const Folder folder;
+  CHECK(run_command(folder, {"help"}).out == run_command(folder, {"--help"}).out);
+  const Outcome outcome = run_command(folder, {"help", "diff"});
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out == run_command(folder, {"diff", "--help"}).out);
+  CHECK(run_command(folder, {"help", "frobnicate"}).status == 2);
+}
+
 TEST_CASE("arguments that make no sense cost a sentence and status 2") {
   const Folder folder;
   const std::vector<std::vector<std::string>> lines = {
@@ -195,6 +204,7 @@ TEST_CASE("config shows what is set here") {
   const Outcome table = run_command(folder, {"config"}, {"ROLLCALL_RING_SLOTS=4096"});
   CHECK(table.status == 0);
   CHECK(contains(table.out, "4096 (set; default "));
+  CHECK(contains(table.out, "ROLLCALL_LIB_DIR"));
   CHECK(contains(table.out, "(default)"));
 }
 
