@@ -378,6 +378,19 @@ void mention_latecomer(const Case& c, const Node& waited, const std::vector<uint
   finding.next += fmt::format("; a watchdog may have ended it for the time {} took", who);
 }
 
+// A rank that said nothing for long, and was killed before all others were: by somebody who saw it
+// hang, or in the middle of what took so long.
+void mention_lead(const Case& c, uint32_t p, Finding& finding) {
+  const int64_t lead_ns = c.job.processes[p].lead_ns;
+  if (lead_ns == 0) return;
+  finding.confidence = std::max(finding.confidence, Confidence::likely);
+  finding.summary += fmt::format(
+      "; it was killed {} before all others: if nobody did that by hand, it died in what it was "
+      "doing then",
+      span_text(lead_ns));
+  finding.next += ", and at its log and exit status, and at `dmesg` there";
+}
+
 void complete_culprit(const Case& c, const Node& waited, Culprit& culprit) {
   if (waited.kind == NodeKind::collective) culprit.seq = waited.seq;
   if (waited.kind == NodeKind::creation) culprit.seq = waited.seq;
@@ -535,7 +548,10 @@ Draft draft_absence(const Case& c, uint32_t n, const Gathered& gathered) {
     mention_latecomer(c, waited, gathered.processes, finding);
   }
   if (c.job.is_foreign) weigh_states(c, waited, finding);
-  if (verdict == Verdict::missing_call && !c.job.is_foreign) weigh_numbers(c, waited, finding);
+  if (verdict == Verdict::missing_call && !c.job.is_foreign) {
+    if (is_one) mention_lead(c, first, finding);
+    weigh_numbers(c, waited, finding);
+  }
   std::vector<uint32_t> victims = waited.callers;
   for (const uint32_t r : gathered.roots) {
     const Root& root = c.graph.roots()[r];

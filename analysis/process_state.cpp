@@ -139,8 +139,8 @@ bool is_behind(const Index& index, uint32_t p) {
 // A launcher that loses a rank ends the others within a tenth of a second: less than by which a
 // process must usually be earlier than the others to count as dead. But it ends these at once: who
 // gave its last sign of life well before all others did theirs, within little time, and is behind
-// them, died first. Not of one that was silent for long: it may have hung, and somebody have ended
-// the job rank by rank.
+// them, died first. Of one that was silent for long that is not said: it may have hung, and
+// somebody have ended the job rank by rank. Its lead is noted.
 void judge_first_death(const Index& index, JobState& job) {
   constexpr int64_t kFirstMarginNs = 30'000'000;  // three heartbeats
   constexpr int64_t kSilentMaxNs = 10'000'000'000;
@@ -160,7 +160,11 @@ void judge_first_death(const Index& index, JobState& job) {
   const int64_t spread_ns = ends.back().first - ends[1].first;
   const bool is_clear = lead_ns > kFirstMarginNs + job.clock_doubt_ns && lead_ns > 2 * spread_ns;
   const bool was_silent = first_ns - job.processes[first].last_call_ns > kSilentMaxNs;
-  if (!is_clear || was_silent || !is_behind(index, first)) return;
+  if (!is_clear || !is_behind(index, first)) return;
+  if (was_silent) {
+    job.processes[first].lead_ns = lead_ns;
+    return;
+  }
   job.processes[first].gone = true;
   // The others have waited since then.
   job.threshold_ns = std::min(job.threshold_ns, lead_ns / 2);

@@ -14,7 +14,10 @@ struct ProcessState {
   bool gone = false;          // ended clearly before the job did
   bool ended_itself = false;  // left an exit record
   bool stopped = false;
-  bool beats = false;        // its file has a heartbeat: `last_sign_ns` is exact
+  bool beats = false;  // its file has a heartbeat: `last_sign_ns` is exact
+  // Killed by so much earlier than all others, but silent for long before: it may have died, or
+  // have hung and been killed by somebody. 0: not so.
+  int64_t lead_ns = 0;
   int64_t last_sign_ns = 0;  // of life: exit, heartbeat, last call
   int64_t last_call_ns = 0;  // last operation or event entered
   uint32_t last_op = kNoRecord;

@@ -51,8 +51,19 @@ TEST_CASE("a job that was killed as a whole is in lockstep whoever ended first")
   CHECK(lead(judge_killed({5, 66, 60, 61})).verdict == Verdict::in_lockstep);
 }
 
-TEST_CASE("who was silent for long when the job was ended rank by rank has missed a call") {
-  check_blames(judge_killed({20'060, 20'066, 20'000, 20'061}), Verdict::missing_call, kOdd);
+TEST_CASE("who was silent for long and then killed first has missed a call, and may have died") {
+  const Report report = judge_killed({20'060, 20'066, 20'000, 20'061});
+  check_blames(report, Verdict::missing_call, kOdd);
+  CHECK(lead(report).confidence == Confidence::likely);
+  CHECK(lead(report).summary.find("was killed 60 ms before all others") != std::string::npos);
+  CHECK(lead(report).next.find("dmesg") != std::string::npos);
+}
+
+TEST_CASE("who was silent for long and killed with the others has missed a call") {
+  const Report report = judge_killed({20'010, 20'012, 20'000, 20'011});
+  check_blames(report, Verdict::missing_call, kOdd);
+  CHECK(lead(report).confidence == Confidence::certain);
+  CHECK(lead(report).summary.find("before all others") == std::string::npos);
 }
 
 }  // namespace
