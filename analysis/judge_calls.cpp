@@ -283,6 +283,12 @@ Draft draft_difference(const Case& c, const Difference& d) {
   }
   const std::string who = processes_text(c.index.run(), processes_of(group, d.deviators));
   finding.summary = d.is_scattered ? scattered_text(c, d) : slip_text(c, d, who);
+  if (d.undecided && d.slip == Slip::missing) {
+    const std::string others =
+        processes_text(c.index.run(), processes_of(group, d.camps[0].members));
+    finding.summary +=
+        fmt::format("; or {} made {} without need", others, d.length == 1 ? "it" : "them");
+  }
   if (d.undecided) finding.summary += "; nothing on file tells which side is right";
   if (d.predicted) finding.summary += " (as in the steps before)";
   finding.next = next_text(c, d);

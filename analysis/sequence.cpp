@@ -555,8 +555,9 @@ std::optional<Difference> scattered(const Index& index, const ChangingSizes& siz
   return all;
 }
 
-// Without a majority the two sides explain each other: a slip that is natural from one side (a call
-// left out) is unnatural from the other (a call added that the steps before did not have).
+// Without a majority, and without steps before that tell, the two sides explain each other. A call
+// that one left out and one that the other made without need look alike: it is told as left out,
+// as most are.
 Difference explain_tie(const Index& index, const ChangingSizes& sizes, uint32_t g, uint64_t seq,
                        std::vector<Camp> camps) {
   Difference forward = explain(index, sizes, g, seq, camps, camps[1]);
@@ -567,8 +568,7 @@ Difference explain_tie(const Index& index, const ChangingSizes& sizes, uint32_t 
     return forward;
   }
   Difference& chosen = forward.slip == Slip::missing ? forward : backward;
-  chosen.undecided = false;
-  chosen.predicted = true;
+  chosen.undecided = true;
   return chosen;
 }
 

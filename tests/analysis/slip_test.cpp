@@ -478,5 +478,31 @@ TEST_CASE("a step that one of a thousand ranks leaves out is found in a moment",
   CHECK(says(report, "rank 700 left out 40 calls"));
 }
 
+// Two ranks in their first step, of which the second has one call less.
+Report judge_first_step(size_t short_rank) {
+  Program program;
+  program.comms.push_back({.ranks = {0, 1}});
+  const Steps steps = {call(OpKind::AllReduce, 1),
+                       call(OpKind::Broadcast, 2, 0),
+                       call(OpKind::AllReduce, 3),
+                       {.act = Act::sync}};
+  program.ranks.assign(2, steps);
+  program.ranks[short_rank].erase(program.ranks[short_rank].begin() + 1);
+  return analyse(execute(program).run);
+}
+
+TEST_CASE("of two ranks in their first step nobody knows which made a call too many or too few") {
+  for (const int short_rank : {0, 1}) {
+    const Report report = judge_first_step(static_cast<size_t>(short_rank));
+    CHECK(lead(report).verdict == Verdict::missing_call);
+    CHECK(lead(report).culprits.size() == 2);
+    CHECK(lead(report).confidence == Confidence::likely);
+    CHECK(says(report, fmt::format("rank {} left out Broadcast", short_rank)));
+    CHECK(says(report, fmt::format("or rank {} made it without need; nothing on file tells",
+                                   1 - short_rank)));
+    CHECK_FALSE(says(report, "as in the steps before"));
+  }
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
