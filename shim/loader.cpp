@@ -4,7 +4,6 @@
 #include <link.h>
 
 #include <atomic>
-#include <cstring>
 
 namespace rollcall::shim {
 namespace {
@@ -40,10 +39,19 @@ bool read_dynamic(const dl_phdr_info* info, SymbolTable& table) {
   return table.symbols != nullptr && table.strings != nullptr;
 }
 
+// Not strcmp: AddressSanitizer has a strcmp of its own, and asks `dlsym` before that one works.
+bool is_same(const char* one, const char* other) {
+  while (*one != 0 && *one == *other) {
+    ++one;
+    ++other;
+  }
+  return *one == *other;
+}
+
 bool is_definition_of(const SymbolTable& table, uint32_t index, const char* name) {
   const ElfW(Sym)& symbol = table.symbols[index];
   return symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 &&
-         symbol.st_name < table.string_bytes && strcmp(table.strings + symbol.st_name, name) == 0;
+         symbol.st_name < table.string_bytes && is_same(table.strings + symbol.st_name, name);
 }
 
 uintptr_t find_by_gnu_hash(const SymbolTable& table, const char* name) {

@@ -8,8 +8,10 @@
 namespace rollcall::capture {
 
 namespace {
-constexpr size_t kStackBytes = 256 * 1024;  // static TLS of the job's libraries is taken from it
-}
+// Room, not memory: what is not touched costs none. The static TLS of the job's libraries is taken
+// from it.
+constexpr size_t kStackBytes = 1024 * 1024;
+}  // namespace
 
 bool start_background_thread(const char* name, void* (*run)(void*), void* argument) noexcept {
   pthread_attr_t attributes;

@@ -102,7 +102,8 @@ inline bool enter(ThreadState& thread) noexcept {
 }
 
 // One lock for everything that is cold: start, communicators, meta text. In `live`, so that a child
-// does not inherit it locked.
+// does not inherit it locked. A thread is not cancelled while it holds it, and runs no handler of a
+// signal that might call NCCL and so come back for it.
 class ColdLock {
  public:
   ColdLock() noexcept;
@@ -114,6 +115,10 @@ class ColdLock {
   bool is_held() const noexcept { return is_held_; }
 
  private:
+  void keep_to_itself() noexcept;
+
+  sigset_t mask_before_;
+  int cancel_before_ = 0;
   bool is_held_;
 };
 

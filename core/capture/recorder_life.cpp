@@ -1,6 +1,7 @@
 // The recorder's life: lazy start, threads, fork, pause, exit, and switching itself off.
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -58,9 +59,15 @@ void guard_against_forks() noexcept {
   if (kLivePageBytes % page_bytes == 0 && reinterpret_cast<uintptr_t>(&live) % page_bytes == 0) {
     madvise(&live, sizeof(live), MADV_WIPEONFORK);
   }
-  if (fork_handlers.exchange(true)) return;
+  if (fork_handlers.load(std::memory_order_acquire)) return;
   pthread_atfork(nullptr, after_fork_in_parent, after_fork_in_child);
+  // Behind it: a child that is forked in between registers them for its own children.
+  fork_handlers.store(true, std::memory_order_release);
 }
+
+// When the library is loaded, and not with the first call: a child that is forked beside another
+// thread's first call would inherit the lock held.
+[[gnu::constructor]] void guard_from_the_start() { guard_against_forks(); }
 
 // --- end ----------------------------------------------------------------------------------------
 
@@ -85,7 +92,9 @@ bool mark_exited(int64_t how) noexcept {
 // quick_exit runs no destructor, and inside the C library it ends by an `_exit` that nobody can
 // interpose.
 void watch_quick_exit() noexcept {
-  if (!quick_exit_handler.exchange(true)) at_quick_exit(note_immediate_exit);
+  if (quick_exit_handler.load(std::memory_order_acquire)) return;
+  at_quick_exit(note_immediate_exit);
+  quick_exit_handler.store(true, std::memory_order_release);
 }
 
 // --- start --------------------------------------------------------------------------------------
@@ -225,11 +234,29 @@ void announce_thread(ThreadState& thread) noexcept {
 
 }  // namespace
 
-ColdLock::ColdLock() noexcept : is_held_(pthread_mutex_lock(&live.cold_mutex) == 0) {}
-ColdLock::ColdLock(std::try_to_lock_t) noexcept
-    : is_held_(pthread_mutex_trylock(&live.cold_mutex) == 0) {}
+void ColdLock::keep_to_itself() noexcept {
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_before_);
+  sigset_t others;
+  sigfillset(&others);
+  // What the thread's own instructions raise is delivered in any case: better to its handler.
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) {
+    sigdelset(&others, own);
+  }
+  pthread_sigmask(SIG_BLOCK, &others, &mask_before_);
+}
+
+ColdLock::ColdLock() noexcept {
+  keep_to_itself();
+  is_held_ = pthread_mutex_lock(&live.cold_mutex) == 0;
+}
+ColdLock::ColdLock(std::try_to_lock_t) noexcept {
+  keep_to_itself();
+  is_held_ = pthread_mutex_trylock(&live.cold_mutex) == 0;
+}
 ColdLock::~ColdLock() {
   if (is_held_) pthread_mutex_unlock(&live.cold_mutex);
+  pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+  pthread_setcancelstate(cancel_before_, nullptr);
 }
 
 const char* run_directory() noexcept { return directory_text; }

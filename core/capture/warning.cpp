@@ -1,5 +1,6 @@
 #include "core/capture/warning.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -26,12 +27,19 @@ uint32_t current_verbosity() noexcept {
              : 1;
 }
 
+// A pipe that is full, because nobody reads it for the moment, would hold the job up. Where a pipe
+// takes anything, it takes a line like ours as a whole (PIPE_BUF).
+bool takes_a_line() noexcept {
+  pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLOUT) != 0;
+}
+
 }  // namespace
 
 void set_verbosity(uint32_t level) noexcept { verbosity.store(level, std::memory_order_relaxed); }
 
 void write_warning(uint32_t level, std::string_view sentence) noexcept {
-  if (level > current_verbosity()) return;
+  if (level > current_verbosity() || !takes_a_line()) return;
   TextBuffer<1024> line;
   line.text("rollcall: ").text(part_of(sentence, 0, 1000)).character('\n');
   // stderr may be a pipe that nobody reads any more.

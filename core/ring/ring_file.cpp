@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -77,6 +79,18 @@ bool is_in_memory(int descriptor) noexcept {
   struct statfs where {};
   return fstatfs(descriptor, &where) == 0 &&
          (where.f_type == TMPFS_MAGIC || where.f_type == RAMFS_MAGIC);
+}
+
+// btrfs writes what has reached the disk once to a new place: a store into a page that was written
+// back needs a block, and ends the job with SIGBUS where the disk is full by then. Files without
+// data can be taken out of that. (A later copy by reflink or a snapshot takes it back.)
+void write_in_place(int descriptor) noexcept {
+  struct statfs where {};
+  if (fstatfs(descriptor, &where) != 0 || where.f_type != BTRFS_SUPER_MAGIC) return;
+  int flags = 0;
+  if (ioctl(descriptor, FS_IOC_GETFLAGS, &flags) != 0) return;
+  flags |= FS_NOCOW_FL;
+  ioctl(descriptor, FS_IOC_SETFLAGS, &flags);
 }
 
 int create_file(const char* directory, const Incarnation& incarnation, TextWriter& stem,
@@ -288,6 +302,7 @@ bool create_ring_file(const char* directory, const Incarnation& incarnation,
   file.descriptor = move_up(descriptor);
   file.identity = identity_of(file.descriptor);
   file.is_in_memory = is_in_memory(file.descriptor);
+  write_in_place(file.descriptor);
   if (map_file(file, incarnation, geometry, error)) return true;
   if (file.memory != nullptr) munmap(file.memory, file.bytes);
   close(file.descriptor);

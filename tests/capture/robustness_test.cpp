@@ -330,6 +330,82 @@ TEST_CASE("a child made behind the C library's back does not write to its parent
   CHECK(std::max(counts[0], counts[1]) == 5);
 }
 
+// In a child, whose mask is that of a thread that may have held the lock: ends it where it hangs.
+void limit_time() {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  alarm(60);
+}
+
+TEST_CASE("a child does not inherit a lock that is held for its parent's first call") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    const capture::ColdLock held;  // as if by another thread, which has not come to start yet
+    for (const bool is_seen : {true, false}) {
+      const pid_t child = is_seen ? fork() : test::fork_unseen();
+      if (child == 0) {
+        limit_time();
+        record(3);
+        _exit(capture::live.stats == nullptr ? 1 : 0);
+      }
+      int status = 1;
+      waitpid(child, &status, 0);
+      CHILD_REQUIRE(status == 0);
+    }
+  })));
+  CHECK(directory.files(".ring").size() == 2);
+}
+
+void* record_when_cancelled(void*) {
+  pthread_cancel(pthread_self());
+  record(1);
+  pthread_testcancel();
+  _exit(1);
+}
+
+TEST_CASE("a thread that is cancelled in the first call of all leaves the others their recorder") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    limit_time();
+    pthread_t thread{};
+    CHILD_REQUIRE(pthread_create(&thread, nullptr, record_when_cancelled, nullptr) == 0);
+    void* how = nullptr;
+    pthread_join(thread, &how);
+    CHILD_REQUIRE(how == PTHREAD_CANCELED);
+    record(2);
+  })));
+  REQUIRE(directory.files(".ring").size() == 1);
+  CHECK(test::read_ring(directory.files(".ring")[0]).ops.size() == 3);
+}
+
+TEST_CASE("no handler of a signal runs where the recorder holds its lock, and then it does") {
+  static std::atomic<int> handled;
+  handled = 0;
+  const auto before = signal(SIGUSR1, [](int) { ++handled; });
+  {
+    const capture::ColdLock held;
+    raise(SIGUSR1);
+    CHECK(handled == 0);
+  }
+  CHECK(handled == 1);
+  signal(SIGUSR1, before);
+}
+
+TEST_CASE("a pipe on stderr that nobody empties holds nobody up") {
+  CHECK(ended_well(in_own_process("/proc/no-directory", [] {
+    int ends[2];
+    CHILD_REQUIRE(pipe2(ends, O_NONBLOCK) == 0);
+    while (write(ends[1], "x", 1) == 1) {
+    }
+    fcntl(ends[1], F_SETFL, 0);
+    CHILD_REQUIRE(dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
+    setenv("ROLLCALL_VERBOSE", "1", 1);
+    limit_time();
+    record(1);
+  })));
+}
+
 // Who hangs is ended by the alarm.
 TEST_CASE("a child does not inherit a lock that is held, nor a turn at the clock's anchor") {
   const TemporaryDirectory directory;
@@ -339,7 +415,7 @@ TEST_CASE("a child does not inherit a lock that is held, nor a turn at the clock
     const capture::ColdLock held;  // as if by another thread
     const auto record_in_child = [](pid_t child) {
       if (child == 0) {
-        alarm(60);
+        limit_time();
         record(3);
         CHILD_REQUIRE(load_relaxed(capture::live.header->anchor_count) != 0);
         _exit(0);

@@ -68,6 +68,13 @@ TEST_CASE("a linked program behaves as without the shim") {
   CHECK(without.log.empty());
 }
 
+TEST_CASE("a library that looks up what it stands in front of does so before its functions work") {
+  const Outcome outcome = run("./shim_linked_user", "", SHIM_LIBRARY ":./libshim_early_lookup.so");
+  CHECK(outcome.status == 0);
+  CHECK(outcome.output == "failures 0 calls 2 1 2\n");
+  CHECK(count_of(outcome.log, "op AllReduce") == 2);
+}
+
 TEST_CASE("each call of a linked program is recorded once, whatever NCCL calls in turn") {
   const std::string log = run("./shim_linked_user").log;
   CHECK(count_of(log, "op AllReduce") == 2);
