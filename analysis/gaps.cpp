@@ -37,6 +37,16 @@ uint64_t missing_records(const Process& process) {
   return process.lost - lost;
 }
 
+// Their communicator was made before recording began, or found its table full. The statistic counts
+// a communicator once; of a long job not all records are on file.
+uint64_t calls_on_unknown(const Process& process) {
+  const auto on_file =
+      std::count_if(process.ops.begin(), process.ops.end(), [](const trace::Op& op) {
+        return op.comm == kCommUnknown && (is_collective(op.kind) || is_p2p(op.kind));
+      });
+  return std::max(statistic(process, "comm_unknown"), static_cast<uint64_t>(on_file));
+}
+
 void append(std::string& text, std::string_view part) {
   if (!text.empty()) text += "; ";
   text += part;
@@ -59,6 +69,10 @@ std::string gap_text(const Case& c, uint32_t p) {
   if (const uint64_t paused = statistic(process, "dropped_paused"); paused != 0) {
     append(text, counted(paused, "call was", "calls were") +
                      " made while recording was paused (rollcall ctl pause)");
+  }
+  if (const uint64_t unknown = calls_on_unknown(process); unknown != 0) {
+    append(text, counted(unknown, "call was", "calls were") +
+                     " made on communicators that are not on file, and not compared");
   }
   if (const uint64_t damaged = c.index.misplaced(p); damaged != 0) {
     append(text, counted(damaged, "record names a position", "records name positions") +

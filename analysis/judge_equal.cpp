@@ -12,6 +12,7 @@
 #include "analysis/label.h"
 #include "analysis/replay_waits.h"
 #include "analysis/summary.h"
+#include "analysis/unread_prefix.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -341,7 +342,54 @@ std::vector<uint32_t> ended_from_outside(const Case& c) {
   return dead;
 }
 
-Finding judge_lockstep(const Case& c, const std::optional<Draft>& captured) {
+// Calls that are no longer on file were not the same, as the history's digests tell.
+std::optional<Finding> judge_parted(const Case& c, const UnreadPrefixes& prefixes) {
+  if (prefixes.parted.empty()) return {};
+  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
+  Finding& finding = draft.finding;
+  for (const PartedPrefix& parted : prefixes.parted) {
+    const Group& group = c.group(parted.group);
+    if (!finding.summary.empty()) finding.summary += "; ";
+    const bool are_all = parted.deviators.size() == group.members.size();
+    finding.summary +=
+        fmt::format("{} did not {}make the same calls {} {} in front of seq {}",
+                    processes_text(c.index.run(), parted.deviators), are_all ? "all " : "",
+                    are_all ? "on" : "as the other members of", group.name, parted.behind);
+    for (const uint32_t p : parted.deviators) {
+      Culprit culprit = culprit_of(c, p, parted.group);
+      finding.culprits.push_back(std::move(culprit));
+    }
+    for (const Member& member : group.members) {
+      if (finding.evidence.size() == 8) break;
+      finding.evidence.push_back(
+          {.file = c.process(member.process).file,
+           .record = "history",
+           .text = fmt::format("{}: its digest at seq {}", rank_text(c.process(member.process)),
+                               parted.seq)});
+    }
+  }
+  finding.summary += fmt::format(
+      ": the digests of the history differ, and those calls are not at hand; behind them all {} "
+      "made the same; {}",
+      everyone_text(c.index), last_common_text(c));
+  finding.next =
+      "compare while those calls are still on file, or run again with a larger "
+      "ROLLCALL_MAX_HISTORY; --window 0 reads all that is on file";
+  return finding;
+}
+
+// Of which calls nothing is known, and from where on they are the same.
+std::string open_text(const Case& c, const UnreadPrefixes& prefixes) {
+  if (prefixes.open.empty() || c.job.is_foreign) return {};
+  const OpenPrefix& open = prefixes.open.front();
+  const size_t more = prefixes.open.size() - 1;
+  return fmt::format("from seq {} of {} on{}; older calls are on no file, or were not read",
+                     open.seq, c.group(open.group).name,
+                     more == 0 ? "" : fmt::format(" (likewise {} more communicators)", more));
+}
+
+Finding judge_lockstep(const Case& c, const std::optional<Draft>& captured,
+                       const UnreadPrefixes& prefixes) {
   const std::string ranks = everyone_text(c.index);
   const std::string late_end = c.job.all_ended_themselves ? late_end_text(c) : "";
   const bool is_sure = c.job.all_ended_themselves && late_end.empty();
@@ -349,6 +397,14 @@ Finding judge_lockstep(const Case& c, const std::optional<Draft>& captured) {
       make_draft(Verdict::in_lockstep, is_sure ? Confidence::certain : Confidence::likely);
   draft.finding.summary = fmt::format("all {} made the same calls; {}", ranks, last_common_text(c));
   draft.finding.next = "nothing to do";
+  if (const std::string open = open_text(c, prefixes); !open.empty()) {
+    draft.finding.confidence = Confidence::likely;
+    draft.finding.summary =
+        fmt::format("all {} made the same calls {}; {}", ranks, open, last_common_text(c));
+    draft.finding.next =
+        "nothing to do, as far as the files tell; ROLLCALL_HISTORY and ROLLCALL_MAX_HISTORY say "
+        "how much stays on file";
+  }
   if (!gaps_text(c).empty()) {
     draft.finding.confidence = std::max(draft.finding.confidence, Confidence::likely);
     draft.finding.summary =
@@ -468,7 +524,10 @@ Equal judge_equal(const Case& c, const std::optional<Draft>& captured) {
     const Unfinished unfinished = find_unfinished(c);
     if (!unfinished.processes.empty()) return {judge_unfinished(c, unfinished), true};
     if (auto open = judge_incomplete(c, c.job.any_aborted(), false)) return {std::move(*open)};
-    return {judge_lockstep(c, captured), c.job.all_ended_themselves && !late_end_text(c).empty()};
+    const UnreadPrefixes prefixes = unread_prefixes(c.index);
+    if (std::optional<Finding> parted = judge_parted(c, prefixes)) return {std::move(*parted)};
+    return {judge_lockstep(c, captured, prefixes),
+            c.job.all_ended_themselves && !late_end_text(c).empty()};
   }
   if (std::optional<Finding> inside = judge_inside(c)) return {std::move(*inside)};
   if (std::optional<Draft> gpu = judge_gpu(c)) return {std::move(gpu->finding)};

@@ -8,11 +8,14 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <sstream>
+
+#include "trace/ring_reader.h"
 
 namespace rollcall::trace {
 namespace {
@@ -106,6 +109,17 @@ LivenessAnswer ask_process_table(const FileHeader& header, int descriptor) {
   }
 }
 
+// The flusher stores one every 10 ms.
+bool has_beaten_lately(const FileHeader& header) {
+  constexpr int64_t kLatelyNs = 2'000'000'000;
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const int64_t now_ns = int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  const auto beat_ns =
+      static_cast<int64_t>(conversion_of(header).realtime_ns(header.heartbeat_ticks));
+  return header.heartbeat_ticks != 0 && std::abs(now_ns - beat_ns) < kLatelyNs;
+}
+
 }  // namespace
 
 bool parse_process_stat(const std::string& line, ProcessStat& stat) {
@@ -133,11 +147,16 @@ LivenessAnswer probe_liveness(const FileHeader& header, int descriptor) {
   if (header.exit_state == static_cast<uint32_t>(ExitState::exited)) {
     return {Liveness::exited, "it left an exit record"};
   }
+  return probe_behind_exit(header, descriptor);
+}
+
+LivenessAnswer probe_behind_exit(const FileHeader& header, int descriptor) {
   if (!is_this_boot(header)) return {};
   if (is_this_pid_namespace(header)) return ask_process_table(header, descriptor);
   if (header.is_unlocked != 0) return {};
   const std::optional<bool> locked = is_locked(descriptor);
   if (!locked) return {};
+  if (!*locked && has_beaten_lately(header)) return {};
   if (!*locked) return {Liveness::dead, "nobody holds the lock of its file"};
   return {Liveness::running, "its file is locked by a process of another container"};
 }

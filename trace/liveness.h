@@ -4,8 +4,9 @@
 // process table (same pid and same start time, so that a reused pid is not taken for it; where the
 // file is neither locked nor mapped any more, the process has gone on with another program), then
 // the lock that the recorder holds on its file for as long as it lives (which also speaks for
-// processes of another container). Elsewhere the answer is `unknown`, and the heartbeat in the file
-// must do.
+// processes of another container; a job that closes all descriptors loses it, so where the
+// heartbeat is a moment old nothing is claimed). Elsewhere the answer is `unknown`, and the
+// heartbeat in the file must do.
 #pragma once
 
 #include <string>
@@ -22,6 +23,8 @@ struct LivenessAnswer {
 
 // `descriptor` is open on the ring file.
 LivenessAnswer probe_liveness(const FileHeader& header, int descriptor);
+// The same of a process that left an exit record: it may be at its exit still, and hang there.
+LivenessAnswer probe_behind_exit(const FileHeader& header, int descriptor);
 
 // One line of /proc/<pid>/stat taken apart; false where it is no such line. For the test.
 struct ProcessStat {

@@ -146,6 +146,7 @@ void read_segments(const FileGroup& group, const FileHeader& header, uint64_t wi
       if (is_wanted(wanted, ticket_of(record.publish))) builder.add_from_segment(record);
     };
   }
+  sink.digest = [&](const DigestRecord& record) { builder.add_digest(record); };
   if (!wanted.empty()) sink.first_ticket_wanted = wanted.front().begin;
   // Operations in flight may be older than the window; they are in the ring, not here.
   if (window != 0 && header.next_ticket > window) {
@@ -181,11 +182,16 @@ BuildLimits limits_of(const LoadOptions& options, const std::vector<TicketRange>
   return limits;
 }
 
-// The number of calls comes from a file: what is allocated by it is bounded.
-uint64_t skipped_records(const std::vector<TicketRange>& wanted, const Process& process) {
+// What was not read is not lost.
+void set_skipped(const LoadOptions& options, const std::vector<TicketRange>& wanted,
+                 Process& process) {
+  // The number of calls comes from a file: what is allocated by it is bounded.
   constexpr uint64_t kSkippedMax = 1u << 22;
-  if (wanted.empty() || process.next_ticket <= process.ops.size()) return 0;
-  return std::min(process.next_ticket - 1 - process.ops.size(), kSkippedMax);
+  if (wanted.empty() && options.window == 0) return;
+  const uint64_t calls = process.next_ticket - 1;
+  process.skipped = std::min(calls - std::min<uint64_t>(calls, process.ops.size()), kSkippedMax);
+  const uint64_t in_front = calls - std::min(calls, options.window);
+  process.lost -= std::min(process.lost, wanted.empty() ? in_front : process.skipped);
 }
 
 std::string why_unreadable(int error) {
@@ -195,6 +201,29 @@ std::string why_unreadable(int error) {
   }
   return fmt::format("cannot be read: {}; check its owner and permissions (recordings are 0600)",
                      std::strerror(error));
+}
+
+// A destructor that ran behind ours called NCCL, and is still in that call.
+bool is_inside_behind_exit(const Process& process) {
+  const auto is_inside = [&](const auto& call, bool inside) {
+    return inside && call.called_ns > process.exited_ns;
+  };
+  return process.exited_ns != 0 &&
+         (std::any_of(process.ops.begin(), process.ops.end(),
+                      [&](const Op& op) { return is_inside(op, op.returned_ns == 0); }) ||
+          std::any_of(process.events.begin(), process.events.end(),
+                      [&](const Event& event) { return is_inside(event, event.is_inside()); }));
+}
+
+// Such a process has not ended, if the kernel still has it.
+void look_behind_exit(const FileHeader& header, int descriptor, Process& process) {
+  if (process.liveness != Liveness::exited || !is_inside_behind_exit(process)) return;
+  LivenessAnswer answer = probe_behind_exit(header, descriptor);
+  const bool lives = answer.liveness == Liveness::running || answer.liveness == Liveness::stopped;
+  if (!lives) return;
+  process.exited_ns = 0;
+  process.liveness = answer.liveness;
+  process.liveness_evidence = std::move(answer.evidence) + ", inside NCCL at its exit";
 }
 
 Process load_group(const FileGroup& group, const LoadOptions& options,
@@ -227,10 +256,10 @@ Process load_group(const FileGroup& group, const LoadOptions& options,
     read_segments(group, image.header, options.window, wanted, ring_suffices, builder, issues);
   }
   Process process = builder.finish(limits_of(options, wanted, image.header));
-  process.skipped = skipped_records(wanted, process);
-  process.lost -= std::min(process.lost, process.skipped);
+  set_skipped(options, wanted, process);
   process.liveness = answer.liveness;
   process.liveness_evidence = std::move(answer.evidence);
+  if (options.probe_processes) look_behind_exit(header, source.descriptor(), process);
   return process;
 }
 

@@ -117,6 +117,13 @@ struct Event {
   bool is_abort() const { return kind == EventKind::CommAbort || kind == EventKind::CommRevoke; }
 };
 
+// Of a communicator's collectives in front of a position, whether or not these are on file: ranks
+// with one digest at one position called the same up to there (core/format/digest.h).
+struct PrefixDigest {
+  uint64_t seq = 0;
+  uint64_t digest = 0;
+};
+
 // A communicator as one of its ranks knows it.
 struct Comm {
   CommKey key{};
@@ -141,6 +148,7 @@ struct Comm {
   uint64_t sends = 0;
   uint64_t recvs = 0;
   PhaseTimes phases;  // of all operations whose phases were told; none: nothing of it
+  std::vector<PrefixDigest> digests;  // the newest few of the history, rising
 };
 
 struct Thread {
@@ -211,7 +219,7 @@ struct Process {
   uint64_t first_complete_ticket = 1;
   uint64_t torn = 0;     // records in phase `writing` of a process that is gone
   uint64_t lost = 0;     // records that are nowhere
-  uint64_t skipped = 0;  // records left on disk: equal on all ranks
+  uint64_t skipped = 0;  // records left on disk: equal on all ranks, or older than the window
   std::string boot_id;
   uint32_t parent_pid = 0;
   // Null: its phases are not on file.

@@ -112,10 +112,10 @@ template <class Io>
 void transfer(Io& io, Comm& comm) {
   auto& [key, parent_key, parent, origin, state, child_number, nranks, rank, device, colour,
          split_key, nccl_hash, non_blocking, is_in_progress, name, created_ns, ready_ns, ended_ns,
-         collectives, sends, recvs, phases] = comm;
+         collectives, sends, recvs, phases, digests] = comm;
   transfer_all(io, key, parent_key, parent, origin, state, child_number, nranks, rank, device,
                colour, split_key, nccl_hash, non_blocking, is_in_progress, name, created_ns,
-               ready_ns, ended_ns, collectives, sends, recvs, phases);
+               ready_ns, ended_ns, collectives, sends, recvs, phases, digests);
 }
 
 template <class Io>

@@ -8,7 +8,6 @@
 #include <tuple>
 #include <utility>
 
-#include "core/base/clock.h"
 #include "trace/clocks.h"
 
 namespace rollcall::trace {
@@ -26,14 +25,6 @@ std::vector<OpRecord>::const_iterator first_at_or_behind(const std::vector<OpRec
   return std::lower_bound(
       records.begin(), records.end(), wanted,
       [](const OpRecord& record, uint64_t value) { return ticket(record) < value; });
-}
-
-TickConversion conversion_of(const FileHeader& header) {
-  // The copy that is not being rewritten.
-  const ClockAnchor& latest = header.anchor_count == 0
-                                  ? header.first_anchor
-                                  : header.latest_anchor[header.anchor_count & 1];
-  return {header.clock_kind, header.first_anchor, latest};
 }
 
 // \\, \n and \0 of the meta area.
@@ -517,6 +508,17 @@ void ProcessBuilder::merge_captured(std::vector<OpRecord>& merged, const Graphs*
                    [](const OpRecord& a, const OpRecord& b) { return ticket(a) < ticket(b); });
   const auto is_same = [](const OpRecord& a, const OpRecord& b) { return ticket(a) == ticket(b); };
   merged.erase(std::unique(merged.begin(), merged.end(), is_same), merged.end());
+}
+
+void ProcessBuilder::add_digest(const DigestRecord& record) {
+  constexpr size_t kKept = 8;
+  if (record.comm_index >= process_.comms.size()) return;
+  std::vector<PrefixDigest>& digests = process_.comms[record.comm_index].digests;
+  if (record.gap != 0) return digests.clear();
+  // What goes back was written by no recorder.
+  if (!digests.empty() && record.seq <= digests.back().seq) return;
+  if (digests.size() == kKept) digests.erase(digests.begin());
+  digests.push_back({record.seq, record.digest});
 }
 
 Process ProcessBuilder::finish(const BuildLimits& limits) {

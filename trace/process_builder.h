@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "core/format/segment_layout.h"
 #include "trace/loader.h"
 #include "trace/ring_reader.h"
 
@@ -27,6 +28,8 @@ class ProcessBuilder {
   void add_from_segment(const OpRecord& record);
   // The same for a captured one that is wanted where its graph is replayed by what else is held.
   void add_captured(const OpRecord& record);
+  // A digest of a segment, in the order in which they were written.
+  void add_digest(const DigestRecord& record);
   // Builds; the builder is spent.
   Process finish(const BuildLimits& limits);
 

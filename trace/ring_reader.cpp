@@ -12,6 +12,15 @@
 #include "core/format/record_check.h"
 
 namespace rollcall::trace {
+
+TickConversion conversion_of(const FileHeader& header) {
+  // The copy that is not being rewritten.
+  const ClockAnchor& latest = header.anchor_count == 0
+                                  ? header.first_anchor
+                                  : header.latest_anchor[header.anchor_count & 1];
+  return {header.clock_kind, header.first_anchor, latest};
+}
+
 namespace {
 
 constexpr int kReadAttemptsMax = 8;

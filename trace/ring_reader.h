@@ -9,11 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/format/ring_layout.h"
 #include "trace/bytes.h"
 #include "trace/model.h"
 
 namespace rollcall::trace {
+
+// From the header's first anchor and its newest one.
+TickConversion conversion_of(const FileHeader& header);
 
 struct RingImage {
   FileHeader header{};

@@ -142,5 +142,31 @@ TEST_CASE("a free lock is the end of a process of another container, unless ther
   std::fclose(file);
 }
 
+TEST_CASE(
+    "of a process of another container whose heart has just beaten a free lock says nothing") {
+  FileHeader header = own_header();
+  header.pid_namespace = 1;
+  header.clock_kind = ClockKind::monotonic;
+  std::FILE* file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  timespec now{};
+  REQUIRE(::clock_gettime(CLOCK_REALTIME, &now) == 0);
+  const uint64_t now_ns = static_cast<uint64_t>(now.tv_sec) * 1'000'000'000;
+  header.first_anchor = {.ticks = 1, .monotonic_ns = 1, .realtime_ns = now_ns, .error_ns = 0};
+  header.heartbeat_ticks = 1;
+  CHECK(probe_liveness(header, ::fileno(file)).liveness == Liveness::unknown);
+  header.first_anchor.realtime_ns -= 60'000'000'000;
+  CHECK(probe_liveness(header, ::fileno(file)).liveness == Liveness::dead);
+  std::fclose(file);
+}
+
+TEST_CASE("an exit record is the last word of a process unless it is asked behind it") {
+  FileHeader header = own_header();
+  header.is_unlocked = 1;
+  header.exit_state = static_cast<uint32_t>(ExitState::exited);
+  CHECK(probe_liveness(header, -1).liveness == Liveness::exited);
+  CHECK(probe_behind_exit(header, -1).liveness == Liveness::running);
+}
+
 }  // namespace
 }  // namespace rollcall::trace

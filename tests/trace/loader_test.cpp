@@ -377,6 +377,50 @@ TEST_CASE("a window keeps the newest operations, and those in flight") {
   CHECK(run.processes[0].ops[1].ticket == 51);
 }
 
+TEST_CASE("what lies in front of a window is not lost") {
+  const Directory directory;
+  const test::RankFiles files = test::make_rank(0, 2000);
+  directory.write(files.ring_name, files.ring);
+  directory.write(files.segment_name, files.segment);
+  LoadOptions options = quiet();
+  options.window = 10;
+  const Run run = load_run(directory.path(), options);
+  REQUIRE(run.processes.size() == 1);
+  CHECK(run.processes[0].ops.size() == 10);
+  CHECK(run.processes[0].lost == 0);
+  CHECK(run.processes[0].skipped == 1990);
+}
+
+TEST_CASE("the newest digests of a communicator's calls come with it, whatever else is read") {
+  const Directory directory;
+  const test::RankFiles files = test::make_rank(0, 2000);
+  directory.write(files.ring_name, files.ring);
+  directory.write(files.segment_name, files.segment);
+  LoadOptions options = quiet();
+  options.window = 10;
+  const Run run = load_run(directory.path(), options);
+  REQUIRE(run.processes.size() == 1);
+  const std::vector<PrefixDigest>& digests = run.processes[0].comms[0].digests;
+  REQUIRE(digests.size() == 8);
+  CHECK(digests.front().seq == 1024);
+  CHECK(digests.back().seq == 1920);
+}
+
+TEST_CASE("a digest behind a gap proves nothing, and takes those before it along") {
+  const Directory directory;
+  const RingBytes ring;
+  directory.write("node0.4711.4d.ring", ring.bytes);
+  test::SegmentBytes segment(ring.header);
+  const auto digest = [](uint64_t seq, uint32_t gap) {
+    return DigestRecord{.comm_index = 0, .gap = gap, .seq = seq, .digest = seq, .ticket = seq};
+  };
+  segment.add_digests({digest(128, 0), digest(256, 1)});
+  directory.write("node0.4711.4d.000000.segment", segment.bytes());
+  const Run run = load_run(directory.path(), quiet());
+  REQUIRE(run.processes.size() == 1);
+  CHECK(run.processes[0].comms[0].digests.empty());
+}
+
 TEST_CASE("unusable directories are named with what to do") {
   CHECK(says(load_run("/nonexistent/rollcall"), "no such directory"));
   const Directory directory;
