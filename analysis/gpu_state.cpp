@@ -21,6 +21,7 @@ struct StreamState {
   std::vector<uint32_t> front;  // one operation, or a group's share of the stream
   bool is_front_whole = false;  // the share has ended
   uint32_t finished = kNoRecord;
+  uint32_t newest = kNoRecord;
   bool is_dark = false;  // its newest operation is not timed
   bool is_behind_untimed = false;
 };
@@ -62,6 +63,7 @@ void look_at(const Case& c, const GpuFacts& facts, uint32_t p, GpuState& state) 
       continue;
     }
     StreamState& stream = streams.at(op.stream);
+    stream.newest = i;
     stream.is_dark = !facts.is_timed(p, i);
     state.is_watched = state.is_watched || facts.is_timed(p, i);
     if (facts.has_finished(p, i)) stream.finished = i;
@@ -71,10 +73,12 @@ void look_at(const Case& c, const GpuFacts& facts, uint32_t p, GpuState& state) 
     }
     add_to_front(process, i, facts.is_awaited(p, i) && !op.may_wait, stream);
   }
+  if (has_unseen_graphs) state.dark_ops.push_back({p, kNoRecord});
   bool is_dark = has_unseen_graphs;
   for (uint32_t s = 0; s < streams.states.size(); ++s) {
     const StreamState& stream = streams.states[s];
     is_dark = is_dark || stream.is_dark;
+    if (stream.is_dark) state.dark_ops.push_back({p, stream.newest});
     for (const uint32_t i : stream.front) {
       state.fronts.push_back(
           {p, i, s, stream.finished, facts.has_started(p, i), stream.is_behind_untimed});

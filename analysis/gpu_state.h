@@ -58,8 +58,10 @@ struct Front {
 
 struct GpuState {
   std::vector<Front> fronts;  // by process and stream
-  std::vector<uint32_t>
-      dark;  // rising: processes with operations behind which the GPU was not watched
+  // Rising: processes with operations behind which the GPU was not watched, and the newest one of
+  // each such stream; kNoRecord where launches of graphs are not seen.
+  std::vector<uint32_t> dark;
+  std::vector<Blocked> dark_ops;
   bool is_watched = false;  // some process timed its operations
   bool is_inside = false;   // a host thread is inside NCCL
 };

@@ -91,9 +91,35 @@ bool lacks_records(const Case& c) {
                      [&](uint32_t p) { return c.process(p).torn != 0; });
 }
 
-std::optional<Draft> judge_outside(const Case& c, const GpuState& state) {
-  if (!state.fronts.empty() || !state.dark.empty() || state.is_inside) return std::nullopt;
-  if (lacks_records(c)) return std::nullopt;
+// No rank is through with it before all ranks' GPUs have given their part.
+bool needs_all(OpKind kind) {
+  return kind == OpKind::AllReduce || kind == OpKind::AllGather || kind == OpKind::ReduceScatter ||
+         kind == OpKind::AlltoAll;
+}
+
+// The GPU was not watched at the newest call of a stream (the budget leaves calls out), but
+// another rank's is through with it, and so this one has come to it and given its part.
+bool is_through_elsewhere(const GpuView& gpu, const Blocked& call) {
+  const Case& c = gpu.the_case;
+  if (call.op == kNoRecord) return false;
+  const trace::Op& op = c.index.op(call.process, call.op);
+  const uint32_t g = c.index.seat(call.process, op.comm).group;
+  if (g == kNone || !needs_all(op.kind)) return false;
+  const std::vector<Member>& members = c.group(g).members;
+  return std::any_of(members.begin(), members.end(), [&](const Member& member) {
+    return member.lane.has(op.seq) &&
+           gpu.facts.has_finished(member.process, member.lane.at(op.seq));
+  });
+}
+
+std::optional<Draft> judge_outside(const GpuView& gpu) {
+  const Case& c = gpu.the_case;
+  const GpuState& state = gpu.state;
+  if (!state.fronts.empty() || state.is_inside || lacks_records(c)) return std::nullopt;
+  const bool are_through =
+      std::all_of(state.dark_ops.begin(), state.dark_ops.end(),
+                  [&](const Blocked& call) { return is_through_elsewhere(gpu, call); });
+  if (!are_through) return std::nullopt;
   Draft draft = make_draft(Verdict::stuck_outside, Confidence::likely);
   Finding& finding = draft.finding;
   finding.summary = fmt::format(
@@ -137,7 +163,7 @@ std::optional<Draft> judge_gpu(const Case& c) {
   if (const GpuCall* call = first_young(gpu)) return draft_young(gpu, *call);
   const std::vector<Blocked> unread = find_unread_replays(c);
   if (!unread.empty()) return draft_unread_replays(c, unread);
-  return judge_outside(c, gpu.state);
+  return judge_outside(gpu);
 }
 
 }  // namespace rollcall::analysis

@@ -19,6 +19,8 @@ uint64_t common_end(const Case& c, uint32_t g) {
 }
 
 constexpr std::string_view kWentPast = "went past it";
+constexpr std::string_view kReturned = "returned";
+constexpr std::string_view kCaptured = "captured into a graph";
 
 // `is_past`: the job went past what it should not have, so nobody waits.
 std::string_view state_text(const Case& c, uint32_t p, bool called, uint32_t op, bool is_past) {
@@ -29,7 +31,8 @@ std::string_view state_text(const Case& c, uint32_t p, bool called, uint32_t op,
   if (op == kNoRecord) return "record lost";
   if (c.index.op(p, op).state == trace::OpState::failed) return "refused by NCCL";
   if (state.inside_op == op) return "inside the call";
-  if (c.progress.is_done(p, op)) return "returned";
+  if (c.index.op(p, op).graph != 0) return kCaptured;
+  if (c.progress.is_done(p, op)) return kReturned;
   if (is_past) return kWentPast;
   return c.progress.is_at_front(p, op) ? "waits" : "queued behind another call";
 }
@@ -80,8 +83,11 @@ std::vector<RankRow> standing_of(const Case& c, const Draft& draft) {
     const int64_t since_ns = on_file ? c.index.op(member.process, op).called_ns
                                      : c.job.processes[member.process].last_call_ns;
     // Other recorders' files do not say when they end.
-    if (since_ns != 0 && !c.job.is_foreign && row.state != kWentPast)
-      row.since = "for " + span_text(c.job.end_ns - since_ns);
+    if (since_ns != 0 && !c.job.is_foreign && row.state != kWentPast) {
+      const bool is_over = row.state == kReturned || row.state == kCaptured;
+      const std::string span = span_text(c.job.end_ns - since_ns);
+      row.since = is_over ? span + " ago" : "for " + span;
+    }
     rows.push_back(std::move(row));
   }
   return rows;

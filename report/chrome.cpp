@@ -52,6 +52,7 @@ std::vector<FlowPoint> flow_points(const trace::Run& run) {
   std::vector<FlowPoint> points;
   for (uint32_t at = 0; at < run.processes.size(); ++at) {
     const trace::Process& process = run.processes[at];
+    if (process.superseded) continue;
     for (uint32_t op_at = 0; op_at < process.ops.size(); ++op_at) {
       const trace::Op& op = process.ops[op_at];
       if (op.comm >= process.comms.size() || op.called_ns <= 0) continue;
@@ -106,6 +107,7 @@ int64_t first_time_ns(const trace::Run& run) {
     if (time_ns > 0) first = std::min(first, time_ns);
   };
   for (const trace::Process& process : run.processes) {
+    if (process.superseded) continue;
     for (const trace::Op& op : process.ops) {
       take(op.called_ns);
       take(op.started_ns);
@@ -390,6 +392,7 @@ uint64_t chrome_trace(const trace::Run& whole, const Writer& write) {
     return slices;
   }
   for (size_t at = 0; at < run.processes.size(); ++at) {
+    if (run.processes[at].superseded) continue;
     ProcessWriter writer(run.processes[at], labels[at], origin_ns, flows[at]);
     if (!writer.write(write, first, slices)) return slices;
   }

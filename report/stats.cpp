@@ -24,8 +24,11 @@ std::string comm_text(const OperationRow& row) {
 }
 
 std::string size_text(const OperationRow& row) {
-  if (row.bytes_from == row.bytes_to) return byte_size(row.bytes_to);
-  return fmt::format("{} - {}", byte_size(row.bytes_from), byte_size(row.bytes_to));
+  const std::string from = byte_size(row.bytes_from);
+  const std::string to = byte_size(row.bytes_to);
+  if (row.bytes_from == row.bytes_to) return to;
+  return from == to ? fmt::format("{} - {} B", row.bytes_from, row.bytes_to)
+                    : fmt::format("{} - {}", from, to);
 }
 
 std::string time_text(const std::optional<int64_t>& time_ns) {
@@ -219,6 +222,7 @@ std::string stats_json(const trace::Run& run, const std::vector<OperationRow>& r
   Json json;
   json["schema"] = "rollcall.stats/1";
   json["dir"] = valid_utf8(run.directory);
+  json["issues"] = issues_json(run);
   json["operations"] = Json::array();
   for (const OperationRow& row : rows) {
     const bool known = row.median_bandwidth.has_value();

@@ -38,10 +38,7 @@ int dump(const Arguments& arguments) {
     });
     if (!open) break;
   }
-  for (const trace::Issue& issue : run->issues) {
-    say(fmt::format("{}{}{}", report::printable(issue.file), issue.file.empty() ? "" : ": ",
-                    report::printable(issue.text)));
-  }
+  say_issues(*run);
   return finish_output(kExitGood);
 }
 

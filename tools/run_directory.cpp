@@ -10,6 +10,7 @@
 
 #include "report/terms.h"
 #include "tools/progress.h"
+#include "tools/terminal.h"
 #include "trace/loader.h"
 #include "trace/parcel.h"
 
@@ -169,6 +170,25 @@ std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std
   trace::hand_out(team, error);
   if (!error.empty()) return std::nullopt;
   return run;
+}
+
+void say_issues(const trace::Run& run) {
+  for (const trace::Issue& issue : run.issues) {
+    say(fmt::format("{}{}{}", report::printable(issue.file), issue.file.empty() ? "" : ": ",
+                    report::printable(issue.text)));
+  }
+  uint64_t lost = 0;
+  for (const trace::Process& process : run.processes) {
+    // Few may be numbers that threads drew in a block and did not spend.
+    constexpr uint64_t kUnspentMax = 256;
+    if (!process.superseded && process.lost > kUnspentMax) lost += process.lost;
+  }
+  if (lost != 0) {
+    say(
+        fmt::format("about {} calls are on no file any more, and not in this; `rollcall info` says "
+                    "of which processes",
+                    report::grouped(lost)));
+  }
 }
 
 std::string shell_word(const std::string& text) {

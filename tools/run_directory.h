@@ -27,6 +27,10 @@ std::optional<std::string> make_shared_run_directory(const std::string& wanted,
 std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std::string& error,
                                    uint64_t records_max = 0, trace::Team* team = nullptr);
 
+// What a reader should know about the files, a line each on stderr, and how many calls are on no
+// file: for what has no place for it.
+void say_issues(const trace::Run& run);
+
 // A shell word: quoted where needed.
 std::string shell_word(const std::string& text);
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -26,6 +27,9 @@ constexpr const char* kFooter =
     "  rollcall trace DIR -o run.trace.json\n"
     "  rollcall trace DIR --window 2000 -o end.trace.json    the newest 2000 calls of each rank\n"
     "  rollcall trace DIR | gzip > run.trace.json.gz";
+
+// More than Perfetto shows in a browser's memory, about.
+constexpr uint64_t kSlicesMax = 2'000'000;
 
 struct Arguments {
   std::string directory;
@@ -63,8 +67,15 @@ int trace_to_file(const trace::Run& run, const std::string& path) {
     return unusable(fmt::format("{} could not be written: {}; choose another file with -o.", path,
                                 std::strerror(failure)));
   }
+  const auto shown = std::count_if(run.processes.begin(), run.processes.end(),
+                                   [](const trace::Process& one) { return !one.superseded; });
   say(fmt::format("{} slices of {} processes are in {}; open it in https://ui.perfetto.dev",
-                  report::grouped(slices), run.processes.size(), path));
+                  report::grouped(slices), shown, path));
+  if (slices > kSlicesMax) {
+    say("a browser will hardly open so many; --window with a smaller number writes the newest "
+        "calls "
+        "of each rank");
+  }
   return kExitGood;
 }
 
@@ -72,6 +83,7 @@ int trace_run(const Arguments& arguments) {
   std::string error;
   const std::optional<trace::Run> run = read_run(arguments.directory, arguments.window, error);
   if (!run) return unusable(error);
+  say_issues(*run);
   if (arguments.output != "-") return trace_to_file(*run, arguments.output);
   if (isatty(STDOUT_FILENO) != 0) {
     return unusable("a trace is not for a terminal; name a file with -o run.trace.json.");

@@ -136,6 +136,31 @@ TEST_CASE("nobody waits elsewhere for sure where a rank left no file") {
   CHECK(says(recording.report(), "rank 2 of world left no file"));
 }
 
+// The newest call of one rank, and of no other, was left out by the budget.
+Report judge_untimed(OpKind kind) {
+  GpuRecording recording({{.ranks = {0, 1, 2}}}, 3);
+  for (int r = 0; r < 3; ++r) recording.call(r, 0, kind, 8, Gpu::through);
+  trace::Op& untimed = recording.rank(1).ops.back();
+  untimed.started_ns = untimed.finished_ns = 0;
+  untimed.awaits_gpu = false;
+  return recording.report();
+}
+
+TEST_CASE("of a call that was not timed on one rank the others tell, where each needs all") {
+  CHECK(lead(judge_untimed(OpKind::AllReduce)).verdict == Verdict::stuck_outside);
+  CHECK(lead(judge_untimed(OpKind::Broadcast)).verdict == Verdict::insufficient);
+}
+
+TEST_CASE("of a call that was timed on no rank nobody tells") {
+  GpuRecording recording({{.ranks = {0, 1, 2}}}, 3);
+  for (int r = 0; r < 3; ++r) {
+    trace::Op& op = recording.call(r, 0, OpKind::AllReduce, 8, Gpu::through);
+    op.started_ns = op.finished_ns = 0;
+    op.awaits_gpu = false;
+  }
+  CHECK(lead(recording.report()).verdict == Verdict::insufficient);
+}
+
 TEST_CASE("who has not ended when others have is who waits elsewhere") {
   GpuRecording recording({{.ranks = {0, 1, 2}}}, 3);
   trace::Process& early = recording.rank(0);
