@@ -28,13 +28,17 @@ std::string continue_text(const Process& process, std::string_view who) {
 std::string number_list(std::vector<int32_t> numbers) {
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  constexpr size_t kSteppedMin = 5;
   std::string text;
   for (size_t i = 0; i < numbers.size();) {
+    const int64_t step = i + 1 < numbers.size() ? int64_t{numbers[i + 1]} - numbers[i] : 1;
     size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    while (last + 1 < numbers.size() && int64_t{numbers[last + 1]} - numbers[last] == step) ++last;
+    if (step != 1 && last - i + 1 < kSteppedMin) last = i;
     if (!text.empty()) text += ',';
-    text +=
-        last == i ? fmt::format("{}", numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[last]);
+    text += fmt::format("{}", numbers[i]);
+    if (last != i) text += fmt::format("-{}", numbers[last]);
+    if (last != i && step != 1) text += fmt::format(" step {}", step);
     i = last + 1;
   }
   return text;

@@ -22,7 +22,7 @@ std::string processes_text(const trace::Run& run, std::vector<uint32_t> processe
 std::string everyone_text(const Index& index);
 // Job ranks of a communicator's members, compressed: "ranks 0-3".
 std::string ranks_text(const Index& index, const Group& group);
-// "0-2,4"; sorted and without repetitions.
+// "0-2,4", and "1-249 step 8" of five and more; sorted and without repetitions.
 std::string number_list(std::vector<int32_t> numbers);
 
 // What a transfer waits for on the other side, and the word for it: "receive", "send", "signal".

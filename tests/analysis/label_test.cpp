@@ -66,5 +66,15 @@ TEST_CASE("a peer that left no file has its communicator's number alone") {
   CHECK(call_text(index, 2, index.op(2, 0)).ends_with(" to 0"));
 }
 
+TEST_CASE("numbers are listed by runs, and by steps where that is shorter") {
+  CHECK(number_list({}).empty());
+  CHECK(number_list({7}) == "7");
+  CHECK(number_list({3, 1, 0, 2, 2, 5}) == "0-3,5");
+  CHECK(number_list({0, 8, 16, 24}) == "0,8,16,24");
+  CHECK(number_list({0, 8, 16, 24, 32}) == "0-32 step 8");
+  CHECK(number_list({1, 9, 17, 25, 33, 34, 35, 40}) == "1-33 step 8,34-35,40");
+  CHECK(number_list({-2147483647 - 1, 2147483647}) == "-2147483648,2147483647");
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
