@@ -211,7 +211,8 @@ std::string doing_text(const Index& index, const JobState& job, uint32_t p) {
   const ProcessState& state = job.processes[p];
   std::string text;
   if (state.last_op == kNoRecord) {
-    text = job.is_foreign ? "no operation of it is on file" : "it has called no operation";
+    text = job.is_foreign ? "no operation of it is on file"
+                          : "it has called no collective, send or receive";
   } else {
     const Op& op = process.ops[state.last_op];
     const Seat seat = index.seat(p, op.comm);

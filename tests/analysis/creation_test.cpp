@@ -43,6 +43,8 @@ TEST_CASE("many ranks that never join are told from those that left no file") {
   const Report report = analyse(outcome.run);
   CHECK(lead(report).verdict == Verdict::init_incomplete);
   CHECK(lead(report).culprits.size() == kRanks - 1 - kCallers);
+  CHECK(lead(report).culprits.front().op == "CommInitRank");
+  CHECK_FALSE(lead(report).culprits.front().seq);
 }
 
 }  // namespace
