@@ -247,7 +247,12 @@ class Planner {
     plan.wanted.resize(rings_.size());
     const uint64_t tail = std::max(kTailMin, records_max / std::max<size_t>(rings_.size(), 1));
     for (const auto& [key, members] : members_) want_differences(members, tail, plan);
+    plan.ends.resize(rings_.size());
     for (size_t i = 0; i < rings_.size(); ++i) {
+      for (const CommMarks& comm : marks_[i].comms) {
+        const Mark end = comm.fine.empty() ? Mark{} : comm.fine.back();
+        plan.ends[i].push_back({end.seq, end.digest});
+      }
       std::vector<TicketRange>& ranges = plan.wanted[i];
       if (!marks_[i].is_readable) {
         ranges.clear();

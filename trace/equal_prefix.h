@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "trace/model.h"
 #include "trace/team.h"
 
 namespace rollcall::trace {
@@ -40,6 +41,8 @@ struct ReadingPlan {
   // By ring, rising and disjoint; an empty list: read everything. Empty as a whole: the run is
   // small enough.
   std::vector<std::vector<TicketRange>> wanted;
+  // By ring and index of the communicator: the digest at its last call, or where its records end.
+  std::vector<std::vector<PrefixDigest>> ends;
   uint64_t calls = 0;    // of all ranks
   uint64_t skipped = 0;  // of these: equal, and left on disk
 };

@@ -227,7 +227,8 @@ void look_behind_exit(const FileHeader& header, int descriptor, Process& process
 }
 
 Process load_group(const FileGroup& group, const LoadOptions& options,
-                   const std::vector<TicketRange>& wanted, std::vector<Issue>& issues) {
+                   const std::vector<TicketRange>& wanted, const std::vector<PrefixDigest>& ends,
+                   std::vector<Issue>& issues) {
   const FileSource source(group.ring);
   if (source.error() != 0) {
     issues.push_back(
@@ -255,6 +256,7 @@ Process load_group(const FileGroup& group, const LoadOptions& options,
     const bool ring_suffices = !wanted.empty() && holds_all_from(image, wanted.front().begin);
     read_segments(group, image.header, options.window, wanted, ring_suffices, builder, issues);
   }
+  for (size_t comm = 0; comm < ends.size(); ++comm) builder.add_digest(comm, ends[comm]);
   Process process = builder.finish(limits_of(options, wanted, image.header));
   set_skipped(options, wanted, process);
   process.liveness = answer.liveness;
@@ -284,8 +286,8 @@ ReadingPlan make_plan(const std::vector<const FileGroup*>& groups, const LoadOpt
   if (plan.skipped != 0) {
     run.issues.push_back(
         {.file = run.directory,
-         .text = fmt::format("{} of {} calls are the same on all ranks and were left on disk; "
-                             "--window 0 reads every call",
+         .text = fmt::format("{} of {} calls were left on disk, for what differs between ranks is "
+                             "among the others; --window 0 reads every call",
                              plan.skipped, plan.calls)});
   }
   return plan;
@@ -298,12 +300,14 @@ void load_groups(const std::vector<const FileGroup*>& groups, const LoadOptions&
   const unsigned threads = worker_count(options.threads, options.team);
   const ReadingPlan plan = make_plan(groups, options, threads, run);
   const std::vector<TicketRange> everything;
+  const std::vector<PrefixDigest> none;
   std::vector<Reading> readings(groups.size());
   const Share share = my_share(groups.size(), options.team);
   std::atomic<size_t> done{0};
   for_each_in(share, threads, [&](size_t i) {
-    Process process = load_group(
-        *groups[i], options, plan.wanted.empty() ? everything : plan.wanted[i], readings[i].issues);
+    const bool is_planned = !plan.wanted.empty();
+    Process process = load_group(*groups[i], options, is_planned ? plan.wanted[i] : everything,
+                                 is_planned ? plan.ends[i] : none, readings[i].issues);
     if (!process.file.empty()) readings[i].processes.push_back(std::move(process));
     if (options.on_progress) options.on_progress(++done, share.end - share.begin);
   });
@@ -445,7 +449,7 @@ Process load_file(const std::string& path, const LoadOptions& options, std::vect
     std::sort(group.segments.begin(), group.segments.end());
     std::sort(group.captured.begin(), group.captured.end());
   }
-  return load_group(group, options, {}, issues);
+  return load_group(group, options, {}, {}, issues);
 }
 
 }  // namespace rollcall::trace

@@ -511,14 +511,18 @@ void ProcessBuilder::merge_captured(std::vector<OpRecord>& merged, const Graphs*
 }
 
 void ProcessBuilder::add_digest(const DigestRecord& record) {
+  if (record.gap == 0) return add_digest(record.comm_index, {record.seq, record.digest});
+  if (record.comm_index < process_.comms.size()) process_.comms[record.comm_index].digests.clear();
+}
+
+void ProcessBuilder::add_digest(size_t comm, const PrefixDigest& digest) {
   constexpr size_t kKept = 8;
-  if (record.comm_index >= process_.comms.size()) return;
-  std::vector<PrefixDigest>& digests = process_.comms[record.comm_index].digests;
-  if (record.gap != 0) return digests.clear();
+  if (comm >= process_.comms.size()) return;
+  std::vector<PrefixDigest>& digests = process_.comms[comm].digests;
   // What goes back was written by no recorder.
-  if (!digests.empty() && record.seq <= digests.back().seq) return;
+  if (!digests.empty() && digest.seq <= digests.back().seq) return;
   if (digests.size() == kKept) digests.erase(digests.begin());
-  digests.push_back({record.seq, record.digest});
+  digests.push_back(digest);
 }
 
 Process ProcessBuilder::finish(const BuildLimits& limits) {

@@ -30,6 +30,8 @@ class ProcessBuilder {
   void add_captured(const OpRecord& record);
   // A digest of a segment, in the order in which they were written.
   void add_digest(const DigestRecord& record);
+  // The same of the communicator at this index, computed from its records.
+  void add_digest(size_t comm, const PrefixDigest& digest);
   // Builds; the builder is spent.
   Process finish(const BuildLimits& limits);
 

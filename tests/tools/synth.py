@@ -79,7 +79,7 @@ def what_is_left_on_disk_changes_no_verdict(folder):
             part = json.loads(rollcall("diff", directory, "--held", 600, "--json").stdout)
             expect("left on disk" not in json.dumps(whole["issues"]), whole["issues"])
             expect("left on disk" in json.dumps(part["issues"]), part["issues"])
-            for key in ("code", "culprits"):
+            for key in ("code", "culprits", "confidence"):
                 expect(whole["findings"][0][key] == part["findings"][0][key],
                        f"{planted}: {whole['findings'][0]}\n{part['findings'][0]}")
             expect(len(part["findings"]) == 1, part["findings"])

@@ -43,6 +43,20 @@ TEST_CASE("of ranks that called alike only the newest calls are wanted") {
   }
 }
 
+TEST_CASE("the digests at the ranks' last calls are the same where all that they called is") {
+  const uint64_t differs_from = GENERATE(kNever, uint64_t{300});
+  const test::Directory directory;
+  const std::vector<RingFiles> rings = {write_rank(directory, 0, kCalls, kNever),
+                                        write_rank(directory, 1, kCalls, differs_from)};
+  const ReadingPlan plan = plan_reading(rings, kRecordsMax, 2);
+  REQUIRE(plan.ends.size() == 2);
+  for (const std::vector<PrefixDigest>& ends : plan.ends) {
+    REQUIRE_FALSE(ends.empty());
+    CHECK(ends[0].seq == kCalls);
+  }
+  CHECK((plan.ends[0][0].digest == plan.ends[1][0].digest) == (differs_from == kNever));
+}
+
 TEST_CASE("where ranks part long before their newest digests, the place is wanted of both") {
   const uint64_t differs_from = GENERATE(uint64_t{0}, uint64_t{5}, uint64_t{300}, uint64_t{1024});
   const test::Directory directory;

@@ -406,6 +406,24 @@ TEST_CASE("the newest digests of a communicator's calls come with it, whatever e
   CHECK(digests.back().seq == 1920);
 }
 
+TEST_CASE("of a large run the digest at the last call comes with what is held") {
+  const Directory directory;
+  for (const uint32_t rank : {0u, 1u}) {
+    const test::RankFiles files = test::make_rank(rank, 2000);
+    directory.write(files.ring_name, files.ring);
+    directory.write(files.segment_name, files.segment);
+  }
+  LoadOptions options = quiet();
+  options.records_max = 200;
+  const Run run = load_run(directory.path(), options);
+  REQUIRE(run.processes.size() == 2);
+  CHECK(run.processes[0].skipped != 0);
+  REQUIRE(run.processes[0].comms[0].digests.size() == 8);
+  const PrefixDigest& end = run.processes[0].comms[0].digests.back();
+  CHECK(end.seq == 2000);
+  CHECK(end.digest == run.processes[1].comms[0].digests.back().digest);
+}
+
 TEST_CASE("a digest behind a gap proves nothing, and takes those before it along") {
   const Directory directory;
   const RingBytes ring;
