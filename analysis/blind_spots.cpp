@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 
 #include "analysis/judge.h"
+#include "analysis/label.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -41,9 +44,44 @@ void weaken(Finding& finding, Confidence at_most, std::string_view why) {
   finding.summary += why;
 }
 
+uint64_t damage_of(const Case& c, uint32_t p) {
+  return c.process(p).damaged + c.index.misplaced(p);
+}
+
+// The blamed one whose file is damaged; in a circle, where nobody alone is to blame, anyone. kNone:
+// nobody.
+uint32_t damaged_witness(const Case& c, const Finding& finding) {
+  const bool is_circle =
+      finding.verdict == Verdict::deadlock_comms || finding.verdict == Verdict::deadlock_p2p;
+  for (const Culprit& culprit : finding.culprits) {
+    if (culprit.process != kNone && damage_of(c, culprit.process) != 0) return culprit.process;
+  }
+  if (!is_circle) return kNone;
+  const std::vector<uint32_t>& active = c.index.active();
+  const auto found =
+      std::find_if(active.begin(), active.end(), [&](uint32_t p) { return damage_of(c, p) != 0; });
+  return found == active.end() ? kNone : *found;
+}
+
+// What was written over may be all that is wrong.
+void weigh_damage(const Case& c, Finding& finding) {
+  const uint32_t p = damaged_witness(c, finding);
+  if (p == kNone) return;
+  const std::string who = rank_text(c.process(p));
+  weaken(finding, Confidence::open,
+         fmt::format("but the file of {} is damaged ({} of its records hold what no recorder "
+                     "writes), and this may be no more than that",
+                     who, damage_of(c, p)));
+  finding.next = fmt::format("copy the file of {} again if it was copied, and ask again; else: {}",
+                             who, finding.next);
+}
+
 }  // namespace
 
 void weigh_blind_spots(const Case& c, std::vector<Draft>& drafts) {
+  for (Draft& draft : drafts) {
+    if (is_defect(draft.finding)) weigh_damage(c, draft.finding);
+  }
   const uint32_t witness = worst_witness(c);
   if (witness == kNone) return;
   const bool in_order = c.process(witness).knowledge.calls_in_order;

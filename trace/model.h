@@ -218,6 +218,7 @@ struct Process {
   // of their blocks (core/capture/tickets.h).
   uint64_t first_complete_ticket = 1;
   uint64_t torn = 0;     // records in phase `writing` of a process that is gone
+  uint64_t damaged = 0;  // records that hold what no recorder writes
   uint64_t lost = 0;     // records that are nowhere
   uint64_t skipped = 0;  // records left on disk: equal on all ranks, or older than the window
   std::string boot_id;

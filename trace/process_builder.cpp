@@ -137,6 +137,7 @@ ProcessBuilder::ProcessBuilder(const std::string& path, const RingImage& image) 
   process_.capture_off = header.capture_state == static_cast<uint32_t>(CaptureState::off);
   process_.capture_paused = header.capture_state == static_cast<uint32_t>(CaptureState::paused);
   process_.torn = image.torn;
+  process_.damaged = image.unbelievable;
   process_.clock = header.clock_kind == ClockKind::tsc ? "TSC" : "CLOCK_MONOTONIC";
   const TickConversion clock = conversion_of(header);
   const auto time = [&](uint64_t ticks) { return ticks == 0 ? 0 : clock.realtime_ns(ticks); };

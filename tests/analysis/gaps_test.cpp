@@ -197,6 +197,22 @@ TEST_CASE("what lies between far positions costs memory once a process, not once
   CHECK(index.misplaced(kPeers) > 0);
 }
 
+TEST_CASE("what is said of a rank whose file is damaged is open, and of others as without") {
+  Outcome outcome = make_job(3, 1);
+  const Confidence usual = lead(analyse(outcome.run)).confidence;
+  REQUIRE(usual != Confidence::open);
+  outcome.run.processes[0].damaged = 3;
+  CHECK(lead(analyse(outcome.run)).confidence == usual);
+  outcome.run.processes[1].damaged = 3;
+  const Report report = analyse(outcome.run);
+  INFO(text_of(report));
+  CHECK(lead(report).culprits.front().rank == 1);
+  CHECK(lead(report).confidence == Confidence::open);
+  CHECK(lead(report).summary.find("the file of rank 1 is damaged (3 of its records") !=
+        std::string::npos);
+  CHECK(lead(report).next.starts_with("copy the file of rank 1 again"));
+}
+
 TEST_CASE("a rank that was ended from outside is named in a job that is in lockstep") {
   Outcome outcome = make_job(2);
   CHECK(lead(analyse(outcome.run)).next == "nothing to do");
