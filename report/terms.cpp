@@ -56,16 +56,22 @@ size_t utf8_length(std::string_view text) {
   return length;
 }
 
+// Of a whole character: what drives a terminal (C1 too), turns the rest of a line around, or ends
+// it.
+bool is_control(std::string_view character) {
+  const unsigned char lead = static_cast<unsigned char>(character[0]);
+  if (lead < 0x20 || lead == 0x7f) return true;
+  if (character.size() == 2) return character >= "\xc2\x80" && character <= "\xc2\x9f";
+  return (character >= "\xe2\x80\xa8" && character <= "\xe2\x80\xae") ||  // U+2028 to U+202E
+         (character >= "\xe2\x81\xa6" && character <= "\xe2\x81\xa9");    // U+2066 to U+2069
+}
+
 std::string cleaned(std::string_view text, bool keep_control) {
   std::string clean;
   clean.reserve(text.size());
   while (!text.empty()) {
     const size_t length = utf8_length(text);
-    const unsigned char lead = static_cast<unsigned char>(text[0]);
-    const bool control = lead < 0x20 || lead == 0x7f;
-    // C1 controls (U+0080..U+009F) drive some terminals too.
-    const bool c1 = length == 2 && lead == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
-    if (length == 0 || (!keep_control && (control || c1))) {
+    if (length == 0 || (!keep_control && is_control(text.substr(0, length)))) {
       clean += '?';
     } else {
       clean.append(text.substr(0, length));

@@ -49,6 +49,15 @@ TEST_CASE("text from a file cannot drive the terminal or break the JSON") {
   CHECK(printable("a\x1b[31mb\n") == "a?[31mb?");
   CHECK(printable("\xc2\x9b") == "?");
   CHECK(printable("h\xc3\xb6st") == "h\xc3\xb6st");
+  // What turns the rest of a line around, and lines and paragraphs.
+  CHECK(printable("a\xe2\x80\xae"
+                  "b") == "a?b");
+  CHECK(printable("a\xe2\x81\xa6"
+                  "b") == "a?b");
+  CHECK(printable("a\xe2\x80\xa8"
+                  "b") == "a?b");
+  CHECK(printable("\xe2\x80\x93") == "\xe2\x80\x93");  // a dash
+  CHECK(valid_utf8("\xe2\x80\xae") == "\xe2\x80\xae");
   CHECK(valid_utf8("a\xff\xfe\nb") == "a??\nb");
   CHECK(valid_utf8("\xed\xa0\x80") == "???");  // a surrogate
   CHECK(valid_utf8("\xc3") == "?");            // cut off
