@@ -157,7 +157,7 @@ std::string call_text(const Op& op) {
 }
 
 std::string call_text(const Index& index, uint32_t p, const Op& op) {
-  const std::string text = call_text(op);
+  std::string text = call_text(op);
   const bool names_one = traits_of(op.kind).rooted || is_p2p(op.kind) || is_rma(op.kind);
   const uint32_t g = index.seat(p, op.comm).group;
   if (!names_one || op.root_or_peer < 0 || g == kNone) return text;

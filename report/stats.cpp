@@ -25,7 +25,7 @@ std::string comm_text(const OperationRow& row) {
 
 std::string size_text(const OperationRow& row) {
   const std::string from = byte_size(row.bytes_from);
-  const std::string to = byte_size(row.bytes_to);
+  std::string to = byte_size(row.bytes_to);
   if (row.bytes_from == row.bytes_to) return to;
   return from == to ? fmt::format("{} - {} B", row.bytes_from, row.bytes_to)
                     : fmt::format("{} - {}", from, to);
