@@ -126,6 +126,10 @@ std::optional<Draft> judge_outside(const GpuView& gpu) {
       "all {} made the same calls and their GPUs finished every one of them; the job has "
       "not called NCCL for {} and waits elsewhere",
       everyone_text(c.index), span_text(c.job.end_ns - c.job.last_call_ns));
+  if (!state.dark_ops.empty()) {
+    finding.summary +=
+        "; where that was not seen, it follows from another rank's, which needed the part of all";
+  }
   std::vector<uint32_t> ended;
   std::vector<uint32_t> staying;
   for (const uint32_t p : c.index.active()) {

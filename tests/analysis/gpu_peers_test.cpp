@@ -147,7 +147,9 @@ Report judge_untimed(OpKind kind) {
 }
 
 TEST_CASE("of a call that was not timed on one rank the others tell, where each needs all") {
-  CHECK(lead(judge_untimed(OpKind::AllReduce)).verdict == Verdict::stuck_outside);
+  const Report report = judge_untimed(OpKind::AllReduce);
+  CHECK(lead(report).verdict == Verdict::stuck_outside);
+  CHECK(says(report, "it follows from another rank's"));
   CHECK(lead(judge_untimed(OpKind::Broadcast)).verdict == Verdict::insufficient);
 }
 
