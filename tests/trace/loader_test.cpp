@@ -377,29 +377,32 @@ TEST_CASE("a window keeps the newest operations, and those in flight") {
   CHECK(run.processes[0].ops[1].ticket == 51);
 }
 
-TEST_CASE("what lies in front of a window is not lost") {
+// Ranks that made the same 2,000 calls.
+Run load_alike(uint32_t ranks, const LoadOptions& options) {
   const Directory directory;
-  const test::RankFiles files = test::make_rank(0, 2000);
-  directory.write(files.ring_name, files.ring);
-  directory.write(files.segment_name, files.segment);
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    const test::RankFiles files = test::make_rank(rank, 2000);
+    directory.write(files.ring_name, files.ring);
+    directory.write(files.segment_name, files.segment);
+  }
+  Run run = load_run(directory.path(), options);
+  REQUIRE(run.processes.size() == ranks);
+  return run;
+}
+
+TEST_CASE("what lies in front of a window is not lost") {
   LoadOptions options = quiet();
   options.window = 10;
-  const Run run = load_run(directory.path(), options);
-  REQUIRE(run.processes.size() == 1);
+  const Run run = load_alike(1, options);
   CHECK(run.processes[0].ops.size() == 10);
   CHECK(run.processes[0].lost == 0);
   CHECK(run.processes[0].skipped == 1990);
 }
 
 TEST_CASE("the newest digests of a communicator's calls come with it, whatever else is read") {
-  const Directory directory;
-  const test::RankFiles files = test::make_rank(0, 2000);
-  directory.write(files.ring_name, files.ring);
-  directory.write(files.segment_name, files.segment);
   LoadOptions options = quiet();
   options.window = 10;
-  const Run run = load_run(directory.path(), options);
-  REQUIRE(run.processes.size() == 1);
+  const Run run = load_alike(1, options);
   const std::vector<PrefixDigest>& digests = run.processes[0].comms[0].digests;
   REQUIRE(digests.size() == 8);
   CHECK(digests.front().seq == 1024);
@@ -407,16 +410,9 @@ TEST_CASE("the newest digests of a communicator's calls come with it, whatever e
 }
 
 TEST_CASE("of a large run the digest at the last call comes with what is held") {
-  const Directory directory;
-  for (const uint32_t rank : {0u, 1u}) {
-    const test::RankFiles files = test::make_rank(rank, 2000);
-    directory.write(files.ring_name, files.ring);
-    directory.write(files.segment_name, files.segment);
-  }
   LoadOptions options = quiet();
   options.records_max = 200;
-  const Run run = load_run(directory.path(), options);
-  REQUIRE(run.processes.size() == 2);
+  const Run run = load_alike(2, options);
   CHECK(run.processes[0].skipped != 0);
   REQUIRE(run.processes[0].comms[0].digests.size() == 8);
   const PrefixDigest& end = run.processes[0].comms[0].digests.back();
