@@ -29,11 +29,10 @@ uint64_t lost_records(const Process& process) {
 // Written to a segment once, and on no file now: neither has the recorder lost them, nor has the
 // history's bound removed them. Few may be numbers that threads drew in a block and did not spend.
 uint64_t missing_records(const Process& process) {
-  constexpr uint64_t kUnspentMax = 256;
   const bool has_all_history = statistic(process, "history_records") != 0 &&
                                statistic(process, "history_dropped_files") == 0;
   const uint64_t lost = lost_records(process);
-  if (!has_all_history || process.lost <= lost + kUnspentMax) return 0;
+  if (!has_all_history || process.lost <= lost + trace::kUnspentMax) return 0;
   return process.lost - lost;
 }
 

@@ -91,20 +91,15 @@ bool lacks_records(const Case& c) {
                      [&](uint32_t p) { return c.process(p).torn != 0; });
 }
 
-// No rank is through with it before all ranks' GPUs have given their part.
-bool needs_all(OpKind kind) {
-  return kind == OpKind::AllReduce || kind == OpKind::AllGather || kind == OpKind::ReduceScatter ||
-         kind == OpKind::AlltoAll;
-}
-
-// The GPU was not watched at the newest call of a stream (the budget leaves calls out), but
-// another rank's is through with it, and so this one has come to it and given its part.
+// The GPU was not watched at the newest call of a stream (the budget leaves calls out), but another
+// rank's is through with it, and so this one has come to it and given its part: where there is no
+// root, no rank is through before all have given theirs.
 bool is_through_elsewhere(const GpuView& gpu, const Blocked& call) {
   const Case& c = gpu.the_case;
   if (call.op == kNoRecord) return false;
   const trace::Op& op = c.index.op(call.process, call.op);
   const uint32_t g = c.index.seat(call.process, op.comm).group;
-  if (g == kNone || !needs_all(op.kind)) return false;
+  if (g == kNone || !is_collective(op.kind) || traits_of(op.kind).rooted) return false;
   const std::vector<Member>& members = c.group(g).members;
   return std::any_of(members.begin(), members.end(), [&](const Member& member) {
     return member.lane.has(op.seq) &&

@@ -391,23 +391,10 @@ void mention_lead(const Case& c, uint32_t p, Finding& finding) {
   finding.next += ", and at its log and exit status, and at `dmesg` there";
 }
 
-// The call that creates it.
-std::string creating_call(const Case& c, const Creation& creation) {
-  if (creation.is_split) return std::string(rollcall::name_of(EventKind::CommSplit));
-  switch (c.group(creation.group).origin) {
-    case CommOrigin::shrink:
-      return std::string(rollcall::name_of(EventKind::CommShrink));
-    case CommOrigin::grow:
-      return std::string(rollcall::name_of(EventKind::CommGrow));
-    default:
-      return std::string(rollcall::name_of(EventKind::CommInitRank));
-  }
-}
-
 void complete_culprit(const Case& c, const Node& waited, Culprit& culprit) {
   if (waited.kind == NodeKind::collective) culprit.seq = waited.seq;
   if (waited.kind == NodeKind::creation) {
-    culprit.op = creating_call(c, c.graph.creations()[waited.creation]);
+    culprit.op = std::string(rollcall::name_of(creating_call(c, waited)));
   }
   if (waited.kind != NodeKind::p2p) return;
   culprit.p2p_seq = waited.seq;

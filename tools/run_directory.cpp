@@ -179,9 +179,7 @@ void say_issues(const trace::Run& run) {
   }
   uint64_t lost = 0;
   for (const trace::Process& process : run.processes) {
-    // Few may be numbers that threads drew in a block and did not spend.
-    constexpr uint64_t kUnspentMax = 256;
-    if (!process.superseded && process.lost > kUnspentMax) lost += process.lost;
+    if (!process.superseded && process.lost > trace::kUnspentMax) lost += process.lost;
   }
   if (lost != 0) {
     say(

@@ -186,6 +186,9 @@ struct Knowledge {
   bool tells_absence() const { return tail && small_calls; }
 };
 
+// Of Process::lost so many may be numbers that threads drew in a block and did not spend.
+inline constexpr uint64_t kUnspentMax = 256;
+
 struct Process {
   std::string file;  // the ring, or the dump
   std::string host;

@@ -1,6 +1,7 @@
 // The table of how each rank stands at the first difference.
 #include "analysis/summary.h"
 
+#include "analysis/reading.h"
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
@@ -28,6 +29,32 @@ TEST_CASE("of a mismatch that the job went past no rank is said to wait") {
   for (const RankRow& row : report.table) {
     CHECK(row.state == "went past it");
     CHECK(row.since.empty());
+  }
+}
+
+TEST_CASE(
+    "of a call that came back the table says how long ago, and of a captured one that it was") {
+  for (const uint32_t graph : {0u, 1u}) {
+    Program program;
+    program.comms.push_back({.ranks = {0, 1, 2, 3}});
+    program.ranks.assign(4, {call(OpKind::AllReduce, 100), call(OpKind::AllReduce, 100)});
+    trace::Run run = execute(program, kLive).run;
+    for (trace::Process& process : run.processes) process.ops[1].graph = graph;
+    const Index index(run);
+    const Options options;
+    const JobState job = judge_processes(index, options);
+    const std::vector<Difference> differences;
+    const Waits waits(index, options, job, differences, differences);
+    Draft draft;
+    draft.group = 0;
+    draft.seq = 1;
+    draft.finding.severity = Severity::hang;
+    const std::vector<RankRow> rows = standing_of(waits.the_case(), draft);
+    REQUIRE(rows.size() == 4);
+    for (const RankRow& row : rows) {
+      CHECK(row.state == (graph == 0 ? "returned" : "captured into a graph"));
+      CHECK(row.since.ends_with(" ago"));
+    }
   }
 }
 

@@ -155,6 +155,15 @@ TEST_CASE("two processes that claim one rank are two processes in the trace") {
   CHECK(pids.size() == 4);
 }
 
+TEST_CASE("an older attempt is not drawn among the newest") {
+  trace::Run run = test::missing_call_run();
+  run.processes[1].superseded = true;
+  const auto json = nlohmann::json::parse(trace_of(run));
+  std::set<int64_t> pids;
+  for (const auto& event : json["traceEvents"]) pids.insert(event["pid"].get<int64_t>());
+  CHECK(pids == std::set<int64_t>{0, 2, 3});
+}
+
 TEST_CASE("an empty run is a trace without events") {
   const auto json = nlohmann::json::parse(trace_of({}));
   CHECK(json["traceEvents"].empty());

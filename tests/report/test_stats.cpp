@@ -49,6 +49,26 @@ TEST_CASE("what was not timed is a dash in the text, null for programs, and the 
   CHECK(operation["busbw_gbps"].is_null());
 }
 
+TEST_CASE("sizes that are written alike and are not the same are told in bytes") {
+  analysis::OperationRow row = timed_row();
+  row.bytes_from = 16'384;
+  const auto text = [&row] { return report::stats_text(test::missing_call_run(), {row}); };
+  row.bytes_to = 16'384;
+  CHECK(text().find("16.0 KiB ") != std::string::npos);
+  row.bytes_to = 16'388;
+  CHECK(text().find("16384 - 16388 B") != std::string::npos);
+  row.bytes_to = 32'768;
+  CHECK(text().find("16.0 KiB - 32.0 KiB") != std::string::npos);
+}
+
+TEST_CASE("what there is to know of the files is in the table for programs") {
+  trace::Run run = test::missing_call_run();
+  run.issues = {{.file = "a.ring", .text = "was cut off"}};
+  const auto json = nlohmann::json::parse(report::stats_json(run, {timed_row()}));
+  REQUIRE(json["issues"].size() == 1);
+  CHECK(json["issues"].dump().find("was cut off") != std::string::npos);
+}
+
 TEST_CASE("times that hold the host's launch are told of, and none where none do") {
   analysis::OperationRow row = timed_row();
   const auto text = [&row] { return report::stats_text(test::missing_call_run(), {row}); };

@@ -118,6 +118,25 @@ TEST_CASE("a packed run is smaller and says the same, call for call") {
   CHECK(contains(again.out, "0 segments packed"));
 }
 
+TEST_CASE("what is missing of a run is said beside its statistics, its trace and its records") {
+  const Folder folder;
+  std::filesystem::create_directory(folder / "run");
+  REQUIRE(ended_well(in_own_process(folder / "run", [] {
+    setenv("ROLLCALL_RING_SLOTS", "1024", 1);
+    setenv("ROLLCALL_HISTORY", "0", 1);
+    open_test_comm(&comm);
+    record(3'000);
+  })));
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"stats", "run"}, {"trace", "run"}, {"dump", "run"}}) {
+    const Outcome outcome = run_command(folder, words);
+    INFO(words[0] << ": " << outcome.err);
+    CHECK(outcome.status == 0);
+    CHECK(contains(outcome.err, " calls are on no file any more"));
+    CHECK_FALSE(contains(outcome.out, "on no file"));
+  }
+}
+
 TEST_CASE("calls of threads in a rush stand in the order in which they were made, none missing") {
   const Folder folder;
   std::filesystem::create_directory(folder / "run");

@@ -14,6 +14,7 @@
 
 #include "tests/catch.h"
 #include "tests/trace/files.h"
+#include "trace/liveness.h"
 
 namespace rollcall::trace {
 namespace {
@@ -420,6 +421,40 @@ TEST_CASE("of a large run the digest at the last call comes with what is held") 
   CHECK(end.digest == run.processes[1].comms[0].digests.back().digest);
 }
 
+// This process, as if it had left an exit record and then called NCCL.
+RingBytes ring_behind_exit(Phase phase) {
+  RingBytes ring(static_cast<uint32_t>(::getpid()), 0);
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  REQUIRE(boot.copy(ring.header.boot_id, sizeof ring.header.boot_id) == boot.size());
+  ProcessStat mine;
+  std::string line;
+  std::getline(std::ifstream("/proc/self/stat"), line);
+  REQUIRE(parse_process_stat(line, mine));
+  struct stat space {};
+  REQUIRE(::stat("/proc/self/ns/pid", &space) == 0);
+  ring.header.start_time_ticks = mine.start_time_ticks;
+  ring.header.pid_namespace = space.st_ino;
+  ring.header.is_unlocked = 1;
+  ring.header.exit_state = static_cast<uint32_t>(ExitState::exited);
+  const OpRecord op = make_op(1, phase);
+  ring.header.exited_ticks = op.called_ticks - 1;
+  ring.add(op);
+  return ring;
+}
+
+TEST_CASE("a process that stands in a call behind its exit record has not ended") {
+  for (const Phase phase : {Phase::called, Phase::settled}) {
+    const Directory directory;
+    directory.write("node0.4711.4d.ring", ring_behind_exit(phase).bytes);
+    const Run run = load_run(directory.path());
+    REQUIRE(run.processes.size() == 1);
+    const bool stands = phase == Phase::called;
+    CHECK(run.processes[0].liveness == (stands ? Liveness::running : Liveness::exited));
+    CHECK((run.processes[0].exited_ns == 0) == stands);
+  }
+}
+
 TEST_CASE("a digest behind a gap proves nothing, and takes those before it along") {
   const Directory directory;
   const RingBytes ring;
@@ -472,15 +507,19 @@ TEST_CASE("whoever waits is told of each process that was read, up to all of the
   CHECK(told == std::multiset<uint64_t>{1, 2, 3, 4, 5});
 }
 
-// Of run 0xaaaa, and of 0xbbbb, which began 5 s later; each in a folder.
-Run load_two_runs(const Directory& directory, const std::string& first, const std::string& second) {
-  RingBytes older(1, 0, 0xaaaa);
-  RingBytes newer(2, 0, 0xbbbb);
+// Two processes, the second of which began 5 s later; each in a folder.
+Run load_two(const Directory& directory, const std::string& first, const RingBytes& older,
+             const std::string& second, RingBytes newer) {
   newer.header.first_anchor.realtime_ns += 5'000'000'000;
   newer.store_header();
   directory.write(first + "node0.1.1.ring", older.bytes);
   directory.write(second + "node0.2.1.ring", newer.bytes);
   return load_run(directory.path(), quiet());
+}
+
+// Of run 0xaaaa, and of 0xbbbb.
+Run load_two_runs(const Directory& directory, const std::string& first, const std::string& second) {
+  return load_two(directory, first, RingBytes(1, 0, 0xaaaa), second, RingBytes(2, 0, 0xbbbb));
 }
 
 TEST_CASE("files of two runs are told apart, and the newer run is kept") {
@@ -501,19 +540,13 @@ TEST_CASE("of a directory of runs the newest is read, and each of the others is 
   CHECK_FALSE(says(run, "mixed"));
 }
 
-// Two processes of one job rank, the second of which began 5 s later; each in a folder of the run.
-// Ticks are nanoseconds.
+// Of one job rank, in one run. Ticks are nanoseconds.
 Run load_two_attempts(const Directory& directory, const std::string& first,
                       const std::string& second, uint64_t last_sign_ticks = 0) {
   RingBytes older(1, 0);
   older.header.heartbeat_ticks = last_sign_ticks;
   older.store_header();
-  RingBytes newer(2, 0);
-  newer.header.first_anchor.realtime_ns += 5'000'000'000;
-  newer.store_header();
-  directory.write(first + "node0.1.1.ring", older.bytes);
-  directory.write(second + "node0.2.1.ring", newer.bytes);
-  return load_run(directory.path(), quiet());
+  return load_two(directory, first, older, second, RingBytes(2, 0));
 }
 
 TEST_CASE("a second process with the same job rank is a newer attempt") {
