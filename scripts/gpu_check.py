@@ -471,6 +471,8 @@ def read_arguments():
                         help="of --emulate: the runtime that the programs are for (13)")
     parser.add_argument("--minutes", type=float, default=7.5, help="for all of it (7.5)")
     parser.add_argument("--output", help="also write the table there")
+    parser.add_argument("--keep", metavar="DIR",
+                        help="keep what each run printed and recorded, to look into a NO")
     parser.add_argument("--strict", action="store_true",
                         help="a check that is skipped or not reached fails")
     parser.add_argument("--only", default="", help="checks whose name contains this")
@@ -484,6 +486,7 @@ def main():
     except Skip as skip:
         print(f"gpu_check: {skip}", file=sys.stderr)
         return 2
+    machine.keep = arguments.keep
     warm_up_s = machine.warm_up()
     machine.deadline = time.monotonic() + 60 * arguments.minutes
     machine.find_sharing()

@@ -114,6 +114,8 @@ class Machine:
         self.deadline = float("inf")
         self.sharing = None  # of several ranks on one GPU: the variable that allows it
         self.sharing_fault = None
+        self.keep = None  # a folder for what each run left
+        self.runs = 0
         if emulated_gpus:
             self.gpus, self.folders = emulated_gpus, []
             self.suffix = runtime_for(1000 * emulated_cuda + 990, lambda name: True)
@@ -257,7 +259,17 @@ class Run:
                 self.process.kill()
                 self.process.wait()
         self.out.close()
+        if self.machine.keep is not None:
+            self.keep()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def keep(self):
+        """What it printed and what Rollcall recorded, by the order of the runs."""
+        self.machine.runs += 1
+        to = os.path.join(self.machine.keep, f"{self.machine.runs:03}")
+        shutil.copytree(self.folder, to, dirs_exist_ok=True)
+        with open(os.path.join(to, "command"), "w", encoding="utf-8") as file:
+            file.write(" ".join(self.command) + "\n")
 
     def text(self):
         self.out.seek(0)
