@@ -61,9 +61,7 @@ static_assert(offsetof(GraphRecord, end) == offsetof(GraphRecordNow, end));
 static_assert(offsetof(GraphRecord, streamId) == offsetof(GraphRecordNow, streamId));
 #endif
 
-// The calls by which a kernel or a graph is launched. Numbers of calls are never reused. The first
-// ones are those that NCCL and graphs are launched by: without one of them the others are no use.
-constexpr size_t kDriverLaunchesNeeded = 3;
+// The calls by which a kernel or a graph is launched. Numbers of calls are never reused.
 constexpr CUpti_CallbackId kDriverLaunches[] = {
     CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
     CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
@@ -320,31 +318,20 @@ void CUPTIAPI called_back(void*, CUpti_CallbackDomain, CUpti_CallbackId, const v
 constexpr CUpti_ActivityKind kKinds[] = {
     CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
     CUPTI_ACTIVITY_KIND_GRAPH_TRACE, CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_ACTIVITY_KIND_RUNTIME};
-constexpr size_t kKindsAlways = 3;  // the others where launches cannot be had alone
 
-// Only the calls that launch; every call that the job makes of the driver would be told otherwise.
-// True when the first `needed` were all switched, or any where none is needed.
+// Of all calls, which their kind has switched on, those that launch are left. The other way round,
+// launches alone without their kind, CUPTI 13.0 answers success and tells of none. A call that
+// stays on is read and passed over.
 template <size_t kCount>
-bool switch_launches(CUptiResult(CUPTIAPI* enable)(CUpti_CallbackId, uint8_t),
-                     const CUpti_CallbackId (&calls)[kCount], uint8_t on,
-                     size_t needed = 0) noexcept {
-  if (enable == nullptr) return false;
-  bool has_any = false;
-  bool has_needed = true;
-  for (size_t i = 0; i < kCount; ++i) {
-    const bool is_switched = enable(calls[i], on) == CUPTI_SUCCESS;
-    has_any = has_any || is_switched;
-    has_needed = has_needed && (is_switched || i >= needed);
+void leave_launches(CUptiResult(CUPTIAPI* enable)(CUpti_CallbackId, uint8_t),
+                    const CUpti_CallbackId (&launches)[kCount], CUpti_CallbackId calls) noexcept {
+  for (CUpti_CallbackId call = 1; enable != nullptr && call < calls; ++call) {
+    if (!is_among(launches, call)) enable(call, 0);
   }
-  if (has_any && has_needed) return true;
-  for (const CUpti_CallbackId call : calls) enable(call, 0);  // all calls will be asked for
-  return false;
 }
 
 void switch_off() noexcept {
   for (const CUpti_ActivityKind kind : kKinds) cupti.cuptiActivityDisable(kind);
-  switch_launches(cupti.cuptiActivityEnableDriverApi, kDriverLaunches, 0);
-  switch_launches(cupti.cuptiActivityEnableRuntimeApi, kRuntimeLaunches, 0);
   set_zeroes_itself(0);
   set_clock(default_time);
   cupti.cuptiUnsubscribe(subscriber);
@@ -384,17 +371,12 @@ bool find_functions(const CuptiLibrary& library, TextWriter& why) noexcept {
 bool enable_all(TextWriter& why) noexcept {
   const CUptiResult registered = cupti.cuptiActivityRegisterCallbacks(give_buffer, take_buffer);
   if (!is_done("cuptiActivityRegisterCallbacks", registered, why)) return false;
-  for (size_t i = 0; i < sizeof(kKinds) / sizeof(kKinds[0]); ++i) {
-    const bool has_launches =
-        (kKinds[i] == CUPTI_ACTIVITY_KIND_DRIVER &&
-         switch_launches(cupti.cuptiActivityEnableDriverApi, kDriverLaunches, 1,
-                         kDriverLaunchesNeeded)) ||
-        (kKinds[i] == CUPTI_ACTIVITY_KIND_RUNTIME &&
-         switch_launches(cupti.cuptiActivityEnableRuntimeApi, kRuntimeLaunches, 1));
-    if (i >= kKindsAlways && has_launches) continue;
-    const CUptiResult enabled = cupti.cuptiActivityEnable(kKinds[i]);
-    if (!is_done("cuptiActivityEnable", enabled, why)) return false;
+  for (const CUpti_ActivityKind kind : kKinds) {
+    if (!is_done("cuptiActivityEnable", cupti.cuptiActivityEnable(kind), why)) return false;
   }
+  leave_launches(cupti.cuptiActivityEnableDriverApi, kDriverLaunches, CUPTI_DRIVER_TRACE_CBID_SIZE);
+  leave_launches(cupti.cuptiActivityEnableRuntimeApi, kRuntimeLaunches,
+                 CUPTI_RUNTIME_TRACE_CBID_SIZE);
   return true;
 }
 

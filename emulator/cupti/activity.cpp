@@ -83,17 +83,21 @@ bool Activity::enable(int kind, bool on) {
     } else {
       kinds_.erase(kind);
     }
+    // A kind overrides what was asked for call by call.
+    if (kind == CUPTI_ACTIVITY_KIND_DRIVER) calls_off_.clear();
   }
   if (on) emu_watch(&kWatcher);
   return true;
 }
 
+// As CUPTI 13.0 was seen to do on a GPU: a call can be taken out of its kind, and while the kind is
+// off nothing is told of any.
 void Activity::enable_driver_call(uint32_t call, bool on) {
   const std::lock_guard<std::mutex> guard(mutex_);
   if (on) {
-    calls_.insert(call);
+    calls_off_.erase(call);
   } else {
-    calls_.erase(call);
+    calls_off_.insert(call);
   }
 }
 
@@ -157,7 +161,7 @@ Record* Activity::append(int kind) {
 // The call of the driver, behind the regions that it was made in.
 void Activity::add_call(const emu_launch& launch) {
   const CUpti_CallbackId call = launch.kernel != nullptr ? kLaunchCall : kGraphCall;
-  if (kinds_.count(CUPTI_ACTIVITY_KIND_DRIVER) == 0 && calls_.count(call) == 0) return;
+  if (kinds_.count(CUPTI_ACTIVITY_KIND_DRIVER) == 0 || calls_off_.count(call) != 0) return;
   for (int kind = 1; kind < CUPTI_EXTERNAL_CORRELATION_KIND_SIZE; ++kind) {
     if (external(kind).empty() || kinds_.count(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION) == 0) {
       continue;

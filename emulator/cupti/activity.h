@@ -79,7 +79,7 @@ class Activity {
 
   std::mutex mutex_;
   std::set<int> kinds_;
-  std::set<uint32_t> calls_;
+  std::set<uint32_t> calls_off_;
   Request request_ = nullptr;
   Complete complete_ = nullptr;
   Clock clock_ = nullptr;
