@@ -140,7 +140,10 @@ GpuLaneMark GpuCaptures::next_mark(uint32_t number, GpuStream stream) noexcept {
     store_relaxed(entry.position[lane], uint64_t{0});
     store_release(entry.lanes, lanes + 1);
   }
-  return {&entry.position[lane], captures_[number].units[lane]++, number};
+  return {.position = &entry.position[lane],
+          .number = captures_[number].units[lane]++,
+          .capture = number,
+          .lane = lane};
 }
 
 bool GpuCaptures::is_marked(GpuGraph graph) noexcept {

@@ -27,6 +27,7 @@ struct GpuLaneMark {
   uint64_t* position = nullptr;
   uint64_t number = 0;
   uint32_t capture = kNoCapture;
+  uint32_t lane = 0;
   uint64_t started() const { return number * 2 + 1; }
   uint64_t finished() const { return number * 2 + 2; }
 };
@@ -44,6 +45,10 @@ class GpuCaptures {
   bool may_mark(uint32_t entry) noexcept;
   void add_operation(uint32_t entry) noexcept;
   GpuLaneMark next_mark(uint32_t entry, GpuStream stream) noexcept;
+  // The node of its lane that was put last (gpu_marks.h): the capturing thread's.
+  GpuNode& newest_mark(const GpuLaneMark& mark) noexcept {
+    return captures_[mark.capture].newest_mark[mark.lane];
+  }
   // This graph holds marks.
   bool is_marked(GpuGraph graph) noexcept;
   // Marks would no longer tell which operation they stand for.
@@ -70,6 +75,7 @@ class GpuCaptures {
     uint32_t executables;  // that exist
     bool has_no_marks;
     uint64_t units[kGraphLanesMax];
+    GpuNode newest_mark[kGraphLanesMax];
   };
   struct Handle {
     GpuGraph graph;  // null: free

@@ -16,6 +16,7 @@ using GpuGreenContext = void*;
 using GpuStream = const void*;
 using GpuEvent = void*;
 using GpuGraph = void*;
+using GpuNode = const void*;  // of a graph
 
 // Results that mean something here.
 inline constexpr int kGpuSuccess = 0;
@@ -23,6 +24,8 @@ inline constexpr int kGpuNotReady = 600;
 inline constexpr int kGpuCaptureUnsupported = 900;  // a call that some capture forbids
 
 inline constexpr int kGpuCaptureRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
+inline constexpr int kGpuCaptureActive = 1;   // CU_STREAM_CAPTURE_STATUS_ACTIVE; 2: invalidated
+inline constexpr unsigned kGpuSetDependencies = 1;  // CU_STREAM_SET_CAPTURE_DEPENDENCIES
 inline constexpr unsigned kGpuNonBlockingStream = 1;
 inline constexpr unsigned kGpuRegisterPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE
 inline constexpr unsigned kGpuRegisterMapped = 2;    // CU_MEMHOSTREGISTER_DEVICEMAP
@@ -58,7 +61,11 @@ inline bool is_default_stream(GpuStream stream) noexcept {
 #define ROLLCALL_GPU_WORDS(X)                                                              \
   X(stream_graph, "cuStreamGetCaptureInfo_v2",                                             \
     (GpuStream stream, int* status, uint64_t* capture, GpuGraph* graph,                    \
-     const void* const** dependencies, uint64_t* dependency_count))                        \
+     const GpuNode** dependencies, uint64_t* dependency_count))                            \
+  X(stream_set_dependencies, "cuStreamUpdateCaptureDependencies",                          \
+    (GpuStream stream, const GpuNode* nodes, uint64_t count, unsigned flags))              \
+  X(stream_fill, "cuMemsetD32Async",                                                       \
+    (uint64_t address, unsigned value, uint64_t count, GpuStream stream))                  \
   X(stream_write_value, "cuStreamWriteValue64_v2",                                         \
     (GpuStream stream, uint64_t address, uint64_t value, unsigned flags))                  \
   X(device_get_attribute, "cuDeviceGetAttribute", (int* value, int attribute, int device)) \

@@ -4,6 +4,7 @@
 
 #include "core/base/atomic_word.h"
 #include "core/base/clock.h"
+#include "core/capture/gpu_marks.h"
 #include "core/capture/in_context.h"
 
 namespace rollcall::capture {
@@ -11,7 +12,6 @@ namespace rollcall::capture {
 namespace {
 
 constexpr uint32_t kPairAttempts = 8;
-constexpr int kGpuCaptureActive = 1;  // CU_STREAM_CAPTURE_STATUS_ACTIVE; 2: invalidated
 
 // Every so many marks of a thread one is measured; so many make a window.
 constexpr uint32_t kMeasuredMarks = 16;
@@ -341,7 +341,7 @@ bool GpuTimer::close(GpuThread& thread, OpRecord* record, uint64_t ticket,
   const bool is_launched = launch != GpuLaunch::refused;
   thread.ticket = 0;
   if (thread.lane.position != nullptr) {
-    write_word(thread.lane_stream, *thread.lane.position, thread.lane.finished());
+    put_mark(thread.lane_stream, thread.lane, thread.lane.finished());
     thread.lane = {};
     return false;
   }
@@ -416,7 +416,7 @@ void GpuTimer::begin_group_end(GpuThread& thread, uint32_t group) noexcept {
     if (entry.capture != kNoCapture) {
       entry.lane = captures_.next_mark(entry.capture, entry.stream);
       if (entry.lane.position != nullptr) {
-        write_word(entry.stream, *entry.lane.position, entry.lane.started());
+        put_mark(entry.stream, entry.lane, entry.lane.started());
       }
       continue;
     }
@@ -446,7 +446,7 @@ void GpuTimer::finish_group(GpuGroup& group, bool is_launched, bool has_region,
   for (uint32_t i = 0; i < group.entries; ++i) {
     GpuGroup::Entry& entry = group.entry[i];
     if (entry.lane.position != nullptr && is_launched) {
-      write_word(entry.stream, *entry.lane.position, entry.lane.finished());
+      put_mark(entry.stream, entry.lane, entry.lane.finished());
     }
     GpuPair* pair = entry.pair;
     if (pair == nullptr) continue;
@@ -512,7 +512,7 @@ void GpuTimer::mark_captured(GpuThread& thread, const GpuPlan& plan, uint64_t ti
   if (thread.lane.position == nullptr) return count(stats_->graph_unmarked);
   thread.lane_stream = stream;
   thread.ticket = ticket;
-  write_word(stream, *thread.lane.position, thread.lane.started());
+  put_mark(stream, thread.lane, thread.lane.started());
 }
 
 // Only where the GPU writes into the file: the events tell the poller as much.
@@ -528,6 +528,15 @@ void GpuTimer::write_word(GpuStream stream, uint64_t& word, uint64_t value) noex
       kGpuSuccess) {
     count(stats_->gpu_unwritten);
   }
+}
+
+void GpuTimer::put_mark(GpuStream stream, const GpuLaneMark& lane, uint64_t value) noexcept {
+  if (is_stopped()) return;
+  const int result = capture::put_mark(driver_, stream, words_.address_of(*lane.position),
+                                       static_cast<uint32_t>(value), captures_.newest_mark(lane));
+  if (result == kGpuSuccess) return;
+  if (result != kGpuMarkRefused) fault_.note(kGpuFunctionName<&GpuDriver::stream_fill>, result);
+  count(stats_->gpu_unwritten);
 }
 
 bool GpuTimer::has_words() noexcept {
@@ -553,7 +562,7 @@ void GpuTimer::prepare_words() noexcept {
 }
 
 // A graph that is launched into a capture becomes a part of another graph: that one's launches
-// count. The positions go back to 0 on the stream of the launch, in front of it.
+// count.
 GpuTimer::Replay GpuTimer::begin_replay(const void* executable, GpuStream stream) noexcept {
   const uint32_t number = captures_.find(executable);
   if (number == kNoCapture || is_stopped()) return {};
@@ -561,8 +570,6 @@ GpuTimer::Replay GpuTimer::begin_replay(const void* executable, GpuStream stream
   if (ask<&GpuDriver::stream_is_capturing>(stream, &status) != kGpuSuccess || status != 0)
     return {};
   GraphEntry& entry = captures_.entry(number);
-  const uint32_t lanes = std::min(load_acquire(entry.lanes), kGraphLanesMax);
-  for (uint32_t lane = 0; lane < lanes; ++lane) write_word(stream, entry.position[lane], 0);
   return {load_relaxed(entry.graph), load_relaxed(entry.operations),
           add_relaxed(entry.launches, uint64_t{1})};
 }

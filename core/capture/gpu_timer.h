@@ -331,6 +331,7 @@ class GpuTimer {
   void prepare_words() noexcept;
   void write_progress(GpuStream stream, uint64_t ticket, GpuMark mark) noexcept;
   void write_word(GpuStream stream, uint64_t& word, uint64_t value) noexcept;
+  void put_mark(GpuStream stream, const GpuLaneMark& lane, uint64_t value) noexcept;
 
   void poll_contexts(uint32_t contexts, double ticks_per_ns, bool asks_all) noexcept;
   void poll_context(GpuContext& context, double ticks_per_ns, bool asks_all) noexcept;

@@ -164,7 +164,7 @@ void GpuTimer::finish_end(GpuOpenEnd& end, bool is_launched, bool is_own) noexce
 void GpuTimer::finish_call(const GpuOpenEnd& end, bool is_launched, bool is_own) noexcept {
   if (end.lane.position != nullptr) {
     if (!is_launched) return give_marks_up(end.lane);
-    return write_word(end.lane_stream, *end.lane.position, end.lane.finished());
+    return put_mark(end.lane_stream, end.lane, end.lane.finished());
   }
   GpuPair& pair = *end.pair;
   if (is_launched) {

@@ -6,6 +6,7 @@
 
 #include "core/base/atomic_word.h"
 #include "core/base/text.h"
+#include "core/capture/gpu_marks.h"
 
 namespace rollcall::capture {
 
@@ -46,7 +47,8 @@ bool GpuWords::survives_capture() noexcept {
   refusal_ = driver_->begin_capture(stream, kGpuCaptureRelaxed);
   bool works = refusal_ == kGpuSuccess;
   if (works) {
-    refusal_ = driver_->stream_write_value(stream, device_address_, 0, 0);
+    GpuNode newest = nullptr;
+    refusal_ = put_mark(*driver_, stream, device_address_, 0, newest);
     GpuGraph graph = nullptr;
     const int ended = driver_->end_capture(stream, &graph);
     if (refusal_ == kGpuSuccess) refusal_ = ended;

@@ -1,6 +1,7 @@
 // Words that the GPU itself writes: the areas `graphs` and `progress` of the ring file, registered
-// with the driver, so that a write on a stream (cuStreamWriteValue64) ends in the file. What they
-// say is seen from outside also when the process is stopped or gone.
+// with the driver, so that a write on a stream (cuStreamWriteValue64), or a mark in a graph
+// (gpu_marks.h), ends in the file. What they say is seen from outside also when the process is
+// stopped or gone.
 //
 // Only of a file in memory (tmpfs). A driver that pins pages of a file on disk marks them dirty
 // when it lets go of them, behind the file system's back, which Linux calls broken and refuses on
@@ -8,8 +9,11 @@
 // driver refuses, the words are in memory of the process, and copy() brings the positions of graphs
 // to the file.
 //
-// Everything is tried out before it is used on a stream of the job's, on a stream of our own: a
-// write, and a write that is captured. A call that a capture does not allow would break it.
+// A mark is tried out before one is put beside a stream of the job's, beside a stream of our own. A
+// call that a capture does not allow would break it.
+//
+// Registering does not wait for a kernel that runs, but letting go does, and holds up all launches
+// of the process meanwhile (seen with driver 580): what was registered stays so.
 //
 // Threads: prepare() and copy() from one at a time; address_of() after prepare().
 #pragma once

@@ -25,16 +25,25 @@ class FakeGpu {
   };
   struct Stream {
     uintptr_t context = 0;
-    bool flows = false;        // everything is done at once
-    uint64_t capture = 0;      // identity; 0: does not capture
-    std::deque<size_t> queue;  // events that it has not come to
+    bool flows = false;                     // everything is done at once
+    uint64_t capture = 0;                   // identity; 0: does not capture
+    std::deque<size_t> queue;               // events that it has not come to
+    std::vector<capture::GpuNode> waits{};  // while it captures: what its next node waits for
   };
-  // A word written by a stream: at once, unless the stream captures; then it is a node.
+  // A word that a replay writes; its handle is its number, from 1 on.
   struct Node {
     uintptr_t stream;
     uint64_t* word;
     uint64_t value;
+    std::vector<capture::GpuNode> waits;
   };
+  // A node of the job's own.
+  static capture::GpuNode job_node(uintptr_t number) {
+    return reinterpret_cast<capture::GpuNode>(0x9000 + number);
+  }
+  static capture::GpuNode mark_node(uintptr_t number) {
+    return reinterpret_cast<capture::GpuNode>(number);
+  }
 
   // Contexts are small numbers, streams start at 0x1000.
   capture::GpuStream make_stream(uintptr_t context, bool flows = false) {
@@ -53,9 +62,11 @@ class FakeGpu {
     events[which.queue.front()].gpu_ns = gpu_ns;
     which.queue.pop_front();
   }
-  // Replays what was captured, `count` nodes of it.
+  // Replays what was captured, `count` nodes of it; a mark is 4 bytes.
   void replay(size_t count) const {
-    for (size_t i = 0; i < count && i < nodes.size(); ++i) *nodes[i].word = nodes[i].value;
+    for (size_t i = 0; i < count && i < nodes.size(); ++i) {
+      *reinterpret_cast<uint32_t*>(nodes[i].word) = static_cast<uint32_t>(nodes[i].value);
+    }
   }
   void reach_all(capture::GpuStream stream, uint64_t gpu_ns) {
     while (!at(stream).queue.empty()) reach(stream, gpu_ns);
@@ -96,6 +107,7 @@ class FakeGpu {
     gpu.registered_memory = nullptr;
     gpu.refuses_registration = 0;
     gpu.captures_writes = gpu.can_write = true;
+    gpu.has_lossy_edges = false;
     gpu.graph = nullptr;
   }
 
@@ -119,6 +131,7 @@ class FakeGpu {
   const void* registered_memory = nullptr;  // asked for last
   unsigned refuses_registration = 0;        // so many times
   bool captures_writes = true;              // false: a captured write breaks its capture
+  bool has_lossy_edges = false;             // a stream waits for more than nodes can say
   bool can_write = true;                    // the device's attribute
   void* graph = nullptr;                    // that streams capture into
   static constexpr uint64_t kDeviceOffset = 0x7000'0000'0000;  // of registered memory
@@ -243,25 +256,48 @@ inline int event_elapsed(float* milliseconds, capture::GpuEvent start, capture::
 }
 
 inline int stream_graph(capture::GpuStream stream, int* status, uint64_t* capture,
-                        capture::GpuGraph* graph, const void* const**, uint64_t*) {
-  *graph = FakeGpu::get().graph;
+                        capture::GpuGraph* graph, const capture::GpuNode** nodes, uint64_t* count) {
+  FakeGpu& gpu = FakeGpu::get();
+  *graph = gpu.graph;
+  if (nodes != nullptr) {
+    if (gpu.has_lossy_edges) return 912;  // CUDA_ERROR_LOSSY_QUERY
+    const std::lock_guard<std::mutex> guard(gpu.mutex);
+    *nodes = gpu.at(stream).waits.data();
+    *count = gpu.at(stream).waits.size();
+  }
   return stream_capture_info(stream, status, capture);
+}
+inline int stream_set_dependencies(capture::GpuStream stream, const capture::GpuNode* nodes,
+                                   uint64_t count, unsigned flags) {
+  FakeGpu& gpu = FakeGpu::get();
+  const std::lock_guard<std::mutex> guard(gpu.mutex);
+  if (flags != capture::kGpuSetDependencies || gpu.at(stream).capture == 0) return 1;
+  gpu.at(stream).waits.assign(nodes, nodes + count);
+  return 0;
+}
+inline int stream_fill(uint64_t address, unsigned value, uint64_t, capture::GpuStream stream) {
+  FakeGpu& gpu = FakeGpu::get();
+  const std::lock_guard<std::mutex> guard(gpu.mutex);
+  FakeGpu::Stream& which = gpu.at(stream);
+  if (which.capture == 0 || !gpu.captures_writes) {
+    ++gpu.forbidden_calls;
+    return capture::kGpuCaptureUnsupported;
+  }
+  auto* word = reinterpret_cast<uint64_t*>(address - FakeGpu::kDeviceOffset);
+  gpu.nodes.push_back({reinterpret_cast<uintptr_t>(stream), word, value, which.waits});
+  which.waits = {FakeGpu::mark_node(gpu.nodes.size())};
+  return 0;
 }
 inline int stream_write_value(capture::GpuStream stream, uint64_t address, uint64_t value,
                               unsigned) {
   FakeGpu& gpu = FakeGpu::get();
   const std::lock_guard<std::mutex> guard(gpu.mutex);
   auto* word = reinterpret_cast<uint64_t*>(address - FakeGpu::kDeviceOffset);
-  FakeGpu::Stream& which = gpu.at(stream);
-  if (which.capture == 0) {
-    __atomic_store_n(word, value, __ATOMIC_RELEASE);
-    return 0;
-  }
-  if (!gpu.captures_writes) {
+  if (gpu.at(stream).capture != 0) {
     ++gpu.forbidden_calls;
     return capture::kGpuCaptureUnsupported;
   }
-  gpu.nodes.push_back({reinterpret_cast<uintptr_t>(stream), word, value});
+  __atomic_store_n(word, value, __ATOMIC_RELEASE);
   return 0;
 }
 inline int device_get_attribute(int* value, int, int) {

@@ -1,6 +1,7 @@
 // CUDA graphs and the words that the GPU writes, against a driver that the test moves.
 #include "core/capture/gpu_captures.h"
 
+#include "core/capture/gpu_marks.h"
 #include "tests/capture/gpu_world.h"
 #include "tests/catch.h"
 
@@ -19,9 +20,12 @@ void* handle(uintptr_t number) { return reinterpret_cast<void*>(number); }
 void begin_capture(GpuStream stream, uint64_t identity, uintptr_t graph) {
   gpu().graph = handle(graph);
   gpu().at(stream).capture = identity;
+  gpu().at(stream).waits = {};
 }
 
-TEST_CASE("captured operations get marks in front of and behind them, on their own stream") {
+using Waits = std::vector<capture::GpuNode>;
+
+TEST_CASE("captured operations get marks in front of and behind them, per stream") {
   World world;
   const GpuStream first = gpu().make_stream(1);
   const GpuStream second = gpu().make_stream(1);
@@ -39,20 +43,74 @@ TEST_CASE("captured operations get marks in front of and behind them, on their o
   CHECK(entry.operations == 3);
   REQUIRE(entry.lanes == 2);
   CHECK(entry.stream[1] == reinterpret_cast<uintptr_t>(second));
-  REQUIRE(gpu().nodes.size() == 6);
+  REQUIRE(gpu().nodes.size() == 8);
   const auto is_node = [&](size_t i, GpuStream stream, uint64_t value) {
     return gpu().nodes[i].stream == reinterpret_cast<uintptr_t>(stream) &&
            gpu().nodes[i].value == value;
   };
-  CHECK(is_node(0, first, 1));
-  CHECK(is_node(1, first, 2));
-  CHECK(is_node(2, second, 1));
-  CHECK(is_node(5, first, 4));
-  gpu().replay(5);
+  CHECK(is_node(0, first, 0));  // sets it back
+  CHECK(is_node(1, first, 1));
+  CHECK(is_node(2, first, 2));
+  CHECK(is_node(3, second, 0));
+  CHECK(is_node(4, second, 1));
+  CHECK(is_node(7, first, 4));
+  gpu().replay(7);
   CHECK(entry.position[0] == 3);  // inside its second operation
   CHECK(entry.position[1] == 2);  // through
   CHECK(gpu().records == 0);      // no events in a capture
   CHECK(world.stats.graph_unmarked == 0);
+}
+
+TEST_CASE("nothing of the job's waits for a mark; a mark waits for the job's and the one before") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  begin_capture(stream, 7, 0x70);
+  const capture::GpuNode earlier = FakeGpu::job_node(1);
+  const capture::GpuNode joined = FakeGpu::job_node(2);
+  const capture::GpuNode operation = FakeGpu::job_node(3);
+  gpu().at(stream).waits = {earlier, joined};
+  const auto [record, ticket] = world.begin(world.main_thread, stream, 0);
+  CHECK(gpu().at(stream).waits == Waits{earlier, joined});
+  gpu().at(stream).waits = {operation};
+  CHECK_FALSE(world.timer->close(world.main_thread, record, ticket, GpuLaunch::done));
+  CHECK(gpu().at(stream).waits == Waits{operation});
+  REQUIRE(gpu().nodes.size() == 3);
+  CHECK(gpu().nodes[0].waits.empty());
+  CHECK(gpu().nodes[1].waits == Waits{earlier, joined, FakeGpu::mark_node(1)});
+  CHECK(gpu().nodes[2].waits == Waits{operation, FakeGpu::mark_node(2)});
+  CHECK(world.stats.gpu_unwritten == 0);
+}
+
+TEST_CASE("a mark that cannot stand beside its stream is left out and counted") {
+  for (const bool is_lossy : {true, false}) {
+    World world;
+    const GpuStream stream = gpu().make_stream(1);
+    begin_capture(stream, 6, 0x60);
+    world.launch(stream);  // the first one tries marks out
+    begin_capture(stream, 7, 0x70);
+    gpu().nodes.clear();
+    gpu().has_lossy_edges = is_lossy;  // as of a programmatic launch
+    const Waits waits(is_lossy ? 1 : capture::kGpuMarkDependenciesMax + 1, FakeGpu::job_node(1));
+    gpu().at(stream).waits = waits;
+    world.launch(stream);
+    CHECK(gpu().nodes.empty());
+    CHECK(gpu().at(stream).waits == waits);
+    CHECK(world.stats.gpu_unwritten == 2);
+    CHECK(gpu().forbidden_calls == 0);
+    CHECK(world.graphs()[1].operations == 1);
+  }
+}
+
+TEST_CASE("a stream that waits for as many nodes as are looked at gets its marks") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  begin_capture(stream, 7, 0x70);
+  const Waits waits(capture::kGpuMarkDependenciesMax, FakeGpu::job_node(1));
+  gpu().at(stream).waits = waits;
+  world.launch(stream);
+  CHECK(gpu().nodes.size() == 3);
+  CHECK(gpu().at(stream).waits == waits);
+  CHECK(world.stats.gpu_unwritten == 0);
 }
 
 TEST_CASE("operations of a captured group share marks around its end, per stream") {
@@ -63,9 +121,9 @@ TEST_CASE("operations of a captured group share marks around its end, per stream
   world.launch(stream, 5);
   CHECK(gpu().nodes.empty());
   world.end_group(5);
-  REQUIRE(gpu().nodes.size() == 2);
-  CHECK(gpu().nodes[0].value == 1);
-  CHECK(gpu().nodes[1].value == 2);
+  REQUIRE(gpu().nodes.size() == 3);
+  CHECK(gpu().nodes[1].value == 1);
+  CHECK(gpu().nodes[2].value == 2);
   CHECK(world.graphs()[0].operations == 2);
 }
 
@@ -75,9 +133,9 @@ TEST_CASE("what NCCL puts into a graph later has its mark when NCCL says that it
     const GpuStream stream = gpu().make_stream(1);
     begin_capture(stream, 7, 0x70);
     const uint64_t ticket = world.launch_later(stream, group);
-    CHECK(gpu().nodes.size() == 1);
-    world.ask(ticket);
     CHECK(gpu().nodes.size() == 2);
+    world.ask(ticket);
+    CHECK(gpu().nodes.size() == 3);
     CHECK(world.phase(ticket) == Phase::settled);
     CHECK(world.record(ticket).launched_ticks == 0);  // nothing runs yet
   }
@@ -91,9 +149,9 @@ TEST_CASE("marks behind what NCCL captures later are the capturing thread's alon
     begin_capture(stream, 7, 0x70);
     const uint64_t ticket = world.launch_later(stream, group);
     world.ask(watchdog, ticket);
-    CHECK(gpu().nodes.size() == 1);
-    world.ask(ticket);
     CHECK(gpu().nodes.size() == 2);
+    world.ask(ticket);
+    CHECK(gpu().nodes.size() == 3);
     CHECK(world.stats.graph_unmarked == 0);
   }
 }
@@ -110,7 +168,7 @@ TEST_CASE("a graph whose capturing thread did not await NCCL has no positions") 
   }
 }
 
-TEST_CASE("launches of a graph are numbered, and set its positions back") {
+TEST_CASE("launches of a graph are numbered, and each replay sets its positions back") {
   World world;
   const GpuStream stream = gpu().make_stream(1);
   begin_capture(stream, 7, 0x70);
@@ -124,14 +182,15 @@ TEST_CASE("launches of a graph are numbered, and set its positions back") {
   CHECK(first.graph == 7);
   CHECK(first.operations == 1);
   CHECK(first.number == 0);
-  gpu().replay(2);
+  gpu().replay(3);
   CHECK(entry.position[0] == 2);
   CHECK(world.timer->begin_replay(handle(0xe0), stream).number == 1);
+  gpu().replay(1);
+  CHECK(entry.position[0] == 0);
   // The driver refused that one: the next has its number.
   world.timer->refuse_replay(handle(0xe0));
   CHECK(world.timer->begin_replay(handle(0xe0), stream).number == 1);
   world.timer->refuse_replay(handle(0xee));  // nobody knows it
-  CHECK(entry.position[0] == 0);
   CHECK(entry.launches == 2);
   CHECK(world.timer->begin_replay(handle(0xe1), stream).graph == 0);
   // Into a capture: a part of another graph.
@@ -244,7 +303,7 @@ TEST_CASE("positions are copied to the file where its memory cannot be registere
   world.launch(stream);
   REQUIRE(world.timer->words_text() != nullptr);
   CHECK(std::string_view(world.timer->words_text()) == "copied");
-  gpu().replay(1);
+  gpu().replay(2);
   CHECK(world.graphs()[0].position[0] == 0);
   world.poll();
   CHECK(world.graphs()[0].position[0] == 1);

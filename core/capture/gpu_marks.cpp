@@ -1,0 +1,82 @@
+#include "core/capture/gpu_marks.h"
+
+#include <string.h>
+
+namespace rollcall::capture {
+
+namespace {
+
+// The nodes that what is captured next on the stream will wait for.
+class Dependencies {
+ public:
+  Dependencies(const GpuDriver& driver, GpuStream stream) noexcept
+      : driver_(driver), stream_(stream) {}
+
+  // Refused where an edge is more than a node (a programmatic launch): it could not be put back.
+  int read() noexcept {
+    int status = 0;
+    uint64_t capture = 0;
+    GpuGraph graph = nullptr;
+    const GpuNode* nodes = nullptr;
+    const int result = driver_.stream_graph(stream_, &status, &capture, &graph, &nodes, &count_);
+    if (result != kGpuSuccess) return result;
+    if (status != kGpuCaptureActive || count_ > kGpuMarkDependenciesMax) return kGpuMarkRefused;
+    if (count_ != 0) memcpy(nodes_, nodes, count_ * sizeof(GpuNode));
+    return kGpuSuccess;
+  }
+  // The stream waits for them again, and no more.
+  int put_back() noexcept { return set(count_); }
+  // The same, and for the node as well.
+  int put_with(GpuNode node) noexcept {
+    nodes_[count_] = node;
+    return set(count_ + 1);
+  }
+  int put_none() noexcept { return set(0); }
+  // Of a stream that has just captured a node.
+  GpuNode only() const noexcept { return count_ == 1 ? nodes_[0] : nullptr; }
+
+ private:
+  int set(uint64_t count) noexcept {
+    return driver_.stream_set_dependencies(stream_, count != 0 ? nodes_ : nullptr, count,
+                                           kGpuSetDependencies);
+  }
+
+  const GpuDriver& driver_;
+  GpuStream stream_;
+  GpuNode nodes_[kGpuMarkDependenciesMax + 1];
+  uint64_t count_ = 0;
+};
+
+// Captures the write of one word; `node` is it.
+int capture_write(const GpuDriver& driver, GpuStream stream, uint64_t address, uint32_t value,
+                  GpuNode& node) noexcept {
+  if (const int result = driver.stream_fill(address, value, 1, stream); result != kGpuSuccess) {
+    return result;
+  }
+  Dependencies now(driver, stream);
+  if (const int result = now.read(); result != kGpuSuccess) return result;
+  node = now.only();
+  return node != nullptr ? kGpuSuccess : kGpuMarkRefused;
+}
+
+}  // namespace
+
+int put_mark(const GpuDriver& driver, GpuStream stream, uint64_t address, uint32_t value,
+             GpuNode& newest) noexcept {
+  Dependencies before(driver, stream);
+  int result = before.read();
+  if (result != kGpuSuccess) return result;
+  GpuNode node = newest;
+  if (node == nullptr) {
+    result = before.put_none();
+    if (result == kGpuSuccess) result = capture_write(driver, stream, address, 0, node);
+  }
+  if (result == kGpuSuccess) result = before.put_with(node);
+  if (result == kGpuSuccess) result = capture_write(driver, stream, address, value, node);
+  const int put_back = before.put_back();
+  if (result == kGpuSuccess) result = put_back;
+  if (result == kGpuSuccess) newest = node;
+  return result;
+}
+
+}  // namespace rollcall::capture
