@@ -36,6 +36,7 @@ def read_arguments():
     parser.add_argument("--seconds", type=float, help="at most as many pairs as fit into these")
     parser.add_argument("--goal", type=float, default=0.5, help="per cent of a step (0.5)")
     parser.add_argument("--width", type=int, default=256, help="of a layer (256)")
+    parser.add_argument("--rows", type=int, default=64, help="of a batch (64)")
     parser.add_argument("--bucket-mb", type=float, default=0.25, help="of gradients (0.25)")
     parser.add_argument("--graph", action="store_true", help="the whole step is a CUDA graph")
     return parser.parse_args()
@@ -55,7 +56,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-LAYERS, ROWS = 8, 64
+LAYERS = 8
 STEPS = 8  # of a run, behind one that is not measured
 WARM_UP = 12  # DDP wants eleven before a capture
 
@@ -68,7 +69,7 @@ class Training:
         self.model = nn.parallel.DistributedDataParallel(network, device_ids=[device.index],
                                                          bucket_cap_mb=ARGUMENTS.bucket_mb)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
-        self.batch = torch.ones(ROWS, width, device=device)
+        self.batch = torch.ones(ARGUMENTS.rows, width, device=device)
         self.graph = None
 
     def calls_of_step(self):

@@ -35,7 +35,10 @@ LATENCY_WAYS = (("off", "off", None), ("events", "events", None),
                 ("events unsampled", "events", "100"), ("progress unsampled", "progress", "100"),
                 ("cupti", "cupti", None))
 LATENCY_SECONDS = 8
-PAIRS_MAX, STEP_SECONDS, SHARED_STEP_SECONDS = 1000, 12, 3
+PAIRS_MAX, STEP_SECONDS, OTHER_STEP_SECONDS = 1000, 12, 3
+# Of a step: some tens of milliseconds of a large GPU, in eight buckets.
+STEP = ("--width", "1024", "--rows", "32768", "--bucket-mb", "4")
+EMULATED_STEP = ("--width", "512", "--bucket-mb", "25")
 IN_LOCKSTEP = "RC-IN-LOCKSTEP"
 
 
@@ -84,8 +87,10 @@ def check_facts(machine):
         lines = [line for line in run.finish().splitlines() if line.startswith("{")]
     facts = json.loads(lines[-1])
     backwards = facts["elapsed_backwards_ms"]
+    marks = facts.get("marks", {})
+    seen = (1, 2) if machine.emulated else (1,)  # nobody spins on an emulated GPU
     holds = (isinstance(backwards, float) and backwards < 0
-             and facts.get("captured_write", {}).get("written") == 1)
+             and marks.get("while_it_runs") in seen and marks.get("written") == 2)
     return holds, json.dumps(facts).replace('"', "").strip("{}")
 
 
@@ -308,9 +313,11 @@ def added_text(percent, interval):
 def check_latency(ranks_of, has_goals):
     def check(machine):
         latencies = Latencies(machine, ranks_of(machine))
-        for name, mode, budget in LATENCY_WAYS:
-            judged = has_goals and not machine.emulated
-            latencies.measure(name, mode, budget, LATENCY_GOALS.get(name) if judged else None)
+        with machine.side_by_side(latencies.ranks) as words:
+            latencies.words += words
+            for name, mode, budget in LATENCY_WAYS:
+                judged = has_goals and not machine.emulated
+                latencies.measure(name, mode, budget, LATENCY_GOALS.get(name) if judged else None)
         return worst(latencies.answers), "; ".join(latencies.words)
     return check
 
@@ -320,14 +327,15 @@ def check_latency(ranks_of, has_goals):
 
 class Steps:
     """Steps of DDP in each mode; one that fails leaves the others. Runs with the recorder and with
-    it paused alternate within one process: bench/ddp_step.py. Of two ranks that take turns on one
-    GPU a step has time slices in it, beside which a thousandth is nothing: there the goals are
-    those of one rank, whose host does the same."""
+    it paused alternate within one process: bench/ddp_step.py. Two ranks that share a GPU share its
+    time, too, beside which a thousandth of a step is little: there one rank, whose host does the
+    same, is judged as well, and two that take turns are not."""
 
     def __init__(self, machine, is_graph):
         self.machine = machine
         self.ranks = machine.ranks()
-        self.options = ["--width", "512", "--bucket-mb", "25", *(["--graph"] if is_graph else [])]
+        self.options = [*(EMULATED_STEP if machine.emulated else STEP),
+                        *(["--graph"] if is_graph else [])]
         self.words = []
         self.answers = []
         self.nccl = set()
@@ -338,7 +346,7 @@ class Steps:
         with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
             path = os.path.join(folder, "step.json")
             seconds = (2 if self.machine.emulated else
-                       SHARED_STEP_SECONDS if self.machine.is_shared(ranks) else STEP_SECONDS)
+                       STEP_SECONDS if self.is_judged(mode, ranks) else OTHER_STEP_SECONDS)
             program = [sys.executable, os.path.join(BENCH, "ddp_step.py"), path, str(pairs),
                        "--seconds", str(seconds), "--goal", str(goal), *self.options]
             with Run(self.machine, program, mode, ranks) as run:
@@ -375,6 +383,10 @@ class Steps:
         if has_goal and self.machine.is_shared(self.ranks) and self.answers[-1:] != [False]:
             self.pair(mode, 1, look)
 
+    def is_judged(self, mode, ranks):
+        takes_turns = self.machine.is_shared(ranks) and not self.machine.is_side_by_side
+        return mode in STEP_GOALS and not self.machine.emulated and not takes_turns
+
     def pair(self, mode, ranks, look):
         try:
             step, added, low, high = self.rows(mode, PAIRS_MAX, ranks, look)[:4]
@@ -386,9 +398,7 @@ class Steps:
         # Beside the step without Rollcall above, this tells what pausing leaves in a graph.
         self.words.append(f"{mode} {interval} of {step['value']:.2f} ms"
                           f"{'' if ranks == self.ranks else ', one rank'}")
-        is_judged = (mode in STEP_GOALS and not self.machine.emulated
-                     and not self.machine.is_shared(ranks))
-        if is_judged:
+        if self.is_judged(mode, ranks):
             self.answers.append(added["holds"])
 
 
@@ -397,13 +407,15 @@ def check_torch(is_graph, modes):
         if importlib.util.find_spec("torch") is None:
             raise Skip("this python has no torch")
         steps = Steps(machine, is_graph)
-        steps.train_without()
-        for mode in modes:
-            if machine.seconds_left() < CHECK_S:
-                steps.words.append(f"{mode}: not reached")
-                steps.answers.append(None)
-                continue
-            steps.measure(mode)
+        with machine.side_by_side(steps.ranks) as words:
+            steps.words += words
+            steps.train_without()
+            for mode in modes:
+                if machine.seconds_left() < CHECK_S:
+                    steps.words.append(f"{mode}: not reached")
+                    steps.answers.append(None)
+                    continue
+                steps.measure(mode)
         return worst(steps.answers), "; ".join([*steps.words, *sorted(steps.nccl)])
     return check
 

@@ -8,12 +8,13 @@ import ctypes
 import json
 import mmap
 import os
+import statistics
 import sys
 import tempfile
 import threading
 import time
 
-NON_BLOCKING, RELAXED, PORTABLE_MAPPED = 1, 2, 3
+NON_BLOCKING, RELAXED, PORTABLE_MAPPED, SET_DEPENDENCIES, DEVICE_LAUNCH = 1, 2, 3, 1, 4
 WORD_BYTES = 1 << 20
 
 
@@ -88,26 +89,108 @@ def registration(driver, folder, keeps=None):
     return result
 
 
-def captured_write(driver, stream, address):
-    """The CUresult of a write that is captured, and of an executable of its graph."""
-    device = ctypes.c_uint64()
-    driver.call("cuMemHostGetDevicePointer_v2", ctypes.byref(device), address, 0)
+class Marks:
+    """Words written beside what a stream captures, as core/capture/gpu_marks.h has them."""
+
+    def __init__(self, driver, stream, word):
+        self.driver, self.stream, self.word = driver, stream, word
+        self.newest = None
+
+    def nodes(self):
+        """What the next captured node of the stream will wait for."""
+        status, identity = ctypes.c_int(), ctypes.c_uint64()
+        graph, nodes, count = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+        self.driver.call("cuStreamGetCaptureInfo_v2", self.stream, ctypes.byref(status),
+                         ctypes.byref(identity), ctypes.byref(graph), ctypes.byref(nodes),
+                         ctypes.byref(count))
+        return list((ctypes.c_void_p * count.value).from_address(nodes.value)) if count.value else []
+
+    def wait_for(self, nodes):
+        self.driver.call("cuStreamUpdateCaptureDependencies", self.stream,
+                         (ctypes.c_void_p * len(nodes))(*nodes) if nodes else None,
+                         ctypes.c_size_t(len(nodes)), SET_DEPENDENCIES)
+
+    def write(self, value):
+        self.driver.call("cuMemsetD32Async", self.word, value, ctypes.c_size_t(1), self.stream)
+        return self.nodes()[0]
+
+    def put(self, value):
+        before = self.nodes()
+        if self.newest is None:
+            self.wait_for([])
+            self.newest = self.write(0)
+        self.wait_for([*before, self.newest])
+        self.newest = self.write(value)
+        self.wait_for(before)
+
+
+def captured(driver, stream, action):
+    """A graph of what `action` makes the stream do."""
+    graph = ctypes.c_void_p()
     driver.call("cuStreamBeginCapture_v2", stream, RELAXED)
-    write = driver.ask("cuStreamWriteValue64_v2", stream, device, ctypes.c_uint64(1), 0)
-    graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
-    ended = driver.ask("cuStreamEndCapture", stream, ctypes.byref(graph))
-    results = {"write": write, "end": ended}
-    if write == ended == 0:
-        results["instantiate"] = driver.ask("cuGraphInstantiateWithFlags",
-                                            ctypes.byref(executable), graph, ctypes.c_uint64(0))
-    if results.get("instantiate") == 0:
-        results["launch"] = driver.ask("cuGraphLaunch", executable, stream)
-        driver.call("cuStreamSynchronize", stream)
-        results["written"] = ctypes.c_uint64.from_address(address.value).value
-        driver.ask("cuGraphExecDestroy", executable)
-    if graph.value:
-        driver.ask("cuGraphDestroy", graph)
-    return results
+    try:
+        action()
+    finally:
+        ended = driver.ask("cuStreamEndCapture", stream, ctypes.byref(graph))
+    if ended != 0:
+        raise Refused(f"cuStreamEndCapture answered {ended}")
+    return graph
+
+
+def executable_of(driver, graph, flags=0):
+    return made(driver, "cuGraphInstantiateWithFlags", graph, ctypes.c_uint64(flags))
+
+
+def word_of(driver, address):
+    """The driver's address of registered memory."""
+    word = ctypes.c_uint64()
+    driver.call("cuMemHostGetDevicePointer_v2", ctypes.byref(word), address, 0)
+    return word
+
+
+def read_word(address):
+    return ctypes.c_uint64.from_address(address.value).value
+
+
+def type_of_node(driver, graph):
+    """Of the first one: as the runtime numbers them, 2 is a memset."""
+    node, kind, count = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_size_t(1)
+    driver.call("cuGraphGetNodes", graph, ctypes.byref(node), ctypes.byref(count))
+    driver.call("cuGraphNodeGetType", node, ctypes.byref(kind))
+    return kind.value
+
+
+def captured_marks(driver, spin, stream, address):
+    """What a replay of a kernel between two marks writes, and what the host sees of it while the
+    kernel runs; and what else becomes of such a graph."""
+    marks = [Marks(driver, stream, ctypes.c_uint64(word_of(driver, address).value + offset))
+             for offset in (0, 8)]
+
+    def marked(mark):
+        mark.put(1)
+        spin(LONG_NS)
+        mark.put(2)
+
+    graph, other = (captured(driver, stream, lambda mark=mark: marked(mark)) for mark in marks)
+    executable = executable_of(driver, graph)
+    driver.call("cuGraphLaunch", executable, stream)
+    until = time.monotonic() + LONG_NS / 2e9
+    while read_word(address) == 0 and time.monotonic() < until:
+        pass
+    while_it_runs = read_word(address)
+    driver.call("cuStreamSynchronize", stream)
+    # The other one writes elsewhere: as when an executable is brought up to date by a new capture.
+    found = {"while_it_runs": while_it_runs, "written": read_word(address),
+             "node_type": told(type_of_node, driver, graph),
+             "brought_up_to_date": driver.ask("cuGraphExecUpdate_v2", executable, other,
+                                              (ctypes.c_uint64 * 8)()),
+             "for_launch_by_device": driver.ask(
+                 "cuGraphInstantiateWithFlags", ctypes.byref(ctypes.c_void_p()), other,
+                 ctypes.c_uint64(DEVICE_LAUNCH))}
+    driver.ask("cuGraphExecDestroy", executable)
+    driver.ask("cuGraphDestroy", graph)
+    driver.ask("cuGraphDestroy", other)
+    return found
 
 
 # Of a kernel that runs for as many nanoseconds as it is told. The driver compiles it.
@@ -128,7 +211,21 @@ again:
   ret;
 }
 """
-SPIN_NS = 300_000_000
+LONG_NS = 300_000_000
+
+
+def spinner(driver, stream):
+    """Launches it."""
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    driver.call("cuModuleLoadData", ctypes.byref(module), SPIN)
+    driver.call("cuModuleGetFunction", ctypes.byref(function), module, b"spin")
+
+    def spin(length_ns):
+        length = ctypes.c_uint64(length_ns)
+        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(length))
+        driver.call("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, None)
+
+    return spin
 
 
 def milliseconds_of(action):
@@ -137,66 +234,97 @@ def milliseconds_of(action):
     return round(1000 * (time.perf_counter() - start), 3)
 
 
-def registration_beside_a_kernel(driver, stream):
-    """Milliseconds that registering 1 MiB takes while nothing runs, and beside a kernel that runs
-    for 300: the recorder does it on the thread that captures a graph."""
-    module, function = ctypes.c_void_p(), ctypes.c_void_p()
-    driver.call("cuModuleLoadData", ctypes.byref(module), SPIN)
-    driver.call("cuModuleGetFunction", ctypes.byref(function), module, b"spin")
-    length = ctypes.c_uint64(SPIN_NS)
-    parameters = (ctypes.c_void_p * 1)(ctypes.addressof(length))
+def registration_beside_a_kernel(driver, spin, stream):
+    """Milliseconds that registering 1 MiB takes, and letting go of it, beside a kernel that runs
+    for 300: the recorder registers on the thread that captures a graph."""
+    with tempfile.TemporaryFile(dir="/dev/shm") as file:
+        file.truncate(WORD_BYTES)
+        pages = mmap.mmap(file.fileno(), WORD_BYTES)
+        memory = (ctypes.c_char * WORD_BYTES).from_buffer(pages)
+        address = ctypes.c_void_p(ctypes.addressof(memory))
 
-    def register():
-        registration(driver, "/dev/shm")
+        def register():
+            driver.call("cuMemHostRegister_v2", address, ctypes.c_size_t(WORD_BYTES),
+                        PORTABLE_MAPPED)
 
-    register()  # what the first one costs is not asked
-    idle_ms = milliseconds_of(register)
-    driver.call("cuLaunchKernel", function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, None)
-    beside_ms = milliseconds_of(register)
-    driver.call("cuStreamSynchronize", stream)
-    return {"idle_ms": idle_ms, "beside_kernel_ms": beside_ms}
+        def let_go():
+            driver.call("cuMemHostUnregister", address)
+
+        register()  # what the first one costs is not asked
+        let_go()
+        found = {}
+        for name, action in (("register_ms", register), ("let_go_ms", let_go)):
+            spin(LONG_NS)
+            found[name] = milliseconds_of(action)
+            driver.call("cuStreamSynchronize", stream)
+        del memory
+        pages.close()
+    return found
 
 
-NODES, REPLAYS = 200, 200
+NODES, REPLAYS, ROUNDS, SHORT_NS = 100, 20, 9, 5_000
 
 
-def replay_time(driver, stream, target, word):
-    """Microseconds of one replay of as many small fills, with a write of `word` in front of and
-    behind each, or without."""
-    driver.call("cuStreamBeginCapture_v2", stream, RELAXED)
-    for number in range(NODES):
-        if word is not None:
-            driver.call("cuStreamWriteValue64_v2", stream, word, ctypes.c_uint64(2 * number), 0)
-        driver.call("cuMemsetD32Async", target, 1, ctypes.c_size_t(64), stream)
-        if word is not None:
-            driver.call("cuStreamWriteValue64_v2", stream, word, ctypes.c_uint64(2 * number + 1), 0)
-    graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
-    driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
-    driver.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_uint64(0))
-    driver.call("cuGraphLaunch", executable, stream)
-    driver.call("cuStreamSynchronize", stream)
+def replay_times(driver, spin, stream, address):
+    """Median microseconds of a replay of so many short kernels: plain, with a mark in front of each
+    and one behind it, and with writes by the stream itself instead of marks."""
+    word = word_of(driver, address)
 
-    def replay():
+    def plain():
+        for _ in range(NODES):
+            spin(SHORT_NS)
+
+    def marked():
+        marks = Marks(driver, stream, word)
+        for number in range(NODES):
+            marks.put(2 * number + 1)
+            spin(SHORT_NS)
+            marks.put(2 * number + 2)
+
+    def written():
+        for number in range(NODES):
+            for value in (2 * number + 1, 2 * number + 2):
+                if value % 2 == 0:
+                    spin(SHORT_NS)
+                driver.call("cuStreamWriteValue64_v2", stream, word, ctypes.c_uint64(value), 0)
+
+    graphs = [captured(driver, stream, action) for action in (plain, marked, written)]
+    executables = [executable_of(driver, graph) for graph in graphs]
+
+    def replay(executable):
         for _ in range(REPLAYS):
             driver.call("cuGraphLaunch", executable, stream)
         driver.call("cuStreamSynchronize", stream)
 
-    took_us = 1000 * milliseconds_of(replay) / REPLAYS
-    driver.ask("cuGraphExecDestroy", executable)
-    driver.ask("cuGraphDestroy", graph)
-    return took_us
+    times = [[] for _ in executables]
+    for _ in range(ROUNDS):
+        for executable, found in zip(executables, times):
+            found.append(1000 * milliseconds_of(lambda: replay(executable)) / REPLAYS)
+    for executable, graph in zip(executables, graphs):
+        driver.ask("cuGraphExecDestroy", executable)
+        driver.ask("cuGraphDestroy", graph)
+    return [statistics.median(found[1:]) for found in times]
 
 
-def cost_of_marks(driver, stream, address):
-    """Nanoseconds that the two writes around one captured operation add to a replay."""
-    word, target = ctypes.c_uint64(), ctypes.c_uint64()
-    driver.call("cuMemHostGetDevicePointer_v2", ctypes.byref(word), address, 0)
-    driver.call("cuMemAlloc_v2", ctypes.byref(target), ctypes.c_size_t(4096))
-    plain_us = replay_time(driver, stream, target, None)
-    marked_us = replay_time(driver, stream, target, word)
-    driver.ask("cuMemFree_v2", target)
+def cost_of_marks(driver, spin, stream, address):
+    """Nanoseconds that the two marks beside one captured operation add to a replay, and what two
+    writes in its stream would."""
+    plain_us, marked_us, written_us = replay_times(driver, spin, stream, address)
     return {"replay_us": round(plain_us, 1),
-            "ns_per_operation": round(1000 * (marked_us - plain_us) / NODES)}
+            "ns_per_operation": round(1000 * (marked_us - plain_us) / NODES),
+            "ns_of_stream_writes": round(1000 * (written_us - plain_us) / NODES)}
+
+
+def cost_of_events(driver, stream):
+    """Nanoseconds of the launching thread to record an event, as operations are timed."""
+    event = made(driver, "cuEventCreate", 0)
+    times = []
+    for _ in range(ROUNDS):
+        took_ms = milliseconds_of(lambda: [driver.ask("cuEventRecord", event, stream)
+                                           for _ in range(NODES)])
+        times.append(1e6 * took_ms / NODES)
+        driver.call("cuStreamSynchronize", stream)
+    return round(statistics.median(times))
 
 
 def told(question, *arguments):
@@ -214,13 +342,16 @@ def facts_of(driver):
     facts = {"elapsed_backwards_ms": elapsed_backwards(driver, stream),
              "without_context": results_without_context(driver, stream, event)}
 
-    def write(address):
-        facts["captured_write"] = captured_write(driver, stream, address)
-        facts["marks"] = told(cost_of_marks, driver, stream, address)
+    spin = spinner(driver, stream)
 
-    facts["register_in_memory"] = registration(driver, "/dev/shm", write)
+    def mark(address):
+        facts["marks"] = captured_marks(driver, spin, stream, address)
+        facts["cost"] = told(cost_of_marks, driver, spin, stream, address)
+
+    facts["event_ns"] = told(cost_of_events, driver, stream)
+    facts["register_in_memory"] = registration(driver, "/dev/shm", mark)
     facts["register_on_disk"] = registration(driver, os.getcwd())
-    facts["register"] = told(registration_beside_a_kernel, driver, stream)
+    facts["beside_kernel"] = told(registration_beside_a_kernel, driver, spin, stream)
     return facts
 
 

@@ -16,6 +16,7 @@ PLUGIN = os.path.join(BUILD, "profiler_plugin", "libnccl-profiler-rollcall.so")
 PATIENCE_S = 90
 WARM_UP_S, SHARING_S = 60, 45
 RANKS_MAX = 4
+MPS_CONTROL = "nvidia-cuda-mps-control"
 TIMINGS = ("events", "progress", "cupti")
 # CUDA runtimes that the examples are built for, what their programs are called then, and the driver
 # that each needs.
@@ -108,12 +109,50 @@ def nccl_version(path):
     return version.value // 10000, version.value // 100 % 100, version.value % 100
 
 
+class SideBySide:
+    """NVIDIA's Multi-Process Service for as long as this lasts, in a folder of its own: processes
+    that share a GPU run side by side on it, instead of in turns. No setting of the machine is
+    touched. Where there is none they take turns, and nothing is said."""
+
+    def __init__(self, machine, is_wanted):
+        self.machine = machine
+        self.folder = tempfile.mkdtemp(prefix="gpu-check-mps-") if is_wanted else None
+        self.environment = {"CUDA_MPS_PIPE_DIRECTORY": self.folder,
+                            "CUDA_MPS_LOG_DIRECTORY": self.folder} if is_wanted else {}
+
+    def ask(self, *arguments, text=None):
+        return subprocess.run([MPS_CONTROL, *arguments], input=text, text=True, check=True,
+                              capture_output=True, timeout=30,
+                              env={**os.environ, **self.environment})
+
+    def __enter__(self):
+        if self.folder is None:
+            return []
+        try:
+            self.ask("-d")
+        except (OSError, subprocess.SubprocessError):
+            return []
+        self.machine.beside = self.environment
+        return ["side by side by the Multi-Process Service"]
+
+    def __exit__(self, *exception):
+        if self.machine.beside:
+            self.machine.beside = {}
+            try:
+                self.ask(text="quit\n")
+            except (OSError, subprocess.SubprocessError) as fault:
+                print(f"gpu_check: the Multi-Process Service did not end: {fault}", file=sys.stderr)
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
 class Machine:
     def __init__(self, emulated_gpus, emulated_cuda=13):
         self.emulated = emulated_gpus
         self.deadline = float("inf")
         self.sharing = None  # of several ranks on one GPU: the variable that allows it
         self.sharing_fault = None
+        self.beside = {}  # what lets processes that share a GPU run side by side
         self.keep = None  # a folder for what each run left
         self.runs = 0
         if emulated_gpus:
@@ -162,12 +201,21 @@ class Machine:
     def is_shared(self, ranks):
         return ranks > self.gpus
 
+    def side_by_side(self, ranks):
+        is_wanted = self.is_shared(ranks) and not self.emulated and shutil.which(MPS_CONTROL)
+        return SideBySide(self, bool(is_wanted))
+
+    @property
+    def is_side_by_side(self):
+        return bool(self.beside)
+
     def environment(self, extra):
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("ROLLCALL_")}
         if self.folders:
             before = environment.get("LD_LIBRARY_PATH")
             environment["LD_LIBRARY_PATH"] = ":".join(self.folders + ([before] if before else []))
+        environment.update(self.beside)
         environment.update(extra)
         return environment
 

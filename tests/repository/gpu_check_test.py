@@ -159,6 +159,36 @@ def two_ranks_share_one_gpu_and_only_one():
         gpu_machine.Run(machine, ["program"])
 
 
+def the_service_that_lets_ranks_run_side_by_side_is_ended_again():
+    machine = gpu_machine.Machine(1)
+    with machine.side_by_side(2) as words:
+        expect_equal((words, machine.is_side_by_side), ([], False), "on emulated GPUs")
+    machine.emulated = 0
+    with tempfile.TemporaryDirectory() as folder:
+        log, path = os.path.join(folder, "log"), os.environ["PATH"]
+        os.environ["PATH"] = f"{folder}:{path}"
+        for status in (0, 1):
+            program = os.path.join(folder, gpu_machine.MPS_CONTROL)
+            with open(program, "w", encoding="utf-8") as file:
+                file.write(f'#!/bin/sh\nif [ $# = 0 ]; then set -- "$(cat)"; fi\n'
+                           f'echo "$1 $CUDA_MPS_PIPE_DIRECTORY" >> {log}\nexit {status}\n')
+            os.chmod(program, 0o755)
+            works = status == 0
+            with machine.side_by_side(2) as words:
+                expect_equal(bool(words), works, "what is said of it")
+                expect_equal(machine.is_side_by_side, works, "whether it is there")
+                piped = machine.environment({}).get("CUDA_MPS_PIPE_DIRECTORY")
+                expect_equal(piped is not None, works, "whether ranks find it")
+                kept = piped or kept
+            expect_equal(machine.is_side_by_side, False, "afterwards")
+            expect(not os.path.exists(kept), "its folder is gone")
+        os.environ["PATH"] = path
+        with open(log, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    expect_equal(lines[:2], [f"-d {kept}", f"quit {kept}"], "what was asked of it")
+    expect_equal(len(lines), 3, "one that did not start is not ended")
+
+
 if __name__ == "__main__":
     sys.exit(job.main([
         ("a row that fails leaves the others", a_row_that_fails_leaves_the_others),
@@ -179,4 +209,6 @@ if __name__ == "__main__":
         ("the head says why two ranks cannot share the GPU",
          the_head_says_why_two_ranks_cannot_share_the_gpu),
         ("two ranks share one GPU, and only one", two_ranks_share_one_gpu_and_only_one),
+        ("the service that lets ranks run side by side is ended again",
+         the_service_that_lets_ranks_run_side_by_side_is_ended_again),
     ]))
