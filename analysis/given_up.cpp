@@ -140,6 +140,17 @@ bool are_exception(const trace::Run& run, const Ends& ends, const GivenUp& found
   return has_aborted && ends.stood_ns >= options.live_threshold_ns;
 }
 
+// What the GPU of a late rank ended by itself, with everybody else gone, was not what they waited
+// for: who has stopped a process has also stopped the threads that carry its transfers.
+void end_on_gpu(Op& op, int64_t at_ns) {
+  const bool is_by_itself =
+      op.returned_ns != 0 && op.returned_ns <= at_ns && op.finished_ns > at_ns;
+  if (!is_by_itself) return;
+  for (int64_t* time_ns : {&op.launched_ns, &op.started_ns, &op.finished_ns}) {
+    *time_ns = std::min(*time_ns, at_ns);
+  }
+}
+
 void set_back(Op& op, int64_t at_ns) {
   const bool is_later = op.returned_ns > at_ns || op.launched_ns > at_ns || op.started_ns > at_ns ||
                         op.finished_ns > at_ns;
@@ -162,9 +173,12 @@ void set_back(Comm& comm, int64_t at_ns) {
 }
 
 // The process as a reader would have found it at `at_ns`.
-void set_back(Process& process, int64_t at_ns) {
+void set_back(Process& process, int64_t at_ns, bool is_late) {
   erase_calls_behind(process, at_ns);
-  for (Op& op : process.ops) set_back(op, at_ns);
+  for (Op& op : process.ops) {
+    if (is_late) end_on_gpu(op, at_ns);
+    set_back(op, at_ns);
+  }
   std::erase_if(process.events, [&](const Event& event) { return event.called_ns >= at_ns; });
   for (Event& event : process.events) {
     if (event.returned_ns > at_ns) event.returned_ns = 0;
@@ -212,7 +226,9 @@ std::optional<GivenUp> before_giving_up(const trace::Run& run, const Options& op
   found.run = run;
   found.run.live = false;
   found.run.read_at_ns = found.at_ns;
-  for (const uint32_t p : ends.active) set_back(found.run.processes[p], found.at_ns);
+  for (const uint32_t p : ends.active) {
+    set_back(found.run.processes[p], found.at_ns, is_late(found, p));
+  }
   return found;
 }
 

@@ -87,6 +87,36 @@ TEST_CASE("a rank that comes when the others have died is named, not they") {
   CHECK(lead(report).consequences[0].verdict == Verdict::rank_dead);
 }
 
+// Of all calls in which nobody waits.
+void finish_on_gpus(trace::Run& run) {
+  for (trace::Process& process : run.processes) {
+    for (trace::Op& op : process.ops) {
+      op.started_ns = op.returned_ns + 1000;
+      if (op.seq < 4) op.finished_ns = op.started_ns + 1000;
+      op.state = op.seq < 4 ? trace::OpState::finished : trace::OpState::started;
+    }
+  }
+}
+
+TEST_CASE("what a late rank's GPU ended by itself is not what the others waited for") {
+  for (const bool ended_by_itself : {true, false}) {
+    Outcome outcome = make_late({});
+    finish_on_gpus(outcome.run);
+    std::vector<trace::Op>& ops = outcome.run.processes[2].ops;
+    trace::Op& earlier = ops[ops.size() - 2];
+    REQUIRE(earlier.seq == 3);
+    earlier.finished_ns = ended_by_itself ? ops.back().called_ns + 1'000'000 : 0;
+    if (!ended_by_itself) earlier.state = trace::OpState::started;
+    earlier.awaits_gpu = !ended_by_itself;
+    const Report report = analyse(outcome.run);
+    if (ended_by_itself) {
+      check_names_late(report);
+    } else {
+      check_blames(report, Verdict::stuck_on_gpu, 2);
+    }
+  }
+}
+
 TEST_CASE("a rank that came too late and still stands is named in the running job") {
   Outcome outcome = make_late({});
   outcome.run.live = true;
