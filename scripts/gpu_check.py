@@ -35,7 +35,7 @@ LATENCY_WAYS = (("off", "off", None), ("events", "events", None),
                 ("events unsampled", "events", "100"), ("progress unsampled", "progress", "100"),
                 ("cupti", "cupti", None))
 LATENCY_SECONDS = 8
-PAIRS_MAX, STEP_SECONDS, OTHER_STEP_SECONDS = 1000, 12, 3
+PAIRS_MAX, STEP_SECONDS, OTHER_STEP_SECONDS = 1000, 30, 3
 # Of a step: some tens of milliseconds of a large GPU, in eight buckets.
 STEP = ("--width", "1024", "--rows", "32768", "--bucket-mb", "4")
 EMULATED_STEP = ("--width", "512", "--bucket-mb", "25")
@@ -197,9 +197,9 @@ def check_words(machine):
             f"words: {', '.join(map(str, words))}, {unwritten} not written")
 
 
-def training(machine, *arguments, mode="events", ranks=None):
+def training(machine, *arguments, mode="events", ranks=None, settings=None):
     program = [machine.program("mini_train"), "--no-verify", *arguments]
-    return Run(machine, program, mode, ranks)
+    return Run(machine, program, mode, ranks, settings=settings)
 
 
 def check_training(machine):
@@ -240,10 +240,11 @@ def check_graphs(machine):
                    f"positions {', '.join(texts)}, {unwritten} not written")
 
 
-def check_hang(fault, expected):
+def check_hang(fault, expected, mode="events", settings=None):
     def check(machine):
         code = "no verdict"
-        with training(machine, "--steps", "3", "--fault", f"{fault}@1:1") as run:
+        with training(machine, "--steps", "3", "--fault", f"{fault}@1:1", mode=mode,
+                      settings=settings) as run:
             patience_s = machine.patience_s(60)
             deadline = time.monotonic() + patience_s
             while run.process.poll() is None and code != expected:
@@ -436,6 +437,11 @@ CHECKS = [
     ("a call left out is found", check_hang("missing-call", "RC-MISSING-CALL")),
     ("a blocked stream is found", check_hang("stream-block", "RC-STREAM-BLOCKED")),
     ("a wait outside of NCCL is found", check_hang("wait-outside", "RC-STUCK-OUTSIDE")),
+    ("a replay left out is found", check_hang("graph-replay", "RC-GRAPH-DIVERGED")),
+    # Nobody in the process looks: what is known the GPU has written.
+    ("a blocked stream is found by progress words alone",
+     check_hang("stream-block", "RC-STREAM-BLOCKED", "progress",
+                {"ROLLCALL_GPU_POLL_MS": "3600000"})),
     ("PyTorch DDP trains as before", check_torch(False, ("off", *TIMINGS))),
     ("PyTorch DDP trains as before, its step a CUDA graph", check_torch(True, ("events",))),
     ("latency added to an 8-byte AllReduce", check_latency(lambda machine: machine.ranks(), True)),
@@ -481,7 +487,7 @@ def read_arguments():
                         help="on so many emulated GPUs (1)")
     parser.add_argument("--cuda", type=int, choices=(11, 12, 13), default=13,
                         help="of --emulate: the runtime that the programs are for (13)")
-    parser.add_argument("--minutes", type=float, default=7.5, help="for all of it (7.5)")
+    parser.add_argument("--minutes", type=float, default=8.5, help="for all of it (8.5)")
     parser.add_argument("--output", help="also write the table there")
     parser.add_argument("--keep", metavar="DIR",
                         help="keep what each run printed and recorded, to look into a NO")

@@ -103,7 +103,9 @@ class Marks:
         self.driver.call("cuStreamGetCaptureInfo_v2", self.stream, ctypes.byref(status),
                          ctypes.byref(identity), ctypes.byref(graph), ctypes.byref(nodes),
                          ctypes.byref(count))
-        return list((ctypes.c_void_p * count.value).from_address(nodes.value)) if count.value else []
+        if count.value == 0:
+            return []
+        return list((ctypes.c_void_p * count.value).from_address(nodes.value))
 
     def wait_for(self, nodes):
         self.driver.call("cuStreamUpdateCaptureDependencies", self.stream,
@@ -262,7 +264,7 @@ def registration_beside_a_kernel(driver, spin, stream):
     return found
 
 
-NODES, REPLAYS, ROUNDS, SHORT_NS = 100, 20, 9, 5_000
+NODES, REPLAYS, ROUNDS, SHORT_NS, MIDDLE_NS = 100, 20, 9, 5_000, 40_000
 
 
 def replay_times(driver, spin, stream, address):
@@ -315,16 +317,29 @@ def cost_of_marks(driver, spin, stream, address):
             "ns_of_stream_writes": round(1000 * (written_us - plain_us) / NODES)}
 
 
-def cost_of_events(driver, stream):
-    """Nanoseconds of the launching thread to record an event, as operations are timed."""
+def cost_of_events(driver, spin, stream):
+    """Nanoseconds that recording an event takes: of the launching thread, Python's share included,
+    and of the stream, between kernels that are long enough for the thread to be ahead."""
     event = made(driver, "cuEventCreate", 0)
-    times = []
-    for _ in range(ROUNDS):
-        took_ms = milliseconds_of(lambda: [driver.ask("cuEventRecord", event, stream)
-                                           for _ in range(NODES)])
-        times.append(1e6 * took_ms / NODES)
+
+    def record():
+        driver.call("cuEventRecord", event, stream)
+
+    def kernels(events):
+        for _ in range(NODES):
+            spin(MIDDLE_NS)
+            for _ in range(events):
+                record()
         driver.call("cuStreamSynchronize", stream)
-    return round(statistics.median(times))
+
+    host_ms, stream_ms = [], []
+    for _ in range(ROUNDS):
+        host_ms.append(milliseconds_of(lambda: [record() for _ in range(NODES)]))
+        driver.call("cuStreamSynchronize", stream)
+        plain_ms = milliseconds_of(lambda: kernels(0))
+        stream_ms.append((milliseconds_of(lambda: kernels(2)) - plain_ms) / 2)
+    return {"host_ns": round(1e6 * statistics.median(host_ms) / NODES),
+            "stream_ns": round(1e6 * statistics.median(stream_ms) / NODES)}
 
 
 def told(question, *arguments):
@@ -348,7 +363,7 @@ def facts_of(driver):
         facts["marks"] = captured_marks(driver, spin, stream, address)
         facts["cost"] = told(cost_of_marks, driver, spin, stream, address)
 
-    facts["event_ns"] = told(cost_of_events, driver, stream)
+    facts["event"] = told(cost_of_events, driver, spin, stream)
     facts["register_in_memory"] = registration(driver, "/dev/shm", mark)
     facts["register_on_disk"] = registration(driver, os.getcwd())
     facts["beside_kernel"] = told(registration_beside_a_kernel, driver, spin, stream)

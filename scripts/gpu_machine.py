@@ -257,7 +257,7 @@ WITHOUT_SHIM = ('LD_PRELOAD=$(printf %s "$LD_PRELOAD" | tr : "\\n" | grep -v lib
 class Run:
     """Ranks of a program under `rollcall run`, in one of the modes."""
 
-    def __init__(self, machine, program, mode="events", ranks=None, budget="100"):
+    def __init__(self, machine, program, mode="events", ranks=None, budget="100", settings=None):
         self.machine = machine
         self.ranks = machine.ranks() if ranks is None else ranks
         is_shared = machine.is_shared(self.ranks)
@@ -266,7 +266,7 @@ class Run:
         # Files in memory: the driver may refuse to register those of a disk.
         self.folder = tempfile.mkdtemp(prefix="gpu-check-", dir=memory_folder())
         self.directory = os.path.join(self.folder, "run")
-        settings = {"ROLLCALL_GPU_TIMING": mode if mode in TIMINGS else "off"}
+        settings = {"ROLLCALL_GPU_TIMING": mode if mode in TIMINGS else "off", **(settings or {})}
         if budget is not None:
             settings["ROLLCALL_OVERHEAD_BUDGET"] = budget
         if mode in ("plugin", "both"):

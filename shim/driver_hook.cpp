@@ -198,7 +198,7 @@ bool watches_driver() noexcept {
   int value = answer.load(std::memory_order_relaxed);
   if (value < 0) {
     const char* text = getenv("ROLLCALL_GPU_TIMING");
-    value = text != nullptr && *text != 0 && strcmp(text, "off") != 0;
+    value = text == nullptr || strcmp(text, "off") != 0;
     answer.store(value, std::memory_order_relaxed);
   }
   return value != 0;

@@ -3,7 +3,7 @@
 // dlsym for cuGetProcAddress and that for everything else. So `dlsym` (symbol_hook.h) leads here,
 // and nothing is exported.
 //
-// Only where GPUs are timed (ROLLCALL_GPU_TIMING); otherwise every look-up passes through.
+// Only where GPUs are timed; with ROLLCALL_GPU_TIMING=off every look-up passes through.
 #pragma once
 
 namespace rollcall::shim {

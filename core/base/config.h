@@ -20,7 +20,7 @@ struct Config {
   uint64_t max_history_bytes = kHistoryBytesDefault;
   bool chrome_trace = false;
   bool python_frames = false;  // asked for by the shim itself, before the recorder starts
-  GpuTiming gpu_timing = GpuTiming::off;
+  GpuTiming gpu_timing = GpuTiming::events;
   bool graph_marks = true;
   uint32_t gpu_poll_ms = kGpuPollPeriodMs;
   uint32_t overhead_budget_percent = 1;

@@ -15,7 +15,7 @@
     "operations the ring holds (rounded up to a power of two, 64 to 1048576; 128 bytes each)")     \
   X(ROLLCALL_HISTORY, flag, "1", "0 keeps the ring only: no flusher thread, no segments")          \
   X(ROLLCALL_MAX_HISTORY, size, "256m", "bytes of segments kept per process; the oldest go first") \
-  X(ROLLCALL_GPU_TIMING, words, "off",                                                             \
+  X(ROLLCALL_GPU_TIMING, words, "events",                                                          \
     "off; events: CUDA events around every operation tell when the GPU reached it and when it "    \
     "was through; progress: the GPU also writes both into the ring file itself; cupti: CUPTI "     \
     "tells the times and names of the kernels, events where it cannot be had")                     \

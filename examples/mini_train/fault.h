@@ -34,17 +34,17 @@ namespace mini_train {
     "waits for a gradient before it sends the activation it depends on")                          \
   X(p2p_count, "p2p-count", "RC-P2P-MISMATCH", "sends one element more than is expected")         \
   X(host_stuck, "host-stuck", "RC-MISSING-CALL", "sleeps for ever on the host, outside NCCL")     \
-  X(stream_block, "stream-block", "RC-INSUFFICIENT",                                              \
+  X(stream_block, "stream-block", "RC-STREAM-BLOCKED",                                            \
     "puts a host callback that never ends on the stream; seeing that needs GPU timing")           \
-  X(wait_outside, "wait-outside", "RC-INSUFFICIENT",                                              \
+  X(wait_outside, "wait-outside", "RC-STUCK-OUTSIDE",                                             \
     "makes every rank sleep on the host when all calls of the step are through")                  \
   X(init_missing, "init-missing", "RC-INIT-INCOMPLETE", "never joins the world communicator")     \
   X(split_mismatch, "split-mismatch", "RC-SPLIT-MISMATCH", "leaves out the last ncclCommSplit")   \
   X(abort, "abort", "RC-ABORT-CASCADE", "aborts its communicators; the others follow")            \
-  X(graph_capture, "graph-capture", "RC-MISSING-CALL",                                            \
+  X(graph_capture, "graph-capture", "RC-GRAPH-DIVERGED",                                          \
     "captures one operation less into its CUDA graph; naming the graph needs GPU timing or the "  \
     "profiler plugin")                                                                            \
-  X(graph_replay, "graph-replay", "RC-INSUFFICIENT",                                              \
+  X(graph_replay, "graph-replay", "RC-GRAPH-DIVERGED",                                            \
     "leaves out one replay of its CUDA graph; seeing that needs GPU timing")                      \
   X(graph_kept, "graph-kept", "RC-STUCK-IN-CALL",                                                 \
     "destroys its communicators before its CUDA graph, and NCCL waits for that")                  \

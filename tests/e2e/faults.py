@@ -32,6 +32,13 @@ ENDING = (*HEALTHY, "abort")
 # the others, and only the process itself could have told why.
 AFTER_SIGKILL = {"stop": "RC-RANK-DEAD"}
 STATUS = {"RC-IN-LOCKSTEP": 0, "RC-INSUFFICIENT": 3}
+# A job that runs may be busy with something else: a risk.
+STATUS_OF_LIVE = {"RC-STUCK-OUTSIDE": 4}
+# What only the GPUs tell apart, and the verdict where nobody watches them. They are judged with
+# every operation timed, however slow the machine is.
+UNWATCHED = {"stream-block": "RC-INSUFFICIENT", "wait-outside": "RC-INSUFFICIENT",
+             "graph-capture": "RC-MISSING-CALL", "graph-replay": "RC-INSUFFICIENT"}
+EVERY_OPERATION = {"ROLLCALL_OVERHEAD_BUDGET": "100"}
 
 # What the profiler plugin alone makes of a fault that it hears nothing of: reductions are in no
 # event, and neither creations nor ends have one. The ranks that hang in a creation look silent.
@@ -39,6 +46,7 @@ HEARD_OTHERWISE = {"redop": "RC-IN-LOCKSTEP", "abort": "RC-MISSING-CALL",
                    "split-mismatch": "RC-MISSING-CALL", "graph-kept": "RC-INSUFFICIENT"}
 # From version 5 on NCCL tells it which calls are captured; the shim hears that with GPU timing.
 HEARD_OF_CAPTURES = {"graph-capture": "RC-GRAPH-DIVERGED"}
+KNOWS_CAPTURES = job.WATCHES_GPUS or job.WAY.version >= 5
 # A rank that waits for its peers to join a communicator has not reached the plugin yet.
 UNSEEN = ("init-missing",)
 # How sure a verdict from the plugin alone may be at the most.
@@ -50,7 +58,9 @@ PLUGIN_ALONE = job.WAY.plugin and not job.WAY.shim
 
 def heard(kind, verdict):
     """What becomes of the verdict on this fault in the way that this job is recorded."""
-    if job.WAY.version >= 5:
+    if not job.WATCHES_GPUS:
+        verdict = UNWATCHED.get(kind, verdict)
+    if KNOWS_CAPTURES:
         verdict = HEARD_OF_CAPTURES.get(kind, verdict)
     return HEARD_OTHERWISE.get(kind, verdict) if PLUGIN_ALONE else verdict
 
@@ -81,24 +91,27 @@ class Case:
     def check(self, run, report, when):
         """Raises Failure with the whole report where it is not what the fault deserves."""
         try:
-            self.check_report(run, report)
+            self.check_report(run, report, is_live="while" in when)
         except Failure as failure:
             planted = run.planted_fault(self.culprit)
             raise Failure(f"{self.kind} at {self.ranks} ranks, judged {when}: {failure}\n"
                           f"planted: {planted}\n{run.diff_text()}") from None
 
-    def check_report(self, run, report):
+    def check_report(self, run, report, is_live):
         leading = report["findings"][0]
         expect_equal(leading["code"], self.verdict, "the leading verdict")
-        expect_equal(report["status"], STATUS.get(self.verdict, 1), "the exit status")
+        status = STATUS.get(self.verdict, 1)
+        expect_equal(report["status"], STATUS_OF_LIVE.get(self.verdict, status) if is_live else
+                     status, "the exit status")
         expect_equal(len(report["findings"]), 1, "findings that stand beside each other")
         expect(leading["summary"], "the summary is empty")
         if PLUGIN_ALONE:
             self.check_modesty(leading)
         if self.verdict == "RC-STUCK-IN-CALL":
-            expect_equal("captured into CUDA graphs" in leading["summary"], job.WAY.version >= 5,
+            expect_equal("captured into CUDA graphs" in leading["summary"], KNOWS_CAPTURES,
                          f"a word of what NCCL waits for: {leading}")
-        if self.verdict in STATUS or (PLUGIN_ALONE and self.kind == "split-mismatch"):
+        if self.verdict in (*STATUS, *STATUS_OF_LIVE) or (
+                PLUGIN_ALONE and self.kind == "split-mismatch"):
             return
         self.check_culprit(run, leading)
 
@@ -162,7 +175,8 @@ def expect_no_recording(run):
 
 
 def judge(case):
-    with Job(case.ranks, case.arguments()) as run:
+    environment = EVERY_OPERATION if case.kind in UNWATCHED else None
+    with Job(case.ranks, case.arguments(), environment=environment) as run:
         run.start()
         if case.kind not in ("none", "straggler"):
             run.wait_until(lambda: run.planted_fault(case.culprit) or not run.running(),

@@ -119,6 +119,10 @@ def clean_environment(extra=None):
     return environment
 
 
+# The shim watches the GPUs unless it is told not to; the plugin alone does not.
+WATCHES_GPUS = WAY.shim and clean_environment().get("ROLLCALL_GPU_TIMING") != "off"
+
+
 class Job:
     """`with Job(8, ["--steps", "2"]) as job: job.start() …`: mini_train under `rollcall run`."""
 

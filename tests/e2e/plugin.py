@@ -204,7 +204,8 @@ def chained_to_itself():
 def kernel_times(version):
     def test():
         seen = run_job({"NCCL_PROFILER_PLUGIN": job.PLUGIN, "ROLLCALL_PLUGIN_EVENTS": "kernelch",
-                        "ROLLCALL_EMULATE_PROFILER": version}, arguments=MANY_SLOW_STEPS)
+                        "ROLLCALL_EMULATE_PROFILER": version, "ROLLCALL_GPU_TIMING": "off"},
+                       arguments=MANY_SLOW_STEPS)
         finished = [line for line in seen.ops if line["finished_ns"] is not None]
         # The last ones may be dropped by NCCL 2.31, a Broadcast has none.
         expect(len(finished) > len(seen.ops) / 2, f"{len(finished)} of {len(seen.ops)} have times")
@@ -220,7 +221,7 @@ def times_behind_silent_broadcast():
     times of others behind them."""
     for is_silent in (True, False):
         seen = run_job({"NCCL_PROFILER_PLUGIN": job.PLUGIN, "ROLLCALL_PLUGIN_EVENTS": "kernelch",
-                        "ROLLCALL_EMULATE_PROFILER": "7",
+                        "ROLLCALL_EMULATE_PROFILER": "7", "ROLLCALL_GPU_TIMING": "off",
                         "NCCL_ALLGATHERV_ENABLE": "0" if not is_silent else "1"},
                        arguments=MANY_SLOW_STEPS)
         by_comm = {}

@@ -49,6 +49,7 @@ def wrong_results_are_no_hang():
 def watch_tells_that_nothing_moves():
     """No rank is the reason that the files tell: the job is left alone, and that is said."""
     with Job(2, ["--dp", "2", "--steps", "3", "--fault", "wait-outside@1:1"],
+             environment={"ROLLCALL_GPU_TIMING": "off"},
              options=["--watch", "1", "--kill-on-hang"]) as run:
         run.start()
         run.wait_until(lambda: "nothing has advanced" in run.stderr(), "a word of --watch")
