@@ -12,7 +12,8 @@ class Dependencies {
   Dependencies(const GpuDriver& driver, GpuStream stream) noexcept
       : driver_(driver), stream_(stream) {}
 
-  // Refused where an edge is more than a node (a programmatic launch): it could not be put back.
+  // Refused where an edge is more than a node (the stream waits for an event of a programmatic
+  // launch): it could not be put back.
   int read() noexcept {
     int status = 0;
     uint64_t capture = 0;

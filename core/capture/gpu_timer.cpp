@@ -530,12 +530,14 @@ void GpuTimer::write_word(GpuStream stream, uint64_t& word, uint64_t value) noex
   }
 }
 
+// Without one of its marks a graph's positions would say that a replay is where it is not.
 void GpuTimer::put_mark(GpuStream stream, const GpuLaneMark& lane, uint64_t value) noexcept {
-  if (is_stopped()) return;
+  if (is_stopped() || !captures_.may_mark(lane.capture)) return;
   const int result = capture::put_mark(driver_, stream, words_.address_of(*lane.position),
                                        static_cast<uint32_t>(value), captures_.newest_mark(lane));
   if (result == kGpuSuccess) return;
   if (result != kGpuMarkRefused) fault_.note(kGpuFunctionName<&GpuDriver::stream_fill>, result);
+  captures_.give_marks_up(lane.capture);
   count(stats_->gpu_unwritten);
 }
 

@@ -260,7 +260,7 @@ inline int stream_graph(capture::GpuStream stream, int* status, uint64_t* captur
   FakeGpu& gpu = FakeGpu::get();
   *graph = gpu.graph;
   if (nodes != nullptr) {
-    if (gpu.has_lossy_edges) return 912;  // CUDA_ERROR_LOSSY_QUERY
+    if (gpu.has_lossy_edges) return 402;  // CUDA_ERROR_LOSSY_QUERY
     const std::lock_guard<std::mutex> guard(gpu.mutex);
     *nodes = gpu.at(stream).waits.data();
     *count = gpu.at(stream).waits.size();
