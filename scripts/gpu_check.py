@@ -35,7 +35,8 @@ LATENCY_WAYS = (("off", "off", None), ("events", "events", None),
                 ("events unsampled", "events", "100"), ("progress unsampled", "progress", "100"),
                 ("cupti", "cupti", None))
 LATENCY_SECONDS = 8
-PAIRS_MAX, STEP_SECONDS, OTHER_STEP_SECONDS = 1000, 30, 3
+# Steps of ranks that run side by side on one GPU swing more than those of a rank on its own.
+PAIRS_MAX, STEP_SECONDS, SIDE_BY_SIDE_STEP_SECONDS, OTHER_STEP_SECONDS = 1000, 20, 50, 3
 # Of a step: some tens of milliseconds of a large GPU, in eight buckets.
 STEP = ("--width", "1024", "--rows", "32768", "--bucket-mb", "4")
 EMULATED_STEP = ("--width", "512", "--bucket-mb", "25")
@@ -346,10 +347,9 @@ class Steps:
         goal = STEP_GOALS.get(mode, float("inf"))
         with tempfile.TemporaryDirectory(prefix="gpu-check-") as folder:
             path = os.path.join(folder, "step.json")
-            seconds = (2 if self.machine.emulated else
-                       STEP_SECONDS if self.is_judged(mode, ranks) else OTHER_STEP_SECONDS)
             program = [sys.executable, os.path.join(BENCH, "ddp_step.py"), path, str(pairs),
-                       "--seconds", str(seconds), "--goal", str(goal), *self.options]
+                       "--seconds", str(self.seconds_for(mode, ranks)), "--goal", str(goal),
+                       *self.options]
             with Run(self.machine, program, mode, ranks) as run:
                 run.finish()
                 look(run)
@@ -383,6 +383,13 @@ class Steps:
         has_goal = mode in STEP_GOALS and not self.machine.emulated
         if has_goal and self.machine.is_shared(self.ranks) and self.answers[-1:] != [False]:
             self.pair(mode, 1, look)
+
+    def seconds_for(self, mode, ranks):
+        if self.machine.emulated:
+            return 2
+        if not self.is_judged(mode, ranks):
+            return OTHER_STEP_SECONDS
+        return SIDE_BY_SIDE_STEP_SECONDS if self.machine.is_shared(ranks) else STEP_SECONDS
 
     def is_judged(self, mode, ranks):
         takes_turns = self.machine.is_shared(ranks) and not self.machine.is_side_by_side
