@@ -40,7 +40,8 @@ void add_stats(CommandLine& line) {
       .calls();
   command.flag("--json", arguments->json, "for programs: schema rollcall.stats/1");
   command.footer(
-      "\nTimes need ROLLCALL_GPU_TIMING=events in the recorded job. Where the profiler plugin\n"
+      "\nTimes need GPU timing in the recorded job, which is on by default. Where the profiler "
+      "plugin\n"
       "told of them (ROLLCALL_PLUGIN_EVENTS), kernel phases and network links follow: what the\n"
       "steps of a link waited for, and how it compares with its communicator's others.\n"
       "\nExamples:\n"

@@ -351,7 +351,21 @@ TEST_CASE("what was not watched is not concluded from") {
   const Report report = analyse(outcome.run);
   CHECK(lead(report).verdict == Verdict::insufficient);
   CHECK(lead(report).next.find("was not seen for the calls in question") != std::string::npos);
+  CHECK(lead(report).next.find("ROLLCALL_OVERHEAD_BUDGET") == std::string::npos);
   CHECK(report.status == 3);
+}
+
+TEST_CASE("of calls that the budget left out it is said how to have them timed") {
+  Outcome outcome = stand_still_watched(4);
+  trace::Process& process = outcome.run.processes[2];
+  process.statistics["gpu_sampled_out"] = 1;
+  trace::Op& last = process.ops.back();
+  last.finished_ns = last.started_ns = 0;
+  last.state = trace::OpState::returned;
+  last.flags |= kOpGpuTimesUnknown;
+  const Report report = analyse(outcome.run);
+  CHECK(lead(report).verdict == Verdict::insufficient);
+  CHECK(lead(report).next.find("ROLLCALL_OVERHEAD_BUDGET=100 times those") != std::string::npos);
 }
 
 TEST_CASE("a rank without a file is unknown, not guilty") {
