@@ -72,10 +72,7 @@ bool knows_communicators(const Case& c) {
 // Why the GPU's progress, which would decide, is not on file.
 const char* unseen_text(const Case& c) {
   bool watches = false;
-  bool leaves_out = false;
   for (const uint32_t p : c.index.active()) {
-    const auto left_out = c.process(p).statistics.find("gpu_sampled_out");
-    leaves_out = leaves_out || (left_out != c.process(p).statistics.end() && left_out->second != 0);
     const auto timing = c.process(p).meta.find("gpu_timing");
     if (timing == c.process(p).meta.end()) continue;
     if (timing->second == "cupti") {
@@ -84,10 +81,10 @@ const char* unseen_text(const Case& c) {
     }
     watches = watches || timing->second == "events" || timing->second == "progress";
   }
-  if (!watches) return "was not recorded (ROLLCALL_GPU_TIMING=events records it)";
-  return leaves_out ? "was not seen for the calls in question (ROLLCALL_OVERHEAD_BUDGET=100 times "
-                      "those that the budget left out)"
-                    : "was not seen for the calls in question (captured, or not timed)";
+  return watches
+             ? "was not seen for the calls in question (captured, not timed, or left out for the "
+               "budget: ROLLCALL_OVERHEAD_BUDGET=100 times all)"
+             : "was not recorded (the preloaded library does, unless ROLLCALL_GPU_TIMING=off)";
 }
 
 // Calls that PyTorch's Flight Recorder saw begin and not end.

@@ -336,7 +336,8 @@ std::optional<Draft> judge_captures(const Case& c, uint32_t g, const Comparison&
   if (!tells_graphs_apart(reference) && reference.knowledge.creations) {
     finding.confidence = Confidence::likely;
     finding.summary +=
-        "; launches of graphs were not recorded (ROLLCALL_GPU_TIMING=off): whether one waits for "
+        "; launches of graphs were not recorded, as they are with GPU timing: whether one waits "
+        "for "
         "the difference is not on file";
   }
   finding.next =

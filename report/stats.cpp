@@ -163,7 +163,8 @@ std::string times_text(const trace::Run& run, const std::vector<OperationRow>& r
         [](const trace::Process& process) { return process.meta.count("gpu_timing") != 0; });
     return fmt::format("\nNo call has a GPU time{}.\n",
                        was_wanted ? ", though GPUs were to be timed: `rollcall info` says why"
-                                  : ": this run was recorded with ROLLCALL_GPU_TIMING=off");
+                                  : ": this run was recorded without GPU timing "
+                                    "(ROLLCALL_GPU_TIMING=off, or by the profiler plugin alone)");
   }
   std::string text =
       "\nTimes are the GPU's, per rank, waits for later ranks included. algbw and busbw are "

@@ -45,6 +45,10 @@ class GpuCaptures {
   bool may_mark(uint32_t entry) noexcept;
   void add_operation(uint32_t entry) noexcept;
   GpuLaneMark next_mark(uint32_t entry, GpuStream stream) noexcept;
+  // The driver's number of the capture that a mark is for.
+  uint64_t identity_of(const GpuLaneMark& mark) const noexcept {
+    return captures_[mark.capture].identity;
+  }
   // The node of its lane that was put last (gpu_marks.h): the capturing thread's.
   GpuNode& newest_mark(const GpuLaneMark& mark) noexcept {
     return captures_[mark.capture].newest_mark[mark.lane];

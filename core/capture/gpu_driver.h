@@ -20,6 +20,7 @@ using GpuNode = const void*;  // of a graph
 
 // Results that mean something here.
 inline constexpr int kGpuSuccess = 0;
+inline constexpr int kGpuLossyQuery = 402;  // an edge of a capture is more than its node
 inline constexpr int kGpuNotReady = 600;
 inline constexpr int kGpuCaptureUnsupported = 900;  // a call that some capture forbids
 

@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+#include <optional>
+
+#include "core/capture/in_context.h"
+
 namespace rollcall::capture {
 
 namespace {
@@ -14,14 +18,18 @@ class Dependencies {
 
   // Refused where an edge is more than a node (the stream waits for an event of a programmatic
   // launch): it could not be put back.
-  int read() noexcept {
+  int read(uint64_t wanted) noexcept {
     int status = 0;
     uint64_t capture = 0;
     GpuGraph graph = nullptr;
     const GpuNode* nodes = nullptr;
     const int result = driver_.stream_graph(stream_, &status, &capture, &graph, &nodes, &count_);
+    if (result == kGpuLossyQuery) return kGpuMarkRefused;
     if (result != kGpuSuccess) return result;
-    if (status != kGpuCaptureActive || count_ > kGpuMarkDependenciesMax) return kGpuMarkRefused;
+    const bool is_another = wanted != 0 && capture != wanted;
+    if (status != kGpuCaptureActive || is_another || count_ > kGpuMarkDependenciesMax) {
+      return kGpuMarkRefused;
+    }
     if (count_ != 0) memcpy(nodes_, nodes, count_ * sizeof(GpuNode));
     return kGpuSuccess;
   }
@@ -55,17 +63,34 @@ int capture_write(const GpuDriver& driver, GpuStream stream, uint64_t address, u
     return result;
   }
   Dependencies now(driver, stream);
-  if (const int result = now.read(); result != kGpuSuccess) return result;
+  if (const int result = now.read(0); result != kGpuSuccess) return result;
   node = now.only();
   return node != nullptr ? kGpuSuccess : kGpuMarkRefused;
 }
 
+// A thread that drives several GPUs may be in another one's context: a memset belongs to the
+// current one.
+class InContextOf {
+ public:
+  InContextOf(const GpuDriver& driver, GpuStream stream) noexcept {
+    GpuContextHandle own = nullptr;
+    GpuContextHandle current = nullptr;
+    const bool are_known = driver.stream_get_context(stream, &own) == kGpuSuccess &&
+                           driver.context_get_current(&current) == kGpuSuccess;
+    if (are_known && own != nullptr && own != current) inside_.emplace(driver, own);
+  }
+
+ private:
+  std::optional<InContext> inside_;
+};
+
 }  // namespace
 
-int put_mark(const GpuDriver& driver, GpuStream stream, uint64_t address, uint32_t value,
-             GpuNode& newest) noexcept {
+int put_mark(const GpuDriver& driver, GpuStream stream, uint64_t capture, uint64_t address,
+             uint32_t value, GpuNode& newest) noexcept {
+  const InContextOf inside(driver, stream);
   Dependencies before(driver, stream);
-  int result = before.read();
+  int result = before.read(capture);
   if (result != kGpuSuccess) return result;
   GpuNode node = newest;
   if (node == nullptr) {

@@ -14,7 +14,8 @@
 // add 0.13 us of it to a replay. Two writes by cuStreamWriteValue64 in between, in the stream's own
 // order, added 4.4 us.
 //
-// Threads: a stream's marks are put by one thread at a time, as its captured operations are.
+// Threads: a stream's marks are put by one thread at a time, as its captured operations are. For as
+// long as one is put, the stream seems to wait for other nodes, or for none, to whoever asks.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +24,16 @@
 
 namespace rollcall::capture {
 
-// No CUresult: the stream waits for more nodes than are looked at.
+// No CUresult: the stream does not capture what it did, waits for more nodes than are looked at, or
+// for more than a node can say.
 inline constexpr int kGpuMarkRefused = -1;
 inline constexpr uint64_t kGpuMarkDependenciesMax = 128;
 
-// The word at `address` (the driver's) becomes `value` when a replay comes here. `newest` is the
-// stream's newest mark, null in front of the first. Returns the CUresult of the first call that was
-// refused; the stream goes on as if nothing had been asked, unless its capture is broken anyway.
-int put_mark(const GpuDriver& driver, GpuStream stream, uint64_t address, uint32_t value,
-             GpuNode& newest) noexcept;
+// The word at `address` (the driver's) becomes `value` when a replay comes here. `capture` is the
+// identity of the stream's capture, 0: whichever it is; `newest` the stream's newest mark in it,
+// null in front of the first. Returns the CUresult of the first call that was refused; the stream
+// goes on as if nothing had been asked, unless its capture is broken anyway.
+int put_mark(const GpuDriver& driver, GpuStream stream, uint64_t capture, uint64_t address,
+             uint32_t value, GpuNode& newest) noexcept;
 
 }  // namespace rollcall::capture

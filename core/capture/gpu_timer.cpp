@@ -448,6 +448,7 @@ void GpuTimer::finish_group(GpuGroup& group, bool is_launched, bool has_region,
     if (entry.lane.position != nullptr && is_launched) {
       put_mark(entry.stream, entry.lane, entry.lane.finished());
     }
+    if (entry.capture != kNoCapture && !is_launched) give_marks_up(entry);
     GpuPair* pair = entry.pair;
     if (pair == nullptr) continue;
     if (!is_launched || !record_end(*entry.context, *pair, entry.first_ticket, is_own)) {
@@ -533,7 +534,8 @@ void GpuTimer::write_word(GpuStream stream, uint64_t& word, uint64_t value) noex
 // Without one of its marks a graph's positions would say that a replay is where it is not.
 void GpuTimer::put_mark(GpuStream stream, const GpuLaneMark& lane, uint64_t value) noexcept {
   if (is_stopped() || !captures_.may_mark(lane.capture)) return;
-  const int result = capture::put_mark(driver_, stream, words_.address_of(*lane.position),
+  const int result = capture::put_mark(driver_, stream, captures_.identity_of(lane),
+                                       words_.address_of(*lane.position),
                                        static_cast<uint32_t>(value), captures_.newest_mark(lane));
   if (result == kGpuSuccess) return;
   if (result != kGpuMarkRefused) fault_.note(kGpuFunctionName<&GpuDriver::stream_fill>, result);

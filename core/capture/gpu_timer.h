@@ -15,9 +15,9 @@
 // dependency between streams.
 //
 // A stream that captures gets no events: an operation that is captured does not run. Where the GPU
-// can write words (gpu_words.h), two writes become nodes of the graph, in front of and behind the
-// operation, on its own stream, and tell of every replay how far it has come (GraphEntry). The
-// launch of the graph is an operation of its own (OpKind::GraphLaunch) with events around it.
+// can write words (gpu_words.h), two marks become nodes of the graph beside the operation
+// (gpu_marks.h), and tell of every replay how far it has come (GraphEntry). The launch of the graph
+// is an operation of its own (OpKind::GraphLaunch) with events around it.
 //
 // On a non-blocking communicator a call comes back (ncclInProgress) before NCCL's own thread has
 // launched: an end event would be in front of the kernel. It is recorded by the first thread whom
@@ -307,7 +307,7 @@ class GpuTimer {
   void finish_call(const GpuOpenEnd& end, bool is_launched, bool is_own) noexcept;
   void leave_unreachable(GpuGroup& group, bool is_own) noexcept;
   void give_marks_up(const GpuLaneMark& lane) noexcept;
-  void give_marks_up(const GpuGroup& group) noexcept;
+  void give_marks_up(const GpuGroup::Entry& entry) noexcept;
   void finish_group(GpuGroup& group, bool is_launched, bool has_region, bool is_own) noexcept;
   bool record_end(const GpuContext& context, const GpuPair& pair, uint64_t first_ticket,
                   bool is_own) noexcept;

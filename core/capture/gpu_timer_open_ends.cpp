@@ -77,10 +77,7 @@ void GpuTimer::keep_group_open(GpuThread& thread) noexcept {
   note_cost(thread, 0);
   const uint32_t number = group.number;
   GpuOpenEnd* end = open_ends_.take(end_name_of_group(number));
-  if (end == nullptr) {
-    give_marks_up(group);
-    return finish_group(group, false, false, true);
-  }
+  if (end == nullptr) return finish_group(group, false, false, true);
   end->group = &group;
   uint64_t first = UINT64_MAX;
   uint64_t last = 0;
@@ -151,11 +148,7 @@ void GpuTimer::finish_end(GpuOpenEnd& end, bool is_launched, bool is_own) noexce
   if (end.group == nullptr) {
     finish_call(end, is_launched, is_own);
   } else {
-    if (is_launched) {
-      leave_unreachable(*end.group, is_own);
-    } else {
-      give_marks_up(*end.group);
-    }
+    if (is_launched) leave_unreachable(*end.group, is_own);
     finish_group(*end.group, is_launched, false, is_own);
   }
   open_ends_.release(end);
@@ -203,8 +196,10 @@ void GpuTimer::give_marks_up(const GpuLaneMark& lane) noexcept {
   add_relaxed(stats_->graph_unmarked, uint64_t{1});
 }
 
-void GpuTimer::give_marks_up(const GpuGroup& group) noexcept {
-  for (uint32_t i = 0; i < group.entries; ++i) give_marks_up(group.entry[i].lane);
+// Of operations that have no marks the positions behind them would name others.
+void GpuTimer::give_marks_up(const GpuGroup::Entry& entry) noexcept {
+  give_marks_up(entry.lane);
+  captures_.give_marks_up(entry.capture);
 }
 
 bool GpuTimer::record_end(const GpuContext& context, const GpuPair& pair, uint64_t first_ticket,

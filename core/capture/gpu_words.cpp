@@ -48,7 +48,7 @@ bool GpuWords::survives_capture() noexcept {
   bool works = refusal_ == kGpuSuccess;
   if (works) {
     GpuNode newest = nullptr;
-    refusal_ = put_mark(*driver_, stream, device_address_, 0, newest);
+    refusal_ = put_mark(*driver_, stream, 0, device_address_, 0, newest);
     GpuGraph graph = nullptr;
     const int ended = driver_->end_capture(stream, &graph);
     if (refusal_ == kGpuSuccess) refusal_ = ended;

@@ -295,10 +295,10 @@ static_assert(std::has_unique_object_representations_v<KernelPhasesEntry>);
 
 // A CUDA graph with captured operations, and how far its newest replay has come. A lane is one of
 // the streams that were captured; its position is written by the GPU itself, by nodes beside each
-// operation (or each group's share): 2k + 1 when the lane's k-th one was started, 2k + 2 when it was
-// through, 0 from the beginning of the replay until then; in front of that it is the replay before's.
-// `state` is stored last when an entry is made; an entry is used again when its graph is gone and the
-// table is full.
+// operation (or each group's share): 2k + 1 when the lane's k-th one was started, 2k + 2 when it
+// was through, 0 from the beginning of the replay until then; in front of that it is the replay
+// before's. `state` is stored last when an entry is made; an entry is used again when its graph is
+// gone and the table is full.
 struct GraphEntry {
   uint32_t state;        // 0: never used; 1: in use
   uint32_t graph;        // OpRecord::graph

@@ -279,6 +279,7 @@ inline int stream_fill(uint64_t address, unsigned value, uint64_t, capture::GpuS
   FakeGpu& gpu = FakeGpu::get();
   const std::lock_guard<std::mutex> guard(gpu.mutex);
   FakeGpu::Stream& which = gpu.at(stream);
+  if (which.context != current_context) return 201;  // CUDA_ERROR_INVALID_CONTEXT
   if (which.capture == 0 || !gpu.captures_writes) {
     ++gpu.forbidden_calls;
     return capture::kGpuCaptureUnsupported;

@@ -104,6 +104,44 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("marks are put in the context of their stream, and the thread's stays what it was") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  begin_capture(stream, 7, 0x70);
+  world.launch(stream);
+  const GpuStream other = gpu().make_stream(2);
+  gpu().at(other).capture = 7;
+  world.launch(other);
+  CHECK(gpu().nodes.size() == 6);
+  CHECK(world.stats.gpu_unwritten == 0);
+  CHECK(test::fake_driver::current_context == 1);
+}
+
+TEST_CASE("a call that is through in another capture than it began in has no marks there") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  begin_capture(stream, 7, 0x70);
+  const uint64_t ticket = world.launch_later(stream, 0);
+  CHECK(gpu().nodes.size() == 2);
+  begin_capture(stream, 8, 0x80);
+  world.ask(ticket);
+  CHECK(gpu().nodes.size() == 2);
+  CHECK(world.graphs()[0].lanes == 0);
+  CHECK(world.stats.gpu_unwritten == 1);
+}
+
+TEST_CASE("a captured group that NCCL refuses leaves its graph without positions") {
+  World world;
+  const GpuStream stream = gpu().make_stream(1);
+  begin_capture(stream, 7, 0x70);
+  world.launch(stream, 5);
+  world.timer->begin_group_end(world.main_thread, 5);
+  CHECK(world.graphs()[0].lanes == 1);
+  world.timer->finish_group_end(world.main_thread, GpuLaunch::refused);
+  CHECK(world.graphs()[0].lanes == 0);
+  CHECK(world.stats.graph_unmarked == 1);
+}
+
 TEST_CASE("a stream that waits for as many nodes as are looked at gets its marks") {
   World world;
   const GpuStream stream = gpu().make_stream(1);
