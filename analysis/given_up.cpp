@@ -140,12 +140,11 @@ bool are_exception(const trace::Run& run, const Ends& ends, const GivenUp& found
   return has_aborted && ends.stood_ns >= options.live_threshold_ns;
 }
 
-// What the GPU of a late rank ended by itself, with everybody else gone, was not what they waited
-// for: who has stopped a process has also stopped the threads that carry its transfers. An abort
-// ends kernels, too.
-void end_on_gpu(Op& op, int64_t at_ns, int64_t abort_ns) {
-  const bool is_by_itself = op.returned_ns != 0 && op.returned_ns <= at_ns &&
-                            op.finished_ns > at_ns && op.finished_ns < abort_ns;
+// What the GPU of a late rank ended when everybody else was gone, be it by the rank's abort, is not
+// held against it: who has stopped a process has also stopped the threads that carry its transfers.
+void end_on_gpu(Op& op, int64_t at_ns) {
+  const bool is_by_itself =
+      op.returned_ns != 0 && op.returned_ns <= at_ns && op.finished_ns > at_ns;
   if (!is_by_itself) return;
   for (int64_t* time_ns : {&op.launched_ns, &op.started_ns, &op.finished_ns}) {
     *time_ns = std::min(*time_ns, at_ns);
@@ -176,9 +175,8 @@ void set_back(Comm& comm, int64_t at_ns) {
 // The process as a reader would have found it at `at_ns`.
 void set_back(Process& process, int64_t at_ns, bool is_late) {
   erase_calls_behind(process, at_ns);
-  const int64_t abort_ns = first_abort_ns(process);
   for (Op& op : process.ops) {
-    if (is_late) end_on_gpu(op, at_ns, abort_ns);
+    if (is_late) end_on_gpu(op, at_ns);
     set_back(op, at_ns);
   }
   std::erase_if(process.events, [&](const Event& event) { return event.called_ns >= at_ns; });

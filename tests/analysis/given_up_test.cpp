@@ -117,18 +117,6 @@ TEST_CASE("what a late rank's GPU ended by itself is not what the others waited 
   }
 }
 
-TEST_CASE("what an abort of a late rank ended on its GPU is what the others waited for") {
-  Outcome outcome = make_late({});
-  finish_on_gpus(outcome.run);
-  trace::Process& late = outcome.run.processes[2];
-  trace::Op& earlier = late.ops[late.ops.size() - 2];
-  const int64_t abort_ns = late.ops.back().called_ns + 1'000'000;
-  earlier.finished_ns = abort_ns + 1'000'000;
-  add_abort(late, 0, abort_ns);
-  const Report report = analyse(outcome.run);
-  CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
-}
-
 TEST_CASE("a rank that came too late and still stands is named in the running job") {
   Outcome outcome = make_late({});
   outcome.run.live = true;
