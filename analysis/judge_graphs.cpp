@@ -337,8 +337,7 @@ std::optional<Draft> judge_captures(const Case& c, uint32_t g, const Comparison&
     finding.confidence = Confidence::likely;
     finding.summary +=
         "; launches of graphs were not recorded, as they are with GPU timing: whether one waits "
-        "for "
-        "the difference is not on file";
+        "for the difference is not on file";
   }
   finding.next =
       "look at what decides which operations are captured: a branch on the rank, a warm-up that "

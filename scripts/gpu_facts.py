@@ -4,6 +4,7 @@
 Prints one JSON object of facts. Run by scripts/gpu_check.py, without the recorder; by itself it
 needs libcuda.so.1 and a GPU.
 """
+import contextlib
 import ctypes
 import json
 import mmap
@@ -71,21 +72,31 @@ def results_without_context(driver, stream, event):
     return found
 
 
-def registration(driver, folder, keeps=None):
-    """The CUresult of registering pages of a file in this folder; `keeps` is called with them."""
+@contextlib.contextmanager
+def pages_of_a_file(folder):
+    """The address of 1 MiB of a file in this folder."""
     with tempfile.TemporaryFile(dir=folder) as file:
         file.truncate(WORD_BYTES)
         pages = mmap.mmap(file.fileno(), WORD_BYTES)
         memory = (ctypes.c_char * WORD_BYTES).from_buffer(pages)
-        address = ctypes.c_void_p(ctypes.addressof(memory))
-        result = driver.ask("cuMemHostRegister_v2", address, ctypes.c_size_t(WORD_BYTES),
-                            PORTABLE_MAPPED)
+        yield ctypes.c_void_p(ctypes.addressof(memory))
+        del memory
+        pages.close()
+
+
+def registering(address):
+    """The driver's call, for those pages."""
+    return "cuMemHostRegister_v2", address, ctypes.c_size_t(WORD_BYTES), PORTABLE_MAPPED
+
+
+def registration(driver, folder, keeps=None):
+    """The CUresult of registering pages of a file in this folder; `keeps` is called with them."""
+    with pages_of_a_file(folder) as address:
+        result = driver.ask(*registering(address))
         if result == 0:
             if keeps is not None:
                 keeps(address)
             driver.ask("cuMemHostUnregister", address)
-        del memory
-        pages.close()
     return result
 
 
@@ -230,37 +241,23 @@ def spinner(driver, stream):
     return spin
 
 
-def milliseconds_of(action):
+def milliseconds_of(action, *arguments):
     start = time.perf_counter()
-    action()
+    action(*arguments)
     return round(1000 * (time.perf_counter() - start), 3)
 
 
 def registration_beside_a_kernel(driver, spin, stream):
     """Milliseconds that registering 1 MiB takes, and letting go of it, beside a kernel that runs
     for 300: the recorder registers on the thread that captures a graph."""
-    with tempfile.TemporaryFile(dir="/dev/shm") as file:
-        file.truncate(WORD_BYTES)
-        pages = mmap.mmap(file.fileno(), WORD_BYTES)
-        memory = (ctypes.c_char * WORD_BYTES).from_buffer(pages)
-        address = ctypes.c_void_p(ctypes.addressof(memory))
-
-        def register():
-            driver.call("cuMemHostRegister_v2", address, ctypes.c_size_t(WORD_BYTES),
-                        PORTABLE_MAPPED)
-
-        def let_go():
-            driver.call("cuMemHostUnregister", address)
-
-        register()  # what the first one costs is not asked
-        let_go()
-        found = {}
-        for name, action in (("register_ms", register), ("let_go_ms", let_go)):
+    registration(driver, "/dev/shm")  # what the first one costs is not asked
+    found = {}
+    with pages_of_a_file("/dev/shm") as address:
+        for name, call in (("register_ms", registering(address)),
+                           ("let_go_ms", ("cuMemHostUnregister", address))):
             spin(LONG_NS)
-            found[name] = milliseconds_of(action)
+            found[name] = milliseconds_of(driver.call, *call)
             driver.call("cuStreamSynchronize", stream)
-        del memory
-        pages.close()
     return found
 
 

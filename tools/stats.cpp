@@ -40,10 +40,9 @@ void add_stats(CommandLine& line) {
       .calls();
   command.flag("--json", arguments->json, "for programs: schema rollcall.stats/1");
   command.footer(
-      "\nTimes need GPU timing in the recorded job, which is on by default. Where the profiler "
-      "plugin\n"
-      "told of them (ROLLCALL_PLUGIN_EVENTS), kernel phases and network links follow: what the\n"
-      "steps of a link waited for, and how it compares with its communicator's others.\n"
+      "\nTimes need GPU timing in the recorded job, which is on by default. Where the profiler\n"
+      "plugin told of them (ROLLCALL_PLUGIN_EVENTS), kernel phases and network links follow: what\n"
+      "the steps of a link waited for, and how it compares with its communicator's others.\n"
       "\nExamples:\n"
       "  rollcall stats DIR\n"
       "  rollcall stats DIR --json | jq '.operations[] | select(.op==\"AllReduce\")'\n"

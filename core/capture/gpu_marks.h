@@ -11,8 +11,8 @@
 //
 // A mark is a memset of 4 bytes: a node that the CUDA runtime can name, and that is seen by the
 // host while what comes behind it runs. On an H200 with driver 580 two marks beside each operation
-// add 0.13 us of it to a replay. Two writes by cuStreamWriteValue64 in between, in the stream's own
-// order, added 4.4 us.
+// add 0.15 us of it to a replay. Two writes by cuStreamWriteValue64 in between, in the stream's own
+// order, add 4.4 us (scripts/gpu_facts.py).
 //
 // Threads: a stream's marks are put by one thread at a time, as its captured operations are. For as
 // long as one is put, the stream seems to wait for other nodes, or for none, to whoever asks.
