@@ -16,8 +16,8 @@ configure_flags := -DROLLCALL_WERROR=$(WERROR) $(if $(launcher),\
   -DCMAKE_C_COMPILER_LAUNCHER=$(launcher) -DCMAKE_CXX_COMPILER_LAUNCHER=$(launcher))
 
 .DEFAULT_GOAL := help
-.PHONY: help hang test test-clients bench sim build install check check-api format fuzz asan tsan \
-        clean sanitized setup setup-lint setup-api FORCE
+.PHONY: help hang test attack test-clients bench sim build install check check-api format fuzz \
+        asan tsan clean sanitized setup setup-attack setup-lint setup-api FORCE
 
 help: ## this list
 	@echo "Rollcall. Verbs:"
@@ -33,8 +33,12 @@ hang: setup $(BUILD)/build.ninja ## watch a job hang on emulated GPUs, and Rollc
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target $(HANG_TARGETS)
 	@scripts/hang.sh $(BUILD)
 
-test: build ## build everything and run every test
+test: setup-attack build ## build everything and run every test
 	@ctest --preset $(PRESET) -j $(JOBS)
+
+attack: setup-attack $(BUILD)/build.ninja ## tests on slow disks, with little memory, in sandboxes
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target rollcall_attack_programs
+	@ctest --preset $(PRESET) -j $(JOBS) -L '^attack$$'
 
 # What these programs need; none of the test programs.
 CLIENT_TARGETS := $(HANG_TARGETS) $(foreach release,11 12 13,\
@@ -93,6 +97,9 @@ clean: ## remove build/
 
 setup:
 	@scripts/setup.sh
+
+setup-attack:
+	@scripts/setup.sh --attack
 
 setup-lint:
 	@scripts/setup.sh --lint

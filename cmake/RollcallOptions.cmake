@@ -4,8 +4,8 @@
 option(ROLLCALL_WERROR "Warnings are errors" ON)
 set(ROLLCALL_SANITIZE "" CACHE STRING "-fsanitize= list, for example address,undefined or thread")
 
-# Lines and functions, which a stack trace needs, and no variables: those are a third of the time that
-# a build takes. What is injected into a job keeps them, for a debugger there (below).
+# Lines and functions, which a stack trace needs, and no variables: those are a third of the time
+# that a build takes. What is injected into a job keeps them, for a debugger there (below).
 string(REGEX REPLACE "-g( |$)" "-g1\\1" CMAKE_CXX_FLAGS_RELWITHDEBINFO
   "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
 

@@ -4,8 +4,10 @@
 #   scripts/setup.sh          what `make hang`, `make test` and `make bench` need
 #   scripts/setup.sh --api    also what `make check-api` needs (fetches NCCL wheels with pip)
 #   scripts/setup.sh --lint   also what `make check` and `make fuzz` need (clang 14 and its tools)
+#   scripts/setup.sh --attack also what some attacks of `make test` need; where it cannot
+#                             be installed, that part skips itself, and this goes on
 #   scripts/setup.sh --ci     all of it
-#   scripts/setup.sh --list   prints the packages and why they are needed, installs nothing
+#   scripts/setup.sh --list   prints the packages and what each is for, installs nothing
 #
 # Does nothing, in one dpkg-query, when nothing is missing. ROLLCALL_SKIP_SETUP=1 skips it, for
 # systems where the same things come from elsewhere: CMake then says what it cannot find.
@@ -33,18 +35,25 @@ clang-format-14|layout of the sources
 clang-tidy-14|static analysis
 binutils|lists exported symbols
 git|lists the files to check'
+attack_packages='python3-fusepy|file systems that are slow or fail, for attacks
+fuse3|mounts them'
 # The fuzzer got a package of its own after Ubuntu 22.04.
 if grep -q 'CODENAME=jammy$' /etc/os-release 2>/dev/null; then
   lint_packages=${lint_packages/libclang-rt-14-dev/libclang-common-14-dev}
 fi
 
 packages=$base_packages
+optional_packages=
 list_only=0
 for argument in "$@"; do
   case $argument in
     --api) packages+=$'\n'$api_packages ;;
     --lint) packages+=$'\n'$lint_packages ;;
-    --ci) packages+=$'\n'$api_packages$'\n'$lint_packages ;;
+    --attack) optional_packages=$attack_packages ;;
+    --ci)
+      packages+=$'\n'$api_packages$'\n'$lint_packages
+      optional_packages=$attack_packages
+      ;;
     --list) list_only=1 ;;
     *)
       echo "setup: unknown argument '$argument'; see the first lines of $0" >&2
@@ -56,12 +65,10 @@ done
 if [ "$list_only" = 1 ]; then
   while IFS='|' read -r package reason; do
     printf '  %-24s %s\n' "$package" "$reason"
-  done <<<"$packages"
+  done <<<"$packages${optional_packages:+$'\n'}$optional_packages"
   exit 0
 fi
 [ "${ROLLCALL_SKIP_SETUP:-0}" = 1 ] && exit 0
-
-names=$(cut -d'|' -f1 <<<"$packages")
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
   {
@@ -82,45 +89,67 @@ program_of() {
   esac
 }
 
-installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $names 2>/dev/null |
-  sed -n 's/^installed //p' || true)
-missing=()
-while IFS='|' read -r package reason; do
-  grep -qxF -- "$package" <<<"$installed" && continue
-  program=$(program_of "$package")
-  if [ -n "$program" ] && command -v "$program" >/dev/null; then continue; fi
-  missing+=("$package")
-  printf 'setup: missing %-24s %s\n' "$package" "$reason"
-done <<<"$packages"
-[ ${#missing[@]} = 0 ] && exit 0
+# Sets `missing` to what a list of packages has and this system has not.
+find_missing() {
+  local package reason program installed names
+  missing=()
+  names=$(cut -d'|' -f1 <<<"$1")
+  installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $names 2>/dev/null |
+    sed -n 's/^installed //p' || true)
+  while IFS='|' read -r package reason; do
+    [ -n "$package" ] || continue
+    grep -qxF -- "$package" <<<"$installed" && continue
+    program=$(program_of "$package")
+    if [ -n "$program" ] && command -v "$program" >/dev/null; then continue; fi
+    missing+=("$package")
+    printf 'setup: missing %-24s %s\n' "$package" "$reason"
+  done <<<"$1"
+}
 
 as_root=()
-if [ "$(id -u)" != 0 ]; then
-  if ! command -v sudo >/dev/null; then
-    echo "setup: installing needs root, and there is no sudo. As root, run:" >&2
-    echo "  apt-get update && apt-get install --no-install-recommends ${missing[*]}" >&2
-    exit 1
-  fi
-  as_root=(sudo)
-  # A script without a terminal must fail here, not wait for a password.
-  if [ ! -t 0 ]; then as_root=(sudo -n); fi
-fi
-
-echo "setup: installing ${#missing[@]} packages with apt-get; this happens once"
 apt() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get -q -o DPkg::Lock::Timeout=120 "$@" </dev/null
 }
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# A failed update matters only if the install then fails too: one broken third-party source in
-# sources.list is common, and none of our packages comes from it.
-apt update >"$log" 2>&1 || true
-if ! apt install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
-  tail -n 25 "$log" >&2
-  echo "setup: apt-get could not install: ${missing[*]}" >&2
-  echo "setup: the lines above are its last words. Mend that, or install them another way and set" \
-    "ROLLCALL_SKIP_SETUP=1." >&2
-  exit 1
+install_missing() {
+  echo "setup: installing ${#missing[@]} packages with apt-get; this happens once"
+  # A failed update matters only if the install then fails too: one broken third-party source in
+  # sources.list is common, and none of our packages comes from it.
+  apt update >"$log" 2>&1 || true
+  apt install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1
+}
+
+find_missing "$packages"
+if [ ${#missing[@]} != 0 ]; then
+  if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo >/dev/null; then
+      echo "setup: installing needs root, and there is no sudo. As root, run:" >&2
+      echo "  apt-get update && apt-get install --no-install-recommends ${missing[*]}" >&2
+      exit 1
+    fi
+    as_root=(sudo)
+    # A script without a terminal must fail here, not wait for a password.
+    if [ ! -t 0 ]; then as_root=(sudo -n); fi
+  fi
+  if ! install_missing; then
+    tail -n 25 "$log" >&2
+    echo "setup: apt-get could not install: ${missing[*]}" >&2
+    echo "setup: the lines above are its last words. Mend that, or install them another way and" \
+      "set ROLLCALL_SKIP_SETUP=1." >&2
+    exit 1
+  fi
+  echo "setup: done"
 fi
-echo "setup: done"
+
+[ -n "$optional_packages" ] || exit 0
+find_missing "$optional_packages"
+[ ${#missing[@]} = 0 ] && exit 0
+# Nobody is asked for a password for what can be done without.
+if [ "$(id -u)" != 0 ]; then as_root=(sudo -n); fi
+if install_missing; then
+  echo "setup: done"
+else
+  echo "setup: goes on without ${missing[*]}; the tests that need them are skipped"
+fi

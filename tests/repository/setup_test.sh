@@ -126,6 +126,29 @@ run_setup bash "$setup"
 check "apt-get fails: fails" [ "$status" = 1 ]
 check "apt-get fails: shows its words" says "E: no such package"
 
+# What attacks want, and can do without.
+new_machine
+with_apt "$all_installed"
+fake id 'echo 0'
+run_setup bash "$setup" --attack
+check "root, attacks: succeeds" [ "$status" = 0 ]
+check "root, attacks: installs what they want" called '^apt-get .*install .*python3-fusepy'
+check "root, attacks: installs nothing else" not_called '^apt-get .*libfmt-dev'
+
+new_machine
+with_apt "$all_installed" 'exit 100'
+fake id 'echo 0'
+run_setup bash "$setup" --attack
+check "attacks, apt-get fails: succeeds" [ "$status" = 0 ]
+check "attacks, apt-get fails: says what is left out" says "goes on without python3-fusepy"
+
+new_machine
+with_apt "$all_installed"
+fake id 'echo 1000'
+run_setup bash "$setup" --attack
+check "attacks, a user without sudo: succeeds" [ "$status" = 0 ]
+check "attacks, a user without sudo: apt-get is not called" not_called '^apt-get'
+
 new_machine
 with_apt "$all_installed"
 run_setup bash "$setup" --nonsense
