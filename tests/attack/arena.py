@@ -1,7 +1,7 @@
 """Where Rollcall is attacked: slow and failing disks, little memory, other users, sandboxes.
 
-An attack is a test of this folder, `attack.NAME` in ctest, written like one of tests/e2e: pairs of a
-sentence and a function, at the end `sys.exit(arena.main([...]))`. What a machine does not have is
+An attack is a test of this folder, `attack.NAME` in ctest, written like one of tests/e2e: pairs of
+a sentence and a function, at the end `sys.exit(arena.main([...]))`. What a machine may lack is
 required (`arena.require`), and a test that requires what is absent is skipped and says so.
 
     with arena.SlowDisk() as disk:                     a folder on a file system of our own
@@ -13,8 +13,8 @@ required (`arena.require`), and a test that requires what is absent is skipped a
     execute([*arena.in_user_namespace(), *command], environment)
     execute(command, environment, preexec_fn=lambda: arena.refuse(["mlock"], errno.EPERM))
 
-Everything that is mounted here is mounted in a namespace of the test alone, so that nothing of it is
-left even where the test is killed.
+Everything that is mounted here is mounted in a namespace of the test alone, so that nothing of it
+is left even where the test is killed.
 """
 import ctypes
 import errno
@@ -237,7 +237,7 @@ class MemoryLimit:
         self._write("cgroup.procs", os.getpid())
 
     def reclaim(self):
-        """Takes from its processes all pages that are elsewhere, too: those of files first of all."""
+        """Takes from its processes all pages that can be read again, those of files above all."""
         try:
             if self.is_version_1:
                 self._write("memory.force_empty", 1)

@@ -3,10 +3,10 @@
 
     slow_files.py FOLDER MOUNT_POINT CONTROL
 
-CONTROL is a JSON object, read again at every request: {"delay_s": 0.005, "errors": {"read": 5}}. The
-names are those of the requests: read, write, open, create, getattr, truncate, fsync and so on; "any"
-stands for all of them. There is no fallocate here, as in many real file systems: the C library then
-writes the blocks one by one.
+CONTROL is a JSON object, read again at every request: {"delay_s": 0.005, "errors": {"read": 5}}.
+The names are those of the requests: read, write, open, create, getattr, truncate, fsync and so on;
+"any" stands for all of them. There is no fallocate here, as in many real file systems: the C
+library then writes the blocks one by one.
 
 Runs with the Python that has fusepy (python3-fusepy); the tests start it, see arena.py.
 """

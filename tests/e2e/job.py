@@ -32,7 +32,8 @@ PR_SET_PDEATHSIG = 1
 
 # Long enough for 16 processes on a loaded machine of 2 cores; a healthy job takes about a second.
 PATIENCE_S = 90
-# A job whose logs do not grow for this long hangs. The analysis calls a rank absent after a second.
+# A job whose logs do not grow for this long hangs, on a machine that has processors for it. The
+# analysis calls a rank absent after a second.
 QUIET_S = 1.5
 
 WITHOUT_SHIM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "without_shim.py")
@@ -94,6 +95,13 @@ def process_is_there(pid):
             return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
         return False
+
+
+def processors_per_runnable():
+    """How much of a processor a process may hope for at this moment: 1 where nothing else runs."""
+    with open("/proc/loadavg", encoding="utf-8") as file:
+        runnable = int(file.read().split()[3].partition("/")[0])
+    return min(1, os.cpu_count() / max(runnable, 1))
 
 
 def free_port():
@@ -191,13 +199,16 @@ class Job:
 
     def wait_for_end_or_hang(self):
         """True when the job ended by itself, False when it hangs."""
-        size, since = -1, time.monotonic()
-        deadline = since + PATIENCE_S
+        # Time counts as quiet as far as the job could have run in it.
+        size, quiet_s, before = -1, 0.0, time.monotonic()
+        deadline = before + PATIENCE_S
         while self.running():
             now = time.monotonic()
+            quiet_s += (now - before) * processors_per_runnable()
+            before = now
             if self.log_bytes() != size:
-                size, since = self.log_bytes(), now
-            if now - since > QUIET_S:
+                size, quiet_s = self.log_bytes(), 0.0
+            if quiet_s > QUIET_S:
                 return False
             expect(now < deadline, f"the job neither ends nor hangs\n{self.describe()}")
             time.sleep(0.05)

@@ -9,7 +9,7 @@ from job import Job, expect, expect_equal
 
 RANKS = 4
 LATE = 2
-PATIENCE_S = 2
+PATIENCE_S = 4
 
 
 def names_who_came_too_late():

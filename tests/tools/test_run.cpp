@@ -84,7 +84,9 @@ TEST_CASE("a rank that dies is named while the others go on") {
   const Folder folder;
   const Outcome outcome =
       run_command(folder, {"run", "-n", "2", "--", "sh", "-c",
-                           "[ $RANK = 1 ] && kill -KILL $$; sleep 0.3; echo survived"});
+                           "[ $RANK = 1 ] && kill -KILL $$; "
+                           "until grep -q 'is still running' stderr; do sleep 0.05; done; "
+                           "echo survived"});
   CHECK(outcome.status == 128 + SIGKILL);
   CHECK(outcome.out == "survived\n");
   CHECK(contains(outcome.err, "rank 1 (pid "));
