@@ -20,10 +20,9 @@ cmake --preset fuzz "${launcher[@]}" >"$build.log" 2>&1 || {
 rm -f "$build.log"
 cmake --build --preset fuzz -j "$(nproc)"
 
-found=0
-for target in "$build"/fuzz/fuzz_*; do
-  [ -f "$target" ] && [ -x "$target" ] || continue
-  found=1
+# fuzz_target PROGRAM: runs it on a corpus of its own.
+fuzz_target() {
+  local target=$1 name corpus
   name=$(basename "$target")
   corpus=$build/corpus/$name
   mkdir -p "$corpus"
@@ -33,7 +32,7 @@ for target in "$build"/fuzz/fuzz_*; do
       cp "$sample" "$corpus/sample-$(echo "$sample" | tr -c 'a-zA-Z0-9\n' '-')"
     done
   fi
-  options=()
+  local options=()
   if [ "$name" = fuzz_analysis ]; then
     # A list of patches to each of its runs may be long from the beginning.
     for run in 0 1 2 3 4; do printf "\\x0$run\\x00" >"$corpus/run-$run"; done
@@ -45,11 +44,26 @@ for target in "$build"/fuzz/fuzz_*; do
     -artifact_prefix="$build/$name-" "$corpus" >"$build/$name.log" 2>&1; then
     tail -n 40 "$build/$name.log" >&2
     echo "fuzz: $name failed; the input is in $build/$name-*, run it with: $target FILE" >&2
-    exit 1
+    return 1
   fi
-  grep -E '^(Done|#[0-9]+.*DONE)' "$build/$name.log" | tail -n 1
+  echo "fuzz: $name: $(grep -E '^(Done|#[0-9]+.*DONE)' "$build/$name.log" | tail -n 1)"
+}
+
+# Side by side, one per core: a target uses one.
+running=()
+failed=0
+for target in "$build"/fuzz/fuzz_*; do
+  [ -f "$target" ] && [ -x "$target" ] || continue
+  if [ ${#running[@]} -ge "$(nproc)" ]; then
+    wait "${running[0]}" || failed=1
+    running=("${running[@]:1}")
+  fi
+  fuzz_target "$target" &
+  running+=($!)
 done
-if [ "$found" = 0 ]; then
+if [ ${#running[@]} = 0 ]; then
   echo "fuzz: no fuzz target was built" >&2
   exit 1
 fi
+for process in "${running[@]}"; do wait "$process" || failed=1; done
+exit "$failed"
