@@ -26,6 +26,7 @@ inline constexpr int kExitHang = 1;  // or wrong results
 inline constexpr int kExitUnusable = 2;
 inline constexpr int kExitUndecided = 3;
 inline constexpr int kExitRisk = 4;
+inline constexpr int kExitBusy = 5;  // another command does it, at this moment
 
 // What a subcommand does once the arguments are read; returns the exit status.
 using Action = std::function<int()>;

@@ -1,33 +1,43 @@
 // `rollcall pack`: compresses the history of finished processes.
 //
 // The recorder carries no compression library into the job; this does the compressing afterwards. A
-// segment is rewritten beside itself and renamed, so that whoever reads it has the old one or the
-// new one. What cannot be understood is carried over byte for byte.
+// segment is rewritten beside itself and renamed (tools/output_file.h), so that whoever reads it
+// has the old one or the new one, and so that it may be done as root in the directory of a user
+// whom nobody trusts. What cannot be understood is carried over byte for byte.
+//
+// Two at once take turns by directory: the second leaves it alone. Where a file system has no lock
+// for that, both do the same work, and whoever is second finds that the file was replaced.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zstd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
+#include <vector>
 
 #include "core/base/crc32c.h"
 #include "core/format/file_name.h"
 #include "core/format/header_check.h"
 #include "report/terms.h"
 #include "tools/command.h"
+#include "tools/output_file.h"
 #include "tools/progress.h"
 #include "tools/run_directory.h"
 #include "tools/terminal.h"
+#include "trace/bytes.h"
 #include "trace/loader.h"
+#include "trace/regular_file.h"
 
 namespace rollcall::tools {
 namespace {
@@ -48,132 +58,200 @@ struct Totals {
   uint64_t bytes_before = 0;
   uint64_t bytes_after = 0;
   uint64_t failed = 0;
+  uint64_t busy = 0;  // directories
 };
 
-void append(std::string& out, const void* bytes, size_t count) {
-  out.append(static_cast<const char*>(bytes), count);
-}
+// The segment `in` with its blocks compressed, in `out`. Memory: one block, whatever their sizes.
+class SegmentPacker {
+ public:
+  SegmentPacker(const trace::FileSource& in, OutputFile& out, int level)
+      : in_(in), out_(out), level_(level) {}
 
-// The block with its body compressed, where it is sound, plain and gets smaller.
-bool append_packed(std::string& out, const BlockHeader& block, std::span<const char> body,
-                   int level) {
-  if (block.codec != BlockCodec::plain || body.empty() ||
-      crc32c(body.data(), body.size()) != block.body_crc) {
+  // Size of the new segment.
+  uint64_t pack() {
+    copy(0, sizeof(SegmentHeader));
+    uint64_t at = sizeof(SegmentHeader);
+    BlockHeader block{};
+    while (in_.read(at, &block, sizeof block) == sizeof block &&
+           block_header_is_valid(block, in_.size() - at)) {
+      const uint64_t whole = sizeof block + uint64_t{block.body_bytes};
+      if (!put_packed(block, at + sizeof block)) copy(at, at + whole);
+      at += whole;
+    }
+    // A tail that is cut off or damaged stays as it is: the reader says what was lost with it.
+    copy(at, in_.size());
+    out_.set_size(written_);
+    return written_;
+  }
+
+ private:
+  void put(const void* bytes, size_t count) {
+    out_.write_at(written_, bytes, count);
+    written_ += count;
+  }
+
+  // Where there is nothing, in a hole, nothing is written.
+  void copy(uint64_t begin, uint64_t end) {
+    std::array<char, 1 << 16> piece;
+    while (begin < end && !out_.failed()) {
+      const uint64_t data = std::min(in_.data_from(begin), end);
+      written_ += data - begin;
+      begin = data;
+      const size_t bytes =
+          in_.read(begin, piece.data(), std::min<uint64_t>(piece.size(), end - begin));
+      if (bytes == 0) break;
+      put(piece.data(), bytes);
+      begin += bytes;
+    }
+    // Cut off while it was read.
+    written_ += end - begin;
+  }
+
+  // The block with its body compressed, where it is sound, plain and gets smaller.
+  bool put_packed(const BlockHeader& block, uint64_t at) {
+    if (block.codec != BlockCodec::plain || block.body_bytes == 0) return false;
+    body_.resize(block.body_bytes);
+    if (in_.read(at, body_.data(), body_.size()) != body_.size() ||
+        crc32c(body_.data(), body_.size()) != block.body_crc) {
+      return false;
+    }
+    packed_.resize(ZSTD_compressBound(body_.size()));
+    const size_t bytes =
+        ZSTD_compress(packed_.data(), packed_.size(), body_.data(), body_.size(), level_);
+    if (ZSTD_isError(bytes) != 0 || bytes >= body_.size()) return false;
+    BlockHeader header = block;
+    header.codec = BlockCodec::zstd;
+    header.raw_bytes = block.body_bytes;
+    header.body_bytes = static_cast<uint32_t>(bytes);
+    header.body_crc = crc32c(packed_.data(), bytes);
+    header.header_crc = crc32c(&header, offsetof(BlockHeader, header_crc));
+    put(&header, sizeof header);
+    put(packed_.data(), bytes);
+    return true;
+  }
+
+  const trace::FileSource& in_;
+  OutputFile& out_;
+  const int level_;
+  std::vector<char> body_;
+  std::vector<char> packed_;
+  uint64_t written_ = 0;
+};
+
+// A block that `pack` would compress.
+bool has_plain_block(const trace::FileSource& file) {
+  std::array<std::byte, sizeof(SegmentHeader)> bytes{};
+  SegmentHeader segment{};
+  const size_t got = file.read(0, bytes.data(), bytes.size());
+  if (judge_segment_header(std::span<const std::byte>(bytes).first(got), segment) !=
+      HeaderVerdict::fine) {
     return false;
   }
-  std::string packed(ZSTD_compressBound(body.size()), '\0');
-  const size_t bytes = ZSTD_compress(packed.data(), packed.size(), body.data(), body.size(), level);
-  if (ZSTD_isError(bytes) != 0 || bytes >= body.size()) return false;
-  BlockHeader header = block;
-  header.codec = BlockCodec::zstd;
-  header.raw_bytes = block.body_bytes;
-  header.body_bytes = static_cast<uint32_t>(bytes);
-  header.body_crc = crc32c(packed.data(), bytes);
-  header.header_crc = crc32c(&header, offsetof(BlockHeader, header_crc));
-  append(out, &header, sizeof header);
-  append(out, packed.data(), bytes);
-  return true;
+  BlockHeader block{};
+  for (uint64_t at = sizeof segment; file.read(at, &block, sizeof block) == sizeof block &&
+                                     block_header_is_valid(block, file.size() - at);
+       at += sizeof block + uint64_t{block.body_bytes}) {
+    if (block.codec == BlockCodec::plain && block.body_bytes != 0) return true;
+  }
+  return false;
 }
 
-// The segment with its blocks compressed; nullopt: not a segment of this version.
-std::optional<std::string> packed_segment(const std::string& content, int level) {
-  SegmentHeader segment{};
-  if (judge_segment_header(std::as_bytes(std::span(content)), segment) != HeaderVerdict::fine) {
-    return std::nullopt;
-  }
-  std::string out = content.substr(0, sizeof segment);
-  uint64_t offset = sizeof segment;
-  while (content.size() - offset >= sizeof(BlockHeader)) {
-    BlockHeader block{};
-    std::memcpy(&block, content.data() + offset, sizeof block);
-    if (!block_header_is_valid(block, content.size() - offset)) break;
-    const uint64_t whole = sizeof block + uint64_t{block.body_bytes};
-    const std::span<const char> body(content.data() + offset + sizeof block, block.body_bytes);
-    if (!append_packed(out, block, body, level)) append(out, content.data() + offset, whole);
-    offset += whole;
-  }
-  // A tail that is cut off or damaged stays as it is: the reader says what was lost with it.
-  append(out, content.data() + offset, content.size() - offset);
-  return out;
+void complain(const OpenDirectory& directory, const std::string& name, std::string_view why,
+              Totals& totals) {
+  unusable(fmt::format("{}/{} could not be rewritten: {}; it is as it was.", directory.path(), name,
+                       why));
+  ++totals.failed;
 }
 
-bool write_whole(const std::string& path, const std::string& content) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0) return false;
-  size_t at = 0;
-  while (at < content.size()) {
-    const ssize_t written = ::write(file, content.data() + at, content.size() - at);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) break;
-    at += static_cast<size_t>(written);
+void pack_segment(const OpenDirectory& directory, const std::string& name, int level,
+                  Totals& totals) {
+  const trace::FileSource file(trace::OpenedFile{
+      trace::open_regular(directory.descriptor(), name, O_RDONLY, trace::Links::refused)});
+  struct stat old {};
+  if (file.error() != 0 || ::fstat(file.descriptor(), &old) != 0) {
+    struct stat status {};
+    const bool is_there =
+        ::fstatat(directory.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+    std::string_view why = is_there ? objection_to_kind(status.st_mode) : "";
+    if (why.empty()) why = std::strerror(file.error());
+    return complain(directory, name, why, totals);
   }
-  const bool synced = at == content.size() && ::fsync(file) == 0;
-  return ::close(file) == 0 && synced;
-}
-
-void pack_segment(const std::string& path, int level, Totals& totals) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string content{std::istreambuf_iterator<char>(file), {}};
-  const std::optional<std::string> packed = packed_segment(content, level);
-  if (!packed || packed->size() >= content.size()) {
+  if (!has_plain_block(file)) {
     ++totals.unchanged;
     return;
   }
-  const std::string temporary = path + ".packing";
-  if (!write_whole(temporary, *packed) || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    unusable(
-        fmt::format("{} could not be rewritten: {}; it is as it was.", path, std::strerror(errno)));
-    ::unlink(temporary.c_str());
+  OutputFile packed(directory, name, Privacy::own);
+  const uint64_t bytes = packed.failed() ? 0 : SegmentPacker(file, packed, level).pack();
+  if (!packed.failed() && bytes >= file.size()) {
+    ++totals.unchanged;
+    return;
+  }
+  if (packed.put_in_place_of(old)) {
+    ++totals.files;
+    totals.bytes_before += file.size();
+    totals.bytes_after += bytes;
+  } else if (packed.was_overtaken()) {
+    ++totals.unchanged;
+  } else {
+    complain(directory, name, packed.why(), totals);
+  }
+}
+
+// The segments of these rings. What else has the name of one, a pipe or a link, is no segment.
+std::vector<std::string> segments_of(const OpenDirectory& directory,
+                                     const std::set<std::string>& rings) {
+  std::vector<std::string> names;
+  for (std::string& name : directory.file_names()) {
+    SegmentName segment;
+    if (!parse_segment_name(name, segment)) continue;
+    if (rings.count(fmt::format("{}{}", segment.stem, kRingEnding)) != 0) {
+      names.push_back(std::move(name));
+    }
+  }
+  return names;
+}
+
+void pack_directory(const OpenDirectory& directory, const std::set<std::string>& rings, int level,
+                    Totals& totals) {
+  if (directory.error() != 0) {
+    unusable(fmt::format("{} could not be opened: {}; its files are as they were.",
+                         directory.path(), std::strerror(directory.error())));
     ++totals.failed;
     return;
   }
-  ++totals.files;
-  totals.bytes_before += content.size();
-  totals.bytes_after += packed->size();
+  if (::flock(directory.descriptor(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    say(fmt::format("{} is being packed by another `rollcall pack`; its files were left to it.",
+                    directory.path()));
+    ++totals.busy;
+    return;
+  }
+  remove_leftovers(directory);
+  for (const std::string& name : segments_of(directory, rings)) {
+    pack_segment(directory, name, level, totals);
+  }
 }
 
-std::vector<std::string> segments_of(const trace::Process& process) {
-  std::vector<std::string> paths;
-  const fs::path ring(process.file);
-  const std::string own = ring.stem().string();
-  std::error_code failure;
-  const fs::path folder = ring.has_parent_path() ? ring.parent_path() : fs::path(".");
-  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
-       at.increment(failure)) {
-    SegmentName segment;
-    const std::string name = at->path().filename().string();
-    std::error_code ignored;
-    if (parse_segment_name(name, segment) && segment.stem == own && at->is_regular_file(ignored)) {
-      paths.push_back(at->path().string());
-    }
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
+bool is_over(const trace::Process& process) {
+  return process.liveness == trace::Liveness::exited || process.liveness == trace::Liveness::dead;
 }
 
-int pack(const Arguments& arguments) {
-  std::string error;
-  // The newest call of each is enough: only the state of the processes is asked for.
-  const std::optional<trace::Run> run = read_run(arguments.directory, 1, error);
-  if (!run) return unusable(error);
-  Totals totals;
-  uint64_t skipped = 0;
-  {
-    Progress progress("packing");
-    for (size_t at = 0; at < run->processes.size(); ++at) {
-      const trace::Process& process = run->processes[at];
-      progress.tell(at, run->processes.size());
-      const bool over =
-          process.liveness == trace::Liveness::exited || process.liveness == trace::Liveness::dead;
-      if (!over) {
-        ++skipped;
-        continue;
-      }
-      for (const std::string& path : segments_of(process)) {
-        pack_segment(path, arguments.level, totals);
-      }
-    }
+// Rings of processes that are over, by the directory in the run's one that they are in; "": in
+// that one itself.
+using Rings = std::map<std::string, std::set<std::string>>;
+
+Rings rings_to_pack(const trace::Run& run, const std::string& root) {
+  Rings rings;
+  for (const trace::Process& process : run.processes) {
+    if (process.is_foreign() || !is_over(process)) continue;
+    const std::string below = process.file.substr(std::min(root.size() + 1, process.file.size()));
+    const size_t slash = below.rfind('/');
+    const std::string folder = slash == std::string::npos ? "" : below.substr(0, slash);
+    rings[folder].insert(below.substr(slash == std::string::npos ? 0 : slash + 1));
   }
+  return rings;
+}
+
+int tell(const Totals& totals, uint64_t skipped) {
   print_out(fmt::format("{} segments packed: {} are now {}\n", totals.files,
                         report::byte_size(totals.bytes_before),
                         report::byte_size(totals.bytes_after)));
@@ -186,7 +264,43 @@ int pack(const Arguments& arguments) {
         "{} processes were left alone: they still run, or ran on another machine; pack there.\n",
         skipped));
   }
-  return finish_output(totals.failed > 0 ? kExitUnusable : kExitGood);
+  if (totals.failed > 0) return finish_output(kExitUnusable);
+  return finish_output(totals.busy > 0 ? kExitBusy : kExitGood);
+}
+
+int pack(const Arguments& arguments) {
+  std::string error;
+  // The newest call of each is enough: only the state of the processes is asked for.
+  const std::optional<trace::Run> run = read_run(arguments.directory, 1, error);
+  if (!run) return unusable(error);
+  std::error_code ignored;
+  std::string root = arguments.directory;
+  if (!fs::is_directory(root, ignored)) {
+    const size_t slash = root.rfind('/');
+    root = slash == std::string::npos ? "." : root.substr(0, slash);
+  }
+  Totals totals;
+  const OpenDirectory top(root);
+  const bool is_alone = root != arguments.directory;
+  const Rings rings =
+      is_alone && !run->processes.empty() && is_over(run->processes[0])
+          ? Rings{{"", {arguments.directory.substr(arguments.directory.rfind('/') + 1)}}}
+          : rings_to_pack(*run, root);
+  {
+    Progress progress("packing");
+    size_t done = 0;
+    for (const auto& [folder, names] : rings) {
+      progress.tell(done++, rings.size());
+      if (folder.empty()) {
+        pack_directory(top, names, arguments.level, totals);
+      } else {
+        pack_directory(OpenDirectory(top, folder), names, arguments.level, totals);
+      }
+    }
+  }
+  const auto left_alone = std::count_if(run->processes.begin(), run->processes.end(),
+                                        [](const auto& process) { return !is_over(process); });
+  return tell(totals, static_cast<uint64_t>(left_alone));
 }
 
 }  // namespace
@@ -199,7 +313,10 @@ void add_pack(CommandLine& line) {
   command.option("--level", arguments->level, "zstd level (default 6)")
       .value_name("1..19")
       .between(1, 19);
-  command.footer("\nExample:\n  rollcall pack DIR");
+  command.footer(
+      "\nExit status: 0 when done, 2 when a file could not be rewritten (it is as it was), 5 when\n"
+      "another `rollcall pack` is at work in the directory.\n"
+      "\nExample:\n  rollcall pack DIR");
   command.action([arguments] { return pack(*arguments); });
 }
 

@@ -12,16 +12,21 @@
 #include <string_view>
 
 #include "core/base/limits.h"
+#include "trace/regular_file.h"
 
 namespace rollcall::tools {
 namespace {
 
 namespace fs = std::filesystem;
 
+// A ring, or what has its name; never anything but a regular file.
 class Descriptor {
  public:
-  Descriptor(const std::string& path, int flags)
-      : number_(::open(path.c_str(), flags | O_CLOEXEC)) {}
+  // For writing no link is followed: it may lead out of the run directory.
+  Descriptor(const std::string& path, int access)
+      : number_(trace::open_regular(
+            AT_FDCWD, path, access,
+            access == O_RDONLY ? trace::Links::followed : trace::Links::refused)) {}
   ~Descriptor() {
     if (number_ >= 0) ::close(number_);
   }
@@ -30,8 +35,22 @@ class Descriptor {
   int number() const { return number_; }
 
  private:
-  int number_;
+  int number_;  // or an errno negated
 };
+
+// "": it is open.
+std::string why_not_open(const Descriptor& file) {
+  switch (file.number()) {
+    case -EINVAL:
+    case -EISDIR:
+      return "is not a regular file, as recordings are; remove it or rename it.";
+    case -ELOOP:
+      return "is a symbolic link, which is not followed for writing; name the file itself.";
+    default:
+      if (file.number() >= 0) return "";
+      return fmt::format("cannot be opened: {}.", std::strerror(-file.number()));
+  }
+}
 
 void list_level(const fs::path& folder, int levels, std::vector<std::string>& paths) {
   std::error_code failure;
@@ -61,12 +80,13 @@ std::vector<std::string> list_rings(const std::string& directory) {
   return paths;
 }
 
-std::optional<FileHeader> read_header(const std::string& path, std::string* error) {
-  // Not blocking: a name that ends in .ring may be a pipe.
-  const Descriptor file(path, O_RDONLY | O_NONBLOCK);
+namespace {
+
+std::optional<FileHeader> header_in(const Descriptor& file, const std::string& path,
+                                    std::string* error) {
   FileHeader header;
-  if (file.number() < 0) {
-    explain(error, fmt::format("{} cannot be opened: {}.", path, std::strerror(errno)));
+  if (const std::string why = why_not_open(file); !why.empty()) {
+    explain(error, fmt::format("{} {}", path, why));
     return std::nullopt;
   }
   if (::pread(file.number(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
@@ -86,8 +106,14 @@ std::optional<FileHeader> read_header(const std::string& path, std::string* erro
   return header;
 }
 
+}  // namespace
+
+std::optional<FileHeader> read_header(const std::string& path, std::string* error) {
+  return header_in(Descriptor(path, O_RDONLY), path, error);
+}
+
 std::string read_meta(const std::string& path, const FileHeader& header, const std::string& key) {
-  const Descriptor file(path, O_RDONLY | O_NONBLOCK);
+  const Descriptor file(path, O_RDONLY);
   if (file.number() < 0) return {};
   std::string text(std::min(header.meta_bytes, kMetaBytesMax), '\0');
   const ssize_t bytes =
@@ -109,11 +135,12 @@ std::string read_meta(const std::string& path, const FileHeader& header, const s
 }
 
 bool write_switch(const std::string& path, uint32_t value, std::string& error) {
-  if (!read_header(path, &error)) return false;
-  const Descriptor file(path, O_WRONLY);
+  const Descriptor file(path, O_RDWR);
+  // What is written to is the file that was judged, whatever has its name by now.
+  if (!header_in(file, path, &error)) return false;
   // A write to a file reaches its shared mappings at once.
-  if (file.number() >= 0 && ::pwrite(file.number(), &value, sizeof value,
-                                     offsetof(FileHeader, capture_switch)) == sizeof value) {
+  if (::pwrite(file.number(), &value, sizeof value, offsetof(FileHeader, capture_switch)) ==
+      sizeof value) {
     return true;
   }
   error = fmt::format("{} cannot be written: {}.", path, std::strerror(errno));

@@ -1,11 +1,8 @@
 #include "tools/synth_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -46,41 +43,6 @@ constexpr RingGeometry kGeometry{.ring_slots = 2 * kDigestPeriod,
                                  .graphs_max = 0,
                                  .kernel_phase_slots = 0};
 
-class OutputFile {
- public:
-  explicit OutputFile(const std::string& path)
-      : descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)),
-        error_(descriptor_ < 0 ? errno : 0) {}
-  ~OutputFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-
-  void write_at(uint64_t offset, const void* data, size_t bytes) {
-    const auto* at = static_cast<const char*>(data);
-    while (bytes != 0 && error_ == 0) {
-      const ssize_t written = ::pwrite(descriptor_, at, bytes, static_cast<off_t>(offset));
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) {
-        error_ = written < 0 ? errno : ENOSPC;
-        return;
-      }
-      at += written;
-      offset += static_cast<uint64_t>(written);
-      bytes -= static_cast<size_t>(written);
-    }
-  }
-  void set_size(uint64_t bytes) {
-    if (error_ == 0 && ::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) error_ = errno;
-  }
-  int error() const { return error_; }
-
- private:
-  int descriptor_;
-  int error_;
-};
-
 }  // namespace
 
 // What is too large for the stack and worth keeping between ranks.
@@ -95,9 +57,13 @@ namespace {
 // The segment of one rank: blocks of operations, and digests beside them.
 class SegmentStream {
  public:
-  SegmentStream(std::string path, const FileHeader& owner, std::span<std::byte> codec,
-                std::vector<uint8_t>& block)
-      : path_(std::move(path)), owner_(owner), encoder_(codec, kTimeShift), block_(block) {
+  SegmentStream(const OpenDirectory& directory, std::string name, const FileHeader& owner,
+                std::span<std::byte> codec, std::vector<uint8_t>& block)
+      : directory_(directory),
+        name_(std::move(name)),
+        owner_(owner),
+        encoder_(codec, kTimeShift),
+        block_(block) {
     digests_.resize(kGeometry.comms_max, kDigestStart);
   }
 
@@ -126,7 +92,12 @@ class SegmentStream {
     }
     return file_ ? 1 : 0;
   }
-  int error() const { return file_ ? file_->error() : 0; }
+  // False: `why` says what went wrong.
+  bool put_in_place(std::string& why) {
+    if (!file_ || file_->put_in_place()) return true;
+    why = file_->why();
+    return false;
+  }
 
  private:
   void begin_block(const OpRecord& record) {
@@ -172,7 +143,7 @@ class SegmentStream {
   }
 
   void open() {
-    file_.emplace(path_);
+    file_.emplace(directory_, name_, Privacy::own);
     SegmentHeader header{};
     header.magic = kSegmentMagic;
     header.version = kSegmentVersion;
@@ -188,7 +159,8 @@ class SegmentStream {
     offset_ += bytes;
   }
 
-  const std::string path_;
+  const OpenDirectory& directory_;
+  const std::string name_;
   const FileHeader& owner_;
   OpEncoder encoder_;
   std::vector<uint8_t>& block_;
@@ -419,8 +391,8 @@ FileHeader make_header(uint32_t rank) {
 
 }  // namespace
 
-SynthWriter::SynthWriter(std::string directory)
-    : directory_(std::move(directory)), buffers_(std::make_unique<Buffers>()) {}
+SynthWriter::SynthWriter(const std::string& directory)
+    : directory_(directory), buffers_(std::make_unique<Buffers>()) {}
 SynthWriter::~SynthWriter() = default;
 
 bool SynthWriter::write(const SynthJob& job, uint32_t rank, std::string& error) {
@@ -431,17 +403,19 @@ bool SynthWriter::write(const SynthJob& job, uint32_t rank, std::string& error) 
                     .start_time_ticks = header.start_time_ticks});
   TextBuffer<kFileNameBytes> segment_name;
   write_segment_name(segment_name, {.stem = stem.view()});
-  SegmentStream segment(fmt::format("{}/{}", directory_, segment_name.view()), header,
-                        buffers_->codec, buffers_->block);
+  SegmentStream segment(directory_, std::string(segment_name.view()), header, buffers_->codec,
+                        buffers_->block);
   RankWriter writer(job, rank, segment, header);
   writer.run();
   header.segment_count = segment.finish();
-  const std::string path = fmt::format("{}/{}{}", directory_, stem.view(), kRingEnding);
-  OutputFile ring(path);
+  const std::string name = fmt::format("{}{}", stem.view(), kRingEnding);
+  OutputFile ring(directory_, name, Privacy::own);
   writer.write_ring(ring);
-  const int failed = ring.error() != 0 ? ring.error() : segment.error();
-  if (failed != 0) {
-    error = fmt::format("{} cannot be written: {}", path, std::strerror(failed));
+  std::string why;
+  // The ring last: whoever reads meanwhile finds its history.
+  if (!segment.put_in_place(why) || !ring.put_in_place()) {
+    error = fmt::format("{}/{} cannot be written: {}", directory_.path(), name,
+                        why.empty() ? ring.why() : why);
     return false;
   }
   calls_ += writer.calls();

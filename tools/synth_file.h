@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "tools/output_file.h"
 #include "tools/synth_job.h"
 
 namespace rollcall::tools {
@@ -18,7 +19,7 @@ namespace rollcall::tools {
 class SynthWriter {
  public:
   // `directory` exists.
-  explicit SynthWriter(std::string directory);
+  explicit SynthWriter(const std::string& directory);
   ~SynthWriter();
   SynthWriter(const SynthWriter&) = delete;
   SynthWriter& operator=(const SynthWriter&) = delete;
@@ -29,7 +30,7 @@ class SynthWriter {
 
  private:
   struct Buffers;
-  const std::string directory_;
+  const OpenDirectory directory_;
   std::unique_ptr<Buffers> buffers_;
   uint64_t calls_ = 0;
 };

@@ -1,18 +1,17 @@
 // `rollcall trace`: a run as a Chrome trace.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 
+#include "core/base/text.h"
 #include "report/chrome.h"
 #include "report/terms.h"
 #include "tools/command.h"
+#include "tools/output_file.h"
 #include "tools/progress.h"
 #include "tools/run_directory.h"
 #include "tools/terminal.h"
@@ -42,30 +41,67 @@ int trace_to_stdout(const trace::Run& run) {
   return finish_output(kExitGood);
 }
 
-// Written beside the target and renamed: a trace that is there is whole.
-int trace_to_file(const trace::Run& run, const std::string& path) {
-  struct stat status {};
-  const bool special = ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
-  const std::string temporary = special ? path : fmt::format("{}.{}.part", path, getpid());
-  std::FILE* file = std::fopen(temporary.c_str(), "wbe");
-  int failure = file == nullptr ? errno : 0;
-  uint64_t slices = 0;
-  if (file != nullptr) {
-    const Progress progress(fmt::format("writing {}", path));
-    slices = report::chrome_trace(run, [&](const std::string& piece) {
-      if (std::fwrite(piece.data(), 1, piece.size(), file) == piece.size()) return true;
-      failure = errno;
-      return false;
-    });
-    if (std::fclose(file) != 0 && failure == 0) failure = errno;
-    if (failure == 0 && !special && std::rename(temporary.c_str(), path.c_str()) != 0) {
-      failure = errno;
+// The number of the descriptor that the path stands for, -1: none. /dev/fd/63 is what a shell
+// makes of >(gzip > run.trace.json.gz).
+int descriptor_named(const std::string& path) {
+  if (path == "-" || path == "/dev/stdout") return STDOUT_FILENO;
+  if (path == "/dev/stderr") return STDERR_FILENO;
+  constexpr std::string_view kBegin = "/dev/fd/";
+  uint64_t number = 0;
+  const bool is_one = path.starts_with(kBegin) &&
+                      parse_decimal(std::string_view(path).substr(kBegin.size()), number) &&
+                      number <= INT32_MAX;
+  return is_one ? static_cast<int>(number) : -1;
+}
+
+// Nothing is written where nothing stays. Empty, or what went wrong.
+std::string write_to_descriptor(const trace::Run& run, int descriptor, uint64_t& slices) {
+  std::string why;
+  slices = report::chrome_trace(run, [&](std::string_view piece) {
+    while (!piece.empty()) {
+      const ssize_t written = ::write(descriptor, piece.data(), piece.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) {
+        why = std::strerror(errno);
+        return false;
+      }
+      piece.remove_prefix(static_cast<size_t>(written));
     }
-    if (failure != 0 && !special) std::remove(temporary.c_str());
+    return true;
+  });
+  return why;
+}
+
+// Beside the target, then renamed: a trace that is there is whole.
+std::string write_to_file(const trace::Run& run, const std::string& path, uint64_t& slices) {
+  const size_t slash = path.rfind('/');
+  const OpenDirectory directory(slash == std::string::npos ? "." : path.substr(0, slash + 1));
+  OutputFile file(directory, path.substr(slash + 1), Privacy::shared);
+  if (file.failed()) return file.why();
+  slices = report::chrome_trace(run, [&](const std::string& piece) {
+    file.write(piece);
+    return !file.failed();
+  });
+  return file.put_in_place() ? "" : file.why();
+}
+
+int trace_to_file(const trace::Run& run, const std::string& path) {
+  uint64_t slices = 0;
+  std::string why;
+  {
+    const Progress progress(fmt::format("writing {}", path));
+    const int descriptor = descriptor_named(path);
+    if (path == "/dev/null") {
+      slices = report::chrome_trace(run, [](const std::string&) { return true; });
+    } else if (descriptor >= 0) {
+      why = write_to_descriptor(run, descriptor, slices);
+    } else {
+      why = write_to_file(run, path, slices);
+    }
   }
-  if (failure != 0) {
-    return unusable(fmt::format("{} could not be written: {}; choose another file with -o.", path,
-                                std::strerror(failure)));
+  if (!why.empty()) {
+    return unusable(
+        fmt::format("{} could not be written: {}; choose another file with -o.", path, why));
   }
   const auto shown = std::count_if(run.processes.begin(), run.processes.end(),
                                    [](const trace::Process& one) { return !one.superseded; });
@@ -84,7 +120,9 @@ int trace_run(const Arguments& arguments) {
   const std::optional<trace::Run> run = read_run(arguments.directory, arguments.window, error);
   if (!run) return unusable(error);
   say_issues(*run);
-  if (arguments.output != "-") return trace_to_file(*run, arguments.output);
+  if (descriptor_named(arguments.output) != STDOUT_FILENO) {
+    return trace_to_file(*run, arguments.output);
+  }
   if (isatty(STDOUT_FILENO) != 0) {
     return unusable("a trace is not for a terminal; name a file with -o run.trace.json.");
   }

@@ -1,12 +1,12 @@
 #include "tools/watch.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "tools/ring_files.h"
 #include "trace/liveness.h"
+#include "trace/regular_file.h"
 
 namespace rollcall::tools {
 namespace {
@@ -31,7 +31,7 @@ uint64_t fingerprint_of(const std::string& directory) {
 
 bool is_over(const std::string& path) {
   const auto header = read_header(path);
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = trace::open_regular(path);
   if (!header || descriptor < 0) {
     if (descriptor >= 0) ::close(descriptor);
     return false;

@@ -1,12 +1,13 @@
 #include "trace/bytes.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "trace/regular_file.h"
 
 namespace rollcall::trace {
 
@@ -17,21 +18,25 @@ size_t MemorySource::read(uint64_t offset, void* to, size_t bytes) const {
   return taken;
 }
 
-// O_NONBLOCK: a FIFO with our ending must not hold the tool.
-FileSource::FileSource(const std::string& path)
-    : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) {
+FileSource::FileSource(const std::string& path) : FileSource(OpenedFile{open_regular(path)}) {}
+
+FileSource::FileSource(OpenedFile file) : descriptor_(file.descriptor) {
   if (descriptor_ < 0) {
-    error_ = errno;
+    error_ = -descriptor_;
     return;
   }
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) {
     error_ = errno;
-  } else if (!S_ISREG(status.st_mode)) {
-    error_ = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
   } else {
     size_ = static_cast<uint64_t>(status.st_size);
   }
+}
+
+uint64_t FileSource::data_from(uint64_t offset) const {
+  const off_t data = ::lseek(descriptor_, static_cast<off_t>(offset), SEEK_DATA);
+  if (data >= 0) return static_cast<uint64_t>(data);
+  return errno == ENXIO ? std::max(offset, size_) : offset;
 }
 
 FileSource::~FileSource() {

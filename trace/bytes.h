@@ -49,10 +49,17 @@ class ReadAheadSource final : public ByteSource {
   mutable uint64_t begin_ = 0;  // offset of the first byte in the buffer
 };
 
-// Owns the descriptor. `error()` is the errno of a failed open, 0 when open.
+// What open_regular (trace/regular_file.h) returned.
+struct OpenedFile {
+  int descriptor;  // or an errno negated
+};
+
+// A regular file; nothing else is opened. Owns the descriptor. `error()` is the errno of a failed
+// open (trace/regular_file.h), 0 when open.
 class FileSource final : public ByteSource {
  public:
   explicit FileSource(const std::string& path);
+  explicit FileSource(OpenedFile file);
   ~FileSource() override;
   FileSource(const FileSource&) = delete;
   FileSource& operator=(const FileSource&) = delete;
@@ -60,6 +67,9 @@ class FileSource final : public ByteSource {
   uint64_t size() const override { return size_; }
   int error() const { return error_; }
   int descriptor() const { return descriptor_; }
+  // Where data begins at or behind `offset`, as the file system says: in front of that there are
+  // zeros only. `offset` itself where it does not tell, or beyond the end.
+  uint64_t data_from(uint64_t offset) const;
 
  private:
   int descriptor_ = -1;

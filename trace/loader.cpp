@@ -31,16 +31,12 @@ namespace {
 
 constexpr int64_t kHeartbeatFreshNs = 5'000'000'000;
 
-// A file of another recorder, by its first bytes. Nothing but a regular file is opened: a pipe
-// would wait for its writer.
+// A file of another recorder, by its first bytes.
 bool is_foreign_file(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             std::fclose);
-  if (!file) return false;
+  const FileSource file(path);
+  if (file.error() != 0) return false;
   std::vector<uint8_t> head(1 << 16);
-  head.resize(std::fread(head.data(), 1, head.size(), file.get()));
+  head.resize(file.read(0, head.data(), head.size()));
   const ForeignFormat format = recognise(head);
   if (format != ForeignFormat::flight_recorder_pickle) return format != ForeignFormat::none;
   // Any program may leave a pickled dictionary: only one with a dump's keys is asked further.

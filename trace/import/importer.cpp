@@ -3,10 +3,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <memory>
 
 #include "core/base/limits.h"
+#include "trace/bytes.h"
 #include "trace/clocks.h"
 
 namespace rollcall::trace {
@@ -23,16 +22,18 @@ uint64_t hash_text(std::string_view text, uint64_t seed) {
 }
 
 bool read_whole(const std::string& path, std::vector<uint8_t>& bytes) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             std::fclose);
-  if (file == nullptr) return false;
-  std::vector<uint8_t> chunk(1 << 20);
-  size_t got = 0;
-  while ((got = std::fread(chunk.data(), 1, chunk.size(), file.get())) > 0) {
-    if (bytes.size() + got > kForeignBytesMax) return false;
-    bytes.insert(bytes.end(), chunk.begin(), chunk.begin() + static_cast<long>(got));
+  constexpr size_t kChunk = 1 << 20;
+  const FileSource file(path);
+  if (file.error() != 0 || file.size() > kForeignBytesMax) return false;
+  // By pieces, for a log may grow meanwhile, and a file in /proc has no size.
+  for (size_t got = kChunk; got == kChunk;) {
+    const size_t at = bytes.size();
+    if (at > kForeignBytesMax) return false;
+    bytes.resize(at + kChunk);
+    got = file.read(at, bytes.data() + at, kChunk);
+    bytes.resize(at + got);
   }
-  return std::ferror(file.get()) == 0;
+  return true;
 }
 
 void import_as(ForeignFormat format, const std::string& path, std::span<const uint8_t> bytes,
