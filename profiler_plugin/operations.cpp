@@ -41,7 +41,8 @@ void learn_comm(Context& context, capture::OpToken token) noexcept {
   const uint32_t entry = capture::comm_of(token);
   if (entry == kCommUnknown) return;
   context.comm_index.store(entry, std::memory_order_relaxed);
-  if (capture::comm_entry(entry)->non_blocking != 0) {
+  const CommEntry* known = capture::comm_entry(entry);
+  if (known != nullptr && known->non_blocking != 0) {
     context.launches_late.store(1, std::memory_order_relaxed);
   }
   capture::comm_ready(entry, -1, -1, -1, context.comm_hash.load(std::memory_order_relaxed));

@@ -1,6 +1,9 @@
 // Communicators: the entries in the file, and what only this process needs: handle -> index, the
 // counters of point-to-point positions, the numbers of children.
 //
+// Each entry exists twice: in the file, for readers, and in memory of the process, which alone is read
+// here. Whoever writes into the file changes what readers find, and nothing that the job rests on.
+//
 // Look-ups are lock-free (an open-addressed table that only ever gains keys); changes hold the
 // ColdLock. An entry is never reused: records refer to it by index when the communicator is gone.
 #include <sys/mman.h>
@@ -35,6 +38,20 @@ struct PeerCounters {
 constinit PeerCounters peer_counters[kCommsMax]{};
 constinit std::atomic<uint32_t> child_numbers[kCommsMax]{};
 
+// The process's own entries, in pages that exist once they are used.
+constinit CommEntry* known = nullptr;
+
+// A field of both.
+template <class Value>
+void store_both(uint32_t index, Value CommEntry::*field, Value value) noexcept {
+  store_relaxed(known[index].*field, value);
+  store_relaxed(live.comms[index].*field, value);
+}
+void store_state(uint32_t index, CommState state) noexcept {
+  store_release(known[index].state, static_cast<uint32_t>(state));
+  store_release(live.comms[index].state, static_cast<uint32_t>(state));
+}
+
 uint32_t slot_of_handle(const void* handle) noexcept {
   const auto bits = reinterpret_cast<uintptr_t>(handle);
   return static_cast<uint32_t>((bits >> 4) * 0x9e3779b97f4a7c15 >> 40) & (kHandleSlots - 1);
@@ -64,18 +81,17 @@ void set_handle(const void* handle, uint32_t index) noexcept {
 }
 
 bool is_entry(uint32_t index) noexcept {
-  return live.comms != nullptr && index < kCommsMax &&
-         index < load_acquire(live.header->comm_count);
+  return index < live.comm_count.load(std::memory_order_acquire);  // kCommsMax at most
 }
 
 // ColdLock held.
 uint32_t new_entry(const CommOpening& opening) noexcept {
-  const uint32_t index = load_relaxed(live.header->comm_count);
+  const uint32_t index = live.comm_count.load(std::memory_order_relaxed);
   if (index >= kCommsMax) {
     count(live.stats->comm_table_full);
     return kCommUnknown;
   }
-  CommEntry& entry = live.comms[index];
+  CommEntry entry{};
   entry.origin = opening.origin;
   entry.non_blocking = opening.non_blocking ? 1 : 0;
   entry.key = opening.key;
@@ -89,7 +105,10 @@ uint32_t new_entry(const CommOpening& opening) noexcept {
   entry.split_key = opening.split_key;
   entry.created_ticks = ticks_now();
   if (opening.name != nullptr) copy_padded(entry.name, opening.name);
-  store_release(entry.state, static_cast<uint32_t>(CommState::initialising));
+  known[index] = entry;
+  live.comms[index] = entry;
+  store_state(index, CommState::initialising);
+  live.comm_count.store(index + 1, std::memory_order_release);
   store_release(live.header->comm_count, index + 1);
   return index;
 }
@@ -98,7 +117,7 @@ uint32_t new_entry(const CommOpening& opening) noexcept {
 void bind(uint32_t index, const void* handle) noexcept {
   const uint32_t older = find_handle(handle);
   if (older == index) return;
-  store_relaxed(live.comms[index].handle, uint64_t{reinterpret_cast<uintptr_t>(handle)});
+  store_both(index, &CommEntry::handle, uint64_t{reinterpret_cast<uintptr_t>(handle)});
   set_handle(handle, index);
 }
 
@@ -118,7 +137,7 @@ size_t place_of(int32_t peer, PeerCounter counter) noexcept {
 
 uint32_t* map_counters(uint32_t comm_index) noexcept {
   PeerCounters& counters = peer_counters[comm_index];
-  const int32_t nranks = load_relaxed(live.comms[comm_index].nranks);
+  const int32_t nranks = load_relaxed(known[comm_index].nranks);
   const uint32_t peers = nranks > 0 && static_cast<uint32_t>(nranks) <= kRanksMax
                              ? static_cast<uint32_t>(nranks)
                              : kRanksMax;
@@ -134,7 +153,18 @@ uint32_t* map_counters(uint32_t comm_index) noexcept {
 
 constinit std::atomic<uint64_t> comm_generation{1};
 
+bool map_known_comms() noexcept {
+  void* memory = mmap(nullptr, kCommsMax * sizeof(CommEntry), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  known = static_cast<CommEntry*>(memory);
+  live.known_comms = known;
+  return true;
+}
+
 void reset_comm_table() noexcept {
+  if (known != nullptr) munmap(known, kCommsMax * sizeof(CommEntry));
+  known = nullptr;
   for (HandleSlot& slot : handle_slots) {
     slot.handle.store(nullptr, std::memory_order_relaxed);
     slot.index.store(kCommUnknown, std::memory_order_relaxed);
@@ -176,7 +206,7 @@ uint32_t find_or_adopt_comm(const void* handle) noexcept {
   const uint32_t found = find_handle(handle);
   if (found != kCommUnknown) return found;
   // A job with more communicators comes here with every call of theirs: no lock for those.
-  if (load_acquire(live.header->comm_count) >= kCommsMax) {
+  if (live.comm_count.load(std::memory_order_acquire) >= kCommsMax) {
     count(live.stats->comm_unknown);
     count(live.stats->comm_table_full);
     return kCommUnknown;
@@ -210,25 +240,24 @@ void bind_comm(uint32_t index, const void* handle) noexcept {
 void comm_ready(uint32_t index, int nranks, int rank, int device, uint64_t nccl_hash) noexcept {
   if (!enter(this_thread) || !is_entry(index)) return;
   const ColdLock lock;
-  CommEntry& entry = live.comms[index];
-  if (nranks >= 0) store_relaxed(entry.nranks, int32_t{nranks});
-  if (rank >= 0) store_relaxed(entry.rank, int32_t{rank});
-  if (device >= 0) store_relaxed(entry.device, int32_t{device});
-  if (nccl_hash != 0) store_relaxed(entry.nccl_hash, nccl_hash);
-  if (load_relaxed(entry.state) != static_cast<uint32_t>(CommState::initialising)) return;
-  store_relaxed(entry.ready_ticks, ticks_now());
-  store_release(entry.state, static_cast<uint32_t>(CommState::ready));
+  if (nranks >= 0) store_both(index, &CommEntry::nranks, int32_t{nranks});
+  if (rank >= 0) store_both(index, &CommEntry::rank, int32_t{rank});
+  if (device >= 0) store_both(index, &CommEntry::device, int32_t{device});
+  if (nccl_hash != 0) store_both(index, &CommEntry::nccl_hash, nccl_hash);
+  const uint32_t state = load_relaxed(known[index].state);
+  if (state != static_cast<uint32_t>(CommState::initialising)) return;
+  store_both(index, &CommEntry::ready_ticks, ticks_now());
+  store_state(index, CommState::ready);
 }
 
 void close_comm(uint32_t index, CommState state) noexcept {
   if (!enter(this_thread) || !is_entry(index)) return;
   if (!ROLLCALL_CHECK(state >= CommState::failed && state < CommState::Count)) return;
   const ColdLock lock;
-  CommEntry& entry = live.comms[index];
-  store_relaxed(entry.ended_ticks, ticks_now());
-  store_release(entry.state, static_cast<uint32_t>(state));
+  store_both(index, &CommEntry::ended_ticks, ticks_now());
+  store_state(index, state);
   if (state != CommState::destroyed && state != CommState::aborted) return;
-  const auto* handle = reinterpret_cast<const void*>(load_relaxed(entry.handle));
+  const auto* handle = reinterpret_cast<const void*>(load_relaxed(known[index].handle));
   // The handle may already belong to a communicator that came after this one.
   if (handle != nullptr && find_handle(handle) == index) set_handle(handle, kCommUnknown);
   uint32_t* counts = peer_counters[index].counts.load(std::memory_order_acquire);
@@ -244,7 +273,7 @@ uint32_t find_comm(const void* handle) noexcept {
 
 const CommEntry* comm_entry(uint32_t index) noexcept {
   if (!enter(this_thread) || !is_entry(index)) return nullptr;
-  return &live.comms[index];
+  return &known[index];
 }
 
 uint32_t next_child_number(uint32_t parent_index) noexcept {
@@ -256,9 +285,9 @@ bool async_state_changed(uint32_t index, int state, int* previous) noexcept {
   if (!enter(this_thread) || !is_entry(index)) return false;
   const auto now = static_cast<uint64_t>(static_cast<int64_t>(state));
   // Asked for in a loop by PyTorch's watchdog: the usual answer must not write.
-  if (load_relaxed(live.comms[index].async_state) == now) return false;
-  const uint64_t before =
-      __atomic_exchange_n(&live.comms[index].async_state, now, __ATOMIC_RELAXED);
+  if (load_relaxed(known[index].async_state) == now) return false;
+  const uint64_t before = __atomic_exchange_n(&known[index].async_state, now, __ATOMIC_RELAXED);
+  store_relaxed(live.comms[index].async_state, now);
   if (previous != nullptr) *previous = static_cast<int>(before);
   return before != now;
 }

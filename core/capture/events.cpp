@@ -33,9 +33,9 @@ bool is_of_reduction(EventKind kind) noexcept {
 EventToken begin_event(const EventCall& call) noexcept {
   ThreadState& thread = this_thread;
   if (!enter(thread)) return {};
-  if (is_of_reduction(call.kind) &&
-      add_relaxed(live.stats->reductions, uint64_t{1}) >= kReductionEventsMax) {
-    return {};
+  if (is_of_reduction(call.kind)) {
+    count(live.stats->reductions);
+    if (live.reductions.fetch_add(1, std::memory_order_relaxed) >= kReductionEventsMax) return {};
   }
   EventRecord event{};
   event.called_ticks = ticks_now();

@@ -152,10 +152,7 @@ bool pass(Flusher& state, bool everything) noexcept {
                     state.captured.has_any() || state.history.late_count() != 0 ||
                     state.history.block_is_due();
   if (!work) return false;
-  if (state.writes_trace) {
-    const uint64_t newest = load_acquire(header.anchor_count) & 1;
-    state.trace.set_clock({header.clock_kind, header.first_anchor, header.latest_anchor[newest]});
-  }
+  if (state.writes_trace) state.trace.set_clock(conversion_by(newest_anchor()));
   const bool is_written = write_history(state, everything || trace_is_due, began_ns);
   if (state.writes_trace && (trace_is_due || everything)) {
     state.trace.flush();
@@ -189,7 +186,7 @@ uint32_t choose_time_shift() noexcept { return clock_kind() == ClockKind::tsc ? 
 
 void prepare(Flusher& state) noexcept {
   const Config& configuration = config();
-  const FileHeader& header = *ring_file().header;
+  const ring::Incarnation& self = ring_file().incarnation;
   state.history.begin(live.ops, {.time_shift = choose_time_shift(), .first_ticket = 1});
   static char stem[kFileNameBytes + 1];
   TextWriter stem_writer{std::span<char>(stem)};
@@ -198,9 +195,9 @@ void prepare(Flusher& state) noexcept {
   SegmentWriter::Options options{.directory = run_directory(),
                                  .stem = stem_writer.c_str(),
                                  .kind = SegmentKind::history,
-                                 .pid = header.pid,
-                                 .start_time_ticks = header.start_time_ticks,
-                                 .run_id = header.run_id,
+                                 .pid = self.pid,
+                                 .start_time_ticks = self.start_time_ticks,
+                                 .run_id = self.run_id,
                                  .time_shift = choose_time_shift(),
                                  .bytes_max = configuration.max_history_bytes};
   state.segments.begin(options);
@@ -215,9 +212,9 @@ void prepare(Flusher& state) noexcept {
   if (state.writes_trace) {
     state.trace.begin({.directory = run_directory(),
                        .stem = stem_writer.c_str(),
-                       .pid = header.pid,
+                       .pid = self.pid,
                        .job_rank = has_rank ? static_cast<int32_t>(rank) : -1,
-                       .comms = live.comms,
+                       .comms = live.known_comms,
                        .threads = live.threads,
                        .stats = live.stats});
   }

@@ -123,25 +123,39 @@ bool GpuCaptures::may_mark(uint32_t entry) noexcept {
   return !captures_[entry].has_no_marks;
 }
 
+GpuCaptures::Replay GpuCaptures::begin_replay(uint32_t entry) noexcept {
+  Capture& capture = captures_[entry];
+  add_relaxed(entries_[entry].launches, uint64_t{1});
+  return {number_of(load_relaxed(capture.identity)), load_relaxed(capture.operations),
+          add_relaxed(capture.launches, uint64_t{1})};
+}
+
+void GpuCaptures::refuse_replay(uint32_t entry) noexcept {
+  add_relaxed(entries_[entry].launches, ~uint64_t{0});
+  add_relaxed(captures_[entry].launches, ~uint64_t{0});
+}
+
 void GpuCaptures::add_operation(uint32_t entry) noexcept {
+  add_relaxed(captures_[entry].operations, uint32_t{1});
   add_relaxed(entries_[entry].operations, uint32_t{1});
 }
 
 GpuLaneMark GpuCaptures::next_mark(uint32_t number, GpuStream stream) noexcept {
   const Guard guard(mutex_);
+  Capture& capture = captures_[number];
   GraphEntry& entry = entries_[number];
-  const uint64_t handle = reinterpret_cast<uintptr_t>(stream);
-  const uint32_t lanes = entry.lanes;
   uint32_t lane = 0;
-  while (lane < lanes && entry.stream[lane] != handle) ++lane;
-  if (captures_[number].has_no_marks || lane == kGraphLanesMax) return {};
-  if (lane == lanes) {
-    store_relaxed(entry.stream[lane], handle);
+  while (lane < capture.lanes && capture.stream[lane] != stream) ++lane;
+  if (capture.has_no_marks || lane == kGraphLanesMax) return {};
+  if (lane == capture.lanes) {
+    capture.stream[lane] = stream;
+    ++capture.lanes;
+    store_relaxed(entry.stream[lane], uint64_t{reinterpret_cast<uintptr_t>(stream)});
     store_relaxed(entry.position[lane], uint64_t{0});
-    store_release(entry.lanes, lanes + 1);
+    store_release(entry.lanes, capture.lanes);
   }
   return {.position = &entry.position[lane],
-          .number = captures_[number].units[lane]++,
+          .number = capture.units[lane]++,
           .capture = number,
           .lane = lane};
 }
@@ -150,12 +164,13 @@ bool GpuCaptures::is_marked(GpuGraph graph) noexcept {
   const Guard guard(mutex_);
   const Handle* handle = find_handle(graph);
   if (handle == nullptr || handle->entry == kNoCapture) return false;
-  return !captures_[handle->entry].has_no_marks && load_relaxed(entries_[handle->entry].lanes) != 0;
+  return !captures_[handle->entry].has_no_marks && captures_[handle->entry].lanes != 0;
 }
 
 void GpuCaptures::give_marks_up(uint32_t entry) noexcept {
   const Guard guard(mutex_);
   captures_[entry].has_no_marks = true;
+  captures_[entry].lanes = 0;
   store_release(entries_[entry].lanes, uint32_t{0});
 }
 

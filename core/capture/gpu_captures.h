@@ -24,7 +24,7 @@ inline constexpr uint32_t kNoCapture = 0xffffffff;
 
 // The place of one operation (or of a group's share) on a lane. Null: there is no place.
 struct GpuLaneMark {
-  uint64_t* position = nullptr;
+  uint64_t* position = nullptr;  // in the file; written by the GPU, read by nobody here
   uint64_t number = 0;
   uint32_t capture = kNoCapture;
   uint32_t lane = 0;
@@ -68,13 +68,25 @@ class GpuCaptures {
 
   // The entry whose operations an executable replays; kNoCapture: none are known.
   uint32_t find(const void* executable) const noexcept;
-  GraphEntry& entry(uint32_t number) noexcept { return entries_[number]; }
+  // One more replay of it, and one that was counted and did not come to be.
+  struct Replay {
+    uint32_t graph = 0;  // OpRecord::graph; 0: none
+    uint32_t operations = 0;
+    uint64_t number = 0;  // from 0
+  };
+  Replay begin_replay(uint32_t entry) noexcept;
+  void refuse_replay(uint32_t entry) noexcept;
   GraphEntry* entries() noexcept { return entries_; }
   uint32_t entry_count() const noexcept { return used_.load(std::memory_order_acquire); }
 
  private:
+  // What the file's entry says as well, which is for readers and is not read back.
   struct Capture {
     uint64_t identity;
+    uint64_t launches;
+    uint32_t operations;
+    uint32_t lanes;
+    GpuStream stream[kGraphLanesMax];
     uint32_t handles;      // graphs
     uint32_t executables;  // that exist
     bool has_no_marks;

@@ -59,10 +59,18 @@ class GpuRecords {
     add_relaxed(reason, uint64_t{1});
   }
 
-  // An operation of that group, whose record is still there.
-  bool is_in_group(uint64_t ticket, uint32_t group) const noexcept {
-    const OpRecord& record = ops_.records[slot_of(ticket)];
-    return ticket_of(load_acquire(record.publish)) == ticket && load_relaxed(record.group) == group;
+  // True for one of the records of that group, which are still there, and lie at most a lap apart.
+  template <class Holds>
+  bool any_in_group(uint64_t first_ticket, uint64_t last_ticket, uint32_t group,
+                    Holds&& holds) const noexcept {
+    const uint64_t others = std::min(last_ticket - first_ticket, ops_.mask);
+    for (uint64_t i = 0; i <= others; ++i) {
+      const OpRecord& record = ops_.records[slot_of(first_ticket + i)];
+      const uint64_t ticket = ticket_of(load_acquire(record.publish));
+      if (ticket < first_ticket || ticket > last_ticket) continue;
+      if (load_relaxed(record.group) == group && holds(load_relaxed(record.comm_index))) return true;
+    }
+    return false;
   }
 
   // Its group; 0 where it has none, or its record is not there any more.
@@ -77,13 +85,25 @@ class GpuRecords {
   // Those that are still awaited: visit(record, ticket).
   template <class Visit>
   void visit(const GpuSpan& span, Visit&& visit) noexcept {
-    for (uint64_t ticket = span.first_ticket; ticket <= span.last_ticket; ++ticket) {
-      OpRecord& record = ops_.records[slot_of(ticket)];
-      if (load_acquire(record.publish) != publish_word(ticket, Phase::gpu_pending)) continue;
+    const auto look_at = [&](OpRecord& record, uint64_t ticket) {
+      if (load_acquire(record.publish) != publish_word(ticket, Phase::gpu_pending)) return;
       const bool is_mine = span.group == 0 || (load_relaxed(record.group) == span.group &&
                                                load_relaxed(record.stream) ==
                                                    reinterpret_cast<uintptr_t>(span.stream));
       if (is_mine) visit(record, ticket);
+    };
+    if (span.last_ticket - span.first_ticket <= ops_.mask) {
+      for (uint64_t i = 0; i <= span.last_ticket - span.first_ticket; ++i) {
+        look_at(ops_.records[slot_of(span.first_ticket + i)], span.first_ticket + i);
+      }
+      return;
+    }
+    // More than a lap apart: by slots. The counter of tickets is in the file, and the job may have
+    // written a number over it that no walk comes to the end of.
+    for (uint64_t slot = 0; slot <= ops_.mask; ++slot) {
+      OpRecord& record = ops_.records[slot];
+      const uint64_t ticket = ticket_of(load_acquire(record.publish));
+      if (ticket >= span.first_ticket && ticket <= span.last_ticket) look_at(record, ticket);
     }
   }
 

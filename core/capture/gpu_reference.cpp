@@ -78,6 +78,7 @@ void GpuTimer::take_reference(GpuContext& context, uint64_t before, uint64_t aft
 // the reference is kept.
 uint64_t GpuTimer::time_of(GpuContext& context, GpuEvent event, uint64_t earliest, uint64_t latest,
                            double ticks_per_ns) noexcept {
+  earliest = std::min(earliest, latest);  // it may have been read from a record
   GpuReference& reference = context.reference;
   float milliseconds = 0;
   if (reference.event == nullptr ||

@@ -573,14 +573,12 @@ GpuTimer::Replay GpuTimer::begin_replay(const void* executable, GpuStream stream
   int status = 0;
   if (ask<&GpuDriver::stream_is_capturing>(stream, &status) != kGpuSuccess || status != 0)
     return {};
-  GraphEntry& entry = captures_.entry(number);
-  return {load_relaxed(entry.graph), load_relaxed(entry.operations),
-          add_relaxed(entry.launches, uint64_t{1})};
+  return captures_.begin_replay(number);
 }
 
 void GpuTimer::refuse_replay(const void* executable) noexcept {
   const uint32_t number = captures_.find(executable);
-  if (number != kNoCapture) add_relaxed(captures_.entry(number).launches, ~uint64_t{0});
+  if (number != kNoCapture) captures_.refuse_replay(number);
 }
 
 }  // namespace rollcall::capture

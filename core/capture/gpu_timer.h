@@ -231,11 +231,7 @@ class GpuTimer {
   // --- graphs
   GpuCaptures& captures() noexcept { return captures_; }
   // The stream is about to be given an executable with captured operations; `graph` 0: it is not.
-  struct Replay {
-    uint32_t graph = 0;
-    uint32_t operations = 0;
-    uint64_t number = 0;  // from 0
-  };
+  using Replay = GpuCaptures::Replay;
   Replay begin_replay(const void* executable, GpuStream stream) noexcept;
   // The driver did not launch it: its number is the next one's. [cold]
   void refuse_replay(const void* executable) noexcept;

@@ -91,11 +91,11 @@ void GpuTimer::keep_group_open(GpuThread& thread) noexcept {
   end->is_launchers.store(is_launchers, std::memory_order_release);
   thread.open_end = end_name_of_group(number);
   GpuOpenEnds::announce(*end, thread.open_end);
-  for (uint64_t ticket = first; ticket <= last && !is_launchers; ++ticket) {
-    if (records_.is_in_group(ticket, number) &&
-        open_ends_.is_told_since(records_.comm_of(ticket), thread.answers)) {
-      return give_up_open_end(thread);
-    }
+  const auto is_told = [&](uint32_t comm_index_untrusted) {
+    return open_ends_.is_told_since(comm_index_untrusted, thread.answers);
+  };
+  if (!is_launchers && records_.any_in_group(first, last, number, is_told)) {
+    return give_up_open_end(thread);
   }
   GpuOpenEnds::open(*end, thread.open_end);
 }

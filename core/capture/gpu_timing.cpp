@@ -27,8 +27,7 @@ using ExchangeCaptureMode = decltype(GpuDriver::exchange_capture_mode);
 constinit ExchangeCaptureMode exchange_capture_mode = nullptr;  // set before there is a poller
 
 double ticks_per_ns() noexcept {
-  const FileHeader& header = *live.header;
-  return TickConversion(header.clock_kind, header.first_anchor, read_anchor()).ticks_per_ns();
+  return conversion_by(read_anchor()).ticks_per_ns();
 }
 
 // What is learned while the job runs: a lock that no launching thread should wait for.
@@ -118,7 +117,7 @@ void stop_at_exit() {
 // Of the areas `graphs` and `progress`: the end of the file.
 uint64_t word_bytes() noexcept {
   const ring::RingFile& file = ring_file();
-  return file.bytes - file.header->graphs.offset;
+  return file.bytes - static_cast<uint64_t>(reinterpret_cast<const char*>(file.graphs) - file.memory);
 }
 
 // Zeroes are the initial state of what lives here; a constructor would touch every page of it.

@@ -35,15 +35,30 @@ uint32_t History::block_tickets() const noexcept {
   return static_cast<uint32_t>(std::min<uint64_t>(kBlockRecordsMax, quarter));
 }
 
+// The counter is in the file, and the job may have written anything over it. One that fell back is
+// waited for; of one that jumped ahead no ticket is believed but those that the ring has room for.
+uint64_t History::tickets_behind(uint64_t ticket) const noexcept {
+  const uint64_t next_untrusted = load_acquire(*slots_.next_ticket);
+  return next_untrusted > ticket ? next_untrusted - ticket : 0;
+}
+
 bool History::block_is_due() const noexcept {
   const uint32_t tickets = block_tickets();
   const uint64_t slack = std::min(kSlackMax, tickets / 4);
-  return load_acquire(*slots_.next_ticket) - tail_ >= tickets + slack;
+  return tickets_behind(tail_) >= tickets + slack;
 }
 
 bool History::late_is_urgent() const noexcept {
   if (late_count_ == 0) return false;
-  return load_acquire(*slots_.next_ticket) - (late_[0] & ~kMarks) > (slots_.mask + 1) / 2;
+  return tickets_behind(late_[0] & ~kMarks) > (slots_.mask + 1) / 2;
+}
+
+void History::look_ahead() noexcept {
+  const uint64_t behind = tickets_behind(tail_);
+  head_ = tail_ + behind;
+  if (behind <= kTicketsBehindMax) return;
+  counts_.lost += slots_.mask + 1;
+  tail_ = head_ - (slots_.mask + 1);
 }
 
 History::Found History::look_at(uint64_t ticket, OpRecord& record) const noexcept {
@@ -84,7 +99,7 @@ void History::keep_for_later(uint64_t ticket, uint64_t marks) noexcept {
 
 std::span<const uint8_t> History::next_block(bool everything,
                                              const RecordObserver* observer) noexcept {
-  head_ = load_acquire(*slots_.next_ticket);
+  look_ahead();
   if (!everything && !block_is_due()) return {};
   block_.clear();
   const uint32_t limit = block_tickets();
@@ -114,7 +129,7 @@ std::span<const uint8_t> History::next_block(bool everything,
 
 std::span<const uint8_t> History::next_late_block(const RecordObserver* observer) noexcept {
   if (late_count_ == 0) return {};
-  head_ = load_acquire(*slots_.next_ticket);
+  head_ = tail_ + tickets_behind(tail_);
   block_.clear();
   uint32_t kept = 0;
   for (uint32_t i = 0; i < late_count_; ++i) {

@@ -21,6 +21,9 @@ namespace rollcall::capture {
 // Of one block: a communicator may need few more calls for its next one.
 inline constexpr uint32_t kDigestsMax = kCommsMax + kBlockRecordsMax / kDigestPeriod;
 
+// More tickets than this between two looks were never drawn: at ten million a second, minutes.
+inline constexpr uint64_t kTicketsBehindMax = uint64_t{1} << 32;
+
 // Sees every record as it is coded. No virtual function: the sanitizer asks the kernel about the
 // object of each such call, and takes it for broken in a job that has no descriptors left.
 struct RecordObserver {
@@ -71,6 +74,8 @@ class History {
     uint32_t reserved;
   };
 
+  uint64_t tickets_behind(uint64_t ticket) const noexcept;
+  void look_ahead() noexcept;
   Found look_at(uint64_t ticket, OpRecord& record) const noexcept;
   uint32_t block_tickets() const noexcept;
   // False where it is no record.

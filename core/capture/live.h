@@ -5,6 +5,13 @@
 // time the recorder starts, so that one comparison with the thread's copy answers "is capture on,
 // was this thread announced to this very file, and is this not a forked child?".
 //
+// What is in the mapping is written for readers. The job, and whoever else may write to the file, may
+// write over it, so nothing is read back from there that a length, an index, an address or a
+// decision rests on: of all that the recorder has a copy in `live`, or in memory that `live` points
+// to. What is read back all the same, because a second copy would cost the path of an operation, is
+// a ticket, a position or a body of a slot; it may be any number, and is used as such: compared,
+// masked, copied and judged.
+//
 // The page of `live` is wiped in a forked child by the kernel (MADV_WIPEONFORK), so even a child
 // made without the C library's knowledge (clone, syscall) finds a recorder that never started.
 #pragma once
@@ -16,6 +23,7 @@
 #include <mutex>
 
 #include "core/base/atomic_word.h"
+#include "core/base/clock.h"
 #include "core/base/config.h"
 #include "core/capture/gpu_timing.h"
 #include "core/capture/recorder.h"
@@ -38,6 +46,8 @@ struct alignas(kLivePageBytes) Live {
   ring::Slots<OpRecord> ops;
   FileHeader* header;
   CommEntry* comms;
+  const CommEntry* known_comms;           // the process's own: comm_table.cpp
+  std::atomic<CaptureState> noted_state;  // the header's capture_state, as it was written
   SelfStatistics* stats;
   std::atomic<GpuTimer*> gpu;  // null: no GPU timing
   // --- not on the path of an operation
@@ -54,6 +64,15 @@ struct alignas(kLivePageBytes) Live {
   std::atomic<bool> wants_gpu;         // asked for, and the driver was not found yet
   std::atomic<bool> refreshes_anchor;  // a thread is at it
   pthread_mutex_t cold_mutex;          // ColdLock; all zeros is PTHREAD_MUTEX_INITIALIZER
+  // The same as in the header, which is not read back.
+  std::atomic<bool> has_exited;
+  std::atomic<uint32_t> comm_count;
+  std::atomic<uint32_t> thread_count;
+  std::atomic<uint64_t> reductions;
+  uint32_t meta_bytes;  // ColdLock held
+  std::atomic<uint64_t> anchor_count;
+  ClockAnchor first_anchor;
+  ClockAnchor latest_anchor[2];
 };
 static_assert(sizeof(Live) == kLivePageBytes);
 extern constinit Live live;
@@ -136,17 +155,23 @@ inline void count(uint64_t& statistic, uint64_t by = 1) noexcept { add_relaxed(s
 bool note_pause(bool paused) noexcept;
 inline bool is_paused() noexcept {
   const bool paused = load_relaxed(live.header->capture_switch) == 1;
-  const uint32_t expected =
-      static_cast<uint32_t>(paused ? CaptureState::paused : CaptureState::recording);
-  if (__builtin_expect(load_relaxed(live.header->capture_state) == expected, 1)) return paused;
-  return note_pause(paused);
+  const CaptureState expected = paused ? CaptureState::paused : CaptureState::recording;
+  const CaptureState noted = live.noted_state.load(std::memory_order_relaxed);
+  return __builtin_expect(noted == expected, 1) ? paused : note_pause(paused);
 }
 
 // Writes the two-copy anchor of the header. One caller at a time: the flusher, or without one the
 // thread that got the turn.
 void refresh_anchor() noexcept;
+// The newest one: of the flusher's, or where there is none yet, or it is just being replaced, one of
+// our own.
+ClockAnchor newest_anchor() noexcept;
+// From ticks to times, by the first anchor and this one.
+TickConversion conversion_by(const ClockAnchor& latest) noexcept;
 
-// Of comm_table.cpp: forget everything (forked child); with the ColdLock held.
+// Of comm_table.cpp: memory for a start of the recorder, false when there is none; and forget
+// everything (forked child). With the ColdLock held.
+bool map_known_comms() noexcept;
 void reset_comm_table() noexcept;
 // The communicator of a handle, made up if it was never announced.
 uint32_t find_or_adopt_comm(const void* handle) noexcept;

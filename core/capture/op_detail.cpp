@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/capture/live.h"
+#include "core/format/record_check.h"
 
 namespace rollcall::capture {
 
@@ -64,11 +65,13 @@ void release_operations(uint64_t first, uint64_t end, uint32_t group) noexcept {
   });
 }
 
-// As it was before the call, unless somebody has called since.
+// As it was before the call, unless somebody has called since. Of a copy: what the job has scribbled
+// over gives nothing back.
 void give_back_position(const OpRecord& record) noexcept {
-  const uint32_t comm_index = load_relaxed(record.comm_index);
+  if (!record_is_valid(record, RecordBounds{})) return;
+  const uint32_t comm_index = record.comm_index;
   const OpFamily family = traits_of(record.kind).family;
-  if (comm_index >= kCommsMax || family == OpFamily::mark) return;
+  if (comm_index == kCommUnknown || family == OpFamily::mark) return;
   CommEntry& comm = live.comms[comm_index];
   if (family == OpFamily::coll) {
     replace_relaxed(comm.collectives, record.seq + 1, record.seq);
@@ -77,7 +80,7 @@ void give_back_position(const OpRecord& record) noexcept {
   if (family == OpFamily::p2p) {
     add_relaxed(record.kind == OpKind::Send ? comm.sends : comm.recvs, ~uint64_t{0});
   }
-  if ((load_relaxed(record.flags) & kOpSeqUnknown) != 0) return;
+  if ((record.flags & kOpSeqUnknown) != 0) return;
   give_back_p2p_seq(comm_index, record.root_or_peer, counter_of(record.kind), record.seq,
                     steps_of(record.kind, record.count));
 }
@@ -89,7 +92,7 @@ void mark_simulated(OpToken token) noexcept {
                                            publish_word(token.ticket, Phase::gpu_pending));
   if (!was_settled && !hold_op(token)) return;
   __atomic_fetch_or(&token.record->flags, kOpSimulated, __ATOMIC_RELEASE);
-  give_back_position(*token.record);
+  give_back_position(copy_record(*token.record).record);
   if (was_settled) {
     ring::publish_slot(token.record, token.ticket, Phase::settled);
   } else {
@@ -100,9 +103,9 @@ void mark_simulated(OpToken token) noexcept {
 }  // namespace
 
 void op_detail::store_peer(OpRecord* record, int32_t peer) noexcept {
-  const uint32_t comm_index = load_relaxed(record->comm_index);
+  const uint32_t comm_index = load_relaxed(record->comm_index);  // untrusted, as the rest of it
   const uint8_t flags = load_relaxed(record->flags);
-  if (comm_index == kCommUnknown || (flags & kOpSeqUnknown) == 0) return;
+  if (comm_index >= kCommsMax || (flags & kOpSeqUnknown) == 0) return;
   uint64_t seq = 0;
   if (!next_p2p_seq(comm_index, peer, counter_of(record->kind), seq)) {
     count(live.stats->seq_unknown);
@@ -204,19 +207,19 @@ void hold_groups() noexcept {
 }
 
 uint32_t comm_of(OpToken token) noexcept {
-  return is_open(token) ? load_relaxed(token.record->comm_index) : kCommUnknown;
+  if (!is_open(token)) return kCommUnknown;
+  const uint32_t index_untrusted = load_relaxed(token.record->comm_index);
+  return comm_entry(index_untrusted) != nullptr ? index_untrusted : kCommUnknown;
 }
 
 bool creation_is_watched() noexcept {
   if (!enter(this_thread)) return false;
   if (live.watches_unlisted.load(std::memory_order_relaxed)) return true;
-  const uint32_t entries = load_acquire(live.header->comm_count);
-  for (uint32_t index = 0; index < entries; ++index) {
-    const CommEntry& entry = live.comms[index];
+  for (uint32_t index = 0; const CommEntry* entry = comm_entry(index); ++index) {
     const bool pending =
-        load_acquire(entry.state) == static_cast<uint32_t>(CommState::initialising);
+        load_acquire(entry->state) == static_cast<uint32_t>(CommState::initialising);
     // What the plugin opens itself has no origin.
-    if (pending && entry.origin != CommOrigin::unknown) return true;
+    if (pending && entry->origin != CommOrigin::unknown) return true;
   }
   return false;
 }

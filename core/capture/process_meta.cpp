@@ -58,14 +58,14 @@ constinit size_t coverage_bytes = 0;
 // One escaped "key=value\n"; ColdLock held. Truncation cuts whole lines: a cut value would be a
 // wrong one.
 void append_line(std::string_view line, size_t cut) noexcept {
-  FileHeader& header = *live.header;
-  const uint32_t used = load_relaxed(header.meta_bytes);
+  const uint32_t used = live.meta_bytes;
   if (cut != 0 || line.size() > kMetaBytesMax - used) {
     count(live.stats->meta_truncated, line.size() + cut);
     return;
   }
   memcpy(live.meta + used, line.data(), line.size());
-  store_release(header.meta_bytes, used + static_cast<uint32_t>(line.size()));
+  live.meta_bytes = used + static_cast<uint32_t>(line.size());
+  store_release(live.header->meta_bytes, live.meta_bytes);
 }
 
 using LineBuffer = TextBuffer<8192>;

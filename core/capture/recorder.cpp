@@ -181,7 +181,7 @@ inline void finish_op(OpToken token, int result) noexcept {
   if (call.kind == OpKind::GroupEnd || (call.flags & kOpFromPlugin) != 0) return {};
   int device = -1;
   if (comm_index != kCommUnknown) {
-    const CommEntry& comm = live.comms[comm_index];
+    const CommEntry& comm = live.known_comms[comm_index];
     if (comm.non_blocking != 0 && timer.has_activity()) return {};
     device = load_relaxed(comm.device);
   }
@@ -205,7 +205,8 @@ GpuLaunch launch_of(int result) noexcept {
 [[gnu::noinline]] void end_op_timed(GpuTimer& timer, OpToken token, int result) noexcept {
   GpuThread& gpu = this_thread.gpu;
   const GpuLaunch launch = launch_of(result);
-  // This thread wrote it before the record was published, and nobody writes it again.
+  // This thread wrote it. Where somebody has written over it, what the timer keeps for the thread is
+  // given up by the next call.
   const bool is_group_end = token.record->kind == OpKind::GroupEnd;
   const bool awaits = !is_group_end && timer.close(gpu, token.record, token.ticket, launch);
   if (is_group_end) timer.finish_group_end(gpu, launch);

@@ -132,7 +132,7 @@ OpToken find_in_ended_group(const OpSignature& signature) noexcept;
 // From now on, in the whole process, operations inside a group are held until the group's end has
 // returned, so that find_in_ended_group can serve.
 void hold_groups() noexcept;
-// The communicator of a record; kCommUnknown for an empty token.
+// The communicator of a record: an entry, or kCommUnknown.
 uint32_t comm_of(OpToken token) noexcept;
 // True when the shim watches a communicator's creation at this moment.
 bool creation_is_watched() noexcept;
@@ -179,7 +179,8 @@ void comm_ready(uint32_t index, int nranks, int rank, int device, uint64_t nccl_
 void close_comm(uint32_t index, CommState state) noexcept;
 // kCommUnknown when the handle is not bound. Lock-free.
 uint32_t find_comm(const void* handle) noexcept;
-// The file's entry, for reading (key, parent, children); null when the index is not an entry.
+// What this process has said of it (all but the counters); null when the index is not an entry. It
+// is not the file's entry, which somebody may have written over.
 const CommEntry* comm_entry(uint32_t index) noexcept;
 // The number this parent's next child gets, counting from 0, whatever created it.
 uint32_t next_child_number(uint32_t parent_index) noexcept;

@@ -79,10 +79,8 @@ bool mark_exited(int64_t how) noexcept {
   if (number == 0) return false;
   // A child of vfork runs on its parent's memory: it ends, the recording process does not.
   if (number != static_cast<uint32_t>(syscall(SYS_getpid))) return false;
-  const auto exited = static_cast<uint32_t>(ExitState::exited);
-  if (__atomic_exchange_n(&live.header->exit_state, exited, __ATOMIC_ACQ_REL) == exited) {
-    return false;
-  }
+  if (live.has_exited.exchange(true, std::memory_order_acq_rel)) return false;
+  store_release(live.header->exit_state, static_cast<uint32_t>(ExitState::exited));
   note_event({.kind = EventKind::ProcessExit, .arguments = {how}}, kResultSuccess);
   store_release(live.header->exited_ticks, ticks_now());
   refresh_anchor();
@@ -131,6 +129,8 @@ bool open_files() noexcept {
 void point_live_at_file() noexcept {
   FileHeader& header = *mapped.header;
   live.header = &header;
+  live.noted_state.store(CaptureState::recording, std::memory_order_relaxed);
+  live.first_anchor = header.first_anchor;
   live.stats = mapped.stats;
   live.comms = mapped.comms;
   live.threads = mapped.threads;
@@ -138,9 +138,9 @@ void point_live_at_file() noexcept {
   live.kernel_phases = mapped.kernel_phases;
   live.meta = mapped.meta;
   ring_full_until = 0;
-  live.ops = {mapped.ops, &header.next_ticket, header.ring_slots - 1, &mapped.stats->stepped_over,
-              &ring_full_until};
-  live.events = {mapped.events, &header.next_event_ticket, header.event_slots - 1,
+  live.ops = {mapped.ops, &header.next_ticket, current_config.ring_slots - 1,
+              &mapped.stats->stepped_over, &ring_full_until};
+  live.events = {mapped.events, &header.next_event_ticket, kEventSlots - 1,
                  &mapped.stats->events_stepped_over};
 }
 
@@ -191,7 +191,8 @@ bool start() noexcept {
     TextWriter cupti{std::span<char>(cupti_text)};
     current_config.cupti = cupti.text(current_config.cupti).c_str();
   }
-  if (!current_config.enable || !map_holds() || !open_files()) {
+  if (!current_config.enable || !map_holds() || !map_known_comms() ||
+      !open_files()) {
     live.mode.store(Mode::off, std::memory_order_release);
     return false;
   }
@@ -203,7 +204,7 @@ bool start() noexcept {
   ring::finish_ring_file(mapped);
   live.has_flusher = (current_config.history || current_config.chrome_trace) && start_flusher();
   const uint64_t number = starts.fetch_add(1, std::memory_order_relaxed) + 1;
-  live.incarnation.store(uint64_t{mapped.header->pid} << 32 | number, std::memory_order_release);
+  live.incarnation.store(uint64_t{mapped.incarnation.pid} << 32 | number, std::memory_order_release);
   // Behind it: who finds the mode unstarted waits for the lock, who finds it recording may enter.
   live.mode.store(Mode::recording, std::memory_order_release);
   live.wants_gpu.store(current_config.gpu_timing != GpuTiming::off, std::memory_order_release);
@@ -215,17 +216,16 @@ bool start() noexcept {
 }
 
 void announce_thread(ThreadState& thread) noexcept {
-  FileHeader& header = *live.header;
-  uint32_t index = load_relaxed(header.thread_count);
-  while (index < kThreadsMax &&
-         !__atomic_compare_exchange_n(&header.thread_count, &index, index + 1, false,
-                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  uint32_t index = live.thread_count.load(std::memory_order_relaxed);
+  while (index < kThreadsMax && !live.thread_count.compare_exchange_weak(
+                                    index, index + 1, std::memory_order_relaxed)) {
   }
   thread.index = index < kThreadsMax ? index : kThreadUnknown;
   if (thread.index == kThreadUnknown) {
     count(live.stats->thread_table_full);
     return;
   }
+  add_relaxed(live.header->thread_count, uint32_t{1});
   ThreadEntry& entry = live.threads[index];
   entry.first_ticks = ticks_now();
   prctl(PR_GET_NAME, entry.name);
@@ -269,7 +269,7 @@ const ring::RingFile& ring_file() noexcept { return mapped; }
     const ColdLock lock;
     if (live.mode.load(std::memory_order_acquire) == Mode::unstarted) {
       // A child made behind the C library's back still has the parent's mapping.
-      if (mapped.header != nullptr && mapped.header->pid != static_cast<uint32_t>(getpid())) {
+      if (mapped.header != nullptr && mapped.incarnation.pid != static_cast<uint32_t>(getpid())) {
         ring::abandon_ring_file(mapped);
         forget_flusher();
         forget_gpu_timing();
@@ -296,12 +296,11 @@ const ring::RingFile& ring_file() noexcept { return mapped; }
 }
 
 [[gnu::noinline, gnu::cold]] bool note_pause(bool paused) noexcept {
-  const auto now = static_cast<uint32_t>(paused ? CaptureState::paused : CaptureState::recording);
-  const auto other = static_cast<uint32_t>(paused ? CaptureState::recording : CaptureState::paused);
-  uint32_t expected = other;
+  const CaptureState now = paused ? CaptureState::paused : CaptureState::recording;
+  CaptureState other = paused ? CaptureState::recording : CaptureState::paused;
   // Of several threads that see the change one reports it.
-  if (__atomic_compare_exchange_n(&live.header->capture_state, &expected, now, false,
-                                  __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  if (live.noted_state.compare_exchange_strong(other, now, std::memory_order_relaxed)) {
+    store_relaxed(live.header->capture_state, static_cast<uint32_t>(now));
     note_event({.kind = paused ? EventKind::CapturePaused : EventKind::CaptureResumed},
                kResultSuccess);
   }
@@ -312,14 +311,17 @@ void refresh_anchor() noexcept {
   // Another thread's is as good.
   if (live.refreshes_anchor.exchange(true, std::memory_order_acquire)) return;
   FileHeader& header = *live.header;
-  const uint64_t next = load_relaxed(header.anchor_count) + 1;
+  const uint64_t next = live.anchor_count.load(std::memory_order_relaxed) + 1;
   const ClockAnchor anchor = read_anchor();
-  ClockAnchor& copy = header.latest_anchor[next & 1];
-  std::atomic_thread_fence(std::memory_order_release);  // newest_anchor() sees the count before
-  store_relaxed(copy.ticks, anchor.ticks);
-  store_relaxed(copy.monotonic_ns, anchor.monotonic_ns);
-  store_relaxed(copy.realtime_ns, anchor.realtime_ns);
-  store_relaxed(copy.error_ns, anchor.error_ns);
+  for (ClockAnchor* copies : {live.latest_anchor, header.latest_anchor}) {
+    ClockAnchor& copy = copies[next & 1];
+    std::atomic_thread_fence(std::memory_order_release);  // newest_anchor() sees the count before
+    store_relaxed(copy.ticks, anchor.ticks);
+    store_relaxed(copy.monotonic_ns, anchor.monotonic_ns);
+    store_relaxed(copy.realtime_ns, anchor.realtime_ns);
+    store_relaxed(copy.error_ns, anchor.error_ns);
+  }
+  live.anchor_count.store(next, std::memory_order_release);
   store_release(header.anchor_count, next);
   live.refreshes_anchor.store(false, std::memory_order_release);
 }
@@ -339,26 +341,27 @@ struct Rate {
   TickConversion conversion;
 };
 
-// The flusher's newest anchor. In a process that has just begun there is none but the first; then,
-// and where the flusher is just replacing what we read, one of our own.
-ClockAnchor newest_anchor() noexcept {
-  const FileHeader& header = *live.header;
-  const uint64_t anchors = load_acquire(header.anchor_count);
-  const ClockAnchor& newest = header.latest_anchor[anchors & 1];
-  const ClockAnchor copy{load_relaxed(newest.ticks), load_relaxed(newest.monotonic_ns),
-                         load_relaxed(newest.realtime_ns), load_relaxed(newest.error_ns)};
-  std::atomic_thread_fence(std::memory_order_acquire);
-  const bool is_whole = anchors != 0 && load_relaxed(header.anchor_count) == anchors;
-  return is_whole ? copy : read_anchor();
-}
-
 Rate current_rate() noexcept {
   const ClockAnchor latest = newest_anchor();
-  const FileHeader& header = *live.header;
-  return {latest, TickConversion(header.clock_kind, header.first_anchor, latest)};
+  return {latest, conversion_by(latest)};
 }
 
 }  // namespace
+
+TickConversion conversion_by(const ClockAnchor& latest) noexcept {
+  return {clock_kind(), live.first_anchor, latest};
+}
+
+// In a process that has just begun there is none but the first.
+ClockAnchor newest_anchor() noexcept {
+  const uint64_t anchors = live.anchor_count.load(std::memory_order_acquire);
+  const ClockAnchor& newest = live.latest_anchor[anchors & 1];
+  const ClockAnchor copy{load_relaxed(newest.ticks), load_relaxed(newest.monotonic_ns),
+                         load_relaxed(newest.realtime_ns), load_relaxed(newest.error_ns)};
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const uint64_t anchors_now = live.anchor_count.load(std::memory_order_relaxed);
+  return anchors != 0 && anchors_now == anchors ? copy : read_anchor();
+}
 
 uint64_t monotonic_of_ticks(uint64_t ticks) noexcept {
   if (live.incarnation.load(std::memory_order_acquire) == 0) return 0;
@@ -404,6 +407,7 @@ void fail_check(const char* file, int line, const char* text) noexcept {
     note_event(call, kResultSuccess);
     store_relaxed(live.header->off_reason, static_cast<uint64_t>(line));
     store_relaxed(live.header->capture_state, static_cast<uint32_t>(CaptureState::off));
+    live.noted_state.store(CaptureState::off, std::memory_order_relaxed);
   }
   live.mode.store(Mode::off, std::memory_order_release);
   live.incarnation.store(0, std::memory_order_release);

@@ -24,6 +24,8 @@
 //   * The record of a call is visible before NCCL is entered: SIGKILL inside NCCL leaves it.
 //   * A record in flight is never overwritten: its writer keeps a pointer to it and updates it in
 //     place when the call returns. Newer calls step over it.
+//   * The writer reads nothing back that it rests on: the job may have scribbled on it. Of all
+//     but tickets, positions and bodies of slots the process has copies (core/capture/live.h).
 //   * Readers may be attached, absent, late or hostile, and may be on other machines: the writer
 //     waits for none. Everything a reader takes from here may have been scribbled on by the job:
 //     fields are copied, then judged (core/format/record_check.h), then used.

@@ -222,6 +222,7 @@ bool map_file(RingFile& file, const Incarnation& incarnation, const RingGeometry
   header.latest_anchor[1] = header.first_anchor;
   header.capture_state = static_cast<uint32_t>(CaptureState::recording);
   point_into_areas(file);
+  file.incarnation = incarnation;
   return true;
 }
 

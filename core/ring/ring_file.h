@@ -52,6 +52,8 @@ struct RingFile {
   int descriptor = -1;
   FileIdentity identity;
   bool is_in_memory = false;  // it lies on no disk
+  // As in its header, which is for readers: somebody may write over that.
+  Incarnation incarnation;
   FileHeader* header = nullptr;
   SelfStatistics* stats = nullptr;
   char* meta = nullptr;
