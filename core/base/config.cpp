@@ -69,7 +69,8 @@ void read_sizes(const Reader& reader, Config& config) noexcept {
     config.ring_slots = std::bit_ceil(static_cast<uint32_t>(slots));
   }
   const char* size = reader.value_of("ROLLCALL_MAX_HISTORY");
-  if (size != nullptr && !parse_size(size, config.max_history_bytes)) {
+  config.has_max_history = size != nullptr && parse_size(size, config.max_history_bytes);
+  if (size != nullptr && !config.has_max_history) {
     TextBuffer<32> used;
     used.number(config.max_history_bytes >> 20).text("m");
     reader.reject("ROLLCALL_MAX_HISTORY", size, "a size such as 64m or 2g", used.view());

@@ -18,6 +18,7 @@ struct Config {
   uint32_t ring_slots = kRingSlotsDefault;
   bool history = true;
   uint64_t max_history_bytes = kHistoryBytesDefault;
+  bool has_max_history = false;  // somebody asked for that number
   bool chrome_trace = false;
   bool python_frames = false;  // asked for by the shim itself, before the recorder starts
   GpuTiming gpu_timing = GpuTiming::events;

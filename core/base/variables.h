@@ -6,36 +6,38 @@
 //   any case), words (one of a list named in the meaning), text
 #pragma once
 
-#define ROLLCALL_VARIABLES(X)                                                                      \
-  X(ROLLCALL_ENABLE, flag, "1", "0 turns the injected libraries into pass-through")                \
-  X(ROLLCALL_DIR, path, "rollcall-runs",                                                           \
-    "run directory; one process writes one ring file and its segments there; set by `rollcall "    \
-    "run`")                                                                                        \
-  X(ROLLCALL_RING_SLOTS, count, "65536",                                                           \
-    "operations the ring holds (rounded up to a power of two, 64 to 1048576; 128 bytes each)")     \
-  X(ROLLCALL_HISTORY, flag, "1", "0 keeps the ring only: no flusher thread, no segments")          \
-  X(ROLLCALL_MAX_HISTORY, size, "256m", "bytes of segments kept per process; the oldest go first") \
-  X(ROLLCALL_GPU_TIMING, words, "events",                                                          \
-    "off; events: CUDA events around every operation tell when the GPU reached it and when it "    \
-    "was through; progress: the GPU also writes both into the ring file itself; cupti: CUPTI "     \
-    "tells the times and names of the kernels, events where it cannot be had")                     \
-  X(ROLLCALL_GPU_POLL_MS, count, "5",                                                              \
-    "milliseconds between two looks at the events, or two questions to CUPTI (1 to 3600000)")      \
-  X(ROLLCALL_CUPTI, path, "",                                                                      \
-    "the libcupti to load, instead of the one that the process has or the system")                 \
-  X(ROLLCALL_OVERHEAD_BUDGET, count, "1",                                                          \
-    "per cent of a launching thread's time that GPU timing may take (1 to 100; 100: no limit); "   \
-    "beyond it every 2nd, 4th, ... operation is timed")                                            \
-  X(ROLLCALL_GRAPH_MARKS, flag, "1",                                                               \
-    "0 puts no marks into CUDA graphs: launches are timed, but not how far a replay has come")     \
-  X(ROLLCALL_CHROME_TRACE, flag, "0",                                                              \
-    "1 lets the flusher also write <stem>.trace.json, a Chrome trace that is valid when cut off")  \
-  X(ROLLCALL_PLUGIN_EVENTS, words, "default",                                                      \
-    "what the profiler plugin asks NCCL for: default, proxy, kernelch, all, phases, or a mask "    \
-    "(docs/PLUGIN.md)")                                                                            \
-  X(ROLLCALL_PLUGIN_CHAIN, path, "", "a second profiler plugin to load behind Rollcall's")         \
-  X(ROLLCALL_PYTHON_FRAMES, flag, "0",                                                             \
-    "1 records which lines of Python issued an operation (CPython 3.9 to 3.14)")                   \
-  X(ROLLCALL_VERBOSE, count, "1",                                                                  \
-    "lines on stderr: 0 none, 1 what stops the recorder, 2 also where the files are")              \
+#define ROLLCALL_VARIABLES(X)                                                                     \
+  X(ROLLCALL_ENABLE, flag, "1", "0 turns the injected libraries into pass-through")               \
+  X(ROLLCALL_DIR, path, "rollcall-runs",                                                          \
+    "run directory; one process writes one ring file and its segments there; set by `rollcall "   \
+    "run`")                                                                                       \
+  X(ROLLCALL_RING_SLOTS, count, "65536",                                                          \
+    "operations the ring holds (rounded up to a power of two, 64 to 1048576; 128 bytes each)")    \
+  X(ROLLCALL_HISTORY, flag, "1", "0 keeps the ring only: no flusher thread, no segments")         \
+  X(ROLLCALL_MAX_HISTORY, size, "256m",                                                           \
+    "bytes of segments kept per process; the oldest go first. Unset, and with the run directory " \
+    "in memory (/dev/shm): 32m, or a sixteenth of what the container may use")                    \
+  X(ROLLCALL_GPU_TIMING, words, "events",                                                         \
+    "off; events: CUDA events around every operation tell when the GPU reached it and when it "   \
+    "was through; progress: the GPU also writes both into the ring file itself; cupti: CUPTI "    \
+    "tells the times and names of the kernels, events where it cannot be had")                    \
+  X(ROLLCALL_GPU_POLL_MS, count, "5",                                                             \
+    "milliseconds between two looks at the events, or two questions to CUPTI (1 to 3600000)")     \
+  X(ROLLCALL_CUPTI, path, "",                                                                     \
+    "the libcupti to load, instead of the one that the process has or the system")                \
+  X(ROLLCALL_OVERHEAD_BUDGET, count, "1",                                                         \
+    "per cent of a launching thread's time that GPU timing may take (1 to 100; 100: no limit); "  \
+    "beyond it every 2nd, 4th, ... operation is timed")                                           \
+  X(ROLLCALL_GRAPH_MARKS, flag, "1",                                                              \
+    "0 puts no marks into CUDA graphs: launches are timed, but not how far a replay has come")    \
+  X(ROLLCALL_CHROME_TRACE, flag, "0",                                                             \
+    "1 lets the flusher also write <stem>.trace.json, a Chrome trace that is valid when cut off") \
+  X(ROLLCALL_PLUGIN_EVENTS, words, "default",                                                     \
+    "what the profiler plugin asks NCCL for: default, proxy, kernelch, all, phases, or a mask "   \
+    "(docs/PLUGIN.md)")                                                                           \
+  X(ROLLCALL_PLUGIN_CHAIN, path, "", "a second profiler plugin to load behind Rollcall's")        \
+  X(ROLLCALL_PYTHON_FRAMES, flag, "0",                                                            \
+    "1 records which lines of Python issued an operation (CPython 3.9 to 3.14)")                  \
+  X(ROLLCALL_VERBOSE, count, "1",                                                                 \
+    "lines on stderr: 0 none, 1 what stops the recorder, 2 also where the files are")             \
   X(ROLLCALL_RUN_ID, text, "", "set by `rollcall run`: marks the files that belong to one run")

@@ -1,8 +1,10 @@
 #include "core/capture/flusher.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <new>
@@ -18,6 +20,7 @@
 #include "core/capture/live.h"
 #include "core/capture/process_meta.h"
 #include "core/capture/segment_writer.h"
+#include "core/ring/memory_room.h"
 #include "core/ring/quiet_signals.h"
 
 namespace rollcall::capture {
@@ -38,6 +41,7 @@ struct Flusher {
   ChromeTrace trace;
   bool writes_segments;
   bool writes_trace;
+  uint64_t history_bytes_max;  // of all segments
   uint32_t passes;
   uint64_t last_trace_ns;
   // A block that could not be written: it is offered again before anything else is coded.
@@ -77,7 +81,7 @@ bool write_captured(Flusher& state, uint64_t now_ns) noexcept {
   if (!append(state, state.captured_segments, block, now_ns)) return false;
   state.captured.clear();
   // One bound holds for all.
-  const uint64_t bytes_max = config().max_history_bytes;
+  const uint64_t bytes_max = state.history_bytes_max;
   state.segments.set_bytes_max(bytes_max -
                                std::min(bytes_max, state.captured_segments.held_bytes()));
   return true;
@@ -184,6 +188,17 @@ void* run_flusher(void* argument) {
 // less for each doubling.
 uint32_t choose_time_shift() noexcept { return clock_kind() == ClockKind::tsc ? 5 : 4; }
 
+// What nobody asked for takes little of the memory, where the run directory lies there.
+uint64_t choose_history_bytes() noexcept {
+  const uint64_t bytes_max = config().max_history_bytes;
+  if (config().has_max_history) return bytes_max;
+  const int directory = open(run_directory(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  const bool is_in_memory = directory >= 0 && ring::is_in_memory(directory);
+  if (directory >= 0) close(directory);
+  if (!is_in_memory) return bytes_max;
+  return std::min(bytes_max, ring::history_bytes_in_memory(ring::read_memory_room()));
+}
+
 void prepare(Flusher& state) noexcept {
   const Config& configuration = config();
   const ring::Incarnation& self = ring_file().incarnation;
@@ -192,6 +207,7 @@ void prepare(Flusher& state) noexcept {
   TextWriter stem_writer{std::span<char>(stem)};
   stem_writer.text(file_stem());
   state.writes_segments = configuration.history;
+  state.history_bytes_max = choose_history_bytes();
   SegmentWriter::Options options{.directory = run_directory(),
                                  .stem = stem_writer.c_str(),
                                  .kind = SegmentKind::history,
@@ -199,11 +215,11 @@ void prepare(Flusher& state) noexcept {
                                  .start_time_ticks = self.start_time_ticks,
                                  .run_id = self.run_id,
                                  .time_shift = choose_time_shift(),
-                                 .bytes_max = configuration.max_history_bytes};
+                                 .bytes_max = state.history_bytes_max};
   state.segments.begin(options);
   state.captured.begin(choose_time_shift());
   options.kind = SegmentKind::captured;
-  options.bytes_max = configuration.max_history_bytes / kCapturedShare;
+  options.bytes_max = state.history_bytes_max / kCapturedShare;
   state.captured_segments.begin(options);
   state.writes_trace = configuration.chrome_trace;
   unsigned rank = 0;

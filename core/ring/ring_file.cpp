@@ -19,6 +19,7 @@
 #include "core/base/clock.h"
 #include "core/base/limits.h"
 #include "core/base/small_file.h"
+#include "core/ring/memory_room.h"
 #include "core/ring/quiet_signals.h"
 
 #if !defined(MADV_POPULATE_WRITE)
@@ -73,12 +74,6 @@ FileIdentity identity_of(int descriptor) noexcept {
   struct statx status {};
   if (statx(descriptor, "", AT_EMPTY_PATH, STATX_INO, &status) != 0) return {};
   return {status.stx_dev_major, status.stx_dev_minor, status.stx_ino};
-}
-
-bool is_in_memory(int descriptor) noexcept {
-  struct statfs where {};
-  return fstatfs(descriptor, &where) == 0 &&
-         (where.f_type == TMPFS_MAGIC || where.f_type == RAMFS_MAGIC);
 }
 
 // btrfs writes what has reached the disk once to a new place: a store into a page that was written
@@ -276,13 +271,31 @@ bool make_directories(const char* path) noexcept {
   return access(inside, F_OK) == 0;
 }
 
+bool is_in_memory(int descriptor) noexcept {
+  struct statfs where {};
+  return fstatfs(descriptor, &where) == 0 &&
+         (where.f_type == TMPFS_MAGIC || where.f_type == RAMFS_MAGIC);
+}
+
+bool memory_leaves_room(uint64_t bytes, uint64_t kept_max) noexcept {
+  const MemoryRoom room = read_memory_room();
+  if (room.available_bytes == kMemoryUnknown) return true;
+  const uint64_t kept = std::min(room.limit_bytes / 2, kept_max);
+  if (room.available_bytes >= kept && room.available_bytes - kept >= bytes) return true;
+  errno = ENOMEM;
+  return false;
+}
+
 bool leaves_room(int descriptor, uint64_t bytes, uint64_t kept_max) noexcept {
   struct statvfs disk {};
-  if (fstatvfs(descriptor, &disk) != 0 || disk.f_blocks == 0) return true;
-  const uint64_t kept = std::min(disk.f_blocks * disk.f_frsize / 2, kept_max);
-  if (disk.f_bavail * disk.f_frsize >= kept + bytes) return true;
-  errno = ENOSPC;
-  return false;
+  if (fstatvfs(descriptor, &disk) == 0 && disk.f_blocks != 0) {
+    const uint64_t kept = std::min(disk.f_blocks * disk.f_frsize / 2, kept_max);
+    if (disk.f_bavail * disk.f_frsize < kept + bytes) {
+      errno = ENOSPC;
+      return false;
+    }
+  }
+  return !is_in_memory(descriptor) || memory_leaves_room(bytes, kept_max);
 }
 
 bool create_ring_file(const char* directory, const Incarnation& incarnation,

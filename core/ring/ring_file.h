@@ -91,7 +91,12 @@ void abandon_ring_file(RingFile& file) noexcept;
 bool make_directories(const char* path) noexcept;
 
 // True where the file system of `descriptor` can give so much and still keeps half of itself, or
-// `kept_max`, for the job; and where it does not say. False with errno set.
+// `kept_max`, for the job; and where it does not say. Where it lies in memory the same has to hold
+// of the memory (core/ring/memory_room.h). False with errno set.
 bool leaves_room(int descriptor, uint64_t bytes, uint64_t kept_max) noexcept;
+// The question about the memory alone.
+bool memory_leaves_room(uint64_t bytes, uint64_t kept_max) noexcept;
+// True where the file lies on no disk: tmpfs, ramfs.
+bool is_in_memory(int descriptor) noexcept;
 
 }  // namespace rollcall::ring
