@@ -4,6 +4,9 @@
 //   ROLLCALL_SIM_FIRST=N     the first of them (1); ROLLCALL_SIM_SEEDS is the last
 //   ROLLCALL_SIM_SEED=N      only this one, with its program printed
 //   ROLLCALL_SIM_TABLE=FILE  writes the table of docs/ACCURACY.md
+//   ROLLCALL_SIM_DIGESTS=FILE  writes for each job its seed, the digest of everything that is
+//                            reported of it, and its kind: scripts/compare_verdicts.py
+//   ROLLCALL_SIM_REPORTS=FILE  writes the reports themselves
 //
 // A third of the seeds has one fault and nothing else; a third is nested, grouped and on two
 // streams; a third has up to three faults, or loses records.
@@ -17,6 +20,8 @@
 #include <random>
 
 #include "analysis/analysis.h"
+#include "report/json.h"
+#include "report/text.h"
 #include "tests/catch.h"
 #include "tests/sim/loss.h"
 #include "tests/sim/together.h"
@@ -527,6 +532,52 @@ std::string row_of(const Plan& plan, const Scenario& scenario) {
       analysis::code_of(is_blemish(fault) ? verdict_beside(fault) : accepted(fault).front()));
 }
 
+// What both reports say of a job. The simulator's times, hosts and files are made from the seed, so
+// this is the same wherever and whenever the job is judged.
+std::string everything_reported(const Scenario& scenario) {
+  const trace::Run& run = scenario.outcome.run;
+  return report::diff_json(run, scenario.report) +
+         report::diff_text(run, scenario.report, {.all = true});
+}
+
+// FNV-1a, 64 bits.
+uint64_t digest_of(std::string_view text) {
+  uint64_t digest = 0xcbf29ce484222325;
+  for (const char character : text) {
+    digest = (digest ^ static_cast<unsigned char>(character)) * 0x100000001b3;
+  }
+  return digest;
+}
+
+std::FILE* open_named_by(const char* variable) {
+  const char* path = std::getenv(variable);
+  if (path == nullptr) return nullptr;
+  std::FILE* file = std::fopen(path, "w");
+  if (file == nullptr) FAIL(fmt::format("{}={}: the file cannot be written", variable, path));
+  return file;
+}
+
+// For comparing two builds, job by job.
+class Verdicts {
+ public:
+  ~Verdicts() {
+    for (std::FILE* file : {digests_, reports_}) {
+      if (file != nullptr) std::fclose(file);
+    }
+  }
+  void add(const Plan& plan, const Scenario& scenario) {
+    if (digests_ == nullptr && reports_ == nullptr) return;
+    const std::string text = everything_reported(scenario);
+    if (reports_ != nullptr) fmt::print(reports_, "seed {}\n{}", plan.seed, text);
+    if (digests_ == nullptr) return;
+    fmt::print(digests_, "{} {:016x} {}\n", plan.seed, digest_of(text), row_of(plan, scenario));
+  }
+
+ private:
+  std::FILE* digests_ = open_named_by("ROLLCALL_SIM_DIGESTS");
+  std::FILE* reports_ = open_named_by("ROLLCALL_SIM_REPORTS");
+};
+
 TEST_CASE("the leading finding of a random job is a fault that was planted in it") {
   const uint64_t only = from_environment("ROLLCALL_SIM_SEED", 0);
   const uint64_t first = only ? only : from_environment("ROLLCALL_SIM_FIRST", 1);
@@ -536,12 +587,14 @@ TEST_CASE("the leading finding of a random job is a fault that was planted in it
   uint64_t failed = 0;
   Table table;
   Table sums;
+  Verdicts verdicts;
   std::string failures;
   for (uint64_t seed = first; seed <= last; ++seed) {
     const Plan plan = make_plan(seed);
     Scenario scenario;
     if (!realise(plan, scenario)) continue;
     ++judged;
+    verdicts.add(plan, scenario);
     std::string what;
     const Score score = judge(scenario, what);
     ++table[row_of(plan, scenario)][static_cast<size_t>(score)];
