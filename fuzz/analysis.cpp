@@ -22,12 +22,12 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/compare.h"
-#include "analysis/link_table.h"
-#include "analysis/operation_table.h"
-#include "analysis/parts.h"
+#include "analysis/views/by_gpu.h"
+#include "comparison/compare.h"
 #include "core/format/ring_layout.h"
 #include "fuzz/worlds.h"
+#include "statistics/link_table.h"
+#include "statistics/operation_table.h"
 #include "tests/trace/files.h"
 #include "trace/loader.h"
 
@@ -199,14 +199,14 @@ void set_liveness(trace::Run& run, uint8_t choice) {
 void analyse_all(const trace::Run& run) {
   const analysis::Report report = analysis::analyse(run);
   if (report.findings.empty()) __builtin_trap();
-  analysis::compare_runs(run, run);
+  comparison::compare_runs(run, run);
   const std::optional<analysis::Parts> parts = analysis::take_apart(run);
   const trace::Run& ranks = parts ? parts->run : run;
   if (ranks.processes.size() >= 2) {
-    analysis::compare_ranks(ranks, ranks.processes[0].job_rank, ranks.processes[1].job_rank);
+    comparison::compare_ranks(ranks, ranks.processes[0].job_rank, ranks.processes[1].job_rank);
   }
-  analysis::operation_table(run);
-  analysis::link_table(run);
+  statistics::operation_table(run);
+  statistics::link_table(run);
 }
 
 }  // namespace

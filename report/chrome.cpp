@@ -8,11 +8,11 @@
 #include <tuple>
 #include <vector>
 
-#include "analysis/bandwidth.h"
-#include "analysis/parts.h"
+#include "analysis/views/by_gpu.h"
 #include "core/base/check.h"
 #include "report/json_terms.h"
 #include "report/terms.h"
+#include "statistics/bandwidth.h"
 
 namespace rollcall::report {
 namespace {
@@ -149,7 +149,7 @@ std::string op_arguments(const trace::Process& process, const trace::Op& op) {
   if (op.graph != 0) json["graph"] = op.graph;
   const int32_t nranks = op.comm < process.comms.size() ? process.comms[op.comm].nranks : -1;
   const int64_t time_ns = op.started_ns > 0 ? op.finished_ns - op.started_ns : 0;
-  if (const auto speed = analysis::bandwidth_of(op, nranks, op.group == 0 ? time_ns : 0)) {
+  if (const auto speed = statistics::bandwidth_of(op, nranks, op.group == 0 ? time_ns : 0)) {
     json["algbw_gbps"] = speed->algorithm_gbps;
     json["busbw_gbps"] = speed->bus_gbps;
   }

@@ -10,12 +10,12 @@
 namespace rollcall::report {
 namespace {
 
-using analysis::CallShape;
-using analysis::CallTable;
-using analysis::Compared;
-using analysis::Comparison;
-using analysis::Edit;
-using analysis::Fold;
+using comparison::CallShape;
+using comparison::CallTable;
+using comparison::Compared;
+using comparison::Comparison;
+using comparison::Edit;
+using comparison::Fold;
 
 // Lines of one stretch, and stretches of one group, that are shown without --all.
 constexpr size_t kLinesMax = 12;
@@ -60,7 +60,7 @@ void fold_lines(const CallTable& table, std::span<const Fold> folds, size_t inde
 std::string stretch_text(const CallTable& table, std::span<const uint32_t> calls, char sign,
                          bool all) {
   std::vector<std::string> lines;
-  fold_lines(table, analysis::fold(calls), 0, lines);
+  fold_lines(table, comparison::fold(calls), 0, lines);
   std::string text;
   for (size_t i = 0; i < lines.size(); ++i) {
     if (!all && i == kLinesMax) {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "analysis/compare.h"
+#include "comparison/compare.h"
 
 namespace rollcall::report {
 
@@ -14,8 +14,8 @@ struct Sides {
   bool are_ranks = false;  // of one run
 };
 
-std::string compare_text(const analysis::Comparison& comparison, const Sides& sides, bool all);
+std::string compare_text(const comparison::Comparison& comparison, const Sides& sides, bool all);
 // Schema rollcall.compare/1.
-std::string compare_json(const analysis::Comparison& comparison, const Sides& sides);
+std::string compare_json(const comparison::Comparison& comparison, const Sides& sides);
 
 }  // namespace rollcall::report

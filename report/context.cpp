@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "analysis/parts.h"
+#include "analysis/views/by_gpu.h"
 #include "report/terms.h"
 
 namespace rollcall::report {

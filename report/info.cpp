@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "analysis/parts.h"
+#include "analysis/views/by_gpu.h"
 #include "core/base/check.h"
 #include "core/format/file_name.h"
 #include "report/json_terms.h"

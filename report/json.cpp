@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "analysis/index.h"
+#include "analysis/record/index.h"
 #include "report/json_terms.h"
 #include "report/terms.h"
 

@@ -10,7 +10,7 @@
 namespace rollcall::report {
 namespace {
 
-using analysis::LinkRow;
+using statistics::LinkRow;
 
 constexpr size_t kRowsMax = 12;  // of each side
 constexpr double kTellingShare = 0.01;

@@ -1,15 +1,15 @@
-// The table of links (analysis/link_table.h), for people.
+// The table of links (statistics/link_table.h), for people.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "analysis/link_table.h"
+#include "statistics/link_table.h"
 
 namespace rollcall::report {
 
 // Senders, then receivers: those that are furthest behind their communicator's median link first,
 // and how many are left out. Empty where there is no link.
-std::string links_text(const std::vector<analysis::LinkRow>& rows);
+std::string links_text(const std::vector<statistics::LinkRow>& rows);
 
 }  // namespace rollcall::report

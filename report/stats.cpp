@@ -8,15 +8,15 @@
 #include <tuple>
 #include <vector>
 
-#include "analysis/link_table.h"
 #include "report/json_terms.h"
 #include "report/links.h"
 #include "report/terms.h"
+#include "statistics/link_table.h"
 
 namespace rollcall::report {
 namespace {
 
-using analysis::OperationRow;
+using statistics::OperationRow;
 
 std::string comm_text(const OperationRow& row) {
   const std::string name = row.comm_name.empty() ? key_hex(row.comm) : row.comm_name;
@@ -128,7 +128,7 @@ Json phases_list(const trace::Run& run) {
 
 Json links_list(const trace::Run& run) {
   Json list = Json::array();
-  for (const analysis::LinkRow& row : analysis::link_table(run)) {
+  for (const statistics::LinkRow& row : statistics::link_table(run)) {
     const ChannelWait longest = row.longest_wait();
     Json waits = waits_json(row.wait_ns, row.is_send);
     Json means = waits;
@@ -216,7 +216,7 @@ std::string stats_text(const trace::Run& run, const std::vector<OperationRow>& r
                         speed_text(known, known ? row.median_bandwidth->bus_gbps : 0));
   }
   text += times_text(run, rows);
-  return text + phases_text(run) + links_text(analysis::link_table(run));
+  return text + phases_text(run) + links_text(statistics::link_table(run));
 }
 
 std::string stats_json(const trace::Run& run, const std::vector<OperationRow>& rows) {

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "analysis/index.h"
+#include "analysis/record/index.h"
 #include "report/context.h"
 #include "report/terms.h"
 

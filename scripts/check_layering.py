@@ -16,7 +16,8 @@ import sys
 import tempfile
 
 CORE = ["core/base", "core/format", "core/ring", "core/capture"]
-READERS = ["core/base", "core/format", "trace", "analysis", "report"]
+READERS = ["core/base", "core/format", "settings", "trace", "analysis", "statistics", "comparison",
+           "report"]
 
 # folder -> folders it may include besides itself. Longest folder wins.
 ALLOWED = {
@@ -26,9 +27,12 @@ ALLOWED = {
     "core/capture": CORE[:3],
     "shim": CORE,
     "profiler_plugin": CORE,
+    "settings": [],
     "trace": READERS[:2],
-    "analysis": READERS[:3],
-    "report": READERS[:4],
+    "analysis": READERS[:4],
+    "statistics": READERS[:5],
+    "comparison": READERS[:5],
+    "report": READERS[:7],
     "tools": READERS,
     "emulator": [],
     "examples": [],

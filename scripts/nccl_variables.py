@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes or checks analysis/variable_table.h: the environment variables that NCCL reads.
+"""Writes or checks settings/variable_table.h: the environment variables that NCCL reads.
 
   scripts/nccl_variables.py [--cache DIR]          reads every release of NCCL from 2.13 on and
                                                    writes the table
@@ -18,7 +18,7 @@ import sys
 
 import nccl_releases
 
-TABLE = os.path.join(nccl_releases.ROOT, "analysis", "variable_table.h")
+TABLE = os.path.join(nccl_releases.ROOT, "settings", "variable_table.h")
 ROW = re.compile(r"^  X\((\w+), (\d+), (\d+), (\w+)\)", re.MULTILINE)
 
 HEAD = """\
@@ -31,7 +31,7 @@ HEAD = """\
 
 #include <cstdint>
 
-namespace rollcall::analysis {
+namespace rollcall::settings {
 
 // The releases that were read, oldest and newest.
 inline constexpr uint32_t kOldestNccl = %d;
@@ -43,7 +43,7 @@ inline constexpr uint32_t kNewestNccl = %d;
 """
 TAIL = """// clang-format on
 
-}  // namespace rollcall::analysis
+}  // namespace rollcall::settings
 """
 
 

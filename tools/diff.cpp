@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "analysis/analysis.h"
-#include "analysis/compare.h"
+#include "comparison/compare.h"
 #include "report/compare.h"
 #include "report/json.h"
 #include "report/terms.h"
@@ -51,7 +51,7 @@ struct Arguments {
   double stalled_after_s = -1;
 };
 
-int print_comparison(const analysis::Comparison& comparison, const report::Sides& sides,
+int print_comparison(const comparison::Comparison& comparison, const report::Sides& sides,
                      const Arguments& arguments) {
   print_out(arguments.json ? report::compare_json(comparison, sides)
                            : report::compare_text(comparison, sides, arguments.all));
@@ -59,14 +59,14 @@ int print_comparison(const analysis::Comparison& comparison, const report::Sides
 }
 
 int diff_runs(const Arguments& arguments, const trace::Run& a, const trace::Run& b) {
-  return print_comparison(analysis::compare_runs(a, b), {arguments.directory, arguments.other},
+  return print_comparison(comparison::compare_runs(a, b), {arguments.directory, arguments.other},
                           arguments);
 }
 
 int diff_ranks(const Arguments& arguments, const trace::Run& run) {
   const int32_t first = arguments.ranks[0];
   const int32_t second = arguments.ranks[1];
-  const analysis::Comparison comparison = analysis::compare_ranks(run, first, second);
+  const comparison::Comparison comparison = comparison::compare_ranks(run, first, second);
   for (const std::vector<int32_t>& absent : {comparison.only_a, comparison.only_b}) {
     if (absent.empty()) continue;
     return unusable(fmt::format("{} has no file of rank {}; `rollcall info {}` lists the ranks",

@@ -21,7 +21,7 @@ int stats(const Arguments& arguments) {
   const std::optional<trace::Run> run = read_run(arguments.directory, arguments.window, error);
   if (!run) return unusable(error);
   say_issues(*run);
-  const std::vector<analysis::OperationRow> rows = analysis::operation_table(*run);
+  const std::vector<statistics::OperationRow> rows = statistics::operation_table(*run);
   print_out(arguments.json ? report::stats_json(*run, rows) : report::stats_text(*run, rows));
   return finish_output(kExitGood);
 }

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "analysis/nearest_name.h"
 #include "core/base/variables.h"
+#include "settings/nearest_name.h"
 
 namespace rollcall::tools {
 namespace {
@@ -54,7 +54,7 @@ std::vector<std::string> unknown_variables() {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   for (std::string& name : names) {
-    const std::string_view nearest = analysis::nearest_name(name, kRecorders);
+    const std::string_view nearest = settings::nearest_name(name, kRecorders);
     name = fmt::format("{} is set, but no such variable is known, and it does nothing; {}.", name,
                        nearest.empty() ? std::string("`rollcall config` lists them")
                                        : fmt::format("{} was probably meant", nearest));

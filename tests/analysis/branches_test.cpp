@@ -1,5 +1,5 @@
 // Replays of graphs whose calls are on several streams, of which one may wait for another.
-#include "analysis/executed.h"
+#include "analysis/views/as_executed.h"
 #include "tests/analysis/gpu_recording.h"
 
 namespace rollcall::analysis {

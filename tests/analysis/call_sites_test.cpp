@@ -1,11 +1,10 @@
 // Calls that look alike and come from different lines of the script.
-#include "analysis/call_sites.h"
-
 #include <algorithm>
 #include <array>
 #include <map>
 
-#include "analysis/label.h"
+#include "analysis/slips/script_lines.h"
+#include "analysis/words/label.h"
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {

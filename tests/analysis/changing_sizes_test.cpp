@@ -1,5 +1,5 @@
 // Jobs whose calls are of another size in every step.
-#include "analysis/changing_sizes.h"
+#include "analysis/record/changing_sizes.h"
 
 #include "tests/analysis/steps.h"
 

@@ -1,13 +1,13 @@
 // Sequences held against each other: the way from one to the other is the shortest there is, and
 // folding loses nothing.
-#include "analysis/compare.h"
+#include "comparison/compare.h"
 
 #include <algorithm>
 #include <random>
 
 #include "tests/catch.h"
 
-namespace rollcall::analysis {
+namespace rollcall::comparison {
 namespace {
 
 using Calls = std::vector<uint32_t>;
@@ -189,4 +189,4 @@ TEST_CASE("two ranks of a run are compared, and a rank without a file is named")
 }
 
 }  // namespace
-}  // namespace rollcall::analysis
+}  // namespace rollcall::comparison

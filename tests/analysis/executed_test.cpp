@@ -1,7 +1,6 @@
 // Replays counted as the calls that they hold.
-#include "analysis/executed.h"
-
-#include "analysis/index.h"
+#include "analysis/record/index.h"
+#include "analysis/views/as_executed.h"
 #include "tests/analysis/gpu_recording.h"
 
 namespace rollcall::analysis {

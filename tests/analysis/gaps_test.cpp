@@ -1,5 +1,5 @@
 // What is not on file: how it is told, and what is not concluded from it.
-#include "analysis/gaps.h"
+#include "analysis/words/gaps.h"
 
 #include <algorithm>
 #include <atomic>

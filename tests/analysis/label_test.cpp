@@ -1,5 +1,5 @@
 // Whose number a root or a peer is.
-#include "analysis/label.h"
+#include "analysis/words/label.h"
 
 #include "tests/analysis/steps.h"
 

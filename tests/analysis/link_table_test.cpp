@@ -1,9 +1,9 @@
 // The table of links on a ring of ranks, with one link slow, and at its edges.
-#include "analysis/link_table.h"
+#include "statistics/link_table.h"
 
 #include "tests/catch.h"
 
-namespace rollcall::analysis {
+namespace rollcall::statistics {
 namespace {
 
 constexpr int32_t kRanks = 8;
@@ -148,4 +148,4 @@ TEST_CASE("links of unknown communicators are kept apart by process") {
 }
 
 }  // namespace
-}  // namespace rollcall::analysis
+}  // namespace rollcall::statistics

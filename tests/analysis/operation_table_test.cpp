@@ -1,9 +1,9 @@
 // Bandwidths against figures worked out by hand, and the table of operations on small runs.
-#include "analysis/operation_table.h"
+#include "statistics/operation_table.h"
 
 #include "tests/catch.h"
 
-namespace rollcall::analysis {
+namespace rollcall::statistics {
 namespace {
 
 constexpr uint8_t kFloat32 = 7;
@@ -229,4 +229,4 @@ TEST_CASE("a run without operations has an empty table") {
 }
 
 }  // namespace
-}  // namespace rollcall::analysis
+}  // namespace rollcall::statistics

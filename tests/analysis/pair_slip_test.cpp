@@ -1,8 +1,7 @@
 // Transfers of several sizes: who left one out, or made one of another size.
-#include "analysis/pair_slip.h"
-
 #include <utility>
 
+#include "analysis/slips/other_side.h"
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {

@@ -1,7 +1,6 @@
 // Processes that drive several GPUs.
-#include "analysis/parts.h"
-
-#include "analysis/index.h"
+#include "analysis/record/index.h"
+#include "analysis/views/by_gpu.h"
 #include "tests/analysis/steps.h"
 #include "tests/sim/together.h"
 

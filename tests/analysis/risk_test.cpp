@@ -2,12 +2,18 @@
 #include <algorithm>
 #include <vector>
 
-#include "analysis/variable_table.h"
-#include "analysis/variables_read.h"
+#include "settings/variable_table.h"
+#include "settings/variables_read.h"
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
 namespace {
+
+using settings::judge_variable;
+using settings::kNewestNccl;
+using settings::kOldestNccl;
+using settings::must_agree;
+using settings::Unread;
 
 constexpr int kRanks = 4;
 

@@ -1,7 +1,7 @@
 // One-sided signals: who waits for which, and who left one out.
 #include <utility>
 
-#include "analysis/index.h"
+#include "analysis/record/index.h"
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {

@@ -1,7 +1,6 @@
 // The table of how each rank stands at the first difference.
-#include "analysis/summary.h"
-
-#include "analysis/reading.h"
+#include "analysis/views/stream_order.h"
+#include "analysis/words/tables.h"
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {

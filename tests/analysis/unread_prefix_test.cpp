@@ -1,5 +1,5 @@
 // The oldest calls are not at hand: what the digests of the history tell of them.
-#include "analysis/unread_prefix.h"
+#include "analysis/record/unread_prefix.h"
 
 #include "tests/analysis/steps.h"
 

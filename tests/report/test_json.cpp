@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "analysis/index.h"
+#include "analysis/record/index.h"
 #include "report/info.h"
 #include "report/json.h"
 #include "tests/catch.h"

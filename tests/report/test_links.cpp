@@ -6,8 +6,8 @@
 namespace rollcall {
 namespace {
 
-analysis::LinkRow link_row(int32_t rank, int32_t peer, bool is_send, uint64_t network_ns) {
-  analysis::LinkRow row;
+statistics::LinkRow link_row(int32_t rank, int32_t peer, bool is_send, uint64_t network_ns) {
+  statistics::LinkRow row;
   row.comm = test::kWorldKey;
   row.comm_name = "world";
   row.nranks = 64;
@@ -24,7 +24,7 @@ analysis::LinkRow link_row(int32_t rank, int32_t peer, bool is_send, uint64_t ne
 }
 
 TEST_CASE("a link is drawn as its data flow, with its waits per step and the longest marked") {
-  analysis::LinkRow slow = link_row(2, 3, true, 412'300'000);
+  statistics::LinkRow slow = link_row(2, 3, true, 412'300'000);
   slow.to_median = 8.125;
   const std::string text =
       report::links_text({slow, link_row(4, 5, true, 100'000), link_row(3, 2, false, 5'000'000)});
@@ -47,7 +47,7 @@ TEST_CASE("a link is drawn as its data flow, with its waits per step and the lon
 }
 
 TEST_CASE("of many links those furthest behind are shown, and the rest are counted") {
-  std::vector<analysis::LinkRow> rows;
+  std::vector<statistics::LinkRow> rows;
   for (int32_t rank = 0; rank < 64; ++rank) rows.push_back(link_row(rank, 5, true, 1'000'000));
   rows[40].behind_median_ns = 7e9;
   const std::string text = report::links_text(rows);
@@ -60,13 +60,13 @@ TEST_CASE("of many links those furthest behind are shown, and the rest are count
 
 TEST_CASE(
     "what is not known of a link is a question mark or a dash, a network that reduces is said") {
-  analysis::LinkRow row = link_row(-1, 1, true, 0);
+  statistics::LinkRow row = link_row(-1, 1, true, 0);
   row.steps = 0;
   row.bytes = 0;
   row.to_median = std::nullopt;
   row.comm = {};
   row.comm_name = "";
-  analysis::LinkRow without_bytes = link_row(0, 64, false, 1);
+  statistics::LinkRow without_bytes = link_row(0, 64, false, 1);
   without_bytes.bytes = 0;
   const std::string text = report::links_text({row, without_bytes});
   INFO(text);

@@ -8,7 +8,7 @@
 namespace rollcall {
 namespace {
 
-analysis::OperationRow timed_row() {
+statistics::OperationRow timed_row() {
   return {.comm = test::kWorldKey,
           .comm_name = "world",
           .nranks = 4,
@@ -19,7 +19,7 @@ analysis::OperationRow timed_row() {
           .timed = 8,
           .median_ns = 20'000,
           .p99_ns = 35'500,
-          .median_bandwidth = analysis::Bandwidth{.algorithm_gbps = 2.5, .bus_gbps = 3.75}};
+          .median_bandwidth = statistics::Bandwidth{.algorithm_gbps = 2.5, .bus_gbps = 3.75}};
 }
 
 TEST_CASE("the table of operations has a line per row, with times and speeds") {
@@ -33,7 +33,7 @@ TEST_CASE("the table of operations has a line per row, with times and speeds") {
 }
 
 TEST_CASE("what was not timed is a dash in the text, null for programs, and the text says why") {
-  analysis::OperationRow row = timed_row();
+  statistics::OperationRow row = timed_row();
   row.timed = 0;
   row.median_ns = row.p99_ns = std::nullopt;
   row.median_bandwidth = std::nullopt;
@@ -50,7 +50,7 @@ TEST_CASE("what was not timed is a dash in the text, null for programs, and the 
 }
 
 TEST_CASE("sizes that are written alike and are not the same are told in bytes") {
-  analysis::OperationRow row = timed_row();
+  statistics::OperationRow row = timed_row();
   row.bytes_from = 16'384;
   const auto text = [&row] { return report::stats_text(test::missing_call_run(), {row}); };
   row.bytes_to = 16'384;
@@ -70,7 +70,7 @@ TEST_CASE("what there is to know of the files is in the table for programs") {
 }
 
 TEST_CASE("times that hold the host's launch are told of, and none where none do") {
-  analysis::OperationRow row = timed_row();
+  statistics::OperationRow row = timed_row();
   const auto text = [&row] { return report::stats_text(test::missing_call_run(), {row}); };
   CHECK(text().find("launch on the host") == std::string::npos);
   row.with_launch = 1;
@@ -79,7 +79,7 @@ TEST_CASE("times that hold the host's launch are told of, and none where none do
 }
 
 TEST_CASE("where no call was timed, stats says whether times were wanted") {
-  analysis::OperationRow row = timed_row();
+  statistics::OperationRow row = timed_row();
   row.timed = 0;
   trace::Run run = test::missing_call_run();
   CHECK(report::stats_text(run, {row}).find("ROLLCALL_GPU_TIMING=off") != std::string::npos);

@@ -1,4 +1,4 @@
-#include "analysis/index.h"
+#include "analysis/record/index.h"
 #include "report/text.h"
 #include "tests/catch.h"
 #include "tests/report/world.h"

@@ -1,0 +1,80 @@
+// The calls that GPUs have begun, and how the GPUs wait for each other in them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "analysis/gpu/fronts.h"
+
+namespace rollcall::analysis {
+
+// A call that stands in front of a stream whose GPU has come to it.
+struct GpuCall {
+  Front front;  // the first to come to it
+  Peers peers;
+  std::vector<uint32_t> running;  // processes that have begun it and are not through
+  std::vector<uint32_t> behind;   // processes that have not come to it: they run something else
+  int64_t last_begun_ns = 0;      // when the last GPU that has begun it did so
+  bool has_begun = true;          // on all ranks that are on file
+  bool has_ended = false;         // on some rank
+  bool is_disputed = false;       // the ranks called different things there
+  // On each rank that is not through it is of a group's share in which another call is not on all
+  // GPUs, or has ended on none while this one has: only the whole share ends.
+  bool is_held = true;
+
+  // Looked at while the job runs, the last GPU came to it so short a time ago that it may go on.
+  bool is_young(const Case& the_case) const {
+    return the_case.job.live && is_everywhere() && !is_held &&
+           !the_case.job.is_stale(last_begun_ns);
+  }
+  bool is_everywhere() const {
+    return has_begun && !is_disputed && !peers.is_owed && !peers.has_strangers && !peers.is_unknown;
+  }
+};
+
+using Circle = std::vector<size_t>;  // calls: each waits for the next one, the last for the first
+
+// What the GPUs did, looked at once. Its parts are found when they are asked for.
+class GpuView {
+ public:
+  explicit GpuView(const Case& c) : the_case(c), facts(c), state(look_at_gpus(c, facts)) {}
+  GpuView(const GpuView&) = delete;
+  GpuView& operator=(const GpuView&) = delete;
+
+  const Case& the_case;
+  const GpuFacts facts;
+  const GpuState state;
+
+  // One of each that some GPU has begun, in the order of the fronts.
+  const std::vector<GpuCall>& calls() const;
+  // Which of them a record is of; nothing where it is of none.
+  std::optional<size_t> call_at(uint32_t process, uint32_t op) const;
+  // GPUs that have come to two calls may have no room for the second kernel before the first is
+  // over. Where all GPUs came to them in one order that is no circle.
+  const Circle& rivals() const;
+  // Of calls that some GPUs have not come to, because they run others of these.
+  const Circle& crossed() const;
+
+ private:
+  // Of each call the processes that have not come to it, of each process the calls that it runs:
+  // nodes are the calls, and behind them the processes.
+  using Waits = std::vector<std::vector<size_t>>;
+
+  void find_calls() const;
+  void hold_share(std::span<const Front> share) const;
+  Waits waits_of(bool (*counts)(const GpuCall&)) const;
+  Circle find_rivals() const;
+  Circle find_circle(Waits&& waits) const;
+
+  mutable bool has_calls_ = false;
+  mutable std::vector<GpuCall> calls_;
+  mutable std::map<std::pair<uint32_t, uint32_t>, size_t> of_;  // by process and record
+  mutable std::optional<Circle> rivals_;
+  mutable std::optional<Circle> crossed_;
+};
+
+}  // namespace rollcall::analysis

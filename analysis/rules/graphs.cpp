@@ -1,0 +1,644 @@
+// CUDA graphs: did the ranks capture alike, and replay as often?
+//
+// A captured operation has its position in the order of calls like every other; it runs when its
+// graph is replayed, any number of times, without NCCL being called. So ranks whose calls are equal
+// may wait for each other all the same: one has captured less than the others, or has replayed less
+// often. Graphs of different ranks are the same where they hold the same positions of a
+// communicator; the identity that the driver gives them says nothing. Without GPU timing the
+// profiler plugin knows what is captured, but neither into which graph nor when one is launched:
+// what stands together on a communicator is then taken for one graph.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "analysis/gpu/captured.h"
+#include "analysis/gpu/fronts.h"
+#include "analysis/rules/judge.h"
+#include "analysis/rules/replay_waits.h"
+#include "analysis/words/label.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Op;
+using trace::Process;
+
+// The operations of one graph of one member on one communicator.
+struct CapturedRun {
+  uint32_t member = kNone;  // index into Group::members
+  uint32_t process = kNone;
+  uint32_t graph = 0;
+  uint64_t first = 0;         // seq
+  std::vector<OpKind> kinds;  // of the positions from `first` on
+};
+
+// What is known of the replays of a process's graphs.
+struct Replays {
+  uint64_t launches = 0;
+  uint32_t last = kNoRecord;  // index into Process::ops
+};
+using ReplayTable = std::map<uint32_t, Replays>;
+
+// Whether two graphs have two numbers: what the profiler plugin hears of captures, alone or beside
+// a shim that does not time the GPU, is graph 1.
+bool tells_graphs_apart(const Process& process) {
+  const auto timing = process.meta.find("gpu_timing");
+  const bool is_timed = timing != process.meta.end() && timing->second.rfind("off", 0) != 0;
+  return watches_graphs(process) || is_timed;
+}
+
+// With an entry for each graph that anything is on file of.
+ReplayTable replays_of(const Process& process) {
+  ReplayTable table;
+  for (const trace::Graph& graph : process.graphs) table[graph.graph].launches = graph.launches;
+  for (uint32_t i = 0; i < process.ops.size(); ++i) {
+    const Op& op = process.ops[i];
+    if (op.graph == 0) continue;
+    Replays& replays = table[op.graph];
+    if (op.kind != OpKind::GraphLaunch || op.state == trace::OpState::failed) continue;
+    replays.launches = std::max(replays.launches, op.seq + 1);
+    replays.last = i;
+  }
+  return table;
+}
+
+// Those of which all that was captured is on file.
+std::set<uint32_t> whole_graphs(const Process& process) {
+  std::map<uint32_t, uint64_t> on_file;
+  for (const Op& op : process.ops) {
+    if (is_captured(op) && !is_mark(op.kind)) ++on_file[op.graph];
+  }
+  std::set<uint32_t> whole;
+  for (const trace::Graph& graph : process.graphs) {
+    if (on_file[graph.graph] == graph.operations) whole.insert(graph.graph);
+  }
+  return whole;
+}
+
+// By first position. A run that may have begun earlier, in what is no longer on file or was lost,
+// is left out.
+std::vector<CapturedRun> runs_of(const Case& c, const Group& group, uint32_t m) {
+  std::vector<CapturedRun> runs;
+  const Lane& lane = group.members[m].lane;
+  const std::set<uint32_t> whole = whole_graphs(c.process(group.members[m].process));
+  uint32_t graph = 0;
+  bool is_cut = lane.first != 0;  // the run that `graph` belongs to
+  for (uint64_t seq = lane.first; seq < lane.end(); seq = lane.next(seq + 1)) {
+    if (!lane.has(seq)) continue;
+    const bool is_behind_gap = seq != lane.first && !lane.has(seq - 1);
+    if (is_behind_gap) is_cut = true;
+    if (is_behind_gap) graph = 0;
+    const Op& op = c.index.op_at(group.members[m], seq);
+    const bool is_first = seq == lane.first || is_behind_gap;
+    if (op.graph == 0 || (op.graph != graph && !is_first)) is_cut = false;
+    if (is_cut && is_first && whole.count(op.graph) != 0) is_cut = false;
+    if (op.graph != 0 && op.graph != graph && !is_cut) {
+      runs.push_back({m, group.members[m].process, op.graph, seq, {}});
+    }
+    graph = op.graph;
+    if (graph != 0 && !is_cut) runs.back().kinds.push_back(op.kind);
+  }
+  return runs;
+}
+
+std::string place_text(const Group& group, uint64_t seq) {
+  return fmt::format("seq {} of {}", seq, group.name);
+}
+
+std::string call_at(const Case& c, const Member& member, uint64_t seq) {
+  if (!member.lane.has(seq)) return "no call";
+  return call_text(c.index, member.process, c.index.op_at(member, seq));
+}
+
+void add_culprit(const Case& c, const Member& member, uint32_t g, uint64_t seq, Finding& finding) {
+  Culprit culprit = culprit_of(c, member.process, g);
+  culprit.seq = seq;
+  if (member.lane.has(seq)) {
+    culprit.op = std::string(rollcall::name_of(c.index.op_at(member, seq).kind));
+  }
+  finding.culprits.push_back(std::move(culprit));
+}
+
+std::vector<uint32_t> processes_of(const Group& group) {
+  std::vector<uint32_t> processes;
+  for (const Member& member : group.members) processes.push_back(member.process);
+  return processes;
+}
+
+// What each member has at the position at which some member's graph begins.
+struct Comparison {
+  uint64_t first = 0;
+  std::vector<const CapturedRun*> runs;  // by member; null: nothing captured there
+};
+
+// The commonest run, by length and operations; of equally common ones the longest, since the
+// others' ranks wait for what is missing.
+const CapturedRun* common_run(const Comparison& comparison) {
+  const auto by_kinds = [](const CapturedRun* a, const CapturedRun* b) {
+    return a->kinds < b->kinds;
+  };
+  std::map<const CapturedRun*, size_t, decltype(by_kinds)> counts(by_kinds);
+  for (const CapturedRun* run : comparison.runs) {
+    if (run != nullptr) ++counts[run];
+  }
+  const CapturedRun* best = nullptr;
+  size_t best_count = 0;
+  for (const auto& [run, count] : counts) {
+    const bool is_better = best == nullptr || count > best_count ||
+                           (count == best_count && run->kinds.size() > best->kinds.size());
+    if (is_better) best = run;
+    if (is_better) best_count = count;
+  }
+  return best;
+}
+
+uint64_t first_difference(const CapturedRun& common, const CapturedRun* other) {
+  if (other == nullptr) return 0;
+  const auto [a, b] = std::mismatch(common.kinds.begin(), common.kinds.end(), other->kinds.begin(),
+                                    other->kinds.end());
+  (void)b;
+  return static_cast<uint64_t>(a - common.kinds.begin());
+}
+
+// Whether a member without a call is past the place where another one made it, not on its way: it
+// made a call that the other one made later, or it has launched the graph that lacks the call.
+enum class Past : uint8_t { no, called, launched };
+
+// The members of a group, two by two: what one that has no more calls there called since, by what
+// the other one called. Each pair is looked at once.
+class Passing {
+ public:
+  Passing(const Case& c, const Group& group, const std::vector<ReplayTable>& tables)
+      : c_(c), group_(group), tables_(tables) {}
+
+  // `run`: what the member without the call at `seq` captured where the other one's graph begins.
+  Past past(uint32_t without, const CapturedRun* run, uint32_t with, uint64_t seq) {
+    const Member& member = group_.members[without];
+    if (run != nullptr) {
+      const auto replays = tables_[member.process].find(run->graph);
+      const bool is_known = replays != tables_[member.process].end();
+      if (is_known && replays->second.launches > 0) return Past::launched;
+    }
+    const Lane& lane = group_.members[with].lane;
+    const uint32_t there = lane.at(seq);
+    return latest_call(without, with) > int64_t{there} ? Past::called : Past::no;
+  }
+
+ private:
+  // The latest call of `with`, by its index, that `without` made behind its last one here; -1:
+  // none.
+  int64_t latest_call(uint32_t without, uint32_t with) {
+    const auto [found, is_new] = latest_.try_emplace({without, with}, -1);
+    if (!is_new) return found->second;
+    const Member& member = group_.members[without];
+    const std::unordered_map<uint32_t, const Lane*>& lanes = lanes_of(group_.members[with].process);
+    const std::vector<Op>& ops = c_.process(member.process).ops;
+    const uint32_t last = member.lane.ops.empty() ? kNoRecord : member.lane.ops.back();
+    for (uint32_t i = last == kNoRecord ? 0 : last + 1; i < ops.size(); ++i) {
+      const Op& op = ops[i];
+      if (op.state == trace::OpState::failed || !is_collective(op.kind)) continue;
+      const auto theirs = lanes.find(c_.index.seat(member.process, op.comm).group);
+      if (theirs == lanes.end() || !theirs->second->has(op.seq)) continue;
+      const uint32_t call = theirs->second->at(op.seq);
+      found->second = std::max(found->second, int64_t{call});
+    }
+    return found->second;
+  }
+
+  const std::unordered_map<uint32_t, const Lane*>& lanes_of(uint32_t p) {
+    const auto [found, is_new] = lanes_.try_emplace(p);
+    if (is_new) found->second = analysis::lanes_of(c_, p);
+    return found->second;
+  }
+
+  const Case& c_;
+  const Group& group_;
+  const std::vector<ReplayTable>& tables_;
+  std::map<std::pair<uint32_t, uint32_t>, int64_t> latest_;
+  std::map<uint32_t, std::unordered_map<uint32_t, const Lane*>> lanes_;
+};
+
+// A member that captured otherwise than the common run did.
+struct Deviant {
+  uint32_t member = kNone;
+  uint64_t seq = 0;  // of the first difference
+  size_t captured = 0;
+  bool is_certain = false;
+};
+
+// Nothing is on file of a call, though it was made, or may have been: overwritten, or torn.
+bool is_lost(const Case& c, const Member& member, uint64_t seq) {
+  return !member.lane.has(seq) && member.lane.called + c.process(member.process).torn > seq;
+}
+
+// Nothing where the records have gaps, or where one of the two has simply not come as far.
+std::optional<Deviant> deviant_of(const Case& c, const Group& group, const Comparison& comparison,
+                                  const CapturedRun& common, uint32_t m, Passing& passing) {
+  const Member& member = group.members[m];
+  const Member& usual = group.members[common.member];
+  const CapturedRun* run = comparison.runs[m];
+  if (run != nullptr && run->kinds == common.kinds) return std::nullopt;
+  const uint64_t seq = comparison.first + first_difference(common, run);
+  // The run may have begun earlier, and was left out then.
+  const bool knows_begin = comparison.first == 0 || !is_lost(c, member, comparison.first - 1);
+  if (!knows_begin || is_lost(c, member, seq) || is_lost(c, usual, seq)) return std::nullopt;
+  Deviant deviant{m, seq, run == nullptr ? 0 : run->kinds.size(), false};
+  if (member.lane.has(seq) != usual.lane.has(seq)) {
+    const Past past = member.lane.has(seq) ? passing.past(common.member, &common, m, seq)
+                                           : passing.past(m, run, common.member, seq);
+    if (past == Past::no) return std::nullopt;
+    deviant.is_certain = past == Past::launched;
+    return deviant;
+  }
+  if (!member.lane.has(seq)) return std::nullopt;
+  deviant.is_certain = c.index.op_at(member, seq).kind != c.index.op_at(usual, seq).kind;
+  // A call that both made may be through where nobody saw whether a graph was launched. Else, too,
+  // ranks that make the same call without a graph, or in another one, need not wait for each other.
+  const bool knows_launches =
+      watches_graphs(c.process(member.process)) || watches_graphs(c.process(usual.process));
+  if (!deviant.is_certain && !knows_launches) return std::nullopt;
+  return deviant;
+}
+
+std::string operations_text(size_t least, size_t most) {
+  if (least != most) return fmt::format("{} to {} operations", least, most);
+  return fmt::format("{} operation{}", most, most == 1 ? "" : "s");
+}
+
+std::string counts_text(const Case& c, const Group& group, const Comparison& comparison,
+                        const CapturedRun& common, const std::vector<Deviant>& deviants,
+                        uint64_t seq) {
+  const Member& usual = group.members[common.member];
+  const std::string reference = rank_text(c.process(usual.process));
+  const bool knows_graph = tells_graphs_apart(c.process(usual.process));
+  std::vector<uint32_t> processes;
+  size_t least = deviants.front().captured;
+  size_t most = least;
+  for (const Deviant& deviant : deviants) {
+    processes.push_back(group.members[deviant.member].process);
+    least = std::min(least, deviant.captured);
+    most = std::max(most, deviant.captured);
+  }
+  const uint64_t position = seq - comparison.first;
+  return fmt::format(
+      "{} captured {} of {} {} seq {}{}, {} captured {}: the first difference is operation {} of "
+      "{}, {} on {}, {}",
+      processes_text(c.index.run(), processes), operations_text(least, most), group.name,
+      knows_graph ? "into the graph that begins at" : "into CUDA graphs from", comparison.first,
+      knows_graph ? "" : " on", reference, common.kinds.size(), position + 1,
+      knows_graph ? "the graph" : "these",
+      position < common.kinds.size() ? call_at(c, usual, seq) : "nothing", reference,
+      place_text(group, seq));
+}
+
+// One graph of the communicator against the others' at the same positions.
+std::optional<Draft> judge_captures(const Case& c, uint32_t g, const Comparison& comparison,
+                                    Passing& passing) {
+  const Group& group = c.group(g);
+  const CapturedRun* common = common_run(comparison);
+  if (common == nullptr) return std::nullopt;
+  std::vector<Deviant> deviants;
+  for (uint32_t m = 0; m < group.members.size(); ++m) {
+    const std::optional<Deviant> deviant = deviant_of(c, group, comparison, *common, m, passing);
+    if (deviant) deviants.push_back(*deviant);
+  }
+  if (deviants.empty()) return std::nullopt;
+  const auto by_seq = [](const Deviant& a, const Deviant& b) { return a.seq < b.seq; };
+  const uint64_t seq = std::min_element(deviants.begin(), deviants.end(), by_seq)->seq;
+  const bool is_certain = std::all_of(deviants.begin(), deviants.end(),
+                                      [](const Deviant& deviant) { return deviant.is_certain; });
+  Draft draft =
+      make_draft(Verdict::graph_diverged, is_certain ? Confidence::certain : Confidence::likely);
+  draft.group = g;
+  draft.seq = seq;
+  Finding& finding = draft.finding;
+  for (const Deviant& deviant : deviants) {
+    const Member& member = group.members[deviant.member];
+    add_culprit(c, member, g, deviant.seq, finding);
+    if (member.lane.has(deviant.seq)) {
+      finding.evidence.push_back(
+          op_evidence(c, member.process, member.lane.at(deviant.seq),
+                      c.index.op_at(member, deviant.seq).graph != 0 ? "captured" : "not captured"));
+    }
+  }
+  const Member& usual = group.members[common->member];
+  if (usual.lane.has(seq)) {
+    finding.evidence.push_back(op_evidence(c, usual.process, usual.lane.at(seq), "captured"));
+  }
+  finding.summary = counts_text(c, group, comparison, *common, deviants, seq);
+  const trace::Process& reference = c.process(usual.process);
+  // Of the plugin alone weigh_blind_spots() says it.
+  if (!tells_graphs_apart(reference) && reference.knowledge.creations) {
+    finding.confidence = Confidence::likely;
+    finding.summary +=
+        "; launches of graphs were not recorded, as they are with GPU timing: whether one waits "
+        "for the difference is not on file";
+  }
+  finding.next =
+      "look at what decides which operations are captured: a branch on the rank, a warm-up that "
+      "differs, a model part that only some ranks have";
+  const Op& op = c.index.op_at(usual, comparison.first);
+  draft.since_ns = op.called_ns;
+  set_victims(c, processes_of(group), finding);
+  return draft;
+}
+
+std::string since_text(const Case& c, const Op& launch) {
+  return span_text(c.job.end_ns - launch.called_ns);
+}
+
+// It is not on its way to another replay: a call behind its last one is not through on its GPU, or
+// it has ended by itself.
+bool has_gone_on(const Case& c, uint32_t p, const Replays& replays) {
+  if (c.job.processes[p].ended_itself) return true;
+  const std::vector<Op>& ops = c.process(p).ops;
+  const int64_t since_ns = replays.last == kNoRecord ? 0 : ops[replays.last].called_ns;
+  return std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
+    return op.called_ns > since_ns && op.awaits_gpu && !is_through(op);
+  });
+}
+
+// A graph that not all members have replayed as often, while the last replay of those who have most
+// is not through.
+struct Replayed {
+  const CapturedRun* front = nullptr;  // of one who has replayed it most often
+  Replays most;
+  std::vector<const CapturedRun*> ahead;  // those who have
+  std::vector<const CapturedRun*> behind;
+  uint64_t least = 0;
+  bool is_extra = false;  // most have not, and went on: those ahead have made one too many
+
+  const std::vector<const CapturedRun*>& blamed() const { return is_extra ? ahead : behind; }
+};
+
+std::vector<uint32_t> processes_of(const std::vector<const CapturedRun*>& runs) {
+  std::vector<uint32_t> processes;
+  for (const CapturedRun* run : runs) processes.push_back(run->process);
+  return processes;
+}
+
+Replays replays_in(const std::vector<ReplayTable>& tables, const CapturedRun& run) {
+  const auto found = tables[run.process].find(run.graph);
+  return found == tables[run.process].end() ? Replays{} : found->second;
+}
+
+// Its last replay of a graph runs, and does not end.
+bool stands(const Case& c, uint32_t p, const Replays& replays) {
+  if (replays.last == kNoRecord) return false;
+  const Op& launch = c.index.op(p, replays.last);
+  return has_begun(launch) && !is_through(launch) && is_watched_to_end(c, p) &&
+         c.job.is_stale(started_at(launch));
+}
+
+std::optional<Replayed> find_replayed(const Case& c, const Comparison& comparison,
+                                      const std::vector<ReplayTable>& tables) {
+  Replayed found;
+  for (const CapturedRun* run : comparison.runs) {
+    if (run == nullptr || !watches_graphs(c.process(run->process))) return std::nullopt;
+    const Replays theirs = replays_in(tables, *run);
+    if (found.front != nullptr && theirs.launches <= found.most.launches) continue;
+    found.front = run;
+    found.most = theirs;
+  }
+  if (found.front == nullptr || found.most.last == kNoRecord) return std::nullopt;
+  const Op& launch = c.index.op(found.front->process, found.most.last);
+  if (is_through(launch) || !c.job.is_stale(launch.called_ns)) return std::nullopt;
+  if (!stands_still(c, found.front->process)) return std::nullopt;
+  found.least = found.most.launches;
+  for (const CapturedRun* run : comparison.runs) {
+    const Replays theirs = replays_in(tables, *run);
+    // Who waits in the replay before has not left this one out.
+    if (theirs.launches != found.most.launches && stands(c, run->process, theirs)) continue;
+    (theirs.launches == found.most.launches ? found.ahead : found.behind).push_back(run);
+    found.least = std::min(found.least, theirs.launches);
+  }
+  if (found.behind.empty()) return std::nullopt;
+  found.is_extra = found.ahead.size() < found.behind.size() &&
+                   std::all_of(found.behind.begin(), found.behind.end(), [&](const auto* run) {
+                     return has_gone_on(c, run->process, replays_in(tables, *run));
+                   });
+  return found;
+}
+
+std::string graph_text(const Case& c, uint32_t g, const Replayed& replayed) {
+  const Group& group = c.group(g);
+  return fmt::format("the graph that begins with {}, {}",
+                     call_at(c, group.members[replayed.front->member], replayed.front->first),
+                     place_text(group, replayed.front->first));
+}
+
+// Nothing is on file of any of them behind the last replay: none left one out, as far as that
+// tells.
+bool are_silent(const Case& c, const Replayed& replayed, const std::vector<ReplayTable>& tables) {
+  return std::all_of(replayed.behind.begin(), replayed.behind.end(), [&](const CapturedRun* run) {
+    const uint32_t last = replays_in(tables, *run).last;
+    return last != kNoRecord && last + 1 == c.process(run->process).ops.size() &&
+           replays_in(tables, *run).launches + 1 == replayed.most.launches;
+  });
+}
+
+Verdict verdict_of_silence(const Case& c, const Replayed& replayed) {
+  const auto all_are = [&](auto holds) {
+    return std::all_of(replayed.behind.begin(), replayed.behind.end(), [&](const CapturedRun* run) {
+      return holds(c.job.processes[run->process]);
+    });
+  };
+  if (all_are([](const ProcessState& state) { return state.gone || state.ended_itself; })) {
+    return Verdict::rank_dead;
+  }
+  if (all_are([](const ProcessState& state) { return state.stopped; })) {
+    return Verdict::rank_stopped;
+  }
+  return Verdict::graph_diverged;
+}
+
+void tell_of_silence(const Case& c, uint32_t p, Verdict verdict, Finding& finding) {
+  const std::string who = rank_text(c.process(p));
+  finding.evidence.push_back(process_evidence(c, p));
+  const bool has_died = !c.job.processes[p].ended_itself;
+  const char* ended = !has_died ? "ended" : c.job.live ? "died" : "died, or was stopped,";
+  const char* did = verdict == Verdict::rank_dead      ? ended
+                    : verdict == Verdict::rank_stopped ? "was stopped"
+                                                       : "has called nothing";
+  finding.summary += fmt::format("; {} {} behind its last replay", who, did);
+  if (verdict == Verdict::rank_dead) {
+    finding.next = fmt::format("look at the log and exit status of {}", who);
+  } else if (verdict == Verdict::rank_stopped) {
+    finding.next = continue_text(c.process(p), who);
+  } else {
+    finding.next = fmt::format("look at the stack of {}: it has not come to the next replay", who);
+  }
+}
+
+// Does somebody wait for replays that others have not made?
+Draft draft_replayed(const Case& c, uint32_t g, const Replayed& replayed,
+                     const std::vector<ReplayTable>& tables) {
+  const CapturedRun& front = *replayed.front;
+  const Op& launch = c.index.op(front.process, replayed.most.last);
+  const bool is_silent = !replayed.is_extra && are_silent(c, replayed, tables);
+  const bool may_have_ended_early =
+      replayed.is_extra &&
+      std::any_of(replayed.behind.begin(), replayed.behind.end(), [&](const CapturedRun* run) {
+        return c.job.processes[run->process].ended_itself;
+      });
+  const Verdict verdict = is_silent ? verdict_of_silence(c, replayed) : Verdict::graph_diverged;
+  const bool is_sure = launch.awaits_gpu && !may_have_ended_early;
+  Draft draft = make_draft(verdict, is_sure ? Confidence::certain : Confidence::likely);
+  Finding& finding = draft.finding;
+  for (const CapturedRun* run : replayed.blamed()) {
+    add_culprit(c, c.group(g).members[run->member], g, front.first, finding);
+  }
+  for (const CapturedRun* run : replayed.behind) {
+    const Replays theirs = replays_in(tables, *run);
+    if (theirs.last == kNoRecord) continue;
+    finding.evidence.push_back(
+        op_evidence(c, run->process, theirs.last, fmt::format("replay {}", theirs.launches)));
+  }
+  const uint64_t most = replayed.most.launches;
+  const std::string position = replay_text(c, front.process, front.graph);
+  finding.evidence.push_back(
+      op_evidence(c, front.process, replayed.most.last,
+                  fmt::format("replay {}{}{}", most, position.empty() ? "" : ", ", position)));
+  std::string blamed = processes_text(c.index.run(), processes_of(replayed.behind));
+  std::string others = processes_text(c.index.run(), processes_of(replayed.ahead));
+  if (replayed.is_extra) std::swap(blamed, others);
+  finding.summary =
+      fmt::format("{} replayed {}, {}, {} {}: {} replay has been waiting for {}{}{}", blamed,
+                  graph_text(c, g, replayed), times_text(replayed.is_extra ? most : replayed.least),
+                  others, times_text(replayed.is_extra ? replayed.least : most),
+                  replayed.is_extra ? "its last" : "that", since_text(c, launch),
+                  position.empty() ? "" : " and ", position);
+  finding.next =
+      "look at what decides how often the graph is launched: the number of steps or micro-batches, "
+      "a path that runs the operations without the graph";
+  if (is_silent) tell_of_silence(c, replayed.behind.front()->process, verdict, finding);
+  draft.group = g;
+  draft.seq = front.first;
+  draft.since_ns = launch.called_ns;
+  set_victims(c, c.index.active(), finding);
+  return draft;
+}
+
+// The graph whose replay has waited longest. Of two that the same ranks replayed too often, and not
+// often enough, they replayed one in place of the other.
+std::optional<GraphDraft> judge_replays(const Case& c, uint32_t g,
+                                        const std::vector<Replayed>& found,
+                                        const std::vector<ReplayTable>& tables) {
+  if (found.empty()) return std::nullopt;
+  const auto since_ns = [&](const Replayed& replayed) {
+    return c.index.op(replayed.front->process, replayed.most.last).called_ns;
+  };
+  const Replayed& first = *std::min_element(
+      found.begin(), found.end(),
+      [&](const Replayed& a, const Replayed& b) { return since_ns(a) < since_ns(b); });
+  const auto members_of = [](const Replayed& replayed) {
+    std::vector<uint32_t> members;
+    for (const CapturedRun* run : replayed.blamed()) members.push_back(run->member);
+    return members;
+  };
+  Draft draft = draft_replayed(c, g, first, tables);
+  const auto other = std::find_if(found.begin(), found.end(), [&](const Replayed& replayed) {
+    return replayed.is_extra != first.is_extra && members_of(replayed) == members_of(first);
+  });
+  if (other != found.end()) {
+    draft.finding.summary +=
+        fmt::format("; with {}, it is the other way round", graph_text(c, g, *other));
+    draft.finding.next = "look at what decides which graph is launched: the size of a batch, say";
+  }
+  return GraphDraft{std::move(draft), first.is_extra};
+}
+
+// All graphs of a communicator, by the position at which they begin.
+std::vector<Comparison> comparisons_of(const Group& group, const std::vector<CapturedRun>& runs) {
+  std::map<uint64_t, Comparison> by_position;
+  for (const CapturedRun& run : runs) {
+    Comparison& comparison = by_position[run.first];
+    comparison.first = run.first;
+    comparison.runs.resize(group.members.size());
+    comparison.runs[run.member] = &run;
+  }
+  std::vector<Comparison> comparisons;
+  for (auto& [first, comparison] : by_position) comparisons.push_back(std::move(comparison));
+  return comparisons;
+}
+
+bool stands_in_any(const Case& c, uint32_t p) {
+  const std::vector<Op>& ops = c.process(p).ops;
+  return is_watched_to_end(c, p) && std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
+           return is_standing_replay(c, op);
+         });
+}
+
+// The draft follows from the cause, if there is one.
+Draft under_cause(Draft&& draft, std::optional<Draft>&& cause) {
+  if (!cause) return std::move(draft);
+  cause->finding.consequences.push_back(std::move(draft.finding));
+  return std::move(*cause);
+}
+
+GraphDraft follow_replays(const Case& c, GraphDraft&& replays) {
+  const std::vector<uint32_t> blamed = culprits_of(replays.draft.finding);
+  std::optional<Draft> cause = judge_gpu_cause(c, blamed);
+  const bool all_stand =
+      std::all_of(blamed.begin(), blamed.end(), [&](uint32_t p) { return stands_in_any(c, p); });
+  // Who waits in a replay of another graph has not left this one out.
+  if (!cause && all_stand && !replays.is_extra) cause = judge_replay_waits(c);
+  const bool is_extra = replays.is_extra && !cause;
+  return {under_cause(std::move(replays.draft), std::move(cause)), is_extra};
+}
+
+}  // namespace
+
+std::optional<GraphDraft> judge_graphs(const Case& c) {
+  const std::vector<uint32_t>& active = c.index.active();
+  std::vector<ReplayTable> tables(c.index.run().processes.size());
+  bool has_graphs = false;
+  for (const uint32_t p : active) {
+    tables[p] = replays_of(c.process(p));
+    has_graphs = has_graphs || !tables[p].empty();
+  }
+  if (!has_graphs) return std::nullopt;
+  std::optional<Draft> captures;
+  std::optional<GraphDraft> replays;
+  for (uint32_t g = 0; g < c.index.groups().size(); ++g) {
+    const Group& group = c.group(g);
+    if (!group.may_be_matched || !group.is_whole()) continue;
+    std::vector<CapturedRun> runs;
+    for (uint32_t m = 0; m < group.members.size(); ++m) {
+      for (CapturedRun& run : runs_of(c, group, m)) runs.push_back(std::move(run));
+    }
+    Passing passing(c, group, tables);
+    std::vector<Replayed> replayed;
+    const std::vector<Comparison> comparisons = comparisons_of(group, runs);
+    for (const Comparison& comparison : comparisons) {
+      std::optional<Draft> captured = judge_captures(c, g, comparison, passing);
+      if (!captured) {
+        std::optional<Replayed> found = find_replayed(c, comparison, tables);
+        if (found) replayed.push_back(std::move(*found));
+      }
+      const bool is_earlier = captured && (!captures || captured->since_ns < captures->since_ns);
+      if (is_earlier) captures = std::move(captured);
+    }
+    std::optional<GraphDraft> found = judge_replays(c, g, replayed, tables);
+    const bool is_earlier = found && (!replays || found->draft.since_ns < replays->draft.since_ns);
+    if (is_earlier) replays = std::move(found);
+  }
+  // What was captured differently explains why replays do not end.
+  if (captures) return GraphDraft{std::move(*captures)};
+  if (replays) return follow_replays(c, std::move(*replays));
+  std::optional<Draft> waits = judge_replay_waits(c);
+  // Blocked replays have no cause but that.
+  if (!waits) return std::nullopt;
+  std::optional<Draft> cause;
+  if (waits->finding.verdict != Verdict::stream_blocked) {
+    cause = judge_gpu_cause(c, culprits_of(waits->finding));
+  }
+  return GraphDraft{under_cause(std::move(*waits), std::move(cause))};
+}
+
+}  // namespace rollcall::analysis

@@ -1,0 +1,193 @@
+#include "analysis/slips/other_side.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "analysis/alignment/expectation.h"
+#include "analysis/alignment/limits.h"
+#include "analysis/rules/stray_call.h"
+#include "analysis/slips/own_past.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Op;
+
+// What the two sides of a transfer must agree in.
+Signature shape_of(const Op& op) { return {.count = op.count, .datatype = op.datatype}; }
+
+// Whether another transfer of this channel is of this shape, as its sender or its receiver names
+// it.
+bool occurs_elsewhere(const Case& c, const Channel& channel, const Signature& shape,
+                      uint64_t except) {
+  for (const ChannelSide& side : {sender_of(c, channel), receiver_of(c, channel)}) {
+    for (uint64_t seq = side.first; seq < side.end(); ++seq) {
+      if (seq == except || side.at(seq) == kNoRecord) continue;
+      if (agree(shape_of(c.index.op(side.process, side.at(seq))), shape)) return true;
+    }
+  }
+  return false;
+}
+
+// A transfer as either side names it.
+Signature size_of(const Op& op) {
+  Signature size = signature_of(op);
+  size.kind = OpKind::Send;
+  return size;
+}
+
+std::vector<Signature> sizes_of(const Case& c, const ChannelSide& side, uint64_t begin,
+                                uint64_t end) {
+  std::vector<Signature> sizes;
+  for (uint64_t seq = std::max(side.first, begin); seq < std::min(side.end(), end); ++seq) {
+    if (side.at(seq) == kNoRecord) break;
+    sizes.push_back(size_of(c.index.op(side.process, side.at(seq))));
+  }
+  return sizes;
+}
+
+// The transfers of this side before a position, without those that lie before a hole: these lead up
+// to the hole.
+struct PairHistory {
+  std::vector<Signature> sizes;
+  uint64_t first = 0;  // p2p seq of the first
+};
+PairHistory history_of(const Case& c, const ChannelSide& side, uint64_t seq) {
+  PairHistory history{.sizes = {},
+                      .first = std::max(side.first, seq - std::min(seq, kCallsBeforeMax))};
+  for (uint64_t at = history.first; at < std::min(side.end(), seq); ++at) {
+    if (side.at(at) == kNoRecord) {
+      history = {.sizes = {}, .first = at + 1};
+    } else {
+      history.sizes.push_back(size_of(c.index.op(side.process, side.at(at))));
+    }
+  }
+  return history;
+}
+
+// The size of this transfer tells nothing.
+bool changes(const Case& c, const ChannelSide& side, uint64_t seq) {
+  return c.sizes.changes(side.process, c.index.op(side.process, side.at(seq)));
+}
+
+bool begins_group(const Case& c, const ChannelSide& side, uint64_t seq) {
+  if (seq == 0 || side.at(seq - 1) == kNoRecord) return true;
+  return c.index.op(side.process, side.at(seq - 1)).group !=
+         c.index.op(side.process, side.at(seq)).group;
+}
+
+// This transfer and the next are of one group, and stand in it where the expected one did: the same
+// sizes in another order are none left out then.
+bool are_where_usual(const Case& c, const ChannelSide& side, uint64_t seq,
+                     const PairHistory& history) {
+  const bool is_whole = side.at(seq + 1) != kNoRecord && !begins_group(c, side, seq + 1) &&
+                        c.index.op(side.process, side.at(seq)).group != 0;
+  const std::optional<Expectation> usual = expectation_of(history.sizes);
+  return is_whole && usual &&
+         begins_group(c, side, history.first + usual->index) == begins_group(c, side, seq);
+}
+
+// Of all its calls, with whomever.
+bool has_slipped(const Case& c, uint32_t p, Slip slip) {
+  const std::optional<HabitBreak> habit = habit_break(c, p);
+  return habit && habit->alignment.slip == slip && habit->alignment.contradicted == 0;
+}
+
+// One side goes on as it always did, the other does not: how its transfers follow from its own.
+std::optional<PairSlip> slip_by_order(const Case& c, const Channel& channel, uint64_t seq) {
+  std::optional<PairSlip> found;
+  for (const ChannelSide& side : {sender_of(c, channel), receiver_of(c, channel)}) {
+    const PairHistory history = history_of(c, side, seq);
+    const std::vector<Signature> calls = sizes_of(c, side, seq, seq + kCallsBehindMax);
+    const std::vector<Signature> usual = expected_calls(history.sizes, calls.size() + kSlipMax);
+    if (calls.empty() || usual.empty()) return std::nullopt;
+    if (agree(calls.front(), usual.front())) continue;
+    if (found) return std::nullopt;
+    const Alignment alignment = align(calls, usual, usual.size());
+    const bool is_order = alignment.may_be_order && (are_where_usual(c, side, seq, history) ||
+                                                     has_slipped(c, side.process, Slip::order));
+    // One transfer that happens to be of a later one's size does not carry a longer slip, unless
+    // that is one of all its calls.
+    const bool is_carried =
+        alignment.matched >= alignment.length || has_slipped(c, side.process, alignment.slip);
+    const bool is_shift = !is_order && is_carried &&
+                          (alignment.slip == Slip::missing || alignment.slip == Slip::extra);
+    found = PairSlip{.slip = is_shift ? alignment.slip : Slip::count,
+                     .length = is_shift ? alignment.length : 1,
+                     .is_by_sender = side.is_sender,
+                     .is_by_receiver = !side.is_sender,
+                     .is_by_order = true};
+  }
+  return found;
+}
+
+// One of the process's transfers up to `seq` stands where its steps before have another call: the
+// sizes may not show at once that it is one too many.
+bool has_made_more(const Case& c, const ChannelSide& side, uint64_t seq) {
+  constexpr uint64_t kNear = 4;
+  if (changes(c, side, seq)) return has_slipped(c, side.process, Slip::extra);
+  for (uint64_t at = std::max(side.first, seq - std::min(seq, kNear)); at <= seq; ++at) {
+    if (side.at(at) != kNoRecord && is_out_of_place(c, side.process, side.at(at))) return true;
+  }
+  return false;
+}
+
+// One side may have left out a transfer, so that every later one meets the wrong partner: by what
+// the other side called.
+PairSlip slip_by_sizes(const Case& c, const Channel& channel, uint64_t seq) {
+  const ChannelSide sender = sender_of(c, channel);
+  const ChannelSide receiver = receiver_of(c, channel);
+  const std::vector<Signature> sent = sizes_of(c, sender, seq, seq + kCallsBehindMax);
+  std::vector<Signature> expected = sizes_of(c, receiver, seq, seq + kCallsBehindMax);
+  PairSlip found;
+  if (sent.empty() || expected.empty()) return found;
+  const size_t seen = expected.size();
+  if (const size_t wanted = sent.size() + kSlipMax; wanted > seen) {
+    std::vector<Signature> history = sizes_of(c, receiver, 0, seq);
+    history.insert(history.end(), expected.begin(), expected.end());
+    const std::vector<Signature> later = expected_calls(std::move(history), wanted - seen);
+    expected.insert(expected.end(), later.begin(), later.end());
+  }
+  const Alignment alignment = align(sent, expected, seen);
+  if (alignment.slip != Slip::missing && alignment.slip != Slip::extra) {
+    if (changes(c, sender, seq) || changes(c, receiver, seq)) return found;
+    const auto is_usual = [&](const ChannelSide& side) {
+      const Signature shape = shape_of(c.index.op(side.process, side.at(seq)));
+      return occurs_elsewhere(c, channel, shape, seq);
+    };
+    const bool sends_usual = is_usual(sender);
+    const bool expects_usual = is_usual(receiver);
+    found.is_by_sender = expects_usual && !sends_usual;
+    found.is_by_receiver = sends_usual && !expects_usual;
+    return found;
+  }
+  // Who has one less has left one out; unless the other made one more. The other side has left one
+  // out only where its own steps before say so.
+  const bool is_send_missing = alignment.slip == Slip::missing;
+  const ChannelSide& fewer = is_send_missing ? sender : receiver;
+  const ChannelSide& more = is_send_missing ? receiver : sender;
+  const bool has_left_out = has_slipped(c, fewer.process, Slip::missing);
+  const bool is_more = !has_left_out && has_made_more(c, more, seq);
+  found.slip = is_more ? Slip::extra : Slip::missing;
+  found.length = alignment.length;
+  found.is_by_sender = is_more ? more.is_sender : fewer.is_sender;
+  found.is_by_receiver = !found.is_by_sender;
+  return found;
+}
+
+}  // namespace
+
+ChannelSide sender_of(const Case& c, const Channel& channel) {
+  return {process_at(c, channel.group, channel.source), &channel.sends, channel.first_send, true};
+}
+ChannelSide receiver_of(const Case& c, const Channel& channel) {
+  return {process_at(c, channel.group, channel.target), &channel.recvs, channel.first_recv, false};
+}
+
+PairSlip slip_of_pair(const Case& c, const Channel& channel, uint64_t seq) {
+  const std::optional<PairSlip> slip = slip_by_order(c, channel, seq);
+  return slip ? *slip : slip_by_sizes(c, channel, seq);
+}
+
+}  // namespace rollcall::analysis
