@@ -52,6 +52,7 @@ class Ring {
     for (int i = 0; i < times; ++i) leave(enter());
   }
   void draw(uint64_t tickets) { next_ticket_ += tickets; }
+  void scribble_on_counter(uint64_t value) { next_ticket_ = value; }
   uint64_t stepped_over() const { return stepped_over_; }
 
  private:
@@ -333,6 +334,26 @@ TEST_CASE("a refused write is tried again after 0.1 s, ever more rarely, at most
   CHECK(back_off.may_try(0));
   back_off.failed(now_ns);
   CHECK(back_off.may_try(now_ns + BackOff::kFirstNs));
+}
+
+TEST_CASE("a counter that fell back is waited for, and one that jumped is believed for one lap") {
+  Ring ring(64);
+  const auto history = history_of(ring);
+  ring.call(40);
+  REQUIRE(history->block_is_due());
+  ring.scribble_on_counter(0);
+  CHECK_FALSE(history->block_is_due());
+  CHECK_FALSE(history->late_is_urgent());
+  CHECK(history->next_block(true, nullptr).empty());
+  CHECK(history->next_late_block(nullptr).empty());
+  CHECK(history->tail() == 1);
+  for (const uint64_t jumped : {kTicketsBehindMax + 2, uint64_t{1} << 63, ~uint64_t{0}}) {
+    ring.scribble_on_counter(jumped);
+    history->take_counts();
+    while (history->block_is_due()) history->next_block(false, nullptr);
+    CHECK(jumped - history->tail() <= 64);
+    CHECK(history->take_counts().lost <= 2 * 64);
+  }
 }
 
 }  // namespace
