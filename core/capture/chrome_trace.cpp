@@ -1,5 +1,6 @@
 #include "core/capture/chrome_trace.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -8,6 +9,7 @@
 #include <cstring>
 
 #include "core/base/atomic_word.h"
+#include "core/base/open_file.h"
 #include "core/format/file_name.h"
 #include "core/ring/ring_file.h"
 
@@ -16,6 +18,9 @@ namespace rollcall::capture {
 namespace {
 
 constexpr size_t kLineBytesMax = 2048;
+
+// A thread that ends the process may have little stack. One pass at a time is made.
+constinit char path_room[ring::kPathBytes]{};
 
 void write_hex_text(TextWriter& out, std::string_view key, uint64_t value) noexcept {
   out.text(",\"").text(key).text("\":\"0x").hex(value).character('"');
@@ -37,12 +42,16 @@ void write_name(TextWriter& out, std::string_view key, std::string_view name,
 
 }  // namespace
 
-void ChromeTrace::begin(const Options& options) noexcept {
+bool ChromeTrace::begin(const Options& options) noexcept {
   options_ = options;
-  failed_ = false;
   used_ = 0;
-  is_begun_ = false;
+  is_made_ = is_begun_ = false;
   write_head();
+  TextWriter path{std::span<char>(path_room)};
+  path.text(options_.directory).character('/').text(options_.stem).text(kTraceEnding);
+  path.c_str();
+  failed_ = path.cut_bytes() != 0;
+  return !failed_;
 }
 
 void ChromeTrace::set_clock(const TickConversion& clock) noexcept { clock_ = clock; }
@@ -118,12 +127,33 @@ void ChromeTrace::observe(const OpRecord& op) noexcept {
   if (out.cut_bytes() == 0) used_ += out.bytes();
 }
 
+// Ours, or a fresh one where somebody has removed it. What else has the name is left alone: a pipe
+// would hold the caller, and a file is somebody's.
+int ChromeTrace::open_trace() noexcept {
+  TextWriter path{std::span<char>(path_room)};
+  path.text(options_.directory).character('/').text(options_.stem).text(kTraceEnding);
+  constexpr int kFlags = O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK;
+  if (is_made_) {
+    const int descriptor = open_file(path.c_str(), kFlags);
+    if (descriptor < 0 && errno != ENOENT) return -1;
+    char found[sizeof(head_)];
+    const ssize_t bytes = descriptor >= 0 ? pread(descriptor, found, head_bytes_, 0) : 0;
+    const bool is_ours = bytes == 0 || (bytes == static_cast<ssize_t>(head_bytes_) &&
+                                        memcmp(found, head_, head_bytes_) == 0);
+    if (descriptor >= 0 && is_ours) return descriptor;
+    if (descriptor >= 0) {
+      close(descriptor);
+      return -1;
+    }
+  }
+  const int descriptor = open_file(path.c_str(), kFlags | O_CREAT | O_EXCL, S_IRUSR | S_IWUSR);
+  is_made_ = descriptor >= 0;
+  return descriptor;
+}
+
 void ChromeTrace::flush() noexcept {
   if (failed_ || (used_ == 0 && is_begun_)) return;
-  TextBuffer<ring::kPathBytes> path;
-  path.text(options_.directory).character('/').text(options_.stem).text(kTraceEnding);
-  const int descriptor =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+  const int descriptor = open_trace();
   // Also where what came first could not be written, or somebody has removed the file.
   const bool is_empty = descriptor >= 0 && lseek(descriptor, 0, SEEK_END) == 0;
   const iovec parts[] = {{head_, is_empty ? head_bytes_ : 0}, {buffer_, used_}};

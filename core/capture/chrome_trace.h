@@ -25,7 +25,8 @@ class ChromeTrace {
     const ThreadEntry* threads;
     SelfStatistics* stats;
   };
-  void begin(const Options& options) noexcept;
+  // False where the file's name would be longer than a path may be: then nothing is written.
+  bool begin(const Options& options) noexcept;
   // The clock for the records that follow.
   void set_clock(const TickConversion& clock) noexcept;
   void observe(const OpRecord& op) noexcept;
@@ -33,6 +34,7 @@ class ChromeTrace {
   void flush() noexcept;
 
  private:
+  int open_trace() noexcept;
   void write_head() noexcept;
   void write_microseconds(TextWriter& out, int64_t ns) const noexcept;
   void write_arguments(TextWriter& out, const OpRecord& op) const noexcept;
@@ -40,7 +42,8 @@ class ChromeTrace {
   Options options_{};
   TickConversion clock_{ClockKind::monotonic, {}, {}};
   bool failed_ = false;
-  bool is_begun_ = false;  // there is a file
+  bool is_made_ = false;   // by us
+  bool is_begun_ = false;  // something is in it
   size_t head_bytes_ = 0;
   size_t used_ = 0;
   char head_[1024];

@@ -20,6 +20,7 @@
 #include "core/capture/live.h"
 #include "core/capture/process_meta.h"
 #include "core/capture/segment_writer.h"
+#include "core/capture/warning.h"
 #include "core/ring/memory_room.h"
 #include "core/ring/quiet_signals.h"
 
@@ -62,7 +63,10 @@ void observe(void* flusher_state, const OpRecord& op) noexcept {
 
 bool append(Flusher& state, SegmentWriter& segments, std::span<const uint8_t> block,
             uint64_t now_ns) noexcept {
-  if (!segments.append(block)) {
+  const bool is_written = segments.append(block);
+  const uint64_t foreign = segments.take_foreign_files();
+  if (foreign != 0) count(live.stats->history_errors, foreign);
+  if (!is_written) {
     count(live.stats->history_errors);
     state.back_off.failed(now_ns);
     return false;
@@ -199,6 +203,15 @@ uint64_t choose_history_bytes() noexcept {
   return std::min(bytes_max, ring::history_bytes_in_memory(ring::read_memory_room()));
 }
 
+// Of a run directory whose path leaves room for the ring's name, but not for the others.
+void note_long_path(const char* what) noexcept {
+  count(live.stats->history_errors);
+  TextBuffer<kSentenceBytes> sentence;
+  sentence.text("no ").text(what).text(
+      " is written: its path would be longer than 4095 bytes; set ");
+  write_warning(1, sentence.text("ROLLCALL_DIR to a directory with a shorter path").view());
+}
+
 void prepare(Flusher& state) noexcept {
   const Config& configuration = config();
   const ring::Incarnation& self = ring_file().incarnation;
@@ -216,23 +229,28 @@ void prepare(Flusher& state) noexcept {
                                  .run_id = self.run_id,
                                  .time_shift = choose_time_shift(),
                                  .bytes_max = state.history_bytes_max};
-  state.segments.begin(options);
+  const bool has_names = state.segments.begin(options);
   state.captured.begin(choose_time_shift());
   options.kind = SegmentKind::captured;
   options.bytes_max = state.history_bytes_max / kCapturedShare;
-  state.captured_segments.begin(options);
+  const bool has_captured_names = state.captured_segments.begin(options);
+  if (state.writes_segments && !(has_names && has_captured_names)) {
+    state.writes_segments = false;
+    note_long_path("history");
+  }
   state.writes_trace = configuration.chrome_trace;
   unsigned rank = 0;
   std::string_view from;
   const bool has_rank = find_job_rank(rank, from);
   if (state.writes_trace) {
-    state.trace.begin({.directory = run_directory(),
-                       .stem = stem_writer.c_str(),
-                       .pid = self.pid,
-                       .job_rank = has_rank ? static_cast<int32_t>(rank) : -1,
-                       .comms = live.known_comms,
-                       .threads = live.threads,
-                       .stats = live.stats});
+    state.writes_trace = state.trace.begin({.directory = run_directory(),
+                                            .stem = stem_writer.c_str(),
+                                            .pid = self.pid,
+                                            .job_rank = has_rank ? static_cast<int32_t>(rank) : -1,
+                                            .comms = live.known_comms,
+                                            .threads = live.threads,
+                                            .stats = live.stats});
+    if (!state.writes_trace) note_long_path("Chrome trace");
   }
   state.last_trace_ns = monotonic_now_ns();
 }

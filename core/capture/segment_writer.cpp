@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/open_file.h"
 #include "core/base/text.h"
 #include "core/format/segment_layout.h"
 #include "core/ring/ring_file.h"
@@ -32,40 +34,93 @@ bool write_all(int descriptor, const void* data, size_t bytes) noexcept {
   return true;
 }
 
+// Names of segments that something else may have before it is tried again later.
+constexpr uint32_t kNamesTakenMax = 64;
+
+// A thread that ends the process may have little stack. One pass at a time is made.
+constinit char path_room[ring::kPathBytes]{};
+
+// Until the next call; null where it is longer than a path may be, with errno set.
+const char* path_of(const SegmentWriter::Options& options, uint32_t index) noexcept {
+  TextWriter path{std::span<char>(path_room)};
+  path.text(options.directory).character('/');
+  write_segment_name(path, {options.stem, options.kind, index});
+  const char* text = path.c_str();
+  if (path.cut_bytes() == 0) return text;
+  errno = ENAMETOOLONG;
+  return nullptr;
+}
+
 }  // namespace
 
-void SegmentWriter::begin(const Options& options) noexcept {
+bool SegmentWriter::begin(const Options& options) noexcept {
   *this = SegmentWriter{};
   options_ = options;
   // A small bound still wants several files, or dropping the oldest would drop everything.
   const bool is_captured = options.kind == SegmentKind::captured;
   segment_bytes_max_ = std::clamp(
       options.bytes_max / 4, is_captured ? kCapturedBytesMin : kSegmentBytesMin, kSegmentBytesMax);
+  has_names_ = path_of(options_, UINT32_MAX) != nullptr;
+  return has_names_;
 }
 
-int SegmentWriter::open_segment(uint32_t index, int flags) const noexcept {
-  TextBuffer<ring::kPathBytes> path;
-  path.text(options_.directory).character('/');
-  write_segment_name(path, {options_.stem, options_.kind, index});
-  return open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | flags,
-              S_IRUSR | S_IWUSR);
-}
-
-bool SegmentWriter::start_segment(int& descriptor) noexcept {
-  descriptor = open_segment(next_index_, O_CREAT | O_TRUNC);
-  if (descriptor < 0) return false;
+SegmentHeader SegmentWriter::header_of(uint32_t index) const noexcept {
   SegmentHeader header{};
   header.magic = kSegmentMagic;
   header.version = kSegmentVersion;
   header.endian_mark = kEndianMark;
   header.pid = options_.pid;
-  header.index = next_index_;
+  header.index = index;
   header.start_time_ticks = options_.start_time_ticks;
   header.run_id = options_.run_id;
   header.time_shift = options_.time_shift;
+  return header;
+}
+
+// Made by this writer: nobody else has a reason to write this header.
+bool SegmentWriter::is_ours(int descriptor, uint32_t index) const noexcept {
+  const SegmentHeader wanted = header_of(index);
+  SegmentHeader found_untrusted{};
+  const ssize_t bytes = pread(descriptor, &found_untrusted, sizeof(found_untrusted), 0);
+  return bytes == static_cast<ssize_t>(sizeof(wanted)) &&
+         memcmp(&found_untrusted, &wanted, sizeof(wanted)) == 0;
+}
+
+// One of our segments that is there already: ENOENT where it is not, whatever else has its name.
+int SegmentWriter::open_again(uint32_t index, int flags) noexcept {
+  const char* path = path_of(options_, index);
+  if (path == nullptr) return -1;
+  const int descriptor = open_file(path, flags | O_NOFOLLOW | O_NONBLOCK);
+  const bool is_no_file = descriptor < 0 && (errno == ELOOP || errno == ENXIO || errno == EISDIR);
+  if (descriptor < 0 && !is_no_file) return -1;
+  if (descriptor >= 0 && is_ours(descriptor, index)) return descriptor;
+  if (descriptor >= 0) close(descriptor);
+  ++foreign_files_;
+  errno = ENOENT;
+  return -1;
+}
+
+// Under the next name that nobody has taken.
+int SegmentWriter::create_next() noexcept {
+  for (uint32_t attempt = 0; attempt < kNamesTakenMax; ++attempt, ++next_index_) {
+    const char* path = path_of(options_, next_index_);
+    if (path == nullptr) return -1;
+    const int descriptor = open_file(
+        path, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_NONBLOCK, S_IRUSR | S_IWUSR);
+    if (descriptor >= 0 || errno != EEXIST) return descriptor;
+    ++foreign_files_;
+  }
+  return -1;
+}
+
+bool SegmentWriter::start_segment(int& descriptor) noexcept {
+  descriptor = create_next();
+  if (descriptor < 0) return false;
+  const SegmentHeader header = header_of(next_index_);
   if (!write_all(descriptor, &header, sizeof(header))) {
     const int error = errno;
     close(descriptor);
+    unlink(path_of(options_, next_index_));  // the next attempt makes it anew
     errno = error;
     return false;
   }
@@ -77,6 +132,10 @@ bool SegmentWriter::start_segment(int& descriptor) noexcept {
 
 bool SegmentWriter::append(std::span<const uint8_t> block) noexcept {
   if (!ROLLCALL_CHECK(!block.empty())) return false;
+  if (!has_names_) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
   if (current_bytes_ != 0 && current_bytes_ + block.size() > segment_bytes_max_) {
     current_bytes_ = 0;
   }
@@ -84,9 +143,10 @@ bool SegmentWriter::append(std::span<const uint8_t> block) noexcept {
   if (current_bytes_ == 0) {
     if (!start_segment(descriptor)) return false;
   } else {
-    descriptor = open_segment(next_index_ - 1, 0);
+    descriptor = open_again(next_index_ - 1, O_RDWR | O_APPEND);
     if (descriptor < 0 && errno == ENOENT) {
-      // Somebody removed the file. What was in it is their business; go on with the next one.
+      // Somebody removed the file, or put something else in its place. What was in it is their
+      // business; go on with the next one.
       held_bytes_ -= std::min(held_bytes_, current_bytes_);
       current_bytes_ = 0;
       if (!start_segment(descriptor)) return false;
@@ -127,10 +187,7 @@ void SegmentWriter::keep_bound() noexcept {
 }
 
 SegmentWriter::Dropped SegmentWriter::drop_oldest() noexcept {
-  TextBuffer<ring::kPathBytes> path;
-  path.text(options_.directory).character('/');
-  write_segment_name(path, {options_.stem, options_.kind, oldest_index_});
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  const int descriptor = open_again(oldest_index_, O_RDONLY);
   if (descriptor < 0 && errno != ENOENT) return Dropped::refused;
   if (descriptor < 0) {
     ++oldest_index_;
@@ -138,7 +195,7 @@ SegmentWriter::Dropped SegmentWriter::drop_oldest() noexcept {
   }
   const off_t bytes = lseek(descriptor, 0, SEEK_END);
   close(descriptor);
-  if (unlink(path.c_str()) != 0) return Dropped::refused;
+  if (unlink(path_of(options_, oldest_index_)) != 0) return Dropped::refused;
   ++oldest_index_;
   held_bytes_ -= std::min<uint64_t>(held_bytes_, bytes > 0 ? static_cast<uint64_t>(bytes) : 0);
   ++dropped_files_;
@@ -149,7 +206,7 @@ SegmentWriter::Dropped SegmentWriter::drop_oldest() noexcept {
 void SegmentWriter::count_held() noexcept {
   held_bytes_ = 0;
   for (uint32_t index = oldest_index_; index < next_index_; ++index) {
-    const int descriptor = open_segment(index, 0);
+    const int descriptor = open_again(index, O_RDONLY);
     if (descriptor < 0) continue;
     const off_t bytes = lseek(descriptor, 0, SEEK_END);
     close(descriptor);

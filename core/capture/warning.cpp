@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "core/base/keep_errno.h"
 #include "core/base/text.h"
 #include "core/ring/quiet_signals.h"
 
@@ -39,9 +40,10 @@ bool takes_a_line() noexcept {
 void set_verbosity(uint32_t level) noexcept { verbosity.store(level, std::memory_order_relaxed); }
 
 void write_warning(uint32_t level, std::string_view sentence) noexcept {
+  const KeepErrno keep;
   if (level > current_verbosity() || !takes_a_line()) return;
-  TextBuffer<1024> line;
-  line.text("rollcall: ").text(part_of(sentence, 0, 1000)).character('\n');
+  TextBuffer<kSentenceBytes + 24> line;
+  line.text("rollcall: ").text(part_of(sentence, 0, kSentenceBytes)).character('\n');
   // stderr may be a pipe that nobody reads any more.
   const ring::QuietSignals quiet;
   const ssize_t written = write(STDERR_FILENO, line.view().data(), line.bytes());

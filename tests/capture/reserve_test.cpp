@@ -9,6 +9,7 @@
 #include <cstdarg>
 
 #include "core/capture/live.h"
+#include "tests/capture/hung_disk.h"
 #include "tests/capture/own_process.h"
 #include "tests/capture/small_disk.h"
 #include "tests/catch.h"
@@ -36,6 +37,7 @@ extern "C" int posix_fallocate(int descriptor, off_t offset, off_t bytes) {
 }
 
 extern "C" int fstatvfs(int descriptor, struct statvfs* disk) noexcept {
+  rollcall::test::ask_disk();
   if (promises_only) {
     *disk = {};
     return 0;
