@@ -13,6 +13,7 @@
 #include "profiler_plugin/event_types.h"
 #include "profiler_plugin/exports.h"
 #include "profiler_plugin/handles.h"
+#include "profiler_plugin/mapped_table.h"
 #include "profiler_plugin/settings.h"
 
 namespace rollcall::profiler {
@@ -44,7 +45,7 @@ struct alignas(64) PairPlace {
 };
 constexpr uint64_t kPairPlaces = 16384;
 static_assert((kPairPlaces & (kPairPlaces - 1)) == 0 && kPairPlaces > kOpPlaces);
-constinit PairPlace pairs[kPairPlaces]{};
+constinit MappedTable<PairPlace, kPairPlaces> pairs{};  // there, once a plugin is chained
 // On a line of its own: it is written with every event, and what lies about it is read by every
 // call.
 struct alignas(64) PairCounter {
@@ -63,7 +64,7 @@ struct Pair {
 void* make_pair(const Pair& pair) noexcept {
   const uint64_t turn =
       next_pair.turn.fetch_add(1, std::memory_order_relaxed) & ((uint64_t{1} << kTurnBits) - 1);
-  PairPlace& place = pairs[turn % kPairPlaces];
+  PairPlace& place = pairs.entries()[turn % kPairPlaces];
   place.turn.store(~uint64_t{0}, std::memory_order_relaxed);
   place.own.store(pair.own, std::memory_order_release);
   place.other.store(pair.other, std::memory_order_release);
@@ -76,8 +77,8 @@ void* make_pair(const Pair& pair) noexcept {
 Pair pair_of(void* value) noexcept {
   if (value == nullptr) return {};
   const uint64_t turn = handle_turn(value);
-  const PairPlace& place = pairs[turn % kPairPlaces];
   const bool fits = handle_kind(value) == HandleKind::pair && turn != 0;
+  const PairPlace& place = pairs.entries()[turn % kPairPlaces];
   if (fits && place.turn.load(std::memory_order_acquire) == turn) {
     const Pair pair{place.own.load(std::memory_order_acquire),
                     place.other.load(std::memory_order_acquire),
@@ -114,6 +115,11 @@ void load_chained(unsigned version) noexcept {
   const char* name = *static_cast<const char* const*>(chained.interface);
   if (name != nullptr && strcmp(name, kName) == 0) {
     complain("is Rollcall itself", "");
+    return;
+  }
+  if (pairs.wanted_entries() == nullptr) {
+    chained.version = 0;
+    complain("no memory for it", "");
     return;
   }
   chain_detail::is_on.store(true, std::memory_order_release);

@@ -6,7 +6,7 @@ namespace rollcall::profiler {
 
 namespace contexts_detail {
 constinit Context contexts[kContextsMax]{};
-constinit KernelStarts kernel_starts_ns[kContextsMax]{};
+constinit MappedTable<KernelStarts, kContextsMax> kernel_starts_ns{};
 constinit std::atomic<uint64_t> late_calls[kContextsMax]{};
 }  // namespace contexts_detail
 
@@ -88,7 +88,9 @@ void reset(Context& context, const ContextOpening& opening) noexcept {
   context.launches_late.store(0, std::memory_order_relaxed);
   newest_late_call(context).store(0, std::memory_order_relaxed);
   context.gpu_clock.reset();
-  for (auto& start : kernel_starts_ns[index_of(context)]) start.store(0, std::memory_order_relaxed);
+  KernelStarts* starts = kernel_starts_ns.entries();
+  if (starts == nullptr) return;
+  for (auto& start : starts[index_of(context)]) start.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "core/capture/recorder.h"
 #include "profiler_plugin/gpu_clock.h"
 #include "profiler_plugin/handles.h"
+#include "profiler_plugin/mapped_table.h"
 
 namespace rollcall::profiler {
 
@@ -63,7 +64,8 @@ extern constinit Context contexts[kContextsMax] __attribute__((visibility("hidde
 // Start of the newest KernelCh of a context per queue: a time before it is a slot of NCCL's ring
 // reused.
 using KernelStarts = std::atomic<uint64_t>[kKernelChannels * kKernelQueues];
-extern constinit KernelStarts kernel_starts_ns[kContextsMax] __attribute__((visibility("hidden")));
+extern constinit MappedTable<KernelStarts, kContextsMax> kernel_starts_ns
+    __attribute__((visibility("hidden")));
 
 // Of a context that launches late: turn of its newest call that is still awaited; 0: none is.
 extern constinit std::atomic<uint64_t> late_calls[kContextsMax]
@@ -95,10 +97,12 @@ inline Context& context_at(uint32_t index) noexcept {
 inline std::atomic<uint64_t>& newest_late_call(const Context& context) noexcept {
   return contexts_detail::late_calls[index_of(context)];
 }
-inline std::atomic<uint64_t>& newest_kernel_start_ns(const Context& context, uint8_t channel,
+// Null where there is no memory for them.
+inline std::atomic<uint64_t>* newest_kernel_start_ns(const Context& context, uint8_t channel,
                                                      bool is_recv) noexcept {
-  return contexts_detail::kernel_starts_ns[index_of(
-      context)][channel % kKernelChannels * kKernelQueues + (is_recv ? 1 : 0)];
+  contexts_detail::KernelStarts* all = contexts_detail::kernel_starts_ns.wanted_entries();
+  if (all == nullptr) return nullptr;
+  return &all[index_of(context)][channel % kKernelChannels * kKernelQueues + (is_recv ? 1 : 0)];
 }
 
 // The communicator that the plugin records into, made from what an event up to version 3 tells;

@@ -29,10 +29,9 @@ bool is_plausible(Context& context, const OpPlace& place, uint64_t turn, uint8_t
   const uint64_t newest = context.kernels.load(std::memory_order_relaxed);
   if (newest - number >= kKernelRing) return false;
   // Work of one queue starts in order; what goes back was overwritten by a later lap.
-  auto& last = newest_kernel_start_ns(context, channel, is_of_recv(place, turn));
-  const uint64_t before = last.load(std::memory_order_relaxed);
-  if (timer_ns < before) return false;
-  last.store(timer_ns, std::memory_order_relaxed);
+  auto* last = newest_kernel_start_ns(context, channel, is_of_recv(place, turn));
+  if (last == nullptr || timer_ns < last->load(std::memory_order_relaxed)) return false;
+  last->store(timer_ns, std::memory_order_relaxed);
   return true;
 }
 

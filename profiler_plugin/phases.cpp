@@ -1,6 +1,7 @@
 #include "profiler_plugin/phases.h"
 
 #include "profiler_plugin/event_types.h"
+#include "profiler_plugin/mapped_table.h"
 #include "profiler_plugin/settings.h"
 
 namespace rollcall::profiler {
@@ -17,7 +18,7 @@ struct alignas(64) PhasePlace {
   std::atomic<uint32_t> spoiled;                // 1: some time of it cannot be true
 };
 static_assert(sizeof(PhasePlace) == 64);
-constinit PhasePlace phase_places[kOpPlaces]{};
+constinit MappedTable<PhasePlace, kOpPlaces> phase_places{};
 
 constexpr unsigned kPhaseShift = 6;
 static_assert(kKernelPhaseCount <= 1u << (8 - kPhaseShift), "the detail of a handle has 8 bits");
@@ -27,8 +28,8 @@ uint8_t detail_of(uint8_t channel, uint8_t phase) noexcept {
 }
 
 // The place, cleared where it was another operation's.
-PhasePlace& place_of(uint64_t turn) noexcept {
-  PhasePlace& place = phase_places[turn % kOpPlaces];
+PhasePlace& place_of(PhasePlace* places, uint64_t turn) noexcept {
+  PhasePlace& place = places[turn % kOpPlaces];
   if (place.turn.load(std::memory_order_relaxed) == turn) return place;
   place.start_ns.store(0, std::memory_order_relaxed);
   for (std::atomic<uint64_t>& ns : place.ns) ns.store(0, std::memory_order_relaxed);
@@ -41,9 +42,11 @@ PhasePlace& place_of(uint64_t turn) noexcept {
 
 // Of a phase that was started and whose operation still has its place; null, and counted, else.
 PhasePlace* find_counted(const void* value) noexcept {
-  PhasePlace& place = phase_places[handle_turn(value) % kOpPlaces];
-  const bool is_ours = place.turn.load(std::memory_order_relaxed) == handle_turn(value);
-  if (is_ours && find_op(handle_turn(value)) != nullptr) return &place;
+  PhasePlace* places = phase_places.entries();
+  PhasePlace* place = places != nullptr ? &places[handle_turn(value) % kOpPlaces] : nullptr;
+  const bool is_ours =
+      place != nullptr && place->turn.load(std::memory_order_relaxed) == handle_turn(value);
+  if (is_ours && find_op(handle_turn(value)) != nullptr) return place;
   count_stale(value);
   return nullptr;
 }
@@ -71,7 +74,12 @@ void* start_phase(const Event& event) noexcept {
     count_stale(event.parent);
     return nullptr;
   }
-  PhasePlace& place = place_of(turn);
+  PhasePlace* places = phase_places.wanted_entries();
+  if (places == nullptr) {
+    capture::count_statistic(&SelfStatistics::plugin_full);
+    return nullptr;
+  }
+  PhasePlace& place = place_of(places, turn);
   const uint8_t detail = detail_of(channel, event.phase);
   place.start_ns.store(event.timer_ns, std::memory_order_relaxed);
   place.open.store(uint32_t{detail} + 1, std::memory_order_relaxed);
@@ -107,8 +115,10 @@ int stop_phase(const void* value) noexcept {
 }
 
 void keep_phases(const OpPlace& op, uint64_t turn, uint32_t channels) noexcept {
-  const PhasePlace& place = phase_places[turn % kOpPlaces];
-  if (place.turn.load(std::memory_order_relaxed) != turn || channels == 0) return;
+  const PhasePlace* places = phase_places.entries();
+  if (places == nullptr || channels == 0) return;
+  const PhasePlace& place = places[turn % kOpPlaces];
+  if (place.turn.load(std::memory_order_relaxed) != turn) return;
   const bool is_told = place.told.load(std::memory_order_relaxed) != 0;
   if (!is_told || place.spoiled.load(std::memory_order_relaxed) != 0) return;
   capture::OpPhases phases;
