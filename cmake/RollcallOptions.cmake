@@ -42,6 +42,8 @@ target_compile_definitions(rollcall_injected_flags INTERFACE ROLLCALL_INJECTED=1
 # Failed assertions name their file: without the folder of whoever built the library.
 target_compile_options(rollcall_injected_flags INTERFACE -g2 -fvisibility=hidden
   -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
+  # A thread of the job may have 16 KiB of stack in all. Sanitizers make frames of their own size.
+  $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<NOT:$<BOOL:${ROLLCALL_SANITIZE}>>>:-Wframe-larger-than=2560>
   $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden -fno-exceptions -fno-rtti>
   # One instruction to reach a thread's state, and no call into the loader, which may allocate.
   $<$<COMPILE_LANGUAGE:C,CXX>:-ftls-model=initial-exec>

@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "core/base/keep_errno.h"
 #include "profiler_plugin/chain.h"
 #include "profiler_plugin/event_types.h"
 #include "profiler_plugin/nccl_library.h"
@@ -37,6 +38,7 @@ void watch_forks() noexcept {
 }  // namespace
 
 void* init(const ContextOpening& opening, uint32_t& mask) noexcept {
+  const KeepErrno keep;
   watch_forks();
   read_settings();
   note_interface(opening.version);
@@ -51,6 +53,7 @@ void* init(const ContextOpening& opening, uint32_t& mask) noexcept {
 }
 
 void finalize(void* value) noexcept {
+  const KeepErrno keep;
   Context* context = find_context(value);
   if (context != nullptr) end_late_calls(*context);
   close_context(value);

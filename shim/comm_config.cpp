@@ -4,9 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
+
+#include "core/base/keep_errno.h"
 
 namespace rollcall::shim {
 namespace {
@@ -33,7 +34,7 @@ void read_name(CommConfig& config, const char* name_untrusted) {
 }  // namespace
 
 size_t copy_if_readable(void* to, const void* from, size_t size) noexcept {
-  const int saved_errno = errno;
+  const KeepErrno keep;
   if (from == nullptr || size > kReadableBytesMax) return 0;
   // One piece per page: the kernel copies whole pieces until the first that faults.
   iovec remote[kReadableBytesMax / kPageBytes + 1];
@@ -47,7 +48,6 @@ size_t copy_if_readable(void* to, const void* from, size_t size) noexcept {
   }
   iovec local = {to, size};
   const ssize_t copied = process_vm_readv(getpid(), &local, 1, remote, pieces, 0);
-  errno = saved_errno;
   return copied > 0 ? static_cast<size_t>(copied) : 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "core/base/keep_errno.h"
 #include "shim/comm_config.h"
 #include "shim/ended_handles.h"
 #include "shim/failures.h"
@@ -130,6 +131,7 @@ void forget_pending_after_fork() noexcept { pthread_mutex_init(&g_pending_lock, 
 void creation_returned(const Site& site, uint32_t index, nccl::Comm* where,
                        nccl::Result result) noexcept {
   if (where == nullptr) return;
+  const KeepErrno keep;
   if (is_failure(result)) {
     if (index != kCommUnknown) capture::close_comm(index, CommState::failed);
     return;
@@ -146,6 +148,7 @@ void creation_returned(const Site& site, uint32_t index, nccl::Comm* where,
 
 void group_returned(const Site& site, nccl::Result result) noexcept {
   if (g_pending_count.load(std::memory_order_relaxed) == 0) return;
+  const KeepErrno keep;
   const auto is_mine = [&](Pending& pending) {
     if (pending.thread != this_thread()) return false;
     if (result != nccl::kInProgress || *pending.where != nullptr) return true;
@@ -164,6 +167,7 @@ void group_returned(const Site& site, nccl::Result result) noexcept {
 
 void children_arrived(uint32_t parent) noexcept {
   if (g_pending_count.load(std::memory_order_relaxed) == 0) return;
+  const KeepErrno keep;
   nccl::Comm handle = nullptr;
   const auto has_arrived = [&](const Pending& pending) {
     const CommEntry* entry = capture::comm_entry(pending.index);
@@ -195,6 +199,7 @@ uint32_t index_of_comm(nccl::Comm comm) noexcept {
 
 void became_ready(const Site& site, uint32_t index, nccl::Comm comm) noexcept {
   if (state_of(index) != CommState::initialising) return;
+  const KeepErrno keep;  // NCCL is asked
   const Queries& queries = queries_of(site.copy);
   capture::comm_ready(index, ask(queries.count, comm), ask(queries.rank, comm),
                       ask(queries.device, comm), 0);

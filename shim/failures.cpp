@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "core/base/keep_errno.h"
 #include "shim/ended_handles.h"
 
 namespace rollcall::shim {
@@ -29,6 +30,7 @@ void note_failure(const Site& site, int64_t kind, uint64_t ticket, uint32_t comm
 }  // namespace
 
 const char* last_error_text(const Site& site, nccl::Comm comm) noexcept {
+  const KeepErrno keep;
   const nccl::GetLastError query = queries_of(site.copy).last_error;
   const char* text = query != nullptr ? query(comm) : nullptr;
   return text != nullptr ? text : "";

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "core/base/keep_errno.h"
 #include "core/base/small_file.h"
 
 namespace rollcall::shim {
@@ -70,6 +71,7 @@ CommKey key_of_ids(const nccl::UniqueId* ids, int count) noexcept {
 
 CommKey key_of_init_all() noexcept {
   static std::atomic<uint64_t> cliques{0};
+  const KeepErrno keep;
   struct {
     char host[64];
     char boot_id[40];

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/base/config.h"
+#include "core/base/keep_errno.h"
 #include "core/capture/library_facts.h"
 #include "core/capture/recorder.h"
 #include "shim/comm_tracking.h"
@@ -129,6 +130,7 @@ void* find_in_copy(unsigned copy, const char* name) noexcept {
 }
 
 void* resolve(unsigned copy, Function function, bool reports) noexcept {
+  const KeepErrno keep;
   Copy& where = g_copies[copy];
   const unsigned index = static_cast<unsigned>(function);
   void* real = where.found[index].load(std::memory_order_acquire);
@@ -199,6 +201,7 @@ bool is_inside_copy(unsigned copy, const void* address) noexcept {
 const Queries& queries_of(unsigned copy) noexcept {
   Copy& where = g_copies[copy];
   if (where.has_queries.load(std::memory_order_acquire)) return where.queries;
+  const KeepErrno keep;
   Queries queries;
   queries.version = reinterpret_cast<nccl::GetVersion>(find_either_name(copy, "ncclGetVersion"));
   queries.last_error =

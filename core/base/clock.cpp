@@ -1,11 +1,14 @@
 #include "core/base/clock.h"
 
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <atomic>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/prctl.h>
 #endif
 
 namespace rollcall {
@@ -22,14 +25,32 @@ constinit std::atomic<uint64_t> fake_ticks{0};
 constinit std::atomic<uint64_t> fake_step_ticks{0};
 constinit std::atomic<bool> detected{false};
 
+// The kernel's clocks without a system call read the TSC, too.
+constinit std::atomic<bool> tsc_is_forbidden{false};
+
 uint64_t clock_ns(clockid_t clock) noexcept {
   timespec now{};
-  clock_gettime(clock, &now);
+  if (__builtin_expect(tsc_is_forbidden.load(std::memory_order_relaxed), 0)) {
+    syscall(SYS_clock_gettime, clock, &now);
+  } else {
+    clock_gettime(clock, &now);
+  }
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
+#if defined(__x86_64__)
+// A process may have forbidden its threads to read the TSC (PR_SET_TSC): the instruction is SIGSEGV
+// then. Nothing tells of one that does so later.
+bool may_read_tsc() noexcept {
+  int mode = PR_TSC_ENABLE;
+  return prctl(PR_GET_TSC, &mode) != 0 || mode == PR_TSC_ENABLE;
+}
+#endif
+
 Source best_source() noexcept {
 #if defined(__x86_64__)
+  tsc_is_forbidden.store(!may_read_tsc(), std::memory_order_relaxed);
+  if (tsc_is_forbidden.load(std::memory_order_relaxed)) return Source::monotonic;
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   const bool has_leaf = __get_cpuid(0x80000007u, &eax, &ebx, &ecx, &edx) != 0;
   return clock_detail::source_for(has_leaf, edx);
@@ -49,9 +70,10 @@ uint64_t clock_detail::slow_ticks() noexcept {
 }
 
 ClockKind detect_clock() noexcept {
-  if (!detected.exchange(true, std::memory_order_acq_rel) && clock_detail::source != Source::fake) {
-    clock_detail::source = best_source();
-  }
+  if (clock_detail::source == Source::fake) return clock_kind();
+  // A forked child may have forbidden itself since what its parent did.
+  const bool is_first = !detected.exchange(true, std::memory_order_acq_rel);
+  if (is_first || clock_kind() == ClockKind::tsc) clock_detail::source = best_source();
   return clock_kind();
 }
 

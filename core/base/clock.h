@@ -32,7 +32,7 @@ constexpr Source source_for(bool has_leaf, uint32_t edx) noexcept {
 }
 }  // namespace clock_detail
 
-// Chooses the source; returns its kind. Idempotent, cheap after the first time, keeps a fake clock.
+// Chooses the source; returns its kind. Keeps a fake clock. Not while another thread records.
 ClockKind detect_clock() noexcept;
 ClockKind clock_kind() noexcept;
 

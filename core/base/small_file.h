@@ -1,18 +1,16 @@
 // Files of /proc and /sys that fit a buffer.
 #pragma once
 
-#include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <span>
+
+#include "core/base/open_file.h"
 
 namespace rollcall {
 
 // The bytes read; 0 on any failure.
 inline size_t read_small_file(const char* path, std::span<char> to) noexcept {
-  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  const int descriptor = open_file(path, O_RDONLY);
   if (descriptor < 0) return 0;
   ssize_t bytes = 0;
   do {

@@ -1,8 +1,9 @@
 // Communicators: the entries in the file, and what only this process needs: handle -> index, the
 // counters of point-to-point positions, the numbers of children.
 //
-// Each entry exists twice: in the file, for readers, and in memory of the process, which alone is read
-// here. Whoever writes into the file changes what readers find, and nothing that the job rests on.
+// Each entry exists twice: in the file, for readers, and in memory of the process, which alone is
+// read here. Whoever writes into the file changes what readers find, and nothing that the job rests
+// on.
 //
 // Look-ups are lock-free (an open-addressed table that only ever gains keys); changes hold the
 // ColdLock. An entry is never reused: records refer to it by index when the communicator is gone.

@@ -51,7 +51,8 @@ class Search {
 
   void* open(std::string_view folder, std::string_view rest, const Version& version) noexcept {
     if (!fits(version)) return nullptr;
-    TextBuffer<4096> path;
+    static constinit char room[4096];  // a thread may have little stack; one in a process is here
+    TextWriter path{std::span<char>(room)};
     path.text(folder).text(rest).text(version.name);
     return path.cut_bytes() == 0 ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   }

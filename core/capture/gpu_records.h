@@ -68,7 +68,8 @@ class GpuRecords {
       const OpRecord& record = ops_.records[slot_of(first_ticket + i)];
       const uint64_t ticket = ticket_of(load_acquire(record.publish));
       if (ticket < first_ticket || ticket > last_ticket) continue;
-      if (load_relaxed(record.group) == group && holds(load_relaxed(record.comm_index))) return true;
+      if (load_relaxed(record.group) == group && holds(load_relaxed(record.comm_index)))
+        return true;
     }
     return false;
   }

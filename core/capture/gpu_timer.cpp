@@ -4,6 +4,7 @@
 
 #include "core/base/atomic_word.h"
 #include "core/base/clock.h"
+#include "core/base/keep_errno.h"
 #include "core/capture/gpu_marks.h"
 #include "core/capture/in_context.h"
 
@@ -93,6 +94,7 @@ bool GpuTimer::is_green(GpuStream stream) noexcept {
 
 // The first operation in a context: a slow moment on the launching thread.
 GpuContext* GpuTimer::open_context(GpuContextHandle handle, GpuStream stream) noexcept {
+  const KeepErrno keep;
   pthread_mutex_lock(&opening_);
   GpuContext* context = find_context(handle);
   const uint32_t number = context_count_.load(std::memory_order_relaxed);
@@ -240,6 +242,7 @@ GpuPair* GpuTimer::find_free_pair(GpuContext& context) noexcept {
 bool GpuTimer::grow(GpuContext& context) noexcept {
   if (context.pair_count.load(std::memory_order_acquire) == kGpuPairsMax) return false;
   if (pthread_mutex_trylock(&opening_) != 0) return false;
+  const KeepErrno keep;
   const uint32_t pairs = context.pair_count.load(std::memory_order_relaxed);
   bool has_grown = false;
   if (pairs < kGpuPairsMax) {
@@ -550,6 +553,7 @@ bool GpuTimer::has_words() noexcept {
 
 // Once in a process: some hundred microseconds of the launching thread.
 void GpuTimer::prepare_words() noexcept {
+  const KeepErrno keep;
   pthread_mutex_lock(&opening_);
   if (words_state_.load(std::memory_order_relaxed) == untried) {
     GpuContextHandle current = nullptr;

@@ -1,10 +1,10 @@
 #include "core/capture/gpu_timing.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "core/base/clock.h"
+#include "core/base/keep_errno.h"
 #include "core/capture/background_thread.h"
 #include "core/capture/gpu_cupti.h"
 #include "core/capture/last_round.h"
@@ -26,9 +26,7 @@ constinit LastRound last_round{};
 using ExchangeCaptureMode = decltype(GpuDriver::exchange_capture_mode);
 constinit ExchangeCaptureMode exchange_capture_mode = nullptr;  // set before there is a poller
 
-double ticks_per_ns() noexcept {
-  return conversion_by(read_anchor()).ticks_per_ns();
-}
+double ticks_per_ns() noexcept { return conversion_by(read_anchor()).ticks_per_ns(); }
 
 // What is learned while the job runs: a lock that no launching thread should wait for.
 class Facts {
@@ -117,7 +115,8 @@ void stop_at_exit() {
 // Of the areas `graphs` and `progress`: the end of the file.
 uint64_t word_bytes() noexcept {
   const ring::RingFile& file = ring_file();
-  return file.bytes - static_cast<uint64_t>(reinterpret_cast<const char*>(file.graphs) - file.memory);
+  return file.bytes -
+         static_cast<uint64_t>(reinterpret_cast<const char*>(file.graphs) - file.memory);
 }
 
 // Zeroes are the initial state of what lives here; a constructor would touch every page of it.
@@ -146,7 +145,6 @@ void start_activity(GpuSymbolLookup lookup, CuptiStart& start) noexcept {
   int version = 0;
   if (get_version == nullptr || get_version(&version) != kGpuSuccess) version = 0;
   CuptiLibrary library;
-  const int saved_errno = errno;
   auto* activity = map_zeroed<GpuActivity>();
   if (activity == nullptr) start.why.text("no memory");
   {
@@ -156,7 +154,6 @@ void start_activity(GpuSymbolLookup lookup, CuptiStart& start) noexcept {
                              start_cupti(library, start.source, start.why);
     if (has_started) start.activity = activity;
   }
-  errno = saved_errno;
   if (start.activity != nullptr) return;
   unmap(activity);
   TextBuffer<768> sentence;
@@ -229,6 +226,7 @@ void set_gpu_symbols(GpuSymbolLookup lookup) noexcept {
 }
 
 void start_gpu_timing() noexcept {
+  const KeepErrno keep;
   const GpuSymbolLookup lookup = symbol_lookup.load(std::memory_order_acquire);
   if (lookup == nullptr) return;
   GpuDriver driver;

@@ -5,8 +5,8 @@
 // time the recorder starts, so that one comparison with the thread's copy answers "is capture on,
 // was this thread announced to this very file, and is this not a forked child?".
 //
-// What is in the mapping is written for readers. The job, and whoever else may write to the file, may
-// write over it, so nothing is read back from there that a length, an index, an address or a
+// What is in the mapping is written for readers. The job, and whoever else may write to the file,
+// may write over it, so nothing is read back from there that a length, an index, an address or a
 // decision rests on: of all that the recorder has a copy in `live`, or in memory that `live` points
 // to. What is read back all the same, because a second copy would cost the path of an operation, is
 // a ticket, a position or a body of a slot; it may be any number, and is used as such: compared,
@@ -25,6 +25,7 @@
 #include "core/base/atomic_word.h"
 #include "core/base/clock.h"
 #include "core/base/config.h"
+#include "core/base/keep_errno.h"
 #include "core/capture/gpu_timing.h"
 #include "core/capture/recorder.h"
 #include "core/ring/ring_file.h"
@@ -122,7 +123,7 @@ inline bool enter(ThreadState& thread) noexcept {
 
 // One lock for everything that is cold: start, communicators, meta text. In `live`, so that a child
 // does not inherit it locked. A thread is not cancelled while it holds it, and runs no handler of a
-// signal that might call NCCL and so come back for it.
+// signal that might call NCCL and so come back for it. errno is what it was behind it.
 class ColdLock {
  public:
   ColdLock() noexcept;
@@ -136,6 +137,7 @@ class ColdLock {
  private:
   void keep_to_itself() noexcept;
 
+  const KeepErrno keep_errno_;
   sigset_t mask_before_;
   int cancel_before_ = 0;
   bool is_held_;
@@ -163,8 +165,8 @@ inline bool is_paused() noexcept {
 // Writes the two-copy anchor of the header. One caller at a time: the flusher, or without one the
 // thread that got the turn.
 void refresh_anchor() noexcept;
-// The newest one: of the flusher's, or where there is none yet, or it is just being replaced, one of
-// our own.
+// The newest one: of the flusher's, or where there is none yet, or it is just being replaced, one
+// of our own.
 ClockAnchor newest_anchor() noexcept;
 // From ticks to times, by the first anchor and this one.
 TickConversion conversion_by(const ClockAnchor& latest) noexcept;

@@ -65,8 +65,8 @@ void release_operations(uint64_t first, uint64_t end, uint32_t group) noexcept {
   });
 }
 
-// As it was before the call, unless somebody has called since. Of a copy: what the job has scribbled
-// over gives nothing back.
+// As it was before the call, unless somebody has called since. Of a copy: what the job has
+// scribbled over gives nothing back.
 void give_back_position(const OpRecord& record) noexcept {
   if (!record_is_valid(record, RecordBounds{})) return;
   const uint32_t comm_index = record.comm_index;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "core/base/check.h"
@@ -68,36 +69,29 @@ void append_line(std::string_view line, size_t cut) noexcept {
   store_release(live.header->meta_bytes, live.meta_bytes);
 }
 
-using LineBuffer = TextBuffer<8192>;
+// A thread of the job may have little stack: what is long is put together here, with the ColdLock
+// held. A line, and a text that goes into one.
+constinit char line_room[8192]{};
+constinit char text_room[4096]{};
 
-void build_line(LineBuffer& line, std::string_view key, std::string_view value) noexcept {
-  line.clear();
+TextWriter line_of(std::string_view key, std::string_view value) noexcept {
+  TextWriter line{std::span<char>(line_room)};
   line.text(key).character('=').escaped(value).character('\n');
+  return line;
 }
 
 void append_link(std::string_view key, const char* path) noexcept {
-  char target[4096];
-  const ssize_t bytes = readlink(path, target, sizeof(target));
-  if (bytes > 0) append_meta(key, {target, static_cast<size_t>(bytes)});
+  const ssize_t bytes = readlink(path, text_room, sizeof(text_room));
+  if (bytes > 0) append_meta(key, {text_room, static_cast<size_t>(bytes)});
 }
 
 // The command line is what tells runs apart, and anybody on the machine may read it in /proc; the
 // file is 0600 all the same.
 void append_command_line() noexcept {
-  char text[4096];
-  const size_t bytes = read_small_file("/proc/self/cmdline", text);
-  TextBuffer<4096> line;
-  std::string_view rest(text, bytes);
-  bool first = true;
-  while (!rest.empty()) {
-    const size_t end = rest.find('\0');
-    const std::string_view argument = part_of(rest, 0, end);
-    rest = end == std::string_view::npos ? std::string_view{} : part_of(rest, end + 1);
-    if (!first) line.character(' ');
-    first = false;
-    line.text(argument);
-  }
-  if (bytes != 0) append_meta("cmdline", line.view());
+  size_t bytes = read_small_file("/proc/self/cmdline", text_room);
+  if (bytes != 0 && text_room[bytes - 1] == '\0') --bytes;
+  std::replace(text_room, text_room + bytes, '\0', ' ');
+  if (bytes != 0) append_meta("cmdline", {text_room, bytes});
 }
 
 void append_environment() noexcept {
@@ -143,8 +137,7 @@ struct CgroupPath {
 
 CgroupPath read_cgroup() noexcept {
   CgroupPath path{};
-  char content[4096];
-  std::string_view rest(content, read_small_file("/proc/self/cgroup", content));
+  std::string_view rest(text_room, read_small_file("/proc/self/cgroup", text_room));
   while (!rest.empty()) {
     const size_t end = rest.find('\n');
     const std::string_view line = part_of(rest, 0, end);
@@ -163,8 +156,7 @@ CgroupPath read_cgroup() noexcept {
 }
 
 bool oom_kills_in(const char* path, unsigned long& kills) noexcept {
-  char content[2048];
-  const std::string_view text(content, read_small_file(path, content));
+  const std::string_view text(text_room, read_small_file(path, text_room));
   const size_t at = text.find("oom_kill ");
   if (at == std::string_view::npos) return false;
   const std::string_view number = part_of(text, at + 9);
@@ -212,8 +204,7 @@ bool read_oom_kills(unsigned long& kills) noexcept {
 }
 
 void append_meta(std::string_view key, std::string_view value) noexcept {
-  LineBuffer line;
-  build_line(line, key, value);
+  const TextWriter line = line_of(key, value);
   append_line(line.view(), line.cut_bytes());
 }
 
@@ -221,8 +212,7 @@ void write_process_meta(const Config& config_in) noexcept {
   append_meta("rollcall_version", ROLLCALL_VERSION);
   append_link("exe", "/proc/self/exe");
   append_command_line();
-  char directory[4096];
-  if (getcwd(directory, sizeof(directory)) != nullptr) append_meta("cwd", directory);
+  if (getcwd(text_room, sizeof(text_room)) != nullptr) append_meta("cwd", text_room);
   append_meta("run_dir", config_in.directory);
   append_place_in_job();
   append_environment();
@@ -243,8 +233,7 @@ void write_sticky_meta() noexcept {
 void add_meta(const char* key, const char* value) noexcept {
   if (key == nullptr || value == nullptr) return;
   const ColdLock lock;
-  LineBuffer line;
-  build_line(line, key, value);
+  const TextWriter line = line_of(key, value);
   if (line.cut_bytes() == 0 && line.bytes() <= sizeof(sticky_text) - sticky_bytes) {
     memcpy(sticky_text + sticky_bytes, line.view().data(), line.bytes());
     sticky_bytes += line.bytes();

@@ -14,7 +14,7 @@ bool may_record_variable(std::string_view name) noexcept;
 bool find_job_rank(unsigned& rank, std::string_view& from) noexcept;
 
 // The oom_kill counter of the process's cgroup (version 2, or version 1's memory controller); false
-// where it cannot be read.
+// where it cannot be read. ColdLock held.
 bool read_oom_kills(unsigned long& kills) noexcept;
 
 }  // namespace rollcall::capture

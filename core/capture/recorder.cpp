@@ -20,6 +20,7 @@ constexpr uint64_t kAnchorTickets = 1u << 16;
 [[gnu::noinline, gnu::cold]] uint32_t find_comm_slowly(ThreadState& thread,
                                                        const void* handle) noexcept {
   if (handle == nullptr) return kCommUnknown;
+  const KeepErrno keep;
   if (live.wants_gpu.load(std::memory_order_relaxed)) start_gpu_timing();
   const uint64_t generation = comm_generation.load(std::memory_order_acquire);
   const uint32_t index = find_or_adopt_comm(handle);
@@ -205,8 +206,8 @@ GpuLaunch launch_of(int result) noexcept {
 [[gnu::noinline]] void end_op_timed(GpuTimer& timer, OpToken token, int result) noexcept {
   GpuThread& gpu = this_thread.gpu;
   const GpuLaunch launch = launch_of(result);
-  // This thread wrote it. Where somebody has written over it, what the timer keeps for the thread is
-  // given up by the next call.
+  // This thread wrote it. Where somebody has written over it, what the timer keeps for the thread
+  // is given up by the next call.
   const bool is_group_end = token.record->kind == OpKind::GroupEnd;
   const bool awaits = !is_group_end && timer.close(gpu, token.record, token.ticket, launch);
   if (is_group_end) timer.finish_group_end(gpu, launch);

@@ -42,6 +42,7 @@ void after_fork_in_parent() {
 // The child starts over. Only the forking thread exists here; the locks, those in `live` among
 // them, may have been held by others.
 void after_fork_in_child() {
+  const KeepErrno keep;
   memset(static_cast<void*>(&live), 0, sizeof(live));
   stopping.store(false, std::memory_order_relaxed);
   ring::abandon_ring_file(mapped);
@@ -102,7 +103,7 @@ void complain(std::string_view sentence) { write_warning(1, sentence); }
 void warn_off(const ring::RingError& error) noexcept {
   char reason[128] = {};
   const char* text = strerror_r(error.error_number, reason, sizeof(reason));
-  TextBuffer<ring::kPathBytes + 512> sentence;
+  TextBuffer<kSentenceBytes> sentence;
   sentence.text("cannot ").text(error.step != nullptr ? error.step : "start in");
   sentence.character(' ').text(current_config.directory).text(": ").text(text);
   sentence.text(
@@ -111,7 +112,6 @@ void warn_off(const ring::RingError& error) noexcept {
 }
 
 bool open_files() noexcept {
-  detect_clock();
   ring::Incarnation incarnation = ring::read_incarnation();
   incarnation.run_id = current_config.run_id;
   TextWriter stem{std::span<char>(stem_text)};
@@ -155,7 +155,7 @@ bool map_holds() noexcept {
 
 // The job may change its working directory; the flusher opens files by name all the time.
 void write_absolute(TextWriter& out, std::string_view path) noexcept {
-  char working_directory[ring::kPathBytes];
+  static constinit char working_directory[ring::kPathBytes];  // ColdLock held
   if (!path.starts_with('/') && getcwd(working_directory, sizeof(working_directory)) != nullptr) {
     out.text(working_directory).character('/');
   }
@@ -178,6 +178,7 @@ void write_attempt(TextWriter& out) noexcept {
 // record; the incarnation, which lets the other threads in, behind all that they use; and the mode,
 // which makes them come for it, last of all.
 bool start() noexcept {
+  detect_clock();
   const uint64_t began_ns = monotonic_now_ns();
   guard_against_forks();
   watch_quick_exit();
@@ -191,8 +192,7 @@ bool start() noexcept {
     TextWriter cupti{std::span<char>(cupti_text)};
     current_config.cupti = cupti.text(current_config.cupti).c_str();
   }
-  if (!current_config.enable || !map_holds() || !map_known_comms() ||
-      !open_files()) {
+  if (!current_config.enable || !map_holds() || !map_known_comms() || !open_files()) {
     live.mode.store(Mode::off, std::memory_order_release);
     return false;
   }
@@ -204,12 +204,13 @@ bool start() noexcept {
   ring::finish_ring_file(mapped);
   live.has_flusher = (current_config.history || current_config.chrome_trace) && start_flusher();
   const uint64_t number = starts.fetch_add(1, std::memory_order_relaxed) + 1;
-  live.incarnation.store(uint64_t{mapped.incarnation.pid} << 32 | number, std::memory_order_release);
+  live.incarnation.store(uint64_t{mapped.incarnation.pid} << 32 | number,
+                         std::memory_order_release);
   // Behind it: who finds the mode unstarted waits for the lock, who finds it recording may enter.
   live.mode.store(Mode::recording, std::memory_order_release);
   live.wants_gpu.store(current_config.gpu_timing != GpuTiming::off, std::memory_order_release);
   count(live.stats->slow_path_ns, elapsed_ns(began_ns));
-  TextBuffer<ring::kPathBytes + 256> sentence;
+  TextBuffer<kSentenceBytes> sentence;
   sentence.text("recording to ").text(run_directory()).character('/').text(file_stem());
   write_warning(2, sentence.text(kRingEnding).view());
   return true;
@@ -217,8 +218,8 @@ bool start() noexcept {
 
 void announce_thread(ThreadState& thread) noexcept {
   uint32_t index = live.thread_count.load(std::memory_order_relaxed);
-  while (index < kThreadsMax && !live.thread_count.compare_exchange_weak(
-                                    index, index + 1, std::memory_order_relaxed)) {
+  while (index < kThreadsMax &&
+         !live.thread_count.compare_exchange_weak(index, index + 1, std::memory_order_relaxed)) {
   }
   thread.index = index < kThreadsMax ? index : kThreadUnknown;
   if (thread.index == kThreadUnknown) {
@@ -265,6 +266,7 @@ const Config& config() noexcept { return current_config; }
 const ring::RingFile& ring_file() noexcept { return mapped; }
 
 [[gnu::noinline, gnu::cold]] bool enter_slowly(ThreadState& thread) noexcept {
+  const KeepErrno keep;
   if (live.mode.load(std::memory_order_acquire) == Mode::unstarted) {
     const ColdLock lock;
     if (live.mode.load(std::memory_order_acquire) == Mode::unstarted) {
@@ -275,9 +277,7 @@ const ring::RingFile& ring_file() noexcept { return mapped; }
         forget_gpu_timing();
         reset_comm_table();
       }
-      const int saved_errno = errno;
       start();
-      errno = saved_errno;
     }
   }
   const uint64_t incarnation = live.incarnation.load(std::memory_order_acquire);

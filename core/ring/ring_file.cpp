@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -18,6 +19,7 @@
 #include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/base/limits.h"
+#include "core/base/open_file.h"
 #include "core/base/small_file.h"
 #include "core/ring/memory_room.h"
 #include "core/ring/quiet_signals.h"
@@ -31,6 +33,9 @@ namespace rollcall::ring {
 namespace {
 
 constexpr uint32_t kNameAttempts = 1000;
+
+// A thread of the job may have little stack. One thread at a time creates a file.
+constinit char path_room[kPathBytes]{};
 
 // Field 22 of /proc/self/stat. The command in field 2 may contain anything, so the count starts
 // behind its last parenthesis.
@@ -63,11 +68,19 @@ uint64_t read_pid_namespace() noexcept {
   return parse_decimal(part_of(all, open_bracket + 1, digits), value) ? value : 0;
 }
 
+// To the floor, or as high as the limit allows.
 int move_up(int descriptor) noexcept {
-  const int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, kDescriptorFloor);
-  if (moved < 0) return descriptor;  // the limit is low: the small number has to do
-  close(descriptor);
-  return moved;
+  rlimit limit{};
+  const bool is_known = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != 0;
+  const rlim_t highest = is_known ? limit.rlim_cur - 1 : kDescriptorFloor;
+  int floor = static_cast<int>(std::min<rlim_t>(highest, kDescriptorFloor));
+  for (; floor > descriptor; --floor) {
+    const int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, floor);
+    if (moved < 0) continue;
+    close(descriptor);
+    return moved;
+  }
+  return descriptor;
 }
 
 FileIdentity identity_of(int descriptor) noexcept {
@@ -89,7 +102,7 @@ void write_in_place(int descriptor) noexcept {
 }
 
 int create_file(const char* directory, const Incarnation& incarnation, TextWriter& stem,
-                TextBuffer<kPathBytes>& path) noexcept {
+                TextWriter& path) noexcept {
   for (uint32_t number = 0; number < kNameAttempts; ++number) {
     stem.clear();
     write_stem(stem, {.host = padded_view(incarnation.host),
@@ -104,7 +117,7 @@ int create_file(const char* directory, const Incarnation& incarnation, TextWrite
       return -1;
     }
     const int descriptor =
-        open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+        open_file(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, S_IRUSR | S_IWUSR);
     if (descriptor >= 0 || errno != EEXIST) return descriptor;
   }
   return -1;
@@ -240,7 +253,7 @@ Incarnation read_incarnation() noexcept {
 }
 
 bool make_directories(const char* path) noexcept {
-  TextBuffer<kPathBytes> partial;
+  TextWriter partial{std::span<char>(path_room)};
   const std::string_view all(path);
   for (size_t at = 0; at <= all.size(); ++at) {
     const bool at_end = at == all.size();
@@ -307,7 +320,7 @@ bool create_ring_file(const char* directory, const Incarnation& incarnation,
     error = {"create the directory", errno};
     return false;
   }
-  TextBuffer<kPathBytes> path;
+  TextWriter path{std::span<char>(path_room)};
   const int descriptor = create_file(directory, incarnation, stem, path);
   if (descriptor < 0) {
     error = {"create a file in", errno};

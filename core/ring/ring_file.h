@@ -21,7 +21,8 @@
 namespace rollcall::ring {
 
 inline constexpr uint32_t kPathBytes = 4096;
-// Descriptors are moved up here: programs that count on small numbers for their own keep them.
+// Descriptors are moved up here, or as far as the limit allows, never to one of 0 to 2: programs
+// that count on small numbers for their own keep them.
 inline constexpr int kDescriptorFloor = 100;
 
 struct Incarnation {
@@ -87,7 +88,7 @@ void finish_ring_file(RingFile& file) noexcept;
 // file's.
 void abandon_ring_file(RingFile& file) noexcept;
 
-// mkdir -p with mode 0700 for what is missing. False with errno set.
+// mkdir -p with mode 0700 for what is missing. False with errno set. One thread at a time.
 bool make_directories(const char* path) noexcept;
 
 // True where the file system of `descriptor` can give so much and still keeps half of itself, or

@@ -122,6 +122,127 @@ TEST_CASE("no descriptor left: nothing is recorded, or only the ring, and the jo
   CHECK(directory.files(".ring").empty());
 }
 
+// Whose numbers these are, as the kernel says; empty where one is closed.
+std::string target_of(int descriptor) {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), error);
+}
+
+TEST_CASE("with standard descriptors closed, and few allowed, no file of ours gets their numbers") {
+  for (const rlim_t allowed : {rlim_t{64}, rlim_t{8}, rlim_t{1024}}) {
+    const TemporaryDirectory directory;
+    CHECK(ended_well(in_own_process(directory.path(), [&] {
+      setenv("ROLLCALL_RING_SLOTS", "64", 1);
+      setenv("ROLLCALL_CHROME_TRACE", "1", 1);
+      for (int number = 3; number < 64; ++number) close(number);
+      limit(RLIMIT_NOFILE, allowed);
+      close(STDIN_FILENO);
+      close(STDOUT_FILENO);
+      record(10);
+      CHILD_REQUIRE(capture::enabled());
+      const int highest = static_cast<int>(std::min<rlim_t>(allowed - 1, ring::kDescriptorFloor));
+      CHILD_REQUIRE(capture::ring_file().descriptor == highest);
+      for (int round = 0; round < 2000; ++round) {
+        record(10);
+        CHILD_REQUIRE(write(STDOUT_FILENO, "x", 1) < 0 && errno == EBADF);
+      }
+      CHILD_REQUIRE(target_of(STDIN_FILENO).empty());
+      CHILD_REQUIRE(target_of(STDOUT_FILENO).empty());
+      capture::flush_at_exit();
+    })));
+    const test::RingContents ring = test::read_ring(directory.files(".ring").at(0));
+    CHECK(ring.verdict == HeaderVerdict::fine);
+    CHECK(ring.stats.history_errors == 0);
+  }
+}
+
+TEST_CASE("with no number left but the standard ones nothing is recorded") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    for (int number = 3; number < 64; ++number) close(number);
+    close(STDIN_FILENO);
+    close(STDOUT_FILENO);
+    limit(RLIMIT_NOFILE, 3);
+    record(10);
+    if (capture::enabled()) _exit(1);
+    CHILD_REQUIRE(target_of(STDOUT_FILENO).empty());
+  })));
+  CHECK(directory.files(".ring").empty());
+}
+
+TEST_CASE("calls that succeed leave errno as it was, the first of each kind included") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path() + "/not/there/yet", [] {
+    errno = 12345;
+    capture::add_meta("key", "value");
+    CHILD_REQUIRE(errno == 12345);
+    record(1);
+    CHILD_REQUIRE(errno == 12345);
+    test::open_test_comm(&comm);
+    CHILD_REQUIRE(errno == 12345);
+    capture::OpCall send = all_reduce(&comm, 1);
+    send.kind = OpKind::Send;
+    send.root_or_peer = 1;
+    capture::end_op(capture::begin_op(send), 0);
+    CHILD_REQUIRE(errno == 12345);
+    const pid_t child = fork();
+    CHILD_REQUIRE(errno == 12345);
+    record(1);
+    CHILD_REQUIRE(errno == 12345);
+    if (child == 0) _exit(0);
+    wait(nullptr);
+  })));
+}
+
+// As much as a thread has whose creator asked for the least; what stands on it already is the
+// job's.
+void run_on_small_stack(void* (*body)(void*), size_t bytes) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  CHILD_REQUIRE(pthread_attr_setstacksize(&attributes, bytes) == 0);
+  pthread_t thread{};
+  CHILD_REQUIRE(pthread_create(&thread, &attributes, body, nullptr) == 0);
+  pthread_join(thread, nullptr);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("the first call of a process may come from a thread with 16 KiB of stack") {
+  for (const char* place : {"", "/deep/below"}) {
+    const TemporaryDirectory directory;
+    const std::string run = directory.path() + place;
+    CHECK(ended_well(in_own_process(run, [] {
+      setenv("ROLLCALL_CHROME_TRACE", "1", 1);
+      setenv("ROLLCALL_VERBOSE", "2", 1);
+      setenv("ROLLCALL_MAX_HISTORY", "nonsense", 1);
+      close(STDERR_FILENO);
+      open("/dev/null", O_WRONLY);
+      setenv("NCCL_LONG", std::string(6000, 'x').c_str(), 1);
+      const auto body = [](void*) -> void* {
+        test::open_test_comm(&comm);
+        record(3);
+        return nullptr;
+      };
+      run_on_small_stack(body, 16384);
+      CHILD_REQUIRE(capture::enabled());
+    })));
+  }
+}
+#endif
+
+TEST_CASE("a background thread has begun, under its name, when its creator goes on") {
+  const TemporaryDirectory directory;
+  CHECK(ended_well(in_own_process(directory.path(), [] {
+    record(1);
+    size_t named = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::string name;
+      std::getline(std::ifstream(entry.path() / "comm"), name);
+      named += name == "rollcall";
+    }
+    CHILD_REQUIRE(named == 1);
+  })));
+}
+
 TEST_CASE("descriptors that run out later cost history, counted, and not the ring") {
   const TemporaryDirectory directory;
   CHECK(ended_well(in_own_process(directory.path(), [] {
