@@ -5,6 +5,8 @@
 
 PRESET ?= release
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# A job that hangs on purpose is mostly waited for: twice as many tests as processors.
+TEST_JOBS ?= $(shell echo $$((2 * $(JOBS))))
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 30
 # A compiler newer than ours may warn about something new: that is an error for us, not for a user.
@@ -34,11 +36,11 @@ hang: setup $(BUILD)/build.ninja ## watch a job hang on emulated GPUs, and Rollc
 	@scripts/hang.sh $(BUILD)
 
 test: setup-attack build ## build everything and run every test
-	@ctest --preset $(PRESET) -j $(JOBS)
+	@ctest --preset $(PRESET) -j $(TEST_JOBS)
 
 attack: setup-attack $(BUILD)/build.ninja ## tests on slow disks, with little memory, in sandboxes
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target rollcall_attack_programs
-	@ctest --preset $(PRESET) -j $(JOBS) -L '^attack$$'
+	@ctest --preset $(PRESET) -j $(TEST_JOBS) -L '^attack$$'
 
 # What these programs need; none of the test programs.
 CLIENT_TARGETS := $(HANG_TARGETS) $(foreach release,11 12 13,\

@@ -97,11 +97,15 @@ def process_is_there(pid):
         return False
 
 
-def processors_per_runnable():
-    """How much of a processor a process may hope for at this moment: 1 where nothing else runs."""
+# So many runnable processes per processor hold up none that mostly waits.
+CROWD = 4
+
+
+def pace():
+    """How fast a job gets on at this moment: 1 where the machine has processors for it."""
     with open("/proc/loadavg", encoding="utf-8") as file:
         runnable = int(file.read().split()[3].partition("/")[0])
-    return min(1, os.cpu_count() / max(runnable, 1))
+    return min(1, CROWD * os.cpu_count() / max(runnable, 1))
 
 
 def free_port():
@@ -204,7 +208,7 @@ class Job:
         deadline = before + PATIENCE_S
         while self.running():
             now = time.monotonic()
-            quiet_s += (now - before) * processors_per_runnable()
+            quiet_s += (now - before) * pace()
             before = now
             if self.log_bytes() != size:
                 size, quiet_s = self.log_bytes(), 0.0
