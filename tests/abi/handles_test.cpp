@@ -425,7 +425,7 @@ TEST_CASE("a child that is forked while others are in the plugin's init comes th
     }).detach();
     CHILD_REQUIRE(test::wait_for([] { return call_of(opening) == SYS_futex; }));
     const int status = in_own_process(getenv("ROLLCALL_DIR"), [] {
-      alarm(20);  // it hangs
+      alarm(60);  // it hangs
       Nccl<6> nccl;
       nccl.call(nccl.init(3, 0, 2), {});
       CHILD_REQUIRE(capture::enabled());
