@@ -9,15 +9,29 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <span>
+#include <sstream>
 #include <string_view>
 
 namespace rollcall::tools {
 namespace {
 
+namespace fs = std::filesystem;
+
 // Programs are read whole to look for names; beyond this the look is at the front only.
 constexpr uint64_t kBytesRead = 512ull << 20;
+
+constexpr size_t kNameMax = 4096;
+// A script's interpreter may be a script again; the kernel follows five.
+constexpr int kInterpretersMax = 5;
+constexpr size_t kFirstLineMax = 256;
+
+bool needs(const ElfFacts& facts, std::string_view prefix) {
+  return std::any_of(facts.needed.begin(), facts.needed.end(),
+                     [&](const std::string& name) { return name.rfind(prefix, 0) == 0; });
+}
 
 class ElfImage {
  public:
@@ -34,7 +48,10 @@ class ElfImage {
     for (unsigned at = 0; at < header.e_phnum; ++at) {
       Elf64_Phdr segment;
       if (!copy(header.e_phoff + uint64_t{at} * sizeof segment, segment)) break;
-      if (segment.p_type == PT_INTERP) facts.is_dynamic = true;
+      if (segment.p_type == PT_INTERP) {
+        facts.is_dynamic = true;
+        facts.interpreter = text_at(segment.p_offset).substr(0, kNameMax);
+      }
       if (segment.p_type == PT_LOAD) loads_.push_back(segment);
       if (segment.p_type == PT_DYNAMIC) {
         dynamic_offset = segment.p_offset;
@@ -42,6 +59,8 @@ class ElfImage {
       }
     }
     read_needed(dynamic_offset, dynamic_bytes, facts);
+    facts.has_thread_sanitizer = needs(facts, "libtsan.so") || needs(facts, "libclang_rt.tsan") ||
+                                 defines(header, "__tsan_init");
     return true;
   }
 
@@ -81,14 +100,37 @@ class ElfImage {
     for (const uint64_t name : names) facts.needed.push_back(text_at(*strings + name));
   }
 
+  // Whether a symbol table that has a section has the name, and not as something to be found
+  // elsewhere.
+  bool defines(const Elf64_Ehdr& header, std::string_view name) const {
+    for (unsigned at = 0; at < header.e_shnum; ++at) {
+      Elf64_Shdr section;
+      if (!copy(header.e_shoff + uint64_t{at} * sizeof section, section)) break;
+      if (section.sh_type != SHT_DYNSYM && section.sh_type != SHT_SYMTAB) continue;
+      Elf64_Shdr names;
+      if (!copy(header.e_shoff + uint64_t{section.sh_link} * sizeof names, names)) continue;
+      for (uint64_t symbol_at = 0; symbol_at + sizeof(Elf64_Sym) <= section.sh_size;
+           symbol_at += sizeof(Elf64_Sym)) {
+        Elf64_Sym symbol;
+        if (!copy(section.sh_offset + symbol_at, symbol)) break;
+        if (symbol.st_shndx != SHN_UNDEF && is_at(names.sh_offset + symbol.st_name, name)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  // The name and the NUL behind it.
+  bool is_at(uint64_t offset, std::string_view name) const {
+    return offset < bytes_.size() && bytes_.size() - offset > name.size() &&
+           std::memcmp(bytes_.data() + offset, name.data(), name.size()) == 0 &&
+           bytes_[offset + name.size()] == 0;
+  }
+
   std::span<const char> bytes_;
   std::vector<Elf64_Phdr> loads_;
 };
-
-bool needs(const ElfFacts& facts, std::string_view prefix) {
-  return std::any_of(facts.needed.begin(), facts.needed.end(),
-                     [&](const std::string& name) { return name.rfind(prefix, 0) == 0; });
-}
 
 bool is_program(const std::string& path) {
   struct stat status {};
@@ -104,6 +146,38 @@ bool gains_privileges(const std::string& path) {
   if ((mount.f_flag & ST_NOSUID) != 0) return false;
   return ((status.st_mode & S_ISUID) != 0 && status.st_uid != ::getuid()) ||
          ((status.st_mode & S_ISGID) != 0 && status.st_gid != ::getgid());
+}
+
+std::string find_program(const std::string& program) {
+  if (program.find('/') != std::string::npos) return is_program(program) ? program : std::string();
+  const char* search = std::getenv("PATH");
+  std::string_view rest = search == nullptr ? "/bin:/usr/bin" : search;
+  while (true) {
+    const size_t colon = rest.find(':');
+    const std::string_view folder = rest.substr(0, colon);
+    std::string path = (folder.empty() ? "." : std::string(folder)) + "/" + program;
+    if (is_program(path)) return path;
+    if (colon == std::string_view::npos) return {};
+    rest.remove_prefix(colon + 1);
+  }
+}
+
+// What a script's first line names, as the kernel reads it; `env` names another. Empty: it is no
+// script.
+std::string interpreter_of_script(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string line(kFirstLineMax, '\0');
+  file.read(line.data(), static_cast<std::streamsize>(line.size()));
+  line.resize(static_cast<size_t>(file.gcount()));
+  if (line.rfind("#!", 0) != 0) return {};
+  std::istringstream words(line.substr(2, line.find('\n') - 2));
+  std::string word;
+  words >> word;
+  if (fs::path(word).filename() != "env") return word;
+  while (words >> word) {
+    if (word[0] != '-' && word.find('=') == std::string::npos) return word;
+  }
+  return {};
 }
 
 std::string obstacle_in(const std::string& path, const std::optional<ElfFacts>& facts) {
@@ -136,17 +210,32 @@ std::optional<ElfFacts> read_elf(const std::string& path) {
 }
 
 std::string resolve_program(const std::string& program) {
-  if (program.find('/') != std::string::npos) return is_program(program) ? program : std::string();
-  const char* search = std::getenv("PATH");
-  std::string_view rest = search == nullptr ? "/bin:/usr/bin" : search;
-  while (true) {
-    const size_t colon = rest.find(':');
-    const std::string_view folder = rest.substr(0, colon);
-    std::string path = (folder.empty() ? "." : std::string(folder)) + "/" + program;
-    if (is_program(path)) return path;
-    if (colon == std::string_view::npos) return {};
-    rest.remove_prefix(colon + 1);
+  std::string path = find_program(program);
+  for (int at = 0; at < kInterpretersMax; ++at) {
+    const std::string interpreter = path.empty() ? std::string() : interpreter_of_script(path);
+    if (interpreter.empty()) break;
+    path = find_program(interpreter);
   }
+  return path;
+}
+
+std::string preload_harm(const std::string& program) {
+  const std::string path = resolve_program(program);
+  const std::optional<ElfFacts> facts = path.empty() ? std::nullopt : read_elf(path);
+  if (!facts) return {};
+  if (fs::path(facts->interpreter).filename().string().rfind("ld-musl-", 0) == 0) {
+    return fmt::format(
+        "{} is a program for the C library musl, which cannot load Rollcall's library and would "
+        "end it; build it for glibc.",
+        path);
+  }
+  if (facts->has_thread_sanitizer) {
+    return fmt::format(
+        "{} is built with ThreadSanitizer, whose runtime dies at its start behind a library that "
+        "intercepts dlsym; build it without, or record it with the profiler plugin.",
+        path);
+  }
+  return {};
 }
 
 std::string preload_obstacle(const std::string& program) {

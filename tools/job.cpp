@@ -14,6 +14,7 @@
 #include <iterator>
 
 #include "core/base/check.h"
+#include "core/base/clock.h"
 #include "tools/inherited.h"
 
 namespace rollcall::tools {
@@ -23,6 +24,14 @@ constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
 constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 // Somebody who asks this often wants the job gone, whatever it does with the signal.
 constexpr unsigned kPatience = 3;
+// Ctrl-C now and then is how some programs are used.
+constexpr int64_t kPatienceNs = 10'000'000'000;
+
+bool has_terminal() {
+  const int terminal = ::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (terminal >= 0) ::close(terminal);
+  return terminal >= 0;
+}
 
 bool contains(const int* first, const int* last, int number) {
   return std::find(first, last, number) != last;
@@ -35,24 +44,26 @@ std::string in_words(const Ended& ended) {
   return fmt::format("was ended by signal {} ({})", ended.number, strsignal(ended.number));
 }
 
-Job::Job(std::vector<std::string> command) : command_(std::move(command)) {
+Job::Job(std::vector<std::string> command, JobProcesses& processes)
+    : command_(std::move(command)), processes_(processes), shares_group_(has_terminal()) {
   ROLLCALL_CHECK(!command_.empty());
   // Orphans of the job become our children instead of init's, so that they can be waited for.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::signal(SIGCHLD, SIG_DFL);
   sigemptyset(&waited_);
-  for (const int number : kForwarded) sigaddset(&waited_, number);
+  for (const int number : kForwarded) {
+    // What the parent means to be ignored (nohup, a script's background job) the job ignores, too.
+    struct sigaction inherited {};
+    ::sigaction(number, nullptr, &inherited);
+    if (inherited.sa_handler != SIG_IGN) sigaddset(&waited_, number);
+  }
   sigaddset(&waited_, SIGCHLD);
-  sigaddset(&waited_, SIGTSTP);
-  sigaddset(&waited_, SIGCONT);
-  // Handing the terminal over from the background must not stop us.
-  sigset_t blocked = waited_;
-  sigaddset(&blocked, SIGTTOU);
-  sigprocmask(SIG_BLOCK, &blocked, nullptr);
-  owns_terminal_ = isatty(STDIN_FILENO) != 0 && tcgetpgrp(STDIN_FILENO) == getpgrp();
+  if (!shares_group_) {
+    sigaddset(&waited_, SIGTSTP);
+    sigaddset(&waited_, SIGCONT);
+  }
+  sigprocmask(SIG_BLOCK, &waited_, nullptr);
 }
-
-Job::~Job() { take_terminal(); }
 
 bool Job::start(int32_t rank, const Settings& settings, std::string& error, int& exit_status) {
   int report[2];
@@ -61,16 +72,15 @@ bool Job::start(int32_t rank, const Settings& settings, std::string& error, int&
     exit_status = 126;
     return false;
   }
-  const pid_t parent = getpid();
+  if (shares_group_) group_ = getpgrp();
   const pid_t pid = ::fork();
-  if (pid == 0) become_rank(settings, report[1], parent);
+  if (pid == 0) become_rank(settings, report[1]);
   ::close(report[1]);
   int failure = pid < 0 ? errno : 0;
   if (pid > 0) {
     if (group_ == 0) group_ = pid;
     // Both sides do this: whoever comes first.
-    ::setpgid(pid, group_);
-    give_terminal();
+    if (!shares_group_) ::setpgid(pid, group_);
     ssize_t got;
     while ((got = ::read(report[0], &failure, sizeof failure)) < 0 && errno == EINTR) {
     }
@@ -84,17 +94,14 @@ bool Job::start(int32_t rank, const Settings& settings, std::string& error, int&
                         failure == ENOENT ? "; is its name right, and is it in PATH?" : ".");
     return false;
   }
+  processes_.add_root(pid);
   ranks_.push_back({pid, rank});
   ++running_;
   return true;
 }
 
-void Job::become_rank(const Settings& settings, int report, pid_t parent) {
-  ::setpgid(0, group_);
-  if (owns_terminal_) ::tcsetpgrp(STDIN_FILENO, getpgrp());
-  // Dies with us even if nobody could tell it to; a parent that is gone already cannot.
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);
+void Job::become_rank(const Settings& settings, int report) {
+  if (!shares_group_) ::setpgid(0, group_);
   restore_inherited_signals();
   for (const auto& [name, value] : settings) ::setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> words;
@@ -106,22 +113,25 @@ void Job::become_rank(const Settings& settings, int report, pid_t parent) {
   _exit(127);
 }
 
-void Job::give_terminal() {
-  if (owns_terminal_) ::tcsetpgrp(STDIN_FILENO, group_);
-}
-
-void Job::take_terminal() {
-  if (owns_terminal_) ::tcsetpgrp(STDIN_FILENO, getpgrp());
-}
-
-// Ctrl-Z: the job has stopped; this process follows it, so that the shell gets its prompt, and
-// wakes it when it is woken itself.
-void Job::stopped_from_terminal() {
-  take_terminal();
+// Ctrl-Z in a shell is not ours to see: with a terminal the kernel stops us and the job alike. This
+// is somebody's SIGTSTP to a command without one.
+void Job::stop_with_job() {
+  signal_all(SIGSTOP);
   ::raise(SIGSTOP);
-  owns_terminal_ = isatty(STDIN_FILENO) != 0 && tcgetpgrp(STDIN_FILENO) == getpgrp();
-  give_terminal();
   signal_all(SIGCONT);
+}
+
+void Job::forward(int number, bool by_terminal) {
+  if (contains(std::begin(kEnding), std::end(kEnding), number)) {
+    const auto now = static_cast<int64_t>(monotonic_now_ns());
+    if (now - told_ns_ > kPatienceNs) told_ = 0;
+    told_ns_ = now;
+    told_to_end_ = true;
+    ++told_;
+  }
+  if (told_ >= kPatience) return signal_all(SIGKILL);
+  // The terminal has told the whole group itself.
+  if (!(by_terminal && shares_group_)) signal_all(number);
 }
 
 int Job::wait_signal(int64_t timeout_ns) {
@@ -135,14 +145,9 @@ int Job::wait_signal(int64_t timeout_ns) {
   }
   if (number <= 0) return 0;
   if (contains(std::begin(kForwarded), std::end(kForwarded), number)) {
-    if (contains(std::begin(kEnding), std::end(kEnding), number)) {
-      told_to_end_ = true;
-      ++told_;
-    }
-    signal_all(told_ >= kPatience ? SIGKILL : number);
+    forward(number, info.si_code == SI_KERNEL);
   } else if (number == SIGTSTP) {
-    signal_all(SIGSTOP);
-    stopped_from_terminal();
+    stop_with_job();
   } else if (number == SIGCONT) {
     signal_all(SIGCONT);
   }
@@ -153,16 +158,9 @@ std::vector<Ended> Job::reap() {
   std::vector<Ended> ended;
   int status = 0;
   pid_t pid;
-  while ((pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+  while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
     const auto rank = std::find_if(ranks_.begin(), ranks_.end(),
                                    [&](const Rank& candidate) { return candidate.pid == pid; });
-    if (WIFSTOPPED(status)) {
-      // A rank that a fault or a debugger stopped stays stopped; only the terminal's stop is ours.
-      if (owns_terminal_ && rank != ranks_.end() && WSTOPSIG(status) == SIGTSTP) {
-        stopped_from_terminal();
-      }
-      continue;
-    }
     if (pid == helper_) {
       helper_status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
       helper_ = 0;
@@ -179,7 +177,14 @@ std::vector<Ended> Job::reap() {
 }
 
 void Job::signal_all(int number) {
-  if (group_ > 0) ::kill(-group_, number);
+  if (group_ == 0) return;
+  if (shares_group_) {
+    if (number != SIGKILL) processes_.signal_group(group_, number);
+  } else if (running_ > 0) {
+    // With the last rank the group may be gone, and its number somebody else's.
+    ::kill(-group_, number);
+  }
+  if (number == SIGKILL) processes_.kill_all();
 }
 
 std::optional<int> Job::take_helper() {

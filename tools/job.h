@@ -1,5 +1,9 @@
-// The processes of a job on this machine: one command, or N ranks of it, in a process group of
-// their own, started, signalled and waited for.
+// The processes of a job on this machine: one command, or N ranks of it, started, signalled and
+// waited for.
+//
+// Where this command has a terminal, the job stays in its process group: the terminal treats both
+// alike, and with them whatever else the shell has put there, a pager behind a pipe or the script
+// around a loop. Without a terminal the job is a group of its own, which a signal reaches at once.
 //
 // Threads: one Job per process, used by its main thread; SIGCHLD and the forwarded signals are
 // blocked from construction on and taken synchronously.
@@ -12,6 +16,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "tools/survivors.h"
 
 namespace rollcall::tools {
 
@@ -33,8 +39,7 @@ std::string in_words(const Ended& ended);
 
 class Job {
  public:
-  explicit Job(std::vector<std::string> command);
-  ~Job();
+  Job(std::vector<std::string> command, JobProcesses& processes);
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
@@ -51,7 +56,9 @@ class Job {
 
   size_t running() const { return running_; }
   bool was_told_to_end() const { return told_to_end_; }
-  // To every process of the group.
+  // The process group that is the job's alone; 0 before the start, and where it has none.
+  pid_t own_group() const { return shares_group_ ? 0 : group_; }
+  // To every process of the group that is the job's. SIGKILL: to every process of the job.
   void signal_all(int number);
   // A helper that is not of the job: reap() keeps its status for take_helper().
   void add_helper(pid_t pid) { helper_ = pid; }
@@ -63,19 +70,20 @@ class Job {
     int32_t rank;
   };
 
-  [[noreturn]] void become_rank(const Settings& settings, int report, pid_t parent);
-  void give_terminal();
-  void take_terminal();
-  void stopped_from_terminal();
+  [[noreturn]] void become_rank(const Settings& settings, int report);
+  void forward(int number, bool by_terminal);
+  void stop_with_job();
 
   const std::vector<std::string> command_;
+  JobProcesses& processes_;
   std::vector<Rank> ranks_;
   sigset_t waited_{};
+  const bool shares_group_;
   pid_t group_ = 0;
   size_t running_ = 0;
   unsigned told_ = 0;
+  int64_t told_ns_ = 0;  // the last time
   bool told_to_end_ = false;
-  bool owns_terminal_ = false;
   pid_t helper_ = 0;
   std::optional<int> helper_status_;
 };

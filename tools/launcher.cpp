@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+
+#include "core/base/text.h"
 
 namespace rollcall::tools {
 namespace {
@@ -28,6 +31,13 @@ std::optional<std::string> launcher_job() {
     if (const char* name = variable("PMI_JOBID")) return std::string("pmi ") + name;
   }
   return std::nullopt;
+}
+
+unsigned launcher_restarts() {
+  const char* text = variable("SLURM_RESTART_COUNT");
+  uint64_t number = 0;
+  if (text == nullptr || !parse_decimal(text, number)) return 0;
+  return static_cast<unsigned>(std::min<uint64_t>(number, UINT32_MAX));
 }
 
 std::string run_id_of(const std::string& job) {

@@ -10,6 +10,9 @@ namespace rollcall::tools {
 // no launcher is known to have started this process.
 std::optional<std::string> launcher_job();
 
+// How often the launcher has started the whole job again under its old name (Slurm's requeue).
+unsigned launcher_restarts();
+
 // A run id that every process with the same `job` comes to: 16 hexadecimal digits, never all zero.
 std::string run_id_of(const std::string& job);
 

@@ -75,7 +75,8 @@ std::vector<std::string> list_rings(const std::string& directory) {
   std::vector<std::string> paths;
   std::error_code failure;
   if (fs::is_regular_file(directory, failure)) return {directory};
-  list_level(directory, 1, paths);
+  // A launcher's attempt within an attempt of the whole job.
+  list_level(directory, 2, paths);
   std::sort(paths.begin(), paths.end());
   return paths;
 }

@@ -5,19 +5,24 @@
 #include <netinet/in.h>
 #include <strings.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <memory>
 #include <random>
+#include <utility>
 
 #include "analysis/analysis.h"
+#include "core/base/clock.h"
 #include "core/base/text.h"
 #include "report/terms.h"
 #include "tools/command.h"
@@ -37,10 +42,15 @@ namespace {
 
 constexpr const char* kFooter =
     "\nThe job's output is untouched; what rollcall says goes to stderr. The exit status is the\n"
-    "job's: of the first rank that failed, 128 + N after signal N. With --kill-on-hang it is 1 "
+    "job's: of the first rank that failed. After signal N it is 128 + N in a shell, for the "
+    "command\n"
+    "ends itself by that signal. With --kill-on-hang it is 1 after a hang, with --timeout 124 "
     "after\n"
-    "a hang, with --timeout 124 after the time limit. Signals are passed on; a third SIGINT or\n"
-    "SIGTERM kills. A job that is ended this way leaves no process behind.\n"
+    "the time limit. Signals are passed on; the third SIGINT or SIGTERM within some seconds "
+    "kills. A\n"
+    "job that is ended this way leaves no process behind. A job that cannot be recorded runs all "
+    "the\n"
+    "same, and what is missing is said.\n"
     "\nExamples:\n"
     "  rollcall run -n 4 -- ./train                     4 ranks on this machine, as torchrun does\n"
     "  rollcall run -- torchrun --nproc-per-node 8 train.py\n"
@@ -73,11 +83,7 @@ struct Arguments {
   bool quiet = false;
 };
 
-int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
+int64_t now_ns() { return static_cast<int64_t>(monotonic_now_ns()); }
 
 uint64_t random_id() {
   std::random_device device;
@@ -108,7 +114,8 @@ uint16_t free_port() {
 
 // What one run needs to know; filled by prepare().
 struct Plan {
-  std::string directory;
+  std::string directory;  // empty: nothing is recorded,
+  std::string obstacle;   // for this reason
   std::string run_id;
   Settings settings;  // for every process
 };
@@ -125,8 +132,7 @@ bool plan_emulator(const Arguments& arguments, Plan& plan, std::vector<std::stri
   gpus = std::min<uint64_t>(gpus, kEmulatedGpusMax);
   const auto emulator = find_emulator(error);
   if (!emulator) return false;
-  // Behind the recorder: its ncclAllReduce must be the one that the job finds first.
-  libraries.insert(libraries.end(), emulator->begin(), emulator->end());
+  libraries = *emulator;
   plan.settings.emplace_back("ROLLCALL_EMULATE_GPUS", fmt::format("{}", gpus));
   plan.settings.emplace_back("ROLLCALL_EMULATE_SESSION", "r" + plan.run_id);
   // A real libcupti, which PyTorch has always loaded, knows nothing of emulated GPUs.
@@ -152,33 +158,54 @@ bool plan_emulator(const Arguments& arguments, Plan& plan, std::vector<std::stri
 // library is that of a `rollcall run` around this one, which is another job.
 std::optional<std::string> shared_run_id(const std::string& recorder) {
   const std::string given = environment_or("ROLLCALL_RUN_ID", "");
-  const bool is_nested = environment_or("LD_PRELOAD", "").find(recorder) != std::string::npos;
+  const bool is_nested =
+      !recorder.empty() && environment_or("LD_PRELOAD", "").find(recorder) != std::string::npos;
   if (!given.empty() && !is_nested) return given;
   const std::optional<std::string> outer_job = launcher_job();
   if (outer_job) return run_id_of(*outer_job);
   return std::nullopt;
 }
 
-bool prepare(const Arguments& arguments, const std::string& program, Plan& plan,
-             std::string& error) {
-  const auto recorder = find_recorder(error);
-  if (!recorder) return false;
-  // Ranks of our own are a whole job.
-  const auto shared_id = arguments.ranks == 0 ? shared_run_id(*recorder) : std::nullopt;
-  plan.run_id = shared_id ? *shared_id : fmt::format("{:016x}", random_id());
-  std::vector<std::string> libraries{*recorder};
-  if (arguments.emulate_given && !plan_emulator(arguments, plan, libraries, error)) return false;
-  const auto preload = preload_value(std::getenv("LD_PRELOAD"), libraries, error);
-  if (!preload) return false;
-  // Last, so that nothing is made for a run that cannot start.
+// Where the job's files go. False: nothing can be recorded, and `obstacle` says why.
+bool prepare_record(const Arguments& arguments, const std::string& program,
+                    const std::optional<std::string>& shared_id, Plan& plan) {
+  plan.obstacle = preload_harm(program);
+  if (!plan.obstacle.empty()) return false;
   const auto directory = shared_id
-                             ? make_shared_run_directory(arguments.directory, plan.run_id, error)
-                             : make_run_directory(arguments.directory, program, error);
+                             ? make_shared_run_directory(arguments.directory, *shared_id,
+                                                         launcher_restarts(), plan.obstacle)
+                             : make_run_directory(arguments.directory, program, plan.obstacle);
   if (!directory) return false;
   plan.directory = *directory;
   plan.settings.emplace_back("ROLLCALL_DIR", plan.directory);
   plan.settings.emplace_back("ROLLCALL_RUN_ID", plan.run_id);
-  plan.settings.emplace_back("LD_PRELOAD", *preload);
+  return true;
+}
+
+// False: the job cannot be started as it was asked for. What only keeps it from being recorded does
+// not: the job comes first.
+bool prepare(const Arguments& arguments, const std::string& program, Plan& plan,
+             std::string& error) {
+  const auto recorder = find_recorder(plan.obstacle);
+  // Ranks of our own are a whole job.
+  const auto shared_id = arguments.ranks == 0 ? shared_run_id(recorder.value_or("")) : std::nullopt;
+  plan.run_id = shared_id ? *shared_id : fmt::format("{:016x}", random_id());
+  // A job that is started again keeps its name, and is another run all the same.
+  if (shared_id && launcher_restarts() > 0) {
+    plan.run_id = run_id_of(fmt::format("{} restart {}", *shared_id, launcher_restarts()));
+  }
+  const char* existing = std::getenv("LD_PRELOAD");
+  std::vector<std::string> libraries;
+  if (arguments.emulate_given && !plan_emulator(arguments, plan, libraries, error)) return false;
+  if (!preload_value(existing, libraries, error)) return false;
+  // Last, so that nothing is made for a run that cannot start.
+  if (recorder && preload_value(existing, {*recorder}, plan.obstacle) &&
+      prepare_record(arguments, program, shared_id, plan)) {
+    // In front of the emulator: its ncclAllReduce must be the one that the job finds first.
+    libraries.insert(libraries.begin(), *recorder);
+  }
+  if (libraries.empty() || !preload_harm(program).empty()) return true;
+  plan.settings.emplace_back("LD_PRELOAD", *preload_value(existing, libraries, error));
   return true;
 }
 
@@ -227,30 +254,54 @@ class Session {
       : arguments_(arguments),
         plan_(std::move(plan)),
         program_(command[0]),
-        guardian_(plan_.run_id),
-        job_(command),
+        processes_(new_token()),
+        guardian_(processes_.token(), limit_ns(arguments)),
+        job_(command, processes_),
         watch_(plan_.directory, static_cast<int64_t>(arguments.watch_s * 1e9)) {}
 
-  int run() {
+  // The exit status, and the signal that the job died of, 0 for none: what ended the job ends this
+  // command, too.
+  struct Result {
+    int status;
+    int signal;
+  };
+
+  Result run() {
     int status = 0;
     start_ns_ = now_ns();
-    if (!start_all(status)) return status;
+    processes_.leave_out(guardian_.pid());
+    // Not among what is shown: nobody is to set it.
+    plan_.settings.emplace_back(kTokenVariable, token_value(processes_.token()));
+    if (!start_all(status)) return {status, 0};
+    if (job_.own_group() != 0) guardian_.tell_group(job_.own_group());
     while (job_.running() > 0) {
       job_.wait_signal(needs_looks() ? kLookNs : -1);
+      if (job_.was_told_to_end()) tell_guardian_of_end();
       note_ends();
       look();
     }
     clean_up();
-    return close();
+    status = close();
+    const bool is_of_job = first_failure_ && status == first_failure_->exit_status();
+    return {status, is_of_job && first_failure_->by_signal ? first_failure_->number : 0};
   }
 
  private:
+  static int64_t limit_ns(const Arguments& arguments) {
+    if (arguments.timeout_s <= 0) return 0;
+    return now_ns() + static_cast<int64_t>(arguments.timeout_s * 1e9);
+  }
+
+  void tell_guardian_of_end() {
+    if (!std::exchange(guardian_knows_, true)) guardian_.tell_end();
+  }
+
   bool start_all(int& status) {
     std::string error;
     if (arguments_.ranks == 0) {
       if (job_.start(-1, plan_.settings, error, status)) return true;
       say(error);
-      ::rmdir(plan_.directory.c_str());
+      if (!plan_.directory.empty()) ::rmdir(plan_.directory.c_str());
       return false;
     }
     const std::string address = environment_or("MASTER_ADDR", "127.0.0.1");
@@ -266,7 +317,6 @@ class Session {
       if (job_.start(static_cast<int32_t>(rank), settings, error, status)) continue;
       say(error);
       job_.signal_all(SIGKILL);
-      kill_processes_of_run(plan_.run_id);
       return false;
     }
     return true;
@@ -297,7 +347,6 @@ class Session {
     const int64_t now = now_ns();
     if (kill_at_ns_ > 0 && now >= kill_at_ns_) {
       job_.signal_all(SIGKILL);
-      kill_processes_of_run(plan_.run_id);
     }
     if (ending_ || job_.running() == 0) return;
     take_back();
@@ -409,6 +458,7 @@ class Session {
 
   void begin_end(int64_t now) {
     ending_ = true;
+    tell_guardian_of_end();
     job_.signal_all(SIGTERM);
     kill_at_ns_ = now + kGraceNs;
   }
@@ -417,7 +467,6 @@ class Session {
     if (helper_output_ >= 0) helper_text();
     if (!ending_ && !job_.was_told_to_end()) return;
     job_.signal_all(SIGKILL);
-    kill_processes_of_run(plan_.run_id);
     job_.reap();
   }
 
@@ -427,7 +476,9 @@ class Session {
     const int64_t limit_ns = now_ns() + kVerdictNs;
     std::optional<int> status;
     while (!status && now_ns() < limit_ns && helper_output_ >= 0) {
-      job_.wait_signal(kLookNs);
+      const int number = job_.wait_signal(kLookNs);
+      // The job is over: who still asks for an end means us.
+      if (number == SIGINT || number == SIGTERM || number == SIGQUIT) return;
       job_.reap();
       status = job_.take_helper();
     }
@@ -441,6 +492,8 @@ class Session {
     int status = first_failure_ ? first_failure_->exit_status() : 0;
     if (hang_) status = kExitHang;
     if (timed_out_) status = kExitTimeout;
+    // Said before the start.
+    if (plan_.directory.empty()) return status;
     if (list_rings(plan_.directory).empty()) {
       say(why_nothing_recorded(plan_, program_));
       return status;
@@ -453,8 +506,9 @@ class Session {
   }
 
   const Arguments& arguments_;
-  const Plan plan_;
+  Plan plan_;
   const std::string program_;
+  JobProcesses processes_;
   Guardian guardian_;
   Job job_;
   Watch watch_;
@@ -463,12 +517,28 @@ class Session {
   int helper_output_ = -1;
   std::optional<Ended> first_failure_;
   bool ending_ = false;
+  bool guardian_knows_ = false;
   bool hang_ = false;
   bool timed_out_ = false;
   bool verdict_shown_ = false;
   int64_t shown_ns_ = 0;   // when
   bool was_told_ = false;  // that nothing moves, and not why
 };
+
+// Ends this process as the job was ended, so that a shell or a launcher sees what it would see
+// without us: a script's loop ends at Ctrl-C. Returns where the signal does nothing, as in the
+// first process of a container.
+void die_of(int number) {
+  std::fflush(nullptr);
+  // The job has left its core; ours tells nothing.
+  prctl(PR_SET_DUMPABLE, 0);
+  std::signal(number, SIG_DFL);
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, number);
+  ::raise(number);
+  sigprocmask(SIG_UNBLOCK, &only, nullptr);
+}
 
 int run(const Arguments& arguments, const CommandLine& line) {
   if (!line.job_given() || line.job().empty()) {
@@ -488,15 +558,19 @@ int run(const Arguments& arguments, const CommandLine& line) {
   Plan plan;
   std::string error;
   if (!prepare(arguments, line.job()[0], plan, error)) return unusable(error);
-  if (const std::string objection = objection_to(line.job()[0], arguments.emulate_given);
-      !objection.empty()) {
+  if (plan.directory.empty()) {
+    say(fmt::format("the job is started, but not recorded: {}", plan.obstacle));
+  } else if (const std::string objection = objection_to(line.job()[0], arguments.emulate_given);
+             !objection.empty()) {
     say(objection);
   }
   for (const std::string& sentence : unknown_variables()) say(sentence);
   if (!arguments.quiet) {
     for (const auto& [name, value] : plan.settings) say(fmt::format("set {}={}", name, value));
   }
-  return Session(arguments, line.job(), std::move(plan)).run();
+  const auto result = Session(arguments, line.job(), std::move(plan)).run();
+  if (result.signal != 0) die_of(result.signal);
+  return result.status;
 }
 
 }  // namespace
@@ -505,8 +579,10 @@ void add_run(CommandLine& line) {
   Subcommand command(line, "run", "Start a job with the recorder in front of NCCL.");
   const auto arguments = std::make_shared<Arguments>();
   command
-      .option("-d,--dir", arguments->directory,
-              "run directory, new or empty (default rollcall-runs/<time>-<program>)")
+      .option(
+          "-d,--dir", arguments->directory,
+          "run directory (default rollcall-runs/<time>-<program>); one with an earlier run gets "
+          "attempt-1, attempt-2, ... inside")
       .value_name("DIR")
       .not_empty();
   command

@@ -1,7 +1,10 @@
 #include "tools/run_directory.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -20,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kRunsDirectory = "rollcall-runs";
-constexpr int kNamesTried = 100;
+constexpr int kNamesTried = 10'000;
 
 std::string time_stamp() {
   const std::time_t now = std::time(nullptr);
@@ -43,73 +46,117 @@ std::string name_part(const std::string& program) {
   return name.substr(0, 40);
 }
 
-bool make_private(const fs::path& path, std::string& error) {
-  if (::mkdir(path.c_str(), 0700) == 0) return true;
-  error = fmt::format("the run directory {} could not be made: {}; choose another directory.",
-                      path.string(), std::strerror(errno));
-  return false;
+enum class Made { yes, exists, no };
+
+std::string not_made(const fs::path& path, const std::string& why) {
+  return fmt::format("the run directory {} could not be made: {}; choose another place with -d.",
+                     path.string(), why);
+}
+
+Made make_private(const fs::path& path, std::string& error) {
+  if (::mkdir(path.c_str(), 0700) == 0) return Made::yes;
+  if (errno == EEXIST) return Made::exists;
+  error = not_made(path, std::strerror(errno));
+  return Made::no;
 }
 
 bool make_parents(const fs::path& path, std::string& error) {
   std::error_code failure;
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), failure);
   if (!failure) return true;
-  error = fmt::format("{} could not be made: {}; choose another place with -d.",
-                      path.parent_path().string(), failure.message());
+  error = not_made(path, failure.message());
   return false;
+}
+
+// An empty path: `error` says why.
+fs::path absolute_path(const fs::path& wanted, std::string& error) {
+  std::error_code failure;
+  fs::path path = fs::absolute(wanted, failure).lexically_normal();
+  if (failure) {
+    error = "the current directory is gone; change to one that exists.";
+    return {};
+  }
+  if (path.has_parent_path() && path.filename().empty()) path = path.parent_path();
+  return path;
+}
+
+// Takes an empty directory for this process, until it ends: two runs that start at once must not
+// both find it empty. False: another has it, or something is in it already.
+bool claim_empty(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(descriptor);
+    return false;
+  }
+  // Kept open: the lock goes with the process. Without one, as on NFS, the look alone has to do.
+  std::error_code failure;
+  const bool is_empty = fs::is_empty(path, failure) && !failure;
+  if (!is_empty && descriptor >= 0) ::close(descriptor);
+  return is_empty;
+}
+
+bool is_writable_directory(const fs::path& path, std::string& error) {
+  std::error_code failure;
+  if (!fs::is_directory(path, failure)) {
+    error = fmt::format("{} is not a directory; choose another one with -d.", path.string());
+    return false;
+  }
+  if (::access(path.c_str(), W_OK | X_OK) == 0) return true;
+  error = fmt::format("{} cannot be written to: {}; choose another directory with -d.",
+                      path.string(), std::strerror(errno));
+  return false;
+}
+
+// The first of `name(1)`, `name(2)`, ... that nobody has.
+template <typename Name>
+std::optional<std::string> make_first_free(const Name& name, std::string& error) {
+  for (int number = 1; number <= kNamesTried; ++number) {
+    const fs::path path = name(number);
+    const Made made = make_private(path, error);
+    if (made == Made::no) return std::nullopt;
+    if (made == Made::yes && claim_empty(path)) return path.string();
+  }
+  error = not_made(name(kNamesTried), "all names up to it are taken");
+  return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<std::string> make_run_directory(const std::string& wanted, const std::string& program,
                                               std::string& error) {
-  std::error_code failure;
-  fs::path path = wanted.empty()
-                      ? fs::path(kRunsDirectory) / (time_stamp() + "-" + name_part(program))
-                      : fs::path(wanted);
-  path = fs::absolute(path, failure).lexically_normal();
-  if (path.has_parent_path() && path.filename().empty()) path = path.parent_path();
-  if (failure) {
-    error = "the current directory is gone; change to one that exists.";
+  const std::string own = time_stamp() + "-" + name_part(program);
+  const fs::path path =
+      absolute_path(wanted.empty() ? fs::path(kRunsDirectory) / own : fs::path(wanted), error);
+  if (path.empty() || !make_parents(path, error)) return std::nullopt;
+  if (wanted.empty()) {
+    return make_first_free(
+        [&](int number) {
+          return number == 1 ? path : fs::path(path.string() + fmt::format("-{}", number));
+        },
+        error);
+  }
+  if (make_private(path, error) == Made::no || !is_writable_directory(path, error)) {
     return std::nullopt;
   }
-  const fs::path first = path;
-  for (int attempt = 2; wanted.empty() && fs::exists(path, failure) && attempt < kNamesTried;
-       ++attempt) {
-    path = first.string() + fmt::format("-{}", attempt);
-  }
-  if (!fs::exists(path, failure)) {
-    if (!make_parents(path, error) || !make_private(path, error)) return std::nullopt;
-    return path.string();
-  }
-  if (!fs::is_directory(path, failure)) {
-    error = fmt::format("{} is not a directory; choose another directory.", path.string());
-    return std::nullopt;
-  }
-  if (!fs::is_empty(path, failure) || failure) {
-    error = fmt::format(
-        "{} is not empty, and the files of two runs must not mix; choose another directory, or "
-        "remove "
-        "it.",
-        path.string());
-    return std::nullopt;
-  }
-  return path.string();
+  if (claim_empty(path)) return path.string();
+  return make_first_free([&](int number) { return path / fmt::format("attempt-{}", number); },
+                         error);
 }
 
 std::optional<std::string> make_shared_run_directory(const std::string& wanted,
-                                                     const std::string& run_id,
+                                                     const std::string& run_id, unsigned restarts,
                                                      std::string& error) {
-  std::error_code failure;
-  fs::path path = wanted.empty() ? fs::path(kRunsDirectory) / name_part(run_id) : fs::path(wanted);
-  path = fs::absolute(path, failure).lexically_normal();
-  if (path.has_parent_path() && path.filename().empty()) path = path.parent_path();
-  if (!make_parents(path, error)) return std::nullopt;
+  fs::path path = absolute_path(
+      wanted.empty() ? fs::path(kRunsDirectory) / name_part(run_id) : fs::path(wanted), error);
+  if (path.empty() || !make_parents(path, error)) return std::nullopt;
   // Another rank may make it between a look and the call.
-  if (::mkdir(path.c_str(), 0700) == 0 || fs::is_directory(path, failure)) return path.string();
-  error = fmt::format("the run directory {} could not be made; choose another directory.",
-                      path.string());
-  return std::nullopt;
+  if (make_private(path, error) == Made::no) return std::nullopt;
+  if (restarts > 0) {
+    path /= fmt::format("attempt-{}", restarts);
+    if (make_private(path, error) == Made::no) return std::nullopt;
+  }
+  if (!is_writable_directory(path, error)) return std::nullopt;
+  return path.string();
 }
 
 namespace {

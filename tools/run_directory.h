@@ -10,16 +10,20 @@
 
 namespace rollcall::tools {
 
-// Makes the directory (0700) and returns its absolute path. Without `wanted` a new one below
-// rollcall-runs is named after the time and `program`. An existing directory must be empty: the
-// files of two runs in one directory would be compared with each other. nullopt: `error` says why.
+// Makes the directory (0700) and returns its absolute path, for this process alone. Without
+// `wanted` a new one below rollcall-runs is named after the time and `program`. In one that holds
+// an earlier run, or that another `rollcall run` has just taken, it is the next free `attempt-N`:
+// the files of two runs in one directory would be compared with each other. nullopt: `error` says
+// why.
 std::optional<std::string> make_run_directory(const std::string& wanted, const std::string& program,
                                               std::string& error);
 
 // The same for a process that shares the directory with other ranks of its job, which may have been
-// faster: it need not be empty, and without `wanted` it is named after the run.
+// faster: it need not be empty, and without `wanted` it is named after the run. After `restarts` of
+// the whole job it is `attempt-<restarts>` within.
 std::optional<std::string> make_shared_run_directory(const std::string& wanted,
-                                                     const std::string& run_id, std::string& error);
+                                                     const std::string& run_id, unsigned restarts,
+                                                     std::string& error);
 
 // Reads a run with a progress line. nullopt: nothing in it can be used, and `error` is the sentence
 // that says what to do. `window` 0 reads everything, unless `records_max` bounds what is held

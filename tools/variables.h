@@ -7,12 +7,16 @@
 #include <string>
 #include <vector>
 
-// What the command reads itself; a job sees nothing of it. `rollcall config` and docs/VARIABLES.md
-// derive from it, like from the recorder's table (core/base/variables.h, which has the columns).
+// What the command reads itself; the recorder does not look at it. `rollcall config` and
+// docs/VARIABLES.md derive from it, like from the recorder's table (core/base/variables.h, which
+// has the columns).
 #define ROLLCALL_COMMAND_VARIABLES(X)                                                          \
   X(ROLLCALL_LIB_DIR, path, "",                                                                \
     "where `rollcall run` takes the libraries from, for the job and for --emulate; else from " \
-    "beside the command")
+    "beside the command")                                                                      \
+  X(ROLLCALL_JOB_TOKEN, text, "",                                                              \
+    "internal, set by `rollcall run` for its job and never to be set by anybody else: tells "  \
+    "the processes that it may end from all others")
 
 namespace rollcall::tools {
 

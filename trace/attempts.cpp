@@ -82,8 +82,11 @@ void keep_newest_run(Run& run) {
       run.issues.push_back(
           {.file = span.example->file,
            .text = fmt::format("{} processes belong to another run, in {}: not compared with the "
-                               "newest, in {}; name the directory of the run that is meant",
-                               span.processes, folder, folder_of_kept)});
+                               "newest, in {}; {}",
+                               span.processes, folder, folder_of_kept,
+                               folder_of_kept.starts_with(folder + '/')
+                                   ? "to compare them, move the newer away"
+                                   : "name the directory of the run that is meant")});
       continue;
     }
     run.issues.push_back(

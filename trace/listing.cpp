@@ -11,6 +11,8 @@
 namespace rollcall::trace {
 namespace {
 
+constexpr std::string_view kAttempt = "attempt-";
+
 void take_name(const std::string& directory, const std::string& name, Listing& listing) {
   std::string_view stem;
   SegmentName segment;
@@ -58,6 +60,12 @@ bool list_run(const std::string& directory, Listing& listing) {
   if (!list_directory(directory, listing)) return false;
   const std::vector<std::string> below = listing.directories;
   for (const std::string& path : below) list_directory(path, listing);
+  // An attempt of the whole job holds those of its launcher.
+  const std::vector<std::string> lower(listing.directories.begin() + below.size(),
+                                       listing.directories.end());
+  for (const std::string& path : lower) {
+    if (path.substr(path.rfind('/') + 1).starts_with(kAttempt)) list_directory(path, listing);
+  }
   for (auto& [stem, group] : listing.groups) {
     std::sort(group.segments.begin(), group.segments.end());
     std::sort(group.captured.begin(), group.captured.end());

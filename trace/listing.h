@@ -2,7 +2,7 @@
 // recorder's.
 //
 // A run directory may hold directories of its own (one per attempt, or one per host); files one
-// level down are listed as well.
+// level down are listed as well, and those of attempts that are another level down.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct FileGroup {
 
 struct Listing {
   std::map<std::string, FileGroup> groups;  // by directory and stem
-  std::vector<std::string> directories;     // one level down
+  std::vector<std::string> directories;     // below, those that were looked into first
   std::vector<std::string> others;          // files that may be another recorder's, by name
 };
 

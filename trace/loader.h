@@ -5,7 +5,7 @@
 // what went wrong is an Issue of the run, never an exception, and everything else is still read.
 //
 // A run directory may hold directories of its own (one per attempt, or one per host); files one
-// level down are read as well.
+// level down are read as well, and the attempts within an attempt.
 //
 // Threads: the functions are reentrant. load_run reads with several threads of its own.
 #pragma once

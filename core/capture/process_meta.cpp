@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "core/base/check.h"
+#include "core/base/secrets.h"
 #include "core/base/small_file.h"
 #include "core/base/text.h"
 #include "core/capture/live.h"
@@ -70,9 +71,10 @@ void append_line(std::string_view line, size_t cut) noexcept {
 }
 
 // A thread of the job may have little stack: what is long is put together here, with the ColdLock
-// held. A line, and a text that goes into one.
+// held. A line, a text that goes into one, and the command line without its secrets.
 constinit char line_room[8192]{};
 constinit char text_room[4096]{};
+constinit char command_room[4096]{};
 
 TextWriter line_of(std::string_view key, std::string_view value) noexcept {
   TextWriter line{std::span<char>(line_room)};
@@ -85,13 +87,19 @@ void append_link(std::string_view key, const char* path) noexcept {
   if (bytes > 0) append_meta(key, {text_room, static_cast<size_t>(bytes)});
 }
 
-// The command line is what tells runs apart, and anybody on the machine may read it in /proc; the
-// file is 0600 all the same.
+// The command line is what tells runs apart. Files of a run are sent around, so that it stands
+// there without its secrets.
 void append_command_line() noexcept {
-  size_t bytes = read_small_file("/proc/self/cmdline", text_room);
-  if (bytes != 0 && text_room[bytes - 1] == '\0') --bytes;
-  std::replace(text_room, text_room + bytes, '\0', ' ');
-  if (bytes != 0) append_meta("cmdline", {text_room, bytes});
+  const size_t bytes = read_small_file("/proc/self/cmdline", text_room);
+  if (bytes == 0) return;
+  TextWriter line{std::span<char>(command_room)};
+  // An argument that is cut off may be half of a secret.
+  const bool is_cut = bytes == sizeof(text_room) && text_room[bytes - 1] != 0;
+  const std::string_view read(text_room, bytes);
+  const size_t whole = is_cut ? read.rfind('\0') + 1 : bytes;  // npos + 1 is 0
+  write_without_secrets(line, part_of(read, 0, whole));
+  if (is_cut) line.text(" …");
+  append_meta("cmdline", line.view());
 }
 
 void append_environment() noexcept {
@@ -169,6 +177,9 @@ bool oom_kills_in(const char* path, unsigned long& kills) noexcept {
 }  // namespace
 
 bool may_record_variable(std::string_view name) noexcept {
+  // Of `rollcall run`'s own: whoever has it can pass a process off as the job's, and no two ranks
+  // of a launcher have the same.
+  if (name == "ROLLCALL_JOB_TOKEN") return false;
   for (const std::string_view prefix : kPrefixes) {
     if (part_of(name, 0, prefix.size()) == prefix) return true;
   }

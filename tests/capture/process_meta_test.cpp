@@ -16,6 +16,8 @@ TEST_CASE("only allow-listed variables may be recorded") {
   CHECK(may_record_variable("RANK"));
   CHECK(may_record_variable("SLURM_PROCID"));
   CHECK(may_record_variable("PMI_RANK"));
+  CHECK(may_record_variable("ROLLCALL_RUN_ID"));
+  CHECK_FALSE(may_record_variable("ROLLCALL_JOB_TOKEN"));
   CHECK_FALSE(may_record_variable("AWS_SECRET_ACCESS_KEY"));
   CHECK_FALSE(may_record_variable("HF_TOKEN"));
   CHECK_FALSE(may_record_variable("RANKS_PASSWORD"));

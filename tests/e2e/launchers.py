@@ -100,6 +100,43 @@ def restarts_have_a_directory_each():
         expect("seq is 2" in older.stdout, f"the older attempt by itself: {older.stdout}")
 
 
+def secrets_of_the_command_line_are_on_no_file():
+    with Job(1) as run:
+        run.command = [job.ROLLCALL, "run", "--emulate=2", "-d", run.run_directory, "--", "bash",
+                       "-c", f"exec -a 'train --hf-token=hf_planted --lr=5' {job.DLOPEN_USER} 3"]
+        expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+        lines = [line["meta"]["cmdline"] for line in recorded_runs(run)]
+        expect_equal(lines, ["train --hf-token=… --lr=5 3"], "the recorded command line")
+        names = [os.path.join(folder, name) for folder, _, names in os.walk(run.run_directory)
+                 for name in names]
+        expect(names, "there are files")
+        for name in names:
+            with open(name, "rb") as file:
+                content = file.read()
+            expect(b"hf_planted" not in content, f"{name} holds the token")
+            expect(b"ROLLCALL_JOB_TOKEN" not in content, f"{name} holds the run's own token")
+
+
+def a_second_run_in_a_directory_is_an_attempt_in_it():
+    with Job(1) as run:
+        for calls, restarts in ((3, 0), (5, 0), (7, 1)):
+            run.command = [job.ROLLCALL, "run", "--emulate=2", "-d", run.run_directory, "--",
+                           job.DLOPEN_USER, str(calls)]
+            elastic = {"TORCHELASTIC_MAX_RESTARTS": "1", "TORCHELASTIC_RESTART_COUNT": "0"}
+            run.environment = clean_environment({"RANK": "0", **(elastic if restarts else {})})
+            expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+            whole = run.rollcall("diff", run.run_directory)
+            expect_equal(whole.returncode, 0, f"status of diff ({whole.stdout}{whole.stderr})")
+            expect(f"seq is {calls - 1}" in whole.stdout, f"the newest is compared: {whole.stdout}")
+        for older in (run.run_directory + ":", "attempt-1"):
+            expect(older in whole.stdout, f"{older} is named: {whole.stdout}")
+        # The launcher's own attempt lies within the one of the whole job.
+        expect_equal(os.listdir(os.path.join(run.run_directory, "attempt-2")), ["attempt-0"],
+                     "what the third run holds")
+        older = run.rollcall("diff", os.path.join(run.run_directory, "attempt-1"))
+        expect("seq is 4" in older.stdout, f"the older one by itself: {older.stdout}")
+
+
 def ctypes_is_covered():
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ctypes_client.py")
     with Job(3, program=[sys.executable, script]) as run:
@@ -259,4 +296,8 @@ if __name__ == "__main__":
          hosts_started_by_hand_are_one_run),
         ("each attempt of an elastic job has a directory of its own",
          restarts_have_a_directory_each),
+        ("secrets of the command line are on no file",
+         secrets_of_the_command_line_are_on_no_file),
+        ("a second run in the same directory is an attempt in it, and the newest is compared",
+         a_second_run_in_a_directory_is_an_attempt_in_it),
     ]))

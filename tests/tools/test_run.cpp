@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
@@ -60,26 +61,6 @@ TEST_CASE("a program that cannot be started gives the shell's status and leaves 
   CHECK(run_command(folder, {"run", "-d", "run", "--", "/etc/passwd"}).status == 126);
 }
 
-TEST_CASE("a directory with files in it is never used again") {
-  const Folder folder;
-  CHECK(run_command(folder, {"run", "-d", "run", "--", "touch", "run/left"}).status == 0);
-  const Outcome second = run_command(folder, {"run", "-d", "run", "--", "echo", "ran"});
-  CHECK(second.status == 2);
-  CHECK(contains(second.err, "is not empty"));
-  CHECK(second.out.empty());
-}
-
-TEST_CASE("runs without a chosen directory get one each") {
-  const Folder folder;
-  for (int at = 0; at < 3; ++at)
-    CHECK(run_command(folder, {"run", "-q", "--", "true"}).status == 0);
-  int runs = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder / "rollcall-runs")) {
-    runs += entry.is_directory() ? 1 : 0;
-  }
-  CHECK(runs == 3);
-}
-
 TEST_CASE("a rank that dies is named while the others go on") {
   const Folder folder;
   const Outcome outcome =
@@ -104,31 +85,6 @@ TEST_CASE("signals reach the job") {
   const Outcome outcome = started.finish();
   CHECK(outcome.status == 5);
   CHECK(contains(outcome.out, "got"));
-}
-
-TEST_CASE("a job that is told to end leaves no process behind, not even in another session") {
-  const Folder folder;
-  const std::string mark = "314159" + std::to_string(getpid());
-  Started started(
-      folder, {"run", "--", "sh", "-c", "setsid sleep " + mark + " & echo ready; sleep " + mark});
-  REQUIRE(started.says("ready"));
-  kill(started.pid(), SIGTERM);
-  CHECK(started.finish().status == 128 + SIGTERM);
-  CHECK(processes_with("sleep" + std::string(1, '\0') + mark) == 0);
-}
-
-TEST_CASE("a killed command takes the job with it") {
-  const Folder folder;
-  const std::string mark = "271828" + std::to_string(getpid());
-  Started started(folder, {"run", "-n", "2", "--", "sh", "-c",
-                           "setsid sleep " + mark + " & echo ready; sleep " + mark});
-  REQUIRE(started.says("ready"));
-  kill(started.pid(), SIGKILL);
-  CHECK(started.finish().status == 128 + SIGKILL);
-  // The guardian works on after its master is gone.
-  const std::string word = "sleep" + std::string(1, '\0') + mark;
-  for (int at = 0; at < 500 && processes_with(word) > 0; ++at) usleep(10'000);
-  CHECK(processes_with(word) == 0);
 }
 
 TEST_CASE("a job that outlives its time limit is ended with status 124") {
@@ -235,4 +191,36 @@ TEST_CASE("a program with the CUDA runtime inside is said to be beyond the emula
   // On a real GPU the recorder does not care.
   CHECK_FALSE(
       contains(run_command(folder, {"run", "-q", "--", ROLLCALL_CUDA_JOB}, here).err, sentence));
+}
+
+TEST_CASE(
+    "a program that a library in front of it would end is started without, and that is said") {
+  const Folder folder;
+  const std::string not_recorded = "rollcall: the job is started, but not recorded: ";
+  const auto expect_bare = [&](const std::string& program, const char* reason,
+                               const std::string& named) {
+    INFO(program);
+    const Outcome outcome = run_command(folder, {"run", "-q", "--", program});
+    CHECK(outcome.status == 6);
+    CHECK(outcome.out == "nothing\n");
+    CHECK(contains(outcome.err, not_recorded + named + " " + reason));
+  };
+  const char* thread_sanitizer = "is built with ThreadSanitizer";
+  expect_bare(ROLLCALL_MUSL_JOB, "is a program for the C library musl", ROLLCALL_MUSL_JOB);
+  expect_bare(ROLLCALL_TSAN_JOB, thread_sanitizer, ROLLCALL_TSAN_JOB);
+  expect_bare(ROLLCALL_STATIC_TSAN_JOB, thread_sanitizer, ROLLCALL_STATIC_TSAN_JOB);
+  // Behind a script's first line, a link and `env` it is the same program.
+  std::filesystem::create_symlink(ROLLCALL_MUSL_JOB, folder / "linked");
+  for (const std::string line : {"#!" ROLLCALL_MUSL_JOB "\n", "#! /usr/bin/env -S A=b linked\n"}) {
+    std::ofstream(folder / "script") << line;
+    std::filesystem::permissions(folder / "script", std::filesystem::perms::owner_all);
+    const Outcome outcome = run_shell(folder, "PATH=$PWD:$PATH; \"$ROLLCALL\" run -q -- ./script");
+    CHECK(outcome.status == 6);
+    CHECK(outcome.out == "nothing\n");
+    CHECK(contains(outcome.err, "is a program for the C library musl"));
+  }
+  const Outcome plain = run_command(folder, {"run", "-q", "--", ROLLCALL_PLAIN_JOB});
+  CHECK(plain.status == 6);
+  CHECK(plain.out == std::string(ROLLCALL_TEST_LIBRARIES) + "/librollcall.so\n");
+  CHECK_FALSE(contains(plain.err, not_recorded));
 }
