@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "core/base/limits.h"
+#include "trace/live_ring.h"
 #include "trace/regular_file.h"
 
 namespace rollcall::tools {
@@ -65,6 +66,17 @@ void list_level(const fs::path& folder, int levels, std::vector<std::string>& pa
   }
 }
 
+// Where the file is a copy, and the ring itself can be read here, the ring.
+std::string ring_itself(const std::string& path) {
+  const std::string live = trace::find_live_ring(path).path;
+  return live.empty() ? path : live;
+}
+
+bool write_word(const Descriptor& file, uint32_t value) {
+  return file.number() >= 0 && ::pwrite(file.number(), &value, sizeof value,
+                                        offsetof(FileHeader, capture_switch)) == sizeof value;
+}
+
 void explain(std::string* error, std::string text) {
   if (error != nullptr) *error = std::move(text);
 }
@@ -109,7 +121,8 @@ std::optional<FileHeader> header_in(const Descriptor& file, const std::string& p
 
 }  // namespace
 
-std::optional<FileHeader> read_header(const std::string& path, std::string* error) {
+std::optional<FileHeader> read_header(const std::string& given, std::string* error) {
+  const std::string path = ring_itself(given);
   return header_in(Descriptor(path, O_RDONLY), path, error);
 }
 
@@ -139,9 +152,11 @@ bool write_switch(const std::string& path, uint32_t value, std::string& error) {
   const Descriptor file(path, O_RDWR);
   // What is written to is the file that was judged, whatever has its name by now.
   if (!header_in(file, path, &error)) return false;
-  // A write to a file reaches its shared mappings at once.
-  if (::pwrite(file.number(), &value, sizeof value, offsetof(FileHeader, capture_switch)) ==
-      sizeof value) {
+  // A write to a file reaches its shared mappings at once. Of a copy the recorder looks at the word
+  // whenever it brings the copy up to date, wherever it runs; where the ring itself is at hand it
+  // need not wait for that.
+  const std::string ring = ring_itself(path);
+  if (write_word(file, value) && (ring == path || write_word(Descriptor(ring, O_RDWR), value))) {
     return true;
   }
   error = fmt::format("{} cannot be written: {}.", path, std::strerror(errno));

@@ -25,6 +25,7 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "report/terms.h"
+#include "tools/bring_home.h"
 #include "tools/command.h"
 #include "tools/elf_file.h"
 #include "tools/job.h"
@@ -489,6 +490,7 @@ class Session {
   }
 
   int close() {
+    bring_rings_home(plan_.directory);
     int status = first_failure_ ? first_failure_->exit_status() : 0;
     if (hang_) status = kExitHang;
     if (timed_out_) status = kExitTimeout;

@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "report/terms.h"
+#include "tools/bring_home.h"
 #include "tools/progress.h"
 #include "tools/terminal.h"
 #include "trace/loader.h"
@@ -201,6 +202,7 @@ std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std
   if (trace::is_root(team)) error = objection(path);
   trace::hand_out(team, error);
   if (!error.empty()) return std::nullopt;
+  if (trace::is_root(team)) bring_rings_home(path);
   trace::LoadOptions options;
   options.window = window;
   options.records_max = records_max;

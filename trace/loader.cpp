@@ -18,6 +18,7 @@
 #include "trace/grown.h"
 #include "trace/import/importer.h"
 #include "trace/listing.h"
+#include "trace/live_ring.h"
 #include "trace/liveness.h"
 #include "trace/parcel.h"
 #include "trace/process_builder.h"
@@ -222,10 +223,35 @@ void look_behind_exit(const FileHeader& header, int descriptor, Process& process
   process.liveness_evidence = std::move(answer.evidence) + ", inside NCCL at its exit";
 }
 
+// The ring itself where it can be read, else the copy that the run directory holds of it.
+std::unique_ptr<FileSource> open_ring(const std::string& path, const LiveRing& live) {
+  if (!live.path.empty()) {
+    auto source = std::make_unique<FileSource>(live.path);
+    if (source->error() == 0) return source;
+  }
+  return std::make_unique<FileSource>(path);
+}
+
+// What a process that did not end by itself did after the last copy is not in it.
+void complain_about_copy(const std::string& path, const LiveRing& live, const FileHeader& header,
+                         std::vector<Issue>& issues) {
+  if (header.exit_state == static_cast<uint32_t>(ExitState::exited)) return;
+  const auto copied_ns = static_cast<int64_t>(conversion_of(header).realtime_ns(live.copied_ticks));
+  const double age_s = static_cast<double>(now_ns() - copied_ns) / 1e9;
+  issues.push_back(
+      {.file = path,
+       .text = fmt::format("this is a copy, last brought up to date {:.1f} s ago, of a ring that "
+                           "its process keeps on {}; later calls are not in it: look at the run "
+                           "there, as the job's user, for the newest",
+                           std::max(age_s, 0.0), std::string(padded_view(header.host)))});
+}
+
 Process load_group(const FileGroup& group, const LoadOptions& options,
                    const std::vector<TicketRange>& wanted, const std::vector<PrefixDigest>& ends,
                    std::vector<Issue>& issues) {
-  const FileSource source(group.ring);
+  const LiveRing live = options.probe_processes ? find_live_ring(group.ring) : LiveRing{};
+  const std::unique_ptr<FileSource> opened = open_ring(group.ring, live);
+  const FileSource& source = *opened;
   if (source.error() != 0) {
     issues.push_back(
         {.file = group.ring, .text = why_unreadable(source.error()), .lost = 0, .unusable = true});
@@ -237,6 +263,7 @@ Process load_group(const FileGroup& group, const LoadOptions& options,
     issues.insert(issues.end(), header_issues.begin(), header_issues.end());
     return {};
   }
+  if (live.is_copy && live.path.empty()) complain_about_copy(group.ring, live, header, issues);
   LivenessAnswer answer;
   if (options.probe_processes) {
     answer = probe_liveness(header, source.descriptor());

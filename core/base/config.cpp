@@ -184,6 +184,8 @@ Config read_config(ConfigWarning warn) noexcept {
   read_sizes(reader, config);
   const char* directory = reader.value_of("ROLLCALL_DIR");
   if (directory != nullptr) config.directory = directory;
+  const char* local_directory = reader.value_of("ROLLCALL_LOCAL_DIR");
+  if (local_directory != nullptr) config.local_directory = local_directory;
   read_gpu_timing(reader, config);
   const char* run_id = reader.value_of("ROLLCALL_RUN_ID");
   if (run_id != nullptr) config.run_id = parse_run_id(run_id);

@@ -15,6 +15,8 @@ enum class GpuTiming : uint8_t { off, events, progress, cupti };
 struct Config {
   bool enable = true;
   const char* directory = "rollcall-runs";  // points into the environment: copy before it changes
+  // Where the ring lives while the run directory is on no local file system; like `directory`.
+  const char* local_directory = "/dev/shm";
   uint32_t ring_slots = kRingSlotsDefault;
   bool history = true;
   uint64_t max_history_bytes = kHistoryBytesDefault;

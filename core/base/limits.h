@@ -73,16 +73,10 @@ inline constexpr uint32_t kBlockRecordsMax = 4096;
 inline constexpr uint64_t kSegmentBytesMax = 16ull << 20;
 // History kept per process unless ROLLCALL_MAX_HISTORY says otherwise.
 inline constexpr uint64_t kHistoryBytesDefault = 256ull << 20;
-// The same where the run directory lies in memory (/dev/shm), which history takes from the job for
-// as long as the files are there: some millions of calls, and no more than a sixteenth of what a
-// container may use, so that the eight processes of a machine take half of it at the most.
-inline constexpr uint64_t kHistoryBytesInMemory = 32ull << 20;
-inline constexpr uint64_t kHistoryShareOfMemory = 16;
 
 // What a disk keeps for the job, beside which nothing is written: half of it where it is small, as
 // a container's /dev/shm, on which NCCL and data loaders live. Of others some ring files beside the
-// ring, without which nothing is known, and as much as one process may write beside the rest. Where
-// the files lie in memory the machine's memory, and the container's, keep as much.
+// ring, without which nothing is known, and as much as one process may write beside the rest.
 inline constexpr uint64_t kDiskKeptBesideRing = 64ull << 20;
 inline constexpr uint64_t kDiskKeptBesideHistory = 256ull << 20;
 

@@ -11,6 +11,9 @@
   X(ROLLCALL_DIR, path, "rollcall-runs",                                                          \
     "run directory; one process writes one ring file and its segments there; set by `rollcall "   \
     "run`")                                                                                       \
+  X(ROLLCALL_LOCAL_DIR, path, "/dev/shm",                                                         \
+    "where the ring lives while the run directory is on a network file system or FUSE, and is "   \
+    "copied from to the run directory; has to be on a disk of this machine or in its memory")     \
   X(ROLLCALL_RING_SLOTS, count, "65536",                                                          \
     "operations the ring holds (rounded up to a power of two, 64 to 1048576; 128 bytes each)")    \
   X(ROLLCALL_HISTORY, flag, "1", "0 keeps the ring only: no flusher thread, no segments")         \

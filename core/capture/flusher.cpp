@@ -19,9 +19,11 @@
 #include "core/capture/last_round.h"
 #include "core/capture/live.h"
 #include "core/capture/process_meta.h"
+#include "core/capture/ring_opening.h"
 #include "core/capture/segment_writer.h"
 #include "core/capture/warning.h"
 #include "core/ring/memory_room.h"
+#include "core/ring/mirror.h"
 #include "core/ring/quiet_signals.h"
 
 namespace rollcall::capture {
@@ -31,10 +33,20 @@ namespace {
 constexpr uint32_t kAnchorPasses = 16;         // passes between two clock anchors
 constexpr uint64_t kCapturedShare = 8;         // of the history's bound, at most
 constexpr uint64_t kTraceAgeNs = 500'000'000;  // a Chrome trace lags by no more than this
+// Between two copies of a ring that lives elsewhere: a reader on another machine sees the last
+// second late, and a server hears from each process once in it.
+constexpr uint64_t kMirrorPeriodNs = 1'000'000'000;
 
 // Everything the flusher owns. One per process, in memory of its own that is never given back: it
 // is used until the very end of the process.
 struct Flusher {
+  RingOpening opening;
+  bool has_thread;
+  bool lives_elsewhere;  // the ring: the run directory has a copy
+  bool is_prepared;      // the stem is known
+  ring::Mirror mirror;
+  uint64_t last_mirror_ns;
+  char live_path[ring::kPathBytes];  // of such a ring; empty: in memory alone
   History history;
   SegmentWriter segments;
   CapturedOps captured;
@@ -147,15 +159,46 @@ void report_counts(Flusher& state) noexcept {
   if (counts.late_overflow != 0) count(live.stats->late_overflow, counts.late_overflow);
 }
 
-// By the flusher's thread, or where there is none with pass_mutex held. True where the disk takes
-// what it is given, and the next blocks are waiting.
-bool pass(Flusher& state, bool everything) noexcept {
-  FileHeader& header = *live.header;
-  store_relaxed(header.heartbeat_ticks, ticks_now());
-  if (state.passes++ % kAnchorPasses == 0 || everything) refresh_anchor();
+bool has_exited() noexcept {
+  return load_relaxed(live.header->exit_state) == static_cast<uint32_t>(ExitState::exited);
+}
+
+void prepare(Flusher& state) noexcept;
+
+// The stem of what lies in the run directory is that of the copy. Until it can be made there is
+// neither history nor a trace.
+bool make_mirror(Flusher& state) noexcept {
+  TextWriter stem{stem_storage()};
+  if (!state.mirror.is_begun() && !state.mirror.begin(ring_file())) return false;
+  if (!ring::make_directories(run_directory())) return false;
+  if (!state.mirror.create(run_directory(), state.opening.incarnation(), stem)) return false;
+  set_file_stem(stem.bytes());
+  prepare(state);
+  return true;
+}
+
+void keep_mirror(Flusher& state, bool everything) noexcept {
+  const uint64_t now_ns = monotonic_now_ns();
+  if (!everything && state.last_mirror_ns != 0 && now_ns - state.last_mirror_ns < kMirrorPeriodNs) {
+    return;
+  }
+  const bool is_copied =
+      (state.mirror.is_created() || make_mirror(state)) && state.mirror.copy(ticks_now());
+  if (!is_copied) count(live.stats->history_errors);
+  // Nobody needs the ring itself any more, once its process has ended by itself and all is copied.
+  if (is_copied && everything && has_exited() && state.live_path[0] != '\0') {
+    unlink(state.live_path);
+    state.live_path[0] = '\0';
+  }
+  // Behind the work: a file system that takes long over it has as long for the history.
+  state.last_mirror_ns = monotonic_now_ns();
+}
+
+// Records and trace. True where the disk takes what it is given, and the next blocks are waiting.
+bool flush(Flusher& state, bool everything) noexcept {
   const uint64_t began_ns = monotonic_now_ns();
   const bool trace_is_due = state.writes_trace && began_ns - state.last_trace_ns >= kTraceAgeNs &&
-                            state.history.tail() != load_relaxed(header.next_ticket);
+                            state.history.tail() != load_relaxed(live.header->next_ticket);
   const bool work = everything || trace_is_due || !state.pending.empty() ||
                     state.captured.has_any() || state.history.late_count() != 0 ||
                     state.history.block_is_due();
@@ -172,19 +215,44 @@ bool pass(Flusher& state, bool everything) noexcept {
   return is_written && state.history.block_is_due();
 }
 
-void* run_flusher(void* argument) {
-  auto* state = static_cast<Flusher*>(argument);
+// By the flusher's thread, or where there is none with pass_mutex held. The copy of the ring comes
+// last: it tells what is in the history.
+bool pass(Flusher& state, bool everything) noexcept {
+  store_relaxed(live.header->heartbeat_ticks, ticks_now());
+  if (state.passes++ % kAnchorPasses == 0 || everything) refresh_anchor();
+  if (state.lives_elsewhere && !state.is_prepared) keep_mirror(state, everything);
+  const bool has_more = state.is_prepared && (state.writes_segments || state.writes_trace) &&
+                        flush(state, everything);
+  if (state.lives_elsewhere && state.is_prepared) keep_mirror(state, everything);
+  return has_more;
+}
+
+bool has_work(const Flusher& state) noexcept {
+  return config().history || config().chrome_trace || state.lives_elsewhere;
+}
+
+void work_until_off(Flusher& state) noexcept {
   bool has_more = false;
   for (;;) {
     const bool is_last = last_round.sleep(has_more ? 0 : kFlushPeriodMs);
     // Switched off: the mapping stays, but what is in it is no longer trusted.
     const Mode mode = live.mode.load(std::memory_order_acquire);
     const bool works = mode != Mode::off && (is_last || mode == Mode::recording);
-    has_more = works && pass(*state, is_last);
+    has_more = works && pass(state, is_last);
     if (mode == Mode::off) break;
     if (is_last) last_round.served();
   }
+  // A copy is judged like the ring by whoever reads it.
+  if (state.lives_elsewhere) keep_mirror(state, true);
   last_round.leave();
+}
+
+void* run_flusher(void* argument) {
+  auto* state = static_cast<Flusher*>(argument);
+  state->opening.work();
+  if (!state->opening.await_release() || !has_work(*state)) return nullptr;
+  if (!state->lives_elsewhere) prepare(*state);
+  work_until_off(*state);
   return nullptr;
 }
 
@@ -253,23 +321,67 @@ void prepare(Flusher& state) noexcept {
     if (!state.writes_trace) note_long_path("Chrome trace");
   }
   state.last_trace_ns = monotonic_now_ns();
+  state.is_prepared = true;
+}
+
+// For the caller: in the local place.
+bool open_elsewhere(const ring::Incarnation& incarnation, const RingGeometry& geometry,
+                    OpenedRing& opened) noexcept {
+  flusher->lives_elsewhere = true;
+  TextWriter path{std::span<char>(flusher->live_path, sizeof(flusher->live_path) - 1)};
+  if (ring::create_live_ring(config().local_directory, incarnation, geometry, opened.file, path,
+                             opened.error)) {
+    path.c_str();
+    return true;
+  }
+  opened.place = run_directory();
+  return false;
 }
 
 }  // namespace
 
-bool start_flusher() noexcept {
+bool open_ring(const ring::Incarnation& incarnation, const RingGeometry& geometry,
+               OpenedRing& opened) noexcept {
   if (flusher == nullptr) {
     void* memory = mmap(nullptr, sizeof(Flusher), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return false;
+    if (memory == MAP_FAILED) {
+      opened.error = {"get memory to record to", errno};
+      opened.place = run_directory();
+      return false;
+    }
     flusher = new (memory) Flusher;
   }
-  prepare(*flusher);
-  return start_background_thread("rollcall", run_flusher, flusher);
+  RingOpening& opening = flusher->opening;
+  opening.begin(run_directory(), incarnation, geometry);
+  flusher->has_thread = start_background_thread("rollcall", run_flusher, flusher);
+  if (!flusher->has_thread) opening.work();
+  switch (opening.await_decision()) {
+    case RingOpening::Decision::direct:
+      opened.file = opening.file();
+      opened.stem = opening.stem();
+      return true;
+    case RingOpening::Decision::elsewhere:
+      return open_elsewhere(incarnation, geometry, opened);
+    default:
+      opened.error = opening.error();
+      opened.place = run_directory();
+      return false;
+  }
+}
+
+void start_flusher() noexcept {
+  live.has_flusher = flusher->has_thread && has_work(*flusher);
+  if (!flusher->has_thread && has_work(*flusher) && !flusher->lives_elsewhere) prepare(*flusher);
+  flusher->opening.release();
+}
+
+void cancel_flusher() noexcept {
+  if (flusher != nullptr) flusher->opening.cancel();
 }
 
 void flush_now() noexcept {
-  if (flusher == nullptr) return;
+  if (flusher == nullptr || live.header == nullptr || !has_work(*flusher)) return;
   if (live.has_flusher) {
     last_round.ask();
     return;

@@ -21,6 +21,8 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <span>
+#include <string_view>
 
 #include "core/base/atomic_word.h"
 #include "core/base/clock.h"
@@ -210,7 +212,10 @@ void group_abandoned() noexcept;
 
 // Of recorder_life.cpp: where the files are.
 const char* run_directory() noexcept;
-std::string_view file_stem() noexcept;
+std::string_view file_stem() noexcept;  // empty: not known yet
+// For the flusher, where it becomes known: its characters, then how many they are.
+std::span<char> stem_storage() noexcept;
+void set_file_stem(size_t bytes) noexcept;
 const Config& config() noexcept;
 const ring::RingFile& ring_file() noexcept;
 

@@ -22,9 +22,10 @@ namespace {
 constinit ring::RingFile mapped{};
 constinit uint64_t ring_full_until = 0;  // ring::Slots
 constinit char directory_text[ring::kPathBytes]{};
+constinit char local_text[ring::kPathBytes]{};
 constinit char cupti_text[ring::kPathBytes]{};
 constinit char stem_text[kFileNameBytes]{};
-constinit size_t stem_bytes = 0;
+constinit std::atomic<size_t> stem_bytes{0};
 constinit Config current_config{};
 constinit std::atomic<uint64_t> starts{0};
 constinit std::atomic<bool> fork_handlers{false};
@@ -100,12 +101,13 @@ void watch_quick_exit() noexcept {
 
 void complain(std::string_view sentence) { write_warning(1, sentence); }
 
-void warn_off(const ring::RingError& error) noexcept {
+void warn_off(const OpenedRing& opened) noexcept {
+  const ring::RingError& error = opened.error;
   char reason[128] = {};
   const char* text = strerror_r(error.error_number, reason, sizeof(reason));
   TextBuffer<kSentenceBytes> sentence;
   sentence.text("cannot ").text(error.step != nullptr ? error.step : "start in");
-  sentence.character(' ').text(current_config.directory).text(": ").text(text);
+  sentence.character(' ').text(opened.place).text(": ").text(text);
   sentence.text(
       "; nothing is recorded, the job goes on (set ROLLCALL_DIR to a writable directory)");
   write_warning(1, sentence.view());
@@ -114,15 +116,16 @@ void warn_off(const ring::RingError& error) noexcept {
 bool open_files() noexcept {
   ring::Incarnation incarnation = ring::read_incarnation();
   incarnation.run_id = current_config.run_id;
-  TextWriter stem{std::span<char>(stem_text)};
-  ring::RingError error;
   const RingGeometry geometry{.ring_slots = current_config.ring_slots};
-  if (!ring::create_ring_file(current_config.directory, incarnation, geometry, mapped, stem,
-                              error)) {
-    warn_off(error);
+  OpenedRing opened;
+  if (!open_ring(incarnation, geometry, opened)) {
+    cancel_flusher();
+    warn_off(opened);
     return false;
   }
-  stem_bytes = stem.bytes();
+  mapped = opened.file;
+  TextWriter stem{std::span<char>(stem_text)};
+  stem_bytes.store(stem.text(opened.stem).bytes(), std::memory_order_release);
   return true;
 }
 
@@ -188,6 +191,9 @@ bool start() noexcept {
   write_absolute(directory, current_config.directory);
   write_attempt(directory);
   current_config.directory = directory.c_str();
+  TextWriter local{std::span<char>(local_text)};
+  write_absolute(local, current_config.local_directory);
+  current_config.local_directory = local.c_str();
   if (current_config.cupti != nullptr) {
     TextWriter cupti{std::span<char>(cupti_text)};
     current_config.cupti = cupti.text(current_config.cupti).c_str();
@@ -202,17 +208,18 @@ bool start() noexcept {
   store_relaxed(live.header->heartbeat_ticks, ticks_now());
   refresh_anchor();
   ring::finish_ring_file(mapped);
-  live.has_flusher = (current_config.history || current_config.chrome_trace) && start_flusher();
   const uint64_t number = starts.fetch_add(1, std::memory_order_relaxed) + 1;
   live.incarnation.store(uint64_t{mapped.incarnation.pid} << 32 | number,
                          std::memory_order_release);
   // Behind it: who finds the mode unstarted waits for the lock, who finds it recording may enter.
   live.mode.store(Mode::recording, std::memory_order_release);
+  start_flusher();
   live.wants_gpu.store(current_config.gpu_timing != GpuTiming::off, std::memory_order_release);
   count(live.stats->slow_path_ns, elapsed_ns(began_ns));
   TextBuffer<kSentenceBytes> sentence;
-  sentence.text("recording to ").text(run_directory()).character('/').text(file_stem());
-  write_warning(2, sentence.text(kRingEnding).view());
+  sentence.text("recording to ").text(run_directory());
+  if (!file_stem().empty()) sentence.character('/').text(file_stem()).text(kRingEnding);
+  write_warning(2, sentence.view());
   return true;
 }
 
@@ -261,7 +268,11 @@ ColdLock::~ColdLock() {
 }
 
 const char* run_directory() noexcept { return directory_text; }
-std::string_view file_stem() noexcept { return {stem_text, stem_bytes}; }
+std::string_view file_stem() noexcept {
+  return {stem_text, stem_bytes.load(std::memory_order_acquire)};
+}
+std::span<char> stem_storage() noexcept { return stem_text; }
+void set_file_stem(size_t bytes) noexcept { stem_bytes.store(bytes, std::memory_order_release); }
 const Config& config() noexcept { return current_config; }
 const ring::RingFile& ring_file() noexcept { return mapped; }
 

@@ -2,12 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
+#include <span>
 #include <string_view>
 
-#include "core/base/limits.h"
+#include "core/base/open_file.h"
 #include "core/base/small_file.h"
 #include "core/base/text.h"
 
@@ -22,7 +25,8 @@ using FilePath = TextBuffer<2 * kGroupPathBytes>;
 // The lines of a file of any length. Those that are longer than the buffer are left out.
 class LineReader {
  public:
-  explicit LineReader(const char* path) noexcept : descriptor_(open(path, O_RDONLY | O_CLOEXEC)) {}
+  LineReader(const char* path, std::span<char> buffer) noexcept
+      : buffer_(buffer), descriptor_(open_file(path, O_RDONLY)) {}
   ~LineReader() {
     if (descriptor_ >= 0) close(descriptor_);
   }
@@ -31,7 +35,7 @@ class LineReader {
 
   bool next(std::string_view& line) noexcept {
     for (;;) {
-      const std::string_view rest(buffer_ + begin_, end_ - begin_);
+      const std::string_view rest(buffer_.data() + begin_, end_ - begin_);
       const size_t length = rest.find('\n');
       if (length != std::string_view::npos) {
         begin_ += length + 1;
@@ -40,11 +44,11 @@ class LineReader {
         is_cut_ = false;
         continue;
       }
-      if (begin_ == 0 && end_ == sizeof(buffer_)) {
+      if (begin_ == 0 && end_ == buffer_.size()) {
         is_cut_ = true;
         end_ = 0;
       }
-      std::copy(buffer_ + begin_, buffer_ + end_, buffer_);
+      std::copy(buffer_.data() + begin_, buffer_.data() + end_, buffer_.data());
       end_ -= begin_;
       begin_ = 0;
       if (!fill()) return false;
@@ -56,18 +60,18 @@ class LineReader {
     if (descriptor_ < 0) return false;
     ssize_t bytes = 0;
     do {
-      bytes = read(descriptor_, buffer_ + end_, sizeof(buffer_) - end_);
+      bytes = read(descriptor_, buffer_.data() + end_, buffer_.size() - end_);
     } while (bytes < 0 && errno == EINTR);
     if (bytes <= 0) return false;
     end_ += static_cast<size_t>(bytes);
     return true;
   }
 
-  int descriptor_;
+  const std::span<char> buffer_;
+  const int descriptor_;
   size_t begin_ = 0;
   size_t end_ = 0;
   bool is_cut_ = false;
-  char buffer_[kLineBytesMax];
 };
 
 // Takes the next word off the front; empty at the end.
@@ -93,10 +97,23 @@ struct GroupPath {
   bool is_known = false;
 };
 
-// /proc/self/cgroup: "NUMBER:CONTROLLERS:PATH", of version 2 "0::PATH".
-void read_group_paths(const char* root, GroupPath& one, GroupPath& two) noexcept {
+// Everything long: a thread of the job may have little stack (core/base/limits.h).
+struct Workspace {
+  char line[kLineBytesMax];      // of a file of /proc
+  char stat_line[kLineBytesMax];  // of a memory.stat, while a mount's line is in use
+  GroupPath one, two;
   TextBuffer<kGroupPathBytes> file;
-  LineReader lines(file.text(root).text("/proc/self/cgroup").c_str());
+  TextBuffer<kGroupPathBytes> mount_point, mount_root;
+  FilePath directory;
+  FilePath file_of_group;
+};
+
+// /proc/self/cgroup: "NUMBER:CONTROLLERS:PATH", of version 2 "0::PATH".
+void read_group_paths(const char* root, Workspace& space) noexcept {
+  GroupPath& one = space.one;
+  GroupPath& two = space.two;
+  space.file.clear();
+  LineReader lines(space.file.text(root).text("/proc/self/cgroup").c_str(), space.line);
   std::string_view line;
   while (lines.next(line)) {
     const std::string_view number = take_word(line, ':');
@@ -135,8 +152,10 @@ std::string_view below_mount(std::string_view group, std::string_view mount_root
   return rest.empty() || rest[0] == '/' ? rest : std::string_view{};
 }
 
-bool read_number(std::string_view directory, std::string_view name, uint64_t& value) noexcept {
-  FilePath path;
+bool read_number(std::string_view directory, std::string_view name, uint64_t& value,
+                 Workspace& space) noexcept {
+  FilePath& path = space.file_of_group;
+  path.clear();
   path.text(directory).character('/').text(name);
   char content[64];
   std::string_view text(content, read_small_file(path.c_str(), content));
@@ -148,9 +167,10 @@ struct FilePages {
   uint64_t inactive = 0;
   uint64_t active = 0;
 };
-FilePages read_file_pages(std::string_view directory, Version version) noexcept {
-  FilePath path;
-  LineReader lines(path.text(directory).text("/memory.stat").c_str());
+FilePages read_file_pages(std::string_view directory, Version version, Workspace& space) noexcept {
+  FilePath& path = space.file_of_group;
+  path.clear();
+  LineReader lines(path.text(directory).text("/memory.stat").c_str(), space.stat_line);
   const std::string_view prefix = version == Version::one ? "total_" : "";
   FilePages pages;
   std::string_view line;
@@ -164,15 +184,20 @@ FilePages read_file_pages(std::string_view directory, Version version) noexcept 
   return pages;
 }
 
-void take_group(std::string_view directory, Version version, MemoryRoom& room) noexcept {
+void take_group(std::string_view directory, Version version, MemoryRoom& room,
+                Workspace& space) noexcept {
   const bool is_one = version == Version::one;
   uint64_t limit = 0;
   uint64_t used = 0;
   // "max", and of version 1 a number that no machine has, is no limit.
-  if (!read_number(directory, is_one ? "memory.limit_in_bytes" : "memory.max", limit)) return;
+  if (!read_number(directory, is_one ? "memory.limit_in_bytes" : "memory.max", limit, space)) {
+    return;
+  }
   if (limit >= UINT64_MAX / 4) return;
-  if (!read_number(directory, is_one ? "memory.usage_in_bytes" : "memory.current", used)) return;
-  const FilePages pages = read_file_pages(directory, version);
+  if (!read_number(directory, is_one ? "memory.usage_in_bytes" : "memory.current", used, space)) {
+    return;
+  }
+  const FilePages pages = read_file_pages(directory, version, space);
   const uint64_t reclaimable = pages.inactive + pages.active / 2;
   const uint64_t held = used - std::min(used, reclaimable);
   room.available_bytes = std::min(room.available_bytes, limit - std::min(limit, held));
@@ -181,13 +206,14 @@ void take_group(std::string_view directory, Version version, MemoryRoom& room) n
 
 // The group and those that it is in, up to the mount point.
 void take_groups(std::string_view mount_point, std::string_view group, Version version,
-                 MemoryRoom& room) noexcept {
-  FilePath directory;
+                 MemoryRoom& room, Workspace& space) noexcept {
+  FilePath& directory = space.directory;
+  directory.clear();
   directory.text(mount_point).text(group);
   if (directory.cut_bytes() != 0) return;
   std::string_view at = directory.view();
   while (at.size() >= mount_point.size()) {
-    take_group(at, version, room);
+    take_group(at, version, room, space);
     const size_t slash = at.rfind('/');
     if (slash == std::string_view::npos || at.size() == mount_point.size()) break;
     at = part_of(at, 0, slash);
@@ -195,8 +221,8 @@ void take_groups(std::string_view mount_point, std::string_view group, Version v
 }
 
 // /proc/self/mountinfo: "id parent device ROOT POINT options fields... - TYPE source OPTIONS".
-void take_mount(std::string_view line, const char* root, const GroupPath& one, const GroupPath& two,
-                MemoryRoom& room) noexcept {
+void take_mount(std::string_view line, const char* root, MemoryRoom& room,
+                Workspace& space) noexcept {
   for (int field = 0; field < 3; ++field) take_word(line);
   const std::string_view mount_root = take_word(line);
   const std::string_view mount_point = take_word(line);
@@ -206,21 +232,24 @@ void take_mount(std::string_view line, const char* root, const GroupPath& one, c
   const bool is_two = type == "cgroup2";
   take_word(line);
   if (!is_two && (type != "cgroup" || !lists(line, "memory"))) return;
-  const GroupPath& group = is_two ? two : one;
+  const GroupPath& group = is_two ? space.two : space.one;
   if (!group.is_known) return;
-  TextBuffer<kGroupPathBytes> point, beginning;
+  TextWriter& point = space.mount_point;
+  TextWriter& beginning = space.mount_root;
+  point.clear();
+  beginning.clear();
   point.text(root);
   unescape(point, mount_point);
   unescape(beginning, mount_root);
   if (point.cut_bytes() + beginning.cut_bytes() != 0) return;
   take_groups(point.view(), below_mount(group.path.view(), beginning.view()),
-              is_two ? Version::two : Version::one, room);
+              is_two ? Version::two : Version::one, room, space);
 }
 
 // /proc/meminfo: "NAME:   VALUE kB".
-void take_machine(const char* root, MemoryRoom& room) noexcept {
-  TextBuffer<kGroupPathBytes> file;
-  LineReader lines(file.text(root).text("/proc/meminfo").c_str());
+void take_machine(const char* root, MemoryRoom& room, Workspace& space) noexcept {
+  space.file.clear();
+  LineReader lines(space.file.text(root).text("/proc/meminfo").c_str(), space.line);
   std::string_view line;
   while (lines.next(line)) {
     const std::string_view name = take_word(line, ':');
@@ -237,14 +266,19 @@ void take_machine(const char* root, MemoryRoom& room) noexcept {
 
 MemoryRoom read_memory_room(const char* root) noexcept {
   MemoryRoom room;
-  take_machine(root, room);
-  GroupPath one, two;
-  read_group_paths(root, one, two);
-  if (!one.is_known && !two.is_known) return room;
-  TextBuffer<kGroupPathBytes> file;
-  LineReader lines(file.text(root).text("/proc/self/mountinfo").c_str());
-  std::string_view line;
-  while (lines.next(line)) take_mount(line, root, one, two, room);
+  void* memory = mmap(nullptr, sizeof(Workspace), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return {.available_bytes = 0};
+  Workspace& space = *new (memory) Workspace;
+  take_machine(root, room, space);
+  read_group_paths(root, space);
+  if (space.one.is_known || space.two.is_known) {
+    space.file.clear();
+    LineReader lines(space.file.text(root).text("/proc/self/mountinfo").c_str(), space.line);
+    std::string_view line;
+    while (lines.next(line)) take_mount(line, root, room, space);
+  }
+  munmap(memory, sizeof(Workspace));
   return room;
 }
 

@@ -9,7 +9,7 @@
 // Pages of files on disk count as used in a cgroup and are given up when memory is short: a job
 // that has read its data set would otherwise never have room. Of those in active use half counts.
 //
-// Threads: any. Opens and reads files of /proc and /sys; needs 20 KiB of stack.
+// Threads: any. Opens and reads files of /proc and /sys, and maps memory to do so.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,11 @@ struct MemoryRoom {
 // `root` stands in front of /proc and of the mount points, for tests.
 MemoryRoom read_memory_room(const char* root = "") noexcept;
 
-// What the history of a process may take where it lies in memory.
+// What the history of a process may take where it lies in memory: some millions of calls, and no
+// more than a sixteenth of what a container may use, so that the eight processes of a machine take
+// half of it at the most.
+inline constexpr uint64_t kHistoryBytesInMemory = 32ull << 20;
+inline constexpr uint64_t kHistoryShareOfMemory = 16;
 uint64_t history_bytes_in_memory(const MemoryRoom& room) noexcept;
 
 }  // namespace rollcall::ring

@@ -15,12 +15,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/base/limits.h"
 #include "core/base/open_file.h"
 #include "core/base/small_file.h"
+#include "core/format/ring_copy.h"
 #include "core/ring/memory_room.h"
 #include "core/ring/quiet_signals.h"
 
@@ -34,8 +36,10 @@ namespace {
 
 constexpr uint32_t kNameAttempts = 1000;
 
-// A thread of the job may have little stack. One thread at a time creates a file.
+// A thread of the job may have little stack. One thread at a time makes a file in the run directory,
+// and one in the local place; they may be two (core/capture/ring_opening.h).
 constinit char path_room[kPathBytes]{};
+constinit char local_path_room[kPathBytes]{};
 
 // Field 22 of /proc/self/stat. The command in field 2 may contain anything, so the count starts
 // behind its last parenthesis.
@@ -83,12 +87,6 @@ int move_up(int descriptor) noexcept {
   return descriptor;
 }
 
-FileIdentity identity_of(int descriptor) noexcept {
-  struct statx status {};
-  if (statx(descriptor, "", AT_EMPTY_PATH, STATX_INO, &status) != 0) return {};
-  return {status.stx_dev_major, status.stx_dev_minor, status.stx_ino};
-}
-
 // btrfs writes what has reached the disk once to a new place: a store into a page that was written
 // back needs a block, and ends the job with SIGBUS where the disk is full by then. Files without
 // data can be taken out of that. (A later copy by reflink or a snapshot takes it back.)
@@ -99,28 +97,6 @@ void write_in_place(int descriptor) noexcept {
   if (ioctl(descriptor, FS_IOC_GETFLAGS, &flags) != 0) return;
   flags |= FS_NOCOW_FL;
   ioctl(descriptor, FS_IOC_SETFLAGS, &flags);
-}
-
-int create_file(const char* directory, const Incarnation& incarnation, TextWriter& stem,
-                TextWriter& path) noexcept {
-  for (uint32_t number = 0; number < kNameAttempts; ++number) {
-    stem.clear();
-    write_stem(stem, {.host = padded_view(incarnation.host),
-                      .pid = incarnation.pid,
-                      .start_time_ticks = incarnation.start_time_ticks,
-                      .number = number});
-    path.clear();
-    path.text(directory).character('/').text(stem.view()).text(kRingEnding);
-    const char* name = path.c_str();
-    if (path.cut_bytes() != 0) {
-      errno = ENAMETOOLONG;
-      return -1;
-    }
-    const int descriptor =
-        open_file(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, S_IRUSR | S_IWUSR);
-    if (descriptor >= 0 || errno != EEXIST) return descriptor;
-  }
-  return -1;
 }
 
 bool write_zeros(int descriptor, uint64_t bytes) noexcept {
@@ -198,6 +174,21 @@ bool take_lock(int descriptor) noexcept {
   return fcntl(descriptor, F_SETLK, &lock) == 0;
 }
 
+void fill_header(RingFile& file, const Incarnation& incarnation,
+                 const RingGeometry& geometry) noexcept {
+  auto& header = *reinterpret_cast<FileHeader*>(file.memory);
+  fill_layout(header, geometry);
+  fill_incarnation(header, incarnation);
+  header.is_unlocked = file.descriptor >= 0 && take_lock(file.descriptor) ? 0 : 1;
+  header.clock_kind = clock_kind();
+  header.first_anchor = read_anchor();
+  header.latest_anchor[0] = header.first_anchor;
+  header.latest_anchor[1] = header.first_anchor;
+  header.capture_state = static_cast<uint32_t>(CaptureState::recording);
+  point_into_areas(file);
+  file.incarnation = incarnation;
+}
+
 bool map_file(RingFile& file, const Incarnation& incarnation, const RingGeometry& geometry,
               RingError& error) noexcept {
   file.bytes = areas_of(geometry).file_bytes;
@@ -220,18 +211,44 @@ bool map_file(RingFile& file, const Incarnation& incarnation, const RingGeometry
     error = {"reserve memory of", errno};
     return false;
   }
-  auto& header = *reinterpret_cast<FileHeader*>(file.memory);
-  fill_layout(header, geometry);
-  fill_incarnation(header, incarnation);
-  header.is_unlocked = take_lock(file.descriptor) ? 0 : 1;
-  header.clock_kind = clock_kind();
-  header.first_anchor = read_anchor();
-  header.latest_anchor[0] = header.first_anchor;
-  header.latest_anchor[1] = header.first_anchor;
-  header.capture_state = static_cast<uint32_t>(CaptureState::recording);
-  point_into_areas(file);
-  file.incarnation = incarnation;
+  fill_header(file, incarnation, geometry);
   return true;
+}
+
+// Seen by nobody but this process and its thread; a child must not write to it, as to a file.
+bool map_memory(RingFile& file, const Incarnation& incarnation, const RingGeometry& geometry,
+                RingError& error) noexcept {
+  file = RingFile{};
+  file.bytes = areas_of(geometry).file_bytes;
+  file.is_in_memory = true;
+  if (!memory_leaves_room(file.bytes, kDiskKeptBesideRing)) {
+    error = {"leave enough memory to the job beside a ring for", errno};
+    return false;
+  }
+  void* memory = mmap(nullptr, file.bytes, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (memory == MAP_FAILED) {
+    error = {"get memory for a ring for", errno};
+    file = RingFile{};
+    return false;
+  }
+  file.memory = static_cast<char*>(memory);
+  fill_header(file, incarnation, geometry);
+  return true;
+}
+
+// Of a file that was just made: its descriptor and what follows from it.
+void take_descriptor(RingFile& file, int descriptor) noexcept {
+  file.descriptor = move_up(descriptor);
+  file.identity = identity_of(file.descriptor);
+  file.is_in_memory = is_in_memory(file.descriptor);
+}
+
+void drop_file(RingFile& file, const char* path) noexcept {
+  if (file.memory != nullptr) munmap(file.memory, file.bytes);
+  if (file.descriptor >= 0) close(file.descriptor);
+  unlink(path);
+  file = RingFile{};
 }
 
 }  // namespace
@@ -284,6 +301,54 @@ bool make_directories(const char* path) noexcept {
   return access(inside, F_OK) == 0;
 }
 
+FileIdentity identity_of(int descriptor) noexcept {
+  struct statx status {};
+  if (statx(descriptor, "", AT_EMPTY_PATH, STATX_INO, &status) != 0) return {};
+  return {status.stx_dev_major, status.stx_dev_minor, status.stx_ino};
+}
+
+int create_file(const char* directory, std::string_view prefix, const Incarnation& incarnation,
+                TextWriter& stem, TextWriter& path) noexcept {
+  for (uint32_t number = 0; number < kNameAttempts; ++number) {
+    stem.clear();
+    write_stem(stem, {.host = padded_view(incarnation.host),
+                      .pid = incarnation.pid,
+                      .start_time_ticks = incarnation.start_time_ticks,
+                      .number = number});
+    path.clear();
+    path.text(directory).character('/').text(prefix).text(stem.view()).text(kRingEnding);
+    const char* name = path.c_str();
+    if (path.cut_bytes() != 0) {
+      errno = ENAMETOOLONG;
+      return -1;
+    }
+    const int descriptor =
+        open_file(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+    if (descriptor >= 0 || errno != EEXIST) return descriptor;
+  }
+  return -1;
+}
+
+bool is_on_local_file_system(int descriptor) noexcept {
+  // The kernel's headers do not name all of them.
+  constexpr uint32_t kLocal[] = {
+      EXT4_SUPER_MAGIC,  BTRFS_SUPER_MAGIC,     TMPFS_MAGIC,
+      RAMFS_MAGIC,       OVERLAYFS_SUPER_MAGIC, REISERFS_SUPER_MAGIC,
+      NILFS_SUPER_MAGIC, MSDOS_SUPER_MAGIC,
+      0x58465342,  // XFS
+      0xf2f52010,  // F2FS
+      0x2fc12fc1,  // ZFS
+      0x3153464a,  // JFS
+      0xca451a4e,  // bcachefs
+      0x7366746e,  // NTFS of the kernel
+      0x2011bab0,  // exFAT
+  };
+  struct statfs where {};
+  if (fstatfs(descriptor, &where) != 0) return false;
+  const auto type = static_cast<uint32_t>(where.f_type);
+  return std::find(std::begin(kLocal), std::end(kLocal), type) != std::end(kLocal);
+}
+
 bool is_in_memory(int descriptor) noexcept {
   struct statfs where {};
   return fstatfs(descriptor, &where) == 0 &&
@@ -321,21 +386,46 @@ bool create_ring_file(const char* directory, const Incarnation& incarnation,
     return false;
   }
   TextWriter path{std::span<char>(path_room)};
-  const int descriptor = create_file(directory, incarnation, stem, path);
+  const int descriptor = create_file(directory, {}, incarnation, stem, path);
   if (descriptor < 0) {
     error = {"create a file in", errno};
     return false;
   }
-  file.descriptor = move_up(descriptor);
-  file.identity = identity_of(file.descriptor);
-  file.is_in_memory = is_in_memory(file.descriptor);
+  take_descriptor(file, descriptor);
   write_in_place(file.descriptor);
   if (map_file(file, incarnation, geometry, error)) return true;
-  if (file.memory != nullptr) munmap(file.memory, file.bytes);
-  close(file.descriptor);
-  unlink(path.c_str());
-  file = RingFile{};
+  drop_file(file, path.c_str());
   return false;
+}
+
+bool create_live_ring(const char* local_directory, const Incarnation& incarnation,
+                      const RingGeometry& geometry, RingFile& file, TextWriter& path,
+                      RingError& error) noexcept {
+  const QuietSignals quiet;
+  TextBuffer<96> prefix;
+  prefix.text(kLiveRingPrefix).number(geteuid()).character('.');
+  prefix.hex(incarnation.run_id, 16).character('.');
+  TextBuffer<kFileNameBytes> stem;
+  TextWriter name{std::span<char>(local_path_room)};
+  const int descriptor = create_file(local_directory, prefix.view(), incarnation, stem, name);
+  if (descriptor >= 0) {
+    take_descriptor(file, descriptor);
+    write_in_place(file.descriptor);
+    if (name.bytes() < sizeof(RingCopyNote::live_path) &&
+        is_on_local_file_system(file.descriptor) && map_file(file, incarnation, geometry, error)) {
+      auto& note = *reinterpret_cast<RingCopyNote*>(file.memory + kRingCopyNoteOffset);
+      copy_padded(note.live_path, name.view());
+      path.text(name.view());
+      return true;
+    }
+    drop_file(file, name.c_str());
+  }
+  return map_memory(file, incarnation, geometry, error);
+}
+
+void remove_ring_file(RingFile& file, const char* directory, std::string_view stem) noexcept {
+  TextWriter path{std::span<char>(path_room)};
+  drop_file(file, path.text(directory).character('/').text(stem).text(kRingEnding).c_str());
 }
 
 void finish_ring_file(RingFile& file) noexcept {

@@ -80,6 +80,29 @@ bool create_ring_file(const char* directory, const Incarnation& incarnation,
                       const RingGeometry& geometry, RingFile& file, TextWriter& stem,
                       RingError& error) noexcept;
 
+// The same where the ring does not live in its run directory (core/format/ring_copy.h): a file of
+// its own in `local_directory`, which has to be on a local file system, or where that does not take
+// it in memory of this process alone, which no reader can see. `path` receives the file's path, or
+// stays empty.
+bool create_live_ring(const char* local_directory, const Incarnation& incarnation,
+                      const RingGeometry& geometry, RingFile& file, TextWriter& path,
+                      RingError& error) noexcept;
+
+// Undoes create_ring_file, of a ring that nobody has recorded into.
+void remove_ring_file(RingFile& file, const char* directory, std::string_view stem) noexcept;
+
+// True where what is mapped cannot fail to come back for want of another machine or of a program:
+// the kinds of file systems that keep their files on this machine's disks or in its memory. A
+// container's overlay is taken for one: the kernel accepts no network file system for the layer
+// that is written to.
+bool is_on_local_file_system(int descriptor) noexcept;
+
+// A new file <prefix><stem>.ring, with the first number that is free. -1 with errno set.
+int create_file(const char* directory, std::string_view prefix, const Incarnation& incarnation,
+                TextWriter& stem, TextWriter& path) noexcept;
+
+FileIdentity identity_of(int descriptor) noexcept;
+
 // Stores the magic: from here on the file is whole.
 void finish_ring_file(RingFile& file) noexcept;
 

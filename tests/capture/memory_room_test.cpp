@@ -2,7 +2,6 @@
 // cgroup where one can be made.
 #include "core/ring/memory_room.h"
 
-#include "core/base/limits.h"
 #include "core/capture/flusher.h"
 #include "core/capture/live.h"
 #include "core/ring/ring_file.h"
@@ -154,9 +153,9 @@ TEST_CASE("nonsense in these files is no limit, and no harm") {
 }
 
 TEST_CASE("history takes little of the memory, and less of a small one") {
-  CHECK(ring::history_bytes_in_memory({.limit_bytes = 64ull << 30}) == kHistoryBytesInMemory);
+  CHECK(ring::history_bytes_in_memory({.limit_bytes = 64ull << 30}) == ring::kHistoryBytesInMemory);
   CHECK(ring::history_bytes_in_memory({.limit_bytes = 160 * kMiB}) == 10 * kMiB);
-  CHECK(ring::history_bytes_in_memory({}) == kHistoryBytesInMemory);
+  CHECK(ring::history_bytes_in_memory({}) == ring::kHistoryBytesInMemory);
 }
 
 // --- a real cgroup, of version 1 -----------------------------------------------------------------
