@@ -1,6 +1,6 @@
-#include <cstddef>
+#include "analysis/verdict.h"
 
-#include "analysis/finding.h"
+#include <cstddef>
 
 namespace rollcall::analysis {
 namespace {

@@ -196,7 +196,8 @@ def compare(builds, arguments, scratch):
 # --- self-test ------------------------------------------------------------------------------------
 
 FAKE_SIM_TEST = """#!/bin/sh
-test -z "$ROLLCALL_SIM_DIGESTS" || printf '1 aa none\\n2 {digest} count\\n' > "$ROLLCALL_SIM_DIGESTS"
+test -z "$ROLLCALL_SIM_DIGESTS" ||
+  printf '1 aa none\\n2 {digest} count\\n' > "$ROLLCALL_SIM_DIGESTS"
 test -z "$ROLLCALL_SIM_REPORTS" || echo 'report {digest}' > "$ROLLCALL_SIM_REPORTS"
 exit 1
 """
@@ -222,7 +223,7 @@ def fake_build(folder, digest, word):
 def self_test():
     with tempfile.TemporaryDirectory() as scratch:
         builds = [fake_build(os.path.join(scratch, name), digest, word) for name, digest, word in
-                  (("base", "bb", "yes"), ("other_digest", "cc", "yes"), ("other_word", "bb", "no"))]
+                  (("base", "bb", "yes"), ("digest", "cc", "yes"), ("word", "bb", "no"))]
 
         def status_of(*command):
             return subprocess.run([sys.executable, __file__, *command, "--seeds", "2"],

@@ -2,7 +2,7 @@
 """Writes the documents that derive from tables in the code.
 
   docs/VARIABLES.md  from core/base/variables.h and tools/variables.h
-  docs/VERDICTS.md   from analysis/finding.h; what the analysis can say is what its sources name
+  docs/VERDICTS.md   from analysis/verdict.h; what the analysis can say is what its sources name
   docs/FORMAT.md     its table of statistics, from core/format/ring_layout.h
 
   scripts/generate_docs.py              writes them
@@ -39,7 +39,7 @@ The command's own, from `tools/variables.h`:
 
 VERDICTS_HEAD = """# Verdicts
 
-Generated from `analysis/finding.h` by `scripts/generate_docs.py`. Codes are never reused or
+Generated from `analysis/verdict.h` by `scripts/generate_docs.py`. Codes are never reused or
 renamed.
 
 Every finding carries its code, a severity, the culprits, the victims, the records it rests on, a
@@ -114,7 +114,7 @@ def verdicts():
                       for path in sorted(glob.glob(os.path.join(ROOT, "analysis", "**", "*.cpp"),
                                                    recursive=True)))
     said, reserved = [], []
-    for name, code, severity, meaning in rows_of(read("analysis/finding.h"), "ROLLCALL_VERDICTS"):
+    for name, code, severity, meaning in rows_of(read("analysis/verdict.h"), "ROLLCALL_VERDICTS"):
         line = f"| {code} | {severity} | {cell(meaning)} |\n"
         (said if re.search(rf"\bVerdict::{name}\b", sources) else reserved).append(line)
     return (VERDICTS_HEAD + "".join(said) +
@@ -142,8 +142,8 @@ def self_test():
     assert rows_of(table, "T") == [["a", "one, (two)", ""], ["b", "x y", "c"]], rows_of(table, "T")
     names = re.findall(r"\bX\((ROLLCALL_\w+)", read("core/base/variables.h"))
     assert [row[0] for row in rows_of(read("core/base/variables.h"), "ROLLCALL_VARIABLES")] == names
-    codes = re.findall(r'"(RC-[A-Z0-9-]+)"', read("analysis/finding.h"))
-    assert [row[1] for row in rows_of(read("analysis/finding.h"), "ROLLCALL_VERDICTS")] == codes
+    codes = re.findall(r'"(RC-[A-Z0-9-]+)"', read("analysis/verdict.h"))
+    assert [row[1] for row in rows_of(read("analysis/verdict.h"), "ROLLCALL_VERDICTS")] == codes
     print("generate_docs: self-test passed")
 
 

@@ -1,6 +1,6 @@
 #include "statistics/bandwidth.h"
 
-#include "analysis/words/label.h"
+#include "analysis/terms/calls.h"
 
 namespace rollcall::statistics {
 

@@ -10,7 +10,7 @@
 
 #include "analysis/alignment/expectation.h"
 #include "analysis/alignment/limits.h"
-#include "analysis/words/label.h"
+#include "analysis/terms/calls.h"
 
 namespace rollcall::analysis {
 namespace {

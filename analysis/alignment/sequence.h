@@ -17,7 +17,6 @@
 #include <tuple>
 #include <vector>
 
-#include "analysis/finding.h"
 #include "analysis/record/changing_sizes.h"
 #include "analysis/record/index.h"
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "analysis/rules/judge.h"
+#include "analysis/explain/explain.h"
 #include "analysis/words/label.h"
 
 namespace rollcall::analysis {
@@ -13,57 +13,59 @@ bool is_lead(const Draft& draft, const Node& node) {
   return node.kind == NodeKind::collective && node.group == draft.group && node.seq == draft.seq;
 }
 
-Finding describe(const Case& c, uint32_t n) {
-  const Node& node = c.graph.nodes()[n];
+Finding describe(const Facts& facts, uint32_t n) {
+  const Node& node = facts.graph.nodes()[n];
   Verdict verdict = Verdict::missing_call;
   if (node.kind == NodeKind::p2p) verdict = Verdict::p2p_unmatched;
-  if (node.kind == NodeKind::creation) verdict = verdict_of_creation(c, node);
+  if (node.kind == NodeKind::creation) verdict = verdict_of_creation(facts, node);
   Draft draft = make_draft(verdict, Confidence::certain);
   std::vector<uint32_t> awaited;
   for (const uint32_t t : node.waits_for) {
-    if (c.graph.nodes()[t].kind == NodeKind::host) awaited.push_back(c.graph.nodes()[t].process);
+    if (facts.graph.nodes()[t].kind == NodeKind::host)
+      awaited.push_back(facts.graph.nodes()[t].process);
   }
   for (const uint32_t p : awaited) {
     if (draft.finding.culprits.size() == 16) break;
-    draft.finding.culprits.push_back(culprit_of(c, p, node.group));
+    draft.finding.culprits.push_back(culprit_of(facts, p, node.group));
   }
   draft.finding.summary =
-      fmt::format("{} {} in {} for {}", processes_text(c.index.run(), node.callers),
-                  !c.job.live                ? "waited"
+      fmt::format("{} {} in {} for {}", processes_text(facts.index.run(), node.callers),
+                  !facts.job.live            ? "waited"
                   : node.callers.size() == 1 ? "waits"
                                              : "wait",
-                  node_text(c, n),
+                  node_text(facts, n),
                   awaited.empty() ? "calls that others cannot reach yet"
-                                  : processes_text(c.index.run(), awaited));
-  set_victims(c, node.callers, draft.finding);
+                                  : processes_text(facts.index.run(), awaited));
+  set_victims(facts, node.callers, draft.finding);
   return std::move(draft.finding);
 }
 
 }  // namespace
 
-void nest_consequences(const Case& c, std::vector<Draft>& drafts) {
-  std::vector<uint32_t> draft_of(c.graph.roots().size(), kNone);
+void nest_consequences(const Facts& facts, std::vector<Draft>& drafts) {
+  std::vector<uint32_t> draft_of(facts.graph.roots().size(), kNone);
   for (uint32_t d = 0; d < drafts.size(); ++d) {
     // Of several the first: as it comes to the reader.
     if (drafts[d].root != kNone && draft_of[drafts[d].root] == kNone) draft_of[drafts[d].root] = d;
   }
   std::vector<uint32_t> order;
-  for (uint32_t n = 0; n < c.graph.nodes().size(); ++n) {
-    const Node& node = c.graph.nodes()[n];
+  for (uint32_t n = 0; n < facts.graph.nodes().size(); ++n) {
+    const Node& node = facts.graph.nodes()[n];
     if (node.kind != NodeKind::host && !node.callers.empty()) order.push_back(n);
   }
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return c.graph.nodes()[a].since_ns < c.graph.nodes()[b].since_ns;
+    return facts.graph.nodes()[a].since_ns < facts.graph.nodes()[b].since_ns;
   });
   std::vector<uint32_t> left_out(drafts.size(), 0);
   for (const uint32_t n : order) {
-    const uint32_t r = c.graph.root_of(n);
+    const uint32_t r = facts.graph.root_of(n);
     if (r == kNone || draft_of[r] == kNone) continue;
     Draft& draft = drafts[draft_of[r]];
-    const Root& root = c.graph.roots()[r];
-    if (c.graph.is_in(root, n) || n == draft.node || is_lead(draft, c.graph.nodes()[n])) continue;
-    if (draft.finding.consequences.size() < c.options.consequences_max) {
-      draft.finding.consequences.push_back(describe(c, n));
+    const Root& root = facts.graph.roots()[r];
+    if (facts.graph.is_in(root, n) || n == draft.node || is_lead(draft, facts.graph.nodes()[n]))
+      continue;
+    if (draft.finding.consequences.size() < facts.options.consequences_max) {
+      draft.finding.consequences.push_back(describe(facts, n));
     } else {
       ++left_out[draft_of[r]];
     }

@@ -7,13 +7,13 @@
 
 #include <vector>
 
-#include "analysis/rules/judge.h"
+#include "analysis/words/draft.h"
 
 namespace rollcall::analysis {
 
 // Makes of drafts that blame a peer ones that blame that rank. Only of groups, of which every
 // transfer is on file, and of a peer with which the rank never exchanged anything this way: else
 // what the third one awaits may be yet to come.
-void trace_to_wrong_peers(const Case& the_case, std::vector<Draft>& drafts);
+void trace_to_wrong_peers(const Facts& facts, std::vector<Draft>& drafts);
 
 }  // namespace rollcall::analysis

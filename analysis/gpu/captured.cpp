@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/slips/own_past.h"
-#include "analysis/words/label.h"
-
 namespace rollcall::analysis {
 
 using trace::Op;
 using trace::Process;
 
 namespace {
+
+using NewestReplays =
+    std::map<std::pair<uint32_t, uint32_t>, NewestReplay>;  // by process and graph
 
 // The operations of a lane at which its position stands.
 std::vector<uint32_t> ops_at(const Process& process, uint32_t graph,
@@ -64,14 +64,14 @@ uint32_t first_captured(const Process& process, uint32_t graph) {
   return kNoRecord;
 }
 
-const GraphFacts& graph_facts(const Case& c, uint32_t p, uint32_t number) {
-  const auto [known, is_new] = c.remembered.graphs.try_emplace({p, number});
-  GraphFacts& facts = known->second;
-  if (!is_new) return facts;
-  const Process& process = c.process(p);
-  facts.launches = launches_of(process, number);
+const NewestReplay& newest_replay(const Facts& facts, uint32_t p, uint32_t number) {
+  const auto [known, is_new] = facts.memo.notes<NewestReplays>().try_emplace({p, number});
+  NewestReplay& replay = known->second;
+  if (!is_new) return replay;
+  const Process& process = facts.process(p);
+  replay.launches = launches_of(process, number);
   const trace::Graph* graph = graph_of(process, number);
-  if (graph == nullptr) return facts;
+  if (graph == nullptr) return replay;
   // Positions count from the first: with one that is no longer on file they would name another. And
   // a graph of many streams has positions of the first ones only.
   uint64_t on_file = 0;
@@ -82,48 +82,15 @@ const GraphFacts& graph_facts(const Case& c, uint32_t p, uint32_t number) {
     have_lanes = have_lanes && std::any_of(graph->lanes.begin(), graph->lanes.end(),
                                            [&](const auto& l) { return l.stream == op.stream; });
   }
-  facts.has_positions = !graph->lanes.empty() && have_lanes && on_file == graph->operations;
-  if (!facts.has_positions) return facts;
+  replay.has_positions = !graph->lanes.empty() && have_lanes && on_file == graph->operations;
+  if (!replay.has_positions) return replay;
   for (const trace::Graph::Lane& lane : graph->lanes) {
     std::vector<uint32_t> ops = ops_at(process, number, lane);
-    if (!ops.empty()) facts.places.push_back({std::move(ops), lane.position % 2 == 1});
+    if (!ops.empty()) replay.places.push_back({std::move(ops), lane.position % 2 == 1});
   }
-  std::sort(facts.places.begin(), facts.places.end(),
+  std::sort(replay.places.begin(), replay.places.end(),
             [](const ReplayPlace& a, const ReplayPlace& b) { return a.ops < b.ops; });
-  return facts;
-}
-
-std::string comm_text(const Case& c, uint32_t p, const Op& op) {
-  const Seat seat = c.index.seat(p, op.comm);
-  return seat.group == kNone ? "a communicator of its own" : c.group(seat.group).name;
-}
-
-std::string place_text(const Case& c, uint32_t p, const Op& op) {
-  if (op.kind == OpKind::GraphLaunch) {
-    const uint32_t first = first_captured(c.process(p), op.graph);
-    std::string replay = fmt::format("replay {} of a CUDA graph", op.seq + 1);
-    if (first == kNoRecord) return replay;
-    return fmt::format("{} that begins with {}", replay, place_text(c, p, c.index.op(p, first)));
-  }
-  return fmt::format("{}, {} {} of {}", call_text(c.index, p, op),
-                     is_collective(op.kind) ? "seq" : "p2p seq", op.seq, comm_text(c, p, op));
-}
-
-std::string replay_text(const Case& c, uint32_t p, uint32_t number) {
-  std::string text;
-  for (const ReplayPlace& place : graph_facts(c, p, number).places) {
-    const Op& op = c.index.op(p, place.ops.front());
-    const Seat seat = c.index.seat(p, op.comm);
-    text += fmt::format(
-        "{}{} {}{}{}", text.empty() ? "" : " and ",
-        place.is_inside ? "is inside" : "has not come to",
-        place.ops.size() > 1 ? fmt::format("{} operations, the first ", place.ops.size()) : "",
-        call_text(c.index, p, op),
-        seat.group == kNone || is_p2p(op.kind)
-            ? ""
-            : fmt::format(", seq {} of {}", op.seq, c.group(seat.group).name));
-  }
-  return text;
+  return replay;
 }
 
 }  // namespace rollcall::analysis

@@ -1,11 +1,11 @@
-// What a process has captured into a CUDA graph, in words.
+// What a process has captured into a CUDA graph, and how far its replays have come.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "analysis/rules/judge.h"
+#include "analysis/facts.h"
 
 namespace rollcall::analysis {
 
@@ -48,23 +48,13 @@ struct ReplayPlace {
   bool is_inside = false;
 };
 // What the GPU itself wrote of the replay that runs, or of the newest one.
-struct GraphFacts {
+struct NewestReplay {
   uint64_t launches = 0;
   bool has_positions = false;  // and all that was captured is on file
   // Of each stream, but those that are through with it; in the order of their operations.
   std::vector<ReplayPlace> places;
 };
 // Found at the first question.
-const GraphFacts& graph_facts(const Case& the_case, uint32_t process, uint32_t graph);
-
-// "AllReduce of 4 float32 (sum), seq 7 of world"; of a launch "replay 3 of a CUDA graph that begins
-// with ...".
-std::string place_text(const Case& the_case, uint32_t process, const trace::Op& op);
-// The communicator it is on.
-std::string comm_text(const Case& the_case, uint32_t process, const trace::Op& op);
-
-// How far its newest replay has come, by what the GPU itself wrote: "has not come to AllReduce of
-// 4 float32 (sum), seq 7 of world"; empty where that is not known, or it is through.
-std::string replay_text(const Case& the_case, uint32_t process, uint32_t graph);
+const NewestReplay& newest_replay(const Facts& facts, uint32_t process, uint32_t graph);
 
 }  // namespace rollcall::analysis

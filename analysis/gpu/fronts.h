@@ -10,15 +10,15 @@
 #include <span>
 #include <vector>
 
-#include "analysis/rules/judge.h"
+#include "analysis/facts.h"
 
 namespace rollcall::analysis {
 
 // Aborting a communicator ends its kernels, and the events behind them come true: what the GPU did
 // from then on says nothing about how far it had come by itself.
-class GpuFacts {
+class GpuRecord {
  public:
-  explicit GpuFacts(const Case& the_case);
+  explicit GpuRecord(const Facts& facts);
 
   bool is_timed(uint32_t p, uint32_t i) const {
     return op(p, i).awaits_gpu || op(p, i).finished_ns != 0;
@@ -32,7 +32,7 @@ class GpuFacts {
   bool is_awaited(uint32_t p, uint32_t i) const { return is_timed(p, i) && !has_finished(p, i); }
 
  private:
-  const trace::Op& op(uint32_t p, uint32_t i) const { return c_.index.op(p, i); }
+  const trace::Op& op(uint32_t p, uint32_t i) const { return facts_.index.op(p, i); }
 
   void note_abort(uint32_t p, const trace::Event& event);
 
@@ -43,7 +43,7 @@ class GpuFacts {
 
   bool counts(uint32_t p, uint32_t i, int64_t time_ns) const;
 
-  const Case& c_;
+  const Facts& facts_;
   std::vector<std::vector<int64_t>> aborted_ns_;  // by process and communicator
 };
 
@@ -61,7 +61,7 @@ struct GpuState {
   // Rising: processes with operations behind which the GPU was not watched, and the newest one of
   // each such stream; kNoRecord where launches of graphs are not seen.
   std::vector<uint32_t> dark;
-  std::vector<Blocked> dark_ops;
+  std::vector<OpRef> dark_ops;
   bool is_watched = false;  // some process timed its operations
   bool is_inside = false;   // a host thread is inside NCCL
 };
@@ -78,16 +78,16 @@ inline int64_t started_at(const trace::Op& op) {
   return op.started_ns != 0 ? op.started_ns : op.called_ns;
 }
 // A replay that the GPU has begun so long ago that it counts, and is not through with.
-bool is_standing_replay(const Case& the_case, const trace::Op& op);
+bool is_standing_replay(const Facts& facts, const trace::Op& op);
 // Somebody looked at the process's GPU until the end: what is not on file of it has not happened.
-bool is_watched_to_end(const Case& the_case, uint32_t process);
-GpuState look_at_gpus(const Case& the_case, const GpuFacts& facts);
+bool is_watched_to_end(const Facts& facts, uint32_t process);
+GpuState look_at_gpus(const Facts& facts, const GpuRecord& record);
 // The ranks called different things there; behind a difference others are due to it.
-bool is_disputed(const Case& the_case, uint32_t process, const trace::Op& op);
+bool is_disputed(const Facts& facts, uint32_t process, const trace::Op& op);
 // The process has called something long ago that its GPU is not through with.
-bool waits_for_its_gpu(const Case& the_case, uint32_t process);
+bool waits_for_its_gpu(const Facts& facts, uint32_t process);
 // The process's GPU has begun or finished nothing for so long that it counts.
-bool stands_still(const Case& the_case, uint32_t process);
+bool stands_still(const Facts& facts, uint32_t process);
 // The fronts of each process that has any.
 std::vector<std::span<const Front>> by_process(const GpuState& state);
 // Those of one process.
@@ -97,7 +97,7 @@ bool runs_any(std::span<const Front> fronts);
 
 // One operation, or one replay of a graph, on all its ranks.
 struct Peers {
-  std::vector<Blocked> ranks;  // those that are on file, the one that was asked about first
+  std::vector<OpRef> ranks;    // those that are on file, the one that was asked about first
   bool is_owed = false;        // a rank did not make it
   bool is_complete = true;     // all ranks' are on file
   bool has_strangers = false;  // of a rank's nobody knows: it left no file, or its record is torn
@@ -106,6 +106,6 @@ struct Peers {
   // By all whose records are there.
   bool is_made() const { return !is_owed && (is_complete || has_strangers); }
 };
-Peers peers_of(const Case& the_case, uint32_t process, uint32_t op);
+Peers peers_of(const Facts& facts, uint32_t process, uint32_t op);
 
 }  // namespace rollcall::analysis

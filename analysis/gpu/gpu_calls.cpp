@@ -8,22 +8,22 @@ namespace {
 
 using trace::Op;
 
-GpuCall call_of(const Case& c, const GpuFacts& facts, const Front& front) {
+GpuCall call_of(const Facts& facts, const GpuRecord& record, const Front& front) {
   GpuCall call;
   call.front = front;
-  call.peers = peers_of(c, front.process, front.op);
-  call.is_disputed = is_disputed(c, front.process, c.index.op(front.process, front.op));
+  call.peers = peers_of(facts, front.process, front.op);
+  call.is_disputed = is_disputed(facts, front.process, facts.index.op(front.process, front.op));
   for (const auto& [p, i] : call.peers.ranks) {
-    const bool has_started = facts.has_started(p, i);
+    const bool has_started = record.has_started(p, i);
     call.has_begun = call.has_begun && has_started;
     if (has_started) {
-      call.last_begun_ns = std::max(call.last_begun_ns, started_at(c.index.op(p, i)));
+      call.last_begun_ns = std::max(call.last_begun_ns, started_at(facts.index.op(p, i)));
     }
-    call.has_ended = call.has_ended || facts.has_finished(p, i);
-    if (!facts.is_awaited(p, i)) continue;
+    call.has_ended = call.has_ended || record.has_finished(p, i);
+    if (!record.is_awaited(p, i)) continue;
     (has_started ? call.running : call.behind).push_back(p);
-    const Op& first = c.index.op(call.front.process, call.front.op);
-    if (!has_started || started_at(c.index.op(p, i)) >= started_at(first)) continue;
+    const Op& first = facts.index.op(call.front.process, call.front.op);
+    if (!has_started || started_at(facts.index.op(p, i)) >= started_at(first)) continue;
     call.front.process = p;
     call.front.op = i;
   }
@@ -122,7 +122,7 @@ void GpuView::find_calls() const {
   has_calls_ = true;
   for (const Front& front : state.fronts) {
     if (!front.started || of_.count({front.process, front.op}) != 0) continue;
-    for (const auto& [p, i] : calls_.emplace_back(call_of(the_case, facts, front)).peers.ranks) {
+    for (const auto& [p, i] : calls_.emplace_back(call_of(facts, record, front)).peers.ranks) {
       of_.emplace(std::pair(p, i), calls_.size() - 1);
     }
   }
@@ -150,7 +150,7 @@ void GpuView::hold_share(std::span<const Front> share) const {
 // an edge for each pair of calls would be too many.
 GpuView::Waits GpuView::waits_of(bool (*counts)(const GpuCall&)) const {
   const size_t first_process = calls().size();
-  Waits waits(first_process + the_case.index.run().processes.size());
+  Waits waits(first_process + facts.index.run().processes.size());
   for (size_t i = 0; i < first_process; ++i) {
     for (const uint32_t p : calls_[i].behind) waits[i].push_back(first_process + p);
     if (!counts(calls_[i])) continue;
@@ -171,7 +171,7 @@ Circle GpuView::find_rivals() const {
     std::vector<std::pair<int64_t, size_t>> order;
     for (const Front& front : fronts) {
       const std::optional<size_t> call = call_at(front.process, front.op);
-      const int64_t started_ns = the_case.index.op(front.process, front.op).started_ns;
+      const int64_t started_ns = facts.index.op(front.process, front.op).started_ns;
       if (call && started_ns != 0) order.emplace_back(started_ns, *call);
     }
     std::sort(order.begin(), order.end());

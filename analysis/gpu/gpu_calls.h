@@ -27,9 +27,8 @@ struct GpuCall {
   bool is_held = true;
 
   // Looked at while the job runs, the last GPU came to it so short a time ago that it may go on.
-  bool is_young(const Case& the_case) const {
-    return the_case.job.live && is_everywhere() && !is_held &&
-           !the_case.job.is_stale(last_begun_ns);
+  bool is_young(const Facts& facts) const {
+    return facts.job.live && is_everywhere() && !is_held && !facts.job.is_stale(last_begun_ns);
   }
   bool is_everywhere() const {
     return has_begun && !is_disputed && !peers.is_owed && !peers.has_strangers && !peers.is_unknown;
@@ -41,12 +40,13 @@ using Circle = std::vector<size_t>;  // calls: each waits for the next one, the 
 // What the GPUs did, looked at once. Its parts are found when they are asked for.
 class GpuView {
  public:
-  explicit GpuView(const Case& c) : the_case(c), facts(c), state(look_at_gpus(c, facts)) {}
+  explicit GpuView(const Facts& of_job)
+      : facts(of_job), record(of_job), state(look_at_gpus(of_job, record)) {}
   GpuView(const GpuView&) = delete;
   GpuView& operator=(const GpuView&) = delete;
 
-  const Case& the_case;
-  const GpuFacts facts;
+  const Facts& facts;
+  const GpuRecord record;
   const GpuState state;
 
   // One of each that some GPU has begun, in the order of the fronts.

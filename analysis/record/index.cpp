@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "analysis/words/label.h"
+#include "analysis/terms/ranks.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -139,13 +139,23 @@ std::string readable_name(const Index& index, const Group& group, const std::str
     return given;
   }
   if (given.size() >= kDigestMin) {
-    return fmt::format("group {} of {}", given.substr(0, kDigestShown), ranks_text(index, group));
+    return fmt::format("group {} of {}", given.substr(0, kDigestShown),
+                       processes_text(index.run(), group.processes()));
   }
   const bool is_number = given.find_first_not_of("0123456789") == std::string::npos;
   return is_number ? "group " + given : given;
 }
 
 }  // namespace
+
+std::vector<uint32_t> Group::processes(const std::vector<uint32_t>& chosen) const {
+  std::vector<uint32_t> processes;
+  processes.reserve(chosen.size());
+  for (const uint32_t m : chosen) processes.push_back(members[m].process);
+  return processes;
+}
+
+std::vector<uint32_t> Group::processes() const { return processes_of(members); }
 
 uint64_t Lane::next(uint64_t seq) const {
   if (seq >= end()) return end();
@@ -209,7 +219,7 @@ uint32_t Index::channel_of(uint32_t p, const Op& op) const {
   return found == by_channel_.end() ? kNone : found->second;
 }
 
-Blocked Index::partner_of(uint32_t p, const Op& op) const {
+OpRef Index::partner_of(uint32_t p, const Op& op) const {
   const uint32_t c = channel_of(p, op);
   if (c == kNone) return {};
   const Channel& channel = channels_[c];
@@ -456,7 +466,7 @@ void Index::name_groups() {
     if (spans) {
       group.name = ++worlds == 1 ? "world" : fmt::format("world {}", worlds);
     } else {
-      group.name = fmt::format("communicator of {}", ranks_text(*this, group));
+      group.name = fmt::format("communicator of {}", processes_text(run_, group.processes()));
     }
   }
   // Parents come before their children in creation order of every process, so one sweep is enough.
@@ -466,7 +476,7 @@ void Index::name_groups() {
                                    ? "a communicator"
                                    : groups_[group.parent].name;
     group.name = fmt::format("{} {} of {} ({})", rollcall::name_of(group.origin),
-                             group.child_number, parent, ranks_text(*this, group));
+                             group.child_number, parent, processes_text(run_, group.processes()));
   }
 }
 

@@ -89,10 +89,22 @@ struct Group {
   uint64_t shortest = 0;        // smallest Lane::called
   uint64_t longest = 0;         // largest Lane::called
 
+  // Of these members, indices into `members`, or of all; in their order.
+  std::vector<uint32_t> processes(const std::vector<uint32_t>& chosen) const;
+  std::vector<uint32_t> processes() const;
   bool is_whole() const { return nranks >= 0 && members.size() == static_cast<size_t>(nranks); }
   // A rank of it left no file.
   bool has_strangers() const { return may_be_matched && nranks >= 0 && !is_whole(); }
 };
+
+// Of things that have one each, in their order.
+template <typename Things>
+std::vector<uint32_t> processes_of(const Things& things) {
+  std::vector<uint32_t> processes;
+  processes.reserve(things.size());
+  for (const auto& thing : things) processes.push_back(thing.process);
+  return processes;
+}
 
 // One direction between two ranks of a communicator: sends and receives, or signals and the waits
 // for them.
@@ -137,7 +149,7 @@ struct ChannelHash {
 };
 
 // A record, by its process and its position there.
-struct Blocked {
+struct OpRef {
   uint32_t process = kNone;
   uint32_t op = kNoRecord;
 };
@@ -184,7 +196,7 @@ class Index {
   uint32_t channel_of(uint32_t process, const trace::Op& op) const;
   // The other side of a send or receive; for a wait the last signal that it waits for. Without a
   // process where the peer left no file, without an op where its record is not on file.
-  Blocked partner_of(uint32_t process, const trace::Op& op) const;
+  OpRef partner_of(uint32_t process, const trace::Op& op) const;
   // kNone when the rank left no file.
   uint32_t find_member(uint32_t group, int32_t rank) const;
   uint32_t find_group(const CommKey& key) const;

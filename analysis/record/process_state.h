@@ -5,10 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "analysis/analysis.h"
+#include "analysis/options.h"
 #include "analysis/record/index.h"
 
 namespace rollcall::analysis {
+
+// More calls than a host can queue: a stream holds about a thousand launches, then the host waits.
+inline constexpr uint64_t kQueuedCallsMax = 2048;
 
 struct ProcessState {
   bool gone = false;          // ended clearly before the job did
@@ -56,11 +59,5 @@ struct JobState {
 };
 
 JobState judge_processes(const Index& index, const Options& options);
-
-// "its last call was AllReduce ... on world 12.3 s ago; pid 4711 runs (state S)".
-std::string doing_text(const Index& index, const JobState& job, uint32_t process);
-// The out-of-memory killer's counter of the process's cgroup against its value at the start, where
-// this machine still has it; empty otherwise.
-std::string oom_text(const trace::Process& process);
 
 }  // namespace rollcall::analysis

@@ -22,10 +22,10 @@ using trace::Op;
 
 constexpr size_t kEdgesShownMax = 12;
 
-Circle look_at(const Case& c, const Root& root) {
+Circle look_at(const Facts& facts, const Root& root) {
   Circle circle;
   for (const uint32_t n : root.nodes) {
-    const Node& node = c.graph.nodes()[n];
+    const Node& node = facts.graph.nodes()[n];
     if (node.kind == NodeKind::host) {
       circle.hosts.push_back(node.process);
       continue;
@@ -35,14 +35,14 @@ Circle look_at(const Case& c, const Root& root) {
     if (node.kind == NodeKind::collective) circle.collectives.push_back(n);
     circle.has_p2p = circle.has_p2p || node.kind == NodeKind::p2p;
     // Of several the one that most ranks are in: see leading_waiter().
-    const auto callers = [&](uint32_t one) { return c.graph.nodes()[one].callers.size(); };
+    const auto callers = [&](uint32_t one) { return facts.graph.nodes()[one].callers.size(); };
     const bool is_creation = node.kind == NodeKind::creation;
     if (is_creation && (circle.creation == kNone || callers(n) > callers(circle.creation))) {
       circle.creation = n;
     }
     for (const uint32_t t : node.waits_for) {
-      if (!c.graph.is_in(root, t)) continue;
-      const Node& target = c.graph.nodes()[t];
+      if (!facts.graph.is_in(root, t)) continue;
+      const Node& target = facts.graph.nodes()[t];
       if (target.kind == NodeKind::host) {
         circle.absent.push_back({n, target.process});
         continue;
@@ -54,7 +54,7 @@ Circle look_at(const Case& c, const Root& root) {
   // Where everybody called and only the order is wrong, no host is part of the circle.
   if (circle.hosts.empty()) {
     for (const uint32_t n : circle.calls) {
-      const std::vector<uint32_t>& callers = c.graph.nodes()[n].callers;
+      const std::vector<uint32_t>& callers = facts.graph.nodes()[n].callers;
       circle.hosts.insert(circle.hosts.end(), callers.begin(), callers.end());
     }
   }
@@ -64,12 +64,12 @@ Circle look_at(const Case& c, const Root& root) {
 }
 
 // Who keeps the ranks in `from` waiting: those that are in `to` and have not come to `from`.
-std::vector<uint32_t> holders_of(const Case& c, const Node& from, const Node& to) {
+std::vector<uint32_t> holders_of(const Facts& facts, const Node& from, const Node& to) {
   std::vector<uint32_t> here = from.callers, there = to.callers, holders;
   if (here.empty()) return holders;
   // Not who is in `to` and has no part in `from`.
   std::vector<uint32_t> members;
-  for (const Member& member : c.group(from.group).members) members.push_back(member.process);
+  for (const Member& member : facts.group(from.group).members) members.push_back(member.process);
   std::sort(members.begin(), members.end());
   std::erase_if(there,
                 [&](uint32_t p) { return !std::binary_search(members.begin(), members.end(), p); });
@@ -80,63 +80,65 @@ std::vector<uint32_t> holders_of(const Case& c, const Node& from, const Node& to
   return holders;
 }
 
-uint32_t first_inside(const Case& c, const Root& root, uint32_t n) {
-  const std::vector<uint32_t>& awaited = c.graph.nodes()[n].waits_for;
+uint32_t first_inside(const Facts& facts, const Root& root, uint32_t n) {
+  const std::vector<uint32_t>& awaited = facts.graph.nodes()[n].waits_for;
   return *std::find_if(awaited.begin(), awaited.end(),
-                       [&](uint32_t t) { return c.graph.is_in(root, t); });
+                       [&](uint32_t t) { return facts.graph.is_in(root, t); });
 }
 
 // One simple circle, edge by edge: from the first call along the first edge that stays inside.
-std::vector<Evidence> path_of(const Case& c, const Root& root) {
+std::vector<Evidence> path_of(const Facts& facts, const Root& root) {
   std::vector<uint32_t> path;
-  std::vector<bool> seen(c.graph.nodes().size(), false);
+  std::vector<bool> seen(facts.graph.nodes().size(), false);
   uint32_t n = root.nodes.front();
   while (!seen[n]) {
     seen[n] = true;
     path.push_back(n);
-    do n = first_inside(c, root, n);
-    while (c.graph.nodes()[n].kind == NodeKind::front);
+    do n = first_inside(facts, root, n);
+    while (facts.graph.nodes()[n].kind == NodeKind::front);
   }
   path.erase(path.begin(), std::find(path.begin(), path.end(), n));
   path.push_back(n);
   std::vector<Evidence> edges;
   for (size_t i = 0; i + 1 < path.size() && edges.size() < kEdgesShownMax; ++i) {
-    const Node& to = c.graph.nodes()[path[i + 1]];
-    const Blocked example = example_of(c, path[i]);
+    const Node& to = facts.graph.nodes()[path[i + 1]];
+    const OpRef example = example_of(facts, path[i]);
     Evidence edge;
     if (example.process != kNone) {
-      edge.file = c.process(example.process).file;
-      edge.record = fmt::format("op {}", c.index.op(example.process, example.op).ticket);
+      edge.file = facts.process(example.process).file;
+      edge.record = fmt::format("op {}", facts.index.op(example.process, example.op).ticket);
     }
     std::string site;
     if (example.process != kNone) {
-      site = call_site_text(c.process(example.process), c.index.op(example.process, example.op));
+      site = call_site_text(facts.process(example.process),
+                            facts.index.op(example.process, example.op));
       if (!site.empty()) site += ',';
     }
     const char* verb = to.kind == NodeKind::host ? "waits for a call by" : "waits behind";
-    if (c.graph.nodes()[path[i]].kind == NodeKind::host) verb = "waits in";
-    edge.text =
-        fmt::format("{}{} {} {}", node_text(c, path[i]), site, verb, node_text(c, path[i + 1]));
-    const std::vector<uint32_t> holders = holders_of(c, c.graph.nodes()[path[i]], to);
+    if (facts.graph.nodes()[path[i]].kind == NodeKind::host) verb = "waits in";
+    edge.text = fmt::format("{}{} {} {}", node_text(facts, path[i]), site, verb,
+                            node_text(facts, path[i + 1]));
+    const std::vector<uint32_t> holders = holders_of(facts, facts.graph.nodes()[path[i]], to);
     if (!holders.empty()) {
-      edge.text = fmt::format("{} in {}{} waiting for {}",
-                              processes_text(c.index.run(), c.graph.nodes()[path[i]].callers),
-                              node_text(c, path[i]), site.empty() ? "," : site,
-                              processes_text(c.index.run(), holders));
+      edge.text =
+          fmt::format("{} in {}{} waiting for {}",
+                      processes_text(facts.index.run(), facts.graph.nodes()[path[i]].callers),
+                      node_text(facts, path[i]), site.empty() ? "," : site,
+                      processes_text(facts.index.run(), holders));
     }
     edges.push_back(std::move(edge));
   }
   return edges;
 }
 
-void blame(const Case& c, Draft& draft, const std::vector<uint32_t>& processes) {
+void blame(const Facts& facts, Draft& draft, const std::vector<uint32_t>& processes) {
   for (const uint32_t p : processes) {
     uint32_t g = kNone;
-    const std::vector<uint32_t>& waiting = c.progress.waiting(p);
-    if (!waiting.empty()) g = c.index.seat(p, c.index.op(p, waiting.front()).comm).group;
-    Culprit culprit = culprit_of(c, p, g);
+    const std::vector<uint32_t>& waiting = facts.playback.waiting(p);
+    if (!waiting.empty()) g = facts.index.seat(p, facts.index.op(p, waiting.front()).comm).group;
+    Culprit culprit = culprit_of(facts, p, g);
     if (!waiting.empty()) {
-      const Op& op = c.index.op(p, waiting.front());
+      const Op& op = facts.index.op(p, waiting.front());
       culprit.op = std::string(rollcall::name_of(op.kind));
       if (!is_collective(op.kind)) {
         culprit.p2p_seq = op.seq;
@@ -151,12 +153,12 @@ void blame(const Case& c, Draft& draft, const std::vector<uint32_t>& processes) 
 
 // The only one of those who made the circle's calls that did otherwise than before, with nothing
 // that contradicts it.
-std::vector<uint32_t> find_odd_caller(const Case& c, const Circle& circle) {
+std::vector<uint32_t> find_odd_caller(const Facts& facts, const Circle& circle) {
   std::vector<uint32_t> odd;
   size_t asked = 0;
-  for (const uint32_t p : processes_of(c, circle)) {
+  for (const uint32_t p : processes_of(facts, circle)) {
     if (++asked > kCircleAskedMax) return {};
-    const std::optional<HabitBreak> habit = habit_break(c, p);
+    const std::optional<HabitBreak> habit = habit_break(facts, p);
     if (habit && habit->alignment.contradicted == 0) odd.push_back(p);
   }
   return odd.size() == 1 ? odd : std::vector<uint32_t>{};
@@ -164,11 +166,11 @@ std::vector<uint32_t> find_odd_caller(const Case& c, const Circle& circle) {
 
 // Who made calls of the circle that its steps before do not have there, while those who did not
 // make them did as before.
-std::vector<uint32_t> find_unusual_callers(const Case& c, const Circle& circle) {
+std::vector<uint32_t> find_unusual_callers(const Facts& facts, const Circle& circle) {
   std::vector<uint32_t> odd;
   for (size_t i = 0; i < std::min(circle.collectives.size(), kCircleAskedMax); ++i) {
-    const Node& node = c.graph.nodes()[circle.collectives[i]];
-    if (!is_against_habit(c, node)) continue;
+    const Node& node = facts.graph.nodes()[circle.collectives[i]];
+    if (!is_against_habit(facts, node)) continue;
     odd.insert(odd.end(), node.callers.begin(), node.callers.end());
   }
   std::sort(odd.begin(), odd.end());
@@ -178,10 +180,10 @@ std::vector<uint32_t> find_unusual_callers(const Case& c, const Circle& circle) 
 
 // Who called two calls of the circle in another order than most.
 template <class Vote>
-std::vector<uint32_t> outvoted(const Case& c, const Circle& circle, Vote vote) {
+std::vector<uint32_t> outvoted(const Facts& facts, const Circle& circle, Vote vote) {
   for (const auto& [x, y] : circle.queued) {
-    const Node& a = c.graph.nodes()[x];
-    const Node& b = c.graph.nodes()[y];
+    const Node& a = facts.graph.nodes()[x];
+    const Node& b = facts.graph.nodes()[y];
     if (a.kind != NodeKind::collective || b.kind != NodeKind::collective) continue;
     const Votes& votes = vote(a, b);
     if (votes.forward.empty() || votes.backward.empty()) continue;
@@ -193,10 +195,10 @@ std::vector<uint32_t> outvoted(const Case& c, const Circle& circle, Vote vote) {
 }
 
 // Who called in another order than the rest? Empty: nothing tells.
-std::vector<uint32_t> find_deviators(const Case& c, const Circle& circle) {
-  OrderVotes votes(c);
+std::vector<uint32_t> find_deviators(const Facts& facts, const Circle& circle) {
+  OrderVotes votes(facts);
   std::vector<uint32_t> few =
-      outvoted(c, circle,
+      outvoted(facts, circle,
                [&](const Node& x, const Node& y) -> const Votes& { return votes.on_order(x, y); });
   if (!few.empty()) return few;
   // What stopped the circle has not finished; what a rank did otherwise before that is past.
@@ -204,52 +206,53 @@ std::vector<uint32_t> find_deviators(const Case& c, const Circle& circle) {
   std::vector<uint32_t> odd_now;
   bool any_is_sure = false;
   for (const uint32_t p : circle.hosts) {
-    const std::optional<HabitBreak> habit = habit_break(c, p);
+    const std::optional<HabitBreak> habit = habit_break(facts, p);
     if (!habit) continue;
     any_is_sure = any_is_sure || habit->alignment.contradicted == 0;
     odd.push_back(p);
-    if (!c.progress.is_done(p, habit->op)) odd_now.push_back(p);
+    if (!facts.playback.is_done(p, habit->op)) odd_now.push_back(p);
   }
   // What is contradicted by what follows may be no more than the first repetition of a step.
   if (!any_is_sure) {
-    odd = find_odd_caller(c, circle);
-    return odd.empty() ? find_unusual_callers(c, circle) : odd;
+    odd = find_odd_caller(facts, circle);
+    return odd.empty() ? find_unusual_callers(facts, circle) : odd;
   }
   if (!odd_now.empty() && odd_now.size() < odd.size()) return odd_now;
-  return odd.size() < circle.hosts.size() ? odd : find_unusual_callers(c, circle);
+  return odd.size() < circle.hosts.size() ? odd : find_unusual_callers(facts, circle);
 }
 
-Draft finish(const Case& c, uint32_t r, const Circle& circle, Draft draft) {
-  const Root& root = c.graph.roots()[r];
+Draft finish(const Facts& facts, uint32_t r, const Circle& circle, Draft draft) {
+  const Root& root = facts.graph.roots()[r];
   draft.root = r;
   draft.since_ns = root.since_ns;
   std::vector<uint32_t> victims = root.victims;
   victims.insert(victims.end(), circle.hosts.begin(), circle.hosts.end());
-  set_victims(c, victims, draft.finding);
-  for (Evidence& edge : path_of(c, root)) draft.finding.evidence.push_back(std::move(edge));
+  set_victims(facts, victims, draft.finding);
+  for (Evidence& edge : path_of(facts, root)) draft.finding.evidence.push_back(std::move(edge));
   return draft;
 }
 
-std::string culprits_text(const Case& c, const Draft& draft) {
+std::string culprits_text(const Facts& facts, const Draft& draft) {
   std::vector<uint32_t> processes;
   for (const Culprit& culprit : draft.finding.culprits) processes.push_back(culprit.process);
-  return processes_text(c.index.run(), std::move(processes));
+  return processes_text(facts.index.run(), std::move(processes));
 }
 
-Draft draft_creation(const Case& c, const Circle& circle) {
-  const Node& node = c.graph.nodes()[circle.creation];
-  const Creation& creation = c.graph.creations()[node.creation];
-  Draft draft = make_draft(verdict_of_creation(c, node), Confidence::certain);
+Draft draft_creation(const Facts& facts, const Circle& circle) {
+  const Node& node = facts.graph.nodes()[circle.creation];
+  const Creation& creation = facts.graph.creations()[node.creation];
+  Draft draft = make_draft(verdict_of_creation(facts, node), Confidence::certain);
   for (const uint32_t p : creation.absent) {
-    Culprit culprit = culprit_of(c, p, creation.group);
-    culprit.op = std::string(rollcall::name_of(creating_call(c, node)));
+    Culprit culprit = culprit_of(facts, p, creation.group);
+    culprit.op = std::string(rollcall::name_of(creating_call(facts, node)));
     draft.finding.culprits.push_back(std::move(culprit));
-    draft.finding.evidence.push_back(process_evidence(c, p));
+    draft.finding.evidence.push_back(process_evidence(facts, p));
   }
-  draft.finding.summary = fmt::format(
-      "{} went on without {}, which {} other ranks have been waiting in for {}; {}",
-      culprits_text(c, draft), node_text(c, circle.creation), creation.callers.size(),
-      span_text(c.job.end_ns - node.since_ns), doing_text(c.index, c.job, creation.absent.front()));
+  draft.finding.summary =
+      fmt::format("{} went on without {}, which {} other ranks have been waiting in for {}; {}",
+                  culprits_text(facts, draft), node_text(facts, circle.creation),
+                  creation.callers.size(), span_text(facts.job.end_ns - node.since_ns),
+                  doing_text(facts.index, facts.job, creation.absent.front()));
   draft.finding.next = "compare the calls that create communicators on that rank with another's";
   return draft;
 }
@@ -261,13 +264,13 @@ struct CreationVote {
   std::vector<uint32_t> processes;  // who is in the creation without it
   bool is_tie = false;
 };
-CreationVote vote_on_creation(const Case& c, const Circle& circle) {
-  const Creation& creation = c.graph.creations()[c.graph.nodes()[circle.creation].creation];
-  std::vector<bool> is_absent(c.index.run().processes.size());
+CreationVote vote_on_creation(const Facts& facts, const Circle& circle) {
+  const Creation& creation = facts.graph.creations()[facts.graph.nodes()[circle.creation].creation];
+  std::vector<bool> is_absent(facts.index.run().processes.size());
   for (const uint32_t p : creation.absent) is_absent[p] = true;
   std::map<uint32_t, size_t> votes;  // by node: how many of the creation's absent ranks it has
   for (const AbsentEdge& edge : circle.absent) {
-    const Node& node = c.graph.nodes()[edge.node];
+    const Node& node = facts.graph.nodes()[edge.node];
     const bool is_new = node.kind == NodeKind::collective && !is_absent[edge.process] &&
                         votes.try_emplace(edge.node).second;
     if (!is_new) continue;
@@ -293,14 +296,14 @@ struct Precedent {
   uint32_t grouped = kNoRecord;
   bool is_known = false;
 };
-Precedent precedent_of(const Case& c, uint32_t p, uint32_t op) {
-  const Op& now = c.index.op(p, op);
+Precedent precedent_of(const Facts& facts, uint32_t p, uint32_t op) {
+  const Op& now = facts.index.op(p, op);
   Precedent precedent;
   for (uint32_t i = op; i-- > 0 && op - i <= kCallsBeforeMax;) {
-    const Op& before = c.index.op(p, i);
+    const Op& before = facts.index.op(p, i);
     const bool is_same =
         before.comm == now.comm && before.root_or_peer == now.root_or_peer &&
-        agree(usual_signature(c.sizes, p, before), usual_signature(c.sizes, p, now));
+        agree(usual_signature(facts.sizes, p, before), usual_signature(facts.sizes, p, now));
     if (!is_same) continue;
     precedent.is_known = true;
     if (before.group == 0) return {kNoRecord, true};
@@ -310,77 +313,77 @@ Precedent precedent_of(const Case& c, uint32_t p, uint32_t op) {
 }
 
 // The same send or receive of another rank: as far to its peer, at the same position.
-Blocked counterpart_of(const Case& c, const Seat& seat, const Op& op, const Member& other) {
-  const Group& group = c.group(seat.group);
+OpRef counterpart_of(const Facts& facts, const Seat& seat, const Op& op, const Member& other) {
+  const Group& group = facts.group(seat.group);
   const auto nranks = static_cast<int32_t>(group.members.size());
   const int32_t mine = group.members[seat.member].rank;
   if (!group.is_whole() || op.root_or_peer < 0 || mine < 0) return {};
   const int32_t distance = (op.root_or_peer - mine + nranks) % nranks;
   const int32_t peer = (other.rank + distance) % nranks;
   const bool is_send = op.kind == OpKind::Send;
-  const uint32_t channel = is_send ? c.index.find_channel(seat.group, other.rank, peer)
-                                   : c.index.find_channel(seat.group, peer, other.rank);
+  const uint32_t channel = is_send ? facts.index.find_channel(seat.group, other.rank, peer)
+                                   : facts.index.find_channel(seat.group, peer, other.rank);
   if (channel == kNone) return {};
-  const Channel& found = c.index.channels()[channel];
+  const Channel& found = facts.index.channels()[channel];
   const uint32_t at = is_send ? found.send_at(op.seq) : found.recv_at(op.seq);
-  return at == kNoRecord ? Blocked{} : Blocked{other.process, at};
+  return at == kNoRecord ? OpRef{} : OpRef{other.process, at};
 }
 
 // A call that stands alone in a rank's sequence, and where the same call was made inside a group:
 // by the rank itself in its last step, or by most ranks outside the circle.
-Blocked grouped_elsewhere(const Case& c, const Circle& circle, uint32_t p, uint32_t i) {
-  const Op& op = c.index.op(p, i);
-  if (op.group != 0 || !c.process(p).knowledge.groups) return {};
-  const Precedent before = precedent_of(c, p, i);
+OpRef grouped_elsewhere(const Facts& facts, const Circle& circle, uint32_t p, uint32_t i) {
+  const Op& op = facts.index.op(p, i);
+  if (op.group != 0 || !facts.process(p).knowledge.groups) return {};
+  const Precedent before = precedent_of(facts, p, i);
   if (before.is_known) {
-    return before.grouped != kNoRecord ? Blocked{p, before.grouped} : Blocked{};
+    return before.grouped != kNoRecord ? OpRef{p, before.grouped} : OpRef{};
   }
-  const Seat seat = c.index.seat(p, op.comm);
+  const Seat seat = facts.index.seat(p, op.comm);
   if (!is_p2p(op.kind) || seat.member == kNone) return {};
   size_t grouped = 0;
   size_t alone = 0;
-  Blocked example;
-  for (const Member& member : c.group(seat.group).members) {
+  OpRef example;
+  for (const Member& member : facts.group(seat.group).members) {
     if (std::binary_search(circle.hosts.begin(), circle.hosts.end(), member.process)) continue;
-    const Blocked other = counterpart_of(c, seat, op, member);
+    const OpRef other = counterpart_of(facts, seat, op, member);
     if (other.process == kNone) continue;
-    const bool is_grouped = c.index.op(other.process, other.op).group != 0;
+    const bool is_grouped = facts.index.op(other.process, other.op).group != 0;
     ++(is_grouped ? grouped : alone);
     if (is_grouped) example = other;
   }
-  return grouped > alone ? example : Blocked{};
+  return grouped > alone ? example : OpRef{};
 }
 
-size_t group_size(const Case& c, uint32_t p, uint32_t group) {
-  const std::vector<Op>& ops = c.process(p).ops;
+size_t group_size(const Facts& facts, uint32_t p, uint32_t group) {
+  const std::vector<Op>& ops = facts.process(p).ops;
   return static_cast<size_t>(std::count_if(ops.begin(), ops.end(), [&](const Op& op) {
     return op.group == group && !is_mark(op.kind);
   }));
 }
 
 // Calls that progress together inside a group wait for each other outside of one.
-std::optional<Draft> draft_grouping(const Case& c, const Circle& circle) {
+std::optional<Draft> draft_grouping(const Facts& facts, const Circle& circle) {
   Draft draft = make_draft(Verdict::group_mismatch, Confidence::likely);
   std::vector<uint32_t> odd;
   for (const uint32_t p : circle.hosts) {
-    if (c.progress.waiting(p).empty()) continue;
-    const uint32_t i = c.progress.waiting(p).front();
-    const Blocked other = grouped_elsewhere(c, circle, p, i);
+    if (facts.playback.waiting(p).empty()) continue;
+    const uint32_t i = facts.playback.waiting(p).front();
+    const OpRef other = grouped_elsewhere(facts, circle, p, i);
     if (other.process == kNone) continue;
     odd.push_back(p);
     if (draft.finding.evidence.size() >= 4) continue;
-    const uint32_t group = c.index.op(other.process, other.op).group;
-    draft.finding.evidence.push_back(op_evidence(c, p, i, "outside of any group"));
+    const uint32_t group = facts.index.op(other.process, other.op).group;
+    draft.finding.evidence.push_back(op_evidence(facts, p, i, "outside of any group"));
     draft.finding.evidence.push_back(op_evidence(
-        c, other.process, other.op,
-        fmt::format("in group {} of {} calls", group, group_size(c, other.process, group))));
+        facts, other.process, other.op,
+        fmt::format("in group {} of {} calls", group, group_size(facts, other.process, group))));
   }
   if (odd.empty()) return std::nullopt;
-  blame(c, draft, odd);
+  blame(facts, draft, odd);
   draft.finding.summary = fmt::format(
       "{} wait for each other in a circle, because {} called outside of a group what belongs into "
       "one: inside a group the calls would have gone on together",
-      processes_text(c.index.run(), circle.hosts), culprits_text(c, draft));
+      processes_text(facts.index.run(), circle.hosts), culprits_text(facts, draft));
   draft.finding.next = "look for the ncclGroupStart and ncclGroupEnd around these calls";
   return draft;
 }
@@ -389,21 +392,21 @@ bool contains(const std::vector<uint32_t>& processes, uint32_t process) {
   return std::find(processes.begin(), processes.end(), process) != processes.end();
 }
 
-std::vector<uint32_t> outvoted_by_place(const Case& c, const Circle& circle) {
-  OrderVotes votes(c);
-  return outvoted(c, circle, [&](const Node& x, const Node& y) -> const Votes& {
+std::vector<uint32_t> outvoted_by_place(const Facts& facts, const Circle& circle) {
+  OrderVotes votes(facts);
+  return outvoted(facts, circle, [&](const Node& x, const Node& y) -> const Votes& {
     return votes.by_place(x, y);
   });
 }
 
 // The few who are alone in a call that most of its communicator have not made, where there are no
 // others like them.
-std::vector<uint32_t> find_lonely(const Case& c, const Circle& circle) {
+std::vector<uint32_t> find_lonely(const Facts& facts, const Circle& circle) {
   std::vector<uint32_t> lonely;
   for (const uint32_t n : circle.collectives) {
-    const Node& node = c.graph.nodes()[n];
+    const Node& node = facts.graph.nodes()[n];
     if (node.callers.empty()) continue;
-    const Group& group = c.group(node.group);
+    const Group& group = facts.group(node.group);
     const auto called = static_cast<size_t>(
         std::count_if(group.members.begin(), group.members.end(),
                       [&](const Member& member) { return member.lane.called > node.seq; }));
@@ -424,45 +427,46 @@ struct Breach {
 };
 
 // How a rank broke it that waits in one call without another.
-std::string without_text(const Case& c, uint32_t p, uint32_t waits, uint32_t without) {
+std::string without_text(const Facts& facts, uint32_t p, uint32_t waits, uint32_t without) {
   return fmt::format(
       "called in another order than before or than the others, or left out what comes first: {} "
       "made the call {}, and not {}",
-      rank_text(c.process(p)), node_text(c, waits), node_text(c, without));
+      rank_text(facts.process(p)), node_text(facts, waits), node_text(facts, without));
 }
 
 // Where it waits in the circle.
-uint32_t waits_in(const Case& c, const Circle& circle, uint32_t p) {
+uint32_t waits_in(const Facts& facts, const Circle& circle, uint32_t p) {
   const auto found =
       std::find_if(circle.collectives.begin(), circle.collectives.end(),
-                   [&](uint32_t n) { return contains(c.graph.nodes()[n].callers, p); });
+                   [&](uint32_t n) { return contains(facts.graph.nodes()[n].callers, p); });
   return found == circle.collectives.end() ? kNone : *found;
 }
 
 // Who made one call without another, where most made the other first, or it alone so far.
-Breach outvoted_by_absence(const Case& c, const Circle& circle) {
+Breach outvoted_by_absence(const Facts& facts, const Circle& circle) {
   size_t asked = 0;
   for (const AbsentEdge& edge : circle.absent) {
-    const uint32_t waits = waits_in(c, circle, edge.process);
-    if (waits == kNone || c.graph.nodes()[edge.node].kind != NodeKind::collective) continue;
+    const uint32_t waits = waits_in(facts, circle, edge.process);
+    if (waits == kNone || facts.graph.nodes()[edge.node].kind != NodeKind::collective) continue;
     if (++asked > kCircleAskedMax) break;
-    Votes votes = vote_by_place(c, c.graph.nodes()[edge.node], c.graph.nodes()[waits], true);
+    Votes votes =
+        vote_by_place(facts, facts.graph.nodes()[edge.node], facts.graph.nodes()[waits], true);
     if (!contains(votes.backward, edge.process)) continue;
     if (votes.backward.size() >= votes.forward.size()) continue;
-    return {std::move(votes.backward), without_text(c, edge.process, waits, edge.node),
+    return {std::move(votes.backward), without_text(facts, edge.process, waits, edge.node),
             Confidence::likely};
   }
   return {};
 }
 
-Breach find_breach(const Case& c, const Circle& circle) {
-  std::vector<uint32_t> odd = find_deviators(c, circle);
+Breach find_breach(const Facts& facts, const Circle& circle) {
+  std::vector<uint32_t> odd = find_deviators(facts, circle);
   const char* order = "called in another order than before or than the others";
   if (!odd.empty()) return {std::move(odd), order};
-  odd = outvoted_by_place(c, circle);
+  odd = outvoted_by_place(facts, circle);
   if (!odd.empty()) return {std::move(odd), order, Confidence::likely};
-  if (Breach few = outvoted_by_absence(c, circle); !few.processes.empty()) return few;
-  odd = find_lonely(c, circle);
+  if (Breach few = outvoted_by_absence(facts, circle); !few.processes.empty()) return few;
+  odd = find_lonely(facts, circle);
   const char* waits = odd.size() > 1 ? "wait" : "waits";
   return {std::move(odd),
           fmt::format("{} in a call that most of its communicator have not made", waits),
@@ -470,13 +474,13 @@ Breach find_breach(const Case& c, const Circle& circle) {
 }
 
 // Some rank made its calls of the circle on several threads.
-bool are_of_several_threads(const Case& c, const Circle& circle) {
+bool are_of_several_threads(const Facts& facts, const Circle& circle) {
   std::map<uint32_t, uint32_t> threads;  // by process
   for (const uint32_t n : circle.collectives) {
-    const Node& node = c.graph.nodes()[n];
-    for (const Member& member : c.group(node.group).members) {
+    const Node& node = facts.graph.nodes()[n];
+    for (const Member& member : facts.group(node.group).members) {
       if (!member.lane.has(node.seq)) continue;
-      const uint32_t thread = c.index.op_at(member, node.seq).thread;
+      const uint32_t thread = facts.index.op_at(member, node.seq).thread;
       if (threads.try_emplace(member.process, thread).first->second != thread) return true;
     }
   }
@@ -484,7 +488,7 @@ bool are_of_several_threads(const Case& c, const Circle& circle) {
 }
 
 // Everybody made the calls of the circle, or will, and not in one order.
-Draft draft_order(const Case& c, const Circle& circle, const Breach& breach) {
+Draft draft_order(const Facts& facts, const Circle& circle, const Breach& breach) {
   const bool pairs = circle.has_p2p && (circle.collectives.empty() || circle.groups.size() < 2);
   Draft draft = make_draft(pairs ? Verdict::deadlock_p2p : Verdict::deadlock_comms,
                            circle.absent.empty() ? Confidence::certain : Confidence::likely);
@@ -492,22 +496,22 @@ Draft draft_order(const Case& c, const Circle& circle, const Breach& breach) {
   if (draft.is_decided) {
     draft.finding.confidence = std::max(draft.finding.confidence, breach.confidence);
   }
-  blame(c, draft, draft.is_decided ? breach.processes : circle.hosts);
+  blame(facts, draft, draft.is_decided ? breach.processes : circle.hosts);
   std::vector<std::string> names;
-  for (const uint32_t g : circle.groups) names.push_back(c.group(g).name);
+  for (const uint32_t g : circle.groups) names.push_back(facts.group(g).name);
   constexpr size_t kNamesMax = 4;
   if (names.size() > kNamesMax) names.resize(kNamesMax);
-  draft.finding.summary =
-      fmt::format("{} in a circle{} on {}; {}",
-                  circle.hosts.size() == 1
-                      ? processes_text(c.index.run(), circle.hosts) + " and who waits for it wait"
-                      : processes_text(c.index.run(), circle.hosts) + " wait for each other",
-                  pairs ? " of sends and receives" : "", fmt::join(names, ", "),
-                  draft.is_decided ? fmt::format("{} {}", culprits_text(c, draft), breach.how)
-                                   : "nothing on file tells which of them broke the order");
+  draft.finding.summary = fmt::format(
+      "{} in a circle{} on {}; {}",
+      circle.hosts.size() == 1
+          ? processes_text(facts.index.run(), circle.hosts) + " and who waits for it wait"
+          : processes_text(facts.index.run(), circle.hosts) + " wait for each other",
+      pairs ? " of sends and receives" : "", fmt::join(names, ", "),
+      draft.is_decided ? fmt::format("{} {}", culprits_text(facts, draft), breach.how)
+                       : "nothing on file tells which of them broke the order");
   draft.finding.next = pairs ? "put the sends and receives of one exchange into one group"
                              : "make every rank use its communicators in the same order";
-  if (!pairs && are_of_several_threads(c, circle)) {
+  if (!pairs && are_of_several_threads(facts, circle)) {
     // Whoever came in another order this time did so by chance.
     draft.finding.confidence = std::max(draft.finding.confidence, Confidence::likely);
     draft.finding.next +=
@@ -518,7 +522,7 @@ Draft draft_order(const Case& c, const Circle& circle, const Breach& breach) {
 
 // Of one call all who left it out. That ranks left out calls of several communicators, each one,
 // may as well be that they made what they wait in first.
-Draft draft_left_out_or_order(const Case& c, const Circle& circle,
+Draft draft_left_out_or_order(const Facts& facts, const Circle& circle,
                               const std::vector<LeftOut>& left_out) {
   std::vector<uint32_t> processes;
   Breach breach;
@@ -531,21 +535,21 @@ Draft draft_left_out_or_order(const Case& c, const Circle& circle,
   }
   for (const LeftOut& one : left_out) is_order = is_order && one.may_be_order;
   if (!is_order) {
-    return draft_left_out(c, left_out.front().node, processes, Confidence::likely);
+    return draft_left_out(facts, left_out.front().node, processes, Confidence::likely);
   }
   const LeftOut& first = left_out.front();
-  const uint32_t waits = waits_in(c, circle, first.process);
+  const uint32_t waits = waits_in(facts, circle, first.process);
   breach.how = waits == kNone ? "left out what comes in front of the call that they wait in"
-                              : without_text(c, first.process, waits, first.node);
-  return draft_order(c, circle, breach);
+                              : without_text(facts, first.process, waits, first.node);
+  return draft_order(facts, circle, breach);
 }
 
 }  // namespace
 
-std::vector<uint32_t> processes_of(const Case& c, const Circle& circle) {
+std::vector<uint32_t> processes_of(const Facts& facts, const Circle& circle) {
   std::vector<uint32_t> processes = circle.hosts;
   for (const uint32_t n : circle.calls) {
-    const std::vector<uint32_t>& callers = c.graph.nodes()[n].callers;
+    const std::vector<uint32_t>& callers = facts.graph.nodes()[n].callers;
     processes.insert(processes.end(), callers.begin(), callers.end());
   }
   std::sort(processes.begin(), processes.end());
@@ -553,67 +557,71 @@ std::vector<uint32_t> processes_of(const Case& c, const Circle& circle) {
   return processes;
 }
 
-Draft draft_circle(const Case& c, uint32_t r) {
-  const Circle circle = look_at(c, c.graph.roots()[r]);
-  if (std::optional<Draft> early = draft_ended_early(c, circle)) {
-    return finish(c, r, circle, std::move(*early));
+Draft draft_circle(const Facts& facts, uint32_t r) {
+  const Circle circle = look_at(facts, facts.graph.roots()[r]);
+  if (std::optional<Draft> early = draft_ended_early(facts, circle)) {
+    return finish(facts, r, circle, std::move(*early));
   }
   if (circle.creation != kNone) {
-    const CreationVote vote = vote_on_creation(c, circle);
+    const CreationVote vote = vote_on_creation(facts, circle);
     if (vote.node != kNone) {
-      return finish(c, r, circle, draft_left_out(c, vote.node, vote.processes, Confidence::likely));
+      return finish(facts, r, circle,
+                    draft_left_out(facts, vote.node, vote.processes, Confidence::likely));
     }
-    Draft draft = draft_creation(c, circle);
+    Draft draft = draft_creation(facts, circle);
     if (vote.is_tie) draft.finding.confidence = Confidence::likely;
-    return finish(c, r, circle, std::move(draft));
+    return finish(facts, r, circle, std::move(draft));
   }
   for (const uint32_t n : circle.calls) {
-    std::optional<Draft> stray = draft_stray_transfer(c, c.graph.nodes()[n]);
-    if (stray) return finish(c, r, circle, std::move(*stray));
+    std::optional<Draft> stray = draft_stray_transfer(facts, facts.graph.nodes()[n]);
+    if (stray) return finish(facts, r, circle, std::move(*stray));
   }
-  if (const std::vector<LeftOut> left_out = find_left_out(c, circle); !left_out.empty()) {
-    return finish(c, r, circle, draft_left_out_or_order(c, circle, left_out));
+  if (const std::vector<LeftOut> left_out = find_left_out(facts, circle); !left_out.empty()) {
+    return finish(facts, r, circle, draft_left_out_or_order(facts, circle, left_out));
   }
   for (size_t i = 0; i < std::min(circle.collectives.size(), kCircleAskedMax); ++i) {
     const uint32_t n = circle.collectives[i];
-    if (!is_unheard_of(c, c.graph.nodes()[n])) continue;
+    if (!is_unheard_of(facts, facts.graph.nodes()[n])) continue;
     std::vector<uint32_t> absent;
-    for (const Member& member : c.group(c.graph.nodes()[n].group).members) {
-      if (member.lane.called <= c.graph.nodes()[n].seq) absent.push_back(member.process);
+    for (const Member& member : facts.group(facts.graph.nodes()[n].group).members) {
+      if (member.lane.called <= facts.graph.nodes()[n].seq) absent.push_back(member.process);
     }
-    return finish(c, r, circle, draft_extra_call(c, n, absent));
+    return finish(facts, r, circle, draft_extra_call(facts, n, absent));
   }
   for (size_t i = 0; i < std::min(circle.absent.size(), kCircleAskedMax); ++i) {
-    std::optional<Draft> extra = draft_extra_transfer(c, c.graph.nodes()[circle.absent[i].node]);
-    if (extra) return finish(c, r, circle, std::move(*extra));
+    std::optional<Draft> extra =
+        draft_extra_transfer(facts, facts.graph.nodes()[circle.absent[i].node]);
+    if (extra) return finish(facts, r, circle, std::move(*extra));
   }
   std::optional<Draft> shifted;
-  if (circle.has_p2p) shifted = draft_shifted(c, circle);
-  if (const AbsentEdge* edge = find_unmatched(c, circle)) {
+  if (circle.has_p2p) shifted = draft_shifted(facts, circle);
+  if (const AbsentEdge* edge = find_unmatched(facts, circle)) {
     // Who did what it always does is not blamed where another rank did not. A slip that what
     // follows contradicts is none: the first repetition of a step may look like one.
-    const std::optional<HabitBreak> habit = habit_break(c, edge->process);
+    const std::optional<HabitBreak> habit = habit_break(facts, edge->process);
     const bool slipped = habit && habit->alignment.contradicted == 0;
     const std::vector<uint32_t> odd =
-        slipped ? std::vector<uint32_t>{} : find_odd_caller(c, circle);
+        slipped ? std::vector<uint32_t>{} : find_odd_caller(facts, circle);
     // Who waits where most of its communicator do has only not come to the transfer yet.
-    const std::vector<uint32_t> lonely = slipped ? std::vector<uint32_t>{} : find_lonely(c, circle);
+    const std::vector<uint32_t> lonely =
+        slipped ? std::vector<uint32_t>{} : find_lonely(facts, circle);
     const bool is_other =
         !slipped && ((shifted && shifted->finding.culprits[0].process != edge->process) ||
                      (!odd.empty() && odd.front() != edge->process) ||
                      (!lonely.empty() && !contains(lonely, edge->process)));
     const Confidence confidence = slipped ? Confidence::certain : Confidence::likely;
     if (!is_other)
-      return finish(c, r, circle, draft_left_out(c, edge->node, {edge->process}, confidence));
+      return finish(facts, r, circle,
+                    draft_left_out(facts, edge->node, {edge->process}, confidence));
   }
-  if (shifted) return finish(c, r, circle, std::move(*shifted));
-  if (std::optional<Draft> draft = draft_grouping(c, circle)) {
-    return finish(c, r, circle, std::move(*draft));
+  if (shifted) return finish(facts, r, circle, std::move(*shifted));
+  if (std::optional<Draft> draft = draft_grouping(facts, circle)) {
+    return finish(facts, r, circle, std::move(*draft));
   }
-  if (std::optional<Draft> draft = draft_shifted_collective(c, circle)) {
-    return finish(c, r, circle, std::move(*draft));
+  if (std::optional<Draft> draft = draft_shifted_collective(facts, circle)) {
+    return finish(facts, r, circle, std::move(*draft));
   }
-  return finish(c, r, circle, draft_order(c, circle, find_breach(c, circle)));
+  return finish(facts, r, circle, draft_order(facts, circle, find_breach(facts, circle)));
 }
 
 }  // namespace rollcall::analysis

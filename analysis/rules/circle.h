@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/rules/judge.h"
+#include "analysis/words/draft.h"
 
 namespace rollcall::analysis {
 
@@ -34,9 +34,9 @@ struct Circle {
 };
 
 // Hosts of the circle, and who made its calls.
-std::vector<uint32_t> processes_of(const Case& the_case, const Circle& circle);
+std::vector<uint32_t> processes_of(const Facts& facts, const Circle& circle);
 
 // `root` is an index into roots() and is a circle.
-Draft draft_circle(const Case& the_case, uint32_t root);
+Draft draft_circle(const Facts& facts, uint32_t root);
 
 }  // namespace rollcall::analysis

@@ -9,8 +9,8 @@
 #include <tuple>
 
 #include "analysis/gpu/fronts.h"
-#include "analysis/rules/judge.h"
 #include "analysis/rules/replay_waits.h"
+#include "analysis/rules/rules.h"
 #include "analysis/slips/other_side.h"
 #include "analysis/words/label.h"
 #include "core/base/limits.h"
@@ -46,26 +46,20 @@ Verdict verdict_of(Slip slip) {
   }
 }
 
-std::vector<uint32_t> processes_of(const Group& group, const std::vector<uint32_t>& members) {
-  std::vector<uint32_t> processes;
-  for (const uint32_t m : members) processes.push_back(group.members[m].process);
-  return processes;
+std::string call_text_of(const Facts& facts, const Group& group, uint32_t m, uint64_t seq) {
+  return call_text(facts.index, group.members[m].process, facts.index.op_at(group.members[m], seq));
 }
 
-std::string call_text_of(const Case& c, const Group& group, uint32_t m, uint64_t seq) {
-  return call_text(c.index, group.members[m].process, c.index.op_at(group.members[m], seq));
-}
-
-const Op& call_of(const Case& c, const Group& group, uint32_t m, uint64_t seq) {
-  return c.index.op_at(group.members[m], seq);
+const Op& call_of(const Facts& facts, const Group& group, uint32_t m, uint64_t seq) {
+  return facts.index.op_at(group.members[m], seq);
 }
 
 // An extra call is what it shows as: the difference at its position.
-Verdict verdict_of(const Case& c, const Difference& d) {
+Verdict verdict_of(const Facts& facts, const Difference& d) {
   if (d.slip != Slip::extra) return verdict_of(d.slip);
-  const Group& group = c.group(d.group);
-  const Op& mine = call_of(c, group, d.deviators.front(), d.seq);
-  const Op& theirs = call_of(c, group, d.reference, d.seq);
+  const Group& group = facts.group(d.group);
+  const Op& mine = call_of(facts, group, d.deviators.front(), d.seq);
+  const Op& theirs = call_of(facts, group, d.reference, d.seq);
   if (mine.kind != theirs.kind) return Verdict::op_mismatch;
   if (mine.datatype != theirs.datatype) return Verdict::dtype_mismatch;
   if (mine.count != theirs.count) return Verdict::count_mismatch;
@@ -89,20 +83,20 @@ std::string span_of(const std::set<int64_t>& values) {
 }
 
 // "all 4 ranks of world passed different counts to AllGather at seq 6: 31 to 34 float32".
-std::string scattered_text(const Case& c, const Difference& d) {
-  const Group& group = c.group(d.group);
-  const Op& quoted = call_of(c, group, d.reference, d.seq);
+std::string scattered_text(const Facts& facts, const Difference& d) {
+  const Group& group = facts.group(d.group);
+  const Op& quoted = call_of(facts, group, d.reference, d.seq);
   std::set<int64_t> values;
   bool is_one_thing = d.slip == Slip::count || d.slip == Slip::root;
   for (const uint32_t m : d.deviators) {
-    const Op& op = call_of(c, group, m, d.seq);
+    const Op& op = call_of(facts, group, m, d.seq);
     is_one_thing = is_one_thing && op.datatype == quoted.datatype;
     if (op.count == trace::kCountUnknown) continue;
     values.insert(d.slip == Slip::count ? static_cast<int64_t>(op.count) : op.root_or_peer);
   }
   if (is_one_thing && !values.empty()) {
     const bool all_differ = values.size() == d.deviators.size();
-    const std::string those = processes_text(c.index.run(), processes_of(group, d.deviators));
+    const std::string those = processes_text(facts.index.run(), group.processes(d.deviators));
     return fmt::format(
         "{} passed {}different {} to {} at seq {}{}: {}{}",
         all_differ ? fmt::format("all {} ranks of {}", d.deviators.size(), group.name) : those,
@@ -111,7 +105,7 @@ std::string scattered_text(const Case& c, const Difference& d) {
         all_differ ? "" : " of " + group.name, span_of(values),
         d.slip == Slip::count ? " " + datatype_text(quoted.datatype) : "");
   }
-  const std::string those = processes_text(c.index.run(), processes_of(group, d.deviators));
+  const std::string those = processes_text(facts.index.run(), group.processes(d.deviators));
   std::string text =
       d.slip == Slip::order
           ? fmt::format("{} made the same calls from seq {} of {} on in {} different orders", those,
@@ -121,19 +115,19 @@ std::string scattered_text(const Case& c, const Difference& d) {
   for (size_t i = 0; i < d.camps.size() && i < kCampsShown; ++i) {
     const std::vector<uint32_t>& members = d.camps[i].members;
     text += fmt::format("{} {} {}{}", i == 0 ? ":" : ",",
-                        processes_text(c.index.run(), processes_of(group, members)),
-                        call_text_of(c, group, members.front(), d.seq),
+                        processes_text(facts.index.run(), group.processes(members)),
+                        call_text_of(facts, group, members.front(), d.seq),
                         d.slip == Slip::order ? " first" : "");
   }
   return text + (d.camps.size() > kCampsShown ? ", ..." : "");
 }
 
-std::string slip_text(const Case& c, const Difference& d, const std::string& who) {
-  const Group& group = c.group(d.group);
-  const std::string mine_text = call_text_of(c, group, d.deviators.front(), d.seq);
-  const std::string theirs_text = call_text_of(c, group, d.reference, d.seq);
+std::string slip_text(const Facts& facts, const Difference& d, const std::string& who) {
+  const Group& group = facts.group(d.group);
+  const std::string mine_text = call_text_of(facts, group, d.deviators.front(), d.seq);
+  const std::string theirs_text = call_text_of(facts, group, d.reference, d.seq);
   const std::string at = fmt::format("at seq {} of {}", d.seq, group.name);
-  const std::string others = processes_text(c.index.run(), processes_of(group, d.camps[0].members));
+  const std::string others = processes_text(facts.index.run(), group.processes(d.camps[0].members));
   switch (d.slip) {
     case Slip::missing:
       return fmt::format("{} left out {} {}, which {} called{}", who,
@@ -160,8 +154,8 @@ std::string slip_text(const Case& c, const Difference& d, const std::string& who
   }
   std::string text =
       fmt::format("{} called {} {} where {} called {}", who, mine_text, at, others, theirs_text);
-  const uint64_t my_bytes = bytes_of(call_of(c, group, d.deviators.front(), d.seq));
-  const uint64_t their_bytes = bytes_of(call_of(c, group, d.reference, d.seq));
+  const uint64_t my_bytes = bytes_of(call_of(facts, group, d.deviators.front(), d.seq));
+  const uint64_t their_bytes = bytes_of(call_of(facts, group, d.reference, d.seq));
   const bool sizes =
       (d.slip == Slip::count || d.slip == Slip::dtype) && my_bytes != 0 && their_bytes != 0;
   if (sizes && my_bytes == their_bytes) {
@@ -189,10 +183,10 @@ std::optional<std::string> site_of(const Process& process, const Op& op) {
 }
 
 // The ranks did not come to one call with different arguments, but to different calls.
-bool are_of_two_sites(const Case& c, const Difference& d) {
-  const Group& group = c.group(d.group);
+bool are_of_two_sites(const Facts& facts, const Difference& d) {
+  const Group& group = facts.group(d.group);
   const auto site_at = [&](uint32_t m) {
-    return site_of(c.process(group.members[m].process), call_of(c, group, m, d.seq));
+    return site_of(facts.process(group.members[m].process), call_of(facts, group, m, d.seq));
   };
   const std::optional<std::string> mine = site_at(d.deviators.front());
   const std::optional<std::string> theirs = site_at(d.reference);
@@ -207,23 +201,24 @@ bool may_name_lines(const Process& process) {
 }
 
 // The calls that stand in another order come from several threads of a rank.
-bool are_of_several_threads(const Case& c, const Difference& d) {
-  const Group& group = c.group(d.group);
+bool are_of_several_threads(const Facts& facts, const Difference& d) {
+  const Group& group = facts.group(d.group);
   const auto has_several = [&](uint32_t m) {
     const Member& member = group.members[m];
     for (uint64_t seq = d.seq; seq < d.seq + d.length && member.lane.has(seq); ++seq) {
-      if (call_of(c, group, m, seq).thread != call_of(c, group, m, d.seq).thread) return true;
+      if (call_of(facts, group, m, seq).thread != call_of(facts, group, m, d.seq).thread)
+        return true;
     }
     return false;
   };
   return has_several(d.deviators.front()) || has_several(d.reference);
 }
 
-std::string next_text(const Case& c, const Difference& d) {
+std::string next_text(const Facts& facts, const Difference& d) {
   if (d.is_scattered && d.slip == Slip::count) {
     return "look at what the ranks compute the count from: it has to be the same on all of them";
   }
-  if (d.slip == Slip::order && are_of_several_threads(c, d)) {
+  if (d.slip == Slip::order && are_of_several_threads(facts, d)) {
     return "several threads make these calls: see to it that they come to them in one order on all "
            "ranks";
   }
@@ -233,13 +228,13 @@ std::string next_text(const Case& c, const Difference& d) {
   }
   const bool is_argument = d.slip == Slip::count || d.slip == Slip::dtype ||
                            d.slip == Slip::redop || d.slip == Slip::root;
-  if (is_argument && !are_of_two_sites(c, d)) {
-    const Member& odd = c.group(d.group).members[d.deviators.front()];
+  if (is_argument && !are_of_two_sites(facts, d)) {
+    const Member& odd = facts.group(d.group).members[d.deviators.front()];
     return fmt::format(
         "compare the call sites: what the ranks computed this call from differs, or one of them "
         "made a call more or less in front of it{}",
-        may_name_lines(c.process(odd.process)) ? " (ROLLCALL_PYTHON_FRAMES=1 records the lines)"
-                                               : "");
+        may_name_lines(facts.process(odd.process)) ? " (ROLLCALL_PYTHON_FRAMES=1 records the lines)"
+                                                   : "");
   }
   return d.is_scattered || d.undecided ? "look at the branches that decide about this call"
                                        : "look at the branch that decides about this call on that "
@@ -247,54 +242,55 @@ std::string next_text(const Case& c, const Difference& d) {
 }
 
 // Of a communicator's members those that are gone, and were so before they came to this position.
-std::vector<uint32_t> gone_before(const Case& c, const Group& group, uint64_t seq) {
+std::vector<uint32_t> gone_before(const Facts& facts, const Group& group, uint64_t seq) {
   std::vector<uint32_t> gone;
   for (const Member& member : group.members) {
     const bool is_without = member.lane.called <= seq;
-    if (is_without && c.job.processes[member.process].gone) gone.push_back(member.process);
+    if (is_without && facts.job.processes[member.process].gone) gone.push_back(member.process);
   }
   std::sort(gone.begin(), gone.end());
   return gone;
 }
 
-Draft draft_difference(const Case& c, const Difference& d) {
-  const Group& group = c.group(d.group);
+Draft draft_difference(const Facts& facts, const Difference& d) {
+  const Group& group = facts.group(d.group);
   const bool may_be_other = d.undecided || d.predicted || d.later != 0 || d.slip == Slip::missing;
   const bool is_sure = d.is_scattered || !may_be_other;
-  Draft draft = make_draft(verdict_of(c, d), is_sure ? Confidence::certain : Confidence::likely);
+  Draft draft =
+      make_draft(verdict_of(facts, d), is_sure ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
   std::vector<uint32_t> blamed = d.deviators;
   if (d.undecided) {
     blamed.insert(blamed.end(), d.camps[0].members.begin(), d.camps[0].members.end());
   }
   for (const uint32_t m : blamed) {
-    Culprit culprit = culprit_of(c, group.members[m].process, d.group);
+    Culprit culprit = culprit_of(facts, group.members[m].process, d.group);
     culprit.seq = d.seq;
     const uint32_t quoted = d.slip == Slip::missing ? d.reference : m;
-    culprit.op = std::string(rollcall::name_of(call_of(c, group, quoted, d.seq).kind));
+    culprit.op = std::string(rollcall::name_of(call_of(facts, group, quoted, d.seq).kind));
     finding.culprits.push_back(std::move(culprit));
   }
   for (const Camp& camp : std::span(d.camps).first(std::min(d.camps.size(), kCampsShown))) {
     const Member& member = group.members[camp.members.front()];
     finding.evidence.push_back(
-        op_evidence(c, member.process, member.lane.at(d.seq),
+        op_evidence(facts, member.process, member.lane.at(d.seq),
                     fmt::format("seq {} of {}, so {}", d.seq, group.name,
-                                processes_text(c.index.run(), processes_of(group, camp.members)))));
+                                processes_text(facts.index.run(), group.processes(camp.members)))));
   }
-  const std::string who = processes_text(c.index.run(), processes_of(group, d.deviators));
-  finding.summary = d.is_scattered ? scattered_text(c, d) : slip_text(c, d, who);
+  const std::string who = processes_text(facts.index.run(), group.processes(d.deviators));
+  finding.summary = d.is_scattered ? scattered_text(facts, d) : slip_text(facts, d, who);
   if (d.undecided && d.slip == Slip::missing) {
     const std::string others =
-        processes_text(c.index.run(), processes_of(group, d.camps[0].members));
+        processes_text(facts.index.run(), group.processes(d.camps[0].members));
     finding.summary +=
         fmt::format("; or {} made {} without need", others, d.length == 1 ? "it" : "them");
   }
   if (d.undecided) finding.summary += "; nothing on file tells which side is right";
   if (d.predicted) finding.summary += " (as in the steps before)";
-  finding.next = next_text(c, d);
-  const std::vector<uint32_t> gone = gone_before(c, group, d.seq);
+  finding.next = next_text(facts, d);
+  const std::vector<uint32_t> gone = gone_before(facts, group, d.seq);
   if (!gone.empty()) {
-    const std::string those = processes_text(c.index.run(), gone);
+    const std::string those = processes_text(facts.index.run(), gone);
     finding.summary +=
         fmt::format("; {} {} gone, and did not come to it", those, gone.size() == 1 ? "is" : "are");
     finding.next += fmt::format("; and look at the log and exit status of {}", those);
@@ -304,17 +300,17 @@ Draft draft_difference(const Case& c, const Difference& d) {
   draft.since_ns = d.since_ns;
   draft.group = d.group;
   draft.seq = d.seq;
-  if (const uint32_t n = c.graph.find_collective(d.group, d.seq); n != kNone) {
-    draft.root = c.graph.root_of(n);
-    const Root& root = c.graph.roots()[draft.root];
+  if (const uint32_t n = facts.graph.find_collective(d.group, d.seq); n != kNone) {
+    draft.root = facts.graph.root_of(n);
+    const Root& root = facts.graph.roots()[draft.root];
     victims.insert(victims.end(), root.victims.begin(), root.victims.end());
-    if (c.job.is_stale(d.since_ns) && !c.job.all_ended_themselves)
+    if (facts.job.is_stale(d.since_ns) && !facts.job.all_ended_themselves)
       finding.severity = Severity::hang;
   }
-  if (stands_in_replay(c, d.group, d.seq)) finding.severity = Severity::hang;
+  if (stands_in_replay(facts, d.group, d.seq)) finding.severity = Severity::hang;
   std::erase_if(victims,
                 [&](uint32_t p) { return std::binary_search(gone.begin(), gone.end(), p); });
-  set_victims(c, victims, finding);
+  set_victims(facts, victims, finding);
   return draft;
 }
 
@@ -322,8 +318,9 @@ std::string shape_text(const Op& op) {
   return fmt::format("{} {}", op.count, datatype_text(op.datatype));
 }
 
-Culprit pair_culprit(const Case& c, uint32_t p, const Channel& channel, uint64_t seq, bool sender) {
-  Culprit culprit = culprit_of(c, p, channel.group);
+Culprit pair_culprit(const Facts& facts, uint32_t p, const Channel& channel, uint64_t seq,
+                     bool sender) {
+  Culprit culprit = culprit_of(facts, p, channel.group);
   culprit.p2p_seq = seq;
   culprit.peer = sender ? channel.target : channel.source;
   culprit.op = sender ? "Send" : "Recv";
@@ -341,26 +338,26 @@ std::string left_out_text(const ChannelSide& odd, const ChannelSide& other, cons
                      : fmt::format("{} {}s, the first of which {}", length, verb_of(odd), belongs);
 }
 
-Draft draft_shifted_pair(const Case& c, const Channel& channel, uint64_t seq,
+Draft draft_shifted_pair(const Facts& facts, const Channel& channel, uint64_t seq,
                          const PairSlip& slip) {
-  const ChannelSide sender = sender_of(c, channel);
-  const ChannelSide receiver = receiver_of(c, channel);
+  const ChannelSide sender = sender_of(facts, channel);
+  const ChannelSide receiver = receiver_of(facts, channel);
   const ChannelSide& odd = slip.is_by_sender ? sender : receiver;
   const ChannelSide& other = slip.is_by_sender ? receiver : sender;
   const bool is_missing = slip.slip == Slip::missing;
   const ChannelSide& quoted_side = is_missing ? other : odd;
-  const Op& quoted = c.index.op(quoted_side.process, quoted_side.at(seq));
+  const Op& quoted = facts.index.op(quoted_side.process, quoted_side.at(seq));
   const std::string done =
       is_missing ? "left out " + left_out_text(odd, other, quoted, slip.length)
                  : fmt::format("made {} more than {} expects, and than its own steps before",
                                slip.length == 1 ? fmt::format("one {}", verb_of(odd))
                                                 : fmt::format("{} {}s", slip.length, verb_of(odd)),
-                               rank_text(c.process(other.process)));
+                               rank_text(facts.process(other.process)));
   Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
-  draft.finding.culprits.push_back(pair_culprit(c, odd.process, channel, seq, odd.is_sender));
+  draft.finding.culprits.push_back(pair_culprit(facts, odd.process, channel, seq, odd.is_sender));
   draft.finding.summary =
       fmt::format("{} {} (p2p seq {} of {}): its later ones agree with {}, {} on",
-                  rank_text(c.process(odd.process)), done, seq, c.group(channel.group).name,
+                  rank_text(facts.process(odd.process)), done, seq, facts.group(channel.group).name,
                   slip.is_by_order ? "its own steps before" : "the other side's",
                   slip.length == 1 ? "one position" : fmt::format("{} positions", slip.length));
   draft.finding.next = "look at the branch that decides about this transfer on that rank";
@@ -399,43 +396,44 @@ void find_odd(const Disputes& disputes, uint32_t sender, uint32_t receiver, Pair
 }
 
 // When the first of the two sides called.
-int64_t since_of(const Case& c, const Channel& channel, uint64_t seq) {
-  const uint32_t sender = process_at(c, channel.group, channel.source);
-  const uint32_t receiver = process_at(c, channel.group, channel.target);
-  return std::min(c.index.op(sender, channel.send_at(seq)).called_ns,
-                  c.index.op(receiver, channel.recv_at(seq)).called_ns);
+int64_t since_of(const Facts& facts, const Channel& channel, uint64_t seq) {
+  const uint32_t sender = process_at(facts, channel.group, channel.source);
+  const uint32_t receiver = process_at(facts, channel.group, channel.target);
+  return std::min(facts.index.op(sender, channel.send_at(seq)).called_ns,
+                  facts.index.op(receiver, channel.recv_at(seq)).called_ns);
 }
 
-Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair, const Disputes& disputes) {
-  const Channel& channel = c.index.channels()[pair.channel];
-  const uint32_t sender = process_at(c, channel.group, channel.source);
-  const uint32_t receiver = process_at(c, channel.group, channel.target);
+Draft draft_mismatched(const Facts& facts, const Playback::PairFinding& pair,
+                       const Disputes& disputes) {
+  const Channel& channel = facts.index.channels()[pair.channel];
+  const uint32_t sender = process_at(facts, channel.group, channel.source);
+  const uint32_t receiver = process_at(facts, channel.group, channel.target);
   const uint32_t send_index = channel.send_at(pair.seq);
   const uint32_t recv_index = channel.recv_at(pair.seq);
-  const Op& send = c.index.op(sender, send_index);
-  const Op& recv = c.index.op(receiver, recv_index);
-  PairSlip slip = slip_of_pair(c, channel, pair.seq);
+  const Op& send = facts.index.op(sender, send_index);
+  const Op& recv = facts.index.op(receiver, recv_index);
+  PairSlip slip = slip_of_pair(facts, channel, pair.seq);
   const bool is_shift = slip.slip != Slip::count;
   if (!is_shift) find_odd(disputes, sender, receiver, slip);
-  Draft draft = is_shift ? draft_shifted_pair(c, channel, pair.seq, slip)
+  Draft draft = is_shift ? draft_shifted_pair(facts, channel, pair.seq, slip)
                          : make_draft(Verdict::p2p_mismatch, Confidence::certain);
   Finding& finding = draft.finding;
   if (!is_shift) {
     if (!slip.is_by_receiver)
-      finding.culprits.push_back(pair_culprit(c, sender, channel, pair.seq, true));
+      finding.culprits.push_back(pair_culprit(facts, sender, channel, pair.seq, true));
     if (!slip.is_by_sender)
-      finding.culprits.push_back(pair_culprit(c, receiver, channel, pair.seq, false));
-    finding.summary =
-        fmt::format("{} sent {} to {}, which expects {} (p2p seq {} of {})",
-                    rank_text(c.process(sender)), shape_text(send), rank_text(c.process(receiver)),
-                    shape_text(recv), pair.seq, c.group(channel.group).name);
+      finding.culprits.push_back(pair_culprit(facts, receiver, channel, pair.seq, false));
+    finding.summary = fmt::format("{} sent {} to {}, which expects {} (p2p seq {} of {})",
+                                  rank_text(facts.process(sender)), shape_text(send),
+                                  rank_text(facts.process(receiver)), shape_text(recv), pair.seq,
+                                  facts.group(channel.group).name);
     if (slip.is_by_peers) {
       const uint32_t odd = slip.is_by_sender ? sender : receiver;
       const std::set<uint32_t>& peers = disputes.at(odd).peers;
       finding.summary += fmt::format(
           "; {} disagree about transfers with {} alone",
-          processes_text(c.index.run(), std::vector<uint32_t>(peers.begin(), peers.end())),
-          rank_text(c.process(odd)));
+          processes_text(facts.index.run(), std::vector<uint32_t>(peers.begin(), peers.end())),
+          rank_text(facts.process(odd)));
     } else if (slip.is_by_sender || slip.is_by_receiver) {
       finding.summary +=
           slip.is_by_order
@@ -447,48 +445,48 @@ Draft draft_mismatched(const Case& c, const Progress::PairFinding& pair, const D
     }
     finding.next = "compare how the two ranks compute the size and the type of this transfer";
   }
-  finding.evidence.push_back(op_evidence(c, sender, send_index, ""));
-  finding.evidence.push_back(op_evidence(c, receiver, recv_index, ""));
-  draft.since_ns = since_of(c, channel, pair.seq);
+  finding.evidence.push_back(op_evidence(facts, sender, send_index, ""));
+  finding.evidence.push_back(op_evidence(facts, receiver, recv_index, ""));
+  draft.since_ns = since_of(facts, channel, pair.seq);
   std::vector<uint32_t> victims{sender, receiver};
-  const uint32_t sends = c.graph.find_p2p(sender, send_index);
-  const uint32_t receives = c.graph.find_p2p(receiver, recv_index);
+  const uint32_t sends = facts.graph.find_p2p(sender, send_index);
+  const uint32_t receives = facts.graph.find_p2p(receiver, recv_index);
   for (const uint32_t n : {std::min(sends, receives), std::max(sends, receives)}) {
-    if (n == kNone || !c.graph.nodes()[n].is_disputed) continue;
-    draft.root = c.graph.root_of(n);
-    const Root& root = c.graph.roots()[draft.root];
+    if (n == kNone || !facts.graph.nodes()[n].is_disputed) continue;
+    draft.root = facts.graph.root_of(n);
+    const Root& root = facts.graph.roots()[draft.root];
     victims.insert(victims.end(), root.victims.begin(), root.victims.end());
-    if (c.job.is_stale(draft.since_ns) && !c.job.all_ended_themselves) {
+    if (facts.job.is_stale(draft.since_ns) && !facts.job.all_ended_themselves) {
       finding.severity = Severity::hang;
     }
   }
-  set_victims(c, victims, finding);
+  set_victims(facts, victims, finding);
   return draft;
 }
 
 using PairPlaces = std::map<uint32_t, uint64_t>;  // p2p seq by channel
 
-Disputes disputes_of(const Case& c, const PairPlaces& places) {
+Disputes disputes_of(const Facts& facts, const PairPlaces& places) {
   Disputes disputes;
   for (const auto& [i, seq] : places) {
-    const Channel& channel = c.index.channels()[i];
-    const uint32_t sender = process_at(c, channel.group, channel.source);
-    const uint32_t receiver = process_at(c, channel.group, channel.target);
+    const Channel& channel = facts.index.channels()[i];
+    const uint32_t sender = process_at(facts, channel.group, channel.source);
+    const uint32_t receiver = process_at(facts, channel.group, channel.target);
     const auto add = [&](uint32_t p, uint32_t peer, const Op& op) {
       disputes[p].peers.insert(peer);
       disputes[p].shapes.emplace(op.count, op.datatype);
     };
-    add(sender, receiver, c.index.op(sender, channel.send_at(seq)));
-    add(receiver, sender, c.index.op(receiver, channel.recv_at(seq)));
+    add(sender, receiver, facts.index.op(sender, channel.send_at(seq)));
+    add(receiver, sender, facts.index.op(receiver, channel.recv_at(seq)));
   }
   return disputes;
 }
 
-PairPlaces earliest_of(const Case& c, const PairPlaces& places) {
+PairPlaces earliest_of(const Facts& facts, const PairPlaces& places) {
   if (places.size() <= kPairsMax) return places;
   std::vector<std::tuple<int64_t, uint32_t, uint64_t>> sorted;
   for (const auto& [channel, seq] : places) {
-    sorted.emplace_back(since_of(c, c.index.channels()[channel], seq), channel, seq);
+    sorted.emplace_back(since_of(facts, facts.index.channels()[channel], seq), channel, seq);
   }
   std::nth_element(sorted.begin(), sorted.begin() + kPairsMax, sorted.end());
   PairPlaces earliest;
@@ -519,147 +517,151 @@ struct Surplus {
   uint64_t received;
 };
 
-Draft draft_surplus(const Case& c, const Surplus& s) {
+Draft draft_surplus(const Facts& facts, const Surplus& s) {
   Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::certain);
-  draft.finding.culprits.push_back(pair_culprit(c, s.sender, s.channel, s.received, true));
+  draft.finding.culprits.push_back(pair_culprit(facts, s.sender, s.channel, s.received, true));
   draft.finding.summary = fmt::format(
       "{} sent {} {} to {} that were never received: {} sends against {} receives between them on "
       "{}",
-      rank_text(c.process(s.sender)), s.send.count, datatype_text(s.send.datatype),
-      rank_text(c.process(s.receiver)), s.sent, s.received, c.group(s.channel.group).name);
+      rank_text(facts.process(s.sender)), s.send.count, datatype_text(s.send.datatype),
+      rank_text(facts.process(s.receiver)), s.sent, s.received, facts.group(s.channel.group).name);
   draft.finding.next = "find the send without a receive at the named call, or the receive left out";
   return draft;
 }
 
 // It called nothing since: the receive is owed, not passed by.
-Draft draft_owed_receive(const Case& c, const Surplus& s) {
-  const ProcessState& state = c.job.processes[s.receiver];
-  const trace::Process& process = c.process(s.receiver);
+Draft draft_owed_receive(const Facts& facts, const Surplus& s) {
+  const ProcessState& state = facts.job.processes[s.receiver];
+  const trace::Process& process = facts.process(s.receiver);
   const Verdict verdict = state.stopped ? Verdict::rank_stopped
                           : state.gone  ? Verdict::rank_dead
                                         : Verdict::missing_call;
   Draft draft = make_draft(verdict, state.stopped ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
-  finding.culprits.push_back(pair_culprit(c, s.receiver, s.channel, s.received, false));
+  finding.culprits.push_back(pair_culprit(facts, s.receiver, s.channel, s.received, false));
   std::string how;
   finding.next = "look at the stack or the log of that rank";
   if (verdict == Verdict::rank_stopped) {
     how = fmt::format("is stopped ({}) and ", process.liveness_evidence);
     finding.next = continue_text(process, rank_text(process));
   } else if (verdict == Verdict::rank_dead) {
-    how = fmt::format("{} and ", death_text(c.job.live));
+    how = fmt::format("{} and ", death_text(facts.job.live));
     finding.next = fmt::format("look at the log and exit status of {}, and at `dmesg` there",
                                rank_text(process));
   }
-  finding.summary =
-      fmt::format("{} {}has not received what {} sent it on {}, and called nothing since; {}",
-                  rank_text(process), how, rank_text(c.process(s.sender)),
-                  c.group(s.channel.group).name, doing_text(c.index, c.job, s.receiver));
+  finding.summary = fmt::format(
+      "{} {}has not received what {} sent it on {}, and called nothing since; {}",
+      rank_text(process), how, rank_text(facts.process(s.sender)),
+      facts.group(s.channel.group).name, doing_text(facts.index, facts.job, s.receiver));
   return draft;
 }
 
 // The others have not ended: it left too early, rather than that the sender sent too much.
-Draft draft_left_early(const Case& c, const Surplus& s) {
+Draft draft_left_early(const Facts& facts, const Surplus& s) {
   Draft draft = make_draft(Verdict::rank_dead, Confidence::likely);
-  draft.finding.culprits.push_back(pair_culprit(c, s.receiver, s.channel, s.received, false));
+  draft.finding.culprits.push_back(pair_culprit(facts, s.receiver, s.channel, s.received, false));
   draft.finding.summary = fmt::format(
       "{} ended by itself and never received {} {} that {} sent it on {}: {} sends against {} "
       "receives between them",
-      rank_text(c.process(s.receiver)), s.send.count, datatype_text(s.send.datatype),
-      rank_text(c.process(s.sender)), c.group(s.channel.group).name, s.sent, s.received);
+      rank_text(facts.process(s.receiver)), s.send.count, datatype_text(s.send.datatype),
+      rank_text(facts.process(s.sender)), facts.group(s.channel.group).name, s.sent, s.received);
   draft.finding.next = "look at the log of that rank: why it ended before the others";
   return draft;
 }
 
-Draft draft_unknown_receive(const Case& c, const Surplus& s) {
+Draft draft_unknown_receive(const Facts& facts, const Surplus& s) {
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   draft.finding.summary = fmt::format(
       "{} has not received what {} sent it on {}, but may itself wait for a rank whose records "
       "are not all on file",
-      rank_text(c.process(s.receiver)), rank_text(c.process(s.sender)),
-      c.group(s.channel.group).name);
+      rank_text(facts.process(s.receiver)), rank_text(facts.process(s.sender)),
+      facts.group(s.channel.group).name);
   draft.finding.next = "copy the missing file into the directory, if there is one: it decides";
   return draft;
 }
 
-Draft draft_of_surplus(const Case& c, const Surplus& s) {
-  const ProcessState& state = c.job.processes[s.receiver];
-  if (c.job.all_ended_themselves) return draft_surplus(c, s);
-  const bool may_wait = c.doubt.may_wait_for_unknown(s.receiver) || c.process(s.receiver).torn != 0;
-  if (may_wait) return draft_unknown_receive(c, s);
-  if (state.ended_itself) return draft_left_early(c, s);
-  return state.last_call_ns < s.send.called_ns ? draft_owed_receive(c, s) : draft_surplus(c, s);
+Draft draft_of_surplus(const Facts& facts, const Surplus& s) {
+  const ProcessState& state = facts.job.processes[s.receiver];
+  if (facts.job.all_ended_themselves) return draft_surplus(facts, s);
+  const bool may_wait =
+      facts.unheard.may_wait_for_unknown(s.receiver) || facts.process(s.receiver).torn != 0;
+  if (may_wait) return draft_unknown_receive(facts, s);
+  if (state.ended_itself) return draft_left_early(facts, s);
+  return state.last_call_ns < s.send.called_ns ? draft_owed_receive(facts, s)
+                                               : draft_surplus(facts, s);
 }
 
-bool has_aborted(const Case& c, const Channel& channel, int32_t rank) {
-  const uint32_t m = c.index.find_member(channel.group, rank);
-  const Member& member = c.group(channel.group).members[m];
-  const CommState state = c.process(member.process).comms[member.comm].state;
+bool has_aborted(const Facts& facts, const Channel& channel, int32_t rank) {
+  const uint32_t m = facts.index.find_member(channel.group, rank);
+  const Member& member = facts.group(channel.group).members[m];
+  const CommState state = facts.process(member.process).comms[member.comm].state;
   return state == CommState::aborted || state == CommState::revoked;
 }
 
 // A small send that NCCL buffered hangs nobody and is found by counting.
-void draft_unreceived(const Case& c, uint32_t channel_index, std::vector<Draft>& drafts) {
-  const Channel& channel = c.index.channels()[channel_index];
-  const uint32_t sender = process_at(c, channel.group, channel.source);
-  const uint32_t receiver = process_at(c, channel.group, channel.target);
+void draft_unreceived(const Facts& facts, uint32_t channel_index, std::vector<Draft>& drafts) {
+  const Channel& channel = facts.index.channels()[channel_index];
+  const uint32_t sender = process_at(facts, channel.group, channel.source);
+  const uint32_t receiver = process_at(facts, channel.group, channel.target);
   // Whoever gets a signal need not wait for it.
   if (channel.carries_signals) return;
   if (sender == kNone || receiver == kNone || channel.sends.empty()) return;
   // What an abort cut off is not for the sender to answer for.
-  if (has_aborted(c, channel, channel.source) || has_aborted(c, channel, channel.target)) return;
+  if (has_aborted(facts, channel, channel.source) || has_aborted(facts, channel, channel.target))
+    return;
   const uint64_t received = channel.recvs.empty() ? 0 : channel.first_recv + channel.recvs.size();
   const uint64_t sent = channel.first_send + channel.sends.size();
   // A record that was torn when the process ended may be the one.
-  if (sent <= received + c.process(receiver).torn || channel.first_send > received) return;
-  if (c.process(receiver).first_complete_ticket > 1 && channel.recvs.empty()) return;
+  if (sent <= received + facts.process(receiver).torn || channel.first_send > received) return;
+  if (facts.process(receiver).first_complete_ticket > 1 && channel.recvs.empty()) return;
   // Who waits behind a transfer that the two sides disagree about will receive the rest after it.
-  const bool waits = !c.progress.waiting(receiver).empty();
-  if (!c.progress.mismatched_pairs().empty() && waits) return;
-  const trace::Knowledge& knowledge = c.process(receiver).knowledge;
+  const bool waits = !facts.playback.waiting(receiver).empty();
+  if (!facts.playback.mismatched_pairs().empty() && waits) return;
+  const trace::Knowledge& knowledge = facts.process(receiver).knowledge;
   if (!knowledge.head || !knowledge.tells_absence()) return;
   const uint32_t i = channel.send_at(received);
-  if (i == kNoRecord || c.index.op(sender, i).graph != 0) return;
-  const Op& send = c.index.op(sender, i);
-  if (!c.job.all_ended_themselves && !c.job.is_stale(send.called_ns)) return;
+  if (i == kNoRecord || facts.index.op(sender, i).graph != 0) return;
+  const Op& send = facts.index.op(sender, i);
+  if (!facts.job.all_ended_themselves && !facts.job.is_stale(send.called_ns)) return;
   // It waits in another call, and will receive when that is through.
-  const bool has_called_since = c.job.processes[receiver].last_call_ns >= send.called_ns;
-  if (waits && !c.job.all_ended_themselves && !has_called_since) return;
+  const bool has_called_since = facts.job.processes[receiver].last_call_ns >= send.called_ns;
+  if (waits && !facts.job.all_ended_themselves && !has_called_since) return;
   // So it is where its GPU has stood in what it called, whoever that waits for.
-  if (!c.job.all_ended_themselves && waits_for_its_gpu(c, receiver)) return;
-  Draft draft = draft_of_surplus(c, {channel, sender, receiver, send, sent, received});
-  draft.finding.evidence.push_back(op_evidence(c, sender, i, fmt::format("p2p seq {}", received)));
-  draft.finding.evidence.push_back(process_evidence(c, receiver));
+  if (!facts.job.all_ended_themselves && waits_for_its_gpu(facts, receiver)) return;
+  Draft draft = draft_of_surplus(facts, {channel, sender, receiver, send, sent, received});
+  draft.finding.evidence.push_back(
+      op_evidence(facts, sender, i, fmt::format("p2p seq {}", received)));
+  draft.finding.evidence.push_back(process_evidence(facts, receiver));
   draft.since_ns = send.called_ns;
-  set_victims(c, {receiver}, draft.finding);
+  set_victims(facts, {receiver}, draft.finding);
   drafts.push_back(std::move(draft));
 }
 
 }  // namespace
 
-std::vector<Draft> judge_differences(const Case& c) {
+std::vector<Draft> judge_differences(const Facts& facts) {
   std::vector<Draft> drafts;
-  for (const Difference& d : c.differences) drafts.push_back(draft_difference(c, d));
+  for (const Difference& d : facts.differences) drafts.push_back(draft_difference(facts, d));
   return drafts;
 }
 
-std::vector<Draft> judge_pairs(const Case& c, bool quiet) {
+std::vector<Draft> judge_pairs(const Facts& facts, bool quiet) {
   std::vector<Draft> drafts;
   // Behind the first of a channel others may differ because of it.
   PairPlaces first;
-  for (const Progress::PairFinding& pair : c.progress.mismatched_pairs()) {
+  for (const Playback::PairFinding& pair : facts.playback.mismatched_pairs()) {
     const auto [found, is_new] = first.try_emplace(pair.channel, pair.seq);
     if (!is_new) found->second = std::min(found->second, pair.seq);
   }
-  const Disputes disputes = disputes_of(c, first);
-  const PairPlaces told = earliest_of(c, first);
+  const Disputes disputes = disputes_of(facts, first);
+  const PairPlaces told = earliest_of(facts, first);
   for (const auto& [channel, seq] : told) {
-    drafts.push_back(draft_mismatched(c, {channel, seq}, disputes));
+    drafts.push_back(draft_mismatched(facts, {channel, seq}, disputes));
   }
   if (told.size() < first.size()) mention_untold(drafts, first.size() - told.size());
   std::vector<Draft> unreceived;
-  for (uint32_t i = 0; quiet && i < c.index.channels().size(); ++i) {
-    draft_unreceived(c, i, unreceived);
+  for (uint32_t i = 0; quiet && i < facts.index.channels().size(); ++i) {
+    draft_unreceived(facts, i, unreceived);
   }
   // Of those that a missing file leaves open one is enough, and none where another is certain.
   const auto is_open = [](const Draft& d) { return d.finding.verdict == Verdict::insufficient; };

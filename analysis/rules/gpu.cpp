@@ -20,44 +20,44 @@
 #include <vector>
 
 #include "analysis/rules/gpu_findings.h"
-#include "analysis/rules/judge.h"
+#include "analysis/rules/rules.h"
 #include "analysis/rules/unread_replays.h"
 #include "analysis/words/label.h"
 
 namespace rollcall::analysis {
 namespace {
 
-std::vector<Front> silent_fronts(const Case& c, const GpuState& state) {
+std::vector<Front> silent_fronts(const Facts& facts, const GpuState& state) {
   std::vector<Front> silent;
   for (const std::span<const Front> fronts : by_process(state)) {
     if (runs_any(fronts)) continue;
-    const Front oldest = oldest_of(c, fronts);
-    if (waits_long(c, oldest)) silent.push_back(oldest);
+    const Front oldest = oldest_of(facts, fronts);
+    if (waits_long(facts, oldest)) silent.push_back(oldest);
   }
   return silent;
 }
 
 // Of a replay that all ranks have begun: they are not inside the same call of it.
-bool is_elsewhere(const Case& c, const GpuCall& call) {
-  if (c.index.op(call.front.process, call.front.op).kind != OpKind::GraphLaunch) return false;
-  const InsideReplay inside = place_of_replay(c, call);
+bool is_elsewhere(const Facts& facts, const GpuCall& call) {
+  if (facts.index.op(call.front.process, call.front.op).kind != OpKind::GraphLaunch) return false;
+  const InsideReplay inside = place_of_replay(facts, call);
   return inside.is_known && inside.ops.empty();
 }
 
 // The call that leads: of those that all ranks began long enough ago the one that was begun first;
 // of a circle, if there is one.
 const GpuCall* first_begun(const GpuView& gpu, const Circle& circle) {
-  const Case& c = gpu.the_case;
+  const Facts& facts = gpu.facts;
   const GpuCall* first = nullptr;
   const auto since = [&](const GpuCall& call) {
-    return started_at(c.index.op(call.front.process, call.front.op));
+    return started_at(facts.index.op(call.front.process, call.front.op));
   };
   for (size_t i = 0; i < gpu.calls().size(); ++i) {
     const GpuCall& call = gpu.calls()[i];
     const bool counts =
         circle.empty() || std::find(circle.begin(), circle.end(), i) != circle.end();
-    if (!call.is_everywhere() || call.is_held || !counts || is_elsewhere(c, call)) continue;
-    if (!c.job.is_stale(call.last_begun_ns)) continue;
+    if (!call.is_everywhere() || call.is_held || !counts || is_elsewhere(facts, call)) continue;
+    if (!facts.job.is_stale(call.last_begun_ns)) continue;
     if (first == nullptr || since(call) < since(*first)) first = &call;
   }
   return first;
@@ -65,10 +65,11 @@ const GpuCall* first_begun(const GpuView& gpu, const Circle& circle) {
 
 // Of those that have waited for long the last rank came along a moment ago.
 const GpuCall* first_young(const GpuView& gpu) {
-  const Case& c = gpu.the_case;
+  const Facts& facts = gpu.facts;
   const auto found = std::find_if(gpu.calls().begin(), gpu.calls().end(), [&](const GpuCall& call) {
-    const trace::Op& first = c.index.op(call.front.process, call.front.op);
-    return call.is_young(c) && c.job.is_stale(started_at(first)) && !is_elsewhere(c, call);
+    const trace::Op& first = facts.index.op(call.front.process, call.front.op);
+    return call.is_young(facts) && facts.job.is_stale(started_at(first)) &&
+           !is_elsewhere(facts, call);
   });
   return found == gpu.calls().end() ? nullptr : &*found;
 }
@@ -82,86 +83,86 @@ std::optional<Draft> judge_running(const GpuView& gpu) {
 }
 
 // A rank left no file, or not of its newest call.
-bool lacks_records(const Case& c) {
-  const std::vector<Group>& groups = c.index.groups();
-  const std::vector<uint32_t>& active = c.index.active();
+bool lacks_records(const Facts& facts) {
+  const std::vector<Group>& groups = facts.index.groups();
+  const std::vector<uint32_t>& active = facts.index.active();
   return std::any_of(groups.begin(), groups.end(),
                      [](const Group& group) { return group.has_strangers(); }) ||
          std::any_of(active.begin(), active.end(),
-                     [&](uint32_t p) { return c.process(p).torn != 0; });
+                     [&](uint32_t p) { return facts.process(p).torn != 0; });
 }
 
 // The GPU was not watched at the newest call of a stream (the budget leaves calls out), but another
 // rank's is through with it, and so this one has come to it and given its part: where there is no
 // root, no rank is through before all have given theirs.
-bool is_through_elsewhere(const GpuView& gpu, const Blocked& call) {
-  const Case& c = gpu.the_case;
+bool is_through_elsewhere(const GpuView& gpu, const OpRef& call) {
+  const Facts& facts = gpu.facts;
   if (call.op == kNoRecord) return false;
-  const trace::Op& op = c.index.op(call.process, call.op);
-  const uint32_t g = c.index.seat(call.process, op.comm).group;
+  const trace::Op& op = facts.index.op(call.process, call.op);
+  const uint32_t g = facts.index.seat(call.process, op.comm).group;
   if (g == kNone || !is_collective(op.kind) || traits_of(op.kind).rooted) return false;
-  const std::vector<Member>& members = c.group(g).members;
+  const std::vector<Member>& members = facts.group(g).members;
   return std::any_of(members.begin(), members.end(), [&](const Member& member) {
     return member.lane.has(op.seq) &&
-           gpu.facts.has_finished(member.process, member.lane.at(op.seq));
+           gpu.record.has_finished(member.process, member.lane.at(op.seq));
   });
 }
 
 std::optional<Draft> judge_outside(const GpuView& gpu) {
-  const Case& c = gpu.the_case;
+  const Facts& facts = gpu.facts;
   const GpuState& state = gpu.state;
-  if (!state.fronts.empty() || state.is_inside || lacks_records(c)) return std::nullopt;
+  if (!state.fronts.empty() || state.is_inside || lacks_records(facts)) return std::nullopt;
   const bool are_through =
       std::all_of(state.dark_ops.begin(), state.dark_ops.end(),
-                  [&](const Blocked& call) { return is_through_elsewhere(gpu, call); });
+                  [&](const OpRef& call) { return is_through_elsewhere(gpu, call); });
   if (!are_through) return std::nullopt;
   Draft draft = make_draft(Verdict::stuck_outside, Confidence::likely);
   Finding& finding = draft.finding;
   finding.summary = fmt::format(
       "all {} made the same calls and their GPUs finished every one of them; the job has "
       "not called NCCL for {} and waits elsewhere",
-      everyone_text(c.index), span_text(c.job.end_ns - c.job.last_call_ns));
+      everyone_text(facts.index), span_text(facts.job.end_ns - facts.job.last_call_ns));
   if (!state.dark_ops.empty()) {
     finding.summary +=
         "; where that was not seen, it follows from another rank's, which needed the part of all";
   }
   std::vector<uint32_t> ended;
   std::vector<uint32_t> staying;
-  for (const uint32_t p : c.index.active()) {
-    (c.job.processes[p].ended_itself ? ended : staying).push_back(p);
+  for (const uint32_t p : facts.index.active()) {
+    (facts.job.processes[p].ended_itself ? ended : staying).push_back(p);
   }
   if (!ended.empty()) {
-    for (const uint32_t p : staying) finding.culprits.push_back(culprit_of(c, p, kNone));
+    for (const uint32_t p : staying) finding.culprits.push_back(culprit_of(facts, p, kNone));
     finding.summary += fmt::format(
-        "; {} ended by {}, {} did not", processes_text(c.index.run(), ended),
-        ended.size() == 1 ? "itself" : "themselves", processes_text(c.index.run(), staying));
+        "; {} ended by {}, {} did not", processes_text(facts.index.run(), ended),
+        ended.size() == 1 ? "itself" : "themselves", processes_text(facts.index.run(), staying));
   }
   finding.next =
       "look at the stacks of the ranks: data loading, a checkpoint, a store or file barrier, a "
       "lock; NCCL is not what they wait for";
-  for (const uint32_t p : c.index.active()) {
+  for (const uint32_t p : facts.index.active()) {
     if (finding.evidence.size() == kEvidenceMax) break;
-    finding.evidence.push_back(process_evidence(c, p));
+    finding.evidence.push_back(process_evidence(facts, p));
   }
-  draft.since_ns = c.job.last_call_ns;
+  draft.since_ns = facts.job.last_call_ns;
   // A running job that is busy with something else, a checkpoint say, looks like this too: nobody
   // should end it for that.
-  if (c.job.live) finding.severity = Severity::risk;
+  if (facts.job.live) finding.severity = Severity::risk;
   return draft;
 }
 
 }  // namespace
 
-std::optional<Draft> judge_gpu(const Case& c) {
-  const GpuView gpu(c);
+std::optional<Draft> judge_gpu(const Facts& facts) {
+  const GpuView gpu(facts);
   if (!gpu.state.is_watched) return std::nullopt;
-  const std::vector<Front> blocked = silent_fronts(c, gpu.state);
+  const std::vector<Front> blocked = silent_fronts(facts, gpu.state);
   if (!blocked.empty()) return draft_blocked(gpu, blocked);
   if (auto stuck = judge_running(gpu)) return stuck;
   if (auto crossed = draft_crossed(gpu)) return crossed;
   if (const GpuCall* call = first_young(gpu)) return draft_young(gpu, *call);
-  const std::vector<Blocked> unread = find_unread_replays(c);
-  if (!unread.empty()) return draft_unread_replays(c, unread);
+  const std::vector<OpRef> unread = find_unread_replays(facts);
+  if (!unread.empty()) return draft_unread_replays(facts, unread);
   return judge_outside(gpu);
 }
 

@@ -9,8 +9,8 @@
 
 #include "analysis/gpu/captured.h"
 #include "analysis/rules/gpu_findings.h"
-#include "analysis/rules/judge.h"
 #include "analysis/rules/replay_waits.h"
+#include "analysis/rules/rules.h"
 #include "analysis/rules/unread_replays.h"
 
 namespace rollcall::analysis {
@@ -23,7 +23,7 @@ using trace::Op;
 // called later.
 class Causes {
  public:
-  explicit Causes(const GpuView& gpu) : c_(gpu.the_case), gpu_(gpu) {}
+  explicit Causes(const GpuView& gpu) : facts_(gpu.facts), gpu_(gpu) {}
 
   // Whether it is silent because its GPU is not through. False, too, where the GPU waits for a
   // host.
@@ -40,7 +40,7 @@ class Causes {
     return fronts;
   }
   // Replays that something else in their graph holds up.
-  const std::vector<Blocked>& between() const { return between_; }
+  const std::vector<OpRef>& between() const { return between_; }
   const std::vector<size_t>& stuck() const { return stuck_; }  // calls
   const std::vector<size_t>& young() const { return young_; }  // that may still go on
 
@@ -50,8 +50,8 @@ class Causes {
 
   bool look_at(uint32_t p) {
     const std::span<const Front> fronts = fronts_of(gpu_.state, p);
-    if (fronts.empty() || !is_watched_to_end(c_, p)) return false;
-    const Front oldest = oldest_of(c_, fronts);
+    if (fronts.empty() || !is_watched_to_end(facts_, p)) return false;
+    const Front oldest = oldest_of(facts_, fronts);
     if (!oldest.started) return is_blocked(oldest);
     bool is_explained = false;
     for (const Front& front : fronts) {
@@ -65,8 +65,8 @@ class Causes {
   bool is_blocked(const Front& front) {
     const auto [known, is_new] = is_blocked_.try_emplace(front.process, false);
     if (!is_new) return known->second;
-    known->second = !front.is_behind_untimed && waits_long(c_, front) &&
-                    peers_of(c_, front.process, front.op).is_made();
+    known->second = !front.is_behind_untimed && waits_long(facts_, front) &&
+                    peers_of(facts_, front.process, front.op).is_made();
     if (known->second) blocked_.emplace(front.process, front);
     return known->second;
   }
@@ -84,23 +84,23 @@ class Causes {
   }
 
   bool is_replay(const Front& front) const {
-    return c_.index.op(front.process, front.op).kind == OpKind::GraphLaunch;
+    return facts_.index.op(front.process, front.op).kind == OpKind::GraphLaunch;
   }
 
   // Ranks stand at different places in a replay: each is followed by itself, but those that wait
   // for the same ranks.
   bool explain_replay(const Front& front) {
-    const Op& launch = c_.index.op(front.process, front.op);
-    const GraphFacts& facts = graph_facts(c_, front.process, launch.graph);
-    if (!facts.has_positions) return explain_call(front);
-    const bool is_old = c_.job.is_stale(started_at(launch));
-    if (depth_ == kDepthMax || !(is_old || c_.job.live)) return false;
-    const auto [known, is_new] = replays_.try_emplace(key_of(front, facts), false);
+    const Op& launch = facts_.index.op(front.process, front.op);
+    const NewestReplay& record = newest_replay(facts_, front.process, launch.graph);
+    if (!record.has_positions) return explain_call(front);
+    const bool is_old = facts_.job.is_stale(started_at(launch));
+    if (depth_ == kDepthMax || !(is_old || facts_.job.live)) return false;
+    const auto [known, is_new] = replays_.try_emplace(key_of(front, record), false);
     if (!is_new) return known->second;
-    const InsideReplay inside = inside_replay(c_, front.process, front.op);
+    const InsideReplay inside = inside_replay(facts_, front.process, front.op);
     if (inside.is_owed) return false;
     const bool is_stuck = !inside.ops.empty() && are_old(inside);
-    const bool is_young = !inside.ops.empty() && !is_stuck && c_.job.live;
+    const bool is_young = !inside.ops.empty() && !is_stuck && facts_.job.live;
     bool is_explained = (inside.is_between && is_old) || is_stuck || is_young;
     if (inside.is_between && is_old) between_.push_back({front.process, front.op});
     if (is_stuck) stuck_.push_back(*gpu_.call_at(front.process, front.op));
@@ -116,44 +116,44 @@ class Causes {
   // Who makes the call without a graph has no launch.
   bool are_old(const InsideReplay& inside) const {
     for (size_t i = 0; i < inside.ops.size(); ++i) {
-      const Blocked& launch = inside.launches[i];
-      const Blocked& began = launch.op != kNoRecord ? launch : inside.ops[i];
-      if (!c_.job.is_stale(started_at(c_.index.op(began.process, began.op)))) return false;
+      const OpRef& launch = inside.launches[i];
+      const OpRef& began = launch.op != kNoRecord ? launch : inside.ops[i];
+      if (!facts_.job.is_stale(started_at(facts_.index.op(began.process, began.op)))) return false;
     }
     return true;
   }
 
-  PlaceKey key_of(const Front& front, const GraphFacts& facts) const {
-    const bool is_one = facts.places.size() == 1 && facts.places[0].is_inside;
+  PlaceKey key_of(const Front& front, const NewestReplay& record) const {
+    const bool is_one = record.places.size() == 1 && record.places[0].is_inside;
     if (!is_one) return {front.process, front.op};
-    return place_key(c_, front.process, front.op, facts.places[0]);
+    return place_key(facts_, front.process, front.op, record.places[0]);
   }
 
   bool follow(size_t index) {
     const GpuCall& call = gpu_.calls()[index];
-    const Op& op = c_.index.op(call.front.process, call.front.op);
+    const Op& op = facts_.index.op(call.front.process, call.front.op);
     const bool counts = call.peers.is_made() && !call.is_disputed &&
-                        c_.job.is_stale(started_at(op)) &&
+                        facts_.job.is_stale(started_at(op)) &&
                         std::all_of(call.running.begin(), call.running.end(),
-                                    [&](uint32_t p) { return is_watched_to_end(c_, p); });
+                                    [&](uint32_t p) { return is_watched_to_end(facts_, p); });
     if (!counts) return false;
     const bool is_stuck =
-        call.is_everywhere() && !call.is_held && c_.job.is_stale(call.last_begun_ns);
+        call.is_everywhere() && !call.is_held && facts_.job.is_stale(call.last_begun_ns);
     if (is_stuck) stuck_.push_back(index);
-    if (call.is_young(c_)) young_.push_back(index);
-    bool is_explained = is_stuck || call.is_young(c_);
+    if (call.is_young(facts_)) young_.push_back(index);
+    bool is_explained = is_stuck || call.is_young(facts_);
     for (const uint32_t p : call.behind) is_explained = explain(p) || is_explained;
     return is_explained;
   }
 
-  const Case& c_;
+  const Facts& facts_;
   const GpuView& gpu_;
   std::unordered_map<size_t, bool> explained_;  // by call
   std::unordered_map<uint32_t, bool> is_blocked_;
   std::map<uint32_t, Front> blocked_;
   std::map<PlaceKey, bool> replays_;
   std::unordered_map<uint32_t, bool> silent_;  // by process
-  std::vector<Blocked> between_;
+  std::vector<OpRef> between_;
   std::vector<size_t> stuck_;
   std::vector<size_t> young_;
   int depth_ = 0;
@@ -172,7 +172,7 @@ Draft draft_cause(const GpuView& gpu, const Causes& causes) {
     });
     return is_crossed ? std::move(*crossed) : draft_blocked(gpu, blocked);
   }
-  if (!causes.between().empty()) return draft_between(gpu.the_case, causes.between());
+  if (!causes.between().empty()) return draft_between(gpu.facts, causes.between());
   if (causes.stuck().empty()) return draft_young(gpu, gpu.calls()[causes.young().front()]);
   const size_t stuck = causes.stuck().front();
   const Circle& rivals = gpu.rivals();
@@ -205,8 +205,8 @@ bool is_through(const GpuState& state, uint32_t p) {
 
 }  // namespace
 
-std::optional<Draft> judge_gpu_cause(const Case& c, const std::vector<uint32_t>& silent) {
-  const GpuView gpu(c);
+std::optional<Draft> judge_gpu_cause(const Facts& facts, const std::vector<uint32_t>& silent) {
+  const GpuView gpu(facts);
   if (silent.empty() || !gpu.state.is_watched) return std::nullopt;
   Causes causes(gpu);
   for (const uint32_t p : silent) {
@@ -215,11 +215,11 @@ std::optional<Draft> judge_gpu_cause(const Case& c, const std::vector<uint32_t>&
   return draft_cause(gpu, causes);
 }
 
-void add_gpu_causes(const Case& c, std::vector<Draft>& drafts) {
+void add_gpu_causes(const Facts& facts, std::vector<Draft>& drafts) {
   if (std::none_of(drafts.begin(), drafts.end(), is_silence)) return;
-  const GpuView gpu(c);
+  const GpuView gpu(facts);
   if (!gpu.state.is_watched) return;
-  const std::vector<Blocked> unread = find_unread_replays(c);
+  const std::vector<OpRef> unread = find_unread_replays(facts);
   std::vector<Draft> others;
   std::map<std::vector<uint32_t>, Draft> found;  // by whom they blame
   std::optional<Draft> unread_draft;
@@ -241,7 +241,7 @@ void add_gpu_causes(const Case& c, std::vector<Draft>& drafts) {
       return fronts_of(gpu.state, p).empty();
     });
     if (is_open) {
-      if (!unread_draft) unread_draft = draft_unread_replays(c, unread);
+      if (!unread_draft) unread_draft = draft_unread_replays(facts, unread);
       unread_draft->finding.consequences.push_back(std::move(draft.finding));
       continue;
     }

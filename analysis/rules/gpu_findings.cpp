@@ -10,6 +10,7 @@
 
 #include "analysis/gpu/captured.h"
 #include "analysis/words/label.h"
+#include "analysis/words/replays.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -18,37 +19,39 @@ using trace::Op;
 using trace::Process;
 
 // Without arguments: of a call among several.
-std::string short_place_text(const Case& c, uint32_t p, const Op& op) {
-  if (op.kind == OpKind::GraphLaunch) return place_text(c, p, op);
-  return fmt::format("{} {} of {}", rollcall::name_of(op.kind), op.seq, comm_text(c, p, op));
+std::string short_place_text(const Facts& facts, uint32_t p, const Op& op) {
+  if (op.kind == OpKind::GraphLaunch) return place_text(facts, p, op);
+  return fmt::format("{} {} of {}", rollcall::name_of(op.kind), op.seq,
+                     comm_text(facts.index, p, op));
 }
 
-void add_culprit(const Case& c, uint32_t p, const Op& op, Finding& finding) {
+void add_culprit(const Facts& facts, uint32_t p, const Op& op, Finding& finding) {
   if (op.kind == OpKind::GraphLaunch) {
-    const uint32_t first = first_captured(c.process(p), op.graph);
-    if (first != kNoRecord) return add_culprit(c, p, c.index.op(p, first), finding);
-    finding.culprits.push_back(culprit_of(c, p, kNone));
+    const uint32_t first = first_captured(facts.process(p), op.graph);
+    if (first != kNoRecord) return add_culprit(facts, p, facts.index.op(p, first), finding);
+    finding.culprits.push_back(culprit_of(facts, p, kNone));
     return;
   }
-  Culprit culprit = culprit_of(c, p, c.index.seat(p, op.comm).group);
+  Culprit culprit = culprit_of(facts, p, facts.index.seat(p, op.comm).group);
   (is_collective(op.kind) ? culprit.seq : culprit.p2p_seq) = op.seq;
   if (!is_collective(op.kind)) culprit.peer = op.root_or_peer;
   culprit.op = std::string(rollcall::name_of(op.kind));
   finding.culprits.push_back(std::move(culprit));
 }
 
-std::string state_text(const Case& c, const GpuFacts& facts, uint32_t p, uint32_t i) {
-  if (facts.has_finished(p, i)) return "finished on the GPU";
-  if (facts.has_started(p, i)) {
-    const Op& op = c.index.op(p, i);
-    std::string text = op.started_ns == 0 ? "on the GPU"
-                                          : fmt::format("on the GPU since {}",
-                                                        span_text(c.job.end_ns - op.started_ns));
+std::string state_text(const Facts& facts, const GpuRecord& record, uint32_t p, uint32_t i) {
+  if (record.has_finished(p, i)) return "finished on the GPU";
+  if (record.has_started(p, i)) {
+    const Op& op = facts.index.op(p, i);
+    std::string text =
+        op.started_ns == 0
+            ? "on the GPU"
+            : fmt::format("on the GPU since {}", span_text(facts.job.end_ns - op.started_ns));
     const std::string replay =
-        op.kind == OpKind::GraphLaunch ? replay_text(c, p, op.graph) : std::string();
+        op.kind == OpKind::GraphLaunch ? replay_text(facts, p, op.graph) : std::string();
     return replay.empty() ? text : fmt::format("{}, {}", text, replay);
   }
-  return facts.is_timed(p, i) ? "not reached by its stream" : "not watched on the GPU";
+  return record.is_timed(p, i) ? "not reached by its stream" : "not watched on the GPU";
 }
 
 bool shares_one_queue(const Process& process) {
@@ -57,30 +60,30 @@ bool shares_one_queue(const Process& process) {
 }
 
 // "on rank 1 AllReduce 5 of tp came before Reduce 4 of world", for a process on which it is so.
-std::string rival_text(const Case& c, const GpuCall& first, const GpuCall& second) {
+std::string rival_text(const Facts& facts, const GpuCall& first, const GpuCall& second) {
   std::map<uint32_t, uint32_t> op_of;
   for (const auto& [p, i] : first.peers.ranks) op_of[p] = i;
   for (const auto& [p, i] : second.peers.ranks) {
     const auto found = op_of.find(p);
     if (found == op_of.end()) continue;
-    const Op& earlier = c.index.op(p, found->second);
-    const Op& later = c.index.op(p, i);
+    const Op& earlier = facts.index.op(p, found->second);
+    const Op& later = facts.index.op(p, i);
     const bool came_before =
         later.started_ns == 0 ? later.awaits_gpu : earlier.started_ns < later.started_ns;
     if (earlier.started_ns == 0 || !came_before) continue;
-    return fmt::format("on {} {} came before {}", processes_text(c.index.run(), {p}),
-                       short_place_text(c, p, earlier), short_place_text(c, p, later));
+    return fmt::format("on {} {} came before {}", processes_text(facts.index.run(), {p}),
+                       short_place_text(facts, p, earlier), short_place_text(facts, p, later));
   }
   return "";
 }
 
-void tell_of_rivals(const Case& c, const std::vector<GpuCall>& calls, const Circle& circle,
+void tell_of_rivals(const Facts& facts, const std::vector<GpuCall>& calls, const Circle& circle,
                     Finding& finding) {
   constexpr size_t kToldMax = 4;
   std::vector<std::string> parts;
   for (size_t i = 0; i < circle.size() && parts.size() < kToldMax; ++i) {
     const size_t next = circle[(i + 1) % circle.size()];
-    parts.push_back(rival_text(c, calls[next], calls[circle[i]]));
+    parts.push_back(rival_text(facts, calls[next], calls[circle[i]]));
   }
   finding.confidence = Confidence::likely;
   finding.summary += fmt::format("; but GPUs came to {} calls in different orders: {}",
@@ -99,7 +102,7 @@ void suspect_transport(Finding& finding) {
 }
 
 // Of the GPUs that run one of these calls those whose host had called another of them before.
-std::vector<uint32_t> out_of_call_order(const Case& c, const GpuState& state,
+std::vector<uint32_t> out_of_call_order(const Facts& facts, const GpuState& state,
                                         const std::vector<uint32_t>& hosts) {
   std::vector<uint32_t> found;
   for (const std::span<const Front> fronts : by_process(state)) {
@@ -109,7 +112,7 @@ std::vector<uint32_t> out_of_call_order(const Case& c, const GpuState& state,
     int64_t waiting_ns = INT64_MAX;
     for (const Front& front : fronts) {
       int64_t& earliest = front.started ? begun_ns : waiting_ns;
-      earliest = std::min(earliest, c.index.op(p, front.op).called_ns);
+      earliest = std::min(earliest, facts.index.op(p, front.op).called_ns);
     }
     if (waiting_ns < begun_ns) found.push_back(p);
   }
@@ -118,37 +121,39 @@ std::vector<uint32_t> out_of_call_order(const Case& c, const GpuState& state,
 
 // A call, or a replay of which nobody knows how far it has come.
 std::string tell_stuck(const GpuView& gpu, const GpuCall& call, Finding& finding) {
-  const Case& c = gpu.the_case;
-  const Op& op = c.index.op(call.front.process, call.front.op);
+  const Facts& facts = gpu.facts;
+  const Op& op = facts.index.op(call.front.process, call.front.op);
   std::vector<uint32_t> unfinished;
   std::vector<uint32_t> finished;
-  for (const Blocked& rank : call.peers.ranks) {
-    const bool is_through = gpu.facts.has_finished(rank.process, rank.op);
+  for (const OpRef& rank : call.peers.ranks) {
+    const bool is_through = gpu.record.has_finished(rank.process, rank.op);
     (is_through ? finished : unfinished).push_back(rank.process);
-    add_evidence(c, rank, state_text(c, gpu.facts, rank.process, rank.op), finding);
-    if (!is_through) add_culprit(c, rank.process, c.index.op(rank.process, rank.op), finding);
+    add_evidence(facts, rank, state_text(facts, gpu.record, rank.process, rank.op), finding);
+    if (!is_through)
+      add_culprit(facts, rank.process, facts.index.op(rank.process, rank.op), finding);
   }
   return fmt::format(
       "{} started {} on the GPU and {} not finished it for {}; {}",
-      processes_text(c.index.run(), unfinished), place_text(c, call.front.process, op),
-      unfinished.size() == 1 ? "has" : "have", span_text(c.job.end_ns - started_at(op)),
-      finished.empty() ? "no rank has finished it"
-                       : fmt::format("{} finished it", processes_text(c.index.run(), finished)));
+      processes_text(facts.index.run(), unfinished), place_text(facts, call.front.process, op),
+      unfinished.size() == 1 ? "has" : "have", span_text(facts.job.end_ns - started_at(op)),
+      finished.empty()
+          ? "no rank has finished it"
+          : fmt::format("{} finished it", processes_text(facts.index.run(), finished)));
 }
 
 // The operation of a replay that all of its ranks are in.
 std::string tell_stuck_inside(const GpuView& gpu, const GpuCall& call, const InsideReplay& inside,
                               Finding& finding) {
-  const Case& c = gpu.the_case;
-  const Op& launch = c.index.op(call.front.process, call.front.op);
+  const Facts& facts = gpu.facts;
+  const Op& launch = facts.index.op(call.front.process, call.front.op);
   std::vector<uint32_t> processes;
-  for (const Blocked& rank : inside.ops) {
+  for (const OpRef& rank : inside.ops) {
     processes.push_back(rank.process);
-    add_culprit(c, rank.process, c.index.op(rank.process, rank.op), finding);
+    add_culprit(facts, rank.process, facts.index.op(rank.process, rank.op), finding);
   }
-  for (const Blocked& rank : inside.launches) {
+  for (const OpRef& rank : inside.launches) {
     if (rank.op == kNoRecord) continue;
-    add_evidence(c, rank, state_text(c, gpu.facts, rank.process, rank.op), finding);
+    add_evidence(facts, rank, state_text(facts, gpu.record, rank.process, rank.op), finding);
   }
   std::vector<uint32_t> past = inside.past;
   std::sort(past.begin(), past.end());
@@ -156,37 +161,37 @@ std::string tell_stuck_inside(const GpuView& gpu, const GpuCall& call, const Ins
   const auto [p, i] = inside.ops.front();
   return fmt::format(
       "{} {} inside {}, in a replay of a CUDA graph that began {} ago, and {}",
-      processes_text(c.index.run(), processes), processes.size() == 1 ? "is" : "are",
-      place_text(c, p, c.index.op(p, i)), span_text(c.job.end_ns - started_at(launch)),
+      processes_text(facts.index.run(), processes), processes.size() == 1 ? "is" : "are",
+      place_text(facts, p, facts.index.op(p, i)), span_text(facts.job.end_ns - started_at(launch)),
       past.empty() ? "no rank has finished it"
-                   : fmt::format("{} finished it", processes_text(c.index.run(), past)));
+                   : fmt::format("{} finished it", processes_text(facts.index.run(), past)));
 }
 
 }  // namespace
 
-Front oldest_of(const Case& c, std::span<const Front> fronts) {
-  const auto called_ns = [&](const Front& f) { return c.index.op(f.process, f.op).called_ns; };
+Front oldest_of(const Facts& facts, std::span<const Front> fronts) {
+  const auto called_ns = [&](const Front& f) { return facts.index.op(f.process, f.op).called_ns; };
   return *std::min_element(fronts.begin(), fronts.end(), [&](const Front& a, const Front& b) {
     return called_ns(a) < called_ns(b);
   });
 }
 
-bool waits_long(const Case& c, const Front& front) {
+bool waits_long(const Facts& facts, const Front& front) {
   const int64_t before_ns =
-      front.finished == kNoRecord ? 0 : c.index.op(front.process, front.finished).finished_ns;
-  const int64_t called_ns = c.index.op(front.process, front.op).called_ns;
-  return c.job.is_stale(std::max(called_ns, before_ns));
+      front.finished == kNoRecord ? 0 : facts.index.op(front.process, front.finished).finished_ns;
+  const int64_t called_ns = facts.index.op(front.process, front.op).called_ns;
+  return facts.job.is_stale(std::max(called_ns, before_ns));
 }
 
-InsideReplay place_of_replay(const Case& c, const GpuCall& call) {
-  InsideReplay first = inside_replay(c, call.front.process, call.front.op);
+InsideReplay place_of_replay(const Facts& facts, const GpuCall& call) {
+  InsideReplay first = inside_replay(facts, call.front.process, call.front.op);
   if (!first.is_known || !first.ops.empty()) return first;
   std::set<PlaceKey> asked;
   for (const auto& [p, i] : call.peers.ranks) {
-    if (is_through(c.index.op(p, i))) continue;
-    for (const ReplayPlace& place : graph_facts(c, p, c.index.op(p, i).graph).places) {
-      if (!place.is_inside || !asked.insert(place_key(c, p, i, place)).second) continue;
-      InsideReplay inside = inside_replay(c, p, i);
+    if (is_through(facts.index.op(p, i))) continue;
+    for (const ReplayPlace& place : newest_replay(facts, p, facts.index.op(p, i).graph).places) {
+      if (!place.is_inside || !asked.insert(place_key(facts, p, i, place)).second) continue;
+      InsideReplay inside = inside_replay(facts, p, i);
       if (!inside.ops.empty()) return inside;
     }
   }
@@ -194,7 +199,7 @@ InsideReplay place_of_replay(const Case& c, const GpuCall& call) {
 }
 
 Draft draft_blocked(const GpuView& gpu, const std::vector<Front>& blocked) {
-  const Case& c = gpu.the_case;
+  const Facts& facts = gpu.facts;
   const bool is_sure =
       gpu.state.dark.empty() && std::none_of(blocked.begin(), blocked.end(),
                                              [](const Front& f) { return f.is_behind_untimed; });
@@ -204,50 +209,51 @@ Draft draft_blocked(const GpuView& gpu, const std::vector<Front>& blocked) {
   std::vector<uint32_t> ranks;
   const Front& first = blocked.front();
   for (const Front& front : blocked) {
-    const Op& op = c.index.op(front.process, front.op);
+    const Op& op = facts.index.op(front.process, front.op);
     ranks.push_back(front.process);
-    add_culprit(c, front.process, op, finding);
-    add_evidence(c, {front.process, front.op}, state_text(c, gpu.facts, front.process, front.op),
-                 finding);
+    add_culprit(facts, front.process, op, finding);
+    add_evidence(facts, {front.process, front.op},
+                 state_text(facts, gpu.record, front.process, front.op), finding);
   }
-  for (const Blocked& peer : peers_of(c, first.process, first.op).ranks) {
+  for (const OpRef& peer : peers_of(facts, first.process, first.op).ranks) {
     if (finding.evidence.size() == kEvidenceMax) break;
     if (std::binary_search(ranks.begin(), ranks.end(), peer.process)) continue;
-    add_evidence(c, peer, state_text(c, gpu.facts, peer.process, peer.op), finding);
+    add_evidence(facts, peer, state_text(facts, gpu.record, peer.process, peer.op), finding);
   }
-  const Op& op = c.index.op(first.process, first.op);
+  const Op& op = facts.index.op(first.process, first.op);
   const std::string before =
       first.finished == kNoRecord
           ? "nothing on that stream was seen to finish before"
-          : fmt::format("the last to finish on that stream was {}",
-                        place_text(c, first.process, c.index.op(first.process, first.finished)));
+          : fmt::format(
+                "the last to finish on that stream was {}",
+                place_text(facts, first.process, facts.index.op(first.process, first.finished)));
   const bool is_launch = op.kind == OpKind::GraphLaunch;
   finding.summary = fmt::format(
       "{} {} {} {} ago{}, but the stream has not reached it: something that is not NCCL's stands "
       "in "
       "front of it ({})",
-      processes_text(c.index.run(), ranks), is_launch ? "launched" : "called",
-      place_text(c, first.process, op), span_text(c.job.end_ns - op.called_ns),
+      processes_text(facts.index.run(), ranks), is_launch ? "launched" : "called",
+      place_text(facts, first.process, op), span_text(facts.job.end_ns - op.called_ns),
       is_launch ? "" : " and NCCL returned", before);
   finding.next =
       "look at what that rank put on the stream behind the last finished operation: a kernel, "
       "copy, host function or event wait that does not end";
-  if (shares_one_queue(c.process(first.process))) {
+  if (shares_one_queue(facts.process(first.process))) {
     finding.next += "; with CUDA_DEVICE_MAX_CONNECTIONS=1 that may be on any stream of the GPU";
   }
   draft.since_ns = op.called_ns;
-  set_victims(c, c.index.active(), finding);
+  set_victims(facts, facts.index.active(), finding);
   return draft;
 }
 
 Draft draft_stuck(const GpuView& gpu, const GpuCall& call, const Circle& rivals) {
-  const Case& c = gpu.the_case;
-  const Op& op = c.index.op(call.front.process, call.front.op);
+  const Facts& facts = gpu.facts;
+  const Op& op = facts.index.op(call.front.process, call.front.op);
   Draft draft = make_draft(Verdict::stuck_on_gpu,
                            gpu.state.dark.empty() ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
   const InsideReplay inside =
-      op.kind == OpKind::GraphLaunch ? place_of_replay(c, call) : InsideReplay{};
+      op.kind == OpKind::GraphLaunch ? place_of_replay(facts, call) : InsideReplay{};
   finding.summary = inside.ops.empty() ? tell_stuck(gpu, call, finding)
                                        : tell_stuck_inside(gpu, call, inside, finding);
   finding.next =
@@ -258,20 +264,20 @@ Draft draft_stuck(const GpuView& gpu, const GpuCall& call, const Circle& rivals)
   if (rivals.empty()) {
     suspect_transport(finding);
   } else {
-    tell_of_rivals(c, gpu.calls(), rivals, finding);
+    tell_of_rivals(facts, gpu.calls(), rivals, finding);
   }
-  set_victims(c, c.index.active(), finding);
+  set_victims(facts, facts.index.active(), finding);
   return draft;
 }
 
 // The records by which ranks came to it: of one inside a replay its launch, of one that makes the
 // call without a graph the call.
-std::vector<Blocked> ranks_in(const Case& c, const GpuCall& call) {
-  const Op& op = c.index.op(call.front.process, call.front.op);
+std::vector<OpRef> ranks_in(const Facts& facts, const GpuCall& call) {
+  const Op& op = facts.index.op(call.front.process, call.front.op);
   const InsideReplay inside =
-      op.kind == OpKind::GraphLaunch ? place_of_replay(c, call) : InsideReplay{};
+      op.kind == OpKind::GraphLaunch ? place_of_replay(facts, call) : InsideReplay{};
   if (inside.ops.empty()) return call.peers.ranks;
-  std::vector<Blocked> ranks;
+  std::vector<OpRef> ranks;
   for (size_t i = 0; i < inside.ops.size(); ++i) {
     ranks.push_back(inside.launches[i].op != kNoRecord ? inside.launches[i] : inside.ops[i]);
   }
@@ -279,29 +285,28 @@ std::vector<Blocked> ranks_in(const Case& c, const GpuCall& call) {
 }
 
 Draft draft_young(const GpuView& gpu, const GpuCall& call) {
-  const Case& c = gpu.the_case;
+  const Facts& facts = gpu.facts;
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   Finding& finding = draft.finding;
-  const std::vector<Blocked> ranks = ranks_in(c, call);
-  const auto began_ns = [&](const Blocked& rank) {
-    return started_at(c.index.op(rank.process, rank.op));
+  const std::vector<OpRef> ranks = ranks_in(facts, call);
+  const auto began_ns = [&](const OpRef& rank) {
+    return started_at(facts.index.op(rank.process, rank.op));
   };
-  const auto earlier = [&](const Blocked& a, const Blocked& b) {
-    return began_ns(a) < began_ns(b);
-  };
+  const auto earlier = [&](const OpRef& a, const OpRef& b) { return began_ns(a) < began_ns(b); };
   const auto [first, last] = std::minmax_element(ranks.begin(), ranks.end(), earlier);
   std::vector<uint32_t> late;
-  for (const Blocked& rank : ranks) {
+  for (const OpRef& rank : ranks) {
     if (began_ns(rank) != began_ns(*last)) continue;
     late.push_back(rank.process);
-    add_evidence(c, rank, state_text(c, gpu.facts, rank.process, rank.op), finding);
+    add_evidence(facts, rank, state_text(facts, gpu.record, rank.process, rank.op), finding);
   }
   draft.since_ns = began_ns(*first);
-  finding.summary = fmt::format(
-      "{} came to {} only {} ago, others have been in it for {}: it may still go on",
-      processes_text(c.index.run(), late),
-      place_text(c, first->process, c.index.op(first->process, first->op)),
-      span_text(c.job.end_ns - began_ns(*last)), span_text(c.job.end_ns - began_ns(*first)));
+  finding.summary =
+      fmt::format("{} came to {} only {} ago, others have been in it for {}: it may still go on",
+                  processes_text(facts.index.run(), late),
+                  place_text(facts, first->process, facts.index.op(first->process, first->op)),
+                  span_text(facts.job.end_ns - began_ns(*last)),
+                  span_text(facts.job.end_ns - began_ns(*first)));
   finding.next =
       "ask again in a moment; what the others waited for is what ran on the stream of these ranks "
       "before";
@@ -309,12 +314,12 @@ Draft draft_young(const GpuView& gpu, const GpuCall& call) {
 }
 
 std::optional<Draft> draft_crossed(const GpuView& gpu) {
-  const Case& c = gpu.the_case;
+  const Facts& facts = gpu.facts;
   if (gpu.crossed().empty()) return std::nullopt;
   std::vector<GpuCall> circle;
   for (const size_t i : gpu.crossed()) circle.push_back(gpu.calls()[i]);
   const bool pairs = std::all_of(circle.begin(), circle.end(), [&](const GpuCall& call) {
-    return is_p2p(c.index.op(call.front.process, call.front.op).kind);
+    return is_p2p(facts.index.op(call.front.process, call.front.op).kind);
   });
   Draft draft = make_draft(pairs ? Verdict::deadlock_p2p : Verdict::deadlock_comms,
                            gpu.state.dark.empty() ? Confidence::certain : Confidence::likely);
@@ -325,40 +330,41 @@ std::optional<Draft> draft_crossed(const GpuView& gpu) {
   draft.since_ns = INT64_MAX;
   for (const GpuCall& call : circle) {
     const Front& front = call.front;
-    const Op& op = c.index.op(front.process, front.op);
+    const Op& op = facts.index.op(front.process, front.op);
     hosts.insert(hosts.end(), call.running.begin(), call.running.end());
     for (const uint32_t p : call.running) runs.emplace(p, &op);
     draft.since_ns = std::min(draft.since_ns, op.called_ns);
     parts.push_back(fmt::format(
-        "{} {} {}, which the {} of {} not come to", processes_text(c.index.run(), call.running),
-        call.running.size() == 1 ? "runs" : "run", place_text(c, front.process, op),
+        "{} {} {}, which the {} of {} not come to", processes_text(facts.index.run(), call.running),
+        call.running.size() == 1 ? "runs" : "run", place_text(facts, front.process, op),
         call.behind.size() == 1 ? "GPU" : "GPUs",
-        fmt::format("{} {}", processes_text(c.index.run(), call.behind),
+        fmt::format("{} {}", processes_text(facts.index.run(), call.behind),
                     call.behind.size() == 1 ? "has" : "have")));
-    add_evidence(c, {front.process, front.op}, state_text(c, gpu.facts, front.process, front.op),
-                 finding);
+    add_evidence(facts, {front.process, front.op},
+                 state_text(facts, gpu.record, front.process, front.op), finding);
   }
   std::sort(hosts.begin(), hosts.end());
   hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
   // Where each GPU keeps to its host's order the hosts' differ, and their calls tell more
   // (reading.h).
-  const std::vector<uint32_t> odd = out_of_call_order(c, gpu.state, hosts);
+  const std::vector<uint32_t> odd = out_of_call_order(facts, gpu.state, hosts);
   if (odd.empty()) return std::nullopt;
   draft.is_decided = odd.size() < hosts.size();
-  for (const uint32_t p : draft.is_decided ? odd : hosts) add_culprit(c, p, *runs.at(p), finding);
+  for (const uint32_t p : draft.is_decided ? odd : hosts)
+    add_culprit(facts, p, *runs.at(p), finding);
   finding.summary = fmt::format(
-      "the GPUs of {} wait for each other: {}{}", processes_text(c.index.run(), hosts),
+      "the GPUs of {} wait for each other: {}{}", processes_text(facts.index.run(), hosts),
       fmt::join(parts, "; "),
       draft.is_decided ? fmt::format("; on {} that is not the order of the host's calls",
-                                     processes_text(c.index.run(), odd))
+                                     processes_text(facts.index.run(), odd))
                        : "");
   finding.next =
       "nothing makes kernels of several streams run beside each other: let each of these calls "
       "wait for the one before it (an event, or one stream for both), in one order on all ranks";
-  if (shares_one_queue(c.process(finding.culprits.front().process))) {
+  if (shares_one_queue(facts.process(finding.culprits.front().process))) {
     finding.next += "; with CUDA_DEVICE_MAX_CONNECTIONS=1 all streams of a GPU share one queue";
   }
-  set_victims(c, c.index.active(), finding);
+  set_victims(facts, facts.index.active(), finding);
   return draft;
 }
 

@@ -6,19 +6,19 @@
 #include <vector>
 
 #include "analysis/gpu/gpu_calls.h"
-#include "analysis/rules/judge.h"
 #include "analysis/rules/replay_waits.h"
+#include "analysis/words/draft.h"
 
 namespace rollcall::analysis {
 
 // Of the fronts of one process the one with the oldest call.
-Front oldest_of(const Case& the_case, std::span<const Front> fronts);
+Front oldest_of(const Facts& facts, std::span<const Front> fronts);
 // Neither called nor at the front of its stream for less time than counts.
-bool waits_long(const Case& the_case, const Front& front);
+bool waits_long(const Facts& facts, const Front& front);
 
 // Of a replay that all ranks have begun: where a rank stands together with all that it waits for,
 // or, where there is none, where the first one stands.
-InsideReplay place_of_replay(const Case& the_case, const GpuCall& call);
+InsideReplay place_of_replay(const Facts& facts, const GpuCall& call);
 
 // Streams that do not come to their fronts, one of each process. Of ranks on which nothing else
 // runs, the first leads.

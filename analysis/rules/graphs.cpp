@@ -18,9 +18,10 @@
 
 #include "analysis/gpu/captured.h"
 #include "analysis/gpu/fronts.h"
-#include "analysis/rules/judge.h"
 #include "analysis/rules/replay_waits.h"
+#include "analysis/rules/rules.h"
 #include "analysis/words/label.h"
+#include "analysis/words/replays.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -82,10 +83,10 @@ std::set<uint32_t> whole_graphs(const Process& process) {
 
 // By first position. A run that may have begun earlier, in what is no longer on file or was lost,
 // is left out.
-std::vector<CapturedRun> runs_of(const Case& c, const Group& group, uint32_t m) {
+std::vector<CapturedRun> runs_of(const Facts& facts, const Group& group, uint32_t m) {
   std::vector<CapturedRun> runs;
   const Lane& lane = group.members[m].lane;
-  const std::set<uint32_t> whole = whole_graphs(c.process(group.members[m].process));
+  const std::set<uint32_t> whole = whole_graphs(facts.process(group.members[m].process));
   uint32_t graph = 0;
   bool is_cut = lane.first != 0;  // the run that `graph` belongs to
   for (uint64_t seq = lane.first; seq < lane.end(); seq = lane.next(seq + 1)) {
@@ -93,7 +94,7 @@ std::vector<CapturedRun> runs_of(const Case& c, const Group& group, uint32_t m) 
     const bool is_behind_gap = seq != lane.first && !lane.has(seq - 1);
     if (is_behind_gap) is_cut = true;
     if (is_behind_gap) graph = 0;
-    const Op& op = c.index.op_at(group.members[m], seq);
+    const Op& op = facts.index.op_at(group.members[m], seq);
     const bool is_first = seq == lane.first || is_behind_gap;
     if (op.graph == 0 || (op.graph != graph && !is_first)) is_cut = false;
     if (is_cut && is_first && whole.count(op.graph) != 0) is_cut = false;
@@ -110,24 +111,19 @@ std::string place_text(const Group& group, uint64_t seq) {
   return fmt::format("seq {} of {}", seq, group.name);
 }
 
-std::string call_at(const Case& c, const Member& member, uint64_t seq) {
+std::string call_at(const Facts& facts, const Member& member, uint64_t seq) {
   if (!member.lane.has(seq)) return "no call";
-  return call_text(c.index, member.process, c.index.op_at(member, seq));
+  return call_text(facts.index, member.process, facts.index.op_at(member, seq));
 }
 
-void add_culprit(const Case& c, const Member& member, uint32_t g, uint64_t seq, Finding& finding) {
-  Culprit culprit = culprit_of(c, member.process, g);
+void add_culprit(const Facts& facts, const Member& member, uint32_t g, uint64_t seq,
+                 Finding& finding) {
+  Culprit culprit = culprit_of(facts, member.process, g);
   culprit.seq = seq;
   if (member.lane.has(seq)) {
-    culprit.op = std::string(rollcall::name_of(c.index.op_at(member, seq).kind));
+    culprit.op = std::string(rollcall::name_of(facts.index.op_at(member, seq).kind));
   }
   finding.culprits.push_back(std::move(culprit));
-}
-
-std::vector<uint32_t> processes_of(const Group& group) {
-  std::vector<uint32_t> processes;
-  for (const Member& member : group.members) processes.push_back(member.process);
-  return processes;
 }
 
 // What each member has at the position at which some member's graph begins.
@@ -173,8 +169,8 @@ enum class Past : uint8_t { no, called, launched };
 // the other one called. Each pair is looked at once.
 class Passing {
  public:
-  Passing(const Case& c, const Group& group, const std::vector<ReplayTable>& tables)
-      : c_(c), group_(group), tables_(tables) {}
+  Passing(const Facts& facts, const Group& group, const std::vector<ReplayTable>& tables)
+      : facts_(facts), group_(group), tables_(tables) {}
 
   // `run`: what the member without the call at `seq` captured where the other one's graph begins.
   Past past(uint32_t without, const CapturedRun* run, uint32_t with, uint64_t seq) {
@@ -197,12 +193,12 @@ class Passing {
     if (!is_new) return found->second;
     const Member& member = group_.members[without];
     const std::unordered_map<uint32_t, const Lane*>& lanes = lanes_of(group_.members[with].process);
-    const std::vector<Op>& ops = c_.process(member.process).ops;
+    const std::vector<Op>& ops = facts_.process(member.process).ops;
     const uint32_t last = member.lane.ops.empty() ? kNoRecord : member.lane.ops.back();
     for (uint32_t i = last == kNoRecord ? 0 : last + 1; i < ops.size(); ++i) {
       const Op& op = ops[i];
       if (op.state == trace::OpState::failed || !is_collective(op.kind)) continue;
-      const auto theirs = lanes.find(c_.index.seat(member.process, op.comm).group);
+      const auto theirs = lanes.find(facts_.index.seat(member.process, op.comm).group);
       if (theirs == lanes.end() || !theirs->second->has(op.seq)) continue;
       const uint32_t call = theirs->second->at(op.seq);
       found->second = std::max(found->second, int64_t{call});
@@ -212,11 +208,11 @@ class Passing {
 
   const std::unordered_map<uint32_t, const Lane*>& lanes_of(uint32_t p) {
     const auto [found, is_new] = lanes_.try_emplace(p);
-    if (is_new) found->second = analysis::lanes_of(c_, p);
+    if (is_new) found->second = analysis::lanes_of(facts_, p);
     return found->second;
   }
 
-  const Case& c_;
+  const Facts& facts_;
   const Group& group_;
   const std::vector<ReplayTable>& tables_;
   std::map<std::pair<uint32_t, uint32_t>, int64_t> latest_;
@@ -232,21 +228,23 @@ struct Deviant {
 };
 
 // Nothing is on file of a call, though it was made, or may have been: overwritten, or torn.
-bool is_lost(const Case& c, const Member& member, uint64_t seq) {
-  return !member.lane.has(seq) && member.lane.called + c.process(member.process).torn > seq;
+bool is_lost(const Facts& facts, const Member& member, uint64_t seq) {
+  return !member.lane.has(seq) && member.lane.called + facts.process(member.process).torn > seq;
 }
 
 // Nothing where the records have gaps, or where one of the two has simply not come as far.
-std::optional<Deviant> deviant_of(const Case& c, const Group& group, const Comparison& comparison,
-                                  const CapturedRun& common, uint32_t m, Passing& passing) {
+std::optional<Deviant> deviant_of(const Facts& facts, const Group& group,
+                                  const Comparison& comparison, const CapturedRun& common,
+                                  uint32_t m, Passing& passing) {
   const Member& member = group.members[m];
   const Member& usual = group.members[common.member];
   const CapturedRun* run = comparison.runs[m];
   if (run != nullptr && run->kinds == common.kinds) return std::nullopt;
   const uint64_t seq = comparison.first + first_difference(common, run);
   // The run may have begun earlier, and was left out then.
-  const bool knows_begin = comparison.first == 0 || !is_lost(c, member, comparison.first - 1);
-  if (!knows_begin || is_lost(c, member, seq) || is_lost(c, usual, seq)) return std::nullopt;
+  const bool knows_begin = comparison.first == 0 || !is_lost(facts, member, comparison.first - 1);
+  if (!knows_begin || is_lost(facts, member, seq) || is_lost(facts, usual, seq))
+    return std::nullopt;
   Deviant deviant{m, seq, run == nullptr ? 0 : run->kinds.size(), false};
   if (member.lane.has(seq) != usual.lane.has(seq)) {
     const Past past = member.lane.has(seq) ? passing.past(common.member, &common, m, seq)
@@ -256,11 +254,11 @@ std::optional<Deviant> deviant_of(const Case& c, const Group& group, const Compa
     return deviant;
   }
   if (!member.lane.has(seq)) return std::nullopt;
-  deviant.is_certain = c.index.op_at(member, seq).kind != c.index.op_at(usual, seq).kind;
+  deviant.is_certain = facts.index.op_at(member, seq).kind != facts.index.op_at(usual, seq).kind;
   // A call that both made may be through where nobody saw whether a graph was launched. Else, too,
   // ranks that make the same call without a graph, or in another one, need not wait for each other.
   const bool knows_launches =
-      watches_graphs(c.process(member.process)) || watches_graphs(c.process(usual.process));
+      watches_graphs(facts.process(member.process)) || watches_graphs(facts.process(usual.process));
   if (!deviant.is_certain && !knows_launches) return std::nullopt;
   return deviant;
 }
@@ -270,12 +268,12 @@ std::string operations_text(size_t least, size_t most) {
   return fmt::format("{} operation{}", most, most == 1 ? "" : "s");
 }
 
-std::string counts_text(const Case& c, const Group& group, const Comparison& comparison,
+std::string counts_text(const Facts& facts, const Group& group, const Comparison& comparison,
                         const CapturedRun& common, const std::vector<Deviant>& deviants,
                         uint64_t seq) {
   const Member& usual = group.members[common.member];
-  const std::string reference = rank_text(c.process(usual.process));
-  const bool knows_graph = tells_graphs_apart(c.process(usual.process));
+  const std::string reference = rank_text(facts.process(usual.process));
+  const bool knows_graph = tells_graphs_apart(facts.process(usual.process));
   std::vector<uint32_t> processes;
   size_t least = deviants.front().captured;
   size_t most = least;
@@ -288,23 +286,24 @@ std::string counts_text(const Case& c, const Group& group, const Comparison& com
   return fmt::format(
       "{} captured {} of {} {} seq {}{}, {} captured {}: the first difference is operation {} of "
       "{}, {} on {}, {}",
-      processes_text(c.index.run(), processes), operations_text(least, most), group.name,
+      processes_text(facts.index.run(), processes), operations_text(least, most), group.name,
       knows_graph ? "into the graph that begins at" : "into CUDA graphs from", comparison.first,
       knows_graph ? "" : " on", reference, common.kinds.size(), position + 1,
       knows_graph ? "the graph" : "these",
-      position < common.kinds.size() ? call_at(c, usual, seq) : "nothing", reference,
+      position < common.kinds.size() ? call_at(facts, usual, seq) : "nothing", reference,
       place_text(group, seq));
 }
 
 // One graph of the communicator against the others' at the same positions.
-std::optional<Draft> judge_captures(const Case& c, uint32_t g, const Comparison& comparison,
+std::optional<Draft> judge_captures(const Facts& facts, uint32_t g, const Comparison& comparison,
                                     Passing& passing) {
-  const Group& group = c.group(g);
+  const Group& group = facts.group(g);
   const CapturedRun* common = common_run(comparison);
   if (common == nullptr) return std::nullopt;
   std::vector<Deviant> deviants;
   for (uint32_t m = 0; m < group.members.size(); ++m) {
-    const std::optional<Deviant> deviant = deviant_of(c, group, comparison, *common, m, passing);
+    const std::optional<Deviant> deviant =
+        deviant_of(facts, group, comparison, *common, m, passing);
     if (deviant) deviants.push_back(*deviant);
   }
   if (deviants.empty()) return std::nullopt;
@@ -319,19 +318,19 @@ std::optional<Draft> judge_captures(const Case& c, uint32_t g, const Comparison&
   Finding& finding = draft.finding;
   for (const Deviant& deviant : deviants) {
     const Member& member = group.members[deviant.member];
-    add_culprit(c, member, g, deviant.seq, finding);
+    add_culprit(facts, member, g, deviant.seq, finding);
     if (member.lane.has(deviant.seq)) {
-      finding.evidence.push_back(
-          op_evidence(c, member.process, member.lane.at(deviant.seq),
-                      c.index.op_at(member, deviant.seq).graph != 0 ? "captured" : "not captured"));
+      finding.evidence.push_back(op_evidence(
+          facts, member.process, member.lane.at(deviant.seq),
+          facts.index.op_at(member, deviant.seq).graph != 0 ? "captured" : "not captured"));
     }
   }
   const Member& usual = group.members[common->member];
   if (usual.lane.has(seq)) {
-    finding.evidence.push_back(op_evidence(c, usual.process, usual.lane.at(seq), "captured"));
+    finding.evidence.push_back(op_evidence(facts, usual.process, usual.lane.at(seq), "captured"));
   }
-  finding.summary = counts_text(c, group, comparison, *common, deviants, seq);
-  const trace::Process& reference = c.process(usual.process);
+  finding.summary = counts_text(facts, group, comparison, *common, deviants, seq);
+  const trace::Process& reference = facts.process(usual.process);
   // Of the plugin alone weigh_blind_spots() says it.
   if (!tells_graphs_apart(reference) && reference.knowledge.creations) {
     finding.confidence = Confidence::likely;
@@ -342,21 +341,21 @@ std::optional<Draft> judge_captures(const Case& c, uint32_t g, const Comparison&
   finding.next =
       "look at what decides which operations are captured: a branch on the rank, a warm-up that "
       "differs, a model part that only some ranks have";
-  const Op& op = c.index.op_at(usual, comparison.first);
+  const Op& op = facts.index.op_at(usual, comparison.first);
   draft.since_ns = op.called_ns;
-  set_victims(c, processes_of(group), finding);
+  set_victims(facts, group.processes(), finding);
   return draft;
 }
 
-std::string since_text(const Case& c, const Op& launch) {
-  return span_text(c.job.end_ns - launch.called_ns);
+std::string since_text(const Facts& facts, const Op& launch) {
+  return span_text(facts.job.end_ns - launch.called_ns);
 }
 
 // It is not on its way to another replay: a call behind its last one is not through on its GPU, or
 // it has ended by itself.
-bool has_gone_on(const Case& c, uint32_t p, const Replays& replays) {
-  if (c.job.processes[p].ended_itself) return true;
-  const std::vector<Op>& ops = c.process(p).ops;
+bool has_gone_on(const Facts& facts, uint32_t p, const Replays& replays) {
+  if (facts.job.processes[p].ended_itself) return true;
+  const std::vector<Op>& ops = facts.process(p).ops;
   const int64_t since_ns = replays.last == kNoRecord ? 0 : ops[replays.last].called_ns;
   return std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
     return op.called_ns > since_ns && op.awaits_gpu && !is_through(op);
@@ -388,64 +387,65 @@ Replays replays_in(const std::vector<ReplayTable>& tables, const CapturedRun& ru
 }
 
 // Its last replay of a graph runs, and does not end.
-bool stands(const Case& c, uint32_t p, const Replays& replays) {
+bool stands(const Facts& facts, uint32_t p, const Replays& replays) {
   if (replays.last == kNoRecord) return false;
-  const Op& launch = c.index.op(p, replays.last);
-  return has_begun(launch) && !is_through(launch) && is_watched_to_end(c, p) &&
-         c.job.is_stale(started_at(launch));
+  const Op& launch = facts.index.op(p, replays.last);
+  return has_begun(launch) && !is_through(launch) && is_watched_to_end(facts, p) &&
+         facts.job.is_stale(started_at(launch));
 }
 
-std::optional<Replayed> find_replayed(const Case& c, const Comparison& comparison,
+std::optional<Replayed> find_replayed(const Facts& facts, const Comparison& comparison,
                                       const std::vector<ReplayTable>& tables) {
   Replayed found;
   for (const CapturedRun* run : comparison.runs) {
-    if (run == nullptr || !watches_graphs(c.process(run->process))) return std::nullopt;
+    if (run == nullptr || !watches_graphs(facts.process(run->process))) return std::nullopt;
     const Replays theirs = replays_in(tables, *run);
     if (found.front != nullptr && theirs.launches <= found.most.launches) continue;
     found.front = run;
     found.most = theirs;
   }
   if (found.front == nullptr || found.most.last == kNoRecord) return std::nullopt;
-  const Op& launch = c.index.op(found.front->process, found.most.last);
-  if (is_through(launch) || !c.job.is_stale(launch.called_ns)) return std::nullopt;
-  if (!stands_still(c, found.front->process)) return std::nullopt;
+  const Op& launch = facts.index.op(found.front->process, found.most.last);
+  if (is_through(launch) || !facts.job.is_stale(launch.called_ns)) return std::nullopt;
+  if (!stands_still(facts, found.front->process)) return std::nullopt;
   found.least = found.most.launches;
   for (const CapturedRun* run : comparison.runs) {
     const Replays theirs = replays_in(tables, *run);
     // Who waits in the replay before has not left this one out.
-    if (theirs.launches != found.most.launches && stands(c, run->process, theirs)) continue;
+    if (theirs.launches != found.most.launches && stands(facts, run->process, theirs)) continue;
     (theirs.launches == found.most.launches ? found.ahead : found.behind).push_back(run);
     found.least = std::min(found.least, theirs.launches);
   }
   if (found.behind.empty()) return std::nullopt;
   found.is_extra = found.ahead.size() < found.behind.size() &&
                    std::all_of(found.behind.begin(), found.behind.end(), [&](const auto* run) {
-                     return has_gone_on(c, run->process, replays_in(tables, *run));
+                     return has_gone_on(facts, run->process, replays_in(tables, *run));
                    });
   return found;
 }
 
-std::string graph_text(const Case& c, uint32_t g, const Replayed& replayed) {
-  const Group& group = c.group(g);
+std::string graph_text(const Facts& facts, uint32_t g, const Replayed& replayed) {
+  const Group& group = facts.group(g);
   return fmt::format("the graph that begins with {}, {}",
-                     call_at(c, group.members[replayed.front->member], replayed.front->first),
+                     call_at(facts, group.members[replayed.front->member], replayed.front->first),
                      place_text(group, replayed.front->first));
 }
 
 // Nothing is on file of any of them behind the last replay: none left one out, as far as that
 // tells.
-bool are_silent(const Case& c, const Replayed& replayed, const std::vector<ReplayTable>& tables) {
+bool are_silent(const Facts& facts, const Replayed& replayed,
+                const std::vector<ReplayTable>& tables) {
   return std::all_of(replayed.behind.begin(), replayed.behind.end(), [&](const CapturedRun* run) {
     const uint32_t last = replays_in(tables, *run).last;
-    return last != kNoRecord && last + 1 == c.process(run->process).ops.size() &&
+    return last != kNoRecord && last + 1 == facts.process(run->process).ops.size() &&
            replays_in(tables, *run).launches + 1 == replayed.most.launches;
   });
 }
 
-Verdict verdict_of_silence(const Case& c, const Replayed& replayed) {
+Verdict verdict_of_silence(const Facts& facts, const Replayed& replayed) {
   const auto all_are = [&](auto holds) {
     return std::all_of(replayed.behind.begin(), replayed.behind.end(), [&](const CapturedRun* run) {
-      return holds(c.job.processes[run->process]);
+      return holds(facts.job.processes[run->process]);
     });
   };
   if (all_are([](const ProcessState& state) { return state.gone || state.ended_itself; })) {
@@ -457,11 +457,11 @@ Verdict verdict_of_silence(const Case& c, const Replayed& replayed) {
   return Verdict::graph_diverged;
 }
 
-void tell_of_silence(const Case& c, uint32_t p, Verdict verdict, Finding& finding) {
-  const std::string who = rank_text(c.process(p));
-  finding.evidence.push_back(process_evidence(c, p));
-  const bool has_died = !c.job.processes[p].ended_itself;
-  const char* ended = !has_died ? "ended" : c.job.live ? "died" : "died, or was stopped,";
+void tell_of_silence(const Facts& facts, uint32_t p, Verdict verdict, Finding& finding) {
+  const std::string who = rank_text(facts.process(p));
+  finding.evidence.push_back(process_evidence(facts, p));
+  const bool has_died = !facts.job.processes[p].ended_itself;
+  const char* ended = !has_died ? "ended" : facts.job.live ? "died" : "died, or was stopped,";
   const char* did = verdict == Verdict::rank_dead      ? ended
                     : verdict == Verdict::rank_stopped ? "was stopped"
                                                        : "has called nothing";
@@ -469,69 +469,69 @@ void tell_of_silence(const Case& c, uint32_t p, Verdict verdict, Finding& findin
   if (verdict == Verdict::rank_dead) {
     finding.next = fmt::format("look at the log and exit status of {}", who);
   } else if (verdict == Verdict::rank_stopped) {
-    finding.next = continue_text(c.process(p), who);
+    finding.next = continue_text(facts.process(p), who);
   } else {
     finding.next = fmt::format("look at the stack of {}: it has not come to the next replay", who);
   }
 }
 
 // Does somebody wait for replays that others have not made?
-Draft draft_replayed(const Case& c, uint32_t g, const Replayed& replayed,
+Draft draft_replayed(const Facts& facts, uint32_t g, const Replayed& replayed,
                      const std::vector<ReplayTable>& tables) {
   const CapturedRun& front = *replayed.front;
-  const Op& launch = c.index.op(front.process, replayed.most.last);
-  const bool is_silent = !replayed.is_extra && are_silent(c, replayed, tables);
+  const Op& launch = facts.index.op(front.process, replayed.most.last);
+  const bool is_silent = !replayed.is_extra && are_silent(facts, replayed, tables);
   const bool may_have_ended_early =
       replayed.is_extra &&
       std::any_of(replayed.behind.begin(), replayed.behind.end(), [&](const CapturedRun* run) {
-        return c.job.processes[run->process].ended_itself;
+        return facts.job.processes[run->process].ended_itself;
       });
-  const Verdict verdict = is_silent ? verdict_of_silence(c, replayed) : Verdict::graph_diverged;
+  const Verdict verdict = is_silent ? verdict_of_silence(facts, replayed) : Verdict::graph_diverged;
   const bool is_sure = launch.awaits_gpu && !may_have_ended_early;
   Draft draft = make_draft(verdict, is_sure ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
   for (const CapturedRun* run : replayed.blamed()) {
-    add_culprit(c, c.group(g).members[run->member], g, front.first, finding);
+    add_culprit(facts, facts.group(g).members[run->member], g, front.first, finding);
   }
   for (const CapturedRun* run : replayed.behind) {
     const Replays theirs = replays_in(tables, *run);
     if (theirs.last == kNoRecord) continue;
     finding.evidence.push_back(
-        op_evidence(c, run->process, theirs.last, fmt::format("replay {}", theirs.launches)));
+        op_evidence(facts, run->process, theirs.last, fmt::format("replay {}", theirs.launches)));
   }
   const uint64_t most = replayed.most.launches;
-  const std::string position = replay_text(c, front.process, front.graph);
+  const std::string position = replay_text(facts, front.process, front.graph);
   finding.evidence.push_back(
-      op_evidence(c, front.process, replayed.most.last,
+      op_evidence(facts, front.process, replayed.most.last,
                   fmt::format("replay {}{}{}", most, position.empty() ? "" : ", ", position)));
-  std::string blamed = processes_text(c.index.run(), processes_of(replayed.behind));
-  std::string others = processes_text(c.index.run(), processes_of(replayed.ahead));
+  std::string blamed = processes_text(facts.index.run(), processes_of(replayed.behind));
+  std::string others = processes_text(facts.index.run(), processes_of(replayed.ahead));
   if (replayed.is_extra) std::swap(blamed, others);
-  finding.summary =
-      fmt::format("{} replayed {}, {}, {} {}: {} replay has been waiting for {}{}{}", blamed,
-                  graph_text(c, g, replayed), times_text(replayed.is_extra ? most : replayed.least),
-                  others, times_text(replayed.is_extra ? replayed.least : most),
-                  replayed.is_extra ? "its last" : "that", since_text(c, launch),
-                  position.empty() ? "" : " and ", position);
+  finding.summary = fmt::format("{} replayed {}, {}, {} {}: {} replay has been waiting for {}{}{}",
+                                blamed, graph_text(facts, g, replayed),
+                                times_text(replayed.is_extra ? most : replayed.least), others,
+                                times_text(replayed.is_extra ? replayed.least : most),
+                                replayed.is_extra ? "its last" : "that", since_text(facts, launch),
+                                position.empty() ? "" : " and ", position);
   finding.next =
       "look at what decides how often the graph is launched: the number of steps or micro-batches, "
       "a path that runs the operations without the graph";
-  if (is_silent) tell_of_silence(c, replayed.behind.front()->process, verdict, finding);
+  if (is_silent) tell_of_silence(facts, replayed.behind.front()->process, verdict, finding);
   draft.group = g;
   draft.seq = front.first;
   draft.since_ns = launch.called_ns;
-  set_victims(c, c.index.active(), finding);
+  set_victims(facts, facts.index.active(), finding);
   return draft;
 }
 
 // The graph whose replay has waited longest. Of two that the same ranks replayed too often, and not
 // often enough, they replayed one in place of the other.
-std::optional<GraphDraft> judge_replays(const Case& c, uint32_t g,
+std::optional<GraphDraft> judge_replays(const Facts& facts, uint32_t g,
                                         const std::vector<Replayed>& found,
                                         const std::vector<ReplayTable>& tables) {
   if (found.empty()) return std::nullopt;
   const auto since_ns = [&](const Replayed& replayed) {
-    return c.index.op(replayed.front->process, replayed.most.last).called_ns;
+    return facts.index.op(replayed.front->process, replayed.most.last).called_ns;
   };
   const Replayed& first = *std::min_element(
       found.begin(), found.end(),
@@ -541,13 +541,13 @@ std::optional<GraphDraft> judge_replays(const Case& c, uint32_t g,
     for (const CapturedRun* run : replayed.blamed()) members.push_back(run->member);
     return members;
   };
-  Draft draft = draft_replayed(c, g, first, tables);
+  Draft draft = draft_replayed(facts, g, first, tables);
   const auto other = std::find_if(found.begin(), found.end(), [&](const Replayed& replayed) {
     return replayed.is_extra != first.is_extra && members_of(replayed) == members_of(first);
   });
   if (other != found.end()) {
     draft.finding.summary +=
-        fmt::format("; with {}, it is the other way round", graph_text(c, g, *other));
+        fmt::format("; with {}, it is the other way round", graph_text(facts, g, *other));
     draft.finding.next = "look at what decides which graph is launched: the size of a batch, say";
   }
   return GraphDraft{std::move(draft), first.is_extra};
@@ -567,10 +567,10 @@ std::vector<Comparison> comparisons_of(const Group& group, const std::vector<Cap
   return comparisons;
 }
 
-bool stands_in_any(const Case& c, uint32_t p) {
-  const std::vector<Op>& ops = c.process(p).ops;
-  return is_watched_to_end(c, p) && std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
-           return is_standing_replay(c, op);
+bool stands_in_any(const Facts& facts, uint32_t p) {
+  const std::vector<Op>& ops = facts.process(p).ops;
+  return is_watched_to_end(facts, p) && std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
+           return is_standing_replay(facts, op);
          });
 }
 
@@ -581,62 +581,62 @@ Draft under_cause(Draft&& draft, std::optional<Draft>&& cause) {
   return std::move(*cause);
 }
 
-GraphDraft follow_replays(const Case& c, GraphDraft&& replays) {
+GraphDraft follow_replays(const Facts& facts, GraphDraft&& replays) {
   const std::vector<uint32_t> blamed = culprits_of(replays.draft.finding);
-  std::optional<Draft> cause = judge_gpu_cause(c, blamed);
-  const bool all_stand =
-      std::all_of(blamed.begin(), blamed.end(), [&](uint32_t p) { return stands_in_any(c, p); });
+  std::optional<Draft> cause = judge_gpu_cause(facts, blamed);
+  const bool all_stand = std::all_of(blamed.begin(), blamed.end(),
+                                     [&](uint32_t p) { return stands_in_any(facts, p); });
   // Who waits in a replay of another graph has not left this one out.
-  if (!cause && all_stand && !replays.is_extra) cause = judge_replay_waits(c);
+  if (!cause && all_stand && !replays.is_extra) cause = judge_replay_waits(facts);
   const bool is_extra = replays.is_extra && !cause;
   return {under_cause(std::move(replays.draft), std::move(cause)), is_extra};
 }
 
 }  // namespace
 
-std::optional<GraphDraft> judge_graphs(const Case& c) {
-  const std::vector<uint32_t>& active = c.index.active();
-  std::vector<ReplayTable> tables(c.index.run().processes.size());
+std::optional<GraphDraft> judge_graphs(const Facts& facts) {
+  const std::vector<uint32_t>& active = facts.index.active();
+  std::vector<ReplayTable> tables(facts.index.run().processes.size());
   bool has_graphs = false;
   for (const uint32_t p : active) {
-    tables[p] = replays_of(c.process(p));
+    tables[p] = replays_of(facts.process(p));
     has_graphs = has_graphs || !tables[p].empty();
   }
   if (!has_graphs) return std::nullopt;
   std::optional<Draft> captures;
   std::optional<GraphDraft> replays;
-  for (uint32_t g = 0; g < c.index.groups().size(); ++g) {
-    const Group& group = c.group(g);
+  for (uint32_t g = 0; g < facts.index.groups().size(); ++g) {
+    const Group& group = facts.group(g);
     if (!group.may_be_matched || !group.is_whole()) continue;
     std::vector<CapturedRun> runs;
     for (uint32_t m = 0; m < group.members.size(); ++m) {
-      for (CapturedRun& run : runs_of(c, group, m)) runs.push_back(std::move(run));
+      for (CapturedRun& run : runs_of(facts, group, m)) runs.push_back(std::move(run));
     }
-    Passing passing(c, group, tables);
+    Passing passing(facts, group, tables);
     std::vector<Replayed> replayed;
     const std::vector<Comparison> comparisons = comparisons_of(group, runs);
     for (const Comparison& comparison : comparisons) {
-      std::optional<Draft> captured = judge_captures(c, g, comparison, passing);
+      std::optional<Draft> captured = judge_captures(facts, g, comparison, passing);
       if (!captured) {
-        std::optional<Replayed> found = find_replayed(c, comparison, tables);
+        std::optional<Replayed> found = find_replayed(facts, comparison, tables);
         if (found) replayed.push_back(std::move(*found));
       }
       const bool is_earlier = captured && (!captures || captured->since_ns < captures->since_ns);
       if (is_earlier) captures = std::move(captured);
     }
-    std::optional<GraphDraft> found = judge_replays(c, g, replayed, tables);
+    std::optional<GraphDraft> found = judge_replays(facts, g, replayed, tables);
     const bool is_earlier = found && (!replays || found->draft.since_ns < replays->draft.since_ns);
     if (is_earlier) replays = std::move(found);
   }
   // What was captured differently explains why replays do not end.
   if (captures) return GraphDraft{std::move(*captures)};
-  if (replays) return follow_replays(c, std::move(*replays));
-  std::optional<Draft> waits = judge_replay_waits(c);
-  // Blocked replays have no cause but that.
+  if (replays) return follow_replays(facts, std::move(*replays));
+  std::optional<Draft> waits = judge_replay_waits(facts);
+  // OpRef replays have no cause but that.
   if (!waits) return std::nullopt;
   std::optional<Draft> cause;
   if (waits->finding.verdict != Verdict::stream_blocked) {
-    cause = judge_gpu_cause(c, culprits_of(waits->finding));
+    cause = judge_gpu_cause(facts, culprits_of(waits->finding));
   }
   return GraphDraft{under_cause(std::move(*waits), std::move(cause))};
 }

@@ -7,13 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/rules/judge.h"
+#include "analysis/rules/rules.h"
 #include "analysis/words/label.h"
 
 namespace rollcall::analysis {
 namespace {
 
-constexpr size_t kEvidenceMax = 8;
 constexpr size_t kSidesMax = 4;
 
 std::vector<uint32_t> all_of_sides(const JoinDispute& dispute) {
@@ -25,15 +24,15 @@ std::vector<uint32_t> all_of_sides(const JoinDispute& dispute) {
 }
 
 // "rank 1 joined world as one of 5 ranks, and ranks 0,2-3 as of 4".
-std::string sizes_text(const Case& c, const JoinDispute& dispute) {
+std::string sizes_text(const Facts& facts, const JoinDispute& dispute) {
   std::string text;
   // The odd ones come first.
   for (size_t i = dispute.sides.size(); i-- > 0;) {
     const JoinDispute::Side& side = dispute.sides[i];
-    const std::string who = processes_text(c.index.run(), side.processes);
+    const std::string who = processes_text(facts.index.run(), side.processes);
     if (text.empty()) {
       text = fmt::format("{} joined {} as one of {} ranks", who,
-                         c.group(dispute.groups.front()).name, side.number);
+                         facts.group(dispute.groups.front()).name, side.number);
     } else if (dispute.sides.size() - i > kSidesMax) {
       return text + ", and others otherwise";
     } else {
@@ -45,23 +44,23 @@ std::string sizes_text(const Case& c, const JoinDispute& dispute) {
 
 // "ranks 0-1 both joined world as its rank 0, and nobody as its rank 1". Whom the launcher gave one
 // number have only that to be called by.
-std::string claims_text(const Case& c, const JoinDispute& dispute) {
+std::string claims_text(const Facts& facts, const JoinDispute& dispute) {
   std::string text;
   for (size_t i = 0; i < dispute.sides.size() && i < kSidesMax; ++i) {
     const JoinDispute::Side& side = dispute.sides[i];
     std::set<int32_t> job_ranks;
-    for (const uint32_t p : side.processes) job_ranks.insert(c.process(p).job_rank);
+    for (const uint32_t p : side.processes) job_ranks.insert(facts.process(p).job_rank);
     const size_t count = side.processes.size();
     const std::string who =
         job_ranks.size() == count
-            ? fmt::format("{} {}", processes_text(c.index.run(), side.processes),
+            ? fmt::format("{} {}", processes_text(facts.index.run(), side.processes),
                           count == 2 ? "both" : "all")
             : fmt::format("{} processes", count);
     text += fmt::format("{}{} joined {} as its rank {}", text.empty() ? "" : ", ", who,
-                        c.group(dispute.groups.front()).name, side.number);
+                        facts.group(dispute.groups.front()).name, side.number);
   }
   if (dispute.sides.size() > kSidesMax) text += ", and so for other ranks";
-  const std::vector<int32_t> unclaimed = ranks_without_member(c.group(dispute.groups.front()));
+  const std::vector<int32_t> unclaimed = ranks_without_member(facts.group(dispute.groups.front()));
   if (!unclaimed.empty()) {
     text += fmt::format(", and nobody as its rank{} {}", unclaimed.size() == 1 ? "" : "s",
                         number_list(unclaimed));
@@ -69,8 +68,8 @@ std::string claims_text(const Case& c, const JoinDispute& dispute) {
   return text;
 }
 
-std::string unique_ids_text(const Case& c, const JoinDispute& dispute) {
-  const trace::Run& run = c.index.run();
+std::string unique_ids_text(const Facts& facts, const JoinDispute& dispute) {
+  const trace::Run& run = facts.index.run();
   const std::vector<uint32_t> all = all_of_sides(dispute);
   const int32_t nranks = dispute.sides.front().number;
   if (dispute.sides.size() == all.size()) {
@@ -87,16 +86,16 @@ std::string unique_ids_text(const Case& c, const JoinDispute& dispute) {
                      processes_text(run, dispute.sides.front().processes));
 }
 
-std::string dispute_text(const Case& c, const JoinDispute& dispute) {
+std::string dispute_text(const Facts& facts, const JoinDispute& dispute) {
   switch (dispute.matter) {
     case JoinMatter::nranks:
-      return sizes_text(c, dispute);
+      return sizes_text(facts, dispute);
     case JoinMatter::rank:
-      return claims_text(c, dispute);
+      return claims_text(facts, dispute);
     case JoinMatter::unique_id:
       break;
   }
-  return unique_ids_text(c, dispute);
+  return unique_ids_text(facts, dispute);
 }
 
 std::string_view next_text(JoinMatter matter) {
@@ -115,7 +114,7 @@ std::string_view next_text(JoinMatter matter) {
 }
 
 // Those at fault first.
-void add_evidence(const Case& c, const JoinDispute& dispute, Finding& finding) {
+void add_evidence(const Facts& facts, const JoinDispute& dispute, Finding& finding) {
   std::vector<uint32_t> order = dispute.culprits;
   for (const uint32_t p : all_of_sides(dispute)) {
     if (!std::binary_search(dispute.culprits.begin(), dispute.culprits.end(), p)) {
@@ -123,13 +122,13 @@ void add_evidence(const Case& c, const JoinDispute& dispute, Finding& finding) {
     }
   }
   for (const uint32_t p : order) {
-    const trace::Process& process = c.process(p);
+    const trace::Process& process = facts.process(p);
     const auto asked =
         std::any_of(process.events.begin(), process.events.end(),
                     [](const trace::Event& event) { return event.kind == EventKind::GetUniqueId; });
     for (uint32_t i = 0; i < process.comms.size(); ++i) {
       if (finding.evidence.size() == kEvidenceMax) return;
-      const uint32_t g = c.index.seat(p, i).group;
+      const uint32_t g = facts.index.seat(p, i).group;
       if (std::find(dispute.groups.begin(), dispute.groups.end(), g) == dispute.groups.end()) {
         continue;
       }
@@ -137,7 +136,7 @@ void add_evidence(const Case& c, const JoinDispute& dispute, Finding& finding) {
           {.file = process.file,
            .record = fmt::format("comm {}", i),
            .text = fmt::format("{}: joins {} as rank {} of {}{}", rank_text(process),
-                               c.group(g).name, process.comms[i].rank, process.comms[i].nranks,
+                               facts.group(g).name, process.comms[i].rank, process.comms[i].nranks,
                                asked ? "; called ncclGetUniqueId itself" : "")});
     }
   }
@@ -152,33 +151,33 @@ uint32_t group_of(const JoinDispute& dispute, uint32_t p) {
 
 }  // namespace
 
-Draft draft_join_dispute(const Case& c, uint32_t r) {
-  const Root& root = c.graph.roots()[r];
-  const Creation& creation = c.graph.creations()[c.graph.nodes()[root.nodes[0]].creation];
-  const JoinDispute& dispute = c.graph.join_disputes()[creation.dispute];
+Draft draft_join_dispute(const Facts& facts, uint32_t r) {
+  const Root& root = facts.graph.roots()[r];
+  const Creation& creation = facts.graph.creations()[facts.graph.nodes()[root.nodes[0]].creation];
+  const JoinDispute& dispute = facts.graph.join_disputes()[creation.dispute];
   // That several unique ids were to be one is on no file.
   const bool is_on_file = dispute.matter != JoinMatter::unique_id;
   Draft draft =
       make_draft(Verdict::init_incomplete, is_on_file ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
   for (const uint32_t p : dispute.culprits) {
-    Culprit culprit = culprit_of(c, p, group_of(dispute, p));
+    Culprit culprit = culprit_of(facts, p, group_of(dispute, p));
     culprit.op = std::string(rollcall::name_of(EventKind::CommInitRank));
     finding.culprits.push_back(std::move(culprit));
   }
   const bool is_one = dispute.callers.size() == 1;
-  const std::string_view waits = !c.job.live ? "waited"
-                                 : is_one    ? "has been waiting"
-                                             : "have been waiting";
+  const std::string_view waits = !facts.job.live ? "waited"
+                                 : is_one        ? "has been waiting"
+                                                 : "have been waiting";
   finding.summary =
       fmt::format("{}; {} process{} {} there for {}, for ranks that cannot come",
-                  dispute_text(c, dispute), dispute.callers.size(), is_one ? "" : "es", waits,
-                  span_text(c.job.end_ns - creation.since_ns));
+                  dispute_text(facts, dispute), dispute.callers.size(), is_one ? "" : "es", waits,
+                  span_text(facts.job.end_ns - creation.since_ns));
   finding.next = next_text(dispute.matter);
-  add_evidence(c, dispute, finding);
+  add_evidence(facts, dispute, finding);
   std::vector<uint32_t> victims = root.victims;
   victims.insert(victims.end(), dispute.callers.begin(), dispute.callers.end());
-  set_victims(c, victims, finding);
+  set_victims(facts, victims, finding);
   draft.since_ns = creation.since_ns;
   draft.root = r;
   draft.node = root.waiters.front();

@@ -41,12 +41,12 @@ struct TailComparison {
   bool is_at_call = false;  // they part where the other made the call that is waited in
 };
 
-TailComparison compare_tails(const Case& c, uint32_t deviator, uint32_t reference,
+TailComparison compare_tails(const Facts& facts, uint32_t deviator, uint32_t reference,
                              const Node& call) {
   TailComparison comparison;
   comparison.alignment = {.slip = Slip::missing, .predicted = true};  // says nothing
-  const Lane* own = lane_in(c.group(call.group), deviator);
-  const Lane* theirs = lane_in(c.group(call.group), reference);
+  const Lane* own = lane_in(facts.group(call.group), deviator);
+  const Lane* theirs = lane_in(facts.group(call.group), reference);
   if (own == nullptr || theirs == nullptr) return comparison;
   // Both have to begin behind the same call.
   const uint64_t common = std::min({call.seq, own->called, theirs->called});
@@ -55,9 +55,9 @@ TailComparison compare_tails(const Case& c, uint32_t deviator, uint32_t referenc
   if (!own_begin || !their_begin) return comparison;
   const size_t begin = *own_begin;
   const size_t reference_begin = *their_begin;
-  std::vector<Signature> calls = tokens(c, deviator, begin, begin + kCallsBehindMax);
+  std::vector<Signature> calls = tokens(facts, deviator, begin, begin + kCallsBehindMax);
   std::vector<Signature> expected =
-      tokens(c, reference, reference_begin, reference_begin + kCallsBehindMax);
+      tokens(facts, reference, reference_begin, reference_begin + kCallsBehindMax);
   // The first place where they part is what is to be explained.
   size_t same = 0;
   while (same < calls.size() && same < expected.size() && agree(calls[same], expected[same]))
@@ -65,17 +65,17 @@ TailComparison compare_tails(const Case& c, uint32_t deviator, uint32_t referenc
   const size_t seen = expected.size() - same;
   if (same < expected.size() && theirs->has(call.seq)) {
     const size_t at = theirs->at(call.seq);
-    comparison.is_at_call = tokens(c, reference, reference_begin, at).size() == same;
+    comparison.is_at_call = tokens(facts, reference, reference_begin, at).size() == same;
   }
   if (same < calls.size()) {
     std::vector<Signature> before =
-        tokens(c, deviator, begin > kCallsBeforeMax ? begin - kCallsBeforeMax : 0, begin);
+        tokens(facts, deviator, begin > kCallsBeforeMax ? begin - kCallsBeforeMax : 0, begin);
     before.insert(before.end(), calls.begin(), calls.begin() + static_cast<ptrdiff_t>(same));
     const std::optional<Signature> usual = expected_next(before);
     comparison.is_habit = usual && agree(*usual, calls[same]);
   }
   const std::vector<Signature> history = tokens(
-      c, reference, reference_begin > kCallsBeforeMax ? reference_begin - kCallsBeforeMax : 0,
+      facts, reference, reference_begin > kCallsBeforeMax ? reference_begin - kCallsBeforeMax : 0,
       reference_begin + kCallsBehindMax);
   if (const size_t wanted = calls.size() + kSlipMax; wanted > expected.size()) {
     const std::vector<Signature> later = expected_calls(history, wanted - expected.size());
@@ -87,14 +87,14 @@ TailComparison compare_tails(const Case& c, uint32_t deviator, uint32_t referenc
   return comparison;
 }
 
-Culprit who_left_out(const Case& c, const Node& node, uint32_t p, const Blocked& example) {
-  Culprit culprit = culprit_of(c, p, node.group);
-  const Op& op = c.index.op(example.process, example.op);
+Culprit who_left_out(const Facts& facts, const Node& node, uint32_t p, const OpRef& example) {
+  Culprit culprit = culprit_of(facts, p, node.group);
+  const Op& op = facts.index.op(example.process, example.op);
   if (node.kind == NodeKind::p2p) {
     culprit.p2p_seq = node.seq;
     culprit.op = std::string(rollcall::name_of(other_side_of(op.kind)));
-    const Seat seat = c.index.seat(example.process, op.comm);
-    culprit.peer = c.group(seat.group).members[seat.member].rank;
+    const Seat seat = facts.index.seat(example.process, op.comm);
+    culprit.peer = facts.group(seat.group).members[seat.member].rank;
   } else {
     culprit.seq = node.seq;
     culprit.op = std::string(rollcall::name_of(op.kind));
@@ -110,11 +110,11 @@ const char* end_text(const trace::Event& end) {
 
 // Held against some of those who made the call, of whom one may be odd itself. How many calls
 // behind show it.
-uint32_t calls_behind_for_all(const Case& c, uint32_t p, const Node& node) {
+uint32_t calls_behind_for_all(const Facts& facts, uint32_t p, const Node& node) {
   const std::vector<uint32_t>& callers = node.callers;
   uint32_t behind = 0;
   for (const uint32_t caller : {callers.front(), callers[callers.size() / 2], callers.back()}) {
-    const auto [alignment, is_habit, is_at_call] = compare_tails(c, p, caller, node);
+    const auto [alignment, is_habit, is_at_call] = compare_tails(facts, p, caller, node);
     // Who did what it always does left nothing out.
     const bool is_left_out = alignment.slip == Slip::missing && !alignment.predicted &&
                              alignment.contradicted == 0 && !is_habit && is_at_call;
@@ -126,60 +126,60 @@ uint32_t calls_behind_for_all(const Case& c, uint32_t p, const Node& node) {
 
 // One call, or several in a row; or several of one communicator, with others in between. How many
 // calls behind show it; 0: none was left out.
-uint32_t calls_behind(const Case& c, uint32_t p, const HabitBreak& found) {
+uint32_t calls_behind(const Facts& facts, uint32_t p, const HabitBreak& found) {
   const Alignment& alignment = found.until_new;
   if (alignment.slip == Slip::missing && alignment.contradicted == 0) return alignment.matched;
-  const std::optional<Omission> omission = omission_of(c, p, found);
+  const std::optional<Omission> omission = omission_of(facts, p, found);
   return omission && omission->behind >= kBehindMin ? omission->behind : 0;
 }
 
 // And the rank's own steps before.
-uint32_t calls_behind_by_habit(const Case& c, const AbsentEdge& edge) {
-  const Node& node = c.graph.nodes()[edge.node];
-  const std::optional<HabitBreak> habit = habit_break(c, edge.process);
+uint32_t calls_behind_by_habit(const Facts& facts, const AbsentEdge& edge) {
+  const Node& node = facts.graph.nodes()[edge.node];
+  const std::optional<HabitBreak> habit = habit_break(facts, edge.process);
   if (!habit) return 0;
-  const Op& left_out = c.index.op(edge.process, habit->precedent);
-  const Blocked example = example_of(c, edge.node);
-  const bool is_it =
-      is_collective(left_out.kind) &&
-      c.index.seat(edge.process, left_out.comm).group == node.group &&
-      (example.process == kNone ||
-       agree(usual_signature(c.sizes, edge.process, left_out),
-             usual_signature(c.sizes, example.process, c.index.op(example.process, example.op))));
-  return is_it ? calls_behind(c, edge.process, *habit) : 0;
+  const Op& left_out = facts.index.op(edge.process, habit->precedent);
+  const OpRef example = example_of(facts, edge.node);
+  const bool is_it = is_collective(left_out.kind) &&
+                     facts.index.seat(edge.process, left_out.comm).group == node.group &&
+                     (example.process == kNone ||
+                      agree(usual_signature(facts.sizes, edge.process, left_out),
+                            usual_signature(facts.sizes, example.process,
+                                            facts.index.op(example.process, example.op))));
+  return is_it ? calls_behind(facts, edge.process, *habit) : 0;
 }
 
 // And the others.
-uint32_t calls_behind_of_others(const Case& c, const AbsentEdge& edge, Beside& others) {
+uint32_t calls_behind_of_others(const Facts& facts, const AbsentEdge& edge, Beside& others) {
   const std::optional<Beside::Omission> beside = others.omission_of(edge.process);
   if (!beside || beside->behind < kBehindMin) return 0;
-  const Op& left_out = c.index.op(beside->left_out.process, beside->left_out.op);
+  const Op& left_out = facts.index.op(beside->left_out.process, beside->left_out.op);
   const bool is_it =
       is_collective(left_out.kind) &&
-      c.index.seat(edge.process, left_out.comm).group == c.graph.nodes()[edge.node].group;
+      facts.index.seat(edge.process, left_out.comm).group == facts.graph.nodes()[edge.node].group;
   return is_it ? beside->behind : 0;
 }
 
 // As many sends as receives between the rank and the peer of this call: none was left out.
-bool is_balanced(const Case& c, uint32_t p, const Op& op) {
-  const uint32_t i = c.index.channel_of(p, op);
+bool is_balanced(const Facts& facts, uint32_t p, const Op& op) {
+  const uint32_t i = facts.index.channel_of(p, op);
   if (i == kNone) return false;
-  const Channel& channel = c.index.channels()[i];
+  const Channel& channel = facts.index.channels()[i];
   return channel.first_send + channel.sends.size() == channel.first_recv + channel.recvs.size();
 }
 
 // A call of its steps before that a rank left out, and a later one on the same way took its place.
 // `precedent`: of one of its steps before, or of another rank.
-Draft draft_break(const Case& c, const Blocked& broke, const Blocked& precedent, uint32_t length) {
+Draft draft_break(const Facts& facts, const OpRef& broke, const OpRef& precedent, uint32_t length) {
   const uint32_t p = broke.process;
   const bool is_habit = precedent.process == p;
-  const Op& left_out = c.index.op(precedent.process, precedent.op);
-  const std::string left_out_text = call_text(c.index, precedent.process, left_out);
+  const Op& left_out = facts.index.op(precedent.process, precedent.op);
+  const std::string left_out_text = call_text(facts.index, precedent.process, left_out);
   const bool pair = !is_collective(left_out.kind);
-  const uint32_t g = c.index.seat(p, left_out.comm).group;
+  const uint32_t g = facts.index.seat(p, left_out.comm).group;
   uint64_t seq = 0;
   for (uint32_t i = 0; i < broke.op; ++i) {
-    const Op& op = c.index.op(p, i);
+    const Op& op = facts.index.op(p, i);
     const bool is_same =
         op.comm == left_out.comm &&
         (pair ? op.kind == left_out.kind && op.root_or_peer == left_out.root_or_peer
@@ -188,7 +188,7 @@ Draft draft_break(const Case& c, const Blocked& broke, const Blocked& precedent,
   }
   Draft draft =
       make_draft(pair ? Verdict::p2p_unmatched : Verdict::missing_call, Confidence::likely);
-  Culprit culprit = culprit_of(c, p, g);
+  Culprit culprit = culprit_of(facts, p, g);
   culprit.op = std::string(rollcall::name_of(left_out.kind));
   if (pair) {
     culprit.peer = left_out.root_or_peer;
@@ -199,68 +199,69 @@ Draft draft_break(const Case& c, const Blocked& broke, const Blocked& precedent,
   }
   draft.finding.culprits.push_back(std::move(culprit));
   draft.finding.evidence.push_back(op_evidence(
-      c, p, broke.op,
+      facts, p, broke.op,
       (is_habit ? "where the steps before lead one to expect " : "where other ranks have ") +
           left_out_text));
   const std::string first =
       pair ? "a " + left_out_text
-           : fmt::format("{}, seq {} of {}", left_out_text, seq, c.group(g).name);
+           : fmt::format("{}, seq {} of {}", left_out_text, seq, facts.group(g).name);
   draft.finding.summary = fmt::format(
       "{} left out {} ({} had {} in front of {} {}), and {}; the ranks now wait "
       "for each other",
-      rank_text(c.process(p)),
+      rank_text(facts.process(p)),
       length == 1 ? first : fmt::format("{} calls, the first of them {}", length, first),
       is_habit ? "the steps before" : "the others", length == 1 ? "it" : "them",
-      is_habit ? "its" : "their", call_text(c.index, p, c.index.op(p, broke.op)),
+      is_habit ? "its" : "their", call_text(facts.index, p, facts.index.op(p, broke.op)),
       length == 1 ? "a later one took its place" : "later ones took their place");
   draft.finding.next = fmt::format("look at the branch that decides about this {} on that rank",
                                    pair ? "transfer" : "call");
   return draft;
 }
 
-std::optional<Draft> draft_shifted_by_habit(const Case& c, uint32_t p) {
-  const std::optional<HabitBreak> found = habit_break(c, p);
-  if (!found || !is_collective(c.index.op(p, found->precedent).kind)) return std::nullopt;
-  const std::optional<Omission> omission = omission_of(c, p, *found);
+std::optional<Draft> draft_shifted_by_habit(const Facts& facts, uint32_t p) {
+  const std::optional<HabitBreak> found = habit_break(facts, p);
+  if (!found || !is_collective(facts.index.op(p, found->precedent).kind)) return std::nullopt;
+  const std::optional<Omission> omission = omission_of(facts, p, *found);
   if (!omission || omission->behind < kBehindMin) return std::nullopt;
-  return draft_break(c, {p, found->op}, {p, found->precedent}, omission->left_out);
+  return draft_break(facts, {p, found->op}, {p, found->precedent}, omission->left_out);
 }
 
 }  // namespace
 
-Draft draft_left_out(const Case& c, uint32_t n, const std::vector<uint32_t>& processes,
+Draft draft_left_out(const Facts& facts, uint32_t n, const std::vector<uint32_t>& processes,
                      Confidence confidence) {
-  const Node& node = c.graph.nodes()[n];
+  const Node& node = facts.graph.nodes()[n];
   const bool pair = node.kind == NodeKind::p2p;
   Draft draft = make_draft(pair ? Verdict::p2p_unmatched : Verdict::missing_call, confidence);
-  const Blocked example = example_of(c, n);
-  const Op& op = c.index.op(example.process, example.op);
-  const trace::Event* end = end_before_wait(c, processes.front(), node.group);
+  const OpRef example = example_of(facts, n);
+  const Op& op = facts.index.op(example.process, example.op);
+  const trace::Event* end = end_before_wait(facts, processes.front(), node.group);
   for (const uint32_t p : processes) {
-    draft.finding.culprits.push_back(who_left_out(c, node, p, example));
+    draft.finding.culprits.push_back(who_left_out(facts, node, p, example));
     if (draft.finding.evidence.size() < 8) {
-      draft.finding.evidence.push_back(process_evidence(c, p));
+      draft.finding.evidence.push_back(process_evidence(facts, p));
     }
   }
   if (end != nullptr) {
-    draft.finding.evidence.push_back(end_evidence(c, processes.front(), *end));
+    draft.finding.evidence.push_back(end_evidence(facts, processes.front(), *end));
   }
   if (!pair) {
     draft.group = node.group;
     draft.seq = node.seq;
   }
-  draft.finding.evidence.push_back(op_evidence(c, example.process, example.op, "waits"));
+  draft.finding.evidence.push_back(op_evidence(facts, example.process, example.op, "waits"));
   const bool is_one = processes.size() == 1;
   draft.finding.summary = fmt::format(
       "{} {} {}, which {} {} been {} for {}, and went on to wait {}; {}{}",
-      processes_text(c.index.run(), processes), end == nullptr ? "never made" : end_text(*end),
-      pair ? fmt::format("the {} that belongs to the {}", other_side_text(op.kind), node_text(c, n))
-           : "the call " + node_text(c, n),
-      processes_text(c.index.run(), node.callers), node.callers.size() == 1 ? "has" : "have",
-      pair ? "awaiting" : "waiting in", span_text(c.job.end_ns - node.since_ns),
+      processes_text(facts.index.run(), processes), end == nullptr ? "never made" : end_text(*end),
+      pair ? fmt::format("the {} that belongs to the {}", other_side_text(op.kind),
+                         node_text(facts, n))
+           : "the call " + node_text(facts, n),
+      processes_text(facts.index.run(), node.callers), node.callers.size() == 1 ? "has" : "have",
+      pair ? "awaiting" : "waiting in", span_text(facts.job.end_ns - node.since_ns),
       is_one ? "itself" : "themselves",
-      is_one ? "" : rank_text(c.process(processes.front())) + ": ",
-      doing_text(c.index, c.job, processes.front()));
+      is_one ? "" : rank_text(facts.process(processes.front())) + ": ",
+      doing_text(facts.index, facts.job, processes.front()));
   if (end != nullptr) {
     draft.finding.next = "look why that rank ends the communicator in front of it";
   } else if (pair) {
@@ -268,91 +269,91 @@ Draft draft_left_out(const Case& c, uint32_t n, const std::vector<uint32_t>& pro
     draft.finding.next = fmt::format(
         "look at the branch that decides about this transfer on that rank, and on {}: it may make "
         "one more than it should",
-        processes_text(c.index.run(), node.callers));
+        processes_text(facts.index.run(), node.callers));
   } else {
     draft.finding.next = "look at the branch that decides about this call on that rank";
   }
   return draft;
 }
 
-std::optional<Draft> draft_ended_early(const Case& c, const Circle& circle) {
+std::optional<Draft> draft_ended_early(const Facts& facts, const Circle& circle) {
   std::map<uint32_t, std::vector<uint32_t>> ended;  // by node
   for (const AbsentEdge& edge : circle.absent) {
-    const Node& node = c.graph.nodes()[edge.node];
+    const Node& node = facts.graph.nodes()[edge.node];
     if (node.kind == NodeKind::creation || node.callers.empty()) continue;
-    if (end_before_wait(c, edge.process, node.group)) ended[edge.node].push_back(edge.process);
+    if (end_before_wait(facts, edge.process, node.group)) ended[edge.node].push_back(edge.process);
   }
   for (const auto& [n, processes] : ended) {
-    const size_t callers = c.graph.nodes()[n].callers.size();
+    const size_t callers = facts.graph.nodes()[n].callers.size();
     // Where more have ended it, those who called did so once too often.
     if (processes.size() > callers) continue;
     const bool is_tie = processes.size() == callers;
-    return draft_left_out(c, n, processes, is_tie ? Confidence::likely : Confidence::certain);
+    return draft_left_out(facts, n, processes, is_tie ? Confidence::likely : Confidence::certain);
   }
   return std::nullopt;
 }
 
-std::vector<LeftOut> find_left_out(const Case& c, const Circle& circle) {
+std::vector<LeftOut> find_left_out(const Facts& facts, const Circle& circle) {
   std::vector<LeftOut> found;
-  Beside others(c);
+  Beside others(facts);
   size_t asked = 0;
   for (const AbsentEdge& edge : circle.absent) {
-    const Node& node = c.graph.nodes()[edge.node];
+    const Node& node = facts.graph.nodes()[edge.node];
     if (node.kind != NodeKind::collective || node.callers.empty()) continue;
     if (++asked > kEdgesAskedMax) break;
     size_t absent = 0;
-    for (const Member& member : c.group(node.group).members)
+    for (const Member& member : facts.group(node.group).members)
       absent += member.lane.called <= node.seq;
     if (absent > node.callers.size()) continue;
-    uint32_t behind = calls_behind_for_all(c, edge.process, node);
-    if (behind == 0) behind = calls_behind_by_habit(c, edge);
-    if (behind == 0) behind = calls_behind_of_others(c, edge, others);
+    uint32_t behind = calls_behind_for_all(facts, edge.process, node);
+    if (behind == 0) behind = calls_behind_by_habit(facts, edge);
+    if (behind == 0) behind = calls_behind_of_others(facts, edge, others);
     if (behind != 0) found.push_back({edge.node, edge.process, behind < kBehindMin});
   }
   return found;
 }
 
-const AbsentEdge* find_unmatched(const Case& c, const Circle& circle) {
+const AbsentEdge* find_unmatched(const Facts& facts, const Circle& circle) {
   for (const AbsentEdge& edge : circle.absent) {
-    const Node& node = c.graph.nodes()[edge.node];
+    const Node& node = facts.graph.nodes()[edge.node];
     if (node.kind != NodeKind::p2p) continue;
-    const std::vector<uint32_t>& waiting = c.progress.waiting(edge.process);
+    const std::vector<uint32_t>& waiting = facts.playback.waiting(edge.process);
     const bool went_on =
-        !waiting.empty() && c.job.processes[edge.process].last_op > waiting.front();
+        !waiting.empty() && facts.job.processes[edge.process].last_op > waiting.front();
     if (!circle.collectives.empty() || circle.has_queued || went_on) return &edge;
   }
   return nullptr;
 }
 
-std::optional<Draft> draft_shifted(const Case& c, const Circle& circle) {
+std::optional<Draft> draft_shifted(const Facts& facts, const Circle& circle) {
   size_t asked = 0;
-  for (const uint32_t p : processes_of(c, circle)) {
+  for (const uint32_t p : processes_of(facts, circle)) {
     if (++asked > kCircleAskedMax) break;
-    const std::optional<HabitBreak> found = habit_break(c, p);
+    const std::optional<HabitBreak> found = habit_break(facts, p);
     if (!found || found->alignment.slip != Slip::missing || found->alignment.contradicted != 0) {
       continue;
     }
-    const Op& left_out = c.index.op(p, found->precedent);
+    const Op& left_out = facts.index.op(p, found->precedent);
     if (is_collective(left_out.kind)) continue;
-    if (found->alignment.may_be_order && is_balanced(c, p, left_out)) continue;
-    return draft_break(c, {p, found->op}, {p, found->precedent}, found->alignment.length);
+    if (found->alignment.may_be_order && is_balanced(facts, p, left_out)) continue;
+    return draft_break(facts, {p, found->op}, {p, found->precedent}, found->alignment.length);
   }
   return std::nullopt;
 }
 
-std::optional<Draft> draft_shifted_collective(const Case& c, const Circle& circle) {
+std::optional<Draft> draft_shifted_collective(const Facts& facts, const Circle& circle) {
   size_t asked = 0;
   std::optional<Draft> draft;
-  Beside others(c);
-  for (const uint32_t p : processes_of(c, circle)) {
+  Beside others(facts);
+  for (const uint32_t p : processes_of(facts, circle)) {
     if (++asked > kCircleAskedMax) return std::nullopt;
-    std::optional<Draft> own = draft_shifted_by_habit(c, p);
+    std::optional<Draft> own = draft_shifted_by_habit(facts, p);
     const std::optional<Beside::Omission> beside = own ? std::nullopt : others.omission_of(p);
     const bool is_collective_left_out =
         beside && beside->behind >= kBehindMin &&
-        is_collective(c.index.op(beside->left_out.process, beside->left_out.op).kind);
+        is_collective(facts.index.op(beside->left_out.process, beside->left_out.op).kind);
     if (is_collective_left_out) {
-      own = draft_break(c, {p, beside->op}, beside->left_out, beside->length);
+      own = draft_break(facts, {p, beside->op}, beside->left_out, beside->length);
     }
     if (own && draft) return std::nullopt;
     if (own) draft = std::move(own);

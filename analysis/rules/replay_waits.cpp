@@ -12,6 +12,7 @@
 #include "analysis/gpu/captured.h"
 #include "analysis/gpu/fronts.h"
 #include "analysis/words/label.h"
+#include "analysis/words/replays.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -27,19 +28,20 @@ struct Standing {
   ReplayPlace place;
 };
 
-const Op& launch_of(const Case& c, const Standing& standing) {
-  return c.index.op(standing.process, standing.launch);
+const Op& launch_of(const Facts& facts, const Standing& standing) {
+  return facts.index.op(standing.process, standing.launch);
 }
 
-std::vector<Standing> find_standing(const Case& c) {
-  const GpuFacts facts(c);
+std::vector<Standing> find_standing(const Facts& facts) {
+  const GpuRecord record(facts);
   std::vector<Standing> found;
-  for (const Front& front : look_at_gpus(c, facts).fronts) {
-    const Op& op = c.index.op(front.process, front.op);
+  for (const Front& front : look_at_gpus(facts, record).fronts) {
+    const Op& op = facts.index.op(front.process, front.op);
     const bool counts = op.kind == OpKind::GraphLaunch && front.started &&
-                        is_watched_to_end(c, front.process) && c.job.is_stale(started_at(op));
+                        is_watched_to_end(facts, front.process) &&
+                        facts.job.is_stale(started_at(op));
     if (!counts) continue;
-    const GraphFacts& graph = graph_facts(c, front.process, op.graph);
+    const NewestReplay& graph = newest_replay(facts, front.process, op.graph);
     for (const ReplayPlace& place : graph.places) {
       found.push_back({front.process, front.op, place});
     }
@@ -50,23 +52,22 @@ std::vector<Standing> find_standing(const Case& c) {
 }
 
 // Rising.
-std::vector<uint32_t> processes_of(const std::vector<Standing>& standing) {
-  std::vector<uint32_t> processes;
-  for (const Standing& s : standing) processes.push_back(s.process);
+std::vector<uint32_t> sorted_processes_of(const std::vector<Standing>& standing) {
+  std::vector<uint32_t> processes = processes_of(standing);
   std::sort(processes.begin(), processes.end());
   return processes;
 }
 
 // A collective in a replay of this number. Ranks that wait in the same one wait for the same ranks.
 using Call = std::tuple<uint32_t, uint64_t, uint64_t>;  // group, seq, replay
-Call call_of(const Case& c, const Standing& s, const Op& op) {
-  return {c.index.seat(s.process, op.comm).group, op.seq, launch_of(c, s).seq};
+Call call_of(const Facts& facts, const Standing& s, const Op& op) {
+  return {facts.index.seat(s.process, op.comm).group, op.seq, launch_of(facts, s).seq};
 }
 
 // It is known which communicator this is.
-bool has_seat(const Case& c, const Standing& s, const Op& op) {
-  const Seat seat = c.index.seat(s.process, op.comm);
-  return seat.group != kNone && seat.member != kNone && c.group(seat.group).may_be_matched;
+bool has_seat(const Facts& facts, const Standing& s, const Op& op) {
+  const Seat seat = facts.index.seat(s.process, op.comm);
+  return seat.group != kNone && seat.member != kNone && facts.group(seat.group).may_be_matched;
 }
 
 // A rank that a replay waits for.
@@ -77,39 +78,39 @@ struct Debtor {
 };
 
 // What a rank that has the operation on file owes of it to the replay of this number.
-void add_debtor(const Case& c, const Blocked& theirs, uint64_t replay,
+void add_debtor(const Facts& facts, const OpRef& theirs, uint64_t replay,
                 std::vector<Debtor>& debtors) {
-  const Process& process = c.process(theirs.process);
-  const uint32_t graph = c.index.op(theirs.process, theirs.op).graph;
+  const Process& process = facts.process(theirs.process);
+  const uint32_t graph = facts.index.op(theirs.process, theirs.op).graph;
   if (graph != 0 && !watches_graphs(process)) return;
-  const uint64_t launches = graph == 0 ? 1 : graph_facts(c, theirs.process, graph).launches;
+  const uint64_t launches = graph == 0 ? 1 : newest_replay(facts, theirs.process, graph).launches;
   if (launches <= replay) debtors.push_back({theirs.process, theirs.op, launches});
 }
 
 // Of a transfer that is not on file: it was not made.
-bool has_all_transfers(const Case& c, uint32_t p, uint32_t group) {
-  const Process& process = c.process(p);
-  const trace::Comm* comm = comm_of(c, p, group);
+bool has_all_transfers(const Facts& facts, uint32_t p, uint32_t group) {
+  const Process& process = facts.process(p);
+  const trace::Comm* comm = comm_of(facts, p, group);
   if (comm == nullptr || process.torn != 0) return false;
   const auto on_file = std::count_if(process.ops.begin(), process.ops.end(), [&](const Op& op) {
     const bool is_transfer = op.kind == OpKind::Send || op.kind == OpKind::Recv;
-    return is_transfer && c.index.seat(p, op.comm).group == group;
+    return is_transfer && facts.index.seat(p, op.comm).group == group;
   });
   return static_cast<uint64_t>(on_file) == comm->sends + comm->recvs;
 }
 
-std::vector<Debtor> debtors_of(const Case& c, uint32_t p, const Op& op, uint64_t replay) {
+std::vector<Debtor> debtors_of(const Facts& facts, uint32_t p, const Op& op, uint64_t replay) {
   std::vector<Debtor> debtors;
-  const Seat seat = c.index.seat(p, op.comm);
+  const Seat seat = facts.index.seat(p, op.comm);
   if (seat.group == kNone || seat.member == kNone) return debtors;
-  const Group& group = c.group(seat.group);
+  const Group& group = facts.group(seat.group);
   if (!group.may_be_matched || !group.is_whole()) return debtors;
   if (!is_collective(op.kind)) {
-    const Blocked partner = is_p2p(op.kind) ? c.index.partner_of(p, op) : Blocked{};
+    const OpRef partner = is_p2p(op.kind) ? facts.index.partner_of(p, op) : OpRef{};
     if (partner.process == kNone) return debtors;
     if (partner.op != kNoRecord) {
-      add_debtor(c, partner, replay, debtors);
-    } else if (has_all_transfers(c, partner.process, seat.group)) {
+      add_debtor(facts, partner, replay, debtors);
+    } else if (has_all_transfers(facts, partner.process, seat.group)) {
       debtors.push_back({partner.process});
     }
     return debtors;
@@ -117,8 +118,8 @@ std::vector<Debtor> debtors_of(const Case& c, uint32_t p, const Op& op, uint64_t
   for (const Member& member : group.members) {
     if (member.process == p) continue;
     if (member.lane.has(op.seq)) {
-      add_debtor(c, {member.process, member.lane.at(op.seq)}, replay, debtors);
-    } else if (member.lane.called + c.process(member.process).torn <= op.seq) {
+      add_debtor(facts, {member.process, member.lane.at(op.seq)}, replay, debtors);
+    } else if (member.lane.called + facts.process(member.process).torn <= op.seq) {
       debtors.push_back({member.process});
     }
   }
@@ -133,18 +134,18 @@ struct Owed {
 };
 
 // Of the earliest replay that waits for somebody; `excused`, rising, waits itself.
-std::optional<Owed> find_owed(const Case& c, const std::vector<Standing>& standing,
+std::optional<Owed> find_owed(const Facts& facts, const std::vector<Standing>& standing,
                               const std::vector<uint32_t>& excused) {
   std::optional<Owed> found;
   std::set<Call> asked;
   for (const Standing& s : standing) {
     if (!s.place.is_inside) continue;
-    const Op& launch = launch_of(c, s);
-    if (found && launch_of(c, found->standing).called_ns <= launch.called_ns) continue;
+    const Op& launch = launch_of(facts, s);
+    if (found && launch_of(facts, found->standing).called_ns <= launch.called_ns) continue;
     for (const uint32_t i : s.place.ops) {
-      const Op& op = c.index.op(s.process, i);
-      if (is_collective(op.kind) && !asked.insert(call_of(c, s, op)).second) continue;
-      std::vector<Debtor> debtors = debtors_of(c, s.process, op, launch.seq);
+      const Op& op = facts.index.op(s.process, i);
+      if (is_collective(op.kind) && !asked.insert(call_of(facts, s, op)).second) continue;
+      std::vector<Debtor> debtors = debtors_of(facts, s.process, op, launch.seq);
       // Who stands in a replay has not come to this one, but for what it never made.
       std::erase_if(debtors, [&](const Debtor& debtor) {
         return debtor.op != kNoRecord &&
@@ -163,8 +164,8 @@ std::string debt_text(const Debtor& debtor) {
   return fmt::format("launched the graph that holds it {}", times_text(debtor.launches));
 }
 
-void add_culprit(const Case& c, uint32_t p, uint32_t g, const Op& op, Finding& finding) {
-  Culprit culprit = culprit_of(c, p, g);
+void add_culprit(const Facts& facts, uint32_t p, uint32_t g, const Op& op, Finding& finding) {
+  Culprit culprit = culprit_of(facts, p, g);
   if (is_collective(op.kind)) {
     culprit.seq = op.seq;
     culprit.op = std::string(rollcall::name_of(op.kind));
@@ -174,33 +175,33 @@ void add_culprit(const Case& c, uint32_t p, uint32_t g, const Op& op, Finding& f
   finding.culprits.push_back(std::move(culprit));
 }
 
-void add_standing_evidence(const Case& c, const Standing& standing, Finding& finding) {
-  const Op& launch = launch_of(c, standing);
-  add_evidence(
-      c, {standing.process, standing.launch},
-      fmt::format("replay {}, {}", launch.seq + 1, replay_text(c, standing.process, launch.graph)),
-      finding);
+void add_standing_evidence(const Facts& facts, const Standing& standing, Finding& finding) {
+  const Op& launch = launch_of(facts, standing);
+  add_evidence(facts, {standing.process, standing.launch},
+               fmt::format("replay {}, {}", launch.seq + 1,
+                           replay_text(facts, standing.process, launch.graph)),
+               finding);
 }
 
 // It ended behind its last replay, having left none out that is on file.
-bool has_died(const Case& c, const Debtor& debtor) {
-  const ProcessState& state = c.job.processes[debtor.process];
+bool has_died(const Facts& facts, const Debtor& debtor) {
+  const ProcessState& state = facts.job.processes[debtor.process];
   if (debtor.op == kNoRecord || !(state.gone || state.ended_itself)) return false;
-  const std::vector<Op>& ops = c.process(debtor.process).ops;
+  const std::vector<Op>& ops = facts.process(debtor.process).ops;
   return !ops.empty() && ops.back().kind == OpKind::GraphLaunch &&
-         ops.back().graph == c.index.op(debtor.process, debtor.op).graph;
+         ops.back().graph == facts.index.op(debtor.process, debtor.op).graph;
 }
 
-Draft draft_owed(const Case& c, const Owed& owed) {
+Draft draft_owed(const Facts& facts, const Owed& owed) {
   const uint32_t p = owed.standing.process;
-  const Op& op = c.index.op(p, owed.op);
-  const Op& launch = launch_of(c, owed.standing);
+  const Op& op = facts.index.op(p, owed.op);
+  const Op& launch = launch_of(facts, owed.standing);
   const bool is_dead = std::all_of(owed.debtors.begin(), owed.debtors.end(),
-                                   [&](const Debtor& debtor) { return has_died(c, debtor); });
+                                   [&](const Debtor& debtor) { return has_died(facts, debtor); });
   Draft draft =
       make_draft(is_dead ? Verdict::rank_dead : Verdict::graph_diverged, Confidence::certain);
   Finding& finding = draft.finding;
-  const uint32_t group = c.index.seat(p, op.comm).group;
+  const uint32_t group = facts.index.seat(p, op.comm).group;
   if (is_collective(op.kind)) {
     draft.group = group;
     draft.seq = op.seq;
@@ -209,20 +210,20 @@ Draft draft_owed(const Case& c, const Owed& owed) {
   std::vector<uint32_t> processes;
   for (const Debtor& debtor : owed.debtors) {
     processes.push_back(debtor.process);
-    add_culprit(c, debtor.process, group, op, finding);
+    add_culprit(facts, debtor.process, group, op, finding);
     if (debtor.op != kNoRecord) {
-      add_evidence(c, {debtor.process, debtor.op}, debt_text(debtor), finding);
+      add_evidence(facts, {debtor.process, debtor.op}, debt_text(debtor), finding);
     } else if (finding.evidence.size() < kEvidenceMax) {
-      finding.evidence.push_back(process_evidence(c, debtor.process));
+      finding.evidence.push_back(process_evidence(facts, debtor.process));
     }
   }
-  add_standing_evidence(c, owed.standing, finding);
+  add_standing_evidence(facts, owed.standing, finding);
   const Debtor& first = owed.debtors.front();
   finding.summary =
       fmt::format("{} launched a CUDA graph {}, and that replay has been inside {} for {}; {} {}",
-                  rank_text(c.process(p)), times_text(launch.seq + 1), place_text(c, p, op),
-                  span_text(c.job.end_ns - launch.called_ns),
-                  processes_text(c.index.run(), processes), debt_text(first));
+                  rank_text(facts.process(p)), times_text(launch.seq + 1), place_text(facts, p, op),
+                  span_text(facts.job.end_ns - launch.called_ns),
+                  processes_text(facts.index.run(), processes), debt_text(first));
   finding.next =
       first.op == kNoRecord
           ? "look at what decides which operations are captured: a branch on the rank, a warm-up "
@@ -231,10 +232,10 @@ Draft draft_owed(const Case& c, const Owed& owed) {
             "micro-batches, a path that runs the operations without the graph";
   if (is_dead) {
     finding.summary += ", and ended behind that";
-    finding.next =
-        fmt::format("look at the log and exit status of {}", rank_text(c.process(first.process)));
+    finding.next = fmt::format("look at the log and exit status of {}",
+                               rank_text(facts.process(first.process)));
   }
-  set_victims(c, c.index.active(), finding);
+  set_victims(facts, facts.index.active(), finding);
   return draft;
 }
 
@@ -244,20 +245,20 @@ struct Between {
   std::vector<Standing> standing;
   bool is_awaited = false;  // others are inside
 };
-Between find_between(const Case& c, const std::vector<Standing>& standing) {
+Between find_between(const Facts& facts, const std::vector<Standing>& standing) {
   std::vector<Standing> inside;
   std::set<Call> reached;
   for (const Standing& s : standing) {
     if (!s.place.is_inside) continue;
     inside.push_back(s);
     for (const uint32_t i : s.place.ops) {
-      const Op& op = c.index.op(s.process, i);
-      if (is_collective(op.kind) && has_seat(c, s, op)) reached.insert(call_of(c, s, op));
+      const Op& op = facts.index.op(s.process, i);
+      if (is_collective(op.kind) && has_seat(facts, s, op)) reached.insert(call_of(facts, s, op));
     }
   }
   // Of a graph of several streams one is told: the first that has not come to what others are
   // inside of, or to any.
-  const std::vector<uint32_t> inside_processes = processes_of(inside);
+  const std::vector<uint32_t> inside_processes = sorted_processes_of(inside);
   std::vector<Standing> between;
   std::vector<Standing> awaited;
   std::set<uint32_t> seen_between;
@@ -266,8 +267,8 @@ Between find_between(const Case& c, const std::vector<Standing>& standing) {
     if (std::binary_search(inside_processes.begin(), inside_processes.end(), s.process)) continue;
     if (seen_between.insert(s.process).second) between.push_back(s);
     if (s.place.ops.empty()) continue;
-    const Op& op = c.index.op(s.process, s.place.ops.front());
-    const bool is_awaited = is_collective(op.kind) && reached.count(call_of(c, s, op)) != 0;
+    const Op& op = facts.index.op(s.process, s.place.ops.front());
+    const bool is_awaited = is_collective(op.kind) && reached.count(call_of(facts, s, op)) != 0;
     if (is_awaited && seen_awaited.insert(s.process).second) awaited.push_back(s);
   }
   if (awaited.empty()) return {std::move(between), false};
@@ -275,22 +276,22 @@ Between find_between(const Case& c, const std::vector<Standing>& standing) {
 }
 
 // What stands in the graph in front of the named operation, or behind the last one.
-std::string between_text(const Case& c, const Standing& s, bool is_awaited) {
+std::string between_text(const Facts& facts, const Standing& s, bool is_awaited) {
   if (s.place.ops.empty()) {
     return "is through with all its NCCL operations: something else in the graph, behind them, "
            "does "
            "not end";
   }
-  const Op& op = c.index.op(s.process, s.place.ops.front());
+  const Op& op = facts.index.op(s.process, s.place.ops.front());
   return fmt::format(
       "has not come to {}{}: something else in the graph, in front of it, does not end",
-      place_text(c, s.process, op), is_awaited ? ", in which other ranks are" : "");
+      place_text(facts, s.process, op), is_awaited ? ", in which other ranks are" : "");
 }
 
-Draft draft_standing_between(const Case& c, const std::vector<Standing>& standing,
+Draft draft_standing_between(const Facts& facts, const std::vector<Standing>& standing,
                              const Between& between) {
   const Standing& first = between.standing.front();
-  const Op& launch = launch_of(c, first);
+  const Op& launch = launch_of(facts, first);
   Draft draft = make_draft(Verdict::stream_blocked, Confidence::certain);
   Finding& finding = draft.finding;
   draft.since_ns = launch.called_ns;
@@ -298,32 +299,32 @@ Draft draft_standing_between(const Case& c, const std::vector<Standing>& standin
   for (const Standing& s : between.standing) {
     processes.push_back(s.process);
     if (s.place.ops.empty()) {
-      finding.culprits.push_back(culprit_of(c, s.process, kNone));
+      finding.culprits.push_back(culprit_of(facts, s.process, kNone));
     } else {
-      const Op& next = c.index.op(s.process, s.place.ops.front());
-      add_culprit(c, s.process, c.index.seat(s.process, next.comm).group, next, finding);
+      const Op& next = facts.index.op(s.process, s.place.ops.front());
+      add_culprit(facts, s.process, facts.index.seat(s.process, next.comm).group, next, finding);
     }
-    add_standing_evidence(c, s, finding);
+    add_standing_evidence(facts, s, finding);
   }
   for (const Standing& s : standing) {
-    if (s.place.is_inside) add_standing_evidence(c, s, finding);
+    if (s.place.is_inside) add_standing_evidence(facts, s, finding);
   }
   finding.summary = fmt::format("replay {} of a CUDA graph has run on {} for {} and {}",
-                                launch.seq + 1, processes_text(c.index.run(), processes),
-                                span_text(c.job.end_ns - started_at(launch)),
-                                between_text(c, first, between.is_awaited));
+                                launch.seq + 1, processes_text(facts.index.run(), processes),
+                                span_text(facts.job.end_ns - started_at(launch)),
+                                between_text(facts, first, between.is_awaited));
   finding.next = fmt::format(
       "look at what that rank captured {}: a kernel, copy, host function or event wait that does "
       "not end",
       first.place.ops.empty() ? "behind its last NCCL operation" : "in front of this operation");
-  set_victims(c, c.index.active(), finding);
+  set_victims(facts, facts.index.active(), finding);
   return draft;
 }
 
 // The newest replay that has begun of the graph that holds the operation.
-uint32_t newest_begun(const Case& c, const Blocked& where) {
-  const std::vector<Op>& ops = c.process(where.process).ops;
-  const uint32_t graph = c.index.op(where.process, where.op).graph;
+uint32_t newest_begun(const Facts& facts, const OpRef& where) {
+  const std::vector<Op>& ops = facts.process(where.process).ops;
+  const uint32_t graph = facts.index.op(where.process, where.op).graph;
   const auto found = std::find_if(ops.rbegin(), ops.rend(), [&](const Op& op) {
     return op.kind == OpKind::GraphLaunch && op.graph == graph && has_begun(op);
   });
@@ -333,40 +334,40 @@ uint32_t newest_begun(const Case& c, const Blocked& where) {
 // Where the replay of this number of the graph that holds an operation is.
 enum class Reached : uint8_t { no, inside, past };
 
-Reached reached(const Case& c, const Blocked& where, uint64_t replay) {
-  const Op& op = c.index.op(where.process, where.op);
+Reached reached(const Facts& facts, const OpRef& where, uint64_t replay) {
+  const Op& op = facts.index.op(where.process, where.op);
   if (op.graph == 0) {
     if (replay != 0 || is_through(op)) return Reached::past;
     return has_begun(op) ? Reached::inside : Reached::no;
   }
-  const uint32_t launch = newest_begun(c, where);
+  const uint32_t launch = newest_begun(facts, where);
   if (launch == kNoRecord) return Reached::no;
-  const uint64_t newest = c.index.op(where.process, launch).seq;
+  const uint64_t newest = facts.index.op(where.process, launch).seq;
   if (newest != replay) return newest > replay ? Reached::past : Reached::no;
-  if (is_through(c.index.op(where.process, launch))) return Reached::past;
-  const GraphFacts& facts = graph_facts(c, where.process, op.graph);
-  for (const ReplayPlace& place : facts.places) {
-    if (c.index.op(where.process, place.ops.front()).stream != op.stream) continue;
+  if (is_through(facts.index.op(where.process, launch))) return Reached::past;
+  const NewestReplay& record = newest_replay(facts, where.process, op.graph);
+  for (const ReplayPlace& place : record.places) {
+    if (facts.index.op(where.process, place.ops.front()).stream != op.stream) continue;
     if (std::binary_search(place.ops.begin(), place.ops.end(), where.op)) {
       return place.is_inside ? Reached::inside : Reached::no;
     }
     return where.op < place.ops.front() ? Reached::past : Reached::no;
   }
-  return facts.has_positions ? Reached::past : Reached::no;
+  return record.has_positions ? Reached::past : Reached::no;
 }
 
 // Whether all ranks of an operation that a replay is inside of have come to it; notes those that
 // have not, and in `ops` those that are in it.
-bool is_on_all(const Case& c, uint32_t p, uint32_t i, uint64_t replay, InsideReplay& inside,
-               std::vector<Blocked>& ops) {
-  const Op& op = c.index.op(p, i);
-  const std::vector<Debtor> debtors = debtors_of(c, p, op, replay);
+bool is_on_all(const Facts& facts, uint32_t p, uint32_t i, uint64_t replay, InsideReplay& inside,
+               std::vector<OpRef>& ops) {
+  const Op& op = facts.index.op(p, i);
+  const std::vector<Debtor> debtors = debtors_of(facts, p, op, replay);
   inside.is_owed = inside.is_owed || !debtors.empty();
-  const Peers peers = peers_of(c, p, i);
-  bool are_all = debtors.empty() && peers.is_complete && !is_disputed(c, p, op);
-  std::vector<Blocked> ranks;
-  for (const Blocked& rank : peers.ranks) {
-    const Reached where = rank.process == p ? Reached::inside : reached(c, rank, replay);
+  const Peers peers = peers_of(facts, p, i);
+  bool are_all = debtors.empty() && peers.is_complete && !is_disputed(facts, p, op);
+  std::vector<OpRef> ranks;
+  for (const OpRef& rank : peers.ranks) {
+    const Reached where = rank.process == p ? Reached::inside : reached(facts, rank, replay);
     if (where == Reached::inside) ranks.push_back(rank);
     if (where == Reached::no) inside.elsewhere.push_back(rank.process);
     if (where == Reached::past) inside.past.push_back(rank.process);
@@ -376,46 +377,46 @@ bool is_on_all(const Case& c, uint32_t p, uint32_t i, uint64_t replay, InsideRep
   return are_all;
 }
 
-void keep_one_of_each(std::vector<Blocked>& ranks) {
+void keep_one_of_each(std::vector<OpRef>& ranks) {
   std::set<uint32_t> seen;
-  std::erase_if(ranks, [&](const Blocked& rank) { return !seen.insert(rank.process).second; });
+  std::erase_if(ranks, [&](const OpRef& rank) { return !seen.insert(rank.process).second; });
 }
 
 }  // namespace
 
-InsideReplay inside_replay(const Case& c, uint32_t p, uint32_t launch) {
-  const Op& replay = c.index.op(p, launch);
+InsideReplay inside_replay(const Facts& facts, uint32_t p, uint32_t launch) {
+  const Op& replay = facts.index.op(p, launch);
   InsideReplay inside;
-  const GraphFacts& facts = graph_facts(c, p, replay.graph);
-  inside.is_known = facts.has_positions;
-  inside.is_between = facts.has_positions;
-  for (const ReplayPlace& place : facts.places) {
+  const NewestReplay& record = newest_replay(facts, p, replay.graph);
+  inside.is_known = record.has_positions;
+  inside.is_between = record.has_positions;
+  for (const ReplayPlace& place : record.places) {
     if (!place.is_inside) continue;
     inside.is_between = false;
     // A group ends as a whole.
     bool are_all = true;
-    std::vector<Blocked> ops;
+    std::vector<OpRef> ops;
     for (const uint32_t i : place.ops) {
-      are_all = is_on_all(c, p, i, replay.seq, inside, ops) && are_all;
+      are_all = is_on_all(facts, p, i, replay.seq, inside, ops) && are_all;
     }
     if (!are_all || !inside.ops.empty()) continue;
     keep_one_of_each(ops);
-    for (const Blocked& rank : ops) {
-      inside.launches.push_back({rank.process, newest_begun(c, rank)});
+    for (const OpRef& rank : ops) {
+      inside.launches.push_back({rank.process, newest_begun(facts, rank)});
     }
     inside.ops = std::move(ops);
   }
   return inside;
 }
 
-Draft draft_between(const Case& c, const std::vector<Blocked>& launches) {
-  const std::vector<Standing> standing = find_standing(c);
+Draft draft_between(const Facts& facts, const std::vector<OpRef>& launches) {
+  const std::vector<Standing> standing = find_standing(facts);
   const auto is_asked = [&](const Standing& s) {
-    return std::any_of(launches.begin(), launches.end(), [&](const Blocked& launch) {
+    return std::any_of(launches.begin(), launches.end(), [&](const OpRef& launch) {
       return launch.process == s.process && launch.op == s.launch;
     });
   };
-  Between between = find_between(c, standing);
+  Between between = find_between(facts, standing);
   std::erase_if(between.standing, [&](const Standing& s) { return !is_asked(s); });
   if (between.standing.empty()) {
     between.is_awaited = false;
@@ -424,53 +425,53 @@ Draft draft_between(const Case& c, const std::vector<Blocked>& launches) {
   std::set<uint32_t> seen;
   std::erase_if(between.standing,
                 [&](const Standing& s) { return !seen.insert(s.process).second; });
-  return draft_standing_between(c, standing, between);
+  return draft_standing_between(facts, standing, between);
 }
 
-PlaceKey place_key(const Case& c, uint32_t p, uint32_t launch, const ReplayPlace& place) {
-  PlaceKey key = {c.index.op(p, launch).seq};
+PlaceKey place_key(const Facts& facts, uint32_t p, uint32_t launch, const ReplayPlace& place) {
+  PlaceKey key = {facts.index.op(p, launch).seq};
   for (const uint32_t i : place.ops) {
-    const Op& op = c.index.op(p, i);
-    const Seat seat = c.index.seat(p, op.comm);
+    const Op& op = facts.index.op(p, i);
+    const Seat seat = facts.index.seat(p, op.comm);
     const bool is_shared = is_collective(op.kind) && seat.group != kNone && seat.member != kNone;
-    if (!is_shared) return {c.index.op(p, launch).seq, p, launch, i};
+    if (!is_shared) return {facts.index.op(p, launch).seq, p, launch, i};
     key.push_back(seat.group);
     key.push_back(op.seq);
   }
   return key;
 }
 
-bool stands_in_replay(const Case& c, uint32_t g, uint64_t seq) {
-  const std::vector<Member>& members = c.group(g).members;
+bool stands_in_replay(const Facts& facts, uint32_t g, uint64_t seq) {
+  const std::vector<Member>& members = facts.group(g).members;
   return std::any_of(members.begin(), members.end(), [&](const Member& member) {
     if (!member.lane.has(seq)) return false;
-    const Blocked where{member.process, member.lane.at(seq)};
-    const uint32_t graph = c.index.op(where.process, where.op).graph;
+    const OpRef where{member.process, member.lane.at(seq)};
+    const uint32_t graph = facts.index.op(where.process, where.op).graph;
     if (graph == 0) return false;
-    const std::vector<Op>& ops = c.process(where.process).ops;
+    const std::vector<Op>& ops = facts.process(where.process).ops;
     const bool stands = std::any_of(ops.begin(), ops.end(), [&](const Op& op) {
-      return op.graph == graph && is_standing_replay(c, op);
+      return op.graph == graph && is_standing_replay(facts, op);
     });
-    const uint32_t launch = newest_begun(c, where);
-    return stands && is_watched_to_end(c, where.process) && launch != kNoRecord &&
-           reached(c, where, c.index.op(where.process, launch).seq) == Reached::inside;
+    const uint32_t launch = newest_begun(facts, where);
+    return stands && is_watched_to_end(facts, where.process) && launch != kNoRecord &&
+           reached(facts, where, facts.index.op(where.process, launch).seq) == Reached::inside;
   });
 }
 
-std::optional<Draft> judge_replay_waits(const Case& c) {
-  const std::vector<Standing> standing = find_standing(c);
+std::optional<Draft> judge_replay_waits(const Facts& facts) {
+  const std::vector<Standing> standing = find_standing(facts);
   if (standing.empty()) return std::nullopt;
-  const std::optional<Owed> owed = find_owed(c, standing, processes_of(standing));
-  if (owed) return draft_owed(c, *owed);
-  const Between between = find_between(c, standing);
-  if (!between.standing.empty()) return draft_standing_between(c, standing, between);
+  const std::optional<Owed> owed = find_owed(facts, standing, sorted_processes_of(standing));
+  if (owed) return draft_owed(facts, *owed);
+  const Between between = find_between(facts, standing);
+  if (!between.standing.empty()) return draft_standing_between(facts, standing, between);
   return std::nullopt;
 }
 
-std::optional<Draft> judge_replay_circle(const Case& c) {
-  const std::optional<Owed> owed = find_owed(c, find_standing(c), {});
+std::optional<Draft> judge_replay_circle(const Facts& facts) {
+  const std::optional<Owed> owed = find_owed(facts, find_standing(facts), {});
   if (!owed) return std::nullopt;
-  Draft draft = draft_owed(c, *owed);
+  Draft draft = draft_owed(facts, *owed);
   draft.finding.confidence = Confidence::likely;
   return draft;
 }

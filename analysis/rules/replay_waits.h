@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "analysis/gpu/captured.h"
-#include "analysis/rules/judge.h"
+#include "analysis/words/draft.h"
 
 namespace rollcall::analysis {
 
-std::optional<Draft> judge_replay_waits(const Case& the_case);
+std::optional<Draft> judge_replay_waits(const Facts& facts);
 // Where nothing else explains why a job stands: a replay waits for a rank that launched its graph
 // less often, and that stands in a replay of another one.
-std::optional<Draft> judge_replay_circle(const Case& the_case);
+std::optional<Draft> judge_replay_circle(const Facts& facts);
 
 // The ranks of the operations that a replay is inside of.
 struct InsideReplay {
@@ -30,17 +30,16 @@ struct InsideReplay {
   std::vector<uint32_t> past;       // processes that are through with one of them
   // Where all ranks have come to the operations of a group, those that are in one of them: each
   // one's record of it and of its launch, beginning with this process's. Else empty.
-  std::vector<Blocked> ops;
-  std::vector<Blocked> launches;
+  std::vector<OpRef> ops;
+  std::vector<OpRef> launches;
 };
 // Ranks whose replays are at places of one key wait for the same ranks.
 using PlaceKey = std::vector<uint64_t>;
-PlaceKey place_key(const Case& the_case, uint32_t process, uint32_t launch,
-                   const ReplayPlace& place);
-InsideReplay inside_replay(const Case& the_case, uint32_t process, uint32_t launch);
+PlaceKey place_key(const Facts& facts, uint32_t process, uint32_t launch, const ReplayPlace& place);
+InsideReplay inside_replay(const Facts& facts, uint32_t process, uint32_t launch);
 // Of launches whose replays stand, each between.
-Draft draft_between(const Case& the_case, const std::vector<Blocked>& launches);
+Draft draft_between(const Facts& facts, const std::vector<OpRef>& launches);
 // Whether a rank's replay is inside this collective, and does not end.
-bool stands_in_replay(const Case& the_case, uint32_t group, uint64_t seq);
+bool stands_in_replay(const Facts& facts, uint32_t group, uint64_t seq);
 
 }  // namespace rollcall::analysis

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "analysis/rules/circle.h"
-#include "analysis/rules/judge.h"
+#include "analysis/rules/rules.h"
 #include "analysis/rules/stray_call.h"
 #include "analysis/slips/own_past.h"
 #include "analysis/words/label.h"
@@ -45,11 +45,11 @@ bool has_cuda_error(const Process& process) {
 }
 
 // The process made the call, and NCCL refused it.
-bool is_refused(const Case& c, uint32_t p, const Node& waited) {
+bool is_refused(const Facts& facts, uint32_t p, const Node& waited) {
   if (waited.kind != NodeKind::collective) return false;
-  for (const Member& member : c.group(waited.group).members) {
+  for (const Member& member : facts.group(waited.group).members) {
     if (member.process != p || !member.lane.has(waited.seq)) continue;
-    return c.index.op_at(member, waited.seq).state == OpState::failed;
+    return facts.index.op_at(member, waited.seq).state == OpState::failed;
   }
   return false;
 }
@@ -57,9 +57,9 @@ bool is_refused(const Case& c, uint32_t p, const Node& waited) {
 // The oldest of the waiting calls, creations before collectives before sends and receives. Of
 // creations the one that most ranks are in: who joins a communicator that grows also waits for
 // those who wait for its parent.
-uint32_t leading_waiter(const Case& c, const Root& root) {
+uint32_t leading_waiter(const Facts& facts, const Root& root) {
   const auto order = [&](uint32_t n) {
-    switch (c.graph.nodes()[n].kind) {
+    switch (facts.graph.nodes()[n].kind) {
       case NodeKind::creation:
         return 0;
       case NodeKind::collective:
@@ -69,8 +69,8 @@ uint32_t leading_waiter(const Case& c, const Root& root) {
     }
   };
   return *std::min_element(root.waiters.begin(), root.waiters.end(), [&](uint32_t a, uint32_t b) {
-    const Node& left = c.graph.nodes()[a];
-    const Node& right = c.graph.nodes()[b];
+    const Node& left = facts.graph.nodes()[a];
+    const Node& right = facts.graph.nodes()[b];
     const auto inside = [](const Node& node) {
       return node.kind == NodeKind::creation ? node.callers.size() : 0;
     };
@@ -80,21 +80,21 @@ uint32_t leading_waiter(const Case& c, const Root& root) {
 }
 
 // Where the members of a collective have it in the order of their calls.
-std::unordered_map<uint32_t, uint32_t> places_of(const Case& c, const Node& node) {
+std::unordered_map<uint32_t, uint32_t> places_of(const Facts& facts, const Node& node) {
   std::unordered_map<uint32_t, uint32_t> places;
-  for (const Member& member : c.group(node.group).members) {
+  for (const Member& member : facts.group(node.group).members) {
     const bool is_known =
-        member.lane.has(node.seq) && c.process(member.process).knowledge.calls_in_order;
+        member.lane.has(node.seq) && facts.process(member.process).knowledge.calls_in_order;
     if (is_known) places[member.process] = member.lane.at(node.seq);
   }
   return places;
 }
 
 // Some rank made the one in front of the other, and none behind it.
-bool is_in_front(const Case& c, const Node& one, const Node& other) {
-  const std::unordered_map<uint32_t, uint32_t> places = places_of(c, other);
+bool is_in_front(const Facts& facts, const Node& one, const Node& other) {
+  const std::unordered_map<uint32_t, uint32_t> places = places_of(facts, other);
   bool is_seen = false;
-  for (const auto& [p, place] : places_of(c, one)) {
+  for (const auto& [p, place] : places_of(facts, one)) {
     const auto found = places.find(p);
     if (found == places.end()) continue;
     if (found->second < place) return false;
@@ -105,63 +105,70 @@ bool is_in_front(const Case& c, const Node& one, const Node& other) {
 
 // A send or receive that a silent rank owes is a missing call; one that a rank passed by is
 // unmatched.
-Absence judge_silence(const Case& c, uint32_t p, const Node& waited) {
-  const ProcessState& state = c.job.processes[p];
+Absence judge_silence(const Facts& facts, uint32_t p, const Node& waited) {
+  const ProcessState& state = facts.job.processes[p];
   if (waited.kind != NodeKind::p2p) return {Verdict::missing_call, Confidence::certain};
   // That the other side made one too many would look the same.
   const bool went_on = state.last_call_ns > waited.since_ns || state.ended_itself ||
-                       state.last_op == kNoRecord || (c.job.is_foreign && waited.since_ns == 0);
+                       state.last_op == kNoRecord || (facts.job.is_foreign && waited.since_ns == 0);
   // It may have passed the transfer by before the other side began to wait.
-  const std::optional<HabitBreak> habit = went_on ? std::nullopt : habit_break(c, p);
+  const std::optional<HabitBreak> habit = went_on ? std::nullopt : habit_break(facts, p);
   if (habit && habit->alignment.slip == Slip::missing &&
-      !is_collective(c.index.op(p, habit->precedent).kind)) {
+      !is_collective(facts.index.op(p, habit->precedent).kind)) {
     return {Verdict::p2p_unmatched, Confidence::likely};
   }
   return {went_on ? Verdict::p2p_unmatched : Verdict::missing_call, Confidence::likely};
 }
 
 // The call of a member at a collective's position; null where no record of it is on file.
-const Op* call_at(const Case& c, uint32_t p, const Node& waited) {
-  for (const Member& member : c.group(waited.group).members) {
+const Op* call_at(const Facts& facts, uint32_t p, const Node& waited) {
+  for (const Member& member : facts.group(waited.group).members) {
     if (member.process != p || !member.lane.has(waited.seq)) continue;
-    return &c.index.op_at(member, waited.seq);
+    return &facts.index.op_at(member, waited.seq);
   }
   return nullptr;
 }
 
 // Is `left_out`, from the rank's own steps before, what the others wait for?
-bool is_awaited(const Case& c, uint32_t p, const Op& left_out, const Node& waited) {
-  if (c.index.seat(p, left_out.comm).group != waited.group) return false;
+bool is_awaited(const Facts& facts, uint32_t p, const Op& left_out, const Node& waited) {
+  if (facts.index.seat(p, left_out.comm).group != waited.group) return false;
   if (waited.kind == NodeKind::collective) {
-    const Signature usual = usual_signature(c.sizes, p, left_out);
+    const Signature usual = usual_signature(facts.sizes, p, left_out);
     const auto agrees = [&](uint32_t caller) {
-      const Op* call = call_at(c, caller, waited);
-      return call && agree(usual_signature(c.sizes, caller, *call), usual);
+      const Op* call = call_at(facts, caller, waited);
+      return call && agree(usual_signature(facts.sizes, caller, *call), usual);
     };
     return std::any_of(waited.callers.begin(), waited.callers.end(), agrees);
   }
   if (waited.kind != NodeKind::p2p || is_collective(left_out.kind)) return false;
-  const Op& call = c.index.op(waited.process, waited.op);
-  const Seat seat = c.index.seat(waited.process, call.comm);
+  const Op& call = facts.index.op(waited.process, waited.op);
+  const Seat seat = facts.index.seat(waited.process, call.comm);
   return is_source(left_out.kind) != is_source(call.kind) &&
          is_rma(left_out.kind) == is_rma(call.kind) &&
-         left_out.root_or_peer == c.group(seat.group).members[seat.member].rank;
+         left_out.root_or_peer == facts.group(seat.group).members[seat.member].rank;
 }
 
 // The rank's own steps before had the call where it went on without it.
-bool has_passed_by(const Case& c, uint32_t p, const Node& waited) {
-  const std::optional<HabitBreak> habit = habit_break(c, p);
+bool has_passed_by(const Facts& facts, uint32_t p, const Node& waited) {
+  const std::optional<HabitBreak> habit = habit_break(facts, p);
   return habit && habit->alignment.slip == Slip::missing && habit->alignment.contradicted == 0 &&
-         is_awaited(c, p, c.index.op(p, habit->precedent), waited);
+         is_awaited(facts, p, facts.index.op(p, habit->precedent), waited);
 }
 
-const std::vector<Remembered::Abort>& first_aborts(const Case& c) {
-  std::optional<std::vector<Remembered::Abort>>& known = c.remembered.first_aborts;
+// Of all processes: which two were the first to begin an abort, and when. One of any two is not the
+// process that is asked about.
+struct FirstAborts {
+  using Abort = std::pair<int64_t, uint32_t>;
+  std::optional<std::vector<Abort>> known;
+};
+
+const std::vector<FirstAborts::Abort>& first_aborts(const Facts& facts) {
+  std::optional<std::vector<FirstAborts::Abort>>& known = facts.memo.notes<FirstAborts>().known;
   if (known) return *known;
   known.emplace();
-  for (const uint32_t p : c.index.active()) {
+  for (const uint32_t p : facts.index.active()) {
     int64_t first_ns = INT64_MAX;
-    for (const Event& event : c.process(p).events) {
+    for (const Event& event : facts.process(p).events) {
       if (event.kind == EventKind::CommAbort) first_ns = std::min(first_ns, event.called_ns);
     }
     if (first_ns != INT64_MAX) known->emplace_back(first_ns, p);
@@ -173,100 +180,102 @@ const std::vector<Remembered::Abort>& first_aborts(const Case& c) {
 
 // The rank aborted because NCCL told it of a peer's end, when asked or by refusing a call, and a
 // peer had begun to abort: who was first, and not who had not come yet, is for judge_errors to say.
-bool follows_an_abort(const Case& c, uint32_t p, const Node& waited) {
-  const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(c, p, waited.group);
+bool follows_an_abort(const Facts& facts, uint32_t p, const Node& waited) {
+  const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(facts, p, waited.group);
   if (comm == nullptr || comm->state != CommState::aborted) return false;
   const auto is_told = [](const trace::Event& event) {
     return (event.kind == EventKind::AsyncError || event.kind == EventKind::CallFailed) &&
            result_of(event) == kResultRemoteError;
   };
-  const std::vector<trace::Event>& events = c.process(p).events;
+  const std::vector<trace::Event>& events = facts.process(p).events;
   const auto told = std::find_if(events.begin(), events.end(), is_told);
   if (told == events.end() || told->called_ns > comm->ended_ns) return false;
-  const std::vector<Remembered::Abort>& aborts = first_aborts(c);
-  return std::any_of(aborts.begin(), aborts.end(), [&](const Remembered::Abort& abort) {
-    return abort.second != p && abort.first <= told->called_ns + c.job.clock_doubt_ns;
+  const std::vector<FirstAborts::Abort>& aborts = first_aborts(facts);
+  return std::any_of(aborts.begin(), aborts.end(), [&](const FirstAborts::Abort& abort) {
+    return abort.second != p && abort.first <= told->called_ns + facts.job.clock_doubt_ns;
   });
 }
 
 // That a rank aborted is why others wait: nothing where it is not.
-std::optional<Absence> judge_abort(const Case& c, uint32_t p, const Node& waited) {
-  const ProcessState& state = c.job.processes[p];
-  const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(c, p, waited.group);
+std::optional<Absence> judge_abort(const Facts& facts, uint32_t p, const Node& waited) {
+  const ProcessState& state = facts.job.processes[p];
+  const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(facts, p, waited.group);
   const bool is_over =
       comm && (comm->state == CommState::aborted || comm->state == CommState::revoked);
   // An abort long after the others began to wait is how somebody ended the hang, not its cause.
-  if (!is_over || comm->ended_ns - waited.since_ns >= c.options.ended_threshold_ns) return {};
+  if (!is_over || comm->ended_ns - waited.since_ns >= facts.options.ended_threshold_ns) return {};
   const int64_t last_ns =
-      state.last_op == kNoRecord ? 0 : c.process(p).ops[state.last_op].called_ns;
+      state.last_op == kNoRecord ? 0 : facts.process(p).ops[state.last_op].called_ns;
   const bool stood = comm->ended_ns - last_ns > kStandsNs;
   if (!stood) return Absence{Verdict::abort_cascade, Confidence::certain};
   // Who stood still may have followed one that left no file, or one that is known to be earlier.
-  if (c.doubt.may_wait_for_unknown(p)) return Absence{Verdict::insufficient, Confidence::open};
-  const bool is_first = comm->ended_ns - c.job.first_abort_ns <= kStandsNs + c.job.clock_doubt_ns;
+  if (facts.unheard.may_wait_for_unknown(p))
+    return Absence{Verdict::insufficient, Confidence::open};
+  const bool is_first =
+      comm->ended_ns - facts.job.first_abort_ns <= kStandsNs + facts.job.clock_doubt_ns;
   if (!is_first) return {};
   return Absence{Verdict::abort_cascade, Confidence::certain};
 }
 
-Absence judge_absence(const Case& c, uint32_t p, const Node& waited) {
-  const Process& process = c.process(p);
-  const ProcessState& state = c.job.processes[p];
-  const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(c, p, waited.group);
-  if (const std::optional<Absence> abort = judge_abort(c, p, waited)) return *abort;
-  if (is_refused(c, p, waited) && !has_cuda_error(process)) {
+Absence judge_absence(const Facts& facts, uint32_t p, const Node& waited) {
+  const Process& process = facts.process(p);
+  const ProcessState& state = facts.job.processes[p];
+  const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(facts, p, waited.group);
+  if (const std::optional<Absence> abort = judge_abort(facts, p, waited)) return *abort;
+  if (is_refused(facts, p, waited) && !has_cuda_error(process)) {
     return {Verdict::async_error, Confidence::certain};
   }
   if (has_cuda_error(process)) return {Verdict::cuda_error, Confidence::certain};
   if (state.stopped) return {Verdict::rank_stopped, Confidence::certain};
   if (state.gone && !(state.ended_itself && is_ended(comm))) {
-    const bool is_seen = c.job.live || state.ended_itself;
+    const bool is_seen = facts.job.live || state.ended_itself;
     return {Verdict::rank_dead, is_seen ? Confidence::certain : Confidence::likely};
   }
   if (state.uncounted != 0) return {Verdict::insufficient, Confidence::open};
   if (waited.kind == NodeKind::creation) {
-    return {verdict_of_creation(c, waited), Confidence::certain};
+    return {verdict_of_creation(facts, waited), Confidence::certain};
   }
   const bool inside_event =
       state.inside_event != kNoRecord && !is_teardown(process.events[state.inside_event].kind);
-  if ((inside_event || state.inside_op != kNoRecord) && c.job.is_stale(state.inside_since_ns)) {
+  if ((inside_event || state.inside_op != kNoRecord) && facts.job.is_stale(state.inside_since_ns)) {
     return {Verdict::stuck_in_call, Confidence::certain};
   }
-  if (c.doubt.may_wait_for_unknown(p)) {
+  if (facts.unheard.may_wait_for_unknown(p)) {
     // Whom it waits for now does not matter where it is on file that it passed the call by.
     const bool is_pair = waited.kind == NodeKind::p2p;
     const Verdict passed_by = is_pair ? Verdict::p2p_unmatched : Verdict::missing_call;
-    if (has_passed_by(c, p, waited)) return {passed_by, Confidence::likely};
+    if (has_passed_by(facts, p, waited)) return {passed_by, Confidence::likely};
     return {Verdict::insufficient, Confidence::open};
   }
-  return judge_silence(c, p, waited);
+  return judge_silence(facts, p, waited);
 }
 
 // Of a process that lives, or ended by itself: how it came to pass the call by.
-std::string silence_text(const Case& c, uint32_t p, const Node& waited) {
-  const ProcessState& state = c.job.processes[p];
+std::string silence_text(const Facts& facts, uint32_t p, const Node& waited) {
+  const ProcessState& state = facts.job.processes[p];
   if (state.ended_itself) {
     return fmt::format("ended by itself, {} before {}, without the call that others wait in",
-                       span_text(c.job.end_ns - state.last_sign_ns),
-                       c.job.live ? "now" : "the end of the job");
+                       span_text(facts.job.end_ns - state.last_sign_ns),
+                       facts.job.live ? "now" : "the end of the job");
   }
   const bool is_known = waited.kind != NodeKind::creation;
-  if (is_known && is_ended(comm_of(c, p, waited.group))) {
+  if (is_known && is_ended(comm_of(facts, p, waited.group))) {
     return "has destroyed the communicator without the call that others wait in";
   }
   return "has not made the call that others wait in";
 }
 
-std::string why_text(const Case& c, Verdict verdict, uint32_t p, const Node& waited) {
-  const Process& process = c.process(p);
-  const ProcessState& state = c.job.processes[p];
+std::string why_text(const Facts& facts, Verdict verdict, uint32_t p, const Node& waited) {
+  const Process& process = facts.process(p);
+  const ProcessState& state = facts.job.processes[p];
   switch (verdict) {
     case Verdict::rank_dead: {
       // A report of RAS has no time of death.
-      if (c.job.is_foreign && !process.liveness_evidence.empty()) return "is gone";
+      if (facts.job.is_foreign && !process.liveness_evidence.empty()) return "is gone";
       const bool inside = state.inside_op != kNoRecord || state.inside_event != kNoRecord;
-      std::string text(state.ended_itself ? "ended by itself" : death_text(c.job.live));
-      text += fmt::format(", {} before {}", span_text(c.job.end_ns - state.last_sign_ns),
-                          c.job.live ? "now" : "the end of the job");
+      std::string text(state.ended_itself ? "ended by itself" : death_text(facts.job.live));
+      text += fmt::format(", {} before {}", span_text(facts.job.end_ns - state.last_sign_ns),
+                          facts.job.live ? "now" : "the end of the job");
       text += inside ? ", inside an NCCL call" : ", outside NCCL";
       const std::string oom = state.ended_itself ? "" : oom_text(process);
       return oom.empty() ? text : text + "; " + oom;
@@ -277,9 +286,9 @@ std::string why_text(const Case& c, Verdict verdict, uint32_t p, const Node& wai
       const std::string inside =
           state.inside_event != kNoRecord
               ? fmt::format("inside {}", name_of(process.events[state.inside_event].kind))
-              : inside_text(c.index, p, state.inside_op);
+              : inside_text(facts.index, p, state.inside_op);
       return fmt::format("has been {} for {}", inside,
-                         span_text(c.job.end_ns - state.inside_since_ns));
+                         span_text(facts.job.end_ns - state.inside_since_ns));
     }
     case Verdict::cuda_error:
       return "could not: CUDA had already failed there";
@@ -292,13 +301,13 @@ std::string why_text(const Case& c, Verdict verdict, uint32_t p, const Node& wai
       return "has not made the call that others wait in, but may itself wait for a rank whose "
              "records are not all on file, or for signals that are not counted";
     default:
-      return silence_text(c, p, waited);
+      return silence_text(facts, p, waited);
   }
 }
 
-std::string next_text(const Case& c, Verdict verdict, uint32_t p) {
-  const Process& process = c.process(p);
-  const ProcessState& state = c.job.processes[p];
+std::string next_text(const Facts& facts, Verdict verdict, uint32_t p) {
+  const Process& process = facts.process(p);
+  const ProcessState& state = facts.job.processes[p];
   const std::string who = process.pid == 0 ? rank_text(process)
                                            : fmt::format("{} (pid {} on {})", rank_text(process),
                                                          process.pid, process.host);
@@ -329,7 +338,7 @@ std::string next_text(const Case& c, Verdict verdict, uint32_t p) {
                  : "copy the missing file into the directory, if there is one: it decides between "
                    "this rank and the one it would wait for";
     default:
-      return c.job.live && !state.gone && !state.ended_itself
+      return facts.job.live && !state.gone && !state.ended_itself
                  ? fmt::format("look at the stack of {}: `py-spy dump` or `gdb -p {}`", who,
                                process.pid)
                  : fmt::format("look at the code path of {} behind its last call", who);
@@ -342,7 +351,7 @@ struct Latecomer {
   uint32_t process = kNone;
   int64_t late_ns = 0;
 };
-std::optional<Latecomer> latecomer_before(const Case& c, const Node& waited,
+std::optional<Latecomer> latecomer_before(const Facts& facts, const Node& waited,
                                           const std::vector<uint32_t>& ended) {
   constexpr int64_t kLateNs = 5'000'000'000;
   // What a watchdog takes from its decision to the end.
@@ -351,28 +360,28 @@ std::optional<Latecomer> latecomer_before(const Case& c, const Node& waited,
   Latecomer last;
   int64_t last_ns = 0;
   int64_t others_ns = 0;
-  for (const Member& member : c.group(waited.group).members) {
+  for (const Member& member : facts.group(waited.group).members) {
     if (!member.lane.has(waited.seq - 1)) return {};
-    const int64_t called_ns = c.index.op_at(member, waited.seq - 1).called_ns;
+    const int64_t called_ns = facts.index.op_at(member, waited.seq - 1).called_ns;
     others_ns = std::max(others_ns, std::min(called_ns, last_ns));
     if (called_ns <= last_ns) continue;
     last_ns = called_ns;
     last.process = member.process;
   }
   last.late_ns = last_ns - others_ns;
-  if (others_ns == 0 || last.late_ns < kLateNs + c.job.clock_doubt_ns) return {};
+  if (others_ns == 0 || last.late_ns < kLateNs + facts.job.clock_doubt_ns) return {};
   const bool ended_soon = std::all_of(ended.begin(), ended.end(), [&](uint32_t p) {
-    const int64_t stayed_ns = c.job.processes[p].last_sign_ns - last_ns;
+    const int64_t stayed_ns = facts.job.processes[p].last_sign_ns - last_ns;
     return p != last.process && stayed_ns < kGraceNs;
   });
   return ended_soon ? std::optional(last) : std::nullopt;
 }
 
-void mention_latecomer(const Case& c, const Node& waited, const std::vector<uint32_t>& ended,
+void mention_latecomer(const Facts& facts, const Node& waited, const std::vector<uint32_t>& ended,
                        Finding& finding) {
-  const std::optional<Latecomer> late = latecomer_before(c, waited, ended);
+  const std::optional<Latecomer> late = latecomer_before(facts, waited, ended);
   if (!late) return;
-  const std::string who = rank_text(c.process(late->process));
+  const std::string who = rank_text(facts.process(late->process));
   finding.summary += fmt::format("; {} came {} later than all others to the call before (seq {})",
                                  who, span_text(late->late_ns), waited.seq - 1);
   finding.next += fmt::format("; a watchdog may have ended it for the time {} took", who);
@@ -380,8 +389,8 @@ void mention_latecomer(const Case& c, const Node& waited, const std::vector<uint
 
 // A rank that said nothing for long, and was killed before all others were: by somebody who saw it
 // hang, or in the middle of what took so long.
-void mention_lead(const Case& c, uint32_t p, Finding& finding) {
-  const int64_t lead_ns = c.job.processes[p].lead_ns;
+void mention_lead(const Facts& facts, uint32_t p, Finding& finding) {
+  const int64_t lead_ns = facts.job.processes[p].lead_ns;
   if (lead_ns == 0) return;
   finding.confidence = std::max(finding.confidence, Confidence::likely);
   finding.summary += fmt::format(
@@ -391,28 +400,28 @@ void mention_lead(const Case& c, uint32_t p, Finding& finding) {
   finding.next += ", and at its log and exit status, and at `dmesg` there";
 }
 
-void complete_culprit(const Case& c, const Node& waited, Culprit& culprit) {
+void complete_culprit(const Facts& facts, const Node& waited, Culprit& culprit) {
   if (waited.kind == NodeKind::collective) culprit.seq = waited.seq;
   if (waited.kind == NodeKind::creation) {
-    culprit.op = std::string(rollcall::name_of(creating_call(c, waited)));
+    culprit.op = std::string(rollcall::name_of(creating_call(facts, waited)));
   }
   if (waited.kind != NodeKind::p2p) return;
   culprit.p2p_seq = waited.seq;
-  const Op& op = c.index.op(waited.process, waited.op);
-  const Seat seat = c.index.seat(waited.process, op.comm);
-  culprit.peer = c.group(seat.group).members[seat.member].rank;
+  const Op& op = facts.index.op(waited.process, waited.op);
+  const Seat seat = facts.index.seat(waited.process, op.comm);
+  culprit.peer = facts.group(seat.group).members[seat.member].rank;
   culprit.op = std::string(rollcall::name_of(other_side_of(op.kind)));
 }
 
-bool have_ended(const Case& c, const std::vector<uint32_t>& processes) {
+bool have_ended(const Facts& facts, const std::vector<uint32_t>& processes) {
   return std::all_of(processes.begin(), processes.end(),
-                     [&](uint32_t p) { return c.job.processes[p].ended_itself; });
+                     [&](uint32_t p) { return facts.job.processes[p].ended_itself; });
 }
 
 // Without the call at a collective's position.
-std::vector<uint32_t> who_is_without(const Case& c, const Node& waited) {
+std::vector<uint32_t> who_is_without(const Facts& facts, const Node& waited) {
   std::vector<uint32_t> without;
-  for (const Member& member : c.group(waited.group).members) {
+  for (const Member& member : facts.group(waited.group).members) {
     if (member.lane.called <= waited.seq) without.push_back(member.process);
   }
   return without;
@@ -420,26 +429,26 @@ std::vector<uint32_t> who_is_without(const Case& c, const Node& waited) {
 
 // Ranks that finished, or went past, where a few others called once more: the few are the odd ones,
 // and so are as many who are it elsewhere (`odd`: sorted).
-bool is_extra_call(const Case& c, const Node& waited, const std::vector<uint32_t>& odd) {
+bool is_extra_call(const Facts& facts, const Node& waited, const std::vector<uint32_t>& odd) {
   if (waited.kind != NodeKind::collective) return false;
-  const std::vector<uint32_t> without = who_is_without(c, waited);
-  const size_t called = c.group(waited.group).members.size() - without.size();
+  const std::vector<uint32_t> without = who_is_without(facts, waited);
+  const size_t called = facts.group(waited.group).members.size() - without.size();
   if (without.size() < called) return false;
   const bool all_ended = std::all_of(without.begin(), without.end(), [&](uint32_t p) {
-    return is_ended(comm_of(c, p, waited.group)) || c.job.processes[p].ended_itself;
+    return is_ended(comm_of(facts, p, waited.group)) || facts.job.processes[p].ended_itself;
   });
   if (all_ended && without.size() > called) return true;
-  if (is_unheard_of(c, waited)) return true;
-  const size_t past = who_went_past(c, waited, without).size();
+  if (is_unheard_of(facts, waited)) return true;
+  const size_t past = who_went_past(facts, waited, without).size();
   if (past < called) return false;
   const bool are_odd = std::all_of(waited.callers.begin(), waited.callers.end(), [&](uint32_t p) {
     return std::binary_search(odd.begin(), odd.end(), p);
   });
-  if (past == called && !are_odd && !is_against_habit(c, waited)) return false;
+  if (past == called && !are_odd && !is_against_habit(facts, waited)) return false;
   // Who is neither here nor past may still come, unless it is the callers that are odd.
   const size_t behind = without.size() - past;
-  return behind == 0 || past > called + behind || is_new_to_callers(c, waited) ||
-         is_against_habit(c, waited);
+  return behind == 0 || past > called + behind || is_new_to_callers(facts, waited) ||
+         is_against_habit(facts, waited);
 }
 
 struct Gathered {
@@ -448,10 +457,10 @@ struct Gathered {
   Absence absence;
 };
 
-std::string callers_text(const Case& c, const Node& waited) {
-  const size_t members = waited.kind == NodeKind::creation && c.group(waited.group).nranks > 0
-                             ? static_cast<size_t>(c.group(waited.group).nranks)
-                             : c.group(waited.group).members.size();
+std::string callers_text(const Facts& facts, const Node& waited) {
+  const size_t members = waited.kind == NodeKind::creation && facts.group(waited.group).nranks > 0
+                             ? static_cast<size_t>(facts.group(waited.group).nranks)
+                             : facts.group(waited.group).members.size();
   return fmt::format("{} of {} ranks", waited.callers.size(), members);
 }
 
@@ -463,9 +472,9 @@ std::string_view recorder_text(const Process& process) {
 
 // Other recorders tell neither how long a call waited nor that the absent rank's file is complete;
 // and where they saw the call finish on the ranks that made it, they speak against themselves.
-void weigh_states(const Case& c, const Node& waited, Finding& finding) {
+void weigh_states(const Facts& facts, const Node& waited, Finding& finding) {
   if (finding.confidence == Confidence::certain) finding.confidence = Confidence::likely;
-  const std::string& recorder = c.process(c.index.active().front()).recorder;
+  const std::string& recorder = facts.process(facts.index.active().front()).recorder;
   if (recorder.starts_with("ncclras")) {
     finding.confidence = Confidence::open;
     finding.summary +=
@@ -475,9 +484,9 @@ void weigh_states(const Case& c, const Node& waited, Finding& finding) {
   }
   if (waited.kind != NodeKind::collective) return;
   std::vector<uint32_t> finished;
-  for (const Member& member : c.group(waited.group).members) {
+  for (const Member& member : facts.group(waited.group).members) {
     if (!member.lane.has(waited.seq)) continue;
-    const bool is_finished = c.index.op_at(member, waited.seq).state == OpState::finished;
+    const bool is_finished = facts.index.op_at(member, waited.seq).state == OpState::finished;
     if (is_finished) finished.push_back(member.process);
   }
   if (finished.empty()) return;
@@ -485,18 +494,19 @@ void weigh_states(const Case& c, const Node& waited, Finding& finding) {
   finding.summary += fmt::format(
       "; the states contradict it: the call is on file as finished on {}, which it cannot be "
       "without every rank, so this rests on the sequence alone",
-      processes_text(c.index.run(), finished));
+      processes_text(facts.index.run(), finished));
 }
 
 // Where most of a communicator have not made a call, those who have may be the ones that are wrong.
-void weigh_numbers(const Case& c, const Node& waited, Finding& finding) {
+void weigh_numbers(const Facts& facts, const Node& waited, Finding& finding) {
   if (waited.kind != NodeKind::collective) return;
   // Who called and was freed since is in no call any more.
   if (waited.callers.empty() || waited.callers.size() >= finding.culprits.size()) return;
   finding.confidence = Confidence::open;
-  finding.summary +=
-      fmt::format("; or {} should not have made it", processes_text(c.index.run(), waited.callers));
-  finding.next += fmt::format(", and at that of {}", rank_text(c.process(waited.callers.front())));
+  finding.summary += fmt::format("; or {} should not have made it",
+                                 processes_text(facts.index.run(), waited.callers));
+  finding.next +=
+      fmt::format(", and at that of {}", rank_text(facts.process(waited.callers.front())));
 }
 
 std::string in_plural(std::string why) {
@@ -511,55 +521,56 @@ std::string in_plural(std::string why) {
   return why;
 }
 
-Draft draft_absence(const Case& c, uint32_t n, const Gathered& gathered) {
-  const Node& waited = c.graph.nodes()[n];
+Draft draft_absence(const Facts& facts, uint32_t n, const Gathered& gathered) {
+  const Node& waited = facts.graph.nodes()[n];
   const Verdict verdict = gathered.absence.verdict;
   Draft draft = make_draft(verdict, gathered.absence.confidence);
   Finding& finding = draft.finding;
   draft.since_ns = waited.since_ns;
-  const Blocked example = example_of(c, n);
+  const OpRef example = example_of(facts, n);
   for (const uint32_t p : gathered.processes) {
-    Culprit culprit = culprit_of(c, p, waited.group);
+    Culprit culprit = culprit_of(facts, p, waited.group);
     if (example.process != kNone) {
-      culprit.op = std::string(rollcall::name_of(c.index.op(example.process, example.op).kind));
+      culprit.op = std::string(rollcall::name_of(facts.index.op(example.process, example.op).kind));
     }
-    complete_culprit(c, waited, culprit);
+    complete_culprit(facts, waited, culprit);
     finding.culprits.push_back(std::move(culprit));
-    if (finding.evidence.size() < 8) finding.evidence.push_back(process_evidence(c, p));
+    if (finding.evidence.size() < 8) finding.evidence.push_back(process_evidence(facts, p));
   }
   if (example.process != kNone) {
-    finding.evidence.push_back(op_evidence(c, example.process, example.op, "waits"));
+    finding.evidence.push_back(op_evidence(facts, example.process, example.op, "waits"));
   }
   const uint32_t first = gathered.processes.front();
   const bool is_pair = waited.kind == NodeKind::p2p;
   const bool is_one = gathered.processes.size() == 1;
-  const std::string why = why_text(c, verdict, first, waited);
+  const std::string why = why_text(facts, verdict, first, waited);
   const bool waits_one = is_pair || waited.callers.size() == 1;
   const char* waits =
-      waits_one ? (c.job.live ? "has been" : "was") : (c.job.live ? "have been" : "were");
+      waits_one ? (facts.job.live ? "has been" : "was") : (facts.job.live ? "have been" : "were");
   finding.summary = fmt::format(
-      "{} {}: {} {} in {} {}; {}{}", processes_text(c.index.run(), gathered.processes),
-      is_one ? why : in_plural(why), is_pair ? "its peer" : callers_text(c, waited), waits,
-      node_text(c, n),
-      c.job.is_foreign ? fmt::format("when {} was written", recorder_text(c.process(first)))
-                       : fmt::format("for {}", span_text(c.job.end_ns - waited.since_ns)),
-      is_one ? "" : rank_text(c.process(first)) + ": ", doing_text(c.index, c.job, first));
-  finding.next = next_text(c, verdict, first);
+      "{} {}: {} {} in {} {}; {}{}", processes_text(facts.index.run(), gathered.processes),
+      is_one ? why : in_plural(why), is_pair ? "its peer" : callers_text(facts, waited), waits,
+      node_text(facts, n),
+      facts.job.is_foreign ? fmt::format("when {} was written", recorder_text(facts.process(first)))
+                           : fmt::format("for {}", span_text(facts.job.end_ns - waited.since_ns)),
+      is_one ? "" : rank_text(facts.process(first)) + ": ",
+      doing_text(facts.index, facts.job, first));
+  finding.next = next_text(facts, verdict, first);
   // The dumps of a Flight Recorder do not tell who had been ended when the others called.
-  if (verdict == Verdict::rank_dead || (verdict == Verdict::missing_call && c.job.is_foreign)) {
-    mention_latecomer(c, waited, gathered.processes, finding);
+  if (verdict == Verdict::rank_dead || (verdict == Verdict::missing_call && facts.job.is_foreign)) {
+    mention_latecomer(facts, waited, gathered.processes, finding);
   }
-  if (c.job.is_foreign) weigh_states(c, waited, finding);
-  if (verdict == Verdict::missing_call && !c.job.is_foreign) {
-    if (is_one) mention_lead(c, first, finding);
-    weigh_numbers(c, waited, finding);
+  if (facts.job.is_foreign) weigh_states(facts, waited, finding);
+  if (verdict == Verdict::missing_call && !facts.job.is_foreign) {
+    if (is_one) mention_lead(facts, first, finding);
+    weigh_numbers(facts, waited, finding);
   }
   std::vector<uint32_t> victims = waited.callers;
   for (const uint32_t r : gathered.roots) {
-    const Root& root = c.graph.roots()[r];
+    const Root& root = facts.graph.roots()[r];
     victims.insert(victims.end(), root.victims.begin(), root.victims.end());
   }
-  set_victims(c, victims, finding);
+  set_victims(facts, victims, finding);
   draft.root = gathered.roots.front();
   draft.node = n;
   if (waited.kind == NodeKind::collective) {
@@ -570,15 +581,15 @@ Draft draft_absence(const Case& c, uint32_t n, const Gathered& gathered) {
 }
 
 // Ranks of a communicator that left no file: what they did is unknown, not nothing.
-Draft draft_nobody(const Case& c, uint32_t r) {
-  const Root& root = c.graph.roots()[r];
-  const Creation& creation = c.graph.creations()[c.graph.nodes()[root.nodes[0]].creation];
-  const Group& group = c.group(creation.group);
+Draft draft_nobody(const Facts& facts, uint32_t r) {
+  const Root& root = facts.graph.roots()[r];
+  const Creation& creation = facts.graph.creations()[facts.graph.nodes()[root.nodes[0]].creation];
+  const Group& group = facts.group(creation.group);
   Draft draft = make_draft(Verdict::init_incomplete, Confidence::likely);
   Finding& finding = draft.finding;
   const bool same_numbers = std::all_of(
       group.members.begin(), group.members.end(),
-      [&](const Member& member) { return c.process(member.process).job_rank == member.rank; });
+      [&](const Member& member) { return facts.process(member.process).job_rank == member.rank; });
   for (const int32_t rank : creation.missing_ranks) {
     Culprit culprit;
     culprit.process = kNone;
@@ -592,9 +603,9 @@ Draft draft_nobody(const Case& c, uint32_t r) {
       "{} of {} ranks have been creating {} for {}; communicator rank {} never joined, and left no "
       "file: it made no NCCL call, or its recorder did not run",
       creation.callers.size(), group.nranks, group.name,
-      span_text(c.job.end_ns - creation.since_ns), number_list(creation.missing_ranks));
+      span_text(facts.job.end_ns - creation.since_ns), number_list(creation.missing_ranks));
   finding.next = "look whether the missing rank's process was started, and at its log";
-  set_victims(c, root.victims, finding);
+  set_victims(facts, root.victims, finding);
   draft.since_ns = creation.since_ns;
   draft.root = r;
   draft.node = root.waiters.front();
@@ -602,89 +613,92 @@ Draft draft_nobody(const Case& c, uint32_t r) {
 }
 
 // All have ended, and not in order: who waited then would have waited on.
-bool was_cut_short(const Case& c) {
-  return c.job.all_ended_themselves && !c.job.live && c.job.any_aborted();
+bool was_cut_short(const Facts& facts) {
+  return facts.job.all_ended_themselves && !facts.job.live && facts.job.any_aborted();
 }
 
-bool is_immediate(const Case& c, const Absence& absence) {
+bool is_immediate(const Facts& facts, const Absence& absence) {
   return absence.verdict == Verdict::rank_dead || absence.verdict == Verdict::abort_cascade ||
          absence.verdict == Verdict::cuda_error || absence.verdict == Verdict::async_error ||
-         absence.verdict == Verdict::rank_stopped || (c.job.all_ended_themselves && !c.job.live);
+         absence.verdict == Verdict::rank_stopped ||
+         (facts.job.all_ended_themselves && !facts.job.live);
 }
 
 // Who waits because of it: not those that have ended in order.
-std::vector<uint32_t> victims_of(const Case& c, const Gathered& gathered) {
+std::vector<uint32_t> victims_of(const Facts& facts, const Gathered& gathered) {
   std::vector<uint32_t> victims;
   for (const uint32_t r : gathered.roots) {
-    for (const uint32_t p : c.graph.roots()[r].victims) {
-      if (!c.job.processes[p].ended_itself) victims.push_back(p);
+    for (const uint32_t p : facts.graph.roots()[r].victims) {
+      if (!facts.job.processes[p].ended_itself) victims.push_back(p);
     }
   }
   return victims;
 }
 
-Draft draft_extra(const Case& c, uint32_t n, const Gathered& gathered) {
-  Draft draft = draft_extra_call(c, n, who_is_without(c, c.graph.nodes()[n]));
-  draft.since_ns = c.graph.roots()[gathered.roots.front()].since_ns;
+Draft draft_extra(const Facts& facts, uint32_t n, const Gathered& gathered) {
+  Draft draft = draft_extra_call(facts, n, who_is_without(facts, facts.graph.nodes()[n]));
+  draft.since_ns = facts.graph.roots()[gathered.roots.front()].since_ns;
   draft.root = gathered.roots.front();
-  std::vector<uint32_t> victims = victims_of(c, gathered);
+  std::vector<uint32_t> victims = victims_of(facts, gathered);
   for (const uint32_t p : gathered.processes) {
-    if (!c.job.processes[p].ended_itself) victims.push_back(p);
+    if (!facts.job.processes[p].ended_itself) victims.push_back(p);
   }
-  set_victims(c, victims, draft.finding);
+  set_victims(facts, victims, draft.finding);
   return draft;
 }
 
 // What others wait for and somebody has not done.
-Draft draft_owed(const Case& c, uint32_t n, const Gathered& gathered) {
+Draft draft_owed(const Facts& facts, uint32_t n, const Gathered& gathered) {
   const Verdict verdict = gathered.absence.verdict;
   const bool is_silence = verdict == Verdict::missing_call || verdict == Verdict::p2p_unmatched;
   std::optional<Draft> stray;
-  if (is_silence) stray = draft_stray_transfer(c, c.graph.nodes()[n]);
-  if (is_silence && !stray) stray = draft_extra_transfer(c, c.graph.nodes()[n]);
-  if (!stray) return draft_absence(c, n, gathered);
+  if (is_silence) stray = draft_stray_transfer(facts, facts.graph.nodes()[n]);
+  if (is_silence && !stray) stray = draft_extra_transfer(facts, facts.graph.nodes()[n]);
+  if (!stray) return draft_absence(facts, n, gathered);
   stray->root = gathered.roots.front();
-  set_victims(c, victims_of(c, gathered), stray->finding);
+  set_victims(facts, victims_of(facts, gathered), stray->finding);
   return std::move(*stray);
 }
 
 // Of several collectives that one rank owes, the one that others made in front of the rest.
-uint32_t first_owed(const Case& c, uint32_t n, const Gathered& gathered) {
+uint32_t first_owed(const Facts& facts, uint32_t n, const Gathered& gathered) {
   const Verdict verdict = gathered.absence.verdict;
   const bool is_any = verdict == Verdict::missing_call || verdict == Verdict::rank_dead ||
                       verdict == Verdict::rank_stopped;
   if (!is_any || gathered.processes.size() != 1) return n;
-  for (const uint32_t other : c.graph.roots()[gathered.roots.front()].waiters) {
-    const Node& candidate = c.graph.nodes()[other];
-    const bool are_collectives =
-        candidate.kind == NodeKind::collective && c.graph.nodes()[n].kind == NodeKind::collective;
-    if (are_collectives && other != n && is_in_front(c, candidate, c.graph.nodes()[n])) n = other;
+  for (const uint32_t other : facts.graph.roots()[gathered.roots.front()].waiters) {
+    const Node& candidate = facts.graph.nodes()[other];
+    const bool are_collectives = candidate.kind == NodeKind::collective &&
+                                 facts.graph.nodes()[n].kind == NodeKind::collective;
+    if (are_collectives && other != n && is_in_front(facts, candidate, facts.graph.nodes()[n]))
+      n = other;
   }
   return n;
 }
 
 }  // namespace
 
-std::vector<Draft> judge_waits(const Case& c) {
+std::vector<Draft> judge_waits(const Facts& facts) {
   std::vector<Draft> drafts;
   std::map<std::pair<uint32_t, Verdict>, Gathered> absences;
-  for (uint32_t r = 0; r < c.graph.roots().size(); ++r) {
-    const Root& root = c.graph.roots()[r];
-    const Node& node = c.graph.nodes()[root.nodes[0]];
+  for (uint32_t r = 0; r < facts.graph.roots().size(); ++r) {
+    const Root& root = facts.graph.roots()[r];
+    const Node& node = facts.graph.nodes()[root.nodes[0]];
     if (root.is_circle) {
-      if (c.job.is_stale(root.since_ns) || was_cut_short(c)) drafts.push_back(draft_circle(c, r));
+      if (facts.job.is_stale(root.since_ns) || was_cut_short(facts))
+        drafts.push_back(draft_circle(facts, r));
       continue;
     }
     if (root.waiters.empty()) continue;
     if (node.kind == NodeKind::unknown) {
-      if (!c.job.is_stale(root.since_ns)) continue;
-      const bool is_disputed = c.graph.creations()[node.creation].dispute != kNone;
-      drafts.push_back(is_disputed ? draft_join_dispute(c, r) : draft_nobody(c, r));
+      if (!facts.job.is_stale(root.since_ns)) continue;
+      const bool is_disputed = facts.graph.creations()[node.creation].dispute != kNone;
+      drafts.push_back(is_disputed ? draft_join_dispute(facts, r) : draft_nobody(facts, r));
     } else if (node.kind == NodeKind::host) {
-      const uint32_t n = leading_waiter(c, root);
-      if (follows_an_abort(c, node.process, c.graph.nodes()[n])) continue;
-      const Absence absence = judge_absence(c, node.process, c.graph.nodes()[n]);
-      if (!is_immediate(c, absence) && !c.job.is_stale(root.since_ns)) continue;
+      const uint32_t n = leading_waiter(facts, root);
+      if (follows_an_abort(facts, node.process, facts.graph.nodes()[n])) continue;
+      const Absence absence = judge_absence(facts, node.process, facts.graph.nodes()[n]);
+      if (!is_immediate(facts, absence) && !facts.job.is_stale(root.since_ns)) continue;
       Gathered& gathered = absences[{n, absence.verdict}];
       // One sentence for all of them: the weakest.
       if (gathered.processes.empty() || absence.confidence > gathered.absence.confidence) {
@@ -699,24 +713,24 @@ std::vector<Draft> judge_waits(const Case& c) {
   const auto is_extra = [&](const auto& absence) {
     const auto& [key, gathered] = absence;
     // Ranks that ended by themselves count as dead where others still call.
-    const bool is_silence = key.second == Verdict::missing_call ||
-                            key.second == Verdict::insufficient ||
-                            (key.second == Verdict::rank_dead && have_ended(c, gathered.processes));
-    return is_silence && is_extra_call(c, c.graph.nodes()[key.first], odd);
+    const bool is_silence =
+        key.second == Verdict::missing_call || key.second == Verdict::insufficient ||
+        (key.second == Verdict::rank_dead && have_ended(facts, gathered.processes));
+    return is_silence && is_extra_call(facts, facts.graph.nodes()[key.first], odd);
   };
   std::vector<uint32_t> callers;
   for (const auto& absence : absences) {
     if (!is_extra(absence)) continue;
-    const std::vector<uint32_t>& here = c.graph.nodes()[absence.first.first].callers;
+    const std::vector<uint32_t>& here = facts.graph.nodes()[absence.first.first].callers;
     callers.insert(callers.end(), here.begin(), here.end());
   }
   std::sort(callers.begin(), callers.end());
   odd = std::move(callers);
   for (const auto& absence : absences) {
-    drafts.push_back(
-        is_extra(absence)
-            ? draft_extra(c, absence.first.first, absence.second)
-            : draft_owed(c, first_owed(c, absence.first.first, absence.second), absence.second));
+    drafts.push_back(is_extra(absence)
+                         ? draft_extra(facts, absence.first.first, absence.second)
+                         : draft_owed(facts, first_owed(facts, absence.first.first, absence.second),
+                                      absence.second));
   }
   return drafts;
 }

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/rules/judge.h"
+#include "analysis/rules/rules.h"
 #include "analysis/words/label.h"
 
 namespace rollcall::analysis {
@@ -28,11 +28,10 @@ namespace {
 
 using trace::Comm;
 
-constexpr size_t kEvidenceMax = 8;
 constexpr size_t kSidesMax = 4;
 
-const Comm& comm_of(const Case& c, const Member& member) {
-  return c.process(member.process).comms[member.comm];
+const Comm& comm_of(const Facts& facts, const Member& member) {
+  return facts.process(member.process).comms[member.comm];
 }
 
 // new_group() numbers the groups of the job, also on ranks that are in none of them: "1", or, of
@@ -54,39 +53,41 @@ bool is_hashed(std::string_view name) {
          name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-bool is_named_by_pytorch(const Case& c, const Group& group) {
+bool is_named_by_pytorch(const Facts& facts, const Group& group) {
   return std::all_of(group.members.begin(), group.members.end(), [&](const Member& member) {
-    const std::string& name = comm_of(c, member).name;
+    const std::string& name = comm_of(facts, member).name;
     return is_counted(name) || is_hashed(name);
   });
 }
 
 // Splits of one parent, which are to be numbered by it and known from the shim.
-bool is_split(const Case& c, const Group& group) {
+bool is_split(const Facts& facts, const Group& group) {
   return group.parent != kNone && group.origin == CommOrigin::split &&
-         std::none_of(group.members.begin(), group.members.end(),
-                      [&](const Member& member) { return c.process(member.process).is_foreign(); });
+         std::none_of(group.members.begin(), group.members.end(), [&](const Member& member) {
+           return facts.process(member.process).is_foreign();
+         });
 }
 
-bool is_torn(const Case& c, const Member& member) {
-  return member.rank >= 0 && comm_of(c, member).split_key != member.rank;
+bool is_torn(const Facts& facts, const Member& member) {
+  return member.rank >= 0 && comm_of(facts, member).split_key != member.rank;
 }
 
-bool is_torn(const Case& c, const Group& group) {
+bool is_torn(const Facts& facts, const Group& group) {
   return std::any_of(group.members.begin(), group.members.end(),
-                     [&](const Member& member) { return is_torn(c, member); });
+                     [&](const Member& member) { return is_torn(facts, member); });
 }
 
 // Whether the keys can be places in lists: none twice in one communicator, none negative, and not
 // simply the ranks in the parent.
-bool are_places(const Case& c, uint32_t parent, const std::vector<uint32_t>& children) {
+bool are_places(const Facts& facts, uint32_t parent, const std::vector<uint32_t>& children) {
   std::map<uint32_t, int32_t> parent_ranks;
-  for (const Member& member : c.group(parent).members) parent_ranks[member.process] = member.rank;
+  for (const Member& member : facts.group(parent).members)
+    parent_ranks[member.process] = member.rank;
   bool are_parent_ranks = true;
   for (const uint32_t g : children) {
     std::set<int32_t> keys;
-    for (const Member& member : c.group(g).members) {
-      const int32_t key = comm_of(c, member).split_key;
+    for (const Member& member : facts.group(g).members) {
+      const int32_t key = comm_of(facts, member).split_key;
       if (key < 0 || !keys.insert(key).second) return false;
       const auto found = parent_ranks.find(member.process);
       are_parent_ranks = are_parent_ranks && found != parent_ranks.end() && found->second == key;
@@ -104,16 +105,16 @@ struct Dispute {
   std::vector<uint32_t> groups;
 };
 
-void add_divided_groups(const Case& c, uint32_t parent, const std::vector<uint32_t>& children,
+void add_divided_groups(const Facts& facts, uint32_t parent, const std::vector<uint32_t>& children,
                         std::vector<Dispute>& disputes) {
-  const std::string& parent_name = comm_of(c, c.group(parent).members.front()).name;
+  const std::string& parent_name = comm_of(facts, facts.group(parent).members.front()).name;
   if (!is_default_group(parent_name)) return;
   std::map<std::pair<uint32_t, std::string>, std::map<uint32_t, std::vector<uint32_t>>> splits;
   for (const uint32_t g : children) {
-    for (const Member& member : c.group(g).members) {
-      const std::string& name = comm_of(c, member).name;
+    for (const Member& member : facts.group(g).members) {
+      const std::string& name = comm_of(facts, member).name;
       if (!is_counted(name) || name == parent_name) continue;
-      splits[{c.group(g).child_number, name}][g].push_back(member.process);
+      splits[{facts.group(g).child_number, name}][g].push_back(member.process);
     }
   }
   for (auto& [split, parts] : splits) {
@@ -121,7 +122,7 @@ void add_divided_groups(const Case& c, uint32_t parent, const std::vector<uint32
     Dispute dispute;
     for (auto& [g, processes] : parts) {
       if (!dispute.is_torn) dispute.group = g;
-      dispute.is_torn = dispute.is_torn || is_torn(c, c.group(g));
+      dispute.is_torn = dispute.is_torn || is_torn(facts, facts.group(g));
       dispute.groups.push_back(g);
       dispute.sides.push_back(std::move(processes));
     }
@@ -129,15 +130,16 @@ void add_divided_groups(const Case& c, uint32_t parent, const std::vector<uint32
   }
 }
 
-void add_renamed_groups(const Case& c, const std::vector<uint32_t>& children,
+void add_renamed_groups(const Facts& facts, const std::vector<uint32_t>& children,
                         std::vector<Dispute>& disputes) {
   for (const uint32_t g : children) {
     std::map<std::string_view, std::vector<uint32_t>> names;
-    for (const Member& member : c.group(g).members) {
-      names[comm_of(c, member).name].push_back(member.process);
+    for (const Member& member : facts.group(g).members) {
+      names[comm_of(facts, member).name].push_back(member.process);
     }
     if (names.size() < 2) continue;
-    Dispute dispute{.group = g, .is_torn = is_torn(c, c.group(g)), .sides = {}, .groups = {g}};
+    Dispute dispute{
+        .group = g, .is_torn = is_torn(facts, facts.group(g)), .sides = {}, .groups = {g}};
     for (auto& [name, processes] : names) dispute.sides.push_back(std::move(processes));
     disputes.push_back(std::move(dispute));
   }
@@ -168,17 +170,17 @@ std::vector<uint32_t> most_disputed(const std::vector<Dispute>& disputes) {
   return processes;
 }
 
-std::string sides_text(const Case& c, const Dispute& dispute) {
+std::string sides_text(const Facts& facts, const Dispute& dispute) {
   std::string text;
   for (size_t i = 0; i < dispute.sides.size() && i < kSidesMax; ++i) {
     text += fmt::format("{}{}", text.empty() ? "" : " and of ",
-                        processes_text(c.index.run(), dispute.sides[i]));
+                        processes_text(facts.index.run(), dispute.sides[i]));
   }
   if (dispute.sides.size() > kSidesMax) text += " and more";
   return text;
 }
 
-std::string summary_of(const Case& c, const Dispute& dispute,
+std::string summary_of(const Facts& facts, const Dispute& dispute,
                        const std::vector<uint32_t>& culprits) {
   std::vector<uint32_t> here;
   std::vector<uint32_t> others;
@@ -187,10 +189,10 @@ std::string summary_of(const Case& c, const Dispute& dispute,
       (std::binary_search(culprits.begin(), culprits.end(), p) ? here : others).push_back(p);
     }
   }
-  const trace::Run& run = c.index.run();
-  const Group& group = c.group(dispute.group);
+  const trace::Run& run = facts.index.run();
+  const Group& group = facts.group(dispute.group);
   const std::string split =
-      fmt::format("split {} of {}", group.child_number, c.group(group.parent).name);
+      fmt::format("split {} of {}", group.child_number, facts.group(group.parent).name);
   const bool is_one = dispute.groups.size() == 1;
   const std::string what = is_one ? "the process group of " + split : group.name;
   std::string text;
@@ -201,43 +203,46 @@ std::string summary_of(const Case& c, const Dispute& dispute,
     text = fmt::format("{} listed other members for {} than {}", processes_text(run, here), what,
                        processes_text(run, others));
   }
-  text += is_one ? fmt::format(": together {} became one communicator", ranks_text(c.index, group))
-                 : fmt::format(": {} made {} communicators of it, of {}", split,
-                               dispute.sides.size(), sides_text(c, dispute));
+  text += is_one
+              ? fmt::format(": together {} became one communicator", ranks_text(facts.index, group))
+              : fmt::format(": {} made {} communicators of it, of {}", split, dispute.sides.size(),
+                            sides_text(facts, dispute));
   const auto torn = std::find_if(group.members.begin(), group.members.end(),
-                                 [&](const Member& member) { return is_torn(c, member); });
+                                 [&](const Member& member) { return is_torn(facts, member); });
   if (torn == group.members.end()) return text;
   return text + fmt::format(
                     "; {} is number {} there and was listed as number {}, and calls there "
                     "reach other ranks than were listed",
-                    rank_text(c.process(torn->process)), torn->rank, comm_of(c, *torn).split_key);
+                    rank_text(facts.process(torn->process)), torn->rank,
+                    comm_of(facts, *torn).split_key);
 }
 
 // The split as each rank called it: those whose place is not what they listed come first.
-void add_evidence(const Case& c, const std::vector<Dispute>& disputes, Finding& finding) {
+void add_evidence(const Facts& facts, const std::vector<Dispute>& disputes, Finding& finding) {
   for (const bool torn : {true, false}) {
     std::set<std::pair<uint32_t, uint32_t>> seen;
     for (const Dispute& dispute : disputes) {
       for (const uint32_t g : dispute.groups) {
-        for (const Member& member : c.group(g).members) {
+        for (const Member& member : facts.group(g).members) {
           if (finding.evidence.size() == kEvidenceMax) return;
-          if (is_torn(c, member) != torn || !seen.insert({g, member.process}).second) continue;
-          const Comm& comm = comm_of(c, member);
+          if (is_torn(facts, member) != torn || !seen.insert({g, member.process}).second) continue;
+          const Comm& comm = comm_of(facts, member);
           finding.evidence.push_back(
-              {.file = c.process(member.process).file,
+              {.file = facts.process(member.process).file,
                .record = fmt::format("comm {}", member.comm),
-               .text = fmt::format(
-                   "{}: number {} of its list for \"{}\", in split {} of {}; number "
-                   "{} of the {} that came",
-                   rank_text(c.process(member.process)), comm.split_key, comm.name,
-                   comm.child_number, c.group(c.group(g).parent).name, member.rank, comm.nranks)});
+               .text =
+                   fmt::format("{}: number {} of its list for \"{}\", in split {} of {}; number "
+                               "{} of the {} that came",
+                               rank_text(facts.process(member.process)), comm.split_key, comm.name,
+                               comm.child_number, facts.group(facts.group(g).parent).name,
+                               member.rank, comm.nranks)});
         }
       }
     }
   }
 }
 
-Draft draft_of(const Case& c, std::vector<Dispute> disputes) {
+Draft draft_of(const Facts& facts, std::vector<Dispute> disputes) {
   const std::vector<uint32_t> culprits = most_disputed(disputes);
   std::erase_if(disputes, [&](const Dispute& dispute) {
     return std::none_of(dispute.sides.begin(), dispute.sides.end(), [&](const auto& side) {
@@ -254,48 +259,50 @@ Draft draft_of(const Case& c, std::vector<Dispute> disputes) {
   std::vector<uint32_t> victims;
   for (const Dispute& dispute : disputes) {
     for (const uint32_t g : dispute.groups) {
-      for (const Member& member : c.group(g).members) {
+      for (const Member& member : facts.group(g).members) {
         victims.push_back(member.process);
-        draft.since_ns = std::min(draft.since_ns, comm_of(c, member).created_ns);
+        draft.since_ns = std::min(draft.since_ns, comm_of(facts, member).created_ns);
       }
     }
   }
   for (const uint32_t p : culprits) {
-    Culprit culprit = culprit_of(c, p, c.group(first->group).parent);
+    Culprit culprit = culprit_of(facts, p, facts.group(first->group).parent);
     culprit.op = "CommSplit";
     draft.finding.culprits.push_back(std::move(culprit));
   }
-  draft.finding.summary = summary_of(c, *first, culprits);
+  draft.finding.summary = summary_of(facts, *first, culprits);
   draft.finding.next =
       "compare the order and the lists of new_group(), or the shape of the device mesh, on that "
       "rank with another's";
-  set_victims(c, victims, draft.finding);
-  add_evidence(c, disputes, draft.finding);
+  set_victims(facts, victims, draft.finding);
+  add_evidence(facts, disputes, draft.finding);
   return draft;
 }
 
 }  // namespace
 
-std::vector<Draft> judge_splits(const Case& c) {
+std::vector<Draft> judge_splits(const Facts& facts) {
   std::map<uint32_t, std::vector<uint32_t>> families;
-  for (uint32_t g = 0; g < c.index.groups().size(); ++g) {
-    const Group& group = c.group(g);
-    if (is_split(c, group) && is_named_by_pytorch(c, group)) families[group.parent].push_back(g);
+  for (uint32_t g = 0; g < facts.index.groups().size(); ++g) {
+    const Group& group = facts.group(g);
+    if (is_split(facts, group) && is_named_by_pytorch(facts, group))
+      families[group.parent].push_back(g);
   }
   // Once per parent, which may have as many children as members.
-  std::erase_if(families,
-                [&](const auto& family) { return !is_named_by_pytorch(c, c.group(family.first)); });
+  std::erase_if(families, [&](const auto& family) {
+    return !is_named_by_pytorch(facts, facts.group(family.first));
+  });
   std::vector<Draft> drafts;
   for (const auto& [parent, children] : families) {
     const bool any_torn = std::any_of(children.begin(), children.end(),
-                                      [&](uint32_t g) { return is_torn(c, c.group(g)); });
-    if (!any_torn || !are_places(c, parent, children)) continue;
+                                      [&](uint32_t g) { return is_torn(facts, facts.group(g)); });
+    if (!any_torn || !are_places(facts, parent, children)) continue;
     std::vector<Dispute> disputes;
-    add_divided_groups(c, parent, children, disputes);
-    add_renamed_groups(c, children, disputes);
+    add_divided_groups(facts, parent, children, disputes);
+    add_renamed_groups(facts, children, disputes);
     const bool is_proven = std::any_of(disputes.begin(), disputes.end(),
                                        [](const Dispute& dispute) { return dispute.is_torn; });
-    if (is_proven) drafts.push_back(draft_of(c, std::move(disputes)));
+    if (is_proven) drafts.push_back(draft_of(facts, std::move(disputes)));
   }
   return drafts;
 }

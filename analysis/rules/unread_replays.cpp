@@ -35,61 +35,61 @@ std::vector<const Graph*> by_capture(const Process& process) {
 
 // Who launched what looks like the same graph less often: "rank 7 launched its graph of 2
 // operations, captured at the same place, 1 time".
-void add_fewer_launches(const Case& c, const Blocked& standing, Finding& finding) {
-  const Op& launch = c.index.op(standing.process, standing.op);
-  const std::vector<const Graph*> graphs = by_capture(c.process(standing.process));
+void add_fewer_launches(const Facts& facts, const OpRef& standing, Finding& finding) {
+  const Op& launch = facts.index.op(standing.process, standing.op);
+  const std::vector<const Graph*> graphs = by_capture(facts.process(standing.process));
   const auto mine = std::find_if(graphs.begin(), graphs.end(),
                                  [&](const Graph* graph) { return graph->graph == launch.graph; });
   const auto place = static_cast<size_t>(mine - graphs.begin());
-  for (const uint32_t p : c.index.active()) {
+  for (const uint32_t p : facts.index.active()) {
     if (finding.evidence.size() == kEvidenceMax) return;
-    const std::vector<const Graph*> theirs = by_capture(c.process(p));
+    const std::vector<const Graph*> theirs = by_capture(facts.process(p));
     if (theirs.size() <= place) continue;
     const Graph* other = theirs[place];
     if (other->operations != (*mine)->operations || other->launches > launch.seq) continue;
-    Evidence evidence = process_evidence(c, p);
+    Evidence evidence = process_evidence(facts, p);
     evidence.text = fmt::format(
         "{} launched a graph that was captured at the same place, with as many operations, {}",
-        rank_text(c.process(p)), times_text(other->launches));
+        rank_text(facts.process(p)), times_text(other->launches));
     finding.evidence.push_back(std::move(evidence));
   }
 }
 
 }  // namespace
 
-std::vector<Blocked> find_unread_replays(const Case& c) {
-  std::vector<Blocked> replays;
-  for (const uint32_t p : c.index.active()) {
-    const std::vector<Op>& ops = c.process(p).ops;
+std::vector<OpRef> find_unread_replays(const Facts& facts) {
+  std::vector<OpRef> replays;
+  for (const uint32_t p : facts.index.active()) {
+    const std::vector<Op>& ops = facts.process(p).ops;
     const auto found = std::find_if(ops.rbegin(), ops.rend(),
-                                    [&](const Op& op) { return is_standing_replay(c, op); });
-    if (found == ops.rend() || !is_unread(c.process(p), found->graph)) continue;
+                                    [&](const Op& op) { return is_standing_replay(facts, op); });
+    if (found == ops.rend() || !is_unread(facts.process(p), found->graph)) continue;
     replays.push_back({p, static_cast<uint32_t>(ops.rend() - found - 1)});
   }
   return replays;
 }
 
-Draft draft_unread_replays(const Case& c, const std::vector<Blocked>& replays) {
-  const Blocked& first = replays.front();
-  const Op& launch = c.index.op(first.process, first.op);
+Draft draft_unread_replays(const Facts& facts, const std::vector<OpRef>& replays) {
+  const OpRef& first = replays.front();
+  const Op& launch = facts.index.op(first.process, first.op);
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   draft.since_ns = started_at(launch);
   Finding& finding = draft.finding;
   std::vector<uint32_t> processes;
-  for (const Blocked& replay : replays) processes.push_back(replay.process);
-  add_fewer_launches(c, first, finding);
-  for (const Blocked& replay : replays) {
-    const Op& op = c.index.op(replay.process, replay.op);
-    add_evidence(c, replay,
+  for (const OpRef& replay : replays) processes.push_back(replay.process);
+  add_fewer_launches(facts, first, finding);
+  for (const OpRef& replay : replays) {
+    const Op& op = facts.index.op(replay.process, replay.op);
+    add_evidence(facts, replay,
                  fmt::format("replay {} of a graph of {} operations", op.seq + 1,
-                             graph_of(c.process(replay.process), op.graph)->operations),
+                             graph_of(facts.process(replay.process), op.graph)->operations),
                  finding);
   }
   finding.summary = fmt::format(
       "{} {} been in a replay of a CUDA graph for {}, and what that graph holds is no longer on "
       "file: whom it waits for cannot be told",
-      processes_text(c.index.run(), processes), processes.size() == 1 ? "has" : "have",
-      span_text(c.job.end_ns - started_at(launch)));
+      processes_text(facts.index.run(), processes), processes.size() == 1 ? "has" : "have",
+      span_text(facts.job.end_ns - started_at(launch)));
   finding.next =
       "see whether all ranks launched their graphs equally often; with ROLLCALL_HISTORY=1, the "
       "default, what graphs hold stays on file";

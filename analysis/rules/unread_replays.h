@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "analysis/record/index.h"
-#include "analysis/rules/judge.h"
+#include "analysis/words/draft.h"
 
 namespace rollcall::analysis {
 
 // The launch that each process stands in; those without one are left out. By process.
-std::vector<Blocked> find_unread_replays(const Case& the_case);
+std::vector<OpRef> find_unread_replays(const Facts& facts);
 // Says so; `replays` are some.
-Draft draft_unread_replays(const Case& the_case, const std::vector<Blocked>& replays);
+Draft draft_unread_replays(const Facts& facts, const std::vector<OpRef>& replays);
 
 }  // namespace rollcall::analysis

@@ -22,12 +22,12 @@ bool is_whole(const Process& process) {
 
 const Beside::Calls& Beside::calls_of(uint32_t p) {
   const auto [found, is_new] = calls_.try_emplace(p);
-  const Process& process = case_.process(p);
+  const Process& process = facts_.process(p);
   if (!is_new || !is_whole(process)) return found->second;
   for (uint32_t i = 0; i < process.ops.size(); ++i) {
     const Op& op = process.ops[i];
     if (is_mark(op.kind)) continue;
-    Signature signature = usual_signature(case_.sizes, p, op);
+    Signature signature = usual_signature(facts_.sizes, p, op);
     signature.place = op.comm;
     found->second.push_back({signature, i});
   }
@@ -39,7 +39,7 @@ std::optional<Beside::Omission> Beside::compare(uint32_t p, uint32_t other) {
   const Calls& calls = calls_of(p);
   const Calls& expected = calls_of(other);
   const auto comm_of_expected = [&](size_t i) {
-    return case_.index.op(other, expected[i].op).comm;
+    return facts_.index.op(other, expected[i].op).comm;
   };
   uint32_t comm = kCommUnknown;
   Signature left_out;
@@ -54,7 +54,7 @@ std::optional<Beside::Omission> Beside::compare(uint32_t p, uint32_t other) {
     }
     if (omission.length == 0) {
       comm = comm_of_expected(usual);
-      if (case_.index.seat(other, comm).group == kNone) return std::nullopt;
+      if (facts_.index.seat(other, comm).group == kNone) return std::nullopt;
       omission.op = calls[at].op;
       omission.left_out = {other, expected[usual].op};
       left_out = expected[usual].signature;
@@ -87,9 +87,9 @@ std::optional<Beside::Omission> Beside::omission_of(uint32_t p) {
   if (!is_new) return known->second;
   size_t others = 0;
   std::optional<Omission> omission;
-  for (const uint32_t q : case_.index.active()) {
+  for (const uint32_t q : facts_.index.active()) {
     if (others == kAskedMax) break;
-    if (q == p || !has_same_comms(case_, p, q)) continue;
+    if (q == p || !has_same_comms(facts_, p, q)) continue;
     const std::optional<Omission> found = compare(p, q);
     // Several that do not agree may all be wrong.
     if (!found || (omission && !is_same(*found, *omission))) return std::nullopt;
@@ -103,7 +103,7 @@ std::optional<Beside::Omission> Beside::omission_of(uint32_t p) {
 
 bool Beside::is_same(const Omission& a, const Omission& b) const {
   const auto comm_of = [&](const Omission& one) {
-    return case_.index.op(one.left_out.process, one.left_out.op).comm;
+    return facts_.index.op(one.left_out.process, one.left_out.op).comm;
   };
   return a.op == b.op && comm_of(a) == comm_of(b);
 }

@@ -10,17 +10,17 @@
 #include <optional>
 #include <vector>
 
-#include "analysis/rules/judge.h"
+#include "analysis/facts.h"
 
 namespace rollcall::analysis {
 
 class Beside {
  public:
-  explicit Beside(const Case& the_case) : case_(the_case) {}
+  explicit Beside(const Facts& facts) : facts_(facts) {}
 
   struct Omission {
     uint32_t op = kNoRecord;  // of the process: its call where the others have another one
-    Blocked left_out;         // the record of that one, of one of them
+    OpRef left_out;           // the record of that one, of one of them
     uint32_t length = 0;      // calls left out
     uint32_t behind = 0;      // calls on other communicators that it went on with
   };
@@ -41,7 +41,7 @@ class Beside {
   // Its own steps before have the call there: who did what it always does left nothing out.
   bool is_usual(uint32_t process, uint32_t op);
 
-  const Case& case_;
+  const Facts& facts_;
   std::map<uint32_t, Calls> calls_;
   std::map<uint32_t, std::optional<Omission>> known_;
 };

@@ -9,13 +9,13 @@ using trace::Comm;
 
 // Where in its calls a process made this one, or its counterpart in a communicator of its own that
 // has the same role; kNoRecord where it did not.
-uint32_t made_at(const Case& c, uint32_t p, const Node& call) {
-  const uint64_t role = c.index.role_of(call.group);
+uint32_t made_at(const Facts& facts, uint32_t p, const Node& call) {
+  const uint64_t role = facts.index.role_of(call.group);
   uint32_t at = kNoRecord;
-  for (uint32_t i = 0; i < c.process(p).comms.size(); ++i) {
-    const Seat seat = c.index.seat(p, i);
-    if (seat.member == kNone || c.index.role_of(seat.group) != role) continue;
-    const Lane& lane = c.group(seat.group).members[seat.member].lane;
+  for (uint32_t i = 0; i < facts.process(p).comms.size(); ++i) {
+    const Seat seat = facts.index.seat(p, i);
+    if (seat.member == kNone || facts.index.role_of(seat.group) != role) continue;
+    const Lane& lane = facts.group(seat.group).members[seat.member].lane;
     const uint32_t here = lane.has(call.seq) ? lane.at(call.seq) : kNoRecord;
     if (seat.group == call.group) return here;
     if (here != kNoRecord) at = here;
@@ -23,9 +23,9 @@ uint32_t made_at(const Case& c, uint32_t p, const Node& call) {
   return at;
 }
 
-uint32_t place_in(const Case& c, uint32_t p, uint32_t g) {
-  for (uint32_t i = 0; i < c.process(p).comms.size(); ++i) {
-    if (c.index.seat(p, i).group == g) return i;
+uint32_t place_in(const Facts& facts, uint32_t p, uint32_t g) {
+  for (uint32_t i = 0; i < facts.process(p).comms.size(); ++i) {
+    if (facts.index.seat(p, i).group == g) return i;
   }
   return kNone;
 }
@@ -35,30 +35,30 @@ struct Placed {
   uint32_t at = kNoRecord;  // in its calls
   bool is_absent = false;   // it has not made the call
 };
-Placed made_at_place(const Case& c, uint32_t p, uint32_t place, const Node& call) {
-  const uint32_t own = place_in(c, p, call.group);
-  const Seat seat = c.index.seat(p, own != kNone ? own : place);
+Placed made_at_place(const Facts& facts, uint32_t p, uint32_t place, const Node& call) {
+  const uint32_t own = place_in(facts, p, call.group);
+  const Seat seat = facts.index.seat(p, own != kNone ? own : place);
   if (seat.group == kNone || seat.member == kNone) return {};
-  const Lane& lane = c.group(seat.group).members[seat.member].lane;
+  const Lane& lane = facts.group(seat.group).members[seat.member].lane;
   return {lane.has(call.seq) ? lane.at(call.seq) : kNoRecord, lane.called <= call.seq};
 }
 
 // A process that is in both communicators.
-uint32_t reference_for(const Case& c, const Node& x, const Node& y) {
-  for (const Member& member : c.group(x.group).members) {
-    if (place_in(c, member.process, y.group) != kNone) return member.process;
+uint32_t reference_for(const Facts& facts, const Node& x, const Node& y) {
+  for (const Member& member : facts.group(x.group).members) {
+    if (place_in(facts, member.process, y.group) != kNone) return member.process;
   }
   return kNone;
 }
 
 // Only members can have made a call of a group that shares its part with no other.
-std::vector<uint32_t> voters_on(const Case& c, const Node& x, const Node& y) {
+std::vector<uint32_t> voters_on(const Facts& facts, const Node& x, const Node& y) {
   const Group* smallest = nullptr;
-  for (const Group* group : {&c.group(x.group), &c.group(y.group)}) {
+  for (const Group* group : {&facts.group(x.group), &facts.group(y.group)}) {
     const bool is_smaller = !smallest || group->members.size() < smallest->members.size();
     if (group->parent == kNone && is_smaller) smallest = group;
   }
-  if (!smallest) return c.index.active();
+  if (!smallest) return facts.index.active();
   std::vector<uint32_t> voters;
   for (const Member& member : smallest->members) voters.push_back(member.process);
   std::sort(voters.begin(), voters.end());
@@ -68,36 +68,36 @@ std::vector<uint32_t> voters_on(const Case& c, const Node& x, const Node& y) {
 
 }  // namespace
 
-bool has_same_comms(const Case& c, uint32_t p, uint32_t q) {
-  const std::vector<Comm>& here = c.process(p).comms;
-  const std::vector<Comm>& there = c.process(q).comms;
+bool has_same_comms(const Facts& facts, uint32_t p, uint32_t q) {
+  const std::vector<Comm>& here = facts.process(p).comms;
+  const std::vector<Comm>& there = facts.process(q).comms;
   return here.size() == there.size() &&
          std::equal(here.begin(), here.end(), there.begin(),
                     [](const Comm& a, const Comm& b) { return a.nranks == b.nranks; });
 }
 
-Votes vote_on_order(const Case& c, const Node& x, const Node& y) {
+Votes vote_on_order(const Facts& facts, const Node& x, const Node& y) {
   Votes votes;
-  for (const uint32_t p : voters_on(c, x, y)) {
-    const uint32_t at_x = made_at(c, p, x);
-    const uint32_t at_y = made_at(c, p, y);
+  for (const uint32_t p : voters_on(facts, x, y)) {
+    const uint32_t at_x = made_at(facts, p, x);
+    const uint32_t at_y = made_at(facts, p, y);
     if (at_x == kNoRecord || at_y == kNoRecord || at_x == at_y) continue;
     (at_x < at_y ? votes.forward : votes.backward).push_back(p);
   }
   return votes;
 }
 
-Votes vote_by_place(const Case& c, const Node& x, const Node& y, bool counts_absent) {
+Votes vote_by_place(const Facts& facts, const Node& x, const Node& y, bool counts_absent) {
   Votes votes;
-  const uint32_t reference = reference_for(c, x, y);
+  const uint32_t reference = reference_for(facts, x, y);
   if (reference == kNone) return votes;
-  const uint32_t place_x = place_in(c, reference, x.group);
-  const uint32_t place_y = place_in(c, reference, y.group);
+  const uint32_t place_x = place_in(facts, reference, x.group);
+  const uint32_t place_y = place_in(facts, reference, y.group);
   if (place_x == kNone || place_y == kNone || place_x == place_y) return votes;
-  for (const uint32_t p : c.index.active()) {
-    if (!has_same_comms(c, reference, p)) continue;
-    const Placed at_x = made_at_place(c, p, place_x, x);
-    const Placed at_y = made_at_place(c, p, place_y, y);
+  for (const uint32_t p : facts.index.active()) {
+    if (!has_same_comms(facts, reference, p)) continue;
+    const Placed at_x = made_at_place(facts, p, place_x, x);
+    const Placed at_y = made_at_place(facts, p, place_y, y);
     const auto is_known = [&](const Placed& one) {
       return one.at != kNoRecord || (counts_absent && one.is_absent);
     };
@@ -109,20 +109,20 @@ Votes vote_by_place(const Case& c, const Node& x, const Node& y, bool counts_abs
 
 // A process has one communicator of a role at most, so who votes how depends on nothing else.
 const Votes& OrderVotes::on_order(const Node& x, const Node& y) {
-  const Calls calls{case_.index.role_of(x.group), x.seq, case_.index.role_of(y.group), y.seq};
+  const Calls calls{facts_.index.role_of(x.group), x.seq, facts_.index.role_of(y.group), y.seq};
   const auto [known, is_new] = on_order_.try_emplace(calls);
-  if (is_new) known->second = vote_on_order(case_, x, y);
+  if (is_new) known->second = vote_on_order(facts_, x, y);
   return known->second;
 }
 
 // The place that a group has among the communicators of all of its members; kNone where it differs.
 uint32_t OrderVotes::common_place(uint32_t g) {
   const auto [known, is_new] = places_.try_emplace(g, kNone);
-  const std::vector<Member>& members = case_.group(g).members;
+  const std::vector<Member>& members = facts_.group(g).members;
   if (!is_new || members.empty()) return known->second;
-  const uint32_t place = place_in(case_, members.front().process, g);
+  const uint32_t place = place_in(facts_, members.front().process, g);
   const bool is_common = std::all_of(members.begin(), members.end(), [&](const Member& member) {
-    return place_in(case_, member.process, g) == place;
+    return place_in(facts_, member.process, g) == place;
   });
   if (is_common) known->second = place;
   return known->second;
@@ -131,17 +131,17 @@ uint32_t OrderVotes::common_place(uint32_t g) {
 // Who is asked follows from the sizes of the communicators of one that is in both groups, and what
 // it is asked for from their places, if these are the same for all members.
 const Votes& OrderVotes::by_place(const Node& x, const Node& y) {
-  const uint32_t reference = reference_for(case_, x, y);
+  const uint32_t reference = reference_for(facts_, x, y);
   const uint32_t place_x = common_place(x.group);
   const uint32_t place_y = common_place(y.group);
   if (reference == kNone || place_x == kNone || place_y == kNone) {
-    single_ = vote_by_place(case_, x, y, false);
+    single_ = vote_by_place(facts_, x, y, false);
     return single_;
   }
   Shape shape;
-  for (const Comm& comm : case_.process(reference).comms) shape.push_back(comm.nranks);
+  for (const Comm& comm : facts_.process(reference).comms) shape.push_back(comm.nranks);
   const auto [known, is_new] = by_place_.try_emplace({shape, {place_x, x.seq, place_y, y.seq}});
-  if (is_new) known->second = vote_by_place(case_, x, y, false);
+  if (is_new) known->second = vote_by_place(facts_, x, y, false);
   return known->second;
 }
 

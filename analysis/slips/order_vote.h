@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "analysis/rules/judge.h"
+#include "analysis/facts.h"
 
 namespace rollcall::analysis {
 
@@ -18,23 +18,23 @@ struct Votes {
 };
 
 // Every process that made both calls, or their counterparts in its own groups of the same roles.
-Votes vote_on_order(const Case& the_case, const Node& x, const Node& y);
+Votes vote_on_order(const Facts& facts, const Node& x, const Node& y);
 
 // Two ranks that have communicators of the same sizes, in one order.
-bool has_same_comms(const Case& the_case, uint32_t p, uint32_t q);
+bool has_same_comms(const Facts& facts, uint32_t p, uint32_t q);
 
 // The same where roles differ, because PyTorch's new_group makes each group by a call of its own.
 // There a group is the counterpart of another that has the same place among the communicators of
 // its rank, if the two ranks have communicators of the same sizes. Nobody where no process is in
 // both.
 // `counts_absent`: who made one of the two has a vote, too: it made that one first.
-Votes vote_by_place(const Case& the_case, const Node& x, const Node& y, bool counts_absent);
+Votes vote_by_place(const Facts& facts, const Node& x, const Node& y, bool counts_absent);
 
 // Both for many pairs of calls: in a mesh of thousands of groups most pairs are of the same parts,
 // or places, at the same positions, and their votes the same.
 class OrderVotes {
  public:
-  explicit OrderVotes(const Case& the_case) : case_(the_case) {}
+  explicit OrderVotes(const Facts& facts) : facts_(facts) {}
   // The answers are valid until the next question.
   const Votes& on_order(const Node& x, const Node& y);
   const Votes& by_place(const Node& x, const Node& y);
@@ -44,7 +44,7 @@ class OrderVotes {
 
   using Calls = std::tuple<uint64_t, uint64_t, uint64_t, uint64_t>;  // role or place and seq of two
   using Shape = std::vector<int32_t>;                                // sizes of communicators
-  const Case& case_;
+  const Facts& facts_;
   std::map<Calls, Votes> on_order_;
   std::map<std::pair<Shape, Calls>, Votes> by_place_;
   std::unordered_map<uint32_t, uint32_t> places_;  // by group

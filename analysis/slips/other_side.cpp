@@ -6,8 +6,8 @@
 
 #include "analysis/alignment/expectation.h"
 #include "analysis/alignment/limits.h"
-#include "analysis/rules/stray_call.h"
 #include "analysis/slips/own_past.h"
+#include "analysis/slips/usual_call.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -19,12 +19,12 @@ Signature shape_of(const Op& op) { return {.count = op.count, .datatype = op.dat
 
 // Whether another transfer of this channel is of this shape, as its sender or its receiver names
 // it.
-bool occurs_elsewhere(const Case& c, const Channel& channel, const Signature& shape,
+bool occurs_elsewhere(const Facts& facts, const Channel& channel, const Signature& shape,
                       uint64_t except) {
-  for (const ChannelSide& side : {sender_of(c, channel), receiver_of(c, channel)}) {
+  for (const ChannelSide& side : {sender_of(facts, channel), receiver_of(facts, channel)}) {
     for (uint64_t seq = side.first; seq < side.end(); ++seq) {
       if (seq == except || side.at(seq) == kNoRecord) continue;
-      if (agree(shape_of(c.index.op(side.process, side.at(seq))), shape)) return true;
+      if (agree(shape_of(facts.index.op(side.process, side.at(seq))), shape)) return true;
     }
   }
   return false;
@@ -37,12 +37,12 @@ Signature size_of(const Op& op) {
   return size;
 }
 
-std::vector<Signature> sizes_of(const Case& c, const ChannelSide& side, uint64_t begin,
+std::vector<Signature> sizes_of(const Facts& facts, const ChannelSide& side, uint64_t begin,
                                 uint64_t end) {
   std::vector<Signature> sizes;
   for (uint64_t seq = std::max(side.first, begin); seq < std::min(side.end(), end); ++seq) {
     if (side.at(seq) == kNoRecord) break;
-    sizes.push_back(size_of(c.index.op(side.process, side.at(seq))));
+    sizes.push_back(size_of(facts.index.op(side.process, side.at(seq))));
   }
   return sizes;
 }
@@ -53,64 +53,64 @@ struct PairHistory {
   std::vector<Signature> sizes;
   uint64_t first = 0;  // p2p seq of the first
 };
-PairHistory history_of(const Case& c, const ChannelSide& side, uint64_t seq) {
+PairHistory history_of(const Facts& facts, const ChannelSide& side, uint64_t seq) {
   PairHistory history{.sizes = {},
                       .first = std::max(side.first, seq - std::min(seq, kCallsBeforeMax))};
   for (uint64_t at = history.first; at < std::min(side.end(), seq); ++at) {
     if (side.at(at) == kNoRecord) {
       history = {.sizes = {}, .first = at + 1};
     } else {
-      history.sizes.push_back(size_of(c.index.op(side.process, side.at(at))));
+      history.sizes.push_back(size_of(facts.index.op(side.process, side.at(at))));
     }
   }
   return history;
 }
 
 // The size of this transfer tells nothing.
-bool changes(const Case& c, const ChannelSide& side, uint64_t seq) {
-  return c.sizes.changes(side.process, c.index.op(side.process, side.at(seq)));
+bool changes(const Facts& facts, const ChannelSide& side, uint64_t seq) {
+  return facts.sizes.changes(side.process, facts.index.op(side.process, side.at(seq)));
 }
 
-bool begins_group(const Case& c, const ChannelSide& side, uint64_t seq) {
+bool begins_group(const Facts& facts, const ChannelSide& side, uint64_t seq) {
   if (seq == 0 || side.at(seq - 1) == kNoRecord) return true;
-  return c.index.op(side.process, side.at(seq - 1)).group !=
-         c.index.op(side.process, side.at(seq)).group;
+  return facts.index.op(side.process, side.at(seq - 1)).group !=
+         facts.index.op(side.process, side.at(seq)).group;
 }
 
 // This transfer and the next are of one group, and stand in it where the expected one did: the same
 // sizes in another order are none left out then.
-bool are_where_usual(const Case& c, const ChannelSide& side, uint64_t seq,
+bool are_where_usual(const Facts& facts, const ChannelSide& side, uint64_t seq,
                      const PairHistory& history) {
-  const bool is_whole = side.at(seq + 1) != kNoRecord && !begins_group(c, side, seq + 1) &&
-                        c.index.op(side.process, side.at(seq)).group != 0;
+  const bool is_whole = side.at(seq + 1) != kNoRecord && !begins_group(facts, side, seq + 1) &&
+                        facts.index.op(side.process, side.at(seq)).group != 0;
   const std::optional<Expectation> usual = expectation_of(history.sizes);
   return is_whole && usual &&
-         begins_group(c, side, history.first + usual->index) == begins_group(c, side, seq);
+         begins_group(facts, side, history.first + usual->index) == begins_group(facts, side, seq);
 }
 
 // Of all its calls, with whomever.
-bool has_slipped(const Case& c, uint32_t p, Slip slip) {
-  const std::optional<HabitBreak> habit = habit_break(c, p);
+bool has_slipped(const Facts& facts, uint32_t p, Slip slip) {
+  const std::optional<HabitBreak> habit = habit_break(facts, p);
   return habit && habit->alignment.slip == slip && habit->alignment.contradicted == 0;
 }
 
 // One side goes on as it always did, the other does not: how its transfers follow from its own.
-std::optional<PairSlip> slip_by_order(const Case& c, const Channel& channel, uint64_t seq) {
+std::optional<PairSlip> slip_by_order(const Facts& facts, const Channel& channel, uint64_t seq) {
   std::optional<PairSlip> found;
-  for (const ChannelSide& side : {sender_of(c, channel), receiver_of(c, channel)}) {
-    const PairHistory history = history_of(c, side, seq);
-    const std::vector<Signature> calls = sizes_of(c, side, seq, seq + kCallsBehindMax);
+  for (const ChannelSide& side : {sender_of(facts, channel), receiver_of(facts, channel)}) {
+    const PairHistory history = history_of(facts, side, seq);
+    const std::vector<Signature> calls = sizes_of(facts, side, seq, seq + kCallsBehindMax);
     const std::vector<Signature> usual = expected_calls(history.sizes, calls.size() + kSlipMax);
     if (calls.empty() || usual.empty()) return std::nullopt;
     if (agree(calls.front(), usual.front())) continue;
     if (found) return std::nullopt;
     const Alignment alignment = align(calls, usual, usual.size());
-    const bool is_order = alignment.may_be_order && (are_where_usual(c, side, seq, history) ||
-                                                     has_slipped(c, side.process, Slip::order));
+    const bool is_order = alignment.may_be_order && (are_where_usual(facts, side, seq, history) ||
+                                                     has_slipped(facts, side.process, Slip::order));
     // One transfer that happens to be of a later one's size does not carry a longer slip, unless
     // that is one of all its calls.
     const bool is_carried =
-        alignment.matched >= alignment.length || has_slipped(c, side.process, alignment.slip);
+        alignment.matched >= alignment.length || has_slipped(facts, side.process, alignment.slip);
     const bool is_shift = !is_order && is_carried &&
                           (alignment.slip == Slip::missing || alignment.slip == Slip::extra);
     found = PairSlip{.slip = is_shift ? alignment.slip : Slip::count,
@@ -124,37 +124,37 @@ std::optional<PairSlip> slip_by_order(const Case& c, const Channel& channel, uin
 
 // One of the process's transfers up to `seq` stands where its steps before have another call: the
 // sizes may not show at once that it is one too many.
-bool has_made_more(const Case& c, const ChannelSide& side, uint64_t seq) {
+bool has_made_more(const Facts& facts, const ChannelSide& side, uint64_t seq) {
   constexpr uint64_t kNear = 4;
-  if (changes(c, side, seq)) return has_slipped(c, side.process, Slip::extra);
+  if (changes(facts, side, seq)) return has_slipped(facts, side.process, Slip::extra);
   for (uint64_t at = std::max(side.first, seq - std::min(seq, kNear)); at <= seq; ++at) {
-    if (side.at(at) != kNoRecord && is_out_of_place(c, side.process, side.at(at))) return true;
+    if (side.at(at) != kNoRecord && is_out_of_place(facts, side.process, side.at(at))) return true;
   }
   return false;
 }
 
 // One side may have left out a transfer, so that every later one meets the wrong partner: by what
 // the other side called.
-PairSlip slip_by_sizes(const Case& c, const Channel& channel, uint64_t seq) {
-  const ChannelSide sender = sender_of(c, channel);
-  const ChannelSide receiver = receiver_of(c, channel);
-  const std::vector<Signature> sent = sizes_of(c, sender, seq, seq + kCallsBehindMax);
-  std::vector<Signature> expected = sizes_of(c, receiver, seq, seq + kCallsBehindMax);
+PairSlip slip_by_sizes(const Facts& facts, const Channel& channel, uint64_t seq) {
+  const ChannelSide sender = sender_of(facts, channel);
+  const ChannelSide receiver = receiver_of(facts, channel);
+  const std::vector<Signature> sent = sizes_of(facts, sender, seq, seq + kCallsBehindMax);
+  std::vector<Signature> expected = sizes_of(facts, receiver, seq, seq + kCallsBehindMax);
   PairSlip found;
   if (sent.empty() || expected.empty()) return found;
   const size_t seen = expected.size();
   if (const size_t wanted = sent.size() + kSlipMax; wanted > seen) {
-    std::vector<Signature> history = sizes_of(c, receiver, 0, seq);
+    std::vector<Signature> history = sizes_of(facts, receiver, 0, seq);
     history.insert(history.end(), expected.begin(), expected.end());
     const std::vector<Signature> later = expected_calls(std::move(history), wanted - seen);
     expected.insert(expected.end(), later.begin(), later.end());
   }
   const Alignment alignment = align(sent, expected, seen);
   if (alignment.slip != Slip::missing && alignment.slip != Slip::extra) {
-    if (changes(c, sender, seq) || changes(c, receiver, seq)) return found;
+    if (changes(facts, sender, seq) || changes(facts, receiver, seq)) return found;
     const auto is_usual = [&](const ChannelSide& side) {
-      const Signature shape = shape_of(c.index.op(side.process, side.at(seq)));
-      return occurs_elsewhere(c, channel, shape, seq);
+      const Signature shape = shape_of(facts.index.op(side.process, side.at(seq)));
+      return occurs_elsewhere(facts, channel, shape, seq);
     };
     const bool sends_usual = is_usual(sender);
     const bool expects_usual = is_usual(receiver);
@@ -167,8 +167,8 @@ PairSlip slip_by_sizes(const Case& c, const Channel& channel, uint64_t seq) {
   const bool is_send_missing = alignment.slip == Slip::missing;
   const ChannelSide& fewer = is_send_missing ? sender : receiver;
   const ChannelSide& more = is_send_missing ? receiver : sender;
-  const bool has_left_out = has_slipped(c, fewer.process, Slip::missing);
-  const bool is_more = !has_left_out && has_made_more(c, more, seq);
+  const bool has_left_out = has_slipped(facts, fewer.process, Slip::missing);
+  const bool is_more = !has_left_out && has_made_more(facts, more, seq);
   found.slip = is_more ? Slip::extra : Slip::missing;
   found.length = alignment.length;
   found.is_by_sender = is_more ? more.is_sender : fewer.is_sender;
@@ -178,16 +178,18 @@ PairSlip slip_by_sizes(const Case& c, const Channel& channel, uint64_t seq) {
 
 }  // namespace
 
-ChannelSide sender_of(const Case& c, const Channel& channel) {
-  return {process_at(c, channel.group, channel.source), &channel.sends, channel.first_send, true};
+ChannelSide sender_of(const Facts& facts, const Channel& channel) {
+  return {process_at(facts, channel.group, channel.source), &channel.sends, channel.first_send,
+          true};
 }
-ChannelSide receiver_of(const Case& c, const Channel& channel) {
-  return {process_at(c, channel.group, channel.target), &channel.recvs, channel.first_recv, false};
+ChannelSide receiver_of(const Facts& facts, const Channel& channel) {
+  return {process_at(facts, channel.group, channel.target), &channel.recvs, channel.first_recv,
+          false};
 }
 
-PairSlip slip_of_pair(const Case& c, const Channel& channel, uint64_t seq) {
-  const std::optional<PairSlip> slip = slip_by_order(c, channel, seq);
-  return slip ? *slip : slip_by_sizes(c, channel, seq);
+PairSlip slip_of_pair(const Facts& facts, const Channel& channel, uint64_t seq) {
+  const std::optional<PairSlip> slip = slip_by_order(facts, channel, seq);
+  return slip ? *slip : slip_by_sizes(facts, channel, seq);
 }
 
 }  // namespace rollcall::analysis

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "analysis/rules/judge.h"
+#include "analysis/facts.h"
 
 namespace rollcall::analysis {
 
@@ -22,8 +22,8 @@ struct ChannelSide {
     return seq >= first && seq < end() ? (*ops)[seq - first] : kNoRecord;
   }
 };
-ChannelSide sender_of(const Case& the_case, const Channel& channel);
-ChannelSide receiver_of(const Case& the_case, const Channel& channel);
+ChannelSide sender_of(const Facts& facts, const Channel& channel);
+ChannelSide receiver_of(const Facts& facts, const Channel& channel);
 
 // How the two sides of a channel came to disagree at a position. Both have a record there.
 struct PairSlip {
@@ -37,6 +37,6 @@ struct PairSlip {
   bool is_by_peers = false;  // or that it disagrees with several, which agree with all others
 };
 
-PairSlip slip_of_pair(const Case& the_case, const Channel& channel, uint64_t seq);
+PairSlip slip_of_pair(const Facts& facts, const Channel& channel, uint64_t seq);
 
 }  // namespace rollcall::analysis

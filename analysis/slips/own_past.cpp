@@ -11,6 +11,8 @@
 namespace rollcall::analysis {
 namespace {
 
+using HabitBreaks = std::unordered_map<uint32_t, std::optional<std::optional<HabitBreak>>>;
+
 using trace::Op;
 
 constexpr size_t kNearMax = 16;  // a group counts as one
@@ -18,10 +20,10 @@ constexpr size_t kNearCallsMax = 256;
 
 // A call as it compares across ranks that play different parts: the communicator's role in place of
 // its identity, no peers.
-Signature token_of(const Case& c, uint32_t p, const Op& op) {
-  Signature token = usual_signature(c.sizes, p, op);
-  const Seat seat = c.index.seat(p, op.comm);
-  token.place = seat.group == kNone ? 0 : c.index.role_of(seat.group);
+Signature token_of(const Facts& facts, uint32_t p, const Op& op) {
+  Signature token = usual_signature(facts.sizes, p, op);
+  const Seat seat = facts.index.seat(p, op.comm);
+  token.place = seat.group == kNone ? 0 : facts.index.role_of(seat.group);
   return token;
 }
 
@@ -85,16 +87,16 @@ size_t first_near(const std::vector<Op>& ops, const std::vector<uint32_t>& place
   return at;
 }
 
-std::optional<HabitBreak> find_habit_break(const Case& c, uint32_t p) {
-  const std::vector<Op>& ops = c.process(p).ops;
-  const std::vector<uint32_t>& waiting = c.progress.waiting(p);
+std::optional<HabitBreak> find_habit_break(const Facts& facts, uint32_t p) {
+  const std::vector<Op>& ops = facts.process(p).ops;
+  const std::vector<uint32_t>& waiting = facts.playback.waiting(p);
   const size_t front = waiting.empty() ? ops.size() : waiting.front();
   const size_t begin = front > kCallsBeforeMax ? front - kCallsBeforeMax : 0;
   std::vector<Signature> calls;
   std::vector<uint32_t> places;
   for (size_t i = begin; i < ops.size() && i < front + kCallsBehindMax; ++i) {
     if (is_mark(ops[i].kind)) continue;
-    calls.push_back(token_of(c, p, ops[i]));
+    calls.push_back(token_of(facts, p, ops[i]));
     places.push_back(static_cast<uint32_t>(i));
   }
   const auto at_front =
@@ -110,7 +112,7 @@ std::optional<HabitBreak> find_habit_break(const Case& c, uint32_t p) {
     if (!nearest) continue;
     const auto [at, expectation] = first_of(calls, i, *nearest);
     // A call on a communicator that nothing is known of is in nobody's count.
-    if (c.index.seat(p, ops[places[expectation.index]].comm).group == kNone) continue;
+    if (facts.index.seat(p, ops[places[expectation.index]].comm).group == kNone) continue;
     HabitBreak found{places[at], places[expectation.index], {}, {}};
     found.is_settled = expectation.context >= at - expectation.index;
     const auto slip = calls.begin() + static_cast<ptrdiff_t>(at);
@@ -128,24 +130,24 @@ std::optional<HabitBreak> find_habit_break(const Case& c, uint32_t p) {
 
 }  // namespace
 
-std::vector<Signature> tokens(const Case& c, uint32_t p, size_t begin, size_t end) {
+std::vector<Signature> tokens(const Facts& facts, uint32_t p, size_t begin, size_t end) {
   std::vector<Signature> list;
-  const std::vector<Op>& ops = c.process(p).ops;
+  const std::vector<Op>& ops = facts.process(p).ops;
   for (size_t i = begin; i < std::min(end, ops.size()); ++i) {
-    if (!is_mark(ops[i].kind)) list.push_back(token_of(c, p, ops[i]));
+    if (!is_mark(ops[i].kind)) list.push_back(token_of(facts, p, ops[i]));
   }
   return list;
 }
 
-std::optional<HabitBreak> habit_break(const Case& c, uint32_t p) {
-  std::optional<std::optional<HabitBreak>>& known = c.remembered.habit_breaks[p];
-  if (!known) known = find_habit_break(c, p);
+std::optional<HabitBreak> habit_break(const Facts& facts, uint32_t p) {
+  std::optional<std::optional<HabitBreak>>& known = facts.memo.notes<HabitBreaks>()[p];
+  if (!known) known = find_habit_break(facts, p);
   return *known;
 }
 
-std::optional<Omission> omission_of(const Case& c, uint32_t p, const HabitBreak& found) {
+std::optional<Omission> omission_of(const Facts& facts, uint32_t p, const HabitBreak& found) {
   if (!found.is_settled) return std::nullopt;
-  const std::vector<Op>& ops = c.process(p).ops;
+  const std::vector<Op>& ops = facts.process(p).ops;
   const uint32_t comm = ops[found.precedent].comm;
   const size_t end = std::min<size_t>(ops.size(), found.op + kCallsBeforeMax);
   Omission omission;
@@ -155,7 +157,7 @@ std::optional<Omission> omission_of(const Case& c, uint32_t p, const HabitBreak&
       ++at;
     } else if (is_mark(ops[usual].kind)) {
       ++usual;
-    } else if (agree(token_of(c, p, ops[at]), token_of(c, p, ops[usual]))) {
+    } else if (agree(token_of(facts, p, ops[at]), token_of(facts, p, ops[usual]))) {
       omission.behind += ops[at].comm != comm;
       ++at;
       ++usual;

@@ -12,14 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/gpu/captured.h"
-#include "analysis/rules/judge.h"
+#include "analysis/facts.h"
 
 namespace rollcall::analysis {
 
 // Calls of a process as they compare between ranks that play different parts: the communicator's
 // role in place of its identity, no peers. `begin` and `end` are indices into Process::ops.
-std::vector<Signature> tokens(const Case& the_case, uint32_t process, size_t begin, size_t end);
+std::vector<Signature> tokens(const Facts& facts, uint32_t process, size_t begin, size_t end);
 
 struct HabitBreak {
   uint32_t op = kNoRecord;         // what it called instead
@@ -32,28 +31,7 @@ struct HabitBreak {
 };
 // The break that is nearest to the call in which the process waits (or to its last call); nothing
 // where it did what it always did, or has no earlier step.
-std::optional<HabitBreak> habit_break(const Case& the_case, uint32_t process);
-
-// The calls of a process as they compare with its own others, where the peer of a transfer matters.
-struct OwnCalls {
-  std::vector<Signature> calls;
-  std::vector<uint32_t> places;  // of these in Process::ops; marks are left out
-};
-
-// What is asked of the same processes again and again: found at the first question, by process.
-struct Remembered {
-  explicit Remembered(size_t processes) : habit_breaks(processes), own_calls(processes) {}
-  std::vector<std::optional<std::optional<HabitBreak>>> habit_breaks;
-  std::vector<std::optional<OwnCalls>> own_calls;
-  // Of all processes: which two were the first to begin an abort, and when. One of any two is not
-  // the process that is asked about.
-  using Abort = std::pair<int64_t, uint32_t>;
-  std::optional<std::vector<Abort>> first_aborts;
-  // By process and graph.
-  std::map<std::pair<uint32_t, uint32_t>, GraphFacts> graphs;
-  // By channel: the first transfer that its two sides disagree about.
-  std::optional<std::unordered_map<uint32_t, uint64_t>> mismatched;
-};
+std::optional<HabitBreak> habit_break(const Facts& facts, uint32_t process);
 
 // From the break on the process did as before, but for calls on the communicator of the first one
 // that it left out.
@@ -62,7 +40,6 @@ struct Omission {
   uint32_t behind = 0;  // calls on other communicators that it went on with
 };
 // Nothing where it did something else as well, or may only repeat a step for the first time.
-std::optional<Omission> omission_of(const Case& the_case, uint32_t process,
-                                    const HabitBreak& found);
+std::optional<Omission> omission_of(const Facts& facts, uint32_t process, const HabitBreak& found);
 
 }  // namespace rollcall::analysis

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "analysis/alignment/sequence.h"
+#include "analysis/facts.h"
 #include "analysis/record/index.h"
-#include "analysis/rules/judge.h"
 
 namespace rollcall::analysis {
 
@@ -67,9 +67,5 @@ class CallSites {
   std::unordered_map<std::string, uint32_t> numbers_;  // by text
   std::vector<std::vector<uint32_t>> by_process_;      // by Op::frames; empty: not known
 };
-
-// What the call sites say of drafts that are about collectives: where it began, if earlier than
-// seen. Adds drafts of slips that nobody waits for, on communicators that no draft is about.
-void trace_to_call_sites(const Case& the_case, std::vector<Draft>& drafts);
 
 }  // namespace rollcall::analysis

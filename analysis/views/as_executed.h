@@ -10,7 +10,8 @@
 
 #include <optional>
 
-#include "analysis/analysis.h"
+#include "analysis/finding.h"
+#include "analysis/options.h"
 #include "trace/model.h"
 
 namespace rollcall::analysis {

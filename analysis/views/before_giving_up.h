@@ -9,7 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "analysis/analysis.h"
+#include "analysis/finding.h"
+#include "analysis/options.h"
 #include "trace/model.h"
 
 namespace rollcall::analysis {

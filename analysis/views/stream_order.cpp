@@ -6,10 +6,10 @@
 namespace rollcall::analysis {
 namespace {
 
-bool is_silence(const Case& c, const Draft& draft) {
+bool is_silence(const Facts& facts, const Draft& draft) {
   const Verdict verdict = draft.finding.verdict;
   if (verdict != Verdict::missing_call && verdict != Verdict::p2p_unmatched) return false;
-  return draft.root != kNone && !c.graph.roots()[draft.root].is_circle;
+  return draft.root != kNone && !facts.graph.roots()[draft.root].is_circle;
 }
 
 // Some process used several streams that may wait for each other.
@@ -27,12 +27,12 @@ bool has_several_streams(const Index& index) {
 }
 
 // Who is blamed for not coming to a call; nobody where somebody is blamed who waits itself.
-std::vector<uint32_t> who_is_silent(const Case& c, const std::vector<Draft>& drafts) {
+std::vector<uint32_t> who_is_silent(const Facts& facts, const std::vector<Draft>& drafts) {
   std::vector<uint32_t> silent;
   for (const Draft& draft : drafts) {
-    if (!is_silence(c, draft)) continue;
+    if (!is_silence(facts, draft)) continue;
     for (const Culprit& culprit : draft.finding.culprits) {
-      if (culprit.process == kNone || !c.progress.waiting(culprit.process).empty()) return {};
+      if (culprit.process == kNone || !facts.playback.waiting(culprit.process).empty()) return {};
       silent.push_back(culprit.process);
     }
   }
@@ -64,10 +64,11 @@ constexpr const char* kIfChained =
     "is on no file";
 
 // Whoever waits, waits in the end for calls that the ranks disagree about.
-bool waits_for_differences(const Case& c) {
-  const std::vector<Root>& roots = c.graph.roots();
-  return std::all_of(roots.begin(), roots.end(),
-                     [&](const Root& root) { return c.graph.nodes()[root.nodes[0]].is_disputed; });
+bool waits_for_differences(const Facts& facts) {
+  const std::vector<Root>& roots = facts.graph.roots();
+  return std::all_of(roots.begin(), roots.end(), [&](const Root& root) {
+    return facts.graph.nodes()[root.nodes[0]].is_disputed;
+  });
 }
 
 // What the GPUs were seen to do, held against the chain.
@@ -79,14 +80,14 @@ enum class Sight : uint8_t {
 // Calls that run beside each other, as on several streams of a graph, do not wait for each other.
 // What has not begun may wait for them all the same. Of what was given to the GPU at once, a group
 // or a replay, each stream goes its own way.
-Sight look_at_gpus(const Case& c) {
+Sight look_at_gpus(const Facts& facts) {
   bool sees_all = true;
-  for (const uint32_t p : c.index.active()) {
+  for (const uint32_t p : facts.index.active()) {
     int64_t waiting_ns = INT64_MAX;  // when the first that has not begun was called
-    for (uint32_t i = 0; i < c.process(p).ops.size(); ++i) {
-      const trace::Op& op = c.index.op(p, i);
-      if (c.progress.is_done(p, i) || !is_enqueued(op)) continue;
-      const bool is_at_front = c.progress.is_at_front(p, i);
+    for (uint32_t i = 0; i < facts.process(p).ops.size(); ++i) {
+      const trace::Op& op = facts.index.op(p, i);
+      if (facts.playback.is_done(p, i) || !is_enqueued(op)) continue;
+      const bool is_at_front = facts.playback.is_at_front(p, i);
       const bool has_started = op.started_ns != 0 || op.finished_ns != 0 ||
                                op.mark != GpuMark::none || op.state == trace::OpState::started;
       if (has_started && !is_at_front && waiting_ns < op.called_ns) return Sight::refutes;
@@ -99,11 +100,11 @@ Sight look_at_gpus(const Case& c) {
 
 // Some rank has called more behind what it would wait in than its GPU can have queued, or for
 // longer than a host runs ahead of it.
-bool is_past(const Case& c) {
+bool ran_too_far_ahead(const Facts& facts) {
   constexpr int64_t kAheadNs = 10'000'000'000;
-  return std::any_of(c.index.active().begin(), c.index.active().end(), [&](uint32_t p) {
-    const std::vector<uint32_t>& waiting = c.progress.waiting(p);
-    const std::vector<trace::Op>& ops = c.process(p).ops;
+  return std::any_of(facts.index.active().begin(), facts.index.active().end(), [&](uint32_t p) {
+    const std::vector<uint32_t>& waiting = facts.playback.waiting(p);
+    const std::vector<trace::Op>& ops = facts.process(p).ops;
     if (waiting.empty()) return false;
     return ops.size() - waiting.front() > kQueuedCallsMax ||
            ops.back().called_ns - ops[waiting.front()].called_ns > kAheadNs;
@@ -112,7 +113,7 @@ bool is_past(const Case& c) {
 
 // Takes a call of a circle for finished, on all its ranks, and with it what was given to the GPU at
 // once: the calls of a replay.
-void finish(const Case& c, const Node& node, trace::Run& run) {
+void finish(const Facts& facts, const Node& node, trace::Run& run) {
   const auto mark = [&](uint32_t p, uint32_t i) {
     std::vector<trace::Op>& ops = run.processes[p].ops;
     const int64_t called_ns = ops[i].called_ns;
@@ -124,7 +125,7 @@ void finish(const Case& c, const Node& node, trace::Run& run) {
   };
   if (node.kind == NodeKind::p2p) return mark(node.process, node.op);
   if (node.kind != NodeKind::collective) return;
-  for (const Member& member : c.group(node.group).members) {
+  for (const Member& member : facts.group(node.group).members) {
     if (member.lane.has(node.seq)) {
       mark(member.process, member.lane.at(node.seq));
     }
@@ -132,11 +133,12 @@ void finish(const Case& c, const Node& node, trace::Run& run) {
 }
 
 // Nobody is blamed that was not, and not all of the silent: the others wait for those.
-bool is_narrower(const Case& c, const std::vector<Draft>& drafts, std::vector<uint32_t> silent) {
+bool blames_fewer_of(const Facts& facts, const std::vector<Draft>& drafts,
+                     std::vector<uint32_t> silent) {
   const bool has_circle = std::any_of(drafts.begin(), drafts.end(), [&](const Draft& draft) {
-    return draft.root != kNone && c.graph.roots()[draft.root].is_circle;
+    return draft.root != kNone && facts.graph.roots()[draft.root].is_circle;
   });
-  std::vector<uint32_t> blamed = who_is_silent(c, drafts);
+  std::vector<uint32_t> blamed = who_is_silent(facts, drafts);
   for (std::vector<uint32_t>* list : {&silent, &blamed}) {
     std::sort(list->begin(), list->end());
     list->erase(std::unique(list->begin(), list->end()), list->end());
@@ -147,39 +149,40 @@ bool is_narrower(const Case& c, const std::vector<Draft>& drafts, std::vector<ui
 
 }  // namespace
 
-Reading::Reading(const Index& index, const Options& options, const JobState& job,
-                 const std::vector<Difference>& differences,
-                 const std::vector<Difference>& blocking, StreamOrder stream_order)
-    : progress_(index, options, blocking, stream_order),
-      graph_(index, job, progress_, blocking),
-      doubt_(index, progress_),
+GatheredFacts::GatheredFacts(const Index& index, const Options& options, const JobState& job,
+                             const std::vector<Difference>& differences,
+                             const std::vector<Difference>& blocking, StreamOrder stream_order)
+    : playback_(index, options, blocking, stream_order),
+      graph_(index, job, playback_, blocking),
+      unheard_(index, playback_),
       sizes_(index),
-      remembered_(index.run().processes.size()),
-      case_{index, options, job, differences, progress_, graph_, doubt_, sizes_, remembered_} {}
+      facts_{index, options, job, differences, playback_, graph_, unheard_, sizes_, memo_} {}
 
-Waits::Waits(const Index& index, const Options& options, const JobState& job,
-             const std::vector<Difference>& differences, const std::vector<Difference>& blocking)
+StreamOrderChoice::StreamOrderChoice(const Index& index, const Options& options,
+                                     const JobState& job,
+                                     const std::vector<Difference>& differences,
+                                     const std::vector<Difference>& blocking)
     : index_(index),
       options_(options),
       job_(job),
       differences_(differences),
       blocking_(blocking),
       free_(index, options, job, differences, blocking, StreamOrder::free),
-      drafts_(judge_waits(free_.the_case())) {
+      drafts_(judge_waits(free_.facts())) {
   read_chained();
 }
 
-void Waits::read_chained() {
-  const std::vector<uint32_t> silent = who_is_silent(free_.the_case(), drafts_);
+void StreamOrderChoice::read_chained() {
+  const std::vector<uint32_t> silent = who_is_silent(free_.facts(), drafts_);
   if (silent.empty() || !has_several_streams(index_)) return;
   chained_.emplace(index_, options_, job_, differences_, blocking_, StreamOrder::chained);
-  const Case& c = chained_->the_case();
-  const auto may_wait = [&](uint32_t p) { return !c.progress.waiting(p).empty(); };
+  const Facts& facts = chained_->facts();
+  const auto may_wait = [&](uint32_t p) { return !facts.playback.waiting(p).empty(); };
   if (std::none_of(silent.begin(), silent.end(), may_wait)) return chained_.reset();
-  std::vector<Draft> drafts = judge_waits(c);
+  std::vector<Draft> drafts = judge_waits(facts);
   if (!std::all_of(silent.begin(), silent.end(), may_wait)) {
-    const bool is_refuted = look_at_gpus(c) == Sight::refutes || is_past(c);
-    if (is_refuted || !is_narrower(c, drafts, silent)) return chained_.reset();
+    const bool is_refuted = look_at_gpus(facts) == Sight::refutes || ran_too_far_ahead(facts);
+    if (is_refuted || !blames_fewer_of(facts, drafts, silent)) return chained_.reset();
     drafts_ = std::move(drafts);
     return weigh_chained(drafts_, kIfChained);
   }
@@ -188,7 +191,7 @@ void Waits::read_chained() {
                                       [](const Draft& draft) { return draft.is_decided; });
   // Calls that the ranks disagree about have findings of their own.
   const bool says_more =
-      drafts.empty() ? waits_for_differences(c) : is_decided || silent.size() > 1;
+      drafts.empty() ? waits_for_differences(facts) : is_decided || silent.size() > 1;
   if (says_more) {
     drafts_ = std::move(drafts);
   } else {
@@ -201,24 +204,24 @@ void Waits::read_chained() {
 }
 
 // Without the circles' calls nobody would wait.
-bool Waits::gets_by_without(const Case& c) const {
+bool StreamOrderChoice::gets_by_without(const Facts& facts) const {
   trace::Run run = index_.run();
-  for (const Root& root : c.graph.roots()) {
-    for (const uint32_t n : root.nodes) finish(c, c.graph.nodes()[n], run);
+  for (const Root& root : facts.graph.roots()) {
+    for (const uint32_t n : root.nodes) finish(facts, facts.graph.nodes()[n], run);
   }
   const Index index(run);
-  const Reading reading(index, options_, job_, differences_, blocking_, StreamOrder::chained);
-  return reading.the_case().graph.roots().empty();
+  const GatheredFacts reading(index, options_, job_, differences_, blocking_, StreamOrder::chained);
+  return reading.facts().graph.roots().empty();
 }
 
-bool Waits::find_circle() {
+bool StreamOrderChoice::find_circle() {
   if (chained_ || !has_several_streams(index_)) return false;
   chained_.emplace(index_, options_, job_, differences_, blocking_, StreamOrder::chained);
-  const Case& c = chained_->the_case();
-  const Sight sight = look_at_gpus(c);
+  const Facts& facts = chained_->facts();
+  const Sight sight = look_at_gpus(facts);
   std::vector<Draft> drafts;
-  if (sight != Sight::refutes && !is_past(c)) drafts = judge_waits(c);
-  if (drafts.empty() || !gets_by_without(c)) {
+  if (sight != Sight::refutes && !ran_too_far_ahead(facts)) drafts = judge_waits(facts);
+  if (drafts.empty() || !gets_by_without(facts)) {
     chained_.reset();
     return false;
   }

@@ -1,4 +1,4 @@
-// One reading of the record: what has finished, who waits for whom, and what is not known of it.
+// The order of a process's streams that explains the waits best.
 //
 // Whether the streams of a process wait for each other is on no file. First they are taken as free.
 // A rank that then seems to have stopped outside NCCL, with nothing on file that speaks against it,
@@ -11,41 +11,42 @@
 #include <optional>
 #include <vector>
 
-#include "analysis/rules/judge.h"
-#include "analysis/slips/own_past.h"
+#include "analysis/rules/rules.h"
 
 namespace rollcall::analysis {
 
-class Reading {
+// The facts of one order, and what they are made of.
+class GatheredFacts {
  public:
   // `blocking`: positions that the ranks disagree about and did not go past. All are kept by
   // reference.
-  Reading(const Index& index, const Options& options, const JobState& job,
-          const std::vector<Difference>& differences, const std::vector<Difference>& blocking,
-          StreamOrder stream_order);
+  GatheredFacts(const Index& index, const Options& options, const JobState& job,
+                const std::vector<Difference>& differences, const std::vector<Difference>& blocking,
+                StreamOrder stream_order);
 
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
+  GatheredFacts(const GatheredFacts&) = delete;
+  GatheredFacts& operator=(const GatheredFacts&) = delete;
 
-  const Case& the_case() const { return case_; }
+  const Facts& facts() const { return facts_; }
 
  private:
-  Progress progress_;
+  Playback playback_;
   WaitGraph graph_;
-  Doubt doubt_;
+  UnheardRanks unheard_;
   ChangingSizes sizes_;
-  Remembered remembered_;
-  Case case_;
+  Memo memo_;
+  Facts facts_;
 };
 
 // The record, read as it explains the waits best, and what is found of them.
-class Waits {
+class StreamOrderChoice {
  public:
   // All are kept by reference.
-  Waits(const Index& index, const Options& options, const JobState& job,
-        const std::vector<Difference>& differences, const std::vector<Difference>& blocking);
+  StreamOrderChoice(const Index& index, const Options& options, const JobState& job,
+                    const std::vector<Difference>& differences,
+                    const std::vector<Difference>& blocking);
 
-  const Case& the_case() const { return (chained_ ? *chained_ : free_).the_case(); }
+  const Facts& facts() const { return (chained_ ? *chained_ : free_).facts(); }
   std::vector<Draft>& drafts() { return drafts_; }
 
   // For a job that stands although nobody seems to wait, and nothing else explains it. True where
@@ -57,15 +58,15 @@ class Waits {
 
  private:
   void read_chained();
-  bool gets_by_without(const Case& chained) const;
+  bool gets_by_without(const Facts& chained) const;
 
   const Index& index_;
   const Options& options_;
   const JobState& job_;
   const std::vector<Difference>& differences_;
   const std::vector<Difference>& blocking_;
-  Reading free_;
-  std::optional<Reading> chained_;
+  GatheredFacts free_;
+  std::optional<GatheredFacts> chained_;
   std::vector<Draft> drafts_;
 };
 

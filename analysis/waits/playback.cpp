@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "analysis/words/label.h"
+#include "analysis/terms/calls.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -21,7 +21,7 @@ bool pair_agrees(const Op& send, const Op& recv) {
 
 }  // namespace
 
-Progress::Progress(const Index& index, const Options& options,
+Playback::Playback(const Index& index, const Options& options,
                    const std::vector<Difference>& mismatches, StreamOrder stream_order)
     : index_(index), options_(options), stream_order_(stream_order) {
   const size_t processes = index.run().processes.size();
@@ -43,11 +43,11 @@ Progress::Progress(const Index& index, const Options& options,
 }
 
 // Where streams are taken as free the states are not looked at: most recorders have none.
-bool Progress::is_on_file_as_finished(const Op& op) const {
+bool Playback::is_on_file_as_finished(const Op& op) const {
   return stream_order_ == StreamOrder::chained && op.state == OpState::finished;
 }
 
-Progress::Slot Progress::make_slot(uint32_t p, uint32_t i) const {
+Playback::Slot Playback::make_slot(uint32_t p, uint32_t i) const {
   const Op& op = index_.op(p, i);
   Slot slot;
   slot.group = op.group;
@@ -68,7 +68,7 @@ Progress::Slot Progress::make_slot(uint32_t p, uint32_t i) const {
   return slot;
 }
 
-void Progress::fill_streams() {
+void Playback::fill_streams() {
   std::unordered_map<uint64_t, uint32_t> numbers;
   for (const uint32_t p : index_.active()) {
     const Process& process = index_.run().processes[p];
@@ -87,7 +87,7 @@ void Progress::fill_streams() {
 }
 
 // The positions that some member has on file, as few stretches.
-void Progress::make_counters(uint32_t g) {
+void Playback::make_counters(uint32_t g) {
   std::vector<std::pair<uint64_t, uint64_t>> stretches;
   for (const Member& member : index_.groups()[g].members) {
     member.lane.for_each_stretch([&](uint64_t first, std::span<const uint32_t> ops) {
@@ -109,7 +109,7 @@ void Progress::make_counters(uint32_t g) {
 }
 
 // kNone where no member has that position on file.
-uint32_t Progress::counter_of(uint32_t g, uint64_t seq) const {
+uint32_t Playback::counter_of(uint32_t g, uint64_t seq) const {
   const std::vector<Pending>& stretches = pending_[g];
   auto found = std::upper_bound(stretches.begin(), stretches.end(), seq,
                                 [](uint64_t a, const Pending& b) { return a < b.base; });
@@ -118,7 +118,7 @@ uint32_t Progress::counter_of(uint32_t g, uint64_t seq) const {
 }
 
 // By position: each of these is one of the members' records still to come.
-void Progress::count_member(uint32_t p, std::span<const uint32_t> ops, uint32_t* counters) const {
+void Playback::count_member(uint32_t p, std::span<const uint32_t> ops, uint32_t* counters) const {
   for (size_t i = 0; i < ops.size(); ++i) {
     uint32_t& missing = counters[i];
     if (ops[i] == kNoRecord || missing == kNever) continue;
@@ -132,7 +132,7 @@ void Progress::count_member(uint32_t p, std::span<const uint32_t> ops, uint32_t*
 
 // A collective can finish when every member whose record is on file has come to it, and none is
 // known not to have called it.
-void Progress::count_members(const std::vector<Difference>& mismatches) {
+void Playback::count_members(const std::vector<Difference>& mismatches) {
   pending_.resize(index_.groups().size());
   for (uint32_t g = 0; g < index_.groups().size(); ++g) {
     const Group& group = index_.groups()[g];
@@ -154,7 +154,7 @@ void Progress::count_members(const std::vector<Difference>& mismatches) {
 }
 
 // The window at the front: one operation, or all of its group that follow each other on the stream.
-void Progress::activate_front(uint32_t p, uint32_t s) {
+void Playback::activate_front(uint32_t p, uint32_t s) {
   Stream& stream = streams_[p][s];
   stream.begin = stream.end;
   if (stream.begin == stream.queue.size()) return;
@@ -171,7 +171,7 @@ void Progress::activate_front(uint32_t p, uint32_t s) {
   for (size_t i = begin; i < end; ++i) activate(p, streams_[p][s].queue[i]);
 }
 
-void Progress::activate(uint32_t p, uint32_t i) {
+void Playback::activate(uint32_t p, uint32_t i) {
   Slot& slot = slots_[p][i];
   slot.is_active = true;
   if (slot.counter != kNone) {
@@ -189,7 +189,7 @@ void Progress::activate(uint32_t p, uint32_t i) {
 
 // True when the partner's record may have been there and is gone: the partner's file no longer
 // reaches back to the time of this call, or shows later traffic of the same channel.
-bool Progress::partner_is_forgotten(uint32_t p, const Op& op, const Channel& channel) const {
+bool Playback::partner_is_forgotten(uint32_t p, const Op& op, const Channel& channel) const {
   const uint64_t seq = op.kind == OpKind::WaitSignal ? last_awaited(op).value_or(op.seq) : op.seq;
   const Seat seat = index_.seat(p, op.comm);
   const uint32_t m = index_.find_member(seat.group, op.root_or_peer);
@@ -211,7 +211,7 @@ bool Progress::partner_is_forgotten(uint32_t p, const Op& op, const Channel& cha
   return oldest != partner.ops.end() && op.called_ns < oldest->called_ns;
 }
 
-void Progress::activate_p2p(uint32_t p, uint32_t i) {
+void Playback::activate_p2p(uint32_t p, uint32_t i) {
   const Op& op = index_.op(p, i);
   const bool is_send = op.kind == OpKind::Send;
   const auto [q, other] = index_.partner_of(p, op);
@@ -243,7 +243,7 @@ void Progress::activate_p2p(uint32_t p, uint32_t i) {
 }
 
 // A signal waits for nobody. It may be the one that a wait of the other rank is missing.
-void Progress::activate_signal(uint32_t p, uint32_t i) {
+void Playback::activate_signal(uint32_t p, uint32_t i) {
   finish(p, i);
   const Op& op = index_.op(p, i);
   const auto [q, wait] = index_.partner_of(p, op);
@@ -252,12 +252,12 @@ void Progress::activate_signal(uint32_t p, uint32_t i) {
   activate_wait(q, wait);
 }
 
-void Progress::activate_wait(uint32_t p, uint32_t i) {
+void Playback::activate_wait(uint32_t p, uint32_t i) {
   if (owed_signal(p, i).process == kNone) finish(p, i);
 }
 
 // Signals are sent on several streams: the last one may be through before the others.
-Blocked Progress::owed_signal(uint32_t p, uint32_t i) const {
+OpRef Playback::owed_signal(uint32_t p, uint32_t i) const {
   const Op& op = index_.op(p, i);
   const uint32_t c = index_.channel_of(p, op);
   const std::optional<uint64_t> last = last_awaited(op);
@@ -273,23 +273,23 @@ Blocked Progress::owed_signal(uint32_t p, uint32_t i) const {
                          index_.op(q, signal).state != OpState::failed;
     if (!is_sent) return {q, signal};
   }
-  return newest == kNoRecord ? Blocked{q, kNoRecord} : Blocked{};
+  return newest == kNoRecord ? OpRef{q, kNoRecord} : OpRef{};
 }
 
-void Progress::finish(uint32_t p, uint32_t i) {
+void Playback::finish(uint32_t p, uint32_t i) {
   slots_[p][i].is_done = true;
   const uint32_t s = slots_[p][i].stream;
   if (s == kNone) return;
   if (--streams_[p][s].left == 0) ready_.emplace_back(p, s);
 }
 
-void Progress::finish_collective(uint32_t g, uint64_t seq) {
+void Playback::finish_collective(uint32_t g, uint64_t seq) {
   for (const Member& member : index_.groups()[g].members) {
     if (member.lane.has(seq)) finish(member.process, member.lane.at(seq));
   }
 }
 
-void Progress::settle() {
+void Playback::settle() {
   while (!ready_.empty()) {
     const auto [p, s] = ready_.back();
     ready_.pop_back();
@@ -297,11 +297,11 @@ void Progress::settle() {
   }
 }
 
-uint32_t Progress::stream_behind(uint32_t p, uint32_t i) const {
+uint32_t Playback::stream_behind(uint32_t p, uint32_t i) const {
   return slots_[p][i].is_active ? kNone : slots_[p][i].stream;
 }
 
-std::vector<uint32_t> Progress::in_front_of(uint32_t p, uint32_t i) const {
+std::vector<uint32_t> Playback::in_front_of(uint32_t p, uint32_t i) const {
   std::vector<uint32_t> blockers;
   const uint32_t s = stream_behind(p, i);
   if (s == kNone) return blockers;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "analysis/alignment/sequence.h"
-#include "analysis/analysis.h"
+#include "analysis/options.h"
 #include "analysis/record/index.h"
 
 namespace rollcall::analysis {
@@ -26,10 +26,10 @@ enum class StreamOrder : uint8_t {
   chained,  // in the order of the calls; what is on file as finished has finished
 };
 
-class Progress {
+class Playback {
  public:
   // `mismatches`: positions that the ranks disagree about and that therefore never finish.
-  Progress(const Index& index, const Options& options, const std::vector<Difference>& mismatches,
+  Playback(const Index& index, const Options& options, const std::vector<Difference>& mismatches,
            StreamOrder stream_order = StreamOrder::free);
 
   bool is_done(uint32_t process, uint32_t op) const { return slots_[process][op].is_done; }
@@ -44,7 +44,7 @@ class Progress {
   std::vector<uint32_t> in_front_of(uint32_t process, uint32_t op) const;
   // Of a wait for signals the first that was not sent: without an op where it was never called, and
   // without a process where nothing is owed.
-  Blocked owed_signal(uint32_t process, uint32_t op) const;
+  OpRef owed_signal(uint32_t process, uint32_t op) const;
 
   struct PairFinding {
     uint32_t channel = kNone;

@@ -10,7 +10,8 @@ using trace::Process;
 
 }  // namespace
 
-Doubt::Doubt(const Index& index, const Progress& progress) : index_(index), progress_(progress) {
+UnheardRanks::UnheardRanks(const Index& index, const Playback& playback)
+    : index_(index), playback_(playback) {
   const auto& groups = index.groups();
   find_torn();
   const bool is_torn = std::any_of(torn_.begin(), torn_.end(),
@@ -39,7 +40,7 @@ Doubt::Doubt(const Index& index, const Progress& progress) : index_(index), prog
 }
 
 // The first calls of a process that may stand because of a rank that is not on file.
-void Doubt::suspect_first(uint32_t p) {
+void UnheardRanks::suspect_first(uint32_t p) {
   for (Stream& stream : streams_[p]) stream.suspect_from = stream.ops.size();
   for (const Stream& stream : streams_[p]) {
     const auto found =
@@ -49,7 +50,7 @@ void Doubt::suspect_first(uint32_t p) {
   }
 }
 
-void Doubt::fill(uint32_t p) {
+void UnheardRanks::fill(uint32_t p) {
   const Process& process = index_.run().processes[p];
   places_[p].resize(process.ops.size());
   std::unordered_map<uint64_t, uint32_t> numbers;
@@ -64,7 +65,7 @@ void Doubt::fill(uint32_t p) {
   }
 }
 
-void Doubt::find_torn() {
+void UnheardRanks::find_torn() {
   torn_.resize(index_.groups().size());
   for (size_t g = 0; g < torn_.size(); ++g) {
     const std::vector<Member>& members = index_.groups()[g].members;
@@ -74,7 +75,7 @@ void Doubt::find_torn() {
   }
 }
 
-void Doubt::find_last_calls() {
+void UnheardRanks::find_last_calls() {
   last_op_.assign(index_.run().processes.size(), kNoRecord);
   for (const uint32_t p : index_.active()) {
     for (const Stream& stream : streams_[p]) {
@@ -86,7 +87,7 @@ void Doubt::find_last_calls() {
 }
 
 // The roles of the communicators on which members made their next collective behind this one.
-const std::set<uint64_t>& Doubt::roles_behind(uint32_t g, uint64_t seq) {
+const std::set<uint64_t>& UnheardRanks::roles_behind(uint32_t g, uint64_t seq) {
   const auto [slot, is_new] = roles_behind_.try_emplace({g, seq});
   if (!is_new) return slot->second;
   for (const Member& member : index_.groups()[g].members) {
@@ -104,7 +105,7 @@ const std::set<uint64_t>& Doubt::roles_behind(uint32_t g, uint64_t seq) {
 // Has another member of the communicator called what this one has not, or, behind the call that is
 // this one's last, what this one has a communicator for? It has passed the place where this one
 // stands.
-bool Doubt::is_behind(uint32_t g, const Member& member) {
+bool UnheardRanks::is_behind(uint32_t g, const Member& member) {
   const Lane& lane = member.lane;
   const Process& process = index_.run().processes[member.process];
   // A record that was torn when the process ended may be the one.
@@ -118,7 +119,7 @@ bool Doubt::is_behind(uint32_t g, const Member& member) {
   return false;
 }
 
-bool Doubt::is_shared_with_unknown(uint32_t p, uint32_t i) const {
+bool UnheardRanks::is_shared_with_unknown(uint32_t p, uint32_t i) const {
   const Op& op = index_.op(p, i);
   const Seat seat = index_.seat(p, op.comm);
   if (seat.group == kNone) return false;
@@ -142,9 +143,9 @@ bool Doubt::is_shared_with_unknown(uint32_t p, uint32_t i) const {
 // If the process stands because a call has not finished, it stands where the program waits for its
 // calls. A member that has passed that place has seen finish what it made before: all that it
 // shares with this one.
-bool Doubt::is_proof(uint32_t p, uint32_t i) {
+bool UnheardRanks::is_proof(uint32_t p, uint32_t i) {
   const Op& op = index_.op(p, i);
-  if (!is_collective(op.kind) || !progress_.is_done(p, i)) return false;
+  if (!is_collective(op.kind) || !playback_.is_done(p, i)) return false;
   const Seat seat = index_.seat(p, op.comm);
   if (seat.group == kNone || seat.member == kNone) return false;
   std::vector<Answer>& answers = is_behind_[seat.group];
@@ -157,7 +158,7 @@ bool Doubt::is_proof(uint32_t p, uint32_t i) {
   return answer == Answer::yes;
 }
 
-void Doubt::raise(uint32_t p, uint32_t s, size_t proved) {
+void UnheardRanks::raise(uint32_t p, uint32_t s, size_t proved) {
   Stream& stream = streams_[p][s];
   if (proved <= stream.proved) return;
   raised_.push_back({p, s, stream.proved});
@@ -166,7 +167,7 @@ void Doubt::raise(uint32_t p, uint32_t s, size_t proved) {
 
 // What finished on one rank had come to the front on all that take part: what stands before it on
 // theirs has finished too.
-void Doubt::spread() {
+void UnheardRanks::spread() {
   done_.assign(index_.groups().size(), 0);
   while (!raised_.empty()) {
     const Raised raised = raised_.back();
@@ -188,7 +189,7 @@ void Doubt::spread() {
 }
 
 // Once for every position: those of one communicator finish in order.
-void Doubt::spread_collective(uint32_t g, uint64_t seq) {
+void UnheardRanks::spread_collective(uint32_t g, uint64_t seq) {
   if (g == kNone || seq < done_[g]) return;
   done_[g] = seq + 1;
   for (const Member& member : index_.groups()[g].members) {
@@ -199,7 +200,7 @@ void Doubt::spread_collective(uint32_t g, uint64_t seq) {
 }
 
 // And whatever is called behind it: the streams of a rank may wait for each other.
-void Doubt::suspect(uint32_t p, uint32_t i) {
+void UnheardRanks::suspect(uint32_t p, uint32_t i) {
   for (uint32_t s = 0; s < streams_[p].size(); ++s) {
     Stream& stream = streams_[p][s];
     const auto first = std::lower_bound(stream.ops.begin(), stream.ops.end(), i);
@@ -211,7 +212,7 @@ void Doubt::suspect(uint32_t p, uint32_t i) {
 }
 
 // Whoever shares a call with a rank that may not have come to it may stand in that call.
-void Doubt::suspect_partners(uint32_t p, uint32_t i) {
+void UnheardRanks::suspect_partners(uint32_t p, uint32_t i) {
   const Op& op = index_.op(p, i);
   const Seat seat = index_.seat(p, op.comm);
   if (seat.group == kNone || seat.member == kNone) return;
@@ -232,7 +233,7 @@ void Doubt::suspect_partners(uint32_t p, uint32_t i) {
   if (other != kNoRecord) suspect(process, other);
 }
 
-void Doubt::spread_suspicion() {
+void UnheardRanks::spread_suspicion() {
   while (!suspected_.empty()) {
     const Raised fresh = suspected_.back();
     suspected_.pop_back();
@@ -242,7 +243,7 @@ void Doubt::spread_suspicion() {
   }
 }
 
-bool Doubt::may_wait_for_unknown(uint32_t p) const {
+bool UnheardRanks::may_wait_for_unknown(uint32_t p) const {
   if (streams_.empty()) return false;
   return std::any_of(streams_[p].begin(), streams_[p].end(),
                      [](const Stream& stream) { return stream.suspect_from < stream.ops.size(); });

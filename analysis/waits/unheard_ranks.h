@@ -20,11 +20,11 @@
 
 namespace rollcall::analysis {
 
-class Doubt {
+class UnheardRanks {
  public:
   // Linear in records, and empty where every rank of every communicator has a whole file and no
   // wait for signals is uncounted.
-  Doubt(const Index& index, const Progress& progress);
+  UnheardRanks(const Index& index, const Playback& playback);
   bool may_wait_for_unknown(uint32_t process) const;
 
  private:
@@ -54,7 +54,7 @@ class Doubt {
   void spread_suspicion();
 
   const Index& index_;
-  const Progress& progress_;
+  const Playback& playback_;
   std::vector<std::vector<Stream>> streams_;  // by process
   std::vector<std::vector<Place>> places_;    // by process and op
   struct Raised {

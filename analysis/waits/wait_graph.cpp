@@ -46,11 +46,11 @@ std::optional<uint32_t> newest_thread(const Process& process) {
 
 }  // namespace
 
-WaitGraph::WaitGraph(const Index& index, const JobState& job, const Progress& progress,
+WaitGraph::WaitGraph(const Index& index, const JobState& job, const Playback& playback,
                      const std::vector<Difference>& differences)
     : index_(index),
       job_(job),
-      progress_(progress),
+      playback_(playback),
       join_disputes_(find_join_disputes(index, job)) {
   for (const Difference& difference : differences) {
     disputed_.insert(position_key(difference.group, difference.seq));
@@ -118,14 +118,14 @@ uint32_t WaitGraph::call(uint32_t process, uint32_t op) {
 
 // What stands in front of this call on its stream; kNone when it is at the front.
 uint32_t WaitGraph::front(uint32_t process, uint32_t behind) {
-  const uint32_t stream = progress_.stream_behind(process, behind);
+  const uint32_t stream = playback_.stream_behind(process, behind);
   if (stream == kNone) return kNone;
   const auto [slot, is_new] =
       front_of_.try_emplace(position_key(process, stream), static_cast<uint32_t>(nodes_.size()));
   const uint32_t n = slot->second;
   if (!is_new) return n;
   nodes_.emplace_back().kind = NodeKind::front;
-  for (const uint32_t blocker : progress_.in_front_of(process, behind)) {
+  for (const uint32_t blocker : playback_.in_front_of(process, behind)) {
     const uint32_t b = call(process, blocker);
     nodes_[n].waits_for.push_back(b);
   }
@@ -159,7 +159,7 @@ void WaitGraph::add_called(uint32_t n, uint32_t process, uint32_t op) {
 
 void WaitGraph::add_waiting_hosts() {
   for (const uint32_t p : index_.active()) {
-    for (const uint32_t i : progress_.waiting(p)) {
+    for (const uint32_t i : playback_.waiting(p)) {
       const Op& op = index_.op(p, i);
       if (op.state == OpState::failed || is_released(p, op)) continue;
       const uint32_t h = host(p);
@@ -184,7 +184,7 @@ void WaitGraph::add_shared_threads() {
     if (gpus.size() < 2) continue;
     std::vector<uint32_t> waited;
     for (const uint32_t p : gpus) {
-      for (const uint32_t i : progress_.waiting(p)) {
+      for (const uint32_t i : playback_.waiting(p)) {
         const Op& op = index_.op(p, i);
         const bool is_free =
             op.state == OpState::failed || is_released(p, op) || is_in_open_group(p, op);
@@ -226,7 +226,7 @@ void WaitGraph::expand_collective(uint32_t n) {
       nodes_[n].waits_for.push_back(h);
       continue;
     }
-    for (const uint32_t blocker : progress_.in_front_of(member.process, i)) {
+    for (const uint32_t blocker : playback_.in_front_of(member.process, i)) {
       const uint32_t b = call(member.process, blocker);
       nodes_[n].waits_for.push_back(b);
     }
@@ -237,7 +237,7 @@ void WaitGraph::expand_p2p(uint32_t n) {
   const uint32_t p = nodes_[n].process;
   const Op& op = index_.op(p, nodes_[n].op);
   const bool waits = op.kind == OpKind::WaitSignal;
-  const auto [q, other] = waits ? progress_.owed_signal(p, nodes_[n].op) : index_.partner_of(p, op);
+  const auto [q, other] = waits ? playback_.owed_signal(p, nodes_[n].op) : index_.partner_of(p, op);
   if (q == kNone) return;
   if (other == kNoRecord || index_.op(q, other).state == OpState::failed ||
       index_.is_held(q, other)) {

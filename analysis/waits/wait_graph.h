@@ -65,7 +65,7 @@ struct Root {
 
 class WaitGraph {
  public:
-  WaitGraph(const Index& index, const JobState& job, const Progress& progress,
+  WaitGraph(const Index& index, const JobState& job, const Playback& playback,
             const std::vector<Difference>& differences);
 
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -104,7 +104,7 @@ class WaitGraph {
 
   const Index& index_;
   const JobState& job_;
-  const Progress& progress_;
+  const Playback& playback_;
   std::vector<Node> nodes_;
   std::vector<Creation> creations_;
   std::vector<JoinDispute> join_disputes_;

@@ -55,8 +55,8 @@ std::string counted(uint64_t number, const char* one, const char* many) {
   return fmt::format("{} {}", number, number == 1 ? one : many);
 }
 
-std::string gap_text(const Case& c, uint32_t p) {
-  const Process& process = c.process(p);
+std::string gap_text(const Facts& facts, uint32_t p) {
+  const Process& process = facts.process(p);
   std::string text;
   if (const uint64_t lost = lost_records(process); lost != 0) {
     append(text, counted(lost, "record was lost", "records were lost"));
@@ -73,7 +73,7 @@ std::string gap_text(const Case& c, uint32_t p) {
     append(text, counted(unknown, "call was", "calls were") +
                      " made on communicators that are not on file, and not compared");
   }
-  if (const uint64_t damaged = c.index.misplaced(p); damaged != 0) {
+  if (const uint64_t damaged = facts.index.misplaced(p); damaged != 0) {
     append(text, counted(damaged, "record names a position", "records name positions") +
                      " far from all others: the file is damaged");
   }
@@ -82,26 +82,26 @@ std::string gap_text(const Case& c, uint32_t p) {
 
 }  // namespace
 
-std::vector<Gap> gaps_of(const Case& c) {
+std::vector<Gap> gaps_of(const Facts& facts) {
   std::vector<Gap> gaps;
-  for (const uint32_t p : c.index.active()) {
-    if (!c.process(p).is_first_part) continue;
-    std::string text = gap_text(c, p);
+  for (const uint32_t p : facts.index.active()) {
+    if (!facts.process(p).is_first_part) continue;
+    std::string text = gap_text(facts, p);
     if (!text.empty()) gaps.push_back({p, std::move(text)});
   }
   return gaps;
 }
 
-std::string absent_text(const Case& c) {
-  for (const Group& group : c.index.groups()) {
+std::string absent_text(const Facts& facts) {
+  for (const Group& group : facts.index.groups()) {
     if (!group.has_strangers()) continue;
     // Other recorders learn of a group by a call on it: a rank without one may have a file.
     const bool may_be_unused =
-        c.job.is_foreign && c.index.active().size() >= static_cast<size_t>(group.nranks);
+        facts.job.is_foreign && facts.index.active().size() >= static_cast<size_t>(group.nranks);
     if (may_be_unused) continue;
     const bool is_ready =
         std::all_of(group.members.begin(), group.members.end(), [&](const Member& m) {
-          const CommState state = c.process(m.process).comms[m.comm].state;
+          const CommState state = facts.process(m.process).comms[m.comm].state;
           return state != CommState::initialising && state != CommState::failed;
         });
     const std::vector<int32_t> absent = ranks_without_member(group);
@@ -112,17 +112,17 @@ std::string absent_text(const Case& c) {
   return {};
 }
 
-std::string gaps_text(const Case& c) {
+std::string gaps_text(const Facts& facts) {
   std::string text;
   constexpr size_t kGapsNamed = 3;
-  const std::vector<Gap> gaps = gaps_of(c);
+  const std::vector<Gap> gaps = gaps_of(facts);
   for (size_t i = 0; i < std::min(gaps.size(), kGapsNamed); ++i) {
-    append(text, fmt::format("{}: {}", rank_text(c.process(gaps[i].process)), gaps[i].text));
+    append(text, fmt::format("{}: {}", rank_text(facts.process(gaps[i].process)), gaps[i].text));
   }
   if (gaps.size() > kGapsNamed) {
     append(text, fmt::format("likewise {} more", gaps.size() - kGapsNamed));
   }
-  if (const std::string absent = absent_text(c); !absent.empty()) append(text, absent);
+  if (const std::string absent = absent_text(facts); !absent.empty()) append(text, absent);
   return text;
 }
 

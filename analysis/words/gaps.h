@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/rules/judge.h"
+#include "analysis/facts.h"
 
 namespace rollcall::analysis {
 
@@ -19,11 +19,11 @@ struct Gap {
 };
 
 // Of each process that lacks some, in order. A process that is read in several parts counts once.
-std::vector<Gap> gaps_of(const Case& the_case);
+std::vector<Gap> gaps_of(const Facts& facts);
 // Ranks of the first communicator that is not whole: "rank 2 of world left no file that can be
 // read". Empty where there is none, or the files' recorder may know of no such rank.
-std::string absent_text(const Case& the_case);
+std::string absent_text(const Facts& facts);
 // All of it in one line; empty where nothing is known to be missing.
-std::string gaps_text(const Case& the_case);
+std::string gaps_text(const Facts& facts);
 
 }  // namespace rollcall::analysis

@@ -4,12 +4,12 @@
 
 #include <vector>
 
-#include "analysis/rules/judge.h"
+#include "analysis/words/draft.h"
 
 namespace rollcall::analysis {
 
-std::vector<CommSummary> summarise_comms(const Case& the_case);
+std::vector<CommSummary> summarise_comms(const Facts& facts);
 // Rows of the communicator that the draft is about; empty when it is about none.
-std::vector<RankRow> standing_of(const Case& the_case, const Draft& draft);
+std::vector<RankRow> standing_of(const Facts& facts, const Draft& draft);
 
 }  // namespace rollcall::analysis

@@ -43,12 +43,12 @@ TEST_CASE(
     const Options options;
     const JobState job = judge_processes(index, options);
     const std::vector<Difference> differences;
-    const Waits waits(index, options, job, differences, differences);
+    const StreamOrderChoice waits(index, options, job, differences, differences);
     Draft draft;
     draft.group = 0;
     draft.seq = 1;
     draft.finding.severity = Severity::hang;
-    const std::vector<RankRow> rows = standing_of(waits.the_case(), draft);
+    const std::vector<RankRow> rows = standing_of(waits.facts(), draft);
     REQUIRE(rows.size() == 4);
     for (const RankRow& row : rows) {
       CHECK(row.state == (graph == 0 ? "returned" : "captured into a graph"));

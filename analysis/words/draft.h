@@ -1,0 +1,53 @@
+// A finding in the making, and what its makers share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/facts.h"
+#include "analysis/finding.h"
+#include "analysis/words/doing.h"
+
+namespace rollcall::analysis {
+
+// A finding and what orders it among the others.
+struct Draft {
+  Finding finding;
+  int64_t since_ns = 0;
+  uint32_t root = kNone;   // of the wait graph
+  uint32_t node = kNone;   // the waiting call that the finding is about
+  bool is_decided = true;  // false: a circle of which nothing tells who began it
+  // Where it is, for the table: kNone if nowhere.
+  uint32_t group = kNone;
+  uint64_t seq = 0;
+};
+
+Draft make_draft(Verdict verdict, Confidence confidence);
+
+// Calls at one position of a communicator that name other arguments.
+bool is_mismatch(Verdict verdict);
+// The same, or a call of a communicator that is missing or comes out of order.
+bool is_about_calls(Verdict verdict);
+// Of a communicator that some ranks are making and others are not.
+Verdict verdict_of_creation(const Facts& facts, const Node& node);
+
+// The processes that it blames, rising.
+std::vector<uint32_t> culprits_of(const Finding& finding);
+Culprit culprit_of(const Facts& facts, uint32_t process, uint32_t group);
+void set_victims(const Facts& facts, const std::vector<uint32_t>& processes, Finding& finding);
+
+// Evidence beyond this is left out.
+inline constexpr size_t kEvidenceMax = 8;
+void add_evidence(const Facts& facts, const OpRef& where, const std::string& text,
+                  Finding& finding);
+Evidence op_evidence(const Facts& facts, uint32_t process, uint32_t op, const std::string& text);
+Evidence process_evidence(const Facts& facts, uint32_t process);
+// The end of a communicator.
+Evidence end_evidence(const Facts& facts, uint32_t process, const trace::Event& end);
+
+// "AllReduce of 1024 float32 (sum), seq 11 of world".
+std::string node_text(const Facts& facts, uint32_t node);
+
+}  // namespace rollcall::analysis
