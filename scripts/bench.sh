@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `make bench`: what recording costs, as tables, and as bench*.json in the build folder. The step of
+# `make bench`: what recording costs, as tables, and as bench*.json in the build folder. A real
+# NCCL's host path is measured where ROLLCALL_REAL_NCCL names one (bench/real_nccl.py). The step of
 # PyTorch's DDP is measured where `make test-clients` has installed PyTorch, or with the interpreter
 # that ROLLCALL_TORCH_PYTHON names; elsewhere it is skipped, and said to be.
 #   scripts/bench.sh BUILD_DIR
@@ -14,14 +15,17 @@ if [ ! -x "$program" ]; then
 fi
 "$program" --json "$build/bench.json"
 
-echo
-status=0
-python3 bench/python_frames.py "$build" "$build/bench_frames.json" || status=$?
-case $status in
-  0) scripts/bench_table.py "$build/bench_frames.json" ;;
-  77) ;;
-  *) exit "$status" ;;
-esac
+for part in real_nccl:bench_nccl python_frames:bench_frames; do
+  echo
+  table=$build/${part#*:}.json
+  status=0
+  python3 "bench/${part%:*}.py" "$build" "$table" || status=$?
+  case $status in
+    0) scripts/bench_table.py "$table" ;;
+    77) ;;
+    *) exit "$status" ;;
+  esac
+done
 
 echo
 python=${ROLLCALL_TORCH_PYTHON:-$build/clients/torch/bin/python}

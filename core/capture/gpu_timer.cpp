@@ -14,8 +14,7 @@ namespace {
 
 constexpr uint32_t kPairAttempts = 8;
 
-// Every so many marks of a thread one is measured; so many make a window.
-constexpr uint32_t kMeasuredMarks = 16;
+// So many marks of a thread make a window.
 constexpr uint32_t kWindowMarks = 64;
 constexpr uint32_t kSkipShiftMax = 10;
 
@@ -154,22 +153,54 @@ bool GpuTimer::is_sampled_out(GpuThread& thread) noexcept {
   return (++thread.calls & ((1u << thread.skip_shift) - 1)) != 0;
 }
 
-void GpuTimer::note_cost(GpuThread& thread, uint64_t ticks) noexcept {
-  if (budget_percent_ >= 100) return;
-  thread.mark_ticks += ticks;
-  if (thread.window_ticks == 0) thread.window_ticks = ticks_now();
-  if (++thread.marks < kWindowMarks) return;
-  const uint64_t now = ticks_now();
+// The rate at which marks cost what the budget has. At once, as far as the cheapest mark of the
+// window says: step by step a job's first 64 marks at each of ten rates would be over the budget.
+// Of the rest one step, for it may be the processor that was away.
+void GpuTimer::adapt(GpuThread& thread, uint64_t now_ticks) noexcept {
   const double spent = static_cast<double>(thread.mark_ticks) * 100;
-  const double affordable = static_cast<double>(now - thread.window_ticks) * budget_percent_;
+  double affordable = static_cast<double>(now_ticks - thread.window_ticks) * budget_percent_;
   if (spent > affordable) {
-    thread.skip_shift = std::min(thread.skip_shift + 1, kSkipShiftMax);
+    const double certain = static_cast<double>(thread.cheapest_ticks) * kWindowMarks * 100;
+    do {
+      ++thread.skip_shift;
+      affordable *= 2;
+    } while (certain > affordable && thread.skip_shift < kSkipShiftMax);
+    thread.skip_shift = std::min(thread.skip_shift, kSkipShiftMax);
   } else if (spent * 4 < affordable && thread.skip_shift != 0) {
     --thread.skip_shift;
   }
+}
+
+// A mark is complete: what it took behind the operation, 0 where it is not measured, and for how
+// many it stands.
+void GpuTimer::note_cost(GpuThread& thread, uint64_t behind_ticks, uint64_t stands_for) noexcept {
+  if (budget_percent_ >= 100) return;
+  const uint64_t whole_ticks = thread.front_ticks + behind_ticks;
+  thread.front_ticks = 0;
+  if (whole_ticks != 0) {
+    thread.mark_ticks += whole_ticks * stands_for;
+    const bool is_cheapest = thread.cheapest_ticks == 0 || whole_ticks < thread.cheapest_ticks;
+    if (is_cheapest) thread.cheapest_ticks = whole_ticks;
+  }
+  if (thread.window_ticks == 0) thread.window_ticks = ticks_now();
+  if (++thread.marks < kWindowMarks) return;
+  const uint64_t now_ticks = ticks_now();
+  adapt(thread, now_ticks);
   thread.marks = 0;
   thread.mark_ticks = 0;
-  thread.window_ticks = now;
+  thread.cheapest_ticks = 0;
+  thread.window_ticks = now_ticks;
+}
+
+// One locked instruction for a group, not for each of its operations.
+void GpuTimer::count_sampled_out(GpuThread& thread, uint32_t group) noexcept {
+  if (group == 0) return count(stats_->gpu_sampled_out);
+  ++thread.sampled_out;
+}
+void GpuTimer::count_sampled_out_group(GpuThread& thread) noexcept {
+  if (thread.sampled_out == 0) return;
+  add_relaxed(stats_->gpu_sampled_out, uint64_t{thread.sampled_out});
+  thread.sampled_out = 0;
 }
 
 // --- the launching thread ------------------------------------------------------------------------
@@ -306,12 +337,12 @@ bool GpuTimer::add_to_group(GpuGroup& group, const GpuGroup::Entry& added) noexc
 
 void GpuTimer::mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, uint64_t ticket,
                     GpuStream stream, uint32_t group) noexcept {
+  if (plan.is_sampled_out) return count_sampled_out(thread, group);
   thread.answers = open_ends_.answers();
   if (plan.graph != 0) return mark_captured(thread, plan, ticket, stream, group);
   if (plan.has_activity) return mark_region(thread, plan, record, ticket, stream, group);
   if (plan.context == nullptr) {
-    GpuRecords::note_untimed(record,
-                             plan.is_sampled_out ? stats_->gpu_sampled_out : stats_->gpu_untimed);
+    GpuRecords::note_untimed(record, stats_->gpu_untimed);
     return;
   }
   if (group != 0) {
@@ -326,7 +357,7 @@ void GpuTimer::mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, ui
   const bool is_measured = thread.marks % kMeasuredMarks == 0 && budget_percent_ < 100;
   const uint64_t before = is_measured ? ticks_now() : 0;
   thread.pair = start_pair(thread, *plan.context, stream, load_relaxed(record->called_ticks));
-  if (is_measured) thread.mark_ticks += (ticks_now() - before) * kMeasuredMarks;
+  if (is_measured) thread.front_ticks = ticks_now() - before;
   if (thread.pair == nullptr) {
     GpuRecords::note_untimed(record, stats_->gpu_untimed);
     return;
@@ -363,7 +394,7 @@ bool GpuTimer::close(GpuThread& thread, OpRecord* record, uint64_t ticket,
   write_progress(pair.stream, ticket, GpuMark::finished);
   const bool is_closed = is_launched && !is_stopped() &&
                          ask<&GpuDriver::event_record>(pair.end, pair.stream) == kGpuSuccess;
-  note_cost(thread, is_measured ? (ticks_now() - before) * kMeasuredMarks : 0);
+  note_cost(thread, is_measured ? ticks_now() - before : 0, kMeasuredMarks);
   if (!is_closed) {
     abandon_call(thread);
     GpuRecords::note_untimed(record, stats_->gpu_untimed);
@@ -410,6 +441,7 @@ bool GpuTimer::is_reachable(const GpuContext& context, GpuStream stream) noexcep
 }
 
 void GpuTimer::begin_group_end(GpuThread& thread, uint32_t group) noexcept {
+  count_sampled_out_group(thread);
   if (thread.group == nullptr) return;
   if (thread.group->number != group || is_stopped()) return abandon_group(thread);
   thread.answers = open_ends_.answers();
@@ -429,10 +461,11 @@ void GpuTimer::begin_group_end(GpuThread& thread, uint32_t group) noexcept {
     write_progress(entry.stream, entry.first_ticket, GpuMark::started);
   }
   if (activity_ != nullptr) open_group_region(thread);
-  thread.mark_ticks += ticks_now() - before;
+  thread.front_ticks = ticks_now() - before;
 }
 
 void GpuTimer::finish_group_end(GpuThread& thread, GpuLaunch launch) noexcept {
+  count_sampled_out_group(thread);  // of a group whose end was not recorded
   if (thread.group == nullptr) return;
   if (launch == GpuLaunch::in_progress && thread.region == nullptr) return keep_group_open(thread);
   const bool is_launched = launch == GpuLaunch::done;
@@ -440,7 +473,7 @@ void GpuTimer::finish_group_end(GpuThread& thread, GpuLaunch launch) noexcept {
   const uint64_t before = ticks_now();
   finish_group(*thread.group, is_launched, has_region, true);
   thread.group = nullptr;
-  note_cost(thread, ticks_now() - before);
+  note_cost(thread, ticks_now() - before, 1);
 }
 
 // The marks behind it; its place is free then.

@@ -156,7 +156,10 @@ struct GpuThread {
   uint32_t calls = 0;
   uint32_t marks = 0;  // in this window
   uint32_t skip_shift = 0;
-  uint64_t mark_ticks = 0;  // spent in the measured marks of this window
+  uint32_t sampled_out = 0;     // operations of the group that is open; counted where it ends
+  uint64_t front_ticks = 0;     // spent in front of the operation, in the mark that is measured
+  uint64_t mark_ticks = 0;      // spent in the measured marks of this window
+  uint64_t cheapest_ticks = 0;  // of them; 0: none yet
   uint64_t window_ticks = 0;
 };
 
@@ -171,7 +174,13 @@ struct GpuPlan {
   uint32_t graph = 0;             // identity of the capture that it goes into; 0: none
   uint32_t capture = kNoCapture;  // that capture, where it is known
   bool is_sampled_out = false;    // not timed, to keep the budget
+
+  // What the record says from the start.
+  uint8_t flags() const noexcept { return is_sampled_out ? kOpGpuTimesUnknown : uint8_t{0}; }
 };
+
+// Of the marks of single operations every so many of a thread one is measured.
+inline constexpr uint32_t kMeasuredMarks = 16;
 
 class GpuTimer {
  public:
@@ -200,7 +209,8 @@ class GpuTimer {
   // --- the launching thread
   // `device`: the communicator's, -1 if not known; default streams belong to the current one.
   GpuPlan plan(GpuThread& thread, GpuStream stream, uint32_t group, int device) noexcept;
-  // The record is published. Where the operation cannot be timed after all, the record says so.
+  // The record is published, with the plan's flags. Where the operation cannot be timed after all,
+  // the record says so.
   void mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, uint64_t ticket,
             GpuStream stream, uint32_t group) noexcept;
   // The call is over. True: the record must be published as gpu_pending, then opened() be called.
@@ -284,7 +294,10 @@ class GpuTimer {
   void look_up_device(GpuContext& context) noexcept;
   uint32_t create_events(GpuContext& context, uint32_t from, uint32_t to) noexcept;
   bool is_sampled_out(GpuThread& thread) noexcept;
-  void note_cost(GpuThread& thread, uint64_t ticks) noexcept;
+  void note_cost(GpuThread& thread, uint64_t behind_ticks, uint64_t stands_for) noexcept;
+  void adapt(GpuThread& thread, uint64_t now_ticks) noexcept;
+  void count_sampled_out(GpuThread& thread, uint32_t group) noexcept;
+  void count_sampled_out_group(GpuThread& thread) noexcept;
   GpuPair* find_free_pair(GpuContext& context) noexcept;
   bool grow(GpuContext& context) noexcept;
   GpuPair* take_pair(GpuContext& context) noexcept;

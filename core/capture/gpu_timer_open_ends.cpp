@@ -23,7 +23,7 @@ GpuEndName GpuTimer::end_name_of(uint64_t ticket) const noexcept {
 
 // A captured operation is not awaited: nothing runs yet.
 bool GpuTimer::keep_open(GpuThread& thread, OpRecord* record, uint64_t ticket) noexcept {
-  note_cost(thread, 0);
+  note_cost(thread, 0, kMeasuredMarks);
   GpuOpenEnd* end = open_ends_.take(end_name_of_call(ticket));
   if (end == nullptr) {
     if (thread.pair != nullptr) GpuRecords::note_untimed(record, stats_->gpu_untimed);
@@ -74,7 +74,7 @@ void GpuTimer::open_call(GpuThread& thread, GpuOpenEnd& end, uint64_t ticket) no
 void GpuTimer::keep_group_open(GpuThread& thread) noexcept {
   GpuGroup& group = *thread.group;
   thread.group = nullptr;
-  note_cost(thread, 0);
+  note_cost(thread, 0, 1);
   const uint32_t number = group.number;
   GpuOpenEnd* end = open_ends_.take(end_name_of_group(number));
   if (end == nullptr) return finish_group(group, false, false, true);

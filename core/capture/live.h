@@ -94,6 +94,12 @@ struct ThreadTickets {
   uint32_t rushes_wanted = kRushesWantedMin;  // before the next block
 };
 
+// Numbers of groups that the thread may give out: [next, end). core/capture/group.cpp.
+struct ThreadGroups {
+  uint32_t next = 0;
+  uint32_t end = 0;
+};
+
 struct ThreadState {
   uint64_t incarnation = ~uint64_t{0};  // differs from every value of live.incarnation
   uint32_t index = kThreadUnknown;
@@ -103,6 +109,7 @@ struct ThreadState {
   uint32_t group_depth = 0;
   uint32_t group = 0;
   uint32_t group_operations = 0;
+  ThreadGroups group_numbers;
   ThreadTickets tickets;
   GpuThread gpu;
   bool in_call = false;

@@ -112,7 +112,7 @@ inline uint64_t small_fields_of(const OpCall& call, uint8_t more_flags) noexcept
 [[gnu::always_inline]] inline void fill_record(OpRecord* record, const OpCall& call,
                                                const ThreadState& thread, uint32_t comm_index,
                                                uint32_t graph, const Position& position,
-                                               uint64_t called_ticks) noexcept {
+                                               uint8_t gpu_flags, uint64_t called_ticks) noexcept {
   using ring::store_word;
   using ring::word_of;
   store_word(record, offsetof(OpRecord, called_ticks), called_ticks);
@@ -130,7 +130,7 @@ inline uint64_t small_fields_of(const OpCall& call, uint8_t more_flags) noexcept
              word_of(comm_index, static_cast<uint32_t>(call.root_or_peer)));
   store_word(record, offsetof(OpRecord, group), word_of(call.group, thread.index));
   store_word(record, offsetof(OpRecord, graph), word_of(graph, call.frames));
-  store_word(record, offsetof(OpRecord, result), small_fields_of(call, position.flags));
+  store_word(record, offsetof(OpRecord, result), small_fields_of(call, position.flags | gpu_flags));
 }
 
 // What hold_groups() asked for. The group's end is held too, which leads it to end_held().
@@ -248,7 +248,7 @@ template <bool kMayBeCall>
   if (__builtin_expect(record == nullptr, 0))
     return drop_op(live.stats->dropped_pinned, call, is_call);
   const uint32_t graph = call.graph != 0 ? call.graph : plan.graph;
-  fill_record(record, call, thread, comm_index, graph, position, called_ticks);
+  fill_record(record, call, thread, comm_index, graph, position, plan.flags(), called_ticks);
   holds_of(ticket).store(1, std::memory_order_relaxed);
   ring::publish_slot(record, ticket, Phase::called);
   if (comm_index != kCommUnknown) store_relaxed(live.comms[comm_index].last_ticket, ticket);

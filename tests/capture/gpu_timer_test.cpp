@@ -524,6 +524,56 @@ TEST_CASE("a thread that launches more than it can afford has its operations sam
   CHECK(world.stats.gpu_sampled_out + world.stats.gpu_untimed + timed == kCalls);
 }
 
+TEST_CASE("a thread far beyond its budget is within it when its first marks are made") {
+  World world(1);
+  gpu().cost_ticks = 1'000;
+  const GpuStream stream = gpu().make_stream(1, true);
+  constexpr uint64_t kCalls = 4'000;
+  uint64_t timed = 0;
+  for (uint64_t i = 0; i < kCalls; ++i) {
+    advance_fake_clock(2'000);  // fifty times the budget
+    timed += world.is_unknown(world.launch(stream)) ? 0 : 1;
+    world.poll();
+  }
+  constexpr uint64_t kWindow = 64;
+  CHECK(timed > kWindow);
+  CHECK(timed <= 2 * kWindow + kCalls / 64);
+}
+
+TEST_CASE(
+    "a mark that the processor was away in leaves out one operation in two, and not for long") {
+  World world(1);
+  gpu().cost_ticks = 10;
+  const GpuStream stream = gpu().make_stream(1, true);
+  constexpr uint64_t kCalls = 1'000;
+  for (uint64_t i = 0; i < kCalls; ++i) {
+    advance_fake_clock(100'000);
+    gpu().cost_ticks = i == 16 ? 10'000'000 : 10;  // a measured one
+    world.launch(stream);
+    world.poll();
+  }
+  CHECK(world.stats.gpu_sampled_out == 64);
+  CHECK(world.stats.gpu_untimed == 0);
+}
+
+TEST_CASE("operations of groups that are left out for the budget are counted, each once") {
+  World world(1);
+  gpu().cost_ticks = 1'000;
+  const GpuStream stream = gpu().make_stream(1, true);
+  constexpr uint32_t kGroups = 2'000;
+  uint64_t unknown = 0;
+  for (uint32_t group = 1; group <= kGroups; ++group) {
+    advance_fake_clock(20'000);
+    const uint64_t first = world.launch(stream, group);
+    const uint64_t second = world.launch(stream, group);
+    world.end_group(group, group % 16 != 0 ? GpuLaunch::done : GpuLaunch::refused);
+    unknown += (world.is_unknown(first) ? 1 : 0) + (world.is_unknown(second) ? 1 : 0);
+    world.poll();
+  }
+  CHECK(world.stats.gpu_sampled_out > kGroups);
+  CHECK(world.stats.gpu_sampled_out + world.stats.gpu_untimed == unknown);
+}
+
 TEST_CASE("a thread within its budget has every operation timed") {
   World world(1);
   gpu().cost_ticks = 1'000;

@@ -79,6 +79,7 @@ struct World {
     ring::store_word(record, offsetof(OpRecord, group), ring::word_of(group, 0));
     ring::store_word(record, offsetof(OpRecord, graph), ring::word_of(plan.graph, 0));
     ring::store_word(record, offsetof(OpRecord, called_ticks), ticks_now());
+    __atomic_store_n(&record->flags, plan.flags(), __ATOMIC_RELEASE);
     ring::publish_slot(record, claim.ticket, Phase::called);
     timer->mark(thread, plan, record, claim.ticket, stream, group);
     return claim;

@@ -308,6 +308,30 @@ TEST_CASE("meta, coverage and the exit are on file, with what was said before th
   CHECK(ring.events.at(1).kind == EventKind::ProcessExit);
 }
 
+TEST_CASE("groups of threads side by side have numbers of their own") {
+  const TemporaryDirectory directory;
+  const int status = in_own_process(directory.path(), [] {
+    constexpr int kThreads = 4;
+    constexpr int kGroups = 500;
+    std::vector<uint32_t> numbers[kThreads];
+    std::vector<std::thread> threads;
+    for (auto& mine : numbers) {
+      threads.emplace_back([&mine] {
+        for (int i = 0; i < kGroups; ++i) {
+          mine.push_back(capture::group_enter());
+          capture::group_leave(nullptr);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    std::set<uint32_t> all;
+    for (const auto& mine : numbers) all.insert(mine.begin(), mine.end());
+    CHILD_REQUIRE(all.size() == kThreads * kGroups);
+    CHILD_REQUIRE(all.count(0) == 0);
+  });
+  CHECK(ended_well(status));
+}
+
 TEST_CASE("what leaves the ring is in the segments, once, and digests agree between equal ranks") {
   std::vector<uint64_t> digests[2];
   for (auto& of_rank : digests) {
