@@ -7,7 +7,6 @@ The job is judged twice: while it hangs, and after SIGKILL has taken all of it. 
 says ROLLCALL_E2E_WAY (job.py). The profiler plugin alone does not hear of everything: of some
 faults it can give a weaker verdict only, and must then say how weak it is.
 """
-import os
 import subprocess
 import sys
 
@@ -159,15 +158,6 @@ class Case:
             expect_equal(culprit["peer"], planted["peer"], "peer")
 
 
-def emulator_memory():
-    return {name for name in os.listdir("/dev/shm") if "rollcall" in name}
-
-
-def expect_nothing_left(run):
-    expect_equal(run.own_pids(), [], "ranks that are still there")
-    expect_equal(emulator_memory(), set(), "shared memory of emulated jobs")
-
-
 def expect_no_recording(run):
     done = run.rollcall("diff", run.run_directory)
     expect_equal(done.returncode, 2, f"exit status of diff\n{done.stdout}{done.stderr}")
@@ -195,7 +185,7 @@ def judge(case):
         case.check(run, run.diff(), "after its end" if ended else "after SIGKILL")
         if case.kind in HEALTHY:
             expect_equal(run.process.returncode, 0, f"the job's status ({run.describe()})")
-        expect_nothing_left(run)
+        expect_equal(run.own_pids(), [], "ranks that are still there")
         return None
 
 

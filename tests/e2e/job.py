@@ -144,11 +144,10 @@ class Job:
     def __init__(self, ranks, arguments=(), *, program=None, options=(), environment=None,
                  way=WAY, gpus=None):
         self.ranks = ranks
-        # The GPU writes into files in memory alone. There the folder must not look like something
-        # that an emulated job has left: tests that look for such run beside this one.
+        # The GPU writes into files in memory alone.
         in_memory = (environment or {}).get("ROLLCALL_GPU_TIMING") == "progress"
-        self.folder = (tempfile.mkdtemp(prefix="e2e-", dir="/dev/shm") if in_memory else
-                       tempfile.mkdtemp(prefix="rollcall-e2e-"))
+        self.folder = tempfile.mkdtemp(prefix="rollcall-e2e-",
+                                       dir="/dev/shm" if in_memory else None)
         self.run_directory = os.path.join(self.folder, "run")
         self.log_prefix = os.path.join(self.folder, "log")
         self.stdout_path = os.path.join(self.folder, "stdout")
