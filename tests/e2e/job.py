@@ -31,7 +31,7 @@ LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
 
 # Long enough for 16 processes on a loaded machine of 2 cores; a healthy job takes about a second.
-PATIENCE_S = 90
+PATIENCE_S = 180
 # A job whose logs do not grow for this long hangs, on a machine that has processors for it. The
 # analysis calls a rank absent after a second.
 QUIET_S = 1.5

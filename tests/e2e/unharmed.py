@@ -24,7 +24,7 @@ def emulator_environment(**extra):
                              | extra)
 
 
-def execute(command, environment, timeout_s=30, **more):
+def execute(command, environment, timeout_s=job.PATIENCE_S, **more):
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               env=environment, timeout=timeout_s, check=False, **more)
@@ -310,7 +310,7 @@ def flusher_that_dies():
         expect(job.process_is_there(run.pids()[0]), "rank 0 goes on waiting")
         # Its threads end one after the other, and with the last of them the lock on its file.
         run.wait_until(lambda: leading_finding(run) == ("RC-RANK-DEAD", [1]),
-                       "the verdict on what it left", 20)
+                       "the verdict on what it left")
     return None
 
 
