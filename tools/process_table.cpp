@@ -10,8 +10,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 
 namespace rollcall::tools {
@@ -19,9 +17,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What there is to read: a process that ends meanwhile is an error of the read, which a stream's
+// buffer would throw.
 std::string read_file(pid_t pid, const char* name) {
-  std::ifstream file(fmt::format("/proc/{}/{}", pid, name), std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  const int descriptor =
+      ::open(fmt::format("/proc/{}/{}", pid, name).c_str(), O_RDONLY | O_CLOEXEC);
+  std::string text;
+  if (descriptor < 0) return text;
+  char part[4096];
+  ssize_t got;
+  while ((got = ::read(descriptor, part, sizeof part)) > 0) {
+    text.append(part, static_cast<size_t>(got));
+  }
+  ::close(descriptor);
+  return text;
 }
 
 // A handle on the process that has the pid now; -1 where the kernel (before 5.3) has none.

@@ -10,7 +10,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <stdexcept>
 
 namespace rollcall::test {
@@ -62,13 +62,19 @@ Started::~Started() {
   }
 }
 
-bool Started::says(const std::string& text) const {
+bool comes_true(const std::function<bool()>& condition) {
   for (int at = 0; at < kStepsMax; ++at) {
-    if (read_text(folder_ / "stderr").find(text) != std::string::npos) return true;
-    if (read_text(folder_ / "stdout").find(text) != std::string::npos) return true;
+    if (condition()) return true;
     step();
   }
   return false;
+}
+
+bool Started::says(const std::string& text) const {
+  return comes_true([&] {
+    return read_text(folder_ / "stderr").find(text) != std::string::npos ||
+           read_text(folder_ / "stdout").find(text) != std::string::npos;
+  });
 }
 
 Outcome Started::finish() {
@@ -99,7 +105,10 @@ Outcome run_shell(const Folder& folder, const std::string& line) {
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  // Not by an iterator, which throws where a process ends while it is read about.
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 int processes_with(const std::string& word) {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,8 @@ Outcome run_command(const Folder& folder, const std::vector<std::string>& argume
                     const std::vector<std::string>& environment = {});
 // A line for sh, in which "$ROLLCALL" is the command.
 Outcome run_shell(const Folder& folder, const std::string& line);
+// Waits until it is so; false: it did not come to that.
+bool comes_true(const std::function<bool()>& condition);
 std::string read_text(const std::string& path);
 // Processes of this machine with `word` in their command line.
 int processes_with(const std::string& word);

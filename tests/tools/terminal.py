@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`rollcall run` in an interactive shell: pipelines, loops, Ctrl-C, Ctrl-Z, and what the shell sees of
-the job's end. argv: the command, the folder of the stand-in for the recorder."""
+"""`rollcall run` in an interactive shell: pipelines, loops, Ctrl-C, Ctrl-Z, and what the shell sees
+of the job's end. argv: the command, the folder of the stand-in for the recorder."""
 import os
 import pty
 import select
@@ -28,7 +28,7 @@ print("got", line, "interrupted", len(count), flush=True)
 
 def environment():
     names = {name: value for name, value in os.environ.items()
-             if not name.startswith(("ROLLCALL_", "SLURM_", "OMPI_", "PMI")) and name != "LD_PRELOAD"}
+             if not name.startswith(("ROLLCALL_", "SLURM_", "OMPI_", "PMI", "LD_PRELOAD"))}
     return {**names, "ROLLCALL_LIB_DIR": LIBRARIES, "PS1": PROMPT, "TERM": "dumb", "HISTFILE": ""}
 
 
@@ -93,7 +93,8 @@ def keys_reach_a_pager_behind_the_job():
 
 def ctrl_c_ends_a_loop():
     with Shell() as shell:
-        shell.write("loop.sh", f"for i in 1 2 3; do {RUN} sh -c 'echo begun; exec sleep 600'; done\n")
+        shell.write("loop.sh",
+                    f"for i in 1 2 3; do {RUN} sh -c 'echo begun; exec sleep 600'; done\n")
         shell.send("bash loop.sh\n")
         shell.expect("begun")
         shell.send("\x03")

@@ -34,8 +34,7 @@ void end_sleepers(const std::string& seconds) {
   for (const pid_t pid : sleepers_of(seconds)) kill(pid, SIGKILL);
 }
 bool come_to(const std::string& seconds, size_t count) {
-  for (int at = 0; at < 3000 && sleepers(seconds) != count; ++at) usleep(10'000);
-  return sleepers(seconds) == count;
+  return comes_true([&] { return sleepers(seconds) == count; });
 }
 
 // The process that outlives the command; 0 where the kernel does not list children.
@@ -236,8 +235,7 @@ TEST_CASE("a job outlives a command that the OOM killer has taken, up to its tim
   } else {
     // The guardian has decided when it is gone.
     REQUIRE(guardian > 0);
-    for (int at = 0; at < 3000 && kill(guardian, 0) == 0; ++at) usleep(10'000);
-    CHECK(kill(guardian, 0) != 0);
+    CHECK(comes_true([&] { return kill(guardian, 0) != 0; }));
     CHECK(sleepers(seconds) == 1);
     end_sleepers(seconds);
   }
