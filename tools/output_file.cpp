@@ -44,8 +44,7 @@ bool draw_name(std::string& name) {
   return true;
 }
 
-// --- what a signal removes
-// ------------------------------------------------------------------------
+// --- what a signal removes ---------------------------------------------------------------------
 
 struct Doomed {
   std::atomic<int> directory{-1};  // -1: free, or not complete yet
@@ -96,8 +95,6 @@ void spare(int place) {
   doomed_files[static_cast<size_t>(place)].directory.store(-1, std::memory_order_release);
   doomed_taken[static_cast<size_t>(place)].store(false);
 }
-
-// --------------------------------------------------------------------------------------------------
 
 // True unless the file was removed between its making and its locking, as `remove_leftovers` may.
 bool hold(int file) {

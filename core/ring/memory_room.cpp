@@ -99,7 +99,7 @@ struct GroupPath {
 
 // Everything long: a thread of the job may have little stack (core/base/limits.h).
 struct Workspace {
-  char line[kLineBytesMax];      // of a file of /proc
+  char line[kLineBytesMax];       // of a file of /proc
   char stat_line[kLineBytesMax];  // of a memory.stat, while a mount's line is in use
   GroupPath one, two;
   TextBuffer<kGroupPathBytes> file;
@@ -266,8 +266,8 @@ void take_machine(const char* root, MemoryRoom& room, Workspace& space) noexcept
 
 MemoryRoom read_memory_room(const char* root) noexcept {
   MemoryRoom room;
-  void* memory = mmap(nullptr, sizeof(Workspace), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      mmap(nullptr, sizeof(Workspace), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return {.available_bytes = 0};
   Workspace& space = *new (memory) Workspace;
   take_machine(root, room, space);

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "core/base/open_file.h"
 #include "core/base/atomic_word.h"
+#include "core/base/open_file.h"
 #include "core/format/record_check.h"
 #include "core/format/ring_copy.h"
 

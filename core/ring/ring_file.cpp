@@ -36,8 +36,8 @@ namespace {
 
 constexpr uint32_t kNameAttempts = 1000;
 
-// A thread of the job may have little stack. One thread at a time makes a file in the run directory,
-// and one in the local place; they may be two (core/capture/ring_opening.h).
+// A thread of the job may have little stack. One thread at a time makes a file in the run
+// directory, and one in the local place; they may be two (core/capture/ring_opening.h).
 constinit char path_room[kPathBytes]{};
 constinit char local_path_room[kPathBytes]{};
 

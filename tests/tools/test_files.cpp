@@ -2,6 +2,7 @@
 // write the same, and where names are taken by what is no file.
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -168,7 +169,7 @@ TEST_CASE("packs that are killed at any moment lose no call, and the next one ti
     fs::copy(folder / "copy", folder / "run", fs::copy_options::overwrite_existing);
     Started first(folder, {"pack", "run"});
     Started second(folder, {"pack", "run"});
-    ::usleep(static_cast<useconds_t>(round * 2000));
+    ::poll(nullptr, 0, round * 2);  // another moment in each round
     ::kill(second.pid(), SIGKILL);
     const Outcome outcome = first.finish();
     CHECK((outcome.status == 0 || outcome.status == 5));
@@ -241,7 +242,9 @@ TEST_CASE("a command that is told to end takes the file it was writing with it")
   REQUIRE(run_command(folder, {"synth", "-o", "run", "--ranks", "8", "--ops", "60000"}).status ==
           0);
   Started trace(folder, {"trace", "run", "-o", "t.json"});
-  for (int i = 0; i < 20'000 && names_in(folder.path(), ".part").empty(); ++i) ::usleep(500);
+  for (int i = 0; i < 60'000 && names_in(folder.path(), ".part").empty(); ++i) {
+    ::poll(nullptr, 0, 1);
+  }
   REQUIRE(names_in(folder.path(), ".part").size() == 1);
   ::kill(trace.pid(), SIGTERM);
   CHECK(trace.finish().status == 128 + SIGTERM);
