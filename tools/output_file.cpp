@@ -64,10 +64,12 @@ void remove_and_die(int signal) {
   ::raise(signal);
 }
 
+constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP};
+
 void catch_signals() {
   static std::once_flag once;
   std::call_once(once, [] {
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    for (const int signal : kEndingSignals) {
       struct sigaction before {};
       // Whoever ignores it, nohup for one, means it; whoever handles it ends in order.
       if (::sigaction(signal, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
@@ -79,8 +81,25 @@ void catch_signals() {
   });
 }
 
+// No signal ends this thread while an object lives: between a file's making and its entry among the
+// doomed one would leave it behind. (Of another thread it may; then the next sweep takes it.)
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigset_t ending;
+    sigemptyset(&ending);
+    for (const int signal : kEndingSignals) sigaddset(&ending, signal);
+    ::pthread_sigmask(SIG_BLOCK, &ending, &before_);
+  }
+  ~SignalsHeld() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 int doom(int directory, const std::string& name) {
-  catch_signals();
   for (size_t i = 0; i < doomed_files.size(); ++i) {
     if (doomed_taken[i].exchange(true)) continue;
     std::memcpy(doomed_files[i].name, name.c_str(), kNameBytes + 1);
@@ -200,13 +219,19 @@ bool OutputFile::make_once(uint32_t mode, int& error) {
     error = errno;
     return false;
   }
-  const int file = ::openat(directory_.descriptor(), name.c_str(),
-                            O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+  catch_signals();
+  int file = -1;
+  int place = -1;
+  {
+    const SignalsHeld held;
+    file = ::openat(directory_.descriptor(), name.c_str(),
+                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (file >= 0) place = doom(directory_.descriptor(), name);
+  }
   if (file < 0) {
     error = errno;
     return false;
   }
-  const int place = doom(directory_.descriptor(), name);
   if (!hold(file)) {
     spare(place);
     ::close(file);

@@ -11,6 +11,7 @@
 
 #include "core/format/header_check.h"
 #include "core/format/ring_copy.h"
+#include "trace/regular_file.h"
 
 namespace rollcall::trace {
 namespace {
@@ -22,12 +23,12 @@ struct RingHead {
 };
 
 std::optional<RingHead> read_head(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  const int descriptor = open_regular(AT_FDCWD, path, O_RDONLY, Links::refused);
   if (descriptor < 0) return std::nullopt;
   RingHead head;
   struct stat status {};
   std::array<std::byte, kHeaderBytes> page{};
-  const bool is_read = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+  const bool is_read = ::fstat(descriptor, &status) == 0 &&
                        ::pread(descriptor, page.data(), page.size(), 0) == ssize_t{kHeaderBytes};
   ::close(descriptor);
   if (!is_read || judge_header(page, static_cast<uint64_t>(status.st_size), head.header) !=
