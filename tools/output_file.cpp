@@ -257,7 +257,8 @@ void OutputFile::keep_owner(const struct stat& replaced) {
   }
   // Behind the owner, who would lose it again. A bit that makes programs act as their owner is no
   // business of data.
-  if (::fchmod(descriptor_, replaced.st_mode & 0777) != 0) fail(errno);
+  const mode_t mode = replaced.st_mode & 0777;
+  if ((own.st_mode & 07777) != mode && ::fchmod(descriptor_, mode) != 0) fail(errno);
 }
 
 void OutputFile::write(std::string_view bytes) {

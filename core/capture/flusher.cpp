@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -46,6 +47,7 @@ struct Flusher {
   bool is_prepared;      // the stem is known
   ring::Mirror mirror;
   uint64_t last_mirror_ns;
+  bool has_warned_of_mirror;
   char live_path[ring::kPathBytes];  // of such a ring; empty: in memory alone
   History history;
   SegmentWriter segments;
@@ -177,6 +179,20 @@ bool make_mirror(Flusher& state) noexcept {
   return true;
 }
 
+void warn_of_mirror(const Flusher& state, int error) noexcept {
+  char reason[128] = {};
+  const char* text = strerror_r(error, reason, sizeof(reason));
+  TextBuffer<kSentenceBytes> sentence;
+  sentence.text("cannot write to ").text(run_directory()).text(": ").text(text);
+  sentence.text("; the job goes on and is recorded in ");
+  if (state.live_path[0] != '\0') {
+    sentence.text(state.live_path).text(", which `rollcall diff` reads on this host");
+  } else {
+    sentence.text("its own memory, which is gone with it; set ROLLCALL_LOCAL_DIR");
+  }
+  write_warning(1, sentence.view());
+}
+
 void keep_mirror(Flusher& state, bool everything) noexcept {
   const uint64_t now_ns = monotonic_now_ns();
   if (!everything && state.last_mirror_ns != 0 && now_ns - state.last_mirror_ns < kMirrorPeriodNs) {
@@ -184,7 +200,12 @@ void keep_mirror(Flusher& state, bool everything) noexcept {
   }
   const bool is_copied =
       (state.mirror.is_created() || make_mirror(state)) && state.mirror.copy(ticks_now());
-  if (!is_copied) count(live.stats->history_errors);
+  if (!is_copied) {
+    const int error = errno;
+    count(live.stats->history_errors);
+    if (!state.has_warned_of_mirror) warn_of_mirror(state, error);
+    state.has_warned_of_mirror = true;
+  }
   // Nobody needs the ring itself any more, once its process has ended by itself and all is copied.
   if (is_copied && everything && has_exited() && state.live_path[0] != '\0') {
     unlink(state.live_path);

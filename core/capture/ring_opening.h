@@ -2,10 +2,10 @@
 // and the recorder's own, so that the job never waits for a file system that may not answer.
 //
 //   the recorder's thread                      the calling thread
-//   makes the run directory, and asks for      waits, 75 ms at most
+//   makes the run directory, and asks for      waits
 //   the kind of its file system
 //     not local: `elsewhere`                   makes the ring in a local place (ring_file.h)
-//     local: `local`                           waits on, 2 s at most: this machine's disk is slow
+//     local: `local`                           waits on
 //       makes the ring there: `direct`         takes it
 //       cannot: `failed`                       says so; nothing is recorded
 //                                              has waited enough: `elsewhere`, as above; what the
@@ -15,9 +15,11 @@
 // decision the recorder's thread waits until the caller has made the recorder ready (`released`) or
 // given it up (`cancelled`). Where no thread can be had the caller does both parts.
 //
-// The two bounds: the first is what a first call may cost the job (making the local ring comes on
-// top: some 10 ms); the second is as long as an exit waits (last_round.h), and under load a disk
-// that does answer is not left for it.
+// Enough is 90 ms in which the recorder's thread slept in the kernel, and so waited for the file
+// system: what a first call may cost the job. (Making the local ring comes on top: some 10 ms.)
+// Time in which that thread ran, or waited for a processor, does not count, so that a disk that
+// does answer is not left because the machine is busy; it is bounded by 2 s, as an exit is
+// (last_round.h). The caller looks every 5 ms.
 #pragma once
 
 #include <atomic>
@@ -54,10 +56,11 @@ class RingOpening {
  private:
   bool decide(Decision expected, Decision decision) noexcept;
   void move_on(Decision decision) noexcept;
-  Decision await_change(Decision from, uint64_t patience_ns) noexcept;
+  bool waits_for_files() const noexcept;
   void open_here() noexcept;
 
   std::atomic<uint32_t> word_{0};
+  std::atomic<uint32_t> thread_{0};  // the recorder's, by its number; 0: it has not begun
   const char* directory_ = nullptr;
   ring::Incarnation incarnation_{};
   RingGeometry geometry_{};

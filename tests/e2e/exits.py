@@ -36,7 +36,7 @@ def every_way_leaves_one_record():
 
 
 def killed_leaves_none():
-    exited_ns, exits, _ = leave("kill", 128 + 9)
+    exited_ns, exits, _ = leave("kill", -9)
     expect_equal((exited_ns, exits), (None, []), "exit record of a process that was killed")
 
 

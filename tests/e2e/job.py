@@ -231,13 +231,15 @@ class Job:
         if self.process is None or self.killed:
             return
         self.killed = True
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+        # The ranks first: those that were stopped would be continued by the kernel when the command
+        # is gone, and live on for a moment.
         for pid in self.own_pids():
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(PATIENCE_S)
         # Half of a job that is being killed is a job of which half is dead.
         self.wait_until(lambda: not self.own_pids(), "the end of the ranks after SIGKILL")
