@@ -131,8 +131,8 @@ Json comm_line(const trace::Process& process, const trace::Comm& comm) {
 // What the profiler plugin heard of the operation, and CUPTI; nothing where there was none.
 void add_method(Json& json, const trace::Process& process, const trace::Op& op) {
   if (op.launched_ns != 0) json["launched_ns"] = op.launched_ns;
-  if (algorithm_of(op.method) != 0) json["algorithm"] = kAlgorithms[algorithm_of(op.method)];
-  if (protocol_of(op.method) != 0) json["protocol"] = kProtocols[protocol_of(op.method)];
+  if (algorithm_of(op.method) != 0) json["algorithm"] = algorithm_name(op.method);
+  if (protocol_of(op.method) != 0) json["protocol"] = protocol_name(op.method);
   if (op.channels != 0) json["channels"] = op.channels;
   if (const std::string kernel = kernel_name(process, op); !kernel.empty()) {
     json["kernel"] = kernel;

@@ -185,6 +185,16 @@ std::string reduction_name(uint8_t reduction) {
   return name.empty() ? fmt::format("redop{}", reduction) : std::string(name);
 }
 
+std::string algorithm_name(uint8_t method) {
+  const std::string_view name = name_of_algorithm(method);
+  return name.empty() ? fmt::format("unknown {}", algorithm_of(method)) : std::string(name);
+}
+
+std::string protocol_name(uint8_t method) {
+  const std::string_view name = name_of_protocol(method);
+  return name.empty() ? fmt::format("unknown {}", protocol_of(method)) : std::string(name);
+}
+
 std::string call_in_words(const trace::Op& op) {
   std::string text(name_of(op.kind));
   const OpTraits& traits = traits_of(op.kind);

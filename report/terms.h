@@ -39,6 +39,9 @@ std::string cuda_version(std::string_view code);
 // "float32", "dtype13"; empty when the record does not tell.
 std::string datatype_name(uint8_t datatype);
 std::string reduction_name(uint8_t reduction);
+// Of OpRecord::method; "unknown 12" where a newer recorder has a name for it.
+std::string algorithm_name(uint8_t method);
+std::string protocol_name(uint8_t method);
 // "AllReduce 1024 float32 sum", "Broadcast 8 int32 root 2", "Send 4 float16 to 3".
 std::string call_in_words(const trace::Op& op);
 // "ncclAllReduce"; the function the job called.

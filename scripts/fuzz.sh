@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fuzzes the readers of foreign bytes, and the analysis behind them, each for a while. What crashes
-# one is left in build/fuzz. With FUZZ_SEED set, other than 0, all runs try the same inputs, the
-# slower machine fewer of them.
+# Fuzzes the readers of foreign bytes, the analysis behind them and the reports, each for a while.
+# What crashes one is left in build/fuzz. With FUZZ_SEED set, other than 0, all runs try the same
+# inputs, the slower machine fewer of them.
 #   scripts/fuzz.sh [SECONDS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -33,7 +33,7 @@ fuzz_target() {
     done
   fi
   local options=()
-  if [ "$name" = fuzz_analysis ]; then
+  if [ "$name" = fuzz_analysis ] || [ "$name" = fuzz_report ]; then
     # A list of patches to each of its runs may be long from the beginning.
     for run in 0 1 2 3 4; do printf "\\x0$run\\x00" >"$corpus/run-$run"; done
     options=(-len_control=0 -max_len=450 -entropic=0)

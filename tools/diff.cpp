@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "analysis/analysis.h"
@@ -15,6 +16,7 @@
 #include "tools/run_directory.h"
 #include "tools/team.h"
 #include "tools/terminal.h"
+#include "trace/jobs.h"
 
 namespace rollcall::tools {
 namespace {
@@ -86,7 +88,43 @@ int status_of(const analysis::Report& report, bool only_hangs) {
   return is_other ? kExitRisk : report.status;
 }
 
-int judge(const Arguments& arguments, const trace::Run& run, bool colour) {
+// Several jobs in one directory, without a run id: each is judged by itself, and the worst is
+// shown, of equals the newest. The others are named on stderr.
+void choose_worst_job(const analysis::Options& options, trace::Run& run) {
+  const trace::Jobs jobs = trace::jobs_of(run);
+  const bool is_unnamed =
+      std::any_of(run.processes.begin(), run.processes.end(), [&](const trace::Process& process) {
+        return !process.superseded && !process.is_foreign() && process.run_id == 0;
+      });
+  if (jobs.count < 2 || !is_unnamed) return;
+  constexpr int kFromBad[] = {kExitHang, kExitUndecided, kExitRisk, kExitGood};
+  const auto badness = [&](int status) {
+    return std::find(std::begin(kFromBad), std::end(kFromBad), status) - std::begin(kFromBad);
+  };
+  std::vector<std::string> sentences;
+  std::vector<int> statuses;
+  uint32_t worst = 0;
+  for (uint32_t job = 0; job < jobs.count; ++job) {
+    trace::choose_job(jobs, job, run);
+    const analysis::Report report = analysis::analyse(run, options);
+    const auto one = std::find(jobs.of.begin(), jobs.of.end(), job) - jobs.of.begin();
+    sentences.push_back(
+        fmt::format("{}, of which {} is a file: {}", job == 0 ? "the newest job" : "an older job",
+                    run.processes[static_cast<size_t>(one)].file, report::diff_sentence(report)));
+    statuses.push_back(report.status);
+    if (badness(report.status) < badness(statuses[worst])) worst = job;
+  }
+  trace::choose_job(jobs, worst, run);
+  say(
+      fmt::format("THE DIRECTORY HOLDS {} JOBS, for their processes had no ROLLCALL_RUN_ID. The "
+                  "report is of one of them, the worst: {}",
+                  jobs.count, sentences[worst]));
+  for (uint32_t job = 0; job < jobs.count; ++job) {
+    if (job != worst) say(sentences[job]);
+  }
+}
+
+int judge(const Arguments& arguments, trace::Run& run, bool colour) {
   analysis::Options options;
   if (arguments.stalled_after_s >= 0) {
     options.live_threshold_ns = static_cast<int64_t>(arguments.stalled_after_s * 1e9);
@@ -94,6 +132,7 @@ int judge(const Arguments& arguments, const trace::Run& run, bool colour) {
   analysis::Report report;
   {
     const Progress progress("comparing the ranks");
+    choose_worst_job(options, run);
     report = analysis::analyse(run, options);
   }
   if (arguments.json) {

@@ -78,18 +78,7 @@ class SegmentStream {
   // Number of segments, 0 or 1.
   uint32_t finish() {
     end_block();
-    if (!pending_.empty()) {
-      uint64_t first = UINT64_MAX;
-      uint64_t last = 0;
-      for (const DigestRecord& digest : pending_) {
-        first = std::min(first, digest.ticket);
-        last = std::max(last, digest.ticket);
-      }
-      std::vector<uint8_t> body(pending_.size() * sizeof(DigestRecord));
-      std::memcpy(body.data(), pending_.data(), body.size());
-      put_block(BlockType::digests, static_cast<uint32_t>(pending_.size()), first, last, body);
-      pending_.clear();
-    }
+    put_digests();
     return file_ ? 1 : 0;
   }
   // False: `why` says what went wrong.
@@ -100,6 +89,23 @@ class SegmentStream {
   }
 
  private:
+  void put_digests() {
+    for (size_t at = 0; at < pending_.size(); at += kBlockRecordsMax) {
+      const size_t count = std::min<size_t>(kBlockRecordsMax, pending_.size() - at);
+      const std::span<const DigestRecord> some = std::span(pending_).subspan(at, count);
+      uint64_t first = UINT64_MAX;
+      uint64_t last = 0;
+      for (const DigestRecord& digest : some) {
+        first = std::min(first, digest.ticket);
+        last = std::max(last, digest.ticket);
+      }
+      std::vector<uint8_t> body(some.size_bytes());
+      std::memcpy(body.data(), some.data(), body.size());
+      put_block(BlockType::digests, static_cast<uint32_t>(count), first, last, body);
+    }
+    pending_.clear();
+  }
+
   void begin_block(const OpRecord& record) {
     encoder_.begin_block();
     used_ = 0;

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "trace/jobs.h"
+
 namespace rollcall::trace {
 namespace {
 
@@ -102,6 +104,40 @@ void keep_newest_run(Run& run) {
   }
 }
 
+// Without a run id: processes of several jobs are never compared with each other.
+void keep_newest_job(Run& run) {
+  const bool has_unnamed =
+      std::any_of(run.processes.begin(), run.processes.end(), [](const Process& process) {
+        return !process.superseded && !process.is_foreign() && process.run_id == 0;
+      });
+  if (!has_unnamed) return;
+  const Jobs jobs = jobs_of(run);
+  uint64_t others = 0;
+  uint64_t older = 0;
+  const Process* example = nullptr;
+  for (size_t p = 0; p < run.processes.size(); ++p) {
+    Process& process = run.processes[p];
+    if (process.superseded || process.is_foreign() || jobs.of[p] == 0) continue;
+    process.superseded = true;
+    example = &process;
+    ++(jobs.of[p] == kNoJob ? older : others);
+  }
+  if (older != 0) {
+    run.issues.push_back({.file = example->file,
+                          .text = fmt::format("{} processes are of an earlier attempt of the job; "
+                                              "they were read but not compared",
+                                              older)});
+  }
+  if (others != 0) {
+    run.issues.push_back(
+        {.file = example->file,
+         .text = fmt::format("the directory holds {} jobs without a ROLLCALL_RUN_ID, and {} "
+                             "processes are not of the newest; give each job a directory or a "
+                             "run id of its own",
+                             jobs.count, others)});
+  }
+}
+
 // Of attempts the older one has ended, also where both were handed one unique id. Who is still
 // there and joins the same communicator was started under the same rank by mistake.
 bool are_beside(const Process& a, const Process& b) {
@@ -158,6 +194,7 @@ void keep_newest_attempt(Run& run) {
 void mark_superseded(Run& run) {
   keep_one_recorder(run);
   keep_newest_run(run);
+  keep_newest_job(run);
   keep_newest_attempt(run);
 }
 

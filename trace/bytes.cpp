@@ -29,11 +29,15 @@ FileSource::FileSource(OpenedFile file) : descriptor_(file.descriptor) {
   if (::fstat(descriptor_, &status) != 0) {
     error_ = errno;
   } else {
+    constexpr uint64_t kBlockBytes = 512;  // of st_blocks, whatever the file system's are
     size_ = static_cast<uint64_t>(status.st_size);
+    stored_bytes_ = std::min(size_, static_cast<uint64_t>(status.st_blocks) * kBlockBytes);
   }
 }
 
 uint64_t FileSource::data_from(uint64_t offset) const {
+  constexpr uint64_t kHolesWorthAsking = 64 << 20;
+  if (size_ - stored_bytes_ < kHolesWorthAsking) return offset;
   const off_t data = ::lseek(descriptor_, static_cast<off_t>(offset), SEEK_DATA);
   if (data >= 0) return static_cast<uint64_t>(data);
   return errno == ENXIO ? std::max(offset, size_) : offset;

@@ -18,6 +18,9 @@ class ByteSource {
   // Bytes copied; fewer than asked at the end, or where the disk fails.
   virtual size_t read(uint64_t offset, void* to, size_t bytes) const = 0;
   virtual uint64_t size() const = 0;
+  // Where data begins at or behind `offset`, if the source knows: in front of that there are zeros
+  // only. `offset` itself where it does not know.
+  virtual uint64_t data_from(uint64_t offset) const { return offset; }
 };
 
 class MemorySource final : public ByteSource {
@@ -67,14 +70,18 @@ class FileSource final : public ByteSource {
   uint64_t size() const override { return size_; }
   int error() const { return error_; }
   int descriptor() const { return descriptor_; }
-  // Where data begins at or behind `offset`, as the file system says: in front of that there are
-  // zeros only. `offset` itself where it does not tell, or beyond the end.
-  uint64_t data_from(uint64_t offset) const;
+  // As the file system says, of a file that has 64 MiB of holes and more. Of others it is not
+  // asked: it costs a call, and there have been file systems that were wrong about what was just
+  // written.
+  uint64_t data_from(uint64_t offset) const override;
+  // What it takes on the disk, or its size where that is less.
+  uint64_t stored_bytes() const { return stored_bytes_; }
 
  private:
   int descriptor_ = -1;
   int error_ = 0;
   uint64_t size_ = 0;
+  uint64_t stored_bytes_ = 0;
 };
 
 }  // namespace rollcall::trace

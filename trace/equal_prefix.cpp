@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "core/base/limits.h"
 #include "core/format/digest.h"
 #include "trace/parcel.h"
 #include "trace/ring_reader.h"
@@ -18,6 +19,11 @@ constexpr uint64_t kFinePeriod = 16;
 constexpr uint64_t kTicketsBefore = 128;
 constexpr uint64_t kTicketsBehind = 384;
 constexpr uint64_t kTailMin = 64;
+// Calls of a ring that came before one that was still in flight: more than any recorder holds back.
+constexpr uint64_t kEarlyMax = 1 << 16;
+static_assert(kEarlyMax >= 2 * kLateOpsMax);
+// The least that a digest takes of a file: its eight bytes are as good as random.
+constexpr uint64_t kDigestBytesMin = 8;
 
 // The digest of the calls before a position, and the ticket of the call at it.
 struct Mark {
@@ -43,6 +49,8 @@ struct RingMarks {
   bool is_readable = false;
   uint64_t next_ticket = 1;
   std::vector<CommMarks> comms;
+  uint64_t early = 0;  // in all of them
+  uint64_t coarse = 0;
 };
 
 template <class Io>
@@ -54,7 +62,8 @@ void transfer(Io& io, CommMarks& comm) {
 
 template <class Io>
 void transfer(Io& io, RingMarks& marks) {
-  auto& [is_readable, next_ticket, comms] = marks;
+  auto& [is_readable, next_ticket, comms, early, coarse] = marks;
+  // The counts are of no use behind the reading.
   transfer_all(io, is_readable, next_ticket, comms);
 }
 
@@ -101,12 +110,19 @@ Mark mark_at(const std::vector<Mark>& marks, uint64_t seq) {
 }
 
 void read_coarse(const RingFiles& files, RingMarks& marks) {
+  uint64_t stored_bytes = 0;
+  for (const std::string& path : files.segments) {
+    const FileSource source(path);
+    if (source.error() == 0) stored_bytes += source.stored_bytes();
+  }
   SegmentSink sink;
   sink.digest = [&](const DigestRecord& record) {
     if (record.comm_index >= marks.comms.size() || record.gap != 0) return;
     std::vector<Mark>& coarse = marks.comms[record.comm_index].coarse;
     // What goes back was written by no recorder.
     if (!coarse.empty() && record.seq <= coarse.back().seq) return;
+    if (marks.coarse >= stored_bytes / kDigestBytesMin) return;
+    ++marks.coarse;
     coarse.push_back({record.seq, record.digest, record.ticket});
   };
   read_segments(files, sink);
@@ -141,7 +157,7 @@ void take_record(RingMarks& marks, const OpRecord& record) {
   CommMarks& comm = marks.comms[record.comm_index];
   if (record.seq < comm.next_seq) return;
   if (record.seq > comm.next_seq) {
-    comm.early.emplace(record.seq, record);
+    if (marks.early < kEarlyMax) marks.early += comm.early.emplace(record.seq, record).second;
     return;
   }
   extend(comm, record);
@@ -149,6 +165,7 @@ void take_record(RingMarks& marks, const OpRecord& record) {
        first = comm.early.begin()) {
     extend(comm, first->second);
     comm.early.erase(first);
+    --marks.early;
   }
 }
 
@@ -181,6 +198,7 @@ void read_fine(const RingFiles& files, const RingImage& image, RingMarks& marks)
     comm.fine.push_back({comm.next_seq, comm.digest, marks.next_ticket});
     comm.early.clear();
   }
+  marks.early = 0;
 }
 
 // A record that is read while it is written makes a digest that agrees with no other: more is read

@@ -104,7 +104,7 @@ bool is_wanted(const std::vector<TicketRange>& wanted, uint64_t ticket) {
 using SegmentFiles = std::vector<std::pair<uint32_t, std::string>>;
 
 void read_files(const SegmentFiles& files, const FileHeader& header, const SegmentSink& sink,
-                std::vector<Issue>& issues) {
+                ProcessBuilder& builder, std::vector<Issue>& issues) {
   const auto belongs = [&](const SegmentHeader& segment) {
     return segment.pid == header.pid && segment.start_time_ticks == header.start_time_ticks &&
            segment.run_id == header.run_id;
@@ -121,6 +121,7 @@ void read_files(const SegmentFiles& files, const FileHeader& header, const Segme
                         .unusable = true});
       continue;
     }
+    builder.allow_file(source.stored_bytes());
     bool is_ours = true;
     const auto accept = [&](const SegmentHeader& segment) { return is_ours = belongs(segment); };
     read_segment(source, path, accept, sink, issues);
@@ -149,10 +150,11 @@ void read_segments(const FileGroup& group, const FileHeader& header, uint64_t wi
   if (window != 0 && header.next_ticket > window) {
     sink.first_ticket_wanted = header.next_ticket - window;
   }
-  read_files(group.segments, header, sink, issues);
+  if (window != 0) builder.limit_to_newest(window);
+  read_files(group.segments, header, sink, builder, issues);
   SegmentSink captured;
   captured.op = [&](const OpRecord& record) { builder.add_captured(record); };
-  read_files(group.captured, header, captured, issues);
+  read_files(group.captured, header, captured, builder, issues);
 }
 
 // What a plan leaves out of a ring; an operation in flight is worth more than its age, and a
@@ -246,6 +248,25 @@ void complain_about_copy(const std::string& path, const LiveRing& live, const Fi
                            std::max(age_s, 0.0), std::string(padded_view(header.host)))});
 }
 
+void complain_about_records(const std::string& ring, const LoadOptions& options,
+                            const ProcessBuilder& builder, std::vector<Issue>& issues) {
+  if (builder.unbelievable() != 0) {
+    issues.push_back({.file = ring,
+                      .text = fmt::format("{} records of its history hold values that no recorder "
+                                          "writes and were left out; somebody wrote into the "
+                                          "segments, or a newer Rollcall did",
+                                          builder.unbelievable()),
+                      .lost = builder.unbelievable()});
+  }
+  if (builder.left_out() != 0 && options.window == 0) {
+    issues.push_back({.file = ring,
+                      .text = fmt::format("its segments hold {} records more than any recording of "
+                                          "their size does; the newest were read",
+                                          builder.left_out()),
+                      .lost = builder.left_out()});
+  }
+}
+
 Process load_group(const FileGroup& group, const LoadOptions& options,
                    const std::vector<TicketRange>& wanted, const std::vector<PrefixDigest>& ends,
                    std::vector<Issue>& issues) {
@@ -280,6 +301,7 @@ Process load_group(const FileGroup& group, const LoadOptions& options,
     read_segments(group, image.header, options.window, wanted, ring_suffices, builder, issues);
   }
   for (size_t comm = 0; comm < ends.size(); ++comm) builder.add_digest(comm, ends[comm]);
+  complain_about_records(group.ring, options, builder, issues);
   Process process = builder.finish(limits_of(options, wanted, image.header));
   set_skipped(options, wanted, process);
   process.liveness = answer.liveness;
@@ -336,17 +358,6 @@ void load_groups(const std::vector<const FileGroup*>& groups, const LoadOptions&
   });
   bring_together(options.team, readings);
   append(readings, run);
-}
-
-void find_live(Run& run) {
-  for (const Process& process : run.processes) {
-    if (process.superseded) continue;
-    const bool beats = process.liveness == Liveness::unknown && process.exited_ns == 0 &&
-                       run.read_at_ns - process.heartbeat_ns < kHeartbeatFreshNs;
-    const bool is_here =
-        process.liveness == Liveness::running || process.liveness == Liveness::stopped;
-    run.live = run.live || is_here || beats;
-  }
 }
 
 void refuse(Run& run, std::string text) {
@@ -429,6 +440,18 @@ void load_directory(const Listing& listing, const LoadOptions& options, Run& run
 }
 
 }  // namespace
+
+void find_live(Run& run) {
+  run.live = false;
+  for (const Process& process : run.processes) {
+    if (process.superseded) continue;
+    const bool beats = process.liveness == Liveness::unknown && process.exited_ns == 0 &&
+                       run.read_at_ns - process.heartbeat_ns < kHeartbeatFreshNs;
+    const bool is_here =
+        process.liveness == Liveness::running || process.liveness == Liveness::stopped;
+    run.live = run.live || is_here || beats;
+  }
+}
 
 Run load_run(const std::string& directory, const LoadOptions& options) {
   Run run;

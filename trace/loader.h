@@ -48,6 +48,9 @@ struct LoadOptions {
 // Issue.
 Run load_run(const std::string& directory, const LoadOptions& options = {});
 
+// Sets Run::live by the processes that are not superseded, as load_run does.
+void find_live(Run& run);
+
 // One ring file and the segments beside it. What went wrong is appended to `issues`; when nothing
 // could be read, the last of them is `unusable` and the process has no `host`, no operations.
 Process load_file(const std::string& path, const LoadOptions& options, std::vector<Issue>& issues);

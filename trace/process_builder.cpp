@@ -364,18 +364,26 @@ void ProcessBuilder::take_statistics() {
 #undef ROLLCALL_X
 }
 
-// Of a segment, which the ring knows nothing of.
-bool ProcessBuilder::is_usable(const OpRecord& record) const {
-  if (record.comm_index != kCommUnknown && record.comm_index >= image_.comms.size()) return false;
-  return ticket(record) != 0 && record.called_ticks != 0;
+void ProcessBuilder::allow_file(uint64_t stored_bytes) {
+  from_segments_.allow(stored_bytes * kHeldRecordsPerByte);
+  captured_.allow(stored_bytes * kHeldRecordsPerByte);
+}
+
+// One more than the window: that it is cut is told by there being more.
+void ProcessBuilder::limit_to_newest(uint64_t operations) {
+  from_segments_.limit(operations + std::min<uint64_t>(1, UINT64_MAX - operations));
 }
 
 void ProcessBuilder::add_from_segment(const OpRecord& record) {
-  if (is_usable(record)) from_segments_.push_back(record);
+  if (is_believable(record, image_)) {
+    from_segments_.add(record);
+  } else {
+    ++unbelievable_;
+  }
 }
 
 void ProcessBuilder::add_captured(const OpRecord& record) {
-  if (is_captured(record) && is_usable(record)) captured_.push_back(record);
+  if (is_captured(record) && is_believable(record, image_)) captured_.add(record);
 }
 
 // Those of replays that are not through, and others until there are enough captured operations: as
@@ -402,27 +410,17 @@ ProcessBuilder::Graphs ProcessBuilder::graphs_to_hold(const std::vector<OpRecord
 // Sorted by ticket, each ticket once. The ring's records are newer words of the same call. A record
 // of a segment is marked by a phase that no recorder writes.
 void ProcessBuilder::merge(std::vector<OpRecord>& merged) {
-  const auto before = [](const OpRecord& a, const OpRecord& b) { return ticket(a) < ticket(b); };
-  if (!std::is_sorted(from_segments_.begin(), from_segments_.end(), before)) {
-    std::stable_sort(from_segments_.begin(), from_segments_.end(), before);
-  }
-  merged.reserve(from_segments_.size() + image_.ops.size());
-  auto old = from_segments_.begin();
-  for (const OpRecord& fresh : image_.ops) {
-    for (; old != from_segments_.end() && ticket(*old) < ticket(fresh); ++old) {
-      if (!merged.empty() && ticket(merged.back()) == ticket(*old)) continue;
-      merged.push_back(*old);
-      merged.back().publish |= kSegmentMark;
-    }
-    while (old != from_segments_.end() && ticket(*old) == ticket(fresh)) ++old;
-    merged.push_back(fresh);
-  }
-  for (; old != from_segments_.end(); ++old) {
-    if (!merged.empty() && ticket(merged.back()) == ticket(*old)) continue;
-    merged.push_back(*old);
-    merged.back().publish |= kSegmentMark;
-  }
-  from_segments_ = {};
+  merged = from_segments_.take();
+  for (OpRecord& record : merged) record.publish |= kSegmentMark;
+  const auto is_in_ring = [at = image_.ops.begin(), this](const OpRecord& record) mutable {
+    while (at != image_.ops.end() && ticket(*at) < ticket(record)) ++at;
+    return at != image_.ops.end() && ticket(*at) == ticket(record);
+  };
+  std::erase_if(merged, is_in_ring);
+  const auto middle = static_cast<std::ptrdiff_t>(merged.size());
+  merged.insert(merged.end(), image_.ops.begin(), image_.ops.end());
+  std::inplace_merge(merged.begin(), merged.begin() + middle, merged.end(),
+                     [](const OpRecord& a, const OpRecord& b) { return ticket(a) < ticket(b); });
 }
 
 // Tickets at the ends of blocks that threads draw on: behind the newest one with a record. Where a
@@ -498,12 +496,11 @@ void ProcessBuilder::order_by_call() {
 // What `merged` has already wins.
 void ProcessBuilder::merge_captured(std::vector<OpRecord>& merged, const Graphs* graphs) {
   const size_t before = merged.size();
-  for (OpRecord& record : captured_) {
+  for (const OpRecord& record : captured_.take()) {
     if (graphs != nullptr && graphs->count(record.graph) == 0) continue;
     merged.push_back(record);
     merged.back().publish |= kSegmentMark;
   }
-  captured_ = {};
   if (merged.size() == before) return;
   std::stable_sort(merged.begin(), merged.end(),
                    [](const OpRecord& a, const OpRecord& b) { return ticket(a) < ticket(b); });
@@ -534,6 +531,7 @@ Process ProcessBuilder::finish(const BuildLimits& limits) {
   const Graphs graphs = graphs_to_hold(merged, limits.captured_max);
   const bool is_whole = limits.window == 0 && limits.captured_max == UINT64_MAX;
   merge_captured(merged, is_whole ? nullptr : &graphs);
+  process_.damaged += unbelievable_;
   account(merged);
   // A live recorder goes on handing out tickets while we read.
   if (!merged.empty()) {
@@ -555,6 +553,7 @@ Process ProcessBuilder::finish(const BuildLimits& limits) {
         is_watched && record.finished_ticks == 0 && (record.flags & kOpGpuTimesUnknown) == 0;
     process_.ops.back().awaits_gpu &= is_awaited;
   }
+  merged = {};
   take_calls_in_progress();
   take_progress();
   // An orderly exit looks at the GPU once more. Without that, what it did since the last look is

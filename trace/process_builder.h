@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/format/segment_layout.h"
+#include "trace/held_records.h"
 #include "trace/loader.h"
 #include "trace/ring_reader.h"
 
@@ -24,6 +25,10 @@ class ProcessBuilder {
  public:
   ProcessBuilder(const std::string& path, const RingImage& image);
 
+  // Before records are added: room for those of a file of so many bytes, or for so many of the
+  // newest whatever the files.
+  void allow_file(uint64_t stored_bytes);
+  void limit_to_newest(uint64_t operations);
   // An operation of a segment, in any order; the ring's record of the same ticket wins.
   void add_from_segment(const OpRecord& record);
   // The same for a captured one that is wanted where its graph is replayed by what else is held.
@@ -32,6 +37,10 @@ class ProcessBuilder {
   void add_digest(const DigestRecord& record);
   // The same of the communicator at this index, computed from its records.
   void add_digest(size_t comm, const PrefixDigest& digest);
+  // Records of segments that had no room.
+  uint64_t left_out() const { return from_segments_.left_out() + captured_.left_out(); }
+  // Of segments, and hold what no recorder writes.
+  uint64_t unbelievable() const { return unbelievable_; }
   // Builds; the builder is spent.
   Process finish(const BuildLimits& limits);
 
@@ -47,7 +56,6 @@ class ProcessBuilder {
   void take_events();
   void take_knowledge();
   void take_statistics();
-  bool is_usable(const OpRecord& record) const;
   using Graphs = std::set<uint32_t>;
   void merge(std::vector<OpRecord>& merged);
   Graphs graphs_to_hold(const std::vector<OpRecord>& merged, uint64_t captured_max) const;
@@ -58,8 +66,9 @@ class ProcessBuilder {
 
   const RingImage& image_;
   Process process_;
-  std::vector<OpRecord> from_segments_;
-  std::vector<OpRecord> captured_;
+  HeldRecords from_segments_;
+  HeldRecords captured_;
+  uint64_t unbelievable_ = 0;
 };
 
 }  // namespace rollcall::trace

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <span>
+#include <utility>
 
 #include "core/base/limits.h"
 #include "core/format/header_check.h"
@@ -56,6 +58,48 @@ std::vector<T> read_array(const ByteSource& source, uint64_t offset, uint64_t co
   return array;
 }
 
+// The elements of an array area in pieces, each given to take(index of the first, elements), so
+// that what a header claims takes no memory where nothing is.
+template <typename T, typename Take>
+void for_each_piece(const ByteSource& source, uint64_t offset, uint64_t count, const Take& take) {
+  constexpr uint64_t kPiece = (1 << 18) / sizeof(T);
+  for (uint64_t at = 0; at < count;) {
+    const uint64_t here = offset + at * sizeof(T);
+    const uint64_t in_hole = (source.data_from(here) - here) / sizeof(T);
+    if (in_hole != 0) {
+      at += std::min(in_hole, count - at);
+      continue;
+    }
+    auto piece = read_array<T>(source, here, std::min(kPiece, count - at));
+    if (piece.empty()) return;
+    const uint64_t first = std::exchange(at, at + piece.size());
+    take(first, piece);
+  }
+}
+
+// A table in which entries are used one behind the other: it ends where a stretch of 64 KiB holds
+// none that is used, whatever number the header claims.
+template <typename T, typename IsUsed>
+std::vector<T> read_table(const ByteSource& source, uint64_t offset, uint64_t count,
+                          const IsUsed& is_used) {
+  constexpr uint64_t kStretch = (1 << 16) / sizeof(T);
+  std::vector<T> table;
+  while (table.size() < count) {
+    const auto stretch = read_array<T>(source, offset + table.size() * sizeof(T),
+                                       std::min(kStretch, count - table.size()));
+    if (std::none_of(stretch.begin(), stretch.end(), is_used)) break;
+    table.insert(table.end(), stretch.begin(), stretch.end());
+  }
+  return table;
+}
+
+std::vector<ThreadEntry> read_threads(const ByteSource& source, const FileHeader& header,
+                                      uint32_t count) {
+  return read_table<ThreadEntry>(
+      source, header.threads.offset, std::min(count, header.threads_max),
+      [](const ThreadEntry& entry) { return entry.tid != 0 || entry.open_block != 0; });
+}
+
 // Reads are made in their order, but what one read copies may be of several moments: the kernel
 // copies with loads that no processor need make in order. So a publish word says nothing of the
 // body that came with it, and only what two reads find alike is whole: what the second finds is not
@@ -100,38 +144,39 @@ std::vector<Record> read_records(const ByteSource& source, const FileArea& area,
   // The first round fills slots 1, 2, ...; those behind are still zero and need not be read. What a
   // live writer adds from here on is behind the moment this image shows.
   const uint64_t used = std::min(slots, next_ticket);
-  std::vector<Record> records = read_array<Record>(source, area.offset, used);
+  std::vector<Record> records;
   std::vector<Record> second;
-  if (writer_may_live) second = read_array<Record>(source, area.offset, records.size());
-  // Read again behind the records, or the newest would seem to come from the future.
-  source.read(counter_offset, &next_ticket, sizeof next_ticket);
-  size_t kept = 0;
-  for (size_t i = 0; i < records.size(); ++i) {
-    Record& record = records[i];
-    bool settled = true;
-    if (i < second.size() && !is_alike(record, second[i])) {
-      settled = settle_record(source, area.offset + i * sizeof(Record), record);
-      source.read(counter_offset, &next_ticket, sizeof next_ticket);
+  for_each_piece<Record>(source, area.offset, used, [&](uint64_t first, auto& piece) {
+    const uint64_t offset = area.offset + first * sizeof(Record);
+    if (writer_may_live) second = read_array<Record>(source, offset, piece.size());
+    // Read again behind the records, or the newest would seem to come from the future.
+    source.read(counter_offset, &next_ticket, sizeof next_ticket);
+    for (size_t i = 0; i < piece.size(); ++i) {
+      Record& record = piece[i];
+      bool settled = true;
+      if (i < second.size() && !is_alike(record, second[i])) {
+        settled = settle_record(source, offset + i * sizeof(Record), record);
+        source.read(counter_offset, &next_ticket, sizeof next_ticket);
+      }
+      const SlotPlace place{.slot = static_cast<uint32_t>(first + i),
+                            .slots = static_cast<uint32_t>(slots),
+                            .next_ticket = next_ticket};
+      switch (judge_record(record, place, settled, !writer_may_live, bounds)) {
+        case RecordVerdict::valid:
+        case RecordVerdict::in_flight:
+          records.push_back(record);
+          break;
+        case RecordVerdict::torn:
+          image.torn += kIsOp;
+          break;
+        case RecordVerdict::hostile:
+          ++image.unbelievable;
+          break;
+        default:
+          break;
+      }
     }
-    const SlotPlace place{.slot = static_cast<uint32_t>(i),
-                          .slots = static_cast<uint32_t>(slots),
-                          .next_ticket = next_ticket};
-    switch (judge_record(record, place, settled, !writer_may_live, bounds)) {
-      case RecordVerdict::valid:
-      case RecordVerdict::in_flight:
-        records[kept++] = record;
-        break;
-      case RecordVerdict::torn:
-        image.torn += kIsOp;
-        break;
-      case RecordVerdict::hostile:
-        ++image.unbelievable;
-        break;
-      default:
-        break;
-    }
-  }
-  records.resize(kept);
+  });
   std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) {
     return ticket_of(a.publish) < ticket_of(b.publish);
   });
@@ -183,15 +228,18 @@ void read_progress(const ByteSource& source, RingImage& image) {
 void read_kernel_phases(const ByteSource& source, RingImage& image) {
   const FileHeader& header = image.header;
   const uint64_t offset = header.kernel_phases.offset;
-  auto entries = read_array<KernelPhasesEntry>(source, offset, header.kernel_phase_slots);
-  const auto again = read_array<KernelPhasesEntry>(source, offset, entries.size());
-  for (size_t i = 0; i < entries.size(); ++i) {
-    const KernelPhasesEntry& entry = entries[i];
-    const bool is_used = entry.ticket != 0 && entry.ticket != kKernelPhasesChanging;
-    const bool is_at_home = (entry.ticket & (header.kernel_phase_slots - 1)) == i;
-    const bool is_settled = i < again.size() && is_alike(entry, again[i]);
-    if (is_used && is_at_home && is_settled) image.kernel_phases.push_back(entry);
-  }
+  for_each_piece<KernelPhasesEntry>(
+      source, offset, header.kernel_phase_slots, [&](uint64_t first, const auto& piece) {
+        const auto again = read_array<KernelPhasesEntry>(
+            source, offset + first * sizeof(KernelPhasesEntry), piece.size());
+        for (size_t i = 0; i < piece.size(); ++i) {
+          const KernelPhasesEntry& entry = piece[i];
+          const bool is_used = entry.ticket != 0 && entry.ticket != kKernelPhasesChanging;
+          const bool is_at_home = (entry.ticket & (header.kernel_phase_slots - 1)) == first + i;
+          const bool is_settled = i < again.size() && is_alike(entry, again[i]);
+          if (is_used && is_at_home && is_settled) image.kernel_phases.push_back(entry);
+        }
+      });
   std::sort(image.kernel_phases.begin(), image.kernel_phases.end(),
             [](const auto& a, const auto& b) { return a.ticket < b.ticket; });
 }
@@ -199,9 +247,12 @@ void read_kernel_phases(const ByteSource& source, RingImage& image) {
 // Entries stay where they were made, and each sum is a word of its own: a live writer's are read
 // once.
 void read_channels(const ByteSource& source, RingImage& image) {
-  image.channels =
-      read_array<ChannelEntry>(source, image.header.channels.offset, image.header.channels_max);
-  std::erase_if(image.channels, [](const ChannelEntry& entry) { return entry.state == 0; });
+  for_each_piece<ChannelEntry>(source, image.header.channels.offset, image.header.channels_max,
+                               [&](uint64_t, const auto& piece) {
+                                 std::copy_if(
+                                     piece.begin(), piece.end(), std::back_inserter(image.channels),
+                                     [](const ChannelEntry& entry) { return entry.state != 0; });
+                               });
 }
 
 bool is_plausible(const ChannelEntry& entry) {
@@ -211,18 +262,17 @@ bool is_plausible(const ChannelEntry& entry) {
   return entry.waiting < kChannelWaitCount;
 }
 
-// A record that names a communicator the table does not have, or a rank no communicator can have.
-template <typename Record>
-void drop_strays(std::vector<Record>& records, RingImage& image) {
-  const auto is_stray = [&](const Record& record) {
-    if (record.comm_index != kCommUnknown && record.comm_index >= image.comms.size()) return true;
-    if constexpr (std::is_same_v<Record, OpRecord>) {
-      if (record.root_or_peer >= static_cast<int32_t>(kRanksMax)) return true;
-    }
-    if constexpr (std::is_same_v<Record, ChannelEntry>) return !is_plausible(record);
-    return false;
-  };
-  image.unbelievable += std::erase_if(records, is_stray);
+bool fits(uint32_t comm_index, const RingImage& image) {
+  return comm_index == kCommUnknown || comm_index < image.comms.size();
+}
+
+void drop_strays(RingImage& image) {
+  image.unbelievable += std::erase_if(
+      image.events, [&](const auto& event) { return !fits(event.comm_index, image); });
+  image.unbelievable += std::erase_if(image.ops, [&](const auto& op) { return !fits(op, image); });
+  image.unbelievable += std::erase_if(image.channels, [&](const auto& entry) {
+    return !fits(entry.comm_index, image) || !is_plausible(entry);
+  });
 }
 
 RecordBounds bounds_of(const FileHeader& header) {
@@ -237,8 +287,7 @@ void read_open_blocks(const ByteSource& source, RingImage& image) {
   if (header.ticket_block == 0 || header.ticket_block > kTicketsPerBlockMax) return;
   constexpr uint64_t kHalf = uint64_t{1} << 32;
   const uint64_t next_ticket = header.next_ticket;
-  for (const ThreadEntry& entry : read_array<ThreadEntry>(
-           source, header.threads.offset, std::min(header.thread_count, header.threads_max))) {
+  for (const ThreadEntry& entry : read_threads(source, header, header.thread_count)) {
     if (entry.open_block == 0) continue;
     // The nearest number with this low half: blocks were drawn at about this time.
     uint64_t end = (next_ticket & ~(kHalf - 1)) | entry.open_block;
@@ -275,12 +324,21 @@ FileHeader late_header(const ByteSource& source, bool writer_may_live, const Rin
 }
 
 void read_comms(const ByteSource& source, const FileHeader& late, RingImage& image) {
-  image.comms = read_array<CommEntry>(source, image.header.comms.offset,
-                                      std::min(late.comm_count, image.header.comms_max));
+  image.comms = read_table<CommEntry>(source, image.header.comms.offset,
+                                      std::min(late.comm_count, image.header.comms_max),
+                                      [](const CommEntry& entry) { return entry.state != 0; });
   judge_comms(image.comms);
 }
 
 }  // namespace
+
+bool fits(const OpRecord& op, const RingImage& image) {
+  return fits(op.comm_index, image) && op.root_or_peer < static_cast<int32_t>(kRanksMax);
+}
+
+bool is_believable(const OpRecord& op, const RingImage& image) {
+  return record_is_valid(op, bounds_of(image.header)) && fits(op, image);
+}
 
 bool read_ring_header(const ByteSource& source, const std::string& path, FileHeader& header,
                       std::vector<Issue>& issues) {
@@ -329,7 +387,7 @@ bool read_ring_calls(const ByteSource& source, const std::string& path, bool wri
   if (!read_ring_header(source, path, image.header, issues)) return false;
   read_ops(source, writer_may_live, image);
   read_comms(source, late_header(source, writer_may_live, image), image);
-  drop_strays(image.ops, image);
+  drop_strays(image);
   return true;
 }
 
@@ -351,20 +409,18 @@ bool read_ring(const ByteSource& source, const std::string& path, bool writer_ma
   read_channels(source, image);
   const FileHeader late = late_header(source, writer_may_live, image);
   header.ticket_block = std::min(late.ticket_block, kTicketsPerBlockMax);
-  image.threads = read_array<ThreadEntry>(source, header.threads.offset,
-                                          std::min(late.thread_count, header.threads_max));
+  image.threads = read_threads(source, header, late.thread_count);
   read_comms(source, late, image);
   read_graphs(source, image);
   read_progress(source, image);
   read_kernel_phases(source, image);
-  drop_strays(image.events, image);
-  drop_strays(image.ops, image);
-  drop_strays(image.channels, image);
+  drop_strays(image);
   if (image.unbelievable != 0) {
     issues.push_back(
         {.file = path,
          .text = fmt::format("{} records hold values that no recorder writes and were "
-                             "left out; the job, or somebody else, wrote into the file",
+                             "left out; the job, or somebody else, wrote into the file, or a newer "
+                             "Rollcall did",
                              image.unbelievable),
          .lost = image.unbelievable});
   }

@@ -37,6 +37,11 @@ struct RingImage {
   uint64_t unbelievable = 0;  // slots with a publish word or fields that no writer stores
 };
 
+// What the recorder fills in is within bounds, the communicator is in the table, and the root or
+// peer is a rank that a communicator can have: asked of every operation that enters the model, of a
+// ring or of a segment.
+bool is_believable(const OpRecord& op, const RingImage& image);
+
 // The image holds every call from this one on: no segment is needed for them.
 bool holds_all_from(const RingImage& image, uint64_t ticket);
 

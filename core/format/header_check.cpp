@@ -160,7 +160,10 @@ bool block_header_is_valid(const BlockHeader& header, uint64_t remaining_bytes) 
   if (header.header_crc != crc32c(&header, offsetof(BlockHeader, header_crc))) return false;
   if (header.body_bytes > remaining_bytes - sizeof(BlockHeader)) return false;
   if (header.codec == BlockCodec::plain && header.raw_bytes != header.body_bytes) return false;
-  if (header.raw_bytes > uint64_t{kBlockRecordsMax} * kOpCodedBytesMax) return false;
+  constexpr uint64_t kBodyBytesMax = uint64_t{kBlockRecordsMax} * kOpCodedBytesMax;
+  if (header.raw_bytes > kBodyBytesMax) return false;
+  // What has no codec of ours is passed over, whatever its size.
+  if (header.codec == BlockCodec::zstd && header.body_bytes > kBodyBytesMax) return false;
   if (header.record_count > kBlockRecordsMax) return false;
   return header.first_ticket <= header.last_ticket;
 }

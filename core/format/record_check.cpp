@@ -139,9 +139,7 @@ bool record_is_valid(const OpRecord& record, const RecordBounds& bounds) noexcep
   }
   if (number_of(record.kind) >= kOpKinds) return false;
   if (!index_is_valid(record.comm_index, kCommUnknown, bounds.comms_max)) return false;
-  if (!index_is_valid(record.thread_index, kThreadUnknown, bounds.threads_max)) return false;
-  if (record.reduction != kUnknown8 && record.reduction >= kReductionCount) return false;
-  return method_is_valid(record.method);
+  return index_is_valid(record.thread_index, kThreadUnknown, bounds.threads_max);
 }
 
 bool record_is_valid(const EventRecord& record, const RecordBounds& bounds) noexcept {

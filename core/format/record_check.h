@@ -32,7 +32,9 @@ struct RecordBounds {
 };
 
 // True when every field that the recorder fills in is within bounds and consistent with the phase
-// in `record.publish`. Looks at nothing but its arguments.
+// in `record.publish`. Looks at nothing but its arguments. Datatype, reduction, algorithm and
+// protocol may be any number: a newer recorder's vocabularies are longer (docs/FORMAT.md,
+// Versions), and what has no name here is shown by its number.
 bool record_is_valid(const OpRecord& record, const RecordBounds& bounds) noexcept;
 bool record_is_valid(const EventRecord& record, const RecordBounds& bounds) noexcept;
 

@@ -155,8 +155,14 @@ constexpr uint8_t method_of(uint8_t algorithm, uint8_t protocol) {
 }
 constexpr uint8_t algorithm_of(uint8_t method) { return method & 0xf; }
 constexpr uint8_t protocol_of(uint8_t method) { return method >> 4; }
-constexpr bool method_is_valid(uint8_t method) {
-  return algorithm_of(method) < kAlgorithmCount && protocol_of(method) < kProtocolCount;
+// Empty where it has none: unknown, or a newer recorder's.
+constexpr std::string_view name_of_algorithm(uint8_t method) {
+  const uint8_t number = algorithm_of(method);
+  return number != 0 && number < kAlgorithmCount ? kAlgorithms[number] : std::string_view{};
+}
+constexpr std::string_view name_of_protocol(uint8_t method) {
+  const uint8_t number = protocol_of(method);
+  return number != 0 && number < kProtocolCount ? kProtocols[number] : std::string_view{};
 }
 
 // What a step of a proxy operation waits for, as the profiler plugin hears it, and whose steps do.

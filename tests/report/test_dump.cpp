@@ -157,3 +157,18 @@ TEST_CASE("a dump stops when nobody reads it any more") {
   });
   CHECK(pieces == 1);
 }
+
+TEST_CASE("an algorithm and a protocol of a newer recorder are dumped by their numbers") {
+  trace::Process process = test::missing_call_run().processes[0];
+  process.ops.resize(2);
+  process.ops[0].method = method_of(2, 3);
+  process.ops[1].method = method_of(12, 14);
+  std::vector<std::string> methods;
+  for (const std::string& line : dump_lines(process)) {
+    const auto json = nlohmann::json::parse(line);
+    if (json["type"] != "op") continue;
+    methods.push_back(json["algorithm"].get<std::string>() + "/" +
+                      json["protocol"].get<std::string>());
+  }
+  CHECK(methods == std::vector<std::string>{"RING/SIMPLE", "unknown 12/unknown 14"});
+}
