@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "emulator/device/graph.h"
+
 namespace emu {
 namespace {
 
@@ -74,7 +76,10 @@ StreamPointer Engine::find_stream(CUstream handle, int device) {
   return found == streams_.end() ? nullptr : found->second;
 }
 
-bool Engine::forget_stream(CUstream handle) { return streams_.erase(handle) != 0; }
+bool Engine::forget_stream(CUstream handle) {
+  streams_changed();
+  return streams_.erase(handle) != 0;
+}
 
 bool Engine::query_stream(const CUstream_st& stream) const {
   if (!stream.idle()) return false;
@@ -266,6 +271,7 @@ void Engine::reset_device(Lock& lock, int device) {
   sticky_[device] = CUDA_SUCCESS;
   // CUDA crashes where it is handed one of these afterwards; here it is told that there is none.
   std::erase_if(events_, [&](const auto& known) { return known.second->device == device; });
+  streams_changed();
   std::erase_if(streams_, [&](const auto& known) {
     return known.second->device == device && !known.second->legacy;
   });

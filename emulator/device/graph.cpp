@@ -1,6 +1,7 @@
 #include "emulator/device/graph.h"
 
 #include <algorithm>
+#include <atomic>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -128,6 +129,36 @@ CUresult check_implicit_wait(const CUstream_st& stream) {
 
 namespace {
 
+std::atomic<uint64_t> streams_version{1};
+
+// Whether a stream captures is asked with every call of a job that is recorded, and a driver
+// answers from the stream itself. So a thread remembers the last stream that was known while
+// nothing captured, until a capture begins or a stream is gone.
+struct QuietStream {
+  CUstream handle = nullptr;
+  uint64_t version = 0;
+};
+thread_local QuietStream quiet_stream;
+
+constexpr uintptr_t kDefaultStreamsMax = 2;
+
+bool is_quiet(CUstream handle) {
+  return handle != nullptr && quiet_stream.handle == handle &&
+         quiet_stream.version == streams_version.load(std::memory_order_acquire);
+}
+
+// The lock is held. The default streams' handles mean another stream in each context and thread.
+void remember_quiet(CUstream handle) {
+  if (reinterpret_cast<uintptr_t>(handle) <= kDefaultStreamsMax || !captures().empty()) return;
+  quiet_stream = {handle, streams_version.load(std::memory_order_relaxed)};
+}
+
+}  // namespace
+
+void streams_changed() { streams_version.fetch_add(1, std::memory_order_acq_rel); }
+
+namespace {
+
 std::shared_ptr<Capture> begin_capture(const StreamPointer& stream, CUstreamCaptureMode mode) {
   static uint64_t last_id = 0;
   auto capture = std::make_shared<Capture>();
@@ -139,6 +170,7 @@ std::shared_ptr<Capture> begin_capture(const StreamPointer& stream, CUstreamCapt
   stream->capture = capture;
   stream->capture_tail.clear();
   captures().push_back(capture);
+  streams_changed();
   return capture;
 }
 
@@ -319,6 +351,10 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* statu
   int device = 0;
   if (const CUresult entered = enter(&device); entered != CUDA_SUCCESS) return entered;
   if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (is_quiet(handle)) {
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+  }
   const Lock lock = Engine::get().lock();
   const StreamPointer stream = Engine::get().find_stream(handle, device);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
@@ -326,7 +362,10 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* statu
     return implicit;
   }
   *status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (!stream->capture) return CUDA_SUCCESS;
+  if (!stream->capture) {
+    remember_quiet(handle);
+    return CUDA_SUCCESS;
+  }
   *status = stream->capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                          : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (stream->capture->invalidated) return CUDA_SUCCESS;

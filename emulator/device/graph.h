@@ -80,6 +80,8 @@ void release_user_object(CUuserObject object, unsigned count);
 CUgraphNode capture_node(CUstream_st& stream, std::shared_ptr<NodeBody> body);
 // Lets `stream` go on behind the event's captured position, joining the capture if it has to.
 CUresult capture_wait(const StreamPointer& stream, const CUevent_st& event);
+// A stream is gone, or a capture begins: what threads remember of streams does not count any more.
+void streams_changed();
 // For calls that CUDA calls potentially unsafe: fails, and invalidates the captures in question,
 // when this thread's mode and the captures in progress forbid them.
 CUresult check_unsafe_call();
