@@ -39,8 +39,8 @@ target_compile_definitions(rollcall_flags INTERFACE ROLLCALL_VERSION="${PROJECT_
 add_library(rollcall_injected_flags INTERFACE)
 target_link_libraries(rollcall_injected_flags INTERFACE rollcall_flags)
 target_compile_definitions(rollcall_injected_flags INTERFACE ROLLCALL_INJECTED=1)
-# A thread of the job may have 16 KiB of stack in all. Sanitizers make frames of their own size. (Their
-# list has commas, which no generator expression takes.)
+# A thread of the job may have 16 KiB of stack in all. Sanitizers make frames of their own size.
+# (Their list has commas, which no generator expression takes.)
 if(NOT ROLLCALL_SANITIZE)
   target_compile_options(rollcall_injected_flags INTERFACE
     $<$<COMPILE_LANGUAGE:C,CXX>:-Wframe-larger-than=2560>)

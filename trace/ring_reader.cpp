@@ -266,6 +266,10 @@ bool fits(uint32_t comm_index, const RingImage& image) {
   return comm_index == kCommUnknown || comm_index < image.comms.size();
 }
 
+bool fits(const OpRecord& op, const RingImage& image) {
+  return fits(op.comm_index, image) && op.root_or_peer < static_cast<int32_t>(kRanksMax);
+}
+
 void drop_strays(RingImage& image) {
   image.unbelievable += std::erase_if(
       image.events, [&](const auto& event) { return !fits(event.comm_index, image); });
@@ -331,10 +335,6 @@ void read_comms(const ByteSource& source, const FileHeader& late, RingImage& ima
 }
 
 }  // namespace
-
-bool fits(const OpRecord& op, const RingImage& image) {
-  return fits(op.comm_index, image) && op.root_or_peer < static_cast<int32_t>(kRanksMax);
-}
 
 bool is_believable(const OpRecord& op, const RingImage& image) {
   return record_is_valid(op, bounds_of(image.header)) && fits(op, image);
