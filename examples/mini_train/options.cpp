@@ -38,6 +38,8 @@ const std::vector<OptionSpec>& option_table() {
       {"--layers", "N", "layers of a stage, one tensor-parallel AllReduce each way (2)",
        number(&Options::layers, "--layers", 1)},
       {"--buckets", "N", "gradient buckets (3)", number(&Options::buckets, "--buckets", 1)},
+      {"--straggler-delay-ms", "N", "how late the rank of the fault straggler is in every step (50)",
+       number<int>(&Options::straggler_delay_ms, "--straggler-delay-ms", 0)},
       {"--bucket-elements", "N", "elements of a bucket (4096)",
        number<size_t>(&Options::bucket_elements, "--bucket-elements", 1)},
       {"--step-ms", "N", "simulated compute of a step in milliseconds (0)",

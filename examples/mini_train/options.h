@@ -19,6 +19,7 @@ struct Options {
   int microbatches = 2;
   int layers = 2;
   int buckets = 3;
+  int straggler_delay_ms = 50;
   size_t bucket_elements = 4096;
   bool non_blocking = false;  // communicators on which calls may come back before they are done
   bool graphs = false;        // the gradients' operations are captured once and replayed

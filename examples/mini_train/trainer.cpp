@@ -11,7 +11,6 @@ namespace {
 
 constexpr size_t kNormElements = 4;
 constexpr size_t kBarrierElements = 2;
-constexpr std::chrono::milliseconds kStragglerDelay{50};
 // The one is longer than the other by more than a rank is late.
 constexpr std::chrono::milliseconds kShortKernel{100};
 constexpr std::chrono::milliseconds kLongKernel{600};
@@ -326,7 +325,7 @@ void Trainer::commit_process_fault(int step) {
   }
   const Fault& fault = options_.fault;
   if (fault.kind == FaultKind::straggler && fault.rank == launch_.rank && step >= fault.step) {
-    std::this_thread::sleep_for(kStragglerDelay);
+    std::this_thread::sleep_for(std::chrono::milliseconds(options_.straggler_delay_ms));
   }
 }
 
