@@ -194,6 +194,7 @@ TEST_CASE("calls that succeed leave errno as it was, the first of each kind incl
   })));
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // As much as a thread has whose creator asked for the least; what stands on it already is the
 // job's.
 void run_on_small_stack(void* (*body)(void*), size_t bytes) {
@@ -205,7 +206,6 @@ void run_on_small_stack(void* (*body)(void*), size_t bytes) {
   pthread_join(thread, nullptr);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("the first call of a process may come from a thread with 16 KiB of stack") {
   for (const char* place : {"", "/deep/below"}) {
     const TemporaryDirectory directory;
