@@ -22,7 +22,7 @@ signal.signal(signal.SIGINT, lambda *_: count.append(1))
 signal.signal(signal.SIGTERM, lambda *_: print("told to end", flush=True))
 print("begun", flush=True)
 line = input()
-print("got", line, "interrupted", len(count), flush=True)
+print(f"got {line} interrupted {len(count)}\\n", end="", flush=True)
 """
 
 
@@ -71,6 +71,26 @@ class Shell:
         """What a command that ends by itself prints."""
         self.send(line + "\n")
         return self.expect(PROMPT)
+
+    def states(self):
+        """Name and state of each process of the terminal's session."""
+        found = []
+        for folder in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{folder}/stat", encoding="utf-8") as file:
+                    name, _, rest = file.read().rpartition(")")
+            except OSError:
+                continue
+            fields = rest.split()
+            if len(fields) > 3 and fields[3] == str(self.pid):
+                found.append((name.partition("(")[2], fields[0]))
+        return found
+
+    def wait_until_stopped(self, processes):
+        deadline = time.monotonic() + PATIENCE_S
+        while sum(state == "T" for _, state in self.states()) != processes:
+            assert time.monotonic() < deadline, f"these should stand: {self.states()}"
+            time.sleep(0.02)
 
     def write(self, name, text):
         with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
@@ -135,9 +155,7 @@ def ctrl_z_stops_the_job_and_fg_brings_it_back():
         shell.expect("Stopped")
         shell.expect(PROMPT)
         # The job stands, too: its shell is stopped.
-        states = shell.command("cat /proc/[0-9]*/stat 2>/dev/null | "
-                               "awk -v s=$$ '$6 == s && $3 == \"T\"' | wc -l")
-        assert int(states) == 2, f"stopped processes: {states}"
+        shell.wait_until_stopped(2)
         shell.send("fg\n")
         shell.send("word\n")
         shell.expect("line word")
