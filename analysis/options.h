@@ -9,6 +9,9 @@ struct Options {
   // A call that the others wait for is missing only after this long. A running job is allowed to be
   // uneven: ranks save checkpoints, load data, compile.
   int64_t live_threshold_ns = 30'000'000'000;
+  // A younger wait of a running job is worth mentioning from here on, and no verdict: the person who
+  // asks may be watching the hang begin.
+  int64_t young_wait_ns = 1'000'000'000;
   // The same for a job that is over, counted to its last sign of life: a job that is killed while
   // healthy leaves its ranks some calls apart.
   int64_t ended_threshold_ns = 1'000'000'000;

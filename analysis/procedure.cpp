@@ -1,6 +1,7 @@
 // How a verdict comes about: from a run to its report, in the order in which things are asked.
 //
 //   analyse          each GPU is a rank
+//   judge_run        what is, or, while nothing is the matter, what begins
 //   choose_view      of what was called, executed, or called before the job was given up
 //   judge_view       the facts of one view, with the order of streams that explains them best
 //   judge_facts      every rule, then what follows from what
@@ -33,6 +34,7 @@
 namespace rollcall::analysis {
 namespace {
 
+Report judge_run(const trace::Run& run, const Options& options);
 Report choose_view(const trace::Run& run, const Options& options);
 std::optional<Report> judge_executed(const trace::Run& run, const Options& options,
                                      const Report& recorded);
@@ -43,20 +45,34 @@ bool blames(const Draft& draft);
 void append(std::vector<Draft>& drafts, std::vector<Draft>&& more);
 std::vector<RankRow> table_of_first(const Facts& facts, const std::vector<Draft>& drafts);
 Report refuse(const trace::Run& run);
-void mention_young_waits(const trace::Run& run, const Options& options, Report& report);
 int exit_status(const std::vector<Finding>& findings);
 
 }  // namespace
 
 Report analyse(const trace::Run& run, const Options& options) {
   const std::optional<Parts> parts = take_apart(run);
-  if (!parts) return choose_view(run, options);
-  Report report = choose_view(parts->run, options);
+  if (!parts) return judge_run(run, options);
+  Report report = judge_run(parts->run, options);
   put_together(*parts, report);
   return report;
 }
 
 namespace {
+
+Report judge_run(const trace::Run& run, const Options& options) {
+  Report report = choose_view(run, options);
+  const bool may_begin = run.live && options.live_threshold_ns > options.young_wait_ns;
+  if (!may_begin || report.findings.front().verdict != Verdict::in_lockstep) return report;
+  Options impatient = options;
+  impatient.live_threshold_ns = options.young_wait_ns;
+  Report early = choose_view(run, impatient);
+  std::optional<Finding> waiting = judge_waiting(early.findings.front(), options);
+  if (!waiting) return report;
+  report.findings.front() = std::move(*waiting);
+  report.table = std::move(early.table);
+  report.status = exit_status(report.findings);
+  return report;
+}
 
 Report choose_view(const trace::Run& run, const Options& options) {
   Report report = judge_view(run, options);
@@ -95,8 +111,6 @@ Report judge_view(const trace::Run& run, const Options& options) {
   bool may_have_hung = false;
   Report report = judge_facts(choice, may_have_hung);
   if (may_have_hung && choice.find_circle()) report = judge_facts(choice, may_have_hung);
-  const bool in_lockstep = report.findings.front().verdict == Verdict::in_lockstep;
-  if (in_lockstep && job.live) mention_young_waits(run, options, report);
   report.status = exit_status(report.findings);
   return report;
 }
@@ -167,27 +181,6 @@ Report refuse(const trace::Run& run) {
   return report;
 }
 
-// Waits of a running job that are too young for a verdict, and too old to keep silent about: the
-// person who asks may be watching the hang begin.
-constexpr int64_t kYoungWaitNs = 1'000'000'000;
-
-void mention_young_waits(const trace::Run& run, const Options& options, Report& report) {
-  if (options.live_threshold_ns <= kYoungWaitNs) return;
-  Options impatient = options;
-  impatient.live_threshold_ns = kYoungWaitNs;
-  Report early = analyse(run, impatient);
-  const bool found = early.findings.front().severity == Severity::hang;
-  if (!found) return;
-  Finding& finding = report.findings.front();
-  finding.summary = fmt::format(
-      "no rank has waited for {} yet, so this is no verdict; but if nothing moves, it will be {}: "
-      "{}",
-      span_text(options.live_threshold_ns), code_of(early.findings.front().verdict),
-      early.findings.front().summary);
-  finding.next = "ask again in a moment, or for shorter waits with --stalled-after SECONDS";
-  report.table = std::move(early.table);
-}
-
 int exit_status(const std::vector<Finding>& findings) {
   int status = 0;
   bool has_gap = false;
@@ -198,8 +191,8 @@ int exit_status(const std::vector<Finding>& findings) {
   }
   const Verdict lead = findings.empty() ? Verdict::insufficient : findings.front().verdict;
   // Of what is not on file nobody knows whether it was in lockstep.
-  const bool is_undecided =
-      lead == Verdict::insufficient || (lead == Verdict::in_lockstep && has_gap);
+  const bool is_undecided = lead == Verdict::insufficient || lead == Verdict::waiting ||
+                            (lead == Verdict::in_lockstep && has_gap);
   return is_undecided ? 3 : status;
 }
 

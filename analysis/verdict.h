@@ -15,6 +15,7 @@ std::string_view name_of(Confidence confidence);
 // X(name, code, severity, meaning)
 #define ROLLCALL_VERDICTS(X)                                                                       \
   X(in_lockstep, "RC-IN-LOCKSTEP", info, "all ranks issued the same sequence; nothing is pending") \
+  X(waiting, "RC-WAITING", info, "a running job waits, and not yet for long enough to judge it")   \
   X(missing_call, "RC-MISSING-CALL", hang,                                                         \
     "some ranks called, others never did; or a few more than the rest")                            \
   X(rank_dead, "RC-RANK-DEAD", hang, "the absent rank's process is gone")                          \

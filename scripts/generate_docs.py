@@ -48,8 +48,9 @@ one sentence, and one line on what to look at next. One defect yields one leadin
 follows from it is listed under it.
 
 `rollcall diff` exits with 0 in lockstep, 1 with a finding of severity hang or corruption, 2 on
-unusable arguments or input, 3 when it cannot decide, or what is on file is in lockstep and
-something is missing (RC-RECORD-GAP), 4 with findings of severity slow or risk only.
+unusable arguments or input, 3 when it cannot decide, when calls of a running job wait, but not yet
+for long enough (RC-WAITING), or when what is on file is in lockstep and something is missing
+(RC-RECORD-GAP), 4 with findings of severity slow or risk only.
 A corruption that ranks wait for is told as a hang; one that nobody waits for exits with 4 under
 `--only-hangs`. A mismatch is a corruption where the job went on, and so is a RC-MISSING-CALL or a
 RC-ORDER-MISMATCH that only the lines of the script tell.

@@ -24,7 +24,7 @@ namespace {
 constexpr const char* kFooter =
     "\nExit status: 0 in lockstep, or equal; 1 a hang, wrong data, or other calls; 2 the "
     "arguments\n"
-    "or files are unusable; 3 the files do not decide it; 4 slow or risky only.\n"
+    "or files are unusable; 3 the files do not decide it, or not yet; 4 slow or risky only.\n"
     "\nExamples:\n"
     "  rollcall diff rollcall-runs/20261121-021404-train       a finished, killed or running job\n"
     "  rollcall diff DIR --context 5                           the calls around the difference\n"

@@ -429,11 +429,18 @@ class Session {
     begin_end(now);
   }
 
-  // Nothing moves, and no rank is known to be the reason: nobody is ended for that. Of ranks in
-  // lockstep whose files lack records the status says that it is undecided, too; they compute.
+  // Nothing moves, and no rank is known to be the reason: nobody is ended for that. The status says
+  // that it is undecided of two more: of ranks in lockstep whose files lack records, which compute,
+  // and of waits that are too young, about which is asked again.
   void tell_once(int status, const std::string& text, int64_t now) {
     const bool is_open = status == kExitUndecided || status == kExitRisk;
-    if (!is_open || was_told_ || text.find("RC-IN-LOCKSTEP") != std::string::npos) return;
+    const auto says = [&](analysis::Verdict verdict) {
+      return text.find(analysis::code_of(verdict)) != std::string::npos;
+    };
+    if (!is_open || was_told_ || says(analysis::Verdict::in_lockstep) ||
+        says(analysis::Verdict::waiting)) {
+      return;
+    }
     was_told_ = true;
     say(fmt::format("nothing has advanced for {}, and it is not known that a rank holds the others "
                     "up{}. What is known:",

@@ -46,6 +46,28 @@ def wrong_results_are_no_hang():
         expect_equal(hangs.returncode, 1, run.diff_text())
 
 
+def a_young_wait_is_told_as_one():
+    """Of a running job: the same hang, asked about early, late, and when nobody can call again."""
+    with Job(2, HANGING) as run:
+        run.start()
+        expect(not run.wait_for_end_or_hang(), f"the job does not hang ({run.describe()})")
+        young = "RC-WAITING", 3
+        run.wait_until(lambda: verdict_of(run, "--stalled-after", "600") == young,
+                       "the wait is told while it is young")
+        lead = run.diff("--stalled-after", "600")["findings"][0]
+        expect_equal((lead["culprits"], lead["severity"]), ([], "info"), "nobody is accused")
+        expect("RC-MISSING-CALL" in lead["summary"], f"what it will be: {lead}")
+        expect_equal(verdict_of(run, "--stalled-after", "1"), ("RC-MISSING-CALL", 1), "the hang")
+        run.kill()
+        run.wait_until(lambda: verdict_of(run, "--stalled-after", "600") ==
+                       ("RC-MISSING-CALL", 1), "the verdict on a job that is over")
+
+
+def verdict_of(run, *options):
+    report = run.diff(*options)
+    return report["findings"][0]["code"], report["status"]
+
+
 def watch_tells_that_nothing_moves():
     """No rank is the reason that the files tell: the job is left alone, and that is said."""
     with Job(2, ["--dp", "2", "--steps", "3", "--fault", "wait-outside@1:1"],
@@ -128,6 +150,7 @@ if __name__ == "__main__":
         ("--watch names the verdict of a job that hangs", watch_names_the_verdict),
         ("--kill-on-hang ends a job that hangs", watch_can_end_the_job),
         ("a hang and wrong results are told apart for a watcher", wrong_results_are_no_hang),
+        ("a wait that is too young for a verdict is told as one", a_young_wait_is_told_as_one),
         ("--watch tells that nothing moves where no rank is known to be the reason, and ends "
          "nothing", watch_tells_that_nothing_moves),
         ("--watch takes back what was early", watch_takes_back_what_was_early),
