@@ -32,6 +32,18 @@ struct Evidence {
   std::string text;
 };
 
+// A call that waits because of a finding. Nobody is at fault in it.
+struct Wait {
+  std::vector<int32_t> ranks;      // job ranks that wait in it, sorted
+  std::vector<int32_t> for_ranks;  // job ranks that have not made it, sorted; empty: others cannot
+                                   // reach it yet, or the job gave them no ranks
+  std::string call;                // "AllReduce of 1024 float32 (sum), seq 11 of world"
+  std::optional<CommKey> comm;     // nothing for a transfer
+  std::string comm_name;
+  std::optional<uint64_t> seq;
+  std::string text;  // one sentence
+};
+
 struct Finding {
   Verdict verdict = Verdict::insufficient;
   Severity severity = Severity::info;
@@ -41,6 +53,10 @@ struct Finding {
   std::vector<Culprit> culprits;
   std::vector<int32_t> victims;  // job ranks, sorted
   std::vector<Evidence> evidence;
+  // What follows from it: calls that wait, `waits_left_out` more than are listed, and findings that
+  // would be findings of their own without this one.
+  std::vector<Wait> waits;
+  uint32_t waits_left_out = 0;
   std::vector<Finding> consequences;
 };
 

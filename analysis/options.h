@@ -9,8 +9,8 @@ struct Options {
   // A call that the others wait for is missing only after this long. A running job is allowed to be
   // uneven: ranks save checkpoints, load data, compile.
   int64_t live_threshold_ns = 30'000'000'000;
-  // A younger wait of a running job is worth mentioning from here on, and no verdict: the person who
-  // asks may be watching the hang begin.
+  // A younger wait of a running job is worth mentioning from here on, and no verdict: the person
+  // who asks may be watching the hang begin.
   int64_t young_wait_ns = 1'000'000'000;
   // The same for a job that is over, counted to its last sign of life: a job that is killed while
   // healthy leaves its ranks some calls apart.
@@ -20,8 +20,8 @@ struct Options {
   int64_t death_margin_ns = 500'000'000;
   // Sends up to this size may finish without their receive: NCCL buffers them.
   uint64_t eager_bytes = 512 * 1024;
-  // Consequences listed per finding; more are counted in the last one.
-  uint32_t consequences_max = 16;
+  // Calls that wait, listed per finding; more are counted.
+  uint32_t waits_max = 16;
 };
 
 }  // namespace rollcall::analysis

@@ -126,7 +126,7 @@ Report judge_facts(StreamOrderChoice& choice, bool& may_have_hung) {
   add_gpu_causes(facts, drafts);
   const std::optional<Draft> captured = add_graphs(facts, drafts);
   // What follows from what, and where it began.
-  nest_consequences(facts, drafts);
+  list_waits(facts, drafts);
   trace_to_other_communicators(facts, drafts);
   trace_to_wrong_peers(facts, drafts);
   judge_errors(facts, drafts);

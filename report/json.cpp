@@ -10,6 +10,8 @@
 namespace rollcall::report {
 namespace {
 
+Json finding_json(const analysis::Finding& finding);
+
 Json culprit_json(const analysis::Culprit& culprit) {
   Json json;
   json["rank"] = known_or_null(culprit.rank, culprit.rank >= 0);
@@ -30,6 +32,56 @@ Json culprit_json(const analysis::Culprit& culprit) {
   return json;
 }
 
+Json ranks_json(const std::vector<int32_t>& ranks) {
+  return {{"count", ranks.size()}, {"ranks", rank_list(ranks)}};
+}
+
+Json wait_json(const analysis::Wait& wait) {
+  Json json;
+  json["text"] = valid_utf8(wait.text);
+  json["waiting"] = ranks_json(wait.ranks);
+  json["call"] = valid_utf8(wait.call);
+  json["comm"] = wait.comm ? Json(key_hex(*wait.comm)) : Json(nullptr);
+  json["comm_name"] = text_or_null(wait.comm_name);
+  json["seq"] = optional_number(wait.seq);
+  json["for"] = ranks_json(wait.for_ranks);
+  return json;
+}
+
+// A finding that another one explains, told as what it then is.
+Json explained_json(const analysis::Finding& finding) {
+  analysis::Wait wait{.ranks = finding.victims,
+                      .for_ranks = {},
+                      .call = {},
+                      .comm = {},
+                      .comm_name = {},
+                      .seq = {},
+                      .text = finding.summary};
+  for (const analysis::Culprit& culprit : finding.culprits) {
+    if (culprit.rank >= 0) wait.for_ranks.push_back(culprit.rank);
+  }
+  Json json = wait_json(wait);
+  json["call"] = nullptr;
+  return json;
+}
+
+// In /1 a call that waits was a finding under the one that it waits for.
+Json wait_as_finding_json(const analysis::Wait& wait) {
+  analysis::Finding finding;
+  finding.verdict = analysis::Verdict::waiting;
+  finding.summary = wait.text;
+  finding.victims = wait.ranks;
+  return finding_json(finding);
+}
+
+void append_what_follows(const analysis::Finding& finding, Json& list) {
+  for (const analysis::Wait& wait : finding.waits) list.push_back(wait_json(wait));
+  for (const analysis::Finding& next : finding.consequences) {
+    list.push_back(explained_json(next));
+    append_what_follows(next, list);
+  }
+}
+
 Json finding_json(const analysis::Finding& finding) {
   Json json;
   json["code"] = analysis::code_of(finding.verdict);
@@ -41,14 +93,20 @@ Json finding_json(const analysis::Finding& finding) {
   for (const analysis::Culprit& culprit : finding.culprits) {
     json["culprits"].push_back(culprit_json(culprit));
   }
-  json["victims"] = {{"count", finding.victims.size()}, {"ranks", rank_list(finding.victims)}};
+  json["victims"] = ranks_json(finding.victims);
   json["evidence"] = Json::array();
   for (const analysis::Evidence& evidence : finding.evidence) {
     json["evidence"].push_back({{"file", text_or_null(evidence.file)},
                                 {"record", text_or_null(evidence.record)},
                                 {"text", valid_utf8(evidence.text)}});
   }
+  json["follows"] = Json::array();
+  append_what_follows(finding, json["follows"]);
+  json["waits_left_out"] = finding.waits_left_out;
   json["consequences"] = Json::array();
+  for (const analysis::Wait& wait : finding.waits) {
+    json["consequences"].push_back(wait_as_finding_json(wait));
+  }
   for (const analysis::Finding& next : finding.consequences) {
     json["consequences"].push_back(finding_json(next));
   }
@@ -89,7 +147,7 @@ Json run_json(const trace::Run& run) {
 
 std::string diff_json(const trace::Run& run, const analysis::Report& report) {
   Json json;
-  json["schema"] = "rollcall.diff/1";
+  json["schema"] = "rollcall.diff/2";
   json["status"] = report.status;
   json["run"] = run_json(run);
   if (!report.numbering.empty()) json["ranks_are"] = valid_utf8(report.numbering);

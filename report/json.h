@@ -1,4 +1,9 @@
-// The verdict for a program: schema rollcall.diff/1.
+// The verdict for a program: schema rollcall.diff/2.
+//
+// /2 over /1: a finding has `follows`, a list of what follows from it: who waits (`waiting`), in
+// what (`call`, `comm`, `seq`), for whom (`for`), in a sentence (`text`). It carries no code:
+// nobody is at fault there. `consequences`, /1's list of findings for the same, stays until the
+// next schema; a call that merely waits is RC-WAITING in it.
 #pragma once
 
 #include <string>

@@ -224,10 +224,27 @@ std::string code_line(const Finding& finding) {
                      analysis::name_of(finding.severity), analysis::name_of(finding.confidence));
 }
 
+void append_what_follows(std::string& out, const Finding& finding, int indent);
+
 void append_short(std::string& out, const Finding& finding, int indent) {
   out += fmt::format("{:{}}{}: {}\n", "", indent, analysis::code_of(finding.verdict),
                      printable(finding.summary));
-  for (const Finding& next : finding.consequences) append_short(out, next, indent + 2);
+  append_what_follows(out, finding, indent + 2);
+}
+
+// Without codes: a call that waits, or a rank that aborts because another one died, is no defect.
+void append_what_follows(std::string& out, const Finding& finding, int indent) {
+  for (const analysis::Wait& wait : finding.waits) {
+    out += fmt::format("{:{}}{}\n", "", indent, printable(wait.text));
+  }
+  if (finding.waits_left_out != 0) {
+    out += fmt::format("{:{}}{} more {}\n", "", indent, finding.waits_left_out,
+                       finding.waits_left_out == 1 ? "call waits" : "calls wait");
+  }
+  for (const Finding& next : finding.consequences) {
+    out += fmt::format("{:{}}{}\n", "", indent, printable(next.summary));
+    append_what_follows(out, next, indent + 2);
+  }
 }
 
 void append_others(std::string& out, const Ink& ink, const analysis::Report& report,
@@ -244,7 +261,7 @@ void append_others(std::string& out, const Ink& ink, const analysis::Report& rep
     out += fmt::format("\n{}\n{}\n", ink.bold(printable(finding.summary)),
                        ink.by_severity(finding.severity, code_line(finding)));
     append_details(out, ink, finding, options);
-    for (const Finding& next : finding.consequences) append_short(out, next, 2);
+    append_what_follows(out, finding, 2);
     if (!finding.next.empty()) out += fmt::format("{:<10}{}\n", "next", printable(finding.next));
   }
 }
@@ -272,9 +289,9 @@ std::string diff_text(const trace::Run& run, const analysis::Report& report,
   if (options.context > 0) out += '\n' + context_text(run, report, options.context);
   if (!report.findings.empty()) {
     const Finding& leading = report.findings.front();
-    if (!leading.consequences.empty()) {
+    if (!leading.waits.empty() || !leading.consequences.empty()) {
       out += "\nWhat follows from it\n";
-      for (const Finding& next : leading.consequences) append_short(out, next, 2);
+      append_what_follows(out, leading, 2);
     }
     append_others(out, ink, report, options);
     if (!leading.next.empty()) out += fmt::format("\nNext: {}\n", printable(leading.next));

@@ -45,7 +45,7 @@ renamed.
 Every finding carries its code, a severity, the culprits, the victims, the records it rests on, a
 confidence (`certain`: follows from records present; `likely`: a named record is missing; `open`),
 one sentence, and one line on what to look at next. One defect yields one leading finding; what
-follows from it is listed under it.
+follows from it is listed under it, without a code: who waits, in what, for whom.
 
 `rollcall diff` exits with 0 in lockstep, 1 with a finding of severity hang or corruption, 2 on
 unusable arguments or input, 3 when it cannot decide, when calls of a running job wait, but not yet

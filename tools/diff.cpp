@@ -191,7 +191,7 @@ void add_diff(CommandLine& line) {
           .value_name("I,J")
           .excludes(other);
   const Option json = command.flag("--json", arguments->json,
-                                   "for programs: schema rollcall.diff/1, rollcall.compare/1");
+                                   "for programs: schema rollcall.diff/2, rollcall.compare/1");
   command.flag("--all", arguments->all, "every finding, evidence, row and communicator");
   command.option("--context", arguments->context, "calls shown before and after the difference")
       .value_name("K")

@@ -211,8 +211,7 @@ void retell(const Facts& facts, const Slipped& slipped, Draft& draft) {
       slip_text(facts, facts.group(draft.group), slipped), slipped.is_decided ? "" : kUndecided,
       draft.seq);
   blame(facts, draft.group, slipped, finding);
-  finding.consequences = std::move(showed.consequences);
-  showed.consequences.clear();
+  take_what_follows(showed, finding);
   finding.consequences.insert(finding.consequences.begin(), std::move(showed));
 }
 

@@ -13,8 +13,8 @@ namespace rollcall::analysis {
 // have captured and others have not is then returned. What was ended from outside may have hung
 // unseen.
 std::optional<Draft> add_graphs(const Facts& facts, std::vector<Draft>& drafts);
-// Pending calls that wait for a root, as consequences of its draft.
-void nest_consequences(const Facts& facts, std::vector<Draft>& drafts);
+// Pending calls that wait for a root, under its draft.
+void list_waits(const Facts& facts, std::vector<Draft>& drafts);
 // Says with a finding what the recorder could not see and the finding rests on, and how sure that
 // leaves it.
 void weigh_blind_spots(const Facts& facts, std::vector<Draft>& drafts);

@@ -40,8 +40,8 @@ std::optional<Draft> judge_gpu_cause(const Facts& facts, const std::vector<uint3
 // Likewise, where a host thread stands inside a call that is no operation: which, and what NCCL
 // waits for there. Nothing where none does.
 std::optional<Draft> judge_life_cycle(const Facts& facts);
-// A running job in which calls wait, none of them for as long as a verdict needs. `early` leads what
-// an impatient reader would say; nothing unless that is a hang. It accuses nobody.
+// A running job in which calls wait, none of them for as long as a verdict needs. `early` leads
+// what an impatient reader would say; nothing unless that is a hang. It accuses nobody.
 std::optional<Finding> judge_waiting(const Finding& early, const Options& options);
 struct Equal {
   Finding finding;

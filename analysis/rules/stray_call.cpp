@@ -490,8 +490,7 @@ void retell(const Facts& facts, const std::vector<Misdirected>& calls, Draft& dr
   for (const Culprit& culprit : showed.culprits) others.push_back(culprit.process);
   finding.victims = std::move(showed.victims);
   set_victims(facts, others, finding);
-  finding.consequences = std::move(showed.consequences);
-  showed.consequences.clear();
+  take_what_follows(showed, finding);
   finding.consequences.insert(finding.consequences.begin(), std::move(showed));
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "analysis/words/label.h"
 
@@ -62,6 +63,22 @@ Culprit culprit_of(const Facts& facts, uint32_t p, uint32_t g) {
       culprit.comm_rank = group.members[seat.member].rank;
   }
   return culprit;
+}
+
+std::vector<int32_t> job_ranks_of(const Facts& facts, const std::vector<uint32_t>& processes) {
+  std::vector<int32_t> ranks;
+  for (const uint32_t p : processes) {
+    if (facts.process(p).job_rank >= 0) ranks.push_back(facts.process(p).job_rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+void take_what_follows(Finding& showed, Finding& finding) {
+  finding.waits = std::exchange(showed.waits, {});
+  finding.waits_left_out = std::exchange(showed.waits_left_out, 0);
+  finding.consequences = std::exchange(showed.consequences, {});
 }
 
 void set_victims(const Facts& facts, const std::vector<uint32_t>& processes, Finding& finding) {

@@ -36,7 +36,12 @@ Verdict verdict_of_creation(const Facts& facts, const Node& node);
 // The processes that it blames, rising.
 std::vector<uint32_t> culprits_of(const Finding& finding);
 Culprit culprit_of(const Facts& facts, uint32_t process, uint32_t group);
+// Job ranks of processes that have one, sorted.
+std::vector<int32_t> job_ranks_of(const Facts& facts, const std::vector<uint32_t>& processes);
 void set_victims(const Facts& facts, const std::vector<uint32_t>& processes, Finding& finding);
+
+// What follows from `showed` follows from the finding that explains it.
+void take_what_follows(Finding& showed, Finding& finding);
 
 // Evidence beyond this is left out.
 inline constexpr size_t kEvidenceMax = 8;

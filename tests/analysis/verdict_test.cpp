@@ -152,36 +152,6 @@ TEST_CASE("a job that is killed while healthy is in lockstep, with its ranks som
   CHECK(lead(report).verdict == Verdict::in_lockstep);
 }
 
-TEST_CASE("a running job is not judged before its threshold") {
-  Program program = make_job(8);
-  program.ranks[5].insert(program.ranks[5].begin() + kSecondAllReduce, Step{.act = Act::stick});
-  const Outcome outcome = execute(program, {.stall_ns = 10'000'000'000, .live = true});
-  CHECK(lead(analyse(outcome.run)).verdict == Verdict::waiting);
-  CHECK(lead(analyse(outcome.run, {.live_threshold_ns = 5'000'000'000})).verdict ==
-        Verdict::missing_call);
-}
-
-TEST_CASE("a wait too young for a verdict is told as one, accuses nobody, and shows the ranks") {
-  Program program = make_job(8);
-  program.ranks[5].insert(program.ranks[5].begin() + kSecondAllReduce, Step{.act = Act::stick});
-  const Report young = analyse(execute(program, {.stall_ns = 10'000'000'000, .live = true}).run);
-  REQUIRE(young.findings.size() == 1);
-  CHECK(young.status == 3);
-  CHECK(lead(young).verdict == Verdict::waiting);
-  CHECK(lead(young).severity == Severity::info);
-  CHECK(lead(young).confidence == Confidence::open);
-  CHECK(lead(young).culprits.empty());
-  CHECK(lead(young).victims == std::vector<int32_t>{0, 1, 2, 3, 4, 6, 7});
-  CHECK_FALSE(lead(young).evidence.empty());
-  CHECK(lead(young).summary.find("RC-MISSING-CALL: rank 5") != std::string::npos);
-  CHECK_FALSE(young.table.empty());
-  // Half a second is nothing to speak of.
-  const Report fresh = analyse(execute(program, {.stall_ns = 500'000'000, .live = true}).run);
-  CHECK(lead(fresh).verdict == Verdict::in_lockstep);
-  CHECK(fresh.status == 0);
-  CHECK(lead(fresh).summary.find("RC-MISSING-CALL") == std::string::npos);
-}
-
 TEST_CASE("while a job is being killed, who is gone a moment earlier is not dead for that") {
   Program program = make_job(8);
   program.ranks[5].insert(program.ranks[5].begin() + kSecondAllReduce, Step{.act = Act::stick});

@@ -316,7 +316,7 @@ class Job:
         except json.JSONDecodeError as error:
             raise Failure(f"`rollcall diff --json` printed no JSON ({error}), exit status "
                           f"{done.returncode}:\n{done.stdout[:2000]}\n{done.stderr}") from None
-        expect_equal(report["schema"], "rollcall.diff/1", "the schema")
+        expect_equal(report["schema"], "rollcall.diff/2", "the schema")
         expect_equal(done.returncode, report["status"], "exit status and the document's")
         expect(report["findings"], f"there is no finding at all: {done.stdout[:2000]}")
         return report

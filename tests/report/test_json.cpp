@@ -10,7 +10,7 @@ using namespace rollcall;
 
 TEST_CASE("the verdict's JSON is the documented schema, byte for byte") {
   CHECK(report::diff_json(test::missing_call_run(), test::missing_call_report()) == R"({
-  "schema": "rollcall.diff/1",
+  "schema": "rollcall.diff/2",
   "status": 1,
   "run": {
     "dir": "run",
@@ -50,6 +50,8 @@ TEST_CASE("the verdict's JSON is the documented schema, byte for byte") {
           "text": "its last call is seq 1, returned"
         }
       ],
+      "follows": [],
+      "waits_left_out": 0,
       "consequences": []
     }
   ],
@@ -86,6 +88,43 @@ TEST_CASE("what is not known is null in the JSON, never 0 or an empty text") {
   CHECK(json["run"]["ranks"].is_null());
   CHECK(json["comms"][0]["last_common_seq"].is_null());
   CHECK(json["comms"][0]["nranks"].is_null());
+}
+
+TEST_CASE("what follows from a finding says who waits in what for whom, and carries no code") {
+  analysis::Report report = test::missing_call_report();
+  analysis::Finding& lead = report.findings[0];
+  lead.waits.push_back({.ranks = {4, 5},
+                        .for_ranks = {0},
+                        .call = "AllReduce of 8 float32 (sum), seq 3 of dp",
+                        .comm = CommKey{},
+                        .comm_name = "dp",
+                        .seq = 3,
+                        .text = "ranks 4-5 wait in AllReduce for rank 0"});
+  lead.waits_left_out = 7;
+  lead.consequences.emplace_back();
+  lead.consequences[0].verdict = analysis::Verdict::abort_cascade;
+  lead.consequences[0].summary = "ranks 0-1 aborted";
+  lead.consequences[0].victims = {0, 1};
+  const auto json = nlohmann::json::parse(report::diff_json(test::missing_call_run(), report));
+  const auto& finding = json["findings"][0];
+  REQUIRE(finding["follows"].size() == 2);
+  const auto& wait = finding["follows"][0];
+  CHECK(wait["waiting"] == nlohmann::json{{"count", 2}, {"ranks", "4-5"}});
+  CHECK(wait["for"] == nlohmann::json{{"count", 1}, {"ranks", "0"}});
+  CHECK(wait["call"] == "AllReduce of 8 float32 (sum), seq 3 of dp");
+  CHECK(wait["comm_name"] == "dp");
+  CHECK(wait["seq"] == 3);
+  CHECK(finding["follows"][1]["text"] == "ranks 0-1 aborted");
+  CHECK(finding["follows"][1]["call"].is_null());
+  for (const auto& next : finding["follows"]) {
+    for (const char* key : {"code", "severity", "confidence"}) CHECK_FALSE(next.contains(key));
+  }
+  CHECK(finding["waits_left_out"] == 7);
+  // The field of /1 is still there, and blames nobody for waiting either.
+  REQUIRE(finding["consequences"].size() == 2);
+  CHECK(finding["consequences"][0]["code"] == "RC-WAITING");
+  CHECK(finding["consequences"][0]["severity"] == "info");
+  CHECK(finding["consequences"][1]["code"] == "RC-ABORT-CASCADE");
 }
 
 TEST_CASE("a point-to-point culprit has a p2p seq and a peer instead of a seq") {

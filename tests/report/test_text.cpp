@@ -27,6 +27,24 @@ TEST_CASE("the verdict's text begins with the sentence and ends with what to do 
   CHECK(text.find('\x1b') == std::string::npos);
 }
 
+TEST_CASE(
+    "what follows from the finding is told without codes, and what is not listed is counted") {
+  analysis::Report report = test::missing_call_report();
+  report.findings[0].waits.push_back({.ranks = {4},
+                                      .for_ranks = {0},
+                                      .call = "AllReduce",
+                                      .comm = {},
+                                      .comm_name = "",
+                                      .seq = {},
+                                      .text = "rank 4 waits in AllReduce for rank 0"});
+  report.findings[0].waits_left_out = 1;
+  const std::string text = report::diff_text(test::missing_call_run(), report, {});
+  INFO(text);
+  CHECK(text.find("What follows from it\n"
+                  "  rank 4 waits in AllReduce for rank 0\n"
+                  "  1 more call waits\n") != std::string::npos);
+}
+
 TEST_CASE("nobody is said to wait where a defect hangs nothing") {
   analysis::Report report = test::missing_call_report();
   report.findings.front().verdict = analysis::Verdict::redop_mismatch;

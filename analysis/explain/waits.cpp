@@ -1,4 +1,4 @@
-// Calls that wait because of a finding, nested under it.
+// Calls that wait because of a finding, listed under it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,36 +13,38 @@ bool is_lead(const Draft& draft, const Node& node) {
   return node.kind == NodeKind::collective && node.group == draft.group && node.seq == draft.seq;
 }
 
-Finding describe(const Facts& facts, uint32_t n) {
+Wait describe(const Facts& facts, uint32_t n) {
   const Node& node = facts.graph.nodes()[n];
-  Verdict verdict = Verdict::missing_call;
-  if (node.kind == NodeKind::p2p) verdict = Verdict::p2p_unmatched;
-  if (node.kind == NodeKind::creation) verdict = verdict_of_creation(facts, node);
-  Draft draft = make_draft(verdict, Confidence::certain);
   std::vector<uint32_t> awaited;
   for (const uint32_t t : node.waits_for) {
     if (facts.graph.nodes()[t].kind == NodeKind::host)
       awaited.push_back(facts.graph.nodes()[t].process);
   }
-  for (const uint32_t p : awaited) {
-    if (draft.finding.culprits.size() == 16) break;
-    draft.finding.culprits.push_back(culprit_of(facts, p, node.group));
+  Wait wait{.ranks = job_ranks_of(facts, node.callers),
+            .for_ranks = job_ranks_of(facts, awaited),
+            .call = node_text(facts, n),
+            .comm = {},
+            .comm_name = {},
+            .seq = {},
+            .text = {}};
+  if (node.kind != NodeKind::p2p && node.group != kNone) {
+    wait.comm = facts.group(node.group).key;
+    wait.comm_name = facts.group(node.group).name;
+    if (node.kind == NodeKind::collective) wait.seq = node.seq;
   }
-  draft.finding.summary =
-      fmt::format("{} {} in {} for {}", processes_text(facts.index.run(), node.callers),
-                  !facts.job.live            ? "waited"
-                  : node.callers.size() == 1 ? "waits"
-                                             : "wait",
-                  node_text(facts, n),
-                  awaited.empty() ? "calls that others cannot reach yet"
-                                  : processes_text(facts.index.run(), awaited));
-  set_victims(facts, node.callers, draft.finding);
-  return std::move(draft.finding);
+  wait.text = fmt::format("{} {} in {} for {}", processes_text(facts.index.run(), node.callers),
+                          !facts.job.live            ? "waited"
+                          : node.callers.size() == 1 ? "waits"
+                                                     : "wait",
+                          wait.call,
+                          awaited.empty() ? "calls that others cannot reach yet"
+                                          : processes_text(facts.index.run(), awaited));
+  return wait;
 }
 
 }  // namespace
 
-void nest_consequences(const Facts& facts, std::vector<Draft>& drafts) {
+void list_waits(const Facts& facts, std::vector<Draft>& drafts) {
   std::vector<uint32_t> draft_of(facts.graph.roots().size(), kNone);
   for (uint32_t d = 0; d < drafts.size(); ++d) {
     // Of several the first: as it comes to the reader.
@@ -56,7 +58,6 @@ void nest_consequences(const Facts& facts, std::vector<Draft>& drafts) {
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     return facts.graph.nodes()[a].since_ns < facts.graph.nodes()[b].since_ns;
   });
-  std::vector<uint32_t> left_out(drafts.size(), 0);
   for (const uint32_t n : order) {
     const uint32_t r = facts.graph.root_of(n);
     if (r == kNone || draft_of[r] == kNone) continue;
@@ -64,16 +65,11 @@ void nest_consequences(const Facts& facts, std::vector<Draft>& drafts) {
     const Root& root = facts.graph.roots()[r];
     if (facts.graph.is_in(root, n) || n == draft.node || is_lead(draft, facts.graph.nodes()[n]))
       continue;
-    if (draft.finding.consequences.size() < facts.options.consequences_max) {
-      draft.finding.consequences.push_back(describe(facts, n));
+    if (draft.finding.waits.size() < facts.options.waits_max) {
+      draft.finding.waits.push_back(describe(facts, n));
     } else {
-      ++left_out[draft_of[r]];
+      ++draft.finding.waits_left_out;
     }
-  }
-  for (uint32_t d = 0; d < drafts.size(); ++d) {
-    if (left_out[d] == 0) continue;
-    drafts[d].finding.consequences.back().summary +=
-        fmt::format(" (and {} more calls wait like this)", left_out[d]);
   }
 }
 
