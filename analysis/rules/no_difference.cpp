@@ -46,6 +46,27 @@ Finding judge_nothing(const Facts& facts) {
   return draft.finding;
 }
 
+// Reports of RAS that show no difference: numbers of calls that were launched, and not whether
+// these ended.
+std::optional<Finding> judge_ras(const Facts& facts) {
+  const std::vector<uint32_t>& active = facts.index.active();
+  const bool is_all_ras = std::all_of(active.begin(), active.end(), [&](uint32_t p) {
+    return facts.process(p).recorder.starts_with("ncclras");
+  });
+  if (!is_all_ras) return {};
+  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
+  draft.finding.summary = fmt::format(
+      "RAS shows no difference between the numbers of calls that the {} launched; it does not tell "
+      "whether these calls ended, so a hang in which all launched equally many looks like this, "
+      "too",
+      everyone_text(facts.index));
+  draft.finding.next =
+      "ask ncclras again in a minute: if the numbers stand still in a job that should compute, "
+      "look "
+      "at the stacks (`py-spy dump --pid PID`); `rollcall run` records what decides";
+  return draft.finding;
+}
+
 // Files of other recorders may have lost calls, or not know the order of all: no difference is then
 // less than equality.
 bool sees_everything(const Facts& facts) {
@@ -525,8 +546,8 @@ std::optional<Finding> judge_paused(const Facts& facts) {
 
 Equal judge_equal(const Facts& facts, const std::optional<Draft>& captured) {
   const bool is_silent = !facts.job.is_foreign && facts.job.is_stale(facts.job.last_call_ns);
-  const bool is_quiet_ras = facts.process(facts.index.active().front()).recorder == "ncclras_text";
-  if (facts.job.is_foreign && !has_calls(facts) && !is_quiet_ras) return {judge_nothing(facts)};
+  if (std::optional<Finding> ras = judge_ras(facts)) return {std::move(*ras)};
+  if (facts.job.is_foreign && !has_calls(facts)) return {judge_nothing(facts)};
   const bool has_stalled = !facts.job.all_ended_themselves && (has_late_abort(facts) || is_silent);
   if (std::optional<Finding> stopped = judge_stopped(facts)) return {std::move(*stopped)};
   if (std::optional<Finding> paused = judge_paused(facts)) return {std::move(*paused)};

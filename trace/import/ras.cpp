@@ -5,7 +5,9 @@
 // counters gives. Whose sum is lower is behind; whose sum is equal with other parts called another
 // function. Which function the last call was is taken from the counter in which the ranks differ.
 //
-// The text names only ranks that differ from most, so the others are taken to be as most are.
+// The text names only ranks that differ from most, so the others are taken to be as most are. What
+// it says of the ranks that it names stands in their own line or in the one above the list; only
+// "Missing communicator data" says that a rank did not answer.
 //
 // What it lacks: sizes, datatypes, order, sends and receives, the functions it does not count,
 // replays of graphs; and the snapshot is not taken at one moment, so a healthy busy job may look
@@ -17,6 +19,7 @@
 #include <charconv>
 #include <ctime>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "trace/import/importer.h"
@@ -41,6 +44,7 @@ struct RankReport {
   uint32_t pid = 0;
   Counts counts{};
   bool is_counted = true;  // false: RAS could not ask it
+  bool is_told = true;     // false: RAS asked it, and the text does not say what it answered
   bool is_dead = false;
   bool is_aborted = false;
   int64_t async_error = 0;
@@ -95,6 +99,19 @@ class RasJob {
   // Ranks of the widest communicator, whose ranks stand for job ranks.
   void set_size(int32_t size) { size_ = std::max(size_, size); }
   void leave_out_usual(uint64_t listed_max) { listed_max_ = listed_max; }
+  void note(const std::string& text) {
+    constexpr size_t kNotesMax = 2000;
+    if (notes_.size() < kNotesMax) notes_ += (notes_.empty() ? "" : ", ") + text;
+  }
+
+  // A process of which RAS knows nothing but that it does not answer.
+  void add_unreached(const std::string& host, uint32_t pid, bool is_dead) {
+    RankReport rank;
+    rank.host = host;
+    rank.pid = pid;
+    rank.is_dead = is_dead;
+    set_unreached(process_of({}, rank), is_dead);
+  }
 
   void add(const CommReport& comm) {
     const Counts usual = usual_counts(comm);
@@ -120,6 +137,8 @@ class RasJob {
     issues.push_back({path_, text, 0, false});
     for (auto& [key, process] : processes_) {
       process.next_ticket = process.ops.size() + 1;
+      // Nothing in front of the calls of a process that launched none.
+      process.knowledge.head = process.ops.empty();
       processes.push_back(std::move(process));
     }
   }
@@ -137,10 +156,9 @@ class RasJob {
       process.knowledge.groups = false;
       process.knowledge.calls_in_order = false;
       process.knowledge.returns = false;
-      process.knowledge.head = false;
       if (!version_.empty()) process.meta["nccl_version"] = version_;
     }
-    if (comm.size == size_) process.job_rank = rank.rank;
+    if (comm.size == size_ && rank.rank >= 0) process.job_rank = rank.rank;
     return process;
   }
 
@@ -156,12 +174,12 @@ class RasJob {
     const auto index = static_cast<uint32_t>(process.comms.size());
     process.comms.push_back(entry);
     if (!rank.is_counted) {
-      process.knowledge.tail = false;
-      process.heartbeat_ns = time_ns_ - (rank.is_dead ? kDeadNs : kUnresponsiveNs);
-      process.liveness_evidence = rank.is_dead ? "RAS considers it dead" : "it does not answer RAS";
+      set_unreached(process, rank.is_dead);
       return;
     }
+    if (!rank.is_told) process.knowledge.tail = false;
     if (rank.async_error != 0) add_error(process, index, rank.async_error);
+    if (!rank.is_told) return;
     note_difference(comm, rank, usual);
     if (entry.collectives == 0) return;
     const size_t more = odd_counter(rank.counts, usual, true);
@@ -175,6 +193,12 @@ class RasJob {
     process.ops.push_back(op);
   }
 
+  void set_unreached(Process& process, bool is_dead) {
+    process.knowledge.tail = false;
+    process.heartbeat_ns = time_ns_ - (is_dead ? kDeadNs : kUnresponsiveNs);
+    process.liveness_evidence = is_dead ? "RAS considers it dead" : "it does not answer RAS";
+  }
+
   void add_error(Process& process, uint32_t comm, int64_t code) {
     Event event{};
     event.kind = EventKind::AsyncError;
@@ -186,12 +210,10 @@ class RasJob {
   }
 
   void note_difference(const CommReport& comm, const RankReport& rank, const Counts& usual) {
-    constexpr size_t kNotesMax = 2000;
-    for (size_t f = 0; f < kCounters && notes_.size() < kNotesMax; ++f) {
+    for (size_t f = 0; f < kCounters; ++f) {
       if (rank.counts[f] == usual[f]) continue;
-      notes_ += fmt::format("{}rank {} of {} launched {} {} where most launched {}",
-                            notes_.empty() ? "" : ", ", rank.rank, comm.hash, rank.counts[f],
-                            name_of(kCounted[f]), usual[f]);
+      note(fmt::format("rank {} of {} launched {} {} where most launched {}", rank.rank, comm.hash,
+                       rank.counts[f], name_of(kCounted[f]), usual[f]));
     }
   }
 
@@ -260,14 +282,85 @@ std::string word_behind(std::string_view line, std::string_view words) {
   return std::string(rest.substr(0, rest.find_first_of(" \r")));
 }
 
+// What a line says of ranks: of the one that it names, or of those that the lines below it list.
+struct Told {
+  enum class What : uint8_t { nothing, missing, launched, status, error } what = What::nothing;
+  uint64_t launched = 0;
+  std::string word;  // a status or an error
+};
+
+// "2 ranks have launched up to operation 640", "Rank 3 has status ABORT -- GPU ...".
+Told told_by(std::string_view line) {
+  constexpr std::string_view kLaunched = " launched up to operation ";
+  Told told;
+  const std::string_view claim = line.substr(0, line.find(" -- "));
+  const auto behind = [&](std::string_view words) -> std::optional<std::string> {
+    const size_t at = claim.find(words);
+    if (at == std::string_view::npos) return {};
+    return std::string(claim.substr(at + words.size()));
+  };
+  if (behind(kLaunched)) {
+    told = {Told::What::launched, number_behind(claim, kLaunched), {}};
+  } else if (behind(" not launched any operations")) {
+    told = {Told::What::launched, 0, {}};
+  } else if (const auto status = behind(" status ")) {
+    told = {Told::What::status, 0, *status};
+  } else if (const auto error = behind(" reported ")) {
+    told = {Told::What::error, 0, *error};
+  } else if (claim.find("Missing communicator data from") != std::string_view::npos) {
+    told.what = Told::What::missing;
+  }
+  return told;
+}
+
+// The result code behind an error's name or text; 0 where it is none that is known.
+int64_t code_of_error(std::string_view text) {
+  constexpr std::pair<std::string_view, int64_t> kWords[] = {
+      {"CUDA", 1},    {"Cuda", 1},    {"cuda", 1}, {"ystem", 2},
+      {"nternal", 3}, {"rgument", 4}, {"sage", 5}, {"emote", 6},
+  };
+  for (const auto& [word, code] : kWords) {
+    if (text.find(word) != std::string_view::npos) return code;
+  }
+  return 0;
+}
+
+// "2, 5-7" behind "The missing ranks: ".
+std::vector<int32_t> ranks_in(std::string_view text) {
+  std::vector<int32_t> ranks;
+  size_t at = 0;
+  while ((at = text.find_first_of("0123456789", at)) != std::string_view::npos) {
+    uint32_t first = 0;
+    const char* end = text.data() + text.size();
+    auto [rest, error] = std::from_chars(text.data() + at, end, first);
+    uint32_t last = first;
+    if (error == std::errc() && rest != end && *rest == '-') {
+      rest = std::from_chars(rest + 1, end, last).ptr;
+    }
+    for (uint64_t rank = first; rank <= last && ranks.size() < kRanksMax; ++rank) {
+      ranks.push_back(static_cast<int32_t>(rank));
+    }
+    at = static_cast<size_t>(rest - text.data()) + (error == std::errc() ? 0 : 1);
+  }
+  return ranks;
+}
+
 // One "#group-comm (hash) ERRORS" block, collected until it ends.
 struct TextBlock {
   uint64_t group = 0;
   std::string hash;
   std::vector<RankReport> outliers;
-  Counts usual{};
   std::map<std::pair<int32_t, size_t>, uint64_t> odd;  // by rank and counter
-  size_t counter = kCounters;                          // the function the present lines are about
+  // What lines about several ranks say of a counter: so many launched so many, and how many of
+  // these are named below.
+  struct Claim {
+    uint64_t ranks = 0;
+    uint64_t launched = 0;
+    uint64_t named = 0;
+  };
+  std::map<size_t, std::vector<Claim>> claims;  // by counter
+  size_t counter = kCounters;                   // the function the present lines are about
+  Told heading;                                 // what is said of the ranks listed from here on
 };
 
 class RasText {
@@ -278,69 +371,39 @@ class RasText {
     if (line.starts_with("NCCL version ")) job_.set_version(word_behind(line, "NCCL version "));
     if (line.starts_with("#")) {
       begin_block(line);
-    } else if (line == "DEAD" || line == "INCOMPLETE" || line == "Warnings" || line == "Errors") {
+    } else if (line == "DEAD" || line == "INCOMPLETE" || line == "Warnings" || line == "Errors" ||
+               line == "TIMEOUT") {
       end_block();
-      if (line == "DEAD" || line == "INCOMPLETE") in_dead_ = line == "DEAD";
+      in_dead_ = line == "DEAD";
+    } else if (line.starts_with("  Process ")) {
+      unreached_.push_back({word_behind(line, " on node "),
+                            static_cast<uint32_t>(number_behind(line, "  Process ")), in_dead_});
     } else if (line.starts_with("  ") && !block_.hash.empty()) {
       read_detail(line);
-    } else if (line.starts_with("  Process ") && in_dead_) {
-      dead_.push_back({word_behind(line, " on node "),
-                       static_cast<uint32_t>(number_behind(line, "  Process "))});
+    } else if (line.find("No communicator data collected") != std::string_view::npos) {
+      job_.note("no communicator data was collected");
     } else {
       read_table(line);
     }
   }
 
-  void end_block() {
-    if (block_.hash.empty()) return;
-    CommReport comm;
-    comm.hash = block_.hash;
-    comm.size = sizes_.contains(block_.group) ? sizes_[block_.group] : -1;
-    for (RankReport& rank : block_.outliers) {
-      rank.counts = block_.usual;
-      for (size_t f = 0; f < kCounters; ++f) {
-        const auto odd = block_.odd.find({rank.rank, f});
-        if (odd != block_.odd.end()) rank.counts[f] = odd->second;
-      }
-      for (const auto& [host, pid] : dead_) {
-        rank.is_dead = rank.is_dead || (host == rank.host && pid == rank.pid);
-      }
-    }
-    comm.ranks = std::move(block_.outliers);
-    std::set<int32_t> named;
-    for (const RankReport& rank : comm.ranks) named.insert(rank.rank);
-    // Nobody says which processes these are: each is one of its own, named by the rank.
-    for (int32_t r = 0; r < comm.size && may_make_up(); ++r) {
-      if (named.contains(r)) continue;
-      RankReport usual;
-      usual.rank = r;
-      usual.host = fmt::format("rank {} of {}", r, comm.hash);
-      usual.counts = block_.usual;
-      comm.ranks.push_back(std::move(usual));
-    }
-    ++blocks_;
-    job_.add(comm);
-    block_ = {};
-  }
-
-  // A report without errors still says how many ranks it speaks of.
-  void add_quiet_ranks() {
-    if (blocks_ != 0) return;
-    for (const auto& [group, size] : sizes_) {
-      CommReport comm;
-      comm.hash = fmt::format("group {}", group);
-      comm.size = size;
-      for (int32_t r = 0; r < size && may_make_up(); ++r) {
-        RankReport rank;
-        rank.rank = r;
-        rank.host = fmt::format("rank {}", r);
-        comm.ranks.push_back(std::move(rank));
-      }
-      job_.add(comm);
+  void finish() {
+    end_block();
+    add_quiet_ranks();
+    // Of these only the process is known, or that is all.
+    for (const Unreached& process : unreached_) {
+      if (!process.is_ranked) job_.add_unreached(process.host, process.pid, process.is_dead);
     }
   }
 
  private:
+  struct Unreached {
+    std::string host;
+    uint32_t pid = 0;
+    bool is_dead = false;    // else it only does not answer
+    bool is_ranked = false;  // some communicator tells its rank
+  };
+
   // Ranks that the text does not name, in all its communicators: a line of it may stand for a
   // million.
   static constexpr uint64_t kMadeUpMax = 1 << 18;
@@ -368,10 +431,11 @@ class RasText {
       if (at == std::string_view::npos) return;
       ++found;
     }
-    if (numbers[4] != 0 && numbers[4] <= kRanksMax) {
-      sizes_[numbers[0]] = static_cast<int32_t>(numbers[4]);
-      job_.set_size(sizes_[numbers[0]]);
-    }
+    if (numbers[4] == 0 || numbers[4] > kRanksMax) return;
+    const std::string_view rest = line.substr(at);
+    groups_[numbers[0]] = {static_cast<int32_t>(numbers[4]),
+                           rest.find(" OK") != std::string_view::npos};
+    job_.set_size(groups_[numbers[0]].size);
   }
 
   void begin_block(std::string_view line) {
@@ -389,38 +453,173 @@ class RasText {
       const std::string words = fmt::format("different {} operation counts", name_of(kCounted[f]));
       if (line.find(words) != std::string_view::npos) block_.counter = f;
     }
-    const bool counts = line.find(" launched up to operation ") != std::string_view::npos;
-    const bool is_missing = !counts && line.find(" -- GPU ") != std::string_view::npos;
-    const uint64_t count = number_behind(line, "launched up to operation ");
-    if (counts && line.find(" ranks have launched") != std::string_view::npos) {
-      if (block_.counter != kCounters) block_.usual[block_.counter] = count;
-      return;
+    if (line.starts_with("  The missing rank")) {
+      for (const int32_t rank : ranks_in(line)) {
+        apply({Told::What::missing, 0, {}}, outlier(rank, line));
+      }
+    } else if (line.starts_with("  Rank ")) {
+      const auto number = static_cast<int32_t>(number_behind(line, "  Rank "));
+      const Told own = told_by(line);
+      const bool is_listed = own.what == Told::What::nothing;
+      const auto claims = block_.claims.find(block_.counter);
+      if (is_listed && block_.heading.what == Told::What::launched &&
+          claims != block_.claims.end()) {
+        ++claims->second.back().named;
+      }
+      apply(is_listed ? block_.heading : own, outlier(number, line));
+    } else {
+      block_.heading = told_by(line);
+      if (block_.heading.what == Told::What::launched && block_.counter != kCounters) {
+        block_.claims[block_.counter].push_back(
+            {number_behind(line, "  "), block_.heading.launched, 0});
+      }
     }
-    if (!line.starts_with("  Rank ") || (!counts && !is_missing)) return;
-    RankReport& rank = outlier(line);
-    rank.is_counted = rank.is_counted && !is_missing;
-    if (counts && block_.counter != kCounters) block_.odd[{rank.rank, block_.counter}] = count;
   }
 
-  RankReport& outlier(std::string_view line) {
-    const auto number = static_cast<int32_t>(number_behind(line, "  Rank "));
-    for (RankReport& rank : block_.outliers) {
-      if (rank.rank == number) return rank;
+  RankReport& outlier(int32_t number, std::string_view line) {
+    auto rank = std::find_if(block_.outliers.begin(), block_.outliers.end(),
+                             [&](const RankReport& known) { return known.rank == number; });
+    if (rank == block_.outliers.end()) {
+      rank = block_.outliers.insert(block_.outliers.end(), RankReport{});
+      rank->rank = number;
     }
-    RankReport& rank = block_.outliers.emplace_back();
-    rank.rank = number;
-    rank.host = word_behind(line, " on node ");
-    rank.pid = static_cast<uint32_t>(number_behind(line, "managed by process "));
-    return rank;
+    if (rank->pid == 0) {
+      rank->host = word_behind(line, " on node ");
+      rank->pid = static_cast<uint32_t>(number_behind(line, "managed by process "));
+    }
+    return *rank;
   }
+
+  void apply(const Told& told, RankReport& rank) {
+    if (told.what == Told::What::missing) rank.is_counted = false;
+    if (told.what == Told::What::launched && block_.counter != kCounters) {
+      block_.odd[{rank.rank, block_.counter}] = told.launched;
+    }
+    if (told.what == Told::What::status) rank.is_aborted = told.word.starts_with("ABORT");
+    if (told.what == Told::What::error) {
+      rank.async_error = code_of_error(told.word);
+      if (rank.async_error == 0) {
+        job_.note(fmt::format("rank {} of {} reported {}", rank.rank, block_.hash, told.word));
+      }
+    }
+  }
+
+  // What the ranks launched that no line names: the one number that is claimed of more ranks than
+  // are named. Nothing where there are several: who is which is not told.
+  std::optional<uint64_t> unnamed_count(size_t counter) const {
+    const auto claims = block_.claims.find(counter);
+    if (claims == block_.claims.end()) return 0;
+    std::optional<uint64_t> usual;
+    for (const TextBlock::Claim& claim : claims->second) {
+      if (claim.named >= claim.ranks) continue;
+      if (usual) return {};
+      usual = claim.launched;
+    }
+    return usual.value_or(claims->second.back().launched);
+  }
+
+  void end_block() {
+    if (block_.hash.empty()) return;
+    CommReport comm;
+    comm.hash = block_.hash;
+    comm.size = groups_.contains(block_.group) ? groups_[block_.group].size : -1;
+    Counts usual{};
+    bool is_told = true;
+    for (size_t f = 0; f < kCounters; ++f) {
+      const std::optional<uint64_t> count = unnamed_count(f);
+      is_told = is_told && count.has_value();
+      usual[f] = count.value_or(0);
+    }
+    name_missing_process();
+    for (RankReport& rank : block_.outliers) {
+      rank.counts = usual;
+      for (size_t f = 0; f < kCounters; ++f) {
+        const auto odd = block_.odd.find({rank.rank, f});
+        if (odd != block_.odd.end()) rank.counts[f] = odd->second;
+      }
+      for (Unreached& process : unreached_) {
+        if (process.host != rank.host || process.pid != rank.pid) continue;
+        process.is_ranked = true;
+        rank.is_dead = rank.is_dead || process.is_dead;
+      }
+    }
+    comm.ranks = std::move(block_.outliers);
+    add_unnamed(usual, is_told, comm);
+    ++blocks_;
+    job_.add(comm);
+    block_ = {};
+  }
+
+  // "The missing rank: 2", and one process that was not reached: before 2.26 nothing else says that
+  // they are one.
+  void name_missing_process() {
+    RankReport* missing = nullptr;
+    for (RankReport& rank : block_.outliers) {
+      if (rank.is_counted) continue;
+      if (missing != nullptr) return;
+      missing = &rank;
+    }
+    if (missing == nullptr || missing->pid != 0 || unreached_.size() != 1) return;
+    missing->host = unreached_.front().host;
+    missing->pid = unreached_.front().pid;
+  }
+
+  // Nobody says which processes these are: each is one of its own, named by the rank.
+  void add_unnamed(const Counts& usual, bool is_told, CommReport& comm) {
+    std::set<int32_t> named;
+    for (const RankReport& rank : comm.ranks) named.insert(rank.rank);
+    if (!is_told) {
+      job_.note(
+          fmt::format("which ranks of {} launched how many is not in the text; ask ncclras "
+                      "with -v, or in JSON",
+                      comm.hash));
+      for (RankReport& rank : comm.ranks) rank.is_told = false;
+    }
+    for (int32_t r = 0; r < comm.size && may_make_up(); ++r) {
+      if (named.contains(r)) continue;
+      RankReport unnamed;
+      unnamed.rank = r;
+      unnamed.host = fmt::format("rank {} of {}", r, comm.hash);
+      unnamed.counts = usual;
+      unnamed.is_told = is_told;
+      comm.ranks.push_back(std::move(unnamed));
+    }
+  }
+
+  // A report without errors still says how many ranks it speaks of.
+  void add_quiet_ranks() {
+    if (blocks_ != 0) return;
+    for (const auto& [group, known] : groups_) {
+      if (!known.is_ok) {
+        job_.note(
+            fmt::format("the table names an error of group {}, and no line tells more", group));
+      }
+      CommReport comm;
+      comm.hash = fmt::format("group {}", group);
+      comm.size = known.size;
+      for (int32_t r = 0; r < known.size && may_make_up(); ++r) {
+        RankReport rank;
+        rank.rank = r;
+        rank.host = fmt::format("rank {}", r);
+        rank.is_told = false;
+        comm.ranks.push_back(std::move(rank));
+      }
+      job_.add(comm);
+    }
+  }
+
+  struct GroupRow {
+    int32_t size = -1;
+    bool is_ok = false;
+  };
 
   RasJob& job_;
   TextBlock block_;
   bool in_dead_ = false;
   uint64_t blocks_ = 0;
   uint64_t made_up_ = 0;
-  std::map<uint64_t, int32_t> sizes_;  // ranks per communicator, by group
-  std::vector<std::pair<std::string, uint32_t>> dead_;
+  std::map<uint64_t, GroupRow> groups_;  // of the table, by number
+  std::vector<Unreached> unreached_;
 };
 
 }  // namespace
@@ -449,8 +648,7 @@ void import_ras_text(const std::string& path, std::span<const uint8_t> bytes,
   RasJob job(path, "ncclras_text");
   RasText reader(job);
   for_each_line(bytes, [&](std::string_view line) { reader.read_line(line); });
-  reader.end_block();
-  reader.add_quiet_ranks();
+  reader.finish();
   job.finish(processes, issues);
 }
 
