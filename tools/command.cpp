@@ -5,7 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <sstream>
+#include <utility>
 
+#include "build_facts.h"
+#include "core/format/ring_layout.h"
+#include "core/format/segment_layout.h"
 #include "tools/help.h"
 #include "tools/terminal.h"
 
@@ -13,6 +18,48 @@ namespace rollcall::tools {
 namespace {
 
 constexpr uint64_t kCallsMax = uint64_t{1} << 40;
+
+std::string version_text() {
+  return fmt::format(
+      "rollcall {}{}{}\n"
+      "files: rings of version {} to {}, segments of version {} to {}\n"
+      "profiler plugin: versions 1 to {} of NCCL's interface\n",
+      ROLLCALL_VERSION, *kCommit == 0 ? "" : ", commit ", kCommit, kRingVersionOldest, kRingVersion,
+      kSegmentVersionOldest, kSegmentVersion, kPluginVersions);
+}
+
+// "SECONDS:FLOAT in [0.1 - 1e6]" is the name, then what the checks add: also a list, as in
+// "ACTION:{pause,resume}".
+OptionFacts facts_of(const CLI::Option& option) {
+  OptionFacts facts;
+  facts.help = option.get_description();
+  facts.is_positional = option.get_positional();
+  facts.is_required = option.get_required();
+  const std::string type = option.get_type_name();
+  if (const size_t list = type.find('{'); list != std::string::npos) {
+    std::stringstream words(type.substr(list + 1, type.find('}') - list - 1));
+    for (std::string word; std::getline(words, word, ',');) facts.words.push_back(word);
+  }
+  if (facts.is_positional) {
+    facts.names = {option.get_name(true)};
+    return facts;
+  }
+  for (const std::string& name : option.get_snames()) facts.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) facts.names.push_back("--" + name);
+  if (option.get_type_size() == 0) return facts;
+  facts.value = type.substr(0, type.find(':'));
+  facts.value_is_optional = option.get_expected_min() == 0;
+  return facts;
+}
+
+CommandFacts facts_of(const CLI::App& app) {
+  CommandFacts facts;
+  facts.name = app.get_name();
+  facts.description = app.get_description();
+  facts.footer = app.get_footer();
+  for (const CLI::Option* option : app.get_options()) facts.options.push_back(facts_of(*option));
+  return facts;
+}
 
 }  // namespace
 
@@ -27,6 +74,15 @@ CommandLine::CommandLine(const char* description, const char* footer)
 }
 
 CommandLine::~CommandLine() = default;
+
+CommandTable CommandLine::table() const {
+  CommandTable table;
+  table.whole = facts_of(*app_);
+  for (const CLI::App* command : std::as_const(*app_).get_subcommands({})) {
+    table.commands.push_back(facts_of(*command));
+  }
+  return table;
+}
 
 // -1: go on. Else the exit status, and everything was said.
 int CommandLine::read(std::vector<std::string> words) {
@@ -50,7 +106,7 @@ int CommandLine::read(std::vector<std::string> words) {
     fmt::print("{}", chosen.empty() ? app_->help() : chosen.front()->help());
     return kExitGood;
   } catch (const CLI::CallForVersion&) {
-    fmt::print("rollcall {}\n", ROLLCALL_VERSION);
+    fmt::print("{}", version_text());
     return kExitGood;
   } catch (const CLI::ParseError& error) {
     if (is_unknown()) return no_such_command();

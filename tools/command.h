@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/command_table.h"
+
 namespace CLI {
 class App;
 class Option;
@@ -45,6 +47,9 @@ class CommandLine {
   // What follows "--": a job to start. `job_given`: there was a "--".
   const std::vector<std::string>& job() const { return job_; }
   bool job_given() const { return job_given_; }
+
+  // What it can take, as far as it has been declared.
+  CommandTable table() const;
 
  private:
   friend class Subcommand;
@@ -105,11 +110,13 @@ class Subcommand {
   CLI::App* app_;
 };
 
+void add_completion(CommandLine& line);
 void add_config(CommandLine& line);
 void add_ctl(CommandLine& line);
 void add_diff(CommandLine& line);
 void add_dump(CommandLine& line);
 void add_info(CommandLine& line);
+void add_manual(CommandLine& line);
 void add_pack(CommandLine& line);
 void add_run(CommandLine& line);
 void add_stats(CommandLine& line);

@@ -31,6 +31,8 @@ int run_command(std::vector<std::string> words) {
   add_synth(line);
   add_config(line);
   add_verdicts(line);
+  add_manual(line);
+  add_completion(line);
   return line.run(std::move(words));
 }
 

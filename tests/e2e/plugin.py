@@ -172,7 +172,7 @@ def second_copy():
 def other_version():
     """A copy of the plugin that says it is of another version, which takes no more bytes."""
     version = subprocess.run([job.ROLLCALL, "--version"], text=True, capture_output=True,
-                             check=True).stdout.split()[-1]
+                             check=True).stdout.split()[1].rstrip(",")
     with open(job.PLUGIN, "rb") as file:
         content = file.read()
     own, other = f"rollcall\0{version}\0", f"rollcall\0{'9' * len(version)}\0"

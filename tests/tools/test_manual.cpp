@@ -1,0 +1,119 @@
+// Manual pages, completions, the version: what the command says of itself beside --help.
+#include <sstream>
+
+#include "tests/catch.h"
+#include "tests/tools/command_line.h"
+
+using namespace rollcall::test;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The commands, as the help lists them.
+std::vector<std::string> commands_of(const Folder& folder) {
+  const std::string help = run_command(folder, {"--help"}).out;
+  std::istringstream lines(help.substr(help.find("Subcommands:")));
+  std::vector<std::string> commands;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("  ", 0) == 0 && line[2] != ' ') {
+      commands.push_back(line.substr(2, line.find(' ', 2) - 2));
+    }
+  }
+  return commands;
+}
+
+// "--watch" and others that the help of a command names as its own.
+std::vector<std::string> options_of(const Folder& folder, const std::string& command) {
+  std::istringstream lines(run_command(folder, {command, "--help"}).out);
+  std::vector<std::string> options;
+  for (std::string line; std::getline(lines, line);) {
+    const size_t at = line.find("--");
+    if (line.rfind("  -", 0) != 0 || at == std::string::npos) continue;
+    options.push_back(line.substr(at, line.find_first_of(" ,=[", at) - at));
+  }
+  return options;
+}
+
+std::string without_backslashes(std::string text) {
+  std::string shown;
+  for (const char c : text) {
+    if (c != '\\') shown += c;
+  }
+  return shown;
+}
+
+// What bash offers for the last of `words`.
+std::string offered(const Folder& folder, const std::string& words) {
+  return run_shell(folder, "bash -c '. <(\"$1\" completion bash); COMP_WORDS=(rollcall " + words +
+                               "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _rollcall; "
+                               "echo \"${COMPREPLY[*]}\"' bash \"$ROLLCALL\"")
+      .out;
+}
+
+}  // namespace
+
+TEST_CASE("the version comes with what it can read and what the plugin speaks") {
+  const Folder folder;
+  const Outcome outcome = run_command(folder, {"--version"});
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out.rfind("rollcall ", 0) == 0);
+  CHECK(contains(outcome.out, "rings of version 1 to 1, segments of version 1 to 1"));
+  CHECK(contains(outcome.out, "versions 1 to 7 of NCCL's interface"));
+}
+
+TEST_CASE("the manual and every completion know each option that the help knows") {
+  const Folder folder;
+  const std::vector<std::string> commands = commands_of(folder);
+  REQUIRE(commands.size() >= 12);
+  const std::string bash = run_command(folder, {"completion", "bash"}).out;
+  const std::string zsh = run_command(folder, {"completion", "zsh"}).out;
+  const std::string fish = run_command(folder, {"completion", "fish"}).out;
+  for (const std::string& command : commands) {
+    INFO(command);
+    const std::string manual = without_backslashes(run_command(folder, {"manual", command}).out);
+    CHECK(contains(manual, "rollcall-" + command));
+    CHECK(contains(bash, "    " + command + ")\n"));
+    CHECK(contains(zsh, "    " + command + ")\n"));
+    CHECK(contains(fish, "-f -a " + command + " -d"));
+    const std::vector<std::string> options = options_of(folder, command);
+    REQUIRE_FALSE(options.empty());
+    for (const std::string& option : options) {
+      INFO(option);
+      CHECK(contains(manual, option));
+      CHECK(contains(bash, option));
+      CHECK(contains(zsh, option));
+      CHECK(contains(fish, " -l " + option.substr(2)));
+    }
+  }
+}
+
+TEST_CASE("the pages of all commands are written where they are asked for, and nowhere else") {
+  const Folder folder;
+  CHECK(run_command(folder, {"manual", "-o", "absent"}).status == 2);
+  CHECK(run_command(folder, {"manual", "-o", "."}).status == 0);
+  CHECK(read_text(folder / "rollcall.1").rfind(".TH ROLLCALL 1", 0) == 0);
+  for (const std::string& command : commands_of(folder)) {
+    CHECK(read_text(folder / ("rollcall-" + command + ".1")) ==
+          run_command(folder, {"manual", command}).out);
+  }
+  CHECK(run_command(folder, {"manual", "frobnicate"}).status == 2);
+}
+
+TEST_CASE("bash completes commands, options and the words that an option takes") {
+  const Folder folder;
+  CHECK(contains(offered(folder, "ver"), "verdicts"));
+  CHECK(contains(offered(folder, "run --kill"), "--kill-on-hang"));
+  CHECK_FALSE(contains(offered(folder, "diff --kill"), "--kill-on-hang"));
+  CHECK(offered(folder, "ctl pa") == "pause\n");
+  CHECK(offered(folder, "completion z") == "zsh\n");
+  CHECK(contains(offered(folder, "help dif"), "diff"));
+}
+
+TEST_CASE("bash completes a program behind the mark, and no option of rollcall") {
+  const Folder folder;
+  CHECK(contains(offered(folder, "run -n 2 -- bas"), "bash"));
+  CHECK_FALSE(contains(offered(folder, "run -- --kill"), "--kill-on-hang"));
+}
