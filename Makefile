@@ -19,7 +19,8 @@ configure_flags := -DROLLCALL_WERROR=$(WERROR) $(if $(launcher),\
 
 .DEFAULT_GOAL := help
 .PHONY: help hang test attack test-clients bench sim build install check check-api format fuzz \
-        asan tsan clean sanitized setup setup-attack setup-lint setup-api FORCE
+        asan tsan clean sanitized setup setup-attack setup-lint setup-api setup-packages \
+        wheel packages test-packages release portable FORCE
 
 help: ## this list
 	@echo "Rollcall. Verbs:"
@@ -65,6 +66,31 @@ build: setup $(BUILD)/build.ninja ## build everything
 install: build ## install the command and the libraries under PREFIX
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
+# x86_64 or aarch64. The first build of one compiles zig's C++ library and everything else with it:
+# half an hour on two cores.
+ARCH ?= x86_64
+portable: setup-packages
+	@nice scripts/build_portable.sh $(ARCH)
+
+wheel: portable ## pack rollcall-nccl for pip, from glibc 2.28 on (ARCH: the processor)
+	@scripts/pack.py wheel $(ARCH)
+
+packages: wheel ## the same, and as tar.gz, deb and rpm
+	@scripts/pack.py archive $(ARCH)
+	@scripts/pack.py system $(ARCH)
+
+test-packages: packages ## install them where nothing of Rollcall is, use and remove them
+	@JOBS=$(JOBS) scripts/build_portable.sh $(ARCH) mini_train
+	@scripts/test_packages.py $(ARCH)
+
+release: ## packages of both architectures, tested, with checksums, in build/packages
+	@test -z "$$(git status --porcelain)" || { echo "release: there are uncommitted changes" >&2; \
+	  exit 1; }
+	@rm -rf build/packages
+	@$(MAKE) --no-print-directory test-packages ARCH=x86_64
+	@$(MAKE) --no-print-directory test-packages ARCH=aarch64
+	@scripts/pack.py checksums
+
 check: setup-lint ## layering, style, format, links: everything that needs no build
 	@scripts/check.sh
 
@@ -108,6 +134,9 @@ setup-lint:
 
 setup-api:
 	@scripts/setup.sh --api
+
+setup-packages:
+	@scripts/setup.sh --packages
 
 # Configures once; afterwards ninja reconfigures by itself when a CMakeLists.txt changes. A change
 # of WERROR or of the compiler launcher reconfigures here.

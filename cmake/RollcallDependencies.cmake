@@ -6,6 +6,15 @@ function(rollcall_missing package apt)
     "scripts/setup.sh; by hand: apt-get install ${apt}")
 endfunction()
 
+# What is built for other machines (scripts/build_portable.sh) takes headers and archives from a
+# folder of its own: beside the compiler's C library, this system's must not be seen.
+set(ROLLCALL_THIRD_PARTY "" CACHE PATH
+  "Folder with include/ and lib/libzstd.a; empty: the system's")
+if(ROLLCALL_THIRD_PARTY)
+  include(RollcallThirdParty)
+  return()
+endif()
+
 find_package(fmt QUIET)
 if(NOT fmt_FOUND)
   rollcall_missing(fmt libfmt-dev)

@@ -6,7 +6,8 @@
 #   scripts/setup.sh --lint   also what `make check` and `make fuzz` need (clang 14 and its tools)
 #   scripts/setup.sh --attack also what some attacks of `make test` need; where it cannot
 #                             be installed, that part skips itself, and this goes on
-#   scripts/setup.sh --ci     all of it
+#   scripts/setup.sh --packages  also what `make packages` and `make test-packages` need
+#   scripts/setup.sh --ci     all of it but --packages
 #   scripts/setup.sh --list   prints the packages and what each is for, installs nothing
 #
 # Does nothing, in one dpkg-query, when nothing is missing. ROLLCALL_SKIP_SETUP=1 skips it, for
@@ -35,6 +36,11 @@ clang-format-14|layout of the sources
 clang-tidy-14|static analysis
 binutils|lists exported symbols
 git|lists the files to check'
+package_packages='g++-aarch64-linux-gnu|libraries for 64-bit ARM
+qemu-user|runs the ARM command, which prints its own manual
+lintian|judges the deb
+rpm|installs the rpm, in a folder
+debootstrap|an older Debian to install the deb in'
 attack_packages='python3-fusepy|file systems that are slow or fail, for attacks
 fuse3|mounts them'
 # The fuzzer got a package of its own after Ubuntu 22.04.
@@ -48,6 +54,7 @@ list_only=0
 for argument in "$@"; do
   case $argument in
     --api) packages+=$'\n'$api_packages ;;
+    --packages) packages+=$'\n'$api_packages$'\n'$package_packages ;;
     --lint) packages+=$'\n'$lint_packages ;;
     --attack) optional_packages=$attack_packages ;;
     --ci)

@@ -36,8 +36,14 @@ uint32_t load32(const uint8_t* data) noexcept {
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) uint32_t crc32c_instruction(const uint8_t* data, size_t bytes,
-                                                              uint32_t seed) noexcept {
+// Clang counts the instruction apart from the set that it came with.
+#if defined(__clang__)
+#define ROLLCALL_HAS_CRC32 __attribute__((target("sse4.2,crc32")))
+#else
+#define ROLLCALL_HAS_CRC32 __attribute__((target("sse4.2")))
+#endif
+ROLLCALL_HAS_CRC32 uint32_t crc32c_instruction(const uint8_t* data, size_t bytes,
+                                               uint32_t seed) noexcept {
   uint64_t crc = ~seed;
   for (; bytes >= 8; bytes -= 8, data += 8) {
     uint64_t word;

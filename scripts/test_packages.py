@@ -1,0 +1,383 @@
+#!/usr/bin/env python3
+"""Installs the packages of build/packages where nothing of Rollcall is, uses and removes them.
+
+  scripts/test_packages.py [ARCH]       everything that this machine can do; ARCH: x86_64 by default
+  scripts/test_packages.py --quick ARCH   the wheels with one Python: seconds
+
+Each test says what holds, or that it was left out and why. Exit status 1 when one fails.
+"""
+import glob
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PACKAGES = os.path.join(ROOT, "build", "packages")
+TOOLS = os.path.join(ROOT, "build", "package-tools")
+WHEEL_BYTES_MAX = 2_500_000
+# An older Debian than the packages are built on: glibc 2.31. Nothing with 2.28 can be had any more.
+OLD_RELEASE = "bullseye"
+DEMO = ["-n", "4", "--emulate=4", "--watch", "3", "--kill-on-hang"]
+VERDICT = "rank 2 left out AllReduce of 1000 float32"
+PATIENCE_S = 300
+
+
+class Skipped(Exception):
+    """What a test needs and is not here."""
+
+
+def expect(condition, sentence):
+    if not condition:
+        raise AssertionError(sentence)
+
+
+def run(*command, status=0, env=None, **more):
+    """The outcome; its exit status has to be `status`."""
+    clean = {name: value for name, value in os.environ.items()
+             if not name.startswith(("ROLLCALL_", "PYTHON", "LD_", "MASTER_"))}
+    done = subprocess.run([str(word) for word in command], text=True, capture_output=True,
+                          stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False,
+                          env={**clean, **(env or {})}, **more)
+    expect(done.returncode == status,
+           f"{' '.join(map(str, command))} ended with {done.returncode} instead of {status}:\n"
+           f"{done.stdout}{done.stderr}")
+    return done
+
+
+def package(pattern):
+    found = glob.glob(os.path.join(PACKAGES, pattern))
+    if len(found) != 1:
+        sys.exit(f"test_packages: {len(found)} files are build/packages/{pattern}, one is needed; "
+                 "run make packages")
+    return found[0]
+
+
+def files_below(folder):
+    """Paths of files and folders, without what Python compiled for itself."""
+    found = set()
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        found |= {os.path.relpath(os.path.join(parent, name), folder) for name in folders + names}
+    return found
+
+
+def without_network():
+    """What stands in front of a command that must not reach anybody."""
+    for way in (["unshare", "-n"], ["unshare", "-rn"]):
+        if subprocess.run(way + ["true"], capture_output=True, check=False).returncode == 0:
+            return way
+    return []
+
+
+def judge_demo(command, folder, python):
+    """The demonstration hangs and the verdict names its rank; without its fault it ends."""
+    module = [python, "-m", "rollcall_nccl.demo"]
+    hung = run(command, "run", *DEMO, "-d", os.path.join(folder, "hung"), "--", *module, status=1)
+    expect(VERDICT in hung.stderr, f"the verdict is not about rank 2:\n{hung.stderr}")
+    run(command, "run", *DEMO, "-d", os.path.join(folder, "well"), "--", *module,
+        env={"ROLLCALL_DEMO_FAULT": "none"})
+    well = run(command, "diff", os.path.join(folder, "well"))
+    expect("RC-IN-LOCKSTEP" in well.stdout, f"a job without a fault is blamed:\n{well.stdout}")
+
+
+# --- wheels ---------------------------------------------------------------------------------------
+
+def pythons():
+    """Each CPython of this machine that can make environments, once."""
+    candidates = [sys.executable] + sorted(
+        glob.glob("/usr/bin/python3.[0-9]*") + glob.glob("/usr/local/bin/python3.[0-9]*")
+        + glob.glob(os.path.expanduser("~/.pyenv/versions/*/bin/python3"))
+        + glob.glob(os.path.expanduser("~/.local/share/uv/python/*/bin/python3")))
+    found = {}
+    for path in candidates:
+        seen = subprocess.run([path, "-c", "import sys, ensurepip; print(sys.version_info[:2])"],
+                              capture_output=True, text=True, check=False)
+        if seen.returncode == 0:
+            found.setdefault(seen.stdout.strip(), path)
+    return list(found.values())
+
+
+def python_sees_the_libraries(python, command):
+    """The module, in a process of the environment's Python."""
+    program = r'''
+import os, rollcall_nccl
+path = rollcall_nccl.preload_path()
+assert os.path.isfile(path) and os.path.isfile(rollcall_nccl.plugin_path())
+env = rollcall_nccl.env
+assert env(base={}) == {"LD_PRELOAD": path}
+assert env("/d", base={"LD_PRELOAD": "/a.so"}) == {"LD_PRELOAD": "/a.so:" + path,
+                                                   "ROLLCALL_DIR": "/d"}
+for other in (path, path + ":/a.so", "/a.so " + path):
+    assert env(base={"LD_PRELOAD": other})["LD_PRELOAD"] == other
+assert env(run_id=7, base={})["ROLLCALL_RUN_ID"] == "7"
+'''
+    run(python, "-c", program)
+    module = [python, "-m", "rollcall_nccl"]
+    expect(run(*module, "--version").stdout == run(command, "--version").stdout,
+           "the module starts another command than the script")
+    path = run(*module, "preload-path").stdout.strip()
+    shown = run(*module, "env", "/a b").stdout
+    expect(shown == f"export LD_PRELOAD={path}\nexport ROLLCALL_DIR='/a b'\n", shown)
+
+
+def scripts_are_replaced_by_the_command(command):
+    """Signals sent to what was started reach the command; so does a link to the script."""
+    job = subprocess.Popen([command, "run", "-q", "--", "sh", "-c", "echo here; sleep 600"],
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                           cwd=tempfile.gettempdir())
+    try:
+        expect(job.stdout.read(5) == b"here\n", "the job did not start")
+        with open(f"/proc/{job.pid}/comm", encoding="utf-8") as name:
+            expect(name.read() == "rollcall\n", "the script is still there, around the command")
+        job.send_signal(signal.SIGTERM)
+        expect(job.wait(PATIENCE_S) == -signal.SIGTERM, "SIGTERM did not end job and command")
+    finally:
+        job.kill()
+        job.communicate()
+    with tempfile.TemporaryDirectory() as elsewhere:
+        link = os.path.join(elsewhere, "rc")
+        os.symlink(command, link)
+        run(link, "--version")
+
+
+def wheels_come_and_go(python, platform):
+    wheels = [package(f"{name}-*-py3-none-{platform}.whl")
+              for name in ("rollcall_nccl", "rollcall_nccl_emulator")]
+    expect(os.path.getsize(wheels[0]) <= WHEEL_BYTES_MAX, f"{wheels[0]} is too large")
+    with tempfile.TemporaryDirectory() as folder:
+        place = os.path.join(folder, "venv")
+        run(python, "-m", "venv", place)
+        inside = os.path.join(place, "bin", "python3")
+        before = files_below(place)
+        run(*without_network(), inside, "-m", "pip", "install", "--no-index", *wheels)
+        for name in ("rollcall", "rollcall-nccl"):
+            run(os.path.join(place, "bin", name), "--version")
+        command = os.path.join(place, "bin", "rollcall")
+        python_sees_the_libraries(inside, command)
+        scripts_are_replaced_by_the_command(command)
+        judge_demo(command, folder, inside)
+        run(inside, "-m", "pip", "uninstall", "-y", "rollcall-nccl", "rollcall-nccl-emulator")
+        left = files_below(place) - before
+        expect(not left, f"left behind: {sorted(left)}")
+
+
+def uv_installs_them(platform):
+    if not os.path.exists(os.path.join(TOOLS, "bin", "python3")):
+        raise Skipped("build/package-tools is absent")
+    uv = os.path.join(TOOLS, "bin", "uv")
+    if not os.path.exists(uv):
+        done = subprocess.run([os.path.join(TOOLS, "bin", "python3"), "-m", "pip", "install", "-q",
+                               "uv"], capture_output=True, check=False)
+        if done.returncode != 0:
+            raise Skipped("uv could not be installed with pip")
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {"UV_CACHE_DIR": os.path.join(folder, "cache"), "UV_OFFLINE": "1",
+                       "UV_TOOL_DIR": os.path.join(folder, "tools"),
+                       "UV_TOOL_BIN_DIR": os.path.join(folder, "bin")}
+        run(uv, "tool", "install", "--no-index", "--find-links", PACKAGES, "--with",
+            "rollcall-nccl-emulator", "rollcall-nccl", env=environment)
+        for name in ("rollcall", "rollcall-nccl"):
+            run(os.path.join(folder, "bin", name), "--version")
+        found = run(os.path.join(folder, "bin", "rollcall"), "run", "-q", "--emulate", "-d",
+                    os.path.join(folder, "run"), "--", "true")
+        expect("was found in none of" not in found.stderr, found.stderr)
+        run(uv, "tool", "uninstall", "rollcall-nccl", env=environment)
+        left = files_below(os.path.join(folder, "bin"))
+        expect(not left, f"left behind: {sorted(left)}")
+
+
+# --- archive, deb, rpm ----------------------------------------------------------------------------
+
+def unpack(folder, machine):
+    path = package(f"rollcall-*-linux-{machine}.tar.gz")
+    with tarfile.open(path) as archive:
+        archive.extractall(folder)
+    return glob.glob(os.path.join(folder, "rollcall-*"))[0]
+
+
+def portable_job(arch):
+    """A job that needs no Python: the example, built as the packages are."""
+    path = os.path.join(ROOT, "build", f"portable-{arch}", "command", "examples", "mini_train")
+    if not os.path.exists(path):
+        raise Skipped(f"{path} is absent; scripts/build_portable.sh {arch} mini_train builds it")
+    return path
+
+
+def the_archive_runs_where_it_is_unpacked(arch):
+    with tempfile.TemporaryDirectory() as folder:
+        place = unpack(folder, arch)
+        hung = run(os.path.join(place, "bin", "rollcall"), "run", *DEMO, "-d",
+                   os.path.join(folder, "run"), "--", portable_job(arch), "--fault",
+                   "missing-call@2:3", status=1)
+        expect("RC-MISSING-CALL" in hung.stderr, hung.stderr)
+
+
+def shells_and_man_read_what_is_written_for_them(arch):
+    with tempfile.TemporaryDirectory() as folder:
+        share = os.path.join(unpack(folder, arch), "share")
+        missing = []
+        for shell, pattern in (("bash", "bash-completion/completions/*"), ("zsh", "zsh/*/*"),
+                               ("fish", "fish/*/*")):
+            found = glob.glob(os.path.join(share, pattern))
+            expect(found, f"no completion for {shell} is in the archive")
+            if shutil.which(shell) is None:
+                missing.append(shell)
+            else:
+                run(shell, "-n", *found)
+        if shutil.which("man") is not None:
+            for page in glob.glob(os.path.join(share, "man", "man1", "*")):
+                warnings = run("man", "--warnings", "-l", page, env={"MANWIDTH": "80"}).stderr
+                expect(warnings == "", warnings)
+        if missing:
+            raise Skipped(f"{', '.join(missing)} not installed; the others do")
+
+
+def lintian_finds_nothing(debian_arch):
+    if shutil.which("lintian") is None:
+        raise Skipped("lintian is not installed")
+    found = run("lintian", "--allow-root", "--fail-on", "error,warning",
+                package(f"rollcall-nccl_*_{debian_arch}.deb"))
+    expect(found.stdout == "", found.stdout)
+
+
+def old_system():
+    """A folder with an old Debian, made once."""
+    place = os.path.join(TOOLS, OLD_RELEASE)
+    if os.path.exists(os.path.join(place, "complete")):
+        return place
+    if shutil.which("debootstrap") is None or os.geteuid() != 0:
+        raise Skipped("debootstrap is not installed, or this is not root")
+    shutil.rmtree(place, ignore_errors=True)
+    done = subprocess.run(["debootstrap", "--variant=minbase", OLD_RELEASE, place],
+                          capture_output=True, check=False)
+    if done.returncode != 0:
+        raise Skipped(f"Debian {OLD_RELEASE} could not be fetched")
+    with open(os.path.join(place, "complete"), "w", encoding="utf-8"):
+        pass
+    return place
+
+
+def the_deb_comes_and_goes_on_an_older_debian(arch, debian_arch):
+    place = old_system()
+    expect("2.31" in run("chroot", place, "ldd", "--version").stdout, "glibc is not 2.31")
+    deb = package(f"rollcall-nccl_*_{debian_arch}.deb")
+    before = files_below(place)
+    shutil.copy(deb, os.path.join(place, "tmp", "package.deb"))
+    shutil.copy(portable_job(arch), os.path.join(place, "tmp", "mini_train"))
+    try:
+        run("chroot", place, "dpkg", "-i", "/tmp/package.deb")
+        # The command asks for its own path, and the ring for what memory there is.
+        run("mount", "--bind", "/proc", os.path.join(place, "proc"))
+        try:
+            hung = run("chroot", place, "rollcall", "run", *DEMO, "-d", "/tmp/run", "--",
+                       "/tmp/mini_train", "--fault", "missing-call@2:3", status=1)
+        finally:
+            run("umount", os.path.join(place, "proc"))
+        expect("RC-MISSING-CALL" in hung.stderr, hung.stderr)
+        run("chroot", place, "dpkg", "--purge", "rollcall-nccl")
+    finally:
+        for name in ("package.deb", "mini_train"):
+            os.unlink(os.path.join(place, "tmp", name))
+        shutil.rmtree(os.path.join(place, "tmp", "run"), ignore_errors=True)
+    left = {path for path in files_below(place) - before
+            if not path.startswith(("var/log/", "var/lib/dpkg/", "var/cache/", "dev/shm/"))}
+    expect(not left, f"left behind: {sorted(left)}")
+
+
+def the_rpm_comes_and_goes(machine):
+    if shutil.which("rpm") is None or os.geteuid() != 0:
+        raise Skipped("rpm is not installed, or this is not root")
+    path = package(f"rollcall-nccl-*.{machine}.rpm")
+    with tempfile.TemporaryDirectory() as place:
+        # An empty root has no glibc; what the package asks for is looked at by itself.
+        asks = run("rpm", "-qp", "--requires", path).stdout
+        expect("glibc >= 2.28" in asks, asks)
+        run("rpm", "--root", place, "-i", "--nodeps", "--ignorearch", path)
+        if machine == os.uname().machine:
+            run(os.path.join(place, "usr/bin/rollcall"), "--version")
+        run("rpm", "--root", place, "-e", "--nodeps", "rollcall-nccl")
+        left = {path for path in files_below(place)
+                if os.path.isfile(os.path.join(place, path)) and not path.startswith("var/lib/rpm")
+                and "rpmdb" not in path and not path.startswith("root/")}
+        expect(not left, f"left behind: {sorted(left)}")
+
+
+def packing_again_gives_the_same_bytes(arch):
+    def digests():
+        found = {}
+        for path in glob.glob(os.path.join(PACKAGES, "*")):
+            with open(path, "rb") as file:
+                found[path] = hashlib.sha256(file.read()).hexdigest()
+        return found
+
+    before = digests()
+    for kind in ("wheel", "archive", "system"):
+        run(os.path.join(ROOT, "scripts", "pack.py"), kind, arch)
+    expect(digests() == before, "packages differ from those that were packed before")
+
+
+def what_the_old_glibc_lacks_is_not_asked_for(arch):
+    """Of every file of the archive: the newest symbol, and the libraries by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = unpack(folder, arch)
+        for path in glob.glob(place + "/bin/*") + glob.glob(place + "/lib/rollcall/*"):
+            symbols = run("objdump", "-T", path).stdout if arch == os.uname().machine else \
+                run(f"{arch}-linux-gnu-objdump", "-T", path).stdout
+            for version in {word.strip("()")[6:] for word in symbols.split()
+                            if word.strip("()").startswith("GLIBC_2")}:
+                expect(tuple(map(int, version.split(".")[:2])) <= (2, 28),
+                       f"{os.path.basename(path)} asks for GLIBC_{version}")
+            expect("GLIBCXX" not in symbols, f"{os.path.basename(path)} asks for libstdc++")
+
+
+def tests_of(arch, quick):
+    machine = os.uname().machine
+    platform = f"linux_{machine}" if arch == "native" else f"manylinux_2_28_{arch}"
+    runs_here = arch in ("native", machine)
+    if runs_here:
+        for python in [sys.executable] if quick else pythons():
+            yield f"the wheels come and go with {python}", wheels_come_and_go, (python, platform)
+    if quick:
+        return
+    debian_arch = {"x86_64": "amd64", "aarch64": "arm64"}[arch]
+    if runs_here:
+        yield "uv installs them", uv_installs_them, (platform,)
+        yield ("the archive runs where it is unpacked", the_archive_runs_where_it_is_unpacked,
+               (arch,))
+        yield ("the deb comes and goes on an older Debian",
+               the_deb_comes_and_goes_on_an_older_debian, (arch, debian_arch))
+    yield ("shells and man read what is written for them",
+           shells_and_man_read_what_is_written_for_them, (arch,))
+    yield ("what glibc 2.28 lacks is not asked for", what_the_old_glibc_lacks_is_not_asked_for,
+           (arch,))
+    yield "lintian finds nothing", lintian_finds_nothing, (debian_arch,)
+    yield "the rpm comes and goes", the_rpm_comes_and_goes, (arch,)
+    yield "packing again gives the same bytes", packing_again_gives_the_same_bytes, (arch,)
+
+
+def main(words):
+    quick = "--quick" in words
+    rest = [word for word in words if word != "--quick"]
+    if len(rest) > 1 or any(word.startswith("-") for word in rest):
+        print(__doc__)
+        return 2
+    failed = 0
+    for sentence, test, arguments in tests_of(rest[0] if rest else "x86_64", quick):
+        try:
+            test(*arguments)
+            print(f"test_packages: {sentence}", flush=True)
+        except Skipped as reason:
+            print(f"test_packages: left out: {sentence}: {reason}", flush=True)
+        except (AssertionError, OSError, subprocess.SubprocessError) as error:
+            failed += 1
+            print(f"test_packages: NOT SO: {sentence}\n{error}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
