@@ -141,7 +141,7 @@ int CommandLine::run(std::vector<std::string> words) {
     return kExitUnusable;
   }
   const std::string name = app_->get_subcommands().front()->get_name();
-  if (job_given_ && name != "run") {
+  if (job_given_ && name != "run" && name != "doctor") {
     return unusable(fmt::format("`rollcall {}` takes no command behind \"--\"; remove it.", name));
   }
   return action_();

@@ -114,6 +114,7 @@ void add_completion(CommandLine& line);
 void add_config(CommandLine& line);
 void add_ctl(CommandLine& line);
 void add_diff(CommandLine& line);
+void add_doctor(CommandLine& line);
 void add_dump(CommandLine& line);
 void add_info(CommandLine& line);
 void add_manual(CommandLine& line);

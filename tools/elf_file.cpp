@@ -132,6 +132,18 @@ class ElfImage {
   std::vector<Elf64_Phdr> loads_;
 };
 
+// Every release has its version in it as a text: "NCCL version 2.27.7+cuda12.9". Who reads such a
+// text has its beginning alone.
+bool holds_nccl_version(std::string_view file) {
+  constexpr std::string_view kStart = "NCCL version 2.";
+  for (size_t at = 0; (at = file.find(kStart, at)) != std::string_view::npos;) {
+    at += kStart.size();
+    const size_t end = std::min(file.find_first_not_of("0123456789.", at), file.size());
+    if (end > at && file.substr(end).starts_with("+cuda")) return true;
+  }
+  return false;
+}
+
 bool is_program(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
@@ -206,6 +218,7 @@ std::optional<ElfFacts> read_elf(const std::string& path) {
   facts.mentions_cuda_runtime = view.find("cudaLaunchKernel") != std::string_view::npos ||
                                 view.find("cudaErrorInitializationError") != std::string_view::npos;
   facts.mentions_nccl = view.find("ncclAllReduce") != std::string_view::npos;
+  facts.contains_nccl = holds_nccl_version(view);
   return facts;
 }
 

@@ -13,6 +13,7 @@ struct ElfFacts {
   std::vector<std::string> needed{};  // DT_NEEDED
   bool mentions_cuda_runtime = false;
   bool mentions_nccl = false;
+  bool contains_nccl = false;         // NCCL itself, or a copy that was linked in
   bool has_thread_sanitizer = false;  // its runtime is needed, or linked in
 };
 

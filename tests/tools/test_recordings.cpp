@@ -202,6 +202,22 @@ TEST_CASE("a paused rank counts its calls without recording them, and resumes wi
   CHECK(dumped(folder, "stats").at(0)["dropped"]["dropped_paused"] == 2);
 }
 
+TEST_CASE("the doctor finds a live rank recording, and names the switch that stops it") {
+  const Folder folder;
+  std::filesystem::create_directory(folder / "run");
+  LiveRank rank(folder / "run");
+  rank.call();
+  const Outcome well = run_command(folder, {"doctor", "run"});
+  CHECK(well.status == 0);
+  CHECK(contains(well.out, ": recording\n"));
+  run_command(folder, {"ctl", "pause", "run"});
+  rank.call();
+  const Outcome paused = run_command(folder, {"doctor", "run"});
+  CHECK(paused.status == 1);
+  CHECK(contains(paused.out, "recording is paused"));
+  CHECK(contains(paused.out, "rollcall ctl resume"));
+}
+
 TEST_CASE("a rank that is not in the run is said to be absent, and no switch is touched") {
   const Folder folder;
   std::filesystem::create_directory(folder / "run");
