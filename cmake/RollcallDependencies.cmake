@@ -36,6 +36,21 @@ add_library(rollcall_zstd INTERFACE)
 target_include_directories(rollcall_zstd INTERFACE ${ROLLCALL_ZSTD_INCLUDE})
 target_link_libraries(rollcall_zstd INTERFACE ${ROLLCALL_ZSTD_LIBRARY})
 
+# What logs are packed with. The tools alone read logs.
+function(rollcall_packing name header library apt)
+  string(TOUPPER ${name} upper)
+  find_path(ROLLCALL_${upper}_INCLUDE ${header})
+  find_library(ROLLCALL_${upper}_LIBRARY ${library})
+  if(NOT ROLLCALL_${upper}_INCLUDE OR NOT ROLLCALL_${upper}_LIBRARY)
+    rollcall_missing(${name} ${apt})
+  endif()
+  add_library(rollcall_${name} INTERFACE)
+  target_include_directories(rollcall_${name} INTERFACE ${ROLLCALL_${upper}_INCLUDE})
+  target_link_libraries(rollcall_${name} INTERFACE ${ROLLCALL_${upper}_LIBRARY})
+endfunction()
+rollcall_packing(zlib zlib.h z zlib1g-dev)
+rollcall_packing(lzma lzma.h lzma liblzma-dev)
+
 find_path(ROLLCALL_CONCURRENTQUEUE_INCLUDE concurrentqueue.h
   PATH_SUFFIXES concurrentqueue concurrentqueue/moodycamel)
 if(NOT ROLLCALL_CONCURRENTQUEUE_INCLUDE)

@@ -22,7 +22,9 @@ pkg-config|finds MPI
 libfmt-dev|text output of the tools
 libcli11-dev|command line of the tools
 nlohmann-json3-dev|JSON output and its tests
-libzstd-dev|compressed segments
+libzstd-dev|compressed segments, and logs
+zlib1g-dev|logs that gzip packed
+liblzma-dev|logs that xz packed
 libconcurrentqueue-dev|queue between threads, headers only
 catch2|unit tests
 libopenmpi-dev|reading a run with several processes, and the MPI example

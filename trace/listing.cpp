@@ -28,7 +28,7 @@ void take_name(const std::string& directory, const std::string& name, Listing& l
     listing.groups[path].ring = path;
   } else if (name.starts_with(".")) {
     // What a command of ours is writing at this moment, or a file system hides.
-  } else if (!name.ends_with(".trace.json") && !name.ends_with(".prom")) {
+  } else {
     listing.others.push_back(path);
   }
 }

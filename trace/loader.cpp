@@ -1,13 +1,16 @@
 #include "trace/loader.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <tuple>
 
@@ -32,33 +35,18 @@ namespace {
 
 constexpr int64_t kHeartbeatFreshNs = 5'000'000'000;
 
-// A file of another recorder, by its first bytes.
-bool is_foreign_file(const std::string& path) {
-  const FileSource file(path);
-  if (file.error() != 0) return false;
-  std::vector<uint8_t> head(1 << 16);
-  head.resize(file.read(0, head.data(), head.size()));
-  const ForeignFormat format = recognise(head);
-  if (format != ForeignFormat::flight_recorder_pickle) return format != ForeignFormat::none;
-  // Any program may leave a pickled dictionary: only one with a dump's keys is asked further.
-  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
-  for (const char* key : {"pg_config", "profiling_name", "comm_lib_version", "nccl_version"}) {
-    if (text.find(key) != std::string_view::npos) return true;
-  }
-  return false;
-}
-
 // What one file, or one ring with its segments, gave.
 struct Reading {
   std::vector<Process> processes;
   std::vector<Issue> issues;
   bool is_foreign = false;  // another recorder's, usable or not
+  std::string kind;         // of a file that is none
 };
 
 template <class Io>
 void transfer(Io& io, Reading& reading) {
-  auto& [processes, issues, is_foreign] = reading;
-  transfer_all(io, processes, issues, is_foreign);
+  auto& [processes, issues, is_foreign, kind] = reading;
+  transfer_all(io, processes, issues, is_foreign, kind);
 }
 
 void append(std::vector<Reading>& readings, Run& run) {
@@ -69,20 +57,95 @@ void append(std::vector<Reading>& readings, Run& run) {
   }
 }
 
-// True when there was such a file, usable or not.
-bool load_foreign(const std::vector<std::string>& paths, const LoadOptions& options, Run& run) {
+// How many mebibytes of how many have been read, for who waits.
+class BytesRead {
+ public:
+  BytesRead(const std::vector<std::string>& paths, const LoadOptions& options)
+      : tell_(options.on_progress) {
+    for (const std::string& path : paths) {
+      struct stat status {};
+      if (::stat(path.c_str(), &status) == 0) all_ += static_cast<uint64_t>(status.st_size);
+    }
+  }
+  void add(uint64_t bytes) {
+    const uint64_t done = done_ += bytes;
+    if (tell_ && all_ >> 20 != 0) tell_(done >> 20, all_ >> 20);
+  }
+
+ private:
+  std::function<void(uint64_t, uint64_t)> tell_;
+  std::atomic<uint64_t> done_{0};
+  uint64_t all_ = 0;
+};
+
+// A file that somebody named; it may be a pipe, or "-" for standard input.
+ImportedFile import_named(const std::string& path, Reading& reading, const OnBytes& on_bytes) {
+  struct stat status {};
+  const bool is_input = path == kStandardInput;
+  const bool is_pipe = !is_input && ::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
+  if (!is_input && !is_pipe) {
+    return import_file(path, reading.processes, reading.issues, on_bytes);
+  }
+  const int descriptor = is_input ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    reading.issues.push_back(
+        {path, fmt::format("cannot be read: {}", std::strerror(errno)), 0, true});
+    return {.kind = {}, .is_known = true};
+  }
+  return import_stream(is_input ? "standard input" : path,
+                       std::make_unique<DescriptorStream>(descriptor, !is_input, on_bytes),
+                       reading.processes, reading.issues);
+}
+
+// Files that lie about in a directory and hold nothing for us are no news beside recordings of
+// ours. Beside others' they may be what somebody meant to hand over.
+void mention_others(const std::vector<Reading>& readings, const std::vector<std::string>& paths,
+                    Run& run) {
+  constexpr size_t kNamed = 4;
+  std::map<std::string, std::vector<std::string>> by_kind;
+  for (size_t i = 0; i < readings.size(); ++i) {
+    if (readings[i].is_foreign || readings[i].kind.empty()) continue;
+    by_kind[readings[i].kind].push_back(paths[i].substr(paths[i].rfind('/') + 1));
+  }
+  for (const auto& [kind, names] : by_kind) {
+    const size_t shown = std::min(names.size(), kNamed);
+    std::string list = names[0];
+    for (size_t i = 1; i < shown; ++i) list += ", " + names[i];
+    if (names.size() > shown) list += fmt::format(" and {} more", names.size() - shown);
+    run.issues.push_back({run.directory,
+                          fmt::format("{} {}: nothing was read from {}", list,
+                                      names.size() == 1 ? fmt::format("is {}", kind)
+                                                        : fmt::format("are each {}", kind),
+                                      names.size() == 1 ? "it" : "them"),
+                          0, false});
+  }
+}
+
+// `is_named`: somebody named these very files. True when one of them is another recorder's, usable
+// or not.
+bool load_foreign(const std::vector<std::string>& paths, bool is_named, const LoadOptions& options,
+                  Run& run) {
   std::vector<Reading> readings(paths.size());
+  BytesRead bytes_read(paths, options);
+  const auto on_bytes = [&bytes_read](uint64_t bytes) { bytes_read.add(bytes); };
   for_each_in(my_share(paths.size(), options.team), worker_count(options.threads, options.team),
               [&](size_t i) {
-                readings[i].is_foreign = is_foreign_file(paths[i]);
-                if (!readings[i].is_foreign) return;
-                import_file(paths[i], readings[i].processes, readings[i].issues);
+                Reading& reading = readings[i];
+                const ImportedFile imported =
+                    is_named ? import_named(paths[i], reading, on_bytes)
+                             : import_file(paths[i], reading.processes, reading.issues, on_bytes);
+                reading.is_foreign = imported.is_known;
+                reading.kind = imported.kind.name;
+                if (imported.is_known || !is_named || !reading.issues.empty()) return;
+                reading.issues.push_back({paths[i], why_nothing(imported), 0, true});
               });
   bring_together(options.team, readings);
-  std::erase_if(readings, [](const Reading& reading) { return !reading.is_foreign; });
+  bool has_foreign = std::any_of(readings.begin(), readings.end(),
+                                 [](const Reading& reading) { return reading.is_foreign; });
+  if (has_foreign && !is_named) mention_others(readings, paths, run);
+  if (!is_named) std::erase_if(readings, [](const Reading& one) { return !one.is_foreign; });
   if (readings.size() > options.files_max) readings.resize(options.files_max);
   append(readings, run);
-  bool has_foreign = !readings.empty();
   hand_out(options.team, has_foreign);
   return has_foreign;
 }
@@ -378,61 +441,87 @@ void complain_about_segments(const Listing& listing, Run& run) {
   }
 }
 
-// What stands at a path, as the process of rank 0 sees it.
+// What stands at the paths that somebody named, as the process of rank 0 sees it.
 struct Place {
-  std::string refusal;  // not empty: there is nothing to read
-  bool is_directory = false;
+  std::string refusal;             // not empty: there is nothing to read
+  std::vector<std::string> named;  // files that are no rings, and standard input
+  bool has_directory = false;
   Listing listing;
 };
 
 template <class Io>
 void transfer(Io& io, Place& place) {
-  auto& [refusal, is_directory, listing] = place;
-  transfer_all(io, refusal, is_directory, listing);
+  auto& [refusal, named, has_directory, listing] = place;
+  transfer_all(io, refusal, named, has_directory, listing);
 }
 
-Place look_at(const std::string& path) {
-  Place place;
+// By its name, or by its first bytes.
+bool is_ring(const std::string& path) {
+  if (path.ends_with(kRingEnding)) return true;
+  const FileSource file(path);
+  uint64_t magic = 0;
+  return file.error() == 0 && file.read(0, &magic, sizeof magic) == sizeof magic &&
+         magic == kRingMagic;
+}
+
+// A ring that somebody named, and the segments beside it.
+FileGroup group_of(const std::string& path) {
+  FileGroup group;
+  group.ring = path;
+  const size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash);
+  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  std::string_view stem;
+  Listing listing;
+  if (!parse_ring_name(name, stem) || !list_directory(directory, listing)) return group;
+  const auto found = listing.groups.find(directory + "/" + std::string(stem));
+  if (found == listing.groups.end()) return group;
+  group.segments = found->second.segments;
+  group.captured = found->second.captured;
+  std::sort(group.segments.begin(), group.segments.end());
+  std::sort(group.captured.begin(), group.captured.end());
+  return group;
+}
+
+void look_at(const std::string& path, bool with_segments, Place& place) {
   struct stat status {};
+  if (path == kStandardInput) return place.named.push_back(path);
   if (::stat(path.c_str(), &status) != 0) {
     place.refusal = fmt::format(
-        "there is no such directory ({}); name the directory that "
-        "`rollcall run -d` or ROLLCALL_DIR named",
-        std::strerror(errno));
-    return place;
-  }
-  place.is_directory = S_ISDIR(status.st_mode);
-  if (place.is_directory && !list_run(path, place.listing)) {
+        "there is no such file or directory as {} ({}); name the directory that `rollcall run -d` "
+        "or ROLLCALL_DIR named, or a log of the job",
+        path, std::strerror(errno));
+  } else if (!S_ISDIR(status.st_mode)) {
+    if (!is_ring(path)) return place.named.push_back(path);
+    place.listing.groups[path] = group_of(path);
+    if (!with_segments) place.listing.groups[path] = FileGroup{path, {}, {}};
+  } else {
+    place.has_directory = true;
+    if (list_run(path, place.listing)) return;
     place.refusal = fmt::format(
-        "the directory cannot be read: {}; run directories belong to the "
-        "user who ran the job",
-        std::strerror(errno));
+        "the directory {} cannot be read: {}; run directories belong to the user who ran the job",
+        path, std::strerror(errno));
   }
-  return place;
 }
 
-// A single file has nothing to divide.
-void load_single(const LoadOptions& options, Run& run) {
-  LoadOptions alone = options;
-  alone.team = nullptr;
-  if (load_foreign({run.directory}, alone, run)) return;
-  Process process = load_file(run.directory, alone, run.issues);
-  if (!process.file.empty()) run.processes.push_back(std::move(process));
-}
-
-void load_directory(const Listing& listing, const LoadOptions& options, Run& run) {
+void load_place(const Place& place, const LoadOptions& options, Run& run) {
+  const Listing& listing = place.listing;
   std::vector<const FileGroup*> groups;
   for (const auto& [stem, group] : listing.groups) {
     if (!group.ring.empty() && groups.size() < options.files_max) groups.push_back(&group);
   }
   // A watcher of a job of ours reads the rings only.
   const bool want_foreign = options.segments || listing.groups.empty();
-  const bool has_foreign = want_foreign && load_foreign(listing.others, options, run);
+  bool has_foreign = want_foreign && load_foreign(listing.others, false, options, run);
+  if (!place.named.empty()) {
+    load_foreign(place.named, true, options, run);
+    has_foreign = true;  // or it has been said what they are
+  }
   if (listing.groups.empty() && !has_foreign) {
     refuse(run,
-           "the directory holds no recording (*.ring); was the job started under `rollcall "
-           "run`, or with LD_PRELOAD=librollcall.so and this ROLLCALL_DIR, and did it call "
-           "NCCL?");
+           "the directory holds no recording (*.ring) and nothing else that is read; was the job "
+           "started under `rollcall run`, or with LD_PRELOAD=librollcall.so and this ROLLCALL_DIR, "
+           "and did it call NCCL?");
     return;
   }
   complain_about_segments(listing, run);
@@ -453,19 +542,25 @@ void find_live(Run& run) {
   }
 }
 
-Run load_run(const std::string& directory, const LoadOptions& options) {
+Run load_run(const std::string& path, const LoadOptions& options) {
+  return load_run(std::vector<std::string>{path}, options);
+}
+
+Run load_run(const std::vector<std::string>& paths, const LoadOptions& options) {
   Run run;
-  run.directory = directory;
+  run.directory = paths.size() == 1 ? paths.front() : "";
   run.read_at_ns = now_ns();
   Place place;
-  if (is_root(options.team)) place = look_at(directory);
+  if (is_root(options.team)) {
+    for (const std::string& path : paths) {
+      if (place.refusal.empty()) look_at(path, options.segments, place);
+    }
+  }
   hand_out(options.team, place);
   if (!place.refusal.empty()) {
     refuse(run, place.refusal);
-  } else if (place.is_directory) {
-    load_directory(place.listing, options, run);
-  } else if (is_root(options.team)) {
-    load_single(options, run);
+  } else {
+    load_place(place, options, run);
   }
   if (!is_root(options.team)) return run;
   unify_grown(run);
@@ -479,22 +574,7 @@ Run load_run(const std::string& directory, const LoadOptions& options) {
 }
 
 Process load_file(const std::string& path, const LoadOptions& options, std::vector<Issue>& issues) {
-  FileGroup group;
-  group.ring = path;
-  const size_t slash = path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash);
-  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
-  std::string_view stem;
-  Listing listing;
-  if (options.segments && parse_ring_name(name, stem) && list_directory(directory, listing)) {
-    const auto found = listing.groups.find(directory + "/" + std::string(stem));
-    if (found != listing.groups.end()) {
-      group.segments = found->second.segments;
-      group.captured = found->second.captured;
-    }
-    std::sort(group.segments.begin(), group.segments.end());
-    std::sort(group.captured.begin(), group.captured.end());
-  }
+  const FileGroup group = options.segments ? group_of(path) : FileGroup{path, {}, {}};
   return load_group(group, options, {}, {}, issues);
 }
 

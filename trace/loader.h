@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "trace/model.h"
 #include "trace/team.h"
@@ -39,14 +40,19 @@ struct LoadOptions {
   // Reads together with these processes; rank 0 gets the run, the others a part of it that is good
   // for nothing. Null: alone.
   Team* team = nullptr;
-  // Told how many processes of how many have been read; called from several threads. May be empty.
+  // Told how many processes of how many have been read, and how many mebibytes of how many of other
+  // recorders' files; called from several threads. May be empty.
   std::function<void(uint64_t done, uint64_t all)> on_progress = {};
 };
 
-// Reads every ring below `directory`, each with its segments of both kinds. A path to a single ring
-// file is read as a run of one process. An unusable directory yields a run without processes and an
-// Issue.
-Run load_run(const std::string& directory, const LoadOptions& options = {});
+// What stands for standard input among paths.
+inline constexpr const char* kStandardInput = "-";
+
+// Reads every ring below the directories among `paths`, each with its segments of both kinds, and
+// the files that are named outright: rings, and what other recorders wrote (trace/import). All of
+// it together is one run. Without anything usable it has no processes, and an Issue.
+Run load_run(const std::vector<std::string>& paths, const LoadOptions& options = {});
+Run load_run(const std::string& path, const LoadOptions& options = {});
 
 // Sets Run::live by the processes that are not superseded, as load_run does.
 void find_live(Run& run);

@@ -1,12 +1,16 @@
 #include "trace/import/importer.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "core/base/limits.h"
-#include "trace/bytes.h"
 #include "trace/clocks.h"
+#include "trace/import/text_reader.h"
+#include "trace/regular_file.h"
 
 namespace rollcall::trace {
 namespace {
@@ -21,44 +25,109 @@ uint64_t hash_text(std::string_view text, uint64_t seed) {
   return hash * 0x9e3779b97f4a7c15ull;
 }
 
-bool read_whole(const std::string& path, std::vector<uint8_t>& bytes) {
-  constexpr size_t kChunk = 1 << 20;
-  const FileSource file(path);
-  if (file.error() != 0 || file.size() > kForeignBytesMax) return false;
-  // By pieces, for a log may grow meanwhile, and a file in /proc has no size.
-  for (size_t got = kChunk; got == kChunk;) {
+void complain(const std::string& path, std::string text, std::vector<Issue>& issues) {
+  issues.push_back({path, std::move(text), 0, true});
+}
+
+// False: it is larger than may be held.
+bool read_whole(ByteStream& stream, std::vector<uint8_t>& bytes) {
+  constexpr size_t kPiece = 1 << 20;
+  for (size_t got = kPiece; got == kPiece;) {
     const size_t at = bytes.size();
     if (at > kForeignBytesMax) return false;
-    bytes.resize(at + kChunk);
-    got = file.read(at, bytes.data() + at, kChunk);
+    bytes.resize(at + kPiece);
+    got = stream.read(bytes.data() + at, kPiece);
     bytes.resize(at + got);
   }
   return true;
 }
 
-void import_as(ForeignFormat format, const std::string& path, std::span<const uint8_t> bytes,
-               std::vector<Process>& processes, std::vector<Issue>& issues) {
+std::vector<std::unique_ptr<LineParser>> parsers_of(const std::string& path) {
+  std::vector<std::unique_ptr<LineParser>> parsers;
+  parsers.push_back(nccl_log_parser(path));
+  parsers.push_back(ras_report_parser(path));
+  return parsers;
+}
+
+void complain_about_lines(const std::string& path, const TextCounts& counts,
+                          std::vector<Issue>& issues) {
+  const auto say = [&](std::string text) { issues.push_back({path, std::move(text), 0, false}); };
+  if (counts.cut != 0) {
+    say(fmt::format("{} lines are longer than {} KiB; of these the first {} KiB were read",
+                    counts.cut, kLineBytesMax >> 10, kLineBytesMax >> 10));
+  }
+  if (counts.damaged != 0) {
+    say(
+        fmt::format("{} lines hold NUL bytes, as after a disk was full or a machine went down; "
+                    "nothing is concluded from them alone",
+                    counts.damaged));
+  }
+  if (counts.joined != 0) {
+    say(
+        fmt::format("was copied from a terminal that broke long lines; {} of them were joined "
+                    "again",
+                    counts.joined));
+  }
+}
+
+// Told of processes or issues by a parser: the text was about NCCL.
+bool import_text(const std::string& path, ByteStream& stream, std::vector<Process>& processes,
+                 std::vector<Issue>& issues, uint64_t& lines) {
+  const std::vector<std::unique_ptr<LineParser>> parsers = parsers_of(path);
+  const TextCounts counts = TextReader(stream, parsers).read();
+  lines = counts.lines;
+  if (stream.is_refused()) return false;
+  const size_t processes_before = processes.size();
+  const size_t issues_before = issues.size();
+  for (const std::unique_ptr<LineParser>& parser : parsers) parser->finish(processes, issues);
+  const bool is_known = processes.size() != processes_before || issues.size() != issues_before;
+  if (is_known) complain_about_lines(path, counts, issues);
+  return is_known;
+}
+
+void import_whole(ForeignFormat format, const std::string& path, std::span<const uint8_t> bytes,
+                  std::vector<Process>& processes, std::vector<Issue>& issues) {
   switch (format) {
     case ForeignFormat::flight_recorder_pickle:
+    case ForeignFormat::other_pickle:
       return import_flight_recorder(path, bytes, false, processes, issues);
     case ForeignFormat::flight_recorder_json:
       return import_flight_recorder(path, bytes, true, processes, issues);
-    case ForeignFormat::nccl_log:
-      return import_nccl_log(path, bytes, processes, issues);
     case ForeignFormat::inspector:
       return import_inspector(path, bytes, processes, issues);
     case ForeignFormat::ras_json:
       return import_ras_json(path, bytes, processes, issues);
-    case ForeignFormat::ras_text:
-      return import_ras_text(path, bytes, processes, issues);
-    case ForeignFormat::none:
+    default:
+      complain(path, "is of a kind that is not read", issues);
+  }
+}
+
+// As `kind` says. False: nothing is to be said of it.
+bool import_as(const FileKind& kind, const std::string& path, ByteStream& stream,
+               std::vector<Process>& processes, std::vector<Issue>& issues, uint64_t& lines) {
+  switch (kind.format) {
+    case ForeignFormat::unknown:
+    case ForeignFormat::empty:
+      return false;
+    case ForeignFormat::named:
+      complain(path, fmt::format("is {}; {}", kind.name, kind.help), issues);
+      return true;
+    case ForeignFormat::text:
+      return import_text(path, stream, processes, issues, lines);
+    default:
       break;
   }
-  issues.push_back(
-      {path,
-       "is nothing that Rollcall reads: no recording of its own, no Flight Recorder dump, no log "
-       "with NCCL INFO lines, and no file of NCCL Inspector or RAS",
-       0, true});
+  const size_t before = processes.size();
+  std::vector<uint8_t> bytes;
+  if (read_whole(stream, bytes)) {
+    import_whole(kind.format, path, bytes, processes, issues);
+  } else {
+    complain(path,
+             fmt::format("is {} of more than {} GiB, which is more than is read", kind.name,
+                         kForeignBytesMax >> 30),
+             issues);
+  }
+  return kind.format != ForeignFormat::other_pickle || processes.size() != before;
 }
 
 // Nanoseconds since the epoch; 0 where the file system does not tell.
@@ -89,55 +158,64 @@ CommKey key_from_text(std::string_view text) {
   return {hash_text(text, 0), hash_text(text, 0x5bd1e995)};
 }
 
-ForeignFormat recognise(std::span<const uint8_t> head) {
-  // Protocol 2 to 5, then a dictionary at once or behind a frame: a pickled dictionary.
-  if (head.size() > 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) {
-    return ForeignFormat::flight_recorder_pickle;
+std::string why_nothing(const ImportedFile& imported) {
+  const FileKind& kind = imported.kind;
+  if (kind.format == ForeignFormat::text) {
+    return fmt::format(
+        "is a text of {} lines, none of which NCCL, PyTorch or ncclras wrote as far as is known; "
+        "logs of NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,COLL tell most",
+        imported.lines);
   }
-  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && text[first] == '{' &&
-      (text.find("\"pg_config\"") != std::string_view::npos ||
-       text.find("\"record_id\"") != std::string_view::npos ||
-       text.find("\"collective_seq_id\"") != std::string_view::npos)) {
-    return ForeignFormat::flight_recorder_json;
-  }
-  const auto has = [&](const char* words) { return text.find(words) != std::string_view::npos; };
-  if (first != std::string_view::npos && text[first] == '{') {
-    if (has("\"coll_perf\"") || has("\"p2p_perf\"")) return ForeignFormat::inspector;
-    if (has("\"communicators_count\"") && has("\"communicators\"")) return ForeignFormat::ras_json;
-  }
-  if (text.starts_with("NCCL version ") && has("\nJob summary")) return ForeignFormat::ras_text;
-  if (text.find(" NCCL INFO ") != std::string_view::npos) return ForeignFormat::nccl_log;
-  return ForeignFormat::none;
+  if (!kind.help.empty()) return fmt::format("is {}; {}", kind.name, kind.help);
+  return fmt::format(
+      "is {}: no recording of Rollcall, no log, no Flight Recorder dump, no profiler trace, no "
+      "report of ncclras",
+      kind.name);
 }
 
-void import_bytes(const std::string& path, std::span<const uint8_t> bytes,
-                  std::vector<Process>& processes, std::vector<Issue>& issues) {
+ImportedFile import_stream(const std::string& path, std::unique_ptr<ByteStream> stream,
+                           std::vector<Process>& processes, std::vector<Issue>& issues) {
+  PeekStream text(as_utf8(unpacked(std::move(stream))));
   const size_t before = processes.size();
-  const ForeignFormat format = recognise(bytes.first(std::min<size_t>(bytes.size(), 1 << 16)));
-  import_as(format, path, bytes, processes, issues);
+  ImportedFile imported;
+  imported.kind = kind_of(text.peek(kHeadBytes));
+  imported.is_known = import_as(imported.kind, path, text, processes, issues, imported.lines);
+  if (text.is_refused()) processes.resize(before);
   for (size_t i = before; i < processes.size(); ++i) {
     bound_times(processes[i]);
     bound_ranks(processes[i]);
   }
+  const std::string complaint = text.complaint();
+  if (!complaint.empty()) {
+    complain(path, complaint, issues);
+    imported.is_known = true;
+  }
+  return imported;
 }
 
-void import_file(const std::string& path, std::vector<Process>& processes,
-                 std::vector<Issue>& issues) {
-  std::vector<uint8_t> bytes;
-  if (!read_whole(path, bytes)) {
-    issues.push_back({path,
-                      "could not be read whole: you may not read it, or it is larger than 1 GiB", 0,
-                      true});
-    return;
+ImportedFile import_bytes(const std::string& path, std::span<const uint8_t> bytes,
+                          std::vector<Process>& processes, std::vector<Issue>& issues) {
+  return import_stream(path, std::make_unique<MemoryStream>(bytes), processes, issues);
+}
+
+ImportedFile import_file(const std::string& path, std::vector<Process>& processes,
+                         std::vector<Issue>& issues, OnBytes on_bytes) {
+  const int descriptor = open_regular(path);
+  if (descriptor < 0) {
+    // A pipe or a device that lies about is nobody's recording.
+    if (descriptor == -EINVAL || descriptor == -EISDIR) return {};
+    complain(path, fmt::format("could not be read: {}", std::strerror(-descriptor)), issues);
+    return {.kind = {}, .is_known = true};
   }
   const size_t before = processes.size();
   const int64_t written_ns = time_written_ns(path);
-  import_bytes(path, bytes, processes, issues);
+  const ImportedFile imported =
+      import_stream(path, std::make_unique<DescriptorStream>(descriptor, true, std::move(on_bytes)),
+                    processes, issues);
   for (size_t i = before; i < processes.size(); ++i) {
     processes[i].written_ns = written_ns;
   }
+  return imported;
 }
 
 }  // namespace rollcall::trace

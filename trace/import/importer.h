@@ -4,47 +4,55 @@
 // recorders and of ours. Each importer fills Process::knowledge with what its source cannot know,
 // and says it once as an Issue; the analysis grades its confidence by that.
 //
+// Whatever it is may be packed (gzip, zstd, xz) and in UTF-16. A text is read line by line in
+// bounded memory, and what is in it may stand anywhere; the other formats are held whole, up to
+// kForeignBytesMax, but for profiler traces, which are read as they come.
+//
 // Threads: reentrant.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "trace/import/byte_stream.h"
+#include "trace/import/file_kind.h"
 #include "trace/model.h"
 
 namespace rollcall::trace {
 
-enum class ForeignFormat : uint8_t {
-  none,
-  flight_recorder_pickle,
-  flight_recorder_json,
-  nccl_log,
-  inspector,
-  ras_json,
-  ras_text
-};
-
-// What the first bytes look like; `none` when it is nothing we read.
-ForeignFormat recognise(std::span<const uint8_t> head);
-
-// The largest foreign file that is read whole.
+// The largest file, unpacked, that is read whole.
 inline constexpr uint64_t kForeignBytesMax = 1ull << 30;
+
+// What a file was.
+struct ImportedFile {
+  FileKind kind;
+  // Something was found in it, or was said of it in `issues`. False: a file like many others that
+  // lie about in directories.
+  bool is_known = false;
+  uint64_t lines = 0;  // of a text
+};
 
 // Reads one foreign file; a log may hold several processes. Appends nothing to `processes` when the
 // file is unusable, and says why in `issues`.
-void import_file(const std::string& path, std::vector<Process>& processes,
-                 std::vector<Issue>& issues);
+ImportedFile import_file(const std::string& path, std::vector<Process>& processes,
+                         std::vector<Issue>& issues, OnBytes on_bytes = {});
 
-// The same of a file that has been read; `path` is used for names and messages only.
-void import_bytes(const std::string& path, std::span<const uint8_t> bytes,
-                  std::vector<Process>& processes, std::vector<Issue>& issues);
+// The same of bytes that come from elsewhere; `path` is used for names and messages only.
+ImportedFile import_stream(const std::string& path, std::unique_ptr<ByteStream> stream,
+                           std::vector<Process>& processes, std::vector<Issue>& issues);
+
+// The same of a file that has been read.
+ImportedFile import_bytes(const std::string& path, std::span<const uint8_t> bytes,
+                          std::vector<Process>& processes, std::vector<Issue>& issues);
+
+// What to tell who named this very file, where nothing came of it.
+std::string why_nothing(const ImportedFile& imported);
 
 // --- one function per format; `path` is used for names and messages only -------------------------
 void import_flight_recorder(const std::string& path, std::span<const uint8_t> bytes, bool json,
                             std::vector<Process>& processes, std::vector<Issue>& issues);
-void import_nccl_log(const std::string& path, std::span<const uint8_t> bytes,
-                     std::vector<Process>& processes, std::vector<Issue>& issues);
 void import_inspector(const std::string& path, std::span<const uint8_t> bytes,
                       std::vector<Process>& processes, std::vector<Issue>& issues);
 void import_ras_json(const std::string& path, std::span<const uint8_t> bytes,

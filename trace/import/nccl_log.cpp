@@ -23,7 +23,7 @@
 #include <map>
 
 #include "trace/import/importer.h"
-#include "trace/import/lines.h"
+#include "trace/import/line_parser.h"
 
 namespace rollcall::trace {
 namespace {
@@ -118,17 +118,21 @@ uint64_t whole_pointer(const Writer& writer, std::string_view text) {
   return found;
 }
 
-class LogReader {
+class LogReader final : public LineParser {
  public:
   explicit LogReader(const std::string& path) : path_(path) {}
-  void read_line(std::string_view line);
-  void finish(std::vector<Process>& processes, std::vector<Issue>& issues);
+  std::span<const std::string_view> marks() const override { return kMarks; }
+  void read_line(const TextLine& line) override;
+  bool is_unfinished(std::string_view text) const override;
+  void finish(std::vector<Process>& processes, std::vector<Issue>& issues) override;
 
  private:
   Writer& writer_of(const Prefix& prefix);
   void read_init(Writer& writer, std::string_view message);
   void read_call(Writer& writer, const Prefix& prefix, OpKind kind);
   uint32_t comm_of(Writer& writer, uint64_t pointer, int32_t nranks);
+
+  static constexpr std::string_view kMarks[] = {" NCCL INFO "};
 
   std::string path_;
   std::map<std::pair<std::string, uint32_t>, Writer> writers_;
@@ -246,9 +250,16 @@ void LogReader::read_call(Writer& writer, const Prefix& prefix, OpKind kind) {
   writer.process.ops.push_back(op);
 }
 
-void LogReader::read_line(std::string_view line) {
+bool LogReader::is_unfinished(std::string_view text) const {
+  const auto has = [&](std::string_view words) { return text.find(words) != text.npos; };
+  if (!has(" NCCL INFO ")) return false;
+  if (has(": opCount ")) return !has(" stream 0x") && !has(" stream (nil)");
+  return has(" comm 0x") && !has(" Init START") && !has(" Init COMPLETE");
+}
+
+void LogReader::read_line(const TextLine& line) {
   Prefix prefix;
-  if (!parse_prefix(line, prefix)) return;
+  if (!parse_prefix(line.text, prefix)) return;
   const std::string_view message = prefix.message;
   if (message.find("- Init START") != std::string_view::npos ||
       message.find("- Init COMPLETE") != std::string_view::npos) {
@@ -265,6 +276,7 @@ void LogReader::read_line(std::string_view line) {
 }
 
 void LogReader::finish(std::vector<Process>& processes, std::vector<Issue>& issues) {
+  if (writers_.empty()) return;
   if (damaged_ > 0) {
     issues.push_back(
         {path_,
@@ -300,11 +312,8 @@ void LogReader::finish(std::vector<Process>& processes, std::vector<Issue>& issu
 
 }  // namespace
 
-void import_nccl_log(const std::string& path, std::span<const uint8_t> bytes,
-                     std::vector<Process>& processes, std::vector<Issue>& issues) {
-  LogReader reader(path);
-  for_each_line(bytes, [&](std::string_view line) { reader.read_line(line); });
-  reader.finish(processes, issues);
+std::unique_ptr<LineParser> nccl_log_parser(const std::string& path) {
+  return std::make_unique<LogReader>(path);
 }
 
 }  // namespace rollcall::trace

@@ -1,0 +1,170 @@
+// Each form of prefix, and a line that looks like it and is none.
+#include "trace/import/line_prefix.h"
+
+#include <deque>
+#include <string>
+
+#include "tests/catch.h"
+
+namespace rollcall::trace {
+namespace {
+
+constexpr const char* kCall = "node1:4711:4802 [3] NCCL INFO AllReduce: opCount 0";
+constexpr const char* kWatchdog = "[E1127 15:40:00.123 ProcessGroupNCCL.cpp:607] [Rank 3] Watchdog";
+
+LinePrefix prefix_of(const std::string& front, const std::string& line = kCall) {
+  // What is told points into the line.
+  static std::deque<std::string> lines;
+  LinePrefix prefix;
+  PrefixTaker taker;
+  const std::string& whole = lines.emplace_back(front + line);
+  CAPTURE(whole);
+  CHECK(taker.take(whole, prefix) == line);
+  return prefix;
+}
+
+// Nothing is taken off.
+void check_kept(const std::string& line) {
+  LinePrefix prefix;
+  PrefixTaker taker;
+  CAPTURE(line);
+  CHECK(taker.take(line, prefix) == line);
+  CHECK(prefix.likely_rank() == -1);
+  CHECK(prefix.local_rank == -1);
+  CHECK(prefix.time_ns == 0);
+}
+
+TEST_CASE("a line without a prefix stays as it is") {
+  check_kept(kCall);
+  check_kept(kWatchdog);
+  check_kept("");
+  check_kept("10:4711:4802 [3] NCCL INFO AllReduce: opCount 0");  // a host that is a number
+}
+
+TEST_CASE("torchrun and PyTorch name the rank, and the rank on the host") {
+  CHECK(prefix_of("[rank3]:").rank == 3);
+  CHECK(prefix_of("[rank12]: ", kWatchdog).rank == 12);
+  CHECK(prefix_of("[default5]:").local_rank == 5);
+  CHECK(prefix_of("[default5]:[rank13]:", kWatchdog).rank == 13);
+  check_kept("[Rank 3] Watchdog caught");  // the rank in a group
+  check_kept("[rankx]: no");
+  check_kept("[rank3] no colon");
+}
+
+TEST_CASE("srun -l counts the tasks, right-justified") {
+  CHECK(prefix_of("3: ").task == 3);
+  CHECK(prefix_of(" 11: ", kWatchdog).task == 11);
+  CHECK(prefix_of("1: [rank9]:").likely_rank() == 9);
+  check_kept("3: eggs");
+  check_kept("12:30:45 is a time of day");
+}
+
+TEST_CASE("what is taken off one line of a text is taken off its others") {
+  PrefixTaker taker;
+  LinePrefix prefix;
+  CHECK(taker.take("3: plain words", prefix) == "3: plain words");
+  CHECK(taker.take(std::string("3: ") + kCall, prefix) == kCall);
+  LinePrefix later;
+  CHECK(taker.take("5: plain words", later) == "plain words");
+  CHECK(later.task == 5);
+  CHECK(taker.take("5: 0: [tensor.1]", later) == "0: [tensor.1]");
+}
+
+TEST_CASE("mpirun --tag-output, Horovod and SageMaker count the tasks") {
+  CHECK(prefix_of("[1,3]<stdout>:").task == 3);
+  CHECK(prefix_of("[1,3]<stderr>: ").task == 3);
+  CHECK(prefix_of("[7]<stdout>:").task == 7);
+  const LinePrefix sagemaker = prefix_of("[1,mpirank:3,algo-2]<stderr>:");
+  CHECK(sagemaker.task == 3);
+  CHECK(sagemaker.host == "algo-2");
+  check_kept("[1,3]<stdnone>:");
+  check_kept("[1,3] x");
+}
+
+TEST_CASE("mpiexec -l of MPICH counts the tasks") {
+  CHECK(prefix_of("[3] ").task == 3);
+  check_kept("[3] apples");
+}
+
+TEST_CASE("Ray names rank, process and address") {
+  const LinePrefix prefix = prefix_of("(TrainWorker[rank=3] pid=4711, ip=10.0.0.7) ", kWatchdog);
+  CHECK(prefix.rank == 3);
+  CHECK(prefix.pid == 4711);
+  CHECK(prefix.host == "10.0.0.7");
+  CHECK(prefix_of("(RayTrainWorker pid=12) ").pid == 12);
+  CHECK(prefix_of("[36m(VllmWorker rank=2 pid=12)[0m ").rank == 2);
+  check_kept("(see pid=file)");
+  check_kept("(a (b) pid=3) x");
+}
+
+TEST_CASE("Kubernetes, stern and the container runtime name the pod") {
+  CHECK(prefix_of("[pod/trainer-3/main] ").host == "trainer-3");
+  CHECK(prefix_of("trainer-3 main ").host == "trainer-3");
+  CHECK(prefix_of("2026-11-27T15:40:00.123456789Z stdout F ").time_ns ==
+        1795794000'123456789);
+  check_kept("[pod/trainer-3] x");
+  check_kept("well-known main words");
+}
+
+TEST_CASE("Loki's labels name the pod") {
+  const LinePrefix prefix =
+      prefix_of("2026-11-27T15:40:00Z {app=\"trainer\", pod=\"trainer-3\"} ");
+  CHECK(prefix.host == "trainer-3");
+  check_kept("{\"app\": \"trainer\"} x");
+}
+
+TEST_CASE("docker compose names the service") {
+  CHECK(prefix_of("trainer-3  | ").host == "trainer-3");
+  check_kept("rank | loss");
+}
+
+TEST_CASE("pdsh and DeepSpeed name the host") {
+  CHECK(prefix_of("node7: ").host == "node7");
+  CHECK(prefix_of("10.0.0.7: ", kWatchdog).host == "10.0.0.7");
+  check_kept("warning: words");
+}
+
+TEST_CASE("journald names host and time") {
+  const LinePrefix prefix = prefix_of("Nov 27 15:40:00 node7 trainer[4711]: ");
+  CHECK(prefix.host == "node7");
+  CHECK(prefix.time_ns == (330LL * 24 * 3600 + 15 * 3600 + 40 * 60) * 1'000'000'000);
+  CHECK(prefix_of("Nov 27 15:40:00 node7 kernel: [12345.678901] ",
+                  "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")
+            .host == "node7");
+  CHECK(prefix_of("2026-11-27T15:40:00+0000 node7 trainer[4711]: ").host == "node7");
+  check_kept("Nov 27 is a day");
+  check_kept("Now 27 15:40:00 node7 trainer[4711]: x");
+}
+
+TEST_CASE("time stamps of ISO 8601 and Python's logging") {
+  constexpr int64_t kTime = 1795794000'000000000;
+  CHECK(prefix_of("2026-11-27T15:40:00Z ").time_ns == kTime);
+  CHECK(prefix_of("[2026-11-27 15:40:00.250000] ").time_ns == kTime + 250'000'000);
+  CHECK(prefix_of("2026-11-27 15:40:00,250 ").time_ns == kTime + 250'000'000);
+  CHECK(prefix_of("2026-11-27T16:40:00+01:00\t").time_ns == kTime);
+  CHECK(prefix_of("2026/11/27 15:40:00 ").time_ns == kTime);
+  check_kept("2026-13-27T15:40:00Z x");
+  check_kept("2026-11-27 words");
+  check_kept("[2026-11-27 15:40:00 x");
+}
+
+TEST_CASE("grep -n puts the number of the line in front, grep -rn the file too") {
+  CHECK(prefix_of("57:").host.empty());
+  prefix_of("57:", kWatchdog);
+  prefix_of("57-", kWatchdog);
+  CHECK(prefix_of("logs/rank3.log:57:").file == "logs/rank3.log");
+  CHECK(prefix_of("job.log:").file == "job.log");
+  CHECK(prefix_of("job.log:57:[1,3]<stdout>:").task == 3);
+  check_kept("57:words");
+  check_kept("note.txt: words");
+}
+
+TEST_CASE("several prefixes are taken off one behind the other") {
+  const LinePrefix prefix = prefix_of("2026-11-27T15:40:00Z [pod/t-0/main] 3: [rank3]:", kWatchdog);
+  CHECK(prefix.rank == 3);
+  CHECK(prefix.task == 3);
+  CHECK(prefix.host == "t-0");
+}
+
+}  // namespace
+}  // namespace rollcall::trace
