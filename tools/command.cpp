@@ -214,6 +214,10 @@ Option Subcommand::option(const char* names, std::string& value, const char* hel
   return Option(app_->add_option(names, value, help));
 }
 
+Option Subcommand::option(const char* names, std::vector<std::string>& values, const char* help) {
+  return Option(app_->add_option(names, values, help));
+}
+
 Option Subcommand::option(const char* names, double& value, const char* help) {
   return Option(app_->add_option(names, value, help));
 }

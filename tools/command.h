@@ -95,6 +95,8 @@ class Subcommand {
   Option flag(const char* names, bool& value, const char* help);
   // A name without dashes is a positional argument.
   Option option(const char* names, std::string& value, const char* help);
+  // One or more.
+  Option option(const char* names, std::vector<std::string>& values, const char* help);
   Option option(const char* names, double& value, const char* help);
   Option option(const char* names, int32_t& value, const char* help);
   Option option(const char* names, int64_t& value, const char* help);

@@ -2,11 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <memory>
+#include <set>
 
 #include "analysis/analysis.h"
 #include "comparison/compare.h"
+#include "core/format/file_name.h"
 #include "report/compare.h"
 #include "report/json.h"
 #include "report/terms.h"
@@ -27,6 +30,9 @@ constexpr const char* kFooter =
     "or files are unusable; 3 the files do not decide it, or not yet; 4 slow or risky only.\n"
     "\nExamples:\n"
     "  rollcall diff rollcall-runs/20261121-021404-train       a finished, killed or running job\n"
+    "  rollcall diff job.log                                   a log that a job left\n"
+    "  rollcall diff dumps/ logs/*.log.gz                      the same of several files\n"
+    "  kubectl logs -l job=train --prefix | rollcall diff -    a log from standard input\n"
     "  rollcall diff DIR --context 5                           the calls around the difference\n"
     "  rollcall diff DIR --json | jq '.findings[0].code'\n"
     "  rollcall diff DIR --stalled-after 5                     a running job, impatiently\n"
@@ -39,9 +45,9 @@ constexpr const char* kFooter =
 constexpr uint64_t kRecordsInMemory = 1u << 20;
 
 struct Arguments {
-  std::string directory;
-  std::string other;           // a second run
+  std::vector<std::string> paths;
   std::vector<int32_t> ranks;  // two of one run
+  bool together = false;       // the paths are of one run, whatever they look like
   bool json = false;
   bool all = false;
   bool sentence = false;
@@ -61,7 +67,7 @@ int print_comparison(const comparison::Comparison& comparison, const report::Sid
 }
 
 int diff_runs(const Arguments& arguments, const trace::Run& a, const trace::Run& b) {
-  return print_comparison(comparison::compare_runs(a, b), {arguments.directory, arguments.other},
+  return print_comparison(comparison::compare_runs(a, b), {arguments.paths[0], arguments.paths[1]},
                           arguments);
 }
 
@@ -69,10 +75,11 @@ int diff_ranks(const Arguments& arguments, const trace::Run& run) {
   const int32_t first = arguments.ranks[0];
   const int32_t second = arguments.ranks[1];
   const comparison::Comparison comparison = comparison::compare_ranks(run, first, second);
+  const std::string& name = arguments.paths.front();
   for (const std::vector<int32_t>& absent : {comparison.only_a, comparison.only_b}) {
     if (absent.empty()) continue;
     return unusable(fmt::format("{} has no file of rank {}; `rollcall info {}` lists the ranks",
-                                arguments.directory, absent[0], arguments.directory));
+                                name, absent[0], name));
   }
   const report::Sides sides{fmt::format("rank {}", first), fmt::format("rank {}", second), true};
   return print_comparison(comparison, sides, arguments);
@@ -149,6 +156,71 @@ int judge(const Arguments& arguments, trace::Run& run, bool colour) {
   return finish_output(status_of(report, arguments.only_hangs));
 }
 
+bool is_directory(const std::string& path) {
+  std::error_code failure;
+  return std::filesystem::is_directory(path, failure);
+}
+
+// Two paths are two runs that are compared, or parts of one: the logs of two ranks, a run directory
+// and the job's log. Directories and rings are runs. Of files the contents decide: who holds other
+// ranks, or the same communicator, belongs to the same job.
+enum class Pair : uint8_t { of_runs, of_files, none };
+Pair pair_of(const Arguments& arguments) {
+  const std::vector<std::string>& paths = arguments.paths;
+  if (paths.size() != 2 || arguments.together) return Pair::none;
+  const auto is_run = [](const std::string& path) {
+    return is_directory(path) || path.ends_with(kRingEnding);
+  };
+  if (is_run(paths[0]) != is_run(paths[1])) return Pair::none;
+  return is_run(paths[0]) ? Pair::of_runs : Pair::of_files;
+}
+
+bool are_of_one_job(const trace::Run& run, const std::vector<std::string>& paths) {
+  std::set<int32_t> ranks[2];
+  std::set<uint64_t> comms[2];
+  for (const trace::Process& process : run.processes) {
+    const size_t side = process.file == paths[0] ? 0 : 1;
+    ranks[side].insert(process.job_rank);
+    for (const trace::Comm& comm : process.comms) {
+      if (comm.nccl_hash != 0) comms[side].insert(comm.nccl_hash);
+    }
+  }
+  const auto shared = [](const auto& sets) {
+    return std::any_of(sets[0].begin(), sets[0].end(),
+                       [&](const auto& one) { return sets[1].count(one) != 0; });
+  };
+  return shared(comms) || !shared(ranks);
+}
+
+// One run of all paths, or two of two; nothing: `error` says why.
+std::vector<trace::Run> read_runs(const Arguments& arguments, trace::Team* team,
+                                  std::string& error) {
+  const bool is_judged = arguments.ranks.empty();
+  const uint64_t held = is_judged && !arguments.window_given ? arguments.held : 0;
+  const auto read = [&](const std::vector<std::string>& paths, uint64_t records_max) {
+    return read_run(paths, arguments.window, error, records_max, team);
+  };
+  std::vector<trace::Run> runs;
+  const Pair pair = pair_of(arguments);
+  if (pair != Pair::of_runs) {
+    std::optional<trace::Run> run = read(arguments.paths, held);
+    if (!run) return {};
+    // A team reads files that are named like anybody: each would have to be told the answer.
+    if (pair == Pair::none || team != nullptr || are_of_one_job(*run, arguments.paths)) {
+      runs.push_back(std::move(*run));
+      return runs;
+    }
+    say("the two files hold the same ranks and no communicator in common, so they are compared as "
+        "two runs; --together takes them for one");
+  }
+  for (const std::string& path : arguments.paths) {
+    std::optional<trace::Run> run = read({path}, 0);
+    if (!run) return {};
+    runs.push_back(std::move(*run));
+  }
+  return runs;
+}
+
 // Under mpirun all processes read, one of them judges and speaks.
 int diff(const Arguments& arguments) {
   Membership membership = join_team();
@@ -156,21 +228,17 @@ int diff(const Arguments& arguments) {
   if (membership.is_speaker && !membership.complaint.empty()) {
     say(membership.complaint + " One process reads alone.");
   }
-  const bool is_judged = arguments.other.empty() && arguments.ranks.empty();
-  const uint64_t held = is_judged && !arguments.window_given ? arguments.held : 0;
+  const auto is_about_one = [&] { return !arguments.ranks.empty() || arguments.sentence; };
+  constexpr const char* kAboutOne =
+      "--ranks and --sentence are about one run; name one, or add --together";
+  if (pair_of(arguments) == Pair::of_runs && is_about_one()) return unusable(kAboutOne);
   std::string error;
-  std::vector<trace::Run> runs;
-  for (const std::string& path : {arguments.directory, arguments.other}) {
-    if (path.empty() && !runs.empty()) continue;
-    std::optional<trace::Run> run =
-        read_run(path, arguments.window, error, held, membership.team.get());
-    if (!run) break;
-    runs.push_back(std::move(*run));
-  }
+  std::vector<trace::Run> runs = read_runs(arguments, membership.team.get(), error);
   membership.team.reset();
   if (!membership.is_speaker) return kExitGood;
   if (!error.empty()) return unusable(error);
-  if (!arguments.other.empty()) return diff_runs(arguments, runs[0], runs[1]);
+  if (runs.size() == 2 && is_about_one()) return unusable(kAboutOne);
+  if (runs.size() == 2) return diff_runs(arguments, runs[0], runs[1]);
   if (!arguments.ranks.empty()) return diff_ranks(arguments, runs[0]);
   return judge(arguments, runs[0], !membership.is_launched && colour_on_stdout());
 }
@@ -183,13 +251,17 @@ void add_diff(CommandLine& line) {
                      "job may be finished, killed, hanging or "
                      "running.");
   const auto arguments = std::make_shared<Arguments>();
-  command.option("DIR", arguments->directory, "run directory (or a single ring file)").required();
-  const Option other =
-      command.option("DIR2", arguments->other, "another run: the calls of both are compared");
+  command
+      .option("PATH", arguments->paths,
+              "run directory, or files that a job left: rings, logs, dumps, traces, \"-\" for "
+              "standard input. Two run directories are compared with each other")
+      .required()
+      .value_name("...");
+  command.flag("--together", arguments->together,
+               "two paths are of one run, and not two to be compared");
   const Option ranks =
       command.pair("--ranks", arguments->ranks, "compare the calls of two ranks with each other")
-          .value_name("I,J")
-          .excludes(other);
+          .value_name("I,J");
   const Option json = command.flag("--json", arguments->json,
                                    "for programs: schema rollcall.diff/2, rollcall.compare/1");
   command.flag("--all", arguments->all, "every finding, evidence, row and communicator");
@@ -213,7 +285,6 @@ void add_diff(CommandLine& line) {
       .between(1, uint64_t{1} << 40);
   command.flag("--sentence", arguments->sentence, "the verdict alone, in one line")
       .excludes(json)
-      .excludes(other)
       .excludes(ranks);
   command.flag("--only-hangs", arguments->only_hangs,
                "exit status 1 where something hangs; where results are wrong, and nothing does, 4");

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -167,6 +168,11 @@ std::string objection(const std::string& path) {
   if (path.empty()) {
     return "the name of the run directory is empty; give the one that `rollcall run` printed.";
   }
+  if (path == trace::kStandardInput) {
+    if (::isatty(STDIN_FILENO) == 0) return "";
+    return "standard input is a terminal; send a log into it, as in: kubectl logs POD | rollcall "
+           "diff -";
+  }
   std::error_code failure;
   if (fs::exists(path, failure)) return "";
   if (failure) return fmt::format("{} cannot be opened: {}.", path, failure.message());
@@ -176,13 +182,33 @@ std::string objection(const std::string& path) {
       path, kRunsDirectory);
 }
 
-std::string why_empty(const std::string& path, const trace::Run& run) {
+std::string objection(const std::vector<std::string>& paths) {
+  const auto is_input = [](const std::string& path) { return path == trace::kStandardInput; };
+  if (std::count_if(paths.begin(), paths.end(), is_input) > 1) {
+    return "standard input can be read once; give \"-\" once.";
+  }
+  for (const std::string& path : paths) {
+    std::string text = objection(path);
+    if (!text.empty()) return text;
+  }
+  return "";
+}
+
+// What the paths are together, at the begin of a sentence.
+std::string name_of(const std::vector<std::string>& paths) {
+  if (paths.size() != 1) return fmt::format("{} files", paths.size());
+  return paths.front() == trace::kStandardInput ? "standard input" : paths.front();
+}
+
+std::string why_empty(const std::vector<std::string>& paths, const trace::Run& run) {
+  const std::string name = name_of(paths);
+  const char* hold = paths.size() == 1 ? "holds" : "hold";
   if (run.issues.empty()) {
     return fmt::format(
-        "{} holds no recording; was the job started with `rollcall run`, and did it call NCCL?",
-        path);
+        "{} {} no recording; was the job started with `rollcall run`, and did it call NCCL?", name,
+        hold);
   }
-  std::string text = fmt::format("{} holds no recording that can be read.", path);
+  std::string text = fmt::format("{} {} no recording that can be read.", name, hold);
   constexpr size_t kIssuesShown = 8;
   for (size_t at = 0; at < run.issues.size() && at < kIssuesShown; ++at) {
     const trace::Issue& issue = run.issues[at];
@@ -199,23 +225,30 @@ std::string why_empty(const std::string& path, const trace::Run& run) {
 
 std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std::string& error,
                                    uint64_t records_max, trace::Team* team) {
-  if (trace::is_root(team)) error = objection(path);
+  return read_run(std::vector<std::string>{path}, window, error, records_max, team);
+}
+
+std::optional<trace::Run> read_run(const std::vector<std::string>& paths, uint64_t window,
+                                   std::string& error, uint64_t records_max, trace::Team* team) {
+  if (trace::is_root(team)) error = objection(paths);
   trace::hand_out(team, error);
   if (!error.empty()) return std::nullopt;
-  if (trace::is_root(team)) bring_rings_home(path);
+  if (trace::is_root(team)) {
+    for (const std::string& path : paths) bring_rings_home(path);
+  }
   trace::LoadOptions options;
   options.window = window;
   options.records_max = records_max;
   options.team = team;
   trace::Run run;
   {
-    Progress progress(fmt::format("reading {}", path));
+    Progress progress(fmt::format("reading {}", name_of(paths)));
     if (trace::is_root(team)) {
       options.on_progress = [&progress](uint64_t done, uint64_t all) { progress.tell(done, all); };
     }
-    run = trace::load_run(path, options);
+    run = trace::load_run(paths, options);
   }
-  if (trace::is_root(team) && run.processes.empty()) error = why_empty(path, run);
+  if (trace::is_root(team) && run.processes.empty()) error = why_empty(paths, run);
   trace::hand_out(team, error);
   if (!error.empty()) return std::nullopt;
   return run;

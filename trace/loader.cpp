@@ -78,6 +78,10 @@ class BytesRead {
   uint64_t all_ = 0;
 };
 
+std::string shown(const std::string& path) {
+  return path == kStandardInput ? "standard input" : path;
+}
+
 // A file that somebody named; it may be a pipe, or "-" for standard input.
 ImportedFile import_named(const std::string& path, Reading& reading, const OnBytes& on_bytes) {
   struct stat status {};
@@ -92,7 +96,7 @@ ImportedFile import_named(const std::string& path, Reading& reading, const OnByt
         {path, fmt::format("cannot be read: {}", std::strerror(errno)), 0, true});
     return {.kind = {}, .is_known = true};
   }
-  return import_stream(is_input ? "standard input" : path,
+  return import_stream(shown(path),
                        std::make_unique<DescriptorStream>(descriptor, !is_input, on_bytes),
                        reading.processes, reading.issues);
 }
@@ -137,7 +141,7 @@ bool load_foreign(const std::vector<std::string>& paths, bool is_named, const Lo
                 reading.is_foreign = imported.is_known;
                 reading.kind = imported.kind.name;
                 if (imported.is_known || !is_named || !reading.issues.empty()) return;
-                reading.issues.push_back({paths[i], why_nothing(imported), 0, true});
+                reading.issues.push_back({shown(paths[i]), why_nothing(imported), 0, true});
               });
   bring_together(options.team, readings);
   bool has_foreign = std::any_of(readings.begin(), readings.end(),

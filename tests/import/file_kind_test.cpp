@@ -31,8 +31,16 @@ TEST_CASE("what is not read is named, with what to do instead") {
   };
   check("<system version=\"1\">\n  <cpu numaid=\"0\">", "a topology of NCCL (NCCL_TOPO_DUMP_FILE)");
   check("<graphs version=\"1\">", "the rings and trees of NCCL (NCCL_GRAPH_DUMP_FILE)");
-  check("\x7f" "ELF\x02\x01\x01" + std::string(9, '\0') + "\x03", "a program or a library");
-  check("\x7f" "ELF\x02\x01\x01" + std::string(9, '\0') + "\x04", "a core dump");
+  check(
+      "\x7f"
+      "ELF\x02\x01\x01" +
+          std::string(9, '\0') + "\x03",
+      "a program or a library");
+  check(
+      "\x7f"
+      "ELF\x02\x01\x01" +
+          std::string(9, '\0') + "\x04",
+      "a core dump");
   check("PK\x03\x04 archive", "a zip archive, or a checkpoint of PyTorch");
   check("BZh91AY", "packed with bzip2");
   check("V|1|base_timestamp=1750000000.000\n", "a clog of torchcomms");

@@ -100,15 +100,13 @@ TEST_CASE("Ray names rank, process and address") {
 TEST_CASE("Kubernetes, stern and the container runtime name the pod") {
   CHECK(prefix_of("[pod/trainer-3/main] ").host == "trainer-3");
   CHECK(prefix_of("trainer-3 main ").host == "trainer-3");
-  CHECK(prefix_of("2026-11-27T15:40:00.123456789Z stdout F ").time_ns ==
-        1795794000'123456789);
+  CHECK(prefix_of("2026-11-27T15:40:00.123456789Z stdout F ").time_ns == 1795794000'123456789);
   check_kept("[pod/trainer-3] x");
   check_kept("well-known main words");
 }
 
 TEST_CASE("Loki's labels name the pod") {
-  const LinePrefix prefix =
-      prefix_of("2026-11-27T15:40:00Z {app=\"trainer\", pod=\"trainer-3\"} ");
+  const LinePrefix prefix = prefix_of("2026-11-27T15:40:00Z {app=\"trainer\", pod=\"trainer-3\"} ");
   CHECK(prefix.host == "trainer-3");
   check_kept("{\"app\": \"trainer\"} x");
 }

@@ -38,8 +38,8 @@ Bytes xz(const std::string& text) {
   Bytes packed(lzma_stream_buffer_bound(text.size()));
   size_t size = 0;
   lzma_easy_buffer_encode(1, LZMA_CHECK_CRC64, nullptr,
-                          reinterpret_cast<const uint8_t*>(text.data()), text.size(),
-                          packed.data(), &size, packed.size());
+                          reinterpret_cast<const uint8_t*>(text.data()), text.size(), packed.data(),
+                          &size, packed.size());
   packed.resize(size);
   return packed;
 }
@@ -87,8 +87,9 @@ TEST_CASE("a packed log is read as the log is, whatever packed it") {
 TEST_CASE("packed files that were put together are read through") {
   for (const auto pack : {gzip, zstd, xz}) {
     Bytes both = pack(log_of(100));
-    const Bytes second = pack("n:10:1 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x1 "
-                              "count 5 datatype 7 op 0 root 0 comm 0x0a [nranks=1] stream 0x1\n");
+    const Bytes second = pack(
+        "n:10:1 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x1 "
+        "count 5 datatype 7 op 0 root 0 comm 0x0a [nranks=1] stream 0x1\n");
     both.insert(both.end(), second.begin(), second.end());
     const Result result = import(both);
     REQUIRE(result.processes.size() == 1);

@@ -42,8 +42,8 @@ class Listener final : public LineParser {
 };
 
 TextCounts read(const std::string& bytes, Heard& heard) {
-  const auto text = as_utf8(unpacked(std::make_unique<MemoryStream>(std::span<const uint8_t>(
-      reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()))));
+  const auto text = as_utf8(unpacked(std::make_unique<MemoryStream>(
+      std::span<const uint8_t>(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()))));
   std::vector<std::unique_ptr<LineParser>> parsers;
   parsers.push_back(std::make_unique<Listener>(heard));
   return TextReader(*text, parsers).read();
@@ -70,7 +70,8 @@ std::string utf16(const std::string& ascii, bool is_big) {
 TEST_CASE("lines end with a line feed, both, or a lone carriage return") {
   CHECK(lines_of("a ALPHAMARK 1\nno\nb ALPHAMARK 2") == Lines{"a ALPHAMARK 1", "b ALPHAMARK 2"});
   CHECK(lines_of("a ALPHAMARK 1\r\nno\r\n") == Lines{"a ALPHAMARK 1"});
-  CHECK(lines_of("10% \r20% ALPHAMARK\r30% \rx BETAMARK\n") == Lines{"20% ALPHAMARK", "x BETAMARK"});
+  CHECK(lines_of("10% \r20% ALPHAMARK\r30% \rx BETAMARK\n") ==
+        Lines{"20% ALPHAMARK", "x BETAMARK"});
 }
 
 TEST_CASE("a line has the number that it has in the file") {
@@ -116,7 +117,9 @@ TEST_CASE("NUL bytes around a line are passed over, those within it damage it") 
   REQUIRE(heard.texts.size() == 2);
   CHECK(heard.texts[0] == "a ALPHAMARK");
   CHECK(heard.damaged == std::vector<bool>{false, true});
-  CHECK(heard.texts[1] == "b ALPHAMARK 1\xef\xbf\xbd" "0");
+  CHECK(heard.texts[1] ==
+        "b ALPHAMARK 1\xef\xbf\xbd"
+        "0");
   CHECK(counts.damaged == 1);
 }
 
@@ -124,8 +127,8 @@ TEST_CASE("a line longer than any is cut and counted, and what follows is read")
   for (const size_t bytes : {size_t{1} << 17, size_t{5} << 20}) {
     CAPTURE(bytes);
     Heard heard;
-    const TextCounts counts = read(
-        "x ALPHAMARK " + std::string(bytes, 'y') + "\nb BETAMARK\nc BETAMARK\n", heard);
+    const TextCounts counts =
+        read("x ALPHAMARK " + std::string(bytes, 'y') + "\nb BETAMARK\nc BETAMARK\n", heard);
     REQUIRE(heard.texts.size() == 3);
     CHECK(heard.texts[0].size() == kLineBytesMax);
     CHECK(heard.damaged[0]);
@@ -174,7 +177,8 @@ std::string broken(const std::string& text, size_t width) {
 }
 
 TEST_CASE("lines that a terminal broke are joined where a form goes on, whatever was broken") {
-  const std::string call = "some words in front of it ALPHAMARK(with, arguments, that, go, on, and, on)";
+  const std::string call =
+      "some words in front of it ALPHAMARK(with, arguments, that, go, on, and, on)";
   std::string text;
   for (int i = 0; i < 8; ++i) text += fmt::format("{}{}\nshort\n", std::string(i, ' '), call);
   for (const size_t width : {40u, 41u, 47u, 53u}) {

@@ -139,6 +139,8 @@ TEST_CASE("an empty name of a file, directory or program is refused, and the opt
 
 TEST_CASE("a comparison has no verdict that --sentence could print") {
   const Folder folder;
+  mkdir((folder / "a").c_str(), 0700);
+  mkdir((folder / "b").c_str(), 0700);
   for (const std::vector<std::string>& line :
        {std::vector<std::string>{"diff", "a", "b", "--sentence"},
         {"diff", "a", "--ranks", "0,1", "--sentence"}}) {

@@ -11,7 +11,7 @@
 namespace rollcall::trace {
 namespace {
 
-constexpr uint64_t kStatBlockBytes = 512;       // of st_blocks, whatever the file system's are
+constexpr uint64_t kStatBlockBytes = 512;        // of st_blocks, whatever the file system's are
 constexpr uint64_t kHolesWorthAsking = 1 << 20;  // below that reading zeros is as fast
 
 }  // namespace

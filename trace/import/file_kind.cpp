@@ -67,8 +67,8 @@ const Row kRows[] = {
       "give it the name that it had, beside its ring file"}},
     {is_kineto, {ForeignFormat::kineto, "a trace of the PyTorch profiler", ""}},
     {[](const Text& t) {
-       return is_object(t) && (t.has("\"pg_config\"") || t.has("\"record_id\"") ||
-                               t.has("\"collective_seq_id\""));
+       return is_object(t) &&
+              (t.has("\"pg_config\"") || t.has("\"record_id\"") || t.has("\"collective_seq_id\""));
      },
      {ForeignFormat::flight_recorder_json, "a Flight Recorder dump of PyTorch", ""}},
     {[](const Text& t) {
@@ -107,9 +107,7 @@ const Row kRows[] = {
      },
      {ForeignFormat::named, "a Chrome trace without calls of NCCL",
       "traces of the PyTorch profiler are read where they hold record_param_comms"}},
-    {[](const Text& t) {
-       return is_object(t) && t.has("GetUniqueId : [") && t.has("context : [");
-     },
+    {[](const Text& t) { return is_object(t) && t.has("GetUniqueId : [") && t.has("context : ["); },
      {ForeignFormat::named, "a recording of RCCL (RCCL_REPLAY_FILE)",
       "an RCCL log with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL is read"}},
     {[](const Text& t) { return t.begins("V|1|base_timestamp="); },
@@ -125,12 +123,23 @@ const Row kRows[] = {
     {[](const Text& t) { return t.first == '<' && (t.has("<html") || t.has("<!DOCTYPE html")); },
      {ForeignFormat::named, "a web page",
       "the server may have answered with a page instead of the file; download it again"}},
-    {[](const Text& t) { return t.begins("\x7f" "ELF") && t.head.size() > 16 && t.head[16] == 4; },
+    {[](const Text& t) {
+       return t.begins(
+                  "\x7f"
+                  "ELF") &&
+              t.head.size() > 16 && t.head[16] == 4;
+     },
      {ForeignFormat::named, "a core dump",
       "it holds one process's memory; the stacks in it (gdb, py-spy) say where that one stood"}},
-    {[](const Text& t) { return t.begins("\x7f" "ELF"); },
+    {[](const Text& t) {
+       return t.begins(
+           "\x7f"
+           "ELF");
+     },
      {ForeignFormat::named, "a program or a library", kToReadCalls}},
-    {[](const Text& t) { return t.begins({"PK\x03\x04", 4}); },
+    {[](const Text& t) {
+       return t.begins({"PK\x03\x04", 4});
+     },
      {ForeignFormat::named, "a zip archive, or a checkpoint of PyTorch",
       "unpack it, and name the directory that holds what was in it"}},
     {[](const Text& t) { return t.head.size() > 262 && t.head.substr(257, 5) == "ustar"; },
@@ -142,7 +151,9 @@ const Row kRows[] = {
      {ForeignFormat::named, "packed with lz4", "unpack it with unlz4, and name the result"}},
     {[](const Text& t) {
        return t.begins({"\x1f\x8b\x08", 3}) || t.begins("\x28\xb5\x2f\xfd") ||
-              t.begins({"\xfd" "7zXZ\0", 6});
+              t.begins({"\xfd"
+                        "7zXZ\0",
+                        6});
      },
      {ForeignFormat::named, "packed twice", "unpack it once, and name the result"}},
     {[](const Text& t) { return t.begins("7z\xbc\xaf\x27\x1c"); },

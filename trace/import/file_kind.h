@@ -15,8 +15,8 @@ namespace rollcall::trace {
 enum class ForeignFormat : uint8_t {
   unknown,  // bytes that mean nothing to us
   empty,
-  text,   // read line by line; what is in it shows only then
-  named,  // known, and not read
+  text,          // read line by line; what is in it shows only then
+  named,         // known, and not read
   other_pickle,  // asked whether it is a dump all the same; that it is none is no news
   flight_recorder_pickle,
   flight_recorder_json,

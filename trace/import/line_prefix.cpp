@@ -328,12 +328,12 @@ bool take_grep_file(Cursor& at, LinePrefix& prefix) {
 using Take = bool (*)(Cursor&, LinePrefix&);
 
 // Forms that nothing else looks like.
-constexpr Take kSure[] = {take_rank, take_role,    take_mpirun,      take_ray,    take_journal,
+constexpr Take kSure[] = {take_rank, take_role,    take_mpirun,      take_ray, take_journal,
                           take_time, take_kubectl, take_kernel_time, take_loki};
 
 // Forms that other lines look like, too: taken only where what is left begins as a line does that
 // we read. grep's come last: a host and a number look like a file and a line.
-constexpr Take kUnsure[] = {take_srun, take_compose,     take_stern,    take_pdsh,
+constexpr Take kUnsure[] = {take_srun,  take_compose,     take_stern,    take_pdsh,
                             take_mpich, take_grep_number, take_grep_file};
 
 // Left of a line by one form; what it was, where the form is not in front.

@@ -75,9 +75,8 @@ size_t behind_escape(std::string_view text, size_t at) {
 
 // Characters, taking each for one column wide.
 size_t columns(std::string_view line) {
-  return static_cast<size_t>(std::count_if(line.begin(), line.end(), [](char c) {
-    return (static_cast<uint8_t>(c) & 0xc0) != 0x80;
-  }));
+  return static_cast<size_t>(std::count_if(
+      line.begin(), line.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));
 }
 
 template <typename Take>
@@ -154,8 +153,8 @@ void TextReader::take_block(std::string_view block) {
     constexpr size_t kHeadBytes = 1 << 16;
     is_first_ = false;
     const std::string_view head = text.substr(0, kHeadBytes);
-    width_ = broken_at(head.substr(0, head.size() < kHeadBytes ? head.size()
-                                                               : behind_last_line(head)));
+    width_ =
+        broken_at(head.substr(0, head.size() < kHeadBytes ? head.size() : behind_last_line(head)));
   }
   if (width_ != 0) text = unwrapped_lines(text);
   give_lines(text);
@@ -233,15 +232,15 @@ void TextReader::give_lines(std::string_view block) {
     if (mark == std::string_view::npos) break;
     const size_t begin = line_begin(block, at, mark);
     const size_t end = line_end(block, begin);
-    counts_.lines += static_cast<uint64_t>(
-        std::count(block.begin() + static_cast<std::ptrdiff_t>(counted),
-                   block.begin() + static_cast<std::ptrdiff_t>(begin), '\n'));
+    counts_.lines +=
+        static_cast<uint64_t>(std::count(block.begin() + static_cast<std::ptrdiff_t>(counted),
+                                         block.begin() + static_cast<std::ptrdiff_t>(begin), '\n'));
     counted = begin;
     give(block.substr(begin, end - begin), counts_.lines + 1);
     at = behind_line_end(block, end);
   }
-  counts_.lines += static_cast<uint64_t>(std::count(
-      block.begin() + static_cast<std::ptrdiff_t>(counted), block.end(), '\n'));
+  counts_.lines += static_cast<uint64_t>(
+      std::count(block.begin() + static_cast<std::ptrdiff_t>(counted), block.end(), '\n'));
   if (has_ended_ && !block.empty() && block.back() != '\n') ++counts_.lines;
 }
 

@@ -142,7 +142,10 @@ std::unique_ptr<Unpacker> unpacker_of(std::span<const uint8_t> head) {
   // The third byte of gzip is its only method.
   if (begins_with(head, {"\x1f\x8b\x08", 3})) return std::make_unique<GzipUnpacker>();
   if (begins_with(head, "\x28\xb5\x2f\xfd")) return std::make_unique<ZstdUnpacker>();
-  if (begins_with(head, {"\xfd" "7zXZ\0", 6})) return std::make_unique<XzUnpacker>();
+  if (begins_with(head, {"\xfd"
+                         "7zXZ\0",
+                         6}))
+    return std::make_unique<XzUnpacker>();
   return nullptr;
 }
 
@@ -167,9 +170,10 @@ class UnpackedStream final : public ByteStream {
   bool is_refused() const override { return is_refused_; }
   std::string complaint() const override {
     if (is_refused_) {
-      return fmt::format("is packed with {}, and {} bytes of it unpack to more than {} MiB, which "
-                         "no log does; it was not read. If it is one, unpack it and name the result",
-                         unpacker_->name(), packed_bytes_, unpacked_bytes_ >> 20);
+      return fmt::format(
+          "is packed with {}, and {} bytes of it unpack to more than {} MiB, which "
+          "no log does; it was not read. If it is one, unpack it and name the result",
+          unpacker_->name(), packed_bytes_, unpacked_bytes_ >> 20);
     }
     if (!trouble_.empty()) return trouble_;
     return inner_->complaint();

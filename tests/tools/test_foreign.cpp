@@ -1,0 +1,116 @@
+// `rollcall diff` of what others wrote: by name, through pipes, several at once.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "tests/catch.h"
+#include "tests/tools/command_line.h"
+
+using namespace rollcall::test;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The log of one rank of two; `id` is the communicator's.
+std::string log_of(int rank, int count, const std::string& id = "5") {
+  const std::string front = "n:" + std::to_string(10 + rank) + ":1 [" + std::to_string(rank) +
+                            "] NCCL INFO ";
+  const std::string comm = " comm 0x" + std::to_string(rank + 1) + "a";
+  return front + "ncclCommInitRank" + comm + " rank " + std::to_string(rank) +
+         " nranks 2 cudaDev 0 commId 0x" + id + " - Init COMPLETE\n" + front +
+         "AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x1 count " + std::to_string(count) +
+         " datatype 7 op 0 root 0" + comm + " [nranks=2] stream 0x1\n";
+}
+
+void put(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+}  // namespace
+
+TEST_CASE("the logs of two ranks are one run, whether named, in a directory or piped") {
+  const Folder folder;
+  put(folder / "rank0.log", log_of(0, 20));
+  put(folder / "rank1.log", log_of(1, 30));
+  mkdir((folder / "logs").c_str(), 0700);
+  put(folder / "logs/rank0.log", log_of(0, 20));
+  put(folder / "logs/rank1.log", log_of(1, 30));
+  for (const char* line :
+       {"$ROLLCALL diff rank0.log rank1.log", "$ROLLCALL diff logs", "$ROLLCALL diff logs/*.log",
+        "cat logs/* | $ROLLCALL diff -", "cat rank0.log | $ROLLCALL diff rank1.log -",
+        "cat logs/* | gzip | $ROLLCALL diff -", "$ROLLCALL diff - < rank1.log rank0.log",
+        "mkfifo pipe; cat rank0.log > pipe & $ROLLCALL diff pipe rank1.log; rm pipe"}) {
+    CAPTURE(line);
+    const Outcome outcome = run_shell(folder, line);
+    CHECK(contains(outcome.out, "RC-COUNT-MISMATCH"));
+    CHECK(outcome.err.empty());
+  }
+}
+
+TEST_CASE("two logs of the same ranks of two jobs are compared as two runs, and that is said") {
+  const Folder folder;
+  put(folder / "old.log", log_of(0, 20, "5") + log_of(1, 20, "5"));
+  put(folder / "new.log", log_of(0, 30, "6") + log_of(1, 30, "6"));
+  const Outcome apart = run_command(folder, {"diff", "old.log", "new.log"});
+  CHECK(apart.status == 1);
+  CHECK(contains(apart.err, "they are compared as two runs; --together takes them for one"));
+  CHECK_FALSE(contains(apart.out, "RC-"));
+  const Outcome together = run_command(folder, {"diff", "--together", "old.log", "new.log"});
+  CHECK(together.err.empty());
+  CHECK(contains(together.out, "RC-"));
+}
+
+TEST_CASE("a file that is no recording is named for what it is, and what would help") {
+  const Folder folder;
+  put(folder / "topo.xml", "<system version=\"1\">\n  <cpu numaid=\"0\"></cpu></system>\n");
+  put(folder / "words.txt", "one\ntwo\n");
+  put(folder / "empty.log", "");
+  const auto err_of = [&](const char* name) {
+    const Outcome outcome = run_command(folder, {"diff", name});
+    CHECK(outcome.status == 2);
+    CHECK_FALSE(contains(outcome.err, "move it out"));
+    return outcome.err;
+  };
+  CHECK(contains(err_of("topo.xml"), "is a topology of NCCL (NCCL_TOPO_DUMP_FILE); it holds no"));
+  CHECK(contains(err_of("words.txt"), "is a text of 2 lines, none of which NCCL"));
+  CHECK(contains(err_of("empty.log"), "is empty; whoever was to write it was killed first"));
+}
+
+TEST_CASE("a file of two gibibytes with nothing in it is read in no time and no memory") {
+  const Folder folder;
+  put(folder / "sparse.log", "");
+  REQUIRE(truncate((folder / "sparse.log").c_str(), off_t{2} << 30) == 0);
+  const Outcome outcome =
+      run_shell(folder, "ulimit -v 1000000; ulimit -t 5; $ROLLCALL diff sparse.log");
+  CHECK(outcome.status == 2);
+  CHECK(contains(outcome.err, "sparse.log: is empty"));
+}
+
+TEST_CASE("files that hold nothing are mentioned beside others' recordings, and not beside ours") {
+  const Folder folder;
+  REQUIRE(run_command(folder, {"synth", "-o", "run", "--ranks", "2", "--ops", "10"}).status == 0);
+  put(folder / "run/notes.txt", "one\ntwo\n");
+  CHECK_FALSE(contains(run_command(folder, {"diff", "run"}).out, "notes.txt"));
+  mkdir((folder / "logs").c_str(), 0700);
+  put(folder / "logs/rank0.log", log_of(0, 20));
+  put(folder / "logs/rank1.log", log_of(1, 20));
+  put(folder / "logs/notes.txt", "one\ntwo\n");
+  put(folder / "logs/rank2.log", "");
+  const Outcome outcome = run_command(folder, {"diff", "logs"});
+  CHECK(contains(outcome.out, "notes.txt is a text: nothing was read from it"));
+  CHECK(contains(outcome.out, "rank2.log is empty: nothing was read from it"));
+}
+
+TEST_CASE("standard input is read once, and not from a terminal") {
+  const Folder folder;
+  const Outcome twice = run_shell(folder, "$ROLLCALL diff - - < /dev/null");
+  CHECK(twice.status == 2);
+  CHECK(contains(twice.err, "standard input can be read once"));
+  const Outcome nothing = run_shell(folder, "$ROLLCALL diff - < /dev/null");
+  CHECK(nothing.status == 2);
+  CHECK(contains(nothing.err, "standard input: is empty"));
+}
