@@ -140,6 +140,7 @@ Json run_json(const trace::Run& run) {
   json["ranks"] = ranks.empty() ? Json(nullptr) : Json(ranks.size());
   json["started"] = text_or_null(iso_time(started_ns));
   json["live"] = run.live;
+  json["has_stale_values"] = has_stale_values(run);
   return json;
 }
 

@@ -4,6 +4,7 @@
 // what (`call`, `comm`, `seq`), for whom (`for`), in a sentence (`text`). It carries no code:
 // nobody is at fault there. `consequences`, /1's list of findings for the same, stays until the
 // next schema; a call that merely waits is RC-WAITING in it.
+// `run.has_stale_values`: kernels of the job did nothing, on emulated GPUs.
 #pragma once
 
 #include <string>

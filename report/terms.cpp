@@ -251,6 +251,12 @@ std::vector<int32_t> process_labels(const trace::Run& run) {
   return labels;
 }
 
+bool has_stale_values(const trace::Run& run) {
+  return std::any_of(run.processes.begin(), run.processes.end(), [](const trace::Process& process) {
+    return process.meta.contains("not_emulated.kernels");
+  });
+}
+
 std::string meta_of(const trace::Process& process, const char* key) {
   const auto found = process.meta.find(key);
   return found == process.meta.end() ? std::string() : found->second;

@@ -56,6 +56,8 @@ std::string_view file_name(std::string_view path);
 std::vector<int32_t> process_labels(const trace::Run& run);
 // A value of the process's meta text, as it was written; empty when it is not there.
 std::string meta_of(const trace::Process& process, const char* key);
+// Whether a process launched kernels on an emulated GPU, where they do nothing.
+bool has_stale_values(const trace::Run& run);
 // Text from a file, safe for a terminal: control characters and broken UTF-8 become '?'.
 std::string printable(std::string_view text);
 // Broken UTF-8 becomes '?', everything else stays: what a JSON string can hold.

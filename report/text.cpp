@@ -294,6 +294,12 @@ std::string diff_text(const trace::Run& run, const analysis::Report& report,
       append_what_follows(out, leading, 2);
     }
     append_others(out, ink, report, options);
+    if (has_stale_values(run) && leading.verdict != analysis::Verdict::in_lockstep) {
+      out +=
+          "\nDry run: kernels do nothing on emulated GPUs. A branch that depends on a value "
+          "computed "
+          "there\nmay go another way than on real ones.\n";
+    }
     if (!leading.next.empty()) out += fmt::format("\nNext: {}\n", printable(leading.next));
   }
   if (options.all) append_comms(out, report.comms);

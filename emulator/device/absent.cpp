@@ -38,6 +38,14 @@ void emu_not_emulated(const char* function, const char* answer) {
   if (const Listener told = listener.load()) told(function);
 }
 
+void emu_kernel_skipped(void) {
+  static std::atomic<bool> is_known;
+  if (is_known.load(std::memory_order_relaxed) || is_known.exchange(true)) return;
+  constexpr const char* kKernels = "kernels";
+  if (!is_new(kKernels)) return;
+  if (const Listener told = listener.load()) told(kKernels);
+}
+
 // The listener is there before the names are walked, and a name before the listener is asked for:
 // none is missed, and one may be told twice.
 void rollcall_emulated_listen(void (*told)(const char* function)) {

@@ -84,6 +84,9 @@ int emu_quiet(void);
 // A stand-in was asked for what it does not do: names `function` (a literal) on stderr with what it
 // answers, once in a process, and tells the listener. Any thread.
 void emu_not_emulated(const char* function, const char* answer);
+// A kernel was launched, which does nothing here: tells the listener "kernels", once in a process,
+// and nobody else, for every program of the emulated GPU launches some. Any thread.
+void emu_kernel_skipped(void);
 // For recorders, which find it by name and include none of this: `told` gets the name of each such
 // function, at once of those so far, later from whichever thread called one; of one perhaps twice.
 // One listener per process, NULL for none.

@@ -139,12 +139,14 @@ CUresult cuCtxSynchronize(void) {
 CUresult cuLaunchKernel(CUfunction function, unsigned int, unsigned int, unsigned int, unsigned int,
                         unsigned int, unsigned int, unsigned int, CUstream stream, void**, void**) {
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  emu_kernel_skipped();
   return submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, kernel_op);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void**, void**) {
   if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  emu_kernel_skipped();
   return submit(config->hStream, CU_GRAPH_NODE_TYPE_KERNEL, kernel_op);
 }
 

@@ -17,7 +17,8 @@ TEST_CASE("the verdict's JSON is the documented schema, byte for byte") {
     "processes": 4,
     "ranks": 4,
     "started": "2023-11-14T22:13:19.995Z",
-    "live": true
+    "live": true,
+    "has_stale_values": false
   },
   "findings": [
     {

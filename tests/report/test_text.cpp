@@ -45,6 +45,18 @@ TEST_CASE(
                   "  1 more call waits\n") != std::string::npos);
 }
 
+TEST_CASE("a verdict on a dry run whose kernels did nothing says that values are stale") {
+  trace::Run run = test::missing_call_run();
+  analysis::Report report = test::missing_call_report();
+  CHECK(report::diff_text(run, report, {}).find("Dry run") == std::string::npos);
+  run.processes[1].meta["not_emulated.kernels"] = "1";
+  CHECK(report::diff_text(run, report, {}).find("Dry run: kernels do nothing on emulated GPUs.") !=
+        std::string::npos);
+  // Equal calls are equal, whatever decided about them.
+  report.findings[0].verdict = analysis::Verdict::in_lockstep;
+  CHECK(report::diff_text(run, report, {}).find("Dry run") == std::string::npos);
+}
+
 TEST_CASE("nobody is said to wait where a defect hangs nothing") {
   analysis::Report report = test::missing_call_report();
   report.findings.front().verdict = analysis::Verdict::redop_mismatch;

@@ -17,8 +17,8 @@ bool contains(const std::string& text, const std::string& part) {
 
 // The log of one rank of two; `id` is the communicator's.
 std::string log_of(int rank, int count, const std::string& id = "5") {
-  const std::string front = "n:" + std::to_string(10 + rank) + ":1 [" + std::to_string(rank) +
-                            "] NCCL INFO ";
+  const std::string front =
+      "n:" + std::to_string(10 + rank) + ":1 [" + std::to_string(rank) + "] NCCL INFO ";
   const std::string comm = " comm 0x" + std::to_string(rank + 1) + "a";
   return front + "ncclCommInitRank" + comm + " rank " + std::to_string(rank) +
          " nranks 2 cudaDev 0 commId 0x" + id + " - Init COMPLETE\n" + front +
