@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds what runs on every Linux from glibc 2.28 on (RHEL 8, Ubuntu 20.04, Debian 11), whatever this
-# machine has, and lays it out as an installation, stripped:
+# Builds what runs on every Linux from glibc 2.28 on (RHEL 8, Ubuntu 20.04, Debian 11), whatever
+# this machine has, and lays it out as an installation, stripped:
 #
 #   scripts/build_portable.sh ARCH        x86_64 or aarch64; into build/portable-ARCH/stage
 #   scripts/build_portable.sh ARCH TARGET...    builds these targets of the command's build instead
@@ -45,8 +45,8 @@ write_compilers() {
   zig=$("$tools/bin/python3" -c 'import os, ziglang
 print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')
   for name in cc c++; do
-    printf '#!/bin/sh\nexec "%s" %s -target %s-linux-gnu.%s "$@"\n' "$zig" "$name" "$arch" "$glibc" \
-      >"$root/zig-$name.new"
+    printf '#!/bin/sh\nexec "%s" %s -target %s-linux-gnu.%s "$@"\n' "$zig" "$name" "$arch" \
+      "$glibc" >"$root/zig-$name.new"
   done
   for name in ar ranlib; do
     printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$name" >"$root/zig-$name.new"
@@ -91,8 +91,8 @@ collect_third_party() {
   fetch_zstd "$folder/lib/libzstd.a"
 }
 
-# CUPTI's declarations, which say what ROLLCALL_GPU_TIMING=cupti asks for, and cuda.h with them. From
-# NVIDIA's packages, so that what is packed does not depend on what this machine has.
+# CUPTI's declarations, which say what ROLLCALL_GPU_TIMING=cupti asks for, and cuda.h with them.
+# From NVIDIA's packages, so that what is packed does not depend on what this machine has.
 cupti_packages=(nvidia-cuda-cupti==13.0.85 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88)
 fetch_cuda_headers() {
   local folder=$PWD/build/package-tools/cuda
@@ -120,8 +120,9 @@ if command -v ccache >/dev/null; then
   # It asks compilers that it does not know by their name.
   export CCACHE_COMPILERTYPE=clang CCACHE_COMPILERCHECK="string:zig $zig_version $arch $glibc"
 fi
-common=(-G Ninja -DROLLCALL_WERROR=OFF -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG"
-  "-DCMAKE_C_FLAGS_RELEASE=-O2 -DNDEBUG" -DROLLCALL_THIRD_PARTY="$PWD/$root/third_party"
+common=(-G Ninja -DROLLCALL_WERROR=OFF -DCMAKE_BUILD_TYPE=Release
+  "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG" "-DCMAKE_C_FLAGS_RELEASE=-O2 -DNDEBUG"
+  -DROLLCALL_THIRD_PARTY="$PWD/$root/third_party"
   -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON "${launcher[@]}")
 cross=()
 if [ "$arch" != "$(uname -m)" ]; then
@@ -132,7 +133,8 @@ fi
 configure() {
   local folder=$1
   shift
-  [ -f "$folder/build.ninja" ] || cmake -S . -B "$folder" "${common[@]}" "${cross[@]}" "$@" >"$folder.log" 2>&1 ||
+  [ -f "$folder/build.ninja" ] && return
+  cmake -S . -B "$folder" "${common[@]}" "${cross[@]}" "$@" >"$folder.log" 2>&1 ||
     { cat "$folder.log" >&2 && exit 1; }
 }
 
@@ -141,7 +143,8 @@ build_command() {
   local flags="-ffile-prefix-map=$PWD/= -ffile-prefix-map=$PWD/$root/="
   configure "$root/command" -DCMAKE_C_COMPILER="$PWD/$root/zig-cc" \
     -DCMAKE_CXX_COMPILER="$PWD/$root/zig-c++" -DCMAKE_AR="$PWD/$root/zig-ar" \
-    -DCMAKE_RANLIB="$PWD/$root/zig-ranlib" -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags"
+    -DCMAKE_RANLIB="$PWD/$root/zig-ranlib" -DCMAKE_EXE_LINKER_FLAGS=-pie \
+    -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags"
   cmake --build "$root/command" -j "$jobs" --target "$@"
 }
 

@@ -10,8 +10,8 @@
   scripts/pack.py checksums      SHA256SUMS of all packages
 
 ARCH: x86_64 or aarch64, as scripts/build_portable.sh builds it; or native, for a build of this
-machine, which may run on no other. Packages go to build/packages; times in them are the commit's, or
-SOURCE_DATE_EPOCH.
+machine, which may run on no other. Packages go to build/packages; times in them are the commit's,
+or SOURCE_DATE_EPOCH.
 """
 import base64
 import glob
@@ -39,6 +39,7 @@ COMPLETIONS = {"bash": "bash-completion/completions/rollcall",
                "zsh": "zsh/vendor-completions/_rollcall",
                "fish": "fish/vendor_completions.d/rollcall.fish"}
 SUMMARY = "Names the rank that broke step in a hung distributed GPU job, and the NCCL call"
+PROLOG = "task_prolog.sh"  # for the administrator of a cluster, not in the wheel
 # What belongs to the recorder; every other library is the emulator's.
 INJECTED = ("librollcall.so", "libnccl-profiler-rollcall.so")
 
@@ -77,6 +78,7 @@ def make_stage(arch, command_build, injected_build):
     for path, source in sources.items():
         os.makedirs(os.path.dirname(os.path.join(work, path)), exist_ok=True)
         subprocess.run([prefix + "strip", "-o", os.path.join(work, path), source], check=True)
+    shutil.copy(os.path.join(PACKAGING, "slurm", PROLOG), os.path.join(work, "lib", "rollcall"))
     # Of another processor's command qemu runs the few lines that print.
     command = ([f"qemu-{arch}", "-L", f"/usr/{arch}-linux-gnu"] if is_foreign else [])
     command.append(os.path.join(work, "bin", "rollcall"))
@@ -109,7 +111,8 @@ class Stage:
         return read(self.folder, *path)
 
     def libraries(self):
-        return sorted(os.listdir(os.path.join(self.folder, "lib", "rollcall")))
+        return sorted(name for name in os.listdir(os.path.join(self.folder, "lib", "rollcall"))
+                      if name != PROLOG)
 
     def texts(self):
         """share/...: manual pages and completions."""
@@ -122,10 +125,11 @@ class Stage:
 # --- wheels ---------------------------------------------------------------------------------------
 
 def metadata(name, description, requires=()):
+    summary = ("Stand-ins for NVIDIA's libraries, for rollcall-nccl on machines without a GPU"
+               if requires else SUMMARY)
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version()}",
-             f"Summary: {SUMMARY}" if not requires else
-             "Summary: Stand-ins for NVIDIA's libraries, for rollcall-nccl on machines without a GPU",
-             "License: MIT", "Requires-Python: >=3.8", "Classifier: Operating System :: POSIX :: Linux",
+             f"Summary: {summary}", "License: MIT", "Requires-Python: >=3.8",
+             "Classifier: Operating System :: POSIX :: Linux",
              "Classifier: License :: OSI Approved :: MIT License",
              "Description-Content-Type: text/markdown"]
     lines += [f"Requires-Dist: {other}" for other in requires]
@@ -175,8 +179,8 @@ def pack_wheels(arch):
         if name.endswith(".py"):
             text = read(package, name).replace(b"@VERSION@", version().encode())
             files[f"rollcall_nccl/{name}"] = (text, False)
-    # Neither manual pages nor completions: pip leaves their empty folders behind when it uninstalls,
-    # and `rollcall manual` and `rollcall completion` print them.
+    # Neither manual pages nor completions: pip leaves their empty folders behind when it
+    # uninstalls, and `rollcall manual` and `rollcall completion` print them.
     emulator = "rollcall_nccl_emulator"
     emulator_files = {f"{emulator}-{version()}.dist-info/METADATA": (
         metadata("rollcall-nccl-emulator", "description-emulator.md",
@@ -198,7 +202,7 @@ def pack_archive(arch):
     top = f"rollcall-{version()}-linux-{stage.machine}"
     files = {"bin/rollcall": (stage.file("bin", "rollcall"), 0o755),
              "LICENSE": (read(ROOT, "LICENSE"), 0o644)}
-    for name in stage.libraries():
+    for name in stage.libraries() + [PROLOG]:
         files[f"lib/rollcall/{name}"] = (stage.file("lib", "rollcall", name), 0o755)
     for path in stage.texts():
         files[path] = (stage.file(path), 0o644)
@@ -252,7 +256,7 @@ def debian_changelog():
             f" -- {MAINTAINER}  {when}\n").encode()
 
 
-MAINTAINER = "The Rollcall authors <rollcall@localhost.localdomain>"
+MAINTAINER = "The Rollcall authors <rollcall@users.noreply.example.org>"
 
 
 def copyright_text():
@@ -272,6 +276,8 @@ def contents_of(stage, kind, work):
     for name in stage.libraries():
         found.append(content(os.path.join(folder, "lib", "rollcall", name),
                              f"/usr/lib/rollcall/{name}", 0o644))
+    found.append(content(os.path.join(folder, "lib", "rollcall", PROLOG),
+                         f"/usr/lib/rollcall/{PROLOG}", 0o755))
     for path in stage.texts():
         source, target = os.path.join(folder, path), "/usr/" + path
         if "/man/" in path:

@@ -88,14 +88,15 @@ def judge_demo(command, folder, python):
 # --- wheels ---------------------------------------------------------------------------------------
 
 def pythons():
-    """Each CPython of this machine that can make environments, once."""
+    """Each CPython of this machine from 3.8 on that can make environments, once."""
     candidates = [sys.executable] + sorted(
         glob.glob("/usr/bin/python3.[0-9]*") + glob.glob("/usr/local/bin/python3.[0-9]*")
         + glob.glob(os.path.expanduser("~/.pyenv/versions/*/bin/python3"))
         + glob.glob(os.path.expanduser("~/.local/share/uv/python/*/bin/python3")))
     found = {}
     for path in candidates:
-        seen = subprocess.run([path, "-c", "import sys, ensurepip; print(sys.version_info[:2])"],
+        seen = subprocess.run([path, "-c", "import sys, ensurepip; print(sys.version_info[:2]); "
+                               "sys.exit(sys.version_info < (3, 8))"],
                               capture_output=True, text=True, check=False)
         if seen.returncode == 0:
             found.setdefault(seen.stdout.strip(), path)
@@ -164,6 +165,27 @@ def wheels_come_and_go(python, platform):
         run(inside, "-m", "pip", "uninstall", "-y", "rollcall-nccl", "rollcall-nccl-emulator")
         left = files_below(place) - before
         expect(not left, f"left behind: {sorted(left)}")
+
+
+def a_folder_of_its_own_is_enough(platform):
+    """pip install --prefix, as an init container does it; --target leaves the libraries out."""
+    wheels = [package(f"{name}-*-py3-none-{platform}.whl")
+              for name in ("rollcall_nccl", "rollcall_nccl_emulator")]
+    pip = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--ignore-installed"]
+    with tempfile.TemporaryDirectory() as folder:
+        place = os.path.join(folder, "rollcall")
+        run(*pip, "--prefix", place, *wheels)
+        command = os.path.join(place, "bin", "rollcall")
+        found = run(command, "run", "--emulate", "-d", os.path.join(folder, "run"), "--", "true")
+        expect(f"{place}/lib/rollcall/librollcall.so" in found.stderr, found.stderr)
+        packages = os.path.dirname(glob.glob(place + "/lib/python3*/*/rollcall_nccl")[0])
+        path = run(sys.executable, "-m", "rollcall_nccl", "preload-path",
+                   env={"PYTHONPATH": packages}).stdout.strip()
+        expect(path == f"{place}/lib/rollcall/librollcall.so", path)
+        target = os.path.join(folder, "target")
+        run(*pip, "--target", target, *wheels)
+        said = run(os.path.join(target, "bin", "rollcall"), "--version", status=127).stderr
+        expect("--prefix" in said, said)
 
 
 def uv_installs_them(platform):
@@ -325,7 +347,7 @@ def what_the_old_glibc_lacks_is_not_asked_for(arch):
     """Of every file of the archive: the newest symbol, and the libraries by name."""
     with tempfile.TemporaryDirectory() as folder:
         place = unpack(folder, arch)
-        for path in glob.glob(place + "/bin/*") + glob.glob(place + "/lib/rollcall/*"):
+        for path in glob.glob(place + "/bin/*") + glob.glob(place + "/lib/rollcall/lib*"):
             symbols = run("objdump", "-T", path).stdout if arch == os.uname().machine else \
                 run(f"{arch}-linux-gnu-objdump", "-T", path).stdout
             for version in {word.strip("()")[6:] for word in symbols.split()
@@ -346,6 +368,7 @@ def tests_of(arch, quick):
         return
     debian_arch = {"x86_64": "amd64", "aarch64": "arm64"}[arch]
     if runs_here:
+        yield "a folder of its own is enough", a_folder_of_its_own_is_enough, (platform,)
         yield "uv installs them", uv_installs_them, (platform,)
         yield ("the archive runs where it is unpacked", the_archive_runs_where_it_is_unpacked,
                (arch,))

@@ -71,7 +71,8 @@ def train(nccl, cuda, rank, ranks, address):
     is_bad = rank == BAD_RANK and os.environ.get("ROLLCALL_DEMO_FAULT") != "none"
     for step in range(STEPS):
         if not (is_bad and step == BAD_STEP):
-            nccl("ncclAllReduce", buffer, buffer, ctypes.c_size_t(COUNT), FLOAT32, SUM, comm, stream)
+            nccl("ncclAllReduce", buffer, buffer, ctypes.c_size_t(COUNT), FLOAT32, SUM, comm,
+                 stream)
         nccl("ncclBroadcast", buffer, buffer, ctypes.c_size_t(COUNT), FLOAT32, 0, comm, stream)
         cuda("cudaStreamSynchronize", stream)
         if rank == 0:
