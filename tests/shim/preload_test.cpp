@@ -75,6 +75,23 @@ TEST_CASE("a library that looks up what it stands in front of does so before its
   CHECK(count_of(outcome.log, "op AllReduce") == 2);
 }
 
+TEST_CASE("beside another preloaded library each hears of each call once, in both orders") {
+  const std::string other = "./libshim_other_interposer.so";
+  const std::string own = SHIM_LIBRARY;
+  for (const std::string& preload : {other + ":" + own, own + ":" + other}) {
+    INFO(preload);
+    const Outcome linked = run("./shim_linked_user", "", preload.c_str());
+    CHECK(count_of(linked.log, "op AllReduce") == 2);
+    CHECK(count_of(linked.output, "failures 0 calls 2 1 2\n") == 1);
+    CHECK(count_of(linked.output, "other counted 2\n") == 1);
+    // What is asked for by a handle passes the other library by, with Rollcall and without.
+    const Outcome opened = run("./shim_dlopen_user ./one/libnccl.so.2 22809", "", preload.c_str());
+    CHECK(count_of(opened.log, "op AllReduce") == 1);
+    CHECK(count_of(opened.output, "failed: the call") == 0);
+    CHECK(count_of(opened.output, "other counted") == 0);
+  }
+}
+
 TEST_CASE("each call of a linked program is recorded once, whatever NCCL calls in turn") {
   const std::string log = run("./shim_linked_user").log;
   CHECK(count_of(log, "op AllReduce") == 2);
