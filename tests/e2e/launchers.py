@@ -9,6 +9,8 @@ import sys
 import job
 from job import Job, clean_environment, expect, expect_equal
 
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 
 def recorded_runs(run):
     return [line for line in run.dump() if line["type"] == "run"]
@@ -178,6 +180,51 @@ def ranks_are_known_by_any_launcher():
         expect_ranks_by(variable)
 
 
+def prolog_settings(folder, extra):
+    """What Slurm would set for a task after packaging/slurm/task_prolog.sh."""
+    script = os.path.join(folder, "task_prolog.sh")
+    if not os.path.exists(script):
+        shutil.copy(os.path.join(REPOSITORY, "packaging", "slurm", "task_prolog.sh"), script)
+        os.symlink(os.path.abspath(job.SHIM), os.path.join(folder, "librollcall.so"))
+    done = subprocess.run([script], text=True, capture_output=True, check=True,
+                          env=clean_environment(extra))
+    return dict(line[len("export "):].split("=", 1) for line in done.stdout.splitlines())
+
+
+def slurm_prolog_records_a_step():
+    with Job(2) as run:
+        slurm = {"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "1", "SLURM_SUBMIT_DIR": run.folder}
+        settings = prolog_settings(run.folder, slurm)
+        run.run_directory = settings["ROLLCALL_DIR"]
+        expect_equal(run.run_directory, os.path.join(run.folder, "rollcall-runs", "77.1"),
+                     "the run directory")
+        port = job.free_port()
+        # The emulator where a cluster has NCCL: found by the dynamic linker, not preloaded.
+        ranks = [subprocess.Popen(
+            [job.MINI_TRAIN, "--steps", "2"], stdout=subprocess.DEVNULL, env=clean_environment({
+                **slurm, **settings, "SLURM_PROCID": str(rank), "RANK": str(rank),
+                "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port), "LD_LIBRARY_PATH": job.EMULATOR,
+                "ROLLCALL_EMULATE_GPUS": "2", "ROLLCALL_EMULATE_SESSION": f"prolog{port}"}))
+            for rank in range(2)]
+        for rank in ranks:
+            expect_equal(rank.wait(job.PATIENCE_S), 0, "a rank's status")
+        report = run.diff()
+        expect_equal([finding["code"] for finding in report["findings"]], ["RC-IN-LOCKSTEP"],
+                     "the verdict")
+        expect_equal(report["run"]["ranks"], 2, "ranks of the run")
+        again = prolog_settings(run.folder, {**slurm, "SLURM_RESTART_COUNT": "2"})
+        expect(again["ROLLCALL_DIR"].endswith("/77.1.restart-2"), "a requeued job's directory")
+        expect(again["ROLLCALL_RUN_ID"] != settings["ROLLCALL_RUN_ID"], "a requeued job's id")
+        beside = prolog_settings(run.folder, {**slurm, "LD_PRELOAD": "/other.so",
+                                              "ROLLCALL_DIR": "/chosen"})
+        expect(beside["LD_PRELOAD"].startswith("/other.so:"), "what is preloaded stays in front")
+        expect("ROLLCALL_DIR" not in beside, "the directory that the job has chosen stays")
+        for leave in ({"ROLLCALL_ENABLE": "0"}, {"LD_PRELOAD": "/x/librollcall.so"},
+                      {"SLURM_JOB_ID": ""}):
+            expect_equal(prolog_settings(run.folder, {**slurm, **leave}), {}, f"with {leave}")
+
+
 # (major, minor, free-threaded)
 READ_VERSIONS = [(3, minor, False) for minor in range(9, 15)]
 
@@ -294,6 +341,8 @@ if __name__ == "__main__":
          other_interpreters_leave_a_note),
         ("hosts that are started by hand with one ROLLCALL_RUN_ID are one run",
          hosts_started_by_hand_are_one_run),
+        ("a step of Slurm's is recorded by the prolog, unless it asks not to be",
+         slurm_prolog_records_a_step),
         ("each attempt of an elastic job has a directory of its own",
          restarts_have_a_directory_each),
         ("secrets of the command line are on no file",
