@@ -42,12 +42,12 @@ std::optional<std::string> find_in(const std::vector<fs::path>& folders, const c
   return std::nullopt;
 }
 
-std::string not_found(const char* name, const std::vector<fs::path>& folders) {
+std::string not_found(const char* name, const std::vector<fs::path>& folders,
+                      const char* origin = "build it") {
   std::vector<std::string> texts;
   for (const fs::path& folder : folders) texts.push_back(folder.string());
-  return fmt::format(
-      "{} was found in none of {}; build it, or name its folder in ROLLCALL_LIB_DIR.", name,
-      fmt::join(texts, ", "));
+  return fmt::format("{} was found in none of {}; {}, or name its folder in ROLLCALL_LIB_DIR.",
+                     name, fmt::join(texts, ", "), origin);
 }
 
 std::optional<std::string> find_library(const char* name, const std::vector<fs::path>& folders,
@@ -73,7 +73,7 @@ std::optional<std::vector<std::string>> find_emulator(std::string& error) {
   for (const char* name : kEmulator) {
     const std::optional<std::string> path = find_in(folders, name);
     if (!path) {
-      error = not_found(name, folders);
+      error = not_found(name, folders, "build it, `pip install rollcall-nccl-emulator`");
       return std::nullopt;
     }
     paths.push_back(*path);

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Records the NCCL calls of every job step: a TaskProlog of Slurm's, which reads from its output what
-# to set in the task's environment.
+# Records the NCCL calls of every job step: a TaskProlog of Slurm's, which reads from its output
+# what to set in the task's environment.
 #
 #   slurm.conf:  TaskProlog=/usr/lib/rollcall/task_prolog.sh
 #
 # or for one job: srun --task-prolog=/usr/lib/rollcall/task_prolog.sh ./job
 #
-# A job says `export ROLLCALL_ENABLE=0` to be left alone, and ROLLCALL_DIR to have its files elsewhere
-# than in rollcall-runs, where it was submitted.
+# A job says `export ROLLCALL_ENABLE=0` to be left alone, and ROLLCALL_DIR to have its files
+# elsewhere than in rollcall-runs, where it was submitted.
 library=/usr/lib/rollcall/librollcall.so
 [ -r "$library" ] || library=$(dirname "$0")/librollcall.so
 [ -r "$library" ] || exit 0
