@@ -11,10 +11,12 @@ import hashlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PACKAGES = os.path.join(ROOT, "build", "packages")
@@ -239,6 +241,49 @@ def the_archive_runs_where_it_is_unpacked(arch):
         expect("RC-MISSING-CALL" in hung.stderr, hung.stderr)
 
 
+def a_job_of_another_processor_is_judged(arch):
+    """Under qemu, which starts no program for another: each rank by itself, without `run`."""
+    qemu = [f"qemu-{arch}", "-L", f"/usr/{arch}-linux-gnu"]
+    if shutil.which(qemu[0]) is None or not os.path.isdir(qemu[2]):
+        raise Skipped(f"{qemu[0]} or its libraries are not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        place = unpack(folder, arch)
+        libraries = os.path.join(place, "lib", "rollcall")
+        directory = os.path.join(folder, "run")
+        preload = [os.path.join(libraries, name) for name in (
+            "librollcall.so", "libcuda.so.1", "libcudart.so.13", "libcudart.so.12",
+            "libcudart.so.11.0", "libnccl.so.2", "libnvidia-ml.so.1")]
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        ranks = []
+        try:
+            for rank in range(4):
+                variables = {
+                    "LD_PRELOAD": ":".join(preload), "LD_LIBRARY_PATH": libraries,
+                    "ROLLCALL_DIR": directory, "ROLLCALL_RUN_ID": "qemu",
+                    "ROLLCALL_EMULATE_GPUS": "4", "ROLLCALL_EMULATE_SESSION": f"qemu{port}",
+                    "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "4",
+                    "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+                words = [word for pair in variables.items() for word in ("-E", "=".join(pair))]
+                ranks.append(subprocess.Popen(
+                    [*qemu, *words, portable_job(arch), "--fault", "missing-call@2:3"],
+                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            end = time.monotonic() + PATIENCE_S
+            while True:
+                # 1: a hang; anything else while the ranks are on their way to it.
+                seen = subprocess.run([*qemu, os.path.join(place, "bin", "rollcall"), "diff",
+                                       directory, "--stalled-after", "3"], text=True,
+                                      capture_output=True, check=False)
+                if "RC-MISSING-CALL" in seen.stdout or time.monotonic() > end:
+                    break
+                time.sleep(1)
+        finally:
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
+        expect("rank 2 left out Reduce of 1 float64" in seen.stdout, seen.stdout + seen.stderr)
+
+
 def shells_and_man_read_what_is_written_for_them(arch):
     with tempfile.TemporaryDirectory() as folder:
         share = os.path.join(unpack(folder, arch), "share")
@@ -374,6 +419,9 @@ def tests_of(arch, quick):
                (arch,))
         yield ("the deb comes and goes on an older Debian",
                the_deb_comes_and_goes_on_an_older_debian, (arch, debian_arch))
+    else:
+        yield ("a job of another processor is recorded and judged",
+               a_job_of_another_processor_is_judged, (arch,))
     yield ("shells and man read what is written for them",
            shells_and_man_read_what_is_written_for_them, (arch,))
     yield ("what glibc 2.28 lacks is not asked for", what_the_old_glibc_lacks_is_not_asked_for,
