@@ -492,7 +492,7 @@ void look_at(const std::string& path, bool with_segments, Place& place) {
   if (path == kStandardInput) return place.named.push_back(path);
   if (::stat(path.c_str(), &status) != 0) {
     place.refusal = fmt::format(
-        "there is no such file or directory as {} ({}); name the directory that `rollcall run -d` "
+        "there is no such directory or file: {} ({}); name the directory that `rollcall run -d` "
         "or ROLLCALL_DIR named, or a log of the job",
         path, std::strerror(errno));
   } else if (!S_ISDIR(status.st_mode)) {

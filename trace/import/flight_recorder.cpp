@@ -24,58 +24,14 @@
 #include "trace/import/importer.h"
 #include "trace/import/pickle.h"
 #include "trace/import/plain_json.h"
+#include "trace/import/torch_names.h"
 
 namespace rollcall::trace {
 namespace {
 
-struct NameRule {
-  std::string_view part;  // of the profiling name behind the colon
-  OpKind kind;
-};
-// Longer names first: the first that the name starts with decides.
-constexpr NameRule kNameRules[] = {
-    {"all_gather_into_tensor_coalesced", OpKind::AllGather},
-    {"reduce_scatter_tensor_coalesced", OpKind::ReduceScatter},
-    {"ALLGATHER_coalesced", OpKind::AllGather},
-    {"REDUCE_SCATTER_coalesced", OpKind::ReduceScatter},
-    {"ALLREDUCE_coalesced", OpKind::AllReduce},
-    {"BROADCAST_coalesced", OpKind::Broadcast},
-    {"all_reduce_barrier", OpKind::AllReduce},
-    {"allreduce_coalesced", OpKind::AllReduce},
-    {"all_reduce", OpKind::AllReduce},
-    {"barrier", OpKind::AllReduce},
-    {"_all_gather_base", OpKind::AllGather},
-    {"all_gather", OpKind::AllGather},
-    {"_reduce_scatter_base", OpKind::ReduceScatter},
-    {"reduce_scatter", OpKind::ReduceScatter},
-    {"all_to_all", OpKind::AlltoAll},
-    {"alltoall", OpKind::AlltoAll},
-    {"_broadcast_oop", OpKind::Broadcast},
-    {"broadcast", OpKind::Broadcast},
-    {"_reduce_oop", OpKind::Reduce},
-    {"reduce", OpKind::Reduce},
-    {"gather", OpKind::Gather},
-    {"scatter", OpKind::Scatter},
-    {"send", OpKind::Send},
-    {"recv", OpKind::Recv},
-};
-
-constexpr std::pair<std::string_view, uint8_t> kDtypes[] = {
-    {"Char", 0},     {"Byte", 1},           {"Bool", 1},         {"Int", 2},
-    {"Long", 4},     {"Half", 6},           {"Float", 7},        {"Double", 8},
-    {"BFloat16", 9}, {"Float8_e4m3fn", 10}, {"Float8_e5m2", 11},
-};
-
 std::string_view operation_name(std::string_view profiling_name) {
   const size_t colon = profiling_name.find(':');
   return colon == std::string_view::npos ? profiling_name : profiling_name.substr(colon + 1);
-}
-
-std::optional<OpKind> kind_of(std::string_view name) {
-  for (const NameRule& rule : kNameRules) {
-    if (name.substr(0, rule.part.size()) == rule.part) return rule.kind;
-  }
-  return std::nullopt;
 }
 
 // Elements of all tensors of a list of sizes; 0 for an empty list.
@@ -101,9 +57,8 @@ uint8_t dtype_of(const PlainValue& entry) {
     if (list == nullptr || list->list() == nullptr || list->list()->empty()) continue;
     const std::string* name = list->list()->front()->text();
     if (name == nullptr) continue;
-    for (const auto& [text, number] : kDtypes) {
-      if (*name == text) return number;
-    }
+    const uint8_t datatype = torch_datatype_of(*name);
+    if (datatype != kUnknown8) return datatype;
   }
   return kUnknown8;
 }
@@ -156,21 +111,6 @@ int32_t peer_of(std::string_view name) {
     peer = (peer < 0 ? 0 : peer) * 10 + (character - '0');
   }
   return peer;
-}
-
-std::vector<int32_t> numbers_in(std::string_view text) {
-  std::vector<int32_t> numbers;
-  int64_t number = -1;
-  for (const char character : text) {
-    if (character >= '0' && character <= '9' && number < (1 << 24)) {
-      number = (number < 0 ? 0 : number) * 10 + (character - '0');
-    } else if (number >= 0) {
-      numbers.push_back(static_cast<int32_t>(number));
-      number = -1;
-    }
-  }
-  if (number >= 0) numbers.push_back(static_cast<int32_t>(number));
-  return numbers;
 }
 
 // The rank stands in the file's name only: the last digits of the last part between dots that has
@@ -375,7 +315,7 @@ void Builder::add_entries(const PlainList& entries) {
       close_batch(*entry, comm);
       continue;
     }
-    const std::optional<OpKind> kind = kind_of(name);
+    const std::optional<OpKind> kind = torch_kind_of(name);
     if (!kind) {
       ++left_out_;
     } else if (is_p2p(*kind)) {

@@ -114,6 +114,9 @@ bool import_as(const FileKind& kind, const std::string& path, ByteStream& stream
       return true;
     case ForeignFormat::text:
       return import_text(path, stream, processes, issues, lines);
+    case ForeignFormat::kineto:
+      import_kineto(path, stream, processes, issues);
+      return true;
     default:
       break;
   }

@@ -60,6 +60,10 @@ void import_ras_json(const std::string& path, std::span<const uint8_t> bytes,
 void import_ras_text(const std::string& path, std::span<const uint8_t> bytes,
                      std::vector<Process>& processes, std::vector<Issue>& issues);
 
+// Read as they come, for they are large.
+void import_kineto(const std::string& path, ByteStream& stream, std::vector<Process>& processes,
+                   std::vector<Issue>& issues);
+
 // The same on every rank that hashes the same text.
 CommKey key_from_text(std::string_view text);
 

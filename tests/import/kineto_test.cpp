@@ -1,0 +1,136 @@
+// Traces of the PyTorch profiler.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+
+#include "tests/catch.h"
+#include "trace/import/importer.h"
+
+using namespace rollcall;
+using namespace rollcall::trace;
+
+namespace {
+
+std::map<int32_t, Process> import_sample(const std::string& name) {
+  std::vector<Process> processes;
+  std::vector<Issue> issues;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(ROLLCALL_SAMPLES) + "/kineto/" + name)) {
+    CHECK(import_file(entry.path(), processes, issues).is_known);
+  }
+  std::map<int32_t, Process> by_rank;
+  for (Process& process : processes) by_rank[process.job_rank] = std::move(process);
+  return by_rank;
+}
+
+struct Result {
+  std::vector<Process> processes;
+  std::vector<Issue> issues;
+};
+
+Result import_text(const std::string& text) {
+  Result result;
+  import_bytes("node7_12.1.pt.trace.json",
+               {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, result.processes,
+               result.issues);
+  return result;
+}
+
+constexpr const char* kCall =
+    R"({"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 12, "tid": 12, "ts": 5.5,
+    "dur": 2, "args": {"External id": 7, "Collective name": "allreduce", "dtype": "Float",
+    "In msg nelems": 16, "Out msg nelems": 16, "Group size": 2, "Process Group Name": "0",
+    "Process Group Ranks": "[4, 5]", "Rank": 1, "Seq": 9, "Comms Id": 18446744073709551615}})";
+
+std::string trace_of(const std::string& events) {
+  return R"({"schemaVersion": 1, "baseTimeNanoseconds": 1000000, "traceEvents": [)" + events + "]}";
+}
+
+}  // namespace
+
+TEST_CASE("a profiler's trace gives each rank its calls, with the times of their kernels") {
+  const auto ranks = import_sample("clean");
+  REQUIRE(ranks.size() == 4);
+  const Process& process = ranks.at(0);
+  CHECK(process.host == "node0");
+  CHECK(process.pid == 4000);
+  REQUIRE(process.comms.size() == 1);
+  CHECK(process.comms[0].key == ranks.at(3).comms[0].key);
+  CHECK(process.comms[0].nranks == 4);
+  REQUIRE(process.ops.size() == 12);
+  const Op& first = process.ops[0];
+  CHECK(first.kind == OpKind::AllReduce);
+  CHECK(first.count == 16384);
+  CHECK(first.datatype == 7);
+  CHECK(first.seq == 1);
+  CHECK(first.called_ns == 1749999999000000000 + 53020000);
+  CHECK(first.state == OpState::finished);
+  CHECK(first.started_ns == first.called_ns + 70000);
+  CHECK(first.finished_ns - first.started_ns == 100000);
+  CHECK(process.ops[7].kind == OpKind::AllGather);
+  CHECK(process.ops[7].count == 2048);
+  CHECK(process.ops[8].kind == OpKind::ReduceScatter);
+  CHECK(process.ops[8].count == 2048);
+  CHECK(process.ops[9].count == kCountUnknown);  // sizes of an all-to-all may differ by rank
+  CHECK(process.ops[10].kind == OpKind::Send);
+  CHECK(process.ops[10].root_or_peer == 1);
+}
+
+TEST_CASE("older traces without numbers count the calls") {
+  const auto ranks = import_sample("old_without_seq");
+  REQUIRE(ranks.size() == 4);
+  CHECK(ranks.at(0).ops[0].seq == 0);
+  CHECK(ranks.at(2).comms[0].collectives == 11);
+}
+
+TEST_CASE("the rank is told by the group where the trace does not name it") {
+  const Result result = import_text(trace_of(kCall));
+  REQUIRE(result.processes.size() == 1);
+  CHECK(result.processes[0].job_rank == 5);
+  CHECK(result.processes[0].comms[0].rank == 1);
+  CHECK(result.processes[0].ops[0].called_ns == 1005500);
+  CHECK(result.processes[0].ops[0].state == OpState::returned);
+}
+
+TEST_CASE("a trace that was cut keeps the calls in front of the cut, and says so") {
+  const std::string whole = trace_of(fmt::format("{},\n{}", kCall, kCall));
+  const Result result = import_text(whole.substr(0, whole.size() - 40));
+  REQUIRE(result.processes.size() == 1);
+  CHECK(result.processes[0].ops.size() == 1);
+  CHECK_FALSE(result.processes[0].knowledge.tail);
+  REQUIRE(result.issues.size() == 2);
+  CHECK(result.issues[0].text.find("ends in the middle, after ") != std::string::npos);
+}
+
+TEST_CASE("a number that JSON does not have is named with its place") {
+  const Result result = import_text(trace_of(fmt::format("{},\n{{\"ts\": NaN}}", kCall)));
+  REQUIRE(result.processes.size() == 1);
+  CHECK(result.issues[0].text.find("is no JSON at byte ") != std::string::npos);
+}
+
+TEST_CASE("a trace without collectives says what it would need") {
+  const Result result =
+      import_text(trace_of(R"({"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": 1})"));
+  CHECK(result.processes.empty());
+  REQUIRE(result.issues.size() == 1);
+  CHECK(result.issues[0].unusable);
+  CHECK(result.issues[0].text.find("ProfilerActivity.CPU") != std::string::npos);
+}
+
+TEST_CASE("a trace of the GPU alone takes the kernels for the calls") {
+  const Result result = import_text(trace_of(
+      R"({"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "ts": 5, "dur": 2,
+      "args": {"Collective name": "allreduce", "dtype": "Float", "In msg nelems": 16,
+      "Group size": 2, "Process Group Name": "0", "Process Group Ranks": "[0, 1]"}})"));
+  REQUIRE(result.processes.size() == 1);
+  REQUIRE(result.processes[0].ops.size() == 1);
+  CHECK(result.processes[0].ops[0].finished_ns == 1007000);
+}
+
+TEST_CASE("a document nested deeper than any trace is not followed") {
+  const Result result =
+      import_text(R"({"schemaVersion": 1, "traceEvents": )" + std::string(100000, '['));
+  CHECK(result.processes.empty());
+  CHECK(result.issues[0].text.find("nested deeper than 64 levels") != std::string::npos);
+}
