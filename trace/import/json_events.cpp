@@ -36,9 +36,8 @@ class Listener final : public nlohmann::json_sax<nlohmann::json> {
     return tell({.type = JsonScalar::Type::boolean, .number = value ? 1.0 : 0, .integer = value});
   }
   bool number_integer(number_integer_t value) override {
-    return tell({.type = JsonScalar::Type::number,
-                 .number = static_cast<double>(value),
-                 .integer = value});
+    return tell(
+        {.type = JsonScalar::Type::number, .number = static_cast<double>(value), .integer = value});
   }
   bool number_unsigned(number_unsigned_t value) override {
     return tell({.type = JsonScalar::Type::number,
@@ -66,11 +65,12 @@ class Listener final : public nlohmann::json_sax<nlohmann::json> {
   }
   bool parse_error(size_t position, const std::string& token,
                    const nlohmann::detail::exception& error) override {
-    const bool is_cut = std::string_view(error.what()).find("unexpected end of input") !=
-                        std::string_view::npos;
-    trouble_ = is_cut ? fmt::format("ends in the middle, after {} bytes", position)
-                      : fmt::format("is no JSON at byte {} (\"{}\")", position,
-                                    token.substr(token.size() - std::min<size_t>(token.size(), 20)));
+    const bool is_cut =
+        std::string_view(error.what()).find("unexpected end of input") != std::string_view::npos;
+    trouble_ = is_cut
+                   ? fmt::format("ends in the middle, after {} bytes", position)
+                   : fmt::format("is no JSON at byte {} (\"{}\")", position,
+                                 token.substr(token.size() - std::min<size_t>(token.size(), 20)));
     return false;
   }
 

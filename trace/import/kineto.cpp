@@ -237,8 +237,8 @@ class ProcessWriter {
   }
 
   uint32_t comm_of(const Record& record) {
-    const auto [known, fresh] = comms_.try_emplace(
-        record.group + record.ranks, static_cast<uint32_t>(process_.comms.size()));
+    const auto [known, fresh] = comms_.try_emplace(record.group + record.ranks,
+                                                   static_cast<uint32_t>(process_.comms.size()));
     if (!fresh) return known->second;
     const std::vector<int32_t> ranks = numbers_in(record.ranks);
     Comm comm;

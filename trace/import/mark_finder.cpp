@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
-#include "core/base/check.h"
-
 namespace rollcall::trace {
 namespace {
 
 size_t pair_at(std::string_view text, size_t at) {
-  return static_cast<uint8_t>(text[at]) << 8 | static_cast<uint8_t>(text[at + 1]);
+  return static_cast<size_t>(static_cast<uint8_t>(text[at]) << 4 ^
+                             static_cast<uint8_t>(text[at + 1]));
 }
 
 }  // namespace

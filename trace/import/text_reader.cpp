@@ -9,7 +9,7 @@
 namespace rollcall::trace {
 namespace {
 
-constexpr size_t kBlockBytes = 1 << 20;
+constexpr size_t kBlockBytes = 1 << 18;  // fits into the processor's second cache
 constexpr char kEscape = '\x1b';
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
@@ -52,6 +52,12 @@ size_t behind_line_end(std::string_view text, size_t end) {
 // Begin of the line that `at` is in, not in front of `from`.
 size_t line_begin(std::string_view text, size_t from, size_t at) {
   return from + behind_last_line(text.substr(from, at - from));
+}
+
+uint64_t line_feeds(std::string_view text) {
+  uint64_t count = 0;
+  for (size_t at = 0; (at = text.find('\n', at)) != std::string_view::npos; ++at) ++count;
+  return count;
 }
 
 // Behind the escape that begins at `at`: colours and the like (CSI), titles and links (OSC), and
@@ -157,6 +163,8 @@ void TextReader::take_block(std::string_view block) {
         broken_at(head.substr(0, head.size() < kHeadBytes ? head.size() : behind_last_line(head)));
   }
   if (width_ != 0) text = unwrapped_lines(text);
+  // Lines of one length that are all complete were not broken.
+  if (counts_.joined == 0) width_ = 0;
   give_lines(text);
 }
 
@@ -239,8 +247,7 @@ void TextReader::give_lines(std::string_view block) {
     give(block.substr(begin, end - begin), counts_.lines + 1);
     at = behind_line_end(block, end);
   }
-  counts_.lines += static_cast<uint64_t>(
-      std::count(block.begin() + static_cast<std::ptrdiff_t>(counted), block.end(), '\n'));
+  counts_.lines += line_feeds(block.substr(counted));
   if (has_ended_ && !block.empty() && block.back() != '\n') ++counts_.lines;
 }
 
