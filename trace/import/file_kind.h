@@ -23,7 +23,6 @@ enum class ForeignFormat : uint8_t {
   inspector,
   ras_json,
   kineto,
-  nsys_sqlite,
   py_spy
 };
 

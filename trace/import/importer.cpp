@@ -97,8 +97,10 @@ void import_whole(ForeignFormat format, const std::string& path, std::span<const
       return import_inspector(path, bytes, processes, issues);
     case ForeignFormat::ras_json:
       return import_ras_json(path, bytes, processes, issues);
+    case ForeignFormat::py_spy:
+      return import_py_spy(path, bytes, issues);
     default:
-      complain(path, "is of a kind that is not read", issues);
+      break;
   }
 }
 
