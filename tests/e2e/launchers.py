@@ -180,6 +180,23 @@ def ranks_are_known_by_any_launcher():
         expect_ranks_by(variable)
 
 
+def the_doctor_finds_the_ranks_recorded():
+    with Job(2, ["--fault", "missing-call@1:2"]) as run:
+        run.start()
+        run.wait_until(lambda: "calls are recorded" in
+                       run.rollcall("doctor", run.run_directory).stdout, "calls of the ranks")
+        for subject in (str(run.process.pid), run.run_directory):
+            seen = run.rollcall("doctor", subject)
+            expect_equal(seen.returncode, 0, f"status of doctor ({seen.stdout}{seen.stderr})")
+            expect("good  covered" in seen.stdout and "2 processes" in seen.stdout,
+                   f"both ranks are covered: {seen.stdout}")
+    with Job(2, ["--fault", "missing-call@1:2"], environment={"ROLLCALL_ENABLE": "0"}) as run:
+        run.start()
+        run.wait_until(lambda: "nothing is recorded yet" in
+                       run.rollcall("doctor", str(run.process.pid)).stdout,
+                       "the doctor's word on ranks that record nothing")
+
+
 def prolog_settings(folder, extra):
     """What Slurm would set for a task after packaging/slurm/task_prolog.sh."""
     script = os.path.join(folder, "task_prolog.sh")
@@ -341,6 +358,8 @@ if __name__ == "__main__":
          other_interpreters_leave_a_note),
         ("hosts that are started by hand with one ROLLCALL_RUN_ID are one run",
          hosts_started_by_hand_are_one_run),
+        ("the doctor finds the ranks of a job recorded, and says where nothing is",
+         the_doctor_finds_the_ranks_recorded),
         ("a step of Slurm's is recorded by the prolog, unless it asks not to be",
          slurm_prolog_records_a_step),
         ("each attempt of an elastic job has a directory of its own",
