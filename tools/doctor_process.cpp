@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -21,8 +20,6 @@
 
 namespace rollcall::tools {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kRecorder = "librollcall.so";
 constexpr const char* kPlugin = "libnccl-profiler-rollcall.so";

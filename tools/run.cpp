@@ -245,7 +245,9 @@ std::string why_nothing_recorded(const Plan& plan, const std::string& program) {
   }
   const std::string obstacle = preload_obstacle(program);
   if (!obstacle.empty()) return fmt::format("{}, probably because {}.", nothing, obstacle);
-  return nothing + "; most likely no process called NCCL through a shared library.";
+  return nothing +
+         "; most likely no process called NCCL through a shared library. `rollcall doctor -- "
+         "COMMAND` looks for what is in the way.";
 }
 
 // One run from its start to its end.
