@@ -216,6 +216,11 @@ uint32_t hold_for_later(capture::OpToken token, uint32_t state) noexcept {
   return capture::hold_op(token) ? kHeld : 0;
 }
 
+uint32_t hold_call_for_later(capture::OpToken token, uint32_t state) noexcept {
+  if (token.record == nullptr || !outlives_call(*token.record, state)) return 0;
+  return capture::hold_current_op() ? kHeld : 0;
+}
+
 // KernelCh events will follow, one per channel: the record waits for them.
 void expect_kernels(OpPlace& place, uint64_t turn, Context& context, uint8_t channels) noexcept {
   const uint32_t before = place.state.load(std::memory_order_relaxed);

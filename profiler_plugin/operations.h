@@ -92,6 +92,8 @@ inline uint32_t lateness_of(Context& context, OpPlace& place) noexcept {
 }
 // A hold, where it will be added to when the call has returned; kHeld then, else 0.
 uint32_t hold_for_later(capture::OpToken token, uint32_t state) noexcept;
+// The same of the call that the thread is in.
+uint32_t hold_call_for_later(capture::OpToken token, uint32_t state) noexcept;
 
 // What is in a place that was taken; `state` is what has to be done with it. Released: who sees
 // some of it sees the mark of take_op(), too.
@@ -204,7 +206,7 @@ template <bool kHasTags>
                          lateness_of(context, *taken.place);
   if constexpr (kHasTags) note_user_tag(context, token, event.user_tag);
   if (__builtin_expect(event.graph_captured, 0)) capture::note_captured(token);
-  keep(*taken.place, token, state | hold_for_later(token, state));
+  keep(*taken.place, token, state | hold_call_for_later(token, state));
   publish(*taken.place, taken.turn);
   return pack({.kind = HandleKind::call, .turn = taken.turn});
 }

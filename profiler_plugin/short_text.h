@@ -23,8 +23,8 @@ class ShortText {
   }
   template <size_t kBytes>
   bool equals(const char* name) const noexcept {
-    uint64_t head = 0;
-    memcpy(&head, name, std::min(kBytes, kHeadBytes));
+    const uint64_t head =
+        head_of_name(name, std::make_index_sequence<std::min(kBytes, kHeadBytes)>());
     if (((head_ ^ head) & kMask<kBytes>) != 0) return false;
     // Equal so far without an end: the text goes on, and so letter by letter until they differ.
     if constexpr (kBytes > kHeadBytes) {
@@ -60,6 +60,13 @@ class ShortText {
     uint64_t head = 0;
     memcpy(&head, text, strnlen(text, kHeadBytes));
     return head;
+  }
+  // A number in the code. Copied into a variable, the compiler stores its parts and loads the
+  // whole, which waits for the stores.
+  template <size_t... kAt>
+  [[gnu::always_inline]] static uint64_t head_of_name(const char* name,
+                                                      std::index_sequence<kAt...>) noexcept {
+    return ((uint64_t{static_cast<unsigned char>(name[kAt])} << 8 * kAt) | ...);
   }
   template <size_t... kAt>
   bool rest_equals(const char* name, std::index_sequence<kAt...>) const noexcept {

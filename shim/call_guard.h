@@ -22,7 +22,8 @@ extern thread_local constinit ThreadCalls t_calls __attribute__((tls_model("init
 
 class CallGuard {
  public:
-  CallGuard(unsigned copy, Function function, const void* caller, const void* frame) noexcept
+  [[gnu::always_inline]] CallGuard(unsigned copy, Function function, const void* caller,
+                                   const void* frame) noexcept
       : site_{caller, copy},
         nested_(t_calls.outer_frame != nullptr && frame < t_calls.outer_frame) {
     if (__builtin_expect(nested_, 0)) {

@@ -209,6 +209,7 @@ bool comm_ending(nccl::Comm comm, CommState state) noexcept {
   const bool ends = state == CommState::destroyed || state == CommState::aborted;
   if (!ends || comm == nullptr || g_ended_handles.has(comm)) return false;
   g_ended_handles.add(comm);
+  g_call_flags.has_ended_handles.store(true, std::memory_order_relaxed);
   return true;
 }
 

@@ -8,6 +8,7 @@
 namespace rollcall::shim {
 
 constinit EndedHandles g_ended_handles;
+constinit CallFlags g_call_flags{};
 
 namespace {
 

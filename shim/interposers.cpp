@@ -19,7 +19,7 @@ thread_local constinit ThreadCalls t_calls = {nullptr, kCopyLinked};
 void CallGuard::enter_nested(Function function) noexcept {
   // NCCL's call to itself arrives at the exported name whatever copy it comes from.
   if (site_.copy == kCopyLinked) site_.copy = t_calls.copy;
-  real_ = resolved(site_.copy, function);
+  real_ = found_before(site_.copy, function);
   if (real_ == nullptr) real_ = resolve(site_.copy, function, false);
   if (!disabled()) capture::count_nested_call();
 }

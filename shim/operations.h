@@ -6,7 +6,7 @@
 #pragma once
 
 #include "core/capture/recorder.h"
-#include "shim/call_frames.h"
+#include "shim/call_flags.h"
 #include "shim/ended_handles.h"
 #include "shim/failures.h"
 #include "shim/real_functions.h"
@@ -42,10 +42,12 @@ template <typename RealCall>
 inline nccl::Result record_operation(const Site& site, capture::OpCall& call, RealCall&& real) {
   call.caller = site.caller;
   call.group = capture::current_group();
-  const FrameReader read_frames = g_frame_reader.load(std::memory_order_acquire);
+  const FrameReader read_frames = g_call_flags.frame_reader.load(std::memory_order_acquire);
   if (__builtin_expect(read_frames != nullptr, 0)) call.frames = read_frames();
   if (call.send == call.recv && call.send != nullptr) call.flags |= kOpInPlace;
-  if (__builtin_expect(g_ended_handles.has(call.comm_handle), 0)) note_use_after_end(site, call);
+  const bool has_ended = g_call_flags.has_ended_handles.load(std::memory_order_relaxed) &&
+                         g_ended_handles.has(call.comm_handle);
+  if (__builtin_expect(has_ended, 0)) note_use_after_end(site, call);
   const capture::OpToken token = capture::begin_op(call);
   const nccl::Result result = real();
   capture::end_op(token, result);

@@ -12,7 +12,7 @@
 #include "core/base/text.h"
 #include "core/capture/recorder.h"
 #include "core/format/call_site.h"
-#include "shim/call_frames.h"
+#include "shim/call_flags.h"
 #include "shim/comm_config.h"
 #include "shim/loader.h"
 
@@ -345,7 +345,7 @@ void start_python_frames() noexcept {
   const char* setting = getenv("ROLLCALL_PYTHON_FRAMES");
   bool is_wanted = false;
   if (setting == nullptr || !parse_flag(setting, is_wanted) || !is_wanted ||
-      g_frame_reader.load(std::memory_order_relaxed) != nullptr) {
+      g_call_flags.frame_reader.load(std::memory_order_relaxed) != nullptr) {
     return;
   }
   const auto version_of =
@@ -368,7 +368,7 @@ void start_python_frames() noexcept {
   note.text(part_of(version, 0, version.find(' ')));
   capture::add_meta("python_frames", note.c_str());
   // Other threads may be in NCCL already: who sees the reader sees what it reads with.
-  g_frame_reader.store(read_frames, std::memory_order_release);
+  g_call_flags.frame_reader.store(read_frames, std::memory_order_release);
 }
 
 }  // namespace rollcall::shim

@@ -12,8 +12,8 @@
 
 namespace rollcall::shim {
 
-// Looks for an interpreter and sets g_frame_reader. The meta key "python_frames" says which version
-// is read, or why none is. [cold]
+// Looks for an interpreter and sets CallFlags::frame_reader. The meta key "python_frames" says
+// which version is read, or why none is. [cold]
 void start_python_frames() noexcept;
 
 }  // namespace rollcall::shim

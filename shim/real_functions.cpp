@@ -17,14 +17,12 @@
 #include "shim/run_facts.h"
 
 namespace rollcall::shim {
+
+constinit RealPointers g_real_pointers[kCopiesMax]{};
+
 namespace {
 
 struct Copy {
-  // What calls load. Set by the first call through it, not by the look-up: a process that only
-  // looks NCCL up has made no call and leaves no file.
-  std::atomic<void*> published[kFunctions];
-  // What dlsym found; the source for `published` in copies 1 and up.
-  std::atomic<void*> found[kFunctions];
   std::atomic<uintptr_t> base;  // 0: free
   std::atomic<bool> reported;
   std::atomic<bool> has_queries;
@@ -32,7 +30,6 @@ struct Copy {
 };
 Copy g_copies[kCopiesMax];
 
-std::atomic<int> g_disabled{-1};
 std::atomic<bool> g_process_has_called{false};
 pthread_mutex_t g_copies_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -80,9 +77,9 @@ void forget_after_fork() {
   pthread_mutex_init(&g_copies_lock, nullptr);  // another thread may have held it
   forget_pending_after_fork();
   g_process_has_called.store(false, std::memory_order_relaxed);
-  for (Copy& copy : g_copies) {
-    copy.reported.store(false, std::memory_order_relaxed);
-    for (std::atomic<void*>& published : copy.published)
+  for (Copy& copy : g_copies) copy.reported.store(false, std::memory_order_relaxed);
+  for (RealPointers& pointers : g_real_pointers) {
+    for (std::atomic<void*>& published : pointers.published)
       published.store(nullptr, std::memory_order_relaxed);
   }
 }
@@ -108,22 +105,15 @@ Function function_of(const char* name) noexcept {
   return Function::Count;
 }
 
-bool disabled() noexcept {
-  int value = g_disabled.load(std::memory_order_relaxed);
-  if (__builtin_expect(value < 0, 0)) {
-    const char* text = getenv("ROLLCALL_ENABLE");
-    bool is_enabled = true;
-    value = text != nullptr && parse_flag(text, is_enabled) && !is_enabled;
-    g_disabled.store(value, std::memory_order_relaxed);
-  }
-  return value != 0;
+bool read_disabled() noexcept {
+  const char* text = getenv("ROLLCALL_ENABLE");
+  bool is_enabled = true;
+  const bool is_disabled = text != nullptr && parse_flag(text, is_enabled) && !is_enabled;
+  g_call_flags.disabled.store(is_disabled ? 1 : 0, std::memory_order_relaxed);
+  return is_disabled;
 }
 
 bool process_has_called() noexcept { return g_process_has_called.load(std::memory_order_relaxed); }
-
-void* resolved(unsigned copy, Function function) noexcept {
-  return g_copies[copy].published[static_cast<unsigned>(function)].load(std::memory_order_acquire);
-}
 
 void* find_in_copy(unsigned copy, const char* name) noexcept {
   return find_either_name(copy, name);
@@ -132,15 +122,16 @@ void* find_in_copy(unsigned copy, const char* name) noexcept {
 void* resolve(unsigned copy, Function function, bool reports) noexcept {
   const KeepErrno keep;
   Copy& where = g_copies[copy];
+  RealPointers& pointers = g_real_pointers[copy];
   const unsigned index = static_cast<unsigned>(function);
-  void* real = where.found[index].load(std::memory_order_acquire);
+  void* real = pointers.found[index].load(std::memory_order_acquire);
   if (real == nullptr) {
     real = find_either_name(copy, kNames[index]);
     if (real == nullptr) return nullptr;
-    where.found[index].store(real, std::memory_order_release);
+    pointers.found[index].store(real, std::memory_order_release);
   }
   if (!reports) return real;
-  where.published[index].store(real, std::memory_order_release);
+  pointers.published[index].store(real, std::memory_order_release);
   if (disabled()) return real;
   note_first_call();
   if (!where.reported.exchange(true, std::memory_order_acq_rel))
@@ -168,9 +159,10 @@ unsigned copy_of_real(void* real, Function function) noexcept {
     }
     if (copy < kCopiesMax) {
       Copy& fresh = g_copies[copy];
+      RealPointers& pointers = g_real_pointers[copy];
       for (unsigned i = 0; i < kFunctions; ++i) {
-        fresh.published[i].store(nullptr, std::memory_order_relaxed);
-        fresh.found[i].store(nullptr, std::memory_order_relaxed);
+        pointers.published[i].store(nullptr, std::memory_order_relaxed);
+        pointers.found[i].store(nullptr, std::memory_order_relaxed);
       }
       fresh.reported.store(false, std::memory_order_relaxed);
       fresh.has_queries.store(false, std::memory_order_relaxed);
@@ -178,11 +170,11 @@ unsigned copy_of_real(void* real, Function function) noexcept {
     }
   }
   if (copy < kCopiesMax) {
-    std::atomic<void*>& found = g_copies[copy].found[static_cast<unsigned>(function)];
+    RealPointers& pointers = g_real_pointers[copy];
+    const auto index = static_cast<unsigned>(function);
     // A library loaded again at the same place may be another build.
-    if (found.exchange(real, std::memory_order_acq_rel) != real)
-      g_copies[copy].published[static_cast<unsigned>(function)].store(nullptr,
-                                                                      std::memory_order_release);
+    if (pointers.found[index].exchange(real, std::memory_order_acq_rel) != real)
+      pointers.published[index].store(nullptr, std::memory_order_release);
   }
   pthread_mutex_unlock(&g_copies_lock);
   return copy;
@@ -191,7 +183,7 @@ unsigned copy_of_real(void* real, Function function) noexcept {
 bool is_inside_copy(unsigned copy, const void* address) noexcept {
   const uintptr_t base = owner_of(address).base;
   if (base == 0) return false;
-  for (const std::atomic<void*>& found : g_copies[copy].found) {
+  for (const std::atomic<void*>& found : g_real_pointers[copy].found) {
     void* real = found.load(std::memory_order_acquire);
     if (real != nullptr) return owner_of(real).base == base;
   }

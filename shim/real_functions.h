@@ -8,9 +8,11 @@
 // Resolved once per function and copy, then one load. Nothing here loads a library.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "shim/api_table.h"
+#include "shim/call_flags.h"
 #include "shim/nccl_abi.h"
 
 namespace rollcall::shim {
@@ -41,8 +43,25 @@ struct Site {
 // The real function; null when this NCCL has none. `reports` on the first use of a copy writes
 // version, path and coverage into the recorder's meta area. [cold, then one load by the caller]
 void* resolve(unsigned copy, Function function, bool reports) noexcept;
+struct RealPointers {
+  // What calls load. Set by the first call through it, not by the look-up: a process that only
+  // looks NCCL up has made no call and leaves no file.
+  std::atomic<void*> published[kFunctions];
+  // What dlsym found; the source for `published` in copies 1 and up.
+  std::atomic<void*> found[kFunctions];
+};
+extern constinit RealPointers g_real_pointers[kCopiesMax] __attribute__((visibility("hidden")));
+
 // The published pointer, null until `resolve` succeeded.
-void* resolved(unsigned copy, Function function) noexcept;
+inline void* resolved(unsigned copy, Function function) noexcept {
+  return g_real_pointers[copy].published[static_cast<unsigned>(function)].load(
+      std::memory_order_acquire);
+}
+// The same before anybody but NCCL has called it.
+inline void* found_before(unsigned copy, Function function) noexcept {
+  return g_real_pointers[copy].found[static_cast<unsigned>(function)].load(
+      std::memory_order_acquire);
+}
 
 // A function by name, intercepted or not, from this copy. Null when it has none. [cold]
 void* find_in_copy(unsigned copy, const char* name) noexcept;
@@ -59,7 +78,11 @@ bool is_inside_copy(unsigned copy, const void* address) noexcept;
 void* entry_point(unsigned copy, Function function) noexcept;
 
 // ROLLCALL_ENABLE=0: hand every call through untouched.
-bool disabled() noexcept;
+bool read_disabled() noexcept;  // [cold]
+inline bool disabled() noexcept {
+  const int value = g_call_flags.disabled.load(std::memory_order_relaxed);
+  return __builtin_expect(value >= 0, 1) ? value != 0 : read_disabled();
+}
 
 // True from the first recorded call of this process on; a forked child starts over.
 bool process_has_called() noexcept;

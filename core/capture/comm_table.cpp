@@ -13,22 +13,12 @@
 
 #include "core/base/check.h"
 #include "core/base/clock.h"
+#include "core/capture/comm_handles.h"
 #include "core/capture/live.h"
 
 namespace rollcall::capture {
 
 namespace {
-
-// Twice kCommsMax: each key is inserted once and stays, and at most kCommsMax handles are ever
-// bound, so there is always a free place and probes end.
-constexpr uint32_t kHandleSlots = 2 * kCommsMax;
-static_assert((kHandleSlots & (kHandleSlots - 1)) == 0);
-
-struct HandleSlot {
-  std::atomic<const void*> handle;  // null: free; never changes afterwards
-  std::atomic<uint32_t> index;      // kCommUnknown: unbound
-};
-constinit HandleSlot handle_slots[kHandleSlots]{};
 
 // Of one communicator, as many counters per peer as there are kinds (PeerCounter). Reserved address
 // space; a page exists once a peer on it is talked to.
@@ -53,16 +43,11 @@ void store_state(uint32_t index, CommState state) noexcept {
   store_release(live.comms[index].state, static_cast<uint32_t>(state));
 }
 
-uint32_t slot_of_handle(const void* handle) noexcept {
-  const auto bits = reinterpret_cast<uintptr_t>(handle);
-  return static_cast<uint32_t>((bits >> 4) * 0x9e3779b97f4a7c15 >> 40) & (kHandleSlots - 1);
-}
-
 uint32_t find_handle(const void* handle) noexcept {
-  for (uint32_t probe = 0, at = slot_of_handle(handle); probe < kHandleSlots;
-       ++probe, at = (at + 1) & (kHandleSlots - 1)) {
-    const void* found = handle_slots[at].handle.load(std::memory_order_acquire);
-    if (found == handle) return handle_slots[at].index.load(std::memory_order_relaxed);
+  for (uint32_t probe = 0, at = place_of_handle(handle); probe < kCommHandles;
+       ++probe, at = (at + 1) & (kCommHandles - 1)) {
+    const void* found = comm_handles[at].handle.load(std::memory_order_acquire);
+    if (found == handle) return comm_handles[at].index.load(std::memory_order_relaxed);
     if (found == nullptr) break;
   }
   return kCommUnknown;
@@ -70,15 +55,14 @@ uint32_t find_handle(const void* handle) noexcept {
 
 // ColdLock held.
 void set_handle(const void* handle, uint32_t index) noexcept {
-  for (uint32_t probe = 0, at = slot_of_handle(handle); probe < kHandleSlots;
-       ++probe, at = (at + 1) & (kHandleSlots - 1)) {
-    const void* found = handle_slots[at].handle.load(std::memory_order_relaxed);
+  for (uint32_t probe = 0, at = place_of_handle(handle); probe < kCommHandles;
+       ++probe, at = (at + 1) & (kCommHandles - 1)) {
+    const void* found = comm_handles[at].handle.load(std::memory_order_relaxed);
     if (found != nullptr && found != handle) continue;
-    handle_slots[at].index.store(index, std::memory_order_relaxed);
-    handle_slots[at].handle.store(handle, std::memory_order_release);
+    comm_handles[at].index.store(index, std::memory_order_relaxed);
+    comm_handles[at].handle.store(handle, std::memory_order_release);
     break;
   }
-  comm_generation.fetch_add(1, std::memory_order_release);
 }
 
 bool is_entry(uint32_t index) noexcept {
@@ -152,7 +136,7 @@ uint32_t* map_counters(uint32_t comm_index) noexcept {
 
 }  // namespace
 
-constinit std::atomic<uint64_t> comm_generation{1};
+constinit CommHandle comm_handles[kCommHandles]{};
 
 bool map_known_comms() noexcept {
   void* memory = mmap(nullptr, kCommsMax * sizeof(CommEntry), PROT_READ | PROT_WRITE,
@@ -166,9 +150,9 @@ bool map_known_comms() noexcept {
 void reset_comm_table() noexcept {
   if (known != nullptr) munmap(known, kCommsMax * sizeof(CommEntry));
   known = nullptr;
-  for (HandleSlot& slot : handle_slots) {
-    slot.handle.store(nullptr, std::memory_order_relaxed);
-    slot.index.store(kCommUnknown, std::memory_order_relaxed);
+  for (CommHandle& place : comm_handles) {
+    place.handle.store(nullptr, std::memory_order_relaxed);
+    place.index.store(kCommUnknown, std::memory_order_relaxed);
   }
   for (PeerCounters& counters : peer_counters) {
     uint32_t* counts = counters.counts.exchange(nullptr, std::memory_order_relaxed);
@@ -176,7 +160,6 @@ void reset_comm_table() noexcept {
     munmap(counts, counter_bytes(counters.peers.load(std::memory_order_relaxed)));
   }
   for (std::atomic<uint32_t>& number : child_numbers) number.store(0, std::memory_order_relaxed);
-  comm_generation.fetch_add(1, std::memory_order_release);
 }
 
 bool next_p2p_seq(uint32_t comm_index, int32_t peer, PeerCounter counter, uint64_t& seq,

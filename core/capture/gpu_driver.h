@@ -40,6 +40,7 @@ inline bool is_default_stream(GpuStream stream) noexcept {
 
 // X(member, exported name, parameters). All are required, and all return a CUresult.
 #define ROLLCALL_GPU_DRIVER(X)                                                                   \
+  X(stream_is_capturing, "cuStreamIsCapturing", (GpuStream stream, int* status))                 \
   X(context_get_current, "cuCtxGetCurrent", (GpuContextHandle * context))                        \
   X(context_set_current, "cuCtxSetCurrent", (GpuContextHandle context))                          \
   X(context_get_device, "cuCtxGetDevice", (int* device))                                         \
@@ -47,7 +48,6 @@ inline bool is_default_stream(GpuStream stream) noexcept {
   X(primary_retain, "cuDevicePrimaryCtxRetain", (GpuContextHandle * context, int device))        \
   X(primary_release, "cuDevicePrimaryCtxRelease_v2", (int device))                               \
   X(stream_get_context, "cuStreamGetCtx", (GpuStream stream, GpuContextHandle * context))        \
-  X(stream_is_capturing, "cuStreamIsCapturing", (GpuStream stream, int* status))                 \
   X(stream_capture_info, "cuStreamGetCaptureInfo",                                               \
     (GpuStream stream, int* status, uint64_t* capture))                                          \
   X(stream_create, "cuStreamCreate", (GpuStream * stream, unsigned flags))                       \

@@ -18,6 +18,10 @@ constexpr uint32_t kPairAttempts = 8;
 constexpr uint32_t kWindowMarks = 64;
 constexpr uint32_t kSkipShiftMax = 10;
 
+int device_of(const CommEntry* comm) noexcept {
+  return comm != nullptr ? load_relaxed(comm->device) : -1;
+}
+
 void count(uint64_t& statistic) noexcept { add_relaxed(statistic, uint64_t{1}); }
 
 }  // namespace
@@ -192,13 +196,7 @@ void GpuTimer::note_cost(GpuThread& thread, uint64_t behind_ticks, uint64_t stan
   thread.window_ticks = now_ticks;
 }
 
-// One locked instruction for a group, not for each of its operations.
-void GpuTimer::count_sampled_out(GpuThread& thread, uint32_t group) noexcept {
-  if (group == 0) return count(stats_->gpu_sampled_out);
-  ++thread.sampled_out;
-}
-void GpuTimer::count_sampled_out_group(GpuThread& thread) noexcept {
-  if (thread.sampled_out == 0) return;
+void GpuTimer::hand_over_sampled_out(GpuThread& thread) noexcept {
   add_relaxed(stats_->gpu_sampled_out, uint64_t{thread.sampled_out});
   thread.sampled_out = 0;
 }
@@ -227,32 +225,26 @@ bool GpuTimer::joins_group(GpuThread& thread, uint32_t group, bool is_free) noex
   return false;
 }
 
-GpuPlan GpuTimer::plan(GpuThread& thread, GpuStream stream, uint32_t group, int device) noexcept {
-  if (__builtin_expect(thread.open_end != 0, 0)) give_up_open_end(thread);
-  abandon_call(thread);
-  GpuPlan plan;
-  int status = 0;
-  if (is_stopped() || ask<&GpuDriver::stream_is_capturing>(stream, &status) != kGpuSuccess)
-    return plan;
+// `status`: whether the stream captures.
+void GpuTimer::plan_asked(GpuThread& thread, GpuStream stream, uint32_t group,
+                          const CommEntry* comm, int status, GpuPlan& plan) noexcept {
   if (__builtin_expect(status != 0, 0)) {
-    plan_captured(thread, stream, group, plan);
-    return plan;
+    return plan_captured(thread, stream, group, plan);
   }
-  if (!records_.has_room()) return plan;
+  if (!records_.has_room()) return;
   if (activity_ != nullptr) {
     plan.has_activity = group == 0 || joins_group(thread, group, true);
-    plan.device = device;
-    return plan;
+    plan.device = device_of(comm);
+    return;
   }
   if (group == 0) {
     plan.is_sampled_out = is_sampled_out(thread);
-    if (plan.is_sampled_out) return plan;
+    if (plan.is_sampled_out) return;
   } else if (!joins_group(thread, group, false)) {
     plan.is_sampled_out = thread.is_group_sampled_out;
-    return plan;
+    return;
   }
-  plan.context = context_of(thread, stream, device);
-  return plan;
+  plan.context = context_of(thread, stream, device_of(comm));
 }
 
 GpuPair* GpuTimer::find_free_pair(GpuContext& context) noexcept {
@@ -335,9 +327,8 @@ bool GpuTimer::add_to_group(GpuGroup& group, const GpuGroup::Entry& added) noexc
   return true;
 }
 
-void GpuTimer::mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, uint64_t ticket,
-                    GpuStream stream, uint32_t group) noexcept {
-  if (plan.is_sampled_out) return count_sampled_out(thread, group);
+void GpuTimer::mark_planned(GpuThread& thread, const GpuPlan& plan, OpRecord* record,
+                            uint64_t ticket, GpuStream stream, uint32_t group) noexcept {
   thread.answers = open_ends_.answers();
   if (plan.graph != 0) return mark_captured(thread, plan, ticket, stream, group);
   if (plan.has_activity) return mark_region(thread, plan, record, ticket, stream, group);
@@ -367,9 +358,8 @@ void GpuTimer::mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, ui
   thread.ticket = ticket;
 }
 
-bool GpuTimer::close(GpuThread& thread, OpRecord* record, uint64_t ticket,
-                     GpuLaunch launch) noexcept {
-  if (thread.ticket != ticket) return false;
+bool GpuTimer::close_marked(GpuThread& thread, OpRecord* record, uint64_t ticket,
+                            GpuLaunch launch) noexcept {
   const bool has_mark = thread.pair != nullptr || thread.lane.position != nullptr;
   if (launch == GpuLaunch::in_progress && has_mark) return keep_open(thread, record, ticket);
   const bool is_launched = launch != GpuLaunch::refused;
@@ -440,9 +430,7 @@ bool GpuTimer::is_reachable(const GpuContext& context, GpuStream stream) noexcep
   return ask<&GpuDriver::context_get_current>(&current) == kGpuSuccess && current == context.handle;
 }
 
-void GpuTimer::begin_group_end(GpuThread& thread, uint32_t group) noexcept {
-  count_sampled_out_group(thread);
-  if (thread.group == nullptr) return;
+void GpuTimer::mark_group_start(GpuThread& thread, uint32_t group) noexcept {
   if (thread.group->number != group || is_stopped()) return abandon_group(thread);
   thread.answers = open_ends_.answers();
   const uint64_t before = ticks_now();
@@ -464,9 +452,7 @@ void GpuTimer::begin_group_end(GpuThread& thread, uint32_t group) noexcept {
   thread.front_ticks = ticks_now() - before;
 }
 
-void GpuTimer::finish_group_end(GpuThread& thread, GpuLaunch launch) noexcept {
-  count_sampled_out_group(thread);  // of a group whose end was not recorded
-  if (thread.group == nullptr) return;
+void GpuTimer::mark_group_end(GpuThread& thread, GpuLaunch launch) noexcept {
   if (launch == GpuLaunch::in_progress && thread.region == nullptr) return keep_group_open(thread);
   const bool is_launched = launch == GpuLaunch::done;
   const bool has_region = thread.region != nullptr && finish_region(thread, is_launched);

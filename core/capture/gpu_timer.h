@@ -137,26 +137,28 @@ struct GpuGroup {
 
 // What a launching thread remembers. Zero-initialised.
 struct GpuThread {
-  GpuStream stream = nullptr;  // the last one, and the context it belongs to
-  GpuContext* context = nullptr;
+  // What every operation looks at comes first.
+  uint64_t ticket = 0;          // of the operation that the thread is in, if it awaits the GPU
   GpuPair* pair = nullptr;      // of the operation that the thread is in
   GpuRegion* region = nullptr;  // of the operation, or the end of a group, that the thread is in
   GpuGroup* group = nullptr;    // of the group that the thread has open
-  uint64_t ticket = 0;          // of the operation that the thread is in, if it awaits the GPU
+  GpuEndName open_end = 0;      // see filled_end
   uint32_t untimed_group = 0;   // a group that is left out, and why
   bool is_group_sampled_out = false;
-  // NCCL has come back and not launched yet: the end that waits for it, until the record of the
-  // call is published, and what it is called from then on. It may be somebody else's by now.
-  GpuOpenEnd* filled_end = nullptr;
-  GpuEndName open_end = 0;
-  uint64_t answers = 0;  // of NCCL's, before the thread went into it
-  GpuLaneMark lane;      // of the captured operation that the thread is in, and its stream
+  uint32_t sampled_out = 0;  // operations; not counted in the file yet
+  GpuLaneMark lane;          // of the captured operation that the thread is in, and its stream
   GpuStream lane_stream = nullptr;
+  GpuStream stream = nullptr;  // the last one, and the context it belongs to
+  GpuContext* context = nullptr;
+  // NCCL has come back and not launched yet: the end that waits for it, until the record of the
+  // call is published, and what it is called from then on (open_end). It may be somebody else's by
+  // now.
+  GpuOpenEnd* filled_end = nullptr;
+  uint64_t answers = 0;  // of NCCL's, before the thread went into it
   // Sampling.
   uint32_t calls = 0;
   uint32_t marks = 0;  // in this window
   uint32_t skip_shift = 0;
-  uint32_t sampled_out = 0;     // operations of the group that is open; counted where it ends
   uint64_t front_ticks = 0;     // spent in front of the operation, in the mark that is measured
   uint64_t mark_ticks = 0;      // spent in the measured marks of this window
   uint64_t cheapest_ticks = 0;  // of them; 0: none yet
@@ -178,6 +180,9 @@ struct GpuPlan {
   // What the record says from the start.
   uint8_t flags() const noexcept { return is_sampled_out ? kOpGpuTimesUnknown : uint8_t{0}; }
 };
+
+// A thread says in the file that it left so many out: a locked instruction each time.
+inline constexpr uint32_t kSampledOutKept = 16;
 
 // Of the marks of single operations every so many of a thread one is measured.
 inline constexpr uint32_t kMeasuredMarks = 16;
@@ -207,18 +212,45 @@ class GpuTimer {
   void begin(const Options& options) noexcept;
 
   // --- the launching thread
-  // `device`: the communicator's, -1 if not known; default streams belong to the current one.
-  GpuPlan plan(GpuThread& thread, GpuStream stream, uint32_t group, int device) noexcept;
+  // Fills a fresh plan in. `comm`: the operation's, null if not known. Default streams belong to
+  // its device, or to the current one where that is not known. Inline where nothing is to be done
+  // for an operation, as for nearly all of a job that issues many. Whether its stream captures is
+  // asked of every one.
+  [[gnu::always_inline]] inline void plan(GpuThread& thread, GpuStream stream, uint32_t group,
+                                          const CommEntry* comm, GpuPlan& plan) noexcept {
+    if (__builtin_expect(thread.open_end != 0, 0)) give_up_open_end(thread);
+    if (__builtin_expect(is_left_open(thread), 0)) abandon_call(thread);
+    int status = 0;
+    if (is_stopped() || ask<&GpuDriver::stream_is_capturing>(stream, &status) != kGpuSuccess) {
+      return;
+    }
+    const bool is_out = group != 0 && thread.untimed_group == group && thread.is_group_sampled_out;
+    if (is_out && status == 0 && records_.has_room()) {
+      plan.is_sampled_out = true;
+    } else {
+      plan_asked(thread, stream, group, comm, status, plan);
+    }
+  }
   // The record is published, with the plan's flags. Where the operation cannot be timed after all,
   // the record says so.
-  void mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record, uint64_t ticket,
-            GpuStream stream, uint32_t group) noexcept;
+  [[gnu::always_inline]] inline void mark(GpuThread& thread, const GpuPlan& plan, OpRecord* record,
+                                          uint64_t ticket, GpuStream stream,
+                                          uint32_t group) noexcept {
+    if (plan.is_sampled_out) return count_sampled_out(thread);
+    mark_planned(thread, plan, record, ticket, stream, group);
+  }
   // The call is over. True: the record must be published as gpu_pending, then opened() be called.
-  bool close(GpuThread& thread, OpRecord* record, uint64_t ticket, GpuLaunch launch) noexcept;
+  bool close(GpuThread& thread, OpRecord* record, uint64_t ticket, GpuLaunch launch) noexcept {
+    return thread.ticket == ticket && close_marked(thread, record, ticket, launch);
+  }
   void opened(GpuThread& thread) noexcept;
 
-  void begin_group_end(GpuThread& thread, uint32_t group) noexcept;
-  void finish_group_end(GpuThread& thread, GpuLaunch launch) noexcept;
+  void begin_group_end(GpuThread& thread, uint32_t group) noexcept {
+    if (thread.group != nullptr) mark_group_start(thread, group);
+  }
+  void finish_group_end(GpuThread& thread, GpuLaunch launch) noexcept {
+    if (thread.group != nullptr) mark_group_end(thread, launch);
+  }
 
   // --- any thread that asks NCCL whether something is in progress on a communicator, of which this
   // --- is the newest operation
@@ -235,6 +267,8 @@ class GpuTimer {
   // --- the launching thread
   // The group ended without launching anything, or nobody saw it end.
   void abandon_group(GpuThread& thread) noexcept;
+  // What count_sampled_out() has kept.
+  void hand_over_sampled_out(GpuThread& thread) noexcept;
   // A call that was left without returning (longjmp): the pair goes back.
   void abandon_call(GpuThread& thread) noexcept;
 
@@ -296,8 +330,22 @@ class GpuTimer {
   bool is_sampled_out(GpuThread& thread) noexcept;
   void note_cost(GpuThread& thread, uint64_t behind_ticks, uint64_t stands_for) noexcept;
   void adapt(GpuThread& thread, uint64_t now_ticks) noexcept;
-  void count_sampled_out(GpuThread& thread, uint32_t group) noexcept;
-  void count_sampled_out_group(GpuThread& thread) noexcept;
+  void count_sampled_out(GpuThread& thread) noexcept {
+    if (++thread.sampled_out >= kSampledOutKept) hand_over_sampled_out(thread);
+  }
+  // By a jump out of the call, since close() and opened() leave nothing.
+  static bool is_left_open(const GpuThread& thread) noexcept {
+    return thread.ticket != 0 || thread.pair != nullptr || thread.region != nullptr ||
+           thread.lane.position != nullptr;
+  }
+  void plan_asked(GpuThread& thread, GpuStream stream, uint32_t group, const CommEntry* comm,
+                  int status, GpuPlan& plan) noexcept;
+  void mark_planned(GpuThread& thread, const GpuPlan& plan, OpRecord* record, uint64_t ticket,
+                    GpuStream stream, uint32_t group) noexcept;
+  bool close_marked(GpuThread& thread, OpRecord* record, uint64_t ticket,
+                    GpuLaunch launch) noexcept;
+  void mark_group_start(GpuThread& thread, uint32_t group) noexcept;
+  void mark_group_end(GpuThread& thread, GpuLaunch launch) noexcept;
   GpuPair* find_free_pair(GpuContext& context) noexcept;
   bool grow(GpuContext& context) noexcept;
   GpuPair* take_pair(GpuContext& context) noexcept;
@@ -355,17 +403,18 @@ class GpuTimer {
   uint64_t time_of(GpuContext& context, GpuEvent event, uint64_t earliest, uint64_t latest,
                    double ticks_per_ns) noexcept;
 
+  // What every operation looks at comes first.
+  std::atomic<bool> stopped_;
+  uint32_t budget_percent_;
+  GpuActivity* activity_;
+  SelfStatistics* stats_;
+  GpuRecords records_;
   GpuDriver driver_;
   GpuFault fault_;
-  GpuRecords records_;
-  SelfStatistics* stats_;
-  uint32_t budget_percent_;
-  std::atomic<bool> stopped_;
   std::atomic<uint32_t> context_count_;
   uint32_t polls_;
   pthread_mutex_t opening_;
   pthread_mutex_t polling_;  // held by the poller while it has its hands on contexts
-  GpuActivity* activity_;
   bool marks_graphs_;
   uint64_t* progress_;
   std::atomic<uint32_t> words_state_;  // WordsState

@@ -52,7 +52,10 @@ struct alignas(kLivePageBytes) Live {
   const CommEntry* known_comms;           // the process's own: comm_table.cpp
   std::atomic<CaptureState> noted_state;  // the header's capture_state, as it was written
   SelfStatistics* stats;
-  std::atomic<GpuTimer*> gpu;  // null: no GPU timing
+  std::atomic<GpuTimer*> gpu;   // null: no GPU timing
+  std::atomic<bool> wants_gpu;  // asked for, and the driver was not found yet
+  std::atomic<bool> holds_groups;
+  std::atomic<uint32_t>* holds;  // one per slot of `ops`: the call itself, and hold_op()
   // --- not on the path of an operation
   ring::Slots<EventRecord> events;
   ThreadEntry* threads;
@@ -60,11 +63,8 @@ struct alignas(kLivePageBytes) Live {
   KernelPhasesEntry* kernel_phases;
   char* meta;
   std::atomic<Mode> mode;
-  std::atomic<uint32_t>* holds;  // one per slot of `ops`: the call itself, and hold_op()
-  std::atomic<bool> holds_groups;
   std::atomic<bool> watches_unlisted;  // the shim watches creations that the table has no room for
   bool has_flusher;
-  std::atomic<bool> wants_gpu;         // asked for, and the driver was not found yet
   std::atomic<bool> refreshes_anchor;  // a thread is at it
   pthread_mutex_t cold_mutex;          // ColdLock; all zeros is PTHREAD_MUTEX_INITIALIZER
   // The same as in the header, which is not read back.
@@ -103,23 +103,22 @@ struct ThreadGroups {
 struct ThreadState {
   uint64_t incarnation = ~uint64_t{0};  // differs from every value of live.incarnation
   uint32_t index = kThreadUnknown;
-  uint32_t comm_index = kCommUnknown;
-  const void* comm_handle = nullptr;
-  uint64_t comm_generation = 0;
+  bool in_call = false;
   uint32_t group_depth = 0;
   uint32_t group = 0;
   uint32_t group_operations = 0;
-  ThreadGroups group_numbers;
+  uint32_t nested_calls = 0;  // not counted in the file yet
+  OpToken call;               // of the call the thread is in
   ThreadTickets tickets;
   GpuThread gpu;
-  bool in_call = false;
-  OpToken call;  // of the call the thread is in
+  ThreadGroups group_numbers;
+  const void* gpu_wanted_with = nullptr;  // the communicator of the last look for the driver
   // Tickets of the group that ended last, for find_in_ended_group().
   uint64_t group_first_ticket = 0;
   uint64_t group_cursor = 0;
 };
 // Initial-exec: a load relative to the thread pointer, no call. The library may be loaded late
-// (dlopen), where the C library keeps 1,600 bytes and more for such variables; this takes 296.
+// (dlopen), where the C library keeps 1,600 bytes and more for such variables; this takes 288.
 extern thread_local constinit ThreadState this_thread __attribute__((tls_model("initial-exec")));
 
 // The slow way into every function: starts the recorder if it was never started, announces the
@@ -186,8 +185,6 @@ bool map_known_comms() noexcept;
 void reset_comm_table() noexcept;
 // The communicator of a handle, made up if it was never announced.
 uint32_t find_or_adopt_comm(const void* handle) noexcept;
-// Raised by every binding and unbinding; a thread's cached handle is good for one value of it.
-extern constinit std::atomic<uint64_t> comm_generation;
 // What is counted by peer. Puts that signal and bare signals are counted together: the receiver
 // waits for a number of either.
 enum class PeerCounter : uint8_t { send, recv, signal, wait, Count };

@@ -123,10 +123,26 @@ bool hold_op(OpToken token) noexcept {
   return true;
 }
 
+bool hold_current_op() noexcept {
+  const OpToken token = this_thread.call;
+  if (!this_thread.in_call || !is_open(token)) return false;
+  std::atomic<uint32_t>& holds = holds_of(token.ticket);
+  // The call's own, which no other thread touches: no locked instruction, as nearly always.
+  if (__builtin_expect(holds.load(std::memory_order_relaxed) == 1, 1)) {
+    holds.store(2, std::memory_order_relaxed);
+  } else {
+    holds.fetch_add(1, std::memory_order_acq_rel);
+  }
+  return true;
+}
+
 void release_op(OpToken token) noexcept {
   if (!is_open(token)) return;
-  // The call counts as one hold until it has returned, so the last one finds it returned.
-  if (holds_of(token.ticket).fetch_sub(1, std::memory_order_acq_rel) == 1) {
+  // The call counts as one hold until it has returned, so the last one finds it returned. Nobody
+  // takes one where this is the last.
+  std::atomic<uint32_t>& holds = holds_of(token.ticket);
+  if (holds.load(std::memory_order_acquire) == 1 ||
+      holds.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     ring::publish_slot(token.record, token.ticket, Phase::settled);
   }
 }

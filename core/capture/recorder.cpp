@@ -3,6 +3,7 @@
 
 #include "core/base/check.h"
 #include "core/base/clock.h"
+#include "core/capture/comm_handles.h"
 #include "core/capture/live.h"
 #include "core/capture/tickets.h"
 
@@ -17,23 +18,37 @@ namespace {
 // does: four reads of the vDSO clocks in 65,536 calls.
 constexpr uint64_t kAnchorTickets = 1u << 16;
 
-[[gnu::noinline, gnu::cold]] uint32_t find_comm_slowly(ThreadState& thread,
-                                                       const void* handle) noexcept {
-  if (handle == nullptr) return kCommUnknown;
+[[gnu::noinline, gnu::cold]] uint32_t find_comm_slowly(const void* handle) noexcept {
   const KeepErrno keep;
-  if (live.wants_gpu.load(std::memory_order_relaxed)) start_gpu_timing();
-  const uint64_t generation = comm_generation.load(std::memory_order_acquire);
-  const uint32_t index = find_or_adopt_comm(handle);
-  thread.comm_handle = handle;
-  thread.comm_index = index;
-  thread.comm_generation = generation;
-  return index;
+  return find_or_adopt_comm(handle);
 }
 
-inline uint32_t comm_index_of(ThreadState& thread, const void* handle) noexcept {
-  const bool cached = thread.comm_handle == handle && handle != nullptr &&
-                      thread.comm_generation == comm_generation.load(std::memory_order_acquire);
-  return __builtin_expect(cached, 1) ? thread.comm_index : find_comm_slowly(thread, handle);
+inline uint32_t comm_index_of(const void* handle) noexcept {
+  if (handle == nullptr) return kCommUnknown;
+  const uint32_t index = find_in_first_place(handle);
+  return __builtin_expect(index != kCommUnknown, 1) ? index : find_comm_slowly(handle);
+}
+
+// The job has loaded the driver before it has a communicator; once for each that a thread comes to
+// is often enough.
+[[gnu::noinline, gnu::cold]] void look_for_gpu(ThreadState& thread, const void* handle) noexcept {
+  if (handle == nullptr) return;
+  const KeepErrno keep;
+  thread.gpu_wanted_with = handle;
+  start_gpu_timing();
+}
+
+// A bit for each kind: with each call, the table would be one more line of memory to fetch.
+consteval uint32_t bits_of_collectives() {
+  static_assert(kOpKinds <= 32);
+  uint32_t bits = 0;
+  for (uint32_t kind = 0; kind < kOpKinds; ++kind) {
+    if (is_collective(static_cast<OpKind>(kind))) bits |= uint32_t{1} << kind;
+  }
+  return bits;
+}
+inline bool is_among_collectives(OpKind kind) noexcept {
+  return (bits_of_collectives() >> static_cast<uint32_t>(kind) & 1) != 0;
 }
 
 struct Position {
@@ -74,7 +89,7 @@ struct Position {
 // programs that are not.
 [[gnu::always_inline]] inline Position next_position(const OpCall& call,
                                                      uint32_t comm_index) noexcept {
-  const bool is_known_collective = is_collective(call.kind) && comm_index != kCommUnknown;
+  const bool is_known_collective = is_among_collectives(call.kind) && comm_index != kCommUnknown;
   if (__builtin_expect(!is_known_collective, 0)) {
     return next_position_of_others(call.kind, call.flags, call.root_or_peer,
                                    is_mark(call.kind) ? call.replay : call.count, comm_index);
@@ -173,24 +188,22 @@ inline void finish_op(OpToken token, int result) noexcept {
   return {};
 }
 
-// --- GPU timing: what an operation without it does not pay for ----------------------------------
+// --- GPU timing ---------------------------------------------------------------------------------
 
 // What the plugin saw is launched already. A non-blocking communicator launches on a thread of
 // NCCL's, where activity records do not find the call.
-[[gnu::noinline]] GpuPlan plan_gpu(GpuTimer& timer, ThreadState& thread, const OpCall& call,
-                                   uint32_t comm_index) noexcept {
-  if (call.kind == OpKind::GroupEnd || (call.flags & kOpFromPlugin) != 0) return {};
-  int device = -1;
-  if (comm_index != kCommUnknown) {
-    const CommEntry& comm = live.known_comms[comm_index];
-    if (comm.non_blocking != 0 && timer.has_activity()) return {};
-    device = load_relaxed(comm.device);
-  }
-  return timer.plan(thread.gpu, call.stream, call.group, device);
+[[gnu::always_inline]] inline void plan_gpu(GpuTimer& timer, ThreadState& thread,
+                                            const OpCall& call, uint32_t comm_index,
+                                            GpuPlan& plan) noexcept {
+  if (call.kind == OpKind::GroupEnd || (call.flags & kOpFromPlugin) != 0) return;
+  const CommEntry* comm = comm_index != kCommUnknown ? &live.known_comms[comm_index] : nullptr;
+  if (timer.has_activity() && comm != nullptr && comm->non_blocking != 0) return;
+  timer.plan(thread.gpu, call.stream, call.group, comm, plan);
 }
 
-[[gnu::noinline]] void mark_gpu(GpuTimer& timer, ThreadState& thread, const OpCall& call,
-                                const GpuPlan& plan, OpToken token) noexcept {
+[[gnu::always_inline]] inline void mark_gpu(GpuTimer& timer, ThreadState& thread,
+                                            const OpCall& call, const GpuPlan& plan,
+                                            OpToken token) noexcept {
   if (call.kind == OpKind::GroupEnd) {
     timer.begin_group_end(thread.gpu, call.group);
   } else if ((call.flags & kOpFromPlugin) == 0) {
@@ -218,19 +231,27 @@ GpuLaunch launch_of(int result) noexcept {
   timer.opened(gpu);
 }
 
+// Null where the GPU is not timed.
+[[gnu::always_inline]] inline GpuTimer* gpu_timer_for(ThreadState& thread,
+                                                      const void* comm_handle) noexcept {
+  const bool looks =
+      live.wants_gpu.load(std::memory_order_relaxed) && thread.gpu_wanted_with != comm_handle;
+  if (__builtin_expect(looks, 0)) look_for_gpu(thread, comm_handle);
+  return live.gpu.load(std::memory_order_acquire);
+}
+
 // `kMayBeCall`: false where it is known to be from the plugin, whose events are no calls of the
-// job's and have no GPU marks.
+// job's and have no GPU marks. `timer` is null then.
 template <bool kMayBeCall>
-[[gnu::always_inline]] inline OpToken begin(const OpCall& call) noexcept {
-  ThreadState& thread = this_thread;
-  if (!enter(thread)) return {};
+[[gnu::always_inline]] inline OpToken begin(ThreadState& thread, const OpCall& call,
+                                            GpuTimer* timer) noexcept {
   if (!ROLLCALL_CHECK(call.kind < OpKind::Count)) return {};
   const bool is_call = kMayBeCall && (call.flags & kOpFromPlugin) == 0;
   if (is_call) {
     thread.in_call = true;
     thread.call = {};
   }
-  const uint32_t comm_index = comm_index_of(thread, call.comm_handle);
+  const uint32_t comm_index = comm_index_of(call.comm_handle);
   const Position position = next_position(call, comm_index);
   // Between two locked additions, with which the counter is read at the same time: in front of the
   // first it cost 3 ns more.
@@ -239,12 +260,14 @@ template <bool kMayBeCall>
   if (__builtin_expect(is_paused(), 0)) {
     return drop_op(live.stats->dropped_paused, call, is_call);
   }
-  GpuTimer* timer = kMayBeCall ? live.gpu.load(std::memory_order_acquire) : nullptr;
-  const GpuPlan plan = timer != nullptr ? plan_gpu(*timer, thread, call, comm_index) : GpuPlan{};
+  GpuPlan plan;
+  if (timer != nullptr) plan_gpu(*timer, thread, call, comm_index, plan);
   const uint64_t newest =
       comm_index != kCommUnknown ? load_relaxed(live.comms[comm_index].last_ticket) : 0;
-  const auto [record, ticket] =
-      ring::claim_slot(live.ops, [&] { return next_ticket(thread, called_ticks, newest); });
+  const auto [record, ticket] = ring::claim_slot(live.ops, [&] {
+    return timer != nullptr ? next_single_ticket(thread)
+                            : next_ticket(thread, called_ticks, newest);
+  });
   if (__builtin_expect(record == nullptr, 0))
     return drop_op(live.stats->dropped_pinned, call, is_call);
   const uint32_t graph = call.graph != 0 ? call.graph : plan.graph;
@@ -265,30 +288,45 @@ template <bool kMayBeCall>
   return {record, ticket};
 }
 
+// A copy of its own: without GPU timing nothing of it is paid for.
+[[gnu::noinline]] OpToken begin_timed(ThreadState& thread, const OpCall& call,
+                                      GpuTimer& timer) noexcept {
+  return begin<true>(thread, call, &timer);
+}
+
 }  // namespace
 
 bool enabled() noexcept { return enter(this_thread) && !is_paused(); }
 
-OpToken begin_op(const OpCall& call) noexcept { return begin<true>(call); }
+OpToken begin_op(const OpCall& call) noexcept {
+  ThreadState& thread = this_thread;
+  if (!enter(thread)) return {};
+  GpuTimer* timer = gpu_timer_for(thread, call.comm_handle);
+  return timer != nullptr ? begin_timed(thread, call, *timer) : begin<true>(thread, call, nullptr);
+}
 
 OpToken begin_told_op(ToldOp op, uint64_t count, const void* stream, const void* comm_handle,
                       uint32_t group) noexcept {
-  return begin<false>({.kind = op.kind,
-                       .datatype = op.datatype,
-                       .flags = kOpFromPlugin,
-                       .root_or_peer = op.root_or_peer,
-                       .count = count,
-                       .stream = stream,
-                       .comm_handle = comm_handle,
-                       .group = group,
-                       .graph = op.is_captured ? 1u : 0u});
+  ThreadState& thread = this_thread;
+  if (!enter(thread)) return {};
+  gpu_timer_for(thread, comm_handle);
+  const OpCall call{.kind = op.kind,
+                    .datatype = op.datatype,
+                    .flags = kOpFromPlugin,
+                    .root_or_peer = op.root_or_peer,
+                    .count = count,
+                    .stream = stream,
+                    .comm_handle = comm_handle,
+                    .group = group,
+                    .graph = op.is_captured ? 1u : 0u};
+  return begin<false>(thread, call, nullptr);
 }
 
 void drop_told_op(ToldOp op, const void* comm_handle) noexcept {
   ThreadState& thread = this_thread;
   if (!enter(thread) || !ROLLCALL_CHECK(op.kind < OpKind::Count)) return;
   const OpCall call{.kind = op.kind, .flags = kOpFromPlugin, .root_or_peer = op.root_or_peer};
-  next_position(call, comm_index_of(thread, comm_handle));
+  next_position(call, comm_index_of(comm_handle));
   count(live.stats->dropped_pinned);
 }
 

@@ -91,6 +91,7 @@ void drop_told_op(ToldOp op, const void* comm_handle) noexcept;
 // Whoever learns something later (the profiler plugin, GPU times) takes a hold before end_op and
 // releases it when it knows, or gives up. False: not recorded, or already settled; then no release.
 bool hold_op(OpToken token) noexcept;
+bool hold_current_op() noexcept;  // of the call the thread is in, see current_call()
 void release_op(OpToken token) noexcept;
 
 // The call the thread is in, between begin_op and end_op. `token` is empty where the call was not

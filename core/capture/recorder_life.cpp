@@ -32,6 +32,24 @@ constinit std::atomic<bool> fork_handlers{false};
 constinit std::atomic<bool> quick_exit_handler{false};
 constinit std::atomic<bool> stopping{false};  // fail_check is reporting
 
+// NCCL calls itself once or more in every call. A thread says so in the file after so many: that is
+// a locked instruction, which waits for all that the thread has stored before. What a thread keeps
+// when it ends is not counted.
+constexpr uint32_t kNestedCallsKept = 16;
+
+void hand_over_nested_calls(ThreadState& thread) noexcept {
+  count(live.stats->nested_calls, thread.nested_calls);
+  thread.nested_calls = 0;
+}
+
+// What a thread has kept of its own; of a parent process's thread it is not this file's.
+void hand_over_counts(ThreadState& thread) noexcept {
+  if (thread.incarnation != live.incarnation.load(std::memory_order_acquire)) return;
+  hand_over_nested_calls(thread);
+  GpuTimer* timer = live.gpu.load(std::memory_order_acquire);
+  if (timer != nullptr) timer->hand_over_sampled_out(thread.gpu);
+}
+
 uint64_t elapsed_ns(uint64_t since_ns) noexcept { return monotonic_now_ns() - since_ns; }
 
 // --- fork ---------------------------------------------------------------------------------------
@@ -298,7 +316,8 @@ const ring::RingFile& ring_file() noexcept { return mapped; }
   }
   const uint64_t began_ns = monotonic_now_ns();
   announce_thread(thread);
-  thread.comm_handle = nullptr;
+  thread.gpu_wanted_with = nullptr;
+  thread.nested_calls = 0;
   thread.gpu = {};
   thread.tickets = {};
   thread.incarnation = incarnation;
@@ -394,11 +413,17 @@ uint64_t ticks_of_monotonic(uint64_t monotonic_ns) noexcept {
 }
 
 void count_nested_call() noexcept {
-  if (live.incarnation.load(std::memory_order_acquire) != 0) count(live.stats->nested_calls);
+  const uint64_t incarnation = live.incarnation.load(std::memory_order_acquire);
+  if (incarnation == 0) return;
+  ThreadState& thread = this_thread;
+  if (thread.incarnation != incarnation) return count(live.stats->nested_calls);
+  if (++thread.nested_calls < kNestedCallsKept) return;
+  hand_over_nested_calls(thread);
 }
 
 void flush_at_exit() noexcept {
   if (!mark_exited(0)) return;
+  hand_over_counts(this_thread);
   end_search_for_gpu();
   flush_now();
 }

@@ -89,6 +89,12 @@ inline void open_block(ThreadState& thread) noexcept {
   return first;
 }
 
+// Where the GPU is timed.
+inline uint64_t next_single_ticket(ThreadState& thread) noexcept {
+  give_up_tickets(thread);
+  return add_relaxed(*live.ops.next_ticket, uint64_t{1});
+}
+
 // `now_ticks`: when the call was made. `newest_on_comm`: the newest ticket of its communicator.
 inline uint64_t next_ticket(ThreadState& thread, uint64_t now_ticks,
                             uint64_t newest_on_comm) noexcept {

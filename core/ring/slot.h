@@ -43,7 +43,8 @@ template <class Record>
 
 // `next_ticket` gives tickets that were drawn from the counter for this claim or an earlier one.
 template <class Record, class NextTicket>
-inline Claim<Record> claim_slot(const Slots<Record>& slots, NextTicket next_ticket) noexcept {
+[[gnu::always_inline]] inline Claim<Record> claim_slot(const Slots<Record>& slots,
+                                                       NextTicket next_ticket) noexcept {
   uint64_t ticket = 0;
   for (uint32_t attempt = 0; attempt < kSlotAttemptsMax && attempt <= slots.mask; ++attempt) {
     if (attempt == kSlotAttemptsFew && is_believed_full(slots, ticket)) return {nullptr, 0};

@@ -193,7 +193,7 @@ TEST_CASE("threads whose calls come back early are sampled as others are") {
       world.ask(ticket);
       world.poll();
     }
-    return 2'000 - world.stats.gpu_sampled_out;
+    return 2'000 - world.sampled_out();
   };
   CHECK(timed_of(GpuLaunch::done) < 1'000);
   CHECK(timed_of(GpuLaunch::in_progress) < 1'000);

@@ -68,7 +68,10 @@ struct World {
   ring::Claim<OpRecord> begin(capture::GpuThread& thread, capture::GpuStream stream, uint32_t group,
                               int device = -1) {
     const ring::Slots<OpRecord> slots{records.data(), &next_ticket, kSlots - 1, &stepped_over};
-    const capture::GpuPlan plan = timer->plan(thread, stream, group, device);
+    CommEntry comm{};
+    comm.device = device;
+    capture::GpuPlan plan;
+    timer->plan(thread, stream, group, &comm, plan);
     const ring::Claim<OpRecord> claim = ring::claim_slot(slots);
     if (claim.record == nullptr) std::abort();  // the ring has more slots than can be in flight
     OpRecord* record = claim.record;
@@ -83,6 +86,11 @@ struct World {
     ring::publish_slot(record, claim.ticket, Phase::called);
     timer->mark(thread, plan, record, claim.ticket, stream, group);
     return claim;
+  }
+  // Of the main thread, with what it has kept.
+  uint64_t sampled_out() {
+    timer->hand_over_sampled_out(main_thread);
+    return stats.gpu_sampled_out;
   }
   void end_group(uint32_t group, GpuLaunch outcome = GpuLaunch::done) {
     timer->begin_group_end(main_thread, group);

@@ -52,6 +52,32 @@ TEST_CASE("a held record is settled by the last of its call and its holders") {
   CHECK(phase_of(ring.ops.at(3)) == static_cast<uint8_t>(Phase::gpu_pending));
 }
 
+TEST_CASE("a call is held from inside itself, as often as is asked") {
+  const TemporaryDirectory directory;
+  const auto ring = record_and_read(directory, [] {
+    test::open_test_comm(&comm);
+    if (capture::hold_current_op()) abort();  // the thread is in none
+    const OpToken once = capture::begin_op(all_reduce(&comm, 1));
+    if (!capture::hold_current_op()) abort();
+    capture::end_op(once, 0);
+    if (capture::hold_current_op()) abort();  // it is over
+    capture::release_op(once);                // 1: the holder is the last
+    const OpToken twice = capture::begin_op(all_reduce(&comm, 2));
+    if (!capture::hold_current_op() || !capture::hold_current_op()) abort();
+    capture::end_op(twice, 0);
+    capture::release_op(twice);  // 2: one holder is left
+    const OpToken inside = capture::begin_op(all_reduce(&comm, 3));
+    if (!capture::hold_current_op()) abort();
+    capture::release_op(inside);  // 3: the call is left, and has not returned
+    if (!capture::enrich_op(inside, {.launched_ticks = 7})) abort();
+    capture::end_op(inside, 0);
+  });
+  CHECK(phase_of(ring.ops.at(1)) == static_cast<uint8_t>(Phase::settled));
+  CHECK(phase_of(ring.ops.at(2)) == static_cast<uint8_t>(Phase::gpu_pending));
+  CHECK(phase_of(ring.ops.at(3)) == static_cast<uint8_t>(Phase::settled));
+  CHECK(ring.ops.at(3).launched_ticks == 7);
+}
+
 TEST_CASE("what is added to a record is in it once, and nothing else changes") {
   const TemporaryDirectory directory;
   const auto ring = record_and_read(directory, [] {

@@ -167,6 +167,44 @@ TEST_CASE("a communicator whose creation was not seen gets an entry and is count
   CHECK(ring.stats.comm_unknown == 1);
 }
 
+TEST_CASE(
+    "calls in turns on communicators whose handles lie side by side keep their own positions") {
+  const TemporaryDirectory directory;
+  constexpr uint32_t kHandles = 40;  // sixteen of them share a place in the table
+  constexpr uint32_t kRounds = 3;
+  const auto ring = record_and_read(directory, [] {
+    static char handles[kHandles];
+    for (char& handle : handles) test::open_test_comm(&handle);
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      for (char& handle : handles) capture::end_op(capture::begin_op(all_reduce(&handle, 1)), 0);
+    }
+  });
+  REQUIRE(ring.ops.size() == kHandles * kRounds);
+  for (const auto& [ticket, op] : ring.ops) {
+    INFO("ticket " << ticket);
+    CHECK(op.comm_index == (ticket - 1) % kHandles);
+    CHECK(op.seq == (ticket - 1) / kHandles);
+  }
+  CHECK(ring.stats.comm_unknown == 0);
+}
+
+TEST_CASE("calls that NCCL makes to itself are counted some at a time, and the rest at exit") {
+  constexpr uint32_t kNested = 21;
+  const auto counted = [](bool exits) {
+    const TemporaryDirectory directory;
+    const auto ring = record_and_read(directory, [&] {
+      test::open_test_comm(&comm);
+      const capture::OpToken token = capture::begin_op(all_reduce(&comm, 1));
+      for (uint32_t i = 0; i < kNested; ++i) capture::count_nested_call();
+      capture::end_op(token, 0);
+      if (exits) capture::flush_at_exit();
+    });
+    return ring.stats.nested_calls;
+  };
+  CHECK(counted(false) == 16);
+  CHECK(counted(true) == kNested);
+}
+
 TEST_CASE("communicators beyond the table are counted and their calls still recorded") {
   const TemporaryDirectory directory;
   const auto ring = record_and_read(directory, [] {
