@@ -4,8 +4,9 @@
   scripts/check_style.py              checks the tracked files of this repository
   scripts/check_style.py --self-test  proves that each rule finds its violation and nothing else
 
-Sizes are a ratchet: scripts/style_exceptions.txt names what is longer, with the length it may have;
-an entry that is no longer needed, or larger than needed by more than a tenth, is an error too.
+Sizes and complexities are a ratchet: scripts/style_exceptions.txt names what is longer or more
+complex, with what it may have; an entry that is no longer needed, or larger than needed by more
+than a tenth, is an error too.
 """
 import argparse
 import os
@@ -17,6 +18,11 @@ LINE_COLUMNS = 100
 FILE_LINES = 800
 FUNCTION_LINES = 70
 TRACKED_BYTES = 1 << 20
+# McCabe's, in the rules of the verdicts, which people must be able to follow: one, and one more for
+# each branch, loop, case, `&&`, `||` and `?`, those of the lambdas inside included.
+COMPLEXITY = 15
+COMPLEXITY_FOLDERS = ("analysis/rules/", "analysis/explain/")
+DECISION = re.compile(r"\b(if|for|while|case)\b|&&|\|\||\?")
 EXCEPTIONS = "scripts/style_exceptions.txt"
 
 SOURCES = (".h", ".cpp", ".c", ".inc")
@@ -146,6 +152,12 @@ def functions_of(text):
             head_start = position + 1
 
 
+def complexity_of(text, first, lines):
+    """Of the function in these lines of a stripped text; what stands before its body counts not."""
+    function = "\n".join(text.split("\n")[first - 1:first - 1 + lines])
+    return 1 + len(DECISION.findall(function[function.index("{"):]))
+
+
 class Checker:
     def __init__(self, exceptions_text=""):
         self.found = []
@@ -155,13 +167,14 @@ class Checker:
             line = line.split("#")[0].split()
             if not line:
                 continue
-            if line[0] in ("file", "function") and line[-1].isdigit():
+            if line[0] in ("file", "function", "complexity") and line[-1].isdigit():
                 self.exceptions[(line[0], line[1], " ".join(line[2:-1]))] = int(line[-1])
             elif line[0] in ("lock", "sleep") and len(line) == 2:
                 self.exceptions[(line[0], line[1], "")] = 0
             else:
-                self.say(EXCEPTIONS, number, "is not: file PATH LINES, function PATH NAME LINES, "
-                                             "lock PATH, or sleep PATH")
+                self.say(EXCEPTIONS, number,
+                         "is not: file PATH LINES, function PATH NAME LINES, "
+                         "complexity PATH NAME NUMBER, lock PATH, or sleep PATH")
 
     def say(self, path, line, text):
         self.found.append(f"{path}:{line}: {text}" if line else f"{path}: {text}")
@@ -170,16 +183,17 @@ class Checker:
         key = (kind, path, name)
         allowed = self.exceptions.get(key)
         what = f"function {name} has" if name else "has"
+        unit = "paths" if kind == "complexity" else "lines"
         if lines <= limit:
             return
         if allowed is None:
-            self.say(path, line, f"{what} {lines} lines; {limit} are the limit")
+            self.say(path, line, f"{what} {lines} {unit}; {limit} are the limit")
             return
         self.used.add(key)
         if lines > allowed:
-            self.say(path, line, f"{what} {lines} lines; {EXCEPTIONS} allows {allowed}")
+            self.say(path, line, f"{what} {lines} {unit}; {EXCEPTIONS} allows {allowed}")
         elif allowed > lines * 1.1:
-            self.say(path, line, f"{what} {lines} lines; lower its {allowed} in {EXCEPTIONS}")
+            self.say(path, line, f"{what} {lines} {unit}; lower its {allowed} in {EXCEPTIONS}")
 
     def check_lines(self, path, text):
         is_test_data = re.match(r"tests/.*/(data|golden|goldens|samples)/", path)
@@ -219,6 +233,9 @@ class Checker:
         self.size("file", path, "", 0, text.count("\n"), FILE_LINES)
         for name, line, lines in functions_of(stripped):
             self.size("function", path, name, line, lines, FUNCTION_LINES)
+            if path.startswith(COMPLEXITY_FOLDERS):
+                self.size("complexity", path, name, line, complexity_of(stripped, line, lines),
+                          COMPLEXITY)
         guarded = "#pragma once" in text or re.search(r"^#ifndef (\w+)\n#define \1$", text, re.M)
         if path.endswith(".h") and not guarded:
             self.say(path, 1, "has no #pragma once")
@@ -295,6 +312,12 @@ def self_test():
     assert len(found("trace/s.cpp", long_one, "function trace/s.cpp long_one 89\n")) == 1
     assert len(found("trace/s.cpp", long_one, "function trace/s.cpp long_one 120\n")) == 1
     assert len(found("trace/s.cpp", body(9), "function trace/s.cpp long_one 90\n")) == 1
+    forked = "int forked(int a) {\n" + "  if (a && a) a += a ? 1 : 2;  // if\n" * 5 + "}\n"
+    assert found("trace/u.cpp", forked) == []
+    assert len(found("analysis/rules/u.cpp", forked)) == 1
+    entry = "complexity analysis/rules/u.cpp forked"
+    assert found("analysis/rules/u.cpp", forked, f"{entry} 16\n") == []
+    assert len(found("analysis/rules/u.cpp", forked, f"{entry} 15\n")) == 1
     assert found("shim/t.cpp", "std::mutex m;\n", "lock shim/t.cpp  # cold\n") == []
     print("check_style: self-test passed")
 

@@ -292,46 +292,51 @@ bool is_of_errors(const Facts& facts, const Draft& draft, const std::vector<Sigh
          });
 }
 
-// A process that died while the others waited in calls that it had made as well.
+// Of a process that is gone without an exit record, and whose calls tell nothing.
+Draft draft_silent_death(const Facts& facts, uint32_t p) {
+  const ProcessState& state = facts.job.processes[p];
+  const Process& process = facts.process(p);
+  const Op* const last = state.last_op == kNoRecord ? nullptr : &process.ops[state.last_op];
+  Draft draft =
+      make_draft(Verdict::rank_dead, facts.job.live ? Confidence::certain : Confidence::likely);
+  Culprit culprit =
+      culprit_of(facts, p, last == nullptr ? kNone : facts.index.seat(p, last->comm).group);
+  if (last != nullptr && is_collective(last->kind)) {
+    culprit.seq = last->seq;
+    culprit.op = std::string(rollcall::name_of(last->kind));
+  }
+  draft.finding.culprits.push_back(culprit);
+  const std::string oom = oom_text(process);
+  const bool is_told = facts.job.is_foreign && !process.liveness_evidence.empty();
+  draft.finding.summary =
+      is_told ? fmt::format("{} is gone: {}; what it called last is not on file",
+                            rank_text(process), process.liveness_evidence)
+              : fmt::format("{} died {} before {} without leaving an exit record; {}{}",
+                            rank_text(process), span_text(facts.job.end_ns - state.last_sign_ns),
+                            facts.job.live ? "now" : "the others",
+                            doing_text(facts.index, facts.job, p), oom.empty() ? "" : "; " + oom);
+  draft.finding.next =
+      fmt::format("look at the log and exit status of pid {} on {}, and at `dmesg` there",
+                  process.pid, process.host);
+  draft.finding.evidence.push_back(process_evidence(facts, p));
+  draft.since_ns = state.last_sign_ns;
+  return draft;
+}
+
+// Processes that died while the others waited in calls that they had made as well.
 void add_silent_deaths(const Facts& facts, std::vector<Draft>& drafts) {
+  if (facts.job.all_ended_themselves) return;
   const auto has_ended = [&](uint32_t p) {
     return facts.job.processes[p].ended_itself && !facts.job.processes[p].gone;
   };
   const std::vector<uint32_t>& active = facts.index.active();
   const auto ended = std::count_if(active.begin(), active.end(), has_ended);
+  // The one that is left is the one itself.
   const bool all_but_one_ended = static_cast<size_t>(ended) + 1 == active.size();
+  if (all_but_one_ended && !facts.job.live) return;
   for (const uint32_t p : active) {
     const ProcessState& state = facts.job.processes[p];
-    const Process& process = facts.process(p);
-    if (!state.gone || state.ended_itself || facts.job.all_ended_themselves) continue;
-    // It is the one itself.
-    if (all_but_one_ended && !facts.job.live) continue;
-    uint32_t g = kNone;
-    if (state.last_op != kNoRecord) g = facts.index.seat(p, process.ops[state.last_op].comm).group;
-    Draft draft =
-        make_draft(Verdict::rank_dead, facts.job.live ? Confidence::certain : Confidence::likely);
-    Culprit culprit = culprit_of(facts, p, g);
-    if (state.last_op != kNoRecord && is_collective(process.ops[state.last_op].kind)) {
-      culprit.seq = process.ops[state.last_op].seq;
-      culprit.op = std::string(rollcall::name_of(process.ops[state.last_op].kind));
-    }
-    draft.finding.culprits.push_back(culprit);
-    const std::string oom = oom_text(process);
-    const bool is_told = facts.job.is_foreign && !process.liveness_evidence.empty();
-    draft.finding.summary =
-        is_told ? fmt::format("{} is gone: {}; what it called last is not on file",
-                              rank_text(process), process.liveness_evidence)
-                : fmt::format("{} died {} before {} without leaving an exit record; {}{}",
-                              rank_text(process), span_text(facts.job.end_ns - state.last_sign_ns),
-                              facts.job.live ? "now" : "the others",
-                              doing_text(facts.index, facts.job, p), oom.empty() ? "" : "; " + oom);
-    draft.finding.next = fmt::format(
-        "look at the log and exit status of pid {} on {}, and at "
-        "`dmesg` there",
-        process.pid, process.host);
-    draft.finding.evidence.push_back(process_evidence(facts, p));
-    draft.since_ns = state.last_sign_ns;
-    drafts.push_back(std::move(draft));
+    if (state.gone && !state.ended_itself) drafts.push_back(draft_silent_death(facts, p));
   }
 }
 
@@ -353,69 +358,83 @@ bool stopped_short(const Facts& facts, uint32_t p) {
   });
 }
 
+// Without an error, aborts end a job in order, or end a hang that has its own finding; or they came
+// before anybody had waited long enough to speak of a hang.
+void judge_aborts(const Facts& facts, const std::vector<Sighting>& aborts,
+                  std::vector<Draft>& drafts) {
+  if (aborts.empty()) return;
+  // Where who aborted first may have followed a rank without a file, that is said already.
+  if (std::none_of(drafts.begin(), drafts.end(), is_hang_or_open) &&
+      (has_cut_off_calls(facts) || stopped_short(facts, aborts.front().process))) {
+    drafts.push_back(draft_aborts(facts, aborts));
+    return;
+  }
+  for (Draft& draft : drafts) {
+    if (draft.finding.verdict != Verdict::abort_cascade) continue;
+    draft.finding.consequences.push_back(draft_aborts(facts, aborts).finding);
+  }
+}
+
+// The first error and the aborts, the earlier of the two above the other.
+Draft draft_errors(const Facts& facts, const std::vector<Sighting>& errors,
+                   const std::vector<Sighting>& aborts) {
+  Draft error = draft_first_error(facts, errors);
+  if (aborts.empty()) return error;
+  Draft cascade = draft_aborts(facts, aborts);
+  const bool abort_leads = aborts.front().at_ns <= errors.front().at_ns;
+  Draft& first = abort_leads ? cascade : error;
+  Draft& second = abort_leads ? error : cascade;
+  first.finding.consequences.push_back(std::move(second.finding));
+  return std::move(first);
+}
+
+// What an error may have followed from, however late it was noticed.
+bool explains_errors(Verdict verdict) {
+  return verdict == Verdict::rank_dead || verdict == Verdict::abort_cascade ||
+         verdict == Verdict::cuda_error;
+}
+
+// The earliest hang that the errors may have followed from; null: none.
+Draft* cause_of_errors(const Facts& facts, const std::vector<Sighting>& errors, const Draft& lead,
+                       std::vector<Draft>& drafts) {
+  Draft* cause = nullptr;
+  for (Draft& draft : drafts) {
+    if (!is_hang(draft) || is_of_errors(facts, draft, errors)) continue;
+    const bool is_cause = explains_errors(draft.finding.verdict) || draft.since_ns < lead.since_ns;
+    if (is_cause && (!cause || draft.since_ns < cause->since_ns)) cause = &draft;
+  }
+  return cause;
+}
+
+// An error long after a wait began is how NCCL or a watchdog noticed it; one that comes first, or
+// at once, is what the wait follows from.
+bool is_noticed_late(const Facts& facts, const Draft& cause, const Draft& lead) {
+  const Verdict verdict = cause.finding.verdict;
+  return lead.since_ns - cause.since_ns >= facts.options.ended_threshold_ns / 4 ||
+         explains_errors(verdict) || verdict == Verdict::rank_stopped ||
+         verdict == Verdict::async_error;
+}
+
 }  // namespace
 
 void judge_errors(const Facts& facts, std::vector<Draft>& drafts) {
   const std::vector<Sighting> errors = first_reports(facts, is_error);
   const std::vector<Sighting> aborts = first_reports(facts, std::mem_fn(&Event::is_abort));
   if (std::none_of(drafts.begin(), drafts.end(), is_hang)) add_silent_deaths(facts, drafts);
-  if (errors.empty()) {
-    // Without an error, aborts end a job in order, or end a hang that has its own finding; or they
-    // came before anybody had waited long enough to speak of a hang.
-    // Where who aborted first may have followed a rank without a file, that is said already.
-    if (!aborts.empty() && std::none_of(drafts.begin(), drafts.end(), is_hang_or_open) &&
-        (has_cut_off_calls(facts) || stopped_short(facts, aborts.front().process))) {
-      drafts.push_back(draft_aborts(facts, aborts));
-      return;
-    }
-    for (Draft& draft : drafts) {
-      if (aborts.empty() || draft.finding.verdict != Verdict::abort_cascade) continue;
-      draft.finding.consequences.push_back(draft_aborts(facts, aborts).finding);
-    }
-    return;
-  }
-  const bool abort_leads = !aborts.empty() && aborts.front().at_ns <= errors.front().at_ns;
-  Draft error = draft_first_error(facts, errors);
-  if (!aborts.empty() && !abort_leads) {
-    error.finding.consequences.push_back(draft_aborts(facts, aborts).finding);
-  }
-  Draft lead = std::move(error);
-  if (abort_leads) {
-    Draft cascade = draft_aborts(facts, aborts);
-    cascade.finding.consequences.push_back(std::move(lead.finding));
-    lead = std::move(cascade);
-  }
-  Draft* cause = nullptr;
-  for (Draft& draft : drafts) {
-    if (!is_hang(draft) || is_of_errors(facts, draft, errors)) continue;
-    const Verdict verdict = draft.finding.verdict;
-    const bool is_cause = verdict == Verdict::rank_dead || verdict == Verdict::abort_cascade ||
-                          verdict == Verdict::cuda_error || draft.since_ns < lead.since_ns;
-    if (is_cause && (!cause || draft.since_ns < cause->since_ns)) cause = &draft;
-  }
-  // An error long after a wait began is how NCCL or a watchdog noticed it; one that comes first, or
-  // at once, is what the wait follows from.
-  const bool at_once =
-      cause && lead.since_ns - cause->since_ns < facts.options.ended_threshold_ns / 4;
-  const bool kept = cause && (!at_once || cause->finding.verdict == Verdict::rank_dead ||
-                              cause->finding.verdict == Verdict::cuda_error ||
-                              cause->finding.verdict == Verdict::rank_stopped ||
-                              cause->finding.verdict == Verdict::abort_cascade ||
-                              cause->finding.verdict == Verdict::async_error);
-  if (kept) {
+  if (errors.empty()) return judge_aborts(facts, aborts, drafts);
+  Draft lead = draft_errors(facts, errors, aborts);
+  Draft* const cause = cause_of_errors(facts, errors, lead, drafts);
+  if (cause != nullptr && is_noticed_late(facts, *cause, lead)) {
     cause->finding.consequences.push_back(std::move(lead.finding));
     return;
   }
-  std::vector<Draft> others;
-  for (Draft& draft : drafts) {
-    if (is_hang(draft)) {
-      lead.finding.consequences.push_back(std::move(draft.finding));
-    } else {
-      others.push_back(std::move(draft));
-    }
+  const auto hangs = std::stable_partition(drafts.begin(), drafts.end(),
+                                           [](const Draft& draft) { return !is_hang(draft); });
+  for (auto hang = hangs; hang != drafts.end(); ++hang) {
+    lead.finding.consequences.push_back(std::move(hang->finding));
   }
-  others.push_back(std::move(lead));
-  drafts = std::move(others);
+  drafts.erase(hangs, drafts.end());
+  drafts.push_back(std::move(lead));
 }
 
 }  // namespace rollcall::analysis
