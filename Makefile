@@ -54,6 +54,7 @@ test-clients: setup-api $(BUILD)/build.ninja ## PyTorch and others of PyPI on em
 bench: build ## measure what recording and judging cost; prints tables (SCALE=full: 16,384 ranks)
 	@scripts/bench.sh $(BUILD)
 	@scripts/bench_scale.py $(BUILD) $(if $(SCALE),--full) --json $(BUILD)/bench_scale.json
+	@scripts/bench_logs.py $(BUILD) --json $(BUILD)/bench_logs.json
 
 SEEDS ?= 2000
 sim: build ## judge SEEDS random faulty jobs; prints the table of docs/ACCURACY.md
