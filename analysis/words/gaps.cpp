@@ -36,8 +36,8 @@ uint64_t missing_records(const Process& process) {
   return process.lost - lost;
 }
 
-// Their communicator was made before recording began, or found its table full. The statistic counts
-// a communicator once; of a long job not all records are on file.
+// Their communicator was made before recording began, or found its table full. Of the former the
+// statistic counts the first call; of a long job not all records are on file.
 uint64_t calls_on_unknown(const Process& process) {
   const auto on_file =
       std::count_if(process.ops.begin(), process.ops.end(), [](const trace::Op& op) {

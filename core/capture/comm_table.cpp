@@ -189,10 +189,10 @@ bool give_back_p2p_seq(uint32_t comm_index, int32_t peer, PeerCounter counter, u
 uint32_t find_or_adopt_comm(const void* handle) noexcept {
   const uint32_t found = find_handle(handle);
   if (found != kCommUnknown) return found;
-  // A job with more communicators comes here with every call of theirs: no lock for those.
+  // A job with more communicators comes here with every call of theirs: no lock for those, and
+  // comm_table_full has counted the communicator when it was made.
   if (live.comm_count.load(std::memory_order_acquire) >= kCommsMax) {
     count(live.stats->comm_unknown);
-    count(live.stats->comm_table_full);
     return kCommUnknown;
   }
   const ColdLock lock;

@@ -197,8 +197,10 @@ void GpuTimer::note_cost(GpuThread& thread, uint64_t behind_ticks, uint64_t stan
 }
 
 void GpuTimer::hand_over_sampled_out(GpuThread& thread) noexcept {
-  add_relaxed(stats_->gpu_sampled_out, uint64_t{thread.sampled_out});
+  // Taken first: a signal handler that ends the process hands over, too.
+  const uint64_t kept = thread.sampled_out;
   thread.sampled_out = 0;
+  add_relaxed(stats_->gpu_sampled_out, kept);
 }
 
 // --- the launching thread ------------------------------------------------------------------------

@@ -33,13 +33,15 @@ constinit std::atomic<bool> quick_exit_handler{false};
 constinit std::atomic<bool> stopping{false};  // fail_check is reporting
 
 // NCCL calls itself once or more in every call. A thread says so in the file after so many: that is
-// a locked instruction, which waits for all that the thread has stored before. What a thread keeps
-// when it ends is not counted.
+// a locked instruction, which waits for all that the thread has stored before. What other threads keep
+// when the process ends, or a thread when it ends before, is not counted.
 constexpr uint32_t kNestedCallsKept = 16;
 
 void hand_over_nested_calls(ThreadState& thread) noexcept {
-  count(live.stats->nested_calls, thread.nested_calls);
+  // Taken first: a signal handler that ends the process hands over, too.
+  const uint32_t kept = thread.nested_calls;
   thread.nested_calls = 0;
+  count(live.stats->nested_calls, kept);
 }
 
 // What a thread has kept of its own; of a parent process's thread it is not this file's.
@@ -101,6 +103,7 @@ bool mark_exited(int64_t how) noexcept {
   if (number != static_cast<uint32_t>(syscall(SYS_getpid))) return false;
   if (live.has_exited.exchange(true, std::memory_order_acq_rel)) return false;
   store_release(live.header->exit_state, static_cast<uint32_t>(ExitState::exited));
+  hand_over_counts(this_thread);
   note_event({.kind = EventKind::ProcessExit, .arguments = {how}}, kResultSuccess);
   store_release(live.header->exited_ticks, ticks_now());
   refresh_anchor();
@@ -423,7 +426,6 @@ void count_nested_call() noexcept {
 
 void flush_at_exit() noexcept {
   if (!mark_exited(0)) return;
-  hand_over_counts(this_thread);
   end_search_for_gpu();
   flush_now();
 }
