@@ -1,6 +1,7 @@
 // How a verdict comes about: from a run to its report, in the order in which things are asked.
 //
-//   analyse          each GPU is a rank
+//   analyse          the calls, and what logs say in words
+//   judge_calls      each GPU is a rank
 //   judge_run        what is, or, while nothing is the matter, what begins
 //   choose_view      of what was called, executed, or called before the job was given up
 //   judge_view       the facts of one view, with the order of streams that explains them best
@@ -22,6 +23,7 @@
 #include "analysis/explain/wrong_peer.h"
 #include "analysis/rules/rules.h"
 #include "analysis/rules/stray_call.h"
+#include "analysis/testimony/testimony.h"
 #include "analysis/views/as_executed.h"
 #include "analysis/views/before_giving_up.h"
 #include "analysis/views/by_gpu.h"
@@ -35,6 +37,8 @@ namespace rollcall::analysis {
 namespace {
 
 Report judge_run(const trace::Run& run, const Options& options);
+Report judge_calls(const trace::Run& run, const Options& options);
+Report hear_logs(const trace::Run& run, Report&& report);
 Report choose_view(const trace::Run& run, const Options& options);
 std::optional<Report> judge_executed(const trace::Run& run, const Options& options,
                                      const Report& recorded);
@@ -50,6 +54,12 @@ int exit_status(const std::vector<Finding>& findings);
 }  // namespace
 
 Report analyse(const trace::Run& run, const Options& options) {
+  return hear_logs(run, judge_calls(run, options));
+}
+
+namespace {
+
+Report judge_calls(const trace::Run& run, const Options& options) {
   const std::optional<Parts> parts = take_apart(run);
   if (!parts) return judge_run(run, options);
   Report report = judge_run(parts->run, options);
@@ -57,7 +67,27 @@ Report analyse(const trace::Run& run, const Options& options) {
   return report;
 }
 
-namespace {
+// Nothing is in lockstep whose log says otherwise. Of what calls and words say the surer leads, and
+// of equals what the calls say, which name the position.
+Report hear_logs(const trace::Run& run, Report&& report) {
+  std::vector<Finding> said = judge_testimony(run);
+  if (said.empty()) return std::move(report);
+  const bool has_calls = report.status != 2;
+  std::vector<Finding> recorded = std::move(report.findings);
+  std::erase_if(recorded, [&](const Finding& finding) {
+    const bool is_refusal = !has_calls && finding.verdict == Verdict::insufficient;
+    return finding.verdict == Verdict::in_lockstep || is_refusal;
+  });
+  const bool calls_lead =
+      !recorded.empty() && is_defect(recorded.front()) &&
+      (!is_defect(said.front()) || recorded.front().confidence <= said.front().confidence);
+  std::vector<Finding>& first = calls_lead ? recorded : said;
+  std::vector<Finding>& second = calls_lead ? said : recorded;
+  std::move(second.begin(), second.end(), std::back_inserter(first));
+  report.findings = std::move(first);
+  report.status = exit_status(report.findings);
+  return std::move(report);
+}
 
 Report judge_run(const trace::Run& run, const Options& options) {
   Report report = choose_view(run, options);

@@ -22,8 +22,8 @@ READERS = ["core/base", "core/format", "settings", "trace", "analysis", "statist
 # The floors of the analysis, from the ground up: each may include those below it. A name without an
 # ending is a folder, or a header with its source.
 FLOORS = [f"analysis/{name}" for name in (
-    "verdict", "options", "finding", "terms", "record", "alignment", "waits", "facts", "gpu",
-    "slips", "words", "rules", "explain", "views")]
+    "verdict", "options", "finding", "terms", "record", "testimony", "alignment", "waits", "facts",
+    "gpu", "slips", "words", "rules", "explain", "views")]
 
 # folder -> folders it may include besides itself. Longest folder wins.
 ALLOWED = {

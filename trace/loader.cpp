@@ -38,6 +38,7 @@ constexpr int64_t kHeartbeatFreshNs = 5'000'000'000;
 // What one file, or one ring with its segments, gave.
 struct Reading {
   std::vector<Process> processes;
+  std::vector<JobLog> logs;
   std::vector<Issue> issues;
   bool is_foreign = false;  // another recorder's, usable or not
   std::string kind;         // of a file that is none
@@ -45,14 +46,15 @@ struct Reading {
 
 template <class Io>
 void transfer(Io& io, Reading& reading) {
-  auto& [processes, issues, is_foreign, kind] = reading;
-  transfer_all(io, processes, issues, is_foreign, kind);
+  auto& [processes, logs, issues, is_foreign, kind] = reading;
+  transfer_all(io, processes, logs, issues, is_foreign, kind);
 }
 
 void append(std::vector<Reading>& readings, Run& run) {
   for (Reading& reading : readings) {
     std::move(reading.processes.begin(), reading.processes.end(),
               std::back_inserter(run.processes));
+    std::move(reading.logs.begin(), reading.logs.end(), std::back_inserter(run.logs));
     std::move(reading.issues.begin(), reading.issues.end(), std::back_inserter(run.issues));
   }
 }
@@ -88,7 +90,7 @@ ImportedFile import_named(const std::string& path, Reading& reading, const OnByt
   const bool is_input = path == kStandardInput;
   const bool is_pipe = !is_input && ::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
   if (!is_input && !is_pipe) {
-    return import_file(path, reading.processes, reading.issues, on_bytes);
+    return import_file(path, reading.processes, reading.issues, on_bytes, &reading.logs);
   }
   const int descriptor = is_input ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) {
@@ -98,7 +100,7 @@ ImportedFile import_named(const std::string& path, Reading& reading, const OnByt
   }
   return import_stream(shown(path),
                        std::make_unique<DescriptorStream>(descriptor, !is_input, on_bytes),
-                       reading.processes, reading.issues);
+                       reading.processes, reading.issues, &reading.logs);
 }
 
 // Files that lie about in a directory and hold nothing for us are no news beside recordings of
@@ -137,7 +139,8 @@ bool load_foreign(const std::vector<std::string>& paths, bool is_named, const Lo
                 Reading& reading = readings[i];
                 const ImportedFile imported =
                     is_named ? import_named(paths[i], reading, on_bytes)
-                             : import_file(paths[i], reading.processes, reading.issues, on_bytes);
+                             : import_file(paths[i], reading.processes, reading.issues, on_bytes,
+                                           &reading.logs);
                 reading.is_foreign = imported.is_known;
                 reading.kind = imported.kind.name;
                 if (imported.is_known || !is_named || !reading.issues.empty()) return;

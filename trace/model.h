@@ -17,6 +17,7 @@
 
 #include "core/format/ring_layout.h"
 #include "core/format/vocabulary.h"
+#include "trace/testimony.h"
 
 namespace rollcall::trace {
 
@@ -140,6 +141,10 @@ struct Comm {
   uint64_t nccl_hash = 0;
   bool non_blocking = false;
   bool is_in_progress = false;  // ncclCommGetAsyncError said so last
+  // Of a log: positions are those that it names, for its head or some lines are lost; or they are
+  // those that were counted, which are not what it names. Both cannot be compared.
+  bool is_told_only = false;
+  bool is_counted_only = false;
   std::string name;
   int64_t created_ns = 0;
   int64_t ready_ns = 0;
@@ -245,6 +250,7 @@ struct Process {
 struct Run {
   std::string directory;
   std::vector<Process> processes;  // by job rank where known, then host, pid
+  std::vector<JobLog> logs;        // what is said of the job in words
   std::vector<Issue> issues;
   bool live = false;  // some process is still running
   int64_t read_at_ns = 0;

@@ -111,8 +111,8 @@ void transfer(Io& io, Event& event) {
 template <class Io>
 void transfer(Io& io, Comm& comm) {
   auto& [key, parent_key, parent, origin, state, child_number, nranks, rank, device, colour,
-         split_key, nccl_hash, non_blocking, is_in_progress, name, created_ns, ready_ns, ended_ns,
-         collectives, sends, recvs, phases, digests] = comm;
+         split_key, nccl_hash, non_blocking, is_in_progress, is_told_only, is_counted_only, name,
+         created_ns, ready_ns, ended_ns, collectives, sends, recvs, phases, digests] = comm;
   transfer_all(io, key, parent_key, parent, origin, state, child_number, nranks, rank, device,
                colour, split_key, nccl_hash, non_blocking, is_in_progress, name, created_ns,
                ready_ns, ended_ns, collectives, sends, recvs, phases, digests);
@@ -128,6 +128,22 @@ template <class Io>
 void transfer(Io& io, Issue& issue) {
   auto& [file, text, lost, unusable] = issue;
   transfer_all(io, file, text, lost, unusable);
+}
+
+template <class Io>
+void transfer(Io& io, Saying& saying) {
+  auto& [kind, line, day_ms, rank, local_rank, group_rank, other_rank, writer, group, group_text,
+         is_group_local, op, other_op, seq, enqueued, completed, elements_in, elements_out, ran_ms,
+         code, text, quote] = saying;
+  transfer_all(io, kind, line, day_ms, rank, local_rank, group_rank, other_rank, writer, group,
+               group_text, is_group_local, op, other_op, seq, enqueued, completed, elements_in,
+               elements_out, ran_ms, code, text, quote);
+}
+
+template <class Io>
+void transfer(Io& io, JobLog& log) {
+  auto& [file, lines, world_size, sayings, left_out] = log;
+  transfer_all(io, file, lines, world_size, sayings, left_out);
 }
 
 template <class Io>

@@ -76,11 +76,71 @@ void weigh_damage(const Facts& facts, Finding& finding) {
                              who, finding.next);
 }
 
+bool is_log(const Facts& facts, uint32_t p) {
+  return p != kNone && facts.process(p).recorder == "nccl_log";
+}
+
+// Nothing of the communicator is on file behind the call that the culprit lacks: the log may end
+// there, and not the job.
+bool is_at_end_of_log(const Facts& facts, const Draft& draft) {
+  return std::any_of(
+      draft.finding.culprits.begin(), draft.finding.culprits.end(), [&](const Culprit& culprit) {
+        if (!is_log(facts, culprit.process) || !culprit.comm) return false;
+        const uint32_t g = facts.index.find_group(*culprit.comm);
+        if (g == kNone) return false;
+        const Group& group = facts.group(g);
+        const auto mine =
+            std::find_if(group.members.begin(), group.members.end(),
+                         [&](const Member& member) { return member.process == culprit.process; });
+        if (mine == group.members.end()) return false;
+        if (culprit.seq) return mine->lane.called <= *culprit.seq;
+        // Of a transfer: neither side has made a collective behind it.
+        const trace::Process& process = facts.process(culprit.process);
+        const auto last = std::find_if(process.ops.rbegin(), process.ops.rend(),
+                                       [&](const trace::Op& op) { return op.comm == mine->comm; });
+        return last == process.ops.rend() || is_p2p(last->kind) || group.shortest != group.longest;
+      });
+}
+
+// What a log cannot tell: whether its end, or its beginning, is whole; whose a communicator is that
+// no Init line names; and what ranks did that wrote elsewhere.
+void weigh_log(const Facts& facts, Draft& draft) {
+  Finding& finding = draft.finding;
+  const std::vector<uint32_t>& active = facts.index.active();
+  const auto log =
+      std::find_if(active.begin(), active.end(), [&](uint32_t p) { return is_log(facts, p); });
+  if (log == active.end()) return;
+  const bool is_of_creation =
+      finding.verdict == Verdict::init_incomplete || finding.verdict == Verdict::split_mismatch;
+  const bool is_guess =
+      draft.group != kNone &&
+      std::all_of(
+          facts.group(draft.group).members.begin(), facts.group(draft.group).members.end(),
+          [&](const Member& member) { return is_log(facts, member.process) && member.rank < 0; });
+  if (is_of_creation) {
+    std::erase_if(finding.culprits,
+                  [](const Culprit& culprit) { return culprit.process == kNone; });
+    weaken(finding, Confidence::open,
+           "but ranks that are not in the log may write elsewhere, and a log may end before a "
+           "communicator is complete");
+  } else if (is_guess) {
+    weaken(finding, Confidence::open,
+           "but the log has no Init lines of this communicator: which processes share it, and "
+           "where its calls begin, is a guess");
+  } else if (rests_on_silence(finding.verdict) && is_at_end_of_log(facts, draft)) {
+    weaken(finding, Confidence::open,
+           "but nothing tells whether the log is whole: its end may be missing, and no more than "
+           "that");
+  }
+}
+
 }  // namespace
 
 void weigh_blind_spots(const Facts& facts, std::vector<Draft>& drafts) {
   for (Draft& draft : drafts) {
-    if (is_defect(draft.finding)) weigh_damage(facts, draft.finding);
+    if (!is_defect(draft.finding)) continue;
+    weigh_damage(facts, draft.finding);
+    weigh_log(facts, draft);
   }
   const uint32_t witness = worst_witness(facts);
   if (witness == kNone) return;

@@ -31,9 +31,16 @@ std::string last_common_text(const Facts& facts) {
   return text.empty() ? "there was no collective" : "the last common seq is " + text;
 }
 
+// Some call is on file that has others to be compared with.
 bool has_calls(const Facts& facts) {
-  return std::any_of(facts.index.active().begin(), facts.index.active().end(),
-                     [&](uint32_t p) { return !facts.process(p).ops.empty(); });
+  const auto is_known = [](const trace::Process& process, const trace::Op& op) {
+    return !process.comms[op.comm].key.is_null();
+  };
+  return std::any_of(facts.index.active().begin(), facts.index.active().end(), [&](uint32_t p) {
+    const trace::Process& process = facts.process(p);
+    return std::any_of(process.ops.begin(), process.ops.end(),
+                       [&](const trace::Op& op) { return is_known(process, op); });
+  });
 }
 // Files of another recorder that hold no call that could be compared.
 Finding judge_nothing(const Facts& facts) {
@@ -468,8 +475,7 @@ Finding judge_lockstep(const Facts& facts, const std::optional<Draft>& captured,
     draft.finding.next = "preload librollcall.so as well (`rollcall run`) to compare reductions";
   }
   if (!knows_communicators(facts)) {
-    draft.finding.summary +=
-        "; nor were communicators of one parent and colour, which NCCL 2.23 does not tell apart";
+    draft.finding.summary += "; nor were communicators that nothing on file tells apart";
   }
   if (captured) {
     draft.finding.summary +=

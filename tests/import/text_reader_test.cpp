@@ -33,7 +33,7 @@ class Listener final : public LineParser {
   bool is_unfinished(std::string_view text) const override {
     return text.find("ALPHAMARK") != text.npos && !text.ends_with(')');
   }
-  void finish(std::vector<Process>&, std::vector<Issue>&) override {}
+  void finish(std::vector<Process>&, std::vector<JobLog>&, std::vector<Issue>&) override {}
 
  private:
   static constexpr std::string_view kMarks[] = {"ALPHAMARK", "BETAMARK"};

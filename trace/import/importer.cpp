@@ -9,6 +9,7 @@
 
 #include "core/base/limits.h"
 #include "trace/clocks.h"
+#include "trace/import/job_log.h"
 #include "trace/import/text_reader.h"
 #include "trace/regular_file.h"
 
@@ -45,6 +46,7 @@ bool read_whole(ByteStream& stream, std::vector<uint8_t>& bytes) {
 std::vector<std::unique_ptr<LineParser>> parsers_of(const std::string& path) {
   std::vector<std::unique_ptr<LineParser>> parsers;
   parsers.push_back(nccl_log_parser(path));
+  parsers.push_back(job_log_parser(path));
   parsers.push_back(ras_report_parser(path));
   return parsers;
 }
@@ -72,14 +74,21 @@ void complain_about_lines(const std::string& path, const TextCounts& counts,
 
 // Told of processes or issues by a parser: the text was about NCCL.
 bool import_text(const std::string& path, ByteStream& stream, std::vector<Process>& processes,
-                 std::vector<Issue>& issues, uint64_t& lines) {
+                 std::vector<JobLog>& logs, std::vector<Issue>& issues, uint64_t& lines) {
   const std::vector<std::unique_ptr<LineParser>> parsers = parsers_of(path);
   const TextCounts counts = TextReader(stream, parsers).read();
   lines = counts.lines;
   if (stream.is_refused()) return false;
   const size_t processes_before = processes.size();
   const size_t issues_before = issues.size();
-  for (const std::unique_ptr<LineParser>& parser : parsers) parser->finish(processes, issues);
+  const size_t logs_before = logs.size();
+  for (const std::unique_ptr<LineParser>& parser : parsers) {
+    parser->finish(processes, logs, issues);
+  }
+  for (size_t i = logs_before; i < logs.size(); ++i) {
+    logs[i].lines = lines;
+    issues.push_back({path, description_of(logs[i]), 0, false});
+  }
   const bool is_known = processes.size() != processes_before || issues.size() != issues_before;
   if (is_known) complain_about_lines(path, counts, issues);
   return is_known;
@@ -106,7 +115,8 @@ void import_whole(ForeignFormat format, const std::string& path, std::span<const
 
 // As `kind` says. False: nothing is to be said of it.
 bool import_as(const FileKind& kind, const std::string& path, ByteStream& stream,
-               std::vector<Process>& processes, std::vector<Issue>& issues, uint64_t& lines) {
+               std::vector<Process>& processes, std::vector<JobLog>& logs,
+               std::vector<Issue>& issues, uint64_t& lines) {
   switch (kind.format) {
     case ForeignFormat::unknown:
     case ForeignFormat::empty:
@@ -115,7 +125,7 @@ bool import_as(const FileKind& kind, const std::string& path, ByteStream& stream
       complain(path, fmt::format("is {}; {}", kind.name, kind.help), issues);
       return true;
     case ForeignFormat::text:
-      return import_text(path, stream, processes, issues, lines);
+      return import_text(path, stream, processes, logs, issues, lines);
     case ForeignFormat::kineto:
       import_kineto(path, stream, processes, issues);
       return true;
@@ -179,13 +189,21 @@ std::string why_nothing(const ImportedFile& imported) {
 }
 
 ImportedFile import_stream(const std::string& path, std::unique_ptr<ByteStream> stream,
-                           std::vector<Process>& processes, std::vector<Issue>& issues) {
+                           std::vector<Process>& processes, std::vector<Issue>& issues,
+                           std::vector<JobLog>* logs) {
+  std::vector<JobLog> unheard;
+  std::vector<JobLog>& heard = logs == nullptr ? unheard : *logs;
+  const size_t logs_before = heard.size();
   PeekStream text(as_utf8(unpacked(std::move(stream))));
   const size_t before = processes.size();
   ImportedFile imported;
   imported.kind = kind_of(text.peek(kHeadBytes));
-  imported.is_known = import_as(imported.kind, path, text, processes, issues, imported.lines);
-  if (text.is_refused()) processes.resize(before);
+  imported.is_known =
+      import_as(imported.kind, path, text, processes, heard, issues, imported.lines);
+  if (text.is_refused()) {
+    processes.resize(before);
+    heard.resize(logs_before);
+  }
   for (size_t i = before; i < processes.size(); ++i) {
     bound_times(processes[i]);
     bound_ranks(processes[i]);
@@ -199,12 +217,13 @@ ImportedFile import_stream(const std::string& path, std::unique_ptr<ByteStream> 
 }
 
 ImportedFile import_bytes(const std::string& path, std::span<const uint8_t> bytes,
-                          std::vector<Process>& processes, std::vector<Issue>& issues) {
-  return import_stream(path, std::make_unique<MemoryStream>(bytes), processes, issues);
+                          std::vector<Process>& processes, std::vector<Issue>& issues,
+                          std::vector<JobLog>* logs) {
+  return import_stream(path, std::make_unique<MemoryStream>(bytes), processes, issues, logs);
 }
 
 ImportedFile import_file(const std::string& path, std::vector<Process>& processes,
-                         std::vector<Issue>& issues, OnBytes on_bytes) {
+                         std::vector<Issue>& issues, OnBytes on_bytes, std::vector<JobLog>* logs) {
   const int descriptor = open_regular(path);
   if (descriptor < 0) {
     // A pipe or a device that lies about is nobody's recording.
@@ -216,7 +235,7 @@ ImportedFile import_file(const std::string& path, std::vector<Process>& processe
   const int64_t written_ns = time_written_ns(path);
   const ImportedFile imported =
       import_stream(path, std::make_unique<DescriptorStream>(descriptor, true, std::move(on_bytes)),
-                    processes, issues);
+                    processes, issues, logs);
   for (size_t i = before; i < processes.size(); ++i) {
     processes[i].written_ns = written_ns;
   }

@@ -35,17 +35,20 @@ struct ImportedFile {
 };
 
 // Reads one foreign file; a log may hold several processes. Appends nothing to `processes` when the
-// file is unusable, and says why in `issues`.
+// file is unusable, and says why in `issues`. What a log says in words goes to `logs`, if given.
 ImportedFile import_file(const std::string& path, std::vector<Process>& processes,
-                         std::vector<Issue>& issues, OnBytes on_bytes = {});
+                         std::vector<Issue>& issues, OnBytes on_bytes = {},
+                         std::vector<JobLog>* logs = nullptr);
 
 // The same of bytes that come from elsewhere; `path` is used for names and messages only.
 ImportedFile import_stream(const std::string& path, std::unique_ptr<ByteStream> stream,
-                           std::vector<Process>& processes, std::vector<Issue>& issues);
+                           std::vector<Process>& processes, std::vector<Issue>& issues,
+                           std::vector<JobLog>* logs = nullptr);
 
 // The same of a file that has been read.
 ImportedFile import_bytes(const std::string& path, std::span<const uint8_t> bytes,
-                          std::vector<Process>& processes, std::vector<Issue>& issues);
+                          std::vector<Process>& processes, std::vector<Issue>& issues,
+                          std::vector<JobLog>* logs = nullptr);
 
 // What to tell who named this very file, where nothing came of it.
 std::string why_nothing(const ImportedFile& imported);

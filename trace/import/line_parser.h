@@ -46,11 +46,13 @@ class LineParser {
   // the terminal that they were copied from; the next one is then joined to it.
   virtual bool is_unfinished(std::string_view /*text*/) const { return false; }
   // Appends what was found; nothing where the text held nothing for this parser.
-  virtual void finish(std::vector<Process>& processes, std::vector<Issue>& issues) = 0;
+  virtual void finish(std::vector<Process>& processes, std::vector<JobLog>& logs,
+                      std::vector<Issue>& issues) = 0;
 };
 
 // One of each, for a text that `path` names in messages.
 std::unique_ptr<LineParser> nccl_log_parser(const std::string& path);
+std::unique_ptr<LineParser> job_log_parser(const std::string& path);
 std::unique_ptr<LineParser> ras_report_parser(const std::string& path);
 
 }  // namespace rollcall::trace

@@ -8,19 +8,32 @@
 //         commId 0x6df2cfb9c8c0eeeb - Init START
 //
 // Identity: commId is the communicator's key. Split lines before 2.31 carry none: the key is then
-// made of the parent's key, childCount and colour. The pointer names a communicator within its
-// process only, and may come back after a destroy: an Init START line begins a new one.
+// made of the parent's key, childCount and colour. Before 2.16 no line carries one: the key is made
+// of the size and the number of communicators of that size that the process has made before. What
+// such keys cannot tell apart is forgotten in trace/shared_identifiers. The pointer names a
+// communicator within its process only, and may come back after a destroy: an Init START line
+// begins a new one.
 //
-// What it lacks: times, returns, completion and groups. opCount is no sequence number (it stays 0
-// on one node before 2.31), so calls are counted here, per communicator.
+// Positions: opCount stays 0 on one node from 2.27 on; calls are then counted here, per
+// communicator. Where it moves it is the position, so a log that has lost its head, or a line, is
+// still aligned.
+//
+// Torn lines: several processes that write into one stream cut each other's lines. A call whose
+// writer is lost is given to the only process that knows its communicator's pointer; where there is
+// none, nothing that may have come behind it is compared, unless opCount says where it belongs.
+//
+// What it lacks: times, returns, completion and groups; and nobody knows whether its end is whole.
 //
 // Several ranks may share one stream; lines are told apart by host:pid, and whatever a launcher
-// puts in front of a line ("[rank0]: ") is passed over.
+// or grep puts in front of a line ("[rank0]: ", "job.log:12:") is passed over.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
-#include <cstring>
+#include <functional>
 #include <map>
+#include <optional>
+#include <tuple>
 
 #include "trace/import/importer.h"
 #include "trace/import/line_parser.h"
@@ -60,20 +73,18 @@ uint64_t hex_field(std::string_view line, std::string_view key) {
   return parse_number(field(line, key), number, 16) ? number : 0;
 }
 
+constexpr std::string_view kMark = " NCCL INFO ";
+constexpr std::string_view kCall = ": opCount ";
+
 struct Prefix {
-  std::string host;
+  std::string_view host;
   uint32_t pid = 0;
   uint32_t tid = 0;
-  std::string_view message;
 };
 
-// "... host:pid:tid [dev] NCCL INFO message": the word before " [dev]" or before " NCCL".
-bool parse_prefix(std::string_view line, Prefix& prefix) {
-  constexpr std::string_view kMark = " NCCL INFO ";
-  const size_t mark = line.find(kMark);
-  if (mark == std::string_view::npos) return false;
-  prefix.message = line.substr(mark + kMark.size());
-  std::string_view head = line.substr(0, mark);
+// "... host:pid:tid [dev]", which is what stands in front of a mark. A host has no colon: what
+// stands in front of one is of a launcher, or of grep.
+bool parse_prefix(std::string_view head, Prefix& prefix) {
   if (head.ends_with("]")) {
     const size_t bracket = head.find_last_of('[');
     if (bracket == std::string_view::npos) return false;
@@ -86,36 +97,98 @@ bool parse_prefix(std::string_view line, Prefix& prefix) {
   if (last == std::string_view::npos || last == 0) return false;
   const size_t middle = word.find_last_of(':', last - 1);
   if (middle == std::string_view::npos) return false;
-  prefix.host = std::string(word.substr(0, middle));
-  return parse_number(word.substr(middle + 1, last - middle - 1), prefix.pid) &&
+  prefix.host = word.substr(0, middle);
+  const size_t colon = prefix.host.find_last_of(':');
+  if (colon != std::string_view::npos) prefix.host.remove_prefix(colon + 1);
+  return !prefix.host.empty() &&
+         parse_number(word.substr(middle + 1, last - middle - 1), prefix.pid) &&
          parse_number(word.substr(last + 1), prefix.tid);
 }
 
+std::optional<OpKind> kind_named(std::string_view name) {
+  for (size_t kind = 0; kind < kOpKinds; ++kind) {
+    if (kOpTraits[kind].name == name) return static_cast<OpKind>(kind);
+  }
+  return std::nullopt;
+}
+
+// "Broadc", "AllReduce: opCo": what is left of a call where the rest of its line is lost.
+bool begins_call(std::string_view message) {
+  if (message.size() < 3) return false;
+  for (size_t kind = 0; kind < kOpKinds; ++kind) {
+    const std::string_view name = kOpTraits[kind].name;
+    const size_t in_name = std::min(name.size(), message.size());
+    const std::string_view rest = message.substr(in_name);
+    if (message.substr(0, in_name) == name.substr(0, in_name) &&
+        kCall.substr(0, rest.size()) == rest) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool is_end_of_other_name(OpKind kind) {
+  const std::string_view name = kOpTraits[static_cast<size_t>(kind)].name;
+  return std::any_of(std::begin(kOpTraits), std::end(kOpTraits), [&](const auto& traits) {
+    const std::string_view other = traits.name;
+    return other.size() > name.size() && other.ends_with(name);
+  });
+}
+
+// Words that stand in lines of calls only.
+bool is_piece_of_call(std::string_view line) {
+  for (const char* words : {"sendbuff 0x", "recvbuff 0x", " stream 0x", " [nranks="}) {
+    if (line.find(words) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+constexpr size_t kNoHole = SIZE_MAX;
+
+// What a line tells of the place of its call.
+struct Mark {
+  uint64_t count = 0;  // opCount
+  size_t text = 0;     // a hash of what it says: buffers and all
+};
+
 struct Writer {
   Process process;
-  std::map<uint64_t, uint32_t> comms;     // pointer -> index of the communicator it names now
-  std::map<uint32_t, uint32_t> children;  // parent index -> children seen
-  std::map<std::tuple<uint32_t, int32_t, bool>, uint64_t> p2p_counts;
+  std::string label;                         // "host:pid:"
+  std::vector<Mark> marks;                   // of process.ops
+  std::map<uint64_t, uint32_t> comms;        // pointer -> index of the communicator it names now
+  std::map<std::string, uint64_t> pointers;  // as they are printed
+  std::map<uint32_t, uint32_t> children;     // parent index -> children seen
+  std::map<int32_t, uint32_t> made;          // size -> communicators without an id
   std::map<uint32_t, uint32_t> threads;
+  size_t hole = kNoHole;  // so many calls were read before one of its own was first lost
+
+  bool lost_early = false;  // something, before any communicator was known
+
+  void lose_call() {
+    if (comms.empty()) {
+      lost_early = true;
+    } else {
+      hole = std::min(hole, process.ops.size());
+    }
+  }
 };
 
 // The pointer a line names. Where another process wrote over the end of the line ("comm
 // 0x7readThresh"), the only known communicator that begins so; 0 when there is none or more than
 // one.
-uint64_t whole_pointer(const Writer& writer, std::string_view text) {
+uint64_t whole_pointer(const Writer& writer, std::string_view text, bool is_cut) {
   uint64_t pointer = 0;
   if (text.substr(0, 2) != "0x") return 0;
   text.remove_prefix(2);
   const size_t digits = std::min(text.find_first_not_of("0123456789abcdef"), text.size());
   if (digits == 0 || !parse_number(text.substr(0, digits), pointer, 16)) return 0;
-  if (digits == text.size()) return pointer;
-  uint64_t found = 0;
-  for (const auto& [known, index] : writer.comms) {
-    if (!fmt::format("{:x}", known).starts_with(text.substr(0, digits))) continue;
-    if (found != 0) return 0;
-    found = known;
-  }
-  return found;
+  if (digits == text.size() && !is_cut) return pointer;
+  const std::string begin = fmt::format("{:x}", pointer);
+  const auto found = writer.pointers.lower_bound(begin);
+  if (found == writer.pointers.end() || !found->first.starts_with(begin)) return 0;
+  const auto next = std::next(found);
+  const bool is_only = next == writer.pointers.end() || !next->first.starts_with(begin);
+  return is_only ? found->second : 0;
 }
 
 class LogReader final : public LineParser {
@@ -123,33 +196,59 @@ class LogReader final : public LineParser {
   explicit LogReader(const std::string& path) : path_(path) {}
   std::span<const std::string_view> marks() const override { return kMarks; }
   void read_line(const TextLine& line) override;
+  bool wants_next() const override { return wants_next_; }
   bool is_unfinished(std::string_view text) const override;
-  void finish(std::vector<Process>& processes, std::vector<Issue>& issues) override;
+  void finish(std::vector<Process>& processes, std::vector<JobLog>& logs,
+              std::vector<Issue>& issues) override;
 
  private:
   Writer& writer_of(const Prefix& prefix);
+  void read_message(Writer& writer, uint32_t tid, std::string_view message);
+  void read_unsigned(std::string_view line);
   void read_init(Writer& writer, std::string_view message);
-  void read_call(Writer& writer, const Prefix& prefix, OpKind kind);
+  bool read_call(Writer& writer, uint32_t tid, std::string_view message, OpKind kind);
   uint32_t comm_of(Writer& writer, uint64_t pointer, int32_t nranks);
+  void name_comm(Writer& writer, uint64_t pointer, uint32_t index);
+  void lose_call_of_anyone();
+  void complain(std::vector<Issue>& issues) const;
 
-  static constexpr std::string_view kMarks[] = {" NCCL INFO "};
+  void read_text(std::string_view line);
+
+  // Pieces of calls that lost their prefix, too.
+  static constexpr std::string_view kMarks[] = {" NCCL INFO ", ": opCount ", "sendbuff 0x",
+                                                "recvbuff 0x", " stream 0x", " [nranks="};
 
   std::string path_;
   std::map<std::pair<std::string, uint32_t>, Writer> writers_;
+  std::multimap<uint32_t, Writer*> by_pid_;
+  std::map<uint64_t, Writer*> owners_;  // of a pointer; null: of several
+  bool lost_calls_ = false;             // of nobody knows whom
+  uint64_t torn_heads_ = 0;             // calls whose lines end in something else
   uint64_t damaged_ = 0;
   uint64_t unannounced_ = 0;
+  size_t calls_ = 0;         // that were read
+  bool is_damaged_ = false;  // the line that is being read
+  bool wants_next_ = false;
 };
 
 Writer& LogReader::writer_of(const Prefix& prefix) {
-  Writer& writer = writers_[{prefix.host, prefix.pid}];
-  if (writer.process.pid == 0) {
-    writer.process.file = path_;
-    writer.process.recorder = "nccl_log";
-    writer.process.host = prefix.host;
-    writer.process.pid = prefix.pid;
-    writer.process.knowledge.groups = false;
-    writer.process.knowledge.returns = false;
+  const auto known = writers_.find({std::string(prefix.host), prefix.pid});
+  if (known != writers_.end()) return known->second;
+  // "NCnode0:471", "de0:471": what a torn line makes of a host.
+  const auto [begin, end] = by_pid_.equal_range(prefix.pid);
+  for (auto at = begin; at != end; ++at) {
+    const std::string_view host = at->second->process.host;
+    if (host.ends_with(prefix.host) || prefix.host.ends_with(host)) return *at->second;
   }
+  Writer& writer = writers_[{std::string(prefix.host), prefix.pid}];
+  by_pid_.emplace(prefix.pid, &writer);
+  writer.process.file = path_;
+  writer.process.recorder = "nccl_log";
+  writer.process.host = prefix.host;
+  writer.process.pid = prefix.pid;
+  writer.process.knowledge.groups = false;
+  writer.process.knowledge.returns = false;
+  writer.label = fmt::format("{}:{}:", prefix.host, prefix.pid);
   return writer;
 }
 
@@ -186,12 +285,25 @@ void LogReader::read_init(Writer& writer, std::string_view message) {
       std::max(number_field(message, "childCount", -1), number_field(message, "splitCount", -1));
   if (comm.nccl_hash != 0) {
     comm.key = key_from_text(fmt::format("commId {:x}", comm.nccl_hash));
-  } else {
+  } else if (comm.nranks == 1) {
+    // Shared with nobody.
+    comm.key = key_from_text(fmt::format("alone {} {} {}", writer.process.host, writer.process.pid,
+                                         writer.process.comms.size()));
+  } else if (comm.origin == CommOrigin::split) {
     comm.key = key_from_text(fmt::format("child {:x} {:x} {} {}", comm.parent_key.high,
                                          comm.parent_key.low, child, comm.colour));
+  } else {
+    comm.key = key_from_text(fmt::format("made {} {}", comm.nranks, writer.made[comm.nranks]++));
   }
   writer.process.comms.push_back(comm);
-  writer.comms[pointer] = static_cast<uint32_t>(writer.process.comms.size() - 1);
+  name_comm(writer, pointer, static_cast<uint32_t>(writer.process.comms.size() - 1));
+}
+
+void LogReader::name_comm(Writer& writer, uint64_t pointer, uint32_t index) {
+  writer.comms[pointer] = index;
+  writer.pointers.emplace(fmt::format("{:x}", pointer), pointer);
+  const auto [owner, is_new] = owners_.try_emplace(pointer, &writer);
+  if (!is_new && owner->second != &writer) owner->second = nullptr;
 }
 
 uint32_t LogReader::comm_of(Writer& writer, uint64_t pointer, int32_t nranks) {
@@ -205,25 +317,28 @@ uint32_t LogReader::comm_of(Writer& writer, uint64_t pointer, int32_t nranks) {
   comm.key = key_from_text(fmt::format("unannounced {} {}", nranks, writer.process.comms.size()));
   writer.process.comms.push_back(comm);
   const auto index = static_cast<uint32_t>(writer.process.comms.size() - 1);
-  writer.comms.emplace(pointer, index);
+  name_comm(writer, pointer, index);
+  // What was lost before may have been calls of this process on this very communicator.
+  if (lost_calls_ || writer.lost_early) writer.lose_call();
   return index;
 }
 
-void LogReader::read_call(Writer& writer, const Prefix& prefix, OpKind kind) {
-  const std::string_view message = prefix.message;
+// False where the line does not tell all of the call.
+bool LogReader::read_call(Writer& writer, uint32_t tid, std::string_view message, OpKind kind) {
   Op op;
   uint64_t count = 0;
+  uint64_t op_count = 0;
   const int64_t datatype = number_field(message, "datatype", -1);
   const int64_t reduction = number_field(message, "op", -1);
   const int64_t root = number_field(message, "root", -1);
-  const uint64_t pointer = whole_pointer(writer, field(message, "comm"));
+  const std::string_view printed = field(message, "comm");
+  const bool is_cut = field(message, "stream").empty();
+  const uint64_t pointer = whole_pointer(writer, printed, is_cut);
   if (!parse_number(field(message, "count"), count) || datatype < 0 || reduction < 0 || root < 0 ||
-      pointer == 0) {
-    // A hole in this process's sequence: what it did not call can no longer be told from it.
-    ++damaged_;
-    writer.process.knowledge.small_calls = false;
-    return;
+      pointer == 0 || is_damaged_ || !parse_number(field(message, "opCount"), op_count, 16)) {
+    return false;
   }
+  torn_heads_ += is_cut ? 1 : 0;
   op.kind = kind;
   op.count = count;
   op.datatype = datatype < kDatatypeCount ? static_cast<uint8_t>(datatype) : kUnknown8;
@@ -235,19 +350,73 @@ void LogReader::read_call(Writer& writer, const Prefix& prefix, OpKind kind) {
   op.stream = hex_field(message, "stream");
   op.comm = comm_of(writer, pointer, static_cast<int32_t>(number_field(message, "nranks", -1)));
   const auto [thread, fresh] =
-      writer.threads.try_emplace(prefix.tid, static_cast<uint32_t>(writer.threads.size()));
-  if (fresh) writer.process.threads.push_back({prefix.tid, ""});
+      writer.threads.try_emplace(tid, static_cast<uint32_t>(writer.threads.size()));
+  if (fresh) writer.process.threads.push_back({tid, ""});
   op.thread = thread->second;
   op.state = OpState::called;
   op.ticket = writer.process.ops.size() + 1;
-  Comm& comm = writer.process.comms[op.comm];
-  if (is_collective(kind)) {
-    op.seq = comm.collectives++;
-  } else if (is_p2p(kind)) {
-    op.seq = writer.p2p_counts[{op.comm, op.root_or_peer, kind == OpKind::Send}]++;
-    ++(kind == OpKind::Send ? comm.sends : comm.recvs);
-  }
+  ++calls_;
   writer.process.ops.push_back(op);
+  writer.marks.push_back(
+      {op_count, std::hash<std::string_view>()(message.substr(0, message.find(" [nranks=")))});
+  return true;
+}
+
+void LogReader::lose_call_of_anyone() {
+  ++damaged_;
+  lost_calls_ = true;
+  for (auto& [name, writer] : writers_) writer.lose_call();
+}
+
+void LogReader::read_message(Writer& writer, uint32_t tid, std::string_view message) {
+  if (message.find("- Init START") != std::string_view::npos ||
+      message.find("- Init COMPLETE") != std::string_view::npos) {
+    return read_init(writer, message);
+  }
+  const size_t colon = message.find(kCall);
+  const std::optional<OpKind> kind =
+      colon == std::string_view::npos ? std::nullopt : kind_named(message.substr(0, colon));
+  if (kind && read_call(writer, tid, message, *kind)) return;
+  const bool was_call =
+      colon != std::string_view::npos || begins_call(message) || is_piece_of_call(message);
+  if (!was_call) return;
+  // A hole in this process's sequence: what it did not call can no longer be told from it.
+  ++damaged_;
+  ++torn_heads_;
+  writer.lose_call();
+}
+
+// A line that names no process: where it is a call, of whoever knows its communicator.
+void LogReader::read_unsigned(std::string_view line) {
+  const size_t colon = line.find(kCall);
+  if (colon != std::string_view::npos) {
+    const size_t blank = line.find_last_of(' ', colon);
+    const size_t begin = blank == std::string_view::npos ? 0 : blank + 1;
+    const std::optional<OpKind> kind = kind_named(line.substr(begin, colon - begin));
+    const auto owner = owners_.find(hex_field(line, "comm"));
+    const bool is_owned = owner != owners_.end() && owner->second != nullptr;
+    const std::string_view message = line.substr(begin);
+    // "Reduce" at the beginning may be what is left of "AllReduce".
+    const bool is_whole_name = begin != 0 || (kind && !is_end_of_other_name(*kind));
+    if (kind && is_owned && is_whole_name && read_call(*owner->second, 0, message, *kind)) return;
+    if (!is_owned) return lose_call_of_anyone();
+    ++damaged_;
+    owner->second->lose_call();
+    return;
+  }
+  if (is_piece_of_call(line)) {
+    // The end of a call whose beginning stood elsewhere is not lost twice.
+    if (torn_heads_ == 0) return lose_call_of_anyone();
+    --torn_heads_;
+    return;
+  }
+  // "node0:471": the beginning of a line whose rest is lost.
+  if (line.empty() || line.size() > 512 || line.find(':') == std::string_view::npos) return;
+  for (auto& [name, writer] : writers_) {
+    const bool is_label = line.starts_with(writer.label);
+    if (!is_label && !std::string_view(writer.label).starts_with(line)) continue;
+    return is_label ? writer.lose_call() : lose_call_of_anyone();
+  }
 }
 
 bool LogReader::is_unfinished(std::string_view text) const {
@@ -257,33 +426,152 @@ bool LogReader::is_unfinished(std::string_view text) const {
   return has(" comm 0x") && !has(" Init START") && !has(" Init COMPLETE");
 }
 
-void LogReader::read_line(const TextLine& line) {
-  Prefix prefix;
-  if (!parse_prefix(line.text, prefix)) return;
-  const std::string_view message = prefix.message;
-  if (message.find("- Init START") != std::string_view::npos ||
-      message.find("- Init COMPLETE") != std::string_view::npos) {
-    return read_init(writer_of(prefix), message);
-  }
-  const size_t colon = message.find(": opCount ");
-  if (colon == std::string_view::npos) return;
-  const std::string_view name = message.substr(0, colon);
-  for (size_t kind = 0; kind < kOpKinds; ++kind) {
-    if (kOpTraits[kind].name != name) continue;
-    return read_call(writer_of(prefix), prefix, static_cast<OpKind>(kind));
-  }
-  ++damaged_;
+void LogReader::read_line(const TextLine& given) {
+  is_damaged_ = given.is_damaged;
+  const uint64_t lost_before = damaged_;
+  const size_t calls_before = calls_;
+  read_text(given.text);
+  // What may follow is a piece of a line that holds no mark.
+  wants_next_ = calls_ != calls_before || damaged_ != lost_before;
 }
 
-void LogReader::finish(std::vector<Process>& processes, std::vector<Issue>& issues) {
-  if (writers_.empty()) return;
+void LogReader::read_text(std::string_view line) {
+  // Where one line was written into another, the last mark is the one of what follows it.
+  const size_t mark = line.rfind(kMark);
+  if (mark == std::string_view::npos) return read_unsigned(line);
+  Prefix prefix;
+  const std::string_view head = line.substr(0, mark);
+  const std::string_view message = line.substr(mark + kMark.size());
+  if (!parse_prefix(head, prefix)) {
+    if (message.find(kCall) != std::string_view::npos || is_piece_of_call(head)) {
+      read_unsigned(message);
+    }
+    return;
+  }
+  const size_t first = head.find(kMark);
+  if (first != std::string_view::npos) {
+    Prefix cut;
+    if (parse_prefix(head.substr(0, first), cut)) writer_of(cut).lose_call();
+  }
+  if (is_piece_of_call(head)) lose_call_of_anyone();
+  read_message(writer_of(prefix), prefix.tid, message);
+}
+
+// Gives the calls of a process their positions.
+class Numbering {
+ public:
+  explicit Numbering(Writer& writer) : writer_(writer), tracks_(writer.process.comms.size()) {}
+
+  void number() {
+    Process& process = writer_.process;
+    for (size_t i = 0; i < process.ops.size(); ++i) {
+      Track& track = tracks_[process.ops[i].comm];
+      track.moves = track.moves || writer_.marks[i].count != 0;
+      track.has_transfers = track.has_transfers || is_p2p(process.ops[i].kind);
+    }
+    std::vector<Op> kept;
+    for (size_t i = 0; i < process.ops.size(); ++i) {
+      if (place(i)) kept.push_back(process.ops[i]);
+    }
+    const bool is_cut = std::any_of(tracks_.begin(), tracks_.end(),
+                                    [](const Track& track) { return track.is_lost; });
+    if (is_cut) process.knowledge.tail = false;
+    if (writer_.hole != kNoHole) process.knowledge.small_calls = false;
+    process.ops = std::move(kept);
+    for (size_t i = 0; i < process.ops.size(); ++i) process.ops[i].ticket = i + 1;
+  }
+
+ private:
+  struct Track {
+    bool moves = false;  // opCount says where a call belongs
+    bool has_transfers = false;
+    bool is_placed = false;  // some call of it is
+    bool is_lost = false;    // nothing more of it can be placed
+    uint64_t next = 0;       // position of the next collective
+    uint64_t count = 0;      // the last opCount
+    size_t calls = 0;        // that had it
+    size_t last = 0;         // call of it that was placed
+  };
+
+  bool place(size_t i) {
+    Op& op = writer_.process.ops[i];
+    Comm& comm = writer_.process.comms[op.comm];
+    Track& track = tracks_[op.comm];
+    if (track.is_lost || is_doubled(i, track)) return false;
+    if (!track.moves ? i >= writer_.hole : !follow(i, track, comm)) {
+      track.is_lost = true;
+      return false;
+    }
+    if (is_collective(op.kind)) {
+      op.seq = track.next++;
+      comm.collectives = track.next;
+    } else if (is_p2p(op.kind)) {
+      if (i >= writer_.hole || comm.is_told_only) return false;
+      op.seq = transfers_[{op.comm, op.root_or_peer, op.kind == OpKind::Send}]++;
+      ++(op.kind == OpKind::Send ? comm.sends : comm.recvs);
+    }
+    return true;
+  }
+
+  // One line that stands in the log twice.
+  bool is_doubled(size_t i, const Track& track) const {
+    if (!track.moves || !track.is_placed) return false;
+    const Mark& mark = writer_.marks[i];
+    return mark.count == track.count && mark.text == writer_.marks[track.last].text;
+  }
+
+  // False where the place of the call is not known. Calls of a group share a number; the one behind
+  // them may be as much higher as they are. A communicator that was split may share its counter
+  // with its children: what is missing between its numbers may be theirs.
+  bool follow(size_t i, Track& track, Comm& comm) {
+    const uint64_t count = writer_.marks[i].count;
+    const bool is_first = !track.is_placed;
+    const bool jumps =
+        is_first ? count > 0 : count > track.count && count - track.count > track.calls;
+    if (!is_first && count < track.count) return false;
+    // NCCL itself may have made the first call of a communicator.
+    const bool is_whole = is_first && is_announced(comm) && count <= 1;
+    if (jumps && is_whole) {
+      track.next = count;
+    } else if (jumps) {
+      comm.is_told_only = true;
+      if (track.has_transfers) return false;
+      if (comm.is_counted_only || (!is_first && is_of_family(i))) return false;
+      if (!is_first) writer_.process.knowledge.small_calls = false;
+      if (is_first && !is_announced(comm)) writer_.process.knowledge.head = false;
+      track.next = count;
+    } else if (count != track.count || is_first) {
+      // A number that several calls have, and that rises by less than they are.
+      if (count < track.next) comm.is_counted_only = true;
+    }
+    if (comm.is_counted_only && comm.is_told_only) return false;
+    track.is_placed = true;
+    track.last = i;
+    track.calls = is_first || count != track.count ? 1 : track.calls + 1;
+    track.count = count;
+    return true;
+  }
+
+  bool is_of_family(size_t i) const {
+    const uint32_t index = writer_.process.ops[i].comm;
+    return writer_.process.comms[index].origin == CommOrigin::split ||
+           writer_.children.contains(index);
+  }
+  static bool is_announced(const Comm& comm) { return comm.origin != CommOrigin::unknown; }
+
+  Writer& writer_;
+  std::vector<Track> tracks_;
+  std::map<std::tuple<uint32_t, int32_t, bool>, uint64_t> transfers_;
+};
+
+void LogReader::complain(std::vector<Issue>& issues) const {
   if (damaged_ > 0) {
     issues.push_back(
         {path_,
-         fmt::format("has {} call lines that could not be read, as when processes write over "
+         fmt::format("has {} call {} that could not be read, as when processes write over "
                      "each other; set NCCL_DEBUG_FILE to a name with %h and %p to get a file for "
                      "each process",
-                     damaged_),
+                     damaged_, damaged_ == 1 ? "line" : "lines"),
          damaged_, false});
   }
   if (unannounced_ > 0) {
@@ -296,7 +584,22 @@ void LogReader::finish(std::vector<Process>& processes, std::vector<Issue>& issu
                     "is a log of NCCL: it has the calls in their order, and not when they were "
                     "made, nor whether they returned or finished, nor which were grouped",
                     0, false});
+}
+
+void LogReader::finish(std::vector<Process>& processes, std::vector<JobLog>& /*logs*/,
+                       std::vector<Issue>& issues) {
+  if (writers_.empty()) return;
+  std::erase_if(writers_, [](const auto& entry) { return entry.second.process.comms.empty(); });
+  if (writers_.empty()) {
+    issues.push_back({path_,
+                      "is a log of NCCL without its calls; NCCL_DEBUG=INFO with "
+                      "NCCL_DEBUG_SUBSYS=INIT,COLL would have them",
+                      0, false});
+    return;
+  }
+  complain(issues);
   for (auto& [name, writer] : writers_) {
+    Numbering(writer).number();
     // A rank of the first communicator that spans the job stands for the job rank: the log has
     // none.
     for (const Comm& comm : writer.process.comms) {

@@ -34,7 +34,8 @@ class RasReportParser final : public LineParser {
 
   bool wants_next() const override { return is_inside_; }
 
-  void finish(std::vector<Process>& processes, std::vector<Issue>& issues) override {
+  void finish(std::vector<Process>& processes, std::vector<JobLog>& /*logs*/,
+              std::vector<Issue>& issues) override {
     keep();
     if (reports_ == 0) return;
     if (reports_ > 1) {

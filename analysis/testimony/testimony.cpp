@@ -1,0 +1,578 @@
+#include "analysis/testimony/testimony.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "analysis/record/index.h"
+#include "analysis/terms/numbers.h"
+#include "analysis/testimony/catalogue.h"
+#include "analysis/testimony/waits.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::JobLog;
+using trace::kUntold;
+using trace::Saying;
+using trace::SayingKind;
+
+constexpr size_t kEvidenceShown = 8;
+
+Finding make_finding(Verdict verdict, Confidence confidence) {
+  Finding finding;
+  finding.verdict = verdict;
+  finding.severity = severity_of(verdict);
+  finding.confidence = confidence;
+  return finding;
+}
+
+Evidence evidence_of(const JobLog& log, const Saying& saying) {
+  return {.file = log.file, .record = fmt::format("line {}", saying.line), .text = saying.quote};
+}
+
+void add_evidence(const JobLog& log, const Saying& saying, Finding& finding) {
+  if (finding.evidence.size() < kEvidenceShown)
+    finding.evidence.push_back(evidence_of(log, saying));
+}
+
+Culprit culprit_named(int32_t rank, const Saying& saying) {
+  Culprit culprit;
+  culprit.rank = rank;
+  culprit.process = kNone;
+  culprit.comm_name = saying.group_text;
+  if (saying.seq != kUntold && saying.seq >= 0) culprit.seq = static_cast<uint64_t>(saying.seq);
+  culprit.op = saying.op;
+  return culprit;
+}
+
+std::string ranks_text(const std::vector<int32_t>& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", number_list(ranks));
+}
+
+template <typename Map>
+std::vector<int32_t> ranks_of(const Map& by_rank) {
+  std::vector<int32_t> ranks;
+  for (const auto& [rank, value] : by_rank) ranks.push_back(rank);
+  return ranks;
+}
+
+std::string group_text(const WaitGroup& group) {
+  return group.name.empty() ? std::string("a group that the log does not name") : group.name;
+}
+
+std::string call_text(const Saying& saying) {
+  std::string text = saying.op;
+  if (saying.elements_in != kUntold) text += fmt::format(" of {} elements", saying.elements_in);
+  return text;
+}
+
+// "they had waited since about 01:35:40 of the log's clock".
+std::string since_text(const WaitGroup& group) {
+  const Saying* first = nullptr;
+  for (const auto& [rank, wait] : group.waits) {
+    const Saying& saying = *wait.saying;
+    if (saying.ran_ms == kUntold) continue;
+    if (first == nullptr || saying.line < first->line) first = &saying;
+  }
+  if (first == nullptr) return {};
+  // As a file tells it: what no clock can say is not repeated.
+  constexpr int64_t kDayMs = 86'400'000;
+  if (first->ran_ms < 0 || first->ran_ms > 365 * kDayMs) return {};
+  const std::string waited = span_text(first->ran_ms * 1'000'000);
+  if (first->day_ms == kUntold) return fmt::format("; they waited for {}", waited);
+  const int64_t began = ((first->day_ms - first->ran_ms) % kDayMs + kDayMs) % kDayMs / 1000;
+  return fmt::format(
+      "; the call began at {:02}:{:02}:{:02} by the log's clock, and was given up "
+      "after {}",
+      began / 3600, began / 60 % 60, began % 60, waited);
+}
+
+// --- calls that PyTorch compared itself ----------------------------------------------------------
+
+Verdict verdict_of_mismatch(const Saying& saying, Confidence& confidence) {
+  confidence = Confidence::certain;
+  if (!saying.other_op.empty() && saying.op != saying.other_op) return Verdict::op_mismatch;
+  if (saying.elements_in == 0) return Verdict::count_mismatch;
+  if (saying.elements_out == 0) return Verdict::dtype_mismatch;
+  confidence = Confidence::likely;
+  const bool is_shifted =
+      saying.seq != kUntold && saying.enqueued != kUntold && saying.seq != saying.enqueued;
+  return is_shifted ? Verdict::missing_call : Verdict::op_mismatch;
+}
+
+std::optional<Finding> judge_mismatch(const trace::Run& run) {
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      if (saying.kind != SayingKind::mismatch) continue;
+      Confidence confidence = Confidence::certain;
+      const Verdict verdict = verdict_of_mismatch(saying, confidence);
+      Finding finding = make_finding(verdict, confidence);
+      finding.culprits.push_back(culprit_named(saying.group_rank, saying));
+      finding.summary =
+          fmt::format("PyTorch compared the calls of a group: rank {} of it called {} {}",
+                      saying.group_rank, saying.op, saying.text);
+      if (saying.other_rank >= 0) {
+        Culprit other = culprit_named(saying.other_rank, saying);
+        other.op = saying.other_op;
+        finding.culprits.push_back(std::move(other));
+        finding.summary += fmt::format(" where rank {} called {}", saying.other_rank,
+                                       saying.other_op == saying.op
+                                           ? "it with other arguments, or at another position"
+                                           : saying.other_op);
+      } else {
+        finding.summary += ", and another rank something else";
+      }
+      finding.next = "compare the code of these ranks that leads to this call";
+      add_evidence(log, saying, finding);
+      return finding;
+    }
+  }
+  return {};
+}
+
+std::optional<Finding> judge_parameters(const trace::Run& run) {
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      if (saying.kind != SayingKind::parameters_differ) continue;
+      // None: the call that would have told the number failed.
+      const bool is_empty = saying.elements_in == 0 || saying.elements_out == 0;
+      Finding finding = make_finding(is_empty ? Verdict::insufficient : Verdict::count_mismatch,
+                                     is_empty ? Confidence::open : Confidence::likely);
+      finding.summary =
+          is_empty ? "DDP could not compare the models of the ranks: the first call failed"
+                   : fmt::format("rank {} built a model of {} parameters, and rank {} one of {}",
+                                 saying.rank, saying.elements_in, saying.other_rank,
+                                 saying.elements_out);
+      if (!is_empty) {
+        finding.culprits.push_back(culprit_named(saying.rank, saying));
+        finding.culprits.push_back(culprit_named(saying.other_rank, saying));
+      }
+      finding.next = is_empty ? "look for the first error in the log"
+                              : "compare how these ranks build the model";
+      add_evidence(log, saying, finding);
+      return finding;
+    }
+  }
+  return {};
+}
+
+// --- what somebody died of -----------------------------------------------------------------------
+
+Verdict verdict_of_cause(const Saying& saying) {
+  if (saying.kind == SayingKind::died) return Verdict::rank_dead;
+  if (saying.kind == SayingKind::machine) {
+    const bool is_memory = saying.quote.find("illed process") != std::string::npos ||
+                           saying.quote.find("oom-kill") != std::string::npos;
+    return is_memory ? Verdict::rank_dead : Verdict::cuda_error;
+  }
+  if (saying.text.find("ollective mismatch") != std::string::npos ||
+      saying.text.find("Mismatched collective") != std::string::npos) {
+    return Verdict::count_mismatch;
+  }
+  const bool is_cuda = saying.quote.find("Cuda failure") != std::string::npos ||
+                       saying.quote.find("unhandled cuda error") != std::string::npos;
+  return is_cuda ? Verdict::cuda_error : Verdict::async_error;
+}
+
+std::string speaker_text(const Saying& saying) {
+  if (saying.rank >= 0) return fmt::format("rank {}", saying.rank);
+  if (!saying.writer.empty()) return saying.writer;
+  if (saying.local_rank >= 0) return fmt::format("local rank {} of some host", saying.local_rank);
+  return "a line that names no rank";
+}
+
+std::string what_text(const Saying& saying) {
+  switch (saying.kind) {
+    case SayingKind::died:
+      return fmt::format("{} ended with status {}", speaker_text(saying), saying.code);
+    case SayingKind::machine:
+      return saying.code == kUntold ? std::string("the machine reports an error")
+                                    : fmt::format("the driver reports Xid {}", saying.code);
+    case SayingKind::warning:
+      return fmt::format("NCCL warns in {}: \"{}\"", speaker_text(saying), saying.text);
+    case SayingKind::result:
+      return fmt::format("NCCL failed with result {} in {}", saying.code, speaker_text(saying));
+    default:
+      return fmt::format("NCCL reported an error to {}: \"{}\"", speaker_text(saying), saying.text);
+  }
+}
+
+bool is_of_causes(SayingKind kind) {
+  return kind == SayingKind::died || kind == SayingKind::machine || kind == SayingKind::warning ||
+         kind == SayingKind::async_error;
+}
+
+struct Said {
+  const JobLog* log = nullptr;
+  const Saying* saying = nullptr;
+  const Message* message = nullptr;
+};
+
+// The first that may be a cause, in front of the line where somebody first gave up.
+std::optional<Said> first_cause(const trace::Run& run, const JobWaits& waits) {
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      if (!is_of_causes(saying.kind)) continue;
+      const Message* message = message_of(saying);
+      if (message == nullptr || message->role != Role::cause) continue;
+      // Launchers tell of all that ended when all is over, and of several logs nobody knows the
+      // order.
+      const bool is_late =
+          waits.has_waits() && (run.logs.size() != 1 || saying.line > waits.first_line);
+      if (!is_late) return Said{&log, &saying, message};
+    }
+  }
+  return {};
+}
+
+std::optional<Finding> judge_cause(const trace::Run& run, const JobWaits& waits) {
+  const std::optional<Said> cause = first_cause(run, waits);
+  if (!cause) return {};
+  const Saying& saying = *cause->saying;
+  // A process that fails by itself is named by its launcher; a warning may be about somebody else.
+  const bool is_death = saying.kind == SayingKind::died || saying.kind == SayingKind::machine;
+  Finding finding =
+      make_finding(verdict_of_cause(saying), is_death ? Confidence::likely : Confidence::open);
+  if (!is_death && waits.has_waits()) finding.confidence = Confidence::likely;
+  if (saying.rank >= 0) finding.culprits.push_back(culprit_named(saying.rank, saying));
+  finding.summary = fmt::format("{}: {}", what_text(saying), cause->message->meaning);
+  if (waits.has_waits())
+    finding.summary += "; that stands in the log before anybody gave up waiting";
+  finding.next = cause->message->next;
+  add_evidence(*cause->log, saying, finding);
+  return finding;
+}
+
+// --- calls that differ at one position of a group ------------------------------------------------
+
+// "_ALLGATHER_BASE", "ALLGATHER_COALESCED": one call of NCCL.
+std::string family_of(std::string op) {
+  if (op.starts_with("_")) op.erase(0, 1);
+  for (const std::string_view tail : {"_BASE", "_COALESCED", "_OOP"}) {
+    if (op.ends_with(tail)) op.erase(op.size() - tail.size());
+  }
+  return op;
+}
+
+// Transfers are counted by each rank for itself.
+bool is_transfer(const std::string& family) {
+  return family == "SEND" || family == "RECV" || family == "COALESCED" ||
+         family == "RECVANYSOURCE" || family == "UNKNOWN";
+}
+
+bool has_one_size(const std::string& family) {
+  return family == "ALLREDUCE" || family == "REDUCE" || family == "ALLREDUCE_SPARSE";
+}
+
+bool may_differ_on_one_side(const std::string& family) {
+  return family == "ALLGATHER" || family == "REDUCE_SCATTER";
+}
+
+bool sizes_differ(const std::string& family, const Saying& a, const Saying& b) {
+  const auto differ = [](int64_t one, int64_t other) {
+    return one != kUntold && other != kUntold && one != other;
+  };
+  const bool in = differ(a.elements_in, b.elements_in);
+  const bool out = differ(a.elements_out, b.elements_out);
+  if (has_one_size(family)) return in || out;
+  return may_differ_on_one_side(family) && in && out;
+}
+
+// Ranks of a group that made the same call at one position.
+struct Camp {
+  const Saying* call = nullptr;
+  std::vector<int32_t> ranks;
+};
+
+std::vector<Camp> camps_at(const WaitGroup& group, int64_t seq, bool& is_about_op) {
+  std::vector<Camp> camps;
+  is_about_op = false;
+  for (const auto& [rank, wait] : group.waits) {
+    const Saying& saying = *wait.saying;
+    const std::string family = family_of(saying.op);
+    if (saying.seq != seq || is_transfer(family)) continue;
+    const auto same = std::find_if(camps.begin(), camps.end(), [&](const Camp& camp) {
+      const std::string other = family_of(camp.call->op);
+      return other == family && !sizes_differ(family, *camp.call, saying);
+    });
+    if (same != camps.end()) {
+      same->ranks.push_back(rank);
+      continue;
+    }
+    for (const Camp& camp : camps) {
+      is_about_op = is_about_op || family_of(camp.call->op) != family;
+    }
+    camps.push_back({&saying, {rank}});
+  }
+  return camps;
+}
+
+// Time-outs of groups that are not told apart: one position only, or several groups are mixed here.
+bool is_one_position(const WaitGroup& group) {
+  return std::all_of(group.waits.begin(), group.waits.end(), [&](const auto& wait) {
+    return wait.second.saying->seq == group.waits.begin()->second.saying->seq;
+  });
+}
+
+std::optional<Finding> judge_calls(const WaitGroup& group) {
+  std::set<int64_t> positions;
+  for (const auto& [rank, wait] : group.waits) positions.insert(wait.saying->seq);
+  for (const int64_t seq : positions) {
+    bool is_about_op = false;
+    std::vector<Camp> camps = camps_at(group, seq, is_about_op);
+    if (camps.size() < 2) continue;
+    std::stable_sort(camps.begin(), camps.end(),
+                     [](const Camp& a, const Camp& b) { return a.ranks.size() > b.ranks.size(); });
+    const bool is_sure = group.is_named || (is_one_position(group) && group.waits.size() > 1);
+    Finding finding = make_finding(is_about_op ? Verdict::op_mismatch : Verdict::count_mismatch,
+                                   is_sure ? Confidence::likely : Confidence::open);
+    const bool is_tie = camps[0].ranks.size() == camps[1].ranks.size();
+    for (size_t i = is_tie ? 0 : 1; i < camps.size(); ++i) {
+      for (const int32_t rank : camps[i].ranks) {
+        finding.culprits.push_back(culprit_named(rank, *camps[i].call));
+      }
+    }
+    finding.summary =
+        fmt::format("{} waited in {} where {} waited in {}, both number {} of {}",
+                    ranks_text(camps[1].ranks), call_text(*camps[1].call),
+                    ranks_text(camps[0].ranks), call_text(*camps[0].call), seq, group_text(group));
+    if (is_tie) finding.summary += "; nothing in the log tells which side is right";
+    finding.summary += since_text(group);
+    finding.next = "compare the code of these ranks that leads to this call";
+    for (const Camp& camp : camps) {
+      add_evidence(*group.waits.at(camp.ranks.front()).log, *camp.call, finding);
+    }
+    finding.victims = ranks_of(group.waits);
+    return finding;
+  }
+  return {};
+}
+
+// --- a rank that is behind -----------------------------------------------------------------------
+
+bool waits_elsewhere(const JobWaits& waits, const WaitGroup& group, int32_t rank) {
+  return std::any_of(waits.groups.begin(), waits.groups.end(), [&](const WaitGroup& other) {
+    return &other != &group && other.waits.contains(rank);
+  });
+}
+
+// The call that most of those who gave up waited in.
+int64_t usual_position(const WaitGroup& group) {
+  std::map<int64_t, size_t> votes;
+  for (const auto& [rank, wait] : group.waits) ++votes[wait.saying->seq];
+  return std::max_element(votes.begin(), votes.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+std::optional<Finding> judge_behind(const JobWaits& waits, const WaitGroup& group) {
+  if (!group.is_named) return {};
+  const int64_t seq = usual_position(group);
+  std::vector<int32_t> behind;
+  bool is_excused = true;
+  for (const auto& [rank, standing] : group.standings) {
+    if (standing.enqueued >= seq) continue;
+    behind.push_back(rank);
+    const bool waits_here = group.waits.contains(rank);
+    is_excused = is_excused && (waits_here || waits_elsewhere(waits, group, rank));
+  }
+  const size_t waiting = static_cast<size_t>(
+      std::count_if(group.waits.begin(), group.waits.end(),
+                    [&](const auto& wait) { return wait.second.saying->seq == seq; }));
+  if (behind.empty()) return {};
+  // Whoever waits itself waits for somebody.
+  const bool is_open = is_excused || behind.size() >= waiting;
+  Finding finding =
+      make_finding(Verdict::missing_call, is_open ? Confidence::open : Confidence::likely);
+  std::vector<int32_t> victims;
+  const Saying* example = nullptr;
+  for (const auto& [rank, wait] : group.waits) {
+    if (wait.saying->seq != seq) continue;
+    victims.push_back(rank);
+    if (example == nullptr) {
+      example = wait.saying;
+      add_evidence(*wait.log, *wait.saying, finding);
+    }
+  }
+  for (const int32_t rank : behind) {
+    Culprit culprit = culprit_named(rank, *example);
+    finding.culprits.push_back(std::move(culprit));
+  }
+  const Standing& first = group.standings.at(behind.front());
+  finding.evidence.push_back({.file = group.waits.begin()->second.log->file,
+                              .record = fmt::format("line {}", first.saying->line),
+                              .text = first.saying->quote});
+  finding.summary = fmt::format(
+      "{} never made call {} of {}, {}, in which {} waited: the last one that {} made is {}",
+      ranks_text(behind), seq, group_text(group), example->op, ranks_text(victims),
+      behind.size() == 1 ? "it" : fmt::format("rank {}", behind.front()), first.enqueued);
+  if (is_excused) {
+    finding.summary += "; but it waited itself, in another call, and may be held up by that";
+  }
+  finding.summary += since_text(group);
+  finding.next = fmt::format(
+      "look at what rank {} did instead: its stack, its log, its code path "
+      "behind call {}",
+      behind.front(), first.enqueued);
+  finding.victims = std::move(victims);
+  return finding;
+}
+
+// --- who waits, without a culprit ----------------------------------------------------------------
+
+// Ranks of the group that do not speak of it, by their numbers in the job.
+std::vector<int32_t> silent_in(const JobWaits& waits, const WaitGroup& group) {
+  std::vector<int32_t> silent;
+  const int32_t size = std::max(waits.world_size, waits.world_at_least);
+  if (!group.is_whole_job && (group.is_named || waits.groups.size() > 1)) return silent;
+  for (int32_t rank = 0; rank < size; ++rank) {
+    if (!group.waits.contains(rank)) silent.push_back(rank);
+  }
+  return silent;
+}
+
+bool is_first_call(const WaitGroup& group) {
+  return !group.standings.empty() &&
+         std::all_of(group.standings.begin(), group.standings.end(),
+                     [](const auto& entry) { return entry.second.completed == -1; });
+}
+
+Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
+  const std::vector<int32_t> silent = silent_in(waits, group);
+  const std::vector<int32_t> waiting = ranks_of(group.waits);
+  const bool knows_size = waits.world_size > 0 && group.is_whole_job;
+  const bool speak_all = knows_size && silent.empty();
+  const bool speak_most = waiting.size() >= silent.size();
+  const bool is_one = is_one_position(group);
+  Verdict verdict = Verdict::insufficient;
+  if (is_first_call(group) && is_one) {
+    verdict = Verdict::init_incomplete;
+  } else if (speak_all && is_one) {
+    verdict = Verdict::stuck_on_gpu;
+  } else if (!silent.empty() && speak_most) {
+    verdict = Verdict::missing_call;
+  }
+  Finding finding = make_finding(verdict, Confidence::open);
+  const Saying& first = *group.waits.begin()->second.saying;
+  finding.summary = fmt::format("{} waited in {}, call {} of {}, and gave up", ranks_text(waiting),
+                                first.op, usual_position(group), group_text(group));
+  if (!is_one) finding.summary += "; not all in the same call, so some had run ahead";
+  if (verdict == Verdict::init_incomplete) {
+    finding.summary +=
+        "; no call of this group ever ended, so its connections may not have come up";
+    finding.next =
+        "run once with NCCL_DEBUG=INFO, and look at NCCL WARN lines, interfaces and firewall";
+  } else if (speak_all) {
+    finding.summary += "; all ranks made this call, so it is stuck on the GPUs or in the network";
+    finding.next = "look at `dmesg` for Xid, at the links, and at the stacks of all ranks";
+  } else if (!silent.empty()) {
+    finding.summary += fmt::format(
+        "; {} {} no time-out: never called it, died, or the output is "
+        "missing",
+        ranks_text(silent), silent.size() == 1 ? "prints" : "print");
+    finding.next = fmt::format("look at the log and the stack of rank {}", silent.front());
+  } else {
+    finding.summary += "; which other ranks belong to it the log does not tell";
+    finding.next = "collect the logs of all ranks, or run under `rollcall run`";
+  }
+  if (verdict == Verdict::missing_call) {
+    for (const int32_t rank : silent) finding.culprits.push_back(culprit_named(rank, first));
+  }
+  finding.summary += since_text(group);
+  for (const auto& [rank, wait] : group.waits) add_evidence(*wait.log, *wait.saying, finding);
+  finding.victims = waiting;
+  return finding;
+}
+
+// --- and what is only worth quoting --------------------------------------------------------------
+
+std::optional<Finding> judge_host(const trace::Run& run) {
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      if (saying.kind != SayingKind::host_stuck) continue;
+      Finding finding = make_finding(Verdict::stuck_in_call, Confidence::open);
+      if (saying.rank >= 0) finding.culprits.push_back(culprit_named(saying.rank, saying));
+      finding.summary = fmt::format(
+          "{}: PyTorch's watchdog thread did not move, as where a call of "
+          "CUDA or NCCL does not return, or the GIL is held",
+          speaker_text(saying));
+      finding.next = "look at the stack of that process (`py-spy dump --native`)";
+      add_evidence(log, saying, finding);
+      return finding;
+    }
+  }
+  return {};
+}
+
+std::optional<Finding> judge_stall(const trace::Run& run) {
+  Finding finding = make_finding(Verdict::missing_call, Confidence::open);
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      if (saying.kind != SayingKind::missing_ranks || saying.rank < 0) continue;
+      finding.culprits.push_back(culprit_named(saying.rank, saying));
+      add_evidence(log, saying, finding);
+    }
+  }
+  if (finding.culprits.empty()) return {};
+  finding.summary = fmt::format(
+      "Horovod waits for rank {}, which {} not submitted what the others "
+      "have",
+      finding.culprits.front().rank, finding.culprits.size() == 1 ? "has" : "like others has");
+  finding.next = "look at what these ranks do instead";
+  return finding;
+}
+
+Finding judge_rest(const trace::Run& run) {
+  Finding finding = make_finding(Verdict::insufficient, Confidence::open);
+  const Message* known = nullptr;
+  const Saying* first = nullptr;
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      if (first == nullptr) first = &saying;
+      if (known == nullptr) known = message_of(saying);
+      add_evidence(log, saying, finding);
+    }
+  }
+  finding.summary = fmt::format("the log says that something went wrong, and not who began it: {}",
+                                first == nullptr ? std::string() : first->quote);
+  if (known != nullptr) finding.summary += fmt::format(" ({})", known->meaning);
+  finding.next = known != nullptr
+                     ? std::string(known->next)
+                     : "look at the lines around it; `rollcall run` records every call";
+  return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> judge_testimony(const trace::Run& run) {
+  std::vector<Finding> findings;
+  if (run.logs.empty()) return findings;
+  const JobWaits waits = find_waits(run);
+  const auto take = [&](std::optional<Finding> finding) {
+    if (finding) findings.push_back(std::move(*finding));
+  };
+  take(judge_mismatch(run));
+  take(judge_cause(run, waits));
+  bool is_decided = !findings.empty();
+  for (const WaitGroup& group : waits.groups) {
+    std::optional<Finding> decided = judge_calls(group);
+    if (!decided) decided = judge_behind(waits, group);
+    is_decided = is_decided || decided.has_value();
+    take(std::move(decided));
+  }
+  take(judge_parameters(run));
+  if (!is_decided && waits.has_waits()) take(judge_silence(waits, waits.groups.front()));
+  if (findings.empty()) take(judge_host(run));
+  if (findings.empty()) take(judge_stall(run));
+  if (findings.empty()) findings.push_back(judge_rest(run));
+  // What is surest leads; of equals what was asked first.
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.confidence < b.confidence; });
+  return findings;
+}
+
+}  // namespace rollcall::analysis

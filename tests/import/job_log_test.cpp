@@ -1,0 +1,246 @@
+// Logs of jobs: what PyTorch, NCCL, launchers and the kernel say in words.
+#include "trace/import/job_log.h"
+
+#include <string>
+#include <vector>
+
+#include "analysis/analysis.h"
+#include "tests/catch.h"
+#include "trace/import/importer.h"
+#include "trace/import/log_pattern.h"
+#include "trace/shared_identifiers.h"
+
+using namespace rollcall;
+using namespace rollcall::trace;
+using analysis::Confidence;
+using analysis::Verdict;
+
+namespace {
+
+Run read(const std::string& text) {
+  Run run;
+  import_bytes("job.log", {reinterpret_cast<const uint8_t*>(text.data()), text.size()},
+               run.processes, run.issues, &run.logs);
+  forget_shared_identifiers(run);
+  return run;
+}
+
+analysis::Report judge(const std::string& text) { return analysis::analyse(read(text)); }
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+// As PyTorch 2.6 writes it: a time-out, then the position of the rank that gave up.
+std::string gave_up(int rank, int64_t seq, const std::string& op, int64_t elements,
+                    const std::string& group = "0(default_pg)", int64_t completed = 40) {
+  const std::string head = "[rank" + number(rank) + "]:[E816 01:45:40.1 ProcessGroupNCCL.cpp:607] ";
+  return head + "[Rank " + number(rank) +
+         "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=" + number(seq) +
+         ", OpType=" + op + ", NumelIn=" + number(elements) + ", NumelOut=" + number(elements) +
+         ", Timeout(ms)=600000) ran for 600026 milliseconds before timing out.\n" + head +
+         "[PG ID 0 PG GUID " + group + " Rank " + number(rank) +
+         "]  failure detected by watchdog at work sequence id: " + number(seq) +
+         " PG status: last enqueued work: " + number(seq) +
+         ", last completed work: " + number(completed) + "\n";
+}
+
+std::string dump_signal(int rank, int64_t enqueued) {
+  return "[rank" + number(rank) +
+         "]:[E816 01:45:41.1 ProcessGroupNCCL.cpp:1685] [PG ID 0 PG GUID 0(default_pg) Rank " +
+         number(rank) +
+         "] Received a dump signal due to a collective timeout from  rank 0 and we will try our "
+         "best to dump the debug info. Last enqueued NCCL work: " +
+         number(enqueued) + ", last completed NCCL work: " + number(enqueued) + ".\n";
+}
+
+std::string world(int size) {
+  return "n:10:1 [0] NCCL INFO ncclCommInitRank comm 0x0a rank 0 nranks " + number(size) +
+         " cudaDev 0 commId 0x5 - Init COMPLETE\n";
+}
+
+std::vector<int32_t> culprits(const analysis::Report& report) {
+  std::vector<int32_t> ranks;
+  for (const auto& culprit : report.findings.front().culprits) ranks.push_back(culprit.rank);
+  return ranks;
+}
+
+const analysis::Finding& lead(const analysis::Report& report) { return report.findings.front(); }
+
+}  // namespace
+
+TEST_CASE("a pattern matches with and without what stands in braces") {
+  LogValues values;
+  const char* const pattern =
+      "W({SeqNum=<seq>, }OpType=<op>{, In=<in>{, Out=<out>}}) ran for <ran> ms";
+  REQUIRE(match_log_pattern(pattern, "x W(OpType=ALL_X) ran  for 12 ms", values));
+  CHECK(values["op"] == "ALL_X");
+  CHECK_FALSE(values.has("seq"));
+  REQUIRE(match_log_pattern(pattern, "W(SeqNum=7, OpType=A, In=3, Out=-4) ran for 12 ms", values));
+  CHECK(values.number("seq", 0) == 7);
+  CHECK(values.number("out", 0) == -4);
+  CHECK_FALSE(match_log_pattern(pattern, "W(SeqNum=x, OpType=A) ran for 12 ms", values));
+  CHECK_FALSE(match_log_pattern(pattern, "W(OpType=A) ran for 12", values));
+}
+
+TEST_CASE("a rank that is behind the call that others gave up is named") {
+  std::string log = world(4);
+  for (const int rank : {0, 1, 3}) log += gave_up(rank, 50, "ALLREDUCE", 10);
+  const analysis::Report report = judge(log + dump_signal(2, 49));
+  CHECK(lead(report).verdict == Verdict::missing_call);
+  CHECK(lead(report).confidence == Confidence::likely);
+  CHECK(culprits(report) == std::vector<int32_t>{2});
+  CHECK(lead(report).victims == std::vector<int32_t>{0, 1, 3});
+  CHECK(lead(report).summary.find("the call began at 01:35:39") != std::string::npos);
+  CHECK(report.status == 1);
+}
+
+TEST_CASE("a rank that has made the call, too, is not behind") {
+  std::string log = world(4);
+  for (const int rank : {0, 1, 3}) log += gave_up(rank, 50, "ALLREDUCE", 10);
+  const analysis::Report report = judge(log + dump_signal(2, 50));
+  CHECK(lead(report).confidence == Confidence::open);
+}
+
+TEST_CASE("a position in another group says nothing of the call that others gave up") {
+  std::string log;
+  for (const int rank : {0, 1}) log += gave_up(rank, 50, "ALLREDUCE", 10, "17(tp)");
+  const analysis::Report report = judge(log + dump_signal(2, 3));
+  CHECK(lead(report).confidence == Confidence::open);
+  CHECK(lead(report).culprits.empty());
+}
+
+TEST_CASE("calls of other kinds at one position of a group are a mismatch") {
+  std::string log = world(4);
+  for (const int rank : {0, 1, 3}) log += gave_up(rank, 50, "ALLREDUCE", 10);
+  const analysis::Report report = judge(log + gave_up(2, 50, "BROADCAST", 5056));
+  CHECK(lead(report).verdict == Verdict::op_mismatch);
+  CHECK(lead(report).confidence == Confidence::likely);
+  CHECK(culprits(report) == std::vector<int32_t>{2});
+}
+
+TEST_CASE("sizes that may differ between ranks are no mismatch") {
+  for (const char* op : {"BROADCAST", "ALLTOALL_BASE", "GATHER", "SCATTER", "SEND", "COALESCED"}) {
+    CAPTURE(op);
+    const analysis::Report report =
+        judge(world(2) + gave_up(0, 50, op, 10) + gave_up(1, 50, op, 20));
+    CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
+    CHECK(lead(report).confidence == Confidence::open);
+  }
+}
+
+TEST_CASE("an all-reduce of other sizes at one position is a mismatch") {
+  const analysis::Report report =
+      judge(world(2) + gave_up(0, 50, "ALLREDUCE", 10) + gave_up(1, 50, "ALLREDUCE", 20));
+  CHECK(lead(report).verdict == Verdict::count_mismatch);
+  CHECK(culprits(report) == std::vector<int32_t>{0, 1});
+}
+
+TEST_CASE("ranks of different groups that wait at one number made no different calls") {
+  const analysis::Report report =
+      judge(gave_up(0, 50, "ALLREDUCE", 10, "3(dp)") + gave_up(1, 50, "ALLGATHER", 20, "4(tp)"));
+  for (const auto& finding : report.findings) CHECK(finding.confidence == Confidence::open);
+  CHECK(report.status != 0);
+}
+
+TEST_CASE("ranks that print no time-out are named, and not accused for certain") {
+  std::string log = world(8);
+  for (const int rank : {1, 2, 3, 4, 6, 7}) log += gave_up(rank, 9, "ALLGATHER", 10);
+  const analysis::Report report = judge(log);
+  CHECK(lead(report).verdict == Verdict::missing_call);
+  CHECK(lead(report).confidence == Confidence::open);
+  CHECK(culprits(report) == std::vector<int32_t>{0, 5});
+}
+
+TEST_CASE("the first call ever of a group that nobody finishes is a communicator that fails") {
+  std::string log = world(2);
+  for (const int rank : {0, 1}) log += gave_up(rank, 1, "ALLREDUCE", 1, "0(default_pg)", -1);
+  CHECK(lead(judge(log)).verdict == Verdict::init_incomplete);
+}
+
+TEST_CASE("two ranks whose calls PyTorch compared are named for certain") {
+  const analysis::Report report = judge(
+      "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: "
+      "CollectiveFingerPrint(SequenceNumber=513876813OpType=ALLREDUCE, TensorShape=[2], "
+      "TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float)), but Rank 1 is running "
+      "collective: CollectiveFingerPrint(SequenceNumber=513876813OpType=REDUCE, TensorShape=[2], "
+      "TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float)).\n");
+  CHECK(lead(report).verdict == Verdict::op_mismatch);
+  CHECK(lead(report).confidence == Confidence::certain);
+  CHECK(culprits(report) == std::vector<int32_t>{0, 1});
+}
+
+TEST_CASE("shapes that PyTorch compared tell the kind of the mismatch") {
+  const std::string begin =
+      "Detected mismatch between collectives on ranks. Rank 3 is running inconsistent collective: "
+      "CollectiveFingerPrint(OpType=ALLREDUCE, TensorShape=[2, 4], TensorDtypes=Float, x), but "
+      "Rank 1 is running inconsistent collective: CollectiveFingerPrint(OpType=ALLREDUCE, ";
+  CHECK(lead(judge(begin + "TensorShape=[2, 5], TensorDtypes=Float, x)\n")).verdict ==
+        Verdict::count_mismatch);
+  CHECK(lead(judge(begin + "TensorShape=[2, 4], TensorDtypes=Half, x)\n")).verdict ==
+        Verdict::dtype_mismatch);
+}
+
+TEST_CASE("a log that holds equal calls and a time-out is not in lockstep") {
+  const auto call = [](const char* pid, const char* comm) {
+    return std::string("n:") + pid +
+           ":1 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x1 " +
+           "count 10 datatype 7 op 0 root 0 comm " + comm + " [nranks=2] stream 0x1\n";
+  };
+  const std::string calls =
+      world(2) +
+      "n:11:1 [1] NCCL INFO ncclCommInitRank comm 0x1a rank 1 nranks 2 cudaDev 1 commId 0x5 - Init "
+      "COMPLETE\n" +
+      call("10", "0x0a") + call("11", "0x1a");
+  CHECK(lead(judge(calls)).verdict == Verdict::in_lockstep);
+  const analysis::Report timed_out = judge(calls + gave_up(0, 1, "ALLREDUCE", 10));
+  CHECK(timed_out.status != 0);
+  for (const auto& finding : timed_out.findings) CHECK(finding.verdict != Verdict::in_lockstep);
+  const analysis::Report warned =
+      judge(calls + "n:10:9 [0] transport/x.cc:1 NCCL WARN something that nobody has ever seen\n");
+  CHECK(warned.status == 3);
+  CHECK(lead(warned).summary.find("nobody has ever seen") != std::string::npos);
+}
+
+TEST_CASE("what NCCL warns of in every job is no sign of a hang") {
+  const Run run =
+      read(world(2) + "n:10:9 [0] misc/x.cc:1 NCCL WARN lib wrapper not initialized.\n" +
+           "n:10:9 [0] NCCL INFO transport/net_ib.cc:52 -> 3\n");
+  CHECK(run.logs.empty());
+}
+
+TEST_CASE("an error in front of the first time-out leads, one behind it does not") {
+  const std::string xid = "kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n";
+  const std::string waits = world(2) + gave_up(0, 9, "ALLREDUCE", 10);
+  CHECK(lead(judge(xid + waits)).verdict == Verdict::cuda_error);
+  CHECK(lead(judge(xid + waits)).summary.find("Xid 79") != std::string::npos);
+  CHECK(lead(judge(waits + xid)).verdict != Verdict::cuda_error);
+}
+
+TEST_CASE("a process that its own watchdog ended is not the one that began it") {
+  const std::string died = "failed (exitcode: -6) local_rank: 1 (pid: 471) of binary: python\n";
+  const analysis::Report report = judge(died);
+  CHECK(lead(report).verdict == Verdict::insufficient);
+  CHECK(report.status == 3);
+  const analysis::Report killed =
+      judge("failed (exitcode: -9) local_rank: 1 (pid: 471) of binary: python\n");
+  CHECK(lead(killed).verdict == Verdict::rank_dead);
+}
+
+TEST_CASE("a rank of an old PyTorch is the one that its line names") {
+  const std::string log =
+      "[E ProcessGroupNCCL.cpp:475] [Rank 7] Watchdog caught collective operation timeout: "
+      "WorkNCCL(SeqNum=12, OpType=BROADCAST, Timeout(ms)=1800000) ran for 1800116 milliseconds "
+      "before timing out.\n"
+      "[E ProcessGroupNCCL.cpp:475] [Rank 3] Watchdog caught collective operation timeout: "
+      "WorkNCCL(SeqNum=12, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800116 milliseconds "
+      "before timing out.\n";
+  const analysis::Report report = judge(log);
+  CHECK(lead(report).verdict == Verdict::op_mismatch);
+  CHECK(culprits(report) == std::vector<int32_t>{3, 7});
+}
+
+TEST_CASE("each log says how many lines were read, and who spoke") {
+  const Run run = read(world(4) + gave_up(2, 9, "ALLREDUCE", 10));
+  REQUIRE_FALSE(run.issues.empty());
+  CHECK(run.issues.back().text.find("3 lines read, 2 facts") != std::string::npos);
+  CHECK(run.issues.back().text.find("1 rank speaks in them, of 4 in the job") != std::string::npos);
+}

@@ -1,0 +1,376 @@
+#include "trace/import/job_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <set>
+
+#include "core/base/limits.h"
+#include "trace/import/job_log_formats.h"
+#include "trace/import/log_pattern.h"
+
+namespace rollcall::trace {
+namespace {
+
+constexpr size_t kSayingsMax = 100'000;
+constexpr size_t kQuoteMax = 400;
+constexpr size_t kScriptLinesMax = 4;  // of a stack
+
+// A number that a job can have as a rank; -1 else.
+int32_t rank_from(int64_t number) {
+  return number >= 0 && number < static_cast<int64_t>(kRanksMax) ? static_cast<int32_t>(number)
+                                                                 : -1;
+}
+
+// The number between `begin` and `end`, where they stand so: "[rank", "]".
+int32_t rank_between(std::string_view line, std::string_view begin, std::string_view end) {
+  for (size_t at = 0; (at = line.find(begin, at)) != std::string_view::npos; ++at) {
+    const char* first = line.data() + at + begin.size();
+    int64_t number = -1;
+    const auto [last, error] = std::from_chars(first, line.data() + line.size(), number);
+    const std::string_view rest(last, static_cast<size_t>(line.data() + line.size() - last));
+    if (error == std::errc() && number >= 0 && rest.starts_with(end)) return rank_from(number);
+  }
+  return -1;
+}
+
+int32_t rank_of(std::string_view line) {
+  constexpr std::pair<std::string_view, std::string_view> kForms[] = {
+      {"[rank", "]"}, {"[rank=", "]"}, {"(rank=", ")"}, {"[1,", "]<std"}};
+  for (const auto& [begin, end] : kForms) {
+    const int32_t rank = rank_between(line, begin, end);
+    if (rank >= 0) return rank;
+  }
+  return -1;
+}
+
+// "[PG ID 0 PG GUID 0(default_pg) Rank 1]", "[PG 4 (tp) Rank 1]", "[PG 4 Rank 1]", "[Rank 1]".
+void read_group(std::string_view line, Saying& saying) {
+  LogValues values;
+  if (match_log_pattern("[PG ID <in> PG GUID <code>{(<text>)} Rank <rank>]", line, values)) {
+    saying.group = fmt::format("GUID {}", values["code"]);
+  } else if (match_log_pattern("[PG <code> (<text>) Rank <rank>]", line, values) ||
+             match_log_pattern("[PG <code>(<text>) Rank <rank>]", line, values)) {
+    saying.group = fmt::format("PG {} {}", values["code"], values["text"]);
+  } else if (match_log_pattern("[PG <code> Rank <rank>]", line, values)) {
+    saying.group = fmt::format("PG {}", values["code"]);
+    saying.is_group_local = values["code"] != "0";
+  } else {
+    match_log_pattern("[Rank <rank>]", line, values);
+  }
+  saying.group_rank = rank_from(values.number("rank", -1));
+  if (saying.group.empty()) return;
+  const std::string_view name = values["text"];
+  saying.group_text = name.empty() || name == "undefined" ? fmt::format("group {}", values["code"])
+                                                          : std::string(name);
+}
+
+// Whether the group that a line names is all ranks of the job, so that ranks in it are job ranks.
+bool is_default_group(const Saying& saying) {
+  return saying.group == "GUID 0" || saying.group == "PG 0" || saying.group.starts_with("PG 0 ") ||
+         saying.group_text == "default_pg";
+}
+
+// The first "01:45:40.12" of a line, as milliseconds of the day.
+int64_t time_of(std::string_view line) {
+  const auto two = [&](size_t at) {
+    const char tens = line[at];
+    const char ones = line[at + 1];
+    const bool is_number = tens >= '0' && tens <= '9' && ones >= '0' && ones <= '9';
+    return is_number ? (tens - '0') * 10 + (ones - '0') : -1;
+  };
+  constexpr size_t kReach = 200;
+  for (size_t at = 0; at + 8 <= std::min(line.size(), kReach); ++at) {
+    if (line[at + 2] != ':' || line[at + 5] != ':') continue;
+    const int hours = two(at), minutes = two(at + 3), seconds = two(at + 6);
+    const bool begins =
+        at == 0 || line[at - 1] == ' ' || line[at - 1] == 'T' || line[at - 1] == '[';
+    if (!begins || hours < 0 || minutes < 0 || seconds < 0 || hours > 23) continue;
+    return ((int64_t{hours} * 60 + minutes) * 60 + seconds) * 1000;
+  }
+  return kUntold;
+}
+
+// "host:pid" in front of NCCL's own lines.
+std::string writer_of(std::string_view line) {
+  std::string_view head = line.substr(0, line.find("NCCL"));
+  const size_t bracket = head.rfind(" [");
+  if (bracket != std::string_view::npos) head = head.substr(0, bracket);
+  while (head.ends_with(" ")) head.remove_suffix(1);
+  head.remove_prefix(std::min(head.find_last_of(' ') + 1, head.size()));
+  const size_t last = head.rfind(':');
+  if (last == std::string_view::npos || last == 0) return {};
+  const size_t middle = head.rfind(':', last - 1);
+  if (middle == std::string_view::npos || middle == 0) return {};
+  const size_t begin = head.rfind(':', middle - 1);
+  return std::string(head.substr(begin == std::string_view::npos ? 0 : begin + 1,
+                                 last - (begin == std::string_view::npos ? 0 : begin + 1)));
+}
+
+std::string trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\r')) text.remove_suffix(1);
+  return std::string(text.substr(0, kQuoteMax));
+}
+
+int64_t signal_named(std::string_view name) {
+  constexpr std::pair<std::string_view, int64_t> kSignals[] = {
+      {"SIGHUP", 1}, {"SIGINT", 2},  {"SIGILL", 4},   {"SIGABRT", 6}, {"SIGBUS", 7},
+      {"SIGFPE", 8}, {"SIGKILL", 9}, {"SIGSEGV", 11}, {"SIGTERM", 15}};
+  for (const auto& [known, number] : kSignals) {
+    if (name == known) return number;
+  }
+  return kUntold;
+}
+
+void fill(const LogValues& values, Saying& saying) {
+  saying.op = values["op"];
+  saying.other_op = values["op2"];
+  saying.seq = values.number("seq", kUntold);
+  saying.enqueued = values.number("enqueued", kUntold);
+  saying.completed = values.number("completed", kUntold);
+  saying.elements_in = values.number("in", kUntold);
+  saying.elements_out = values.number("out", kUntold);
+  saying.ran_ms = values.number("ran", kUntold);
+  saying.code = values.number("code", kUntold);
+  saying.other_rank = rank_from(values.number("other", -1));
+  saying.text = trimmed(values["text"]);
+  if (values.has("local")) saying.local_rank = rank_from(values.number("local", -1));
+  if (values.has("pid")) saying.writer = fmt::format("pid {}", values["pid"]);
+}
+
+// What a pattern cannot say of its kind.
+void fill_kind(const LogValues& values, Saying& saying) {
+  switch (saying.kind) {
+    case SayingKind::mismatch:
+      // Ranks in the group.
+      saying.group_rank = rank_from(values.number("rank", -1));
+      saying.text = fmt::format("[{}] {}", values["text"], values["op3"]);
+      saying.elements_in = values["text"] == values["text2"] ? 1 : 0;
+      saying.elements_out = values["op3"] == values["op4"] ? 1 : 0;
+      saying.enqueued = values.number("seq2", kUntold);
+      if (!values.has("text") || !values.has("text2")) saying.elements_in = kUntold;
+      if (!values.has("op3") || !values.has("op4")) saying.elements_out = kUntold;
+      break;
+    case SayingKind::parameters_differ:
+    case SayingKind::missing_ranks:
+      saying.rank = rank_from(values.number("rank", -1));
+      break;
+    case SayingKind::died:
+      if (values.has("rank")) saying.rank = rank_from(values.number("rank", -1));
+      if (values.has("signal")) saying.code = -values.number("signal", 0);
+      if (values.has("op") && signal_named(saying.op) != kUntold)
+        saying.code = -signal_named(saying.op);
+      break;
+    default:
+      break;
+  }
+}
+
+const std::vector<std::string_view>& all_marks() {
+  static const std::vector<std::string_view> marks = [] {
+    std::vector<std::string_view> found;
+    // Shorter ones would slow all reading down; their lines are NCCL's, which are read anyway.
+    constexpr size_t kShortest = 5;
+    for (const LogFormat& format : kLogFormats) {
+      if (format.mark.size() >= kShortest) found.push_back(format.mark);
+    }
+    return found;
+  }();
+  return marks;
+}
+
+bool has_lines_behind(SayingKind kind) {
+  return kind == SayingKind::script_line || kind == SayingKind::missing_ranks;
+}
+
+bool is_harmless(const Saying& saying) {
+  // Of a GPU that is gone no query is harmless.
+  if (saying.kind != SayingKind::warning || saying.text.find("lost") != std::string::npos) {
+    return false;
+  }
+  return std::any_of(
+      std::begin(kHarmlessWarnings), std::end(kHarmlessWarnings),
+      [&](std::string_view words) { return saying.text.find(words) != std::string::npos; });
+}
+
+// What anybody may print, or NCCL in every healthy job: no sign that a file is a job's log.
+bool is_telling(const LogFormat& format) {
+  switch (format.kind) {
+    case SayingKind::result:
+    case SayingKind::init_started:
+    case SayingKind::init_completed:
+    case SayingKind::script_line:
+    case SayingKind::missing_ranks:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+JobLogReader::JobLogReader(const std::string& path) { log_.file = path; }
+
+std::span<const std::string_view> JobLogReader::marks() const { return all_marks(); }
+
+// Asked of lines of a terminal: the beginning of a form stands there, and not its end.
+bool JobLogReader::is_unfinished(std::string_view text) const {
+  return std::any_of(std::begin(kLogFormats), std::end(kLogFormats), [&](const LogFormat& format) {
+    LogValues values;
+    return is_telling(format) && text.find(format.mark) != std::string_view::npos &&
+           !match_log_pattern(format.pattern, text, values);
+  });
+}
+
+void JobLogReader::read_line(const TextLine& line) {
+  if (line.is_damaged) return;
+  if (warned_ != nullptr) {
+    warned_->text = trimmed(line.text);
+    warned_ = nullptr;
+  }
+  if (follows_ != nullptr) read_following(line);
+  for (const LogFormat& format : kLogFormats) {
+    if (line.text.find(format.mark) == std::string_view::npos) continue;
+    if (has_lines_behind(format.kind)) {
+      follows_ = &format;
+      continue;
+    }
+    take(format, line);
+  }
+}
+
+// Lines of a form that goes on: the first that is not of it ends it.
+void JobLogReader::read_following(const TextLine& line) {
+  const size_t before = log_.sayings.size();
+  const LogFormat& format = *follows_;
+  take(format, line);
+  const bool is_of_it = log_.sayings.size() != before;
+  const bool is_full =
+      before > kScriptLinesMax &&
+      std::all_of(log_.sayings.end() - kScriptLinesMax, log_.sayings.end(),
+                  [](const Saying& saying) { return saying.kind == SayingKind::script_line; });
+  if (!is_of_it || is_full) follows_ = nullptr;
+}
+
+void JobLogReader::take(const LogFormat& format, const TextLine& given) {
+  const std::string_view line = given.text;
+  LogValues values;
+  if (!match_log_pattern(format.pattern, line, values)) return;
+  if (format.kind == SayingKind::init_started || format.kind == SayingKind::init_completed) {
+    const int32_t size = rank_from(values.number("code", -1));
+    log_.world_size = std::max(log_.world_size, size);
+    return;
+  }
+  Saying saying;
+  saying.kind = format.kind;
+  saying.line = given.number;
+  saying.rank = given.prefix.rank >= 0 ? rank_from(given.prefix.rank) : rank_of(given.whole);
+  saying.local_rank = given.prefix.local_rank >= 0 ? rank_from(given.prefix.local_rank)
+                                                   : rank_between(given.whole, "[default", "]");
+  saying.day_ms = time_of(given.whole);
+  read_group(line, saying);
+  fill(values, saying);
+  fill_kind(values, saying);
+  if (format.kind == SayingKind::warning || format.kind == SayingKind::result) {
+    saying.writer = writer_of(line);
+  }
+  const size_t at = line.find(format.mark);
+  const size_t begin = line.size() <= kQuoteMax ? 0 : at > 120 ? at - 120 : 0;
+  saying.quote = trimmed(line.substr(begin, kQuoteMax));
+  if (is_harmless(saying) || is_repeated(saying)) return;
+  if (log_.sayings.size() >= kSayingsMax) {
+    ++log_.left_out;
+    return;
+  }
+  log_.sayings.push_back(std::move(saying));
+  const bool has_no_text = format.kind == SayingKind::warning && log_.sayings.back().text.empty();
+  if (has_no_text) warned_ = &log_.sayings.back();
+}
+
+// PyTorch prints a time-out when it finds it, and again when it throws it.
+bool JobLogReader::is_repeated(const Saying& saying) const {
+  constexpr size_t kReach = 64;
+  const size_t begin = log_.sayings.size() - std::min(log_.sayings.size(), kReach);
+  return std::any_of(log_.sayings.begin() + static_cast<ptrdiff_t>(begin), log_.sayings.end(),
+                     [&](const Saying& known) {
+                       return known.kind == saying.kind && known.rank == saying.rank &&
+                              known.group_rank == saying.group_rank && known.seq == saying.seq &&
+                              known.group == saying.group && known.op == saying.op &&
+                              known.writer == saying.writer && known.text == saying.text &&
+                              known.code == saying.code && known.local_rank == saying.local_rank &&
+                              saying.kind != SayingKind::script_line;
+                     });
+}
+
+// "[Rank 3]" is all that PyTorch before 2.2 says of a rank.
+void JobLogReader::settle_ranks() {
+  const bool names_ranks =
+      std::any_of(log_.sayings.begin(), log_.sayings.end(), [](const Saying& saying) {
+        const bool is_given = saying.kind == SayingKind::parameters_differ ||
+                              saying.kind == SayingKind::missing_ranks ||
+                              saying.kind == SayingKind::died;
+        return saying.rank >= 0 && !is_given;
+      });
+  for (Saying& saying : log_.sayings) {
+    if (saying.rank >= 0 || saying.group_rank < 0) continue;
+    if (!names_ranks || is_default_group(saying)) saying.rank = saying.group_rank;
+  }
+}
+
+// A time-out that names no group is in that of its rank's next line about the same call.
+void JobLogReader::settle_groups() {
+  std::map<std::pair<int32_t, int64_t>, const Saying*> positions;
+  for (size_t i = log_.sayings.size(); i-- > 0;) {
+    Saying& saying = log_.sayings[i];
+    if (saying.kind == SayingKind::position) positions[{saying.rank, saying.seq}] = &saying;
+    const bool is_wait =
+        saying.kind == SayingKind::gave_up || saying.kind == SayingKind::blocking_wait;
+    if (!is_wait || !saying.group.empty() || saying.seq == kUntold) continue;
+    const auto position = positions.find({saying.rank, saying.seq});
+    if (position == positions.end()) continue;
+    saying.group = position->second->group;
+    saying.group_text = position->second->group_text;
+    saying.is_group_local = position->second->is_group_local;
+    saying.group_rank = position->second->group_rank;
+  }
+}
+
+std::string description_of(const JobLog& log) {
+  std::set<int32_t> ranks;
+  for (const Saying& saying : log.sayings) {
+    const bool speaks = saying.kind != SayingKind::died && saying.kind != SayingKind::machine &&
+                        saying.kind != SayingKind::missing_ranks;
+    if (saying.rank >= 0 && speaks) ranks.insert(saying.rank);
+  }
+  const uint64_t facts = log.sayings.size() + log.left_out;
+  std::string text =
+      fmt::format("is the log of a job: {} lines read, {} {} of a hang or an error; ", log.lines,
+                  facts, facts == 1 ? "fact" : "facts");
+  if (ranks.empty()) return text + "no line of these names a rank";
+  text +=
+      fmt::format("{} {} in them", ranks.size(), ranks.size() == 1 ? "rank speaks" : "ranks speak");
+  if (log.world_size > 0) text += fmt::format(", of {} in the job", log.world_size);
+  return text;
+}
+
+void JobLogReader::finish(std::vector<Process>& /*processes*/, std::vector<JobLog>& logs,
+                          std::vector<Issue>& /*issues*/) {
+  // A result on its way up is no failure where nobody takes it for one: NCCL tries what may fail.
+  const bool is_heard =
+      std::any_of(log_.sayings.begin(), log_.sayings.end(),
+                  [](const Saying& saying) { return saying.kind != SayingKind::result; });
+  if (!is_heard) return;
+  settle_ranks();
+  settle_groups();
+  logs.push_back(std::move(log_));
+}
+
+std::unique_ptr<LineParser> job_log_parser(const std::string& path) {
+  return std::make_unique<JobLogReader>(path);
+}
+
+}  // namespace rollcall::trace

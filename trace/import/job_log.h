@@ -1,0 +1,51 @@
+// The log of a job, all its ranks mixed: what PyTorch's watchdog, NCCL, the launcher and the kernel
+// say in it. The table of what is read is job_log_formats.h.
+//
+// What becomes what
+//   * a line of the table is a Saying (trace/testimony.h), wherever it stands in the file.
+//   * the rank of a line is what its launcher says, else "[rank3]:" of PyTorch 2.2 and later, else
+//     Ray's "rank=3", else mpirun's "[1,3]<stderr>:", else, where nothing of this is in the whole
+//     log, PyTorch's "[Rank 3]", which is the rank in the group.
+//   * a time-out does not name its group before PyTorch 2.6: it is that of the next line of the
+//     same rank that tells the position in the same call.
+//
+// What it lacks: everything that went well. A rank that says nothing may be the culprit, dead, or
+// in a log that was not collected.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trace/import/line_parser.h"
+#include "trace/model.h"
+
+namespace rollcall::trace {
+
+class JobLogReader final : public LineParser {
+ public:
+  explicit JobLogReader(const std::string& path);
+  std::span<const std::string_view> marks() const override;
+  void read_line(const TextLine& line) override;
+  bool wants_next() const override { return follows_ != nullptr || warned_ != nullptr; }
+  bool is_unfinished(std::string_view text) const override;
+  void finish(std::vector<Process>& processes, std::vector<JobLog>& logs,
+              std::vector<Issue>& issues) override;
+
+ private:
+  void take(const struct LogFormat& format, const TextLine& line);
+  void read_following(const TextLine& line);
+  bool is_repeated(const Saying& saying) const;
+  void settle_ranks();
+  void settle_groups();
+  JobLog log_;
+  const struct LogFormat* follows_ = nullptr;  // whose lines come now
+  Saying* warned_ = nullptr;                   // its text is on the next line
+};
+
+// What is said of every log that says something: how much was read, and who speaks in it.
+std::string description_of(const JobLog& log);
+
+}  // namespace rollcall::trace

@@ -1,0 +1,70 @@
+// What the log of a job says of its ranks in words: PyTorch's watchdog, NCCL's warnings, the
+// launcher, the kernel. Facts, each with the line that it stands in; analysis/testimony judges
+// them.
+//
+// Numbers that a line does not tell are kUntold. A rank is the job's; PyTorch's "[Rank 1]" is a
+// rank of the group and stands apart from it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rollcall::trace {
+
+inline constexpr int64_t kUntold = INT64_MIN;
+
+enum class SayingKind : uint8_t {
+  gave_up,            // a rank waited for a call until its time was over
+  position,           // how far the rank that gave up had come in its group
+  other_position,     // how far a rank had come that did not give up
+  alive,              // a rank heard that another gave up
+  host_stuck,         // PyTorch's own watchdog found a host thread that does not move
+  async_error,        // NCCL reported an error behind a call
+  blocking_wait,      // a rank gave up in work.wait()
+  script_line,        // a line of the script that made the call
+  mismatch,           // two ranks and their calls, compared by PyTorch
+  parameters_differ,  // models of different sizes
+  missing_ranks,      // Horovod names who did not submit
+  warning,            // NCCL WARN
+  result,             // an NCCL result on its way up
+  init_started,       // ncclCommInitRank was called
+  init_completed,     // and returned
+  died,               // a process ended, as its launcher or shell says
+  machine             // the kernel or the driver: Xid, out of memory
+};
+
+struct Saying {
+  SayingKind kind = SayingKind::alive;
+  uint64_t line = 0;         // of the file, from 1
+  int64_t day_ms = kUntold;  // time of day as printed, milliseconds
+  int32_t rank = -1;
+  int32_t local_rank = -1;  // on its host
+  int32_t group_rank = -1;
+  int32_t other_rank = -1;
+  std::string writer;           // "host:pid" where the line names no rank
+  std::string group;            // what names it on all ranks; empty where it is not named
+  std::string group_text;       // for people
+  bool is_group_local = false;  // `group` is a number of this process
+  std::string op;               // "ALLREDUCE", as printed
+  std::string other_op;
+  int64_t seq = kUntold;
+  int64_t enqueued = kUntold;   // number of the last call that was made
+  int64_t completed = kUntold;  // and of the last that ended
+  int64_t elements_in = kUntold;
+  int64_t elements_out = kUntold;
+  int64_t ran_ms = kUntold;
+  int64_t code = kUntold;  // exit status, NCCL result, Xid
+  std::string text;        // the warning, the shapes, the path
+  std::string quote;       // the line, cut to what is worth showing
+};
+
+struct JobLog {
+  std::string file;
+  uint64_t lines = 0;
+  int32_t world_size = -1;
+  std::vector<Saying> sayings;
+  uint64_t left_out = 0;  // beyond what is kept
+};
+
+}  // namespace rollcall::trace
