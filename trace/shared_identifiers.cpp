@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,60 @@ void for_each_logged(Run& run, const Visit& visit) {
   }
 }
 
+// The numbers of the last calls that dumps name, of groups in which ranks transfer something: each
+// counts its own.
+void forget_counted_transfers(Run& run) {
+  std::set<std::pair<uint64_t, uint64_t>> counted;
+  const auto visit = [&](const auto& take) {
+    for (Process& process : run.processes) {
+      if (process.recorder != "flight_recorder" || process.superseded) continue;
+      for (size_t i = 0; i < process.comms.size(); ++i) take(process, process.comms[i], i);
+    }
+  };
+  visit([&](const Process&, const Comm& comm, size_t) {
+    if (comm.is_counted_only) counted.insert({comm.key.high, comm.key.low});
+  });
+  visit([&](const Process& process, Comm& comm, size_t index) {
+    if (!comm.is_told_only || !counted.contains({comm.key.high, comm.key.low})) return;
+    comm.is_told_only = false;
+    comm.collectives = 0;
+    for (const Op& op : process.ops) {
+      if (op.comm == index && is_collective(op.kind)) {
+        comm.collectives = std::max(comm.collectives, op.seq + 1);
+      }
+    }
+  });
+}
+
+int64_t newest_call_ns(const Process& process) {
+  int64_t newest = 0;
+  for (const Op& op : process.ops) newest = std::max(newest, op.called_ns);
+  return newest;
+}
+
+// Two dumps of one rank are of two attempts, or one is misnamed: calls of both are not of one job.
+void leave_out_second_dumps(Run& run) {
+  std::map<int32_t, Process*> by_rank;
+  for (Process& process : run.processes) {
+    if (process.recorder != "flight_recorder" || process.superseded || process.job_rank < 0) {
+      continue;
+    }
+    const auto [slot, is_new] = by_rank.try_emplace(process.job_rank, &process);
+    if (is_new) continue;
+    Process*& known = slot->second;
+    const bool is_newer = newest_call_ns(process) > newest_call_ns(*known);
+    Process& older = is_newer ? *known : process;
+    Process& newer = is_newer ? process : *known;
+    older.superseded = true;
+    known = &newer;
+    run.issues.push_back({older.file,
+                          "is a second dump of rank " + std::to_string(older.job_rank) +
+                              ", as the newer " + newer.file +
+                              " is, and was left out; keep those of one attempt in the directory",
+                          0, false});
+  }
+}
+
 void forget_doubtful_logs(Run& run) {
   std::map<std::pair<uint64_t, uint64_t>, LogClaims> claims;
   for_each_logged(run, [&](const Process& process, const Comm& comm) {
@@ -77,6 +132,8 @@ void forget_doubtful_logs(Run& run) {
 
 void forget_shared_identifiers(Run& run) {
   forget_doubtful_logs(run);
+  leave_out_second_dumps(run);
+  forget_counted_transfers(run);
   std::map<uint64_t, std::vector<int32_t>> claims;
   for_each_doubtful(run, [&](const Comm& comm) { claims[comm.nccl_hash].push_back(comm.rank); });
   std::erase_if(claims, [](const auto& claim) { return !is_shared(claim.second); });

@@ -442,7 +442,13 @@ void Index::fill_lanes() {
       // Nothing on file, and no file that would have to hold it: it may have called everything.
       const trace::Knowledge& knowledge = run_.processes[member.process].knowledge;
       const bool is_unseen = !knowledge.head && member.lane.ops.empty();
-      if (is_unseen || !knowledge.tells_absence()) member.lane.called = group.longest;
+      // A dump of PyTorch says by a number of its own how far the rank has come.
+      const trace::Process& process = run_.processes[member.process];
+      const bool is_told =
+          process.recorder == "flight_recorder" && process.comms[member.comm].is_told_only;
+      if (!is_told && (is_unseen || !knowledge.tells_absence())) {
+        member.lane.called = group.longest;
+      }
       group.shortest = std::min(group.shortest, member.lane.called);
     }
     if (group.members.empty()) group.shortest = 0;

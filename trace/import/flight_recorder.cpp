@@ -8,6 +8,8 @@
 //     id: they become one operation with the sum of their elements.
 //   * a send or receive gets its p2p seq by counting per peer and direction; where the ring has
 //     lost its head that count means nothing, so sends and receives are then left out.
+//   * pg_status has the last call that was made in each group, also where no entry is left of it
+//     (dumps of what is active only, as Megatron's and NVRx's are).
 //   * members of a batch never leave the state `scheduled`; the batch's closing entry tells theirs.
 //
 // What it lacks: reduction, root, stream, which calls were grouped (the present backend), and
@@ -113,22 +115,76 @@ int32_t peer_of(std::string_view name) {
   return peer;
 }
 
-// The rank stands in the file's name only: the last digits of the last part between dots that has
-// any at its end ("trace_rank_3.json", "dump.3").
+// The digits at `at`; -1 where there are none, or too many for a rank.
+int32_t digits_at(std::string_view name, size_t at) {
+  constexpr size_t kDigitsMax = 7;
+  const size_t end = std::min(name.find_first_not_of("0123456789", at), name.size());
+  uint64_t rank = 0;
+  if (end - at > kDigitsMax || !parse_decimal(name.substr(at, end - at), rank)) return -1;
+  return static_cast<int32_t>(rank);
+}
+
+// The rank stands in the file's name only: behind "rank" ("dump_rank3_attempt_1"), else the last
+// digits of the last part between dots that has any at its end ("_dump_3", "dump.3").
 int32_t rank_from_name(const std::string& path) {
   std::string_view name{path};
   name.remove_prefix(name.find_last_of('/') + 1);
-  constexpr size_t kDigitsMax = 7;
-  for (;;) {
-    const std::string_view digits = name.substr(name.find_last_not_of("0123456789") + 1);
-    uint64_t rank = 0;
-    if (digits.size() <= kDigitsMax && parse_decimal(digits, rank)) {
-      return static_cast<int32_t>(rank);
+  constexpr std::string_view kRank = "rank";
+  for (size_t at = name.rfind(kRank); at != std::string_view::npos;
+       at = at == 0 ? std::string_view::npos : name.rfind(kRank, at - 1)) {
+    size_t digits = at + kRank.size();
+    if (digits < name.size() &&
+        (name[digits] == '_' || name[digits] == '-' || name[digits] == '=')) {
+      ++digits;
     }
+    const int32_t rank = digits_at(name, digits);
+    if (rank >= 0) return rank;
+  }
+  for (;;) {
+    const int32_t rank = digits_at(name, name.find_last_not_of("0123456789") + 1);
+    if (rank >= 0) return rank;
     const size_t dot = name.find_last_of('.');
     if (dot == std::string_view::npos) return -1;
     name = name.substr(0, dot);
   }
+}
+
+// The ranks that are in every group of a dump, of which one wrote it: it knows no other groups.
+// Empty where it names no ranks.
+std::vector<int32_t> possible_ranks(const PlainDict& config) {
+  std::optional<std::vector<int32_t>> common;
+  for (const auto& [name, group] : config) {
+    std::vector<int32_t> ranks = numbers_in(group->text_of("ranks"));
+    if (ranks.empty()) continue;
+    std::sort(ranks.begin(), ranks.end());
+    if (!common) {
+      common = std::move(ranks);
+      continue;
+    }
+    std::erase_if(*common, [&](int32_t rank) {
+      return !std::binary_search(ranks.begin(), ranks.end(), rank);
+    });
+  }
+  return common.value_or(std::vector<int32_t>());
+}
+
+// What the name says, unless the groups say that it cannot be.
+int32_t rank_of_dump(const std::string& path, const PlainDict* config, std::vector<Issue>& issues) {
+  const int32_t named = rank_from_name(path);
+  const std::vector<int32_t> possible =
+      config == nullptr ? std::vector<int32_t>() : possible_ranks(*config);
+  if (possible.empty()) return named;
+  if (std::binary_search(possible.begin(), possible.end(), named)) return named;
+  const int32_t rank = possible.size() == 1 ? possible.front() : -1;
+  issues.push_back(
+      {path,
+       rank >= 0 ? fmt::format("is the dump of rank {}: the groups in it have no other rank in "
+                               "common, whatever its name says",
+                               rank)
+                 : std::string("does not tell its rank: that of its name is in none of its groups; "
+                               "give it a name that ends in \"rank_\" and the number"),
+       0, false});
+  return rank;
 }
 
 class Builder {
@@ -137,9 +193,14 @@ class Builder {
   void add_entries(const PlainList& entries);
   bool global_counter() const { return global_counter_; }
   size_t left_out() const { return left_out_; }
+  // What the dump says of groups beside their entries: the last call that was made in each. True
+  // where it could be used.
+  bool add_positions(const PlainDict* positions);
 
  private:
   uint32_t comm_for(const PlainValue& entry);
+  uint32_t comm_named(const std::string& name, const std::string& description);
+  bool agrees_with_entries(const std::map<int64_t, std::string>& names) const;
   void add_collective(const PlainValue& entry, uint32_t comm, OpKind kind, bool closing);
   void add_p2p(const PlainValue& entry, uint32_t comm, OpKind kind);
   Op op_from(const PlainValue& entry, uint32_t comm, OpKind kind);
@@ -149,6 +210,7 @@ class Builder {
   Process& process_;
   const PlainDict* config_;
   std::map<std::string, uint32_t> comms_;
+  std::multimap<int64_t, std::string> local_names_;  // of entries, by the process's own number
   std::map<std::string, uint16_t> sites_;
   std::map<std::pair<uint32_t, uint64_t>, size_t> collectives_;  // (comm, id) -> index of its op
   std::map<std::tuple<uint32_t, int32_t, bool>, uint64_t> p2p_counts_;
@@ -167,6 +229,12 @@ uint32_t Builder::comm_for(const PlainValue& entry) {
     if (first != nullptr) name = *first;
     if (second != nullptr) description = *second;
   }
+  const int64_t local = entry.integer_of("pg_id", -1);
+  if (local >= 0) local_names_.emplace(local, name);
+  return comm_named(name, description);
+}
+
+uint32_t Builder::comm_named(const std::string& name, const std::string& description) {
   const auto known = comms_.find(name);
   if (known != comms_.end()) return known->second;
   std::vector<int32_t> ranks;
@@ -261,6 +329,8 @@ void Builder::add_collective(const PlainValue& entry, uint32_t comm, OpKind kind
 }
 
 void Builder::add_p2p(const PlainValue& entry, uint32_t comm, OpKind kind) {
+  // Each rank counts its own transfers: the number of its last call is no position.
+  process_.comms[comm].is_counted_only = true;
   const int32_t peer = peer_of(operation_name(entry.text_of("profiling_name")));
   if (head_lost_ || peer < 0) {
     ++left_out_;
@@ -327,6 +397,53 @@ void Builder::add_entries(const PlainList& entries) {
   process_.first_complete_ticket = 1;
   process_.next_ticket = process_.ops.size() + 1;
   process_.knowledge.head = !head_lost_;
+}
+
+// The keys of a dictionary as numbers, rising; empty where one is none.
+std::vector<int64_t> numbers_of(const PlainDict& dict) {
+  std::vector<int64_t> numbers;
+  for (const auto& [key, value] : dict) {
+    uint64_t number = 0;
+    if (!parse_decimal(key, number) || number > INT32_MAX) return {};
+    numbers.push_back(static_cast<int64_t>(number));
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+bool Builder::agrees_with_entries(const std::map<int64_t, std::string>& names) const {
+  return std::all_of(local_names_.begin(), local_names_.end(), [&](const auto& known) {
+    const auto found = names.find(known.first);
+    return found != names.end() && found->second == known.second;
+  });
+}
+
+// Positions go by the numbers that the process gave its groups, names by the names. Both were given
+// in the order in which the groups were made, and the names of groups are numbers, too.
+bool Builder::add_positions(const PlainDict* positions) {
+  if (positions == nullptr || config_ == nullptr || positions->size() != config_->size()) {
+    return false;
+  }
+  const std::vector<int64_t> locals = numbers_of(*positions);
+  const std::vector<int64_t> names = numbers_of(*config_);
+  if (locals.size() != positions->size() || names.size() != locals.size()) return false;
+  std::map<int64_t, std::string> by_local;
+  for (size_t i = 0; i < locals.size(); ++i) by_local[locals[i]] = fmt::format("{}", names[i]);
+  if (!agrees_with_entries(by_local)) return false;
+  for (const auto& [local, name] : by_local) {
+    const int64_t last =
+        positions->at(fmt::format("{}", local))->integer_of("last_enqueued_collective", -2);
+    const std::string description = config_->at(name)->text_of("desc");
+    if (last < -1) continue;
+    Comm& comm = process_.comms[comm_named(name, description)];
+    // Stages of a pipeline count what they send each other.
+    const bool is_pipeline = description.find("PIPELINE") != std::string::npos ||
+                             description.find("pipeline") != std::string::npos;
+    comm.is_counted_only = comm.is_counted_only || is_pipeline;
+    comm.is_told_only = true;
+    comm.collectives = std::max(comm.collectives, static_cast<uint64_t>(last + 1));
+  }
+  return true;
 }
 
 // What can be used of a dump that was cut off: the values that were complete on the reader's stack.
@@ -402,7 +519,6 @@ void import_flight_recorder(const std::string& path, std::span<const uint8_t> by
   Process process;
   process.file = path;
   process.recorder = "flight_recorder";
-  process.job_rank = rank_from_name(path);
   process.meta["flight_recorder_version"] = version;
   const std::string library =
       dump->text_of(version.size() > 3 ? "comm_lib_version" : "nccl_version");
@@ -412,12 +528,17 @@ void import_flight_recorder(const std::string& path, std::span<const uint8_t> by
   process.knowledge.tail = !is_cut_off;
   const PlainValue* config = dump->find("pg_config");
   const PlainValue* entries = dump->find("entries");
+  process.job_rank = rank_of_dump(path, config == nullptr ? nullptr : config->dict(), issues);
   Builder builder(process, config == nullptr ? nullptr : config->dict());
   if (entries != nullptr && entries->list() != nullptr) builder.add_entries(*entries->list());
+  const PlainValue* positions = dump->find("pg_status");
+  const bool tells_positions =
+      !is_cut_off && !builder.global_counter() &&
+      builder.add_positions(positions == nullptr ? nullptr : positions->dict());
   // A dump that kept only what was not complete shows no completed entry at all.
   const bool any_finished = std::any_of(process.ops.begin(), process.ops.end(),
                                         [](const Op& op) { return op.state == OpState::finished; });
-  if (!process.ops.empty() && !any_finished) {
+  if ((!process.ops.empty() || tells_positions) && !any_finished) {
     process.knowledge.head = false;
     process.knowledge.tail = false;
   }
