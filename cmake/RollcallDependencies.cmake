@@ -9,7 +9,7 @@ endfunction()
 # What is built for other machines (scripts/build_portable.sh) takes headers and archives from a
 # folder of its own: beside the compiler's C library, this system's must not be seen.
 set(ROLLCALL_THIRD_PARTY "" CACHE PATH
-  "Folder with include/ and lib/libzstd.a; empty: the system's")
+  "Folder with include/ and lib/; empty: the system's")
 if(ROLLCALL_THIRD_PARTY)
   include(RollcallThirdParty)
   return()

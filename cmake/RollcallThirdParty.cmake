@@ -1,4 +1,4 @@
-# The third-party packages out of ROLLCALL_THIRD_PARTY: headers, and zstd as an archive, so that the
+# The third-party packages out of ROLLCALL_THIRD_PARTY: headers, and archives, so that the
 # programs need nothing but the C library.
 add_library(rollcall_headers INTERFACE)
 target_include_directories(rollcall_headers SYSTEM INTERFACE ${ROLLCALL_THIRD_PARTY}/include)
@@ -7,8 +7,11 @@ foreach(package fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json)
   add_library(${package} ALIAS rollcall_headers)
 endforeach()
 
-add_library(rollcall_zstd INTERFACE)
-target_link_libraries(rollcall_zstd INTERFACE rollcall_headers
-  ${ROLLCALL_THIRD_PARTY}/lib/libzstd.a)
+foreach(name zstd zlib lzma)
+  string(REPLACE zlib z file lib${name}.a)
+  add_library(rollcall_${name} INTERFACE)
+  target_link_libraries(rollcall_${name} INTERFACE rollcall_headers
+    ${ROLLCALL_THIRD_PARTY}/lib/${file})
+endforeach()
 set(ROLLCALL_CONCURRENTQUEUE_INCLUDE ${ROLLCALL_THIRD_PARTY}/include)
 set(ROLLCALL_CATCH_MAJOR 2)

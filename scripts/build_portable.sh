@@ -62,33 +62,41 @@ print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')
   done
 }
 
-# The archive of zstd for another processor comes from the same Debian, unpacked and not installed.
-fetch_zstd() {
-  local apt=$PWD/$root/apt
-  if [ "$debian_arch" = "$(dpkg --print-architecture)" ]; then
-    cp "$("$tools/bin/python3" -c 'import glob; print(glob.glob("/usr/lib/*/libzstd.a")[0])')" "$1"
-    return
+# What the command links, from Debian's development packages. Those for another processor are
+# unpacked and not installed.
+archives=(libzstd.a libz.a liblzma.a)
+archive_packages=(libzstd-dev zlib1g-dev liblzma-dev)
+copy_archives() {
+  local root_folder=/ apt=$PWD/$root/apt name
+  if [ "$debian_arch" != "$(dpkg --print-architecture)" ]; then
+    mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
+    local options=(-q -q -o "Dir::State::lists=$apt/lists" -o "Dir::Cache=$apt/cache"
+      -o Dir::State::status=/dev/null -o "APT::Architecture=$debian_arch"
+      -o "APT::Architectures=$debian_arch" -o APT::Sandbox::User=)
+    apt-get "${options[@]}" update
+    (cd "$apt" && apt-get "${options[@]}" download "${archive_packages[@]/%/:$debian_arch}")
+    for name in "$apt"/*.deb; do dpkg-deb -x "$name" "$apt/unpacked"; done
+    root_folder=$apt/unpacked/
   fi
-  mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
-  local options=(-q -q -o "Dir::State::lists=$apt/lists" -o "Dir::Cache=$apt/cache"
-    -o Dir::State::status=/dev/null -o "APT::Architecture=$debian_arch"
-    -o "APT::Architectures=$debian_arch" -o APT::Sandbox::User=)
-  apt-get "${options[@]}" update
-  (cd "$apt" && apt-get "${options[@]}" download "libzstd-dev:$debian_arch")
-  dpkg-deb -x "$apt"/libzstd-dev_*.deb "$apt/unpacked"
-  cp "$apt"/unpacked/usr/lib/*/libzstd.a "$1"
+  for name in "${archives[@]}"; do
+    cp "$root_folder"usr/lib/"$arch-linux-gnu/$name" "$1/$name"
+  done
 }
 
 # Links to what is used and nothing else: another header of /usr/include would hide zig's own.
+headers=(fmt CLI nlohmann catch2 concurrentqueue zstd.h zstd_errors.h zlib.h zconf.h lzma.h lzma)
 collect_third_party() {
   local folder=$root/third_party name
-  [ -f "$folder/lib/libzstd.a" ] && return
+  [ "$(cat "$folder/complete" 2>/dev/null)" = "${headers[*]} ${archives[*]}" ] && return
   rm -rf "$folder"
   mkdir -p "$folder/include" "$folder/lib"
-  for name in fmt CLI nlohmann catch2 concurrentqueue zstd.h zstd_errors.h; do
-    ln -s "/usr/include/$name" "$folder/include/$name"
+  for name in "${headers[@]}"; do
+    # Debian has had some of them in the folder of the architecture.
+    ln -s "$(ls -d "/usr/include/$name" "/usr/include/$(uname -m)-linux-gnu/$name" 2>/dev/null |
+      head -n 1)" "$folder/include/$name"
   done
-  fetch_zstd "$folder/lib/libzstd.a"
+  copy_archives "$folder/lib"
+  echo "${headers[*]} ${archives[*]}" >"$folder/complete"
 }
 
 # CUPTI's declarations, which say what ROLLCALL_GPU_TIMING=cupti asks for, and cuda.h with them.
@@ -119,6 +127,8 @@ if command -v ccache >/dev/null; then
   launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   # It asks compilers that it does not know by their name.
   export CCACHE_COMPILERTYPE=clang CCACHE_COMPILERCHECK="string:zig $zig_version $arch $glibc"
+  # Rewritten paths would be in messages, and differ from those of a build without ccache.
+  export CCACHE_BASEDIR=
 fi
 common=(-G Ninja -DROLLCALL_WERROR=OFF -DCMAKE_BUILD_TYPE=Release
   "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG" "-DCMAKE_C_FLAGS_RELEASE=-O2 -DNDEBUG"
