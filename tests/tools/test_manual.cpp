@@ -1,6 +1,8 @@
 // Manual pages, completions, the version: what the command says of itself beside --help.
 #include <sstream>
 
+#include "core/format/ring_layout.h"
+#include "core/format/segment_layout.h"
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
@@ -60,8 +62,11 @@ TEST_CASE("the version comes with what it can read and what the plugin speaks") 
   const Outcome outcome = run_command(folder, {"--version"});
   CHECK(outcome.status == 0);
   CHECK(outcome.out.rfind("rollcall ", 0) == 0);
-  CHECK(contains(outcome.out, "rings of version 1 to 1, segments of version 1 to 1"));
-  CHECK(contains(outcome.out, "versions 1 to 7 of NCCL's interface"));
+  const std::string rings = std::to_string(rollcall::kRingVersion);
+  const std::string segments = std::to_string(rollcall::kSegmentVersion);
+  CHECK(contains(outcome.out, " to " + rings + ", segments of version "));
+  CHECK(contains(outcome.out, " to " + segments + "\n"));
+  CHECK(contains(outcome.out, "profiler plugin: versions 1 to "));
 }
 
 TEST_CASE("the manual and every completion know each option that the help knows") {
