@@ -98,12 +98,9 @@ int status_of(const analysis::Report& report, bool only_hangs) {
 // Several jobs in one directory, without a run id: each is judged by itself, and the worst is
 // shown, of equals the newest. The others are named on stderr.
 void choose_worst_job(const analysis::Options& options, trace::Run& run) {
-  const trace::Jobs jobs = trace::jobs_of(run);
-  const bool is_unnamed =
-      std::any_of(run.processes.begin(), run.processes.end(), [&](const trace::Process& process) {
-        return !process.superseded && !process.is_foreign() && process.run_id == 0;
-      });
-  if (jobs.count < 2 || !is_unnamed) return;
+  const std::optional<trace::Jobs> several = jobs_without_number(run);
+  if (!several) return;
+  const trace::Jobs& jobs = *several;
   constexpr int kFromBad[] = {kExitHang, kExitUndecided, kExitRisk, kExitGood};
   const auto badness = [&](int status) {
     return std::find(std::begin(kFromBad), std::end(kFromBad), status) - std::begin(kFromBad);

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "tools/command.h"
 #include "tools/run_directory.h"
@@ -13,14 +15,15 @@ namespace rollcall::tools {
 namespace {
 
 struct Arguments {
-  std::string directory;
+  std::vector<std::string> paths;
   bool json = false;
 };
 
 int info(const Arguments& arguments) {
   std::string error;
-  const std::optional<trace::Run> run = read_run(arguments.directory, 0, error);
+  const std::optional<trace::Run> run = read_run(arguments.paths, 0, error);
   if (!run) return unusable(error);
+  say_job_taken(*run, "info");
   const std::vector<report::FileSizes> sizes = report::file_sizes(*run);
   print_out(arguments.json ? report::info_json(*run, sizes) : report::info_text(*run, sizes));
   return finish_output(kExitGood);
@@ -32,7 +35,9 @@ void add_info(CommandLine& line) {
   Subcommand command(line, "info",
                      "Show what a run holds: processes, ranks, versions, records, losses, sizes.");
   const auto arguments = std::make_shared<Arguments>();
-  command.option("DIR", arguments->directory, "run directory, or one ring file").required();
+  command.option("PATH", arguments->paths, "run directory, or files of one run")
+      .required()
+      .value_name("...");
   command.flag("--json", arguments->json, "for programs: schema rollcall.info/1");
   command.footer(
       "\nExamples:\n"

@@ -271,6 +271,34 @@ void say_issues(const trace::Run& run) {
   }
 }
 
+std::optional<trace::Jobs> jobs_without_number(const trace::Run& run) {
+  const bool is_unnamed =
+      std::any_of(run.processes.begin(), run.processes.end(), [](const trace::Process& process) {
+        return !process.superseded && !process.is_foreign() && process.run_id == 0;
+      });
+  if (!is_unnamed) return std::nullopt;
+  trace::Jobs jobs = trace::jobs_of(run);
+  if (jobs.count < 2) return std::nullopt;
+  return jobs;
+}
+
+void say_job_taken(const trace::Run& run, const std::string& command) {
+  const std::optional<trace::Jobs> jobs = jobs_without_number(run);
+  if (!jobs) return;
+  std::vector<std::string> files(jobs->count);
+  for (size_t p = 0; p < run.processes.size(); ++p) {
+    if (jobs->of[p] == trace::kNoJob) continue;
+    files[jobs->of[p]] += " " + shell_word(report::printable(run.processes[p].file));
+  }
+  say(fmt::format(
+      "THE DIRECTORY HOLDS {} JOBS, for their processes had no ROLLCALL_RUN_ID. This is "
+      "about the newest, of these files:{}",
+      jobs->count, files[0]));
+  for (uint32_t job = 1; job < jobs->count; ++job) {
+    say(fmt::format("for an older one: rollcall {}{}", command, files[job]));
+  }
+}
+
 std::string shell_word(const std::string& text) {
   const auto plain = [](unsigned char c) {
     return std::isalnum(c) != 0 || std::strchr("_-./:,=+@%", c) != nullptr;

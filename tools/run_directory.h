@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trace/jobs.h"
 #include "trace/model.h"
 #include "trace/team.h"
 
@@ -39,6 +40,11 @@ std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std
 // What a reader should know about the files, a line each on stderr, and how many calls are on no
 // file: for what has no place for it.
 void say_issues(const trace::Run& run);
+
+// The jobs of a directory whose processes had no ROLLCALL_RUN_ID, where there are several.
+std::optional<trace::Jobs> jobs_without_number(const trace::Run& run);
+// Says on stderr, where there are, that `command` is about the newest, and how to name another.
+void say_job_taken(const trace::Run& run, const std::string& command);
 
 // A shell word: quoted where needed.
 std::string shell_word(const std::string& text);

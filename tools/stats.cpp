@@ -2,6 +2,8 @@
 #include "report/stats.h"
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "tools/command.h"
 #include "tools/run_directory.h"
@@ -11,16 +13,17 @@ namespace rollcall::tools {
 namespace {
 
 struct Arguments {
-  std::string directory;
+  std::vector<std::string> paths;
   uint64_t window = 0;
   bool json = false;
 };
 
 int stats(const Arguments& arguments) {
   std::string error;
-  const std::optional<trace::Run> run = read_run(arguments.directory, arguments.window, error);
+  const std::optional<trace::Run> run = read_run(arguments.paths, arguments.window, error);
   if (!run) return unusable(error);
   say_issues(*run);
+  say_job_taken(*run, "stats");
   const std::vector<statistics::OperationRow> rows = statistics::operation_table(*run);
   print_out(arguments.json ? report::stats_json(*run, rows) : report::stats_text(*run, rows));
   return finish_output(kExitGood);
@@ -33,7 +36,9 @@ void add_stats(CommandLine& line) {
       line, "stats",
       "Count and time the operations by communicator, kind and size, with bandwidths.");
   const auto arguments = std::make_shared<Arguments>();
-  command.option("DIR", arguments->directory, "run directory, or one ring file").required();
+  command.option("PATH", arguments->paths, "run directory, or files of one run")
+      .required()
+      .value_name("...");
   command
       .option("--window", arguments->window,
               "newest calls read per process; 0, the default, reads all")

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "core/base/text.h"
 #include "report/chrome.h"
@@ -31,7 +33,7 @@ constexpr const char* kFooter =
 constexpr uint64_t kSlicesMax = 2'000'000;
 
 struct Arguments {
-  std::string directory;
+  std::vector<std::string> paths;
   std::string output = "-";
   uint64_t window = 0;
 };
@@ -117,9 +119,10 @@ int trace_to_file(const trace::Run& run, const std::string& path) {
 
 int trace_run(const Arguments& arguments) {
   std::string error;
-  const std::optional<trace::Run> run = read_run(arguments.directory, arguments.window, error);
+  const std::optional<trace::Run> run = read_run(arguments.paths, arguments.window, error);
   if (!run) return unusable(error);
   say_issues(*run);
+  say_job_taken(*run, "trace");
   if (descriptor_named(arguments.output) != STDOUT_FILENO) {
     return trace_to_file(*run, arguments.output);
   }
@@ -135,7 +138,9 @@ void add_trace(CommandLine& line) {
   Subcommand command(line, "trace",
                      "Write a run as a Chrome trace, for Perfetto and chrome://tracing.");
   const auto arguments = std::make_shared<Arguments>();
-  command.option("DIR", arguments->directory, "run directory, or one ring file").required();
+  command.option("PATH", arguments->paths, "run directory, or files of one run")
+      .required()
+      .value_name("...");
   command.option("-o,--output", arguments->output, "file to write; - is stdout, the default")
       .value_name("FILE")
       .not_empty();

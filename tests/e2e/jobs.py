@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Jobs that share a directory, with ROLLCALL_DIR by hand and without ROLLCALL_RUN_ID."""
+import os
 import sys
 import tempfile
 
@@ -29,6 +30,44 @@ def one_after_the_other():
     expect("RC-IN-LOCKSTEP" in outcome.stderr, f"the other one is named: {outcome.stderr}")
 
 
+def others_say_which_job():
+    """`info`, `stats` and `trace` are about one job: which one it is and how to name another."""
+    with tempfile.TemporaryDirectory(prefix="rollcall-e2e-jobs-") as directory:
+        older = newest = None
+        for steps in (3, 5):
+            with job_into(directory, "--steps", str(steps)) as run:
+                before = set(os.listdir(directory))
+                expect_equal(run.run(), 0, f"the job of {steps} steps")
+                older, newest = newest, rings_of(set(os.listdir(directory)) - before)
+                for command in ("info", "stats", "trace"):
+                    check_names(run, command, directory, older, newest)
+
+
+def rings_of(names):
+    return sorted(name for name in names if name.endswith(".ring"))
+
+
+def check_names(run, command, directory, older, newest):
+    outcome = run.rollcall(command, directory)
+    expect_equal(outcome.returncode, 0, f"{command}: exit status\n{outcome.stderr}")
+    if older is None:
+        expect("JOBS" not in outcome.stderr, f"{command} of one job: {outcome.stderr}")
+        return
+    lines = outcome.stderr.splitlines()
+    taken = [line for line in lines if "HOLDS 2 JOBS" in line]
+    named = [line for line in lines if f"rollcall {command} " in line]
+    expect_equal((len(taken), len(named)), (1, 1), f"{command}: lines about jobs\n{outcome.stderr}")
+    for name in newest:
+        expect(name in taken[0] and name not in named[0], f"{command}: {name}\n{outcome.stderr}")
+    for name in older:
+        expect(name in named[0] and name not in taken[0], f"{command}: {name}\n{outcome.stderr}")
+    words = named[0].split(f"rollcall {command} ")[1].split()
+    other = run.rollcall(command, *words)
+    expect_equal(other.returncode, 0, f"{command} of the older job's files\n{other.stderr}")
+    expect("JOBS" not in other.stderr, f"{command} of the older job's files: {other.stderr}")
+    expect(other.stdout != outcome.stdout, f"{command}: both jobs look alike")
+
+
 def side_by_side():
     with tempfile.TemporaryDirectory(prefix="rollcall-e2e-jobs-") as directory:
         with job_into(directory) as first, job_into(directory) as second:
@@ -44,5 +83,7 @@ def side_by_side():
 if __name__ == "__main__":
     sys.exit(job.main([
         ("a job that hung is found beside a healthy one that began later", one_after_the_other),
+        ("info, stats and trace say of which job they are, and name the files of the others",
+         others_say_which_job),
         ("ranks of two jobs that run at one time are not compared", side_by_side),
     ]))
