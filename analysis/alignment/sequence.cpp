@@ -1,7 +1,5 @@
 #include "analysis/alignment/sequence.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -17,18 +15,9 @@ namespace {
 
 using trace::Op;
 
-// A step that was left out is longer: believed where nothing shorter explains as much. As many as a
-// host can queue: no rank gets further ahead of one that waits.
-constexpr uint32_t kFarSlipMax = 2048;
-constexpr size_t kFarMatched = 4;
-constexpr uint32_t kReorderMax = 16;
 constexpr size_t kHistoryMax = 4096;
 constexpr size_t kCampsMax = 8;
 constexpr size_t kOpinionsMax = 256;
-
-bool counts_differ(uint64_t a, uint64_t b) {
-  return a != b && a != trace::kCountUnknown && b != trace::kCountUnknown;
-}
 
 // First position from `from` on where `lane` and `reference` both have a record and disagree;
 // `limit` if none.
@@ -223,112 +212,6 @@ bool put_majority_first(const Index& index, const ChangingSizes& sizes, Siblings
          false;
 }
 
-bool is_shift(Slip slip) {
-  return slip == Slip::missing || slip == Slip::extra || slip == Slip::order;
-}
-
-struct Score {
-  uint32_t matched = 0;
-  uint32_t foreseen = 0;  // agreements with predictions
-  uint32_t contradicted = 0;
-};
-
-Score score(const std::vector<Signature>& calls, size_t from,
-            const std::vector<Signature>& expected, size_t to, size_t seen) {
-  Score result;
-  for (; from < calls.size() && to < expected.size(); ++from, ++to) {
-    const bool same = agree(calls[from], expected[to]);
-    if (to >= seen) {
-      result.foreseen += same;
-    } else if (same) {
-      ++result.matched;
-    } else {
-      ++result.contradicted;
-    }
-  }
-  return result;
-}
-
-Slip argument_slip(const Signature& a, const Signature& b) {
-  if (a.kind != b.kind) return Slip::op;
-  const auto differ = [](uint8_t x, uint8_t y) {
-    return x != y && x != kUnknown8 && y != kUnknown8;
-  };
-  if (differ(a.datatype, b.datatype)) return Slip::dtype;
-  if (counts_differ(a.count, b.count)) return Slip::count;
-  if (differ(a.reduction, b.reduction)) return Slip::redop;
-  return Slip::root;
-}
-
-// The first `window` calls of both are the same, in whatever order.
-bool is_reordered(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
-                  uint32_t window) {
-  std::vector<bool> used(window, false);
-  for (uint32_t i = 0; i < window; ++i) {
-    uint32_t j = 0;
-    while (j < window && (used[j] || !agree(calls[i], expected[j]))) ++j;
-    if (j == window) return false;
-    used[j] = true;
-  }
-  return true;
-}
-
-size_t longest_window(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
-                      size_t seen) {
-  return std::min({calls.size(), expected.size(), seen, size_t{kReorderMax}});
-}
-
-// The same calls in another order: the smallest such window, 0 if there is none.
-uint32_t reordered_window(const std::vector<Signature>& calls,
-                          const std::vector<Signature>& expected, size_t seen) {
-  const size_t limit = longest_window(calls, expected, seen);
-  for (uint32_t window = 2; window <= limit; ++window) {
-    if (is_reordered(calls, expected, window)) return window;
-  }
-  return 0;
-}
-
-std::string text_of(const Signature& s) {
-  Op op;
-  op.kind = s.kind;
-  op.count = s.count;
-  op.datatype = s.datatype;
-  op.reduction = s.reduction;
-  op.root_or_peer = s.root;
-  return short_call_text(op);
-}
-
-// The shortest edit script between two short windows, by the usual table.
-std::string edit_script(const std::vector<Signature>& from, const std::vector<Signature>& to,
-                        uint32_t window, uint64_t seq) {
-  std::vector<std::vector<uint32_t>> common(window + 1, std::vector<uint32_t>(window + 1, 0));
-  for (uint32_t i = window; i-- > 0;) {
-    for (uint32_t j = window; j-- > 0;) {
-      common[i][j] = agree(from[i], to[j]) ? common[i + 1][j + 1] + 1
-                                           : std::max(common[i + 1][j], common[i][j + 1]);
-    }
-  }
-  std::string script;
-  const auto add = [&](char sign, uint64_t at, const Signature& call) {
-    script += fmt::format("{}{}{} {}", script.empty() ? "" : "; ", sign, at, text_of(call));
-  };
-  uint32_t i = 0;
-  uint32_t j = 0;
-  while (i < window || j < window) {
-    if (i < window && j < window && agree(from[i], to[j])) {
-      ++i;
-      ++j;
-    } else if (j == window || (i < window && common[i + 1][j] >= common[i][j + 1])) {
-      add('-', seq + i, from[i]);
-      ++i;
-    } else {
-      add('+', seq + j, to[j]);
-      ++j;
-    }
-  }
-  return script;
-}
-
 // Calls that belong behind the reference's last one, as its history foretells them. Where the call
 // at the difference is not what the history leads to, the job has gone on to something new: then
 // only what has always followed the same calls is a guide.
@@ -337,7 +220,10 @@ void foresee(const Index& index, const ChangingSizes& sizes, const Member& refer
   std::vector<Signature> history = history_before(index, sizes, reference, seq);
   const std::optional<Signature> usual = expected_next(history);
   const bool is_usual = usual && agree(*usual, expected.front());
-  history.insert(history.end(), expected.begin(), expected.end());
+  // What has come since may be foreseen once more, and then its size is as open as that of others.
+  for (const uint64_t end = seq + expected.size(); seq < end; ++seq) {
+    history.push_back(usual_signature(sizes, reference.process, index.op_at(reference, seq)));
+  }
   while (expected.size() < wanted) {
     const std::optional<Expectation> next = expectation_of(history);
     if (!next || !(is_usual || is_unanimous(history, *next))) return;
@@ -356,94 +242,6 @@ bool are_of_one_site(const Index& index, const Member& a, const Member& b, uint6
   return !text.empty() && text == text_at(b, seq_b);
 }
 
-// A longer stretch in another order, where align() found nothing that all later calls agree with.
-bool find_reordered(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
-                    size_t seen, Alignment& best) {
-  const size_t limit = longest_window(calls, expected, seen);
-  for (uint32_t window = 2; window <= limit; ++window) {
-    const Score behind = score(calls, window, expected, window, seen);
-    if (behind.contradicted != 0 || behind.matched == 0) continue;
-    if (!is_reordered(calls, expected, window)) continue;
-    best = {.slip = Slip::order, .length = window, .matched = behind.matched + window};
-    return true;
-  }
-  return false;
-}
-
-// How many calls agree until one of the two ends; nothing where some do not.
-std::optional<Score> agreement(std::span<const Signature> calls,
-                               std::span<const Signature> expected, size_t seen) {
-  Score result;
-  for (size_t i = 0; i < std::min(calls.size(), expected.size()); ++i) {
-    if (agree(calls[i], expected[i])) {
-      ++(i < seen ? result.matched : result.foreseen);
-    } else if (i < seen) {
-      return std::nullopt;
-    }
-  }
-  return result;
-}
-
-// What kind of slip align() could not see because it is too long. `is_same_site`: of the deviator's
-// first call and that of the reference so many later, as one call alone may look like another.
-template <typename IsSameSite>
-void look_further(std::span<const Signature> calls, std::span<const Signature> expected,
-                  size_t seen, IsSameSite is_same_site, Alignment& best) {
-  const auto take = [&](Slip slip, uint32_t length, const Score& found) {
-    best = {.slip = slip,
-            .length = length,
-            .matched = found.matched,
-            .foreseen = found.foreseen,
-            .contradicted = 0};
-  };
-  for (uint32_t length = kSlipMax + 1; length <= kFarSlipMax; ++length) {
-    if (length < seen) {
-      const std::optional<Score> missing =
-          agreement(calls.first(std::min(calls.size(), kCallsBehindMax)), expected.subspan(length),
-                    seen - length);
-      const bool fits = missing && missing->matched > best.matched &&
-                        missing->matched >= std::min(calls.size(), kFarMatched);
-      if (fits && (missing->matched > 1 || is_same_site(length))) {
-        return take(Slip::missing, length, *missing);
-      }
-      if (missing && missing->matched == 1 && best.later == 0) best.later = length;
-    }
-    if (length >= calls.size()) continue;
-    const std::optional<Score> extra = agreement(
-        calls.subspan(length), expected.first(std::min(expected.size(), kCallsBehindMax)), seen);
-    if (extra && extra->matched > best.matched && extra->matched + extra->foreseen > 1) {
-      return take(Slip::extra, length, *extra);
-    }
-  }
-}
-
-// The rest of what was left out may not be on file, where the others wait in its first call: then
-// the steps before tell how much later the deviator's calls were due. One call alone may only look
-// like one of those.
-void look_back(std::span<const Signature> history, std::span<const Signature> calls,
-               std::span<const Signature> expected, Alignment& best) {
-  if (is_shift(best.slip) || best.later != 0 || calls.empty() || expected.empty()) return;
-  const std::optional<Expectation> due = expectation_of(history);
-  if (!due || !agree(history[due->index], expected[0])) return;
-  const std::span<const Signature> before = history.subspan(due->index);
-  const size_t length_max = std::min(before.size(), size_t{kFarSlipMax} + 1);
-  // What the reference has called is on file, and was searched.
-  for (size_t length = std::max(expected.size(), size_t{kSlipMax} + 1); length < length_max;
-       ++length) {
-    const std::span<const Signature> later = before.subspan(length);
-    const std::optional<Score> found = agreement(calls, later, later.size());
-    if (!found) continue;
-    const auto count = static_cast<uint32_t>(length);
-    if (found->matched < 2) {
-      best.later = count;
-    } else {
-      best = {.slip = Slip::missing, .length = count, .foreseen = found->matched};
-      best.predicted = true;
-    }
-    return;
-  }
-}
-
 uint64_t count_repeats(const Index& index, const Member& deviator, const Member& reference,
                        uint64_t seq, Slip slip) {
   uint64_t repeats = 0;
@@ -456,6 +254,20 @@ uint64_t count_repeats(const Index& index, const Member& deviator, const Member&
     repeats += !agree(a, b) && argument_slip(a, b) == slip;
   }
   return repeats;
+}
+
+// How many calls more the deviator's process has made from the difference on, on any communicator:
+// where all ranks have stopped at one line of the program, as many as it made more there, or
+// less than none by as many as it left out.
+std::optional<int64_t> surplus_of(const Index& index, const Member& deviator,
+                                  const Member& reference, uint64_t seq) {
+  const auto behind = [&](const Member& member) {
+    return static_cast<int64_t>(index.run().processes[member.process].ops.size() -
+                                member.lane.at(seq));
+  };
+  const bool are_known = index.run().processes[deviator.process].knowledge.calls_in_order &&
+                         index.run().processes[reference.process].knowledge.calls_in_order;
+  return are_known ? std::optional(behind(deviator) - behind(reference)) : std::nullopt;
 }
 
 Difference explain(const Index& index, const ChangingSizes& sizes, uint32_t g, uint64_t seq,
@@ -482,9 +294,10 @@ Difference explain(const Index& index, const ChangingSizes& sizes, uint32_t g, u
       calls_from(index, reference, seq, kCallsBehindMax + kFarSlipMax);
   const size_t seen = expected.size();
   foresee(index, sizes, reference, seq, calls.size() + kSlipMax, expected);
-  Alignment alignment = align(calls, expected, seen);
+  Alignment alignment =
+      align(calls, expected, seen, {.surplus = surplus_of(index, deviator, reference, seq)});
   const bool is_explained =
-      alignment.contradicted == 0 && alignment.matched + alignment.foreseen != 0;
+      alignment.contradicted == 0 && alignment.matched + alignment.foreseen > alignment.unforeseen;
   if (!is_explained &&
       (alignment.contradicted == 0 || !find_reordered(calls, expected, seen, alignment))) {
     look_further(
@@ -503,6 +316,10 @@ Difference explain(const Index& index, const ChangingSizes& sizes, uint32_t g, u
   difference.contradicted = alignment.contradicted;
   difference.predicted = alignment.predicted;
   difference.later = alignment.later;
+  difference.foreseen = alignment.foreseen;
+  difference.unforeseen = alignment.unforeseen;
+  difference.may_be_other = alignment.may_be_other;
+  difference.may_be_extra = alignment.may_be_extra;
   if (alignment.slip == Slip::order) {
     difference.edits = edit_script(expected, calls, alignment.length, seq);
   } else if (alignment.slip != Slip::missing && alignment.slip != Slip::extra) {
@@ -571,82 +388,6 @@ Difference explain_tie(const Index& index, const ChangingSizes& sizes, uint32_t 
   chosen.undecided = true;
   return chosen;
 }
-
-}  // namespace
-
-Signature signature_of(const Op& op) {
-  const OpTraits& traits = traits_of(op.kind);
-  Signature signature;
-  signature.kind = op.kind;
-  signature.count = op.count;
-  signature.datatype = op.datatype;
-  if (traits.reduces) signature.reduction = op.reduction;
-  if (traits.rooted) signature.root = op.root_or_peer;
-  return signature;
-}
-
-Signature usual_signature(const ChangingSizes& sizes, uint32_t process, const Op& op) {
-  Signature signature = signature_of(op);
-  if (sizes.changes(process, op)) signature.count = trace::kCountUnknown;
-  return signature;
-}
-
-bool agree(const Signature& a, const Signature& b) {
-  if (a.kind != b.kind || a.root != b.root || a.place != b.place) return false;
-  if (counts_differ(a.count, b.count)) return false;
-  if (a.datatype != b.datatype && a.datatype != kUnknown8 && b.datatype != kUnknown8) return false;
-  return a.reduction == b.reduction || a.reduction == kUnknown8 || b.reduction == kUnknown8;
-}
-
-Alignment align(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
-                size_t seen, std::span<const uint32_t> group_lengths) {
-  Alignment best;
-  best.slip = argument_slip(calls[0], expected[0]);
-  Score best_score = score(calls, 1, expected, 1, seen);
-  // Agreement counts, seen or foreseen; of two slips that explain as much, the smaller one.
-  const auto key = [](const Score& s, Slip kind, uint32_t calls_slipped) {
-    int64_t slipped = 0;
-    if (kind == Slip::missing || kind == Slip::extra) slipped = calls_slipped;
-    if (kind == Slip::order) slipped = int64_t{calls_slipped} - 1;
-    return std::make_tuple(-static_cast<int64_t>(s.contradicted), s.matched + s.foreseen, -slipped,
-                           s.matched);
-  };
-  const auto offer = [&](Slip slip, uint32_t length, const Score& offered) {
-    // Predictions alone carry a slip of one call, not more.
-    if (offered.matched == 0 && length > 1) return;
-    // Neither do as many calls that agree as disagree.
-    if (offered.contradicted != 0 && offered.matched <= offered.contradicted) return;
-    if (key(offered, slip, length) <= key(best_score, best.slip, best.length)) return;
-    best.slip = slip;
-    best.length = length;
-    best_score = offered;
-  };
-  const auto offer_missing = [&](uint32_t length) {
-    offer(Slip::missing, length, score(calls, 0, expected, length, seen));
-  };
-  for (uint32_t length = 1; length <= kSlipMax; ++length) {
-    offer_missing(length);
-    offer(Slip::extra, length, score(calls, length, expected, 0, seen));
-  }
-  for (const uint32_t length : group_lengths) {
-    if (length > kSlipMax) offer_missing(length);
-  }
-  if (const uint32_t window = reordered_window(calls, expected, seen)) {
-    Score reordered = score(calls, window, expected, window, seen);
-    reordered.matched += window;
-    offer(Slip::order, window, reordered);
-    best.may_be_order =
-        key(reordered, Slip::order, window) >= key(best_score, best.slip, best.length);
-  }
-  best.matched = best_score.matched;
-  best.foreseen = best_score.foreseen;
-  best.contradicted = best_score.contradicted;
-  best.predicted = best_score.matched == 0 && best_score.foreseen != 0 &&
-                   (best.slip == Slip::missing || best.slip == Slip::extra);
-  return best;
-}
-
-namespace {
 
 constexpr uint64_t kNever = ~uint64_t{0};
 

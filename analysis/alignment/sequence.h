@@ -9,43 +9,14 @@
 // that explains most of what follows is taken.
 #pragma once
 
-#include <compare>
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
-#include <tuple>
 #include <vector>
 
-#include "analysis/record/changing_sizes.h"
+#include "analysis/alignment/slip.h"
 #include "analysis/record/index.h"
 
 namespace rollcall::analysis {
-
-// What must agree between the ranks of a communicator, packed for comparison. Unknown fields agree
-// with everything.
-struct Signature {
-  uint64_t count = 0;
-  // Where calls of several communicators are compared: the communicator, or the part it plays.
-  uint64_t place = 0;
-  int32_t root = -1;
-  OpKind kind = OpKind::AllReduce;
-  uint8_t datatype = kUnknown8;
-  uint8_t reduction = kUnknown8;
-  // What agrees need not be equal.
-  friend bool operator==(const Signature&, const Signature&) = default;
-  // An order without a meaning, for tables.
-  friend bool operator<(const Signature& a, const Signature& b) {
-    return std::tie(a.count, a.place, a.root, a.kind, a.datatype, a.reduction) <
-           std::tie(b.count, b.place, b.root, b.kind, b.datatype, b.reduction);
-  }
-};
-Signature signature_of(const trace::Op& op);
-bool agree(const Signature& a, const Signature& b);
-// As a call compares with those of other steps: its count is unknown where sizes change.
-Signature usual_signature(const ChangingSizes& sizes, uint32_t process, const trace::Op& op);
-
-enum class Slip : uint8_t { op, count, dtype, redop, root, missing, extra, order };
 
 // Members that made the same call at the position of a difference.
 struct Camp {
@@ -67,29 +38,17 @@ struct Difference {
   uint32_t later = 0;               // so many calls later the steps before have the call; 0: none
   uint32_t matched = 0;             // later calls that agree, if it is that
   uint32_t contradicted = 0;        // and that do not
-  uint64_t repeats = 0;             // later positions that differ in the same way
-  std::string edits;                // order: the edit script
-  int64_t since_ns = 0;             // first call at this position
+  uint32_t foreseen = 0;            // later calls that the steps before have there
+  uint32_t unforeseen = 0;          // and that they do not
+  bool may_be_other = false;        // of calls left out: see Alignment
+  uint32_t may_be_extra = 0;
+  uint64_t repeats = 0;  // later positions that differ in the same way
+  std::string edits;     // order: the edit script
+  int64_t since_ns = 0;  // first call at this position
 };
 
 // The first difference of every communicator that has one, by group; and those behind it where it
 // is in a captured call, which stopped nobody. Linear in records.
 std::vector<Difference> find_differences(const Index& index);
-
-// How `calls` of a deviator follow from `expected` of the reference; calls from `seen` on are
-// predictions. Both start at the difference. A slip is a few calls long, or one of
-// `group_lengths` were left out, a whole group.
-struct Alignment {
-  Slip slip = Slip::op;
-  uint32_t length = 1;
-  uint32_t matched = 0;   // later calls that agree
-  uint32_t foreseen = 0;  // and that agree with predictions
-  uint32_t contradicted = 0;
-  bool predicted = false;
-  bool may_be_order = false;  // the same calls in another order explain as much
-  uint32_t later = 0;         // of an argument or operation: see Difference
-};
-Alignment align(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
-                size_t seen, std::span<const uint32_t> group_lengths = {});
 
 }  // namespace rollcall::analysis

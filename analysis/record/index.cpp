@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
+#include "analysis/terms/numbers.h"
 #include "analysis/terms/ranks.h"
 
 namespace rollcall::analysis {
@@ -455,18 +458,57 @@ void Index::fill_lanes() {
   }
 }
 
+// The members of a communicator of which not all are on file, or are known.
+std::string members_text(const Index& index, const Group& group) {
+  const std::string those = processes_text(index.run(), group.processes());
+  return group.is_whole() || group.nranks < 0
+             ? fmt::format("communicator of {}", those)
+             : fmt::format("a communicator of {} made by {}",
+                           number_text(static_cast<uint64_t>(group.nranks), "rank", "ranks"),
+                           those);
+}
+
+// Of all groups that were given this name the one with most ranks. PyTorch gives the name of its
+// whole process group to the communicator of a pair as well.
+class GivenNames {
+ public:
+  void add(const std::string& given, const Group& group) {
+    int32_t& most = most_[given];
+    most = std::max(most, group.nranks);
+  }
+  bool is_of_a_larger(const std::string& given, const Group& group, size_t processes) const {
+    const auto found = most_.find(given);
+    if (found == most_.end() || group.nranks < 0) return false;
+    constexpr std::string_view kWholeJob = "default_pg";
+    const bool is_part = static_cast<size_t>(group.nranks) < processes;
+    return group.nranks < found->second || (is_part && given.starts_with(kWholeJob));
+  }
+
+ private:
+  std::unordered_map<std::string, int32_t> most_;
+};
+
 // The user's name where there is one; else "world" for what spans the job, and the lineage.
 void Index::name_groups() {
   size_t widest = 0;
   for (const Group& group : groups_) {
     if (group.parent_key.is_null()) widest = std::max(widest, group.members.size());
   }
-  uint32_t worlds = 0;
-  for (Group& group : groups_) {
+  const auto given_name = [&](const Group& group) -> std::string {
     for (const Member& member : group.members) {
       const std::string& given = run_.processes[member.process].comms[member.comm].name;
-      if (group.name.empty()) group.name = readable_name(*this, group, given);
+      if (!given.empty()) return given;
     }
+    return {};
+  };
+  GivenNames names;
+  for (const Group& group : groups_) names.add(given_name(group), group);
+  uint32_t worlds = 0;
+  for (Group& group : groups_) {
+    const std::string given = given_name(group);
+    group.name = !given.empty() && names.is_of_a_larger(given, group, active_.size())
+                     ? members_text(*this, group)
+                     : readable_name(*this, group, given);
     if (!group.name.empty() || !group.parent_key.is_null()) continue;
     const bool spans = group.members.size() == widest && widest * 2 > active_.size();
     if (spans) {

@@ -67,6 +67,14 @@ Circle look_at(const Facts& facts, const Root& root) {
 std::vector<uint32_t> holders_of(const Facts& facts, const Node& from, const Node& to) {
   std::vector<uint32_t> here = from.callers, there = to.callers, holders;
   if (here.empty()) return holders;
+  // A transfer waits for its peer alone.
+  if (from.kind == NodeKind::p2p) {
+    const Op& op = facts.index.op(from.process, from.op);
+    const uint32_t peer =
+        process_at(facts, facts.index.seat(from.process, op.comm).group, op.root_or_peer);
+    if (peer != kNone) holders.push_back(peer);
+    return holders;
+  }
   // Not who is in `to` and has no part in `from`.
   std::vector<uint32_t> members;
   for (const Member& member : facts.group(from.group).members) members.push_back(member.process);
@@ -208,7 +216,8 @@ std::vector<uint32_t> find_deviators(const Facts& facts, const Circle& circle) {
   for (const uint32_t p : circle.hosts) {
     const std::optional<HabitBreak> habit = habit_break(facts, p);
     if (!habit) continue;
-    any_is_sure = any_is_sure || habit->alignment.contradicted == 0;
+    // What follows may differ as well, where whole steps before it were alike.
+    any_is_sure = any_is_sure || habit->alignment.contradicted == 0 || habit->is_settled;
     odd.push_back(p);
     if (!facts.playback.is_done(p, habit->op)) odd_now.push_back(p);
   }
@@ -248,12 +257,25 @@ Draft draft_creation(const Facts& facts, const Circle& circle) {
     draft.finding.culprits.push_back(std::move(culprit));
     draft.finding.evidence.push_back(process_evidence(facts, p));
   }
-  draft.finding.summary =
-      fmt::format("{} went on without {}, which {} other ranks have been waiting in for {}; {}",
-                  culprits_text(facts, draft), node_text(facts, circle.creation),
-                  creation.callers.size(), span_text(facts.job.end_ns - node.since_ns),
-                  doing_text(facts.index, facts.job, creation.absent.front()));
+  const bool is_one = creation.absent.size() == 1;
+  draft.finding.summary = fmt::format(
+      "{} went on without {}, in which {} {} been waiting for {}", culprits_text(facts, draft),
+      node_text(facts, circle.creation), processes_text(facts.index.run(), creation.callers),
+      creation.callers.size() == 1 ? "has" : "have", span_text(facts.job.end_ns - node.since_ns));
   draft.finding.next = "compare the calls that create communicators on that rank with another's";
+  if (creation.is_guess) {
+    draft.finding.confidence = Confidence::likely;
+    draft.finding.summary += fmt::format(
+        " (its members are not on file: by its number there the missing one would be {}, but it "
+        "may be another)",
+        culprits_text(facts, draft));
+    draft.finding.next =
+        "look for the send or receive that belongs to the one in which the communicator of the "
+        "pair is made";
+  }
+  draft.finding.summary +=
+      fmt::format("; {}{}", is_one ? "" : rank_text(facts.process(creation.absent.front())) + ": ",
+                  doing_text(facts.index, facts.job, creation.absent.front()));
   return draft;
 }
 
@@ -424,6 +446,7 @@ struct Breach {
   std::vector<uint32_t> processes;
   std::string how;
   Confidence confidence = Confidence::certain;
+  std::string who = {};  // of whom that is told; empty: of all who are blamed
 };
 
 // How a rank broke it that waits in one call without another.
@@ -459,9 +482,30 @@ Breach outvoted_by_absence(const Facts& facts, const Circle& circle) {
   return {};
 }
 
+// Few of the circle did as in the steps before, and most did not: who is right is for neither the
+// number nor the habit to say. `odd`: who would be blamed by one of the two.
+std::optional<Breach> against_habit(const Facts& facts, const Circle& circle,
+                                    const std::vector<uint32_t>& odd) {
+  const std::vector<uint32_t> all = processes_of(facts, circle);
+  if (odd.empty() || all.size() > kCircleAskedMax) return std::nullopt;
+  std::vector<uint32_t> kept;
+  std::vector<uint32_t> changed;
+  for (const uint32_t p : all) (habit_break(facts, p) ? changed : kept).push_back(p);
+  const bool is_against = !kept.empty() && kept.size() < changed.size();
+  if (!is_against || (odd != kept && odd != changed)) return std::nullopt;
+  Breach both;
+  both.confidence = Confidence::likely;
+  both.who = processes_text(facts.index.run(), kept);
+  both.how = fmt::format("called in another order than {}, who changed theirs here",
+                         processes_text(facts.index.run(), changed));
+  both.processes = all;
+  return both;
+}
+
 Breach find_breach(const Facts& facts, const Circle& circle) {
   std::vector<uint32_t> odd = find_deviators(facts, circle);
   const char* order = "called in another order than before or than the others";
+  if (std::optional<Breach> both = against_habit(facts, circle, odd)) return *both;
   if (!odd.empty()) return {std::move(odd), order};
   odd = outvoted_by_place(facts, circle);
   if (!odd.empty()) return {std::move(odd), order, Confidence::likely};
@@ -471,6 +515,36 @@ Breach find_breach(const Facts& facts, const Circle& circle) {
   return {std::move(odd),
           fmt::format("{} in a call that most of its communicator have not made", waits),
           Confidence::likely};
+}
+
+// Most wait in a collective, and few in a transfer that they called before it. Nobody where that is
+// not so.
+Breach find_early_transfer(const Facts& facts, const Circle& circle) {
+  if (circle.collectives.size() != 1) return {};
+  const Node& collective = facts.graph.nodes()[circle.collectives.front()];
+  Breach breach;
+  breach.confidence = Confidence::likely;
+  std::vector<uint32_t> inside;
+  for (const Member& member : facts.group(collective.group).members) {
+    const std::vector<uint32_t>& waiting = facts.playback.waiting(member.process);
+    if (waiting.empty()) continue;
+    const bool has_called = member.lane.has(collective.seq);
+    if (has_called && waiting.front() == member.lane.at(collective.seq)) {
+      inside.push_back(member.process);
+    } else if (is_p2p(facts.index.op(member.process, waiting.front()).kind) &&
+               (!has_called || waiting.front() < member.lane.at(collective.seq))) {
+      breach.processes.push_back(member.process);
+    }
+  }
+  if (breach.processes.empty() || breach.processes.size() >= inside.size()) return {};
+  std::sort(breach.processes.begin(), breach.processes.end());
+  const uint32_t first = breach.processes.front();
+  const Op& op = facts.index.op(first, facts.playback.waiting(first).front());
+  breach.how =
+      fmt::format("called {} before {}, in which {} {}", call_text(facts.index, first, op),
+                  node_text(facts, circle.collectives.front()),
+                  processes_text(facts.index.run(), inside), inside.size() == 1 ? "waits" : "wait");
+  return breach;
 }
 
 // Some rank made its calls of the circle on several threads.
@@ -488,8 +562,10 @@ bool are_of_several_threads(const Facts& facts, const Circle& circle) {
 }
 
 // Everybody made the calls of the circle, or will, and not in one order.
-Draft draft_order(const Facts& facts, const Circle& circle, const Breach& breach) {
+Draft draft_order(const Facts& facts, const Circle& circle, Breach breach) {
   const bool pairs = circle.has_p2p && (circle.collectives.empty() || circle.groups.size() < 2);
+  const bool is_mixed = pairs && !circle.collectives.empty();
+  if (is_mixed && breach.processes.empty()) breach = find_early_transfer(facts, circle);
   Draft draft = make_draft(pairs ? Verdict::deadlock_p2p : Verdict::deadlock_comms,
                            circle.absent.empty() ? Confidence::certain : Confidence::likely);
   draft.is_decided = !breach.processes.empty();
@@ -506,11 +582,19 @@ Draft draft_order(const Facts& facts, const Circle& circle, const Breach& breach
       circle.hosts.size() == 1
           ? processes_text(facts.index.run(), circle.hosts) + " and who waits for it wait"
           : processes_text(facts.index.run(), circle.hosts) + " wait for each other",
-      pairs ? " of sends and receives" : "", fmt::join(names, ", "),
-      draft.is_decided ? fmt::format("{} {}", culprits_text(facts, draft), breach.how)
-                       : "nothing on file tells which of them broke the order");
-  draft.finding.next = pairs ? "put the sends and receives of one exchange into one group"
-                             : "make every rank use its communicators in the same order";
+      is_mixed ? " of transfers and a collective"
+      : pairs  ? " of sends and receives"
+               : "",
+      fmt::join(names, ", "),
+      draft.is_decided
+          ? fmt::format("{} {}", breach.who.empty() ? culprits_text(facts, draft) : breach.who,
+                        breach.how)
+          : "nothing on file tells which of them broke the order");
+  draft.finding.next = is_mixed
+                           ? "make every rank call the transfer and the collective in the same "
+                             "order"
+                       : pairs ? "put the sends and receives of one exchange into one group"
+                               : "make every rank use its communicators in the same order";
   if (!pairs && are_of_several_threads(facts, circle)) {
     // Whoever came in another order this time did so by chance.
     draft.finding.confidence = std::max(draft.finding.confidence, Confidence::likely);

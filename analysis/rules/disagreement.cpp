@@ -12,6 +12,8 @@
 #include "analysis/rules/replay_waits.h"
 #include "analysis/rules/rules.h"
 #include "analysis/slips/other_side.h"
+#include "analysis/slips/own_past.h"
+#include "analysis/terms/numbers.h"
 #include "analysis/words/label.h"
 #include "core/base/limits.h"
 
@@ -66,16 +68,52 @@ Verdict verdict_of(const Facts& facts, const Difference& d) {
   return mine.reduction != theirs.reduction ? Verdict::redop_mismatch : Verdict::root_mismatch;
 }
 
+// "one call", "3 calls".
+std::string calls_text(uint32_t calls) {
+  return calls == 1 ? "one call" : number_text(calls, "call", "calls");
+}
+
+// Of those who slipped.
+const char* pronoun_of(const Difference& d) { return d.deviators.size() == 1 ? "it" : "they"; }
+
 // Every later call on file that there is to compare falls in line again.
 bool agrees_behind(const Difference& d) { return d.matched != 0 && d.contradicted == 0; }
 
 // What is seen of the calls behind those that were left out.
 std::string behind_text(const Difference& d) {
-  if (agrees_behind(d) || d.predicted)
+  if (d.contradicted == 0 && d.matched != 0)
     return "; what it calls from there on is what they call next";
-  if (d.matched == 0) return "";
-  return fmt::format("; of the calls seen from there on {} are what they call next, {} are not",
-                     d.matched, d.contradicted);
+  const uint32_t agreeing = d.predicted ? d.foreseen : d.matched;
+  const uint32_t others = d.predicted ? d.unforeseen : d.contradicted;
+  const char* usual = d.predicted ? "came next in the steps before" : "they call next";
+  if (agreeing == 0) return "";
+  if (others == 0) return fmt::format("; what it calls from there on is what {}", usual);
+  return fmt::format("; of the calls seen from there on {} what {}, {} not",
+                     number_text(agreeing, "is", "are"), usual, number_text(others, "is", "are"));
+}
+
+// Other slips that would have left the same record.
+bool is_open(const Difference& d) {
+  return !d.undecided && (d.may_be_other || d.may_be_extra != 0);
+}
+
+// Why a call that looks like another one may be left out.
+std::string due_text(const Difference& d) {
+  return fmt::format("what {} called is what {}", pronoun_of(d),
+                     d.predicted ? "came next in the steps before" : "they called next");
+}
+
+std::string more_text(const Difference& d) {
+  return d.may_be_extra == 0 ? "" : fmt::format(", or made {} more", calls_text(d.may_be_extra));
+}
+
+// "it left that out (what it called is what they called next), or called another in its place, or
+// made one call more".
+std::string open_text(const Difference& d) {
+  return fmt::format(
+      "; {} left {} ({}){}{}", pronoun_of(d),
+      d.length == 1 ? "that out" : fmt::format("out {} from there on", calls_text(d.length)),
+      due_text(d), d.may_be_other ? ", or called another in its place" : "", more_text(d));
 }
 
 std::string span_of(const std::set<int64_t>& values) {
@@ -130,6 +168,7 @@ std::string slip_text(const Facts& facts, const Difference& d, const std::string
   const std::string others = processes_text(facts.index.run(), group.processes(d.camps[0].members));
   switch (d.slip) {
     case Slip::missing:
+      if (is_open(d)) break;
       return fmt::format("{} left out {} {}, which {} called{}", who,
                          d.length == 1
                              ? theirs_text
@@ -163,7 +202,15 @@ std::string slip_text(const Facts& facts, const Difference& d, const std::string
   } else if (sizes) {
     text += fmt::format(" ({} against {} bytes)", my_bytes, their_bytes);
   }
-  if (d.repeats != 0) text += fmt::format(", and so at {} later positions", d.repeats);
+  if (d.repeats != 0) {
+    text +=
+        fmt::format(", and so at {}", number_text(d.repeats, "later position", "later positions"));
+  }
+  if (d.slip == Slip::missing) return text + open_text(d);
+  if (is_open(d)) {
+    text +=
+        fmt::format("; or {} left that call out ({}){}", pronoun_of(d), due_text(d), more_text(d));
+  }
   if (d.later != 0) {
     const bool is_on_file = group.members[d.reference].lane.has(d.seq + d.later);
     text += fmt::format("; {} that {} calls later: it may have left these out",
@@ -252,10 +299,56 @@ std::vector<uint32_t> gone_before(const Facts& facts, const Group& group, uint64
   return gone;
 }
 
-Draft draft_difference(const Facts& facts, const Difference& d) {
+// Among all its calls, those on other communicators as well, the rank left one out.
+bool has_left_out(const Facts& facts, const Difference& d) {
+  constexpr uint32_t kMatchedMin = 2;  // one call alone may only look like a later one
+  const uint32_t p = facts.group(d.group).members[d.deviators.front()].process;
+  const std::optional<HabitBreak> habit = habit_break(facts, p);
+  return habit && habit->alignment.slip == Slip::missing && habit->alignment.contradicted == 0 &&
+         habit->alignment.matched >= kMatchedMin && !facts.playback.is_done(p, habit->op);
+}
+
+// How two calls of one operation differ, if in one argument alone.
+std::optional<Slip> only_argument(const Op& one, const Op& other) {
+  Signature mended = signature_of(one);
+  const Signature theirs = signature_of(other);
+  const Slip slip = argument_slip(mended, theirs);
+  if (slip == Slip::count) mended.count = theirs.count;
+  if (slip == Slip::dtype) mended.datatype = theirs.datatype;
+  if (slip == Slip::redop) mended.reduction = theirs.reduction;
+  if (slip == Slip::root) mended.root = theirs.root;
+  return slip != Slip::op && agree(mended, theirs) ? std::optional(slip) : std::nullopt;
+}
+
+// With what the lines of the script and the rank's own past tell beside the calls of this
+// communicator.
+Difference as_told(const Facts& facts, const Difference& found) {
+  Difference told = found;
+  const bool is_argument = found.slip == Slip::count || found.slip == Slip::dtype ||
+                           found.slip == Slip::redop || found.slip == Slip::root;
+  const bool are_two = !found.is_scattered && are_of_two_sites(facts, found);
+  if (is_argument && are_two) told.slip = Slip::op;
+  if (found.slip != Slip::missing || !(found.may_be_other || found.may_be_extra != 0)) return told;
+  if (has_left_out(facts, found)) {
+    told.may_be_other = false;
+    told.may_be_extra = 0;
+    return told;
+  }
+  // A call of the next one's size may be the next one, but is more often a wrong size.
+  const Group& group = facts.group(found.group);
+  const std::optional<Slip> argument =
+      only_argument(call_of(facts, group, found.deviators.front(), found.seq),
+                    call_of(facts, group, found.reference, found.seq));
+  if (argument && found.may_be_other && !are_two) told.slip = *argument;
+  return told;
+}
+
+Draft draft_difference(const Facts& facts, const Difference& found) {
+  const Difference d = as_told(facts, found);
   const Group& group = facts.group(d.group);
-  const bool may_be_other = d.undecided || d.predicted || d.later != 0 || d.slip == Slip::missing;
-  const bool is_sure = d.is_scattered || !may_be_other;
+  const bool is_likely =
+      d.undecided || d.predicted || d.later != 0 || is_open(d) || d.slip == Slip::missing;
+  const bool is_sure = d.is_scattered || !is_likely;
   Draft draft =
       make_draft(verdict_of(facts, d), is_sure ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
@@ -286,7 +379,6 @@ Draft draft_difference(const Facts& facts, const Difference& d) {
         fmt::format("; or {} made {} without need", others, d.length == 1 ? "it" : "them");
   }
   if (d.undecided) finding.summary += "; nothing on file tells which side is right";
-  if (d.predicted) finding.summary += " (as in the steps before)";
   finding.next = next_text(facts, d);
   const std::vector<uint32_t> gone = gone_before(facts, group, d.seq);
   if (!gone.empty()) {
@@ -415,6 +507,10 @@ Draft draft_mismatched(const Facts& facts, const Playback::PairFinding& pair,
   PairSlip slip = slip_of_pair(facts, channel, pair.seq);
   const bool is_shift = slip.slip != Slip::count;
   if (!is_shift) find_odd(disputes, sender, receiver, slip);
+  if (!slip.agreed_by.empty() && is_odd(disputes, slip.is_by_sender ? sender : receiver)) {
+    slip.agreed_by.clear();
+    slip.is_by_peers = true;
+  }
   Draft draft = is_shift ? draft_shifted_pair(facts, channel, pair.seq, slip)
                          : make_draft(Verdict::p2p_mismatch, Confidence::certain);
   Finding& finding = draft.finding;
@@ -427,7 +523,13 @@ Draft draft_mismatched(const Facts& facts, const Playback::PairFinding& pair,
                                   rank_text(facts.process(sender)), shape_text(send),
                                   rank_text(facts.process(receiver)), shape_text(recv), pair.seq,
                                   facts.group(channel.group).name);
-    if (slip.is_by_peers) {
+    if (!slip.agreed_by.empty()) {
+      finding.confidence = Confidence::likely;
+      finding.summary += fmt::format(
+          "; about the other sizes of this exchange, which are as new, {} agrees with {}",
+          rank_text(facts.process(slip.is_by_sender ? receiver : sender)),
+          processes_text(facts.index.run(), slip.agreed_by));
+    } else if (slip.is_by_peers) {
       const uint32_t odd = slip.is_by_sender ? sender : receiver;
       const std::set<uint32_t>& peers = disputes.at(odd).peers;
       finding.summary += fmt::format(
@@ -444,6 +546,14 @@ Draft draft_mismatched(const Facts& facts, const Playback::PairFinding& pair,
                             slip.is_by_sender ? "sender" : "receiver");
     }
     finding.next = "compare how the two ranks compute the size and the type of this transfer";
+    if (slip.is_crossed) {
+      finding.summary +=
+          "; with the next transfer of this exchange it is the other way round: the "
+          "two ranks call the two in another order";
+      finding.next =
+          "transfers between two ranks are matched in the order of the calls: bring the sends of "
+          "the one and the receives of the other into one order";
+    }
   }
   finding.evidence.push_back(op_evidence(facts, sender, send_index, ""));
   finding.evidence.push_back(op_evidence(facts, receiver, recv_index, ""));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 
@@ -233,7 +234,9 @@ Absence judge_absence(const Facts& facts, uint32_t p, const Node& waited) {
   }
   if (state.uncounted != 0) return {Verdict::insufficient, Confidence::open};
   if (waited.kind == NodeKind::creation) {
-    return {verdict_of_creation(facts, waited), Confidence::certain};
+    const bool is_guess = facts.graph.creations()[waited.creation].is_guess;
+    return {verdict_of_creation(facts, waited),
+            is_guess ? Confidence::likely : Confidence::certain};
   }
   const bool inside_event =
       state.inside_event != kNoRecord && !is_teardown(process.events[state.inside_event].kind);
@@ -599,16 +602,106 @@ Draft draft_nobody(const Facts& facts, uint32_t r) {
     if (same_numbers) culprit.rank = rank;
     finding.culprits.push_back(std::move(culprit));
   }
+  const bool is_one = creation.missing_ranks.size() == 1;
   finding.summary = fmt::format(
-      "{} of {} ranks have been creating {} for {}; communicator rank {} never joined, and left no "
-      "file: it made no NCCL call, or its recorder did not run",
-      creation.callers.size(), group.nranks, group.name,
-      span_text(facts.job.end_ns - creation.since_ns), number_list(creation.missing_ranks));
-  finding.next = "look whether the missing rank's process was started, and at its log";
+      "{} of {} ranks {} been creating {} for {}; communicator {} {} never joined, and left no "
+      "file: {} made no NCCL call, or {} did not run",
+      creation.callers.size(), group.nranks, creation.callers.size() == 1 ? "has" : "have",
+      group.name, span_text(facts.job.end_ns - creation.since_ns), is_one ? "rank" : "ranks",
+      number_list(creation.missing_ranks), is_one ? "it" : "they",
+      is_one ? "its recorder" : "their recorders");
+  finding.next = is_one
+                     ? "look whether the missing rank's process was started, and at its log"
+                     : "look whether the missing ranks' processes were started, and at their logs";
   set_victims(facts, root.victims, finding);
   draft.since_ns = creation.since_ns;
   draft.root = r;
   draft.node = root.waiters.front();
+  return draft;
+}
+
+// Communicators of few that nobody has joined but who makes them, while all ranks of the job are on
+// file: PyTorch makes one for each pair at its first send or receive outside of a batch.
+struct OpenCreations {
+  std::vector<uint32_t> roots;
+  std::vector<uint32_t> callers;  // rising
+  std::vector<uint32_t> free;     // who waits in nothing, and may be a member; rising
+  bool is_circle = false;         // all that may be members wait in one of these creations
+};
+
+OpenCreations open_creations(const Facts& facts, const std::vector<uint32_t>& roots) {
+  OpenCreations open{.roots = roots, .callers = {}, .free = {}};
+  std::set<uint32_t> callers;
+  std::set<uint32_t> candidates;
+  for (const uint32_t r : roots) {
+    const Root& root = facts.graph.roots()[r];
+    const Creation& creation = facts.graph.creations()[facts.graph.nodes()[root.nodes[0]].creation];
+    callers.insert(creation.callers.begin(), creation.callers.end());
+    candidates.insert(creation.candidates.begin(), creation.candidates.end());
+  }
+  open.callers.assign(callers.begin(), callers.end());
+  open.is_circle = true;
+  for (const uint32_t p : candidates) {
+    if (callers.count(p) != 0) continue;
+    open.is_circle = false;
+    if (facts.playback.waiting(p).empty()) open.free.push_back(p);
+  }
+  return open;
+}
+
+std::string open_creations_text(const Facts& facts, const OpenCreations& open) {
+  const trace::Run& run = facts.index.run();
+  const bool is_one = open.callers.size() == 1;
+  const auto sizes = [&](uint32_t r) {
+    const Node& node = facts.graph.nodes()[facts.graph.roots()[r].nodes[0]];
+    return facts.group(facts.graph.creations()[node.creation].group).nranks;
+  };
+  const int32_t nranks = sizes(open.roots.front());
+  const bool is_pair = std::all_of(open.roots.begin(), open.roots.end(),
+                                   [&](uint32_t r) { return sizes(r) == nranks; });
+  std::string text =
+      fmt::format("{} {} in the creation of a communicator{} that nobody else has joined",
+                  processes_text(run, open.callers), is_one ? "waits" : "each wait",
+                  is_pair ? fmt::format(" of {} ranks", nranks) : "");
+  if (open.is_circle) {
+    return text +
+           ": they wait for each other in a circle; all ranks of the job are on file, so "
+           "the missing members are among those that wait";
+  }
+  if (!open.free.empty()) {
+    return text + fmt::format("; {} {} in no call, and {} joined none",
+                              processes_text(run, open.free),
+                              open.free.size() == 1 ? "waits" : "wait",
+                              open.free.size() == 1 ? "has" : "have");
+  }
+  return text +
+         "; all ranks of the job are on file, and those that went on without it wait "
+         "elsewhere";
+}
+
+Draft draft_open_creations(const Facts& facts, const OpenCreations& open) {
+  Draft draft = make_draft(Verdict::init_incomplete, Confidence::likely);
+  Finding& finding = draft.finding;
+  finding.summary = open_creations_text(facts, open);
+  finding.next =
+      "PyTorch makes a communicator for each pair at the first send or receive outside of a batch: "
+      "pass the transfers of one exchange to batch_isend_irecv, or let every other rank receive "
+      "first";
+  for (const uint32_t p : open.free.empty() ? open.callers : open.free) {
+    Culprit culprit = culprit_of(facts, p, kNone);
+    culprit.op = std::string(rollcall::name_of(EventKind::CommInitRank));
+    finding.culprits.push_back(std::move(culprit));
+    if (finding.evidence.size() < 8) finding.evidence.push_back(process_evidence(facts, p));
+  }
+  std::vector<uint32_t> victims = open.callers;
+  for (const uint32_t r : open.roots) {
+    const Root& root = facts.graph.roots()[r];
+    victims.insert(victims.end(), root.victims.begin(), root.victims.end());
+    if (draft.since_ns == 0 || root.since_ns < draft.since_ns) draft.since_ns = root.since_ns;
+  }
+  set_victims(facts, victims, finding);
+  draft.root = open.roots.front();
+  draft.node = facts.graph.roots()[draft.root].waiters.front();
   return draft;
 }
 
@@ -681,6 +774,7 @@ uint32_t first_owed(const Facts& facts, uint32_t n, const Gathered& gathered) {
 std::vector<Draft> judge_waits(const Facts& facts) {
   std::vector<Draft> drafts;
   std::map<std::pair<uint32_t, Verdict>, Gathered> absences;
+  std::vector<uint32_t> open;
   for (uint32_t r = 0; r < facts.graph.roots().size(); ++r) {
     const Root& root = facts.graph.roots()[r];
     const Node& node = facts.graph.nodes()[root.nodes[0]];
@@ -692,7 +786,12 @@ std::vector<Draft> judge_waits(const Facts& facts) {
     if (root.waiters.empty()) continue;
     if (node.kind == NodeKind::unknown) {
       if (!facts.job.is_stale(root.since_ns)) continue;
-      const bool is_disputed = facts.graph.creations()[node.creation].dispute != kNone;
+      const Creation& creation = facts.graph.creations()[node.creation];
+      if (!creation.candidates.empty()) {
+        open.push_back(r);
+        continue;
+      }
+      const bool is_disputed = creation.dispute != kNone;
       drafts.push_back(is_disputed ? draft_join_dispute(facts, r) : draft_nobody(facts, r));
     } else if (node.kind == NodeKind::host) {
       const uint32_t n = leading_waiter(facts, root);
@@ -708,6 +807,7 @@ std::vector<Draft> judge_waits(const Facts& facts) {
       gathered.roots.push_back(r);
     }
   }
+  if (!open.empty()) drafts.push_back(draft_open_creations(facts, open_creations(facts, open)));
   // A tie is decided by who called once more elsewhere.
   std::vector<uint32_t> odd;
   const auto is_extra = [&](const auto& absence) {

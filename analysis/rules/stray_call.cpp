@@ -305,6 +305,31 @@ std::optional<Draft> draft_stray_transfer(const Facts& facts, const Node& waited
   return draft;
 }
 
+namespace {
+
+// Most of the others exchange with this peer, too, and have come as far with it as the caller: then
+// it is the peer that has not.
+bool is_made_by_most(const Facts& facts, const Seat& seat, const Op& op) {
+  size_t asked = 0;
+  size_t made = 0;
+  for (const Member& member : facts.group(seat.group).members) {
+    const bool is_caller = member.rank == facts.group(seat.group).members[seat.member].rank;
+    if (is_caller || member.rank == op.root_or_peer) continue;
+    const bool sends = is_source(op.kind);
+    const uint32_t found = sends
+                               ? facts.index.find_channel(seat.group, member.rank, op.root_or_peer)
+                               : facts.index.find_channel(seat.group, op.root_or_peer, member.rank);
+    if (found == kNone) continue;
+    const Channel& channel = facts.index.channels()[found];
+    ++asked;
+    made += (sends ? channel.send_at(op.seq) : channel.recv_at(op.seq)) != kNoRecord;
+    if (asked == kAskedMax) break;
+  }
+  return asked > 1 && made * 2 > asked;
+}
+
+}  // namespace
+
 std::optional<Draft> draft_extra_transfer(const Facts& facts, const Node& waited) {
   if (waited.kind != NodeKind::p2p) return std::nullopt;
   const Op& op = facts.index.op(waited.process, waited.op);
@@ -312,6 +337,7 @@ std::optional<Draft> draft_extra_transfer(const Facts& facts, const Node& waited
   if (!is_p2p(op.kind) || seat.member == kNone) return std::nullopt;
   const uint32_t peer = process_at(facts, seat.group, op.root_or_peer);
   if (peer == kNone || !is_out_of_place(facts, waited.process, waited.op)) return std::nullopt;
+  if (is_made_by_most(facts, seat, op)) return std::nullopt;
   // That peer would have to wait for it: draft_stray_transfer().
   if (former_transfer_of(facts, waited.process, waited.op) != kNoRecord) return std::nullopt;
   if (!expects_none(facts, peer, seat, op) || !are_most_as_usual(facts)) return std::nullopt;

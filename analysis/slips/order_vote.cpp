@@ -30,6 +30,21 @@ uint32_t place_in(const Facts& facts, uint32_t p, uint32_t g) {
   return kNone;
 }
 
+// All members have this group at one place among their communicators: only then does the place say
+// which part it plays. In a ring of pairs each pair is one's first and the other's second.
+using CommonPlaces = std::unordered_map<uint32_t, bool>;  // by group
+bool has_common_place(const Facts& facts, uint32_t g) {
+  const auto [known, is_new] = facts.memo.notes<CommonPlaces>().try_emplace(g, true);
+  if (!is_new) return known->second;
+  const std::vector<Member>& members = facts.group(g).members;
+  const uint32_t place = members.empty() ? kNone : place_in(facts, members.front().process, g);
+  const bool is_common = std::all_of(members.begin(), members.end(), [&](const Member& member) {
+    return place_in(facts, member.process, g) == place;
+  });
+  known->second = is_common;
+  return is_common;
+}
+
 // The counterpart of a call for a process, by the place of its communicator.
 struct Placed {
   uint32_t at = kNoRecord;  // in its calls
@@ -39,6 +54,7 @@ Placed made_at_place(const Facts& facts, uint32_t p, uint32_t place, const Node&
   const uint32_t own = place_in(facts, p, call.group);
   const Seat seat = facts.index.seat(p, own != kNone ? own : place);
   if (seat.group == kNone || seat.member == kNone) return {};
+  if (!has_common_place(facts, seat.group)) return {};
   const Lane& lane = facts.group(seat.group).members[seat.member].lane;
   return {lane.has(call.seq) ? lane.at(call.seq) : kNoRecord, lane.called <= call.seq};
 }

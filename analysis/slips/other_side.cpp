@@ -104,7 +104,9 @@ std::optional<PairSlip> slip_by_order(const Facts& facts, const Channel& channel
     if (calls.empty() || usual.empty()) return std::nullopt;
     if (agree(calls.front(), usual.front())) continue;
     if (found) return std::nullopt;
-    const Alignment alignment = align(calls, usual, usual.size());
+    const Alignment alignment =
+        align(calls, usual, usual.size(),
+              {.has_left_out = has_slipped(facts, side.process, Slip::missing)});
     const bool is_order = alignment.may_be_order && (are_where_usual(facts, side, seq, history) ||
                                                      has_slipped(facts, side.process, Slip::order));
     // One transfer that happens to be of a later one's size does not carry a longer slip, unless
@@ -176,6 +178,80 @@ PairSlip slip_by_sizes(const Facts& facts, const Channel& channel, uint64_t seq)
   return found;
 }
 
+// Of a size that none of this side's transfers before it on the channel has; nothing where there
+// are none.
+std::optional<bool> is_new_size(const Facts& facts, const ChannelSide& side, uint64_t seq) {
+  const PairHistory history = history_of(facts, side, seq);
+  if (history.sizes.empty() || side.at(seq) == kNoRecord) return std::nullopt;
+  const Signature size = size_of(facts.index.op(side.process, side.at(seq)));
+  return std::none_of(history.sizes.begin(), history.sizes.end(),
+                      [&](const Signature& before) { return agree(before, size); });
+}
+
+// The other ranks with which this side agrees about transfers of the same exchange that are of
+// a size never seen before, as the disputed one is: that its sizes are new is no slip of its own.
+std::vector<uint32_t> who_agrees(const Facts& facts, const ChannelSide& side, uint64_t seq) {
+  const std::vector<Op>& ops = facts.process(side.process).ops;
+  const uint32_t at = side.at(seq);
+  const Op& disputed = ops[at];
+  std::vector<uint32_t> agreeing;
+  if (disputed.group == 0) return agreeing;
+  uint32_t first = at;
+  while (first > 0 && ops[first - 1].group == disputed.group) --first;
+  for (uint32_t i = first; i < ops.size() && ops[i].group == disputed.group; ++i) {
+    const Op& op = ops[i];
+    if (op.kind != disputed.kind || op.comm != disputed.comm) continue;
+    if (op.root_or_peer == disputed.root_or_peer) continue;
+    const uint32_t c = facts.index.channel_of(side.process, op);
+    const OpRef partner = facts.index.partner_of(side.process, op);
+    if (c == kNone || partner.process == kNone || partner.op == kNoRecord) continue;
+    if (partner.process == side.process) continue;
+    const Channel& channel = facts.index.channels()[c];
+    const ChannelSide own =
+        side.is_sender ? sender_of(facts, channel) : receiver_of(facts, channel);
+    if (!is_new_size(facts, own, op.seq).value_or(false)) continue;
+    if (agree(shape_of(op), shape_of(facts.index.op(partner.process, partner.op))))
+      agreeing.push_back(partner.process);
+  }
+  std::sort(agreeing.begin(), agreeing.end());
+  agreeing.erase(std::unique(agreeing.begin(), agreeing.end()), agreeing.end());
+  return agreeing;
+}
+
+// The other peers of an exchange are witnesses as well: where one side alone has stayed with the
+// size before, and others go along with the new sizes of the other side, it is the one that stayed.
+void ask_other_peers(const Facts& facts, const Channel& channel, uint64_t seq, PairSlip& slip) {
+  if (slip.slip != Slip::count) return;
+  const ChannelSide sender = sender_of(facts, channel);
+  const ChannelSide receiver = receiver_of(facts, channel);
+  const std::optional<bool> is_sent_new = is_new_size(facts, sender, seq);
+  const std::optional<bool> is_expected_new = is_new_size(facts, receiver, seq);
+  if (!is_sent_new || !is_expected_new || *is_sent_new == *is_expected_new) return;
+  const std::vector<uint32_t> agreeing = who_agrees(facts, *is_sent_new ? sender : receiver, seq);
+  if (agreeing.empty()) return;
+  slip.is_by_order = false;
+  slip.is_by_sender = *is_expected_new;
+  slip.is_by_receiver = *is_sent_new;
+  slip.agreed_by = agreeing;
+}
+
+// Two transfers of one exchange: what one side calls first is what the other calls second.
+bool are_crossed(const Facts& facts, const Channel& channel, uint64_t seq) {
+  const ChannelSide sender = sender_of(facts, channel);
+  const ChannelSide receiver = receiver_of(facts, channel);
+  const auto shape = [&](const ChannelSide& side, uint64_t at) {
+    return shape_of(facts.index.op(side.process, side.at(at)));
+  };
+  for (const ChannelSide& side : {sender, receiver}) {
+    if (side.at(seq) == kNoRecord || side.at(seq + 1) == kNoRecord) return false;
+    const uint32_t group = facts.index.op(side.process, side.at(seq)).group;
+    if (group == 0 || facts.index.op(side.process, side.at(seq + 1)).group != group) return false;
+  }
+  return !agree(shape(sender, seq), shape(receiver, seq)) &&
+         agree(shape(sender, seq), shape(receiver, seq + 1)) &&
+         agree(shape(sender, seq + 1), shape(receiver, seq));
+}
+
 }  // namespace
 
 ChannelSide sender_of(const Facts& facts, const Channel& channel) {
@@ -188,8 +264,11 @@ ChannelSide receiver_of(const Facts& facts, const Channel& channel) {
 }
 
 PairSlip slip_of_pair(const Facts& facts, const Channel& channel, uint64_t seq) {
-  const std::optional<PairSlip> slip = slip_by_order(facts, channel, seq);
-  return slip ? *slip : slip_by_sizes(facts, channel, seq);
+  const std::optional<PairSlip> by_order = slip_by_order(facts, channel, seq);
+  PairSlip slip = by_order ? *by_order : slip_by_sizes(facts, channel, seq);
+  slip.is_crossed = slip.slip == Slip::count && are_crossed(facts, channel, seq);
+  if (!slip.is_crossed) ask_other_peers(facts, channel, seq, slip);
+  return slip;
 }
 
 }  // namespace rollcall::analysis

@@ -35,6 +35,10 @@ struct PairSlip {
   bool is_by_receiver = false;
   bool is_by_order = false;  // its own transfers before tell
   bool is_by_peers = false;  // or that it disagrees with several, which agree with all others
+  // Processes with which the other side agrees, in the same exchange, about sizes that are as new.
+  std::vector<uint32_t> agreed_by = {};
+  // The sizes are those of two transfers of one exchange that one side called in another order.
+  bool is_crossed = false;
 };
 
 PairSlip slip_of_pair(const Facts& facts, const Channel& channel, uint64_t seq);

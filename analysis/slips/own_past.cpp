@@ -120,9 +120,9 @@ std::optional<HabitBreak> find_habit_break(const Facts& facts, uint32_t p) {
     std::vector<Signature> rest(slip, calls.end());
     const std::vector<Signature> expected =
         expected_calls({calls.begin(), slip}, rest.size() + std::max(kSlipMax, lengths[1]));
-    found.alignment = align(rest, expected, expected.size(), lengths);
+    found.alignment = align(rest, expected, expected.size(), {.group_lengths = lengths});
     rest.resize(count_known(std::span(calls).first(at), rest));
-    found.until_new = align(rest, expected, expected.size(), lengths);
+    found.until_new = align(rest, expected, expected.size(), {.group_lengths = lengths});
     return found;
   }
   return std::nullopt;

@@ -25,9 +25,11 @@ std::string number_list(std::vector<int32_t> numbers) {
   return text;
 }
 
-std::string times_text(uint64_t times) {
-  return fmt::format("{} time{}", times, times == 1 ? "" : "s");
+std::string number_text(uint64_t number, std::string_view one, std::string_view several) {
+  return fmt::format("{} {}", number, number == 1 ? one : several);
 }
+
+std::string times_text(uint64_t times) { return number_text(times, "time", "times"); }
 
 std::string span_text(int64_t span_ns) {
   const double seconds = static_cast<double>(std::max<int64_t>(span_ns, 0)) / 1e9;

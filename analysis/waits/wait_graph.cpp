@@ -281,6 +281,63 @@ std::vector<uint32_t> WaitGraph::add_disputed_joins() {
   return groups;
 }
 
+namespace {
+
+// All ranks of the job have files: the job says how many it has, or a communicator holds them all.
+bool is_all_on_file(const Index& index) {
+  const size_t active = index.active().size();
+  const auto said = index.run().processes[index.active().front()].meta.find("world_size");
+  if (said != index.run().processes[index.active().front()].meta.end() &&
+      said->second == std::to_string(active)) {
+    return true;
+  }
+  return std::any_of(index.groups().begin(), index.groups().end(), [&](const Group& group) {
+    return group.is_whole() && group.members.size() == active;
+  });
+}
+
+// It waits for a communicator to come to be.
+bool is_joining(const Process& process) {
+  return std::any_of(process.comms.begin(), process.comms.end(),
+                     [](const Comm& comm) { return comm.state == CommState::initialising; });
+}
+
+}  // namespace
+
+// Which of the candidates, all processes outside of the communicator, are its missing ranks.
+// `same_numbers`: its members have their numbers in the job.
+void WaitGraph::find_missing(Creation& creation, bool same_numbers) const {
+  std::vector<int32_t>& missing = creation.missing_ranks;
+  std::vector<uint32_t>& candidates = creation.candidates;
+  const Group& group = index_.groups()[creation.group];
+  // A communicator of two has its numbers 0 and 1, whichever ranks of the job are in it.
+  const bool is_guess = group.origin == CommOrigin::init && group.members.size() == 1 &&
+                        static_cast<size_t>(group.nranks) < index_.active().size();
+  std::vector<uint32_t> named;
+  std::vector<int32_t> numbers;
+  for (const uint32_t p : candidates) {
+    const int32_t job_rank = index_.run().processes[p].job_rank;
+    if (!std::binary_search(missing.begin(), missing.end(), job_rank)) continue;
+    named.push_back(p);
+    numbers.push_back(job_rank);
+  }
+  const bool are_elsewhere = std::any_of(named.begin(), named.end(), [&](uint32_t p) {
+    return is_joining(index_.run().processes[p]);
+  });
+  if (same_numbers && !(is_guess && (are_elsewhere || named.size() < missing.size()))) {
+    creation.is_guess = is_guess;
+    creation.absent = std::move(named);
+    std::sort(numbers.begin(), numbers.end());
+    std::erase_if(missing,
+                  [&](int32_t r) { return std::binary_search(numbers.begin(), numbers.end(), r); });
+  } else if (candidates.size() == missing.size()) {
+    creation.absent = candidates;
+    missing.clear();
+  }
+  const bool are_known = !creation.absent.empty() && !creation.is_guess;
+  if (are_known || !is_guess || !is_all_on_file(index_)) candidates.clear();
+}
+
 // init, shrink and grow: the communicator says how many ranks it has.
 void WaitGraph::add_init(uint32_t g) {
   const Group& group = index_.groups()[g];
@@ -309,25 +366,10 @@ void WaitGraph::add_init(uint32_t g) {
     if (m < group.members.size() && group.members[m].rank == r) continue;
     missing.push_back(r);
   }
-  std::vector<uint32_t> outside;
   for (const uint32_t p : index_.active()) {
-    if (!is_member[p]) outside.push_back(p);
+    if (!is_member[p]) creation.candidates.push_back(p);
   }
-  if (same_numbers) {
-    std::vector<int32_t> named;
-    for (const uint32_t p : outside) {
-      const int32_t job_rank = index_.run().processes[p].job_rank;
-      if (!std::binary_search(missing.begin(), missing.end(), job_rank)) continue;
-      creation.absent.push_back(p);
-      named.push_back(job_rank);
-    }
-    std::sort(named.begin(), named.end());
-    std::erase_if(missing,
-                  [&](int32_t r) { return std::binary_search(named.begin(), named.end(), r); });
-  } else if (outside.size() == missing.size()) {
-    creation.absent = std::move(outside);
-    missing.clear();
-  }
+  find_missing(creation, same_numbers);
   if (missing.size() > kListedMax) missing.resize(kListedMax);
   add_creation_node(std::move(creation));
 }

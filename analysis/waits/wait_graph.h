@@ -49,7 +49,12 @@ struct Creation {
   uint32_t child_number = 0;
   std::vector<uint32_t> callers;       // processes
   std::vector<uint32_t> absent;        // processes that have files and did not call
-  std::vector<int32_t> missing_ranks;  // communicator ranks without any file
+  std::vector<int32_t> missing_ranks;  // communicator ranks of which no file is known
+  // Where all ranks of the job are on file: the missing ones are among these processes. With
+  // `is_guess` the absent ones are taken for them by their numbers alone, which a communicator of
+  // few gives anew.
+  std::vector<uint32_t> candidates;
+  bool is_guess = false;
   uint32_t dispute = kNone;  // index into WaitGraph::join_disputes: it waits for nothing else
   int64_t since_ns = 0;
 };
@@ -90,6 +95,7 @@ class WaitGraph {
   void add_creations();
   std::vector<uint32_t> add_disputed_joins();
   void add_init(uint32_t group);
+  void find_missing(Creation& creation, bool same_numbers) const;
   void add_splits();
   void add_creation_node(Creation creation);
   void add_called(uint32_t node, uint32_t process, uint32_t op);

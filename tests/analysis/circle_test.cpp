@@ -395,5 +395,91 @@ TEST_CASE("a leader that left out a step's sum is named where it shows behind th
   CHECK(lead(report).victims == std::vector<int32_t>{0, 1, 3});
 }
 
+TEST_CASE("of three ranks that each call their two pairs in another order nobody is to blame") {
+  Program program;
+  program.comms = {{.ranks = {0, 1}}, {.ranks = {1, 2}}, {.ranks = {0, 2}}};
+  const auto both = [](int first, int second) {
+    return Steps{call(OpKind::AllReduce, 10, -1, first),
+                 {.act = Act::sync},
+                 call(OpKind::AllReduce, 10, -1, second),
+                 {.act = Act::sync}};
+  };
+  program.ranks = {both(0, 2), both(1, 0), both(2, 1)};
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::deadlock_comms);
+  CHECK(blamed_by(report) == std::vector<int32_t>{0, 1, 2});
+  CHECK(lead(report).summary.find("nothing on file tells") != std::string::npos);
+}
+
+TEST_CASE("who leaves the order of three steps is named, though what it calls then differs too") {
+  for (const size_t odd : {size_t{0}, size_t{1}}) {
+    Program program;
+    program.comms = {{.ranks = {0, 1}}, {.ranks = {0, 1}}};
+    Steps steps;
+    for (int step = 0; step < 4; ++step) {
+      steps.push_back(call(OpKind::AllReduce, 10, -1, 0));
+      steps.push_back(call(OpKind::AllReduce, 20, -1, 1));
+    }
+    steps.push_back({.act = Act::sync});
+    program.ranks.assign(2, steps);
+    std::swap(program.ranks[odd][6], program.ranks[odd][7]);
+    program.ranks[odd][7].count = 30;
+    const Report report = analyse(execute(program, kLive).run);
+    INFO(text_of(report));
+    CHECK(blamed_by(report) == std::vector<int32_t>{static_cast<int32_t>(odd)});
+    CHECK(text_of(report).find("nothing on file tells") == std::string::npos);
+  }
+}
+
+// Four ranks reduce in world and then gather in a second communicator, three times; then all but
+// rank 0 gather first.
+TEST_CASE("where most changed their order nobody is blamed alone for keeping it") {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}, {.ranks = {0, 1, 2, 3}, .parent = 0}};
+  for (int r = 0; r < 4; ++r) {
+    Steps& own = program.ranks.emplace_back();
+    for (int step = 0; step < 4; ++step) {
+      Steps both = {call(OpKind::AllReduce, 10, -1, 0), call(OpKind::AllGather, 20, -1, 1)};
+      if (step == 3 && r != 0) std::swap(both[0], both[1]);
+      for (const Step& one : both) {
+        own.push_back(one);
+        own.push_back({.act = Act::sync});
+      }
+    }
+  }
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::deadlock_comms);
+  CHECK(lead(report).confidence != Confidence::certain);
+  CHECK(blamed_by(report) == std::vector<int32_t>{0, 1, 2, 3});
+  CHECK(lead(report).summary.find("rank 0 called in another order than ranks 1-3, who changed "
+                                  "theirs here") != std::string::npos);
+}
+
+TEST_CASE("who receives before a collective in which most wait is named, with both calls") {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}};
+  for (int r = 0; r < 4; ++r) {
+    Steps& own = program.ranks.emplace_back();
+    const Step reduce = call(OpKind::Reduce, 512, 0);
+    if (r < 2) own = {reduce};
+    if (r == 2) own = {reduce, call(OpKind::Send, kLarge, 3)};
+    if (r == 3) own = {call(OpKind::Recv, kLarge, 2), reduce};
+    own.push_back({.act = Act::sync});
+  }
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(blamed_by(report) == std::vector<int32_t>{3});
+  CHECK(lead(report).summary.find("of sends and receives") == std::string::npos);
+  CHECK(lead(report).summary.find("rank 3 called Recv of 1048576 float32 from 2 before Reduce") !=
+        std::string::npos);
+  for (const Evidence& edge : lead(report).evidence) {
+    CHECK(edge.text.find("waiting for ranks 0-2") == std::string::npos);
+  }
+  CHECK(lead(report).next ==
+        "make every rank call the transfer and the collective in the same order");
+}
+
 }  // namespace
 }  // namespace rollcall::analysis

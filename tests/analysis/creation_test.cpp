@@ -47,5 +47,57 @@ TEST_CASE("many ranks that never join are told from those that left no file") {
   CHECK_FALSE(lead(report).culprits.front().seq);
 }
 
+// So many ranks, each of which waits in a communicator of a pair that it makes with the next one:
+// PyTorch does so at the first send, and gives it the name of the communicator of all. These ranks
+// make none.
+Outcome pairs_of_a_ring(int ranks, bool has_world, const std::vector<int>& without = {}) {
+  Program program = of_ranks(ranks);
+  Outcome outcome = execute(program, kLive);
+  for (trace::Process& process : outcome.run.processes) {
+    const int rank = process.job_rank;
+    process.comms[0].name = "default_pg:0";
+    process.meta["world_size"] = std::to_string(ranks);
+    trace::Comm pair = process.comms[0];
+    if (!has_world) process.comms.clear();
+    if (std::count(without.begin(), without.end(), rank) != 0) continue;
+    const int peer = (rank + 1) % ranks;
+    pair.key = {static_cast<uint64_t>(100 + rank), 7};
+    pair.nranks = 2;
+    pair.rank = rank < peer ? 0 : 1;
+    pair.state = CommState::initialising;
+    pair.created_ns = outcome.run.processes[0].heartbeat_ns - 60'000'000'000;
+    pair.ended_ns = 0;
+    process.comms.push_back(pair);
+  }
+  return outcome;
+}
+
+TEST_CASE("pairs that ranks make in a circle are told as that, and nobody as without a file") {
+  for (const bool has_world : {true, false}) {
+    for (const int ranks : {3, 4, 8}) {
+      CAPTURE(has_world, ranks);
+      const Report report = analyse(pairs_of_a_ring(ranks, has_world).run);
+      INFO(text_of(report));
+      REQUIRE(report.findings.size() == 1);
+      CHECK(lead(report).verdict == Verdict::init_incomplete);
+      CHECK(lead(report).confidence == Confidence::likely);
+      CHECK(lead(report).culprits.size() == static_cast<size_t>(ranks));
+      CHECK(lead(report).summary.find("each wait in the creation of a communicator of 2 ranks") !=
+            std::string::npos);
+      CHECK(lead(report).summary.find("circle") != std::string::npos);
+      CHECK(lead(report).summary.find("no file") == std::string::npos);
+      CHECK(lead(report).summary.find("default_pg") == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("who makes no pair where all others wait in one is named, not the next by its number") {
+  const Report report = analyse(pairs_of_a_ring(4, true, {3}).run);
+  check_blames(report, Verdict::init_incomplete, 3);
+  CHECK(lead(report).summary.find("rank 3 waits in no call, and has joined none") !=
+        std::string::npos);
+  CHECK(lead(report).victims == std::vector<int32_t>{0, 1, 2});
+}
+
 }  // namespace
 }  // namespace rollcall::analysis

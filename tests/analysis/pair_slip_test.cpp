@@ -364,5 +364,68 @@ TEST_CASE("both sides of a transfer are named where either may be wrong") {
   CHECK(lead(report).culprits.size() == 2);
 }
 
+// Three exchanges of four ranks in which each sends `sizes[from][to]` to each; `odd` expects from
+// rank 1 what it did in the exchanges before.
+using Sizes = std::vector<std::vector<uint64_t>>;
+Program make_exchanges(const Sizes& usual, const Sizes& last, int odd) {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}};
+  for (int r = 0; r < 4; ++r) {
+    Steps& steps = program.ranks.emplace_back();
+    for (uint32_t step = 1; step <= 4; ++step) {
+      const Sizes& sizes = step < 4 ? usual : last;
+      for (int peer = 0; peer < 4; ++peer) {
+        if (peer == r) continue;
+        const auto from = static_cast<size_t>(peer);
+        const auto to = static_cast<size_t>(r);
+        const bool is_old = step == 4 && r == odd && peer == 1;
+        steps.push_back(call(OpKind::Send, sizes[to][from], peer, 0, step));
+        steps.push_back(call(OpKind::Recv, (is_old ? usual : sizes)[from][to], peer, 0, step));
+      }
+      steps.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
+TEST_CASE("who stays with the old size is named where others go along with the new ones") {
+  Sizes usual(4, std::vector<uint64_t>(4, 100));
+  Sizes last = usual;
+  last[1] = {150, 0, 130, 170};
+  const Report report = analyse(execute(make_exchanges(usual, last, 2), kLive).run);
+  check_blames(report, Verdict::p2p_mismatch, 2);
+  CHECK(lead(report).confidence == Confidence::likely);
+  CHECK(lead(report).summary.find("rank 1 sent 130 float32 to rank 2, which expects 100 float32") !=
+        std::string::npos);
+  CHECK(lead(report).summary.find("rank 1 agrees with ranks 0,3") != std::string::npos);
+  SECTION("a size of one transfer alone is its sender's") {
+    Sizes one = usual;
+    one[1][2] = 130;
+    check_blames(analyse(execute(make_exchanges(usual, one, 2), kLive).run), Verdict::p2p_mismatch,
+                 1);
+  }
+}
+
+TEST_CASE("two transfers of one exchange that two ranks call in another order are told as that") {
+  Program program;
+  program.comms = {{.ranks = {0, 1}}};
+  program.ranks.resize(2);
+  for (uint32_t step = 1; step <= 3; ++step) {
+    const uint64_t first = step < 3 ? 4096 : 5120;
+    const uint64_t second = step < 3 ? 4096 : 3072;
+    program.ranks[0].push_back(call(OpKind::Send, first, 1, 0, step));
+    program.ranks[0].push_back(call(OpKind::Send, second, 1, 0, step));
+    program.ranks[1].push_back(call(OpKind::Recv, second, 0, 0, step));
+    program.ranks[1].push_back(call(OpKind::Recv, first, 0, 0, step));
+    for (Steps& steps : program.ranks) steps.push_back({.act = Act::sync});
+  }
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::p2p_mismatch);
+  CHECK(lead(report).summary.find("the two ranks call the two in another order") !=
+        std::string::npos);
+  CHECK(lead(report).next.find("into one order") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis

@@ -99,7 +99,7 @@ size_t next_on(const std::vector<Step>& steps, size_t at) {
 
 // The call at `at` looks like the one behind it on its communicator, where sizes change but for the
 // size; behind the last one stands the first, because steps repeat.
-bool is_twin(const std::vector<Step>& steps, size_t at) {
+bool is_twin(const std::vector<Step>& steps, size_t at, bool is_of_any_size = false) {
   if (at >= steps.size() || !is_call(steps[at]) || !is_collective(steps[at].kind)) return false;
   size_t next = next_on(steps, at);
   for (size_t i = 0; i < at && next == steps.size(); ++i) {
@@ -108,7 +108,7 @@ bool is_twin(const std::vector<Step>& steps, size_t at) {
   }
   if (next == steps.size()) return false;
   Step resized = steps[next];
-  if (steps[at].is_varied) resized.count = steps[at].count;
+  if (steps[at].is_varied || is_of_any_size) resized.count = steps[at].count;
   return looks_the_same(steps[at], resized);
 }
 
@@ -479,7 +479,7 @@ Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>
   truth.may_be_order = is_again_behind_next(steps, at);
   truth.is_captured = step.graph != 0;
   truth.is_varied = step.is_varied;
-  truth.is_size_twin = step.is_varied && is_twin(steps, at);
+  truth.is_size_twin = is_twin(steps, at, true);
   if (is_added_behind(fault)) ++truth.seq;
   change(program, rank, at, fault);
   truth.is_twin = is_twin(steps, at);

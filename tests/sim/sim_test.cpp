@@ -329,7 +329,7 @@ std::string wrong(const Scenario& scenario, const Truth& truth) {
   if ((is_part && tells_nothing) || (is_left_out && truth.is_varied)) {
     allowed.push_back(Verdict::p2p_mismatch);
   }
-  // Without later calls a call left out looks like one of a wrong size.
+  // Without later calls a call left out looks like one of a wrong size: that leads then.
   if (truth.fault == Fault::missing && truth.is_size_twin) {
     allowed.push_back(Verdict::count_mismatch);
   }

@@ -114,7 +114,7 @@ struct Truth {
   bool is_other_size = false;  // of a transfer: its channel has others of the wrong size
   // The call's size, as all of its kind, changes from step to step: it tells nothing of the call.
   bool is_varied = false;
-  bool is_size_twin = false;  // and but for the size it looks like the next one
+  bool is_size_twin = false;  // but for its size it looks like the next one
   bool is_captured = false;   // the call was, or was to be, captured into a graph
   std::string where;
 };
