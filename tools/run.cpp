@@ -23,6 +23,7 @@
 
 #include "analysis/analysis.h"
 #include "core/base/clock.h"
+#include "core/base/config.h"
 #include "core/base/text.h"
 #include "report/terms.h"
 #include "tools/bring_home.h"
@@ -34,6 +35,7 @@
 #include "tools/ring_files.h"
 #include "tools/run_directory.h"
 #include "tools/survivors.h"
+#include "tools/sweep_rings.h"
 #include "tools/terminal.h"
 #include "tools/variables.h"
 #include "tools/watch.h"
@@ -579,6 +581,7 @@ int run(const Arguments& arguments, const CommandLine& line) {
   if (!arguments.quiet) {
     for (const auto& [name, value] : plan.settings) say(fmt::format("set {}={}", name, value));
   }
+  sweep_rings_beside(read_config([](std::string_view) {}).local_directory);
   const auto result = Session(arguments, line.job(), std::move(plan)).run();
   if (result.signal != 0) die_of(result.signal);
   return result.status;
