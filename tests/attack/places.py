@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 import arena
 import job
@@ -55,12 +56,15 @@ def expect_complete(run_directory, calls=CALLS):
 
 
 def run_job(run_directory, begin=(), calls=CALLS, place=same, **more):
-    """One process on one GPU; returns its stderr."""
-    environment = emulator_environment(
-        LD_LIBRARY_PATH=place(job.EMULATOR), LD_PRELOAD=place(job.SHIM),
-        ROLLCALL_DIR=run_directory, ROLLCALL_EMULATE_GPUS="1")
-    status, out, errors = execute([*begin, place(job.DLOPEN_USER), str(calls)], environment,
-                                  job.PATIENCE_S, **more)
+    """One process on one GPU; returns its stderr. A ring in the local place goes with it: an
+    orderly exit has copied all of it."""
+    with tempfile.TemporaryDirectory(prefix="rollcall-attack-local-") as local:
+        os.chmod(local, 0o777)  # also for jobs of another user
+        environment = emulator_environment(
+            LD_LIBRARY_PATH=place(job.EMULATOR), LD_PRELOAD=place(job.SHIM),
+            ROLLCALL_DIR=run_directory, ROLLCALL_LOCAL_DIR=local, ROLLCALL_EMULATE_GPUS="1")
+        status, out, errors = execute([*begin, place(job.DLOPEN_USER), str(calls)], environment,
+                                      job.PATIENCE_S, **more)
     expect_equal((status, out), (0, f"1 GPUs, {calls} AllReduce of 1000 elements, 0 wrong\n"),
                  f"status and output ({errors})")
     return errors
