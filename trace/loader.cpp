@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 
 #include "core/format/file_name.h"
@@ -127,10 +128,28 @@ void mention_others(const std::vector<Reading>& readings, const std::vector<std:
   }
 }
 
+// `gzip -k` leaves a log beside what it packed of it: of both one is read.
+std::vector<std::string> without_copies(const std::vector<std::string>& paths, Run& run) {
+  const std::set<std::string> names(paths.begin(), paths.end());
+  std::vector<std::string> kept;
+  for (const std::string& path : paths) {
+    const size_t dot = path.rfind('.');
+    const bool is_packed = path.ends_with(".gz") || path.ends_with(".zst") || path.ends_with(".xz");
+    if (!is_packed || names.count(path.substr(0, dot)) == 0) {
+      kept.push_back(path);
+      continue;
+    }
+    run.issues.push_back(
+        {path, "was not read, for it lies beside the file that it was packed from", 0, false});
+  }
+  return kept;
+}
+
 // `is_named`: somebody named these very files. True when one of them is another recorder's, usable
 // or not.
-bool load_foreign(const std::vector<std::string>& paths, bool is_named, const LoadOptions& options,
-                  Run& run) {
+bool load_foreign(const std::vector<std::string>& all_paths, bool is_named,
+                  const LoadOptions& options, Run& run) {
+  const std::vector<std::string> paths = without_copies(all_paths, run);
   std::vector<Reading> readings(paths.size());
   BytesRead bytes_read(paths, options);
   const auto on_bytes = [&bytes_read](uint64_t bytes) { bytes_read.add(bytes); };

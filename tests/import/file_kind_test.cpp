@@ -55,6 +55,7 @@ TEST_CASE("text is told from other bytes, and nothing from either") {
   CHECK(kind_of_text("").format == ForeignFormat::empty);
   CHECK(kind_of_text("plain words\n").format == ForeignFormat::text);
   CHECK(kind_of_text(std::string(5000, '\0') + "plain words\n").format == ForeignFormat::text);
+  CHECK(kind_of_text("words\n" + std::string(5000, '\0')).format == ForeignFormat::text);
   std::string noise;
   for (int i = 0; i < 4096; ++i) noise += static_cast<char>(i * 37 >> 2);
   CHECK(kind_of_text(noise).format == ForeignFormat::unknown);

@@ -105,6 +105,16 @@ TEST_CASE("files that hold nothing are mentioned beside others' recordings, and 
   CHECK(contains(outcome.out, "rank2.log is empty: nothing was read from it"));
 }
 
+TEST_CASE("a log that lies beside its packed copy is read once") {
+  const Folder folder;
+  mkdir((folder / "logs").c_str(), 0700);
+  put(folder / "logs/job.log", log_of(0, 20) + log_of(1, 20));
+  const Outcome outcome = run_shell(folder, "gzip -k logs/job.log; $ROLLCALL diff logs");
+  CHECK(outcome.status == 0);
+  CHECK(contains(outcome.out, "all 2 processes made the same calls"));
+  CHECK(contains(outcome.out, "job.log.gz: was not read, for it lies beside"));
+}
+
 TEST_CASE("standard input is read once, and not from a terminal") {
   const Folder folder;
   const Outcome twice = run_shell(folder, "$ROLLCALL diff - - < /dev/null");

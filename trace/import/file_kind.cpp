@@ -166,16 +166,16 @@ const Row kRows[] = {
       "dumps are files of TORCH_NCCL_DEBUG_INFO_TEMP_FILE or TORCH_FR_DUMP_TEMP_FILE"}},
 };
 
-// Text has next to no control characters. NUL bytes at the begin are what a log begins with that
-// was cut while it was open.
+// Text has next to no control characters. NUL bytes are what a log is full of that was cut while it
+// was open, or of which a machine that went down had not stored all.
 bool is_text(std::string_view head) {
-  head.remove_prefix(std::min(head.find_first_not_of('\0'), head.size()));
+  const auto zeros = std::count(head.begin(), head.end(), '\0');
   const auto odd = std::count_if(head.begin(), head.end(), [](char c) {
     const auto byte = static_cast<uint8_t>(c);
-    return byte < 0x20 && byte != '\n' && byte != '\r' && byte != '\t' && byte != 0x1b &&
-           byte != '\b' && byte != '\f';
+    return byte < 0x20 && byte != 0 && byte != '\n' && byte != '\r' && byte != '\t' &&
+           byte != 0x1b && byte != '\b' && byte != '\f';
   });
-  return static_cast<size_t>(odd) * 20 <= head.size();
+  return odd * 20 <= static_cast<std::ptrdiff_t>(head.size()) - zeros;
 }
 
 }  // namespace

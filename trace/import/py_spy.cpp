@@ -26,9 +26,7 @@ struct Stack {
 
 // Frames that tell nobody where the script is: of the interpreter, of libraries, of symbols.
 bool is_script(const Frame& frame) {
-  const auto in = [&](std::string_view part) {
-    return frame.file.find(part) != std::string::npos;
-  };
+  const auto in = [&](std::string_view part) { return frame.file.find(part) != std::string::npos; };
   return frame.file.ends_with(".py") && !in("site-packages") && !in("torch/") &&
          !in("lib/python") && !in("threading.py") && !in("queue.py") && !in("selectors.py");
 }
