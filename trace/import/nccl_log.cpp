@@ -135,6 +135,13 @@ bool is_end_of_other_name(OpKind kind) {
   });
 }
 
+// "471 [0] NCC", behind "host:pid:": of a line that ends there.
+bool ends_in_prefix(std::string_view rest) {
+  rest.remove_prefix(std::min(rest.find_first_not_of("0123456789"), rest.size()));
+  if (rest.starts_with(" [")) rest.remove_prefix(std::min(rest.find(']'), rest.size() - 1) + 1);
+  return kMark.starts_with(rest);
+}
+
 // Words that stand in lines of calls only.
 bool is_piece_of_call(std::string_view line) {
   for (const char* words : {"sendbuff 0x", "recvbuff 0x", " stream 0x", " [nranks="}) {
@@ -413,7 +420,8 @@ void LogReader::read_unsigned(std::string_view line) {
   // "node0:471": the beginning of a line whose rest is lost.
   if (line.empty() || line.size() > 512 || line.find(':') == std::string_view::npos) return;
   for (auto& [name, writer] : writers_) {
-    const bool is_label = line.starts_with(writer.label);
+    const bool is_label =
+        line.starts_with(writer.label) && ends_in_prefix(line.substr(writer.label.size()));
     if (!is_label && !std::string_view(writer.label).starts_with(line)) continue;
     return is_label ? writer.lose_call() : lose_call_of_anyone();
   }
