@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -495,6 +497,34 @@ int64_t since_of(const Facts& facts, const Channel& channel, uint64_t seq) {
                   facts.index.op(receiver, channel.recv_at(seq)).called_ns);
 }
 
+// What tells which of the two sides is wrong; empty where nothing does. By sender and receiver.
+std::string witness_text(const Facts& facts, std::array<uint32_t, 2> sides,
+                         std::array<std::reference_wrapper<const Op>, 2> ops, const PairSlip& slip,
+                         const Disputes& disputes) {
+  if (slip.is_by_sender == slip.is_by_receiver) return "";
+  const uint32_t odd = slip.is_by_sender ? sides[0] : sides[1];
+  const uint32_t other = slip.is_by_sender ? sides[1] : sides[0];
+  if (!slip.agreed_by.empty()) {
+    return fmt::format(
+        "; about the other sizes of this exchange, which are as new, {} agrees with {}",
+        rank_text(facts.process(other)), processes_text(facts.index.run(), slip.agreed_by));
+  }
+  if (slip.is_by_peers) {
+    const std::set<uint32_t>& peers = disputes.at(odd).peers;
+    return fmt::format(
+        "; {} disagree about transfers with {} alone",
+        processes_text(facts.index.run(), std::vector<uint32_t>(peers.begin(), peers.end())),
+        rank_text(facts.process(odd)));
+  }
+  if (slip.is_by_order) {
+    return fmt::format("; the transfers before lead one to expect {} here",
+                       shape_text(slip.is_by_sender ? ops[1] : ops[0]));
+  }
+  return fmt::format("; other transfers between them agree with the {}, none with the {}",
+                     slip.is_by_sender ? "receiver" : "sender",
+                     slip.is_by_sender ? "sender" : "receiver");
+}
+
 Draft draft_mismatched(const Facts& facts, const Playback::PairFinding& pair,
                        const Disputes& disputes) {
   const Channel& channel = facts.index.channels()[pair.channel];
@@ -523,28 +553,8 @@ Draft draft_mismatched(const Facts& facts, const Playback::PairFinding& pair,
                                   rank_text(facts.process(sender)), shape_text(send),
                                   rank_text(facts.process(receiver)), shape_text(recv), pair.seq,
                                   facts.group(channel.group).name);
-    if (!slip.agreed_by.empty()) {
-      finding.confidence = Confidence::likely;
-      finding.summary += fmt::format(
-          "; about the other sizes of this exchange, which are as new, {} agrees with {}",
-          rank_text(facts.process(slip.is_by_sender ? receiver : sender)),
-          processes_text(facts.index.run(), slip.agreed_by));
-    } else if (slip.is_by_peers) {
-      const uint32_t odd = slip.is_by_sender ? sender : receiver;
-      const std::set<uint32_t>& peers = disputes.at(odd).peers;
-      finding.summary += fmt::format(
-          "; {} disagree about transfers with {} alone",
-          processes_text(facts.index.run(), std::vector<uint32_t>(peers.begin(), peers.end())),
-          rank_text(facts.process(odd)));
-    } else if (slip.is_by_sender || slip.is_by_receiver) {
-      finding.summary +=
-          slip.is_by_order
-              ? fmt::format("; the transfers before lead one to expect {} here",
-                            shape_text(slip.is_by_sender ? recv : send))
-              : fmt::format("; other transfers between them agree with the {}, none with the {}",
-                            slip.is_by_sender ? "receiver" : "sender",
-                            slip.is_by_sender ? "sender" : "receiver");
-    }
+    if (!slip.agreed_by.empty()) finding.confidence = Confidence::likely;
+    finding.summary += witness_text(facts, {sender, receiver}, {send, recv}, slip, disputes);
     finding.next = "compare how the two ranks compute the size and the type of this transfer";
     if (slip.is_crossed) {
       finding.summary +=

@@ -1,0 +1,101 @@
+#include "analysis/rules/open_creations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "analysis/words/label.h"
+
+namespace rollcall::analysis {
+namespace {
+
+struct OpenCreations {
+  std::vector<uint32_t> roots;
+  std::vector<uint32_t> callers;  // rising
+  std::vector<uint32_t> free;     // who waits in nothing, and may be a member; rising
+  bool is_circle = false;         // all that may be members wait in one of these creations
+};
+
+OpenCreations open_creations(const Facts& facts, const std::vector<uint32_t>& roots) {
+  OpenCreations open{.roots = roots, .callers = {}, .free = {}};
+  std::set<uint32_t> callers;
+  std::set<uint32_t> candidates;
+  for (const uint32_t r : roots) {
+    const Root& root = facts.graph.roots()[r];
+    const Creation& creation = facts.graph.creations()[facts.graph.nodes()[root.nodes[0]].creation];
+    callers.insert(creation.callers.begin(), creation.callers.end());
+    candidates.insert(creation.candidates.begin(), creation.candidates.end());
+  }
+  open.callers.assign(callers.begin(), callers.end());
+  open.is_circle = true;
+  for (const uint32_t p : candidates) {
+    if (callers.count(p) != 0) continue;
+    open.is_circle = false;
+    if (facts.playback.waiting(p).empty()) open.free.push_back(p);
+  }
+  return open;
+}
+
+std::string open_creations_text(const Facts& facts, const OpenCreations& open) {
+  const trace::Run& run = facts.index.run();
+  const bool is_one = open.callers.size() == 1;
+  const auto sizes = [&](uint32_t r) {
+    const Node& node = facts.graph.nodes()[facts.graph.roots()[r].nodes[0]];
+    return facts.group(facts.graph.creations()[node.creation].group).nranks;
+  };
+  const int32_t nranks = sizes(open.roots.front());
+  const bool is_pair = std::all_of(open.roots.begin(), open.roots.end(),
+                                   [&](uint32_t r) { return sizes(r) == nranks; });
+  std::string text =
+      fmt::format("{} {} in the creation of a communicator{} that nobody else has joined",
+                  processes_text(run, open.callers), is_one ? "waits" : "each wait",
+                  is_pair ? fmt::format(" of {} ranks", nranks) : "");
+  if (open.is_circle) {
+    return text +
+           ": they wait for each other in a circle; all ranks of the job are on file, so "
+           "the missing members are among those that wait";
+  }
+  if (!open.free.empty()) {
+    return text + fmt::format("; {} {} in no call, and {} joined none",
+                              processes_text(run, open.free),
+                              open.free.size() == 1 ? "waits" : "wait",
+                              open.free.size() == 1 ? "has" : "have");
+  }
+  return text +
+         "; all ranks of the job are on file, and those that went on without it wait "
+         "elsewhere";
+}
+
+}  // namespace
+
+Draft draft_open_creations(const Facts& facts, const std::vector<uint32_t>& roots) {
+  const OpenCreations open = open_creations(facts, roots);
+  Draft draft = make_draft(Verdict::init_incomplete, Confidence::likely);
+  Finding& finding = draft.finding;
+  finding.summary = open_creations_text(facts, open);
+  finding.next =
+      "PyTorch makes a communicator for each pair at the first send or receive outside of a batch: "
+      "pass the transfers of one exchange to batch_isend_irecv, or let every other rank receive "
+      "first";
+  for (const uint32_t p : open.free.empty() ? open.callers : open.free) {
+    Culprit culprit = culprit_of(facts, p, kNone);
+    culprit.op = std::string(rollcall::name_of(EventKind::CommInitRank));
+    finding.culprits.push_back(std::move(culprit));
+    if (finding.evidence.size() < 8) finding.evidence.push_back(process_evidence(facts, p));
+  }
+  std::vector<uint32_t> victims = open.callers;
+  for (const uint32_t r : open.roots) {
+    const Root& root = facts.graph.roots()[r];
+    victims.insert(victims.end(), root.victims.begin(), root.victims.end());
+    if (draft.since_ns == 0 || root.since_ns < draft.since_ns) draft.since_ns = root.since_ns;
+  }
+  set_victims(facts, victims, finding);
+  draft.root = open.roots.front();
+  draft.node = facts.graph.roots()[draft.root].waiters.front();
+  return draft;
+}
+
+}  // namespace rollcall::analysis
