@@ -59,14 +59,13 @@ std::string open_creations_text(const Facts& facts, const OpenCreations& open) {
            "the missing members are among those that wait";
   }
   if (!open.free.empty()) {
-    return text + fmt::format("; {} {} in no call, and {} joined none",
-                              processes_text(run, open.free),
-                              open.free.size() == 1 ? "waits" : "wait",
-                              open.free.size() == 1 ? "has" : "have");
+    return text + fmt::format(
+                      "; {} {} in no NCCL call: it joined none, or itself waits for the id of one "
+                      "that they are to make, in a circle",
+                      processes_text(run, open.free), open.free.size() == 1 ? "is" : "are");
   }
   return text +
-         "; all ranks of the job are on file, and those that went on without it wait "
-         "elsewhere";
+         "; all ranks of the job are on file, and those that went on without it wait elsewhere";
 }
 
 }  // namespace
@@ -80,7 +79,12 @@ Draft draft_open_creations(const Facts& facts, const std::vector<uint32_t>& root
       "PyTorch makes a communicator for each pair at the first send or receive outside of a batch: "
       "pass the transfers of one exchange to batch_isend_irecv, or let every other rank receive "
       "first";
-  for (const uint32_t p : open.free.empty() ? open.callers : open.free) {
+  // Who gets the id of a communicator from another rank waits outside of NCCL until it comes:
+  // nobody can tell that from a rank that stands elsewhere.
+  std::vector<uint32_t> blamed = open.callers;
+  blamed.insert(blamed.end(), open.free.begin(), open.free.end());
+  std::sort(blamed.begin(), blamed.end());
+  for (const uint32_t p : blamed) {
     Culprit culprit = culprit_of(facts, p, kNone);
     culprit.op = std::string(rollcall::name_of(EventKind::CommInitRank));
     finding.culprits.push_back(std::move(culprit));
