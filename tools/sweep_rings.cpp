@@ -65,7 +65,8 @@ bool is_complete(const trace::FileSource& copy, const trace::FileSource& ring) {
   if (copy.error() != 0 || copy.size() != ring.size()) return false;
   FileHeader a{};
   FileHeader b{};
-  if (copy.read(0, &a, sizeof a) != sizeof a || ring.read(0, &b, sizeof b) != sizeof b) return false;
+  if (copy.read(0, &a, sizeof a) != sizeof a || ring.read(0, &b, sizeof b) != sizeof b)
+    return false;
   if (a.next_ticket != b.next_ticket || a.next_event_ticket != b.next_event_ticket ||
       a.exit_state != b.exit_state || a.comm_count != b.comm_count) {
     return false;

@@ -106,10 +106,6 @@ bool is_at_end_of_log(const Facts& facts, const Draft& draft) {
 // no Init line names; and what ranks did that wrote elsewhere.
 void weigh_log(const Facts& facts, Draft& draft) {
   Finding& finding = draft.finding;
-  const std::vector<uint32_t>& active = facts.index.active();
-  const auto log =
-      std::find_if(active.begin(), active.end(), [&](uint32_t p) { return is_log(facts, p); });
-  if (log == active.end()) return;
   const bool is_of_creation =
       finding.verdict == Verdict::init_incomplete || finding.verdict == Verdict::split_mismatch;
   const bool is_guess =
@@ -137,10 +133,13 @@ void weigh_log(const Facts& facts, Draft& draft) {
 }  // namespace
 
 void weigh_blind_spots(const Facts& facts, std::vector<Draft>& drafts) {
+  const std::vector<uint32_t>& active = facts.index.active();
+  const bool has_log =
+      std::any_of(active.begin(), active.end(), [&](uint32_t p) { return is_log(facts, p); });
   for (Draft& draft : drafts) {
     if (!is_defect(draft.finding)) continue;
     weigh_damage(facts, draft.finding);
-    weigh_log(facts, draft);
+    if (has_log) weigh_log(facts, draft);
   }
   const uint32_t witness = worst_witness(facts);
   if (witness == kNone) return;

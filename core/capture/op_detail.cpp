@@ -127,8 +127,9 @@ bool hold_current_op() noexcept {
   const OpToken token = this_thread.call;
   if (!this_thread.in_call || !is_open(token)) return false;
   std::atomic<uint32_t>& holds = holds_of(token.ticket);
-  // The call's own, which no other thread touches: no locked instruction, as nearly always. Acquired,
-  // for another thread may have let go of an earlier hold: what it wrote comes before the last one.
+  // The call's own, which no other thread touches: no locked instruction, as nearly always.
+  // Acquired, for another thread may have let go of an earlier hold: what it wrote comes before the
+  // last one.
   if (__builtin_expect(holds.load(std::memory_order_acquire) == 1, 1)) {
     holds.store(2, std::memory_order_relaxed);
   } else {

@@ -33,8 +33,8 @@ constinit std::atomic<bool> quick_exit_handler{false};
 constinit std::atomic<bool> stopping{false};  // fail_check is reporting
 
 // NCCL calls itself once or more in every call. A thread says so in the file after so many: that is
-// a locked instruction, which waits for all that the thread has stored before. What other threads keep
-// when the process ends, or a thread when it ends before, is not counted.
+// a locked instruction, which waits for all that the thread has stored before. What other threads
+// keep when the process ends, or a thread when it ends before, is not counted.
 constexpr uint32_t kNestedCallsKept = 16;
 
 void hand_over_nested_calls(ThreadState& thread) noexcept {
