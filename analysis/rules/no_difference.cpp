@@ -475,7 +475,10 @@ Finding judge_lockstep(const Facts& facts, const std::optional<Draft>& captured,
     draft.finding.next = "preload librollcall.so as well (`rollcall run`) to compare reductions";
   }
   if (!knows_communicators(facts)) {
-    draft.finding.summary += "; nor were communicators that nothing on file tells apart";
+    draft.finding.summary += facts.job.is_foreign
+                                 ? "; nor were communicators that nothing on file tells apart"
+                                 : "; nor were communicators of one parent and colour, which NCCL "
+                                   "2.23 does not tell apart";
   }
   if (captured) {
     draft.finding.summary +=
