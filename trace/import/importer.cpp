@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "core/base/limits.h"
@@ -148,7 +149,9 @@ bool import_as(const FileKind& kind, const std::string& path, ByteStream& stream
 // Nanoseconds since the epoch; 0 where the file system does not tell.
 int64_t time_written_ns(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return 0;
+  // A file may claim any time, also one whose nanoseconds do not fit 64 bits.
+  constexpr int64_t kSecondsMax = 9'000'000'000;
+  if (::stat(path.c_str(), &status) != 0 || std::abs(status.st_mtim.tv_sec) > kSecondsMax) return 0;
   return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 

@@ -73,6 +73,9 @@ class Cursor {
 // --- times -------------------------------------------------------------------------------------
 
 constexpr int64_t kSecondNs = 1'000'000'000;
+// What nanoseconds in 64 bits hold, by far; no log is from elsewhere.
+constexpr int32_t kYearMin = 1970;
+constexpr int32_t kYearMax = 2200;
 
 // Days since the epoch, of the calendar that computers use.
 int64_t days_of(int32_t year, int32_t month, int32_t day) {
@@ -131,8 +134,8 @@ bool take_iso(Cursor& at, int64_t& time_ns) {
   if (!here.take_digits(4, year)) return false;
   const std::string_view dash = here.rest().starts_with('/') ? "/" : "-";
   if (!here.take(dash) || !here.take_digits(2, month) || !here.take(dash) ||
-      !here.take_digits(2, day) || !(here.take("T") || here.take(" ")) || month < 1 || month > 12 ||
-      day < 1 || day > 31) {
+      !here.take_digits(2, day) || !(here.take("T") || here.take(" ")) || year < kYearMin ||
+      year > kYearMax || month < 1 || month > 12 || day < 1 || day > 31) {
     return false;
   }
   time_ns = days_of(year, month, day) * 24 * 3600 * kSecondNs;

@@ -92,6 +92,8 @@ class RasJob {
   void set_time(const std::string& text) {
     std::tm time{};
     if (::strptime(text.c_str(), "%Y-%m-%d %H:%M:%S", &time) == nullptr) return;
+    // Beyond, nanoseconds do not fit 64 bits.
+    if (time.tm_year < 70 || time.tm_year > 300) return;
     // Local time without a zone: of use for ordering two reports only.
     time_ns_ = static_cast<int64_t>(::timegm(&time)) * 1'000'000'000;
   }
