@@ -104,9 +104,17 @@ void check_chain(const char* mask) {
   CHECK(ring.stats.plugin_foreign == 0);  // nor did this plugin ask for proxy operations
 }
 
+// The thread sanitizer makes each of these processes take seconds, and sees the same threads in
+// all.
+#if defined(__SANITIZE_THREAD__)
+constexpr const char* kMasks[] = {"0x18", "0xffff"};
+#else
+constexpr const char* kMasks[] = {"0", "0x2", "0x4", "0x7", "0x18", "0xffff"};
+#endif
+
 template <unsigned kVersion>
 void check_masks() {
-  for (const char* mask : {"0", "0x2", "0x4", "0x7", "0x18", "0xffff"}) check_chain<kVersion>(mask);
+  for (const char* mask : kMasks) check_chain<kVersion>(mask);
 }
 
 TEST_CASE("a chained plugin of NCCL's version hears what it would hear alone") {
