@@ -132,18 +132,24 @@ void transfer(Io& io, Issue& issue) {
 
 template <class Io>
 void transfer(Io& io, Saying& saying) {
-  auto& [kind, line, day_ms, rank, local_rank, group_rank, other_rank, writer, group, group_text,
-         is_group_local, op, other_op, seq, enqueued, completed, elements_in, elements_out, ran_ms,
-         code, text, quote] = saying;
-  transfer_all(io, kind, line, day_ms, rank, local_rank, group_rank, other_rank, writer, group,
-               group_text, is_group_local, op, other_op, seq, enqueued, completed, elements_in,
-               elements_out, ran_ms, code, text, quote);
+  auto& [kind, line, attempt, day_ms, rank, local_rank, group_rank, other_rank, writer, group,
+         group_text, is_group_local, op, other_op, seq, enqueued, completed, elements_in,
+         elements_out, ran_ms, code, text, quote] = saying;
+  transfer_all(io, kind, line, attempt, day_ms, rank, local_rank, group_rank, other_rank, writer,
+               group, group_text, is_group_local, op, other_op, seq, enqueued, completed,
+               elements_in, elements_out, ran_ms, code, text, quote);
+}
+
+template <class Io>
+void transfer(Io& io, Attempt& attempt) {
+  auto& [line, number, sign] = attempt;
+  transfer_all(io, line, number, sign);
 }
 
 template <class Io>
 void transfer(Io& io, JobLog& log) {
-  auto& [file, lines, world_size, sayings, left_out] = log;
-  transfer_all(io, file, lines, world_size, sayings, left_out);
+  auto& [file, lines, world_size, sayings, attempts, are_attempts_told, left_out] = log;
+  transfer_all(io, file, lines, world_size, sayings, attempts, are_attempts_told, left_out);
 }
 
 template <class Io>

@@ -31,12 +31,14 @@ enum class SayingKind : uint8_t {
   init_started,       // ncclCommInitRank was called
   init_completed,     // and returned
   died,               // a process ended, as its launcher or shell says
+  restarted,          // the launcher starts the processes again; kept as an attempt only
   machine             // the kernel or the driver: Xid, out of memory
 };
 
 struct Saying {
   SayingKind kind = SayingKind::alive;
   uint64_t line = 0;         // of the file, from 1
+  uint32_t attempt = 0;      // index into JobLog::attempts
   int64_t day_ms = kUntold;  // time of day as printed, milliseconds
   int32_t rank = -1;
   int32_t local_rank = -1;  // on its host
@@ -59,12 +61,21 @@ struct Saying {
   std::string quote;       // the line, cut to what is worth showing
 };
 
+// A launcher may start the job again after a failure. Numbers count from 0, as torchrun does.
+struct Attempt {
+  uint64_t line = 1;  // that begins it
+  int64_t number = 0;
+  std::string sign;  // how it is known that it began there; empty for the first
+};
+
 struct JobLog {
   std::string file;
   uint64_t lines = 0;
   int32_t world_size = -1;
   std::vector<Saying> sayings;
-  uint64_t left_out = 0;  // beyond what is kept
+  std::vector<Attempt> attempts;  // in their order; empty is one
+  bool are_attempts_told = true;  // by numbers of the launcher, which other logs share
+  uint64_t left_out = 0;          // beyond what is kept
 };
 
 }  // namespace rollcall::trace

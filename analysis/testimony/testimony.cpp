@@ -9,6 +9,7 @@
 
 #include "analysis/record/index.h"
 #include "analysis/terms/numbers.h"
+#include "analysis/testimony/attempts.h"
 #include "analysis/testimony/catalogue.h"
 #include "analysis/testimony/waits.h"
 
@@ -546,9 +547,7 @@ Finding judge_rest(const trace::Run& run) {
   return finding;
 }
 
-}  // namespace
-
-std::vector<Finding> judge_testimony(const trace::Run& run) {
+std::vector<Finding> judge_one(const trace::Run& run) {
   std::vector<Finding> findings;
   if (run.logs.empty()) return findings;
   const JobWaits waits = find_waits(run);
@@ -573,6 +572,12 @@ std::vector<Finding> judge_testimony(const trace::Run& run) {
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.confidence < b.confidence; });
   return findings;
+}
+
+}  // namespace
+
+std::vector<Finding> judge_testimony(const trace::Run& run) {
+  return judge_attempts(run, judge_one);
 }
 
 }  // namespace rollcall::analysis

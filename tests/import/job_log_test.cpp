@@ -1,6 +1,7 @@
 // Logs of jobs: what PyTorch, NCCL, launchers and the kernel say in words.
 #include "trace/import/job_log.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -243,4 +244,169 @@ TEST_CASE("each log says how many lines were read, and who spoke") {
   REQUIRE_FALSE(run.issues.empty());
   CHECK(run.issues.back().text.find("3 lines read, 2 facts") != std::string::npos);
   CHECK(run.issues.back().text.find("1 rank speaks in them, of 4 in the job") != std::string::npos);
+}
+
+namespace {
+
+// The time of day of every line, which is 01:45 in what gave_up and dump_signal make.
+std::string at_time(std::string text, const std::string& time) {
+  for (size_t at = 0; (at = text.find("01:45:4", at)) != std::string::npos;) {
+    text.replace(at, 8, time);
+  }
+  return text;
+}
+
+std::string restarted(int left, const std::string& time) {
+  return "[2024-08-16 " + time +
+         ",000] torch.distributed.elastic.agent.server.api: [INFO] [default] Worker group "
+         "FAILED. " +
+         number(left) + "/3 attempts left; will restart worker group\n";
+}
+
+// Rank 2 of 4 does not make call `seq`.
+std::string behind_at(int64_t seq) {
+  std::string log;
+  for (const int rank : {0, 1, 3}) log += gave_up(rank, seq, "ALLREDUCE", 10);
+  return log + dump_signal(2, seq - 1);
+}
+
+bool says(const analysis::Finding& finding, const std::string& words) {
+  return finding.summary.find(words) != std::string::npos;
+}
+
+// Findings that are about an attempt.
+int64_t attempts_told(const analysis::Report& report) {
+  return std::count_if(report.findings.begin(), report.findings.end(),
+                       [](const auto& finding) { return finding.summary.starts_with("attempt "); });
+}
+
+}  // namespace
+
+TEST_CASE("a job that was started again and went on is judged by the attempt that failed") {
+  const std::string log =
+      world(4) + behind_at(50) + restarted(3, "01:45:50") + "[rank2]: step 51 loss 0.5\n" +
+      "torchrun: failed (exitcode: -15) local_rank: 1 (pid: 471) of binary: python\n";
+  const analysis::Report report = judge(log);
+  CHECK(lead(report).verdict == Verdict::missing_call);
+  CHECK(lead(report).confidence == Confidence::likely);
+  CHECK(culprits(report) == std::vector<int32_t>{2});
+  CHECK(says(lead(report), "attempt 0 of the job (from line 1 on)"));
+  CHECK(says(lead(report),
+             "the job was started again after that, and attempt 1 of the job (from "
+             "line 9 on"));
+}
+
+TEST_CASE("a job that fails twice is judged by its last attempt, and nothing of the first") {
+  std::string second;
+  for (const int rank : {0, 1, 2}) second += gave_up(rank, 70, "ALLGATHER", 10);
+  second += dump_signal(3, 69);
+  const std::string log =
+      world(4) + behind_at(50) + restarted(3, "01:45:50") + at_time(second, "03:00:00");
+  const analysis::Report report = judge(log);
+  CHECK(culprits(report) == std::vector<int32_t>{3});
+  CHECK(lead(report).confidence == Confidence::likely);
+  CHECK(lead(report).victims == std::vector<int32_t>{0, 1, 2});
+  CHECK(says(lead(report), "attempt 1 of the job (from line 9 on: the launcher starts"));
+  CHECK(says(lead(report), "call 70 of default_pg"));
+  CHECK(attempts_told(report) == 2);
+  CHECK(says(report.findings[1], "attempt 0 of the job"));
+  CHECK(report.findings[1].culprits.front().rank == 2);
+}
+
+TEST_CASE("a job that fails twice alike is judged by its first attempt") {
+  const std::string log =
+      world(4) + behind_at(50) + restarted(3, "01:45:50") + at_time(behind_at(50), "03:00:00");
+  const analysis::Report report = judge(log);
+  CHECK(culprits(report) == std::vector<int32_t>{2});
+  CHECK(says(lead(report), "attempt 0 of the job (from line 1 on)"));
+  CHECK(says(lead(report), "attempt 1 failed alike"));
+  CHECK(attempts_told(report) == 1);
+}
+
+TEST_CASE("attempts are told apart by times where no launcher tells of them") {
+  std::string second;
+  for (const int rank : {0, 1, 2}) second += gave_up(rank, 70, "ALLGATHER", 10);
+  second += dump_signal(3, 69);
+  const analysis::Report report = judge(world(4) + behind_at(50) + at_time(second, "03:00:00"));
+  CHECK(culprits(report) == std::vector<int32_t>{3});
+  CHECK(says(lead(report), "attempt 1 of the job (from line 9 on: rank 0 had given up before)"));
+}
+
+TEST_CASE("attempts are told apart by the calls' numbers where lines have no times") {
+  const std::string first = at_time(world(4) + behind_at(50), "        ");
+  std::string second;
+  for (const int rank : {0, 1, 2}) second += gave_up(rank, 7, "ALLGATHER", 10);
+  second += dump_signal(3, 6);
+  const analysis::Report report = judge(first + at_time(second, "        "));
+  CHECK(culprits(report) == std::vector<int32_t>{3});
+  CHECK(says(lead(report), "attempt 1 of the job (from line 9 on"));
+}
+
+TEST_CASE("new processes that become the same ranks after a failure are another attempt") {
+  const std::string again =
+      "n:99:1 [0] NCCL INFO ncclCommInitRank comm 0x0b rank 0 nranks 4 cudaDev 0 commId 0x6 - Init "
+      "START\n";
+  const std::string calls = behind_at(50);
+  CHECK(says(lead(judge(world(4) + calls + again)), "attempt 0 of the job (from line 1 on)"));
+  // Before anything failed it is a communicator like others.
+  CHECK_FALSE(says(lead(judge(world(4) + again + calls)), "attempt"));
+}
+
+TEST_CASE("time-outs of two groups of one attempt are no attempts") {
+  std::string log = world(4);
+  for (const int rank : {0, 1, 3}) log += gave_up(rank, 50, "ALLREDUCE", 10);
+  log += gave_up(0, 7, "ALLGATHER", 10, "17(tp)") + gave_up(1, 9, "ALLGATHER", 10, "18(dp)");
+  const analysis::Report report = judge(log + dump_signal(2, 49));
+  CHECK(culprits(report) == std::vector<int32_t>{2});
+  for (const auto& finding : report.findings) CHECK_FALSE(says(finding, "attempt"));
+  // Nor without times: numbers of two groups say nothing of each other.
+  for (const auto& finding : judge(at_time(log, "        ")).findings) {
+    CHECK_FALSE(says(finding, "attempt"));
+  }
+}
+
+TEST_CASE("a line of a slower host behind the restart is still of the attempt before") {
+  // The call that rank 3 gives up a second after the restart began ten minutes before it.
+  std::string log = world(4);
+  for (const int rank : {0, 1}) log += gave_up(rank, 50, "ALLREDUCE", 10);
+  log += restarted(3, "01:45:50") + at_time(gave_up(3, 50, "ALLREDUCE", 10), "01:45:51") +
+         at_time(dump_signal(2, 49), "01:45:52");
+  const analysis::Report report = judge(log);
+  CHECK(culprits(report) == std::vector<int32_t>{2});
+  CHECK(lead(report).victims == std::vector<int32_t>{0, 1, 3});
+}
+
+TEST_CASE("a launcher's directories tell the attempts of the logs in them") {
+  CHECK(attempt_in_path("logs/attempt_2/0/stderr.log") == 2);
+  CHECK(attempt_in_path("logs/attempt_2.log") == kUntold);
+  CHECK(attempt_in_path("logs/my_attempt_2/x.log") == kUntold);
+  Run run;
+  const auto add = [&](const char* path, const std::string& text) {
+    import_bytes(path, {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, run.processes,
+                 run.issues, &run.logs);
+  };
+  for (const char* rank : {"0", "1"}) {
+    const int number = rank[0] - '0';
+    add((std::string("l/attempt_0/") + rank + "/stderr.log").c_str(),
+        gave_up(number, 50, "ALLREDUCE", 10));
+    add((std::string("l/attempt_1/") + rank + "/stderr.log").c_str(),
+        gave_up(number, 60, number == 0 ? "ALLGATHER" : "BROADCAST", 10));
+  }
+  const analysis::Report report = analysis::analyse(run);
+  CHECK(lead(report).verdict == Verdict::op_mismatch);
+  CHECK(says(lead(report), "attempt 1 of the job"));
+}
+
+TEST_CASE("logs that count their attempts each for itself are judged no surer than open") {
+  Run run;
+  const auto add = [&](const char* path, const std::string& text) {
+    import_bytes(path, {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, run.processes,
+                 run.issues, &run.logs);
+  };
+  add("a.log",
+      gave_up(0, 50, "ALLREDUCE", 10) + at_time(gave_up(0, 60, "ALLGATHER", 10), "03:00:00"));
+  add("b.log", at_time(gave_up(1, 60, "ALLGATHER", 10), "03:00:00"));
+  const analysis::Report report = analysis::analyse(run);
+  for (const auto& finding : report.findings) CHECK(finding.confidence == Confidence::open);
+  CHECK(says(lead(report), "do not tell which of their lines are of one attempt"));
 }

@@ -205,6 +205,7 @@ bool is_telling(const LogFormat& format) {
     case SayingKind::init_completed:
     case SayingKind::script_line:
     case SayingKind::missing_ranks:
+    case SayingKind::restarted:
       return false;
     default:
       return true;
@@ -263,8 +264,9 @@ void JobLogReader::take(const LogFormat& format, const TextLine& given) {
   if (format.kind == SayingKind::init_started || format.kind == SayingKind::init_completed) {
     const int32_t size = rank_from(values.number("code", -1));
     log_.world_size = std::max(log_.world_size, size);
-    return;
+    return mark_attempt(format, given, values);
   }
+  if (format.kind == SayingKind::restarted) return mark_attempt(format, given, values);
   Saying saying;
   saying.kind = format.kind;
   saying.line = given.number;
@@ -291,19 +293,51 @@ void JobLogReader::take(const LogFormat& format, const TextLine& given) {
   if (has_no_text) warned_ = &log_.sayings.back();
 }
 
-// PyTorch prints a time-out when it finds it, and again when it throws it.
+void JobLogReader::mark_attempt(const LogFormat& format, const TextLine& line,
+                                const LogValues& values) {
+  AttemptMark mark;
+  mark.at = log_.sayings.size();
+  mark.line = line.number;
+  mark.day_ms = time_of(line.whole);
+  mark.is_launcher = format.kind == SayingKind::restarted;
+  if (mark.is_launcher) {
+    restarts_.insert(mark.at);
+    // "3/3 attempts left" in front of the first that is started again.
+    const int64_t left = values.number("in", kUntold);
+    const int64_t all = values.number("out", kUntold);
+    if (left >= 0 && all >= left) mark.number = all - left + 1;
+    if (values.has("code")) mark.number = rank_from(values.number("code", -1));
+    if (mark.number == -1) return;
+  } else {
+    mark.rank = rank_from(values.number("rank", -1));
+    mark.nranks = rank_from(values.number("code", -1));
+    mark.writer = writer_of(line.text);
+    if (mark.rank < 0 || mark.nranks < 0 || mark.writer.empty()) return;
+  }
+  if (marks_.size() < kSayingsMax) marks_.push_back(std::move(mark));
+}
+
+// PyTorch prints a time-out when it finds it, and again when it throws it: in the same words. What
+// stands behind another time-out of the same rank, or in another attempt, is told for the first
+// time.
 bool JobLogReader::is_repeated(const Saying& saying) const {
   constexpr size_t kReach = 64;
-  const size_t begin = log_.sayings.size() - std::min(log_.sayings.size(), kReach);
-  return std::any_of(log_.sayings.begin() + static_cast<ptrdiff_t>(begin), log_.sayings.end(),
-                     [&](const Saying& known) {
-                       return known.kind == saying.kind && known.rank == saying.rank &&
-                              known.group_rank == saying.group_rank && known.seq == saying.seq &&
-                              known.group == saying.group && known.op == saying.op &&
-                              known.writer == saying.writer && known.text == saying.text &&
-                              known.code == saying.code && known.local_rank == saying.local_rank &&
-                              saying.kind != SayingKind::script_line;
-                     });
+  if (saying.kind == SayingKind::script_line) return false;
+  size_t begin = log_.sayings.size() - std::min(log_.sayings.size(), kReach);
+  if (!restarts_.empty()) begin = std::max(begin, *restarts_.rbegin());
+  for (size_t i = log_.sayings.size(); i-- > begin;) {
+    const Saying& known = log_.sayings[i];
+    const bool is_same = known.kind == saying.kind && known.rank == saying.rank &&
+                         known.group_rank == saying.group_rank && known.seq == saying.seq &&
+                         known.group == saying.group && known.op == saying.op &&
+                         known.writer == saying.writer && known.text == saying.text &&
+                         known.code == saying.code && known.ran_ms == saying.ran_ms &&
+                         known.local_rank == saying.local_rank;
+    if (is_same) return true;
+    const bool is_other_wait = known.kind == SayingKind::gave_up && known.rank == saying.rank;
+    if (is_other_wait && saying.kind != SayingKind::gave_up) return false;
+  }
+  return false;
 }
 
 // "[Rank 3]" is all that PyTorch before 2.2 says of a rank.
@@ -326,6 +360,7 @@ void JobLogReader::settle_groups() {
   std::map<std::pair<int32_t, int64_t>, const Saying*> positions;
   for (size_t i = log_.sayings.size(); i-- > 0;) {
     Saying& saying = log_.sayings[i];
+    if (restarts_.contains(i + 1)) positions.clear();
     if (saying.kind == SayingKind::position) positions[{saying.rank, saying.seq}] = &saying;
     const bool is_wait =
         saying.kind == SayingKind::gave_up || saying.kind == SayingKind::blocking_wait;
@@ -366,6 +401,7 @@ void JobLogReader::finish(std::vector<Process>& /*processes*/, std::vector<JobLo
   if (!is_heard) return;
   settle_ranks();
   settle_groups();
+  separate_attempts(marks_, log_);
   logs.push_back(std::move(log_));
 }
 

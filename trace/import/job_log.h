@@ -9,16 +9,20 @@
 //   * a time-out does not name its group before PyTorch 2.6: it is that of the next line of the
 //     same rank that tells the position in the same call.
 //
+// A log that holds several attempts of its job is taken apart (job_attempts.h).
+//
 // What it lacks: everything that went well. A rank that says nothing may be the culprit, dead, or
 // in a log that was not collected.
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "trace/import/job_attempts.h"
 #include "trace/import/line_parser.h"
 #include "trace/model.h"
 
@@ -37,10 +41,14 @@ class JobLogReader final : public LineParser {
  private:
   void take(const struct LogFormat& format, const TextLine& line);
   void read_following(const TextLine& line);
+  void mark_attempt(const struct LogFormat& format, const TextLine& line,
+                    const class LogValues& values);
   bool is_repeated(const Saying& saying) const;
   void settle_ranks();
   void settle_groups();
   JobLog log_;
+  std::vector<AttemptMark> marks_;
+  std::set<size_t> restarts_;  // sayings in front of which the launcher started the job again
   const struct LogFormat* follows_ = nullptr;  // whose lines come now
   Saying* warned_ = nullptr;                   // its text is on the next line
 };
