@@ -20,6 +20,7 @@
 #include "analysis/analysis.h"
 #include "analysis/explain/call_sites.h"
 #include "analysis/explain/explain.h"
+#include "analysis/explain/lost_lines.h"
 #include "analysis/explain/wrong_peer.h"
 #include "analysis/rules/rules.h"
 #include "analysis/rules/stray_call.h"
@@ -54,7 +55,9 @@ int exit_status(const std::vector<Finding>& findings);
 }  // namespace
 
 Report analyse(const trace::Run& run, const Options& options) {
-  return hear_logs(run, judge_calls(run, options));
+  Report report = judge_calls(run, options);
+  doubt_lost_lines(run, report);
+  return hear_logs(run, std::move(report));
 }
 
 namespace {

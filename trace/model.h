@@ -186,6 +186,7 @@ struct Knowledge {
   bool identities = true;      // communicators of one NCCL identifier are one communicator
   bool creations = true;       // so is that a communicator is being made, or was aborted
   bool returns = true;         // a call without a return has not returned
+  bool losses_show = true;     // a record that was lost would be missed: they are counted
 
   // A call that is not on file was not made.
   bool tells_absence() const { return tail && small_calls; }

@@ -485,6 +485,10 @@ class Numbering {
                                     [](const Track& track) { return track.is_lost; });
     if (is_cut) process.knowledge.tail = false;
     if (writer_.hole != kNoHole) process.knowledge.small_calls = false;
+    process.knowledge.losses_show =
+        !process.ops.empty() &&
+        std::all_of(process.ops.begin(), process.ops.end(),
+                    [this](const Op& op) { return tracks_[op.comm].moves; });
     process.ops = std::move(kept);
     for (size_t i = 0; i < process.ops.size(); ++i) process.ops[i].ticket = i + 1;
   }

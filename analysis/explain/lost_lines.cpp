@@ -1,0 +1,116 @@
+#include "analysis/explain/lost_lines.h"
+
+#include <algorithm>
+#include <map>
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::Saying;
+using trace::SayingKind;
+
+bool has_waited(const trace::Run& run) {
+  return std::any_of(run.logs.begin(), run.logs.end(), [](const trace::JobLog& log) {
+    return std::any_of(log.sayings.begin(), log.sayings.end(), [](const Saying& saying) {
+      return saying.kind == SayingKind::gave_up || saying.kind == SayingKind::blocking_wait;
+    });
+  });
+}
+
+using Calls = std::map<uint64_t, const trace::Op*>;  // by position
+
+Calls calls_on(const trace::Process& process, const CommKey& key) {
+  Calls calls;
+  for (const trace::Op& op : process.ops) {
+    const bool is_of_it = op.comm < process.comms.size() && process.comms[op.comm].key == key;
+    if (is_of_it && is_collective(op.kind)) calls.emplace(op.seq, &op);
+  }
+  return calls;
+}
+
+const trace::Op* call_at(const Calls& calls, uint64_t seq) {
+  const auto found = calls.find(seq);
+  return found == calls.end() ? nullptr : found->second;
+}
+
+bool are_equal(const trace::Op& a, const trace::Op& b) {
+  return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype &&
+         a.reduction == b.reduction && a.root_or_peer == b.root_or_peer;
+}
+
+// What is not on file may be anything.
+bool may_be_equal(const trace::Op* a, const trace::Op* b) {
+  return a == nullptr || b == nullptr || are_equal(*a, *b);
+}
+
+// Whether `shorter` lost a few lines in front of `seq`, so that its calls stand too early there.
+bool may_be_shifted(const Calls& shorter, const Calls& longer, uint64_t seq) {
+  constexpr uint64_t kLostMax = 3;
+  for (uint64_t lost = 1; lost <= kLostMax; ++lost) {
+    if (may_be_equal(call_at(shorter, seq), call_at(longer, seq + lost)) &&
+        may_be_equal(call_at(shorter, seq + 1), call_at(longer, seq + lost + 1))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// A call that differs alone, with equal calls behind it at their places, differs for sure.
+bool may_be_early(const trace::Run& run, const Culprit& culprit) {
+  if (!culprit.comm || !culprit.seq || culprit.process >= run.processes.size()) return true;
+  const uint64_t seq = *culprit.seq;
+  const Calls its = calls_on(run.processes[culprit.process], *culprit.comm);
+  const trace::Op* own = call_at(its, seq);
+  if (own == nullptr) return true;
+  for (const trace::Process& process : run.processes) {
+    const Calls theirs = calls_on(process, *culprit.comm);
+    const trace::Op* other = call_at(theirs, seq);
+    if (other == nullptr || are_equal(*own, *other)) continue;
+    const trace::Op* next = call_at(its, seq + 1);
+    const trace::Op* other_next = call_at(theirs, seq + 1);
+    const bool agree_again =
+        next != nullptr && other_next != nullptr && are_equal(*next, *other_next);
+    return !agree_again || may_be_shifted(its, theirs, seq) || may_be_shifted(theirs, its, seq);
+  }
+  return true;
+}
+
+bool is_mismatch(Verdict verdict) {
+  return verdict == Verdict::op_mismatch || verdict == Verdict::count_mismatch ||
+         verdict == Verdict::dtype_mismatch || verdict == Verdict::redop_mismatch ||
+         verdict == Verdict::root_mismatch;
+}
+
+bool rests_on_absence(Verdict verdict) {
+  return verdict == Verdict::missing_call || verdict == Verdict::order_mismatch ||
+         verdict == Verdict::p2p_unmatched;
+}
+
+// Whether a line that was lost, of whoever is named, would look like this.
+bool may_be_lost(const trace::Run& run, const Finding& finding) {
+  return std::any_of(
+      finding.culprits.begin(), finding.culprits.end(), [&](const Culprit& culprit) {
+        return culprit.process < run.processes.size() &&
+               !run.processes[culprit.process].knowledge.losses_show;
+      });
+}
+
+void doubt(const trace::Run& run, Finding& finding) {
+  for (Finding& consequence : finding.consequences) doubt(run, consequence);
+  if (finding.confidence == Confidence::open || !may_be_lost(run, finding)) return;
+  const bool is_early = is_mismatch(finding.verdict) && !finding.culprits.empty() &&
+                        may_be_early(run, finding.culprits.front());
+  if (!is_early && !rests_on_absence(finding.verdict)) return;
+  finding.confidence = Confidence::open;
+  finding.summary +=
+      "; the log does not number its calls, so one whose line was lost would look the same";
+}
+
+}  // namespace
+
+void doubt_lost_lines(const trace::Run& run, Report& report) {
+  if (has_waited(run)) return;
+  for (Finding& finding : report.findings) doubt(run, finding);
+}
+
+}  // namespace rollcall::analysis
