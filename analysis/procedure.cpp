@@ -20,6 +20,7 @@
 #include "analysis/analysis.h"
 #include "analysis/explain/call_sites.h"
 #include "analysis/explain/explain.h"
+#include "analysis/explain/lost_dumps.h"
 #include "analysis/explain/lost_lines.h"
 #include "analysis/explain/wrong_peer.h"
 #include "analysis/rules/rules.h"
@@ -57,6 +58,7 @@ int exit_status(const std::vector<Finding>& findings);
 Report analyse(const trace::Run& run, const Options& options) {
   Report report = judge_calls(run, options);
   doubt_lost_lines(run, report);
+  name_lost_dumps(run, report);
   return hear_logs(run, std::move(report));
 }
 

@@ -21,6 +21,7 @@
 #include "trace/equal_prefix.h"
 #include "trace/grown.h"
 #include "trace/import/importer.h"
+#include "trace/import/torch_names.h"
 #include "trace/listing.h"
 #include "trace/live_ring.h"
 #include "trace/liveness.h"
@@ -112,6 +113,12 @@ void mention_others(const std::vector<Reading>& readings, const std::vector<std:
   std::map<std::string, std::vector<std::string>> by_kind;
   for (size_t i = 0; i < readings.size(); ++i) {
     if (readings[i].is_foreign || readings[i].kind.empty()) continue;
+    // Of a rank, which somebody may wait for: that is evidence.
+    if (readings[i].kind == "empty" && rank_in_file_name(paths[i]) >= 0) {
+      run.issues.push_back(
+          {paths[i], "is empty: cut off while it was written, or the rank was killed", 0, true});
+      continue;
+    }
     by_kind[readings[i].kind].push_back(paths[i].substr(paths[i].rfind('/') + 1));
   }
   for (const auto& [kind, names] : by_kind) {

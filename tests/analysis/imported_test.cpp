@@ -1,7 +1,11 @@
 // What other recorders' files of known jobs must lead to, and above all: what they must not.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "tests/analysis/steps.h"
 #include "trace/loader.h"
@@ -235,6 +239,46 @@ TEST_CASE("one dump is a run of one process, and a file of neither recorder is n
   CHECK_FALSE(one.live);
   const trace::Run none = trace::load_run(__FILE__);
   CHECK(none.processes.empty());
+}
+
+// The sample with the dump of rank 2 cut down to `bytes`.
+Report judge_with_cut_dump(size_t bytes) {
+  namespace fs = std::filesystem;
+  const fs::path from = fs::path(ROLLCALL_SAMPLES) / "flight_recorder" / "absent_dump_rank2";
+  const fs::path to = fs::temp_directory_path() / ("rollcall-cut-" + std::to_string(::getpid()));
+  fs::remove_all(to);
+  fs::copy(from, to);
+  std::string name;
+  std::string dump;
+  for (const auto& entry : fs::directory_iterator(from)) {
+    name = entry.path().filename();
+    std::ifstream file(entry.path(), std::ios::binary);
+    dump.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  const size_t digit = name.find_last_of("0123456789");
+  std::ofstream(to / name.replace(digit, 1, "2"), std::ios::binary) << dump.substr(0, bytes);
+  const trace::Run run = trace::load_run(to.string());
+  fs::remove_all(to);
+  return analyse(run);
+}
+
+TEST_CASE("the dump of a rank that was cut off at once is named, and not called absent") {
+  for (const size_t bytes : {size_t{0}, size_t{40}}) {
+    const Report report = judge_with_cut_dump(bytes);
+    INFO(bytes << " bytes: " << text_of(report));
+    const Finding& lead = report.findings.front();
+    CHECK_FALSE(is_defect(lead));
+    CHECK(lead.summary.find("the dump of rank 2 was cut off while it was written, or the rank was "
+                            "killed") != std::string::npos);
+    const auto is_of_it = [](const Evidence& evidence) {
+      return evidence.text.starts_with("the dump of rank 2 ");
+    };
+    CHECK(std::count_if(lead.evidence.begin(), lead.evidence.end(), is_of_it) == 1);
+  }
+  for (const Evidence& evidence :
+       judge("flight_recorder/absent_dump_rank2").findings.front().evidence) {
+    CHECK_FALSE(evidence.text.starts_with("the dump of rank 2 "));
+  }
 }
 
 }  // namespace

@@ -115,40 +115,6 @@ int32_t peer_of(std::string_view name) {
   return peer;
 }
 
-// The digits at `at`; -1 where there are none, or too many for a rank.
-int32_t digits_at(std::string_view name, size_t at) {
-  constexpr size_t kDigitsMax = 7;
-  const size_t end = std::min(name.find_first_not_of("0123456789", at), name.size());
-  uint64_t rank = 0;
-  if (end - at > kDigitsMax || !parse_decimal(name.substr(at, end - at), rank)) return -1;
-  return static_cast<int32_t>(rank);
-}
-
-// The rank stands in the file's name only: behind "rank" ("dump_rank3_attempt_1"), else the last
-// digits of the last part between dots that has any at its end ("_dump_3", "dump.3").
-int32_t rank_from_name(const std::string& path) {
-  std::string_view name{path};
-  name.remove_prefix(name.find_last_of('/') + 1);
-  constexpr std::string_view kRank = "rank";
-  for (size_t at = name.rfind(kRank); at != std::string_view::npos;
-       at = at == 0 ? std::string_view::npos : name.rfind(kRank, at - 1)) {
-    size_t digits = at + kRank.size();
-    if (digits < name.size() &&
-        (name[digits] == '_' || name[digits] == '-' || name[digits] == '=')) {
-      ++digits;
-    }
-    const int32_t rank = digits_at(name, digits);
-    if (rank >= 0) return rank;
-  }
-  for (;;) {
-    const int32_t rank = digits_at(name, name.find_last_not_of("0123456789") + 1);
-    if (rank >= 0) return rank;
-    const size_t dot = name.find_last_of('.');
-    if (dot == std::string_view::npos) return -1;
-    name = name.substr(0, dot);
-  }
-}
-
 // The ranks that are in every group of a dump, of which one wrote it: it knows no other groups.
 // Empty where it names no ranks.
 std::vector<int32_t> possible_ranks(const PlainDict& config) {
@@ -170,7 +136,7 @@ std::vector<int32_t> possible_ranks(const PlainDict& config) {
 
 // What the name says, unless the groups say that it cannot be.
 int32_t rank_of_dump(const std::string& path, const PlainDict* config, std::vector<Issue>& issues) {
-  const int32_t named = rank_from_name(path);
+  const int32_t named = rank_in_file_name(path);
   const std::vector<int32_t> possible =
       config == nullptr ? std::vector<int32_t>() : possible_ranks(*config);
   if (possible.empty()) return named;

@@ -1,6 +1,9 @@
 #include "trace/import/torch_names.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "core/base/text.h"
 
 namespace rollcall::trace {
 namespace {
@@ -46,6 +49,15 @@ constexpr std::pair<std::string_view, uint8_t> kDtypes[] = {
     {"BFloat16", 9}, {"Float8_e4m3fn", 10}, {"Float8_e5m2", 11},
 };
 
+// The digits at `at`; -1 where there are none, or too many for a rank.
+int32_t digits_at(std::string_view name, size_t at) {
+  constexpr size_t kDigitsMax = 7;
+  const size_t end = std::min(name.find_first_not_of("0123456789", at), name.size());
+  uint64_t rank = 0;
+  if (end - at > kDigitsMax || !parse_decimal(name.substr(at, end - at), rank)) return -1;
+  return static_cast<int32_t>(rank);
+}
+
 }  // namespace
 
 std::optional<OpKind> torch_kind_of(std::string_view name) {
@@ -75,6 +87,29 @@ std::vector<int32_t> numbers_in(std::string_view text) {
   }
   if (number >= 0) numbers.push_back(static_cast<int32_t>(number));
   return numbers;
+}
+
+int32_t rank_in_file_name(const std::string& path) {
+  std::string_view name{path};
+  name.remove_prefix(name.find_last_of('/') + 1);
+  constexpr std::string_view kRank = "rank";
+  for (size_t at = name.rfind(kRank); at != std::string_view::npos;
+       at = at == 0 ? std::string_view::npos : name.rfind(kRank, at - 1)) {
+    size_t digits = at + kRank.size();
+    if (digits < name.size() &&
+        (name[digits] == '_' || name[digits] == '-' || name[digits] == '=')) {
+      ++digits;
+    }
+    const int32_t rank = digits_at(name, digits);
+    if (rank >= 0) return rank;
+  }
+  for (;;) {
+    const int32_t rank = digits_at(name, name.find_last_not_of("0123456789") + 1);
+    if (rank >= 0) return rank;
+    const size_t dot = name.find_last_of('.');
+    if (dot == std::string_view::npos) return -1;
+    name = name.substr(0, dot);
+  }
 }
 
 }  // namespace rollcall::trace
