@@ -22,6 +22,7 @@
 #include "analysis/rules/gpu_findings.h"
 #include "analysis/rules/rules.h"
 #include "analysis/rules/unread_replays.h"
+#include "analysis/words/gaps.h"
 #include "analysis/words/label.h"
 
 namespace rollcall::analysis {
@@ -119,9 +120,9 @@ std::optional<Draft> judge_outside(const GpuView& gpu) {
   Draft draft = make_draft(Verdict::stuck_outside, Confidence::likely);
   Finding& finding = draft.finding;
   finding.summary = fmt::format(
-      "all {} made the same calls and their GPUs finished every one of them; the job has "
+      "{} made the same calls and their GPUs finished every one of them; the job has "
       "not called NCCL for {} and waits elsewhere",
-      everyone_text(facts.index), span_text(facts.job.end_ns - facts.job.last_call_ns));
+      all_text(facts.index), span_text(facts.job.end_ns - facts.job.last_call_ns));
   if (!state.dark_ops.empty()) {
     finding.summary +=
         "; where that was not seen, it follows from another rank's, which needed the part of all";

@@ -19,6 +19,7 @@
 #include <optional>
 
 #include "analysis/rules/rules.h"
+#include "analysis/words/gaps.h"
 #include "analysis/words/label.h"
 
 namespace rollcall::analysis {
@@ -279,8 +280,8 @@ Draft leave_open(const Facts& facts, const Stand& stand, const std::string& why,
 Draft judge_unknown(const Facts& facts, const Stand& stand) {
   const bool is_one = stand.unknown.size() == 1;
   return leave_open(facts, stand,
-                    fmt::format("; {} {} of it left no file, and may be the reason",
-                                is_one ? "rank" : "ranks", number_list(stand.unknown)),
+                    fmt::format("; {}, and may be the reason",
+                                absent_ranks_text(facts.group(stand.group), "left no file")),
                     fmt::format("copy the missing {} into the directory: {}",
                                 is_one ? "file" : "files", is_one ? "it decides" : "they decide"));
 }
@@ -352,9 +353,9 @@ Draft judge_absent(const Facts& facts, const Stand& stand) {
     return facts.job.processes[p].ended_itself;
   });
   finding.summary =
-      fmt::format("{}, and {} {}; all {} made the same operations", inside_text(facts, stand),
+      fmt::format("{}, and {} {}; {} made the same operations", inside_text(facts, stand),
                   have_text(facts, stand.absent),
-                  has_exited ? "exited without it" : "not called it", everyone_text(facts.index));
+                  has_exited ? "exited without it" : "not called it", all_text(facts.index));
   finding.next = absent_next_text(facts, stand);
   add_evidence(facts, stand, finding);
   finding.evidence.push_back(process_evidence(facts, stand.absent.front()));
@@ -389,9 +390,9 @@ Draft judge_stuck(const Facts& facts, const Stand& stand) {
     finding.summary += fmt::format(", and {} not called it", have_text(facts, stand.absent));
   }
   finding.summary += "; ";
-  finding.summary += stand.captured != 0 ? graphs_text(stand.captured)
-                                         : fmt::format("all {} made the same operations",
-                                                       everyone_text(facts.index));
+  finding.summary += stand.captured != 0
+                         ? graphs_text(stand.captured)
+                         : fmt::format("{} made the same operations", all_text(facts.index));
   finding.next = stuck_next_text(facts, stand);
   add_evidence(facts, stand, finding);
   // A large job takes its time to connect: nobody should end a running one for that.
@@ -411,9 +412,9 @@ Draft judge_circle(const Facts& facts, const Stand& lead, const std::vector<Stan
   }
   add_evidence(facts, lead, finding);
   finding.summary = fmt::format(
-      "{}: each may wait for ranks that are inside another of these calls; all {} made the same "
+      "{}: each may wait for ranks that are inside another of these calls; {} made the same "
       "operations",
-      fmt::join(parts, ", "), everyone_text(facts.index));
+      fmt::join(parts, ", "), all_text(facts.index));
   finding.next = "end communicators, and register windows, in the same order on all ranks";
   return draft;
 }

@@ -156,9 +156,9 @@ Finding judge_unfinished(const Facts& facts, const Unfinished& unfinished) {
   const Group& group = facts.group(seat.group);
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   draft.finding.summary = fmt::format(
-      "all {} made the same calls ({}), but calls of {} were not complete when the dumps "
+      "{} made the same calls ({}), but calls of {} were not complete when the dumps "
       "were written, the oldest {} on {}",
-      everyone_text(facts.index), last_common_text(facts),
+      all_text(facts.index), last_common_text(facts),
       processes_text(facts.index.run(), unfinished.processes),
       call_text(facts.index, p, facts.index.op(p, i)), group.name);
   const std::vector<int32_t> absent = ranks_without_member(group);
@@ -166,8 +166,9 @@ Finding judge_unfinished(const Facts& facts, const Unfinished& unfinished) {
     // A dump learns of a group by a call on it: a rank without one may have a dump.
     const bool has_dumps = facts.index.active().size() >= static_cast<size_t>(group.nranks);
     draft.finding.summary +=
-        fmt::format("; {} {} of {} {}", absent.size() == 1 ? "rank" : "ranks", number_list(absent),
-                    group.name, has_dumps ? "shows no call there" : "left no dump");
+        "; " + absent_ranks_text(group, !has_dumps           ? "left no dump that can be read"
+                                        : absent.size() == 1 ? "shows no call there"
+                                                             : "show no call there");
     draft.finding.next =
         has_dumps ? "dump all calls, not only the active ones: that decides"
                   : "look whether a rank without a dump is alive; if it is, copy its dump into the "
@@ -213,11 +214,10 @@ std::optional<Finding> judge_incomplete(const Facts& facts, bool aborted, bool s
   if (in_order) end = "ended without destroying their communicators";
   if (group != nullptr && !absent.empty() && (!in_order || has_left_open(facts, *group))) {
     const bool one = absent.size() == 1;
-    finding.summary = fmt::format(
-        "the {} on file made the same calls, and {}; {} {} of {} left no file that can be read, "
-        "and "
-        "may be the reason",
-        everyone_text(facts.index), end, one ? "rank" : "ranks", number_list(absent), group->name);
+    finding.summary =
+        fmt::format("the {} on file made the same calls, and {}; {}, and may be the reason",
+                    everyone_text(facts.index), end,
+                    absent_ranks_text(*group, "left no file that can be read"));
     finding.next = fmt::format("copy the missing {} into the directory: {}", one ? "file" : "files",
                                one ? "it decides" : "they decide");
     return finding;
@@ -228,9 +228,9 @@ std::optional<Finding> judge_incomplete(const Facts& facts, bool aborted, bool s
   }
   if (torn.empty() || in_order) return {};
   finding.summary = fmt::format(
-      "all {} made the same calls as far as they are on file, and {}; the newest record "
+      "{} made the same calls as far as they are on file, and {}; the newest record "
       "of {} was not complete, and may tell the reason",
-      everyone_text(facts.index), end, processes_text(facts.index.run(), torn));
+      all_text(facts.index), end, processes_text(facts.index.run(), torn));
   finding.next = fmt::format("look in the log of {} for its last call",
                              rank_text(facts.process(torn.front())));
   return finding;
@@ -316,8 +316,8 @@ std::optional<Finding> judge_left_behind(const Facts& facts) {
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   Finding& finding = draft.finding;
   finding.summary = fmt::format(
-      "all {} made the same calls ({}); {} ended by {} then, and {} {} not: {}",
-      everyone_text(facts.index), last_common_text(facts), processes_text(facts.index.run(), ended),
+      "{} made the same calls ({}); {} ended by {} then, and {} {} not: {}", all_text(facts.index),
+      last_common_text(facts), processes_text(facts.index.run(), ended),
       ended.size() == 1 ? "itself" : "themselves", processes_text(facts.index.run(), staying),
       facts.job.live ? (staying.size() == 1 ? "has" : "have") : "did",
       doing_text(facts.index, facts.job, staying.front()));
@@ -403,9 +403,9 @@ std::optional<Finding> judge_parted(const Facts& facts, const UnreadPrefixes& pr
     }
   }
   finding.summary += fmt::format(
-      ": the digests of the history differ, and those calls are not at hand; behind them all {} "
+      ": the digests of the history differ, and those calls are not at hand; behind them {} "
       "made the same; {}",
-      everyone_text(facts.index), last_common_text(facts));
+      all_text(facts.index), last_common_text(facts));
   finding.next =
       "compare while those calls are still on file, or run again with a larger "
       "ROLLCALL_MAX_HISTORY; --window 0 reads all that is on file";
@@ -430,12 +430,12 @@ Finding judge_lockstep(const Facts& facts, const std::optional<Draft>& captured,
   Draft draft =
       make_draft(Verdict::in_lockstep, is_sure ? Confidence::certain : Confidence::likely);
   draft.finding.summary =
-      fmt::format("all {} made the same calls; {}", ranks, last_common_text(facts));
+      fmt::format("{} made the same calls; {}", all_text(facts.index), last_common_text(facts));
   draft.finding.next = "nothing to do";
   if (const std::string open = open_text(facts, prefixes); !open.empty()) {
     draft.finding.confidence = Confidence::likely;
-    draft.finding.summary =
-        fmt::format("all {} made the same calls {}; {}", ranks, open, last_common_text(facts));
+    draft.finding.summary = fmt::format("{} made the same calls {}; {}", all_text(facts.index),
+                                        open, last_common_text(facts));
     draft.finding.next =
         "nothing to do, as far as the files tell; ROLLCALL_HISTORY and ROLLCALL_MAX_HISTORY say "
         "how much stays on file";
@@ -516,7 +516,7 @@ Finding judge_unexplained(const Facts& facts) {
       "{} ({}), yet none has called NCCL {} {}: a stream that "
       "never reached the last calls, a stuck kernel or a wait outside NCCL would look like this",
       sees_everything(facts)
-          ? fmt::format("all {} made the same calls", ranks)
+          ? fmt::format("{} made the same calls", all_text(facts.index))
           : fmt::format("no difference is on file between the {}, which does not show "
                         "every call or their order",
                         ranks),

@@ -92,6 +92,26 @@ std::vector<Gap> gaps_of(const Facts& facts) {
   return gaps;
 }
 
+std::string all_text(const Index& index) {
+  const std::string text = everyone_text(index);
+  return index.active().size() == 1 ? fmt::format("the {} on file", text)
+                                    : fmt::format("all {}", text);
+}
+
+std::string absent_ranks_text(const Group& group, std::string_view what) {
+  const auto on_file = static_cast<int32_t>(group.members.size());
+  const bool are_told = std::all_of(group.members.begin(), group.members.end(),
+                                    [](const Member& member) { return member.rank >= 0; });
+  if (!are_told) {
+    return fmt::format(
+        "{} of the {} processes of {} {} on file, as which ranks is not known; the rest {}",
+        on_file, group.nranks, group.name, on_file == 1 ? "is" : "are", what);
+  }
+  const std::vector<int32_t> absent = ranks_without_member(group);
+  return fmt::format("{} {} of {} {}", absent.size() == 1 ? "rank" : "ranks", number_list(absent),
+                     group.name, what);
+}
+
 std::string absent_text(const Facts& facts) {
   for (const Group& group : facts.index.groups()) {
     if (!group.has_strangers()) continue;
@@ -106,8 +126,7 @@ std::string absent_text(const Facts& facts) {
         });
     const std::vector<int32_t> absent = ranks_without_member(group);
     if (!is_ready || absent.empty()) continue;
-    return fmt::format("{} {} of {} left no file that can be read",
-                       absent.size() == 1 ? "rank" : "ranks", number_list(absent), group.name);
+    return absent_ranks_text(group, "left no file that can be read");
   }
   return {};
 }

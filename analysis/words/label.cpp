@@ -13,7 +13,7 @@ std::string everyone_text(const Index& index) {
   const auto processes = std::count_if(active.begin(), active.end(), [&](uint32_t p) {
     return index.run().processes[p].is_first_part;
   });
-  const std::string text = fmt::format("{} processes", processes);
+  const std::string text = number_text(static_cast<uint64_t>(processes), "process", "processes");
   const bool are_parts = static_cast<size_t>(processes) != active.size();
   return are_parts ? fmt::format("{} GPUs of {}", active.size(), text) : text;
 }
