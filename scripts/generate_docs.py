@@ -4,6 +4,8 @@
   docs/VARIABLES.md  from core/base/variables.h and tools/variables.h
   docs/VERDICTS.md   from analysis/verdict.h; what the analysis can say is what its sources name
   docs/FORMAT.md     its table of statistics, from core/format/ring_layout.h
+  docs/IMPORTS.md    from trace/import/job_log_formats.h
+  docs/MESSAGES.md   from analysis/testimony/catalogue.cpp
 
   scripts/generate_docs.py              writes them
   scripts/generate_docs.py --check      changes nothing, exit status 1 when one is out of date
@@ -71,6 +73,37 @@ These need evidence that this version does not collect.
 """
 
 
+IMPORTS_HEAD = """# Lines of job logs that are read
+
+Generated from `trace/import/job_log_formats.h` by `scripts/generate_docs.py`. `rollcall diff` looks
+for these wherever they stand in a log; what launchers and collectors put in front of a line is
+taken off first. `<name>` is a value, `{...}` may be there or not, `...` passes over anything, and a
+blank stands for one or more. What NCCL's own warnings mean is in [MESSAGES.md](MESSAGES.md).
+
+| kind | line | written by | since | until | what it tells |
+| --- | --- | --- | --- | --- | --- |
+"""
+
+IMPORTS_HARMLESS = """
+Healthy jobs print these behind `NCCL WARN`; they are passed over, unless they say that a GPU was
+lost:
+
+"""
+
+MESSAGES_HEAD = """# Messages and what they mean
+
+Generated from `analysis/testimony/catalogue.cpp` by `scripts/generate_docs.py`. This is what
+`rollcall diff` knows of texts that NCCL, launchers, the kernel and the driver print. The first row
+that fits decides. A text that is in no row is quoted as it is.
+
+A cause may be what the other ranks wait for. A consequence follows from something that went wrong
+before, and context is what a healthy job may print, too: neither leads a report.
+
+| kind | text | code | role | meaning | what to do next | since |
+| --- | --- | --- | --- | --- | --- | --- |
+"""
+
+
 def read(path):
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         return file.read()
@@ -86,6 +119,19 @@ def rows_of(text, macro):
     rows = []
     for call in re.finditer(r'\bX\(((?:[^()"]|"(?:\\.|[^"\\])*")*)\)', body):
         fields = re.findall(r'((?:"(?:\\.|[^"\\])*"\s*)+|[^,"]+)(?:,|$)', call.group(1))
+        rows.append([unquote(field) for field in fields])
+    return rows
+
+
+def table_of(text, name):
+    """The rows of `name[] = {{...}, ...};` in C++, literals joined and unquoted."""
+    match = re.search(re.escape(name) + r"\[\] = \{\n(.*?)\n\};", text, re.DOTALL)
+    if not match:
+        raise SystemExit(f"generate_docs: no table {name}[]")
+    body = re.sub(r"^\s*//.*$", "", match.group(1), flags=re.MULTILINE)
+    rows = []
+    for row in re.finditer(r'\{((?:[^{}"]|"(?:\\.|[^"\\])*")*)\}', body):
+        fields = re.findall(r'((?:"(?:\\.|[^"\\])*"\s*)+|[^,"]+)(?:,|$)', row.group(1))
         rows.append([unquote(field) for field in fields])
     return rows
 
@@ -133,8 +179,46 @@ def file_format():
     return before + begin + table + end + rest.split(end)[1]
 
 
+def versions_of(source):
+    """"PyTorch 2.4 to 2.5, DETAIL" as who writes it, since when, and until when."""
+    match = re.match(r"(.*?) (\d[\d.]*)(?: to (\d[\d.]*)| and later)?(?:, (.*))?$", source)
+    if not match:
+        return source, "all", ""
+    writer, since, until, rest = match.groups()
+    return writer + (f" ({rest})" if rest else ""), since, until or ""
+
+
+def code(text):
+    return f"`{text}`" if text else ""
+
+
+def imports():
+    header = read("trace/import/job_log_formats.h")
+    lines = ""
+    for kind, _, pattern, source, meaning in table_of(header, "kLogFormats"):
+        writer, since, until = versions_of(source)
+        cells = [kind.split("::")[-1], code(pattern), writer, since, until, meaning]
+        lines += "| " + " | ".join(cell(text) for text in cells) + " |\n"
+    match = re.search(r"kHarmlessWarnings\[\] = \{\n(.*?)\n\};", header, re.DOTALL)
+    harmless = [unquote(field) for field in
+                re.findall(r'^\s*("(?:\\.|[^"\\])*")', match.group(1), re.MULTILINE)]
+    return (IMPORTS_HEAD + lines + IMPORTS_HARMLESS +
+            "".join(f"- `{words}`\n" for words in harmless))
+
+
+def messages():
+    lines = ""
+    for kind, words, number, role, since, meaning, following in table_of(
+            read("analysis/testimony/catalogue.cpp"), "kMessages"):
+        cells = [kind, code(words), "" if number == "kAny" else number, role, meaning, following,
+                 since]
+        lines += "| " + " | ".join(cell(text) for text in cells) + " |\n"
+    return MESSAGES_HEAD + lines
+
+
 DOCUMENTS = {"docs/VARIABLES.md": variables, "docs/VERDICTS.md": verdicts,
-             "docs/FORMAT.md": file_format}
+             "docs/FORMAT.md": file_format, "docs/IMPORTS.md": imports,
+             "docs/MESSAGES.md": messages}
 
 
 def self_test():
@@ -145,6 +229,20 @@ def self_test():
     assert [row[0] for row in rows_of(read("core/base/variables.h"), "ROLLCALL_VARIABLES")] == names
     codes = re.findall(r'"(RC-[A-Z0-9-]+)"', read("analysis/verdict.h"))
     assert [row[1] for row in rows_of(read("analysis/verdict.h"), "ROLLCALL_VERDICTS")] == codes
+    table = ('T t[] = {\n    // a {comment}\n    {K::a, "one {x}, (two)",\n     "a \\"b\\" "\n'
+             '     "c", kAny},\n    {K::b, "", "|", -6},\n};\n')
+    assert table_of(table, "t") == [["K::a", "one {x}, (two)", 'a "b" c', "kAny"],
+                                    ["K::b", "", "|", "-6"]], table_of(table, "t")
+    assert versions_of("PyTorch 2.4 to 2.5") == ("PyTorch", "2.4", "2.5")
+    assert versions_of("torchrun of PyTorch 1.9 and later") == ("torchrun of PyTorch", "1.9", "")
+    assert versions_of("PyTorch 1.9 and later, DETAIL") == ("PyTorch (DETAIL)", "1.9", "")
+    assert versions_of("Linux") == ("Linux", "all", "")
+    for path, name, width in (("trace/import/job_log_formats.h", "kLogFormats", 5),
+                              ("analysis/testimony/catalogue.cpp", "kMessages", 7)):
+        rows = table_of(read(path), name)
+        begins = len(re.findall(r"^    \{", read(path).split(name + "[] = {")[1].split("\n};")[0],
+                                re.MULTILINE))
+        assert len(rows) == begins and all(len(row) == width for row in rows), (path, rows)
     print("generate_docs: self-test passed")
 
 
