@@ -63,9 +63,10 @@ void name_lost_dumps(const trace::Run& run, Report& report) {
           ? fmt::format(
                 "; the dump of rank {} was cut off while it was written, or the rank was killed",
                 cut.front())
-          : fmt::format("; the dumps of ranks {} were cut off while they were written, or the "
-                        "ranks were killed",
-                        number_list(cut));
+          : fmt::format(
+                "; the dumps of ranks {} were cut off while they were written, or the "
+                "ranks were killed",
+                number_list(cut));
 }
 
 }  // namespace rollcall::analysis

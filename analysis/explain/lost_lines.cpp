@@ -88,11 +88,10 @@ bool rests_on_absence(Verdict verdict) {
 
 // Whether a line that was lost, of whoever is named, would look like this.
 bool may_be_lost(const trace::Run& run, const Finding& finding) {
-  return std::any_of(
-      finding.culprits.begin(), finding.culprits.end(), [&](const Culprit& culprit) {
-        return culprit.process < run.processes.size() &&
-               !run.processes[culprit.process].knowledge.losses_show;
-      });
+  return std::any_of(finding.culprits.begin(), finding.culprits.end(), [&](const Culprit& culprit) {
+    return culprit.process < run.processes.size() &&
+           !run.processes[culprit.process].knowledge.losses_show;
+  });
 }
 
 void doubt(const trace::Run& run, Finding& finding) {

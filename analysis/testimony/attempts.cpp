@@ -135,8 +135,7 @@ std::vector<Finding> in_order(const trace::Run& run, std::vector<AttemptJudged>&
   const int64_t led_by = lead->number;
   const auto take = [&](AttemptJudged& attempt) {
     for (Finding& finding : attempt.findings) {
-      finding.summary =
-          fmt::format("{}: {}", attempt_text(run, attempt.number), finding.summary);
+      finding.summary = fmt::format("{}: {}", attempt_text(run, attempt.number), finding.summary);
       findings.push_back(std::move(finding));
     }
   };

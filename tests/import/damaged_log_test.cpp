@@ -74,11 +74,14 @@ std::vector<std::string> job_log() {
       "  restart_count=0\n", "  master_addr=n\n"};
   for (const std::string& line : inits()) lines.push_back(line);
   for (int rank = 0; rank < kRanks; ++rank) {
-    lines.push_back("n:1" + number(rank) + ":9 [0] misc/x.cc:1 NCCL WARN lib wrapper not "
+    lines.push_back("n:1" + number(rank) +
+                    ":9 [0] misc/x.cc:1 NCCL WARN lib wrapper not "
                     "initialized.\n");
     lines.push_back(nccl(rank, "transport/net_ib.cc:52 -> 3"));
-    lines.push_back("[rank" + number(rank) + "]:[W816 01:00:10.1 ProcessGroupNCCL.cpp:4115] [PG ID "
-                    "0 PG GUID 0 Rank " + number(rank) + "]  using GPU " + number(rank) +
+    lines.push_back("[rank" + number(rank) +
+                    "]:[W816 01:00:10.1 ProcessGroupNCCL.cpp:4115] [PG ID "
+                    "0 PG GUID 0 Rank " +
+                    number(rank) + "]  using GPU " + number(rank) +
                     " to perform barrier as devices used by this process are currently unknown.\n");
   }
   for (int step = 0; step < 20; ++step) {
@@ -87,9 +90,10 @@ std::vector<std::string> job_log() {
                       number(step) + "\n");
     }
   }
-  lines.push_back("[2024-08-16 02:00:00,000] torch.distributed.elastic.agent.server.api: [INFO] "
-                  "[default] worker group successfully finished. Waiting 300 seconds for other "
-                  "agents to finish.\n");
+  lines.push_back(
+      "[2024-08-16 02:00:00,000] torch.distributed.elastic.agent.server.api: [INFO] "
+      "[default] worker group successfully finished. Waiting 300 seconds for other "
+      "agents to finish.\n");
   return lines;
 }
 
@@ -139,11 +143,11 @@ TEST_CASE("a call that is not in a log without numbers is suspected, unless some
   CHECK(lead.confidence == Confidence::open);
   CHECK(lead.culprits.front().rank == 2);
   CHECK(lead.summary.find("one whose line was lost would look the same") != std::string::npos);
-  const analysis::Report hung =
-      judge(log +
-            "[rank0]:[E816 01:45:40.1 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective "
-            "operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=108, NumelOut=108, "
-            "Timeout(ms)=600000) ran for 600026 milliseconds before timing out.\n");
+  const analysis::Report hung = judge(
+      log +
+      "[rank0]:[E816 01:45:40.1 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective "
+      "operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=108, NumelOut=108, "
+      "Timeout(ms)=600000) ran for 600026 milliseconds before timing out.\n");
   CHECK(hung.findings.front().verdict == analysis::Verdict::missing_call);
   CHECK(hung.findings.front().confidence != Confidence::open);
 }

@@ -130,6 +130,24 @@ TEST_CASE("more processes than ranks in a communicator are several communicators
   CHECK(report.findings.size() == 1);
 }
 
+TEST_CASE("where processes do not tell their ranks, it is said how many are on file") {
+  std::string log;
+  for (const char* pid : {"10", "11", "12"}) {
+    log +=
+        "n:" + std::string(pid) +
+        ":1 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x1 count 10 datatype 7 op 0 "
+        "root 0 comm 0x" +
+        pid + "a [nranks=8] stream 0x1\n";
+  }
+  const analysis::Report report = judge(log);
+  std::string text;
+  for (const auto& finding : report.findings) text += finding.summary + "\n";
+  INFO(text);
+  CHECK(text.find("3 of the 8 processes of") != std::string::npos);
+  CHECK(text.find("as which ranks is not known") != std::string::npos);
+  CHECK(text.find("ranks 0-7") == std::string::npos);
+}
+
 TEST_CASE("what grep and launchers put in front of a host is not of the host") {
   const std::string log = "job.log:1:" + init(0) + "job.log:2:" + init(1) +
                           "job.log:3:" + call(0, 0, 10) + "[1,0]<stdout>:" + call(0, 0, 20) +
