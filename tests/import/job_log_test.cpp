@@ -308,7 +308,7 @@ TEST_CASE("a job that fails twice is judged by its last attempt, and nothing of 
   CHECK(lead(report).victims == std::vector<int32_t>{0, 1, 2});
   CHECK(says(lead(report), "attempt 1 of the job (from line 9 on: the launcher starts"));
   CHECK(says(lead(report), "call 70 of default_pg"));
-  CHECK(attempts_told(report) == 2);
+  REQUIRE(attempts_told(report) == 2);
   CHECK(says(report.findings[1], "attempt 0 of the job"));
   CHECK(report.findings[1].culprits.front().rank == 2);
 }
