@@ -57,8 +57,8 @@ int exit_status(const std::vector<Finding>& findings);
 
 Report analyse(const trace::Run& run, const Options& options) {
   Report report = judge_calls(run, options);
-  doubt_lost_lines(run, report);
-  name_lost_dumps(run, report);
+  doubt_lost_lines(run, report.findings);
+  name_lost_dumps(run, report.findings);
   return hear_logs(run, std::move(report));
 }
 

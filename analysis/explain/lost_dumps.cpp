@@ -44,10 +44,10 @@ bool is_cut(const trace::Issue& issue) {
 
 }  // namespace
 
-void name_lost_dumps(const trace::Run& run, Report& report) {
+void name_lost_dumps(const trace::Run& run, std::vector<Finding>& findings) {
   const std::map<int32_t, const trace::Issue*> lost = lost_dumps(run);
-  if (lost.empty() || report.findings.empty()) return;
-  Finding& lead = report.findings.front();
+  if (lost.empty() || findings.empty()) return;
+  Finding& lead = findings.front();
   std::vector<int32_t> cut;
   for (const auto& [rank, issue] : lost) {
     if (lead.evidence.size() < kNamed) {

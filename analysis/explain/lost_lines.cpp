@@ -107,9 +107,9 @@ void doubt(const trace::Run& run, Finding& finding) {
 
 }  // namespace
 
-void doubt_lost_lines(const trace::Run& run, Report& report) {
+void doubt_lost_lines(const trace::Run& run, std::vector<Finding>& findings) {
   if (has_waited(run)) return;
-  for (Finding& finding : report.findings) doubt(run, finding);
+  for (Finding& finding : findings) doubt(run, finding);
 }
 
 }  // namespace rollcall::analysis
