@@ -256,18 +256,33 @@ uint64_t count_repeats(const Index& index, const Member& deviator, const Member&
   return repeats;
 }
 
+// A host that waits behind one of these calls of a member waits for all: they are of one stream,
+// and none of them was captured into a graph, where it holds up nobody.
+bool hold_up_alike(const Index& index, const Member& member, uint64_t seq) {
+  const Op& first = index.op_at(member, seq);
+  for (; member.lane.has(seq); ++seq) {
+    const Op& op = index.op_at(member, seq);
+    if (op.graph != 0 || op.stream != first.stream) return false;
+  }
+  return true;
+}
+
 // How many calls more the deviator's process has made from the difference on, on any communicator:
 // where all ranks have stopped at one line of the program, as many as it made more there, or
-// less than none by as many as it left out.
+// less than none by as many as it left out. Nothing where one may have passed the line at which the
+// other stands.
 std::optional<int64_t> surplus_of(const Index& index, const Member& deviator,
                                   const Member& reference, uint64_t seq) {
   const auto behind = [&](const Member& member) {
     return static_cast<int64_t>(index.run().processes[member.process].ops.size() -
                                 member.lane.at(seq));
   };
-  const bool are_known = index.run().processes[deviator.process].knowledge.calls_in_order &&
-                         index.run().processes[reference.process].knowledge.calls_in_order;
-  return are_known ? std::optional(behind(deviator) - behind(reference)) : std::nullopt;
+  const auto are_known = [&](const Member& member) {
+    return index.run().processes[member.process].knowledge.calls_in_order &&
+           hold_up_alike(index, member, seq);
+  };
+  if (!are_known(deviator) || !are_known(reference)) return std::nullopt;
+  return behind(deviator) - behind(reference);
 }
 
 Difference explain(const Index& index, const ChangingSizes& sizes, uint32_t g, uint64_t seq,

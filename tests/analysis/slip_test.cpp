@@ -597,5 +597,37 @@ TEST_CASE("calls that the steps before do not have there speak against a call le
   CHECK_FALSE(says(report, "as in the steps before"));
 }
 
+// A step of three calls, of which the host waits for the first two alone: it has passed them where
+// one was left out, and is a step ahead of those who stand in it.
+TEST_CASE("who goes on where the others stand has made no calls more, but left one out") {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}};
+  for (int r = 0; r < 4; ++r) {
+    Steps& own = program.ranks.emplace_back();
+    for (int step = 0; step < 4; ++step) {
+      if (r != 1 || step != 2) own.push_back(call(OpKind::Reduce, 769, 2));
+      own.push_back(call(OpKind::AllReduce, 465));
+      own.back().graph = 1;
+      own.push_back({.act = Act::sync});
+    }
+  }
+  Outcome outcome = execute(program, kLive);
+  SECTION("as the last call was captured into a graph") {}
+  SECTION("as the last call is on another stream, for which it does not wait") {
+    for (trace::Process& process : outcome.run.processes) {
+      for (trace::Op& op : process.ops) {
+        if (op.graph != 0) op.stream += 8;
+        op.graph = 0;
+      }
+    }
+  }
+  const Report report = analyse(outcome.run);
+  INFO(text_of(report));
+  CHECK(check_blames(report, Verdict::missing_call, 1).seq == 4);
+  CHECK(lead(report).confidence == Confidence::likely);
+  CHECK_FALSE(says(report, "never did"));
+  CHECK_FALSE(says(report, "more than"));
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
