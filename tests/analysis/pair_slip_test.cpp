@@ -427,5 +427,35 @@ TEST_CASE("two transfers of one exchange that two ranks call in another order ar
   CHECK(lead(report).next.find("into one order") != std::string::npos);
 }
 
+TEST_CASE("where sizes are new in every step one that is not accuses nobody") {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2}}};
+  constexpr uint32_t kSteps = 8;
+  for (int r = 0; r < 3; ++r) {
+    Steps& own = program.ranks.emplace_back();
+    for (uint32_t step = 1; step <= kSteps; ++step) {
+      for (int peer = 0; peer < 3; ++peer) {
+        if (peer == r) continue;
+        const auto size = [&](int from, int to) -> uint64_t {
+          // By chance rank 1 has sent as much to rank 2 in the first step.
+          const bool is_again = step == kSteps && from == 1 && to == 2;
+          return kLarge + (is_again ? 1 : step);
+        };
+        const bool is_wrong = step == kSteps && r == 1 && peer == 2;
+        own.push_back(call(OpKind::Send, size(r, peer) + (is_wrong ? 100 : 0), peer, 0, step));
+        own.push_back(call(OpKind::Recv, size(peer, r), peer, 0, step));
+      }
+      own.push_back({.act = Act::sync});
+    }
+  }
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::p2p_mismatch);
+  REQUIRE(lead(report).culprits.size() == 2);
+  CHECK(lead(report).culprits[0].rank == 1);
+  CHECK(lead(report).culprits[1].rank == 2);
+  CHECK(text_of(report).find("agrees with rank 0") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
