@@ -13,6 +13,7 @@
 #include "analysis/rules/stray_call.h"
 #include "analysis/slips/order_vote.h"
 #include "analysis/slips/own_past.h"
+#include "analysis/slips/usual_call.h"
 #include "analysis/words/label.h"
 
 namespace rollcall::analysis {
@@ -517,33 +518,91 @@ Breach find_breach(const Facts& facts, const Circle& circle) {
           Confidence::likely};
 }
 
-// Most wait in a collective, and few in a transfer that they called before it. Nobody where that is
-// not so.
-Breach find_early_transfer(const Facts& facts, const Circle& circle) {
-  if (circle.collectives.size() != 1) return {};
-  const Node& collective = facts.graph.nodes()[circle.collectives.front()];
-  Breach breach;
-  breach.confidence = Confidence::likely;
+// A collective in which most of a communicator wait, and who waits in a transfer that it called
+// before.
+struct MixedWaits {
   std::vector<uint32_t> inside;
+  std::vector<uint32_t> early;
+};
+MixedWaits mixed_waits(const Facts& facts, const Node& collective) {
+  MixedWaits waits;
   for (const Member& member : facts.group(collective.group).members) {
     const std::vector<uint32_t>& waiting = facts.playback.waiting(member.process);
     if (waiting.empty()) continue;
     const bool has_called = member.lane.has(collective.seq);
     if (has_called && waiting.front() == member.lane.at(collective.seq)) {
-      inside.push_back(member.process);
+      waits.inside.push_back(member.process);
     } else if (is_p2p(facts.index.op(member.process, waiting.front()).kind) &&
                (!has_called || waiting.front() < member.lane.at(collective.seq))) {
-      breach.processes.push_back(member.process);
+      waits.early.push_back(member.process);
     }
   }
-  if (breach.processes.empty() || breach.processes.size() >= inside.size()) return {};
+  std::sort(waits.early.begin(), waits.early.end());
+  return waits;
+}
+
+// Whether the process's steps before lead one to expect this call here, of whatever size; nothing
+// where they lead to none.
+std::optional<bool> is_usual_part(const Facts& facts, uint32_t p, uint32_t i) {
+  const uint32_t usual = usual_part_at(facts, p, i);
+  if (usual == kNoRecord) return std::nullopt;
+  return is_same_part(facts.index.op(p, usual), facts.index.op(p, i));
+}
+
+// The peer of a transfer in which a rank waits as in its steps before, where the peer is in the
+// collective without its side of it, and its own steps before have another call there; else kNone.
+uint32_t late_peer_of(const Facts& facts, const MixedWaits& waits, uint32_t p, uint32_t i) {
+  const Op& op = facts.index.op(p, i);
+  if (!is_p2p(op.kind)) return kNone;
+  const OpRef partner = facts.index.partner_of(p, op);
+  if (!contains(waits.inside, partner.process)) return kNone;
+  const uint32_t at = facts.playback.waiting(partner.process).front();
+  // What it has called behind the collective comes too late, if it belongs to this at all.
+  const bool is_without = partner.op == kNoRecord || partner.op > at;
+  const bool is_odd = is_without && is_usual_part(facts, p, i).value_or(false) &&
+                      !is_usual_part(facts, partner.process, at).value_or(true);
+  return is_odd ? partner.process : kNone;
+}
+
+// Who went into the collective without its side of a transfer that belongs in front of it.
+Breach find_late_transfer(const Facts& facts, const MixedWaits& waits) {
+  Breach breach;
+  breach.confidence = Confidence::likely;
+  for (size_t i = 0; i < std::min(waits.early.size(), kCircleAskedMax); ++i) {
+    const uint32_t p = waits.early[i];
+    const uint32_t front = facts.playback.waiting(p).front();
+    const uint32_t peer = late_peer_of(facts, waits, p, front);
+    if (peer == kNone || contains(breach.processes, peer)) continue;
+    breach.processes.push_back(peer);
+    if (!breach.how.empty()) continue;
+    const Op& op = facts.index.op(p, front);
+    const Op& call = facts.index.op(peer, facts.playback.waiting(peer).front());
+    breach.how = fmt::format(
+        "called {} where the steps before have another call, and without the {} that belongs to "
+        "{}, in which {} waits as in the steps before",
+        call_text(facts.index, peer, call), is_source(op.kind) ? "receive" : "send",
+        call_text(facts.index, p, op), rank_text(facts.process(p)));
+  }
   std::sort(breach.processes.begin(), breach.processes.end());
-  const uint32_t first = breach.processes.front();
+  return breach;
+}
+
+// Most wait in a collective, and few in a transfer that they called before it: unless one of the
+// former has not come to its side of it. Nobody where that is not so.
+Breach find_early_transfer(const Facts& facts, const Circle& circle) {
+  if (circle.collectives.size() != 1) return {};
+  const uint32_t n = circle.collectives.front();
+  MixedWaits waits = mixed_waits(facts, facts.graph.nodes()[n]);
+  if (Breach late = find_late_transfer(facts, waits); !late.processes.empty()) return late;
+  if (waits.early.empty() || waits.early.size() >= waits.inside.size()) return {};
+  const uint32_t first = waits.early.front();
   const Op& op = facts.index.op(first, facts.playback.waiting(first).front());
-  breach.how =
-      fmt::format("called {} before {}, in which {} {}", call_text(facts.index, first, op),
-                  node_text(facts, circle.collectives.front()),
-                  processes_text(facts.index.run(), inside), inside.size() == 1 ? "waits" : "wait");
+  Breach breach;
+  breach.confidence = Confidence::likely;
+  breach.how = fmt::format("called {} before {}, in which {} {}", call_text(facts.index, first, op),
+                           node_text(facts, n), processes_text(facts.index.run(), waits.inside),
+                           waits.inside.size() == 1 ? "waits" : "wait");
+  breach.processes = std::move(waits.early);
   return breach;
 }
 

@@ -50,6 +50,18 @@ uint32_t usual_at(const Facts& facts, uint32_t p, size_t i) {
   return expectation ? places[first + expectation->index] : kNoRecord;
 }
 
+uint32_t usual_part_at(const Facts& facts, uint32_t p, size_t i) {
+  const auto& [calls, places] = own_calls(facts, p);
+  const auto index_of = [&places = places](size_t op) {
+    return std::lower_bound(places.begin(), places.end(), op) - places.begin();
+  };
+  const ptrdiff_t first = index_of(i > kCallsBeforeMax ? i - kCallsBeforeMax : 0);
+  std::vector<Signature> parts(calls.begin() + first, calls.begin() + index_of(i));
+  for (Signature& part : parts) part.count = 0;
+  const std::optional<Expectation> expectation = expectation_of(parts);
+  return expectation ? places[static_cast<size_t>(first) + expectation->index] : kNoRecord;
+}
+
 bool is_same_part(const Op& a, const Op& b) {
   return a.kind == b.kind && a.comm == b.comm && a.root_or_peer == b.root_or_peer;
 }

@@ -23,6 +23,8 @@ const OwnCalls& own_calls(const Facts& facts, uint32_t process);
 // The call of this rank's steps before that leads one to expect it again before op `i`, which may
 // be one behind its last; kNoRecord where nothing does.
 uint32_t usual_at(const Facts& facts, uint32_t process, size_t i);
+// The same without regard to sizes.
+uint32_t usual_part_at(const Facts& facts, uint32_t process, size_t i);
 // Alike but for their size, which may change from step to step.
 bool is_same_part(const trace::Op& a, const trace::Op& b);
 // The process's steps before lead one to expect another call here: of another kind, to another

@@ -481,5 +481,41 @@ TEST_CASE("who receives before a collective in which most wait is named, with bo
         "make every rank call the transfer and the collective in the same order");
 }
 
+// In each step four ranks exchange, reduce, and exchange again what is of sizes of that step;
+// `odd`, in the third step, does not receive from `peer` before it reduces.
+Program make_uneven_exchanges(int odd, int peer) {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}};
+  for (int r = 0; r < 4; ++r) {
+    Steps& own = program.ranks.emplace_back();
+    uint32_t group = 0;
+    for (uint64_t step = 0; step < 4; ++step) {
+      for (const bool is_first : {true, false}) {
+        ++group;
+        for (int other = 0; other < 4; ++other) {
+          if (other == r) continue;
+          const auto size = [&](int from, int to) {
+            return static_cast<uint64_t>((to - from + 4) % 4) * kLarge + step;
+          };
+          own.push_back(call(OpKind::Send, size(r, other), other, 0, group));
+          const bool is_left_out = is_first && step == 2 && r == odd && other == peer;
+          if (!is_left_out) own.push_back(call(OpKind::Recv, size(other, r), other, 0, group));
+        }
+        if (is_first) own.push_back(call(OpKind::Reduce, 512 + step, 0));
+      }
+      own.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
+TEST_CASE("who reduces without a receive is named, not who sends to it as in all steps before") {
+  const Report report = analyse(execute(make_uneven_exchanges(2, 3), kLive).run);
+  INFO(text_of(report));
+  CHECK(blamed_by(report) == std::vector<int32_t>{2});
+  CHECK(lead(report).confidence != Confidence::certain);
+  CHECK(text_of(report).find("rank 3 called") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
