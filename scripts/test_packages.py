@@ -281,7 +281,8 @@ def a_job_of_another_processor_is_judged(arch):
             for rank in ranks:
                 rank.kill()
                 rank.wait()
-        expect("ranks 0-1,3 called Reduce of 1 float64 (sum), root 0; it left that out" in seen.stdout, seen.stdout + seen.stderr)
+        expect("ranks 0-1,3 called Reduce of 1 float64 (sum), root 0; it left that out" in
+               seen.stdout, seen.stdout + seen.stderr)
 
 
 def shells_and_man_read_what_is_written_for_them(arch):

@@ -368,7 +368,7 @@ TEST_CASE("where a rank left no file it may be the one that a call of all waits 
       continue;
     }
     CHECK(lead(report).verdict == Verdict::insufficient);
-    CHECK(lead(report).summary.find("rank 2 of it left no file") != std::string::npos);
+    CHECK(lead(report).summary.find("rank 2 of world left no file") != std::string::npos);
     CHECK(lead(report).culprits.empty());
     CHECK(report.status == 3);
   }
