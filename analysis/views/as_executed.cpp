@@ -10,6 +10,7 @@
 
 #include "analysis/gpu/captured.h"
 #include "analysis/gpu/fronts.h"
+#include "analysis/words/draft.h"
 #include "core/base/limits.h"
 
 namespace rollcall::analysis {
@@ -528,8 +529,9 @@ bool is_better(const trace::Run& run, const Report& recorded, const Executed& vi
       new_lead.verdict == Verdict::rank_dead || new_lead.verdict == Verdict::rank_stopped;
   switch (old_lead.verdict) {
     // That a call stands on all GPUs says what waits, and not for whom, where one comes too early.
+    // Of a replay that was left out the next one may differ in its count only.
     case Verdict::stuck_on_gpu:
-      return names_one;
+      return names_one || (view.knows_places && blamed == 1 && is_mismatch(new_lead.verdict));
     case Verdict::missing_call:
       if (blames_for_gpus(run, old_lead, is_running_replay)) {
         return blamed != 0 && blamed <= old_lead.culprits.size();
