@@ -143,8 +143,8 @@ def kept_graph_is_named(python):
     return test
 
 
-# What rank 3 does in gpu_waits.py -> the verdict; whom the other ranks wait for they cannot see. The
-# replay behind the one that is skipped differs in its count: both readings are told.
+# What rank 3 does in gpu_waits.py -> the verdict; whom the other ranks wait for they cannot see.
+# The replay behind the one that is skipped differs in its count: both readings are told.
 GPU_WAITS = {"blocked": "RC-STREAM-BLOCKED", "no-column": "RC-GRAPH-DIVERGED",
              "order": "RC-ORDER-MISMATCH", "branch": "RC-STREAM-BLOCKED",
              "skip": "RC-COUNT-MISMATCH"}
