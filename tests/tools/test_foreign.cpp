@@ -99,10 +99,12 @@ TEST_CASE("files that hold nothing are mentioned beside others' recordings, and 
   put(folder / "logs/rank0.log", log_of(0, 20));
   put(folder / "logs/rank1.log", log_of(1, 20));
   put(folder / "logs/notes.txt", "one\ntwo\n");
+  put(folder / "logs/more.log", "");
   put(folder / "logs/rank2.log", "");
   const Outcome outcome = run_command(folder, {"diff", "logs"});
   CHECK(contains(outcome.out, "notes.txt is a text: nothing was read from it"));
-  CHECK(contains(outcome.out, "rank2.log is empty: nothing was read from it"));
+  CHECK(contains(outcome.out, "more.log is empty: nothing was read from it"));
+  CHECK(contains(outcome.out, "rank2.log: is empty: cut off while it was written"));
 }
 
 TEST_CASE("a log that lies beside its packed copy is read once") {
