@@ -4,11 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/analysis.h"
 #include "tests/catch.h"
 #include "tests/import/damage.h"
-#include "trace/import/importer.h"
-#include "trace/shared_identifiers.h"
+#include "tests/import/judge_log.h"
 
 using namespace rollcall;
 using namespace rollcall::trace;
@@ -18,14 +16,6 @@ namespace {
 
 constexpr uint32_t kSeeds = 150;
 constexpr int kRanks = 4;
-
-analysis::Report judge(const std::string& text) {
-  Run run;
-  import_bytes("job.log", {reinterpret_cast<const uint8_t*>(text.data()), text.size()},
-               run.processes, run.issues, &run.logs);
-  forget_shared_identifiers(run);
-  return analysis::analyse(run);
-}
 
 std::string sample(const std::string& name) {
   std::ifstream file(std::string(ROLLCALL_SAMPLES) + "/" + name);
@@ -100,7 +90,7 @@ std::vector<std::string> job_log() {
 void check(const std::vector<std::string>& healthy) {
   for (uint32_t seed = 0; seed < kSeeds; ++seed) {
     const std::string log = damaged(healthy, seed, 1 + static_cast<int>(seed % 4));
-    const analysis::Report report = judge(log);
+    const analysis::Report report = judge_log(log);
     for (const analysis::Finding& finding : report.findings) {
       INFO("seed " << seed << ": " << finding.summary << "\n" << log);
       CHECK_FALSE((is_defect(finding) && finding.confidence != Confidence::open));
@@ -137,13 +127,13 @@ TEST_CASE("a call that is not in a log without numbers is suspected, unless some
   const auto lost = lines.begin() + 2 * kRanks + 8 * kRanks + 2;
   lines.erase(lost);
   const std::string log = damaged(lines, 0, 0);
-  const analysis::Report report = judge(log);
+  const analysis::Report report = judge_log(log);
   const analysis::Finding& lead = report.findings.front();
   CHECK(lead.verdict == analysis::Verdict::missing_call);
   CHECK(lead.confidence == Confidence::open);
   CHECK(lead.culprits.front().rank == 2);
   CHECK(lead.summary.find("one whose line was lost would look the same") != std::string::npos);
-  const analysis::Report hung = judge(
+  const analysis::Report hung = judge_log(
       log +
       "[rank0]:[E816 01:45:40.1 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective "
       "operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=108, NumelOut=108, "

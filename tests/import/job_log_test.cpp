@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/analysis.h"
 #include "tests/catch.h"
-#include "trace/import/importer.h"
+#include "tests/import/judge_log.h"
 #include "trace/import/log_pattern.h"
-#include "trace/shared_identifiers.h"
 
 using namespace rollcall;
 using namespace rollcall::trace;
@@ -17,16 +15,6 @@ using analysis::Confidence;
 using analysis::Verdict;
 
 namespace {
-
-Run read(const std::string& text) {
-  Run run;
-  import_bytes("job.log", {reinterpret_cast<const uint8_t*>(text.data()), text.size()},
-               run.processes, run.issues, &run.logs);
-  forget_shared_identifiers(run);
-  return run;
-}
-
-analysis::Report judge(const std::string& text) { return analysis::analyse(read(text)); }
 
 std::string number(int64_t value) { return std::to_string(value); }
 
@@ -85,7 +73,7 @@ TEST_CASE("a pattern matches with and without what stands in braces") {
 TEST_CASE("a rank that is behind the call that others gave up is named") {
   std::string log = world(4);
   for (const int rank : {0, 1, 3}) log += gave_up(rank, 50, "ALLREDUCE", 10);
-  const analysis::Report report = judge(log + dump_signal(2, 49));
+  const analysis::Report report = judge_log(log + dump_signal(2, 49));
   CHECK(lead(report).verdict == Verdict::missing_call);
   CHECK(lead(report).confidence == Confidence::likely);
   CHECK(culprits(report) == std::vector<int32_t>{2});
@@ -97,14 +85,14 @@ TEST_CASE("a rank that is behind the call that others gave up is named") {
 TEST_CASE("a rank that has made the call, too, is not behind") {
   std::string log = world(4);
   for (const int rank : {0, 1, 3}) log += gave_up(rank, 50, "ALLREDUCE", 10);
-  const analysis::Report report = judge(log + dump_signal(2, 50));
+  const analysis::Report report = judge_log(log + dump_signal(2, 50));
   CHECK(lead(report).confidence == Confidence::open);
 }
 
 TEST_CASE("a position in another group says nothing of the call that others gave up") {
   std::string log;
   for (const int rank : {0, 1}) log += gave_up(rank, 50, "ALLREDUCE", 10, "17(tp)");
-  const analysis::Report report = judge(log + dump_signal(2, 3));
+  const analysis::Report report = judge_log(log + dump_signal(2, 3));
   CHECK(lead(report).confidence == Confidence::open);
   CHECK(lead(report).culprits.empty());
 }
@@ -112,7 +100,7 @@ TEST_CASE("a position in another group says nothing of the call that others gave
 TEST_CASE("calls of other kinds at one position of a group are a mismatch") {
   std::string log = world(4);
   for (const int rank : {0, 1, 3}) log += gave_up(rank, 50, "ALLREDUCE", 10);
-  const analysis::Report report = judge(log + gave_up(2, 50, "BROADCAST", 5056));
+  const analysis::Report report = judge_log(log + gave_up(2, 50, "BROADCAST", 5056));
   CHECK(lead(report).verdict == Verdict::op_mismatch);
   CHECK(lead(report).confidence == Confidence::likely);
   CHECK(culprits(report) == std::vector<int32_t>{2});
@@ -122,7 +110,7 @@ TEST_CASE("sizes that may differ between ranks are no mismatch") {
   for (const char* op : {"BROADCAST", "ALLTOALL_BASE", "GATHER", "SCATTER", "SEND", "COALESCED"}) {
     CAPTURE(op);
     const analysis::Report report =
-        judge(world(2) + gave_up(0, 50, op, 10) + gave_up(1, 50, op, 20));
+        judge_log(world(2) + gave_up(0, 50, op, 10) + gave_up(1, 50, op, 20));
     CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
     CHECK(lead(report).confidence == Confidence::open);
   }
@@ -130,14 +118,14 @@ TEST_CASE("sizes that may differ between ranks are no mismatch") {
 
 TEST_CASE("an all-reduce of other sizes at one position is a mismatch") {
   const analysis::Report report =
-      judge(world(2) + gave_up(0, 50, "ALLREDUCE", 10) + gave_up(1, 50, "ALLREDUCE", 20));
+      judge_log(world(2) + gave_up(0, 50, "ALLREDUCE", 10) + gave_up(1, 50, "ALLREDUCE", 20));
   CHECK(lead(report).verdict == Verdict::count_mismatch);
   CHECK(culprits(report) == std::vector<int32_t>{0, 1});
 }
 
 TEST_CASE("ranks of different groups that wait at one number made no different calls") {
-  const analysis::Report report =
-      judge(gave_up(0, 50, "ALLREDUCE", 10, "3(dp)") + gave_up(1, 50, "ALLGATHER", 20, "4(tp)"));
+  const analysis::Report report = judge_log(gave_up(0, 50, "ALLREDUCE", 10, "3(dp)") +
+                                            gave_up(1, 50, "ALLGATHER", 20, "4(tp)"));
   for (const auto& finding : report.findings) CHECK(finding.confidence == Confidence::open);
   CHECK(report.status != 0);
 }
@@ -145,7 +133,7 @@ TEST_CASE("ranks of different groups that wait at one number made no different c
 TEST_CASE("ranks that print no time-out are named, and not accused for certain") {
   std::string log = world(8);
   for (const int rank : {1, 2, 3, 4, 6, 7}) log += gave_up(rank, 9, "ALLGATHER", 10);
-  const analysis::Report report = judge(log);
+  const analysis::Report report = judge_log(log);
   CHECK(lead(report).verdict == Verdict::missing_call);
   CHECK(lead(report).confidence == Confidence::open);
   CHECK(culprits(report) == std::vector<int32_t>{0, 5});
@@ -154,11 +142,11 @@ TEST_CASE("ranks that print no time-out are named, and not accused for certain")
 TEST_CASE("the first call ever of a group that nobody finishes is a communicator that fails") {
   std::string log = world(2);
   for (const int rank : {0, 1}) log += gave_up(rank, 1, "ALLREDUCE", 1, "0(default_pg)", -1);
-  CHECK(lead(judge(log)).verdict == Verdict::init_incomplete);
+  CHECK(lead(judge_log(log)).verdict == Verdict::init_incomplete);
 }
 
 TEST_CASE("two ranks whose calls PyTorch compared are named for certain") {
-  const analysis::Report report = judge(
+  const analysis::Report report = judge_log(
       "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: "
       "CollectiveFingerPrint(SequenceNumber=513876813OpType=ALLREDUCE, TensorShape=[2], "
       "TensorDtypes=Float, TensorDeviceTypes=TensorOptions(dtype=float)), but Rank 1 is running "
@@ -174,9 +162,9 @@ TEST_CASE("shapes that PyTorch compared tell the kind of the mismatch") {
       "Detected mismatch between collectives on ranks. Rank 3 is running inconsistent collective: "
       "CollectiveFingerPrint(OpType=ALLREDUCE, TensorShape=[2, 4], TensorDtypes=Float, x), but "
       "Rank 1 is running inconsistent collective: CollectiveFingerPrint(OpType=ALLREDUCE, ";
-  CHECK(lead(judge(begin + "TensorShape=[2, 5], TensorDtypes=Float, x)\n")).verdict ==
+  CHECK(lead(judge_log(begin + "TensorShape=[2, 5], TensorDtypes=Float, x)\n")).verdict ==
         Verdict::count_mismatch);
-  CHECK(lead(judge(begin + "TensorShape=[2, 4], TensorDtypes=Half, x)\n")).verdict ==
+  CHECK(lead(judge_log(begin + "TensorShape=[2, 4], TensorDtypes=Half, x)\n")).verdict ==
         Verdict::dtype_mismatch);
 }
 
@@ -191,38 +179,38 @@ TEST_CASE("a log that holds equal calls and a time-out is not in lockstep") {
       "n:11:1 [1] NCCL INFO ncclCommInitRank comm 0x1a rank 1 nranks 2 cudaDev 1 commId 0x5 - Init "
       "COMPLETE\n" +
       call("10", "0x0a") + call("11", "0x1a");
-  CHECK(lead(judge(calls)).verdict == Verdict::in_lockstep);
-  const analysis::Report timed_out = judge(calls + gave_up(0, 1, "ALLREDUCE", 10));
+  CHECK(lead(judge_log(calls)).verdict == Verdict::in_lockstep);
+  const analysis::Report timed_out = judge_log(calls + gave_up(0, 1, "ALLREDUCE", 10));
   CHECK(timed_out.status != 0);
   for (const auto& finding : timed_out.findings) CHECK(finding.verdict != Verdict::in_lockstep);
-  const analysis::Report warned =
-      judge(calls + "n:10:9 [0] transport/x.cc:1 NCCL WARN something that nobody has ever seen\n");
+  const analysis::Report warned = judge_log(
+      calls + "n:10:9 [0] transport/x.cc:1 NCCL WARN something that nobody has ever seen\n");
   CHECK(warned.status == 3);
   CHECK(lead(warned).summary.find("nobody has ever seen") != std::string::npos);
 }
 
 TEST_CASE("what NCCL warns of in every job is no sign of a hang") {
   const Run run =
-      read(world(2) + "n:10:9 [0] misc/x.cc:1 NCCL WARN lib wrapper not initialized.\n" +
-           "n:10:9 [0] NCCL INFO transport/net_ib.cc:52 -> 3\n");
+      read_log(world(2) + "n:10:9 [0] misc/x.cc:1 NCCL WARN lib wrapper not initialized.\n" +
+               "n:10:9 [0] NCCL INFO transport/net_ib.cc:52 -> 3\n");
   CHECK(run.logs.empty());
 }
 
 TEST_CASE("an error in front of the first time-out leads, one behind it does not") {
   const std::string xid = "kernel: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n";
   const std::string waits = world(2) + gave_up(0, 9, "ALLREDUCE", 10);
-  CHECK(lead(judge(xid + waits)).verdict == Verdict::cuda_error);
-  CHECK(lead(judge(xid + waits)).summary.find("Xid 79") != std::string::npos);
-  CHECK(lead(judge(waits + xid)).verdict != Verdict::cuda_error);
+  CHECK(lead(judge_log(xid + waits)).verdict == Verdict::cuda_error);
+  CHECK(lead(judge_log(xid + waits)).summary.find("Xid 79") != std::string::npos);
+  CHECK(lead(judge_log(waits + xid)).verdict != Verdict::cuda_error);
 }
 
 TEST_CASE("a process that its own watchdog ended is not the one that began it") {
   const std::string died = "failed (exitcode: -6) local_rank: 1 (pid: 471) of binary: python\n";
-  const analysis::Report report = judge(died);
+  const analysis::Report report = judge_log(died);
   CHECK(lead(report).verdict == Verdict::insufficient);
   CHECK(report.status == 3);
   const analysis::Report killed =
-      judge("failed (exitcode: -9) local_rank: 1 (pid: 471) of binary: python\n");
+      judge_log("failed (exitcode: -9) local_rank: 1 (pid: 471) of binary: python\n");
   CHECK(lead(killed).verdict == Verdict::rank_dead);
 }
 
@@ -234,13 +222,13 @@ TEST_CASE("a rank of an old PyTorch is the one that its line names") {
       "[E ProcessGroupNCCL.cpp:475] [Rank 3] Watchdog caught collective operation timeout: "
       "WorkNCCL(SeqNum=12, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800116 milliseconds "
       "before timing out.\n";
-  const analysis::Report report = judge(log);
+  const analysis::Report report = judge_log(log);
   CHECK(lead(report).verdict == Verdict::op_mismatch);
   CHECK(culprits(report) == std::vector<int32_t>{3, 7});
 }
 
 TEST_CASE("each log says how many lines were read, and who spoke") {
-  const Run run = read(world(4) + gave_up(2, 9, "ALLREDUCE", 10));
+  const Run run = read_log(world(4) + gave_up(2, 9, "ALLREDUCE", 10));
   REQUIRE_FALSE(run.issues.empty());
   CHECK(run.issues.back().text.find("3 lines read, 2 facts") != std::string::npos);
   CHECK(run.issues.back().text.find("1 rank speaks in them, of 4 in the job") != std::string::npos);
@@ -286,7 +274,7 @@ TEST_CASE("a job that was started again and went on is judged by the attempt tha
   const std::string log =
       world(4) + behind_at(50) + restarted(3, "01:45:50") + "[rank2]: step 51 loss 0.5\n" +
       "torchrun: failed (exitcode: -15) local_rank: 1 (pid: 471) of binary: python\n";
-  const analysis::Report report = judge(log);
+  const analysis::Report report = judge_log(log);
   CHECK(lead(report).verdict == Verdict::missing_call);
   CHECK(lead(report).confidence == Confidence::likely);
   CHECK(culprits(report) == std::vector<int32_t>{2});
@@ -302,7 +290,7 @@ TEST_CASE("a job that fails twice is judged by its last attempt, and nothing of 
   second += dump_signal(3, 69);
   const std::string log =
       world(4) + behind_at(50) + restarted(3, "01:45:50") + at_time(second, "03:00:00");
-  const analysis::Report report = judge(log);
+  const analysis::Report report = judge_log(log);
   CHECK(culprits(report) == std::vector<int32_t>{3});
   CHECK(lead(report).confidence == Confidence::likely);
   CHECK(lead(report).victims == std::vector<int32_t>{0, 1, 2});
@@ -316,7 +304,7 @@ TEST_CASE("a job that fails twice is judged by its last attempt, and nothing of 
 TEST_CASE("a job that fails twice alike is judged by its first attempt") {
   const std::string log =
       world(4) + behind_at(50) + restarted(3, "01:45:50") + at_time(behind_at(50), "03:00:00");
-  const analysis::Report report = judge(log);
+  const analysis::Report report = judge_log(log);
   CHECK(culprits(report) == std::vector<int32_t>{2});
   CHECK(says(lead(report), "attempt 0 of the job (from line 1 on)"));
   CHECK(says(lead(report), "attempt 1 failed alike"));
@@ -327,7 +315,7 @@ TEST_CASE("attempts are told apart by times where no launcher tells of them") {
   std::string second;
   for (const int rank : {0, 1, 2}) second += gave_up(rank, 70, "ALLGATHER", 10);
   second += dump_signal(3, 69);
-  const analysis::Report report = judge(world(4) + behind_at(50) + at_time(second, "03:00:00"));
+  const analysis::Report report = judge_log(world(4) + behind_at(50) + at_time(second, "03:00:00"));
   CHECK(culprits(report) == std::vector<int32_t>{3});
   CHECK(says(lead(report), "attempt 1 of the job (from line 9 on: rank 0 had given up before)"));
 }
@@ -337,7 +325,7 @@ TEST_CASE("attempts are told apart by the calls' numbers where lines have no tim
   std::string second;
   for (const int rank : {0, 1, 2}) second += gave_up(rank, 7, "ALLGATHER", 10);
   second += dump_signal(3, 6);
-  const analysis::Report report = judge(first + at_time(second, "        "));
+  const analysis::Report report = judge_log(first + at_time(second, "        "));
   CHECK(culprits(report) == std::vector<int32_t>{3});
   CHECK(says(lead(report), "attempt 1 of the job (from line 9 on"));
 }
@@ -347,20 +335,20 @@ TEST_CASE("new processes that become the same ranks after a failure are another 
       "n:99:1 [0] NCCL INFO ncclCommInitRank comm 0x0b rank 0 nranks 4 cudaDev 0 commId 0x6 - Init "
       "START\n";
   const std::string calls = behind_at(50);
-  CHECK(says(lead(judge(world(4) + calls + again)), "attempt 0 of the job (from line 1 on)"));
+  CHECK(says(lead(judge_log(world(4) + calls + again)), "attempt 0 of the job (from line 1 on)"));
   // Before anything failed it is a communicator like others.
-  CHECK_FALSE(says(lead(judge(world(4) + again + calls)), "attempt"));
+  CHECK_FALSE(says(lead(judge_log(world(4) + again + calls)), "attempt"));
 }
 
 TEST_CASE("time-outs of two groups of one attempt are no attempts") {
   std::string log = world(4);
   for (const int rank : {0, 1, 3}) log += gave_up(rank, 50, "ALLREDUCE", 10);
   log += gave_up(0, 7, "ALLGATHER", 10, "17(tp)") + gave_up(1, 9, "ALLGATHER", 10, "18(dp)");
-  const analysis::Report report = judge(log + dump_signal(2, 49));
+  const analysis::Report report = judge_log(log + dump_signal(2, 49));
   CHECK(culprits(report) == std::vector<int32_t>{2});
   for (const auto& finding : report.findings) CHECK_FALSE(says(finding, "attempt"));
   // Nor without times: numbers of two groups say nothing of each other.
-  for (const auto& finding : judge(at_time(log, "        ")).findings) {
+  for (const auto& finding : judge_log(at_time(log, "        ")).findings) {
     CHECK_FALSE(says(finding, "attempt"));
   }
 }
@@ -371,7 +359,7 @@ TEST_CASE("a line of a slower host behind the restart is still of the attempt be
   for (const int rank : {0, 1}) log += gave_up(rank, 50, "ALLREDUCE", 10);
   log += restarted(3, "01:45:50") + at_time(gave_up(3, 50, "ALLREDUCE", 10), "01:45:51") +
          at_time(dump_signal(2, 49), "01:45:52");
-  const analysis::Report report = judge(log);
+  const analysis::Report report = judge_log(log);
   CHECK(culprits(report) == std::vector<int32_t>{2});
   CHECK(lead(report).victims == std::vector<int32_t>{0, 1, 3});
 }

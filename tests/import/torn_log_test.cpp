@@ -3,11 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/analysis.h"
 #include "tests/catch.h"
 #include "tests/import/damage.h"
-#include "trace/import/importer.h"
-#include "trace/shared_identifiers.h"
+#include "tests/import/judge_log.h"
 
 using namespace rollcall;
 using namespace rollcall::trace;
@@ -15,14 +13,6 @@ using analysis::Confidence;
 using analysis::Verdict;
 
 namespace {
-
-analysis::Report judge(const std::string& text) {
-  Run run;
-  import_bytes("job.log", {reinterpret_cast<const uint8_t*>(text.data()), text.size()},
-               run.processes, run.issues, &run.logs);
-  forget_shared_identifiers(run);
-  return analysis::analyse(run);
-}
 
 // A process of the log is a rank of a job on one host; its pointers are its own.
 struct Rank {
@@ -70,7 +60,7 @@ bool accuses(const analysis::Report& report) {
 TEST_CASE("a call that lost its prefix belongs to whoever knows its communicator") {
   const std::string log = init(0) + init(1) + call(0, 0, 10) + call(0, 0, 20) + call(0, 0, 30) +
                           call(1, 0, 10) + call_text(1, 0, 20) + call(1, 0, 30);
-  const analysis::Report report = judge(log);
+  const analysis::Report report = judge_log(log);
   CHECK(report.findings.front().verdict == Verdict::in_lockstep);
   CHECK(report.findings.size() == 1);
 }
@@ -79,7 +69,7 @@ TEST_CASE("a line that was written into another is its own writer's") {
   const std::string log = init(0) + init(1) + call(0, 1, 10) + call(0, 2, 20) +
                           "n:10:1 [0] NCCL INFO " + call(1, 1, 10) + call(1, 2, 20) +
                           call(0, 3, 30) + call(1, 3, 30);
-  const analysis::Report report = judge(log);
+  const analysis::Report report = judge_log(log);
   CHECK_FALSE(accuses(report));
   for (const auto& finding : report.findings) CHECK_FALSE(is_defect(finding));
 }
@@ -88,31 +78,31 @@ TEST_CASE("nothing is compared behind a call that was lost, unless its number te
   const std::string torn = "n:11:1 [1] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 rec\n";
   const std::string counted = init(0) + init(1) + call(0, 0, 10) + call(0, 0, 20) + call(0, 0, 30) +
                               call(1, 0, 10) + torn + call(1, 0, 30);
-  CHECK_FALSE(accuses(judge(counted)));
+  CHECK_FALSE(accuses(judge_log(counted)));
   const std::string told = init(0) + init(1) + call(0, 1, 10) + call(0, 2, 20) + call(0, 3, 30) +
                            call(1, 1, 10) + torn + call(1, 3, 31);
   // The third call is the third, although the second is lost.
-  CHECK(judge(told).findings.front().verdict == Verdict::count_mismatch);
+  CHECK(judge_log(told).findings.front().verdict == Verdict::count_mismatch);
 }
 
 TEST_CASE("the tail of a log is aligned by the numbers of its calls") {
-  const analysis::Report report = judge(call(0, 1, 10) + call(0, 2, 20) + call(1, 2, 20));
+  const analysis::Report report = judge_log(call(0, 1, 10) + call(0, 2, 20) + call(1, 2, 20));
   for (const auto& finding : report.findings) CHECK_FALSE(is_defect(finding));
 }
 
 TEST_CASE("the tail of a log whose calls have no numbers accuses nobody") {
-  CHECK_FALSE(accuses(judge(call(0, 0, 10) + call(0, 0, 20) + call(1, 0, 20))));
+  CHECK_FALSE(accuses(judge_log(call(0, 0, 10) + call(0, 0, 20) + call(1, 0, 20))));
 }
 
 TEST_CASE("communicators without an id are told apart by size and order") {
   const std::string log = init(0, "") + init(0, "", "0x0b", 1) + init(1, "") +
                           init(1, "", "0x1b", 1) + call(0, 0, 10) + call(1, 0, 10) +
                           call(0, 0, 5, "Broadcast", "0x0b") + call(1, 0, 6, "Broadcast", "0x1b");
-  const analysis::Report report = judge(log);
+  const analysis::Report report = judge_log(log);
   CHECK(report.findings.front().verdict == Verdict::in_lockstep);
   // A difference on the one that both are in is still found.
-  const analysis::Report other = judge(init(0, "") + init(1, "") + call(0, 0, 10) + call(1, 0, 11) +
-                                       call(0, 0, 1) + call(1, 0, 1));
+  const analysis::Report other = judge_log(init(0, "") + init(1, "") + call(0, 0, 10) +
+                                           call(1, 0, 11) + call(0, 0, 1) + call(1, 0, 1));
   CHECK(other.findings.front().verdict == Verdict::count_mismatch);
 }
 
@@ -125,7 +115,7 @@ TEST_CASE("more processes than ranks in a communicator are several communicators
            std::to_string(pid / 12) + " datatype 7 op 0 root 0 comm 0x" + std::to_string(pid) +
            "a [nranks=2] stream 0x1\n";
   }
-  const analysis::Report report = judge(log);
+  const analysis::Report report = judge_log(log);
   CHECK(report.findings.front().verdict == Verdict::insufficient);
   CHECK(report.findings.size() == 1);
 }
@@ -139,7 +129,7 @@ TEST_CASE("where processes do not tell their ranks, it is said how many are on f
         "root 0 comm 0x" +
         pid + "a [nranks=8] stream 0x1\n";
   }
-  const analysis::Report report = judge(log);
+  const analysis::Report report = judge_log(log);
   std::string text;
   for (const auto& finding : report.findings) text += finding.summary + "\n";
   INFO(text);
@@ -152,7 +142,7 @@ TEST_CASE("what grep and launchers put in front of a host is not of the host") {
   const std::string log = "job.log:1:" + init(0) + "job.log:2:" + init(1) +
                           "job.log:3:" + call(0, 0, 10) + "[1,0]<stdout>:" + call(0, 0, 20) +
                           "job.log:5:" + call(1, 0, 10) + "[1,1]<stdout>:" + call(1, 0, 20);
-  const analysis::Report report = judge(log);
+  const analysis::Report report = judge_log(log);
   CHECK(report.findings.front().verdict == Verdict::in_lockstep);
   CHECK(report.findings.front().summary.find("2 processes") != std::string::npos);
 }
@@ -163,18 +153,18 @@ TEST_CASE("ranks that begin a communicator whose others are not in the log accus
     log += prefix(rank) + "ncclCommInitRank comm 0x" + std::to_string(rank) + "a rank " +
            std::to_string(rank) + " nranks 4 cudaDev 0 commId 0x5 - Init START\n";
   }
-  const analysis::Report report = judge(log);
+  const analysis::Report report = judge_log(log);
   CHECK_FALSE(accuses(report));
   CHECK(report.findings.front().culprits.empty());
 }
 
 TEST_CASE("a rank whose last call is missing at the end of a log is no more than suspected") {
   const analysis::Report report =
-      judge(init(0) + init(1) + call(0, 0, 10) + call(1, 0, 10) + call(0, 0, 20));
+      judge_log(init(0) + init(1) + call(0, 0, 10) + call(1, 0, 10) + call(0, 0, 20));
   CHECK_FALSE(accuses(report));
   // In the middle of a log whose calls have numbers, without a gap in them, it is another matter.
-  CHECK(accuses(judge(init(0) + init(1) + call(0, 1, 10) + call(1, 1, 10) + call(0, 2, 20) +
-                      call(0, 3, 30) + call(1, 2, 30) + call(0, 4, 40) + call(1, 3, 40))));
+  CHECK(accuses(judge_log(init(0) + init(1) + call(0, 1, 10) + call(1, 1, 10) + call(0, 2, 20) +
+                          call(0, 3, 30) + call(1, 2, 30) + call(0, 4, 40) + call(1, 3, 40))));
 }
 
 TEST_CASE("whatever is torn, cut, doubled or lost of a healthy log accuses nobody") {
@@ -186,6 +176,6 @@ TEST_CASE("whatever is torn, cut, doubled or lost of a healthy log accuses nobod
   for (uint32_t seed = 0; seed < 400; ++seed) {
     const std::string log = damaged(healthy, seed);
     INFO("seed " << seed << "\n" << log);
-    CHECK_FALSE(accuses(judge(log)));
+    CHECK_FALSE(accuses(judge_log(log)));
   }
 }
