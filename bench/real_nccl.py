@@ -8,8 +8,8 @@ without it the program ends with 77. NCCL's host code runs on the emulated CUDA 
 kernels do nothing. Between two calls it uses its own memory, locks and code, as it does in a job,
 and the recorder finds less in the processor's caches than in a loop of its own. GPU timing is on,
 as by default: the budget leaves most events out, but whether a stream captures is asked of the
-emulated driver with each call, which looks the stream up under the lock that its GPUs work with.
-The row without GPU timing is free of that. A group of two calls is three records: its end is one.
+emulated driver with each call, which remembers the last one that does not. The row without GPU
+timing is free of that. A group of two calls is three records: its end is one.
 
 In each round one process runs for each way of recording, and one without, in turns; each makes
 40,000 calls and tells the processor time of the calling thread (real_nccl_client.cpp), of which

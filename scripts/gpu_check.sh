@@ -41,6 +41,6 @@ for file in tools/rollcall shim/librollcall.so profiler_plugin/libnccl-profiler-
   strip --strip-unneeded -o "$to/bin/$file" "$ROLLCALL_GPU_CHECK_BUILD/$file"
 done
 # Libraries of the command that another machine may not have.
-ldd "$ROLLCALL_GPU_CHECK_BUILD/tools/rollcall" | awk '$3 ~ /lib(fmt|zstd)/ { print $3 }' |
+ldd "$ROLLCALL_GPU_CHECK_BUILD/tools/rollcall" | awk '$3 ~ /lib(fmt|zstd|z|lzma)\./ { print $3 }' |
   xargs -r cp -L -t "$to/bin/tools"
 echo "gpu_check: packed $(du -sh "$to" | cut -f1) into $to"

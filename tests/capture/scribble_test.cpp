@@ -1,7 +1,11 @@
 // The job writes over the ring file, or somebody else does: whatever is in it, the job runs on, its
 // calls are made as they would be, and the recorder's threads neither die nor spin.
+#include <dlfcn.h>
+
 #include <cstring>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "core/capture/flusher.h"
 #include "core/capture/live.h"
@@ -32,6 +36,9 @@ struct Mode {
 constexpr Mode kModes[] = {{"the ring alone", false, false, "off"},
                            {"history and Chrome trace", true, true, "off"},
                            {"events", true, false, "events"},
+#if defined(ROLLCALL_EMULATED_CUPTI)
+                           {"CUPTI", true, false, "cupti"},
+#endif
                            {"progress words", false, false, "progress"}};
 
 char comms[3];
@@ -155,7 +162,25 @@ void scribble_header_under_flusher() {
   }
 }
 
+// The emulator's, as a job has it that links it.
+void load_cupti(const Mode& mode) {
+#if defined(ROLLCALL_EMULATED_CUPTI)
+  if (std::string_view(mode.gpu_timing) != "cupti") return;
+  CHILD_REQUIRE(dlopen(ROLLCALL_EMULATED_CUPTI, RTLD_NOW | RTLD_LOCAL) != nullptr);
+#else
+  static_cast<void>(mode);
+#endif
+}
+
+bool is_timed_by(std::string_view timing) {
+  if (timing == "off") return true;
+  const std::string_view meta(reinterpret_cast<const char*>(capture::ring_file().meta),
+                              capture::live.header->meta_bytes);
+  return meta.find("gpu_timing=" + std::string(timing) + "\n") != std::string_view::npos;
+}
+
 void begin_in(const Mode& mode) {
+  load_cupti(mode);
   setenv("ROLLCALL_HISTORY", mode.has_history ? "1" : "0", 1);
   setenv("ROLLCALL_CHROME_TRACE", mode.has_trace ? "1" : "0", 1);
   setenv("ROLLCALL_GPU_TIMING", mode.gpu_timing, 1);
@@ -174,6 +199,7 @@ void begin_in(const Mode& mode) {
   use_everything();
   capture::graph_instantiated(&executable, &graph_handle);
   use_everything();
+  CHILD_REQUIRE(is_timed_by(mode.gpu_timing));
   alarm(300);
 }
 

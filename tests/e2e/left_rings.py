@@ -13,7 +13,9 @@ from job import Job, expect, expect_equal
 
 NOTE = 2048  # core/format/ring_copy.h: is_copy, reserved, copied_ticks, live_path
 LIVE_PATH_BYTES = 1024
-RUN_ID_OFFSET = 288  # of FileHeader (core/format/ring_layout.h)
+# Of FileHeader (core/format/ring_layout.h): the run, and the time of day in each of its three anchors.
+RUN_ID_OFFSET = 288
+REALTIME_OFFSETS = (304 + 16, 344 + 16, 376 + 16)
 
 
 class LeftRing:
@@ -41,6 +43,12 @@ class LeftRing:
         with open(path, "wb") as file:
             file.write(self.bytes)
         os.chmod(path, 0o600)
+
+    def grow_older(self, seconds):
+        for offset in REALTIME_OFFSETS:
+            realtime_ns, = struct.unpack_from("<Q", self.bytes, offset)
+            struct.pack_into("<Q", self.bytes, offset, realtime_ns - int(seconds * 1e9))
+        self.write(self.path, 0)
 
     def next_run(self):
         """Long enough for the thread that sweeps."""
@@ -79,6 +87,20 @@ def without_directory(ring):
     expect(ring.is_left(), "a ring whose run directory is gone for less than an hour stays")
 
 
+def long_without_directory(ring):
+    ring.grow_older(3600)
+    shutil.rmtree(ring.run.run_directory)
+    ring.next_run()
+    expect(not ring.is_left(), "a ring whose run directory is gone, and itself over for an hour, goes")
+
+
+def old_with_directory(ring):
+    ring.grow_older(3600)
+    os.remove(ring.copy)
+    ring.next_run()
+    expect(ring.is_left(), "an old ring without a copy stays while its run directory is there")
+
+
 def of_another_name(ring):
     other = os.path.join(ring.local, ring.name_with(ring.run_id ^ 1))
     os.rename(ring.path, other)
@@ -94,5 +116,8 @@ if __name__ == "__main__":
         ("a ring whose copy is complete is removed by the next run", with_ring(complete)),
         ("a ring that holds more than its copy stays", with_ring(incomplete)),
         ("a ring whose run directory has just gone stays", with_ring(without_directory)),
+        ("a ring whose run directory is gone is removed after an hour",
+         with_ring(long_without_directory)),
+        ("an old ring stays while its run directory is there", with_ring(old_with_directory)),
         ("a link, and a file under another name, stay", with_ring(of_another_name)),
     ]))
