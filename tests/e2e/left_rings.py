@@ -13,7 +13,7 @@ from job import Job, expect, expect_equal
 
 NOTE = 2048  # core/format/ring_copy.h: is_copy, reserved, copied_ticks, live_path
 LIVE_PATH_BYTES = 1024
-# Of FileHeader (core/format/ring_layout.h): the run, and the time of day in each of its three anchors.
+# Of FileHeader (core/format/ring_layout.h): the run, and the time of day in each of three anchors.
 RUN_ID_OFFSET = 288
 REALTIME_OFFSETS = (304 + 16, 344 + 16, 376 + 16)
 
@@ -91,7 +91,7 @@ def long_without_directory(ring):
     ring.grow_older(3600)
     shutil.rmtree(ring.run.run_directory)
     ring.next_run()
-    expect(not ring.is_left(), "a ring whose run directory is gone, and itself over for an hour, goes")
+    expect(not ring.is_left(), "a ring over for an hour goes where its run directory is gone")
 
 
 def old_with_directory(ring):
