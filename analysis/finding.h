@@ -48,6 +48,9 @@ struct Finding {
   Verdict verdict = Verdict::insufficient;
   Severity severity = Severity::info;
   Confidence confidence = Confidence::open;
+  // What the culprits did; nothing where that is no matter of calls, or where nothing on file tells
+  // which of two sides did what.
+  std::optional<Misstep> misstep;
   std::string summary;  // one sentence in plain English: rank, call, why
   std::string next;     // one line: what to look at next
   std::vector<Culprit> culprits;

@@ -26,6 +26,35 @@ std::string_view code_of(Verdict verdict) { return traits_of(verdict).code; }
 Severity severity_of(Verdict verdict) { return traits_of(verdict).severity; }
 std::string_view meaning_of(Verdict verdict) { return traits_of(verdict).meaning; }
 
+std::string_view name_of(Misstep misstep) {
+  constexpr std::string_view kNames[] = {
+#define ROLLCALL_X(name, meaning) #name,
+      ROLLCALL_MISSTEPS(ROLLCALL_X)
+#undef ROLLCALL_X
+  };
+  static_assert(sizeof(kNames) / sizeof(kNames[0]) == static_cast<size_t>(Misstep::Count));
+  return kNames[static_cast<size_t>(misstep)];
+}
+
+std::optional<Misstep> misstep_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::op_mismatch:
+      return Misstep::other_operation;
+    case Verdict::count_mismatch:
+    case Verdict::dtype_mismatch:
+    case Verdict::redop_mismatch:
+    case Verdict::root_mismatch:
+    case Verdict::p2p_mismatch:
+      return Misstep::other_arguments;
+    case Verdict::order_mismatch:
+      return Misstep::reordered;
+    case Verdict::group_mismatch:
+      return Misstep::other_grouping;
+    default:
+      return std::nullopt;
+  }
+}
+
 std::string_view name_of(Severity severity) {
   constexpr std::string_view kNames[] = {"info", "risk", "slow", "corruption", "hang"};
   return kNames[static_cast<size_t>(severity)];

@@ -1,8 +1,10 @@
 // The catalogue of codes: one table, from which code, severity and rank order derive, and
-// docs/VERDICTS.md too. Codes are never reused or renamed.
+// docs/VERDICTS.md too. Codes are never reused or renamed. And the table of missteps: what a
+// culprit did, where that is a matter of calls.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace rollcall::analysis {
@@ -65,5 +67,28 @@ enum class Verdict : uint8_t {
 std::string_view code_of(Verdict verdict);
 Severity severity_of(Verdict verdict);
 std::string_view meaning_of(Verdict verdict);
+
+// What the culprits did. Of a code that covers several things, as RC-MISSING-CALL does, it says
+// which. X(name, meaning); the name is what a program reads, and is never reused or renamed.
+#define ROLLCALL_MISSTEPS(X)                                                                 \
+  X(left_out, "went on, or ended, without a call that others made")                          \
+  X(not_reached, "has not come to a call that others wait in, and may still come")           \
+  X(made_more, "made a call that others did not make")                                       \
+  X(reordered, "made the same calls in another order")                                       \
+  X(other_operation, "called another operation in its place")                                \
+  X(other_arguments, "made the call with another count, datatype, reduction, root, or list") \
+  X(other_peer, "made a send or receive with another peer")                                  \
+  X(other_communicator, "made the call on another communicator")                             \
+  X(other_grouping, "made the call outside of the group that it belongs into")
+
+enum class Misstep : uint8_t {
+#define ROLLCALL_X(name, meaning) name,
+  ROLLCALL_MISSTEPS(ROLLCALL_X)
+#undef ROLLCALL_X
+      Count
+};
+std::string_view name_of(Misstep misstep);
+// What a code tells by itself; nothing where it covers several things, or is no matter of calls.
+std::optional<Misstep> misstep_of(Verdict verdict);
 
 }  // namespace rollcall::analysis

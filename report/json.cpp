@@ -87,6 +87,7 @@ Json finding_json(const analysis::Finding& finding) {
   json["code"] = analysis::code_of(finding.verdict);
   json["severity"] = analysis::name_of(finding.severity);
   json["confidence"] = analysis::name_of(finding.confidence);
+  json["misstep"] = finding.misstep ? Json(analysis::name_of(*finding.misstep)) : Json(nullptr);
   json["summary"] = valid_utf8(finding.summary);
   json["next"] = text_or_null(finding.next);
   json["culprits"] = Json::array();

@@ -4,7 +4,9 @@
 // what (`call`, `comm`, `seq`), for whom (`for`), in a sentence (`text`). It carries no code:
 // nobody is at fault there. `consequences`, /1's list of findings for the same, stays until the
 // next schema; a call that merely waits is RC-WAITING in it.
-// `run.has_stale_values`: kernels of the job did nothing, on emulated GPUs.
+// `misstep` of a finding: what its culprits did (ROLLCALL_MISSTEPS in analysis/verdict.h), null
+// where that is no matter of calls or nothing on file tells it. It tells apart what one code
+// covers. `run.has_stale_values`: kernels of the job did nothing, on emulated GPUs.
 #pragma once
 
 #include <string>

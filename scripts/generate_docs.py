@@ -63,6 +63,17 @@ RC-ORDER-MISMATCH that only the lines of the script tell.
 | --- | --- | --- |
 """
 
+VERDICTS_MISSTEPS = """
+## What was done
+
+The JSON's field `misstep` of a finding says what its culprits did, so that what one code covers can
+be told apart without its sentence. It is null where that is no matter of calls (RC-RANK-DEAD,
+RC-STUCK-ON-GPU), and where nothing on file tells what it was, or which of two sides did it.
+
+| misstep | the culprits … |
+| --- | --- |
+"""
+
 VERDICTS_RESERVED = """
 ## Reserved
 
@@ -164,7 +175,9 @@ def verdicts():
     for name, code, severity, meaning in rows_of(read("analysis/verdict.h"), "ROLLCALL_VERDICTS"):
         line = f"| {code} | {severity} | {cell(meaning)} |\n"
         (said if re.search(rf"\bVerdict::{name}\b", sources) else reserved).append(line)
-    return (VERDICTS_HEAD + "".join(said) +
+    missteps = "".join(f"| {name} | {cell(meaning)} |\n" for name, meaning in
+                       rows_of(read("analysis/verdict.h"), "ROLLCALL_MISSTEPS"))
+    return (VERDICTS_HEAD + "".join(said) + VERDICTS_MISSTEPS + missteps +
             (VERDICTS_RESERVED + "".join(reserved) if reserved else ""))
 
 

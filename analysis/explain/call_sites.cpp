@@ -166,6 +166,13 @@ std::string slip_text(const Facts& facts, const Group& group, const Slipped& sli
   }
 }
 
+// Where nothing tells which side is right, one left out what the other made more.
+std::optional<Misstep> misstep_of(const Slipped& slipped) {
+  if (slipped.slip == Slip::order) return Misstep::reordered;
+  if (!slipped.is_decided) return std::nullopt;
+  return slipped.slip == Slip::missing ? Misstep::left_out : Misstep::made_more;
+}
+
 void blame(const Facts& facts, uint32_t g, const Slipped& slipped, Finding& finding) {
   const Group& group = facts.group(g);
   std::vector<uint32_t> blamed = slipped.odd;
@@ -193,6 +200,7 @@ void blame(const Facts& facts, uint32_t g, const Slipped& slipped, Finding& find
   }
   finding.evidence.insert(finding.evidence.begin(), evidence.begin(), evidence.end());
   finding.verdict = slipped.slip == Slip::order ? Verdict::order_mismatch : Verdict::missing_call;
+  finding.misstep = misstep_of(slipped);
   finding.confidence = Confidence::likely;
   finding.next = "look at the branch that decides about this call on that rank";
 }

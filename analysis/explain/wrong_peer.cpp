@@ -73,7 +73,7 @@ OpRef other_half(const Facts& facts, const OpRef& transfer) {
 Draft draft_wrong_peer(const Facts& facts, const Draft& showed, const OpRef& transfer,
                        const OpRef& half) {
   const Op& op = facts.index.op(transfer.process, transfer.op);
-  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
+  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely, Misstep::other_peer);
   draft.since_ns = showed.since_ns;
   draft.root = showed.root;
   draft.node = showed.node;

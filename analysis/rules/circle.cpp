@@ -251,7 +251,8 @@ std::string culprits_text(const Facts& facts, const Draft& draft) {
 Draft draft_creation(const Facts& facts, const Circle& circle) {
   const Node& node = facts.graph.nodes()[circle.creation];
   const Creation& creation = facts.graph.creations()[node.creation];
-  Draft draft = make_draft(verdict_of_creation(facts, node), Confidence::certain);
+  Draft draft =
+      make_draft(verdict_of_creation(facts, node), Confidence::certain, Misstep::left_out);
   for (const uint32_t p : creation.absent) {
     Culprit culprit = culprit_of(facts, p, creation.group);
     culprit.op = std::string(rollcall::name_of(creating_call(facts, node)));
@@ -447,7 +448,8 @@ struct Breach {
   std::vector<uint32_t> processes;
   std::string how;
   Confidence confidence = Confidence::certain;
-  std::string who = {};  // of whom that is told; empty: of all who are blamed
+  std::string who = {};                 // of whom that is told; empty: of all who are blamed
+  std::optional<Misstep> misstep = {};  // nothing: it may be one or another
 };
 
 // How a rank broke it that waits in one call without another.
@@ -500,6 +502,7 @@ std::optional<Breach> against_habit(const Facts& facts, const Circle& circle,
   both.how = fmt::format("called in another order than {}, who changed theirs here",
                          processes_text(facts.index.run(), changed));
   both.processes = all;
+  both.misstep = Misstep::reordered;
   return both;
 }
 
@@ -507,9 +510,9 @@ Breach find_breach(const Facts& facts, const Circle& circle) {
   std::vector<uint32_t> odd = find_deviators(facts, circle);
   const char* order = "called in another order than before or than the others";
   if (std::optional<Breach> both = against_habit(facts, circle, odd)) return *both;
-  if (!odd.empty()) return {std::move(odd), order};
+  if (!odd.empty()) return {std::move(odd), order, Confidence::certain, {}, Misstep::reordered};
   odd = outvoted_by_place(facts, circle);
-  if (!odd.empty()) return {std::move(odd), order, Confidence::likely};
+  if (!odd.empty()) return {std::move(odd), order, Confidence::likely, {}, Misstep::reordered};
   if (Breach few = outvoted_by_absence(facts, circle); !few.processes.empty()) return few;
   odd = find_lonely(facts, circle);
   const char* waits = odd.size() > 1 ? "wait" : "waits";
@@ -568,6 +571,7 @@ uint32_t late_peer_of(const Facts& facts, const MixedWaits& waits, uint32_t p, u
 Breach find_late_transfer(const Facts& facts, const MixedWaits& waits) {
   Breach breach;
   breach.confidence = Confidence::likely;
+  breach.misstep = Misstep::left_out;
   for (size_t i = 0; i < std::min(waits.early.size(), kCircleAskedMax); ++i) {
     const uint32_t p = waits.early[i];
     const uint32_t front = facts.playback.waiting(p).front();
@@ -599,6 +603,7 @@ Breach find_early_transfer(const Facts& facts, const Circle& circle) {
   const Op& op = facts.index.op(first, facts.playback.waiting(first).front());
   Breach breach;
   breach.confidence = Confidence::likely;
+  breach.misstep = Misstep::reordered;
   breach.how = fmt::format("called {} before {}, in which {} {}", call_text(facts.index, first, op),
                            node_text(facts, n), processes_text(facts.index.run(), waits.inside),
                            waits.inside.size() == 1 ? "waits" : "wait");
@@ -625,8 +630,9 @@ Draft draft_order(const Facts& facts, const Circle& circle, Breach breach) {
   const bool pairs = circle.has_p2p && (circle.collectives.empty() || circle.groups.size() < 2);
   const bool is_mixed = pairs && !circle.collectives.empty();
   if (is_mixed && breach.processes.empty()) breach = find_early_transfer(facts, circle);
-  Draft draft = make_draft(pairs ? Verdict::deadlock_p2p : Verdict::deadlock_comms,
-                           circle.absent.empty() ? Confidence::certain : Confidence::likely);
+  Draft draft =
+      make_draft(pairs ? Verdict::deadlock_p2p : Verdict::deadlock_comms,
+                 circle.absent.empty() ? Confidence::certain : Confidence::likely, breach.misstep);
   draft.is_decided = !breach.processes.empty();
   if (draft.is_decided) {
     draft.finding.confidence = std::max(draft.finding.confidence, breach.confidence);

@@ -31,25 +31,6 @@ constexpr size_t kCampsShown = 8;
 // thousand.
 constexpr size_t kPairsMax = 1024;
 
-Verdict verdict_of(Slip slip) {
-  switch (slip) {
-    case Slip::op:
-      return Verdict::op_mismatch;
-    case Slip::count:
-      return Verdict::count_mismatch;
-    case Slip::dtype:
-      return Verdict::dtype_mismatch;
-    case Slip::redop:
-      return Verdict::redop_mismatch;
-    case Slip::root:
-      return Verdict::root_mismatch;
-    case Slip::order:
-      return Verdict::order_mismatch;
-    default:
-      return Verdict::missing_call;
-  }
-}
-
 std::string call_text_of(const Facts& facts, const Group& group, uint32_t m, uint64_t seq) {
   return call_text(facts.index, group.members[m].process, facts.index.op_at(group.members[m], seq));
 }
@@ -80,6 +61,14 @@ const char* pronoun_of(const Difference& d) { return d.deviators.size() == 1 ? "
 
 // Every later call on file that there is to compare falls in line again.
 bool agrees_behind(const Difference& d) { return d.matched != 0 && d.contradicted == 0; }
+
+// As it is told: an extra call that shows as a difference is one.
+std::optional<Misstep> misstep_of(const Difference& d, Verdict verdict) {
+  const bool is_missing = d.slip == Slip::missing;
+  if (!is_missing && !(d.slip == Slip::extra && agrees_behind(d))) return misstep_of(verdict);
+  if (d.undecided) return std::nullopt;  // one side left out what the other made more
+  return is_missing ? Misstep::left_out : Misstep::made_more;
+}
 
 // What is seen of the calls behind those that were left out.
 std::string behind_text(const Difference& d) {
@@ -381,6 +370,7 @@ Draft draft_difference(const Facts& facts, const Difference& found) {
         fmt::format("; or {} made {} without need", others, d.length == 1 ? "it" : "them");
   }
   if (d.undecided) finding.summary += "; nothing on file tells which side is right";
+  finding.misstep = misstep_of(d, finding.verdict);
   finding.next = next_text(facts, d);
   const std::vector<uint32_t> gone = gone_before(facts, group, d.seq);
   if (!gone.empty()) {
@@ -447,7 +437,8 @@ Draft draft_shifted_pair(const Facts& facts, const Channel& channel, uint64_t se
                                slip.length == 1 ? fmt::format("one {}", verb_of(odd))
                                                 : fmt::format("{} {}s", slip.length, verb_of(odd)),
                                rank_text(facts.process(other.process)));
-  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
+  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely,
+                           is_missing ? Misstep::left_out : Misstep::made_more);
   draft.finding.culprits.push_back(pair_culprit(facts, odd.process, channel, seq, odd.is_sender));
   draft.finding.summary =
       fmt::format("{} {} (p2p seq {} of {}): its later ones agree with {}, {} on",
@@ -557,6 +548,7 @@ Draft draft_mismatched(const Facts& facts, const Playback::PairFinding& pair,
     finding.summary += witness_text(facts, {sender, receiver}, {send, recv}, slip, disputes);
     finding.next = "compare how the two ranks compute the size and the type of this transfer";
     if (slip.is_crossed) {
+      finding.misstep = Misstep::reordered;
       finding.summary +=
           "; with the next transfer of this exchange it is the other way round: the "
           "two ranks call the two in another order";
@@ -658,6 +650,7 @@ Draft draft_owed_receive(const Facts& facts, const Surplus& s) {
                                         : Verdict::missing_call;
   Draft draft = make_draft(verdict, state.stopped ? Confidence::certain : Confidence::likely);
   Finding& finding = draft.finding;
+  if (verdict == Verdict::missing_call) finding.misstep = Misstep::not_reached;
   finding.culprits.push_back(pair_culprit(facts, s.receiver, s.channel, s.received, false));
   std::string how;
   finding.next = "look at the stack or the log of that rank";

@@ -322,7 +322,8 @@ std::optional<Draft> draft_crossed(const GpuView& gpu) {
     return is_p2p(facts.index.op(call.front.process, call.front.op).kind);
   });
   Draft draft = make_draft(pairs ? Verdict::deadlock_p2p : Verdict::deadlock_comms,
-                           gpu.state.dark.empty() ? Confidence::certain : Confidence::likely);
+                           gpu.state.dark.empty() ? Confidence::certain : Confidence::likely,
+                           Misstep::reordered);
   Finding& finding = draft.finding;
   std::vector<uint32_t> hosts;
   std::unordered_map<uint32_t, const Op*> runs;

@@ -475,6 +475,13 @@ void tell_of_silence(const Facts& facts, uint32_t p, Verdict verdict, Finding& f
   }
 }
 
+// A replay counts as a call. Nothing of ranks that died or were stopped.
+std::optional<Misstep> misstep_of(const Replayed& replayed, Verdict verdict, bool is_silent) {
+  if (verdict != Verdict::graph_diverged) return std::nullopt;
+  if (replayed.is_extra) return Misstep::made_more;
+  return is_silent ? Misstep::not_reached : Misstep::left_out;
+}
+
 // Does somebody wait for replays that others have not made?
 Draft draft_replayed(const Facts& facts, uint32_t g, const Replayed& replayed,
                      const std::vector<ReplayTable>& tables) {
@@ -488,7 +495,8 @@ Draft draft_replayed(const Facts& facts, uint32_t g, const Replayed& replayed,
       });
   const Verdict verdict = is_silent ? verdict_of_silence(facts, replayed) : Verdict::graph_diverged;
   const bool is_sure = launch.awaits_gpu && !may_have_ended_early;
-  Draft draft = make_draft(verdict, is_sure ? Confidence::certain : Confidence::likely);
+  Draft draft = make_draft(verdict, is_sure ? Confidence::certain : Confidence::likely,
+                           misstep_of(replayed, verdict, is_silent));
   Finding& finding = draft.finding;
   for (const CapturedRun* run : replayed.blamed()) {
     add_culprit(facts, facts.group(g).members[run->member], g, front.first, finding);
@@ -546,6 +554,7 @@ std::optional<GraphDraft> judge_replays(const Facts& facts, uint32_t g,
     return replayed.is_extra != first.is_extra && members_of(replayed) == members_of(first);
   });
   if (other != found.end()) {
+    draft.finding.misstep = Misstep::other_operation;
     draft.finding.summary +=
         fmt::format("; with {}, it is the other way round", graph_text(facts, g, *other));
     draft.finding.next = "look at what decides which graph is launched: the size of a batch, say";

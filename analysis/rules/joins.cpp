@@ -158,7 +158,8 @@ Draft draft_join_dispute(const Facts& facts, uint32_t r) {
   // That several unique ids were to be one is on no file.
   const bool is_on_file = dispute.matter != JoinMatter::unique_id;
   Draft draft =
-      make_draft(Verdict::init_incomplete, is_on_file ? Confidence::certain : Confidence::likely);
+      make_draft(Verdict::init_incomplete, is_on_file ? Confidence::certain : Confidence::likely,
+                 Misstep::other_arguments);
   Finding& finding = draft.finding;
   for (const uint32_t p : dispute.culprits) {
     Culprit culprit = culprit_of(facts, p, group_of(dispute, p));

@@ -186,8 +186,8 @@ Draft draft_break(const Facts& facts, const OpRef& broke, const OpRef& precedent
               : is_collective(op.kind));
     if (is_same) seq = op.seq + 1;
   }
-  Draft draft =
-      make_draft(pair ? Verdict::p2p_unmatched : Verdict::missing_call, Confidence::likely);
+  Draft draft = make_draft(pair ? Verdict::p2p_unmatched : Verdict::missing_call,
+                           Confidence::likely, Misstep::left_out);
   Culprit culprit = culprit_of(facts, p, g);
   culprit.op = std::string(rollcall::name_of(left_out.kind));
   if (pair) {
@@ -232,7 +232,8 @@ Draft draft_left_out(const Facts& facts, uint32_t n, const std::vector<uint32_t>
                      Confidence confidence) {
   const Node& node = facts.graph.nodes()[n];
   const bool pair = node.kind == NodeKind::p2p;
-  Draft draft = make_draft(pair ? Verdict::p2p_unmatched : Verdict::missing_call, confidence);
+  Draft draft = make_draft(pair ? Verdict::p2p_unmatched : Verdict::missing_call, confidence,
+                           Misstep::left_out);
   const OpRef example = example_of(facts, n);
   const Op& op = facts.index.op(example.process, example.op);
   const trace::Event* end = end_before_wait(facts, processes.front(), node.group);

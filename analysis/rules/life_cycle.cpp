@@ -346,12 +346,13 @@ std::string absent_next_text(const Facts& facts, const Stand& stand) {
 Draft judge_absent(const Facts& facts, const Stand& stand) {
   const bool is_few = 2 * stand.absent.size() <= stand.absent.size() + stand.ranks.size();
   if (!is_few && !is_made_by_all(stand.kind)) return judge_few(facts, stand);
-  Draft draft = make_draft(Verdict::missing_call, is_few ? Confidence::likely : Confidence::open);
-  Finding& finding = draft.finding;
-  add_culprits(facts, stand, stand.absent, finding);
   const bool has_exited = std::all_of(stand.absent.begin(), stand.absent.end(), [&](uint32_t p) {
     return facts.job.processes[p].ended_itself;
   });
+  Draft draft = make_draft(Verdict::missing_call, is_few ? Confidence::likely : Confidence::open,
+                           has_exited ? Misstep::left_out : Misstep::not_reached);
+  Finding& finding = draft.finding;
+  add_culprits(facts, stand, stand.absent, finding);
   finding.summary =
       fmt::format("{}, and {} {}; {} made the same operations", inside_text(facts, stand),
                   have_text(facts, stand.absent),

@@ -524,10 +524,32 @@ std::string in_plural(std::string why) {
   return why;
 }
 
+// Whether they went on without the call, or have not come to it.
+std::optional<Misstep> misstep_of(const Facts& facts, const Node& waited,
+                                  const Gathered& gathered) {
+  switch (gathered.absence.verdict) {
+    case Verdict::p2p_unmatched:
+      return Misstep::left_out;
+    case Verdict::missing_call:
+    case Verdict::init_incomplete:
+    case Verdict::split_mismatch:
+      break;
+    default:
+      return std::nullopt;
+  }
+  const bool have_gone_past = std::ranges::all_of(gathered.processes, [&](uint32_t p) {
+    if (facts.job.processes[p].ended_itself) return true;
+    return waited.kind != NodeKind::creation &&
+           (is_ended(comm_of(facts, p, waited.group)) || has_passed_by(facts, p, waited));
+  });
+  return have_gone_past ? Misstep::left_out : Misstep::not_reached;
+}
+
 Draft draft_absence(const Facts& facts, uint32_t n, const Gathered& gathered) {
   const Node& waited = facts.graph.nodes()[n];
   const Verdict verdict = gathered.absence.verdict;
-  Draft draft = make_draft(verdict, gathered.absence.confidence);
+  Draft draft =
+      make_draft(verdict, gathered.absence.confidence, misstep_of(facts, waited, gathered));
   Finding& finding = draft.finding;
   draft.since_ns = waited.since_ns;
   const OpRef example = example_of(facts, n);
@@ -588,7 +610,7 @@ Draft draft_nobody(const Facts& facts, uint32_t r) {
   const Root& root = facts.graph.roots()[r];
   const Creation& creation = facts.graph.creations()[facts.graph.nodes()[root.nodes[0]].creation];
   const Group& group = facts.group(creation.group);
-  Draft draft = make_draft(Verdict::init_incomplete, Confidence::likely);
+  Draft draft = make_draft(Verdict::init_incomplete, Confidence::likely, Misstep::not_reached);
   Finding& finding = draft.finding;
   const bool same_numbers = std::all_of(
       group.members.begin(), group.members.end(),

@@ -254,7 +254,7 @@ Draft draft_of(const Facts& facts, std::vector<Dispute> disputes) {
   const auto first = std::find_if(disputes.begin(), disputes.end(),
                                   [](const Dispute& dispute) { return dispute.is_torn; });
   // Likely: that a name and a key are PyTorch's is not on file.
-  Draft draft = make_draft(Verdict::split_mismatch, Confidence::likely);
+  Draft draft = make_draft(Verdict::split_mismatch, Confidence::likely, Misstep::other_arguments);
   draft.since_ns = INT64_MAX;
   std::vector<uint32_t> victims;
   for (const Dispute& dispute : disputes) {

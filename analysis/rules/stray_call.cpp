@@ -218,7 +218,7 @@ bool is_unheard_of(const Facts& facts, const Node& waited) {
 
 Draft draft_extra_call(const Facts& facts, uint32_t n, const std::vector<uint32_t>& absent) {
   const Node& waited = facts.graph.nodes()[n];
-  Draft draft = make_draft(Verdict::missing_call, Confidence::likely);
+  Draft draft = make_draft(Verdict::missing_call, Confidence::likely, Misstep::made_more);
   Finding& finding = draft.finding;
   const OpRef example = example_of(facts, n);
   std::vector<uint32_t> callers;
@@ -288,7 +288,7 @@ std::optional<Draft> draft_stray_transfer(const Facts& facts, const Node& waited
   if (is_circle) return std::nullopt;
   const uint32_t awaited = awaited_in(facts, expecting, seat, op);
   if (awaited == kNoRecord) return std::nullopt;
-  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
+  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely, Misstep::other_peer);
   draft.finding.culprits.push_back(caller_of(facts, waited, seat.group));
   draft.finding.evidence.push_back(
       op_evidence(facts, waited.process, waited.op, "the first between the two"));
@@ -343,7 +343,7 @@ std::optional<Draft> draft_extra_transfer(const Facts& facts, const Node& waited
   if (!expects_none(facts, peer, seat, op) || !are_most_as_usual(facts)) return std::nullopt;
   const uint32_t usual = usual_at(facts, waited.process, waited.op);
   const Op& expected = facts.index.op(waited.process, usual);
-  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely);
+  Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely, Misstep::made_more);
   draft.finding.culprits.push_back(caller_of(facts, waited, seat.group));
   draft.finding.evidence.push_back(op_evidence(facts, waited.process, waited.op, "waits"));
   draft.finding.evidence.push_back(
@@ -476,7 +476,8 @@ std::vector<uint32_t> who_waits_for(const Facts& facts, uint32_t group, uint64_t
 void retell(const Facts& facts, const std::vector<Misdirected>& calls, Draft& draft) {
   Finding showed = std::move(draft.finding);
   Finding& finding = draft.finding;
-  finding = make_draft(Verdict::missing_call, Confidence::likely).finding;
+  finding =
+      make_draft(Verdict::missing_call, Confidence::likely, Misstep::other_communicator).finding;
   finding.severity = showed.severity;
   std::vector<uint32_t> processes;
   for (const auto& [p, i, usual] : calls) {

@@ -23,11 +23,12 @@ using trace::SayingKind;
 
 constexpr size_t kEvidenceShown = 8;
 
-Finding make_finding(Verdict verdict, Confidence confidence) {
+Finding make_finding(Verdict verdict, Confidence confidence, std::optional<Misstep> misstep = {}) {
   Finding finding;
   finding.verdict = verdict;
   finding.severity = severity_of(verdict);
   finding.confidence = confidence;
+  finding.misstep = misstep ? misstep : misstep_of(verdict);
   return finding;
 }
 
@@ -387,8 +388,8 @@ std::optional<Finding> judge_behind(const JobWaits& waits, const WaitGroup& grou
   if (behind.empty()) return {};
   // Whoever waits itself waits for somebody.
   const bool is_open = is_excused || behind.size() >= waiting;
-  Finding finding =
-      make_finding(Verdict::missing_call, is_open ? Confidence::open : Confidence::likely);
+  Finding finding = make_finding(
+      Verdict::missing_call, is_open ? Confidence::open : Confidence::likely, Misstep::not_reached);
   std::vector<int32_t> victims;
   const Saying* example = nullptr;
   for (const auto& [rank, wait] : group.waits) {
@@ -481,6 +482,7 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
     finding.next = "collect the logs of all ranks, or run under `rollcall run`";
   }
   if (verdict == Verdict::missing_call) {
+    finding.misstep = Misstep::not_reached;
     for (const int32_t rank : silent) finding.culprits.push_back(culprit_named(rank, first));
   }
   finding.summary += since_text(group);
@@ -510,7 +512,7 @@ std::optional<Finding> judge_host(const trace::Run& run) {
 }
 
 std::optional<Finding> judge_stall(const trace::Run& run) {
-  Finding finding = make_finding(Verdict::missing_call, Confidence::open);
+  Finding finding = make_finding(Verdict::missing_call, Confidence::open, Misstep::not_reached);
   for (const JobLog& log : run.logs) {
     for (const Saying& saying : log.sayings) {
       if (saying.kind != SayingKind::missing_ranks || saying.rank < 0) continue;

@@ -13,12 +13,32 @@ using trace::Event;
 using trace::Op;
 using trace::Process;
 
-Draft make_draft(Verdict verdict, Confidence confidence) {
+Draft make_draft(Verdict verdict, Confidence confidence, std::optional<Misstep> misstep) {
   Draft draft;
   draft.finding.verdict = verdict;
   draft.finding.severity = severity_of(verdict);
   draft.finding.confidence = confidence;
+  draft.finding.misstep = misstep ? misstep : misstep_of(verdict);
   return draft;
+}
+
+Verdict verdict_of(Slip slip) {
+  switch (slip) {
+    case Slip::op:
+      return Verdict::op_mismatch;
+    case Slip::count:
+      return Verdict::count_mismatch;
+    case Slip::dtype:
+      return Verdict::dtype_mismatch;
+    case Slip::redop:
+      return Verdict::redop_mismatch;
+    case Slip::root:
+      return Verdict::root_mismatch;
+    case Slip::order:
+      return Verdict::order_mismatch;
+    default:
+      return Verdict::missing_call;
+  }
 }
 
 bool is_mismatch(Verdict verdict) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,11 @@ struct Draft {
   uint64_t seq = 0;
 };
 
-Draft make_draft(Verdict verdict, Confidence confidence);
+// Of a verdict that does not tell the misstep by itself its maker does.
+Draft make_draft(Verdict verdict, Confidence confidence, std::optional<Misstep> misstep = {});
 
+// Of calls that differ by this slip.
+Verdict verdict_of(Slip slip);
 // Calls at one position of a communicator that name other arguments.
 bool is_mismatch(Verdict verdict);
 // The same, or a call of a communicator that is missing or comes out of order.

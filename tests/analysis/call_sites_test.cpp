@@ -157,6 +157,7 @@ TEST_CASE("a call too many that looks like the next one is the caller's, not the
   const Culprit& culprit = check_blames(report, Verdict::missing_call, 1);
   INFO(lead(report).summary);
   CHECK(culprit.seq == 4u);
+  CHECK(lead(report).misstep == Misstep::made_more);
   CHECK(lead(report).summary.starts_with(
       "rank 1 made AllReduce of 1 float32 (sum), called at train.py:40 step, at seq 4 of world, "
       "which ranks 0,2-3 did not"));

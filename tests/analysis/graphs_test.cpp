@@ -349,6 +349,7 @@ TEST_CASE("who replays another graph than the others is named, not they") {
   INFO(text_of(report));
   check_blames(report, Verdict::graph_diverged, 2);
   CHECK(lead(report).victims == std::vector<int32_t>{0, 1, 3});
+  CHECK(lead(report).misstep == Misstep::other_operation);
   CHECK(lead(report).summary.find("it is the other way round") != std::string::npos);
   CHECK(lead(report).next.find("look at what decides which graph is launched") == 0);
 }
@@ -368,6 +369,7 @@ TEST_CASE("who replays a graph once more than the others is named where they wen
     INFO(text_of(report));
     check_blames(report, Verdict::graph_diverged, 2);
     CHECK(lead(report).summary.find("rank 2 replayed the graph") == 0);
+    CHECK(lead(report).misstep == Misstep::made_more);
     CHECK(lead(report).summary.find("2 times, ranks 0-1,3 1 time") != std::string::npos);
     CHECK(lead(report).summary.find("other way") == std::string::npos);
   }

@@ -38,6 +38,7 @@ TEST_CASE("exchanges that leave their group wait for each other, and the groupin
   INFO(text_of(report));
   const Finding& lead = report.findings.front();
   CHECK(lead.verdict == Verdict::group_mismatch);
+  CHECK(lead.misstep == Misstep::other_grouping);
   CHECK(report.findings.size() == 1);
   REQUIRE(lead.culprits.size() == 2);
   CHECK(lead.culprits[0].rank == 0);

@@ -425,6 +425,7 @@ TEST_CASE("two transfers of one exchange that two ranks call in another order ar
   CHECK(lead(report).summary.find("the two ranks call the two in another order") !=
         std::string::npos);
   CHECK(lead(report).next.find("into one order") != std::string::npos);
+  CHECK(lead(report).misstep == Misstep::reordered);
 }
 
 TEST_CASE("where sizes are new in every step one that is not accuses nobody") {

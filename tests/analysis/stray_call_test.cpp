@@ -30,6 +30,7 @@ TEST_CASE("who calls once more than most is named where those went on, not they"
   insert_in_last_step(program.ranks[1], extra);
   const Report report = analyse(execute(program, kLive).run);
   CHECK(check_blames(report, Verdict::missing_call, 1).seq == 4);
+  CHECK(lead(report).misstep == Misstep::made_more);
   CHECK(lead(report).confidence == Confidence::likely);
   CHECK(lead(report).summary.starts_with("rank 1 made one call more than the other 2 ranks"));
   CHECK(lead(report).victims == std::vector<int32_t>{0, 2});
@@ -533,6 +534,7 @@ TEST_CASE("a call on another communicator than before is told as that, whatever 
       CHECK(culprit.seq == 4u);
       CHECK(lead(report).severity == Severity::hang);
       CHECK(lead(report).confidence == Confidence::likely);
+      CHECK(lead(report).misstep == Misstep::other_communicator);
       CHECK(lead(report).victims == std::vector<int32_t>{0, 2, 3});
       CHECK(lead(report).summary ==
             "rank 1 called AllReduce of 64 float32 (sum) on another communicator than in the steps "

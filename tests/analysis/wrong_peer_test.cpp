@@ -42,6 +42,7 @@ TEST_CASE("who sends to one rank what another one awaits is named, not the rank 
   check_names_each(OpKind::Send);
   const Report report = judge_wrong_peer(2, OpKind::Send);
   CHECK(lead(report).culprits.front().peer == 0);
+  CHECK(lead(report).misstep == Misstep::other_peer);
   CHECK(lead(report).summary.find("rank 3 has been waiting") != std::string::npos);
 }
 
@@ -55,7 +56,9 @@ TEST_CASE("who awaits from one rank what another one sends it is named") {
 TEST_CASE("who leaves a receive out is named where nobody misses what was sent to it") {
   Program program = make_ring();
   program.ranks[0].erase(program.ranks[0].begin() + 1);
-  CHECK(check_blames(judge(program), Verdict::p2p_unmatched, 0).op == "Recv");
+  const Report report = judge(program);
+  CHECK(check_blames(report, Verdict::p2p_unmatched, 0).op == "Recv");
+  CHECK(lead(report).misstep == Misstep::left_out);
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "analysis/record/index.h"
 #include "report/info.h"
@@ -25,6 +27,7 @@ TEST_CASE("the verdict's JSON is the documented schema, byte for byte") {
       "code": "RC-MISSING-CALL",
       "severity": "hang",
       "confidence": "certain",
+      "misstep": "left_out",
       "summary": "Rank 2 never called AllReduce seq 2 on world; 3 ranks wait in it.",
       "next": "see what rank 2 does now: py-spy dump --pid 102 on node0",
       "culprits": [
@@ -126,6 +129,22 @@ TEST_CASE("what follows from a finding says who waits in what for whom, and carr
   CHECK(finding["consequences"][0]["code"] == "RC-WAITING");
   CHECK(finding["consequences"][0]["severity"] == "info");
   CHECK(finding["consequences"][1]["code"] == "RC-ABORT-CASCADE");
+}
+
+TEST_CASE("what the culprits did is a word of its own, and null where nothing tells it") {
+  analysis::Report report = test::missing_call_report();
+  std::set<std::string> words;
+  for (size_t i = 0; i < static_cast<size_t>(analysis::Misstep::Count); ++i) {
+    report.findings[0].misstep = static_cast<analysis::Misstep>(i);
+    const auto json = nlohmann::json::parse(report::diff_json(test::missing_call_run(), report));
+    words.insert(json["findings"][0]["misstep"]);
+  }
+  CHECK(words == std::set<std::string>{"left_out", "made_more", "not_reached", "other_arguments",
+                                       "other_communicator", "other_grouping", "other_operation",
+                                       "other_peer", "reordered"});
+  report.findings[0].misstep.reset();
+  const auto json = nlohmann::json::parse(report::diff_json(test::missing_call_run(), report));
+  CHECK(json["findings"][0]["misstep"].is_null());
 }
 
 TEST_CASE("a point-to-point culprit has a p2p seq and a peer instead of a seq") {

@@ -82,6 +82,7 @@ analysis::Report missing_call_report() {
   finding.verdict = analysis::Verdict::missing_call;
   finding.severity = analysis::Severity::hang;
   finding.confidence = analysis::Confidence::certain;
+  finding.misstep = analysis::Misstep::left_out;
   finding.summary = "Rank 2 never called AllReduce seq 2 on world; 3 ranks wait in it.";
   finding.next = "see what rank 2 does now: py-spy dump --pid 102 on node0";
   analysis::Culprit culprit;
