@@ -8,6 +8,9 @@
 //                            reported of it, and its kind: scripts/compare_verdicts.py
 //   ROLLCALL_SIM_REPORTS=FILE  writes the reports themselves
 //
+// Fails on every job that is judged wrong and is not in known_wrong.txt, and on every one in it
+// that is not.
+//
 // A third of the seeds has one fault and nothing else; a third is nested, grouped and on two
 // streams; a third has up to three faults, or loses records.
 #include <fmt/format.h>
@@ -16,6 +19,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <random>
 
@@ -23,6 +27,7 @@
 #include "report/json.h"
 #include "report/text.h"
 #include "tests/catch.h"
+#include "tests/sim/known_wrong.h"
 #include "tests/sim/loss.h"
 #include "tests/sim/together.h"
 #include "tests/sim/training.h"
@@ -585,6 +590,9 @@ TEST_CASE("the leading finding of a random job is a fault that was planted in it
   constexpr size_t kShownMax = 5;
   uint64_t judged = 0;
   uint64_t failed = 0;
+  std::ifstream list(ROLLCALL_SIM_KNOWN_WRONG);
+  REQUIRE(list);
+  KnownWrong known(list);
   Table table;
   Table sums;
   Verdicts verdicts;
@@ -614,16 +622,18 @@ TEST_CASE("the leading finding of a random job is a fault that was planted in it
     if (plan.watched) ++sums["all with watched GPUs | "][static_cast<size_t>(score)];
     if (plan.gpus > 1) ++sums["all with several GPUs in a process | "][static_cast<size_t>(score)];
     if (only) WARN(describe_failure(plan));
-    if (score != Score::wrong) continue;
+    known.judged(seed, score == Score::wrong);
+    if (score != Score::wrong || known.contains(seed)) continue;
     failures += fmt::format("seed {}: wrong {}; lost {} of rank {}; {}; {}\n", seed, what,
                             name_of(scenario.loss.kind), scenario.loss.rank,
                             analysis::code_of(scenario.report.findings.front().verdict),
                             scenario.truths.front().where);
     if (++failed <= kShownMax) failures += describe_failure(shrink(plan));
   }
+  known.judged_all(first, last);
   write_table(table, sums);
   INFO(failures);
-  CHECK(failed == 0);
+  CHECK(known.errors() == "");
   CHECK(judged * 10 >= (last - first + 1) * 5);
 }
 
