@@ -254,6 +254,8 @@ Option Subcommand::pair(const char* names, std::vector<int32_t>& values, const c
   return Option(app_->add_option_function<std::string>(names, take, help));
 }
 
+void Subcommand::unlisted() { app_->group(""); }
+
 void Subcommand::footer(const char* text) { app_->footer(text); }
 
 void Subcommand::action(Action action) {

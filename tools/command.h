@@ -105,6 +105,8 @@ class Subcommand {
   // Two numbers with a comma between them.
   Option pair(const char* names, std::vector<int32_t>& values, const char* help);
   void footer(const char* text);
+  // Leaves it out of the list in `rollcall --help`: a tool for tests, not for whoever has a hang.
+  void unlisted();
   void action(Action action);
 
  private:

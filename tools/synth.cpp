@@ -148,6 +148,7 @@ void add_synth(CommandLine& line) {
       "\nExamples:\n"
       "  rollcall synth -o run --ranks 64 --ops 2000 --layout tp=4,pp=2 --fault missing-call@17\n"
       "  rollcall diff run");
+  command.unlisted();
   command.action([arguments] { return synth(*arguments); });
 }
 

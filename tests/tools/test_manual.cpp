@@ -14,11 +14,11 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// The commands, as the help lists them.
+// The commands, as the help lists them, and the one that it does not list.
 std::vector<std::string> commands_of(const Folder& folder) {
   const std::string help = run_command(folder, {"--help"}).out;
   std::istringstream lines(help.substr(help.find("Subcommands:")));
-  std::vector<std::string> commands;
+  std::vector<std::string> commands = {"synth"};
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind("  ", 0) == 0 && line[2] != ' ') {
       commands.push_back(line.substr(2, line.find(' ', 2) - 2));
@@ -93,6 +93,17 @@ TEST_CASE("the manual and every completion know each option that the help knows"
       CHECK(contains(fish, " -l " + option.substr(2)));
     }
   }
+}
+
+TEST_CASE("what writes jobs for tests is not on the first page of the help, and is reachable") {
+  const Folder folder;
+  const std::string help = run_command(folder, {"--help"}).out;
+  CHECK(contains(help, "\n  diff  "));
+  CHECK_FALSE(contains(help, "synth"));
+  const Outcome own = run_command(folder, {"synth", "--help"});
+  CHECK(own.status == 0);
+  CHECK(contains(own.out, "--list-faults"));
+  CHECK(contains(run_command(folder, {"manual"}).out, "synth"));
 }
 
 TEST_CASE("the pages of all commands are written where they are asked for, and nowhere else") {
