@@ -195,7 +195,7 @@ std::vector<trace::Run> read_runs(const Arguments& arguments, trace::Team* team,
   const bool is_judged = arguments.ranks.empty();
   const uint64_t held = is_judged && !arguments.window_given ? arguments.held : 0;
   const auto read = [&](const std::vector<std::string>& paths, uint64_t records_max) {
-    return read_run(paths, arguments.window, error, records_max, team);
+    return read_run(paths, arguments.window, error, records_max, team, RunNeeds::calls_or_words);
   };
   std::vector<trace::Run> runs;
   const Pair pair = pair_of(arguments);

@@ -218,6 +218,7 @@ std::string why_empty(const std::vector<std::string>& paths, const trace::Run& r
   if (run.issues.size() > kIssuesShown) {
     text += fmt::format("\n  and {} more files", run.issues.size() - kIssuesShown);
   }
+  if (!run.logs.empty()) text += "\n  what a job's log says in words, `rollcall diff` judges";
   return text;
 }
 
@@ -229,7 +230,8 @@ std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std
 }
 
 std::optional<trace::Run> read_run(const std::vector<std::string>& paths, uint64_t window,
-                                   std::string& error, uint64_t records_max, trace::Team* team) {
+                                   std::string& error, uint64_t records_max, trace::Team* team,
+                                   RunNeeds needs) {
   if (trace::is_root(team)) error = objection(paths);
   trace::hand_out(team, error);
   if (!error.empty()) return std::nullopt;
@@ -248,7 +250,8 @@ std::optional<trace::Run> read_run(const std::vector<std::string>& paths, uint64
     }
     run = trace::load_run(paths, options);
   }
-  if (trace::is_root(team) && run.processes.empty()) error = why_empty(paths, run);
+  const bool has_words = needs == RunNeeds::calls_or_words && !run.logs.empty();
+  if (trace::is_root(team) && run.processes.empty() && !has_words) error = why_empty(paths, run);
   trace::hand_out(team, error);
   if (!error.empty()) return std::nullopt;
   return run;

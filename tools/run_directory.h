@@ -27,13 +27,17 @@ std::optional<std::string> make_shared_run_directory(const std::string& wanted,
                                                      const std::string& run_id, unsigned restarts,
                                                      std::string& error);
 
+// What a run must hold to be of use to a command. A job's log holds words and no calls: it can be
+// judged, and there is nothing in it to count or to draw.
+enum class RunNeeds : uint8_t { calls, calls_or_words };
+
 // Reads a run with a progress line: directories, files and "-", which is standard input, together.
 // nullopt: nothing in it can be used, and `error` is the sentence that says what to do. `window` 0
 // reads everything, unless `records_max` bounds what is held (trace/loader.h). Of a team all fail
 // or none; rank 0 gets the run.
 std::optional<trace::Run> read_run(const std::vector<std::string>& paths, uint64_t window,
                                    std::string& error, uint64_t records_max = 0,
-                                   trace::Team* team = nullptr);
+                                   trace::Team* team = nullptr, RunNeeds needs = RunNeeds::calls);
 std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std::string& error,
                                    uint64_t records_max = 0, trace::Team* team = nullptr);
 

@@ -64,6 +64,43 @@ TEST_CASE("two logs of the same ranks of two jobs are compared as two runs, and 
   CHECK(contains(together.out, "RC-"));
 }
 
+TEST_CASE(
+    "a job's log that holds words and no calls is judged, and other commands say who reads it") {
+  const Folder folder;
+  std::string log;
+  for (const int rank : {0, 1, 3}) {
+    const std::string head = "[rank" + std::to_string(rank) + "]:[E816 01:45:40.1 x.cpp:1] ";
+    log += head +
+           "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, OpType=ALLREDUCE, "
+           "NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600026 milliseconds before\n" +
+           head + "[PG ID 0 PG GUID 0(default_pg) Rank " + std::to_string(rank) +
+           "] failure detected by watchdog at work sequence id: 12 PG status: last enqueued work: "
+           "12, last completed work: 11\n";
+  }
+  log +=
+      "[rank2]:[E816 01:45:41.1 x.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank 2] Received a dump "
+      "signal due to a collective timeout from  rank 0 and we will try our best to dump the debug "
+      "info. Last enqueued NCCL work: 11, last completed NCCL work: 11.\n";
+  put(folder / "job.log", log);
+  for (const char* line : {"$ROLLCALL diff job.log", "cat job.log | $ROLLCALL diff -"}) {
+    CAPTURE(line);
+    const Outcome outcome = run_shell(folder, line);
+    CHECK(outcome.status == 1);
+    CHECK(outcome.err.empty());
+    CHECK(contains(outcome.out, "RC-MISSING-CALL, hang, likely"));
+    CHECK(contains(outcome.out, "culprit   rank 2"));
+  }
+  const Outcome json = run_command(folder, {"diff", "--json", "job.log"});
+  CHECK(json.status == 1);
+  CHECK(contains(json.out, "RC-MISSING-CALL"));
+  for (const char* command : {"info", "stats", "trace"}) {
+    CAPTURE(command);
+    const Outcome outcome = run_command(folder, {command, "job.log"});
+    CHECK(outcome.status == 2);
+    CHECK(contains(outcome.err, "`rollcall diff` judges"));
+  }
+}
+
 TEST_CASE("a file that is no recording is named for what it is, and what would help") {
   const Folder folder;
   put(folder / "topo.xml", "<system version=\"1\">\n  <cpu numaid=\"0\"></cpu></system>\n");
