@@ -87,6 +87,7 @@ done
   part "installing PyTorch" install torch requirements.txt || true
 if [ -x "$torch" ]; then
   beside "ways into NCCL" python3 tests/clients/ways_in.py --torch "$torch"
+  beside "reported hangs" python3 tests/clients/reported_hangs.py "$torch"
   for backend in nccl nccl-legacy; do
     beside "faults on $backend" python3 tests/clients/pytorch_faults.py "$torch" "$backend"
   done
@@ -102,9 +103,9 @@ echo
 echo "=== test-clients"
 failed=0
 for name in "installing PyTorch" "installing PyTorch for CUDA 11" \
-  "installing PyTorch for CUDA 12" "ways into NCCL" "faults on nccl" "faults on nccl-legacy" \
-  "non-blocking" "GPU check" "PyTorch for CUDA 11" "GPU check for CUDA 11" \
-  "PyTorch for CUDA 12" "GPU check for CUDA 12"; do
+  "installing PyTorch for CUDA 12" "ways into NCCL" "reported hangs" "faults on nccl" \
+  "faults on nccl-legacy" "non-blocking" "GPU check" "PyTorch for CUDA 11" \
+  "GPU check for CUDA 11" "PyTorch for CUDA 12" "GPU check for CUDA 12"; do
   if [ -e "$logs/$name.end" ]; then
     cat "$logs/$name.end"
     grep -q '^passed' "$logs/$name.end" || failed=1

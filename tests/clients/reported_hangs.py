@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Hangs as people reported them: who is named, for what, at which call and line, and what is not said.
+
+    reported_hangs.py PYTHON [WORDS OF A SENTENCE]
+
+PYTHON is an interpreter that has PyTorch. The jobs are in reported/, each with its reference.
+"""
+import os
+import sys
+from dataclasses import dataclass
+
+from pytorch_job import HERE, Failure, PytorchJob, Zygotes, expect, expect_equal, job
+
+# What is true of no job here: all ranks are on file, all run until they are killed or end.
+FALSE_OF_ALL = ("left no file", "recorder did not run", "default_pg", "was started",
+                "communicator rank", "1 are ", "1 later positions")
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str               # of the script
+    codes: tuple            # any of these
+    culprits: tuple
+    seq: int = -1           # of the first culprit, where the place is a matter of fact
+    # Words of the script's line from which the culprit's call comes: then lines are recorded.
+    line: str = ""
+    said: tuple = ()        # in the first sentence
+    not_said: tuple = ()    # anywhere
+    confidence: tuple = ("certain", "likely")
+    ranks: int = 4
+    has_twin: bool = False  # whether the healthy version is run as well
+
+    def path(self):
+        return os.path.join(HERE, "reported", f"{self.name}.py")
+
+    def sentence(self):
+        with open(self.path(), encoding="utf-8") as file:
+            return file.readline().strip().strip('"')
+
+    def site(self):
+        """"reported/best_loss.py:14", of the only line that holds these words."""
+        with open(self.path(), encoding="utf-8") as file:
+            numbers = [number for number, text in enumerate(file, 1) if self.line in text]
+        expect_equal(len(numbers), 1, f"lines of {self.name} with {self.line!r}")
+        return f"reported/{self.name}.py:{numbers[0]}"
+
+
+CASES = (
+    Case("best_loss", ("RC-COUNT-MISMATCH",), (0,), 39, "parameter.full_tensor()",
+         ("rank 0 made 4 calls more than ranks 1-3",), has_twin=True),
+    Case("save_barrier", ("RC-MISSING-CALL",), (0,), 4, "        save(ranks)",
+         ("rank 0 made AllReduce of 1 float32",), has_twin=True),
+    Case("local_leaders", ("RC-OP-MISMATCH",), (2,), 4,
+         said=("rank 2 called AllReduce", "where ranks 0-1,3 called Broadcast")),
+    Case("more_elements", ("RC-COUNT-MISMATCH",), (0,), 0,
+         said=("rank 0 called AllReduce of 8192", "ranks 1-7 called AllReduce of 4096"),
+         not_said=("left out", "left that"), confidence=("certain",), ranks=8),
+    Case("local_patience", ("RC-OP-MISMATCH",), (1,), 20, "dist.barrier",
+         ("rank 1 called AllReduce of 1 float32", "ranks 0,2-3 called AllReduce of 136"),
+         has_twin=True),
+)
+
+
+def job_of(zygotes, case, *words):
+    frames = {"ROLLCALL_PYTHON_FRAMES": "1"} if case.line else {}
+    return PytorchJob(zygotes.one(), case.ranks, [case.name, *words], script="reported_job",
+                      environment=frames)
+
+
+def expect_verdict(run, case):
+    leading = run.diff()["findings"][0]
+    expect(leading["code"] in case.codes, f"{leading['code']} is none of {case.codes}")
+    culprits = tuple(one["rank"] for one in leading["culprits"])
+    expect_equal(culprits, case.culprits, "the culprits")
+    if case.seq >= 0:
+        expect_equal(leading["culprits"][0]["seq"], case.seq, "the position")
+    expect(leading["confidence"] in case.confidence, f"it is {leading['confidence']}")
+    for words in case.said:
+        expect(words in leading["summary"], f"{words!r} is not said")
+    text = run.diff_text()
+    if case.line:
+        expect(f"{case.site()} " in text, f"{case.site()} is not named")
+    for words in (*FALSE_OF_ALL, *case.not_said):
+        expect(words not in text, f"{words!r} is said")
+
+
+def is_told(zygotes, case):
+    def test():
+        with job_of(zygotes, case) as run:
+            ended = run.wait_for_end_or_hang(planted_by=case.culprits[0])
+            expect(not ended, f"the job does not hang\n{run.describe()}")
+            run.kill()
+            if os.environ.get("ROLLCALL_E2E_SHOW"):
+                print(run.diff_text(), flush=True)
+            try:
+                expect_verdict(run, case)
+            except Failure as failure:
+                raise Failure(f"{failure}\n{run.diff_text()}\n{run.describe()}") from None
+        if case.has_twin:
+            expect_lockstep(zygotes, case)
+    return test
+
+
+def expect_lockstep(zygotes, case):
+    with job_of(zygotes, case, "healthy") as run:
+        expect(run.wait_for_end_or_hang(), f"the healthy job hangs\n{run.describe()}")
+        expect_equal(run.statuses(), [0] * case.ranks, f"exit statuses\n{run.describe()}")
+        expect_equal([finding["code"] for finding in run.diff()["findings"]], ["RC-IN-LOCKSTEP"],
+                     f"the verdict on the healthy job\n{run.diff_text()}")
+
+
+def main():
+    python = sys.argv[1]
+    sys.argv[1:] = sys.argv[2:3]
+    with Zygotes(python) as zygotes:
+        return job.main([(f"{case.name}: {case.sentence()}", is_told(zygotes, case))
+                         for case in CASES])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
