@@ -1,6 +1,6 @@
 // How a verdict comes about: from a run to its report, in the order in which things are asked.
 //
-//   analyse          the calls, and what logs say in words
+//   analyse          the calls, what logs say in words, and how the job ended
 //   judge_calls      each GPU is a rank
 //   judge_run        what is, or, while nothing is the matter, what begins
 //   choose_view      of what was called, executed, or called before the job was given up
@@ -20,6 +20,7 @@
 #include "analysis/analysis.h"
 #include "analysis/explain/call_sites.h"
 #include "analysis/explain/explain.h"
+#include "analysis/explain/job_end.h"
 #include "analysis/explain/lost_dumps.h"
 #include "analysis/explain/lost_lines.h"
 #include "analysis/explain/wrong_peer.h"
@@ -47,6 +48,8 @@ std::optional<Report> judge_executed(const trace::Run& run, const Options& optio
 Report judge_view(const trace::Run& run, const Options& options);
 Report judge_facts(StreamOrderChoice& choice, bool& may_have_hung);
 
+constexpr int kUnreadable = 2;  // the exit status where no process could be read
+
 bool blames(const Draft& draft);
 void append(std::vector<Draft>& drafts, std::vector<Draft>&& more);
 std::vector<RankRow> table_of_first(const Facts& facts, const std::vector<Draft>& drafts);
@@ -59,7 +62,9 @@ Report analyse(const trace::Run& run, const Options& options) {
   Report report = judge_calls(run, options);
   doubt_lost_lines(run, report.findings);
   name_lost_dumps(run, report.findings);
-  return hear_logs(run, std::move(report));
+  report = hear_logs(run, std::move(report));
+  if (tell_job_end(run, report.findings)) report.status = exit_status(report.findings);
+  return report;
 }
 
 namespace {
@@ -77,7 +82,7 @@ Report judge_calls(const trace::Run& run, const Options& options) {
 Report hear_logs(const trace::Run& run, Report&& report) {
   std::vector<Finding> said = judge_testimony(run);
   if (said.empty()) return std::move(report);
-  const bool has_calls = report.status != 2;
+  const bool has_calls = report.status != kUnreadable;
   std::vector<Finding> recorded = std::move(report.findings);
   std::erase_if(recorded, [&](const Finding& finding) {
     const bool is_refusal = !has_calls && finding.verdict == Verdict::insufficient;
@@ -211,7 +216,7 @@ Report refuse(const trace::Run& run) {
   for (const trace::Issue& issue : run.issues) {
     draft.finding.evidence.push_back({.file = issue.file, .record = "", .text = issue.text});
   }
-  report.status = 2;
+  report.status = kUnreadable;
   report.findings.push_back(std::move(draft.finding));
   return report;
 }

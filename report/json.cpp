@@ -6,6 +6,7 @@
 #include "analysis/record/index.h"
 #include "report/json_terms.h"
 #include "report/terms.h"
+#include "trace/job_end.h"
 
 namespace rollcall::report {
 namespace {
@@ -126,6 +127,17 @@ Json comm_json(const analysis::CommSummary& comm) {
   return json;
 }
 
+Json end_json(const trace::JobEnd& end) {
+  Json json;
+  json["file"] = valid_utf8(end.file);
+  json["host"] = text_or_null(end.host);
+  json["rank"] = known_or_null(end.rank, end.rank >= 0);
+  json["status"] = known_or_null(end.number, !end.by_signal);
+  json["signal"] = known_or_null(end.number, end.by_signal);
+  json["by"] = trace::name_of(end.reason);
+  return json;
+}
+
 Json run_json(const trace::Run& run) {
   std::set<int32_t> ranks;
   int64_t started_ns = 0;
@@ -142,6 +154,8 @@ Json run_json(const trace::Run& run) {
   json["started"] = text_or_null(iso_time(started_ns));
   json["live"] = run.live;
   json["has_stale_values"] = has_stale_values(run);
+  json["ends"] = Json::array();
+  for (const trace::JobEnd& end : run.ends) json["ends"].push_back(end_json(end));
   return json;
 }
 

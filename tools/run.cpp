@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -39,6 +40,7 @@
 #include "tools/terminal.h"
 #include "tools/variables.h"
 #include "tools/watch.h"
+#include "tools/write_job_end.h"
 
 namespace rollcall::tools {
 namespace {
@@ -87,6 +89,13 @@ struct Arguments {
 };
 
 int64_t now_ns() { return static_cast<int64_t>(monotonic_now_ns()); }
+
+int64_t realtime_ns() {
+  using std::chrono::duration_cast;
+  return duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 uint64_t random_id() {
   std::random_device device;
@@ -334,7 +343,7 @@ class Session {
   void note_ends() {
     for (const Ended& ended : job_.reap()) {
       if (ended.is_normal()) continue;
-      if (!first_failure_) first_failure_ = ended;
+      if (!first_failure_) note_failure(ended);
       if (arguments_.ranks == 0 || job_.was_told_to_end() || ending_) continue;
       std::string line = fmt::format("rank {} (pid {}) {} after {}", ended.rank, ended.pid,
                                      in_words(ended), report::duration(now_ns() - start_ns_));
@@ -345,6 +354,20 @@ class Session {
       }
       say(line);
     }
+  }
+
+  void note_failure(const Ended& ended) {
+    first_failure_ = ended;
+    end_of_job_.run_id = parse_run_id(plan_.run_id);
+    end_of_job_.ended_ns = realtime_ns();
+    end_of_job_.rank = ended.rank;
+    end_of_job_.pid = static_cast<uint32_t>(ended.pid);
+    end_of_job_.by_signal = ended.by_signal;
+    end_of_job_.number = ended.number;
+    end_of_job_.reason = hang_                    ? trace::EndReason::hang
+                         : timed_out_             ? trace::EndReason::time_limit
+                         : job_.was_told_to_end() ? trace::EndReason::signal
+                                                  : trace::EndReason::job;
   }
 
   // What has to happen at a certain time, or because nothing happens.
@@ -511,6 +534,12 @@ class Session {
       say(why_nothing_recorded(plan_, program_));
       return status;
     }
+    if (std::string why; first_failure_ && !write_job_end(plan_.directory, end_of_job_, why)) {
+      say(
+          fmt::format("how the job ended could not be written into {}: {}; `rollcall diff` will "
+                      "not know it.",
+                      plan_.directory, why));
+    }
     if (status != 0 && !verdict_shown_) say_sentence();
     if (arguments_.quiet && status == 0) return status;
     say(fmt::format("recorded in {}; for the verdict: rollcall diff {}", plan_.directory,
@@ -529,6 +558,7 @@ class Session {
   int64_t kill_at_ns_ = 0;  // 0: not ending
   int helper_output_ = -1;
   std::optional<Ended> first_failure_;
+  trace::JobEnd end_of_job_;  // of that
   bool ending_ = false;
   bool guardian_knows_ = false;
   bool hang_ = false;

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "core/format/file_name.h"
+#include "trace/job_end.h"
 
 namespace rollcall::trace {
 namespace {
@@ -26,6 +27,8 @@ void take_name(const std::string& directory, const std::string& name, Listing& l
   } else if (name.ends_with(kRingEnding)) {
     // Renamed by hand: its contents decide.
     listing.groups[path].ring = path;
+  } else if (name.ends_with(kJobEndEnding)) {
+    listing.ends.push_back(path);
   } else if (name.starts_with(".")) {
     // What a command of ours is writing at this moment, or a file system hides.
   } else {
@@ -70,6 +73,7 @@ bool list_run(const std::string& directory, Listing& listing) {
     std::sort(group.segments.begin(), group.segments.end());
     std::sort(group.captured.begin(), group.captured.end());
   }
+  std::sort(listing.ends.begin(), listing.ends.end());
   std::sort(listing.others.begin(), listing.others.end());
   return true;
 }

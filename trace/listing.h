@@ -23,6 +23,7 @@ struct FileGroup {
 struct Listing {
   std::map<std::string, FileGroup> groups;  // by directory and stem
   std::vector<std::string> directories;     // below, those that were looked into first
+  std::vector<std::string> ends;            // how the job ended (trace/job_end.h)
   std::vector<std::string> others;          // files that may be another recorder's, by name
 };
 
@@ -40,8 +41,8 @@ void transfer(Io& io, FileGroup& group) {
 
 template <class Io>
 void transfer(Io& io, Listing& listing) {
-  auto& [groups, directories, others] = listing;
-  transfer_all(io, groups, directories, others);
+  auto& [groups, directories, ends, others] = listing;
+  transfer_all(io, groups, directories, ends, others);
 }
 
 }  // namespace rollcall::trace

@@ -22,6 +22,7 @@
 #include "trace/grown.h"
 #include "trace/import/importer.h"
 #include "trace/import/torch_names.h"
+#include "trace/job_end.h"
 #include "trace/listing.h"
 #include "trace/live_ring.h"
 #include "trace/liveness.h"
@@ -559,6 +560,7 @@ void load_place(const Place& place, const LoadOptions& options, Run& run) {
   }
   complain_about_segments(listing, run);
   load_groups(groups, options, run);
+  if (is_root(options.team)) run.ends = read_job_ends(listing.ends, run.issues);
 }
 
 }  // namespace

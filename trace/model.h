@@ -248,10 +248,28 @@ struct Process {
   bool is_first_part = true;
 };
 
+// Who or what ended a job: itself, somebody's signal that `rollcall run` passed on, or `rollcall
+// run` after a verdict or at the time limit.
+enum class EndReason : uint8_t { job, signal, hang, time_limit, Count };
+
+// A job, or the part of it on one host, that ended otherwise than with 0 (trace/job_end.h).
+struct JobEnd {
+  std::string file;
+  std::string host;
+  uint64_t run_id = 0;
+  int64_t ended_ns = 0;  // when, in nanoseconds since the epoch; 0 unknown
+  int32_t rank = -1;     // the rank that ended so, before any other; -1: it is the whole command
+  uint32_t pid = 0;
+  bool by_signal = false;
+  int number = 0;  // the signal, or the exit status
+  EndReason reason = EndReason::job;
+};
+
 struct Run {
   std::string directory;
   std::vector<Process> processes;  // by job rank where known, then host, pid
   std::vector<JobLog> logs;        // what is said of the job in words
+  std::vector<JobEnd> ends;        // how it ended, where it did not end well; by their files
   std::vector<Issue> issues;
   bool live = false;  // some process is still running
   int64_t read_at_ns = 0;

@@ -100,6 +100,50 @@ def codes_of(report):
     return [finding["code"] for finding in report["findings"]]
 
 
+# mini_train to its end, and a status that is not its own.
+CRASHING = ["sh", "-c", 'test "$RANK" = 1 || sleep 2; "$@"; exit $((RANK == 1 ? 3 : 0))', "sh"]
+TRAIN = ["--dp", "2", "--steps", "2"]
+
+
+def a_crash_is_not_in_lockstep():
+    """All calls are equal; only `rollcall run` knows that the job failed."""
+    with Job(2, TRAIN, program=[*CRASHING, job.MINI_TRAIN]) as run:
+        expect_equal(run.run(), 3, f"status ({run.describe()})")
+        report = run.diff()
+        lead = report["findings"][0]
+        expect_equal((codes_of(report)[0], report["status"]), ("RC-INSUFFICIENT", 3),
+                     f"the verdict ({report})")
+        expect("RC-IN-LOCKSTEP" not in codes_of(report), f"it is in lockstep, too: {report}")
+        expect("rank 1" in lead["summary"] and "exit status 3" in lead["summary"], str(lead))
+        expect("nothing to do" not in lead["next"], str(lead))
+        expect_equal([culprit["rank"] for culprit in lead["culprits"]], [1], "who failed first")
+        expect_equal([(end["status"], end["signal"], end["by"]) for end in report["run"]["ends"]],
+                     [(3, None, "job")], "what is on file of the end")
+        expect("RC-INSUFFICIENT" in run.stderr(), f"`rollcall run` says so itself: {run.stderr()}")
+    with Job(2, TRAIN) as run:
+        # One command, as a launcher is; it ends itself by a signal.
+        arguments = " ".join(run.command[run.command.index("--") + 1:])
+        ranks = " & ".join(f"RANK={rank} LOCAL_RANK={rank} {arguments}" for rank in range(2))
+        run.command = [job.ROLLCALL, "run", "--emulate=2", "-d", run.run_directory, "--", "sh",
+                       "-c", f"{ranks} & wait; kill -KILL $$"]
+        run.environment.update(WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                               MASTER_PORT=str(job.free_port()))
+        expect_equal(run.run(), -9, f"status ({run.describe()})")
+        lead = run.diff()["findings"][0]
+        expect("the job was killed by signal 9" in lead["summary"], str(lead))
+        expect_equal(lead["culprits"], [], "no rank is known")
+
+
+def a_good_end_leaves_no_word():
+    with Job(2, TRAIN) as run:
+        expect_equal(run.run(), 0, f"status ({run.describe()})")
+        expect_equal([name for name in os.listdir(run.run_directory) if name.endswith(".ended")],
+                     [], "what says how the job ended")
+        report = run.diff()
+        expect_equal((codes_of(report), report["status"], report["run"]["ends"]),
+                     (["RC-IN-LOCKSTEP"], 0, []), "the verdict")
+
+
 if __name__ == "__main__":
     sys.exit(job.main([
         ("a process that ends by itself leaves one exit record, and its children none in its file",
@@ -109,4 +153,6 @@ if __name__ == "__main__":
          ranks_that_are_through_are_not_dead),
         ("a rank that ends by itself too early is named, whatever the way and the status",
          rank_that_leaves_early_is_named),
+        ("of a job that crashed nobody says that it was in lockstep", a_crash_is_not_in_lockstep),
+        ("a job that ended with 0 leaves no word of its end", a_good_end_leaves_no_word),
     ]))
