@@ -19,8 +19,8 @@ configure_flags := -DROLLCALL_WERROR=$(WERROR) $(if $(launcher),\
 
 .DEFAULT_GOAL := help
 .PHONY: help hang test attack test-clients bench sim build install check check-api format fuzz \
-        asan tsan clean sanitized setup setup-attack setup-lint setup-api setup-packages \
-        wheel packages test-packages release portable FORCE
+        asan tsan clean sanitized setup setup-attack setup-browser setup-lint setup-api \
+        setup-packages wheel packages test-packages release portable FORCE
 
 help: ## this list
 	@echo "Rollcall. Verbs:"
@@ -36,7 +36,7 @@ hang: setup $(BUILD)/build.ninja ## watch a job hang on emulated GPUs, and Rollc
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target $(HANG_TARGETS)
 	@scripts/hang.sh $(BUILD)
 
-test: setup-attack build ## build everything and run every test
+test: setup-attack setup-browser build ## build everything and run every test
 	@ctest --preset $(PRESET) -j $(TEST_JOBS)
 
 attack: setup-attack $(BUILD)/build.ninja ## tests on slow disks, with little memory, in sandboxes
@@ -129,6 +129,9 @@ setup:
 
 setup-attack:
 	@scripts/setup.sh --attack
+
+setup-browser:
+	@scripts/setup.sh --browser
 
 setup-lint:
 	@scripts/setup.sh --lint

@@ -6,7 +6,7 @@
 // next schema; a call that merely waits is RC-WAITING in it.
 // `misstep` of a finding: what its culprits did (ROLLCALL_MISSTEPS in analysis/verdict.h), null
 // where that is no matter of calls or nothing on file tells it. It tells apart what one code
-// covers. `run.has_stale_values`: kernels of the job did nothing, on emulated GPUs.
+// covers.
 // `run.has_stale_values`: kernels of the job did nothing, on emulated GPUs.
 // `run.ends`: how the job ended where it did not end with 0, from trace/job_end.h.
 #pragma once

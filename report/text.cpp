@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <tuple>
+#include <iterator>
 #include <vector>
 
 #include "analysis/record/index.h"
 #include "report/context.h"
+#include "report/lines.h"
 #include "report/terms.h"
 
 namespace rollcall::report {
@@ -46,35 +46,6 @@ struct Ink {
   }
 };
 
-std::string culprit_line(const Culprit& culprit) {
-  std::string text = culprit.rank >= 0 ? fmt::format("rank {}", culprit.rank)
-                     : culprit.process == analysis::kNone
-                         ? std::string("a process without a file")
-                         : fmt::format("process {}", culprit.process);
-  if (culprit.gpu >= 0) text += fmt::format(" (GPU {})", culprit.gpu);
-  if (!culprit.host.empty()) text += " on " + printable(culprit.host);
-  if (culprit.pid != 0) text += fmt::format(", pid {}", culprit.pid);
-  std::string place;
-  if (culprit.comm) {
-    place = culprit.comm_name.empty() ? key_hex(*culprit.comm) : printable(culprit.comm_name);
-    if (culprit.comm_rank >= 0) place += fmt::format(" rank {}", culprit.comm_rank);
-  }
-  if (culprit.seq) place += fmt::format(" seq {}", *culprit.seq);
-  if (culprit.p2p_seq) place += fmt::format(" p2p seq {}", *culprit.p2p_seq);
-  if (culprit.peer >= 0) place += fmt::format(" peer {}", culprit.peer);
-  if (!culprit.op.empty()) place += " " + culprit.op;
-  while (!place.empty() && place.front() == ' ') place.erase(0, 1);
-  return place.empty() ? text : text + ": " + place;
-}
-
-std::string evidence_line(const analysis::Evidence& evidence) {
-  std::string text = printable(evidence.text);
-  if (evidence.file.empty()) return text;
-  text += fmt::format("  [{}{}{}]", printable(file_name(evidence.file)),
-                      evidence.record.empty() ? "" : ", ", evidence.record);
-  return text;
-}
-
 // "label   line", the label on the first line only.
 void append_labelled(std::string& out, const Ink& ink, std::string_view label,
                      const std::vector<std::string>& lines, size_t shown) {
@@ -93,9 +64,7 @@ void append_details(std::string& out, const Ink& ink, const Finding& finding,
   for (const Culprit& culprit : finding.culprits) culprits.push_back(culprit_line(culprit));
   append_labelled(out, ink, "culprit", culprits, options.all ? SIZE_MAX : kCulpritsShown);
   if (!finding.victims.empty()) {
-    // Of a job that went past what it should not have, nobody waits.
-    const bool waits = finding.severity == analysis::Severity::hang;
-    append_labelled(out, ink, waits ? "waiting" : "affected",
+    append_labelled(out, ink, word_for_victims(finding),
                     {fmt::format("{} ({})", ranks_in_words(finding.victims, options.all ? 1000 : 8),
                                  finding.victims.size())},
                     1);
@@ -114,34 +83,15 @@ std::string cut(std::string text) {
   return text + "...";
 }
 
-// Equal rows of several ranks are one row; rows keep the order of their first rank.
+// Equal rows of several ranks are one row.
 void append_table(std::string& out, const Ink& ink, const std::vector<RankRow>& table,
                   const std::vector<int32_t>& labels, bool all) {
   if (table.empty()) return;
-  using Cells = std::tuple<std::string, std::string, std::string, std::string, std::string>;
-  std::map<Cells, size_t> seen;
-  std::vector<std::pair<Cells, std::vector<int32_t>>> groups;
-  for (const RankRow& row : table) {
-    // The time differs by microseconds between ranks that are otherwise alike: it is the first's.
-    Cells key{row.comm_name, row.last_common, row.here, row.state, ""};
-    const auto [found, is_new] = seen.emplace(key, groups.size());
-    if (is_new) {
-      std::get<4>(key) = row.since;
-      groups.emplace_back(std::move(key), std::vector<int32_t>());
-    }
-    const int32_t label = row.rank >= 0                 ? row.rank
-                          : row.process < labels.size() ? labels[row.process]
-                                                        : -1;
-    groups[found->second].second.push_back(label);
-  }
-
-  std::vector<std::vector<std::string>> lines{
-      {"rank", "communicator", "last common call", "first difference", "state"}};
-  for (const auto& [cells, ranks] : groups) {
-    std::string state = std::get<3>(cells);
-    if (!std::get<4>(cells).empty()) state += " " + std::get<4>(cells);
-    lines.push_back({cut(rank_list(ranks)), cut(std::get<0>(cells)), cut(std::get<1>(cells)),
-                     cut(std::get<2>(cells)), cut(state)});
+  const std::vector<GroupedRow> rows = grouped_rows(table, labels);
+  std::vector<std::vector<std::string>> lines{{std::begin(kRankColumns), std::end(kRankColumns)}};
+  for (const GroupedRow& row : rows) {
+    lines.push_back({cut(rank_list(row.ranks)), cut(row.comm_name), cut(row.last_common),
+                     cut(row.here), cut(row.state)});
     if (!all && lines.size() > kRowsShown) break;
   }
   std::vector<size_t> widths(lines[0].size(), 0);
@@ -159,9 +109,8 @@ void append_table(std::string& out, const Ink& ink, const std::vector<RankRow>& 
     while (!text.empty() && text.back() == ' ') text.pop_back();
     out += (number == 0 ? ink.faint(text) : text) + '\n';
   }
-  if (groups.size() + 1 > lines.size()) {
-    out +=
-        fmt::format("... and {} more rows (--all shows them)\n", groups.size() + 1 - lines.size());
+  if (rows.size() + 1 > lines.size()) {
+    out += fmt::format("... and {} more rows (--all shows them)\n", rows.size() + 1 - lines.size());
   }
 }
 
@@ -169,37 +118,9 @@ void append_comms(std::string& out, const std::vector<analysis::CommSummary>& co
   if (comms.empty()) return;
   out += "\nCommunicators\n";
   for (const analysis::CommSummary& comm : comms) {
-    out += fmt::format("  {}  {}  {} of {} ranks on file: {}", key_hex(comm.key).substr(0, 8),
-                       printable(comm.name), comm.ranks.size(),
-                       comm.nranks >= 0 ? fmt::format("{}", comm.nranks) : "an unknown number of",
-                       rank_list(comm.ranks));
-    if (comm.last_common_seq) out += fmt::format("; in step up to seq {}", *comm.last_common_seq);
-    if (comm.first_difference_seq) {
-      out += fmt::format("; first difference at seq {}", *comm.first_difference_seq);
-    }
-    out += '\n';
+    out += fmt::format("  {}  {}  {}\n", key_hex(comm.key).substr(0, 8), printable(comm.name),
+                       comm_line(comm));
   }
-}
-
-// What is said of several files alike is said once, by the first of them.
-struct SharedIssue {
-  const trace::Issue* issue = nullptr;
-  size_t files = 1;
-};
-
-std::vector<SharedIssue> shared_issues(const trace::Run& run, bool each_alone) {
-  std::vector<SharedIssue> shared;
-  std::map<std::string_view, size_t> by_text;
-  for (const trace::Issue& issue : run.issues) {
-    const bool may_share = !each_alone && !issue.file.empty();
-    const auto [slot, is_new] = by_text.try_emplace(issue.text, shared.size());
-    if (may_share && !is_new && !shared[slot->second].issue->file.empty()) {
-      ++shared[slot->second].files;
-    } else {
-      shared.push_back({&issue, 1});
-    }
-  }
-  return shared;
 }
 
 void append_issues(std::string& out, const trace::Run& run, bool all) {
@@ -207,21 +128,10 @@ void append_issues(std::string& out, const trace::Run& run, bool all) {
   out += "\nAbout the files\n";
   const std::vector<SharedIssue> issues = shared_issues(run, all);
   const size_t shown = all ? issues.size() : std::min(issues.size(), kIssuesShown);
-  for (size_t at = 0; at < shown; ++at) {
-    const auto& [issue, files] = issues[at];
-    std::string file = printable(file_name(issue->file));
-    if (files > 1) file += fmt::format(" and {} more", files - 1);
-    out += file.empty() ? fmt::format("  {}\n", printable(issue->text))
-                        : fmt::format("  {}: {}\n", file, printable(issue->text));
-  }
+  for (size_t at = 0; at < shown; ++at) out += fmt::format("  {}\n", issue_line(issues[at]));
   if (issues.size() > shown) {
     out += fmt::format("  and {} more (--all shows them)\n", issues.size() - shown);
   }
-}
-
-std::string code_line(const Finding& finding) {
-  return fmt::format("{}, {}, {}", analysis::code_of(finding.verdict),
-                     analysis::name_of(finding.severity), analysis::name_of(finding.confidence));
 }
 
 void append_what_follows(std::string& out, const Finding& finding, int indent);
@@ -238,8 +148,7 @@ void append_what_follows(std::string& out, const Finding& finding, int indent) {
     out += fmt::format("{:{}}{}\n", "", indent, printable(wait.text));
   }
   if (finding.waits_left_out != 0) {
-    out += fmt::format("{:{}}{} more {}\n", "", indent, finding.waits_left_out,
-                       finding.waits_left_out == 1 ? "call waits" : "calls wait");
+    out += fmt::format("{:{}}{}\n", "", indent, waits_left_out_line(finding.waits_left_out));
   }
   for (const Finding& next : finding.consequences) {
     out += fmt::format("{:{}}{}\n", "", indent, printable(next.summary));
@@ -274,7 +183,7 @@ std::string diff_text(const trace::Run& run, const analysis::Report& report,
   const std::vector<int32_t> labels = process_labels(run);
   std::string out;
   if (report.findings.empty()) {
-    out += "There is nothing to compare: no usable record was found.\n";
+    out += fmt::format("{}\n", kNothingToCompare);
   } else {
     const Finding& leading = report.findings.front();
     out += fmt::format("{}\n{}\n", ink.bold(printable(leading.summary)),
@@ -295,10 +204,7 @@ std::string diff_text(const trace::Run& run, const analysis::Report& report,
     }
     append_others(out, ink, report, options);
     if (has_stale_values(run) && leading.verdict != analysis::Verdict::in_lockstep) {
-      out +=
-          "\nDry run: kernels do nothing on emulated GPUs. A branch that depends on a value "
-          "computed "
-          "there\nmay go another way than on real ones.\n";
+      out += fmt::format("\n{}\n", kDryRun);
     }
     if (!leading.next.empty()) out += fmt::format("\nNext: {}\n", printable(leading.next));
   }
@@ -309,7 +215,7 @@ std::string diff_text(const trace::Run& run, const analysis::Report& report,
 }
 
 std::string diff_sentence(const analysis::Report& report) {
-  if (report.findings.empty()) return "There is nothing to compare: no usable record was found.";
+  if (report.findings.empty()) return std::string(kNothingToCompare);
   const Finding& leading = report.findings.front();
   return fmt::format("{}: {}", analysis::code_of(leading.verdict), printable(leading.summary));
 }

@@ -17,7 +17,7 @@ import tempfile
 
 CORE = ["core/base", "core/format", "core/ring", "core/capture"]
 READERS = ["core/base", "core/format", "settings", "trace", "analysis", "statistics", "comparison",
-           "report"]
+           "report", "report/page"]
 
 # The floors of the analysis, from the ground up: each may include those below it. A name without an
 # ending is a folder, or a header with its source.
@@ -39,6 +39,7 @@ ALLOWED = {
     "statistics": READERS[:5],
     "comparison": READERS[:5],
     "report": READERS[:7],
+    "report/page": READERS[:8],
     "tools": READERS,
     "emulator": [],
     "examples": [],

@@ -6,6 +6,7 @@
 #   scripts/setup.sh --lint   also what `make check` and `make fuzz` need (clang 14 and its tools)
 #   scripts/setup.sh --attack also what some attacks of `make test` need; where it cannot
 #                             be installed, that part skips itself, and this goes on
+#   scripts/setup.sh --browser also what the tests of the page need, as --attack
 #   scripts/setup.sh --packages  also what `make packages` and `make test-packages` need
 #   scripts/setup.sh --ci     all of it but --packages
 #   scripts/setup.sh --list   prints the packages and what each is for, installs nothing
@@ -45,6 +46,9 @@ rpm|installs the rpm, in a folder
 debootstrap|an older Debian to install the deb in'
 attack_packages='python3-fusepy|file systems that are slow or fail, for attacks
 fuse3|mounts them'
+browser_packages='chromium|shows the page of rollcall report, in its tests
+chromium-driver|drives it
+python3-selenium|speaks with the driver'
 # The fuzzer got a package of its own after Ubuntu 22.04.
 if grep -q 'CODENAME=jammy$' /etc/os-release 2>/dev/null; then
   lint_packages=${lint_packages/libclang-rt-14-dev/libclang-common-14-dev}
@@ -58,10 +62,11 @@ for argument in "$@"; do
     --api) packages+=$'\n'$api_packages ;;
     --packages) packages+=$'\n'$api_packages$'\n'$package_packages ;;
     --lint) packages+=$'\n'$lint_packages ;;
-    --attack) optional_packages=$attack_packages ;;
+    --attack) optional_packages+=${optional_packages:+$'\n'}$attack_packages ;;
+    --browser) optional_packages+=${optional_packages:+$'\n'}$browser_packages ;;
     --ci)
       packages+=$'\n'$api_packages$'\n'$lint_packages
-      optional_packages=$attack_packages
+      optional_packages=$attack_packages$'\n'$browser_packages
       ;;
     --list) list_only=1 ;;
     *)
@@ -153,12 +158,16 @@ if [ ${#missing[@]} != 0 ]; then
 fi
 
 [ -n "$optional_packages" ] || exit 0
-find_missing "$optional_packages"
-[ ${#missing[@]} = 0 ] && exit 0
 # Nobody is asked for a password for what can be done without.
 if [ "$(id -u)" != 0 ]; then as_root=(sudo -n); fi
-if install_missing; then
-  echo "setup: done"
-else
-  echo "setup: goes on without ${missing[*]}; the tests that need them are skipped"
-fi
+# Each kind by itself: a system may have one of them and no package of another.
+for kind in "$attack_packages" "$browser_packages"; do
+  [[ $optional_packages == *"$kind"* ]] || continue
+  find_missing "$kind"
+  [ ${#missing[@]} = 0 ] && continue
+  if install_missing; then
+    echo "setup: done"
+  else
+    echo "setup: goes on without ${missing[*]}; the tests that need them are skipped"
+  fi
+done

@@ -123,6 +123,7 @@ void add_dump(CommandLine& line);
 void add_info(CommandLine& line);
 void add_manual(CommandLine& line);
 void add_pack(CommandLine& line);
+void add_report(CommandLine& line);
 void add_run(CommandLine& line);
 void add_stats(CommandLine& line);
 void add_synth(CommandLine& line);

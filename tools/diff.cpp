@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <memory>
 #include <set>
 
-#include "analysis/analysis.h"
+#include "analysis/finding.h"
 #include "comparison/compare.h"
 #include "core/format/file_name.h"
 #include "report/compare.h"
@@ -15,11 +14,10 @@
 #include "report/terms.h"
 #include "report/text.h"
 #include "tools/command.h"
-#include "tools/progress.h"
+#include "tools/judged_run.h"
 #include "tools/run_directory.h"
 #include "tools/team.h"
 #include "tools/terminal.h"
-#include "trace/jobs.h"
 
 namespace rollcall::tools {
 namespace {
@@ -40,9 +38,6 @@ constexpr const char* kFooter =
     "5\n"
     "  rollcall diff OLD NEW                                   what the job calls that it did not\n"
     "  mpirun -np 4 rollcall diff DIR                          the same, read by four processes";
-
-// About a second of analysis, and with all that is computed from them an eighth of a gibibyte.
-constexpr uint64_t kRecordsInMemory = 1u << 20;
 
 struct Arguments {
   std::vector<std::string> paths;
@@ -95,50 +90,8 @@ int status_of(const analysis::Report& report, bool only_hangs) {
   return is_other ? kExitRisk : report.status;
 }
 
-// Several jobs in one directory, without a run id: each is judged by itself, and the worst is
-// shown, of equals the newest. The others are named on stderr.
-void choose_worst_job(const analysis::Options& options, trace::Run& run) {
-  const std::optional<trace::Jobs> several = jobs_without_number(run);
-  if (!several) return;
-  const trace::Jobs& jobs = *several;
-  constexpr int kFromBad[] = {kExitHang, kExitUndecided, kExitRisk, kExitGood};
-  const auto badness = [&](int status) {
-    return std::find(std::begin(kFromBad), std::end(kFromBad), status) - std::begin(kFromBad);
-  };
-  std::vector<std::string> sentences;
-  std::vector<int> statuses;
-  uint32_t worst = 0;
-  for (uint32_t job = 0; job < jobs.count; ++job) {
-    trace::choose_job(jobs, job, run);
-    const analysis::Report report = analysis::analyse(run, options);
-    const auto one = std::find(jobs.of.begin(), jobs.of.end(), job) - jobs.of.begin();
-    sentences.push_back(
-        fmt::format("{}, of which {} is a file: {}", job == 0 ? "the newest job" : "an older job",
-                    run.processes[static_cast<size_t>(one)].file, report::diff_sentence(report)));
-    statuses.push_back(report.status);
-    if (badness(report.status) < badness(statuses[worst])) worst = job;
-  }
-  trace::choose_job(jobs, worst, run);
-  say(
-      fmt::format("THE DIRECTORY HOLDS {} JOBS, for their processes had no ROLLCALL_RUN_ID. The "
-                  "report is of one of them, the worst: {}",
-                  jobs.count, sentences[worst]));
-  for (uint32_t job = 0; job < jobs.count; ++job) {
-    if (job != worst) say(sentences[job]);
-  }
-}
-
 int judge(const Arguments& arguments, trace::Run& run, bool colour) {
-  analysis::Options options;
-  if (arguments.stalled_after_s >= 0) {
-    options.live_threshold_ns = static_cast<int64_t>(arguments.stalled_after_s * 1e9);
-  }
-  analysis::Report report;
-  {
-    const Progress progress("comparing the ranks");
-    choose_worst_job(options, run);
-    report = analysis::analyse(run, options);
-  }
+  const analysis::Report report = judge_run(analysis_options(arguments.stalled_after_s), run);
   if (arguments.json) {
     print_out(report::diff_json(run, report));
   } else if (arguments.sentence) {

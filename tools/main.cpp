@@ -22,6 +22,7 @@ int run_command(std::vector<std::string> words) {
   CommandLine line(kDescription, kFooter);
   add_run(line);
   add_diff(line);
+  add_report(line);
   add_doctor(line);
   add_info(line);
   add_stats(line);

@@ -1,0 +1,313 @@
+#include "report/page/sections.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "report/lines.h"
+#include "report/page/environment.h"
+#include "report/page/lateness.h"
+#include "report/page/markup.h"
+#include "report/page/roll.h"
+#include "report/terms.h"
+
+namespace rollcall::report {
+namespace {
+
+using analysis::Finding;
+
+constexpr size_t kLinesShown = 6;
+constexpr size_t kLinesMax = 200;
+
+std::string paragraph(std::string_view text, std::string_view css_class = {}) {
+  return css_class.empty() ? fmt::format("<p>{}</p>\n", escaped(text))
+                           : fmt::format("<p class=\"{}\">{}</p>\n", css_class, escaped(text));
+}
+
+std::string list_items(const std::vector<std::string>& lines, size_t begin, size_t end) {
+  std::string html;
+  for (size_t at = begin; at < std::min(end, lines.size()); ++at) {
+    html += fmt::format("<li>{}</li>\n", escaped(lines[at]));
+  }
+  return html;
+}
+
+// A term and its lines; those behind the first few are folded.
+std::string term_html(std::string_view term, const std::vector<std::string>& lines) {
+  if (lines.empty()) return "";
+  std::string html =
+      fmt::format("<dt>{}</dt><dd><ul>\n{}</ul>\n", term, list_items(lines, 0, kLinesShown));
+  if (lines.size() > kLinesShown) {
+    html += fmt::format("<details><summary>and {} more</summary><ul>\n{}</ul></details>\n",
+                        lines.size() - kLinesShown, list_items(lines, kLinesShown, kLinesMax));
+  }
+  return html + "</dd>\n";
+}
+
+std::string details_html(const Finding& finding) {
+  std::vector<std::string> culprits;
+  for (const analysis::Culprit& culprit : finding.culprits) {
+    culprits.push_back(culprit_line(culprit));
+  }
+  std::vector<std::string> evidence;
+  for (const analysis::Evidence& item : finding.evidence) evidence.push_back(evidence_line(item));
+  std::string html = term_html("culprit", culprits);
+  if (!finding.victims.empty()) {
+    html += term_html(
+        word_for_victims(finding),
+        {fmt::format("{} ({})", ranks_in_words(finding.victims), finding.victims.size())});
+  }
+  html += term_html("evidence", evidence);
+  if (!finding.next.empty()) html += term_html("next", {finding.next});
+  return html.empty() ? html : fmt::format("<dl>\n{}</dl>\n", html);
+}
+
+std::string code_html(const Finding& finding) {
+  return fmt::format("<p class=\"code {}\">{}</p>\n", analysis::name_of(finding.severity),
+                     escaped(code_line(finding)));
+}
+
+std::string follows_html(const Finding& finding) {
+  std::string html;
+  for (const analysis::Wait& wait : finding.waits) {
+    html += fmt::format("<li>{}</li>\n", escaped(wait.text));
+  }
+  if (finding.waits_left_out != 0) {
+    html += fmt::format("<li>{}</li>\n", waits_left_out_line(finding.waits_left_out));
+  }
+  for (const Finding& next : finding.consequences) {
+    html += fmt::format("<li>{}{}</li>\n", escaped(next.summary), follows_html(next));
+  }
+  return html.empty() ? html : fmt::format("<ul>\n{}</ul>\n", html);
+}
+
+std::string rank_table_html(const PageSource& source) {
+  HtmlTable table({std::begin(kRankColumns), std::end(kRankColumns)}, kPageRowsMax);
+  for (const GroupedRow& row :
+       grouped_rows(source.report.table, process_labels(source.index.run()))) {
+    table.add({rank_list(row.ranks), row.comm_name, row.last_common, row.here, row.state});
+  }
+  return table.empty() ? "" : table.html();
+}
+
+std::string roll_html(const PageSource& source) {
+  std::string html = "<div id=\"roll-view\"></div>\n" + rank_table_html(source);
+  if (source.rolls_left_out > 0) {
+    html += paragraph(fmt::format("{} more communicators are in step or smaller, and have no roll "
+                                  "here; `rollcall diff --all` lists them.",
+                                  source.rolls_left_out),
+                      "quiet");
+  }
+  return html;
+}
+
+// Whose calls wait, for whom, in what: of the leading finding.
+std::string waits_html(const PageSource& source) {
+  if (source.report.findings.empty()) return "";
+  const Finding& leading = source.report.findings.front();
+  HtmlTable table({"waiting", "for", "call"}, kPageRowsMax);
+  for (const analysis::Wait& wait : leading.waits) {
+    table.add({ranks_in_words(wait.ranks),
+               wait.for_ranks.empty() ? std::string("-") : ranks_in_words(wait.for_ranks),
+               wait.call});
+  }
+  std::string html = follows_html(leading);
+  if (html.empty()) return "";
+  return table.empty() ? html : html + table.html();
+}
+
+std::string others_html(const PageSource& source) {
+  std::string html;
+  const std::vector<Finding>& findings = source.report.findings;
+  for (size_t at = 1; at < findings.size() && at < kPageRowsMax; ++at) {
+    html += fmt::format("<article><h3>{}</h3>\n{}{}{}</article>\n", escaped(findings[at].summary),
+                        code_html(findings[at]), details_html(findings[at]),
+                        follows_html(findings[at]));
+  }
+  return html;
+}
+
+std::string label_of(const analysis::Group& group, uint32_t member,
+                     const std::vector<int32_t>& labels) {
+  return fmt::format("{}", labels[group.members[member].process]);
+}
+
+std::string lateness_html(const PageSource& source) {
+  const std::vector<uint32_t> shown_groups = groups_to_show(source.index, source.report);
+  if (shown_groups.empty()) return "";
+  const analysis::Group& group = source.index.groups()[shown_groups.front()];
+  const Lateness lateness = lateness_of(source.index, shown_groups.front());
+  if (lateness.calls == 0) return "";
+  const std::vector<int32_t> labels = process_labels(source.index.run());
+  std::string html = fmt::format("<h3>{}</h3>\n", escaped(group.name));
+  html += paragraph(
+      fmt::format("Of {} calls that all ranks made and whose times are on file. A rank that comes "
+                  "late is waited for; times are those of the hosts' calls.",
+                  grouped(lateness.calls)),
+      "quiet");
+  if (lateness.across_hosts) {
+    html += paragraph(lateness.doubt_ns > 0
+                          ? fmt::format("The ranks are on several hosts, whose clocks were moved "
+                                        "and may still be off by {}.",
+                                        duration(lateness.doubt_ns))
+                          : std::string("The ranks are on several hosts: a lateness is as good as "
+                                        "their clocks agree."),
+                      "quiet");
+  }
+  HtmlTable ranks({"rank", "came last", "share", "others waited for it", "median behind the first"},
+                  kPageRowsMax);
+  for (const RankLateness& rank : lateness.ranks) {
+    const double share =
+        100.0 * static_cast<double>(rank.times_last) / static_cast<double>(lateness.calls);
+    ranks.add({label_of(group, rank.member, labels), grouped(rank.times_last),
+               fmt::format("{:.0f} %", share), duration(rank.behind_ns), duration(rank.median_ns)});
+  }
+  HtmlTable calls({"seq", "came last", "from the first to the last"}, kLateCallsMax);
+  for (const LateCall& call : lateness.latest) {
+    calls.add({fmt::format("{}", call.seq), "rank " + label_of(group, call.member, labels),
+               duration(call.spread_ns)});
+  }
+  return html + ranks.html() + "<h3>Latest arrivals</h3>\n" + calls.html();
+}
+
+std::string number_or_dash(bool is_known, double value, int digits) {
+  return is_known ? fmt::format("{:.{}f}", value, digits) : "-";
+}
+
+std::string operations_html(const PageSource& source) {
+  HtmlTable table({"communicator", "operation", "size", "calls", "median us", "p99 us",
+                   "algbw GB/s", "busbw GB/s"},
+                  kPageRowsMax);
+  bool is_timed = false;
+  for (const statistics::OperationRow& row : source.operations) {
+    const std::string from = byte_size(row.bytes_from);
+    const std::string to = byte_size(row.bytes_to);
+    const auto& bandwidth = row.median_bandwidth;
+    is_timed = is_timed || row.timed > 0;
+    table.add({row.comm_name.empty() ? key_hex(row.comm) : row.comm_name,
+               std::string(name_of(row.kind)), from == to ? to : fmt::format("{} - {}", from, to),
+               grouped(row.calls),
+               number_or_dash(row.median_ns.has_value(),
+                              static_cast<double>(row.median_ns.value_or(0)) / 1e3, 1),
+               number_or_dash(row.p99_ns.has_value(),
+                              static_cast<double>(row.p99_ns.value_or(0)) / 1e3, 1),
+               number_or_dash(bandwidth.has_value(), bandwidth ? bandwidth->algorithm_gbps : 0, 2),
+               number_or_dash(bandwidth.has_value(), bandwidth ? bandwidth->bus_gbps : 0, 2)});
+  }
+  if (table.empty()) return "";
+  return paragraph(is_timed ? "Times are the GPU's, per rank, waits for later ranks included. "
+                              "algbw and busbw are medians, from the fastest rank of each call, "
+                              "as nccl-tests defines them."
+                            : "No call has a GPU time.",
+                   "quiet") +
+         table.html();
+}
+
+std::string comms_html(const PageSource& source) {
+  HtmlTable table({"communicator", "key", "parent", "ranks"}, kPageRowsMax);
+  for (const analysis::CommSummary& comm : source.report.comms) {
+    const uint32_t parent = comm.parent ? source.index.find_group(*comm.parent) : analysis::kNone;
+    const std::string parent_name = parent != analysis::kNone ? source.index.groups()[parent].name
+                                    : comm.parent             ? key_hex(*comm.parent).substr(0, 8)
+                                                              : std::string("-");
+    table.add({comm.name, key_hex(comm.key).substr(0, 8), parent_name, comm_line(comm)});
+  }
+  return table.empty() ? "" : table.html();
+}
+
+std::string environment_html(const PageSource& source) {
+  const std::vector<EnvironmentDifference> differences =
+      environment_differences(source.index.run());
+  HtmlTable table({"what", "value", "ranks"}, kPageRowsMax);
+  for (const EnvironmentDifference& difference : differences) {
+    for (const auto& [value, ranks] : difference.values) {
+      table.add({difference.name, value, ranks_in_words(ranks)});
+    }
+  }
+  if (table.empty()) return "";
+  return paragraph("What is not the same in all processes, but for what tells ranks apart.",
+                   "quiet") +
+         table.html();
+}
+
+// Who has records, until when; what could not be read.
+std::string files_html(const PageSource& source) {
+  HtmlTable table(
+      {"rank", "host", "pid", "state", "last sign of life", "recorded", "on file", "lost"},
+      kPageRowsMax);
+  const trace::Run& run = source.run;
+  const std::vector<int32_t> labels = process_labels(run);
+  for (size_t at = 0; at < run.processes.size(); ++at) {
+    const trace::Process& process = run.processes[at];
+    std::string state(trace::name_of(process.liveness));
+    if (process.superseded) state += ", of an older attempt";
+    table.add({fmt::format("{}", labels[at]), process.host, fmt::format("{}", process.pid), state,
+               utc_time(std::max(process.heartbeat_ns, process.written_ns)),
+               grouped(process.calls_recorded()), grouped(process.ops.size()),
+               grouped(process.lost)});
+  }
+  std::string html = table.empty() ? "" : table.html();
+  std::vector<std::string> lines;
+  for (const SharedIssue& issue : shared_issues(run, false)) lines.push_back(issue_line(issue));
+  if (!lines.empty()) {
+    html += fmt::format("<h3>About the files</h3>\n<ul>\n{}</ul>\n",
+                        list_items(lines, 0, kPageRowsMax));
+    if (lines.size() > kPageRowsMax) {
+      html += paragraph(fmt::format("and {} more", lines.size() - kPageRowsMax), "quiet");
+    }
+  }
+  return html;
+}
+
+std::string facts_line(const trace::Run& run) {
+  std::set<std::string_view> hosts;
+  std::set<int32_t> ranks;
+  int64_t started_ns = 0;
+  for (const trace::Process& process : run.processes) {
+    hosts.insert(process.host);
+    if (process.job_rank >= 0) ranks.insert(process.job_rank);
+    if (process.started_ns > 0 && (started_ns == 0 || process.started_ns < started_ns)) {
+      started_ns = process.started_ns;
+    }
+  }
+  std::string text = fmt::format("{} processes on {} {}", grouped(run.processes.size()),
+                                 grouped(hosts.size()), hosts.size() == 1 ? "host" : "hosts");
+  if (started_ns > 0) text += fmt::format(", started {}", utc_time(started_ns));
+  if (run.live) text += ", still running";
+  return text;
+}
+
+}  // namespace
+
+std::string verdict_html(const PageSource& source) {
+  const analysis::Report& report = source.report;
+  std::string html = fmt::format("<p class=\"run\">{}</p>\n<p class=\"quiet\">{}</p>\n",
+                                 escaped(file_name(source.run.directory), kNameBytesMax),
+                                 escaped(facts_line(source.run)));
+  if (report.findings.empty()) return html + fmt::format("<h1>{}</h1>\n", kNothingToCompare);
+  const Finding& leading = report.findings.front();
+  html += fmt::format("<h1>{}</h1>\n{}", escaped(leading.summary), code_html(leading));
+  if (!report.numbering.empty()) html += paragraph(report.numbering, "quiet");
+  html += details_html(leading);
+  if (has_stale_values(source.run) && leading.verdict != analysis::Verdict::in_lockstep) {
+    html += paragraph(kDryRun, "quiet");
+  }
+  return html;
+}
+
+std::vector<Section> sections_of(const PageSource& source) {
+  std::vector<Section> sections{{"roll", "Roll", roll_html(source)},
+                                {"waits", "What follows from it", waits_html(source)},
+                                {"also", "Also found", others_html(source)},
+                                {"lateness", "Lateness", lateness_html(source)},
+                                {"operations", "Operations", operations_html(source)},
+                                {"communicators", "Communicators", comms_html(source)},
+                                {"environment", "Environment", environment_html(source)},
+                                {"files", "Files", files_html(source)}};
+  std::erase_if(sections, [](const Section& section) { return section.html.empty(); });
+  return sections;
+}
+
+}  // namespace rollcall::report

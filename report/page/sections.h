@@ -1,0 +1,39 @@
+// The parts of the page as HTML that reads without scripts: what the text for a terminal says, and
+// the tables behind it. The script makes tabs of the sections, and draws the roll in the first.
+//
+// Threads: plain functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/finding.h"
+#include "analysis/record/index.h"
+#include "statistics/operation_table.h"
+#include "trace/model.h"
+
+namespace rollcall::report {
+
+// Rows of one table of the page.
+inline constexpr size_t kPageRowsMax = 512;
+
+// One tab. Empty `html`: there is nothing to say, and no tab.
+struct Section {
+  const char* id;     // of the element, and of a link to it
+  const char* title;  // of the tab
+  std::string html;
+};
+
+struct PageSource {
+  const trace::Run& run;         // the whole run
+  const analysis::Index& index;  // of the run whose ranks the report numbers
+  const analysis::Report& report;
+  const std::vector<statistics::OperationRow>& operations;
+  uint64_t rolls_left_out = 0;
+};
+
+// The verdict, who, and what it rests on: the top of the page, whatever tab is open.
+std::string verdict_html(const PageSource& source);
+std::vector<Section> sections_of(const PageSource& source);
+
+}  // namespace rollcall::report

@@ -1,0 +1,354 @@
+#!/usr/bin/env python3
+"""The page of `rollcall report`, used in a browser: each test is a sentence about what it does.
+
+  page.py              all tests; exit status 77 where no browser is
+  page.py WORD...      those whose name has a word
+"""
+import base64
+import hashlib
+import json
+import os
+import re
+import sys
+import tempfile
+
+from browser import Browser, Keys, skip_without_browser
+from runs import HOSTILE, LONG, hostile_dumps, make_page, make_run
+
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+class World:
+    """Pages that several tests look at, made once, and a window."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.pages = {}
+        self.browser = None
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def page(self, ranks, calls, *more):
+        key = (ranks, calls, *more)
+        if key not in self.pages:
+            name = f"{len(self.pages)}-{ranks}x{calls}"
+            run = make_run(self.path(name), ranks, calls, *more)
+            self.pages[key] = make_page([run], self.path(name + ".html"))
+        return self.pages[key]
+
+    def open(self, page, link=""):
+        return self.browser.open(page, link)
+
+    def small(self, link=""):
+        return self.open(self.page(4, 60, "--layout", "tp=2", "--fault", "missing-call@2"), link)
+
+
+def quiet(page):
+    """Nothing was asked of a network, and neither the script nor the policy complained."""
+    assert page.requests() == [], page.requests()
+    assert page.complaints() == [], page.complaints()
+
+
+@test
+def the_first_screen_names_the_culprit_and_the_roll_shows_it(world):
+    page = world.small()
+    assert "rank 2" in page.text("h1"), page.text("h1")
+    assert "RC-MISSING-CALL" in page.text(".code")
+    assert page.details()["rank"] == "2"
+    assert "node0000, pid" in page.details()["host"]
+    assert page.one(".scroller canvas").size["width"] > 300
+    quiet(page)
+
+
+@test
+def each_tab_opens_its_section_alone_by_mouse_and_by_number(world):
+    page = world.small()
+    tabs = page.all("#tabs a")
+    assert len(tabs) >= 5
+    for number, tab in enumerate(tabs, 1):
+        tab.click()
+        section = tab.get_attribute("data-section")
+        assert page.shown_sections() == [section], (section, page.shown_sections())
+        assert tab.get_attribute("aria-selected") == "true"
+        tabs[0].click()
+        page.press(str(number))
+        assert page.shown_sections() == [section], (number, section, page.shown_sections())
+    quiet(page)
+
+
+@test
+def arrow_keys_move_between_tabs(world):
+    page = world.small()
+    first, second = [tab.get_attribute("data-section") for tab in page.all("#tabs a")[:2]]
+    page.run("document.querySelector('#tabs a').focus()")
+    page.press(Keys.ARROW_RIGHT, "#tabs a[aria-selected=true]")
+    assert page.shown_sections() == [second]
+    page.press(Keys.ARROW_LEFT, "#tabs a[aria-selected=true]")
+    assert page.shown_sections() == [first]
+
+
+@test
+def keys_move_the_choice_on_the_roll_and_the_link_follows(world):
+    page = world.small()
+    page.press("c")
+    at = page.details()
+    assert at["rank"] == "2", at
+    seq = int(re.search(r"seq (\d+)", at["call"]).group(1))
+    page.press(Keys.ARROW_UP, ".scroller")
+    assert page.details()["rank"] == "1"
+    page.press(Keys.ARROW_LEFT, ".scroller")
+    assert f"seq {seq - 1} " in page.details()["call"]
+    assert f"rank=1&seq={seq - 1}" in page.hash(), page.hash()
+    page.press(Keys.HOME, ".scroller")
+    assert "seq 0 " in page.details()["call"]
+    page.press(Keys.END, ".scroller")
+    page.press("d")
+    assert page.details()["rank"] == "2"
+    quiet(page)
+
+
+@test
+def a_click_chooses_the_cell_under_it(world):
+    page = world.small()
+    before = page.details()
+    page.run("const canvas = document.querySelector('.scroller canvas');"
+             "const box = canvas.getBoundingClientRect();"
+             "canvas.dispatchEvent(new MouseEvent('click', {bubbles: true,"
+             " clientX: box.left + 140, clientY: box.top + 125}))")
+    assert page.details()["rank"] == "0", (before, page.details())
+
+
+@test
+def a_link_opens_its_tab_its_rank_and_its_position(world):
+    page = world.small("#lateness")
+    assert page.shown_sections() == ["lateness"]
+    page = world.small("#roll&rank=3&seq=5")
+    assert page.shown_sections() == ["roll"]
+    assert page.details()["rank"] == "3"
+    assert "seq 5 " in page.details()["call"]
+    # A link to what is not there opens the first tab and breaks nothing.
+    for link in ("#nonsense&rank=x&seq=-1&comm=%3Cimg%3E", "#roll&rank=999999&seq=1e9", "#&&==&"):
+        page = world.small(link)
+        assert page.shown_sections() == ["roll"]
+        quiet(page)
+
+
+@test
+def a_link_that_is_no_text_breaks_nothing(world):
+    page = world.small("#%E0%A4%A")
+    assert page.shown_sections() == ["roll"]
+    quiet(page)
+
+
+@test
+def a_chip_leaves_the_rows_that_it_names_and_pressed_again_all(world):
+    page = world.small()
+    chips = page.all(".chips button")
+    names = [chip.get_attribute("data-filter") for chip in chips]
+    assert "culprit" in names, names
+    chips[names.index("culprit")].click()
+    page.press(Keys.ARROW_DOWN * 5, ".scroller")
+    assert page.details()["rank"] == "2"
+    chips[names.index("culprit")].click()
+    page.press(Keys.ARROW_DOWN * 5, ".scroller")
+    assert page.details()["rank"] == "3"
+
+
+@test
+def the_search_finds_ranks_and_words_and_says_when_there_is_no_row(world):
+    page = world.small()
+    page.press("/")
+    assert page.run("return document.activeElement.type") == "search"
+    page.press("3", "input[type=search]")
+    assert page.details()["rank"] == "3"
+    page.press(Keys.BACKSPACE + "nowhere", "input[type=search]")
+    assert page.details() == {}
+    page.press(Keys.ESCAPE, "input[type=search]")
+    # Letters that were typed into the search were no commands.
+    assert page.shown_sections() == ["roll"]
+    quiet(page)
+
+
+@test
+def another_communicator_has_its_own_roll_and_link(world):
+    page = world.small()
+    page.press("c")
+    key = page.hash()
+    page.run("const select = document.querySelector('.tools select'); select.value = '1';"
+             "select.dispatchEvent(new Event('change'))")
+    assert page.hash() != key and "comm=" in page.hash(), (page.hash(), page.complaints())
+    again = world.small(page.hash())
+    assert again.run("return document.querySelector('.tools select').value") == "1"
+    quiet(again)
+
+
+@test
+def zooming_changes_the_cells_and_draws_in_a_blink(world):
+    page = world.open(world.page(64, 400, "--fault", "missing-call@17"))
+    for key in "---++++++---":
+        page.press(key)
+    assert int(page.root("data-draw-ms")) < 2000
+    quiet(page)
+
+
+@test
+def above_64_ranks_equal_ones_share_a_row_and_the_culprit_is_first(world):
+    page = world.open(world.page(1024, 40, "--fault", "missing-call@17"))
+    rows = json.loads(page.run(
+        "return document.getElementById('rollcall-data').textContent"))["rolls"][0]["rows"]
+    assert rows["ranks"][0] == "17" and rows["culprit"][0] == 1, rows["ranks"]
+    assert sum(rows["count"]) == 1024
+    assert len(rows["ranks"]) == 2, rows["ranks"]
+    assert page.details()["rank"] == "17"
+    quiet(page)
+
+
+@test
+def hostile_names_are_text_and_run_nothing(world):
+    folder = hostile_dumps(world.directory, HOSTILE)
+    page_path = make_page([folder], world.path("hostile.html"))
+    page = world.open(page_path)
+    assert "run" != page.run("return document.title")
+    assert page.all("img") == [] and len(page.all("script")) == 2
+    assert "<script>" in page.run("return document.body.textContent")
+    for tab in page.all("#tabs a"):
+        tab.click()
+    page.press("1")
+    page.press("c")
+    for _ in range(8):
+        page.press(Keys.ARROW_LEFT, ".scroller")
+    assert page.run("return document.title") != "run"
+    assert page.all("img") == [] and page.all("header script, main script") == []
+    text = page.run("return document.body.innerText")
+    assert "\u202e" not in text and "\u2028" not in text
+    quiet(page)
+
+
+@test
+def a_name_of_a_mebibyte_leaves_the_page_whole(world):
+    folder = hostile_dumps(world.directory, LONG)
+    page = world.open(make_page([folder], world.path("long.html")))
+    assert page.run("return document.documentElement.scrollWidth <= innerWidth")
+    assert page.run("return document.documentElement.scrollHeight") < 20000
+    quiet(page)
+
+
+@test
+def nothing_is_wider_than_a_phone(world):
+    page_path = world.page(4, 60, "--layout", "tp=2", "--fault", "missing-call@2")
+    with Browser(390, 844) as phone:
+        page = phone.open(page_path)
+        for tab in page.all("#tabs a"):
+            page.run("arguments[0].click()", tab)
+            width = page.run("return document.documentElement.scrollWidth")
+            assert width <= 390, (tab.get_attribute("data-section"), width)
+        quiet(page)
+
+
+@test
+def texts_stand_out_from_their_ground_in_light_and_dark(world):
+    page_path = world.page(4, 60, "--layout", "tp=2", "--fault", "missing-call@2")
+    for dark in (False, True):
+        with Browser(1280, 800, dark) as browser:
+            page = browser.open(page_path)
+            for pair, ratio in page.run(CONTRASTS).items():
+                assert ratio >= 4.5, (dark, pair, ratio)
+
+
+# WCAG's contrast of each pair of the page's colours that stand on each other.
+CONTRASTS = """
+const style = getComputedStyle(document.documentElement);
+const context = document.createElement('canvas').getContext('2d');
+function light(name) {
+  context.fillStyle = style.getPropertyValue('--' + name).trim();
+  context.fillRect(0, 0, 1, 1);
+  const [r, g, b] = [...context.getImageData(0, 0, 1, 1).data].slice(0, 3).map((one) => {
+    const share = one / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+const pairs = {};
+for (const [text, ground] of [['ink', 'paper'], ['ink', 'sheet'], ['quiet', 'paper'],
+    ['quiet', 'sheet'], ['link', 'paper'], ['on-code', 'hang'], ['on-code', 'slow'],
+    ['on-code', 'info'], ['culprit', 'paper'], ['culprit', 'row'], ['cell-ink', 'cell-finished'],
+    ['cell-ink', 'cell-returned'], ['cell-ink', 'cell-launched'], ['cell-ink', 'cell-started'],
+    ['cell-ink', 'cell-called'], ['cell-ink', 'cell-lost'], ['cell-ink', 'cell-unknown'],
+    ['culprit', 'cell-absent'], ['cell-ink-strong', 'cell-differs'],
+    ['cell-ink-strong', 'cell-failed']]) {
+  const [low, high] = [light(text), light(ground)].sort((a, b) => a - b);
+  pairs[text + ' on ' + ground] = (high + 0.05) / (low + 0.05);
+}
+return pairs;
+"""
+
+
+@test
+def without_scripts_the_page_reads_as_a_document(world):
+    world.small()
+    driver = world.browser.driver
+    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        driver.get("about:blank")
+        driver.get("file://" + world.page(4, 60, "--layout", "tp=2", "--fault", "missing-call@2"))
+        text = driver.find_element("tag name", "body").text
+    finally:
+        driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    for words in ("RC-MISSING-CALL", "culprit", "last common call", "Communicators", "Files"):
+        assert words in text, words
+
+
+@test
+def the_policy_names_script_and_style_by_their_hashes_and_lets_nothing_else_in(world):
+    with open(world.page(4, 60, "--layout", "tp=2", "--fault", "missing-call@2"),
+              encoding="utf-8") as file:
+        page = file.read()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page).group(1)
+    assert policy.startswith("default-src 'none';"), policy
+    for tag in ("style", "script"):
+        inside = re.search(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL).group(1)
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy, (tag, digest, policy)
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", page)
+
+
+@test
+def pages_keep_to_their_budgets(world):
+    # Bytes, and milliseconds until it is drawn on an idle machine; here ten times as long.
+    for ranks, calls, bytes_max, ready_ms in ((8, 2000, 300_000, 1000),
+                                              (1024, 300, 2_000_000, 1500)):
+        path = world.page(ranks, calls, "--fault", "missing-call@3")
+        assert os.path.getsize(path) <= bytes_max, (ranks, os.path.getsize(path))
+        page = world.open(path)
+        assert int(page.root("data-ready")) < 10 * ready_ms, (ranks, page.root("data-ready"))
+        quiet(page)
+
+
+def main():
+    skip_without_browser()
+    chosen = [one for one in TESTS
+              if not sys.argv[1:] or any(word in one.__name__ for word in sys.argv[1:])]
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="rollcall-page.") as directory:
+        world = World(directory)
+        with Browser() as browser:
+            world.browser = browser
+            for one in chosen:
+                name = one.__name__.replace("_", " ")
+                try:
+                    one(world)
+                    print(f"holds: {name}")
+                except Exception as error:  # a browser's are of many kinds
+                    failed += 1
+                    print(f"FAILED: {name}: {type(error).__name__}: {error}")
+    return 1 if failed or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
