@@ -187,12 +187,6 @@ std::string event_arguments(const trace::Process& process, const trace::Event& e
   return json.dump();
 }
 
-std::string process_name(const trace::Process& process) {
-  std::string name = process.job_rank >= 0 ? fmt::format("rank {}", process.job_rank) : "no rank";
-  if (process.gpu >= 0) name += fmt::format(" (GPU {})", process.gpu);
-  return name + fmt::format(" {} pid {}", process.host, process.pid);
-}
-
 // One line of the trace, and where it belongs in its process.
 struct Line {
   uint64_t track;
@@ -252,7 +246,7 @@ class ProcessWriter {
   void metadata() {
     add(0, INT64_MIN,
         fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})", label_,
-                    json_text(process_name(process_))));
+                    json_text(process_title(process_))));
     add(0, INT64_MIN,
         fmt::format(
             R"({{"ph":"M","name":"process_sort_index","pid":{},"args":{{"sort_index":{}}}}})",

@@ -257,6 +257,12 @@ bool has_stale_values(const trace::Run& run) {
   });
 }
 
+std::string process_title(const trace::Process& process) {
+  std::string name = process.job_rank >= 0 ? fmt::format("rank {}", process.job_rank) : "no rank";
+  if (process.gpu >= 0) name += fmt::format(" (GPU {})", process.gpu);
+  return name + fmt::format(" {} pid {}", process.host, process.pid);
+}
+
 std::string meta_of(const trace::Process& process, const char* key) {
   const auto found = process.meta.find(key);
   return found == process.meta.end() ? std::string() : found->second;

@@ -54,6 +54,8 @@ std::string_view file_name(std::string_view path);
 // A label for every process: its job rank, else its position after all job ranks, so that two
 // processes never share one, whatever the files claim.
 std::vector<int32_t> process_labels(const trace::Run& run);
+// "rank 3 node0 pid 4711"; of a process that drives several GPUs "rank 3 (GPU 1) node0 pid 4711".
+std::string process_title(const trace::Process& process);
 // A value of the process's meta text, as it was written; empty when it is not there.
 std::string meta_of(const trace::Process& process, const char* key);
 // Whether a process launched kernels on an emulated GPU, where they do nothing.

@@ -1,4 +1,4 @@
-// `rollcall trace`: a run as a Chrome trace.
+// `rollcall trace`: a run as a Perfetto trace, or a Chrome trace.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,6 +11,7 @@
 
 #include "core/base/text.h"
 #include "report/chrome.h"
+#include "report/perfetto/perfetto.h"
 #include "report/terms.h"
 #include "tools/command.h"
 #include "tools/output_file.h"
@@ -22,11 +23,13 @@ namespace rollcall::tools {
 namespace {
 
 constexpr const char* kFooter =
-    "\nOpen the file in https://ui.perfetto.dev or chrome://tracing. Arrows join one collective\n"
-    "across its ranks; a slice that runs to the right edge is a call that never returned.\n"
+    "\nOpen the file in https://ui.perfetto.dev. Ranks are in order, each with what it does, its\n"
+    "communicators, and below these calls, GPU and speed; docs/VIEWS.md has the names. A slice\n"
+    "that runs to the right edge is a call that never returned.\n"
     "\nExamples:\n"
-    "  rollcall trace DIR -o run.trace.json\n"
-    "  rollcall trace DIR --window 2000 -o end.trace.json    the newest 2000 calls of each rank\n"
+    "  rollcall trace DIR -o run.pftrace\n"
+    "  rollcall trace DIR --window 2000 -o end.pftrace       the newest 2000 calls of each rank\n"
+    "  rollcall trace DIR -o run.trace.json                  for chrome://tracing\n"
     "  rollcall trace DIR | gzip > run.trace.json.gz";
 
 // More than Perfetto shows in a browser's memory, about.
@@ -35,11 +38,31 @@ constexpr uint64_t kSlicesMax = 2'000'000;
 struct Arguments {
   std::vector<std::string> paths;
   std::string output = "-";
+  std::string format;
   uint64_t window = 0;
 };
 
-int trace_to_stdout(const trace::Run& run) {
-  report::chrome_trace(run, print_out);
+// Writes the trace piece by piece; returns the slices.
+using Sink = std::function<bool(const std::string&)>;
+using Writer = std::function<uint64_t(const Sink&)>;
+
+// Pipes and standard output carry JSON unless another format is named: `rollcall trace DIR | gzip`
+// is in people's scripts.
+bool is_json(const Arguments& arguments) {
+  if (!arguments.format.empty()) return arguments.format == "json";
+  const std::string& name = arguments.output;
+  return name.find(".json") != std::string::npos || name == "-" || name.starts_with("/dev/");
+}
+
+Writer writer_of(const trace::Run& run, const Arguments& arguments) {
+  if (is_json(arguments)) {
+    return [&run](const Sink& sink) { return report::chrome_trace(run, sink); };
+  }
+  return [&run](const Sink& sink) { return report::perfetto_trace(run, {}, sink); };
+}
+
+int trace_to_stdout(const Writer& writer) {
+  writer(print_out);
   return finish_output(kExitGood);
 }
 
@@ -57,9 +80,9 @@ int descriptor_named(const std::string& path) {
 }
 
 // Nothing is written where nothing stays. Empty, or what went wrong.
-std::string write_to_descriptor(const trace::Run& run, int descriptor, uint64_t& slices) {
+std::string write_to_descriptor(const Writer& writer, int descriptor, uint64_t& slices) {
   std::string why;
-  slices = report::chrome_trace(run, [&](std::string_view piece) {
+  slices = writer([&](std::string_view piece) {
     while (!piece.empty()) {
       const ssize_t written = ::write(descriptor, piece.data(), piece.size());
       if (written < 0 && errno == EINTR) continue;
@@ -75,30 +98,30 @@ std::string write_to_descriptor(const trace::Run& run, int descriptor, uint64_t&
 }
 
 // Beside the target, then renamed: a trace that is there is whole.
-std::string write_to_file(const trace::Run& run, const std::string& path, uint64_t& slices) {
+std::string write_to_file(const Writer& writer, const std::string& path, uint64_t& slices) {
   const size_t slash = path.rfind('/');
   const OpenDirectory directory(slash == std::string::npos ? "." : path.substr(0, slash + 1));
   OutputFile file(directory, path.substr(slash + 1), Privacy::shared);
   if (file.failed()) return file.why();
-  slices = report::chrome_trace(run, [&](const std::string& piece) {
+  slices = writer([&](const std::string& piece) {
     file.write(piece);
     return !file.failed();
   });
   return file.put_in_place() ? "" : file.why();
 }
 
-int trace_to_file(const trace::Run& run, const std::string& path) {
+int trace_to_file(const trace::Run& run, const Writer& writer, const std::string& path) {
   uint64_t slices = 0;
   std::string why;
   {
     const Progress progress(fmt::format("writing {}", path));
     const int descriptor = descriptor_named(path);
     if (path == "/dev/null") {
-      slices = report::chrome_trace(run, [](const std::string&) { return true; });
+      slices = writer([](const std::string&) { return true; });
     } else if (descriptor >= 0) {
-      why = write_to_descriptor(run, descriptor, slices);
+      why = write_to_descriptor(writer, descriptor, slices);
     } else {
-      why = write_to_file(run, path, slices);
+      why = write_to_file(writer, path, slices);
     }
   }
   if (!why.empty()) {
@@ -123,20 +146,21 @@ int trace_run(const Arguments& arguments) {
   if (!run) return unusable(error);
   say_issues(*run);
   say_job_taken(*run, "trace");
+  const Writer writer = writer_of(*run, arguments);
   if (descriptor_named(arguments.output) != STDOUT_FILENO) {
-    return trace_to_file(*run, arguments.output);
+    return trace_to_file(*run, writer, arguments.output);
   }
   if (isatty(STDOUT_FILENO) != 0) {
-    return unusable("a trace is not for a terminal; name a file with -o run.trace.json.");
+    return unusable("a trace is not for a terminal; name a file with -o run.pftrace.");
   }
-  return trace_to_stdout(*run);
+  return trace_to_stdout(writer);
 }
 
 }  // namespace
 
 void add_trace(CommandLine& line) {
   Subcommand command(line, "trace",
-                     "Write a run as a Chrome trace, for Perfetto and chrome://tracing.");
+                     "Write a run as a trace for Perfetto, or for chrome://tracing.");
   const auto arguments = std::make_shared<Arguments>();
   command.option("PATH", arguments->paths, "run directory, or files of one run")
       .required()
@@ -144,6 +168,11 @@ void add_trace(CommandLine& line) {
   command.option("-o,--output", arguments->output, "file to write; - is stdout, the default")
       .value_name("FILE")
       .not_empty();
+  command
+      .option("--format", arguments->format,
+              "by default what the file's name says: Chrome's JSON where it has .json in it, and "
+              "where it is no file")
+      .one_of({"perfetto", "json"});
   command
       .option("--window", arguments->window,
               "newest calls read per process; 0, the default, reads all")

@@ -1,0 +1,36 @@
+// A run as a native Perfetto trace (.pftrace), for ui.perfetto.dev and trace_processor.
+//
+// The tracks are a tree in explicit order: ranks, of each what it does, its communicators, and
+// below these the host's calls, the GPU's operations and their speed (rank_trace.h). A collective
+// has one correlation id on all its ranks, by which viewers colour it; an arrow joins a send with
+// its receive. Times are nanoseconds of the realtime clock. docs/VIEWS.md has the names.
+//
+// Written as it goes: memory is the run, and about 200 bytes per call of one rank.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trace/model.h"
+
+namespace rollcall::report {
+
+struct PerfettoOptions {
+  // Indices of the processes to write; nothing: all that are not superseded.
+  std::optional<std::vector<uint32_t>> processes = {};
+  // By process: what is said of it behind its name, and in its help.
+  std::map<uint32_t, std::string> remarks = {};
+  std::map<uint32_t, std::string> details = {};
+  // Names of communicators that have none of their own, by key.
+  std::map<std::pair<uint64_t, uint64_t>, std::string> comm_names = {};
+};
+
+// `write` gets pieces of the file in order; false from it stops. Returns the slices written.
+uint64_t perfetto_trace(const trace::Run& run, const PerfettoOptions& options,
+                        const std::function<bool(const std::string&)>& write);
+
+}  // namespace rollcall::report

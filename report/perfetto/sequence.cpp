@@ -1,0 +1,121 @@
+#include "report/perfetto/sequence.h"
+
+#include "core/base/check.h"
+#include "report/perfetto/fields.h"
+#include "report/perfetto/protobuf.h"
+#include "report/terms.h"
+
+namespace rollcall::report::perfetto {
+namespace {
+
+constexpr std::array<uint32_t, kVocabularies> kInternedFields = {
+    interned_data::kCategories, interned_data::kEventNames, interned_data::kAnnotationNames,
+    interned_data::kStringValues};
+constexpr std::array<uint64_t, 4> kTypes = {track_event::kSliceBegin, track_event::kSliceEnd,
+                                            track_event::kInstant, track_event::kCounter};
+
+void append_clock(Message& snapshot, uint64_t id, int64_t time_ns, bool is_incremental) {
+  Nested clock(snapshot, clock_snapshot::kClock);
+  clock.number(clock_snapshot::kClockId, id);
+  clock.number(clock_snapshot::kClockTimestamp, static_cast<uint64_t>(time_ns));
+  if (is_incremental) clock.number(clock_snapshot::kClockIsIncremental, 1);
+}
+
+void append_counter(Message& descriptor, const Track& track) {
+  Nested counter(descriptor, track_descriptor::kCounter);
+  if (!track.unit.empty()) counter.text(counter_descriptor::kUnitName, track.unit);
+  if (!track.axis_share.empty()) counter.text(counter_descriptor::kAxisShareKey, track.axis_share);
+}
+
+void append_event(Message& packet, const Event& event, uint64_t default_track) {
+  Nested message(packet, packet::kTrackEvent);
+  message.number(track_event::kType, kTypes[static_cast<size_t>(event.type)]);
+  if (event.category != 0) message.number(track_event::kCategory, event.category);
+  if (event.name != 0) message.number(track_event::kName, event.name);
+  if (event.track != default_track) message.number(track_event::kTrack, event.track);
+  for (const Argument& argument : event.arguments) {
+    Nested annotation(message, track_event::kAnnotation);
+    annotation.number(annotation::kName, argument.name);
+    annotation.number(argument.is_text ? annotation::kString : annotation::kUint, argument.value);
+  }
+  if (event.type == EventType::counter) {
+    message.real(track_event::kDoubleCounterValue, event.value);
+  }
+  if (event.flow != 0) message.fixed64(track_event::kFlow, event.flow);
+  if (event.correlation != 0) message.number(track_event::kCorrelation, event.correlation);
+}
+
+}  // namespace
+
+void append_track(std::string& bytes, uint32_t sequence, const Track& track) {
+  Message file(bytes);
+  Nested packet(file, trace_file::kPacket);
+  packet.number(packet::kSequence, sequence);
+  Nested descriptor(packet, packet::kTrackDescriptor);
+  descriptor.number(track_descriptor::kUuid, track.uuid);
+  if (track.parent != 0) descriptor.number(track_descriptor::kParent, track.parent);
+  descriptor.text(track_descriptor::kName, valid_utf8(track.name));
+  if (track.is_counter) append_counter(descriptor, track);
+  // Of the tracks below this one, whether or not there are any.
+  descriptor.number(track_descriptor::kChildOrdering, track_descriptor::kExplicitOrder);
+  descriptor.number(track_descriptor::kSiblingOrderRank, track.order);
+  if (!track.description.empty()) {
+    descriptor.text(track_descriptor::kDescription, valid_utf8(track.description));
+  }
+}
+
+Sequence::Sequence(std::string& bytes, uint32_t id, int64_t base_ns, uint64_t default_track)
+    : bytes_(bytes), id_(id), default_track_(default_track), newest_ns_(base_ns) {
+  Message file(bytes_);
+  {
+    Nested packet(file, trace_file::kPacket);
+    packet.number(packet::kSequence, id_);
+    packet.number(packet::kSequenceFlags, packet::kIsCleared);
+    Nested snapshot(packet, packet::kClockSnapshot);
+    append_clock(snapshot, clock_snapshot::kRealtime, base_ns, false);
+    append_clock(snapshot, clock_snapshot::kOwnClock, 0, true);
+    snapshot.number(clock_snapshot::kPrimaryTraceClock, clock_snapshot::kRealtime);
+  }
+  Nested packet(file, trace_file::kPacket);
+  packet.number(packet::kSequence, id_);
+  Nested defaults(packet, packet::kDefaults);
+  {
+    Nested events(defaults, packet_defaults::kTrackEventDefaults);
+    events.number(track_event::kTrack, default_track);
+  }
+  defaults.number(packet_defaults::kTimestampClock, clock_snapshot::kOwnClock);
+}
+
+void Sequence::describe(const Track& track) { append_track(bytes_, id_, track); }
+
+uint64_t Sequence::intern(Vocabulary vocabulary, std::string_view text) {
+  auto& known = interned_[static_cast<size_t>(vocabulary)];
+  const auto found = known.find(text);
+  if (found != known.end()) return found->second;
+  const uint64_t id = known.size() + 1;
+  known.emplace(text, id);
+  pending_.push_back({vocabulary, id, valid_utf8(text)});
+  return id;
+}
+
+void Sequence::write(const Event& event) {
+  ROLLCALL_CHECK(event.time_ns >= newest_ns_);
+  Message file(bytes_);
+  Nested packet(file, trace_file::kPacket);
+  packet.number(packet::kTimestamp, static_cast<uint64_t>(event.time_ns - newest_ns_));
+  newest_ns_ = event.time_ns;
+  packet.number(packet::kSequence, id_);
+  packet.number(packet::kSequenceFlags, packet::kNeedsState);
+  if (!pending_.empty()) {
+    Nested data(packet, packet::kInternedData);
+    for (const Entry& entry : pending_) {
+      Nested value(data, kInternedFields[static_cast<size_t>(entry.vocabulary)]);
+      value.number(interned_data::kId, entry.id);
+      value.text(interned_data::kText, entry.text);
+    }
+    pending_.clear();
+  }
+  append_event(packet, event, default_track_);
+}
+
+}  // namespace rollcall::report::perfetto
