@@ -134,10 +134,10 @@ template <class Io>
 void transfer(Io& io, Saying& saying) {
   auto& [kind, line, attempt, day_ms, rank, local_rank, group_rank, other_rank, writer, group,
          group_text, is_group_local, op, other_op, seq, enqueued, completed, elements_in,
-         elements_out, ran_ms, code, text, quote] = saying;
+         elements_out, ran_ms, code, is_first_death, text, quote] = saying;
   transfer_all(io, kind, line, attempt, day_ms, rank, local_rank, group_rank, other_rank, writer,
                group, group_text, is_group_local, op, other_op, seq, enqueued, completed,
-               elements_in, elements_out, ran_ms, code, text, quote);
+               elements_in, elements_out, ran_ms, code, is_first_death, text, quote);
 }
 
 template <class Io>
@@ -148,8 +148,10 @@ void transfer(Io& io, Attempt& attempt) {
 
 template <class Io>
 void transfer(Io& io, JobLog& log) {
-  auto& [file, lines, world_size, sayings, attempts, are_attempts_told, left_out] = log;
-  transfer_all(io, file, lines, world_size, sayings, attempts, are_attempts_told, left_out);
+  auto& [file, lines, world_size, sayings, attempts, are_attempts_told, left_out,
+         leaves_out_alike] = log;
+  transfer_all(io, file, lines, world_size, sayings, attempts, are_attempts_told, left_out,
+               leaves_out_alike);
 }
 
 template <class Io>

@@ -26,11 +26,18 @@ enum class SayingKind : uint8_t {
   mismatch,           // two ranks and their calls, compared by PyTorch
   parameters_differ,  // models of different sizes
   missing_ranks,      // Horovod names who did not submit
+  not_joined,         // PyTorch names a rank that did not come to a call
+  not_met,            // processes that waited for others at the start, and how many had come
+  recovered,          // what was said to be stuck goes on; kept by what it takes back only
+  exception,          // Python, or PyTorch's watchdog, ended the rank with an error of its own
+  outside,            // something else than NCCL waits
   warning,            // NCCL WARN
   result,             // an NCCL result on its way up
   init_started,       // ncclCommInitRank was called
   init_completed,     // and returned
   died,               // a process ended, as its launcher or shell says
+  rank_ended,         // of which rank the exit status in the next lines is; kept with that only
+  rest_ended,         // the launcher ends what still runs; kept by what it excuses only
   restarted,          // the launcher starts the processes again; kept as an attempt only
   machine             // the kernel or the driver: Xid, out of memory
 };
@@ -56,9 +63,10 @@ struct Saying {
   int64_t elements_in = kUntold;
   int64_t elements_out = kUntold;
   int64_t ran_ms = kUntold;
-  int64_t code = kUntold;  // exit status, NCCL result, Xid
-  std::string text;        // the warning, the shapes, the path
-  std::string quote;       // the line, cut to what is worth showing
+  int64_t code = kUntold;       // exit status, NCCL result, Xid
+  bool is_first_death = false;  // its launcher names it as the first that failed
+  std::string text;             // the warning, the shapes, the path
+  std::string quote;            // the line, cut to what is worth showing
 };
 
 // A launcher may start the job again after a failure. Numbers count from 0, as torchrun does.
@@ -76,6 +84,7 @@ struct JobLog {
   std::vector<Attempt> attempts;  // in their order; empty is one
   bool are_attempts_told = true;  // by numbers of the launcher, which other logs share
   uint64_t left_out = 0;          // beyond what is kept
+  bool leaves_out_alike = false;  // Ray printed one line for several that are alike
 };
 
 }  // namespace rollcall::trace

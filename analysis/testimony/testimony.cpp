@@ -1,6 +1,7 @@
 #include "analysis/testimony/testimony.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +12,8 @@
 #include "analysis/terms/numbers.h"
 #include "analysis/testimony/attempts.h"
 #include "analysis/testimony/catalogue.h"
+#include "analysis/testimony/causes.h"
+#include "analysis/testimony/parts.h"
 #include "analysis/testimony/waits.h"
 
 namespace rollcall::analysis {
@@ -20,40 +23,6 @@ using trace::JobLog;
 using trace::kUntold;
 using trace::Saying;
 using trace::SayingKind;
-
-constexpr size_t kEvidenceShown = 8;
-
-Finding make_finding(Verdict verdict, Confidence confidence, std::optional<Misstep> misstep = {}) {
-  Finding finding;
-  finding.verdict = verdict;
-  finding.severity = severity_of(verdict);
-  finding.confidence = confidence;
-  finding.misstep = misstep ? misstep : misstep_of(verdict);
-  return finding;
-}
-
-Evidence evidence_of(const JobLog& log, const Saying& saying) {
-  return {.file = log.file, .record = fmt::format("line {}", saying.line), .text = saying.quote};
-}
-
-void add_evidence(const JobLog& log, const Saying& saying, Finding& finding) {
-  if (finding.evidence.size() < kEvidenceShown)
-    finding.evidence.push_back(evidence_of(log, saying));
-}
-
-Culprit culprit_named(int32_t rank, const Saying& saying) {
-  Culprit culprit;
-  culprit.rank = rank;
-  culprit.process = kNone;
-  culprit.comm_name = saying.group_text;
-  if (saying.seq != kUntold && saying.seq >= 0) culprit.seq = static_cast<uint64_t>(saying.seq);
-  culprit.op = saying.op;
-  return culprit;
-}
-
-std::string ranks_text(const std::vector<int32_t>& ranks) {
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", number_list(ranks));
-}
 
 template <typename Map>
 std::vector<int32_t> ranks_of(const Map& by_rank) {
@@ -162,93 +131,6 @@ std::optional<Finding> judge_parameters(const trace::Run& run) {
   return {};
 }
 
-// --- what somebody died of -----------------------------------------------------------------------
-
-Verdict verdict_of_cause(const Saying& saying) {
-  if (saying.kind == SayingKind::died) return Verdict::rank_dead;
-  if (saying.kind == SayingKind::machine) {
-    const bool is_memory = saying.quote.find("illed process") != std::string::npos ||
-                           saying.quote.find("oom-kill") != std::string::npos;
-    return is_memory ? Verdict::rank_dead : Verdict::cuda_error;
-  }
-  if (saying.text.find("ollective mismatch") != std::string::npos ||
-      saying.text.find("Mismatched collective") != std::string::npos) {
-    return Verdict::count_mismatch;
-  }
-  const bool is_cuda = saying.quote.find("Cuda failure") != std::string::npos ||
-                       saying.quote.find("unhandled cuda error") != std::string::npos;
-  return is_cuda ? Verdict::cuda_error : Verdict::async_error;
-}
-
-std::string speaker_text(const Saying& saying) {
-  if (saying.rank >= 0) return fmt::format("rank {}", saying.rank);
-  if (!saying.writer.empty()) return saying.writer;
-  if (saying.local_rank >= 0) return fmt::format("local rank {} of some host", saying.local_rank);
-  return "a line that names no rank";
-}
-
-std::string what_text(const Saying& saying) {
-  switch (saying.kind) {
-    case SayingKind::died:
-      return fmt::format("{} ended with status {}", speaker_text(saying), saying.code);
-    case SayingKind::machine:
-      return saying.code == kUntold ? std::string("the machine reports an error")
-                                    : fmt::format("the driver reports Xid {}", saying.code);
-    case SayingKind::warning:
-      return fmt::format("NCCL warns in {}: \"{}\"", speaker_text(saying), saying.text);
-    case SayingKind::result:
-      return fmt::format("NCCL failed with result {} in {}", saying.code, speaker_text(saying));
-    default:
-      return fmt::format("NCCL reported an error to {}: \"{}\"", speaker_text(saying), saying.text);
-  }
-}
-
-bool is_of_causes(SayingKind kind) {
-  return kind == SayingKind::died || kind == SayingKind::machine || kind == SayingKind::warning ||
-         kind == SayingKind::async_error;
-}
-
-struct Said {
-  const JobLog* log = nullptr;
-  const Saying* saying = nullptr;
-  const Message* message = nullptr;
-};
-
-// The first that may be a cause, in front of the line where somebody first gave up.
-std::optional<Said> first_cause(const trace::Run& run, const JobWaits& waits) {
-  for (const JobLog& log : run.logs) {
-    for (const Saying& saying : log.sayings) {
-      if (!is_of_causes(saying.kind)) continue;
-      const Message* message = message_of(saying);
-      if (message == nullptr || message->role != Role::cause) continue;
-      // Launchers tell of all that ended when all is over, and of several logs nobody knows the
-      // order.
-      const bool is_late =
-          waits.has_waits() && (run.logs.size() != 1 || saying.line > waits.first_line);
-      if (!is_late) return Said{&log, &saying, message};
-    }
-  }
-  return {};
-}
-
-std::optional<Finding> judge_cause(const trace::Run& run, const JobWaits& waits) {
-  const std::optional<Said> cause = first_cause(run, waits);
-  if (!cause) return {};
-  const Saying& saying = *cause->saying;
-  // A process that fails by itself is named by its launcher; a warning may be about somebody else.
-  const bool is_death = saying.kind == SayingKind::died || saying.kind == SayingKind::machine;
-  Finding finding =
-      make_finding(verdict_of_cause(saying), is_death ? Confidence::likely : Confidence::open);
-  if (!is_death && waits.has_waits()) finding.confidence = Confidence::likely;
-  if (saying.rank >= 0) finding.culprits.push_back(culprit_named(saying.rank, saying));
-  finding.summary = fmt::format("{}: {}", what_text(saying), cause->message->meaning);
-  if (waits.has_waits())
-    finding.summary += "; that stands in the log before anybody gave up waiting";
-  finding.next = cause->message->next;
-  add_evidence(*cause->log, saying, finding);
-  return finding;
-}
-
 // --- calls that differ at one position of a group ------------------------------------------------
 
 // "_ALLGATHER_BASE", "ALLGATHER_COALESCED": one call of NCCL.
@@ -322,7 +204,9 @@ bool is_one_position(const WaitGroup& group) {
 
 std::optional<Finding> judge_calls(const WaitGroup& group) {
   std::set<int64_t> positions;
-  for (const auto& [rank, wait] : group.waits) positions.insert(wait.saying->seq);
+  for (const auto& [rank, wait] : group.waits) {
+    if (wait.saying->seq != kUntold) positions.insert(wait.saying->seq);
+  }
   for (const int64_t seq : positions) {
     bool is_about_op = false;
     std::vector<Camp> camps = camps_at(group, seq, is_about_op);
@@ -374,6 +258,7 @@ int64_t usual_position(const WaitGroup& group) {
 std::optional<Finding> judge_behind(const JobWaits& waits, const WaitGroup& group) {
   if (!group.is_named) return {};
   const int64_t seq = usual_position(group);
+  if (seq == kUntold) return {};
   std::vector<int32_t> behind;
   bool is_excused = true;
   for (const auto& [rank, standing] : group.standings) {
@@ -443,6 +328,22 @@ bool is_first_call(const WaitGroup& group) {
                      [](const auto& entry) { return entry.second.completed == -1; });
 }
 
+// "ranks 0-3 waited in ALLREDUCE, call 12 of tp". Transfers each rank counts for itself.
+std::string waiting_text(const WaitGroup& group) {
+  std::set<std::string> ops;
+  for (const auto& [rank, wait] : group.waits) {
+    if (!wait.saying->op.empty()) ops.insert(wait.saying->op);
+  }
+  const int64_t position = usual_position(group);
+  const bool has_transfers = std::any_of(
+      ops.begin(), ops.end(), [](const std::string& op) { return is_transfer(family_of(op)); });
+  std::string place = "a call of ";
+  if (position != kUntold && !has_transfers) place = fmt::format("call {} of ", position);
+  const std::string call = ops.empty() ? "" : fmt::format("{}, ", fmt::join(ops, " and "));
+  return fmt::format("{} waited in {}{}{}", ranks_text(ranks_of(group.waits)), call, place,
+                     group_text(group));
+}
+
 Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
   const std::vector<int32_t> silent = silent_in(waits, group);
   const std::vector<int32_t> waiting = ranks_of(group.waits);
@@ -455,14 +356,15 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
     verdict = Verdict::init_incomplete;
   } else if (speak_all && is_one) {
     verdict = Verdict::stuck_on_gpu;
-  } else if (!silent.empty() && speak_most) {
+  } else if (!silent.empty() && speak_most && !waits.leaves_out_alike) {
     verdict = Verdict::missing_call;
   }
   Finding finding = make_finding(verdict, Confidence::open);
   const Saying& first = *group.waits.begin()->second.saying;
-  finding.summary = fmt::format("{} waited in {}, call {} of {}, and gave up", ranks_text(waiting),
-                                first.op, usual_position(group), group_text(group));
-  if (!is_one) finding.summary += "; not all in the same call, so some had run ahead";
+  finding.summary = waiting_text(group) + ", and gave up";
+  if (!is_one && !is_transfer(family_of(first.op))) {
+    finding.summary += "; not all in the same call, so some had run ahead";
+  }
   if (verdict == Verdict::init_incomplete) {
     finding.summary +=
         "; no call of this group ever ended, so its connections may not have come up";
@@ -471,6 +373,9 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
   } else if (speak_all) {
     finding.summary += "; all ranks made this call, so it is stuck on the GPUs or in the network";
     finding.next = "look at `dmesg` for Xid, at the links, and at the stacks of all ranks";
+  } else if (waits.leaves_out_alike) {
+    finding.summary += "; Ray prints one line for several that are alike, so others may have, too";
+    finding.next = "run with RAY_DEDUP_LOGS=0, or look at the log of each worker";
   } else if (!silent.empty()) {
     finding.summary += fmt::format(
         "; {} {} no time-out: never called it, died, or the output is "
@@ -558,7 +463,10 @@ std::vector<Finding> judge_one(const trace::Run& run) {
   };
   take(judge_mismatch(run));
   take(judge_cause(run, waits));
-  bool is_decided = !findings.empty();
+  take(judge_not_joined(run));
+  // Who is to blame, not only what: otherwise it helps to know who is silent.
+  bool is_decided = std::any_of(findings.begin(), findings.end(),
+                                [](const Finding& finding) { return !finding.culprits.empty(); });
   for (const WaitGroup& group : waits.groups) {
     std::optional<Finding> decided = judge_calls(group);
     if (!decided) decided = judge_behind(waits, group);
@@ -566,6 +474,8 @@ std::vector<Finding> judge_one(const trace::Run& run) {
     take(std::move(decided));
   }
   take(judge_parameters(run));
+  take(judge_not_met(run));
+  take(judge_late_cause(run, waits));
   if (!is_decided && waits.has_waits()) take(judge_silence(waits, waits.groups.front()));
   if (findings.empty()) take(judge_host(run));
   if (findings.empty()) take(judge_stall(run));

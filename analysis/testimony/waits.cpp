@@ -42,13 +42,15 @@ JobWaits find_waits(const trace::Run& run) {
   std::map<std::string, size_t> by_name;
   for (const JobLog& log : run.logs) {
     waits.world_size = std::max(waits.world_size, log.world_size);
+    waits.leaves_out_alike = waits.leaves_out_alike || log.leaves_out_alike;
     for (const Saying& saying : log.sayings) {
       waits.world_at_least = std::max(waits.world_at_least, saying.rank + 1);
       const bool is_told_of =
           saying.kind == SayingKind::died || saying.kind == SayingKind::missing_ranks ||
-          saying.kind == SayingKind::parameters_differ || saying.kind == SayingKind::machine;
+          saying.kind == SayingKind::not_joined || saying.kind == SayingKind::parameters_differ ||
+          saying.kind == SayingKind::machine;
       if (saying.rank >= 0 && !is_told_of) waits.speakers.try_emplace(saying.rank, &saying);
-      if (!is_wait(saying) || saying.rank < 0 || saying.seq == trace::kUntold) continue;
+      if (!is_wait(saying) || saying.rank < 0) continue;
       if (run.logs.size() == 1) waits.first_line = std::min(waits.first_line, saying.line);
       group_of(waits, by_name, saying).waits.try_emplace(saying.rank, GaveUp{&log, &saying});
     }

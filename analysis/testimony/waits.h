@@ -38,6 +38,7 @@ struct JobWaits {
   int32_t world_size = -1;                           // as the log names it, else -1
   int32_t world_at_least = 0;
   uint64_t first_line = UINT64_MAX;  // where somebody first gave up, if one log tells everything
+  bool leaves_out_alike = false;     // who does not speak may have been left out
   bool has_waits() const { return !groups.empty(); }
 };
 

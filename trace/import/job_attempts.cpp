@@ -37,6 +37,7 @@ bool is_failure(const Saying& saying) {
     case SayingKind::host_stuck:
     case SayingKind::mismatch:
     case SayingKind::died:
+    case SayingKind::exception:
       return true;
     default:
       return false;

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/base/limits.h"
+#include "trace/import/job_endings.h"
 #include "trace/import/job_log_formats.h"
 #include "trace/import/log_pattern.h"
 
@@ -47,7 +48,8 @@ int32_t rank_of(std::string_view line) {
   return -1;
 }
 
-// "[PG ID 0 PG GUID 0(default_pg) Rank 1]", "[PG 4 (tp) Rank 1]", "[PG 4 Rank 1]", "[Rank 1]".
+// "[PG ID 0 PG GUID 0(default_pg) Rank 1]", "[PG 4 (tp) Rank 1]", "[PG 4 Rank 1]", "[Rank 1]",
+// "[TC][rank=1][name=0]".
 void read_group(std::string_view line, Saying& saying) {
   LogValues values;
   if (match_log_pattern("[PG ID <in> PG GUID <code>{(<text>)} Rank <rank>]", line, values)) {
@@ -58,6 +60,12 @@ void read_group(std::string_view line, Saying& saying) {
   } else if (match_log_pattern("[PG <code> Rank <rank>]", line, values)) {
     saying.group = fmt::format("PG {}", values["code"]);
     saying.is_group_local = values["code"] != "0";
+  } else if (match_log_pattern("[TC][rank=<rank>][name=<name>]", line, values)) {
+    saying.group = fmt::format("GUID {}", values["name"]);
+    saying.rank = rank_from(values.number("rank", -1));
+    saying.group_text =
+        values["name"] == "0" ? "default_pg" : fmt::format("group {}", values["name"]);
+    return;
   } else {
     match_log_pattern("[Rank <rank>]", line, values);
   }
@@ -116,16 +124,6 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(0, kQuoteMax));
 }
 
-int64_t signal_named(std::string_view name) {
-  constexpr std::pair<std::string_view, int64_t> kSignals[] = {
-      {"SIGHUP", 1}, {"SIGINT", 2},  {"SIGILL", 4},   {"SIGABRT", 6}, {"SIGBUS", 7},
-      {"SIGFPE", 8}, {"SIGKILL", 9}, {"SIGSEGV", 11}, {"SIGTERM", 15}};
-  for (const auto& [known, number] : kSignals) {
-    if (name == known) return number;
-  }
-  return kUntold;
-}
-
 void fill(const LogValues& values, Saying& saying) {
   saying.op = values["op"];
   saying.other_op = values["op2"];
@@ -164,6 +162,13 @@ void fill_kind(const LogValues& values, Saying& saying) {
       if (values.has("signal")) saying.code = -values.number("signal", 0);
       if (values.has("op") && signal_named(saying.op) != kUntold)
         saying.code = -signal_named(saying.op);
+      if (values.has("task")) {
+        saying.writer = fmt::format("task {} on {}", values["task"], values["text"]);
+        saying.code = status_from_words(values["text2"]);
+      }
+      break;
+    case SayingKind::exception:
+      saying.op = values["name"];
       break;
     default:
       break;
@@ -183,8 +188,9 @@ const std::vector<std::string_view>& all_marks() {
   return marks;
 }
 
-bool has_lines_behind(SayingKind kind) {
-  return kind == SayingKind::script_line || kind == SayingKind::missing_ranks;
+bool has_lines_behind(const LogFormat& format) {
+  return format.kind == SayingKind::script_line || format.kind == SayingKind::missing_ranks ||
+         format.pattern.starts_with("/job:");
 }
 
 bool is_harmless(const Saying& saying) {
@@ -206,10 +212,40 @@ bool is_telling(const LogFormat& format) {
     case SayingKind::script_line:
     case SayingKind::missing_ranks:
     case SayingKind::restarted:
+    case SayingKind::recovered:
+    case SayingKind::rank_ended:
+    case SayingKind::rest_ended:
       return false;
     default:
       return true;
   }
+}
+
+// The long lines, which consoles break.
+bool may_be_broken(SayingKind kind) {
+  return kind == SayingKind::gave_up || kind == SayingKind::position ||
+         kind == SayingKind::other_position || kind == SayingKind::blocking_wait;
+}
+
+// What PyTorch and NCCL would print of a call, or in front of any line: no end of another line.
+bool begins_anew(const TextLine& line) {
+  const bool is_marked =
+      std::any_of(std::begin(kLogFormats), std::end(kLogFormats), [&](const LogFormat& format) {
+        return line.text.find(format.mark) != std::string_view::npos;
+      });
+  return is_marked || line.prefix.rank >= 0 || rank_of(line.whole) >= 0 ||
+         line.text.find("ProcessGroup") != std::string_view::npos;
+}
+
+// An exit status whose rank stands some lines in front of it; of others the line is about anything.
+bool is_status_alone(const LogFormat& format) {
+  return format.pattern.starts_with("exitcode :") || format.pattern.starts_with("Exit code:");
+}
+
+// Ray prints one line for several that are alike.
+bool stands_for_several(std::string_view line) {
+  return line.find("[repeated ") != std::string_view::npos &&
+         line.find("across cluster]") != std::string_view::npos;
 }
 
 }  // namespace
@@ -229,19 +265,60 @@ bool JobLogReader::is_unfinished(std::string_view text) const {
 
 void JobLogReader::read_line(const TextLine& line) {
   if (line.is_damaged) return;
-  if (warned_ != nullptr) {
-    warned_->text = trimmed(line.text);
-    warned_ = nullptr;
-  }
+  if (warned_ != nullptr) read_warned(line);
   if (follows_ != nullptr) read_following(line);
+  if (unfinished_ != nullptr && read_end(line)) return;
   for (const LogFormat& format : kLogFormats) {
     if (line.text.find(format.mark) == std::string_view::npos) continue;
-    if (has_lines_behind(format.kind)) {
+    if (has_lines_behind(format)) {
       follows_ = &format;
       continue;
     }
-    take(format, line);
+    if (take(format, line) || !may_be_broken(format.kind)) continue;
+    unfinished_ = &format;
+    begun_.text = line.text;
+    begun_.whole = line.whole;
+    begun_.line = line.number;
+    begun_.prefix = line.prefix;
+    begun_.parts = 1;
   }
+}
+
+// The text of a warning that stands on the line behind it.
+void JobLogReader::read_warned(const TextLine& line) {
+  constexpr std::string_view kOthers[] = {"Exception raised from", "Traceback", "frame #"};
+  const bool is_empty = std::any_of(
+      std::begin(kOthers), std::end(kOthers),
+      [&](std::string_view words) { return line.text.find(words) != std::string_view::npos; });
+  if (!is_empty && trimmed(line.text).empty()) return;
+  if (is_empty) {
+    log_.sayings.pop_back();
+  } else {
+    warned_->text = trimmed(line.text);
+    warned_->quote = (warned_->quote + " " + warned_->text).substr(0, kQuoteMax);
+  }
+  warned_ = nullptr;
+}
+
+// A line that a console broke goes on here, where that completes its form.
+bool JobLogReader::read_end(const TextLine& line) {
+  const LogFormat& format = *unfinished_;
+  constexpr int kPartsMax = 4;
+  if (begins_anew(line) || ++begun_.parts > kPartsMax) {
+    unfinished_ = nullptr;
+    return false;
+  }
+  for (const char* between : {"", " "}) {
+    const std::string text = begun_.text + between + std::string(line.text);
+    const std::string whole = begun_.whole + between + std::string(line.text);
+    TextLine joined{.text = text, .whole = whole, .number = begun_.line, .prefix = begun_.prefix};
+    if (!take(format, joined)) continue;
+    unfinished_ = nullptr;
+    return true;
+  }
+  begun_.text += std::string(" ") + std::string(line.text);
+  begun_.whole += std::string(" ") + std::string(line.text);
+  return true;
 }
 
 // Lines of a form that goes on: the first that is not of it ends it.
@@ -257,16 +334,42 @@ void JobLogReader::read_following(const TextLine& line) {
   if (!is_of_it || is_full) follows_ = nullptr;
 }
 
-void JobLogReader::take(const LogFormat& format, const TextLine& given) {
-  const std::string_view line = given.text;
+// False where the line is not of that form.
+bool JobLogReader::take(const LogFormat& format, const TextLine& given) {
   LogValues values;
-  if (!match_log_pattern(format.pattern, line, values)) return;
-  if (format.kind == SayingKind::init_started || format.kind == SayingKind::init_completed) {
-    const int32_t size = rank_from(values.number("code", -1));
-    log_.world_size = std::max(log_.world_size, size);
-    return mark_attempt(format, given, values);
+  if (!match_log_pattern(format.pattern, given.text, values)) return false;
+  switch (format.kind) {
+    case SayingKind::init_started:
+    case SayingKind::init_completed:
+      log_.world_size = std::max(log_.world_size, rank_from(values.number("code", -1)));
+      mark_attempt(format, given, values);
+      return true;
+    case SayingKind::restarted:
+      mark_attempt(format, given, values);
+      return true;
+    case SayingKind::rank_ended:
+      ended_.read(values, given.number);
+      return true;
+    case SayingKind::rest_ended:
+      is_rest_ended_ = true;
+      return true;
+    case SayingKind::recovered:
+      std::erase_if(log_.sayings, [](const Saying& saying) {
+        return saying.kind == SayingKind::not_met && saying.ran_ms != kUntold;
+      });
+      return true;
+    case SayingKind::not_joined:
+      take_ranks(format, given, values);
+      return true;
+    default:
+      keep(saying_of(format, given, values), format, given, values);
+      return true;
   }
-  if (format.kind == SayingKind::restarted) return mark_attempt(format, given, values);
+}
+
+Saying JobLogReader::saying_of(const LogFormat& format, const TextLine& given,
+                               const LogValues& values) const {
+  const std::string_view line = given.text;
   Saying saying;
   saying.kind = format.kind;
   saying.line = given.number;
@@ -283,7 +386,52 @@ void JobLogReader::take(const LogFormat& format, const TextLine& given) {
   const size_t at = line.find(format.mark);
   const size_t begin = line.size() <= kQuoteMax ? 0 : at > 120 ? at - 120 : 0;
   saying.quote = trimmed(line.substr(begin, kQuoteMax));
-  if (is_harmless(saying) || is_repeated(saying)) return;
+  return saying;
+}
+
+// A saying for each rank that a line lists.
+void JobLogReader::take_ranks(const LogFormat& format, const TextLine& given,
+                              const LogValues& values) {
+  std::string_view list = values["ranks"];
+  while (!list.empty()) {
+    const size_t end = std::min(list.find(','), list.size());
+    std::string_view one = list.substr(0, end);
+    while (one.starts_with(' ')) one.remove_prefix(1);
+    int64_t number = -1;
+    const auto [last, error] = std::from_chars(one.data(), one.data() + one.size(), number);
+    list.remove_prefix(std::min(end + 1, list.size()));
+    if (error != std::errc() || rank_from(number) < 0) continue;
+    Saying saying = saying_of(format, given, values);
+    saying.rank = rank_from(number);
+    keep(std::move(saying), format, given, values);
+  }
+}
+
+// What a line alone does not make a fact.
+bool JobLogReader::is_untenable(Saying& saying, const LogFormat& format, const LogValues& values,
+                                const TextLine& given) {
+  if (is_harmless(saying)) return true;
+  switch (saying.kind) {
+    case SayingKind::exception: {
+      const bool is_known = !log_.sayings.empty() && log_.sayings.back().line == saying.line &&
+                            log_.sayings.back().kind == saying.kind;
+      // Anybody may print such a line; behind "[rank3]:" PyTorch does, of what nobody caught.
+      const bool is_uncaught = rank_between(given.whole, "[rank", "]:") >= 0;
+      return is_known ||
+             (values.has("name") && (!is_uncaught || !is_exception_name(values["name"])));
+    }
+    case SayingKind::died:
+      if (values.has("task")) return is_rest_ended_ || saying.code == kUntold;
+      return is_status_alone(format) && !ended_.give_to(saying);
+    default:
+      return false;
+  }
+}
+
+void JobLogReader::keep(Saying&& saying, const LogFormat& format, const TextLine& given,
+                        const LogValues& values) {
+  if (is_untenable(saying, format, values, given) || is_repeated(saying)) return;
+  log_.leaves_out_alike = log_.leaves_out_alike || stands_for_several(given.whole);
   if (log_.sayings.size() >= kSayingsMax) {
     ++log_.left_out;
     return;
@@ -346,12 +494,28 @@ void JobLogReader::settle_ranks() {
       std::any_of(log_.sayings.begin(), log_.sayings.end(), [](const Saying& saying) {
         const bool is_given = saying.kind == SayingKind::parameters_differ ||
                               saying.kind == SayingKind::missing_ranks ||
+                              saying.kind == SayingKind::not_joined ||
                               saying.kind == SayingKind::died;
         return saying.rank >= 0 && !is_given;
       });
   for (Saying& saying : log_.sayings) {
     if (saying.rank >= 0 || saying.group_rank < 0) continue;
     if (!names_ranks || is_default_group(saying)) saying.rank = saying.group_rank;
+  }
+}
+
+// torchrun tells of a process that ended by its number first, and of its rank below.
+void JobLogReader::settle_deaths() {
+  std::map<std::pair<std::string, int64_t>, int32_t> ranks;
+  for (const Saying& saying : log_.sayings) {
+    if (saying.is_first_death) ranks[{saying.writer, saying.code}] = saying.rank;
+  }
+  for (Saying& saying : log_.sayings) {
+    const auto known = ranks.find({saying.writer, saying.code});
+    const bool is_nameless = saying.kind == SayingKind::died && saying.rank < 0;
+    if (!is_nameless || saying.writer.empty() || known == ranks.end()) continue;
+    saying.rank = known->second;
+    saying.is_first_death = true;
   }
 }
 
@@ -378,7 +542,8 @@ std::string description_of(const JobLog& log) {
   std::set<int32_t> ranks;
   for (const Saying& saying : log.sayings) {
     const bool speaks = saying.kind != SayingKind::died && saying.kind != SayingKind::machine &&
-                        saying.kind != SayingKind::missing_ranks;
+                        saying.kind != SayingKind::missing_ranks &&
+                        saying.kind != SayingKind::not_joined;
     if (saying.rank >= 0 && speaks) ranks.insert(saying.rank);
   }
   const uint64_t facts = log.sayings.size() + log.left_out;
@@ -400,6 +565,7 @@ void JobLogReader::finish(std::vector<Process>& /*processes*/, std::vector<JobLo
                   [](const Saying& saying) { return saying.kind != SayingKind::result; });
   if (!is_heard) return;
   settle_ranks();
+  settle_deaths();
   settle_groups();
   separate_attempts(marks_, log_);
   logs.push_back(std::move(log_));

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "trace/import/job_attempts.h"
+#include "trace/import/job_endings.h"
 #include "trace/import/line_parser.h"
 #include "trace/model.h"
 
@@ -33,24 +34,50 @@ class JobLogReader final : public LineParser {
   explicit JobLogReader(const std::string& path);
   std::span<const std::string_view> marks() const override;
   void read_line(const TextLine& line) override;
-  bool wants_next() const override { return follows_ != nullptr || warned_ != nullptr; }
+  bool wants_next() const override {
+    return follows_ != nullptr || warned_ != nullptr || unfinished_ != nullptr;
+  }
   bool is_unfinished(std::string_view text) const override;
   void finish(std::vector<Process>& processes, std::vector<JobLog>& logs,
               std::vector<Issue>& issues) override;
 
  private:
-  void take(const struct LogFormat& format, const TextLine& line);
+  // A line that ends before its form does.
+  struct Begun {
+    std::string text;
+    std::string whole;
+    uint64_t line = 0;
+    LinePrefix prefix;
+    int parts = 0;
+  };
+
+  bool take(const struct LogFormat& format, const TextLine& given);
+  void take_ranks(const struct LogFormat& format, const TextLine& given,
+                  const class LogValues& values);
+  Saying saying_of(const struct LogFormat& format, const TextLine& given,
+                   const class LogValues& values) const;
+  bool is_untenable(Saying& saying, const struct LogFormat& format, const class LogValues& values,
+                    const TextLine& given);
+  void keep(Saying&& saying, const struct LogFormat& format, const TextLine& given,
+            const class LogValues& values);
   void read_following(const TextLine& line);
+  void read_warned(const TextLine& line);
+  bool read_end(const TextLine& line);
   void mark_attempt(const struct LogFormat& format, const TextLine& line,
                     const class LogValues& values);
   bool is_repeated(const Saying& saying) const;
   void settle_ranks();
+  void settle_deaths();
   void settle_groups();
   JobLog log_;
   std::vector<AttemptMark> marks_;
   std::set<size_t> restarts_;  // sayings in front of which the launcher started the job again
-  const struct LogFormat* follows_ = nullptr;  // whose lines come now
-  Saying* warned_ = nullptr;                   // its text is on the next line
+  const struct LogFormat* follows_ = nullptr;     // whose lines come now
+  Saying* warned_ = nullptr;                      // its text is on the next line
+  const struct LogFormat* unfinished_ = nullptr;  // of which `begun_` is the begin
+  Begun begun_;
+  EndedRank ended_;
+  bool is_rest_ended_ = false;  // the launcher ends what still runs: that is nobody's fault
 };
 
 // What is said of every log that says something: how much was read, and who speaks in it.

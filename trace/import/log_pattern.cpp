@@ -10,10 +10,12 @@ constexpr std::string_view kDots = "...";
 // How far a value of text or "..." may reach: a line may be as long as a file.
 constexpr size_t kReachMax = 4096;
 
-enum class FieldForm : uint8_t { number, word, text };
+enum class FieldForm : uint8_t { number, word, dotted, list, text };
 
 FieldForm form_of(std::string_view name) {
   if (name.starts_with("text") || name == "skip") return FieldForm::text;
+  if (name == "name") return FieldForm::dotted;
+  if (name == "ranks") return FieldForm::list;
   return name.starts_with("op") ? FieldForm::word : FieldForm::number;
 }
 
@@ -21,6 +23,19 @@ bool is_digit(char character) { return character >= '0' && character <= '9'; }
 bool is_word(char character) {
   return is_digit(character) || character == '_' || (character >= 'a' && character <= 'z') ||
          (character >= 'A' && character <= 'Z');
+}
+
+bool belongs_to(FieldForm form, char character) {
+  switch (form) {
+    case FieldForm::number:
+      return is_digit(character);
+    case FieldForm::list:
+      return is_digit(character) || character == ',' || character == ' ';
+    case FieldForm::dotted:
+      return is_word(character) || character == '.';
+    default:
+      return is_word(character);
+  }
 }
 
 // Of a pattern that begins with "{": what is inside, and what comes behind.
@@ -84,10 +99,9 @@ class Matcher {
     size_t end = at;
     if (form == FieldForm::number && end < line_.size() && line_[end] == '-') ++end;
     const size_t digits = end;
-    while (end < line_.size() &&
-           (form == FieldForm::number ? is_digit(line_[end]) : is_word(line_[end]))) {
-      ++end;
-    }
+    while (end < line_.size() && belongs_to(form, line_[end])) ++end;
+    // The blank behind a list is the pattern's.
+    while (form == FieldForm::list && end > digits && line_[end - 1] == ' ') --end;
     if (end == digits) return false;
     values_.set(name, line_.substr(at, end - at));
     return match(behind, rest, end);

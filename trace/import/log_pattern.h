@@ -2,8 +2,9 @@
 //
 //     "OpType=<op>{, NumelIn=<in>}, Timeout(ms)=<skip>) ran for <ran> milliseconds"
 //
-// Text stands for itself, a blank for one or more. <name> is a value: a number or a word where the
-// name is in the table of fields, and for <text>, <text2> and <skip> everything up to what follows.
+// Text stands for itself, a blank for one or more. <field> is a value: a number; a word for <op>; a
+// word with full stops for <name>; numbers with commas between for <ranks>; and everything up to
+// what follows for <text>, <text2> and <skip>.
 // {...} may be there or not. "..." passes over anything. A pattern matches anywhere in a line, and
 // need not reach its end.
 #pragma once

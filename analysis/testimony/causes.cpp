@@ -1,0 +1,318 @@
+#include "analysis/testimony/causes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "analysis/testimony/catalogue.h"
+#include "analysis/testimony/parts.h"
+
+namespace rollcall::analysis {
+namespace {
+
+using trace::JobLog;
+using trace::kUntold;
+using trace::Saying;
+using trace::SayingKind;
+
+bool holds(const Saying& saying, std::string_view words) {
+  return saying.text.find(words) != std::string::npos ||
+         saying.quote.find(words) != std::string::npos;
+}
+
+bool is_about_memory(const Saying& saying) {
+  return holds(saying, "illed process") || holds(saying, "oom-kill") ||
+         holds(saying, "oom_kill") || holds(saying, "OOMKilled");
+}
+
+Verdict verdict_of_cause(const Saying& saying) {
+  if (saying.kind == SayingKind::died) return Verdict::rank_dead;
+  if (saying.kind == SayingKind::machine) {
+    const bool is_end = is_about_memory(saying) || holds(saying, "NODE FAILURE") ||
+                        holds(saying, "Node failure");
+    return is_end ? Verdict::rank_dead : Verdict::cuda_error;
+  }
+  if (saying.kind == SayingKind::exception) {
+    return holds(saying, "CUDA error") ? Verdict::cuda_error : Verdict::rank_dead;
+  }
+  if (holds(saying, "ollective mismatch") || holds(saying, "Mismatched collective")) {
+    return Verdict::count_mismatch;
+  }
+  const bool is_cuda = holds(saying, "Cuda failure") || holds(saying, "unhandled cuda error");
+  return is_cuda ? Verdict::cuda_error : Verdict::async_error;
+}
+
+// Empty where what it means says all.
+std::string what_text(const Saying& saying) {
+  switch (saying.kind) {
+    case SayingKind::died:
+      if (saying.code == kUntold) return fmt::format("{} ended", speaker_text(saying));
+      return fmt::format("{} ended with status {}", speaker_text(saying), saying.code);
+    case SayingKind::machine:
+      return saying.code == kUntold ? std::string()
+                                    : fmt::format("the driver reports Xid {}", saying.code);
+    case SayingKind::warning:
+      return fmt::format("NCCL warns in {}: \"{}\"", speaker_text(saying), saying.text);
+    case SayingKind::result:
+      return fmt::format("NCCL failed with result {} in {}", saying.code, speaker_text(saying));
+    case SayingKind::exception: {
+      constexpr size_t kShown = 160;
+      const std::string name = saying.op.empty() ? "an error" : saying.op;
+      return fmt::format("{} raised {}: \"{}\"", speaker_text(saying), name,
+                         saying.text.substr(0, kShown));
+    }
+    default:
+      return fmt::format("NCCL reported an error to {}: \"{}\"", speaker_text(saying), saying.text);
+  }
+}
+
+bool is_of_causes(SayingKind kind) {
+  return kind == SayingKind::died || kind == SayingKind::machine || kind == SayingKind::warning ||
+         kind == SayingKind::async_error || kind == SayingKind::exception;
+}
+
+// Ended by a signal that no watchdog and no launcher sends to what still runs.
+bool is_violent(const Saying& saying) {
+  constexpr int64_t kAbort = -6;
+  constexpr int64_t kTerminate = -15;
+  return saying.kind == SayingKind::died && saying.code < 0 && saying.code != kUntold &&
+         saying.code != kAbort && saying.code != kTerminate;
+}
+
+bool gave_up(const JobWaits& waits, int32_t rank) {
+  return std::any_of(waits.groups.begin(), waits.groups.end(),
+                     [&](const WaitGroup& group) { return group.waits.contains(rank); });
+}
+
+// Whether it came, as far as the logs tell, when somebody had already given up.
+bool is_late(const trace::Run& run, const JobWaits& waits, const Saying& saying) {
+  if (!waits.has_waits()) return false;
+  const bool is_one_log = run.logs.size() == 1;
+  if (is_one_log && saying.line < waits.first_line) return false;
+  const bool is_others = saying.rank >= 0 && !gave_up(waits, saying.rank);
+  if (is_others && saying.is_first_death && is_violent(saying)) return false;
+  // Of several logs nobody knows the order. A rank that raised and gave up nothing did not wait.
+  return is_one_log || saying.kind != SayingKind::exception || !is_others;
+}
+
+struct Said {
+  const JobLog* log = nullptr;
+  const Saying* saying = nullptr;
+  const Message* message = nullptr;
+};
+
+template <typename Wanted>
+std::vector<Said> causes_that(const trace::Run& run, Wanted wanted) {
+  std::vector<Said> found;
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      if (!is_of_causes(saying.kind)) continue;
+      const Message* message = message_of(saying);
+      const bool is_cause = message != nullptr && message->role == Role::cause;
+      if (is_cause && wanted(saying)) found.push_back({&log, &saying, message});
+    }
+  }
+  return found;
+}
+
+// NCCL warns of much that it gets over. Where nothing follows from it, nothing is known to be wrong.
+bool has_followed(const trace::Run& run, const JobWaits& waits) {
+  return waits.has_waits() || std::any_of(run.logs.begin(), run.logs.end(), [](const JobLog& log) {
+           return std::any_of(log.sayings.begin(), log.sayings.end(), [](const Saying& saying) {
+             return saying.kind != SayingKind::warning && saying.kind != SayingKind::alive;
+           });
+         });
+}
+
+// Who says nothing certain about a rank that ended: warnings, and errors that anybody may print.
+bool is_certain_end(const Saying& saying) {
+  return saying.kind == SayingKind::died || saying.kind == SayingKind::machine ||
+         (saying.kind == SayingKind::exception && saying.rank >= 0);
+}
+
+// Of several the first, unless another tells more of the same: NCCL's last warning of the error
+// that PyTorch raised, the task that was ended of memory that was used up, the status of a fault.
+const Said& most_telling(const std::vector<Said>& causes) {
+  const Saying& first = *causes.front().saying;
+  constexpr uint64_t kReach = 8;  // lines
+  const auto tells_more = [&](const Said& other) {
+    const Saying& saying = *other.saying;
+    const bool is_near = other.log == causes.front().log && saying.line > first.line &&
+                         saying.line <= first.line + kReach;
+    if (first.kind == SayingKind::async_error) {
+      return is_near && saying.kind == SayingKind::warning;
+    }
+    if (first.kind == SayingKind::exception && first.rank < 0) return is_certain_end(saying);
+    return first.kind == SayingKind::machine && is_about_memory(first) && is_near &&
+           is_violent(saying);
+  };
+  const auto found = std::find_if(causes.begin() + 1, causes.end(), tells_more);
+  return found == causes.end() ? causes.front() : *found;
+}
+
+Finding finding_about(const Said& cause, const std::vector<Said>& all, Confidence confidence) {
+  const Saying& saying = *cause.saying;
+  Finding finding = make_finding(verdict_of_cause(saying), confidence);
+  const std::string what = what_text(saying);
+  finding.summary = fmt::format("{}{}{}", what, what.empty() ? "" : ": ", cause.message->meaning);
+  finding.next = cause.message->next;
+  add_evidence(*cause.log, saying, finding);
+  if (saying.rank >= 0) finding.culprits.push_back(culprit_named(saying.rank, saying));
+  std::vector<int32_t> alike;
+  for (const Said& other : all) {
+    const bool is_alike = other.saying->kind == saying.kind && other.saying->rank >= 0 &&
+                          other.saying->rank != saying.rank && other.saying->op == saying.op &&
+                          other.message == cause.message;
+    const bool is_known = std::find(alike.begin(), alike.end(), other.saying->rank) != alike.end();
+    if (saying.kind != SayingKind::exception || !is_alike || is_known) continue;
+    alike.push_back(other.saying->rank);
+    finding.culprits.push_back(culprit_named(other.saying->rank, *other.saying));
+  }
+  std::sort(alike.begin(), alike.end());
+  if (!alike.empty()) finding.summary += fmt::format("; so did {}", ranks_text(alike));
+  return finding;
+}
+
+}  // namespace
+
+std::optional<Finding> judge_cause(const trace::Run& run, const JobWaits& waits) {
+  const std::vector<Said> causes =
+      causes_that(run, [&](const Saying& saying) { return !is_late(run, waits, saying); });
+  if (causes.empty()) return {};
+  const Said& cause = most_telling(causes);
+  const Saying& saying = *cause.saying;
+  const bool is_certain = is_certain_end(saying);
+  const bool is_ordered = run.logs.size() == 1;
+  const bool is_likely = is_certain ? is_ordered || !waits.has_waits() : waits.has_waits();
+  Finding finding =
+      finding_about(cause, causes, is_likely ? Confidence::likely : Confidence::open);
+  const bool is_only_told = !has_followed(run, waits) ||
+                            (saying.kind == SayingKind::exception && saying.rank < 0 &&
+                             !waits.has_waits());
+  if (is_only_told) {
+    finding.verdict = Verdict::insufficient;
+    finding.severity = severity_of(finding.verdict);
+    finding.confidence = Confidence::open;
+    finding.summary += "; what followed from it the log does not tell";
+  }
+  if (waits.has_waits() && is_ordered && saying.line < waits.first_line) {
+    finding.summary += "; that stands in the log before anybody gave up waiting";
+  }
+  return finding;
+}
+
+std::optional<Finding> judge_late_cause(const trace::Run& run, const JobWaits& waits) {
+  const std::vector<Said> causes = causes_that(run, [&](const Saying& saying) {
+    // The kernel tells of a GPU's error when it happens.
+    const bool is_told_late =
+        saying.kind == SayingKind::machine && verdict_of_cause(saying) == Verdict::rank_dead;
+    return is_late(run, waits, saying) && (is_violent(saying) || is_told_late);
+  });
+  if (causes.empty()) return {};
+  Finding finding = finding_about(most_telling(causes), causes, Confidence::open);
+  finding.summary +=
+      "; the log tells of it behind the time-outs, where such things are often read late";
+  return finding;
+}
+
+std::optional<Finding> judge_not_joined(const trace::Run& run) {
+  Finding finding =
+      make_finding(Verdict::missing_call, Confidence::likely, Misstep::not_reached);
+  std::vector<int32_t> ranks;
+  const Saying* first = nullptr;
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      if (saying.kind != SayingKind::not_joined) continue;
+      if (std::find(ranks.begin(), ranks.end(), saying.rank) != ranks.end()) continue;
+      if (first == nullptr) first = &saying;
+      ranks.push_back(saying.rank);
+      finding.culprits.push_back(culprit_named(saying.rank, saying));
+      add_evidence(log, saying, finding);
+    }
+  }
+  if (first == nullptr) return {};
+  std::sort(ranks.begin(), ranks.end());
+  finding.summary = fmt::format("PyTorch's own report names {}: the others waited, and {} did not come",
+                                ranks_text(ranks), ranks.size() == 1 ? "it" : "they");
+  if (first->seq != kUntold) {
+    finding.summary += fmt::format(" to call {}; the last one of rank {} was {}", first->seq,
+                                   first->rank, first->completed);
+  }
+  finding.next = fmt::format("look at the log and the stack of rank {}", ranks.front());
+  return finding;
+}
+
+namespace {
+
+// "retrieving ncclUniqueId from [0]": the ranks that waited, and for whom.
+void tell_of_unique_id(const trace::Run& run, const Saying& first, Finding& finding) {
+  std::vector<int32_t> ranks;
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      const bool is_alike = saying.kind == SayingKind::not_met && saying.rank >= 0 &&
+                            saying.other_rank == first.other_rank;
+      if (is_alike && std::find(ranks.begin(), ranks.end(), saying.rank) == ranks.end()) {
+        ranks.push_back(saying.rank);
+      }
+    }
+  }
+  std::sort(ranks.begin(), ranks.end());
+  finding.culprits.push_back(culprit_named(first.other_rank, first));
+  finding.victims = ranks;
+  finding.summary = fmt::format(
+      "{} waited for rank {} to make a communicator, and had no answer: it never came to that "
+      "call, or had ended (\"{}\")",
+      ranks.empty() ? std::string("a rank") : ranks_text(ranks), first.other_rank, first.text);
+  finding.next = fmt::format("look at the log and the stack of rank {}", first.other_rank);
+}
+
+}  // namespace
+
+std::optional<Finding> judge_not_met(const trace::Run& run) {
+  // The one that counts who had come.
+  const JobLog* of = nullptr;
+  const Saying* told = nullptr;
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      const bool is_better = told == nullptr || (told->elements_out == kUntold &&
+                                                 saying.elements_out != kUntold);
+      if (saying.kind != SayingKind::not_met || !is_better) continue;
+      of = &log;
+      told = &saying;
+    }
+  }
+  if (told == nullptr) return {};
+  const Saying& saying = *told;
+  Finding finding = make_finding(Verdict::init_incomplete, Confidence::open);
+  if (saying.other_rank >= 0) {
+    tell_of_unique_id(run, saying, finding);
+  } else if (saying.elements_in != kUntold && !saying.text.empty()) {
+    if (saying.text.find("clique") == std::string::npos) {
+      finding.verdict = Verdict::missing_call;
+    }
+    finding.summary =
+        saying.elements_out == kUntold
+            ? fmt::format("not all {} devices of a process came to `{}` of XLA",
+                          saying.elements_in, saying.text)
+            : fmt::format("{} of {} devices of a process came to `{}` of XLA",
+                          saying.elements_out, saying.elements_in, saying.text);
+    finding.next = "look at the stacks of that process, and at the logs of the others";
+  } else if (saying.elements_in != kUntold) {
+    finding.confidence = Confidence::likely;
+    finding.summary = fmt::format(
+        "{} of {} processes had come to rank 0 when it gave up: the others never started, or "
+        "could not reach it",
+        saying.elements_out, saying.elements_in);
+    finding.next = "look for processes that did not start, and at MASTER_ADDR and the firewall";
+  } else {
+    finding.summary = fmt::format(
+        "a process could not reach rank 0 at {}: it had not started, or the network refuses",
+        saying.text);
+    finding.next = "check MASTER_ADDR, MASTER_PORT, the firewall, and that rank 0 started";
+  }
+  add_evidence(*of, saying, finding);
+  return finding;
+}
+
+}  // namespace rollcall::analysis

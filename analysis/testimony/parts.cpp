@@ -1,0 +1,51 @@
+#include "analysis/testimony/parts.h"
+
+#include <fmt/format.h>
+
+#include "analysis/record/index.h"
+#include "analysis/terms/numbers.h"
+
+namespace rollcall::analysis {
+
+using trace::JobLog;
+using trace::kUntold;
+using trace::Saying;
+
+Finding make_finding(Verdict verdict, Confidence confidence, std::optional<Misstep> misstep) {
+  Finding finding;
+  finding.verdict = verdict;
+  finding.severity = severity_of(verdict);
+  finding.confidence = confidence;
+  finding.misstep = misstep ? misstep : misstep_of(verdict);
+  return finding;
+}
+
+void add_evidence(const JobLog& log, const Saying& saying, Finding& finding) {
+  constexpr size_t kEvidenceShown = 8;
+  if (finding.evidence.size() >= kEvidenceShown) return;
+  finding.evidence.push_back(
+      {.file = log.file, .record = fmt::format("line {}", saying.line), .text = saying.quote});
+}
+
+Culprit culprit_named(int32_t rank, const Saying& saying) {
+  Culprit culprit;
+  culprit.rank = rank;
+  culprit.process = kNone;
+  culprit.comm_name = saying.group_text;
+  if (saying.seq != kUntold && saying.seq >= 0) culprit.seq = static_cast<uint64_t>(saying.seq);
+  if (saying.kind != trace::SayingKind::exception) culprit.op = saying.op;
+  return culprit;
+}
+
+std::string ranks_text(const std::vector<int32_t>& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", number_list(ranks));
+}
+
+std::string speaker_text(const Saying& saying) {
+  if (saying.rank >= 0) return fmt::format("rank {}", saying.rank);
+  if (!saying.writer.empty()) return saying.writer;
+  if (saying.local_rank >= 0) return fmt::format("local rank {} of some host", saying.local_rank);
+  return "a line that names no rank";
+}
+
+}  // namespace rollcall::analysis

@@ -1,0 +1,29 @@
+// What the findings about a job's log are put together from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/finding.h"
+#include "trace/testimony.h"
+
+namespace rollcall::analysis {
+
+// `misstep` where the verdict alone does not tell it.
+Finding make_finding(Verdict verdict, Confidence confidence, std::optional<Misstep> misstep = {});
+
+// The line as it stands in the log; of so many that all are shown no more.
+void add_evidence(const trace::JobLog& log, const trace::Saying& saying, Finding& finding);
+
+// A rank, with the call and the group of a line about it.
+Culprit culprit_named(int32_t rank, const trace::Saying& saying);
+
+// "rank 3", "ranks 0-2,5".
+std::string ranks_text(const std::vector<int32_t>& ranks);
+
+// "rank 3", or what else the line tells of who wrote it.
+std::string speaker_text(const trace::Saying& saying);
+
+}  // namespace rollcall::analysis

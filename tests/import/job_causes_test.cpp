@@ -1,0 +1,315 @@
+// What a job's log says of why: who ended, of what, and who did not come.
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+#include "tests/import/judge_log.h"
+
+using namespace rollcall;
+using namespace rollcall::trace;
+using analysis::Confidence;
+using analysis::Verdict;
+
+namespace {
+
+// As PyTorch 2.4 writes it, of a group that no line names.
+std::string gave_up(int rank, const std::string& front = "") {
+  const std::string name = std::to_string(rank);
+  return front + "[rank" + name + "]:[E816 01:45:40.1 ProcessGroupNCCL.cpp:607] [Rank " + name +
+         "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE, "
+         "NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600026 milliseconds before timing "
+         "out.\n";
+}
+
+std::string three_gave_up() { return gave_up(0) + gave_up(1) + gave_up(3); }
+
+struct Judged {
+  Verdict verdict;
+  Confidence confidence;
+  std::vector<int32_t> culprits;
+  std::string summary;
+};
+
+Judged judged(const std::string& log) {
+  const analysis::Report report = judge_log(log);
+  const analysis::Finding& lead = report.findings.front();
+  Judged result{lead.verdict, lead.confidence, {}, lead.summary};
+  for (const auto& culprit : lead.culprits) result.culprits.push_back(culprit.rank);
+  return result;
+}
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+using Ranks = std::vector<int32_t>;
+
+const std::string kOutOfMemory =
+    "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 336.00 MiB.\n";
+
+std::string summary_of_torchrun(const std::string& failures, int rank, int code) {
+  return "E1026 03:51:33.2 99 torch/distributed/elastic/multiprocessing/api.py:882] failed "
+         "(exitcode: " +
+         std::to_string(code) +
+         ") local_rank: 1 (pid: 4711) of binary: python3\n"
+         "============================================================\n"
+         "Failures:\n" +
+         failures +
+         "------------------------------------------------------------\n"
+         "Root Cause (first observed failure):\n[0]:\n  time      : 2025-10-26_03:51:31\n"
+         "  host      : node1\n  rank      : " +
+         std::to_string(rank) + " (local_rank: 1)\n  exitcode  : " + std::to_string(code) +
+         " (pid: 4711)\n";
+}
+
+}  // namespace
+
+TEST_CASE("an exception in front of the time-outs of the others names its rank") {
+  const Judged found = judged(kOutOfMemory + three_gave_up());
+  CHECK(found.verdict == Verdict::rank_dead);
+  CHECK(found.confidence == Confidence::likely);
+  CHECK(found.culprits == Ranks{2});
+  CHECK(holds(found.summary, "torch.OutOfMemoryError"));
+  const Judged key = judged("[rank2]: KeyError: 'labels'\n" + three_gave_up());
+  CHECK(key.verdict == Verdict::rank_dead);
+  CHECK(key.culprits == Ranks{2});
+}
+
+TEST_CASE("an exception behind the time-outs, or of a rank that gave up, is not the cause") {
+  const Judged behind =
+      judged(three_gave_up() + gave_up(2) + "[rank2]: torch.OutOfMemoryError: CUDA out\n");
+  CHECK(behind.verdict == Verdict::insufficient);
+  CHECK(behind.culprits.empty());
+}
+
+TEST_CASE("an exception that tells of others' end accuses nobody") {
+  for (const char* line :
+       {"[rank2]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process "
+        "exited or there was a network error, NCCL version 2.20\n",
+        "[rank2]: RuntimeError: [pair.cc:534] Connection closed by peer [10.0.0.1]:1234\n",
+        "[rank2]: ConnectionResetError: [Errno 104] Connection reset by peer\n"}) {
+    CAPTURE(line);
+    const Judged found = judged(line);
+    CHECK(found.verdict == Verdict::insufficient);
+    CHECK(found.culprits.empty());
+  }
+}
+
+TEST_CASE("a line that anybody may print is no exception of a rank") {
+  for (const char* line : {"[rank2]: Error: retrying\n", "[rank2]:   raise ValueError: x\n",
+                           "ValueError: a test that is expected to fail\n",
+                           "[rank2]: 10:00 ERROR: ValueError: retried\n"}) {
+    CAPTURE(line);
+    CHECK(read_log(line).logs.empty());
+  }
+}
+
+TEST_CASE("a CUDA error that the watchdog met names the rank and the kind of the error") {
+  const Judged found = judged(
+      "[rank3]:[E1016 03:31:38.9 ProcessGroupNCCL.cpp:1595] [PG ID 0 PG GUID 0(default_pg) Rank 3] "
+      "Process group watchdog thread terminated with exception: CUDA error: an illegal memory "
+      "access was encountered\n");
+  CHECK(found.verdict == Verdict::cuda_error);
+  CHECK(found.culprits == Ranks{3});
+}
+
+TEST_CASE("the process that torchrun saw fail first leads by its rank, not those behind it") {
+  const std::string others =
+      "[1]:\n  rank      : 9 (local_rank: 1)\n  exitcode  : 1 (pid: 4712)\n";
+  const Judged found = judged(summary_of_torchrun(others, 13, 1));
+  CHECK(found.verdict == Verdict::rank_dead);
+  CHECK(found.culprits == Ranks{13});
+}
+
+TEST_CASE("a kill that torchrun saw first leads although it is told behind the time-outs") {
+  const Judged found = judged(three_gave_up() + summary_of_torchrun("", 2, -9));
+  CHECK(found.verdict == Verdict::rank_dead);
+  CHECK(found.confidence == Confidence::likely);
+  CHECK(found.culprits == Ranks{2});
+  // What aborted, or was ended, ended of the time-out.
+  CHECK(judged(three_gave_up() + summary_of_torchrun("", 0, -6)).verdict == Verdict::missing_call);
+  CHECK(judged(three_gave_up() + summary_of_torchrun("", 2, 1)).verdict == Verdict::missing_call);
+}
+
+TEST_CASE("launchers that tell of an end in their own way are read") {
+  const auto culprit = [](const std::string& log) {
+    const Judged found = judged(log);
+    CHECK(found.verdict == Verdict::rank_dead);
+    return found.culprits;
+  };
+  CHECK(culprit("[rank: 3] Child process with PID 81 terminated with code -9. Forcefully\n") ==
+        Ranks{3});
+  CHECK(culprit("  Process name: [[12167,1],10]\n  Exit code:    3\n") == Ranks{10});
+  CHECK(culprit("ERROR [x.py:140] Worker proc VllmWorker-2 died unexpectedly, shutting down\n") ==
+        Ranks{2});
+  CHECK(culprit("UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n"
+                "/job:jax_worker/replica:0/task:3\n") == Ranks{3});
+  CHECK(holds(judged("srun: error: node17: task 5: Segmentation fault\n").summary,
+              "task 5 on node17 ended with status -11"));
+  CHECK(read_log("Exit code:    3\n").logs.empty());
+}
+
+TEST_CASE("tasks that srun ends after the first are not taken for the cause") {
+  const Judged found = judged(
+      "srun: error: n1: task 5: Segmentation fault\nsrun: Terminating StepId=1.0\n"
+      "srun: error: n0: task 0: Killed\n");
+  CHECK(holds(found.summary, "task 5 on n1"));
+  CHECK(read_log("srun: Terminating StepId=1.0\nsrun: error: n0: task 0: Killed\n").logs.empty());
+}
+
+TEST_CASE("memory that Slurm found used up is told, also behind the time-outs, and then open") {
+  const std::string slurm =
+      "slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have been "
+      "OOM Killed.\nsrun: error: node17: task 2: Out Of Memory\n";
+  const Judged front = judged(slurm + three_gave_up());
+  CHECK(front.verdict == Verdict::rank_dead);
+  CHECK(front.confidence == Confidence::likely);
+  CHECK(holds(front.summary, "task 2 on node17"));
+  const Judged behind = judged(three_gave_up() + slurm);
+  CHECK(behind.verdict == Verdict::rank_dead);
+  CHECK(behind.confidence == Confidence::open);
+}
+
+TEST_CASE("a job that its scheduler ended is not said to hang") {
+  for (const char* line :
+       {"slurmstepd: error: *** JOB 6 ON n01 CANCELLED AT 2026-05-29T10:00:00 DUE TO TIME LIMIT "
+        "***\nsrun: error: n02: task 1: Terminated\n",
+        "W1 x] Received Signals.SIGTERM death signal, shutting down workers\n"}) {
+    CAPTURE(line);
+    const Judged found = judged(line);
+    CHECK(found.verdict == Verdict::insufficient);
+    CHECK(found.culprits.empty());
+  }
+}
+
+TEST_CASE("ranks that PyTorch's own reports name as missing are named") {
+  const auto culprits = [](const std::string& log) {
+    const Judged found = judged(log);
+    CHECK(found.verdict == Verdict::missing_call);
+    CHECK(found.confidence == Confidence::likely);
+    return found.culprits;
+  };
+  CHECK(culprits("RuntimeError: [Rank 0]: Ranks 3, 4, 7 failed to pass monitoredBarrier in 5 ms\n") ==
+        Ranks{3, 4, 7});
+  CHECK(culprits("[E x:1] [Rank 0]: Rank 3 failed to pass monitoredBarrier in 1800000 ms\n") ==
+        Ranks{3});
+  CHECK(culprits(gave_up(0) +
+                 "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the "
+                 "desync are:\n\t   - [1] finished collective #4, but didn't join collective #5 "
+                 "(count from 1)\n\t   - [0, 2] joined but didn't finish collective #5 (count from "
+                 "1)\n") == Ranks{1});
+  CHECK(culprits("\t - To our best knowledge, ranks [2, 3] are the lagging ranks that caused this "
+                 "timeout. They never joined any collectives\n") == Ranks{2, 3});
+  CHECK(culprits("Not all ranks joining collective, sequence number: 12\nmissing ranks: {2}\n") ==
+        Ranks{2});
+  CHECK(read_log("missing ranks: set()\n").logs.empty());
+}
+
+TEST_CASE("processes that did not meet at the start are a communicator that did not come to be") {
+  const Judged store = judged(
+      "[rank0]: torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. "
+      "7/8 clients joined.\n");
+  CHECK(store.verdict == Verdict::init_incomplete);
+  CHECK(holds(store.summary, "7 of 8 processes"));
+  const Judged id = judged(
+      "[rank3]: torch.distributed.DistBackendError: [3] is setting up NCCL communicator and "
+      "retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') "
+      "got error: Connection reset by peer\n");
+  CHECK(id.verdict == Verdict::init_incomplete);
+  CHECK(id.confidence == Confidence::open);
+  CHECK(id.culprits == Ranks{0});
+}
+
+TEST_CASE("a rendezvous of XLA that is not complete is told, and one that went on is not") {
+  const std::string stuck =
+      "E external/xla/xla/service/rendezvous.cc:38] This thread has been waiting for `initialize "
+      "clique for rank 6` for 10 seconds and may be stuck. Expected 8 threads to join the "
+      "rendezvous, but only 7 of them arrived on time.\n";
+  const Judged found = judged(stuck);
+  CHECK(found.verdict == Verdict::init_incomplete);
+  CHECK(found.confidence == Confidence::open);
+  CHECK(holds(found.summary, "7 of 8 devices"));
+  CHECK(read_log(stuck + "E external/xla/x.cc:43] Thread is unstuck! Warning above was a "
+                         "false-positive.\n")
+            .logs.empty());
+}
+
+TEST_CASE("the last warning of NCCL behind an error of PyTorch tells what it was") {
+  const Judged found = judged(
+      "torch.distributed.DistBackendError: NCCL error in: x.cpp:1727, invalid usage (run with "
+      "NCCL_DEBUG=WARN for details), NCCL version 2.19.3\nncclInvalidUsage: This usually reflects "
+      "invalid usage of NCCL library.\nLast error:\nDuplicate GPU detected : rank 3 and rank 0 both "
+      "on CUDA device f000\n");
+  CHECK(found.verdict == Verdict::async_error);
+  CHECK(holds(found.summary, "two ranks were given the same GPU"));
+  CHECK(read_log("Last error:\n\nException raised from x\n").logs.empty());
+}
+
+TEST_CASE("a warning of NCCL that nothing follows is quoted and called no hang") {
+  const Judged found = judged(
+      "n1:11:12 [1] misc/cudawrap.cc:33 NCCL WARN Cuda failure 3 'initialization error'\nstep 1\n");
+  CHECK(found.verdict == Verdict::insufficient);
+  const Judged failed = judged(
+      "n1:11:12 [1] misc/cudawrap.cc:33 NCCL WARN Cuda failure 2 'out of memory'\n"
+      "n1:11:12 [1] NCCL INFO init.cc:33 -> 1\n");
+  CHECK(failed.verdict == Verdict::cuda_error);
+}
+
+TEST_CASE("ranks whose lines Ray left out because they are alike are not called silent") {
+  std::string log = gave_up(0, "(Worker pid=1) ") + gave_up(3, "(Worker pid=2) ");
+  CHECK(judged(log).verdict == Verdict::missing_call);
+  log.insert(log.find('\n'), " [repeated 14x across cluster]");
+  const Judged found = judged(log);
+  CHECK(found.verdict == Verdict::insufficient);
+  CHECK(found.culprits.empty());
+  CHECK(holds(found.summary, "Ray prints one line for several"));
+}
+
+TEST_CASE("a line that a console broke anywhere is read as one") {
+  const std::string whole = gave_up(3);
+  for (size_t at = whole.find("timeout: ") + 9; at < whole.find(" ran for"); at += 7) {
+    std::string broken = whole;
+    broken.insert(at, "\n");
+    CAPTURE(broken);
+    const Run run = read_log(broken);
+    REQUIRE(run.logs.size() == 1);
+    CHECK(run.logs[0].sayings.size() == 1);
+    CHECK(run.logs[0].sayings[0].rank == 3);
+    CHECK(run.logs[0].sayings[0].seq == 41);
+  }
+}
+
+TEST_CASE("a torn line does not take the values of another rank's line behind it") {
+  const std::string torn = gave_up(3).substr(0, gave_up(3).find("WorkNCCL")) + "\n";
+  const Run run = read_log(torn + gave_up(5));
+  REQUIRE(run.logs.size() == 1);
+  REQUIRE(run.logs[0].sayings.size() == 1);
+  CHECK(run.logs[0].sayings[0].rank == 5);
+}
+
+TEST_CASE("time-outs of a PyTorch that counts no calls are told with those who are silent") {
+  std::string log;
+  for (const char* rank : {"1", "2", "3"}) {
+    log += std::string("[E ProcessGroupNCCL.cpp:566] [Rank ") + rank +
+           "] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, "
+           "Timeout(ms)=1800000) ran for 1802571 milliseconds before timing out.\n";
+  }
+  const Judged found = judged(log);
+  CHECK(found.verdict == Verdict::missing_call);
+  CHECK(found.confidence == Confidence::open);
+  CHECK(found.culprits == Ranks{0});
+}
+
+TEST_CASE("time-outs as PyTorch 2.15 writes them tell who waits, in which group, and who is silent") {
+  std::string log;
+  for (const char* rank : {"0", "1", "3"}) {
+    log += std::string("[rank") + rank + "]:[E1127 19:35:53.039961642 WorkNCCL.cpp:372] [TC][rank=" +
+           rank + "][name=0] Operation timed out after 15615 ms\n";
+  }
+  const Judged found = judged(log);
+  CHECK(found.verdict == Verdict::missing_call);
+  CHECK(found.confidence == Confidence::open);
+  CHECK(found.culprits == Ranks{2});
+  CHECK(holds(found.summary, "ranks 0-1,3 waited in a call of default_pg, and gave up"));
+  CHECK(holds(found.summary, "the call began at 19:35:37"));
+}

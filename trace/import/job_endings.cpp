@@ -1,0 +1,67 @@
+#include "trace/import/job_endings.h"
+
+#include <charconv>
+#include <utility>
+
+#include "core/base/limits.h"
+
+namespace rollcall::trace {
+
+void EndedRank::read(const LogValues& values, uint64_t line) {
+  if (!values.has("rank")) {
+    heading_line_ = line;
+    return;
+  }
+  const bool is_of_torchrun = values.has("local");
+  if (is_of_torchrun && (heading_line_ == 0 || line > heading_line_ + kReach)) return;
+  const int64_t rank = values.number("rank", -1);
+  const int64_t local = values.number("local", -1);
+  const auto as_rank = [](int64_t number) {
+    return number >= 0 && number < int64_t{kRanksMax} ? static_cast<int32_t>(number) : -1;
+  };
+  rank_ = as_rank(rank);
+  local_rank_ = as_rank(local);
+  rank_line_ = line;
+}
+
+bool EndedRank::give_to(Saying& saying) {
+  if (rank_ < 0 || saying.line > rank_line_ + kReach) return false;
+  saying.rank = std::exchange(rank_, -1);
+  saying.local_rank = local_rank_;
+  saying.is_first_death = true;
+  return true;
+}
+
+int64_t status_from_words(std::string_view words) {
+  constexpr std::pair<std::string_view, int64_t> kWords[] = {
+      {"Out Of Memory", -9}, {"Killed", -9},  {"Segmentation fault", -11},
+      {"Bus error", -7},     {"Aborted", -6}, {"Terminated", -15}};
+  for (const auto& [known, status] : kWords) {
+    if (words.starts_with(known)) return status;
+  }
+  constexpr std::string_view kCode = "Exited with exit code ";
+  if (!words.starts_with(kCode)) return kUntold;
+  int64_t code = 0;
+  const char* end = words.data() + words.size();
+  const auto [last, error] = std::from_chars(words.data() + kCode.size(), end, code);
+  return error == std::errc() ? code : kUntold;
+}
+
+int64_t signal_named(std::string_view name) {
+  constexpr std::pair<std::string_view, int64_t> kSignals[] = {
+      {"SIGHUP", 1}, {"SIGINT", 2},  {"SIGILL", 4},   {"SIGABRT", 6}, {"SIGBUS", 7},
+      {"SIGFPE", 8}, {"SIGKILL", 9}, {"SIGSEGV", 11}, {"SIGTERM", 15}};
+  for (const auto& [known, number] : kSignals) {
+    if (name == known) return number;
+  }
+  return kUntold;
+}
+
+bool is_exception_name(std::string_view name) {
+  for (const std::string_view tail : {"Error", "Exception"}) {
+    if (name.size() > tail.size() && name.ends_with(tail)) return true;
+  }
+  return false;
+}
+
+}  // namespace rollcall::trace

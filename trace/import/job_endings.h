@@ -1,0 +1,40 @@
+// How processes ended, where a launcher does not tell it in one line: the rank in one, the exit
+// status in another, and the status of srun in words.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "trace/import/log_pattern.h"
+#include "trace/testimony.h"
+
+namespace rollcall::trace {
+
+// torchrun lists all processes that failed and, behind "Root Cause (first observed failure)", the
+// first once more. Only that one is read: most others failed because of it.
+class EndedRank {
+ public:
+  // A line that names a rank, or that says that the first failure follows.
+  void read(const LogValues& values, uint64_t line);
+  // Fills in the rank of an exit status that stands a few lines behind it; false where none does.
+  bool give_to(Saying& saying);
+
+ private:
+  static constexpr uint64_t kReach = 8;  // lines
+  int32_t rank_ = -1;
+  int32_t local_rank_ = -1;
+  uint64_t rank_line_ = 0;
+  uint64_t heading_line_ = 0;
+};
+
+// "Out Of Memory", "Exited with exit code 3": as a shell would tell it, a signal negative. kUntold:
+// not known.
+int64_t status_from_words(std::string_view words);
+
+// "SIGKILL": 9. kUntold: no signal.
+int64_t signal_named(std::string_view name);
+
+// "torch.OutOfMemoryError", and no "Error" or "ERROR" that anybody may print.
+bool is_exception_name(std::string_view name);
+
+}  // namespace rollcall::trace
