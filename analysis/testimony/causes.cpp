@@ -22,15 +22,15 @@ bool holds(const Saying& saying, std::string_view words) {
 }
 
 bool is_about_memory(const Saying& saying) {
-  return holds(saying, "illed process") || holds(saying, "oom-kill") ||
-         holds(saying, "oom_kill") || holds(saying, "OOMKilled");
+  return holds(saying, "illed process") || holds(saying, "oom-kill") || holds(saying, "oom_kill") ||
+         holds(saying, "OOMKilled");
 }
 
 Verdict verdict_of_cause(const Saying& saying) {
   if (saying.kind == SayingKind::died) return Verdict::rank_dead;
   if (saying.kind == SayingKind::machine) {
-    const bool is_end = is_about_memory(saying) || holds(saying, "NODE FAILURE") ||
-                        holds(saying, "Node failure");
+    const bool is_end =
+        is_about_memory(saying) || holds(saying, "NODE FAILURE") || holds(saying, "Node failure");
     return is_end ? Verdict::rank_dead : Verdict::cuda_error;
   }
   if (saying.kind == SayingKind::exception) {
@@ -116,7 +116,8 @@ std::vector<Said> causes_that(const trace::Run& run, Wanted wanted) {
   return found;
 }
 
-// NCCL warns of much that it gets over. Where nothing follows from it, nothing is known to be wrong.
+// NCCL warns of much that it gets over. Where nothing follows from it, nothing is known to be
+// wrong.
 bool has_followed(const trace::Run& run, const JobWaits& waits) {
   return waits.has_waits() || std::any_of(run.logs.begin(), run.logs.end(), [](const JobLog& log) {
            return std::any_of(log.sayings.begin(), log.sayings.end(), [](const Saying& saying) {
@@ -185,11 +186,9 @@ std::optional<Finding> judge_cause(const trace::Run& run, const JobWaits& waits)
   const bool is_certain = is_certain_end(saying);
   const bool is_ordered = run.logs.size() == 1;
   const bool is_likely = is_certain ? is_ordered || !waits.has_waits() : waits.has_waits();
-  Finding finding =
-      finding_about(cause, causes, is_likely ? Confidence::likely : Confidence::open);
-  const bool is_only_told = !has_followed(run, waits) ||
-                            (saying.kind == SayingKind::exception && saying.rank < 0 &&
-                             !waits.has_waits());
+  Finding finding = finding_about(cause, causes, is_likely ? Confidence::likely : Confidence::open);
+  const bool is_only_told = !has_followed(run, waits) || (saying.kind == SayingKind::exception &&
+                                                          saying.rank < 0 && !waits.has_waits());
   if (is_only_told) {
     finding.verdict = Verdict::insufficient;
     finding.severity = severity_of(finding.verdict);
@@ -233,8 +232,9 @@ std::optional<Finding> judge_not_joined(const trace::Run& run) {
   }
   if (first == nullptr) return {};
   std::sort(ranks.begin(), ranks.end());
-  finding.summary = fmt::format("PyTorch's own report names {}: the others waited, and {} did not come",
-                                ranks_text(ranks), ranks.size() == 1 ? "it" : "they");
+  finding.summary =
+      fmt::format("PyTorch's own report names {}: the others waited, and {} did not come",
+                  ranks_text(ranks), ranks.size() == 1 ? "it" : "they");
   if (first->seq != kUntold) {
     finding.summary += fmt::format(" to call {}; the last one of rank {} was {}", first->seq,
                                    first->rank, first->completed);
@@ -275,8 +275,8 @@ std::optional<Finding> judge_not_met(const trace::Run& run) {
   const Saying* told = nullptr;
   for (const JobLog& log : run.logs) {
     for (const Saying& saying : log.sayings) {
-      const bool is_better = told == nullptr || (told->elements_out == kUntold &&
-                                                 saying.elements_out != kUntold);
+      const bool is_better =
+          told == nullptr || (told->elements_out == kUntold && saying.elements_out != kUntold);
       if (saying.kind != SayingKind::not_met || !is_better) continue;
       of = &log;
       told = &saying;
@@ -291,12 +291,11 @@ std::optional<Finding> judge_not_met(const trace::Run& run) {
     if (saying.text.find("clique") == std::string::npos) {
       finding.verdict = Verdict::missing_call;
     }
-    finding.summary =
-        saying.elements_out == kUntold
-            ? fmt::format("not all {} devices of a process came to `{}` of XLA",
-                          saying.elements_in, saying.text)
-            : fmt::format("{} of {} devices of a process came to `{}` of XLA",
-                          saying.elements_out, saying.elements_in, saying.text);
+    finding.summary = saying.elements_out == kUntold
+                          ? fmt::format("not all {} devices of a process came to `{}` of XLA",
+                                        saying.elements_in, saying.text)
+                          : fmt::format("{} of {} devices of a process came to `{}` of XLA",
+                                        saying.elements_out, saying.elements_in, saying.text);
     finding.next = "look at the stacks of that process, and at the logs of the others";
   } else if (saying.elements_in != kUntold) {
     finding.confidence = Confidence::likely;

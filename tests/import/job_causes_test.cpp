@@ -114,8 +114,7 @@ TEST_CASE("a CUDA error that the watchdog met names the rank and the kind of the
 }
 
 TEST_CASE("the process that torchrun saw fail first leads by its rank, not those behind it") {
-  const std::string others =
-      "[1]:\n  rank      : 9 (local_rank: 1)\n  exitcode  : 1 (pid: 4712)\n";
+  const std::string others = "[1]:\n  rank      : 9 (local_rank: 1)\n  exitcode  : 1 (pid: 4712)\n";
   const Judged found = judged(summary_of_torchrun(others, 13, 1));
   CHECK(found.verdict == Verdict::rank_dead);
   CHECK(found.culprits == Ranks{13});
@@ -159,7 +158,8 @@ TEST_CASE("tasks that srun ends after the first are not taken for the cause") {
 
 TEST_CASE("memory that Slurm found used up is told, also behind the time-outs, and then open") {
   const std::string slurm =
-      "slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have been "
+      "slurmstepd: error: Detected 1 oom_kill event in StepId=1.0. Some of the step tasks have "
+      "been "
       "OOM Killed.\nsrun: error: node17: task 2: Out Of Memory\n";
   const Judged front = judged(slurm + three_gave_up());
   CHECK(front.verdict == Verdict::rank_dead);
@@ -189,8 +189,9 @@ TEST_CASE("ranks that PyTorch's own reports name as missing are named") {
     CHECK(found.confidence == Confidence::likely);
     return found.culprits;
   };
-  CHECK(culprits("RuntimeError: [Rank 0]: Ranks 3, 4, 7 failed to pass monitoredBarrier in 5 ms\n") ==
-        Ranks{3, 4, 7});
+  CHECK(
+      culprits("RuntimeError: [Rank 0]: Ranks 3, 4, 7 failed to pass monitoredBarrier in 5 ms\n") ==
+      Ranks{3, 4, 7});
   CHECK(culprits("[E x:1] [Rank 0]: Rank 3 failed to pass monitoredBarrier in 1800000 ms\n") ==
         Ranks{3});
   CHECK(culprits(gave_up(0) +
@@ -238,7 +239,8 @@ TEST_CASE("the last warning of NCCL behind an error of PyTorch tells what it was
   const Judged found = judged(
       "torch.distributed.DistBackendError: NCCL error in: x.cpp:1727, invalid usage (run with "
       "NCCL_DEBUG=WARN for details), NCCL version 2.19.3\nncclInvalidUsage: This usually reflects "
-      "invalid usage of NCCL library.\nLast error:\nDuplicate GPU detected : rank 3 and rank 0 both "
+      "invalid usage of NCCL library.\nLast error:\nDuplicate GPU detected : rank 3 and rank 0 "
+      "both "
       "on CUDA device f000\n");
   CHECK(found.verdict == Verdict::async_error);
   CHECK(holds(found.summary, "two ranks were given the same GPU"));
@@ -300,11 +302,13 @@ TEST_CASE("time-outs of a PyTorch that counts no calls are told with those who a
   CHECK(found.culprits == Ranks{0});
 }
 
-TEST_CASE("time-outs as PyTorch 2.15 writes them tell who waits, in which group, and who is silent") {
+TEST_CASE(
+    "time-outs as PyTorch 2.15 writes them tell who waits, in which group, and who is silent") {
   std::string log;
   for (const char* rank : {"0", "1", "3"}) {
-    log += std::string("[rank") + rank + "]:[E1127 19:35:53.039961642 WorkNCCL.cpp:372] [TC][rank=" +
-           rank + "][name=0] Operation timed out after 15615 ms\n";
+    log += std::string("[rank") + rank +
+           "]:[E1127 19:35:53.039961642 WorkNCCL.cpp:372] [TC][rank=" + rank +
+           "][name=0] Operation timed out after 15615 ms\n";
   }
   const Judged found = judged(log);
   CHECK(found.verdict == Verdict::missing_call);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <iterator>
 
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
@@ -99,6 +100,23 @@ TEST_CASE(
     CHECK(outcome.status == 2);
     CHECK(contains(outcome.err, "`rollcall diff` judges"));
   }
+}
+
+TEST_CASE("the README shows what diff says of the log of PyTorch's watchdog beside it") {
+  const Folder folder;
+  const auto text_of = [](const std::string& path) {
+    std::ifstream file(std::string(ROLLCALL_SOURCES) + "/" + path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  put(folder / "job.log", text_of("tests/import/samples/job_log/pytorch_2_15_stuck_loader.log"));
+  const Outcome outcome = run_command(folder, {"diff", "job.log"});
+  CHECK(outcome.status == 1);
+  const std::string readme = text_of("README.md");
+  const std::string begin = "<!-- job-log:begin -->\n```\n";
+  const size_t at = readme.find(begin);
+  REQUIRE(at != std::string::npos);
+  const size_t end = readme.find("```\n<!-- job-log:end -->", at);
+  CHECK(readme.substr(at + begin.size(), end - at - begin.size()) == outcome.out);
 }
 
 TEST_CASE("a file that is no recording is named for what it is, and what would help") {
