@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/record/index.h"
+#include "analysis/words/lead.h"
 #include "report/context.h"
 #include "report/lines.h"
 #include "report/terms.h"
@@ -58,8 +59,22 @@ void append_labelled(std::string& out, const Ink& ink, std::string_view label,
   }
 }
 
+std::string code_line(const Finding& finding) {
+  return fmt::format("{}, {}, {}", analysis::code_of(finding.verdict),
+                     analysis::name_of(finding.severity), analysis::name_of(finding.confidence));
+}
+
+// The first sentence and the code.
+void append_head(std::string& out, const Ink& ink, const Finding& finding) {
+  out += fmt::format("{}\n{}\n", ink.bold(printable(analysis::lead_of(finding).sentence)),
+                     ink.by_severity(finding.severity, code_line(finding)));
+}
+
 void append_details(std::string& out, const Ink& ink, const Finding& finding,
                     const TextOptions& options) {
+  std::vector<std::string> rest = analysis::lead_of(finding).rest;
+  for (std::string& clause : rest) clause = printable(clause);
+  append_labelled(out, ink, "detail", rest, SIZE_MAX);
   std::vector<std::string> culprits;
   for (const Culprit& culprit : finding.culprits) culprits.push_back(culprit_line(culprit));
   append_labelled(out, ink, "culprit", culprits, options.all ? SIZE_MAX : kCulpritsShown);
@@ -167,8 +182,8 @@ void append_others(std::string& out, const Ink& ink, const analysis::Report& rep
   }
   for (size_t at = 1; at < report.findings.size(); ++at) {
     const Finding& finding = report.findings[at];
-    out += fmt::format("\n{}\n{}\n", ink.bold(printable(finding.summary)),
-                       ink.by_severity(finding.severity, code_line(finding)));
+    out += '\n';
+    append_head(out, ink, finding);
     append_details(out, ink, finding, options);
     append_what_follows(out, finding, 2);
     if (!finding.next.empty()) out += fmt::format("{:<10}{}\n", "next", printable(finding.next));
@@ -186,9 +201,10 @@ std::string diff_text(const trace::Run& run, const analysis::Report& report,
     out += fmt::format("{}\n", kNothingToCompare);
   } else {
     const Finding& leading = report.findings.front();
-    out += fmt::format("{}\n{}\n", ink.bold(printable(leading.summary)),
-                       ink.by_severity(leading.severity, code_line(leading)));
-    if (!leading.culprits.empty() || !leading.evidence.empty()) out += '\n';
+    append_head(out, ink, leading);
+    const bool has_details = !leading.culprits.empty() || !leading.evidence.empty() ||
+                             !analysis::lead_of(leading).rest.empty();
+    if (has_details) out += '\n';
     if (!report.numbering.empty() && !leading.culprits.empty()) {
       out += fmt::format("ranks     {}\n", printable(report.numbering));
     }
@@ -217,7 +233,8 @@ std::string diff_text(const trace::Run& run, const analysis::Report& report,
 std::string diff_sentence(const analysis::Report& report) {
   if (report.findings.empty()) return std::string(kNothingToCompare);
   const Finding& leading = report.findings.front();
-  return fmt::format("{}: {}", analysis::code_of(leading.verdict), printable(leading.summary));
+  return fmt::format("{}: {}", analysis::code_of(leading.verdict),
+                     printable(analysis::lead_of(leading).sentence));
 }
 
 }  // namespace rollcall::report

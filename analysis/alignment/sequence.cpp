@@ -267,6 +267,17 @@ bool hold_up_alike(const Index& index, const Member& member, uint64_t seq) {
   return true;
 }
 
+// The member made a call before all others had made the one in front of it, for which it has not
+// waited, then. Of other hosts the clocks tell nothing.
+bool ran_ahead(const Index& index, const Group& group, const Member& member, uint64_t seq) {
+  if (seq == 0) return false;
+  const trace::Process& own = index.run().processes[member.process];
+  return std::ranges::any_of(group.members, [&](const Member& other) {
+    return other.lane.has(seq - 1) && index.run().processes[other.process].host == own.host &&
+           index.op_at(other, seq - 1).called_ns > index.op_at(member, seq).called_ns;
+  });
+}
+
 // How many calls more the deviator's process has made from the difference on, on any communicator:
 // where all ranks have stopped at one line of the program, as many as it made more there, or
 // less than none by as many as it left out. Nothing where one may have passed the line at which the
@@ -335,6 +346,8 @@ Difference explain(const Index& index, const ChangingSizes& sizes, uint32_t g, u
   difference.unforeseen = alignment.unforeseen;
   difference.may_be_other = alignment.may_be_other;
   difference.may_be_extra = alignment.may_be_extra;
+  // Who waits for nothing comes to no later step than the others.
+  if (!ran_ahead(index, group, deviator, seq)) difference.may_be_missing = alignment.may_be_missing;
   if (alignment.slip == Slip::order) {
     difference.edits = edit_script(expected, calls, alignment.length, seq);
   } else if (alignment.slip != Slip::missing && alignment.slip != Slip::extra) {

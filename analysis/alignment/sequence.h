@@ -42,9 +42,10 @@ struct Difference {
   uint32_t unforeseen = 0;          // and that they do not
   bool may_be_other = false;        // of calls left out: see Alignment
   uint32_t may_be_extra = 0;
-  uint64_t repeats = 0;  // later positions that differ in the same way
-  std::string edits;     // order: the edit script
-  int64_t since_ns = 0;  // first call at this position
+  uint32_t may_be_missing = 0;  // of calls more: see Alignment
+  uint64_t repeats = 0;         // later positions that differ in the same way
+  std::string edits;            // order: the edit script
+  int64_t since_ns = 0;         // first call at this position
 };
 
 // The first difference of every communicator that has one, by group; and those behind it where it

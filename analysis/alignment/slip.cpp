@@ -163,6 +163,18 @@ uint32_t may_be_extra(const std::vector<Signature>& calls, const std::vector<Sig
   return 0;
 }
 
+// So many calls left out would leave the same record as calls more: every call since is what the
+// steps before have there. One alone may only look like it.
+uint32_t may_be_missing(const std::vector<Signature>& calls, const std::vector<Signature>& expected,
+                        size_t seen) {
+  if (calls.size() < 2) return 0;
+  for (uint32_t fewer = 1; fewer <= kSlipMax; ++fewer) {
+    const Score found = score(calls, 0, expected, fewer, seen);
+    if (!is_contradicted(found) && found.matched + found.foreseen == calls.size()) return fewer;
+  }
+  return 0;
+}
+
 }  // namespace
 
 Signature signature_of(const Op& op) {
@@ -247,7 +259,8 @@ Alignment align(const std::vector<Signature>& calls, const std::vector<Signature
           .may_be_order = may_be_order,
           .unforeseen = found.unforeseen,
           .may_be_other = is_missing && !is_contradicted(score(calls, 1, expected, 1, seen)),
-          .may_be_extra = is_missing ? may_be_extra(calls, expected, seen, best.length) : 0};
+          .may_be_extra = is_missing ? may_be_extra(calls, expected, seen, best.length) : 0,
+          .may_be_missing = best.slip == Slip::extra ? may_be_missing(calls, expected, seen) : 0};
 }
 
 bool find_reordered(const std::vector<Signature>& calls, const std::vector<Signature>& expected,

@@ -66,6 +66,9 @@ struct Alignment {
   // or against so many calls more (0: something does, or they would be many).
   bool may_be_other = false;
   uint32_t may_be_extra = 0;
+  // Of calls more: that so many were left out instead fits all that was called since, and what the
+  // steps before lead one to expect (0: it does not, or they would be many).
+  uint32_t may_be_missing = 0;
 };
 struct AlignmentHints {
   // A slip is a few calls long, or so many were left out, a whole group.

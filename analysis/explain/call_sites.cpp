@@ -131,10 +131,13 @@ std::string ranks_of(const Facts& facts, const Group& group, const std::vector<u
   return processes_text(facts.index.run(), group.processes(members));
 }
 
+// With the innermost line of the script, which the evidence has in full: "AllReduce of 1 float32
+// (sum) (train.py:14 save)".
 std::string sited_call_text(const Facts& facts, const Member& member, uint64_t seq) {
   const trace::Op& op = facts.index.op_at(member, seq);
+  const std::string line = innermost_line_text(facts.process(member.process), op);
   return call_text(facts.index, member.process, op) +
-         call_site_text(facts.process(member.process), op) + ",";
+         (line.empty() ? "" : fmt::format(" ({})", line));
 }
 
 std::string slip_text(const Facts& facts, const Group& group, const Slipped& slipped) {
@@ -150,19 +153,19 @@ std::string slip_text(const Facts& facts, const Group& group, const Slipped& sli
   switch (slipped.slip) {
     case Slip::missing:
       return fmt::format(
-          "{} left out {}{} at seq {} of {}, which {} made: its later calls come from the lines "
-          "of the others' calls {} on",
-          who, calls, theirs, slipped.seq, group.name, others, apart);
+          "{} left out {}{} at seq {} of {}, which {} made; the later calls of {} come from the "
+          "lines of the others' calls {} on",
+          who, calls, theirs, slipped.seq, group.name, others, who, apart);
     case Slip::extra:
       return fmt::format(
-          "{} made {}{} at seq {} of {}, which {} did not: its later calls come from the "
+          "{} made {}{} at seq {} of {}, which {} did not; the later calls of {} come from the "
           "lines of the others' calls {} back",
-          who, calls, mine, slipped.seq, group.name, others, apart);
+          who, calls, mine, slipped.seq, group.name, others, who, apart);
     default:
       return fmt::format(
-          "{} made {} calls from seq {} of {} on in another order than {}: first {} not {}", who,
-          slipped.length, slipped.seq, group.name, others, mine,
-          theirs.substr(0, theirs.size() - 1));
+          "{} made {} calls from seq {} of {} on in another order than {}; first {}, "
+          "not {}",
+          who, slipped.length, slipped.seq, group.name, others, mine, theirs);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "analysis/slips/own_past.h"
 #include "analysis/terms/numbers.h"
 #include "analysis/words/label.h"
+#include "analysis/words/readings.h"
 #include "core/base/limits.h"
 
 namespace rollcall::analysis {
@@ -51,60 +52,12 @@ Verdict verdict_of(const Facts& facts, const Difference& d) {
   return mine.reduction != theirs.reduction ? Verdict::redop_mismatch : Verdict::root_mismatch;
 }
 
-// "one call", "3 calls".
-std::string calls_text(uint32_t calls) {
-  return calls == 1 ? "one call" : number_text(calls, "call", "calls");
-}
-
-// Of those who slipped.
-const char* pronoun_of(const Difference& d) { return d.deviators.size() == 1 ? "it" : "they"; }
-
-// Every later call on file that there is to compare falls in line again.
-bool agrees_behind(const Difference& d) { return d.matched != 0 && d.contradicted == 0; }
-
 // As it is told: an extra call that shows as a difference is one.
 std::optional<Misstep> misstep_of(const Difference& d, Verdict verdict) {
   const bool is_missing = d.slip == Slip::missing;
   if (!is_missing && !(d.slip == Slip::extra && agrees_behind(d))) return misstep_of(verdict);
   if (d.undecided) return std::nullopt;  // one side left out what the other made more
   return is_missing ? Misstep::left_out : Misstep::made_more;
-}
-
-// What is seen of the calls behind those that were left out.
-std::string behind_text(const Difference& d) {
-  if (d.contradicted == 0 && d.matched != 0)
-    return "; what it calls from there on is what they call next";
-  const uint32_t agreeing = d.predicted ? d.foreseen : d.matched;
-  const uint32_t others = d.predicted ? d.unforeseen : d.contradicted;
-  const char* usual = d.predicted ? "came next in the steps before" : "they call next";
-  if (agreeing == 0) return "";
-  if (others == 0) return fmt::format("; what it calls from there on is what {}", usual);
-  return fmt::format("; of the calls seen from there on {} what {}, {} not",
-                     number_text(agreeing, "is", "are"), usual, number_text(others, "is", "are"));
-}
-
-// Other slips that would have left the same record.
-bool is_open(const Difference& d) {
-  return !d.undecided && (d.may_be_other || d.may_be_extra != 0);
-}
-
-// Why a call that looks like another one may be left out.
-std::string due_text(const Difference& d) {
-  return fmt::format("what {} called is what {}", pronoun_of(d),
-                     d.predicted ? "came next in the steps before" : "they called next");
-}
-
-std::string more_text(const Difference& d) {
-  return d.may_be_extra == 0 ? "" : fmt::format(", or made {} more", calls_text(d.may_be_extra));
-}
-
-// "it left that out (what it called is what they called next), or called another in its place, or
-// made one call more".
-std::string open_text(const Difference& d) {
-  return fmt::format(
-      "; {} left {} ({}){}{}", pronoun_of(d),
-      d.length == 1 ? "that out" : fmt::format("out {} from there on", calls_text(d.length)),
-      due_text(d), d.may_be_other ? ", or called another in its place" : "", more_text(d));
 }
 
 std::string span_of(const std::set<int64_t>& values) {
@@ -164,18 +117,17 @@ std::string slip_text(const Facts& facts, const Difference& d, const std::string
                          d.length == 1
                              ? theirs_text
                              : fmt::format("{} calls, the first {},", d.length, theirs_text),
-                         at, others, behind_text(d));
+                         at, others, behind_text(d, who));
     case Slip::extra:
       if (!agrees_behind(d)) break;
-      return d.length == 1
-                 ? fmt::format(
-                       "{} called {} {}, which {} never did; behind it the calls agree again with "
-                       "theirs, which begin with {}",
-                       who, mine_text, at, others, theirs_text)
-                 : fmt::format(
-                       "{} made {} calls more than {} from seq {} of {} on, the first {}; behind "
-                       "them the calls agree again with theirs, which begin with {}",
-                       who, d.length, others, d.seq, group.name, mine_text, theirs_text);
+      return (d.length == 1
+                  ? fmt::format("{} called {} {}, which {} never did; behind it", who, mine_text,
+                                at, others)
+                  : fmt::format("{} made {} calls more than {} from seq {} of {} on, the first {}; "
+                                "behind them",
+                                who, d.length, others, d.seq, group.name, mine_text)) +
+             " the calls agree again with theirs, which begin with " + theirs_text +
+             readings_text(d, who);
     case Slip::order:
       return fmt::format("{} made {} calls from seq {} of {} on in another order than {}: {}", who,
                          d.length, d.seq, group.name, others, d.edits);
@@ -197,15 +149,11 @@ std::string slip_text(const Facts& facts, const Difference& d, const std::string
     text +=
         fmt::format(", and so at {}", number_text(d.repeats, "later position", "later positions"));
   }
-  if (d.slip == Slip::missing) return text + open_text(d);
-  if (is_open(d)) {
-    text +=
-        fmt::format("; or {} left that call out ({}){}", pronoun_of(d), due_text(d), more_text(d));
-  }
+  text += readings_text(d, who);
   if (d.later != 0) {
     const bool is_on_file = group.members[d.reference].lane.has(d.seq + d.later);
-    text += fmt::format("; {} that {} calls later: it may have left these out",
-                        is_on_file ? "they called" : "the steps before had", d.later);
+    text += fmt::format("; {} that {} calls later: {} may have left these out",
+                        is_on_file ? "the others called" : "the steps before had", d.later, who);
   }
   return text;
 }

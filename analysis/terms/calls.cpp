@@ -92,6 +92,13 @@ std::string call_site_text(const Process& process, const Op& op) {
   return ", called at " + found->second.substr(0, end);
 }
 
+std::string innermost_line_text(const Process& process, const Op& op) {
+  const auto found = process.meta.find(fmt::format("frame.{}", op.frames));
+  if (op.frames == 0 || found == process.meta.end()) return "";
+  const std::string line = found->second.substr(0, found->second.find(kCallerSeparator));
+  return line.substr(line.rfind('/') + 1);
+}
+
 std::string short_call_text(const Op& op) {
   const OpTraits& traits = traits_of(op.kind);
   if (is_mark(op.kind)) return std::string(traits.name);

@@ -16,6 +16,9 @@ std::string call_text(const trace::Op& op);
 std::string short_call_text(const trace::Op& op);
 // ", called at train.py:63 metrics_of" where the script's lines were recorded, else nothing.
 std::string call_site_text(const trace::Process& process, const trace::Op& op);
+// "train.py:63 metrics_of": its innermost line, without the folder; empty where that is not on
+// file.
+std::string innermost_line_text(const trace::Process& process, const trace::Op& op);
 std::string datatype_text(uint8_t datatype);
 std::string reduction_text(uint8_t reduction);
 // What a transfer waits for on the other side, and the word for it: "receive", "send", "signal".

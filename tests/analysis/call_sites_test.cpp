@@ -130,9 +130,9 @@ TEST_CASE("a call left out that looks like the next one is named by its line, wh
   CHECK(culprit.seq == 4u);
   CHECK(lead(report).severity == Severity::hang);
   CHECK(
-      lead(report).summary.starts_with("rank 2 left out AllReduce of 1 float32 (sum), called at "
-                                       "train.py:20 step, at seq 4 of world, "
-                                       "which ranks 0-1,3 made"));
+      lead(report).summary.starts_with("rank 2 left out AllReduce of 1 float32 (sum) "
+                                       "(train.py:20 step) at seq 4 of world, "
+                                       "which ranks 0-1,3 made; "));
   CHECK(lead(report).summary.find("it shows only at seq 11,") != std::string::npos);
   CHECK(lead(report).victims == std::vector<int32_t>{0, 1, 3});
   REQUIRE_FALSE(lead(report).consequences.empty());
@@ -159,8 +159,8 @@ TEST_CASE("a call too many that looks like the next one is the caller's, not the
   CHECK(culprit.seq == 4u);
   CHECK(lead(report).misstep == Misstep::made_more);
   CHECK(lead(report).summary.starts_with(
-      "rank 1 made AllReduce of 1 float32 (sum), called at train.py:40 step, at seq 4 of world, "
-      "which ranks 0,2-3 did not"));
+      "rank 1 made AllReduce of 1 float32 (sum) (train.py:40 step) at seq 4 of world, "
+      "which ranks 0,2-3 did not; "));
 }
 
 TEST_CASE("a slip that shows at another operation is told from where it began") {
@@ -186,9 +186,9 @@ TEST_CASE("calls in another order that nobody waits for are wrong results, once 
     CHECK(culprit.seq == 4u);
     CHECK(lead(report).severity == Severity::corruption);
     CHECK(report.status == 1);
-    CHECK(lead(report).summary.find(
-              "first AllReduce of 1 float32 (sum), called at train.py:30 step, "
-              "not AllReduce of 1 float32 (sum), called at train.py:20 step") != std::string::npos);
+    CHECK(lead(report).summary.find("; first AllReduce of 1 float32 (sum) (train.py:30 step), "
+                                    "not AllReduce of 1 float32 (sum) (train.py:20 step)") !=
+          std::string::npos);
   }
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hangs as people reported them: who is named, for what, at which call and line, and what is not said.
+"""Hangs as people reported them: who is named, for what, at which line, and what is not said.
 
     reported_hangs.py PYTHON [WORDS OF A SENTENCE]
 

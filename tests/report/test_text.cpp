@@ -108,6 +108,23 @@ TEST_CASE("a culprit that left no file has no number of a process") {
   CHECK(text.find("4294967295") == std::string::npos);
 }
 
+TEST_CASE("what does not fit into a first sentence of 160 characters follows as details, once") {
+  analysis::Report report = test::missing_call_report();
+  const std::string sentence = "rank 2 called (what it was is told; elsewhere) AllReduce";
+  const std::string long_clause(120, 'x');
+  report.findings[0].summary = sentence + "; in time; " + long_clause + "; on file; late";
+  report.findings[0].evidence = {{.file = "", .record = "", .text = "this is on file already"}};
+  const std::string text = report::diff_text(test::missing_call_run(), report, {});
+  INFO(text);
+  CHECK(text.starts_with(sentence + "; in time\nRC-MISSING-CALL"));
+  CHECK(text.find("\n\ndetail    " + long_clause + "\n          late\nculprit ") !=
+        std::string::npos);
+  CHECK(report::diff_sentence(report) == "RC-MISSING-CALL: " + sentence + "; in time");
+  report.findings[0].summary = sentence + "; " + std::string(102, 'y');
+  CHECK(report::diff_text(test::missing_call_run(), report, {})
+            .starts_with(report.findings[0].summary + "\n"));
+}
+
 TEST_CASE("evidence beyond the first six is counted, and shown with --all") {
   analysis::Report report = test::missing_call_report();
   for (int at = 0; at < 9; ++at) report.findings[0].evidence.push_back({"", "", "more"});
