@@ -58,6 +58,32 @@ CASES = (
     Case("local_patience", ("RC-OP-MISMATCH",), (1,), 20, "dist.barrier",
          ("rank 1 called AllReduce of 1 float32", "ranks 0,2-3 called AllReduce of 136"),
          has_twin=True),
+    Case("skipped_norm", ("RC-MISSING-CALL",), (2,), 7, "first(ranks.ones",
+         ("rank 2 called AllGather of 17 float32", "ranks 0-1,3 called AllGather of 25"),
+         confidence=("likely",)),
+    Case("rollouts", ("RC-OP-MISMATCH", "RC-MISSING-CALL"), (1,), 18, "dist.all_gather_into_tensor",
+         ("rank 1 called AllGather of 3 float32", "ranks 0,2-3 called AllReduce"), has_twin=True),
+    Case("uneven_gather", ("RC-COUNT-MISMATCH",), (3,), 16, "dist.all_gather(",
+         ("rank 3 called Broadcast of 50 float32", "ranks 0-2 called Broadcast of 80"),
+         ("left out", "left that")),
+    # The two are in the same boat.
+    Case("send_first", ("RC-DEADLOCK-P2P",), (0, 1), line="dist.send(mine, peer)",
+         said=("ranks 0-1 wait for each other in a circle of sends and receives",), ranks=2,
+         has_twin=True),
+    # It comes to the gather later: that is on no file while its host waits.
+    Case("saving_thread", ("RC-MISSING-CALL", "RC-ORDER-MISMATCH"), (2,), 7, "dist.barrier",
+         ("rank 2 called AllReduce of 1 float32", "ranks 0-1,3 called AllGather of 32"),
+         confidence=("likely",), has_twin=True),
+    Case("hubert_nan", ("RC-OP-MISMATCH", "RC-MISSING-CALL"), (2,), 18,
+         said=("rank 2 called AllReduce of 1 float32", "ranks 0-1,3 called AllGather of 1")),
+    Case("early_answer", ("RC-MISSING-CALL",), (0,), 52, "forward(ranks, 2, 112)",
+         ("rank 0 left out 12 calls, the first AllGather of 48 float32",), has_twin=True),
+    Case("main_saves", ("RC-OP-MISMATCH", "RC-MISSING-CALL"), (0,), 8, "parameter.full_tensor()",
+         ("rank 0 called AllGather of 96 float32", "ranks 1-3 called AllReduce of 1"),
+         has_twin=True),
+    Case("main_gathers", ("RC-OP-MISMATCH", "RC-MISSING-CALL"), (0,), 11,
+         "dist.all_gather_into_tensor", ("rank 0 called AllGather of 4 float32",)),
+    Case("crossed_groups", ("RC-MISSING-CALL", "RC-DEADLOCK-COMMS"), (1,), 3, has_twin=True),
 )
 
 
