@@ -33,6 +33,17 @@ std::optional<std::string> launcher_job() {
   return std::nullopt;
 }
 
+std::optional<unsigned> launcher_rank() {
+  for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK"}) {
+    const char* text = variable(name);
+    uint64_t number = 0;
+    if (text != nullptr && parse_decimal(text, number) && number <= UINT32_MAX) {
+      return static_cast<unsigned>(number);
+    }
+  }
+  return std::nullopt;
+}
+
 unsigned launcher_restarts() {
   const char* text = variable("SLURM_RESTART_COUNT");
   uint64_t number = 0;

@@ -10,6 +10,9 @@ namespace rollcall::tools {
 // no launcher is known to have started this process.
 std::optional<std::string> launcher_job();
 
+// The number of this process among those of `launcher_job()`; nothing where it has none.
+std::optional<unsigned> launcher_rank();
+
 // How often the launcher has started the whole job again under its old name (Slurm's requeue).
 unsigned launcher_restarts();
 

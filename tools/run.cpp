@@ -64,6 +64,8 @@ constexpr const char* kFooter =
     "  rollcall run --emulate -n 8 -- ./train           without a GPU";
 
 constexpr int kExitTimeout = 124;
+// A tenth of the time after which PyTorch's watchdog ends a job.
+constexpr double kWatchDefaultS = 60;
 constexpr unsigned kRanksMaxHere = 1024;
 constexpr unsigned kEmulatedGpusDefault = 8;
 constexpr unsigned kEmulatedGpusMax = 64;
@@ -82,7 +84,8 @@ struct Arguments {
   std::string emulate;  // as given; "" when absent or without a number
   bool emulate_given = false;
   unsigned nodes = 1;
-  double watch_s = 0;
+  double watch_s = kWatchDefaultS;
+  bool watch_given = false;
   double timeout_s = 0;
   bool kill_on_hang = false;
   bool quiet = false;
@@ -271,7 +274,8 @@ class Session {
         processes_(new_token()),
         guardian_(processes_.token(), limit_ns(arguments)),
         job_(command, processes_),
-        watch_(plan_.directory, static_cast<int64_t>(arguments.watch_s * 1e9)) {}
+        watch_(plan_.directory, static_cast<int64_t>(patience_s(arguments) * 1e9),
+               !arguments.watch_given) {}
 
   // The exit status, and the signal that the job died of, 0 for none: what ended the job ends this
   // command, too.
@@ -304,6 +308,13 @@ class Session {
   static int64_t limit_ns(const Arguments& arguments) {
     if (arguments.timeout_s <= 0) return 0;
     return now_ns() + static_cast<int64_t>(arguments.timeout_s * 1e9);
+  }
+
+  // Of commands that a launcher started one by one, each for a part of one job, the first watches
+  // it, unless somebody asks the others to.
+  static double patience_s(const Arguments& arguments) {
+    const bool is_of_many = arguments.ranks == 0 && launcher_job() && launcher_rank() != 0u;
+    return is_of_many && !arguments.watch_given ? 0 : arguments.watch_s;
   }
 
   void tell_guardian_of_end() {
@@ -377,7 +388,6 @@ class Session {
       job_.signal_all(SIGKILL);
     }
     if (ending_ || job_.running() == 0) return;
-    take_back();
     if (helper_output_ >= 0) {
       if (const auto status = job_.take_helper()) take_verdict(*status, now);
       return;
@@ -396,11 +406,35 @@ class Session {
         const double patience_s = std::min(usual_s, arguments_.timeout_s / kLimitPerWait);
         ask_verdict({"--stalled-after", fmt::format("{}", patience_s)});
       }
-    } else if (watch_.is_stalled(now) && !verdict_shown_) {
-      // A call counts as missing after the time the user chose, not after diff's own patience.
-      const double patience_s = std::max(arguments_.watch_s * 0.5, 0.1);
-      ask_verdict({"--only-hangs", "--stalled-after", fmt::format("{}", patience_s)});
+    } else {
+      listen_to_watch(now);
     }
+  }
+
+  void listen_to_watch(int64_t now) {
+    const WatchWord word = watch_.look(now);
+    switch (word.act) {
+      case Act::nothing:
+        return;
+      case Act::warn:
+        if (arguments_.quiet) return;
+        return say(fmt::format(
+            "no rank has got on in one of the communicators for {}; a verdict "
+            "comes in {} if that goes on.",
+            report::duration(word.quiet_ns), report::duration(word.patience_ns - word.quiet_ns)));
+      case Act::resumed:
+        return take_back(word);
+      case Act::confirm:
+        if (!arguments_.kill_on_hang) return;
+        break;
+      case Act::ask:
+        break;
+    }
+    word_ = word;
+    asked_ns_ = now;
+    // A call counts as missing after the time that the watch waited, not after diff's own patience.
+    const double patience_s = std::max(static_cast<double>(word.patience_ns) * 0.5e-9, 0.1);
+    ask_verdict({"--only-hangs", "--stalled-after", fmt::format("{}", patience_s)});
   }
 
   // The comparison runs in a process of its own: whatever it meets in the files, the job goes on.
@@ -443,17 +477,43 @@ class Session {
       end_after_time_limit(text.empty() ? "No verdict." : "The verdict before that:", text, now);
       return;
     }
+    const bool is_confirmed = word_.act == Act::confirm;
+    const bool is_hang = status == kExitHang && is_alarm(text);
+    if (!is_confirmed) watch_.answered(is_hang);
     // Not a hang: the ranks compute, or the files do not tell. It is asked again later.
-    if (status != kExitHang) return tell_once(status, text, now);
-    say(fmt::format("nothing has advanced for {}. The verdict:",
-                    report::duration(now - watch_.since_ns())),
-        text + "\n");
-    verdict_shown_ = true;
-    shown_ns_ = now;
-    if (!arguments_.kill_on_hang) return;
+    if (!is_hang) return tell_once(status, text, now);
+    if (!is_confirmed) tell_of_hang(text, now);
+    if (!arguments_.kill_on_hang || !(is_confirmed || word_.is_final)) return;
     say("ending the job (--kill-on-hang); without that option its processes stay to be looked at.");
     hang_ = true;
     begin_end(now);
+  }
+
+  void tell_of_hang(const std::string& text, int64_t now) {
+    const std::string end = arguments_.kill_on_hang && !word_.is_final
+                                ? fmt::format(" The job is ended if that goes on for {}.",
+                                              report::duration(patience_ns()))
+                                : "";
+    say(fmt::format("{} for {}.{} The verdict:", still_text(), quiet_text(now), end), text + "\n");
+    verdict_shown_ = true;
+  }
+
+  int64_t patience_ns() const { return static_cast<int64_t>(arguments_.watch_s * 1e9); }
+  std::string quiet_text(int64_t now) const {
+    return report::duration(word_.quiet_ns + now - asked_ns_);
+  }
+  const char* still_text() const {
+    return word_.is_of_all ? "nothing has advanced"
+                           : "no rank has got on in one of the communicators";
+  }
+
+  // Ranks that are through with all that they called compile, evaluate or write files. Who asks to
+  // be told when nothing advances is told of that, too; nobody else.
+  bool is_alarm(const std::string& text) const {
+    const auto outside =
+        fmt::format("{}, hang", analysis::code_of(analysis::Verdict::stuck_outside));
+    const bool was_asked_for = word_.is_of_all && !watch_.is_by_default();
+    return was_asked_for || text.find(outside) == std::string::npos;
   }
 
   // Nothing moves, and no rank is known to be the reason: nobody is ended for that. The status says
@@ -461,25 +521,25 @@ class Session {
   // and of waits that are too young, about which is asked again.
   void tell_once(int status, const std::string& text, int64_t now) {
     const bool is_open = status == kExitUndecided || status == kExitRisk;
+    const bool was_asked_for = word_.is_of_all && !watch_.is_by_default();
     const auto says = [&](analysis::Verdict verdict) {
       return text.find(analysis::code_of(verdict)) != std::string::npos;
     };
-    if (!is_open || was_told_ || says(analysis::Verdict::in_lockstep) ||
+    if (!is_open || !was_asked_for || was_told_ || says(analysis::Verdict::in_lockstep) ||
         says(analysis::Verdict::waiting)) {
       return;
     }
     was_told_ = true;
     say(fmt::format("nothing has advanced for {}, and it is not known that a rank holds the others "
                     "up{}. What is known:",
-                    report::duration(now - watch_.since_ns()),
-                    arguments_.kill_on_hang ? ": the job is not ended" : ""),
+                    quiet_text(now), arguments_.kill_on_hang ? ": the job is not ended" : ""),
         text + "\n");
   }
 
   // Who read the verdict should know that it was early.
-  void take_back() {
-    if (!verdict_shown_ || ending_ || watch_.since_ns() <= shown_ns_) return;
-    say("the job calls NCCL again: what was said to hang may have ended.");
+  void take_back(const WatchWord& word) {
+    say(fmt::format("the job calls NCCL again, after {}: what was said to hang may have ended.",
+                    report::duration(word.quiet_ns)));
     verdict_shown_ = false;
   }
 
@@ -564,7 +624,8 @@ class Session {
   bool hang_ = false;
   bool timed_out_ = false;
   bool verdict_shown_ = false;
-  int64_t shown_ns_ = 0;   // when
+  WatchWord word_;         // that the analysis was asked for
+  int64_t asked_ns_ = 0;   // when
   bool was_told_ = false;  // that nothing moves, and not why
 };
 
@@ -596,7 +657,8 @@ int run(const Arguments& arguments, const CommandLine& line) {
   }
   if (arguments.kill_on_hang && arguments.watch_s <= 0) {
     return unusable(
-        "--kill-on-hang needs --watch SECONDS, which says when a job counts as hanging.");
+        "--kill-on-hang needs the watch that --watch 0 turns off; give another number of seconds, "
+        "after which a job counts as hanging.");
   }
   Plan plan;
   std::string error;
@@ -646,18 +708,21 @@ void add_run(CommandLine& line) {
       .value_name("N")
       .needs(emulate)
       .between(1, kEmulatedGpusMax);
-  command
-      .option("--watch", arguments->watch_s,
-              "print the verdict once nothing has advanced for so long")
-      .seconds_between(0.1, 1e6);
+  const Option watch =
+      command
+          .option("--watch", arguments->watch_s,
+                  "print the verdict once a communicator, or the job, has stood still for so long, "
+                  "or sooner where that is unusual for it (default 60; 0: never)")
+          .seconds_between(0, 1e6);
   command.flag("--kill-on-hang", arguments->kill_on_hang,
-               "with --watch: end the job after a verdict that says it hangs");
+               "end the job after a verdict that says it hangs, and the time of --watch");
   command.option("--timeout", arguments->timeout_s, "end the job after so long, with a verdict")
       .seconds_between(0.1, 1e9);
   command.flag("-q,--quiet", arguments->quiet, "say nothing unless something goes wrong");
   command.footer(kFooter);
-  command.action([arguments, emulate, &line] {
+  command.action([arguments, emulate, watch, &line] {
     arguments->emulate_given = emulate.given();
+    arguments->watch_given = watch.given();
     return run(*arguments, line);
   });
 }

@@ -49,8 +49,8 @@ bool take(const Lines& lines, std::string_view key, int base, Number& number) {
 std::string_view name_of(EndReason reason) { return kReasons[static_cast<size_t>(reason)]; }
 
 std::string text_of(const JobEnd& end) {
-  std::string text = fmt::format("rollcall_ended={}\nrun_id={:016x}\nhost={}\n", kVersion,
-                                 end.run_id, end.host);
+  std::string text =
+      fmt::format("rollcall_ended={}\nrun_id={:016x}\nhost={}\n", kVersion, end.run_id, end.host);
   text += fmt::format("{}={}\n", end.by_signal ? "signal" : "status", end.number);
   if (end.rank >= 0) text += fmt::format("rank={}\n", end.rank);
   text += fmt::format("pid={}\nended_ns={}\nby={}\n", end.pid, end.ended_ns, name_of(end.reason));
@@ -95,12 +95,11 @@ std::vector<JobEnd> read_job_ends(const std::vector<std::string>& paths,
       ends.push_back(std::move(*end));
       continue;
     }
-    const std::string why = source.error() == 0
-                                ? std::string("it is not what this version writes")
-                                : std::strerror(source.error());
-    issues.push_back({.file = path,
-                      .text = fmt::format("does not tell how the job ended: {}; look in its log",
-                                          why)});
+    const std::string why = source.error() == 0 ? std::string("it is not what this version writes")
+                                                : std::strerror(source.error());
+    issues.push_back(
+        {.file = path,
+         .text = fmt::format("does not tell how the job ended: {}; look in its log", why)});
   }
   return ends;
 }

@@ -39,16 +39,17 @@ std::string who_text(const trace::JobEnd& end) {
 }
 
 std::string next_text(const trace::JobEnd& end) {
-  const std::string log = end.rank >= 0 ? fmt::format("the log of rank {}", end.rank)
-                                        : std::string("the job's log");
+  const std::string log =
+      end.rank >= 0 ? fmt::format("the log of rank {}", end.rank) : std::string("the job's log");
   if (end.by_signal && end.number == SIGKILL) {
     return fmt::format(
         "look who sends SIGKILL on {}: the OOM killer (`dmesg`), a scheduler, a person; and in {}",
         end.host, log);
   }
-  return fmt::format("look in {} for its first error; `rollcall diff` reads a log beside the "
-                     "directory",
-                     log);
+  return fmt::format(
+      "look in {} for its first error; `rollcall diff` reads a log beside the "
+      "directory",
+      log);
 }
 
 uint32_t process_of(const trace::Run& run, const trace::JobEnd& end) {

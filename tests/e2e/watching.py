@@ -7,6 +7,7 @@ import sys
 import job
 from job import Job, expect, expect_equal
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 HANGING = ["--dp", "2", "--steps", "3", "--fault", "host-stuck@1:1"]
 
 
@@ -145,6 +146,91 @@ def signals_are_passed_on():
         expect_all_gone(run)
 
 
+class Groups(Job):
+    """Two pairs of ranks, each with a communicator of its own (groups_client.py)."""
+
+    def __init__(self, *options, **settings):
+        super().__init__(4, program=[sys.executable, os.path.join(HERE, "groups_client.py")],
+                         options=options, **settings)
+        self.command.append(self.folder)
+
+    def touch(self, name):
+        with open(os.path.join(self.folder, name), "wb"):
+            pass
+
+    def remove(self, name):
+        os.remove(os.path.join(self.folder, name))
+
+    def steps(self, rank):
+        path = os.path.join(self.folder, f"steps{rank}")
+        return os.path.getsize(path) if os.path.exists(path) else 0
+
+    def wait_for_steps(self, rank, number=20):
+        before = self.steps(rank)
+        self.wait_until(lambda: self.steps(rank) >= before + number, f"steps of rank {rank}")
+
+    def end(self):
+        self.touch("end")
+        expect_equal(self.wait(), 0, f"status ({self.describe()})")
+
+
+def watch_finds_a_group_that_hangs_beside_another():
+    with Groups("--watch", "2") as run:
+        run.start()
+        for rank in range(4):
+            run.wait_for_steps(rank)
+        run.touch("stuck")
+        run.wait_until(lambda: "Next:" in run.stderr(), "the verdict of --watch")
+        expect("no rank has got on in one of the communicators" in run.stderr(), run.stderr())
+        expect("RC-MISSING-CALL" in run.stderr() and "rank 1" in run.stderr(), run.stderr())
+        run.wait_for_steps(2)
+        expect("calls NCCL again" not in run.stderr(), run.stderr())
+        run.remove("stuck")
+        run.wait_until(lambda: "calls NCCL again" in run.stderr(), "that it is over")
+        run.end()
+        expect_equal(run.stderr().count("The verdict:"), 1, f"verdicts ({run.stderr()})")
+
+
+def kill_on_hang_ends_all_for_one_group():
+    with Groups("--watch", "2", "--kill-on-hang") as run:
+        run.start()
+        for rank in range(4):
+            run.wait_for_steps(rank)
+        run.touch("stuck")
+        expect_equal(run.wait(), 1, f"status ({run.describe()})")
+        expect("RC-MISSING-CALL" in run.stderr(), run.stderr())
+
+
+def watch_is_quiet_about_ranks_that_pause_alike():
+    """A checkpoint, an evaluation: the pair is through with what it called, the other goes on."""
+    with Groups("--watch", "1", "--kill-on-hang") as run:
+        run.start()
+        for rank in range(4):
+            run.wait_for_steps(rank)
+        run.touch("pause")
+        before = run.steps(0)
+        run.wait_for_steps(2, 150)  # at least three seconds
+        expect(run.steps(0) <= before + 20, "ranks 0 and 1 have paused")
+        run.remove("pause")
+        run.wait_for_steps(0)
+        run.end()
+        expect("RC-" not in run.stderr(), f"a verdict about a healthy job\n{run.stderr()}")
+
+
+def the_watch_needs_no_option():
+    with Groups() as run:
+        run.start()
+        for rank in range(4):
+            run.wait_for_steps(rank)
+        run.touch("stuck")
+        run.wait_until(lambda: "RC-MISSING-CALL" in run.stderr(), "the verdict by default")
+        expect("a verdict comes in" in run.stderr(), f"no word before it: {run.stderr()}")
+        expect(run.running(), "nobody is ended for it")
+    with Job(2, HANGING, options=["--watch", "0", "--kill-on-hang"]) as run:
+        expect_equal(run.run(), 2, f"status ({run.describe()})")
+        expect("--watch 0" in run.stderr(), run.stderr())
+
+
 if __name__ == "__main__":
     sys.exit(job.main([
         ("--watch names the verdict of a job that hangs", watch_names_the_verdict),
@@ -160,4 +246,10 @@ if __name__ == "__main__":
         ("--kill-on-hang does not end a job that is being started again",
          watch_waits_for_a_restart),
         ("SIGTERM reaches every rank", signals_are_passed_on),
+        ("a group of ranks that hangs is found while another goes on",
+         watch_finds_a_group_that_hangs_beside_another),
+        ("--kill-on-hang ends a job of which one group hangs", kill_on_hang_ends_all_for_one_group),
+        ("a pause of all ranks of a group is no alarm",
+         watch_is_quiet_about_ranks_that_pause_alike),
+        ("the watch needs no option, and --watch 0 turns it off", the_watch_needs_no_option),
     ]))

@@ -58,7 +58,7 @@ TEST_CASE("arguments that make no sense cost a sentence and status 2") {
       {"diff", "absent", "--ranks", "1-2"},
       {"run", "-n", "0", "--", "true"},
       {"run", "-n", "many", "--", "true"},
-      {"run", "--kill-on-hang", "--", "true"},
+      {"run", "--watch", "0", "--kill-on-hang", "--", "true"},
       {"run", "--emulate=none", "--", "true"},
   };
   for (const auto& line : lines) {
