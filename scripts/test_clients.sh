@@ -97,6 +97,11 @@ if [ -x "$torch" ]; then
 fi
 wait
 done_with torch
+part "installing viewers" install views requirements-views.txt || true
+if [ -x "$(interpreter views)" ]; then
+  part "Perfetto reads a trace" "$(interpreter views)" tests/clients/perfetto_reads.py || true
+fi
+done_with views
 rm -rf "$clients/tmp"
 
 echo
@@ -106,6 +111,9 @@ for name in "installing PyTorch" "installing PyTorch for CUDA 11" \
   "installing PyTorch for CUDA 12" "ways into NCCL" "reported hangs" "faults on nccl" \
   "faults on nccl-legacy" "non-blocking" "GPU check" "PyTorch for CUDA 11" \
   "GPU check for CUDA 11" "PyTorch for CUDA 12" "GPU check for CUDA 12"; do
+  "installing PyTorch for CUDA 12" "ways into NCCL" "faults on nccl" "faults on nccl-legacy" \
+  "non-blocking" "GPU check" "PyTorch for CUDA 11" "GPU check for CUDA 11" \
+  "PyTorch for CUDA 12" "GPU check for CUDA 12" "installing viewers" "Perfetto reads a trace"; do
   if [ -e "$logs/$name.end" ]; then
     cat "$logs/$name.end"
     grep -q '^passed' "$logs/$name.end" || failed=1

@@ -11,10 +11,10 @@
 
 #include "core/base/text.h"
 #include "report/chrome.h"
-#include "report/perfetto/perfetto.h"
 #include "report/terms.h"
 #include "tools/command.h"
 #include "tools/output_file.h"
+#include "tools/perfetto_run.h"
 #include "tools/progress.h"
 #include "tools/run_directory.h"
 #include "tools/terminal.h"
@@ -29,6 +29,8 @@ constexpr const char* kFooter =
     "\nExamples:\n"
     "  rollcall trace DIR -o run.pftrace\n"
     "  rollcall trace DIR --window 2000 -o end.pftrace       the newest 2000 calls of each rank\n"
+    "  rollcall trace DIR --ranks 0-7 -o node.pftrace\n"
+    "  rollcall trace DIR --around 665 -o hang.pftrace       the calls around one position\n"
     "  rollcall trace DIR -o run.trace.json                  for chrome://tracing\n"
     "  rollcall trace DIR | gzip > run.trace.json.gz";
 
@@ -39,6 +41,9 @@ struct Arguments {
   std::vector<std::string> paths;
   std::string output = "-";
   std::string format;
+  std::string ranks;
+  uint64_t around = 0;
+  bool around_given = false;
   uint64_t window = 0;
 };
 
@@ -52,13 +57,6 @@ bool is_json(const Arguments& arguments) {
   if (!arguments.format.empty()) return arguments.format == "json";
   const std::string& name = arguments.output;
   return name.find(".json") != std::string::npos || name == "-" || name.starts_with("/dev/");
-}
-
-Writer writer_of(const trace::Run& run, const Arguments& arguments) {
-  if (is_json(arguments)) {
-    return [&run](const Sink& sink) { return report::chrome_trace(run, sink); };
-  }
-  return [&run](const Sink& sink) { return report::perfetto_trace(run, {}, sink); };
 }
 
 int trace_to_stdout(const Writer& writer) {
@@ -110,7 +108,23 @@ std::string write_to_file(const Writer& writer, const std::string& path, uint64_
   return file.put_in_place() ? "" : file.why();
 }
 
-int trace_to_file(const trace::Run& run, const Writer& writer, const std::string& path) {
+// What was written into what, and what a browser makes of it.
+void say_written(uint64_t slices, size_t shown, size_t all, const std::string& path) {
+  const std::string of =
+      shown == all ? report::grouped(all)
+                   : fmt::format("{} of {}", report::grouped(shown), report::grouped(all));
+  say(fmt::format("{} slices of {} processes are in {}; open it in https://ui.perfetto.dev",
+                  report::grouped(slices), of, path));
+  if (shown != all) {
+    say("--ranks 0-3,17 writes others, and --ranks all writes all");
+  }
+  if (slices > kSlicesMax) {
+    say("a browser will hardly open so many; --window with a smaller number writes the newest "
+        "calls of each rank");
+  }
+}
+
+int trace_to_file(const Writer& writer, size_t shown, size_t all, const std::string& path) {
   uint64_t slices = 0;
   std::string why;
   {
@@ -128,32 +142,50 @@ int trace_to_file(const trace::Run& run, const Writer& writer, const std::string
     return unusable(
         fmt::format("{} could not be written: {}; choose another file with -o.", path, why));
   }
-  const auto shown = std::count_if(run.processes.begin(), run.processes.end(),
-                                   [](const trace::Process& one) { return !one.superseded; });
-  say(fmt::format("{} slices of {} processes are in {}; open it in https://ui.perfetto.dev",
-                  report::grouped(slices), shown, path));
-  if (slices > kSlicesMax) {
-    say("a browser will hardly open so many; --window with a smaller number writes the newest "
-        "calls "
-        "of each rank");
-  }
+  say_written(slices, shown, all, path);
   return kExitGood;
 }
 
-int trace_run(const Arguments& arguments) {
+int write_trace(const Writer& writer, size_t shown, size_t all, const std::string& path) {
+  if (descriptor_named(path) != STDOUT_FILENO) return trace_to_file(writer, shown, all, path);
+  return trace_to_stdout(writer);
+}
+
+int trace_for_chrome(const Arguments& arguments) {
+  if (!arguments.ranks.empty() || arguments.around_given) {
+    return unusable(
+        "--ranks and --around are for Perfetto's own format: name a file like run.pftrace with -o, "
+        "or add --format perfetto.");
+  }
   std::string error;
   const std::optional<trace::Run> run = read_run(arguments.paths, arguments.window, error);
   if (!run) return unusable(error);
   say_issues(*run);
   say_job_taken(*run, "trace");
-  const Writer writer = writer_of(*run, arguments);
-  if (descriptor_named(arguments.output) != STDOUT_FILENO) {
-    return trace_to_file(*run, writer, arguments.output);
-  }
-  if (isatty(STDOUT_FILENO) != 0) {
+  const auto shown =
+      static_cast<size_t>(std::count_if(run->processes.begin(), run->processes.end(),
+                                        [](const trace::Process& one) { return !one.superseded; }));
+  const Writer writer = [&run](const Sink& sink) { return report::chrome_trace(*run, sink); };
+  return write_trace(writer, shown, shown, arguments.output);
+}
+
+int trace_for_perfetto(const Arguments& arguments) {
+  PerfettoChoice choice{arguments.paths, arguments.ranks, {}, arguments.window};
+  if (arguments.around_given) choice.around = arguments.around;
+  std::string error;
+  PerfettoRun run;
+  if (!run.read(choice, error)) return unusable(error);
+  say_issues(run.run());
+  say_job_taken(run.run(), "trace");
+  const Writer writer = [&run](const Sink& sink) { return run.write(sink); };
+  return write_trace(writer, run.ranks_chosen(), run.ranks_in_all(), arguments.output);
+}
+
+int trace_run(const Arguments& arguments) {
+  if (descriptor_named(arguments.output) == STDOUT_FILENO && isatty(STDOUT_FILENO) != 0) {
     return unusable("a trace is not for a terminal; name a file with -o run.pftrace.");
   }
-  return trace_to_stdout(writer);
+  return is_json(arguments) ? trace_for_chrome(arguments) : trace_for_perfetto(arguments);
 }
 
 }  // namespace
@@ -174,11 +206,27 @@ void add_trace(CommandLine& line) {
               "where it is no file")
       .one_of({"perfetto", "json"});
   command
+      .option(
+          "--ranks", arguments->ranks,
+          "ranks to write, 0-3,17 or all; by default all of 64, and of more the culprits, their "
+          "peers and some of each kind, 256 at most")
+      .value_name("LIST")
+      .not_empty();
+  const Option around =
+      command
+          .option("--around", arguments->around,
+                  "only the 20 calls before and behind this seq of the communicator that the "
+                  "verdict is about, and what the ranks did between them")
+          .value_name("SEQ");
+  command
       .option("--window", arguments->window,
               "newest calls read per process; 0, the default, reads all")
       .calls();
   command.footer(kFooter);
-  command.action([arguments] { return trace_run(*arguments); });
+  command.action([arguments, around] {
+    arguments->around_given = around.given();
+    return trace_run(*arguments);
+  });
 }
 
 }  // namespace rollcall::tools

@@ -426,11 +426,10 @@ ReadingPlan make_plan(const std::vector<const FileGroup*>& groups, const LoadOpt
   }
   ReadingPlan plan = plan_reading(rings, options.records_max, threads, options.team);
   if (plan.skipped != 0) {
-    run.issues.push_back(
-        {.file = run.directory,
-         .text = fmt::format("{} of {} calls were left on disk, for what differs between ranks is "
-                             "among the others; --window 0 reads every call",
-                             plan.skipped, plan.calls)});
+    run.issues.push_back({.file = run.directory,
+                          .text = fmt::format("{} of {} {}, for what differs between ranks is "
+                                              "among the others; --window 0 reads every call",
+                                              plan.skipped, plan.calls, kLeftOnDisk)});
   }
   return plan;
 }

@@ -45,6 +45,9 @@ struct LoadOptions {
   std::function<void(uint64_t done, uint64_t all)> on_progress = {};
 };
 
+// In the Issue of a run that `records_max` bounded.
+inline constexpr const char* kLeftOnDisk = "calls were left on disk";
+
 // What stands for standard input among paths.
 inline constexpr const char* kStandardInput = "-";
 

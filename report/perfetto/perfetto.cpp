@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "report/perfetto/rank_state.h"
 #include "report/perfetto/rank_trace.h"
 #include "report/perfetto/sequence.h"
 #include "report/terms.h"
@@ -49,6 +50,44 @@ void number_comms(const trace::Run& run, const PerfettoOptions& options,
   }
 }
 
+bool is_pending(const trace::Process& process, const trace::Op& op) {
+  if (op.called_ns <= 0 || op.state == trace::OpState::failed) return false;
+  return perfetto::is_still_inside(process, op) || (op.awaits_gpu && op.finished_ns == 0);
+}
+
+// When the oldest call was made that is not through; else, as an end of all that is on file, the
+// newest one, and `has_pending` is false.
+int64_t time_of_verdict(const trace::Run& run, bool& has_pending) {
+  int64_t oldest_ns = INT64_MAX;
+  int64_t newest_ns = 0;
+  for (const trace::Process& process : run.processes) {
+    if (process.superseded) continue;
+    for (const trace::Op& op : process.ops) {
+      newest_ns = std::max(newest_ns, op.called_ns);
+      if (is_pending(process, op)) oldest_ns = std::min(oldest_ns, op.called_ns);
+    }
+  }
+  has_pending = oldest_ns != INT64_MAX;
+  return has_pending ? oldest_ns : newest_ns;
+}
+
+void append_verdict(const trace::Run& run, const std::string& verdict, uint64_t track,
+                    perfetto::TraceState& state, std::string& bytes) {
+  bool has_pending = false;
+  const int64_t time_ns = time_of_verdict(run, has_pending);
+  if (time_ns <= 0) return;
+  perfetto::Sequence sequence(bytes, state.next_sequence++, std::min(state.base_ns, time_ns),
+                              track);
+  perfetto::Event event;
+  event.type = has_pending ? perfetto::EventType::slice_begin : perfetto::EventType::instant;
+  event.time_ns = time_ns;
+  event.track = track;
+  event.category = sequence.intern(perfetto::Vocabulary::category, "verdict");
+  event.name = sequence.intern(perfetto::Vocabulary::name, verdict);
+  sequence.write(event);
+  ++state.slices;
+}
+
 }  // namespace
 
 uint64_t perfetto_trace(const trace::Run& run, const PerfettoOptions& options,
@@ -65,11 +104,15 @@ uint64_t perfetto_trace(const trace::Run& run, const PerfettoOptions& options,
   state.parent = root.uuid;
   std::string bytes;
   perfetto::append_track(bytes, state.next_sequence++, root);
+  if (!options.verdict.empty()) append_verdict(run, options.verdict, root.uuid, state, bytes);
   if (!write(bytes)) return state.slices;
   for (const uint32_t at : processes) {
     const perfetto::RankTitle title{static_cast<uint64_t>(labels[at]),
                                     value_of(options.remarks, at), value_of(options.details, at)};
-    if (!perfetto::write_rank(run.processes[at], title, state, write)) return state.slices;
+    const std::optional<trace::Process> whole =
+        options.read_whole ? options.read_whole(at) : std::nullopt;
+    const trace::Process& process = whole ? *whole : run.processes[at];
+    if (!perfetto::write_rank(process, title, state, write)) return state.slices;
   }
   return state.slices;
 }

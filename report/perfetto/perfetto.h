@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trace/model.h"
@@ -25,6 +26,12 @@ struct PerfettoOptions {
   // By process: what is said of it behind its name, and in its help.
   std::map<uint32_t, std::string> remarks = {};
   std::map<uint32_t, std::string> details = {};
+  // Of the run, as one sentence; empty: none. Drawn on the track of all ranks, from the oldest call
+  // on that is not through.
+  std::string verdict = {};
+  // Gives a process with all of its calls, where those of the run are only some; nothing: the run
+  // has all. Called once for each process that is written, in their order. May be empty.
+  std::function<std::optional<trace::Process>(uint32_t)> read_whole = {};
   // Names of communicators that have none of their own, by key.
   std::map<std::pair<uint64_t, uint64_t>, std::string> comm_names = {};
 };

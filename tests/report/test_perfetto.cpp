@@ -1,9 +1,11 @@
 // The native Perfetto trace, taken apart by a reader of its own (proto_reader.h). That Perfetto
 // reads it, too, is tests/e2e/perfetto.py.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
+#include "report/perfetto/choice.h"
 #include "report/perfetto/lanes.h"
 #include "report/perfetto/perfetto.h"
 #include "report/perfetto/protobuf.h"
@@ -475,4 +477,121 @@ TEST_CASE("a sink that wants no more ends the trace") {
   size_t calls = 0;
   report::perfetto_trace(rich_run(), {}, [&](const std::string&) { return ++calls < 2; });
   CHECK(calls == 2);
+}
+
+namespace {
+
+// 100 ranks in one communicator, of which one has not made the last call.
+trace::Run large_run(int32_t ranks) {
+  const trace::Run small = test::missing_call_run();
+  trace::Run run = small;
+  run.processes.clear();
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    run.processes.push_back(small.processes[rank == 77 ? 2 : 0]);
+    run.processes.back().job_rank = rank;
+    run.processes.back().comms[0].rank = rank;
+    run.processes.back().comms[0].nranks = ranks;
+  }
+  return run;
+}
+
+analysis::Report report_of(int32_t ranks) {
+  analysis::Report report = test::missing_call_report();
+  const std::vector<analysis::RankRow> rows = report.table;
+  report.table.clear();
+  report.comms[0].ranks.clear();
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    report.table.push_back(rows[rank == 77 ? 2 : 0]);
+    report.table.back().rank = rank;
+    report.table.back().process = static_cast<uint32_t>(rank);
+    report.comms[0].ranks.push_back(rank);
+  }
+  analysis::Culprit& culprit = report.findings[0].culprits[0];
+  culprit.rank = culprit.comm_rank = 77;
+  culprit.process = 77;
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("a run of many ranks is written as its culprit, neighbours, and some of each kind") {
+  const std::vector<uint32_t> chosen = report::ranks_that_matter(large_run(100), report_of(100));
+  CHECK(chosen.size() == report::kRanksWhole);
+  for (const uint32_t rank : {0u, 1u, 76u, 77u, 78u}) {
+    CHECK(std::count(chosen.begin(), chosen.end(), rank) == 1);
+  }
+  CHECK(std::count(chosen.begin(), chosen.end(), 79u) == 0);
+  CHECK(std::is_sorted(chosen.begin(), chosen.end()));
+}
+
+TEST_CASE("a run of few ranks is written whole, without what an older run left") {
+  trace::Run run = test::missing_call_run();
+  run.processes[1].superseded = true;
+  CHECK(report::ranks_that_matter(run, test::missing_call_report()) ==
+        std::vector<uint32_t>{0, 2, 3});
+}
+
+TEST_CASE("of more culprits than a viewer shows some are left out") {
+  analysis::Report report = report_of(600);
+  const analysis::Culprit culprit = report.findings[0].culprits[0];
+  for (int32_t rank = 0; rank < 600; ++rank) {
+    report.findings[0].culprits.push_back(culprit);
+    report.findings[0].culprits.back().rank = rank;
+  }
+  const std::vector<uint32_t> chosen = report::ranks_that_matter(large_run(600), report);
+  CHECK(chosen.size() == report::kRanksMax);
+  CHECK(std::count(chosen.begin(), chosen.end(), 77u) == 1);
+}
+
+TEST_CASE("the verdict is drawn from the oldest call on that waits") {
+  const trace::Run run = test::missing_call_run();
+  report::PerfettoOptions options;
+  report::add_verdict(run, test::missing_call_report(), options);
+  const Trace trace(trace_of(run, options));
+  const std::vector<Event> told = trace.on("ranks");
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].name ==
+        "RC-MISSING-CALL: Rank 2 never called AllReduce seq 2 on world; 3 ranks wait in it.");
+  CHECK(told[0].type == 1);
+  CHECK(told[0].time_ns == test::kStartNs + 2'000'000);
+  CHECK(trace.on("ranks/rank 2 node0 pid 102 (culprit)/world/calls").size() == 4);
+  CHECK(trace.on("ranks/rank 3 node0 pid 103/world/calls").size() == 5);
+}
+
+TEST_CASE("a process that is read again is written as it was read then") {
+  const trace::Run run = test::missing_call_run();
+  report::PerfettoOptions options;
+  std::vector<uint32_t> asked;
+  options.read_whole = [&](uint32_t at) {
+    asked.push_back(at);
+    if (at != 1) return std::optional<trace::Process>();
+    std::optional<trace::Process> process = run.processes[1];
+    process->ops.resize(1);
+    return process;
+  };
+  const Trace trace(trace_of(run, options));
+  CHECK(asked == std::vector<uint32_t>{0, 1, 2, 3});
+  CHECK(trace.on("rank 1 node0 pid 101/communicator ddeeff00/calls").size() == 2);
+  CHECK(trace.on("rank 0 node0 pid 100/communicator ddeeff00/calls").size() == 5);
+}
+
+TEST_CASE("around a position is what a rank did from 20 calls before to 20 behind") {
+  trace::Process process = test::missing_call_run().processes[0];
+  const trace::Op one = process.ops[0];
+  process.ops.clear();
+  for (uint64_t seq = 0; seq < 100; ++seq) {
+    process.ops.push_back(one);
+    process.ops.back().seq = seq;
+    process.ops.back().called_ns += static_cast<int64_t>(seq) * 1000;
+  }
+  trace::Process last = process;
+  report::keep_around(process, test::kWorldKey, 50);
+  REQUIRE(process.ops.size() == 41);
+  CHECK(process.ops.front().seq == 30);
+  CHECK(process.ops.back().seq == 70);
+  trace::Process absent = last;
+  report::keep_around(last, test::kWorldKey, 99);
+  CHECK(last.ops.size() == 21);
+  report::keep_around(absent, test::kWorldKey, 500);
+  CHECK(absent.ops.empty());
 }
