@@ -110,10 +110,8 @@ failed=0
 for name in "installing PyTorch" "installing PyTorch for CUDA 11" \
   "installing PyTorch for CUDA 12" "ways into NCCL" "reported hangs" "faults on nccl" \
   "faults on nccl-legacy" "non-blocking" "GPU check" "PyTorch for CUDA 11" \
-  "GPU check for CUDA 11" "PyTorch for CUDA 12" "GPU check for CUDA 12"; do
-  "installing PyTorch for CUDA 12" "ways into NCCL" "faults on nccl" "faults on nccl-legacy" \
-  "non-blocking" "GPU check" "PyTorch for CUDA 11" "GPU check for CUDA 11" \
-  "PyTorch for CUDA 12" "GPU check for CUDA 12" "installing viewers" "Perfetto reads a trace"; do
+  "GPU check for CUDA 11" "PyTorch for CUDA 12" "GPU check for CUDA 12" "installing viewers" \
+  "Perfetto reads a trace"; do
   if [ -e "$logs/$name.end" ]; then
     cat "$logs/$name.end"
     grep -q '^passed' "$logs/$name.end" || failed=1
