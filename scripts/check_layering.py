@@ -17,7 +17,7 @@ import tempfile
 
 CORE = ["core/base", "core/format", "core/ring", "core/capture"]
 READERS = ["core/base", "core/format", "settings", "trace", "analysis", "statistics", "comparison",
-           "report", "report/page"]
+           "slow", "report", "report/page"]
 
 # The floors of the analysis, from the ground up: each may include those below it. A name without an
 # ending is a folder, or a header with its source.
@@ -38,8 +38,9 @@ ALLOWED = {
     "analysis": READERS[:4],
     "statistics": READERS[:5],
     "comparison": READERS[:5],
-    "report": READERS[:7],
-    "report/page": READERS[:8],
+    "slow": READERS[:5],
+    "report": READERS[:8],
+    "report/page": READERS[:9],
     "tools": READERS,
     "emulator": [],
     "examples": [],

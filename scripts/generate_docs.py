@@ -2,7 +2,8 @@
 """Writes the documents that derive from tables in the code.
 
   docs/VARIABLES.md  from core/base/variables.h and tools/variables.h
-  docs/VERDICTS.md   from analysis/verdict.h; what the analysis can say is what its sources name
+  docs/VERDICTS.md   from analysis/verdict.h; what can be said is what the sources of the analysis
+                     and of the stage `slow` name
   docs/FORMAT.md     its table of statistics, from core/format/ring_layout.h
   docs/IMPORTS.md    from trace/import/job_log_formats.h
   docs/MESSAGES.md   from analysis/testimony/catalogue.cpp
@@ -52,7 +53,9 @@ follows from it is listed under it, without a code: who waits, in what, for whom
 `rollcall diff` exits with 0 in lockstep, 1 with a finding of severity hang or corruption, 2 on
 unusable arguments or input, 3 when it cannot decide, when calls of a running job wait, but not yet
 for long enough (RC-WAITING), or when what is on file is in lockstep and something is missing
-(RC-RECORD-GAP), 4 with findings of severity slow or risk only.
+(RC-RECORD-GAP), 4 with findings of severity slow or risk only. Those of severity slow are said by
+`rollcall slow` ([SLOW.md](SLOW.md)): 4 where it names a cause, 0 where it names none, 3 where
+nothing could be compared.
 A corruption that ranks wait for is told as a hang; one that nobody waits for exits with 4 under
 `--only-hangs`. A mismatch is a corruption where the job went on, and so is a RC-MISSING-CALL or a
 RC-ORDER-MISMATCH that only the lines of the script tell.
@@ -169,7 +172,8 @@ def variables():
 
 def verdicts():
     sources = "".join(read(os.path.relpath(path, ROOT))
-                      for path in sorted(glob.glob(os.path.join(ROOT, "analysis", "**", "*.cpp"),
+                      for folder in ("analysis", "slow")
+                      for path in sorted(glob.glob(os.path.join(ROOT, folder, "**", "*.cpp"),
                                                    recursive=True)))
     said, reserved = [], []
     for name, code, severity, meaning in rows_of(read("analysis/verdict.h"), "ROLLCALL_VERDICTS"):

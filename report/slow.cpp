@@ -1,0 +1,277 @@
+#include "report/slow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/json_terms.h"
+#include "report/terms.h"
+
+namespace rollcall::report {
+namespace {
+
+using slow::Answer;
+using slow::CommRow;
+using slow::Finding;
+using slow::GpuRow;
+using slow::Place;
+using slow::Question;
+
+constexpr size_t kRowsMax = 16;
+constexpr size_t kCommsMax = 4;
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+std::string span_text(double span_ns) { return fmt::format("{:.2f} ms", span_ns / 1e6); }
+
+std::string comm_name(const std::string& name, const CommKey& key) {
+  return printable(name.empty() ? key_hex(key) : name);
+}
+
+std::string who(const trace::Run& run, const Answer& answer, const std::vector<uint32_t>& gpus) {
+  std::string text;
+  for (const uint32_t gpu : gpus) {
+    const GpuRow& row = answer.gpus[gpu];
+    const trace::Process& process = run.processes[row.process];
+    if (!text.empty()) text += " and ";
+    text += fmt::format("rank {} ({}, pid {})", row.rank, printable(process.host), process.pid);
+  }
+  return text;
+}
+
+std::string place_text(const Place& place) {
+  const std::string comm = place.comm.empty() ? std::string() : " on " + printable(place.comm);
+  return fmt::format("{}{}: {} more than its peers", call_in_words(place.op), comm,
+                     span_text(place.lost_ns));
+}
+
+std::string straggler_text(const trace::Run& run, const Answer& answer, const Finding& finding) {
+  const bool several = finding.gpus.size() > 1;
+  const GpuRow& first = answer.gpus[finding.gpus.front()];
+  std::string text = fmt::format(
+      "{} ({}): {} {} longer than {} peers by {}, and the steps wait for {}.\n\n",
+      analysis::code_of(finding.verdict), analysis::name_of(finding.confidence),
+      who(run, answer, finding.gpus), several ? "take" : "takes", several ? "their" : "its",
+      several ? "themselves" : "itself", several ? "them" : "it");
+  text +=
+      fmt::format("  The steps would be {} shorter ({} of {}) with {} as fast as a median peer.\n",
+                  percent(finding.recovered), span_text(finding.recovered_ns),
+                  span_text(answer.step_ns), several ? "them" : "it");
+  text += fmt::format(
+      "  In {:.0f} % of the steps rank {} took longer, by {} in the median; it has {} {}.\n",
+      100 * finding.positive, first.rank, span_text(finding.excess_ns), first.peers,
+      first.peers == 1 ? "peer" : "peers");
+  text += finding.is_host_bound
+              ? "  Its GPU waited for its host: look at what its process does between the calls.\n"
+              : "  Its host was ahead of its GPU: the GPU's own work takes longer.\n";
+  for (const Place& place : finding.places) text += "  In front of " + place_text(place) + ".\n";
+  return text;
+}
+
+std::string limits_text(const Answer& answer, const Finding& finding) {
+  std::string text = fmt::format(
+      "  Steps {}-{} were compared ({} of {}); less than {} of a step would not have been said.\n",
+      finding.first_step, finding.last_step, answer.compared, answer.steps, percent(finding.floor));
+  for (const std::string& doubt : finding.doubts) {
+    text += fmt::format("  Not certain, because {}.\n", doubt);
+  }
+  text += "  It would be disproved by peers that take as long in another run of the same job.\n";
+  return text;
+}
+
+std::string nobody_text(const Answer& answer) {
+  std::string text;
+  if (answer.is_compared) {
+    text = fmt::format(
+        "Nobody is named: the steps vary by ±{} around {}, and nothing above {} of a step is "
+        "charged to\none cause. {} of {} steps were compared.\n",
+        percent(answer.variation), span_text(answer.step_ns), percent(answer.floor),
+        answer.compared, answer.steps);
+  } else {
+    text = "Nothing can be said of this run.\n";
+  }
+  for (const std::string& reason : answer.why_not) text += "  " + reason + ".\n";
+  return text;
+}
+
+bool is_asked_for(const Question& question, const GpuRow& row) {
+  return question.ranks.empty() ||
+         std::find(question.ranks.begin(), question.ranks.end(), row.rank) != question.ranks.end();
+}
+
+std::string charges_text(const Answer& answer) {
+  double own = 0;
+  double launch = 0;
+  double transfer = 0;
+  for (const GpuRow& row : answer.gpus) {
+    own += row.charged - row.launch;
+    launch += row.launch;
+  }
+  for (const CommRow& row : answer.comms) transfer += row.charged;
+  std::string text = "\nwhere the time of the steps went\n";
+  const auto line = [&text](std::string_view what, double share) {
+    text += fmt::format("  {:<58} {:>8}\n", what, percent(share));
+  };
+  line("work of ranks, on the GPU or in front of it", own);
+  line("work of hosts, with their GPUs idle", launch);
+  line("transfers, when everybody had come", transfer);
+  line("waits for ranks without a record", answer.unrecorded);
+  line("unexplained", answer.unexplained);
+  std::vector<const CommRow*> comms;
+  for (const CommRow& row : answer.comms) {
+    if (row.charged >= 0.01) comms.push_back(&row);
+  }
+  std::stable_sort(comms.begin(), comms.end(),
+                   [](const CommRow* a, const CommRow* b) { return a->charged > b->charged; });
+  if (comms.size() > kCommsMax) comms.resize(kCommsMax);
+  for (const CommRow* row : comms) {
+    line(fmt::format("    of the transfers on {} ({} ranks)", comm_name(row->name, row->key),
+                     row->nranks),
+         row->charged);
+  }
+  return text;
+}
+
+// The slowest among their peers first; those that were asked for, or as many as fit on a screen.
+std::string ranks_text(const trace::Run& run, const Answer& answer, const Question& question) {
+  std::vector<const GpuRow*> rows;
+  for (const GpuRow& row : answer.gpus) {
+    if (row.role != slow::kNone && is_asked_for(question, row)) rows.push_back(&row);
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const GpuRow* a, const GpuRow* b) { return a->excess_ns > b->excess_ns; });
+  const size_t shown = question.ranks.empty() ? std::min(rows.size(), kRowsMax) : rows.size();
+  std::string text = fmt::format("\n{:>6}  {:<20} {:>6} {:>6} {:>12} {:>12} {:>7} {:>9}\n", "rank",
+                                 "host", "role", "peers", "own work", "to peers", "z", "charged");
+  for (size_t i = 0; i < shown; ++i) {
+    const GpuRow& row = *rows[i];
+    text += fmt::format("{:>6}  {:<20} {:>6} {:>6} {:>12} {:>12} {:>7.1f} {:>9}\n", row.rank,
+                        printable(run.processes[row.process].host), row.role, row.peers,
+                        span_text(row.own_ns),
+                        row.peers == 0 ? "-" : fmt::format("{:+.2f} ms", row.excess_ns / 1e6),
+                        row.z, percent(row.charged));
+  }
+  if (shown < rows.size()) {
+    text += fmt::format("        and {} others; --ranks tells of those that you name\n",
+                        rows.size() - shown);
+  }
+  return text + "z and charged accuse nobody: the verdict does, or there is none.\n";
+}
+
+std::string steps_text(const Answer& answer) {
+  std::string text = fmt::format("\na step of rank {} has {} calls or groups of calls",
+                                 answer.gpus.empty() ? 0 : answer.gpus.front().rank, answer.units);
+  if (!answer.inner.empty()) {
+    text += "; within it periods of ";
+    for (size_t i = 0; i < answer.inner.size(); ++i) {
+      text += (i == 0 ? "" : ", ") + std::to_string(answer.inner[i]);
+    }
+  }
+  if (answer.sizes_vary) text += "; their sizes vary";
+  if (answer.special != 0) text += fmt::format("; {} special steps were left out", answer.special);
+  return text + "\n";
+}
+
+Json culprits_json(const trace::Run& run, const Answer& answer, const Finding& finding) {
+  Json list = Json::array();
+  for (const uint32_t gpu : finding.gpus) {
+    const GpuRow& row = answer.gpus[gpu];
+    list.push_back({{"rank", known_or_null(row.rank, row.rank >= 0)},
+                    {"host", text_or_null(run.processes[row.process].host)},
+                    {"pid", run.processes[row.process].pid}});
+  }
+  return list;
+}
+
+Json finding_json(const trace::Run& run, const Answer& answer) {
+  if (!answer.finding) return nullptr;
+  const Finding& finding = *answer.finding;
+  Json places = Json::array();
+  for (const Place& place : finding.places) {
+    places.push_back({{"call", call_in_words(place.op)},
+                      {"comm_name", valid_utf8(place.comm)},
+                      {"seq", place.op.seq},
+                      {"lost_ns", place.lost_ns}});
+  }
+  return {{"code", analysis::code_of(finding.verdict)},
+          {"confidence", analysis::name_of(finding.confidence)},
+          {"culprits", culprits_json(run, answer, finding)},
+          {"recovered_share", finding.recovered},
+          {"recovered_ns", finding.recovered_ns},
+          {"floor_share", finding.floor},
+          {"positive_share", finding.positive},
+          {"excess_ns", finding.excess_ns},
+          {"bound_by", finding.is_host_bound ? "host" : "gpu"},
+          {"first_step", finding.first_step},
+          {"last_step", finding.last_step},
+          {"places", places},
+          {"doubts", finding.doubts}};
+}
+
+Json ranks_json(const trace::Run& run, const Answer& answer, const Question& question) {
+  Json list = Json::array();
+  for (const GpuRow& row : answer.gpus) {
+    if (!is_asked_for(question, row)) continue;
+    const bool has_role = row.role != slow::kNone;
+    list.push_back({{"rank", known_or_null(row.rank, row.rank >= 0)},
+                    {"host", text_or_null(run.processes[row.process].host)},
+                    {"role", known_or_null(row.role, has_role)},
+                    {"peers", row.peers},
+                    {"own_ns", known_or_null(row.own_ns, has_role)},
+                    {"excess_ns", known_or_null(row.excess_ns, row.peers != 0)},
+                    {"z", known_or_null(row.z, row.peers != 0)},
+                    {"charged_share", row.charged},
+                    {"launch_share", row.launch}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string slow_text(const trace::Run& run, const Answer& answer, const Question& question) {
+  std::string text;
+  if (answer.finding) {
+    text = straggler_text(run, answer, *answer.finding) + limits_text(answer, *answer.finding);
+  } else {
+    text = nobody_text(answer);
+  }
+  if (!answer.is_compared) return text;
+  return text + charges_text(answer) + ranks_text(run, answer, question) + steps_text(answer);
+}
+
+std::string slow_json(const trace::Run& run, const Answer& answer, const Question& question) {
+  Json json;
+  json["schema"] = "rollcall.slow/1";
+  json["dir"] = valid_utf8(run.directory);
+  json["issues"] = issues_json(run);
+  json["compared"] = answer.is_compared;
+  json["finding"] = finding_json(run, answer);
+  json["why_not"] = answer.why_not;
+  json["steps"] = {{"found", answer.steps},
+                   {"compared", answer.compared},
+                   {"special", answer.special},
+                   {"first", known_or_null(answer.first_step, answer.compared != 0)},
+                   {"last", known_or_null(answer.last_step, answer.compared != 0)},
+                   {"calls", answer.units},
+                   {"inner_periods", answer.inner},
+                   {"sizes_vary", answer.sizes_vary},
+                   {"median_ns", known_or_null(answer.step_ns, answer.is_compared)},
+                   {"variation_share", known_or_null(answer.variation, answer.is_compared)},
+                   {"floor_share", known_or_null(answer.floor, answer.is_compared)}};
+  json["unrecorded_share"] = known_or_null(answer.unrecorded, answer.is_compared);
+  json["unexplained_share"] = known_or_null(answer.unexplained, answer.is_compared);
+  json["comms"] = Json::array();
+  for (const CommRow& row : answer.comms) {
+    json["comms"].push_back({{"comm", key_hex(row.key)},
+                             {"comm_name", valid_utf8(row.name)},
+                             {"nranks", known_or_null(row.nranks, row.nranks > 0)},
+                             {"transfer_share", row.charged}});
+  }
+  json["ranks"] = ranks_json(run, answer, question);
+  return json.dump(2) + "\n";
+}
+
+}  // namespace rollcall::report

@@ -1,0 +1,303 @@
+// RC-STRAGGLER: a rank, or the few of one host, that take longer than their peers by themselves, in
+// nearly every step, and whom the steps wait for.
+//
+// It says nothing where the steps would not be shorter with them as fast as their peers (whoever is
+// late and waited for by nobody costs nothing), where more than a few are slow (the load is uneven,
+// nobody is broken), or where it came and went.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "slow/evidence.h"
+#include "slow/robust.h"
+
+namespace rollcall::slow {
+namespace {
+
+// Longer in so many of its steps, by a test at this level for all ranks together.
+constexpr double kPositiveMin = 0.8;
+constexpr double kSignificance = 1e-3;
+// Whoever is slower than a rank by this factor less is no peer of it, but slow too.
+constexpr double kNextShare = 0.2;
+// Of one host any number may be slow; of several hosts so many.
+constexpr size_t kCulpritsMax = 2;
+// In each part of the steps it must be slow by half of what it is in all.
+constexpr size_t kParts = 3;
+constexpr double kPartShare = 0.5;
+constexpr size_t kPlacesMax = 3;
+
+struct Candidate {
+  uint32_t gpu = kNone;
+  double excess_ns = 0;  // median
+  double positive = 0;
+};
+
+// By how much each GPU took longer than the median of its peers, in each step.
+std::vector<std::vector<double>> all_excesses(const Evidence& evidence) {
+  const Timeline& timeline = evidence.timeline();
+  std::vector<std::vector<double>> excess(timeline.gpus.size());
+  for (const Role& role : evidence.steps().roles) {
+    if (role.gpus.size() < 2) continue;
+    for (size_t i = 0; i < evidence.compared(); ++i) {
+      std::vector<std::pair<double, uint32_t>> sorted;
+      for (const uint32_t gpu : role.gpus) sorted.emplace_back(evidence.own_ns(gpu, i), gpu);
+      std::sort(sorted.begin(), sorted.end());
+      std::vector<double> values;
+      values.reserve(sorted.size());
+      for (const auto& [value, gpu] : sorted) values.push_back(value);
+      for (size_t k = 0; k < sorted.size(); ++k) {
+        excess[sorted[k].second].push_back(values[k] - median_without(values, k));
+      }
+    }
+  }
+  return excess;
+}
+
+size_t count_positive(const std::vector<double>& values) {
+  return static_cast<size_t>(
+      std::count_if(values.begin(), values.end(), [](double value) { return value > 0; }));
+}
+
+// The slowest first.
+std::vector<Candidate> candidates_of(const std::vector<std::vector<double>>& excess) {
+  std::vector<Candidate> list;
+  for (uint32_t g = 0; g < excess.size(); ++g) {
+    if (excess[g].empty()) continue;
+    const auto size = static_cast<double>(excess[g].size());
+    list.push_back({.gpu = g,
+                    .excess_ns = median(excess[g]),
+                    .positive = static_cast<double>(count_positive(excess[g])) / size});
+  }
+  std::stable_sort(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
+    return a.excess_ns > b.excess_ns;
+  });
+  return list;
+}
+
+// Own times with those of the culprits replaced by their peers' medians, slot by slot.
+std::vector<int64_t> as_fast_as_peers(const Evidence& evidence,
+                                      const std::vector<uint32_t>& culprits) {
+  const Timeline& timeline = evidence.timeline();
+  const Steps& steps = evidence.steps();
+  std::vector<int64_t> own_ns = evidence.own_times().all();
+  for (const uint32_t culprit : culprits) {
+    const Role& role = steps.roles[timeline.gpus[culprit].role];
+    for (uint32_t step = 0; step < steps.count; ++step) {
+      for (uint32_t slot = 0; slot < role.length; ++slot) {
+        const uint32_t unit = steps.unit_at(timeline, culprit, step, slot);
+        if (unit == kNone) continue;
+        std::vector<double> theirs;
+        for (const uint32_t peer : role.gpus) {
+          if (std::find(culprits.begin(), culprits.end(), peer) != culprits.end()) continue;
+          const uint32_t other = steps.unit_at(timeline, peer, step, slot);
+          if (other == kNone || !timeline.units[other].is_timed()) continue;
+          theirs.push_back(static_cast<double>(evidence.own_times().own_ns(other)));
+        }
+        if (!theirs.empty()) own_ns[unit] = static_cast<int64_t>(median(std::move(theirs)));
+      }
+    }
+  }
+  return own_ns;
+}
+
+// The units of the culprit at which it loses most against its peers, in the middle of the steps.
+std::vector<Place> places_of(const Evidence& evidence, uint32_t culprit) {
+  const Timeline& timeline = evidence.timeline();
+  const Steps& steps = evidence.steps();
+  const Role& role = steps.roles[timeline.gpus[culprit].role];
+  std::vector<std::pair<double, uint32_t>> lost;  // (nanoseconds, slot)
+  for (uint32_t slot = 0; slot < role.length; ++slot) {
+    std::vector<double> excess;
+    for (const uint32_t step : steps.usable) {
+      std::vector<double> theirs;
+      for (const uint32_t peer : role.gpus) {
+        if (peer == culprit) continue;
+        const uint32_t other = steps.unit_at(timeline, peer, step, slot);
+        theirs.push_back(static_cast<double>(evidence.own_times().own_ns(other)));
+      }
+      const uint32_t own = steps.unit_at(timeline, culprit, step, slot);
+      excess.push_back(static_cast<double>(evidence.own_times().own_ns(own)) -
+                       median(std::move(theirs)));
+    }
+    lost.emplace_back(-median(std::move(excess)), slot);
+  }
+  std::sort(lost.begin(), lost.end());
+  std::vector<Place> places;
+  const uint32_t step = steps.usable[steps.usable.size() / 2];
+  const double most_ns = lost.front().first;
+  for (const auto& [minus_ns, slot] : lost) {
+    if (places.size() == kPlacesMax || minus_ns > most_ns / 4) break;
+    Place place;
+    place.lost_ns = -minus_ns;
+    place.unit = steps.unit_at(timeline, culprit, step, slot);
+    places.push_back(place);
+  }
+  return places;
+}
+
+class Rule {
+ public:
+  Rule(Evidence& evidence, std::vector<std::string>& why_not)
+      : evidence_(evidence), why_not_(why_not), excess_(all_excesses(evidence)) {}
+
+  std::optional<Finding> ask() {
+    const std::vector<Candidate> list = candidates_of(excess_);
+    if (list.empty()) {
+      why_not_.push_back(
+          "no two ranks call the same in a step, so that none has a peer to be compared with");
+      return std::nullopt;
+    }
+    if (!is_slow(list.front())) return std::nullopt;
+    culprits_ = {list.front().gpu};
+    for (size_t i = 1; i < list.size(); ++i) {
+      if (list[i].excess_ns < kNextShare * list.front().excess_ns) break;
+      culprits_.push_back(list[i].gpu);
+    }
+    std::sort(culprits_.begin(), culprits_.end());
+    if (!are_few()) return std::nullopt;
+    return judge(list.front());
+  }
+
+ private:
+  bool is_slow(const Candidate& candidate) const {
+    const double share = candidate.excess_ns / evidence_.median_step_ns();
+    if (share < kFloorMin / 2 || candidate.positive < kPositiveMin) return false;
+    const std::vector<double>& values = excess_[candidate.gpu];
+    const double chance = sign_test(count_positive(values), values.size());
+    return chance * static_cast<double>(excess_.size()) < kSignificance;
+  }
+
+  std::string name_of(uint32_t gpu) const {
+    return fmt::format("rank {}", evidence_.timeline().gpus[gpu].rank);
+  }
+
+  bool are_few() {
+    const Role& role = evidence_.steps().roles[evidence_.timeline().gpus[culprits_.front()].role];
+    const bool is_pair = role.gpus.size() == 2 && culprits_.size() == 1;
+    if (is_pair) return true;
+    if (culprits_.size() <= kCulpritsMax && 2 * culprits_.size() < role.gpus.size() + 1)
+      return true;
+    why_not_.push_back(fmt::format(
+        "{} ranks of {} need longer than the median of their peers, {} among them: no few stand "
+        "out",
+        culprits_.size(), role.gpus.size(), name_of(culprits_.front())));
+    return false;
+  }
+
+  std::optional<Finding> judge(const Candidate& first) {
+    const double step_ns = evidence_.median_step_ns();
+    const std::vector<double> saved = evidence_.saved_ns(as_fast_as_peers(evidence_, culprits_),
+                                                         evidence_.replay().recorded_transfers());
+    Finding finding;
+    finding.verdict = analysis::Verdict::straggler;
+    finding.gpus = culprits_;
+    finding.recovered_ns = median(saved);
+    finding.recovered = finding.recovered_ns / step_ns;
+    finding.floor = floor_of(saved, step_ns);
+    finding.positive = first.positive;
+    finding.excess_ns = first.excess_ns;
+    finding.first_step = evidence_.steps().usable.front();
+    finding.last_step = evidence_.steps().usable.back();
+    if (finding.recovered < finding.floor) {
+      why_not_.push_back(fmt::format(
+          "{} needs {:.1f} % of a step longer than its peers, but the steps would be shorter by "
+          "{:.1f} % only without that, which is less than {:.1f} %",
+          name_of(first.gpu), 100 * first.excess_ns / step_ns, 100 * finding.recovered,
+          100 * finding.floor));
+      return std::nullopt;
+    }
+    if (!lasts(saved, finding.recovered_ns) || !is_beyond_doubt(first, finding)) {
+      return std::nullopt;
+    }
+    finding.is_host_bound = is_host_bound(first.gpu);
+    finding.places = places_of(evidence_, first.gpu);
+    weigh(finding);
+    return finding;
+  }
+
+  bool lasts(const std::vector<double>& saved, double all_ns) {
+    for (size_t part = 0; part < kParts; ++part) {
+      const auto begin = saved.begin() + static_cast<ptrdiff_t>(saved.size() * part / kParts);
+      const auto end = saved.begin() + static_cast<ptrdiff_t>(saved.size() * (part + 1) / kParts);
+      if (median({begin, end}) >= kPartShare * all_ns) continue;
+      why_not_.push_back(
+          fmt::format("{} is slow in some of the steps only: compare others with --steps",
+                      name_of(culprits_.front())));
+      return false;
+    }
+    return true;
+  }
+
+  // The launch of NCCL may hide in its own time where nobody told when it happened.
+  bool is_beyond_doubt(const Candidate& first, const Finding& finding) {
+    std::vector<double> doubts;
+    const Steps& steps = evidence_.steps();
+    const uint32_t role = evidence_.timeline().gpus[first.gpu].role;
+    for (const uint32_t step : steps.usable) {
+      double sum_ns = 0;
+      for (uint32_t slot = 0; slot < steps.roles[role].length; ++slot) {
+        const uint32_t unit = steps.unit_at(evidence_.timeline(), first.gpu, step, slot);
+        sum_ns += evidence_.timeline().units[unit].doubt_ns;
+      }
+      doubts.push_back(sum_ns);
+    }
+    if (median(std::move(doubts)) < finding.recovered_ns) return true;
+    why_not_.push_back(fmt::format(
+        "whether {} arrives late, or NCCL is launched late on it, is not on file: the profiler "
+        "plugin tells (ROLLCALL_PLUGIN)",
+        name_of(first.gpu)));
+    return false;
+  }
+
+  // Most of what it takes itself it takes while its GPU has nothing queued.
+  bool is_host_bound(uint32_t gpu) const {
+    constexpr int32_t kShortLeadNs = 20'000;
+    const Steps& steps = evidence_.steps();
+    const uint32_t role = evidence_.timeline().gpus[gpu].role;
+    double all_ns = 0;
+    double waiting_ns = 0;
+    for (const uint32_t step : steps.usable) {
+      for (uint32_t slot = 0; slot < steps.roles[role].length; ++slot) {
+        const uint32_t unit = steps.unit_at(evidence_.timeline(), gpu, step, slot);
+        const auto own_ns = static_cast<double>(evidence_.own_times().own_ns(unit));
+        all_ns += own_ns;
+        if (evidence_.timeline().units[unit].lead_ns < kShortLeadNs) waiting_ns += own_ns;
+      }
+    }
+    return waiting_ns >= 0.5 * all_ns;
+  }
+
+  void weigh(Finding& finding) const {
+    const Role& role = evidence_.steps().roles[evidence_.timeline().gpus[culprits_.front()].role];
+    if (evidence_.compared() < kStepsCertain) {
+      finding.doubts.push_back(
+          fmt::format("only {} steps could be compared", evidence_.compared()));
+    }
+    const size_t peers = role.gpus.size() - culprits_.size();
+    if (peers < 4) {
+      finding.doubts.push_back(peers == 1 ? "it has one peer only: which of the two is unusual, "
+                                            "nobody can say"
+                                          : fmt::format("it has {} peers only", peers));
+    }
+    if (evidence_.timeline().unrecorded != 0) {
+      finding.doubts.push_back(
+          fmt::format("{} ranks left no record", evidence_.timeline().unrecorded));
+    }
+    finding.confidence =
+        finding.doubts.empty() ? analysis::Confidence::certain : analysis::Confidence::likely;
+  }
+
+  Evidence& evidence_;
+  std::vector<std::string>& why_not_;
+  std::vector<std::vector<double>> excess_;  // by GPU and usable step
+  std::vector<uint32_t> culprits_;
+};
+
+}  // namespace
+
+std::optional<Finding> find_straggler(Evidence& evidence, std::vector<std::string>& why_not) {
+  return Rule(evidence, why_not).ask();
+}
+
+}  // namespace rollcall::slow

@@ -1,0 +1,103 @@
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "report/slow.h"
+#include "tests/catch.h"
+#include "tests/report/world.h"
+
+namespace rollcall {
+namespace {
+
+slow::Answer answer_of(const trace::Run& run) {
+  slow::Answer answer;
+  for (uint32_t p = 0; p < run.processes.size(); ++p) {
+    slow::GpuRow row;
+    row.process = p;
+    row.rank = static_cast<int32_t>(p);
+    row.role = 0;
+    row.peers = static_cast<uint32_t>(run.processes.size() - 1);
+    row.own_ns = 30e6;
+    answer.gpus.push_back(row);
+  }
+  answer.comms.push_back({.name = "world", .nranks = 4, .key = test::kWorldKey, .charged = 0.2});
+  answer.is_compared = true;
+  answer.steps = 60;
+  answer.compared = 55;
+  answer.first_step = 5;
+  answer.last_step = 59;
+  answer.units = 3;
+  answer.step_ns = 40e6;
+  answer.variation = 0.012;
+  answer.floor = 0.01;
+  return answer;
+}
+
+slow::Finding straggler() {
+  slow::Finding finding;
+  finding.confidence = analysis::Confidence::certain;
+  finding.gpus = {1};
+  finding.recovered = 0.15;
+  finding.recovered_ns = 6e6;
+  finding.floor = 0.01;
+  finding.positive = 1;
+  finding.excess_ns = 6.5e6;
+  finding.first_step = 5;
+  finding.last_step = 59;
+  return finding;
+}
+
+TEST_CASE("of a straggler the text says who, how much faster the steps would be, and over which") {
+  const trace::Run run = test::missing_call_run();
+  slow::Answer answer = answer_of(run);
+  answer.finding = straggler();
+  const std::string text = report::slow_text(run, answer, {});
+  CHECK(text.find("RC-STRAGGLER (certain): rank 1 (") == 0);
+  CHECK(text.find("15.0 % shorter (6.00 ms of 40.00 ms)") != std::string::npos);
+  CHECK(text.find("Steps 5-59 were compared (55 of 60)") != std::string::npos);
+  CHECK(text.find("Nobody") == std::string::npos);
+}
+
+TEST_CASE("where nobody is named the text says how much the steps vary, and what would be said") {
+  const trace::Run run = test::missing_call_run();
+  const std::string text = report::slow_text(run, answer_of(run), {});
+  CHECK(text.find("Nobody is named: the steps vary by ±1.2 % around 40.00 ms, and nothing above "
+                  "1.0 %") == 0);
+  CHECK(text.find("RC-") == std::string::npos);
+}
+
+TEST_CASE("where nothing could be compared the text gives the reason and no table") {
+  const trace::Run run = test::missing_call_run();
+  slow::Answer answer = answer_of(run);
+  answer.is_compared = false;
+  answer.why_not = {"no call has a GPU time"};
+  CHECK(report::slow_text(run, answer, {}) ==
+        "Nothing can be said of this run.\n  no call has a GPU time.\n");
+}
+
+TEST_CASE("only the ranks that were asked for are in the table") {
+  const trace::Run run = test::missing_call_run();
+  slow::Question question;
+  question.ranks = {2};
+  const auto json = nlohmann::json::parse(report::slow_json(run, answer_of(run), question));
+  REQUIRE(json["ranks"].size() == 1);
+  CHECK(json["ranks"][0]["rank"] == 2);
+}
+
+TEST_CASE("the document for programs has a schema, the finding, and null for what is not known") {
+  const trace::Run run = test::missing_call_run();
+  slow::Answer answer = answer_of(run);
+  auto json = nlohmann::json::parse(report::slow_json(run, answer, {}));
+  CHECK(json["schema"] == "rollcall.slow/1");
+  CHECK(json["finding"].is_null());
+  answer.finding = straggler();
+  json = nlohmann::json::parse(report::slow_json(run, answer, {}));
+  CHECK(json["finding"]["code"] == "RC-STRAGGLER");
+  CHECK(json["finding"]["culprits"][0]["rank"] == 1);
+  CHECK(json["finding"]["recovered_share"] == 0.15);
+  answer.is_compared = false;
+  json = nlohmann::json::parse(report::slow_json(run, answer, {}));
+  CHECK(json["steps"]["median_ns"].is_null());
+}
+
+}  // namespace
+}  // namespace rollcall

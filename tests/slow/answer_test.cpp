@@ -1,0 +1,133 @@
+#include "slow/answer.h"
+
+#include "tests/catch.h"
+#include "tests/slow/score.h"
+
+namespace rollcall::slow {
+namespace {
+
+using timed::Family;
+using timed::Outcome;
+using timed::Training;
+
+Training small(Family family, double severity) {
+  Training training;
+  training.family = family;
+  training.seed = 2;
+  training.shape = {.dp = 4, .tp = 2, .pp = 1, .layers = 2, .microbatches = 1, .steps = 60};
+  training.severity = severity;
+  return training;
+}
+
+TEST_CASE("a rank whose kernels take a fifth longer is named, with what the steps lose by it") {
+  const timed::Case made = make_case(small(Family::gpu_slow, 0.2));
+  const Answer answer = slow::answer(made.timed.run);
+  REQUIRE(answer.finding);
+  const Finding& finding = *answer.finding;
+  CHECK(finding.verdict == analysis::Verdict::straggler);
+  CHECK(finding.confidence == analysis::Confidence::certain);
+  REQUIRE(finding.gpus.size() == 1);
+  CHECK(answer.gpus[finding.gpus[0]].rank == made.truth.culprits.at(0));
+  CHECK(std::abs(finding.recovered - made.truth.recovered) < 0.02);
+  CHECK_FALSE(finding.is_host_bound);
+  CHECK_FALSE(finding.places.empty());
+  CHECK(answer.steps == 60);
+  CHECK(answer.compared == 55);
+}
+
+TEST_CASE("ranks that wait for a slow one in their group are not named with it") {
+  const timed::Case made = make_case(small(Family::gpu_slow, 0.2));
+  const Answer answer = slow::answer(made.timed.run);
+  const auto culprit = static_cast<size_t>(made.truth.culprits.at(0));
+  for (size_t rank = 0; rank < answer.gpus.size(); ++rank) {
+    if (rank == culprit) continue;
+    CHECK(answer.gpus[rank].excess_ns < 0.2 * answer.gpus[culprit].excess_ns);
+  }
+}
+
+TEST_CASE("in a healthy job nobody is named, and the charges add up to the steps") {
+  const timed::Case made = make_case(small(Family::clean, 0));
+  const Answer answer = slow::answer(made.timed.run);
+  CHECK_FALSE(answer.finding);
+  CHECK(answer.is_compared);
+  double charged = answer.unrecorded;
+  for (const GpuRow& row : answer.gpus) charged += row.charged;
+  for (const CommRow& row : answer.comms) charged += row.charged;
+  CHECK(std::abs(charged + answer.unexplained - 1) < 1e-9);
+  CHECK(std::abs(answer.unexplained) < 0.01);
+}
+
+TEST_CASE("clocks that are seconds apart change nothing of the answer") {
+  Training training = small(Family::gpu_slow, 0.2);
+  timed::Case made = make_case(training);
+  const Answer before = slow::answer(made.timed.run);
+  for (trace::Op& op : made.timed.run.processes[3].ops) {
+    for (int64_t* time :
+         {&op.called_ns, &op.returned_ns, &op.started_ns, &op.finished_ns, &op.launched_ns}) {
+      if (*time != 0) *time += 7'000'000'000;
+    }
+  }
+  const Answer after = slow::answer(made.timed.run);
+  REQUIRE(before.finding);
+  REQUIRE(after.finding);
+  CHECK(after.finding->gpus == before.finding->gpus);
+  CHECK(after.finding->recovered == before.finding->recovered);
+}
+
+TEST_CASE("a job that is slow on all ranks alike has no culprit") {
+  CHECK_FALSE(slow::answer(make_case(small(Family::all_slow, 0.5)).timed.run).finding);
+}
+
+TEST_CASE("where no call has a GPU time the answer says why there is none") {
+  timed::Case made = make_case(small(Family::gpu_slow, 0.2));
+  for (trace::Process& process : made.timed.run.processes) {
+    for (trace::Op& op : process.ops) op.started_ns = op.finished_ns = 0;
+  }
+  const Answer answer = slow::answer(made.timed.run);
+  CHECK_FALSE(answer.is_compared);
+  CHECK_FALSE(answer.finding);
+  REQUIRE(answer.why_not.size() == 1);
+  CHECK(answer.why_not[0].find("ROLLCALL_GPU_TIMING") != std::string::npos);
+}
+
+TEST_CASE("where every tenth call has no GPU time the answer names the setting that times all") {
+  timed::Case made = make_case(small(Family::gpu_slow, 0.2));
+  for (trace::Process& process : made.timed.run.processes) {
+    for (size_t i = 0; i < process.ops.size(); i += 10) {
+      process.ops[i].started_ns = process.ops[i].finished_ns = 0;
+    }
+  }
+  const Answer answer = slow::answer(made.timed.run);
+  CHECK_FALSE(answer.finding);
+  REQUIRE(answer.why_not.size() == 1);
+  CHECK(answer.why_not[0].find("ROLLCALL_OVERHEAD_BUDGET") != std::string::npos);
+}
+
+TEST_CASE("fewer than twenty steps prove nothing") {
+  Training training = small(Family::gpu_slow, 0.5);
+  training.shape.steps = 24;
+  const Answer answer = slow::answer(make_case(training).timed.run);
+  CHECK_FALSE(answer.finding);
+  REQUIRE(answer.why_not.size() == 1);
+  CHECK(answer.why_not[0].find("prove nothing") != std::string::npos);
+}
+
+TEST_CASE("only the steps that are asked for are compared") {
+  const timed::Case made = make_case(small(Family::gpu_slow, 0.2));
+  const Answer answer =
+      slow::answer(made.timed.run, {.ranks = {}, .first_step = 20, .last_step = 49});
+  CHECK(answer.first_step == 20);
+  CHECK(answer.last_step == 49);
+  REQUIRE(answer.finding);
+  CHECK(answer.finding->confidence == analysis::Confidence::likely);
+}
+
+TEST_CASE("a run without a single call is answered") {
+  trace::Run run;
+  CHECK_FALSE(slow::answer(run).is_compared);
+  run.processes.resize(2);
+  CHECK_FALSE(slow::answer(run).is_compared);
+}
+
+}  // namespace
+}  // namespace rollcall::slow

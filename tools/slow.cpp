@@ -1,0 +1,125 @@
+// `rollcall slow`: who or what costs the steps of a run how much, or honestly nobody.
+#include "report/slow.h"
+
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "slow/answer.h"
+#include "tools/command.h"
+#include "tools/run_directory.h"
+#include "tools/terminal.h"
+
+namespace rollcall::tools {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> paths;
+  std::string ranks;
+  std::string steps;
+  bool json = false;
+};
+
+struct Range {
+  uint32_t first = 0;
+  uint32_t last = 0;
+};
+
+constexpr uint32_t kNumberMax = 1u << 30;
+constexpr uint32_t kRangeMax = 1u << 20;
+
+std::optional<uint32_t> number_in(std::string_view word) {
+  uint32_t number = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (error != std::errc() || end != word.data() + word.size() || number > kNumberMax) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+// "7" or "3-7"
+std::optional<Range> range_in(std::string_view word) {
+  const size_t dash = word.find('-');
+  const std::optional<uint32_t> first = number_in(word.substr(0, dash));
+  const std::optional<uint32_t> last =
+      dash == std::string_view::npos ? first : number_in(word.substr(dash + 1));
+  if (!first || !last || *last < *first) return std::nullopt;
+  return Range{.first = *first, .last = *last};
+}
+
+// "0-3,8". False: it is no list of ranks.
+bool read_ranks(std::string_view list, std::vector<int32_t>& ranks) {
+  while (!list.empty()) {
+    const size_t comma = list.find(',');
+    const std::optional<Range> range = range_in(list.substr(0, comma));
+    if (!range || range->last - range->first > kRangeMax) return false;
+    for (uint32_t rank = range->first; rank <= range->last; ++rank) {
+      ranks.push_back(static_cast<int32_t>(rank));
+    }
+    list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
+  }
+  return true;
+}
+
+int slow_command(const Arguments& arguments) {
+  slow::Question question;
+  if (!read_ranks(arguments.ranks, question.ranks)) {
+    return unusable("--ranks takes ranks and ranges of them, as 0-3,8; '" + arguments.ranks +
+                    "' is something else.");
+  }
+  if (!arguments.steps.empty()) {
+    const std::optional<Range> range = range_in(arguments.steps);
+    if (!range) {
+      return unusable("--steps takes a range of steps, as 100-200; '" + arguments.steps +
+                      "' is something else.");
+    }
+    question.first_step = range->first;
+    question.last_step = range->last;
+  }
+  std::string error;
+  const std::optional<trace::Run> run = read_run(arguments.paths, 0, error);
+  if (!run) return unusable(error);
+  say_issues(*run);
+  say_job_taken(*run, "slow");
+  const slow::Answer answer = slow::answer(*run, question);
+  print_out(arguments.json ? report::slow_json(*run, answer, question)
+                           : report::slow_text(*run, answer, question));
+  if (!answer.is_compared) return finish_output(kExitUndecided);
+  return finish_output(answer.finding ? kExitRisk : kExitGood);
+}
+
+}  // namespace
+
+void add_slow(CommandLine& line) {
+  Subcommand command(line, "slow",
+                     "Tell who or what costs the steps of a job how much, or that nobody does.");
+  const auto arguments = std::make_shared<Arguments>();
+  command.option("PATH", arguments->paths, "run directory, or files of one run")
+      .required()
+      .value_name("...");
+  command
+      .option("--ranks", arguments->ranks,
+              "ranks to tell of, as 0-3,8; all are compared, whichever are named")
+      .value_name("LIST");
+  command
+      .option("--steps", arguments->steps,
+              "steps to compare, as 100-200, counted from 0; the first 5 never are")
+      .value_name("A-B");
+  command.flag("--json", arguments->json, "for programs: schema rollcall.slow/1");
+  command.footer(
+      "\nA rank is named where it takes longer than its peers by its own doing, in nearly every\n"
+      "step, and the steps would be shorter without that. Ranks that are late because they waited\n"
+      "for others are not. Times of GPUs are needed, of every call: record with\n"
+      "ROLLCALL_OVERHEAD_BUDGET=100. docs/SLOW.md has how it decides, and how often it is right.\n"
+      "\nExit status: 0 nobody is named, 4 somebody is, 3 nothing could be compared.\n"
+      "\nExamples:\n"
+      "  rollcall slow DIR\n"
+      "  rollcall slow DIR --steps 100-200 --ranks 0-7\n"
+      "  rollcall slow DIR --json | jq .finding");
+  command.action([arguments] { return slow_command(*arguments); });
+}
+
+}  // namespace rollcall::tools
