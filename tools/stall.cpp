@@ -61,8 +61,8 @@ int64_t StallWatch::patience_of(const Course& course) const {
   const int64_t for_dead = course.died_ns != 0 ? kPatienceForDeadNs : patience_max_ns_;
   const bool is_warm =
       course.advances > kWarmUpAdvances && course.advanced_ns - course.first_ns >= kWarmUpNs;
-  const int64_t usual = is_warm ? std::max(kPatienceMinNs, course.longest_ns * kTimesLongest)
-                                : patience_max_ns_;
+  const int64_t usual =
+      is_warm ? std::max(kPatienceMinNs, course.longest_ns * kTimesLongest) : patience_max_ns_;
   return std::min({for_dead, usual, patience_max_ns_});
 }
 
@@ -146,8 +146,8 @@ Decision StallWatch::look(const Look& look) {
     // A question before a warning; of equals, about the older stall.
     if (act == Act::nothing || act < decision.act) continue;
     if (act == decision.act && quiet_ns <= decision.quiet_ns) continue;
-    decision = {act, {name.first.first, name.first.second}, name.second, quiet_ns,
-                patience_of(course)};
+    decision = {
+        act, {name.first.first, name.first.second}, name.second, quiet_ns, patience_of(course)};
   }
   note(decision, look.now_ns);
   return decision;

@@ -216,8 +216,7 @@ std::optional<Finding> judge_late_cause(const trace::Run& run, const JobWaits& w
 }
 
 std::optional<Finding> judge_not_joined(const trace::Run& run) {
-  Finding finding =
-      make_finding(Verdict::missing_call, Confidence::likely, Misstep::not_reached);
+  Finding finding = make_finding(Verdict::missing_call, Confidence::likely, Misstep::not_reached);
   std::vector<int32_t> ranks;
   const Saying* first = nullptr;
   for (const JobLog& log : run.logs) {
