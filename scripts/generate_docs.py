@@ -45,10 +45,10 @@ VERDICTS_HEAD = """# Verdicts
 Generated from `analysis/verdict.h` by `scripts/generate_docs.py`. Codes are never reused or
 renamed.
 
-Every finding carries its code, a severity, the culprits, the victims, the records it rests on, a
-confidence (`certain`: follows from records present; `likely`: a named record is missing; `open`),
-one sentence, and one line on what to look at next. One defect yields one leading finding; what
-follows from it is listed under it, without a code: who waits, in what, for whom.
+Every finding carries its code, a severity, a confidence (see "How sure"), the culprits, the
+victims, the records it rests on, one sentence, and one line on what to look at next. One defect
+yields one leading finding; what follows from it is listed under it, without a code: who waits, in
+what, for whom.
 
 `rollcall diff` exits with 0 in lockstep, 1 with a finding of severity hang or corruption, 2 on
 unusable arguments or input, 3 when it cannot decide, when calls of a running job wait, but not yet
@@ -75,6 +75,52 @@ RC-STUCK-ON-GPU), and where nothing on file tells what it was, or which of two s
 
 | misstep | the culprits … |
 | --- | --- |
+"""
+
+VERDICTS_CONFIDENCE = """
+## How sure
+
+`certain`: the verdict follows from records, and every witness that was asked agrees. `likely`: a
+witness tells, but another slip would have left the same record, or something is assumed that is not
+on file. `open`: the witnesses contradict each other, or what decides is not on file. The sentence
+names the witness and what is assumed.
+
+| it rests on | confidence |
+| --- | --- |
+| calls at one position that differ, where most ranks agree, and so do the calls behind | certain |
+| the same, where ranks are equally many on both sides: all of them are named | likely |
+| the same, where only the steps before tell which side is right | likely |
+| a call left out, one made more, another communicator, another peer | likely |
+| a collective that a rank has not made, which waits for nobody | certain |
+| the same, where more ranks are without the call than have made it | open |
+| a transfer that a rank has not made: its peer may have made one more | likely |
+| a process that is stopped, that ended by itself, or is gone while the job runs | certain |
+| a process that was gone when the files were read, as all others were | likely |
+| an error, an abort, or a call that did not come back, as the recorder wrote it | certain |
+| a circle of waits, all calls made, where most ranks or earlier steps tell the order | certain |
+| the same, where calls of it are still to be made, or only positions tell the order | likely |
+| a circle of waits, all its calls made, where nothing tells the order: all are named | certain |
+| two sizes of one transfer | certain |
+| what GPUs did, where all of them were watched | certain |
+| the same, where some were not | likely |
+| a call that a rank ended its communicator without; a creation that it has not made | certain |
+| two calls that PyTorch itself compared, and printed | certain |
+| a rank that prints, at a time-out, that it is some calls behind | likely |
+| ranks that print nothing at a time-out of others | open |
+
+What is assumed lowers it, and never raises it:
+
+| assumed, or in doubt | at most |
+| --- | --- |
+| streams run in the order of the host's calls; replays ran as launched | likely |
+| nothing after the first rank gave up counts | likely |
+| the members of a communicator, which are not on file | likely |
+| a file of another recorder is complete | likely |
+| the profiler plugin alone heard every call | likely; open where most ranks are blamed |
+| calls of several threads come in one order | likely |
+| a report of RAS shows one moment; states that contradict the sequence | open |
+| a damaged file; a log that may be cut off, has no numbers or no Init lines | open |
+| which lines of a log are of which attempt of the job | open |
 """
 
 VERDICTS_RESERVED = """
@@ -181,7 +227,7 @@ def verdicts():
         (said if re.search(rf"\bVerdict::{name}\b", sources) else reserved).append(line)
     missteps = "".join(f"| {name} | {cell(meaning)} |\n" for name, meaning in
                        rows_of(read("analysis/verdict.h"), "ROLLCALL_MISSTEPS"))
-    return (VERDICTS_HEAD + "".join(said) + VERDICTS_MISSTEPS + missteps +
+    return (VERDICTS_HEAD + "".join(said) + VERDICTS_MISSTEPS + missteps + VERDICTS_CONFIDENCE +
             (VERDICTS_RESERVED + "".join(reserved) if reserved else ""))
 
 
