@@ -1,6 +1,7 @@
 // What the analysis has to say.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,6 +32,9 @@ struct Evidence {
   std::string record;  // "op 1234" (ticket), "event 7", "comm 3", "header"; empty: the file itself
   std::string text;
 };
+
+// Records that a finding quotes beyond this are left out.
+inline constexpr size_t kEvidenceMax = 8;
 
 // A call that waits because of a finding. Nobody is at fault in it.
 struct Wait {

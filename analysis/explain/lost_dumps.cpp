@@ -12,8 +12,6 @@
 namespace rollcall::analysis {
 namespace {
 
-constexpr size_t kNamed = 8;
-
 // By rank: what is wrong with its dump.
 std::map<int32_t, const trace::Issue*> lost_dumps(const trace::Run& run) {
   std::set<int32_t> present;
@@ -50,7 +48,7 @@ void name_lost_dumps(const trace::Run& run, std::vector<Finding>& findings) {
   Finding& lead = findings.front();
   std::vector<int32_t> cut;
   for (const auto& [rank, issue] : lost) {
-    if (lead.evidence.size() < kNamed) {
+    if (lead.evidence.size() < kEvidenceMax) {
       lead.evidence.push_back({.file = issue->file,
                                .record = {},
                                .text = fmt::format("the dump of rank {} {}", rank, issue->text)});

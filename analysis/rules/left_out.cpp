@@ -239,7 +239,7 @@ Draft draft_left_out(const Facts& facts, uint32_t n, const std::vector<uint32_t>
   const trace::Event* end = end_before_wait(facts, processes.front(), node.group);
   for (const uint32_t p : processes) {
     draft.finding.culprits.push_back(who_left_out(facts, node, p, example));
-    if (draft.finding.evidence.size() < 8) {
+    if (draft.finding.evidence.size() < kEvidenceMax) {
       draft.finding.evidence.push_back(process_evidence(facts, p));
     }
   }

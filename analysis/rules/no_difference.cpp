@@ -257,7 +257,7 @@ std::optional<Finding> judge_inside(const Facts& facts) {
     culprit.op = std::string(rollcall::name_of(op.kind));
     if (is_collective(op.kind)) culprit.seq = op.seq;
     finding.culprits.push_back(std::move(culprit));
-    if (finding.evidence.size() < 8) {
+    if (finding.evidence.size() < kEvidenceMax) {
       const char* text =
           op.returned_ns != 0 ? "in progress, not seen to be launched" : "entered and not left";
       finding.evidence.push_back(op_evidence(facts, p, state.inside_op, text));
@@ -293,7 +293,8 @@ std::optional<Finding> judge_stopped(const Facts& facts) {
   Finding& finding = draft.finding;
   for (const uint32_t p : stopped) {
     finding.culprits.push_back(culprit_of(facts, p, kNone));
-    if (finding.evidence.size() < 8) finding.evidence.push_back(process_evidence(facts, p));
+    if (finding.evidence.size() < kEvidenceMax)
+      finding.evidence.push_back(process_evidence(facts, p));
   }
   const trace::Process& first = facts.process(stopped.front());
   finding.summary =
@@ -331,7 +332,8 @@ std::optional<Finding> judge_left_behind(const Facts& facts) {
                            "logs of the others for why they ended",
                            rank_text(first));
   for (const uint32_t p : staying) {
-    if (finding.evidence.size() < 8) finding.evidence.push_back(process_evidence(facts, p));
+    if (finding.evidence.size() < kEvidenceMax)
+      finding.evidence.push_back(process_evidence(facts, p));
   }
   return finding;
 }

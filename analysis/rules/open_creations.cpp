@@ -88,7 +88,8 @@ Draft draft_open_creations(const Facts& facts, const std::vector<uint32_t>& root
     Culprit culprit = culprit_of(facts, p, kNone);
     culprit.op = std::string(rollcall::name_of(EventKind::CommInitRank));
     finding.culprits.push_back(std::move(culprit));
-    if (finding.evidence.size() < 8) finding.evidence.push_back(process_evidence(facts, p));
+    if (finding.evidence.size() < kEvidenceMax)
+      finding.evidence.push_back(process_evidence(facts, p));
   }
   std::vector<uint32_t> victims = open.callers;
   for (const uint32_t r : open.roots) {

@@ -560,7 +560,8 @@ Draft draft_absence(const Facts& facts, uint32_t n, const Gathered& gathered) {
     }
     complete_culprit(facts, waited, culprit);
     finding.culprits.push_back(std::move(culprit));
-    if (finding.evidence.size() < 8) finding.evidence.push_back(process_evidence(facts, p));
+    if (finding.evidence.size() < kEvidenceMax)
+      finding.evidence.push_back(process_evidence(facts, p));
   }
   if (example.process != kNone) {
     finding.evidence.push_back(op_evidence(facts, example.process, example.op, "waits"));

@@ -241,7 +241,8 @@ Draft draft_extra_call(const Facts& facts, uint32_t n, const std::vector<uint32_
     finding.evidence.push_back(op_evidence(facts, example.process, example.op, "waits"));
   }
   for (const uint32_t p : absent) {
-    if (finding.evidence.size() < 8) finding.evidence.push_back(process_evidence(facts, p));
+    if (finding.evidence.size() < kEvidenceMax)
+      finding.evidence.push_back(process_evidence(facts, p));
   }
   finding.next = "compare the call sites of the last calls of the two sides";
   draft.group = waited.group;
@@ -496,7 +497,7 @@ void retell(const Facts& facts, const std::vector<Misdirected>& calls, Draft& dr
     }
     processes.push_back(p);
     finding.culprits.push_back(std::move(culprit));
-    if (finding.evidence.size() >= 8) continue;
+    if (finding.evidence.size() >= kEvidenceMax) continue;
     finding.evidence.push_back(op_evidence(
         facts, p, i,
         "on " + facts.group(facts.index.seat(p, facts.index.op(p, i).comm).group).name));

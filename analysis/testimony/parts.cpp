@@ -21,8 +21,7 @@ Finding make_finding(Verdict verdict, Confidence confidence, std::optional<Misst
 }
 
 void add_evidence(const JobLog& log, const Saying& saying, Finding& finding) {
-  constexpr size_t kEvidenceShown = 8;
-  if (finding.evidence.size() >= kEvidenceShown) return;
+  if (finding.evidence.size() >= kEvidenceMax) return;
   finding.evidence.push_back(
       {.file = log.file, .record = fmt::format("line {}", saying.line), .text = saying.quote});
 }

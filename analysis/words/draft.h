@@ -47,8 +47,6 @@ void set_victims(const Facts& facts, const std::vector<uint32_t>& processes, Fin
 // What follows from `showed` follows from the finding that explains it.
 void take_what_follows(Finding& showed, Finding& finding);
 
-// Evidence beyond this is left out.
-inline constexpr size_t kEvidenceMax = 8;
 void add_evidence(const Facts& facts, const OpRef& where, const std::string& text,
                   Finding& finding);
 Evidence op_evidence(const Facts& facts, uint32_t process, uint32_t op, const std::string& text);
