@@ -97,15 +97,30 @@ size_t next_on(const std::vector<Step>& steps, size_t at) {
   return steps.size();
 }
 
+// The first collective of the communicator that is executed from step `from` on; the size of the
+// program if there is none. Captured calls are executed where their graph is replayed.
+size_t executed_on(const std::vector<Step>& steps, int comm, size_t from) {
+  const auto is_on = [&](const Step& step) {
+    return is_call(step) && is_collective(step.kind) && step.comm == comm;
+  };
+  for (size_t i = from; i < steps.size(); ++i) {
+    if (is_on(steps[i]) && steps[i].graph == 0) return i;
+    if (steps[i].act != Act::replay) continue;
+    const auto captured = std::find_if(steps.begin(), steps.end(), [&](const Step& step) {
+      return is_on(step) && step.graph == steps[i].graph;
+    });
+    if (captured != steps.end()) return static_cast<size_t>(captured - steps.begin());
+  }
+  return steps.size();
+}
+
 // The call at `at` looks like the one behind it on its communicator, where sizes change but for the
 // size; behind the last one stands the first, because steps repeat.
 bool is_twin(const std::vector<Step>& steps, size_t at, bool is_of_any_size = false) {
   if (at >= steps.size() || !is_call(steps[at]) || !is_collective(steps[at].kind)) return false;
-  size_t next = next_on(steps, at);
-  for (size_t i = 0; i < at && next == steps.size(); ++i) {
-    const bool is_same = is_call(steps[i]) && is_collective(steps[i].kind);
-    if (is_same && steps[i].comm == steps[at].comm) next = i;
-  }
+  const int comm = steps[at].comm;
+  size_t next = steps[at].graph == 0 ? executed_on(steps, comm, at + 1) : next_on(steps, at);
+  if (next == steps.size()) next = executed_on(steps, comm, 0);
   if (next == steps.size()) return false;
   Step resized = steps[next];
   if (steps[at].is_varied || is_of_any_size) resized.count = steps[at].count;
