@@ -450,11 +450,20 @@ void blemish(const Truth& truth, Outcome& outcome) {
 
 std::string_view name_of(Fault fault) {
   constexpr std::string_view kNames[] = {
-#define ROLLCALL_X(name) #name,
+#define ROLLCALL_X(name, words) #name,
       ROLLCALL_SIM_FAULTS(ROLLCALL_X)
 #undef ROLLCALL_X
   };
   return kNames[static_cast<size_t>(fault)];
+}
+
+std::string_view words_of(Fault fault) {
+  constexpr std::string_view kWords[] = {
+#define ROLLCALL_X(name, words) words,
+      ROLLCALL_SIM_FAULTS(ROLLCALL_X)
+#undef ROLLCALL_X
+  };
+  return kWords[static_cast<size_t>(fault)];
 }
 
 Truth plant(Program& program, Fault fault, uint64_t seed, const std::vector<int>& spared) {

@@ -533,7 +533,7 @@ std::string row_of(const Plan& plan, const Scenario& scenario) {
   const std::string lost = scenario.loss.kind == LossKind::none ? "" : ", records lost";
   const std::string shape = plan.training.nested ? ", nested and grouped" : "";
   return fmt::format(
-      "{}{}{} | {}", name_of(fault), lost, shape,
+      "{}{}{} | {}", words_of(fault), lost, shape,
       analysis::code_of(is_blemish(fault) ? verdict_beside(fault) : accepted(fault).front()));
 }
 

@@ -17,54 +17,54 @@ inline uint64_t pick(Random& random, uint64_t below) { return random() % below; 
 // More than NCCL buffers: such a send waits for its receive.
 inline constexpr uint64_t kLargeCount = 200'000;
 
-// X(name): what one rank does wrong.
+// X(name, words): what one rank does wrong.
 // clang-format 14 folds this list differently each time it sees it.
 // clang-format off
 #define ROLLCALL_SIM_FAULTS(X) \
-  X(none)                      \
-  X(missing)                   \
-  X(extra)                     \
-  X(alone)                     \
-  X(detour)                    \
-  X(again)                     \
-  X(op)                        \
-  X(count)                     \
-  X(dtype)                     \
-  X(redop)                     \
-  X(root)                      \
-  X(order)                     \
-  X(die)                       \
-  X(stop)                      \
-  X(exit)                      \
-  X(stick)                     \
-  X(comm_order)                \
-  X(p2p_unmatched)             \
-  X(p2p_extra)                 \
-  X(p2p_count)                 \
-  X(part_missing)              \
-  X(batch_missing)             \
-  X(part_count)                \
-  X(p2p_cycle)                 \
-  X(signal_missing)            \
-  X(abort)                     \
-  X(hold)                      \
-  X(refuse)                    \
-  X(leak)                      \
-  X(version)                   \
-  X(setting)                   \
-  X(shrink_missing)            \
-  X(grow_missing)              \
-  X(split_missing)             \
-  X(init_missing)              \
-  X(block)                     \
-  X(lame)                      \
-  X(replay_missing)            \
-  X(replay_order)              \
-  X(replay_block)              \
-  X(replay_lame)
+  X(none, "nothing is wrong") \
+  X(missing, "a call left out") \
+  X(extra, "a call more that no step has") \
+  X(alone, "a call more behind the last one, and the program goes on") \
+  X(detour, "a call more behind the last one, and the program waits for it") \
+  X(again, "one usual call more") \
+  X(op, "another operation") \
+  X(count, "another count") \
+  X(dtype, "another datatype") \
+  X(redop, "another reduction") \
+  X(root, "another root") \
+  X(order, "two calls swapped") \
+  X(die, "the process dies") \
+  X(stop, "the process is stopped") \
+  X(exit, "the process exits") \
+  X(stick, "the host stops outside NCCL") \
+  X(comm_order, "calls of two communicators swapped") \
+  X(p2p_unmatched, "a send left out") \
+  X(p2p_extra, "one usual transfer more") \
+  X(p2p_count, "a send of another count") \
+  X(part_missing, "a transfer of a group left out") \
+  X(batch_missing, "a group of transfers left out") \
+  X(part_count, "a transfer of a group with another count") \
+  X(p2p_cycle, "a send and a receive swapped") \
+  X(signal_missing, "a signal left out") \
+  X(abort, "a communicator aborted") \
+  X(hold, "a call does not come back") \
+  X(refuse, "CUDA fails") \
+  X(leak, "a communicator never destroyed") \
+  X(version, "another NCCL") \
+  X(setting, "another setting") \
+  X(shrink_missing, "a shrink left out") \
+  X(grow_missing, "a grow left out") \
+  X(split_missing, "a split left out") \
+  X(init_missing, "the rank never joins") \
+  X(block, "a stream is blocked") \
+  X(lame, "a kernel never ends") \
+  X(replay_missing, "a replay left out") \
+  X(replay_order, "two replays swapped") \
+  X(replay_block, "a replay is blocked") \
+  X(replay_lame, "a kernel of a replay never ends")
 // clang-format on
 enum class Fault : uint8_t {
-#define ROLLCALL_X(name) name,
+#define ROLLCALL_X(name, words) name,
   ROLLCALL_SIM_FAULTS(ROLLCALL_X)
 #undef ROLLCALL_X
       Count
@@ -73,6 +73,8 @@ enum class Fault : uint8_t {
 constexpr uint64_t kFaultsOfCalls = static_cast<uint64_t>(Fault::block);
 constexpr uint64_t kFaultsOfStreams = static_cast<uint64_t>(Fault::replay_missing);
 std::string_view name_of(Fault fault);
+// In words, as docs/ACCURACY.md has it.
+std::string_view words_of(Fault fault);
 
 struct TrainingOptions {
   int dp = 2;
