@@ -36,6 +36,20 @@ void take_name(const std::string& directory, const std::string& name, Listing& l
   }
 }
 
+// torchrun puts the output of a rank in <job>/attempt_0/<rank>/stderr.log. Whoever names a home
+// directory by mistake is to have an answer all the same.
+void list_deeper(std::vector<std::string> level, Listing& listing) {
+  constexpr int kLevelsMax = 3;
+  constexpr size_t kDirectoriesMax = 20'000;
+  for (int i = 0; i < kLevelsMax; ++i) {
+    const size_t known = listing.directories.size();
+    if (known > kDirectoriesMax) return;
+    for (const std::string& path : level) list_directory(path, listing);
+    level.assign(listing.directories.begin() + static_cast<std::ptrdiff_t>(known),
+                 listing.directories.end());
+  }
+}
+
 }  // namespace
 
 bool list_directory(const std::string& directory, Listing& listing) {
@@ -66,8 +80,12 @@ bool list_run(const std::string& directory, Listing& listing) {
   // An attempt of the whole job holds those of its launcher.
   const std::vector<std::string> lower(listing.directories.begin() + below.size(),
                                        listing.directories.end());
-  for (const std::string& path : lower) {
-    if (path.substr(path.rfind('/') + 1).starts_with(kAttempt)) list_directory(path, listing);
+  if (listing.groups.empty()) {
+    list_deeper(lower, listing);
+  } else {
+    for (const std::string& path : lower) {
+      if (path.substr(path.rfind('/') + 1).starts_with(kAttempt)) list_directory(path, listing);
+    }
   }
   for (auto& [stem, group] : listing.groups) {
     std::sort(group.segments.begin(), group.segments.end());

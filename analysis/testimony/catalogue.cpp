@@ -137,6 +137,10 @@ constexpr Message kMessages[] = {
 
     {exception, "monitoredBarrier", kAny, consequence, "PyTorch 1.8",
      "other ranks did not come to a monitored_barrier()", "look at the ranks that it names"},
+    {exception, "EADDRINUSE", kAny, cause, "PyTorch 1.10",
+     "another process holds the port that rank 0 wants, often a job that was not ended",
+     "end that process, or give the job another MASTER_PORT (torchrun --standalone finds a free "
+     "one)"},
     {exception, "DistStoreError", kAny, consequence, "PyTorch 2.2",
      "the processes did not meet, or rank 0's store is gone",
      "look for the process that did not start, or that ended first"},
@@ -164,8 +168,7 @@ constexpr Message kMessages[] = {
      "look for the worker that ended first"},
     {exception, "ChildFailedError", kAny, consequence, "PyTorch 1.9", "a process ended",
      "look for the process that ended first"},
-    {exception, "out of memory", kAny, cause, "all",
-     "the memory of the GPU was used up, and that rank came to no further call",
+    {exception, "out of memory", kAny, cause, "all", "the memory of the GPU was used up",
      "give that rank less (batch, sequence length), and compare what it holds with the others"},
     {exception, "illegal memory access", kAny, cause, "all",
      "a kernel used memory that is not its own",
@@ -184,6 +187,10 @@ constexpr Message kMessages[] = {
 
     {outside, "shared memory broadcast block", kAny, consequence, "vLLM",
      "a worker does not take the work that it is given: it waits for something, or is dead",
+     "look at the stacks of all workers (`py-spy dump`), and run under `rollcall run`"},
+
+    {outside, "atchdog timeout", kAny, consequence, "SGLang",
+     "no forward step ended in time: a worker waits for something, or is dead",
      "look at the stacks of all workers (`py-spy dump`), and run under `rollcall run`"},
 
     {machine, "TIME LIMIT", kAny, context, "all",

@@ -59,8 +59,10 @@ std::string what_text(const Saying& saying) {
     case SayingKind::exception: {
       constexpr size_t kShown = 160;
       const std::string name = saying.op.empty() ? "an error" : saying.op;
-      return fmt::format("{} raised {}: \"{}\"", speaker_text(saying), name,
-                         saying.text.substr(0, kShown));
+      return fmt::format(
+          "{} raised {}: \"{}\"",
+          saying.rank < 0 ? std::string("a rank that the log does not name") : speaker_text(saying),
+          name, saying.text.substr(0, kShown));
     }
     default:
       return fmt::format("NCCL reported an error to {}: \"{}\"", speaker_text(saying), saying.text);
@@ -126,9 +128,16 @@ bool has_followed(const trace::Run& run, const JobWaits& waits) {
          });
 }
 
-// Who says nothing certain about a rank that ended: warnings, and errors that anybody may print.
+// The kernel of a host: of whose process it tells is not known.
+bool is_of_any_process(const Saying& saying) {
+  return saying.kind == SayingKind::machine &&
+         (holds(saying, "illed process") || holds(saying, "oom-kill"));
+}
+
+// Others say nothing certain about a rank that ended: warnings, errors that anybody may print.
 bool is_certain_end(const Saying& saying) {
-  return saying.kind == SayingKind::died || saying.kind == SayingKind::machine ||
+  return saying.kind == SayingKind::died ||
+         (saying.kind == SayingKind::machine && !is_of_any_process(saying)) ||
          (saying.kind == SayingKind::exception && saying.rank >= 0);
 }
 
@@ -185,10 +194,12 @@ std::optional<Finding> judge_cause(const trace::Run& run, const JobWaits& waits)
   const Saying& saying = *cause.saying;
   const bool is_certain = is_certain_end(saying);
   const bool is_ordered = run.logs.size() == 1;
-  const bool is_likely = is_certain ? is_ordered || !waits.has_waits() : waits.has_waits();
+  const bool is_likely = is_certain ? is_ordered || !waits.has_waits()
+                                    : waits.has_waits() && !is_of_any_process(saying);
   Finding finding = finding_about(cause, causes, is_likely ? Confidence::likely : Confidence::open);
-  const bool is_only_told = !has_followed(run, waits) || (saying.kind == SayingKind::exception &&
-                                                          saying.rank < 0 && !waits.has_waits());
+  const bool is_of_nobody =
+      is_of_any_process(saying) || (saying.kind == SayingKind::exception && saying.rank < 0);
+  const bool is_only_told = !has_followed(run, waits) || (is_of_nobody && !waits.has_waits());
   if (is_only_told) {
     finding.verdict = Verdict::insufficient;
     finding.severity = severity_of(finding.verdict);

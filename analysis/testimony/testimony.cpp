@@ -349,7 +349,9 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
   const std::vector<int32_t> waiting = ranks_of(group.waits);
   const bool knows_size = waits.world_size > 0 && group.is_whole_job;
   const bool speak_all = knows_size && silent.empty();
-  const bool speak_most = waiting.size() >= silent.size();
+  // Of one that speaks, and a size that nobody tells, nothing follows for the others.
+  const bool is_alone = waiting.size() == 1 && waits.world_size <= 0;
+  const bool speak_most = waiting.size() >= silent.size() && !is_alone;
   const bool is_one = is_one_position(group);
   Verdict verdict = Verdict::insufficient;
   if (is_first_call(group) && is_one) {

@@ -317,3 +317,20 @@ TEST_CASE(
   CHECK(holds(found.summary, "ranks 0-1,3 waited in a call of default_pg, and gave up"));
   CHECK(holds(found.summary, "the call began at 19:35:37"));
 }
+
+TEST_CASE("memory that a kernel found used up accuses nobody where nothing tells of a job") {
+  const std::string kernel =
+      "[12345.678901] Out of memory: Killed process 4242 (chrome) total-vm:123kB\n";
+  CHECK(judged(kernel).verdict == Verdict::insufficient);
+  const Judged front = judged(kernel + three_gave_up());
+  CHECK(front.verdict == Verdict::rank_dead);
+  CHECK(front.confidence == Confidence::open);
+}
+
+TEST_CASE("one rank that gave up does not make the ranks below it suspects") {
+  CHECK(judged(gave_up(1)).verdict == Verdict::insufficient);
+  const std::string world =
+      "n:10:1 [0] NCCL INFO ncclCommInitRank comm 0x0a rank 0 nranks 2 cudaDev 0 commId 0x5 - Init "
+      "COMPLETE\n";
+  CHECK(judged(world + gave_up(1)).culprits == Ranks{0});
+}

@@ -102,6 +102,24 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("logs are found where torchrun puts them, several directories down") {
+  const Folder folder;
+  for (const char* name : {"logs", "logs/none_x1", "logs/none_x1/attempt_0",
+                           "logs/none_x1/attempt_0/0", "logs/none_x1/attempt_0/1"}) {
+    mkdir((folder / name).c_str(), 0700);
+  }
+  const std::string call =
+      "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, OpType=ALLREDUCE, "
+      "NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600026 milliseconds before\n";
+  put(folder / "logs/none_x1/attempt_0/0/stderr.log", "[rank0]:[E816 01:45:40.1 x.cpp:1] " + call);
+  put(folder / "logs/none_x1/attempt_0/1/stderr.log", "[rank1]: KeyError: 'labels'\n");
+  const Outcome outcome = run_command(folder, {"diff", "logs"});
+  CHECK(outcome.status == 1);
+  CHECK(contains(outcome.out, "rank 1 raised KeyError"));
+  // Which came first two files do not tell.
+  CHECK(contains(outcome.out, "RC-RANK-DEAD, hang, open"));
+}
+
 TEST_CASE("the README shows what diff says of the log of PyTorch's watchdog beside it") {
   const Folder folder;
   const auto text_of = [](const std::string& path) {
