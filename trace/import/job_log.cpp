@@ -12,6 +12,7 @@
 #include "trace/import/job_endings.h"
 #include "trace/import/job_log_formats.h"
 #include "trace/import/log_pattern.h"
+#include "trace/import/mark_finder.h"
 
 namespace rollcall::trace {
 namespace {
@@ -188,6 +189,18 @@ const std::vector<std::string_view>& all_marks() {
   return marks;
 }
 
+// Most lines that are given are calls of NCCL, which hold none of these marks.
+bool holds_mark(std::string_view text) {
+  static const MarkFinder finder = [] {
+    std::vector<std::string> marks;
+    for (const std::string_view mark : all_marks()) marks.emplace_back(mark);
+    return MarkFinder(std::move(marks));
+  }();
+  constexpr std::string_view kResult = " -> ";  // of a result on its way up
+  return finder.find(text, 0) != std::string_view::npos ||
+         text.find(kResult) != std::string_view::npos;
+}
+
 bool has_lines_behind(const LogFormat& format) {
   return format.kind == SayingKind::script_line || format.kind == SayingKind::missing_ranks ||
          format.pattern.starts_with("/job:");
@@ -268,6 +281,7 @@ void JobLogReader::read_line(const TextLine& line) {
   if (warned_ != nullptr) read_warned(line);
   if (follows_ != nullptr) read_following(line);
   if (unfinished_ != nullptr && read_end(line)) return;
+  if (!holds_mark(line.text)) return;
   for (const LogFormat& format : kLogFormats) {
     if (line.text.find(format.mark) == std::string_view::npos) continue;
     if (has_lines_behind(format)) {

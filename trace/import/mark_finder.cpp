@@ -13,6 +13,12 @@ size_t pair_at(std::string_view text, size_t at) {
 }  // namespace
 
 MarkFinder::MarkFinder(std::vector<std::string> marks) : marks_(std::move(marks)) {
+  const auto byte_of = [](const std::string& mark) { return static_cast<uint8_t>(mark[0]); };
+  std::sort(marks_.begin(), marks_.end());
+  for (const std::string& mark : marks_) ++by_first_[byte_of(mark) + 1U];
+  for (size_t i = 1; i < by_first_.size(); ++i) {
+    by_first_[i] = static_cast<uint16_t>(by_first_[i] + by_first_[i - 1]);
+  }
   constexpr size_t kJumpMax = 255;
   shortest_ = kJumpMax;
   for (const std::string& mark : marks_) {
@@ -31,7 +37,8 @@ MarkFinder::MarkFinder(std::vector<std::string> marks) : marks_(std::move(marks)
 
 bool MarkFinder::is_mark_at(std::string_view text, size_t at) const {
   const std::string_view rest = text.substr(at);
-  return std::any_of(marks_.begin(), marks_.end(),
+  const auto first = static_cast<uint8_t>(text[at]);
+  return std::any_of(marks_.begin() + by_first_[first], marks_.begin() + by_first_[first + 1U],
                      [&](const std::string& mark) { return rest.starts_with(mark); });
 }
 

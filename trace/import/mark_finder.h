@@ -28,7 +28,8 @@ class MarkFinder {
  private:
   bool is_mark_at(std::string_view text, size_t at) const;
 
-  std::vector<std::string> marks_;
+  std::vector<std::string> marks_;        // in their order
+  std::array<uint16_t, 257> by_first_{};  // by their first byte: where those with it begin
   size_t shortest_ = 0;
   size_t longest_ = 0;
   std::array<uint8_t, 1 << 12> jumps_{};

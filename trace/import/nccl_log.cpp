@@ -152,6 +152,14 @@ bool is_piece_of_call(std::string_view line) {
 
 constexpr size_t kNoHole = SIZE_MAX;
 
+// Doubling would keep, of millions of calls, half as much again empty.
+template <typename Element>
+void make_room(std::vector<Element>& elements) {
+  constexpr size_t kSmall = 1 << 16;
+  const size_t size = elements.size();
+  if (size == elements.capacity() && size >= kSmall) elements.reserve(size + size / 4);
+}
+
 // What a line tells of the place of its call.
 struct Mark {
   uint64_t count = 0;  // opCount
@@ -363,6 +371,8 @@ bool LogReader::read_call(Writer& writer, uint32_t tid, std::string_view message
   op.state = OpState::called;
   op.ticket = writer.process.ops.size() + 1;
   ++calls_;
+  make_room(writer.process.ops);
+  make_room(writer.marks);
   writer.process.ops.push_back(op);
   writer.marks.push_back(
       {op_count, std::hash<std::string_view>()(message.substr(0, message.find(" [nranks=")))});
@@ -477,20 +487,23 @@ class Numbering {
       track.moves = track.moves || writer_.marks[i].count != 0;
       track.has_transfers = track.has_transfers || is_p2p(process.ops[i].kind);
     }
-    std::vector<Op> kept;
-    for (size_t i = 0; i < process.ops.size(); ++i) {
-      if (place(i)) kept.push_back(process.ops[i]);
+    // In place: a log may hold millions of calls.
+    std::vector<Op>& ops = process.ops;
+    size_t kept = 0;
+    bool are_all_placed = !ops.empty();
+    for (size_t i = 0; i < ops.size(); ++i) {
+      are_all_placed = are_all_placed && tracks_[ops[i].comm].moves;
+      if (!place(i)) continue;
+      if (kept != i) ops[kept] = ops[i];
+      ++kept;
     }
     const bool is_cut = std::any_of(tracks_.begin(), tracks_.end(),
                                     [](const Track& track) { return track.is_lost; });
     if (is_cut) process.knowledge.tail = false;
     if (writer_.hole != kNoHole) process.knowledge.small_calls = false;
-    process.knowledge.losses_show =
-        !process.ops.empty() &&
-        std::all_of(process.ops.begin(), process.ops.end(),
-                    [this](const Op& op) { return tracks_[op.comm].moves; });
-    process.ops = std::move(kept);
-    for (size_t i = 0; i < process.ops.size(); ++i) process.ops[i].ticket = i + 1;
+    process.knowledge.losses_show = are_all_placed;
+    ops.resize(kept);
+    for (size_t i = 0; i < ops.size(); ++i) ops[i].ticket = i + 1;
   }
 
  private:
@@ -612,6 +625,7 @@ void LogReader::finish(std::vector<Process>& processes, std::vector<JobLog>& /*l
   complain(issues);
   for (auto& [name, writer] : writers_) {
     Numbering(writer).number();
+    writer.marks = {};
     // A rank of the first communicator that spans the job stands for the job rank: the log has
     // none.
     for (const Comm& comm : writer.process.comms) {
