@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "analysis/origin.h"
 #include "analysis/record/index.h"
 #include "report/json_terms.h"
 #include "report/terms.h"
@@ -89,6 +90,7 @@ Json finding_json(const analysis::Finding& finding) {
   json["severity"] = analysis::name_of(finding.severity);
   json["confidence"] = analysis::name_of(finding.confidence);
   json["misstep"] = finding.misstep ? Json(analysis::name_of(*finding.misstep)) : Json(nullptr);
+  json["class"] = analysis::name_of(analysis::origin_of(finding.verdict));
   json["summary"] = valid_utf8(finding.summary);
   json["next"] = text_or_null(finding.next);
   json["culprits"] = Json::array();
@@ -161,7 +163,8 @@ Json run_json(const trace::Run& run) {
 
 }  // namespace
 
-std::string diff_json(const trace::Run& run, const analysis::Report& report) {
+std::string diff_json(const trace::Run& run, const analysis::Report& report,
+                      const std::vector<std::string>& incidents) {
   Json json;
   json["schema"] = "rollcall.diff/2";
   json["status"] = report.status;
@@ -171,6 +174,8 @@ std::string diff_json(const trace::Run& run, const analysis::Report& report) {
   for (const analysis::Finding& finding : report.findings) {
     json["findings"].push_back(finding_json(finding));
   }
+  json["incidents"] = Json::array();
+  for (const std::string& one : incidents) json["incidents"].push_back(valid_utf8(one));
   json["comms"] = Json::array();
   for (const analysis::CommSummary& comm : report.comms) json["comms"].push_back(comm_json(comm));
   json["issues"] = issues_json(run);

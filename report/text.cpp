@@ -59,11 +59,6 @@ void append_labelled(std::string& out, const Ink& ink, std::string_view label,
   }
 }
 
-std::string code_line(const Finding& finding) {
-  return fmt::format("{}, {}, {}", analysis::code_of(finding.verdict),
-                     analysis::name_of(finding.severity), analysis::name_of(finding.confidence));
-}
-
 // The first sentence and the code.
 void append_head(std::string& out, const Ink& ink, const Finding& finding) {
   out += fmt::format("{}\n{}\n", ink.bold(printable(analysis::lead_of(finding).sentence)),
@@ -149,6 +144,12 @@ void append_issues(std::string& out, const trace::Run& run, bool all) {
   }
 }
 
+void append_incidents(std::string& out, const std::vector<std::string>& incidents) {
+  if (incidents.empty()) return;
+  out += "\nVerdicts while it ran\n";
+  for (const std::string& one : incidents) out += fmt::format("  {}\n", printable(one));
+}
+
 void append_what_follows(std::string& out, const Finding& finding, int indent);
 
 void append_short(std::string& out, const Finding& finding, int indent) {
@@ -224,6 +225,7 @@ std::string diff_text(const trace::Run& run, const analysis::Report& report,
     }
     if (!leading.next.empty()) out += fmt::format("\nNext: {}\n", printable(leading.next));
   }
+  append_incidents(out, options.incidents);
   if (options.all) append_comms(out, report.comms);
   append_issues(out, run, options.all);
   if (!options.rerun_hint.empty()) out += fmt::format("\n{}\n", options.rerun_hint);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "analysis/finding.h"
 #include "trace/model.h"
@@ -13,9 +14,10 @@ namespace rollcall::report {
 
 struct TextOptions {
   bool colour = false;
-  bool all = false;          // every finding, every evidence, every communicator
-  uint32_t context = 0;      // calls shown before and after the first difference
-  std::string rerun_hint{};  // the command that shows more; empty: none is named
+  bool all = false;                      // every finding, every evidence, every communicator
+  uint32_t context = 0;                  // calls shown before and after the first difference
+  std::vector<std::string> incidents{};  // verdicts kept while the job ran, a sentence each
+  std::string rerun_hint{};              // the command that shows more; empty: none is named
 };
 
 std::string diff_text(const trace::Run& run, const analysis::Report& report,

@@ -60,10 +60,15 @@ A corruption that ranks wait for is told as a hang; one that nobody waits for ex
 `--only-hangs`. A mismatch is a corruption where the job went on, and so is a RC-MISSING-CALL or a
 RC-ORDER-MISMATCH that only the lines of the script tell.
 
+The class says where the cause lies, as far as the code alone tells: in the `program`, which a
+restart repeats; on a `node`, which another one does not have; in the `fabric` (GPU links, network);
+`outside` of the job (a signal, a loader, settings); or `unknown`. It is for whoever decides about a
+restart (`rollcall run --on-verdict`), and names no host.
+
 ## In this version
 
-| code | severity | said when |
-| --- | --- | --- |
+| code | severity | class | said when |
+| --- | --- | --- | --- |
 """
 
 VERDICTS_MISSTEPS = """
@@ -128,8 +133,8 @@ VERDICTS_RESERVED = """
 
 These need evidence that this version does not collect.
 
-| code | severity | will be said when |
-| --- | --- | --- |
+| code | severity | class | will be said when |
+| --- | --- | --- | --- |
 """
 
 
@@ -222,8 +227,9 @@ def verdicts():
                       for path in sorted(glob.glob(os.path.join(ROOT, folder, "**", "*.cpp"),
                                                    recursive=True)))
     said, reserved = [], []
+    origins = dict(rows_of(read("analysis/origin.h"), "ROLLCALL_ORIGINS"))
     for name, code, severity, meaning in rows_of(read("analysis/verdict.h"), "ROLLCALL_VERDICTS"):
-        line = f"| {code} | {severity} | {cell(meaning)} |\n"
+        line = f"| {code} | {severity} | {origins[name]} | {cell(meaning)} |\n"
         (said if re.search(rf"\bVerdict::{name}\b", sources) else reserved).append(line)
     missteps = "".join(f"| {name} | {cell(meaning)} |\n" for name, meaning in
                        rows_of(read("analysis/verdict.h"), "ROLLCALL_MISSTEPS"))

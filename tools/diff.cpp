@@ -14,6 +14,7 @@
 #include "report/terms.h"
 #include "report/text.h"
 #include "tools/command.h"
+#include "tools/incident.h"
 #include "tools/judged_run.h"
 #include "tools/run_directory.h"
 #include "tools/team.h"
@@ -47,6 +48,8 @@ struct Arguments {
   bool all = false;
   bool sentence = false;
   bool only_hangs = false;
+  bool only_waits = false;
+  bool incident = false;
   uint32_t context = 0;
   uint64_t window = 0;
   bool window_given = false;
@@ -81,19 +84,32 @@ int diff_ranks(const Arguments& arguments, const trace::Run& run) {
 }
 
 // For a watcher that ends what hangs: a job that computes nonsense and goes on is not to be ended.
-int status_of(const analysis::Report& report, bool only_hangs) {
-  const auto is_hang = [](const analysis::Finding& finding) {
-    return finding.severity == analysis::Severity::hang;
+// One in which nobody waits for another in NCCL may be about to call again.
+int status_of(const analysis::Report& report, const Arguments& arguments) {
+  const auto is_hang = [&](const analysis::Finding& finding) {
+    return finding.severity == analysis::Severity::hang &&
+           !(arguments.only_waits && finding.verdict == analysis::Verdict::stuck_outside);
   };
-  const bool is_other = only_hangs && report.status == kExitHang &&
+  const bool is_other = (arguments.only_hangs || arguments.only_waits) &&
+                        report.status == kExitHang &&
                         std::none_of(report.findings.begin(), report.findings.end(), is_hang);
   return is_other ? kExitRisk : report.status;
 }
 
+void keep_incident(const Arguments& arguments, const trace::Run& run,
+                   const analysis::Report& report) {
+  std::string error;
+  const auto folder = save_incident(arguments.paths.front(), run, report, error);
+  if (!folder) return say(fmt::format("the verdict could not be kept: {}.", error));
+  if (!arguments.json) print_out(fmt::format("\n{}{}\n", kSavedIn, *folder));
+}
+
 int judge(const Arguments& arguments, trace::Run& run, bool colour) {
   const analysis::Report report = judge_run(analysis_options(arguments.stalled_after_s), run);
+  std::vector<std::string> incidents;
+  if (arguments.paths.size() == 1) incidents = list_incidents(arguments.paths.front());
   if (arguments.json) {
-    print_out(report::diff_json(run, report));
+    print_out(report::diff_json(run, report, incidents));
   } else if (arguments.sentence) {
     print_out(report::diff_sentence(report) + "\n");
   } else {
@@ -101,9 +117,12 @@ int judge(const Arguments& arguments, trace::Run& run, bool colour) {
     text.colour = colour;
     text.all = arguments.all;
     text.context = arguments.context;
+    text.incidents = std::move(incidents);
     print_out(report::diff_text(run, report, text));
   }
-  return finish_output(status_of(report, arguments.only_hangs));
+  const int status = status_of(report, arguments);
+  if (arguments.incident && status == kExitHang) keep_incident(arguments, run, report);
+  return finish_output(status);
 }
 
 bool is_directory(const std::string& path) {
@@ -182,6 +201,9 @@ int diff(const Arguments& arguments) {
   constexpr const char* kAboutOne =
       "--ranks and --sentence are about one run; name one, or add --together";
   if (pair_of(arguments) == Pair::of_runs && is_about_one()) return unusable(kAboutOne);
+  if (arguments.incident && (arguments.paths.size() != 1 || !is_directory(arguments.paths[0]))) {
+    return unusable("--incident keeps a verdict in a run directory; name one, and nothing else");
+  }
   std::string error;
   std::vector<trace::Run> runs = read_runs(arguments, membership.team.get(), error);
   membership.team.reset();
@@ -238,6 +260,14 @@ void add_diff(CommandLine& line) {
       .excludes(ranks);
   command.flag("--only-hangs", arguments->only_hangs,
                "exit status 1 where something hangs; where results are wrong, and nothing does, 4");
+  command.flag("--only-waits", arguments->only_waits,
+               "the same, and 4 where no rank waits for another in NCCL");
+  command
+      .flag("--incident", arguments->incident,
+            "where something hangs, keep the verdict in incidents/ of the run directory, as "
+            "`rollcall "
+            "run` does")
+      .excludes(ranks);
   command.footer(kFooter);
   command.action([arguments, window] {
     arguments->window_given = window.given();

@@ -30,6 +30,7 @@
 #include "tools/bring_home.h"
 #include "tools/command.h"
 #include "tools/elf_file.h"
+#include "tools/incident.h"
 #include "tools/job.h"
 #include "tools/launcher.h"
 #include "tools/libraries.h"
@@ -39,6 +40,7 @@
 #include "tools/sweep_rings.h"
 #include "tools/terminal.h"
 #include "tools/variables.h"
+#include "tools/verdict_command.h"
 #include "tools/watch.h"
 #include "tools/write_job_end.h"
 
@@ -86,6 +88,7 @@ struct Arguments {
   unsigned nodes = 1;
   double watch_s = kWatchDefaultS;
   bool watch_given = false;
+  std::string on_verdict;
   double timeout_s = 0;
   bool kill_on_hang = false;
   bool quiet = false;
@@ -275,7 +278,8 @@ class Session {
         guardian_(processes_.token(), limit_ns(arguments)),
         job_(command, processes_),
         watch_(plan_.directory, static_cast<int64_t>(patience_s(arguments) * 1e9),
-               !arguments.watch_given) {}
+               !arguments.watch_given),
+        command_(arguments.on_verdict, plan_.directory) {}
 
   // The exit status, and the signal that the job died of, 0 for none: what ended the job ends this
   // command, too.
@@ -425,7 +429,8 @@ class Session {
       case Act::resumed:
         return take_back(word);
       case Act::confirm:
-        if (!arguments_.kill_on_hang) return;
+        note_change(fmt::format("nothing has changed for {}", report::duration(word.quiet_ns)));
+        if (!arguments_.kill_on_hang && !command_.is_given()) return;
         break;
       case Act::ask:
         break;
@@ -434,8 +439,15 @@ class Session {
     asked_ns_ = now;
     // A call counts as missing after the time that the watch waited, not after diff's own patience.
     const double patience_s = std::max(static_cast<double>(word.patience_ns) * 0.5e-9, 0.1);
-    ask_verdict({"--only-hangs", "--stalled-after", fmt::format("{}", patience_s)});
+    std::vector<std::string> options{"--stalled-after", fmt::format("{}", patience_s)};
+    // Ranks that are through with all that they called compile, evaluate or write files. Who asks
+    // to be told when nothing advances is told of that, too; nobody else.
+    options.push_back(was_asked_for() ? "--only-hangs" : "--only-waits");
+    if (word.act == Act::ask) options.push_back("--incident");
+    ask_verdict(options);
   }
+
+  bool was_asked_for() const { return word_.is_of_all && !watch_.is_by_default(); }
 
   // The comparison runs in a process of its own: whatever it meets in the files, the job goes on.
   void ask_verdict(const std::vector<std::string>& options) {
@@ -478,12 +490,15 @@ class Session {
       return;
     }
     const bool is_confirmed = word_.act == Act::confirm;
-    const bool is_hang = status == kExitHang && is_alarm(text);
+    const bool is_hang = status == kExitHang;
     if (!is_confirmed) watch_.answered(is_hang);
     // Not a hang: the ranks compute, or the files do not tell. It is asked again later.
     if (!is_hang) return tell_once(status, text, now);
     if (!is_confirmed) tell_of_hang(text, now);
-    if (!arguments_.kill_on_hang || !(is_confirmed || word_.is_final)) return;
+    if (!is_confirmed && !word_.is_final) return;
+    run_command(now);
+    if (!arguments_.kill_on_hang) return;
+    note_change("the job is ended (--kill-on-hang)");
     say("ending the job (--kill-on-hang); without that option its processes stay to be looked at.");
     hang_ = true;
     begin_end(now);
@@ -496,6 +511,7 @@ class Session {
                                 : "";
     say(fmt::format("{} for {}.{} The verdict:", still_text(), quiet_text(now), end), text + "\n");
     verdict_shown_ = true;
+    take_incident(text);
   }
 
   int64_t patience_ns() const { return static_cast<int64_t>(arguments_.watch_s * 1e9); }
@@ -507,13 +523,25 @@ class Session {
                            : "no rank has got on in one of the communicators";
   }
 
-  // Ranks that are through with all that they called compile, evaluate or write files. Who asks to
-  // be told when nothing advances is told of that, too; nobody else.
-  bool is_alarm(const std::string& text) const {
-    const auto outside =
-        fmt::format("{}, hang", analysis::code_of(analysis::Verdict::stuck_outside));
-    const bool was_asked_for = word_.is_of_all && !watch_.is_by_default();
-    return was_asked_for || text.find(outside) == std::string::npos;
+  // The folder that the comparison has kept its verdict in.
+  void take_incident(const std::string& text) {
+    const size_t at = text.rfind(std::string("\n") + kSavedIn);
+    incident_.clear();
+    if (at == std::string::npos) return;
+    incident_ = text.substr(at + 1 + std::strlen(kSavedIn));
+    while (!incident_.empty() && incident_.back() == '\n') incident_.pop_back();
+  }
+
+  void note_change(const std::string& sentence) {
+    if (!incident_.empty()) add_change(incident_, sentence);
+  }
+
+  void run_command(int64_t now) {
+    if (!command_.is_given() || incident_.empty()) return;
+    std::string why;
+    const pid_t pid = command_.start(incident_, now, why);
+    if (pid != 0) return processes_.leave_out(pid);
+    say(fmt::format("the command of --on-verdict is not started: {}.", why));
   }
 
   // Nothing moves, and no rank is known to be the reason: nobody is ended for that. The status says
@@ -521,11 +549,10 @@ class Session {
   // and of waits that are too young, about which is asked again.
   void tell_once(int status, const std::string& text, int64_t now) {
     const bool is_open = status == kExitUndecided || status == kExitRisk;
-    const bool was_asked_for = word_.is_of_all && !watch_.is_by_default();
     const auto says = [&](analysis::Verdict verdict) {
       return text.find(analysis::code_of(verdict)) != std::string::npos;
     };
-    if (!is_open || !was_asked_for || was_told_ || says(analysis::Verdict::in_lockstep) ||
+    if (!is_open || !was_asked_for() || was_told_ || says(analysis::Verdict::in_lockstep) ||
         says(analysis::Verdict::waiting)) {
       return;
     }
@@ -540,6 +567,7 @@ class Session {
   void take_back(const WatchWord& word) {
     say(fmt::format("the job calls NCCL again, after {}: what was said to hang may have ended.",
                     report::duration(word.quiet_ns)));
+    note_change(fmt::format("the job calls NCCL again, after {}", report::duration(word.quiet_ns)));
     verdict_shown_ = false;
   }
 
@@ -565,6 +593,15 @@ class Session {
     job_.reap();
   }
 
+  // It has a limit of its own, and may need the files.
+  void wait_for_command() {
+    while (command_.is_running()) {
+      const int number = job_.wait_signal(kLookNs);
+      if (number == SIGINT || number == SIGTERM || number == SIGQUIT) return;
+      job_.reap();
+    }
+  }
+
   // The verdict's sentence, for a run that failed.
   void say_sentence() {
     ask_verdict({"--sentence"});
@@ -584,8 +621,13 @@ class Session {
   }
 
   int close() {
+    wait_for_command();
     bring_rings_home(plan_.directory);
     int status = first_failure_ ? first_failure_->exit_status() : 0;
+    if (first_failure_) {
+      note_change(fmt::format("the {} {}", arguments_.ranks == 0 ? "job" : "first rank to end",
+                              in_words(*first_failure_)));
+    }
     if (hang_) status = kExitHang;
     if (timed_out_) status = kExitTimeout;
     // Said before the start.
@@ -614,6 +656,7 @@ class Session {
   Guardian guardian_;
   Job job_;
   Watch watch_;
+  VerdictCommand command_;
   int64_t start_ns_ = 0;
   int64_t kill_at_ns_ = 0;  // 0: not ending
   int helper_output_ = -1;
@@ -624,6 +667,7 @@ class Session {
   bool hang_ = false;
   bool timed_out_ = false;
   bool verdict_shown_ = false;
+  std::string incident_;   // the folder of the newest verdict; empty: none was kept
   WatchWord word_;         // that the analysis was asked for
   int64_t asked_ns_ = 0;   // when
   bool was_told_ = false;  // that nothing moves, and not why
@@ -716,6 +760,14 @@ void add_run(CommandLine& line) {
           .seconds_between(0, 1e6);
   command.flag("--kill-on-hang", arguments->kill_on_hang,
                "end the job after a verdict that says it hangs, and the time of --watch");
+  command
+      .option(
+          "--on-verdict", arguments->on_verdict,
+          "run this once a hang has lasted for the time of --watch: `sh -c`, incident.json on its "
+          "standard input, ROLLCALL_VERDICT, _VERDICT_CLASS, _VERDICT_CERTAIN, _INCIDENT, "
+          "_CULPRIT_HOSTS set; at most a minute, and once in five")
+      .value_name("COMMAND")
+      .not_empty();
   command.option("--timeout", arguments->timeout_s, "end the job after so long, with a verdict")
       .seconds_between(0.1, 1e9);
   command.flag("-q,--quiet", arguments->quiet, "say nothing unless something goes wrong");

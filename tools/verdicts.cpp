@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "analysis/finding.h"
+#include "analysis/origin.h"
 #include "tools/command.h"
 #include "tools/terminal.h"
 
@@ -13,8 +14,9 @@ using analysis::Verdict;
 void print_table() {
   for (unsigned at = 0; at < static_cast<unsigned>(Verdict::Count); ++at) {
     const auto verdict = static_cast<Verdict>(at);
-    print_out(fmt::format("{:<20}  {:<10}  {}\n", analysis::code_of(verdict),
+    print_out(fmt::format("{:<20}  {:<10}  {:<8}  {}\n", analysis::code_of(verdict),
                           analysis::name_of(analysis::severity_of(verdict)),
+                          analysis::name_of(analysis::origin_of(verdict)),
                           analysis::meaning_of(verdict)));
   }
 }
@@ -22,8 +24,9 @@ void print_table() {
 }  // namespace
 
 void add_verdicts(CommandLine& line) {
-  Subcommand command(line, "verdicts",
-                     "List the codes that `rollcall diff` may print, with meanings.");
+  Subcommand command(
+      line, "verdicts",
+      "List the codes that `rollcall diff` may print, with severity, class and meaning.");
   command.action([] {
     print_table();
     return finish_output(kExitGood);

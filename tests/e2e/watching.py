@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """`rollcall run` beside a job that hangs: it says so, ends it when told to, passes on signals."""
+import json
 import os
 import signal
 import sys
 
 import job
+from groups import Groups
 from job import Job, expect, expect_equal
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 HANGING = ["--dp", "2", "--steps", "3", "--fault", "host-stuck@1:1"]
 
 
@@ -146,34 +147,6 @@ def signals_are_passed_on():
         expect_all_gone(run)
 
 
-class Groups(Job):
-    """Two pairs of ranks, each with a communicator of its own (groups_client.py)."""
-
-    def __init__(self, *options, **settings):
-        super().__init__(4, program=[sys.executable, os.path.join(HERE, "groups_client.py")],
-                         options=options, **settings)
-        self.command.append(self.folder)
-
-    def touch(self, name):
-        with open(os.path.join(self.folder, name), "wb"):
-            pass
-
-    def remove(self, name):
-        os.remove(os.path.join(self.folder, name))
-
-    def steps(self, rank):
-        path = os.path.join(self.folder, f"steps{rank}")
-        return os.path.getsize(path) if os.path.exists(path) else 0
-
-    def wait_for_steps(self, rank, number=20):
-        before = self.steps(rank)
-        self.wait_until(lambda: self.steps(rank) >= before + number, f"steps of rank {rank}")
-
-    def end(self):
-        self.touch("end")
-        expect_equal(self.wait(), 0, f"status ({self.describe()})")
-
-
 def watch_finds_a_group_that_hangs_beside_another():
     with Groups("--watch", "2") as run:
         run.start()
@@ -231,6 +204,103 @@ def the_watch_needs_no_option():
         expect("--watch 0" in run.stderr(), run.stderr())
 
 
+def incidents_of(run):
+    place = os.path.join(run.run_directory, "incidents")
+    return [os.path.join(place, name) for name in sorted(os.listdir(place))]
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return file.read()
+
+
+def a_verdict_is_kept_with_what_became_of_it():
+    with Groups("--watch", "2") as run:
+        run.start()
+        for rank in range(4):
+            run.wait_for_steps(rank)
+        run.touch("stuck")
+        run.wait_until(lambda: "Saved in " in run.stderr(), "the incident")
+        folder, = incidents_of(run)
+        expect(folder.endswith("-RC-MISSING-CALL") and f"Saved in {folder}" in run.stderr(),
+               f"the folder {folder}\n{run.stderr()}")
+        incident = json.loads(read(folder, "incident.json"))
+        expect_equal([incident[key] for key in ("schema", "code", "class")],
+                     ["rollcall.incident/1", "RC-MISSING-CALL", "program"], "the incident")
+        expect_equal(incident["verdict"]["findings"][0]["summary"], incident["summary"], "verdict")
+        expect("nccl_version" in incident["environment"]["common"], str(incident["environment"]))
+        expect(incident["summary"] in read(folder, "verdict.txt"), read(folder, "verdict.txt"))
+        run.remove("stuck")
+        run.wait_until(lambda: "calls NCCL again" in run.stderr(), "that it is over")
+        changes = read(folder, "changes.txt")
+        expect("the job calls NCCL again, after" in changes, changes)
+        name = os.path.basename(folder)
+        line, = [one for one in run.diff()["incidents"] if name in one]
+        expect("calls NCCL again" in line, line)
+        run.end()
+        expect(name in run.diff_text(), run.diff_text())
+    with Groups("--watch", "2") as run:
+        run.start()
+        for rank in range(4):
+            run.wait_for_steps(rank)
+        run.touch("stuck")
+        run.wait_until(lambda: "Saved in " in run.stderr(), "the incident")
+        run.kill()  # as a scheduler does
+        folder, = incidents_of(run)
+        expect_equal(json.loads(read(folder, "incident.json"))["code"], "RC-MISSING-CALL", "code")
+
+
+# Tells what it gets, and fails: that is nobody's affair.
+HOOK = """
+{ echo "$ROLLCALL_VERDICT $ROLLCALL_VERDICT_CLASS $ROLLCALL_VERDICT_CERTAIN"
+  echo "$ROLLCALL_INCIDENT $ROLLCALL_CULPRIT_HOSTS"; cat; } >> %s; echo said by the hook; exit 9
+"""
+
+
+def a_command_is_run_at_the_verdict():
+    with Groups("--watch", "2") as run:
+        told = os.path.join(run.folder, "told")
+        at = run.command.index("--watch")
+        run.command[at:at] = ["--on-verdict", HOOK % told]
+        run.start()
+        for rank in range(4):
+            run.wait_for_steps(rank)
+        run.touch("stuck")
+        run.wait_until(lambda: os.path.exists(told) and read(told).endswith("}\n"), "the command")
+        verdict, place, document = read(told).split("\n", 2)
+        code, origin, certain = verdict.split()
+        folder, = incidents_of(run)
+        expect_equal((code, origin, place.split()), ("RC-MISSING-CALL", "program",
+                                                     [folder, os.uname().nodename]), "environment")
+        expect(certain in ("0", "1"), verdict)
+        expect_equal(json.loads(document), json.loads(read(folder, "incident.json")), "its input")
+        run.remove("stuck")
+        run.wait_until(lambda: "calls NCCL again" in run.stderr(), "that it is over")
+        run.touch("stuck")
+        run.wait_until(lambda: len(incidents_of(run)) == 2, "a second incident")
+        run.wait_until(lambda: "is not started: it ran less than" in run.stderr(), "the cool-down")
+        expect_equal(len(read(told)), len(verdict) + len(place) + len(document) + 2, "runs")
+        run.remove("stuck")
+        run.end()
+        expect("said by the hook" in run.stderr() and "said by the hook" not in run.stdout(),
+               run.stderr())
+
+
+def a_healthy_job_runs_no_command():
+    with Groups("--watch", "1") as run:
+        told = os.path.join(run.folder, "told")
+        at = run.command.index("--watch")
+        run.command[at:at] = ["--on-verdict", f"touch {told}"]
+        run.start()
+        run.wait_for_steps(0)
+        run.touch("pause")
+        run.wait_for_steps(2, 100)
+        run.remove("pause")
+        run.end()
+        expect(not os.path.exists(told), "the command was run")
+        expect(not os.path.exists(os.path.join(run.run_directory, "incidents")), "an incident")
+
+
 if __name__ == "__main__":
     sys.exit(job.main([
         ("--watch names the verdict of a job that hangs", watch_names_the_verdict),
@@ -252,4 +322,7 @@ if __name__ == "__main__":
         ("a pause of all ranks of a group is no alarm",
          watch_is_quiet_about_ranks_that_pause_alike),
         ("the watch needs no option, and --watch 0 turns it off", the_watch_needs_no_option),
+        ("a verdict is kept, with what became of it", a_verdict_is_kept_with_what_became_of_it),
+        ("--on-verdict runs a command, and not again soon", a_command_is_run_at_the_verdict),
+        ("--on-verdict leaves a healthy job alone", a_healthy_job_runs_no_command),
     ]))

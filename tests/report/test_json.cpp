@@ -3,6 +3,7 @@
 #include <string>
 
 #include "analysis/record/index.h"
+#include "report/incident.h"
 #include "report/info.h"
 #include "report/json.h"
 #include "tests/catch.h"
@@ -28,6 +29,7 @@ TEST_CASE("the verdict's JSON is the documented schema, byte for byte") {
       "severity": "hang",
       "confidence": "certain",
       "misstep": "left_out",
+      "class": "program",
       "summary": "Rank 2 never called AllReduce seq 2 on world; 3 ranks wait in it.",
       "next": "see what rank 2 does now: py-spy dump --pid 102 on node0",
       "culprits": [
@@ -59,6 +61,7 @@ TEST_CASE("the verdict's JSON is the documented schema, byte for byte") {
       "consequences": []
     }
   ],
+  "incidents": [],
   "comms": [
     {
       "key": "112233445566778899aabbccddeeff00",
@@ -208,4 +211,30 @@ TEST_CASE("info names what the ranks asked the emulator for in vain, where they 
   const auto json = nlohmann::json::parse(report::info_json(run, sizes));
   CHECK(json["processes"][2]["not_emulated"].size() == 2);
   CHECK(json["processes"][1]["not_emulated"].empty());
+}
+
+TEST_CASE("an incident holds the verdict, its class, and what ranks have of the environment") {
+  trace::Run run = test::missing_call_run();
+  for (trace::Process& process : run.processes) {
+    process.meta = {{"env.NCCL_DEBUG", "WARN"}, {"nccl_version", "22907"}, {"warning", "no"}};
+  }
+  run.processes[1].meta["env.NCCL_ALGO"] = "Ring";
+  run.processes[3].meta["env.NCCL_DEBUG"] = "INFO";
+  const analysis::Report report = test::missing_call_report();
+  const auto json =
+      nlohmann::json::parse(report::incident_json(run, report, 1'700'000'000'000'000'000));
+  CHECK(json["schema"] == "rollcall.incident/1");
+  CHECK(json["code"] == "RC-MISSING-CALL");
+  CHECK(json["class"] == "program");
+  CHECK(json["what_follows"].get<std::string>().find("restart repeats it") != std::string::npos);
+  CHECK(json["certain"] == true);
+  CHECK(json["written"] == "2023-11-14T22:13:20.000Z");
+  REQUIRE(json["culprits"].size() == 1);
+  CHECK(json["culprits"][0]["host"] == "node0");
+  CHECK(json["verdict"] == nlohmann::json::parse(report::diff_json(run, report)));
+  const auto& environment = json["environment"];
+  CHECK(environment["common"] == nlohmann::json{{"nccl_version", "22907"}});
+  CHECK(environment["differing"]["env.NCCL_ALGO"][0]["ranks"] == "1");
+  REQUIRE(environment["differing"]["env.NCCL_DEBUG"].size() == 2);
+  CHECK(environment["differing"]["env.NCCL_DEBUG"][1]["ranks"] == "0-2");
 }

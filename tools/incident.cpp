@@ -1,0 +1,139 @@
+#include "tools/incident.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+#include "analysis/verdict.h"
+#include "report/incident.h"
+#include "report/terms.h"
+#include "report/text.h"
+#include "tools/output_file.h"
+#include "trace/bytes.h"
+
+namespace rollcall::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFolder = "incidents";
+constexpr const char* kChangesFile = "changes.txt";
+constexpr int kNamesTried = 100;
+constexpr uint32_t kContext = 5;
+constexpr size_t kIncidentsShown = 16;
+constexpr size_t kChangesRead = 4096;
+
+int64_t now_ns() {
+  using std::chrono::duration_cast;
+  return duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string time_stamp() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts);
+  return text;
+}
+
+std::optional<std::string> make_folder(const std::string& directory, std::string_view code,
+                                       std::string& error) {
+  const fs::path above = fs::path(directory) / kFolder;
+  if (::mkdir(above.c_str(), 0700) != 0 && errno != EEXIST) {
+    error = fmt::format("{} could not be made: {}", above.string(), std::strerror(errno));
+    return std::nullopt;
+  }
+  const std::string name = fmt::format("{}-{}", time_stamp(), code);
+  for (int number = 1; number <= kNamesTried; ++number) {
+    const fs::path path = above / (number == 1 ? name : fmt::format("{}-{}", name, number));
+    if (::mkdir(path.c_str(), 0700) == 0) return path.string();
+    error = fmt::format("{} could not be made: {}", path.string(), std::strerror(errno));
+    if (errno != EEXIST) break;
+  }
+  return std::nullopt;
+}
+
+bool write_file(const OpenDirectory& folder, const std::string& name, const std::string& text,
+                std::string& error) {
+  OutputFile file(folder, name, Privacy::own);
+  file.write(text);
+  if (file.put_in_place()) return true;
+  error = fmt::format("{}/{} could not be written: {}", folder.path(), name, file.why());
+  return false;
+}
+
+std::string last_line(const fs::path& path) {
+  const trace::FileSource source(path.string());
+  if (source.error() != 0) return {};
+  const uint64_t begin = source.size() - std::min<uint64_t>(source.size(), kChangesRead);
+  std::string text(kChangesRead, '\0');
+  text.resize(source.read(begin, text.data(), text.size()));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  const size_t end = text.rfind('\n');
+  return end == std::string::npos ? text : text.substr(end + 1);
+}
+
+}  // namespace
+
+std::optional<std::string> save_incident(const std::string& directory, const trace::Run& run,
+                                         const analysis::Report& report, std::string& error) {
+  if (report.findings.empty()) return std::nullopt;
+  const auto folder =
+      make_folder(directory, analysis::code_of(report.findings.front().verdict), error);
+  if (!folder) return std::nullopt;
+  const OpenDirectory place(*folder);
+  report::TextOptions options;
+  options.all = true;
+  options.context = kContext;
+  if (!write_file(place, "verdict.txt", report::diff_text(run, report, options), error) ||
+      !write_file(place, kIncidentFile, report::incident_json(run, report, now_ns()), error)) {
+    return std::nullopt;
+  }
+  return folder;
+}
+
+bool add_change(const std::string& folder, const std::string& sentence) {
+  const std::string path = folder + "/" + kChangesFile;
+  const int file =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) return false;
+  const std::string line = fmt::format("{} {}\n", report::iso_time(now_ns()), sentence);
+  const bool is_written =
+      ::write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  ::close(file);
+  return is_written;
+}
+
+std::vector<std::string> list_incidents(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (fs::directory_iterator at(fs::path(directory) / kFolder, failure), end;
+       !failure && at != end; at.increment(failure)) {
+    std::error_code ignored;
+    if (at->is_directory(ignored)) names.push_back(at->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  std::vector<std::string> lines;
+  if (names.size() > kIncidentsShown) {
+    lines.push_back(fmt::format("{} older ones in {}", names.size() - kIncidentsShown, kFolder));
+    names.erase(names.begin(), names.end() - kIncidentsShown);
+  }
+  for (const std::string& name : names) {
+    const std::string change = last_line(fs::path(directory) / kFolder / name / kChangesFile);
+    lines.push_back(fmt::format("{}/{}{}{}", kFolder, name, change.empty() ? "" : ": ", change));
+  }
+  return lines;
+}
+
+}  // namespace rollcall::tools

@@ -1,0 +1,33 @@
+// Verdicts about a running job, kept in its run directory: incidents/<time>-<code>/ with
+//   verdict.txt     the text, with the calls around the difference
+//   incident.json   the same for programs (report/incident.h)
+//   changes.txt     what became of it, a line each with its time; added to, never rewritten
+// Each file is whole as soon as it is there; what is killed in between leaves the earlier ones.
+//
+// Threads: plain functions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/finding.h"
+#include "trace/model.h"
+
+namespace rollcall::tools {
+
+inline constexpr const char* kIncidentFile = "incident.json";
+// How `rollcall diff --incident` ends: the folder stands behind it, on the last line.
+inline constexpr const char* kSavedIn = "Saved in ";
+
+// The new folder. nullopt: `error` says why there is none, or what is missing in it.
+std::optional<std::string> save_incident(const std::string& directory, const trace::Run& run,
+                                         const analysis::Report& report, std::string& error);
+
+// Adds a line to changes.txt. False: it could not be written.
+bool add_change(const std::string& folder, const std::string& sentence);
+
+// Of a run directory, a line for each incident, the oldest first: its folder, and its last change.
+std::vector<std::string> list_incidents(const std::string& directory);
+
+}  // namespace rollcall::tools
