@@ -146,24 +146,20 @@ PageData page_data(const trace::Run& run, const analysis::Index& index,
                 {"states", states_json()},
                 {"ranks", ranks_json(index.run(), labels)}};
   std::string rolls;
-  size_t bytes = 0;
   for (const uint32_t group : groups_to_show(index, report)) {
-    if (bytes > kRollBytesMax) {
+    // The first is whole, whatever its size.
+    if (rolls.size() > kRollBytesMax) {
       ++data.rolls_left_out;
       continue;
     }
     const Roll roll = roll_of(index, group, report);
     const std::string text = compact(roll_json(index.groups()[group], roll, report, labels));
-    if (data.rolls > 0) {
-      bytes += text.size();
-      if (bytes > kRollBytesMax) {
-        ++data.rolls_left_out;
-        continue;
-      }
-      rolls += ',';
+    if (data.rolls > 0 && rolls.size() + text.size() > kRollBytesMax) {
+      ++data.rolls_left_out;
+      continue;
     }
+    if (data.rolls++ > 0) rolls += ',';
     rolls += text;
-    ++data.rolls;
   }
   begin["rolls_left_out"] = data.rolls_left_out;
   data.json = compact(begin);

@@ -34,8 +34,8 @@
 
 namespace rollcall::report {
 
-// Of rolls behind the first, so many bytes in all, about.
-inline constexpr size_t kRollBytesMax = size_t{1} << 20;
+// All rolls together, about; the first is there whatever its size.
+inline constexpr size_t kRollBytesMax = size_t{1} << 19;
 
 struct PageData {
   std::string json;

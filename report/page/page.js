@@ -200,13 +200,17 @@
       this.details = make("div", "details");
       this.details.setAttribute("aria-live", "polite");
       const panes = make("div", "panes");
-      panes.append(this.scroller, this.details);
+      const left = make("div", "left");
+      left.append(this.scroller);
+      panes.append(left, this.details);
       const keys = make("p", "keys quiet");
       for (const [key, what] of [["\u2190 \u2191 \u2193 \u2192", "move"], ["+ \u2212", "zoom"],
         ["c", "culprit"], ["d", "next difference"], ["/", "search"], ["1 \u2026 9", "tabs"]]) {
         keys.append(make("kbd", "", key), ` ${what}   `);
       }
-      this.place.append(tools, this.overview, panes, keys);
+      // The table of ranks, which is there without scripts, belongs below the roll.
+      left.append(keys, ...[this.place.nextElementSibling].filter(Boolean));
+      this.place.append(tools, this.overview, panes);
 
       this.scroller.addEventListener("scroll", () => this.redrawSoon());
       this.canvas.addEventListener("click", (event) => this.click(event));
@@ -540,7 +544,7 @@
         context.translate(x, height - 20);
         context.rotate(-Math.PI / 2);
         context.textAlign = "left";
-        fit(context, this.now.source.calls[usual][0], 0, 0.5, height - 26);
+        context.fillText(wordsThatFit(context, this.now.source.calls[usual][0], height - 26), 0, 0.5);
         context.restore();
       }
       context.restore();
@@ -548,7 +552,7 @@
       context.textAlign = "left";
       context.fillText("rank", 6, height - 9);
       if (this.lineWidth() > 0) {
-        context.fillText(this.now.hasLines ? "line of the script" : "what it does", this.width - this.lineWidth() + 8, height - 9);
+        context.fillText(this.now.hasLines ? "line of the script" : "state", this.width - this.lineWidth() + 8, height - 9);
       }
       context.fillStyle = colours.edge;
       context.fillRect(0, height - 1, this.width, 1);
@@ -664,8 +668,9 @@
       say(count === 1 ? "rank" : `${count.toLocaleString("en")} ranks that are alike`,
         source.rows.ranks[row]);
       if (process && count === 1) {
-        say("host", `${process.host}, pid ${process.pid}`);
-        say("process", process.liveness);
+        const pid = process.pid === 0 ? [] : [`pid ${process.pid}`];
+        say("host", [process.host, ...pid].filter((text) => text !== "").join(", "));
+        if (process.liveness !== "unknown") say("process", process.liveness);
       }
       say("call", `seq ${this.now.seqs[column]} of ${source.name}${call ? ": " + call[0] : ""}`);
       say("state", words[this.now.states[row * this.now.columns + column]]);
@@ -773,6 +778,14 @@
       text = text.slice(0, low) + "\u2026";
     }
     context.fillText(text, x, y);
+  }
+
+  // As many words as there is room for; the first in any case.
+  function wordsThatFit(context, text, width) {
+    const all = text.split(" ");
+    let count = all.length;
+    while (count > 1 && context.measureText(all.slice(0, count).join(" ")).width > width) --count;
+    return all.slice(0, count).join(" ");
   }
 
   // ---- The whole -----------------------------------------------------------------------------

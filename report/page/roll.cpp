@@ -20,6 +20,11 @@ using analysis::kNone;
 using analysis::kNoRecord;
 using analysis::Member;
 
+constexpr std::string_view kWords[] = {
+#define ROLLCALL_X(name, letter, glyph, words) words,
+    ROLLCALL_CELL_STATES(ROLLCALL_X)
+#undef ROLLCALL_X
+};
 constexpr char kLetters[] = {
 #define ROLLCALL_X(name, letter, glyph, words) letter,
     ROLLCALL_CELL_STATES(ROLLCALL_X)
@@ -106,26 +111,6 @@ std::vector<Stretch> stretches_of(const Group& group, std::optional<uint64_t> se
   return bounded(stretches, seq, columns_max);
 }
 
-CellState state_of(const trace::Process& process, const trace::Op& op) {
-  switch (op.state) {
-    case trace::OpState::called:
-      return process.knowledge.returns ? CellState::called : CellState::unknown;
-    case trace::OpState::returned:
-      return CellState::returned;
-    case trace::OpState::launched:
-      return CellState::launched;
-    case trace::OpState::started:
-      return CellState::started;
-    case trace::OpState::finished:
-      return CellState::finished;
-    case trace::OpState::failed:
-      return CellState::failed;
-    case trace::OpState::unknown:
-      break;
-  }
-  return CellState::unknown;
-}
-
 CellState state_without_record(const trace::Process& process, bool is_behind_last) {
   if (is_behind_last && process.knowledge.tells_absence()) return CellState::absent;
   return !is_behind_last && process.skipped > 0 ? CellState::unread : CellState::lost;
@@ -138,7 +123,7 @@ class Calls {
 
   uint32_t number_of(const trace::Process& process, uint32_t p, const trace::Op& op) {
     const Key key{op.kind,         op.datatype, op.reduction,
-                  op.root_or_peer, op.count,    line_of(process, p, op)};
+                  op.root_or_peer, op.count,    line_number(process, p, op)};
     const auto [found, is_new] = numbers_.try_emplace(key, static_cast<uint32_t>(calls_.size()));
     if (is_new) {
       calls_.push_back({analysis::short_call_text(op), lines_[std::get<5>(key)]});
@@ -150,13 +135,11 @@ class Calls {
   using Key = std::tuple<OpKind, uint8_t, uint8_t, int32_t, uint64_t, uint32_t>;
 
   // A number for the text of its line. Processes number their lines each for itself.
-  uint32_t line_of(const trace::Process& process, uint32_t p, const trace::Op& op) {
+  uint32_t line_number(const trace::Process& process, uint32_t p, const trace::Op& op) {
     const uint64_t own = (static_cast<uint64_t>(p) << 16) | op.frames;
     const auto [found, is_new] = line_numbers_.try_emplace(op.frames == 0 ? 0 : own, 0);
     if (!is_new) return found->second;
-    constexpr std::string_view kCalledAt = ", called at ";
-    std::string text = analysis::call_site_text(process, op);
-    if (text.starts_with(kCalledAt)) text.erase(0, kCalledAt.size());
+    const std::string text = report::line_of(process, op);
     const auto [line, is_new_line] =
         by_line_.try_emplace(text, static_cast<uint32_t>(lines_.size()));
     if (is_new_line) lines_.push_back(text);
@@ -267,6 +250,35 @@ void share_rows(std::vector<RollRow>& rows) {
 }  // namespace
 
 char letter_of(CellState state) { return kLetters[static_cast<size_t>(state)]; }
+
+std::string_view words_of(CellState state) { return kWords[static_cast<size_t>(state)]; }
+
+CellState state_of(const trace::Process& process, const trace::Op& op) {
+  switch (op.state) {
+    case trace::OpState::called:
+      return process.knowledge.returns ? CellState::called : CellState::unknown;
+    case trace::OpState::returned:
+      return CellState::returned;
+    case trace::OpState::launched:
+      return CellState::launched;
+    case trace::OpState::started:
+      return CellState::started;
+    case trace::OpState::finished:
+      return CellState::finished;
+    case trace::OpState::failed:
+      return CellState::failed;
+    case trace::OpState::unknown:
+      break;
+  }
+  return CellState::unknown;
+}
+
+std::string line_of(const trace::Process& process, const trace::Op& op) {
+  constexpr std::string_view kCalledAt = ", called at ";
+  std::string text = analysis::call_site_text(process, op);
+  if (text.starts_with(kCalledAt)) text.erase(0, kCalledAt.size());
+  return text;
+}
 
 std::optional<uint64_t> Roll::column_of(uint64_t seq) const {
   uint64_t before = 0;

@@ -43,6 +43,11 @@ enum class CellState : uint8_t {
       Count
 };
 char letter_of(CellState state);
+std::string_view words_of(CellState state);
+// Of a call that is on file.
+CellState state_of(const trace::Process& process, const trace::Op& op);
+// "train.py:63 metrics_of"; empty where it was not recorded.
+std::string line_of(const trace::Process& process, const trace::Op& op);
 
 // What a rank called, and from where.
 struct RollCall {

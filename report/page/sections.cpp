@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <string_view>
 
 #include "report/lines.h"
 #include "report/page/environment.h"
+#include "report/page/last_calls.h"
 #include "report/page/lateness.h"
 #include "report/page/markup.h"
 #include "report/page/roll.h"
@@ -298,15 +300,24 @@ std::string verdict_html(const PageSource& source) {
 }
 
 std::vector<Section> sections_of(const PageSource& source) {
-  std::vector<Section> sections{{"roll", "Roll", roll_html(source)},
-                                {"waits", "What follows from it", waits_html(source)},
-                                {"also", "Also found", others_html(source)},
-                                {"lateness", "Lateness", lateness_html(source)},
-                                {"operations", "Operations", operations_html(source)},
-                                {"communicators", "Communicators", comms_html(source)},
-                                {"environment", "Environment", environment_html(source)},
-                                {"files", "Files", files_html(source)}};
+  std::vector<Section> sections{
+      {"roll", "Roll", roll_html(source)},
+      {"waits", "What follows from it", waits_html(source)},
+      {"also", "Also found", others_html(source)},
+      {"calls", "Last calls", last_calls_html(source.index, source.report)},
+      {"lateness", "Lateness", lateness_html(source)},
+      {"operations", "Operations", operations_html(source)},
+      {"communicators", "Communicators", comms_html(source)},
+      {"environment", "Environment", environment_html(source)},
+      {"files", "Files", files_html(source)}};
   std::erase_if(sections, [](const Section& section) { return section.html.empty(); });
+  // What opens first is where it shows.
+  const auto calls = std::find_if(sections.begin(), sections.end(), [](const Section& section) {
+    return std::string_view(section.id) == "calls";
+  });
+  if (is_about_transfer(source.report) && calls != sections.end()) {
+    std::rotate(sections.begin(), calls, std::next(calls));
+  }
   return sections;
 }
 

@@ -210,6 +210,26 @@ def above_64_ranks_equal_ones_share_a_row_and_the_culprit_is_first(world):
 
 
 @test
+def a_verdict_about_transfers_opens_on_the_last_calls_with_the_one_that_is_blamed(world):
+    page = world.open(world.page(8, 200, "--layout", "pp=4", "--fault", "p2p-cycle@2"))
+    assert page.shown_sections() == ["calls"], page.shown_sections()
+    assert "rank 2 on node0000" in page.text("#calls h3.culprit")
+    assert "Recv" in page.text("#calls tr.blamed"), page.text("#calls tr.blamed")
+    quiet(page)
+
+
+@test
+def printed_it_is_every_section_one_after_another(world):
+    page = world.small()
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        shown = page.shown_sections()
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert len(shown) == len(page.all("main > section")), shown
+
+
+@test
 def hostile_names_are_text_and_run_nothing(world):
     folder = hostile_dumps(world.directory, HOSTILE)
     page_path = make_page([folder], world.path("hostile.html"))

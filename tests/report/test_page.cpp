@@ -3,6 +3,7 @@
 
 #include "report/page/data.h"
 #include "report/page/environment.h"
+#include "report/page/last_calls.h"
 #include "report/page/lateness.h"
 #include "report/page/markup.h"
 #include "report/page/page.h"
@@ -203,6 +204,25 @@ TEST_CASE("a page of a run without records says so, and has no roll") {
   const std::string page = report::page_html({}, {});
   CHECK(page.find("There is nothing to compare: no usable record was found.") != std::string::npos);
   CHECK(data_of(page)["rolls"].empty());
+}
+
+TEST_CASE("the last calls are those of the culprit first, newest first, its own call marked") {
+  trace::Run run = test::missing_call_run();
+  analysis::Report report = test::missing_call_report();
+  report.findings[0].culprits[0].seq = 1;
+  const analysis::Index index(run);
+  const std::string html = report::last_calls_html(index, report);
+  const size_t culprit = html.find("<h3 class=\"culprit\">rank 2 on node0</h3>");
+  CHECK(culprit != std::string::npos);
+  CHECK(culprit < html.find("<h3>rank 0 on node0</h3>"));
+  CHECK(html.find("seq 1") < html.find("seq 0"));
+  CHECK(count_of(html, "class=\"blamed\"") == 1);
+  CHECK_FALSE(report::is_about_transfer(report));
+  report.findings[0].culprits[0].seq.reset();
+  report.findings[0].culprits[0].p2p_seq = 4;
+  CHECK(report::is_about_transfer(report));
+  for (trace::Process& process : run.processes) process.ops.clear();
+  CHECK(report::last_calls_html(analysis::Index(run), report).empty());
 }
 
 TEST_CASE("who came last is told of calls that all ranks made") {

@@ -17,7 +17,7 @@ bool contains(const std::string& text, const std::string& part) {
 TEST_CASE("every command explains itself and exits with 0") {
   const Folder folder;
   for (const char* command : {"run", "diff", "info", "trace", "dump", "ctl", "pack", "config",
-                              "verdicts", "manual", "completion", "doctor"}) {
+                              "verdicts", "manual", "completion", "doctor", "report"}) {
     INFO(command);
     const Outcome outcome = run_command(folder, {command, "--help"});
     CHECK(outcome.status == 0);
@@ -48,6 +48,8 @@ TEST_CASE("arguments that make no sense cost a sentence and status 2") {
       {"info", "absent"},
       {"dump", "absent"},
       {"trace", "absent", "-o", "x.json"},
+      {"report", "absent", "-o", "x.html"},
+      {"report", "absent", "-o", ""},
       {"ctl", "pause", "absent"},
       {"ctl", "explode", "absent"},
       {"pack", "absent"},

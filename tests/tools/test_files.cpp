@@ -237,6 +237,38 @@ TEST_CASE("a trace goes to the standard output and to nowhere by every name they
   CHECK(numbered.out == plain.out);
 }
 
+TEST_CASE("a report is one page with the verdict in it, the same bytes in a file and on stdout") {
+  const Folder folder;
+  REQUIRE(run_command(folder, {"synth", "-o", "run", "--ranks", "4", "--ops", "40", "--fault",
+                               "missing-call@2"})
+              .status == 0);
+  const Outcome verdict = run_command(folder, {"diff", "run", "--sentence"});
+  const Outcome written = run_command(folder, {"report", "run", "-o", "r.html"});
+  CHECK(written.status == 0);
+  CHECK(written.out.empty());
+  CHECK(contains(written.err, verdict.out.substr(0, verdict.out.find('\n'))));
+  const std::string page = read_text(folder / "r.html");
+  CHECK(page.starts_with("<!DOCTYPE html>"));
+  CHECK(page.ends_with("</html>\n"));
+  CHECK(contains(page, "RC-MISSING-CALL"));
+  CHECK(run_command(folder, {"report", "run"}).out == page);
+  CHECK(run_command(folder, {"report", "run", "-o", "/dev/stdout"}).out == page);
+  CHECK(run_command(folder, {"report", "run", "-o", "/dev/null"}).status == 0);
+  CHECK(S_ISCHR(status_of("/dev/null").st_mode));
+}
+
+TEST_CASE("a report follows no link to be written, and leaves nothing where it cannot be") {
+  const Folder folder;
+  make_run(folder);
+  put(folder / "r.html", "old");
+  REQUIRE(::symlink("r.html", (folder / "link.html").c_str()) == 0);
+  const Outcome refused = run_command(folder, {"report", "run", "-o", "link.html"});
+  CHECK(refused.status == 2);
+  CHECK(contains(refused.err, "link.html could not be written: it is a symbolic link"));
+  CHECK(read_text(folder / "r.html") == "old");
+  CHECK(names_in(folder.path(), ".part").empty());
+}
+
 TEST_CASE("a command that is told to end takes the file it was writing with it") {
   const Folder folder;
   REQUIRE(run_command(folder, {"synth", "-o", "run", "--ranks", "8", "--ops", "60000"}).status ==
