@@ -106,6 +106,23 @@
   const byLetter = {};
   data.states.forEach((state, at) => { byLetter[state[0]] = at; });
 
+  const processByLabel = new Map(data.ranks.label.map((label, at) => [label, at]));
+
+  // The hosts of the ranks of a list, the first few by name.
+  function hostsOf(list) {
+    const hosts = new Set();
+    for (const range of list.split(",")) {
+      const [first, last] = range.split("-").map(Number);
+      for (let label = first; label <= (last === undefined ? first : last); ++label) {
+        const process = processByLabel.get(label);
+        if (process !== undefined) hosts.add(data.ranks.hosts[data.ranks.host[process]]);
+      }
+    }
+    hosts.delete("");
+    const shown = [...hosts].slice(0, 4).join(", ");
+    return hosts.size <= 4 ? shown : `${shown} and ${(hosts.size - 4).toLocaleString("en")} more`;
+  }
+
   // A communicator's roll, unfolded: a byte for each cell.
   function unfold(source) {
     const columns = source.usual.length;
@@ -671,6 +688,8 @@
         const pid = process.pid === 0 ? [] : [`pid ${process.pid}`];
         say("host", [process.host, ...pid].filter((text) => text !== "").join(", "));
         if (process.liveness !== "unknown") say("process", process.liveness);
+      } else if (process) {
+        say("hosts", hostsOf(source.rows.ranks[row]));
       }
       say("call", `seq ${this.now.seqs[column]} of ${source.name}${call ? ": " + call[0] : ""}`);
       say("state", words[this.now.states[row * this.now.columns + column]]);

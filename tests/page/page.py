@@ -206,6 +206,11 @@ def above_64_ranks_equal_ones_share_a_row_and_the_culprit_is_first(world):
     assert sum(rows["count"]) == 1024
     assert len(rows["ranks"]) == 2, rows["ranks"]
     assert page.details()["rank"] == "17"
+    page.press(Keys.ARROW_DOWN, ".scroller")
+    assert page.details()["1,023 ranks that are alike"] == "0-16,18-1023", page.details()
+    assert page.details()["hosts"].endswith("and 124 more"), page.details()
+    page.press("1000", "input[type=search]")
+    assert page.details()["1,023 ranks that are alike"] == "0-16,18-1023", page.details()
     quiet(page)
 
 
