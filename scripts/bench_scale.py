@@ -10,10 +10,13 @@ left out: they need some GB of disk and memory.
 
 Where MPI is installed, the last run of --full (or the largest) is also judged under `mpirun -np 4`:
 what counts there is how many bytes each process reads.
+
+The first run is also written as a trace, in Perfetto's format and in Chrome's.
 """
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +28,10 @@ SMALL = [(1024, 2000, "", None), (4096, 2000, "", None), (1024, 20000, "", None)
 FULL = [(16384, 2000, "", (3.0, 1024)), (16384, 2000, "tp=8,pp=4", (3.0, 1024)),
         (1024, 100000, "", (5.0, 1024))]
 REPEATS = 3
+# Of a slice in Perfetto's format.
+SLICE_BYTES_MAX = 60
+TRACES = [("Perfetto, chosen ranks", "t.pftrace", []),
+          ("Perfetto, all ranks", "t.pftrace", ["--ranks", "all"]), ("Chrome's JSON", "t.json", [])]
 
 
 def used(command, **options):
@@ -77,7 +84,33 @@ def judge_together(rollcall, directory, processes):
     return [cost["read"] for cost in costs], costs[0]["said"]
 
 
-def measure(rollcall, folder, ranks, calls, layout, processes=0):
+def measure_traces(rollcall, directory, folder):
+    """A row for each format: bytes per slice, seconds, MiB."""
+    rows = []
+    for name, file, options in TRACES:
+        path = os.path.join(folder, file)
+        cost = used([rollcall, "trace", directory, "-o", path, *options], stderr=subprocess.STDOUT)
+        slices = int(re.search(r"([\d,]+) slices", cost[4]).group(1).replace(",", ""))
+        size = os.path.getsize(path)
+        os.unlink(path)
+        rows.append({"format": name, "slices": slices, "bytes": size,
+                     "bytes_per_slice": round(size / slices, 1), "seconds": round(cost[0], 2),
+                     "cpu_seconds": round(cost[1], 2), "memory_mib": round(cost[2])})
+    return rows
+
+
+def print_traces(row):
+    print(f"\nAs a trace, {row['ranks']:,} ranks of {row['calls']:,} calls (a goal of "
+          f"{SLICE_BYTES_MAX} bytes per slice in Perfetto's format):\n")
+    print("| format | slices | MB | bytes per slice | seconds | CPU s | MiB |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for trace in row["traces"]:
+        print(f"| {trace['format']} | {trace['slices']:,} | {trace['bytes'] / 1e6:.0f} | "
+              f"{trace['bytes_per_slice']} | {trace['seconds']} | {trace['cpu_seconds']} | "
+              f"{trace['memory_mib']} |")
+
+
+def measure(rollcall, folder, ranks, calls, layout, processes=0, with_traces=False):
     directory = os.path.join(folder, "run")
     culprit = ranks // 3
     arguments = ["synth", "-o", directory, "--ranks", str(ranks), "--ops", str(calls), "--fault",
@@ -89,6 +122,7 @@ def measure(rollcall, folder, ranks, calls, layout, processes=0):
         floor = floor_of(directory)
         runs = [used([rollcall, "diff", directory, "--sentence"]) for _ in range(REPEATS)]
         together = judge_together(rollcall, directory, processes) if processes else None
+        traces = measure_traces(rollcall, directory, folder) if with_traces else []
     finally:
         subprocess.run(["rm", "-rf", directory], check=True)
     best = min(runs)
@@ -97,6 +131,8 @@ def measure(rollcall, folder, ranks, calls, layout, processes=0):
            "floor_cpu_seconds": round(floor, 2), "memory_mib": round(best[2]),
            "read_bytes": best[3], "verdict": best[4].split(":")[0],
            "right": best[4].startswith(f"RC-MISSING-CALL: rank {culprit} ")}
+    if traces:
+        row["traces"] = traces
     if together:
         row["read_bytes_of_each"], said = together
         row["same_together"] = said == best[4]
@@ -134,7 +170,8 @@ def main():
         with tempfile.TemporaryDirectory(prefix="rollcall-scale-",
                                          dir=os.environ.get("ROLLCALL_BENCH_DIR")) as folder:
             is_largest = ranks == max(shape[0] for shape in shapes) and not layout
-            row = measure(rollcall, folder, ranks, calls, layout, 4 if is_largest else 0)
+            row = measure(rollcall, folder, ranks, calls, layout, 4 if is_largest else 0,
+                          with_traces=not rows)
         held = ""
         if goal:
             row["goal_seconds"], row["goal_mib"] = goal
@@ -147,10 +184,14 @@ def main():
     for row in rows:
         if "read_bytes_of_each" in row:
             print_together(row)
+        if "traces" in row:
+            print_traces(row)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)
-    return 0 if all(row["right"] for row in rows) else 1
+    small = all(trace["bytes_per_slice"] <= SLICE_BYTES_MAX for row in rows
+                for trace in row.get("traces", []) if trace["format"].startswith("Perfetto"))
+    return 0 if small and all(row["right"] for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -140,8 +140,8 @@ bool PerfettoRun::choose(const PerfettoChoice& choice, std::string& error) {
 std::optional<trace::Process> PerfettoRun::whole(uint32_t at) const {
   const trace::Process& known = run_.processes[at];
   std::optional<trace::Process> process;
-  if (reads_again_ && known.skipped != 0 && !known.is_foreign())
-    process = read_again(known, run_.read_at_ns);
+  const bool is_partly_read = reads_again_ && known.skipped != 0 && !known.is_foreign();
+  if (is_partly_read) process = read_again(known, run_.read_at_ns);
   if (!around_) return process;
   if (!process) process = known;
   report::keep_around(*process, *comm_, *around_);
