@@ -128,7 +128,11 @@ std::optional<PairSlip> slip_by_order(const Facts& facts, const Channel& channel
 // sizes may not show at once that it is one too many.
 bool has_made_more(const Facts& facts, const ChannelSide& side, uint64_t seq) {
   constexpr uint64_t kNear = 4;
-  if (changes(facts, side, seq)) return has_slipped(facts, side.process, Slip::extra);
+  if (changes(facts, side, seq)) {
+    // The first repetition of a step may look like calls more.
+    const std::optional<HabitBreak> habit = habit_break(facts, side.process);
+    return habit && habit->is_settled && has_slipped(facts, side.process, Slip::extra);
+  }
   for (uint64_t at = std::max(side.first, seq - std::min(seq, kNear)); at <= seq; ++at) {
     if (side.at(at) != kNoRecord && is_out_of_place(facts, side.process, side.at(at))) return true;
   }

@@ -77,6 +77,62 @@ TEST_CASE("who makes a call that no step had is named where no call has the size
   CHECK(lead(report).summary.find("one call more") != std::string::npos);
 }
 
+// A batch of activations to the next stage, of which some are three times as large, and one of
+// gradients back.
+void exchange(Program& program, uint64_t size, uint32_t group, int comm, uint32_t graph = 0) {
+  const auto stages = static_cast<int>(program.ranks.size());
+  for (int r = 0; r < stages; ++r) {
+    const auto add = [&](OpKind kind, uint64_t count, int peer) {
+      if (peer < 0 || peer == stages) return;
+      Steps& own = program.ranks[static_cast<size_t>(r)];
+      own.push_back(call(kind, count, peer, comm, group));
+      own.back().graph = graph;
+      own.back().stream = comm;
+      own.back().joins = comm != 0;
+    };
+    for (const uint64_t count : {size, 3 * size}) add(OpKind::Send, count, r + 1);
+    for (const uint64_t count : {size, 3 * size}) add(OpKind::Recv, count, r - 1);
+    add(OpKind::Send, 2 * size, r - 1);
+    add(OpKind::Recv, 2 * size, r + 1);
+  }
+}
+
+TEST_CASE("who leaves a receive out is named, though the steps before look like one more there") {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}, {.ranks = {0, 1, 2, 3}, .parent = 0}};
+  program.ranks.resize(4);
+  uint32_t group = 0;
+  for (const uint64_t size : {241u, 113u}) exchange(program, size, ++group, 0, 1);
+  size_t second_step = 0;  // where it begins on rank 2
+  for (uint64_t step = 0; step < 4; ++step) {
+    if (step == 1) second_step = program.ranks[2].size();
+    for (Steps& steps : program.ranks) steps.push_back({.act = Act::replay, .graph = 1});
+    // Of every rank with all others.
+    ++group;
+    for (int r = 0; r < 4; ++r) {
+      for (int peer = 0; peer < 4; ++peer) {
+        if (peer == r) continue;
+        const auto factor = static_cast<uint64_t>(1 + (peer - r + 4) % 4);
+        const auto back = static_cast<uint64_t>(1 + (r - peer + 4) % 4);
+        Steps& own = program.ranks[static_cast<size_t>(r)];
+        own.push_back(call(OpKind::Send, (377 + 7 * step) * factor, peer, 1, group));
+        own.push_back(call(OpKind::Recv, (377 + 7 * step) * back, peer, 1, group));
+      }
+    }
+    exchange(program, 489 + 7 * step, ++group, 1);
+    exchange(program, 297 + 7 * step, ++group, 0);
+    for (Steps& steps : program.ranks) {
+      steps.push_back(call(OpKind::Broadcast, 641 + 7 * step, 2));
+      steps.push_back({.act = Act::sync});
+    }
+  }
+  Steps& own = program.ranks[2];
+  const auto left_out = own.begin() + static_cast<ptrdiff_t>(second_step + 1 + 6 + 6 + 2);
+  REQUIRE(left_out->kind == OpKind::Recv);
+  own.erase(left_out);
+  check_blames(analyse(execute(program, {.watched = true}).run), Verdict::p2p_unmatched, 2);
+}
+
 TEST_CASE("of two sizes that differ nobody says which is wrong where sizes change") {
   Program program;
   program.comms = {{.ranks = {0, 1}}};
