@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long `rollcall diff` takes on large runs, and how much memory: one call is missing in each.
+"""How long `rollcall diff` takes on large runs, and how much memory: one rank is at fault in each.
 
   scripts/bench_scale.py BUILD_DIR [--full] [--json FILE]
 
@@ -23,10 +23,22 @@ import sys
 import tempfile
 import time
 
-# ranks, calls, layout, goals in seconds and MiB (none: for the growth only)
-SMALL = [(1024, 2000, "", None), (4096, 2000, "", None), (1024, 20000, "", None)]
-FULL = [(16384, 2000, "", (3.0, 1024)), (16384, 2000, "tp=8,pp=4", (3.0, 1024)),
-        (1024, 100000, "", (5.0, 1024))]
+# Faults of `rollcall synth`: the code, and what the sentence says where it is right ({}: the rank).
+FAULTS = {
+    "missing-call": ("RC-MISSING-CALL", ": rank {} "),
+    "host-stuck": ("RC-MISSING-CALL", ": rank {} "),  # late, and it has not come by the end
+    "straggler": ("RC-IN-LOCKSTEP", ""),              # late in every step, and it has come
+    "comm-order": ("RC-DEADLOCK-COMMS", "; rank {} called in another order"),
+}
+# ranks, calls, layout, fault, goals in seconds and MiB (none: for the growth only)
+SMALL = [(1024, 2000, "", "missing-call", None), (4096, 2000, "", "missing-call", None),
+         (1024, 2000, "tp=8,pp=4", "comm-order", None), (1024, 20000, "", "missing-call", None)]
+FULL = [(16384, 2000, "", "missing-call", (3.0, 1024)),
+        (16384, 2000, "tp=8,pp=4", "missing-call", (3.0, 1024)),
+        (16384, 2000, "tp=8,pp=4", "comm-order", (3.0, 1024)),
+        (16384, 2000, "tp=8,pp=4", "host-stuck", (3.0, 1024)),
+        (16384, 2000, "tp=8,pp=4", "straggler", (3.0, 1024)),
+        (1024, 100000, "", "missing-call", (5.0, 1024))]
 REPEATS = 3
 # Of a slice in Perfetto's format.
 SLICE_BYTES_MAX = 60
@@ -110,11 +122,12 @@ def print_traces(row):
               f"{trace['memory_mib']} |")
 
 
-def measure(rollcall, folder, ranks, calls, layout, processes=0, with_traces=False):
+def measure(rollcall, folder, shape, processes=0, with_traces=False):
+    ranks, calls, layout, fault, _ = shape
     directory = os.path.join(folder, "run")
     culprit = ranks // 3
     arguments = ["synth", "-o", directory, "--ranks", str(ranks), "--ops", str(calls), "--fault",
-                 f"missing-call@{culprit}"]
+                 f"{fault}@{culprit}"]
     if layout:
         arguments += ["--layout", layout]
     subprocess.run([rollcall, *arguments], check=True, stdout=subprocess.DEVNULL)
@@ -126,11 +139,13 @@ def measure(rollcall, folder, ranks, calls, layout, processes=0, with_traces=Fal
     finally:
         subprocess.run(["rm", "-rf", directory], check=True)
     best = min(runs)
-    row = {"ranks": ranks, "calls": calls, "layout": layout or "data parallel",
+    code, words = FAULTS[fault]
+    verdict = best[4].split(":")[0]
+    row = {"ranks": ranks, "calls": calls, "layout": layout or "data parallel", "fault": fault,
            "seconds": round(best[0], 2), "cpu_seconds": round(min(run[1] for run in runs), 2),
            "floor_cpu_seconds": round(floor, 2), "memory_mib": round(best[2]),
-           "read_bytes": best[3], "verdict": best[4].split(":")[0],
-           "right": best[4].startswith(f"RC-MISSING-CALL: rank {culprit} ")}
+           "read_bytes": best[3], "verdict": verdict,
+           "right": verdict == code and words.format(culprit) in best[4]}
     if traces:
         row["traces"] = traces
     if together:
@@ -162,23 +177,23 @@ def main():
         print(f"bench: {rollcall} is absent; run `make build` first", file=sys.stderr)
         return 2
     rows = []
-    print("| ranks | calls each | layout | verdict | right | seconds | CPU s | floor | MiB "
+    print("| ranks | calls each | layout | fault | verdict | right | seconds | CPU s | floor | MiB "
           "| goal |")
-    print("| ---: | ---: | --- | --- | --- | ---: | ---: | ---: | ---: | --- |")
+    print("| ---: | ---: | --- | --- | --- | --- | ---: | ---: | ---: | ---: | --- |")
     shapes = SMALL + (FULL if options.full else [])
-    for ranks, calls, layout, goal in shapes:
+    for shape in shapes:
+        ranks, calls, layout, fault, goal = shape
         with tempfile.TemporaryDirectory(prefix="rollcall-scale-",
                                          dir=os.environ.get("ROLLCALL_BENCH_DIR")) as folder:
-            is_largest = ranks == max(shape[0] for shape in shapes) and not layout
-            row = measure(rollcall, folder, ranks, calls, layout, 4 if is_largest else 0,
-                          with_traces=not rows)
+            is_largest = ranks == max(other[0] for other in shapes) and not layout
+            row = measure(rollcall, folder, shape, 4 if is_largest else 0, with_traces=not rows)
         held = ""
         if goal:
             row["goal_seconds"], row["goal_mib"] = goal
             row["holds"] = row["seconds"] <= goal[0] and row["memory_mib"] <= goal[1]
             held = f"{goal[0]:g} s, {goal[1]} MiB: {'holds' if row['holds'] else '**no**'}"
         rows.append(row)
-        print(f"| {ranks:,} | {calls:,} | {row['layout']} | {row['verdict']} | "
+        print(f"| {ranks:,} | {calls:,} | {row['layout']} | {fault} | {row['verdict']} | "
               f"{'yes' if row['right'] else '**no**'} | {row['seconds']} | {row['cpu_seconds']} | "
               f"{row['floor_cpu_seconds']} | {row['memory_mib']} | {held} |", flush=True)
     for row in rows:
