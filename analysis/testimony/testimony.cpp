@@ -14,7 +14,9 @@
 #include "analysis/testimony/catalogue.h"
 #include "analysis/testimony/causes.h"
 #include "analysis/testimony/parts.h"
+#include "analysis/testimony/stacks.h"
 #include "analysis/testimony/waits.h"
+#include "trace/stacks.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -491,7 +493,19 @@ std::vector<Finding> judge_one(const trace::Run& run) {
 }  // namespace
 
 std::vector<Finding> judge_testimony(const trace::Run& run) {
-  return judge_attempts(run, judge_one);
+  const bool has_stacks = std::any_of(run.logs.begin(), run.logs.end(), trace::is_of_stacks);
+  if (!has_stacks) return judge_attempts(run, judge_one);
+  trace::Run words;
+  for (const JobLog& log : run.logs) {
+    if (!trace::is_of_stacks(log)) words.logs.push_back(log);
+  }
+  std::vector<Finding> findings;
+  if (!words.logs.empty()) findings = judge_attempts(words, judge_one);
+  // Where calls are on file, stacks are told beside them.
+  if (std::optional<Finding> stacks = judge_stacks(run); stacks && run.processes.empty()) {
+    findings.push_back(std::move(*stacks));
+  }
+  return findings;
 }
 
 }  // namespace rollcall::analysis

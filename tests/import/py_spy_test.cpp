@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <map>
 
+#include "analysis/analysis.h"
 #include "tests/catch.h"
 #include "trace/import/importer.h"
 
@@ -34,6 +35,52 @@ TEST_CASE("processes that stand alike are said to in the same words, and the odd
     CHECK(said["pyspy_rank0"].find("train.py:") != std::string::npos);
     CHECK(said["pyspy_rank2"].find("dataloader.py:") != std::string::npos);
   }
+}
+
+analysis::Report judged_directory(const std::string& sample) {
+  Run run;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(ROLLCALL_SAMPLES) + "/py_spy/" + sample)) {
+    import_file(entry.path(), run.processes, run.issues, {}, &run.logs);
+  }
+  return analysis::analyse(run);
+}
+
+TEST_CASE("dumps of py-spy alone name the rank that stands elsewhere than in the others' call") {
+  for (const char* sample :
+       {"hang_rank2_in_dataloader", "hang_rank2_in_dataloader_native", "hang_rank2_text"}) {
+    CAPTURE(sample);
+    const analysis::Report report = judged_directory(sample);
+    const analysis::Finding& lead = report.findings.front();
+    CHECK(lead.verdict == analysis::Verdict::missing_call);
+    CHECK(lead.confidence == analysis::Confidence::open);
+    REQUIRE(lead.culprits.size() == 1);
+    CHECK(lead.culprits[0].rank == 2);
+    CHECK(lead.victims == std::vector<int32_t>{0, 1, 3});
+    CHECK(lead.summary.find("dataloader.py:") != std::string::npos);
+  }
+}
+
+TEST_CASE("processes that stand alike, or mostly at work, accuse nobody") {
+  const auto judged = [](const std::vector<const char*>& functions) {
+    Run run;
+    for (size_t rank = 0; rank < functions.size(); ++rank) {
+      const std::string text = std::string(
+                                   "Process 1: python\nPython v3.11.2 (x)\n\nThread 1 "
+                                   "(idle): \"MainThread\"\n    ") +
+                               functions[rank] + "\n";
+      import_bytes("rank" + std::to_string(rank) + ".txt",
+                   {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, run.processes,
+                   run.issues, &run.logs);
+    }
+    return analysis::analyse(run).findings.front();
+  };
+  const char* const waits = "all_reduce (torch/distributed/distributed_c10d.py:9)";
+  const char* const works = "forward (model.py:7)";
+  CHECK(judged({waits, waits}).verdict == analysis::Verdict::insufficient);
+  CHECK(judged({works, works, waits}).verdict == analysis::Verdict::insufficient);
+  CHECK(judged({works, works, waits}).culprits.empty());
+  CHECK(judged({works, waits, waits}).culprits.size() == 1);
 }
 
 TEST_CASE("a dump of py-spy that was cut says that it tells nothing") {

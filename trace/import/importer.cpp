@@ -96,7 +96,8 @@ bool import_text(const std::string& path, ByteStream& stream, std::vector<Proces
 }
 
 void import_whole(ForeignFormat format, const std::string& path, std::span<const uint8_t> bytes,
-                  std::vector<Process>& processes, std::vector<Issue>& issues) {
+                  std::vector<Process>& processes, std::vector<JobLog>& logs,
+                  std::vector<Issue>& issues) {
   switch (format) {
     case ForeignFormat::flight_recorder_pickle:
     case ForeignFormat::other_pickle:
@@ -108,7 +109,7 @@ void import_whole(ForeignFormat format, const std::string& path, std::span<const
     case ForeignFormat::ras_json:
       return import_ras_json(path, bytes, processes, issues);
     case ForeignFormat::py_spy:
-      return import_py_spy(path, bytes, issues);
+      return import_py_spy(path, bytes, logs, issues);
     default:
       break;
   }
@@ -136,7 +137,7 @@ bool import_as(const FileKind& kind, const std::string& path, ByteStream& stream
   const size_t before = processes.size();
   std::vector<uint8_t> bytes;
   if (read_whole(stream, bytes)) {
-    import_whole(kind.format, path, bytes, processes, issues);
+    import_whole(kind.format, path, bytes, processes, logs, issues);
   } else {
     complain(path,
              fmt::format("is {} of more than {} GiB, which is more than is read", kind.name,

@@ -63,9 +63,9 @@ void import_ras_json(const std::string& path, std::span<const uint8_t> bytes,
 void import_ras_text(const std::string& path, std::span<const uint8_t> bytes,
                      std::vector<Process>& processes, std::vector<Issue>& issues);
 
-// Says where the process stood; there are no calls in it.
+// Says where the process stood, of the rank in its file's name; there are no calls in it.
 void import_py_spy(const std::string& path, std::span<const uint8_t> bytes,
-                   std::vector<Issue>& issues);
+                   std::vector<JobLog>& logs, std::vector<Issue>& issues);
 // Read as they come, for they are large.
 void import_kineto(const std::string& path, ByteStream& stream, std::vector<Process>& processes,
                    std::vector<Issue>& issues);

@@ -9,6 +9,8 @@
 #include "trace/import/importer.h"
 #include "trace/import/lines.h"
 #include "trace/import/plain_json.h"
+#include "trace/import/torch_names.h"
+#include "trace/stacks.h"
 
 namespace rollcall::trace {
 namespace {
@@ -101,7 +103,7 @@ std::vector<Stack> stacks_from_text(std::span<const uint8_t> bytes) {
 }  // namespace
 
 void import_py_spy(const std::string& path, std::span<const uint8_t> bytes,
-                   std::vector<Issue>& issues) {
+                   std::vector<JobLog>& logs, std::vector<Issue>& issues) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const size_t first = std::min(text.find_first_not_of(" \t\r\n"), text.size());
   const bool is_json = text.substr(first).starts_with('[');
@@ -119,9 +121,17 @@ void import_py_spy(const std::string& path, std::span<const uint8_t> bytes,
                       0, true});
     return;
   }
+  const std::string place = place_of(*main);
   issues.push_back(
-      {path, fmt::format("is a dump of py-spy: the main thread stood in {}", place_of(*main)), 0,
-       false});
+      {path, fmt::format("is a dump of py-spy: the main thread stood in {}", place), 0, false});
+  Saying stands;
+  stands.kind = SayingKind::outside;
+  stands.line = 1;
+  stands.op = kStackOp;
+  stands.rank = rank_in_file_name(path);
+  stands.writer = path.substr(path.rfind('/') + 1);
+  stands.text = stands.quote = place;
+  logs.push_back({.file = path, .sayings = {std::move(stands)}, .attempts = {}});
 }
 
 }  // namespace rollcall::trace
