@@ -84,12 +84,13 @@ test-packages: packages ## install them where nothing of Rollcall is, use and re
 	@JOBS=$(JOBS) scripts/build_portable.sh $(ARCH) mini_train
 	@scripts/test_packages.py $(ARCH)
 
-release: ## packages of both architectures, tested, with checksums, in build/packages
+release: ## packages of both architectures, tested, with SBOM and checksums, in build/packages
 	@test -z "$$(git status --porcelain)" || { echo "release: there are uncommitted changes" >&2; \
 	  exit 1; }
 	@rm -rf build/packages
 	@$(MAKE) --no-print-directory test-packages ARCH=x86_64
 	@$(MAKE) --no-print-directory test-packages ARCH=aarch64
+	@scripts/pack.py sbom
 	@scripts/pack.py checksums
 
 check: setup-lint ## layering, style, format, links: everything that needs no build

@@ -7,6 +7,7 @@
   scripts/pack.py wheel ARCH     two wheels: rollcall-nccl, rollcall-nccl-emulator
   scripts/pack.py archive ARCH   a tar.gz that runs wherever it is unpacked
   scripts/pack.py system ARCH    deb and rpm, by nfpm
+  scripts/pack.py sbom           what is in the packages, for machines (SPDX)
   scripts/pack.py checksums      SHA256SUMS of all packages
 
 ARCH: x86_64 or aarch64, as scripts/build_portable.sh builds it; or native, for a build of this
@@ -42,6 +43,11 @@ SUMMARY = "Names the rank that broke step in a hung distributed GPU job, and the
 PROLOG = "task_prolog.sh"  # for the administrator of a cluster, not in the wheel
 # What belongs to the recorder; every other library is the emulator's.
 INJECTED = ("librollcall.so", "libnccl-profiler-rollcall.so")
+
+
+def third_party_notices(arch):
+    import third_party  # which imports this module
+    return third_party.notices(arch)
 
 
 def read(*path):
@@ -185,6 +191,7 @@ def pack_wheels(arch):
     emulator_files = {f"{emulator}-{version()}.dist-info/METADATA": (
         metadata("rollcall-nccl-emulator", "description-emulator.md",
                  [f"rollcall-nccl (=={version()})"]), False)}
+    files[f"{info}/licenses/THIRD-PARTY"] = (third_party_notices(arch), False)
     for name in stage.libraries():
         body = (stage.file("lib", "rollcall", name), True)
         if name in INJECTED:
@@ -201,7 +208,8 @@ def pack_archive(arch):
     stage = Stage(arch)
     top = f"rollcall-{version()}-linux-{stage.machine}"
     files = {"bin/rollcall": (stage.file("bin", "rollcall"), 0o755),
-             "LICENSE": (read(ROOT, "LICENSE"), 0o644)}
+             "LICENSE": (read(ROOT, "LICENSE"), 0o644),
+             "THIRD-PARTY": (third_party_notices(arch), 0o644)}
     for name in stage.libraries() + [PROLOG]:
         files[f"lib/rollcall/{name}"] = (stage.file("lib", "rollcall", name), 0o755)
     for path in stage.texts():
@@ -269,7 +277,7 @@ def copyright_text():
             f"License: Expat\n{rest}\n").encode()
 
 
-def contents_of(stage, kind, work):
+def contents_of(stage, kind, work, arch):
     """The files of a package as nfpm wants them."""
     folder = stage.folder
     found = [content(os.path.join(folder, "bin", "rollcall"), "/usr/bin/rollcall", 0o755)]
@@ -285,6 +293,8 @@ def contents_of(stage, kind, work):
                 target + ".gz"
         found.append(content(source, target))
     documents = "/usr/share/doc/rollcall-nccl"
+    found.append(content(compressed(work, "THIRD-PARTY.gz", third_party_notices(arch)),
+                         f"{documents}/THIRD-PARTY.gz"))
     if kind == "deb":
         for name, body in (("copyright", copyright_text()),):
             with open(os.path.join(work, name), "wb") as out:
@@ -313,7 +323,7 @@ def pack_system(arch):
                 "Rollcall records every NCCL call of every rank, in files that survive",
                 "SIGKILL. Its command lines the ranks up, call by call, and names the one",
                 "that broke step and how.")),
-            "mtime": iso_time(), "contents": contents_of(stage, kind, work),
+            "mtime": iso_time(), "contents": contents_of(stage, kind, work, arch),
             "depends": ["libc6 (>= 2.28)"] if kind == "deb" else ["glibc >= 2.28"],
             # A host's name and the time of packing stay out of the package.
             "rpm": {"buildhost": "rollcall", "summary": SUMMARY},
@@ -331,6 +341,15 @@ def pack_system(arch):
     return made
 
 
+def write_sbom():
+    import third_party  # which imports this module
+    target = os.path.join(OUTPUT, f"rollcall-{version()}.spdx.json")
+    with open(target, "w", encoding="utf-8") as out:
+        json.dump(third_party.sbom(), out, indent=1)
+        out.write("\n")
+    return [target]
+
+
 def checksums():
     names = sorted(name for name in os.listdir(OUTPUT) if name != "SHA256SUMS")
     target = os.path.join(OUTPUT, "SHA256SUMS")
@@ -345,6 +364,8 @@ def main(words):
     os.makedirs(OUTPUT, exist_ok=True)
     if words == ["checksums"]:
         made = checksums()
+    elif words == ["sbom"]:
+        made = write_sbom()
     elif len(words) == 4 and words[0] == "stage" and words[1] in ARCHITECTURES:
         made = make_stage(*words[1:])
     elif len(words) == 2 and words[0] in packers and words[1] in ARCHITECTURES:
