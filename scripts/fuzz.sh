@@ -33,6 +33,12 @@ fuzz_target() {
     done
   fi
   local options=()
+  if [ "$name" = fuzz_import ] || [ "$name" = fuzz_loader ]; then
+    # The words that the readers look for stand in their sources.
+    LC_ALL=C grep -ohE '"[^"]{4,60}"' trace/import/*.h trace/import/*.cpp |
+      LC_ALL=C grep -E '^"[ -~]+"$' | grep -vE '\\|\.h"$' | sort -u >"$build/$name.dict" || true
+    options=("-dict=$build/$name.dict")
+  fi
   if [ "$name" = fuzz_analysis ] || [ "$name" = fuzz_report ]; then
     # A list of patches to each of its runs may be long from the beginning.
     for run in 0 1 2 3 4; do printf "\\x0$run\\x00" >"$corpus/run-$run"; done

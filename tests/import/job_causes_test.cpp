@@ -334,3 +334,15 @@ TEST_CASE("one rank that gave up does not make the ranks below it suspects") {
       "COMPLETE\n";
   CHECK(judged(world + gave_up(1)).culprits == Ranks{0});
 }
+
+TEST_CASE("a line that is a warning without a text, and something else, is read as both") {
+  std::string log;
+  for (int i = 0; i < 40; ++i) {
+    const std::string number = std::to_string(i);
+    log += "n:1" + number + ":2 [0] NCCL WARN oom-kill Killed process 1" + number +
+           " Last error:\nsocketStartConnect: Connect to 10.0.0." + number + "<1> failed\n";
+  }
+  const Run run = read_log(log);
+  REQUIRE(run.logs.size() == 1);
+  for (const Saying& saying : run.logs[0].sayings) CHECK(saying.line % 2 == 1);
+}

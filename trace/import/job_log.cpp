@@ -7,6 +7,7 @@
 #include <charconv>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/base/limits.h"
 #include "trace/import/job_endings.h"
@@ -278,7 +279,7 @@ bool JobLogReader::is_unfinished(std::string_view text) const {
 
 void JobLogReader::read_line(const TextLine& line) {
   if (line.is_damaged) return;
-  if (warned_ != nullptr) read_warned(line);
+  if (warned_ != kNone) read_warned(line);
   if (follows_ != nullptr) read_following(line);
   if (unfinished_ != nullptr && read_end(line)) return;
   if (!holds_mark(line.text)) return;
@@ -305,13 +306,15 @@ void JobLogReader::read_warned(const TextLine& line) {
       std::begin(kOthers), std::end(kOthers),
       [&](std::string_view words) { return line.text.find(words) != std::string_view::npos; });
   if (!is_empty && trimmed(line.text).empty()) return;
+  const size_t at = std::exchange(warned_, kNone);
+  if (at >= log_.sayings.size()) return;
   if (is_empty) {
-    log_.sayings.pop_back();
-  } else {
-    warned_->text = trimmed(line.text);
-    warned_->quote = (warned_->quote + " " + warned_->text).substr(0, kQuoteMax);
+    log_.sayings.erase(log_.sayings.begin() + static_cast<std::ptrdiff_t>(at));
+    return;
   }
-  warned_ = nullptr;
+  Saying& warned = log_.sayings[at];
+  warned.text = trimmed(line.text);
+  warned.quote = (warned.quote + " " + warned.text).substr(0, kQuoteMax);
 }
 
 // A line that a console broke goes on here, where that completes its form.
@@ -371,6 +374,7 @@ bool JobLogReader::take(const LogFormat& format, const TextLine& given) {
       std::erase_if(log_.sayings, [](const Saying& saying) {
         return saying.kind == SayingKind::not_met && saying.ran_ms != kUntold;
       });
+      warned_ = kNone;
       return true;
     case SayingKind::not_joined:
       take_ranks(format, given, values);
@@ -452,7 +456,7 @@ void JobLogReader::keep(Saying&& saying, const LogFormat& format, const TextLine
   }
   log_.sayings.push_back(std::move(saying));
   const bool has_no_text = format.kind == SayingKind::warning && log_.sayings.back().text.empty();
-  if (has_no_text) warned_ = &log_.sayings.back();
+  if (has_no_text) warned_ = log_.sayings.size() - 1;
 }
 
 void JobLogReader::mark_attempt(const LogFormat& format, const TextLine& line,

@@ -35,13 +35,15 @@ class JobLogReader final : public LineParser {
   std::span<const std::string_view> marks() const override;
   void read_line(const TextLine& line) override;
   bool wants_next() const override {
-    return follows_ != nullptr || warned_ != nullptr || unfinished_ != nullptr;
+    return follows_ != nullptr || warned_ != kNone || unfinished_ != nullptr;
   }
   bool is_unfinished(std::string_view text) const override;
   void finish(std::vector<Process>& processes, std::vector<JobLog>& logs,
               std::vector<Issue>& issues) override;
 
  private:
+  static constexpr size_t kNone = SIZE_MAX;
+
   // A line that ends before its form does.
   struct Begun {
     std::string text;
@@ -73,7 +75,7 @@ class JobLogReader final : public LineParser {
   std::vector<AttemptMark> marks_;
   std::set<size_t> restarts_;  // sayings in front of which the launcher started the job again
   const struct LogFormat* follows_ = nullptr;     // whose lines come now
-  Saying* warned_ = nullptr;                      // its text is on the next line
+  size_t warned_ = kNone;                         // index of the saying whose text comes next
   const struct LogFormat* unfinished_ = nullptr;  // of which `begun_` is the begin
   Begun begun_;
   EndedRank ended_;
