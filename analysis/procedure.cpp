@@ -23,6 +23,7 @@
 #include "analysis/explain/job_end.h"
 #include "analysis/explain/lost_dumps.h"
 #include "analysis/explain/lost_lines.h"
+#include "analysis/explain/parted_lines.h"
 #include "analysis/explain/wrong_peer.h"
 #include "analysis/rules/rules.h"
 #include "analysis/rules/stray_call.h"
@@ -171,6 +172,7 @@ Report judge_facts(StreamOrderChoice& choice, bool& may_have_hung) {
   trace_to_wrong_peers(facts, drafts);
   judge_errors(facts, drafts);
   trace_to_call_sites(facts, drafts);
+  name_parted_lines(facts, drafts);
   weigh_blind_spots(facts, drafts);
   // After the errors: groups of other ranks compute nonsense, and do not make a rank fail or die.
   append(drafts, judge_splits(facts));

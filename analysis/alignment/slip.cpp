@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "analysis/alignment/expectation.h"
 #include "analysis/alignment/limits.h"
@@ -339,10 +340,8 @@ std::string edit_script(const std::vector<Signature>& from, const std::vector<Si
                                            : std::max(common[i + 1][j], common[i][j + 1]);
     }
   }
-  std::string script;
-  const auto add = [&](char sign, uint64_t at, const Signature& call) {
-    script += fmt::format("{}{}{} {}", script.empty() ? "" : "; ", sign, at, text_of(call));
-  };
+  std::vector<std::pair<std::string, uint64_t>> removed;
+  std::vector<std::pair<std::string, uint64_t>> added;
   uint32_t i = 0;
   uint32_t j = 0;
   while (i < window || j < window) {
@@ -350,12 +349,21 @@ std::string edit_script(const std::vector<Signature>& from, const std::vector<Si
       ++i;
       ++j;
     } else if (j == window || (i < window && common[i + 1][j] >= common[i][j + 1])) {
-      add('-', seq + i, from[i]);
+      removed.emplace_back(text_of(from[i]), seq + i);
       ++i;
     } else {
-      add('+', seq + j, to[j]);
+      added.emplace_back(text_of(to[j]), seq + j);
       ++j;
     }
+  }
+  std::string script;
+  for (const auto& [text, at] : added) {
+    const auto from_here =
+        std::ranges::find(removed, text, &std::pair<std::string, uint64_t>::first);
+    script += fmt::format("{}{} at seq {}", script.empty() ? "" : "; ", text, at);
+    if (from_here == removed.end()) continue;
+    script += fmt::format(" instead of {}", from_here->second);
+    removed.erase(from_here);
   }
   return script;
 }

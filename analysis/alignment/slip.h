@@ -94,8 +94,8 @@ void look_further(std::span<const Signature> calls, std::span<const Signature> e
 // like one of those.
 void look_back(std::span<const Signature> history, std::span<const Signature> calls,
                std::span<const Signature> expected, Alignment& best);
-// The shortest way from the first `window` calls of one side to those of the other, "+3 Reduce 1
-// int32; -4 Reduce 1 int32"; `seq`: the position of the first.
+// The shortest way from the first `window` calls of one side to those of the other: "Reduce 1 int32
+// at seq 3 instead of 4; ..."; `seq`: the position of the first.
 std::string edit_script(const std::vector<Signature>& from, const std::vector<Signature>& to,
                         uint32_t window, uint64_t seq);
 

@@ -455,7 +455,9 @@ struct Breach {
 // How a rank broke it that waits in one call without another.
 std::string without_text(const Facts& facts, uint32_t p, uint32_t waits, uint32_t without) {
   return fmt::format(
-      "called in another order than before or than the others, or left out what comes first: {} "
+      "called in another order than in the steps before, or than the others, or left out what "
+      "comes "
+      "first: {} "
       "made the call {}, and not {}",
       rank_text(facts.process(p)), node_text(facts, waits), node_text(facts, without));
 }
@@ -508,7 +510,7 @@ std::optional<Breach> against_habit(const Facts& facts, const Circle& circle,
 
 Breach find_breach(const Facts& facts, const Circle& circle) {
   std::vector<uint32_t> odd = find_deviators(facts, circle);
-  const char* order = "called in another order than before or than the others";
+  const char* order = "called in another order than in the steps before, or than the others";
   if (std::optional<Breach> both = against_habit(facts, circle, odd)) return *both;
   if (!odd.empty()) return {std::move(odd), order, Confidence::certain, {}, Misstep::reordered};
   odd = outvoted_by_place(facts, circle);
@@ -645,7 +647,7 @@ Draft draft_order(const Facts& facts, const Circle& circle, Breach breach) {
   draft.finding.summary = fmt::format(
       "{} in a circle{} on {}; {}",
       circle.hosts.size() == 1
-          ? processes_text(facts.index.run(), circle.hosts) + " and who waits for it wait"
+          ? processes_text(facts.index.run(), circle.hosts) + " and the ranks that wait for it wait"
           : processes_text(facts.index.run(), circle.hosts) + " wait for each other",
       is_mixed ? " of transfers and a collective"
       : pairs  ? " of sends and receives"

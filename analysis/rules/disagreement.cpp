@@ -129,7 +129,7 @@ std::string slip_text(const Facts& facts, const Difference& d, const std::string
              " the calls agree again with theirs, which begin with " + theirs_text +
              readings_text(d, who);
     case Slip::order:
-      return fmt::format("{} made {} calls from seq {} of {} on in another order than {}: {}", who,
+      return fmt::format("{} made {} calls from seq {} of {} on in another order than {}; {}", who,
                          d.length, d.seq, group.name, others, d.edits);
     default:
       break;

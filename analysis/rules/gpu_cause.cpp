@@ -247,8 +247,7 @@ void add_gpu_causes(const Facts& facts, std::vector<Draft>& drafts) {
     }
     if (draft.finding.verdict == Verdict::missing_call &&
         all_of_culprits(draft, [&](uint32_t p) { return is_through(gpu.state, p); })) {
-      draft.finding.next +=
-          "; what it called before is through on its GPU: if it waits, then for something else";
+      draft.finding.next += "; its GPU has finished all that it called before";
     }
     others.push_back(std::move(draft));
   }

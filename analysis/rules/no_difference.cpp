@@ -419,9 +419,12 @@ std::string open_text(const Facts& facts, const UnreadPrefixes& prefixes) {
   if (prefixes.open.empty() || facts.job.is_foreign) return {};
   const OpenPrefix& open = prefixes.open.front();
   const size_t more = prefixes.open.size() - 1;
-  return fmt::format("from seq {} of {} on{}; older calls are on no file, or were not read",
-                     open.seq, facts.group(open.group).name,
-                     more == 0 ? "" : fmt::format(" (likewise {} more communicators)", more));
+  return fmt::format(
+      "from seq {} of {} on{}; older calls are on no file, or were not read", open.seq,
+      facts.group(open.group).name,
+      more == 0 ? ""
+                : fmt::format(" (likewise {})",
+                              number_text(more, "more communicator", "more communicators")));
 }
 
 Finding judge_lockstep(const Facts& facts, const std::optional<Draft>& captured,
@@ -465,10 +468,9 @@ Finding judge_lockstep(const Facts& facts, const std::optional<Draft>& captured,
     draft.finding.next = "nothing to do, unless the log tells of a timeout";
   }
   if (!sees_everything(facts)) {
-    draft.finding.summary = fmt::format(
-        "no difference is on file between the {}, which does not show every call or "
-        "their order; {}",
-        ranks, last_common_text(facts));
+    draft.finding.summary =
+        fmt::format("no difference is on file ({}), but not every call is, nor their order; {}",
+                    ranks, last_common_text(facts));
     draft.finding.next = "record with `rollcall run` to see every call in order";
   }
   if (!knows_reductions(facts)) {
@@ -519,8 +521,8 @@ Finding judge_unexplained(const Facts& facts) {
       "never reached the last calls, a stuck kernel or a wait outside NCCL would look like this",
       sees_everything(facts)
           ? fmt::format("{} made the same calls", all_text(facts.index))
-          : fmt::format("no difference is on file between the {}, which does not show "
-                        "every call or their order",
+          : fmt::format("no difference is on file ({}), but not every call is, nor their "
+                        "order",
                         ranks),
       last_common_text(facts), facts.job.live ? "for" : "in the last",
       span_text(has_late_abort(facts) ? std::max(quiet_ns, facts.options.ended_threshold_ns)

@@ -294,7 +294,7 @@ std::string why_text(const Facts& facts, Verdict verdict, uint32_t p, const Node
                          span_text(facts.job.end_ns - state.inside_since_ns));
     }
     case Verdict::cuda_error:
-      return "could not: CUDA had already failed there";
+      return "could not make the call that others wait in, as CUDA had already failed there";
     case Verdict::abort_cascade:
       return "aborted the communicator";
     case Verdict::async_error:

@@ -56,7 +56,9 @@ std::string readings_text(const Difference& d, const std::string& who) {
   const std::string more =
       d.may_be_extra == 0 ? "" : fmt::format("made {} more", calls_text(d.may_be_extra));
   if (d.slip == Slip::missing) {
-    return fmt::format("; {} left out {}{}{}", who, left_out,
+    const bool may_be_late = d.may_be_other && d.length == 1;
+    return fmt::format("; {} left out {}{}{}{}", who, left_out,
+                       may_be_late ? " or was to make it later" : "",
                        d.may_be_other ? ", or called another in its place" : "",
                        more.empty() ? "" : ", or " + more);
   }

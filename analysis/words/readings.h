@@ -16,8 +16,8 @@ bool is_open(const Difference& difference);
 bool agrees_behind(const Difference& difference);
 // "; what rank 2 calls from there on is what the others call next", of calls left out.
 std::string behind_text(const Difference& difference, const std::string& who);
-// "; rank 2 left out the others' call (what it called is what the others called next), or called
-// another in its place, or made one call more"; empty where the difference is not open.
+// "; rank 2 left out the others' call (what it called is what the others called next) or was to
+// make it later, or called another in its place, or made one call more"; empty if nothing is open.
 std::string readings_text(const Difference& difference, const std::string& who);
 
 }  // namespace rollcall::analysis

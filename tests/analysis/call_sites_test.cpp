@@ -174,6 +174,53 @@ TEST_CASE("a slip that shows at another operation is told from where it began") 
   CHECK(lead(report).summary.find("it shows only at seq 11,") != std::string::npos);
 }
 
+// All ranks make their steps, then ranks 0-2 call from the first of these lines, rank 3 from the
+// second ones; line 50 is a Broadcast.
+trace::Run parted_job(std::vector<Lines> lines, const Lines& others, const Lines& odd) {
+  for (size_t r = 0; r < 4; ++r) {
+    const Lines& more = r == 3 ? odd : others;
+    lines[r].insert(lines[r].end(), more.begin(), more.end());
+  }
+  return job_of(lines, 50);
+}
+
+bool says(const Report& report, std::string_view words) {
+  return lead(report).summary.find(words) != std::string::npos;
+}
+
+TEST_CASE("where lines part before calls differ that is told, though no later call agrees") {
+  const Report report = analyse(parted_job(lines_of(4), {60, 61, 50}, {70, 71, 72}));
+  const Culprit& culprit = check_blames(report, Verdict::op_mismatch, 3);
+  INFO(lead(report).summary);
+  CHECK(culprit.seq == 12u);
+  CHECK(says(report, "at seq 14 of world where ranks 0-2 called Broadcast"));
+  CHECK(says(report,
+             "; the lines part at seq 12: rank 0 called from train.py:60 step, rank 3 from "
+             "train.py:70 step"));
+}
+
+TEST_CASE("lines that one rank has in every step are not where it parted from the others") {
+  std::vector<Lines> lines = lines_of(4);
+  std::replace(lines[3].begin(), lines[3].end(), 30u, 31u);
+  const Report report = analyse(parted_job(lines, {50}, {72}));
+  CHECK(check_blames(report, Verdict::op_mismatch, 3).seq == 12u);
+  CHECK_FALSE(says(report, "part"));
+  CHECK_FALSE(says(report, "no line"));
+}
+
+TEST_CASE("of a call that no line made the last line is told from which its rank called") {
+  trace::Run run = parted_job(lines_of(4), {50}, {72});
+  for (trace::Process& process : run.processes) {
+    if (process.job_rank != 3) process.ops.back().frames = 0;
+  }
+  const Report report = analyse(run);
+  CHECK(check_blames(report, Verdict::op_mismatch, 3).seq == 12u);
+  CHECK(
+      says(report,
+           "; at seq 12 rank 0 called from no line of the script itself, behind train.py:30 step, "
+           "rank 3 from train.py:72 step"));
+}
+
 TEST_CASE("calls in another order that nobody waits for are wrong results, once and always") {
   for (const bool always : {false, true}) {
     std::vector<Lines> lines = lines_of(4);

@@ -324,8 +324,9 @@ TEST_CASE("all who call their two groups the other way round are named") {
     CHECK(lead(report).verdict == Verdict::deadlock_comms);
     CHECK(blamed_by(report) == reversed.ranks);
     CHECK(lead(report).confidence == Confidence::likely);
-    CHECK(lead(report).summary.find("in another order than before or than the others, or left out "
-                                    "what comes first: rank 0 made the call AllReduce of 128") !=
+    CHECK(lead(report).summary.find(
+              "in another order than in the steps before, or than the others, or "
+              "left out what comes first: rank 0 made the call AllReduce of 128") !=
           std::string::npos);
     CHECK(lead(report).summary.find("and not AllReduce of 64") != std::string::npos);
   }

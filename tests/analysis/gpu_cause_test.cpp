@@ -57,7 +57,8 @@ TEST_CASE("whose GPU is through is silent itself, and the finding says so") {
   recording.call(0, kRow, OpKind::AllReduce, 16, Gpu::begun);
   const Report report = recording.report();
   check_blames(report, Verdict::missing_call, 1);
-  CHECK(lead(report).next.find("is through on its GPU") != std::string::npos);
+  CHECK(lead(report).next.find("its GPU has finished all that it called before") !=
+        std::string::npos);
 }
 
 TEST_CASE("each missing call follows from what its own rank waits for") {
@@ -162,7 +163,7 @@ TEST_CASE("of a rank whose GPU was not watched nothing is concluded") {
   CHECK(report.findings.size() == 2);  // of each row
   for (const Finding& finding : report.findings) {
     CHECK(finding.verdict == Verdict::missing_call);
-    CHECK(finding.next.find("is through on its GPU") == std::string::npos);
+    CHECK(finding.next.find("its GPU has finished all that it called before") == std::string::npos);
   }
 }
 

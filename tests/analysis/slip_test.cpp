@@ -613,7 +613,8 @@ TEST_CASE("who waits in its first odd call is told of in all ways that leave tha
     CHECK(lead(report).confidence == Confidence::likely);
     CHECK(says(report,
                "rank 2 left out the others' call (what it called is what came next in the steps "
-               "before), or called another in its place, or made one call more"));
+               "before) or was to make it later, or called another in its place, or made one call "
+               "more"));
     CHECK_FALSE(says(report, "what the others call next"));
   }
   SECTION("a call that no step had there is a wrong one") {
