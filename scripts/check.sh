@@ -21,6 +21,7 @@ check "style, own test" scripts/check_style.py --self-test
 check "style" scripts/check_style.py
 check "comparison of verdicts, own test" scripts/compare_verdicts.py --self-test
 check "licences of others" scripts/third_party.py --self-test
+check "list of sentences, own test" scripts/list_sentences.py --self-test
 check "generated documents, own test" scripts/generate_docs.py --self-test
 check "generated documents" scripts/generate_docs.py --check
 check "headers compile alone" scripts/check_headers.sh
