@@ -128,6 +128,7 @@ void add_run(CommandLine& line);
 void add_slow(CommandLine& line);
 void add_stats(CommandLine& line);
 void add_synth(CommandLine& line);
+void add_top(CommandLine& line);
 void add_trace(CommandLine& line);
 void add_verdicts(CommandLine& line);
 

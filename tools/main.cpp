@@ -23,6 +23,7 @@ int run_command(std::vector<std::string> words) {
   add_run(line);
   add_diff(line);
   add_report(line);
+  add_top(line);
   add_doctor(line);
   add_info(line);
   add_slow(line);
