@@ -89,8 +89,7 @@ std::string last_line(const fs::path& path) {
 std::optional<std::string> save_incident(const std::string& directory, const trace::Run& run,
                                          const analysis::Report& report, std::string& error) {
   if (report.findings.empty()) return std::nullopt;
-  const auto folder =
-      make_folder(directory, analysis::code_of(report.findings.front().verdict), error);
+  auto folder = make_folder(directory, analysis::code_of(report.findings.front().verdict), error);
   if (!folder) return std::nullopt;
   const OpenDirectory place(*folder);
   report::TextOptions options;
