@@ -134,6 +134,9 @@ def measure(rollcall, folder, shape, processes=0, with_traces=False):
     try:
         floor = floor_of(directory)
         runs = [used([rollcall, "diff", directory, "--sentence"]) for _ in range(REPEATS)]
+        page = os.path.join(folder, "page.html")
+        paged = min(used([rollcall, "report", directory, "-o", page],
+                         stderr=subprocess.DEVNULL)[1] for _ in range(REPEATS))
         together = judge_together(rollcall, directory, processes) if processes else None
         traces = measure_traces(rollcall, directory, folder) if with_traces else []
     finally:
@@ -144,6 +147,7 @@ def measure(rollcall, folder, shape, processes=0, with_traces=False):
     row = {"ranks": ranks, "calls": calls, "layout": layout or "data parallel", "fault": fault,
            "seconds": round(best[0], 2), "cpu_seconds": round(min(run[1] for run in runs), 2),
            "floor_cpu_seconds": round(floor, 2), "memory_mib": round(best[2]),
+           "page_cpu_seconds": round(paged, 2), "page_bytes": os.path.getsize(page),
            "read_bytes": best[3], "verdict": verdict,
            "right": verdict == code and words.format(culprit) in best[4]}
     if traces:
@@ -152,6 +156,17 @@ def measure(rollcall, folder, shape, processes=0, with_traces=False):
         row["read_bytes_of_each"], said = together
         row["same_together"] = said == best[4]
     return row
+
+
+def print_pages(rows):
+    print("\nThe page of `rollcall report`, beside the verdict alone:\n\n"
+          "| ranks | calls each | layout | CPU s | more than `diff` | page |\n"
+          "| ---: | ---: | --- | ---: | ---: | ---: |")
+    for row in rows:
+        print(f"| {row['ranks']:,} | {row['calls']:,} | {row['layout']} | "
+              f"{row['page_cpu_seconds']} | "
+              f"{row['page_cpu_seconds'] - row['cpu_seconds']:.2f} | "
+              f"{row['page_bytes'] / 1e6:.2f} MB |")
 
 
 def print_together(row):
@@ -196,6 +211,7 @@ def main():
         print(f"| {ranks:,} | {calls:,} | {row['layout']} | {fault} | {row['verdict']} | "
               f"{'yes' if row['right'] else '**no**'} | {row['seconds']} | {row['cpu_seconds']} | "
               f"{row['floor_cpu_seconds']} | {row['memory_mib']} | {held} |", flush=True)
+    print_pages(rows)
     for row in rows:
         if "read_bytes_of_each" in row:
             print_together(row)

@@ -126,6 +126,10 @@ def a_click_chooses_the_cell_under_it(world):
 
 @test
 def a_link_opens_its_tab_its_rank_and_its_position(world):
+    page = world.small("#communicators")
+    assert page.shown_sections() == ["communicators"]
+    top = page.run("return document.getElementById('tabs').getBoundingClientRect().top")
+    assert 0 <= top < 800, top
     page = world.small("#lateness")
     assert page.shown_sections() == ["lateness"]
     page = world.small("#roll&rank=3&seq=5")
