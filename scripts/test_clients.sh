@@ -100,6 +100,7 @@ done_with torch
 part "installing viewers" install views requirements-views.txt || true
 if [ -x "$(interpreter views)" ]; then
   part "Perfetto reads a trace" "$(interpreter views)" tests/clients/perfetto_reads.py || true
+  part "Parquet is read" "$(interpreter views)" tests/clients/parquet_reads.py || true
 fi
 done_with views
 rm -rf "$clients/tmp"
@@ -112,6 +113,10 @@ for name in "installing PyTorch" "installing PyTorch for CUDA 11" \
   "faults on nccl-legacy" "non-blocking" "GPU check" "PyTorch for CUDA 11" \
   "GPU check for CUDA 11" "PyTorch for CUDA 12" "GPU check for CUDA 12" "installing viewers" \
   "Perfetto reads a trace"; do
+  "installing PyTorch for CUDA 12" "ways into NCCL" "faults on nccl" "faults on nccl-legacy" \
+  "non-blocking" "GPU check" "PyTorch for CUDA 11" "GPU check for CUDA 11" \
+  "PyTorch for CUDA 12" "GPU check for CUDA 12" "installing viewers" "Perfetto reads a trace" \
+  "Parquet is read"; do
   if [ -e "$logs/$name.end" ]; then
     cat "$logs/$name.end"
     grep -q '^passed' "$logs/$name.end" || failed=1

@@ -120,6 +120,7 @@ void add_ctl(CommandLine& line);
 void add_diff(CommandLine& line);
 void add_doctor(CommandLine& line);
 void add_dump(CommandLine& line);
+void add_export(CommandLine& line);
 void add_info(CommandLine& line);
 void add_manual(CommandLine& line);
 void add_pack(CommandLine& line);

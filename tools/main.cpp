@@ -30,6 +30,7 @@ int run_command(std::vector<std::string> words) {
   add_stats(line);
   add_trace(line);
   add_dump(line);
+  add_export(line);
   add_ctl(line);
   add_pack(line);
   add_synth(line);

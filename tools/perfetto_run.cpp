@@ -12,15 +12,11 @@
 #include "report/terms.h"
 #include "tools/progress.h"
 #include "tools/run_directory.h"
-#include "tools/terminal.h"
-#include "trace/clocks.h"
+#include "tools/skipped_calls.h"
 #include "trace/loader.h"
 
 namespace rollcall::tools {
 namespace {
-
-// As `rollcall diff` holds of a large run to judge it.
-constexpr uint64_t kRecordsInMemory = 1u << 20;
 
 // "0-3,17": ranks, rising as they stand there. nullopt: it is something else.
 std::optional<std::vector<int32_t>> read_ranks(std::string_view text) {
@@ -42,30 +38,6 @@ std::optional<std::vector<int32_t>> read_ranks(std::string_view text) {
   return ranks;
 }
 
-// The file once more, all of it, as the run's reader made it of the first reading: with the clock
-// that it was moved to, and communicators under the names that they were found to share.
-std::optional<trace::Process> read_again(const trace::Process& known, int64_t read_at_ns) {
-  trace::Run alone;
-  alone.read_at_ns = read_at_ns;
-  trace::LoadOptions options;
-  options.probe_processes = false;
-  alone.processes.push_back(trace::load_file(known.file, options, alone.issues));
-  trace::Process& process = alone.processes.front();
-  if (process.host != known.host || process.pid != known.pid ||
-      process.comms.size() < known.comms.size()) {
-    return std::nullopt;
-  }
-  trace::forget_times_to_come(alone);
-  if (known.started_ns != 0 && process.started_ns != 0 && process.started_ns != known.started_ns) {
-    trace::shift_times(process, known.started_ns - process.started_ns);
-  }
-  std::copy(known.comms.begin(), known.comms.end(), process.comms.begin());
-  process.liveness = known.liveness;
-  process.job_rank = known.job_rank;
-  process.clock_doubt_ns = known.clock_doubt_ns;
-  return std::move(process);
-}
-
 }  // namespace
 
 bool PerfettoRun::read(const PerfettoChoice& choice, std::string& error) {
@@ -81,9 +53,7 @@ bool PerfettoRun::read(const PerfettoChoice& choice, std::string& error) {
     if (!run) return false;
     run_ = std::move(*run);
   }
-  std::erase_if(run_.issues, [](const trace::Issue& issue) {
-    return issue.text.find(trace::kLeftOnDisk) != std::string::npos;
-  });
+  forget_skipping(run_);
   const Progress progress("comparing the ranks");
   report_ = analysis::analyse(run_);
   if (std::optional<analysis::Parts> parts = analysis::take_apart(run_)) {
@@ -140,8 +110,7 @@ bool PerfettoRun::choose(const PerfettoChoice& choice, std::string& error) {
 std::optional<trace::Process> PerfettoRun::whole(uint32_t at) const {
   const trace::Process& known = run_.processes[at];
   std::optional<trace::Process> process;
-  const bool is_partly_read = reads_again_ && known.skipped != 0 && !known.is_foreign();
-  if (is_partly_read) process = read_again(known, run_.read_at_ns);
+  if (reads_again_) process = read_skipped(known, run_.read_at_ns);
   if (!around_) return process;
   if (!process) process = known;
   report::keep_around(*process, *comm_, *around_);

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""pyarrow and DuckDB read what `rollcall export` writes, and read in it what `rollcall dump` says.
+
+  tests/clients/parquet_reads.py
+
+Two jobs run on emulated GPUs: one of 12 ranks that hangs, and a longer one. Needs
+requirements-views.txt, in this interpreter or in BUILD/clients/views, which `make test-clients`
+makes; where they are absent the exit status is 77.
+"""
+import glob
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+BUILD = os.environ.get("ROLLCALL_E2E_BUILD", "build/release")
+ROLLCALL = os.path.join(BUILD, "tools", "rollcall")
+DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/VIEWS.md")
+SKIPPED = 77
+# 12 in a large table. Of a small one the metadata take their part, and times of a busy machine
+# differ more.
+BYTES_PER_ROW_MAX = 14
+PATIENCE_S = 300
+
+failures = []
+
+
+def check(holds, sentence, found=""):
+    print(f"passed  {sentence}" if holds else f"FAILED  {sentence}: {found}", flush=True)
+    if not holds:
+        failures.append(sentence)
+
+
+def find_packages():
+    """Goes on in the interpreter that has them, where this one has not."""
+    if importlib.util.find_spec("pyarrow") and importlib.util.find_spec("duckdb"):
+        return
+    python = os.path.join(BUILD, "clients", "views", "bin", "python")
+    if os.path.exists(python) and not os.environ.get("ROLLCALL_VIEWS_FOUND"):
+        os.environ["ROLLCALL_VIEWS_FOUND"] = "1"
+        os.execv(python, [python, *sys.argv])
+    print("skipped  pyarrow or duckdb is absent; `make test-clients` installs them")
+    sys.exit(SKIPPED)
+
+
+def record(run, ranks, *options):
+    job = [os.path.join(BUILD, "examples", "mini_train"), "--pp", "2", *options]
+    subprocess.run([ROLLCALL, "run", "-q", "-n", str(ranks), "--emulate", "--watch", "3",
+                    "--kill-on-hang", "-d", run, "--", *job], timeout=PATIENCE_S, check=False,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def export(run, file):
+    subprocess.run([ROLLCALL, "export", run, "-o", file], check=True, stderr=subprocess.DEVNULL)
+
+
+def dumped(run):
+    """What `rollcall dump` says of each call, by process and ticket."""
+    calls = {}
+    for ring in glob.glob(os.path.join(run, "*.ring")):
+        lines = subprocess.run([ROLLCALL, "dump", ring], check=True, capture_output=True,
+                               text=True).stdout.splitlines()
+        for line in lines:
+            told = json.loads(line)
+            if told["type"] == "op":
+                calls[told["pid"], told["ticket"]] = told
+    return calls
+
+
+def differences(row, told):
+    """Fields in which a row and a line of dump differ."""
+    pairs = {name: (row[name], told[name]) for name in (
+        "comm_rank", "dtype", "redop", "root", "peer", "state", "called_ns", "returned_ns",
+        "started_ns", "finished_ns")}
+    pairs["rank"] = row["rank"], told["job_rank"]
+    pairs["comm_key"] = row["comm_key"], told["comm"]
+    pairs["kind"] = row["kind"], told["op"]
+    pairs["seq"] = row["seq"], told["p2p_seq"] if told["seq"] is None else told["seq"]
+    if row["kind"] != "GroupEnd":
+        pairs["count"] = row["count"], told["count"]
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def compare(run, file):
+    import pyarrow.parquet
+    table = pyarrow.parquet.read_table(file)
+    calls = dumped(run)
+    rows = {(row["pid"], row["ticket"]): row for row in table.to_pylist()}
+    check(calls and rows.keys() == calls.keys(), "every call is a row, and every row a call",
+          (len(rows), len(calls)))
+    found = [(key, differences(row, calls[key])) for key, row in rows.items() if key in calls]
+    found = [one for one in found if one[1]]
+    check(not found, "each row says what `rollcall dump` says of the call", found[:3])
+    open_calls = [row for row in rows.values() if row["finished_ns"] is None]
+    check(len(open_calls) > 0, "a time that there is not is null")
+    metadata = table.schema.metadata
+    check(metadata.get(b"rollcall.schema") == b"rollcall.calls/1"
+          and b"rollcall.clock_bound_ns" in metadata, "the file says what it is", metadata)
+
+
+def bounds(file):
+    import pyarrow.parquet
+    metadata = pyarrow.parquet.ParquetFile(file).metadata
+    group = metadata.row_group(0)
+    by_name = {group.column(i).path_in_schema: group.column(i).statistics
+               for i in range(group.num_columns)}
+    check((by_name["rank"].min, by_name["rank"].max) == (0, 11), "ranks have their bounds",
+          by_name["rank"])
+    check(by_name["called_ns"].has_min_max, "times have their bounds")
+
+
+def queries(file):
+    import duckdb
+    with open(DOCUMENT, encoding="utf-8") as document:
+        texts = [text for text in re.findall(r"```sql\n(.*?)```", document.read(), re.DOTALL)
+                 if "calls.parquet" in text]
+    check(len(texts) == 3, "the document has three queries", len(texts))
+    for text in texts:
+        try:
+            rows = duckdb.sql(text.replace("calls.parquet", file)).fetchall()
+            check(len(rows) > 0, f"DuckDB answers: {text.splitlines()[0]}", rows)
+        except duckdb.Error as error:
+            check(False, f"DuckDB answers: {text.splitlines()[0]}", error)
+
+
+def main():
+    find_packages()
+    with tempfile.TemporaryDirectory(prefix="rollcall-views-") as folder:
+        run, file = os.path.join(folder, "run"), os.path.join(folder, "calls.parquet")
+        record(run, 12, "--fault", "missing-call@4:2")
+        export(run, file)
+        compare(run, file)
+        bounds(file)
+        queries(file)
+        run = os.path.join(folder, "long")
+        record(run, 4, "--steps", "500")
+        export(run, file)
+        import pyarrow.parquet
+        rows = pyarrow.parquet.ParquetFile(file).metadata.num_rows
+        size = os.path.getsize(file) / max(rows, 1)
+        check(rows > 20000 and size <= BYTES_PER_ROW_MAX,
+              f"a row takes {size:.1f} bytes, {BYTES_PER_ROW_MAX} at most", rows)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

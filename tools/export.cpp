@@ -1,0 +1,147 @@
+// `rollcall export`: every call of a run as a row of a Parquet file.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/analysis.h"
+#include "analysis/views/by_gpu.h"
+#include "report/parquet/call_table.h"
+#include "report/terms.h"
+#include "tools/command.h"
+#include "tools/output_file.h"
+#include "tools/progress.h"
+#include "tools/run_directory.h"
+#include "tools/skipped_calls.h"
+#include "tools/terminal.h"
+
+namespace rollcall::tools {
+namespace {
+
+constexpr const char* kFooter =
+    "\nA row is a call of a rank; docs/VIEWS.md has the columns and queries. About 12 bytes a "
+    "row.\n"
+    "\nExamples:\n"
+    "  rollcall export DIR -o calls.parquet\n"
+    "  duckdb -c \"SELECT kind, COUNT(*) FROM 'calls.parquet' GROUP BY kind\"";
+
+struct Arguments {
+  std::vector<std::string> paths;
+  std::string output;
+  uint64_t window = 0;
+};
+
+// Taken apart where processes drive several GPUs.
+std::optional<trace::Run> read_ranks(const Arguments& arguments, std::string& error) {
+  const uint64_t held = arguments.window == 0 ? kRecordsInMemory : 0;
+  std::optional<trace::Run> run = read_run(arguments.paths, arguments.window, error, held);
+  if (run && analysis::take_apart(*run)) run = read_run(arguments.paths, arguments.window, error);
+  if (run) forget_skipping(*run);
+  return run;
+}
+
+std::map<std::pair<uint64_t, uint64_t>, std::string> comm_names(const trace::Run& run) {
+  std::map<std::pair<uint64_t, uint64_t>, std::string> names;
+  for (const analysis::CommSummary& comm : analysis::analyse(run).comms) {
+    names[{comm.key.high, comm.key.low}] = comm.name;
+  }
+  return names;
+}
+
+void write_rows(const trace::Run& run, uint64_t window, report::CallTable& table) {
+  const std::vector<int32_t> labels = report::process_labels(run);
+  for (size_t at = 0; at < run.processes.size(); ++at) {
+    const trace::Process& known = run.processes[at];
+    if (known.superseded) continue;
+    const std::optional<trace::Process> whole =
+        window == 0 ? read_skipped(known, run.read_at_ns) : std::nullopt;
+    table.add(whole ? *whole : known, labels[at]);
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> metadata_of(const trace::Run& run,
+                                                             const std::string& numbering) {
+  int64_t clock_bound_ns = 0;
+  uint64_t run_id = 0;
+  for (const trace::Process& process : run.processes) {
+    if (process.superseded) continue;
+    clock_bound_ns = std::max(clock_bound_ns, process.clock_doubt_ns);
+    run_id = std::max(run_id, process.run_id);
+  }
+  std::vector<std::pair<std::string, std::string>> metadata = {
+      {"rollcall.schema", "rollcall.calls/1"},
+      {"rollcall.version", ROLLCALL_VERSION},
+      {"rollcall.run_id", fmt::format("{:016x}", run_id)},
+      {"rollcall.clock_bound_ns", fmt::format("{}", clock_bound_ns)}};
+  if (!numbering.empty()) metadata.emplace_back("rollcall.ranks_are", numbering);
+  return metadata;
+}
+
+// Beside the target, then renamed: a table that is there is whole.
+std::string write_table(const trace::Run& run, const std::string& numbering,
+                        const Arguments& arguments, uint64_t& rows) {
+  const std::string& path = arguments.output;
+  const size_t slash = path.rfind('/');
+  const OpenDirectory directory(slash == std::string::npos ? "." : path.substr(0, slash + 1));
+  OutputFile file(directory, path.substr(slash + 1), Privacy::shared);
+  if (file.failed()) return file.why();
+  report::CallTable table([&](const std::string& piece) {
+    file.write(piece);
+    return !file.failed();
+  });
+  table.name_comms(comm_names(run));
+  write_rows(run, arguments.window, table);
+  table.finish(metadata_of(run, numbering));
+  rows = table.rows();
+  return file.put_in_place() ? "" : file.why();
+}
+
+int export_run(const Arguments& arguments) {
+  std::string error;
+  const std::optional<trace::Run> run = read_ranks(arguments, error);
+  if (!run) return unusable(error);
+  say_issues(*run);
+  say_job_taken(*run, "export");
+  const std::optional<analysis::Parts> parts = analysis::take_apart(*run);
+  uint64_t rows = 0;
+  std::string why;
+  {
+    const Progress progress(fmt::format("writing {}", arguments.output));
+    why = write_table(parts ? parts->run : *run, parts ? parts->numbering : "", arguments, rows);
+  }
+  if (!why.empty()) {
+    return unusable(fmt::format("{} could not be written: {}; choose another file with -o.",
+                                arguments.output, why));
+  }
+  say(fmt::format("{} calls are in {}", report::grouped(rows), arguments.output));
+  return kExitGood;
+}
+
+}  // namespace
+
+void add_export(CommandLine& line) {
+  Subcommand command(line, "export",
+                     "Write every call of a run as a row of a Parquet file, for DuckDB, pandas and "
+                     "Spark.");
+  const auto arguments = std::make_shared<Arguments>();
+  command.option("PATH", arguments->paths, "run directory, or files of one run")
+      .required()
+      .value_name("...");
+  command.option("-o,--output", arguments->output, "file to write")
+      .required()
+      .value_name("FILE")
+      .not_empty();
+  command
+      .option("--window", arguments->window,
+              "newest calls read per process; 0, the default, reads all")
+      .calls();
+  command.footer(kFooter);
+  command.action([arguments] { return export_run(*arguments); });
+}
+
+}  // namespace rollcall::tools
