@@ -21,6 +21,9 @@ configure_flags := -DROLLCALL_WERROR=$(WERROR) $(if $(launcher),\
 .PHONY: help hang test attack test-clients bench sim build install check check-api format fuzz \
         asan tsan clean sanitized setup setup-attack setup-browser setup-lint setup-api \
         setup-packages wheel packages test-packages release portable FORCE
+.PHONY: help hang test attack test-clients bench sim slow build install check check-api format \
+        fuzz asan tsan clean sanitized setup setup-attack setup-lint setup-api setup-packages \
+        wheel packages test-packages release portable FORCE
 
 help: ## this list
 	@echo "Rollcall. Verbs:"
@@ -60,6 +63,9 @@ SEEDS ?= 2000
 sim: build ## judge SEEDS random faulty jobs; prints the table of docs/ACCURACY.md
 	@ROLLCALL_SIM_SEEDS=$(SEEDS) ROLLCALL_SIM_TABLE=$(BUILD)/accuracy.md \
 	  $(BUILD)/tests/sim/sim_test; status=$$?; cat $(BUILD)/accuracy.md; exit $$status
+
+slow: build ## judge SEEDS random slow jobs of each family; prints the tables of docs/SLOW.md
+	@$(BUILD)/tests/slow/slow_accuracy 1000000 $(SEEDS)
 
 build: setup $(BUILD)/build.ninja ## build everything
 	@cmake --build --preset $(PRESET) -j $(JOBS)

@@ -10,8 +10,10 @@
 #include "report/info.h"
 #include "report/json.h"
 #include "report/links.h"
+#include "report/slow.h"
 #include "report/stats.h"
 #include "report/text.h"
+#include "slow/answer.h"
 #include "statistics/link_table.h"
 #include "statistics/operation_table.h"
 
@@ -35,6 +37,9 @@ void print_all(const trace::Run& run) {
   report::stats_text(run, rows);
   report::stats_json(run, rows);
   report::links_text(statistics::link_table(run));
+  const slow::Answer answer = slow::answer(run);
+  report::slow_text(run, answer, {});
+  report::slow_json(run, answer, {});
   const auto swallow = [](const std::string& text) { return !text.empty(); };
   report::chrome_trace(run, swallow);
   for (const trace::Process& process : run.processes) report::dump_process(process, swallow);

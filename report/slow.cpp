@@ -74,12 +74,13 @@ std::string straggler_text(const trace::Run& run, const Answer& answer, const Fi
 std::string limits_text(const Answer& answer, const Finding& finding) {
   std::string text = fmt::format(
       "  Steps {}-{} were compared ({} of {}); less than {} of a step would not have been said.\n",
-      finding.first_step, finding.last_step, answer.compared, answer.steps, percent(finding.floor));
+      finding.first_step, finding.last_step, finding.compared, answer.steps,
+      percent(finding.floor));
+  if (finding.compared < answer.compared) text += "  In the steps as a whole nobody stands out.\n";
   for (const std::string& doubt : finding.doubts) {
     text += fmt::format("  Not certain, because {}.\n", doubt);
   }
-  text += "  It would be disproved by peers that take as long in another run of the same job.\n";
-  return text;
+  return text + "  It would be disproved by peers that take as long in another run of the job.\n";
 }
 
 std::string nobody_text(const Answer& answer) {
@@ -207,6 +208,7 @@ Json finding_json(const trace::Run& run, const Answer& answer) {
           {"bound_by", finding.is_host_bound ? "host" : "gpu"},
           {"first_step", finding.first_step},
           {"last_step", finding.last_step},
+          {"compared", finding.compared},
           {"places", places},
           {"doubts", finding.doubts}};
 }

@@ -34,6 +34,7 @@ struct Finding {
   bool is_host_bound = false;  // its GPU waited for its host
   uint32_t first_step = 0;
   uint32_t last_step = 0;
+  uint32_t compared = 0;            // steps between these
   std::vector<Place> places;        // of the first culprit; the most expensive first
   std::vector<std::string> doubts;  // why it is not certain
 };

@@ -23,11 +23,12 @@ void Evidence::add_up_own_times() {
     const uint32_t role = timeline_.gpus[g].role;
     if (role == kNone) continue;
     for (const uint32_t step : steps_.usable) {
-      int64_t sum_ns = 0;
+      double sum_ns = 0;
       for (uint32_t slot = 0; slot < steps_.roles[role].length; ++slot) {
-        sum_ns += own_times_.own_ns(steps_.unit_at(timeline_, g, step, slot));
+        const uint32_t unit = steps_.unit_at(timeline_, g, step, slot);
+        sum_ns += static_cast<double>(own_times_.own_ns(unit));
       }
-      own_ns_[g].push_back(static_cast<double>(sum_ns));
+      own_ns_[g].push_back(sum_ns);
     }
   }
 }

@@ -178,26 +178,26 @@ double OwnTimes::unsteadiness(const Relative& base, uint32_t slot, const Sample&
   return deviations.size() < kShowingMin ? HUGE_VAL : median(std::move(deviations));
 }
 
-// Where hardly any work shows: what ends last before the arrivals.
-Relative OwnTimes::nearest(const std::vector<Relative>& waits, uint32_t slot,
+// What comes last before the arrivals.
+Relative OwnTimes::nearest(const std::vector<Relative>& candidates, uint32_t slot,
                            const Sample& sample) const {
-  const auto distance = [&](const Relative& wait) {
+  const auto distance = [&](const Relative& candidate) {
     std::vector<double> distances;
     for (const auto& [gpu, step] : sample) {
       const uint32_t unit = steps_.unit_at(timeline_, gpu, step, slot);
-      const int64_t time_ns = time_of(wait, unit);
+      const int64_t time_ns = time_of(candidate, unit);
       if (time_ns == INT64_MIN) continue;
       distances.push_back(static_cast<double>(timeline_.units[unit].arrived_ns - time_ns));
     }
     return distances.empty() ? HUGE_VAL : median(std::move(distances));
   };
   Relative best;
-  double least_ns = distance(best);
-  for (const Relative& wait : waits) {
-    const double own_ns = distance(wait);
+  double least_ns = HUGE_VAL;
+  for (const Relative& candidate : candidates) {
+    const double own_ns = distance(candidate);
     if (own_ns >= least_ns) continue;
     least_ns = own_ns;
-    best = wait;
+    best = candidate;
   }
   return best;
 }
@@ -222,7 +222,9 @@ Slot OwnTimes::learn(uint32_t slot, const Sample& sample) const {
     }
   }
   if (showing.size() < kShowingMin) {
-    learnt.base = nearest(learnt.waits_for, slot, sample);
+    std::vector<Relative> ends = learnt.waits_for;
+    ends.push_back(learnt.base);
+    learnt.base = nearest(ends, slot, sample);
     return learnt;
   }
   // Where the work hardly ever shows it goes on beside the operations.
@@ -231,13 +233,24 @@ Slot OwnTimes::learn(uint32_t slot, const Sample& sample) const {
     const double own_ns = unsteadiness(base, slot, showing);
     return base.from_arrival == is_beside ? own_ns : own_ns * kAsSteady + kAsSteadyNs;
   };
-  double least_ns = cost(learnt.base);
+  possible.push_back(learnt.base);
+  double least_ns = HUGE_VAL;
+  bool from_arrival = false;
   for (const Relative& candidate : possible) {
     const double own_ns = cost(candidate);
     if (own_ns >= least_ns) continue;
     least_ns = own_ns;
-    learnt.base = candidate;
+    from_arrival = candidate.from_arrival;
   }
+  // Of those that are about as steady the nearest: it was the last to end.
+  std::vector<Relative> steady;
+  for (const Relative& candidate : possible) {
+    const bool is_kind = candidate.from_arrival == from_arrival;
+    if (is_kind && cost(candidate) <= least_ns * kAsSteady + kAsSteadyNs) {
+      steady.push_back(candidate);
+    }
+  }
+  if (!steady.empty()) learnt.base = nearest(steady, slot, showing);
   return learnt;
 }
 

@@ -64,7 +64,8 @@ class OwnTimes {
   bool is_refuted(const Relative& candidate, uint32_t slot, const Sample& sample) const;
   bool is_waited_for(const Relative& candidate, uint32_t slot, const Sample& sample) const;
   double unsteadiness(const Relative& base, uint32_t slot, const Sample& showing) const;
-  Relative nearest(const std::vector<Relative>& waits, uint32_t slot, const Sample& sample) const;
+  Relative nearest(const std::vector<Relative>& candidates, uint32_t slot,
+                   const Sample& sample) const;
   uint32_t resolve(const Relative& relative, uint32_t unit) const;
   int64_t time_of(const Relative& relative, uint32_t unit) const;
   int64_t released_ns(uint32_t unit) const;

@@ -12,6 +12,12 @@ constexpr int32_t kShortLeadNs = 20'000;
 // A send that took so much longer than the transfer waited for its receiver.
 constexpr int64_t kWaitedNs = 5'000;
 
+// Times of a damaged file may add up to anything: here they end.
+int64_t later(int64_t time_ns, int64_t span_ns) {
+  constexpr int64_t kEndOfTimeNs = INT64_MAX / 4;
+  return std::min(time_ns + std::min(span_ns, kEndOfTimeNs), kEndOfTimeNs);
+}
+
 // What of the span lies behind `until_ns`.
 int64_t behind(int64_t from_ns, int64_t to_ns, int64_t until_ns) {
   return std::max<int64_t>(to_ns - std::max(from_ns, until_ns), 0);
@@ -121,7 +127,7 @@ int64_t Replay::base_ns(uint32_t unit) const {
 }
 
 void Replay::arrive(uint32_t unit, const std::vector<int64_t>& own_ns) {
-  int64_t arrived_ns = base_ns(unit) + own_ns[unit];
+  int64_t arrived_ns = later(base_ns(unit), own_ns[unit]);
   for (uint32_t i = first_wait_[unit]; i < first_wait_[unit + 1]; ++i) {
     arrived_ns = std::max(arrived_ns, finished_ns_[waits_[i]]);
   }
@@ -143,9 +149,9 @@ void Replay::finish(uint32_t unit, const std::vector<int64_t>& transfer_ns) {
     int64_t begin_ns = arrived_ns_[unit];
     const uint32_t other = need == Need::first ? timeline_.seats[meeting.begin] : last_to_come_[m];
     begin_ns = std::max(begin_ns, arrived_ns_[other]);
-    end_ns = std::max(end_ns, begin_ns + transfer_ns[m]);
+    end_ns = std::max(end_ns, later(begin_ns, transfer_ns[m]));
   }
-  if (!waits) end_ns += timeline_.units[unit].duration_ns();
+  if (!waits) end_ns = later(end_ns, timeline_.units[unit].duration_ns());
   finished_ns_[unit] = end_ns;
 }
 

@@ -26,6 +26,13 @@ constexpr size_t kCulpritsMax = 2;
 constexpr size_t kParts = 3;
 constexpr double kPartShare = 0.5;
 constexpr size_t kPlacesMax = 3;
+// Where nobody is slow in all steps, these parts of them are looked at: who became slow on the way,
+// or has recovered.
+struct Part {
+  double begin;
+  double end;
+};
+constexpr Part kWindows[] = {{0, 1}, {0.5, 1}, {0.75, 1}, {0, 0.5}};
 
 struct Candidate {
   uint32_t gpu = kNone;
@@ -59,15 +66,28 @@ size_t count_positive(const std::vector<double>& values) {
       std::count_if(values.begin(), values.end(), [](double value) { return value > 0; }));
 }
 
+// Of one of the usable steps to another one.
+struct Window {
+  size_t begin = 0;
+  size_t end = 0;
+  size_t size() const { return end - begin; }
+  std::vector<double> of(const std::vector<double>& values) const {
+    return {values.begin() + static_cast<ptrdiff_t>(begin),
+            values.begin() + static_cast<ptrdiff_t>(end)};
+  }
+};
+
 // The slowest first.
-std::vector<Candidate> candidates_of(const std::vector<std::vector<double>>& excess) {
+std::vector<Candidate> candidates_of(const std::vector<std::vector<double>>& excess,
+                                     const Window& window) {
   std::vector<Candidate> list;
   for (uint32_t g = 0; g < excess.size(); ++g) {
     if (excess[g].empty()) continue;
-    const auto size = static_cast<double>(excess[g].size());
+    const std::vector<double> values = window.of(excess[g]);
+    const auto size = static_cast<double>(values.size());
     list.push_back({.gpu = g,
-                    .excess_ns = median(excess[g]),
-                    .positive = static_cast<double>(count_positive(excess[g])) / size});
+                    .excess_ns = median(values),
+                    .positive = static_cast<double>(count_positive(values)) / size});
   }
   std::stable_sort(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
     return a.excess_ns > b.excess_ns;
@@ -138,11 +158,12 @@ std::vector<Place> places_of(const Evidence& evidence, uint32_t culprit) {
 
 class Rule {
  public:
-  Rule(Evidence& evidence, std::vector<std::string>& why_not)
-      : evidence_(evidence), why_not_(why_not), excess_(all_excesses(evidence)) {}
+  Rule(Evidence& evidence, const std::vector<std::vector<double>>& excess, Window window,
+       std::vector<std::string>& why_not)
+      : evidence_(evidence), excess_(excess), window_(window), why_not_(why_not) {}
 
   std::optional<Finding> ask() {
-    const std::vector<Candidate> list = candidates_of(excess_);
+    const std::vector<Candidate> list = candidates_of(excess_, window_);
     if (list.empty()) {
       why_not_.push_back(
           "no two ranks call the same in a step, so that none has a peer to be compared with");
@@ -163,7 +184,7 @@ class Rule {
   bool is_slow(const Candidate& candidate) const {
     const double share = candidate.excess_ns / evidence_.median_step_ns();
     if (share < kFloorMin / 2 || candidate.positive < kPositiveMin) return false;
-    const std::vector<double>& values = excess_[candidate.gpu];
+    const std::vector<double> values = window_.of(excess_[candidate.gpu]);
     const double chance = sign_test(count_positive(values), values.size());
     return chance * static_cast<double>(excess_.size()) < kSignificance;
   }
@@ -187,8 +208,8 @@ class Rule {
 
   std::optional<Finding> judge(const Candidate& first) {
     const double step_ns = evidence_.median_step_ns();
-    const std::vector<double> saved = evidence_.saved_ns(as_fast_as_peers(evidence_, culprits_),
-                                                         evidence_.replay().recorded_transfers());
+    const std::vector<double> saved = window_.of(evidence_.saved_ns(
+        as_fast_as_peers(evidence_, culprits_), evidence_.replay().recorded_transfers()));
     Finding finding;
     finding.verdict = analysis::Verdict::straggler;
     finding.gpus = culprits_;
@@ -197,8 +218,9 @@ class Rule {
     finding.floor = floor_of(saved, step_ns);
     finding.positive = first.positive;
     finding.excess_ns = first.excess_ns;
-    finding.first_step = evidence_.steps().usable.front();
-    finding.last_step = evidence_.steps().usable.back();
+    finding.first_step = evidence_.steps().usable[window_.begin];
+    finding.last_step = evidence_.steps().usable[window_.end - 1];
+    finding.compared = static_cast<uint32_t>(window_.size());
     if (finding.recovered < finding.floor) {
       why_not_.push_back(fmt::format(
           "{} needs {:.1f} % of a step longer than its peers, but the steps would be shorter by "
@@ -270,9 +292,8 @@ class Rule {
 
   void weigh(Finding& finding) const {
     const Role& role = evidence_.steps().roles[evidence_.timeline().gpus[culprits_.front()].role];
-    if (evidence_.compared() < kStepsCertain) {
-      finding.doubts.push_back(
-          fmt::format("only {} steps could be compared", evidence_.compared()));
+    if (window_.size() < kStepsCertain) {
+      finding.doubts.push_back(fmt::format("only {} steps were compared", window_.size()));
     }
     const size_t peers = role.gpus.size() - culprits_.size();
     if (peers < 4) {
@@ -289,15 +310,27 @@ class Rule {
   }
 
   Evidence& evidence_;
+  const std::vector<std::vector<double>>& excess_;  // by GPU and usable step
+  const Window window_;
   std::vector<std::string>& why_not_;
-  std::vector<std::vector<double>> excess_;  // by GPU and usable step
   std::vector<uint32_t> culprits_;
 };
 
 }  // namespace
 
 std::optional<Finding> find_straggler(Evidence& evidence, std::vector<std::string>& why_not) {
-  return Rule(evidence, why_not).ask();
+  const std::vector<std::vector<double>> excess = all_excesses(evidence);
+  const auto steps = static_cast<double>(evidence.compared());
+  for (const Part& part : kWindows) {
+    const Window window{.begin = static_cast<size_t>(part.begin * steps),
+                        .end = static_cast<size_t>(part.end * steps)};
+    if (window.size() < kStepsMin) continue;
+    std::vector<std::string> reasons;
+    std::optional<Finding> finding = Rule(evidence, excess, window, reasons).ask();
+    if (finding) return finding;
+    if (window.size() == evidence.compared()) why_not = std::move(reasons);
+  }
+  return std::nullopt;
 }
 
 }  // namespace rollcall::slow

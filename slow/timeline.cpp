@@ -15,6 +15,9 @@ using analysis::Member;
 using trace::Op;
 using trace::Process;
 
+// A call that took longer is part of no step that anybody compares; a damaged file may hold any.
+constexpr int64_t kLongestNs = int64_t{3600} * 1'000'000'000;
+
 class SymbolMaker {
  public:
   void add(uint64_t value) { hash_ = (hash_ ^ value) * 0x100000001b3 + (hash_ >> 29); }
@@ -49,6 +52,8 @@ int32_t short_span(int64_t span_ns) {
 // taken for it, and how much earlier it may have been is the doubt.
 void set_arrival(const Op& first, int64_t returned_ns, int64_t launched_ns, Unit& unit) {
   if (first.started_ns == 0 || first.finished_ns == 0) return;
+  const int64_t span_ns = first.finished_ns - first.started_ns;
+  if (span_ns < 0 || span_ns > kLongestNs) return;
   int64_t arrived_ns = std::max(first.started_ns, std::min(launched_ns, first.finished_ns));
   if (launched_ns == 0 && returned_ns > first.started_ns) {
     arrived_ns = std::min(returned_ns, first.finished_ns);

@@ -26,7 +26,8 @@ Scored score(const Training& training) {
   if (answer.finding) {
     for (const uint32_t gpu : answer.finding->gpus) named.push_back(answer.gpus[gpu].rank);
     scored.verdict = analysis::code_of(answer.finding->verdict);
-    scored.recovered = answer.finding->recovered;
+    // The truth is about all steps, and a finding may be about a part of them.
+    scored.recovered = answer.finding->recovered * answer.finding->compared / answer.compared;
   }
   for (const std::string& reason : answer.why_not) scored.why_not += reason + "; ";
   const auto one = [](int rank) { return rank < 0 ? std::vector<int>() : std::vector<int>{rank}; };
