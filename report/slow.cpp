@@ -80,7 +80,60 @@ std::string limits_text(const Answer& answer, const Finding& finding) {
   for (const std::string& doubt : finding.doubts) {
     text += fmt::format("  Not certain, because {}.\n", doubt);
   }
-  return text + "  It would be disproved by peers that take as long in another run of the job.\n";
+  if (!finding.gpus.empty()) {
+    text += "  It would be disproved by peers that take as long in another run of the job.\n";
+  }
+  return text;
+}
+
+std::string transfer_text(const Answer& answer, const Finding& finding) {
+  const CommRow& comm = answer.comms[finding.comm];
+  std::string text = fmt::format(
+      "{} ({}): the transfers on {} ({} ranks) take longer than those of its siblings.\n\n",
+      analysis::code_of(finding.verdict), analysis::name_of(finding.confidence),
+      comm_name(comm.name, comm.key), comm.nranks);
+  text += fmt::format("  The steps would be {} shorter ({} of {}) with it as fast as they are.\n",
+                      percent(finding.recovered), span_text(finding.recovered_ns),
+                      span_text(answer.step_ns));
+  text += fmt::format(
+      "  Up to {:.1f} times as long, in {:.0f} % of the calls, when everybody had come.\n"
+      "  No rank is named: which of its links is slow these times do not tell.\n",
+      finding.ratio, 100 * finding.positive);
+  return text;
+}
+
+std::string imbalance_text(const Answer& answer, const Finding& finding) {
+  std::string text =
+      fmt::format("{} ({}): the work is dealt out unevenly; no rank is at fault.\n\n",
+                  analysis::code_of(finding.verdict), analysis::name_of(finding.confidence));
+  text += fmt::format("  The steps would be {} shorter ({} of {}) if it were even.\n",
+                      percent(finding.recovered), span_text(finding.recovered_ns),
+                      span_text(answer.step_ns));
+  if (finding.role == slow::kNone) {
+    text += fmt::format(
+        "  Ranks of one role differ by {:.0f} % within a step, and not the same ones in every "
+        "step:\n  look at the lengths of their inputs.\n",
+        100 * finding.ratio);
+    return text;
+  }
+  std::vector<int32_t> ranks;
+  for (const GpuRow& row : answer.gpus) {
+    if (row.role == finding.role) ranks.push_back(row.rank);
+  }
+  text += fmt::format("  The role of {} has {:.2f} times the mean of all roles to do.\n",
+                      ranks_in_words(ranks), finding.ratio);
+  return text;
+}
+
+std::string finding_text(const trace::Run& run, const Answer& answer, const Finding& finding) {
+  switch (finding.verdict) {
+    case analysis::Verdict::slow_transfer:
+      return transfer_text(answer, finding);
+    case analysis::Verdict::imbalance:
+      return imbalance_text(answer, finding);
+    default:
+      return straggler_text(run, answer, finding);
+  }
 }
 
 std::string nobody_text(const Answer& answer) {
@@ -200,12 +253,17 @@ Json finding_json(const trace::Run& run, const Answer& answer) {
   return {{"code", analysis::code_of(finding.verdict)},
           {"confidence", analysis::name_of(finding.confidence)},
           {"culprits", culprits_json(run, answer, finding)},
+          {"comm", finding.comm == slow::kNone ? Json(nullptr)
+                                               : Json(key_hex(answer.comms[finding.comm].key))},
+          {"role", known_or_null(finding.role, finding.role != slow::kNone)},
+          {"ratio", known_or_null(finding.ratio, finding.ratio > 0)},
           {"recovered_share", finding.recovered},
           {"recovered_ns", finding.recovered_ns},
           {"floor_share", finding.floor},
-          {"positive_share", finding.positive},
-          {"excess_ns", finding.excess_ns},
-          {"bound_by", finding.is_host_bound ? "host" : "gpu"},
+          {"positive_share", known_or_null(finding.positive, finding.positive > 0)},
+          {"excess_ns", known_or_null(finding.excess_ns, finding.excess_ns > 0)},
+          {"bound_by",
+           finding.gpus.empty() ? Json(nullptr) : Json(finding.is_host_bound ? "host" : "gpu")},
           {"first_step", finding.first_step},
           {"last_step", finding.last_step},
           {"compared", finding.compared},
@@ -236,7 +294,7 @@ Json ranks_json(const trace::Run& run, const Answer& answer, const Question& que
 std::string slow_text(const trace::Run& run, const Answer& answer, const Question& question) {
   std::string text;
   if (answer.finding) {
-    text = straggler_text(run, answer, *answer.finding) + limits_text(answer, *answer.finding);
+    text = finding_text(run, answer, *answer.finding) + limits_text(answer, *answer.finding);
   } else {
     text = nobody_text(answer);
   }

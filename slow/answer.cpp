@@ -123,7 +123,7 @@ class Answerer {
 
   void ask(Evidence& evidence) {
     if (evidence.median_step_ns() <= 0) return;
-    for (const auto rule : {find_straggler}) {
+    for (const auto rule : {find_slow_transfer, find_straggler, find_imbalance}) {
       answer_.finding = rule(evidence, answer_.why_not);
       if (answer_.finding) {
         answer_.why_not.clear();

@@ -26,6 +26,9 @@ struct Finding {
   analysis::Confidence confidence = analysis::Confidence::likely;
   std::vector<uint32_t> gpus;  // culprits: indices into Answer::gpus
   uint32_t comm = kNone;       // culprit: index into Answer::comms
+  uint32_t role = kNone;       // of an imbalance: that which has most to do; kNone: of peers
+  double ratio = 0;            // of a transfer to its siblings'; of that role's work to the mean
+                               // of all; of peers: standard deviation to mean
   double recovered = 0;        // share of a step that would be saved
   double recovered_ns = 0;     // median over the steps
   double floor = 0;            // the smallest share that would have been said

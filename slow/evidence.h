@@ -60,12 +60,11 @@ class Evidence {
   double median_step_ns_ = 0;
 };
 
-// The rules, in the order in which they are asked. Each says nothing, and may leave why in
+// The rules, in the order in which they are asked. Where one says nothing it may leave why in
 // `why_not`.
 std::optional<Finding> find_slow_transfer(Evidence& evidence, std::vector<std::string>& why_not);
 std::optional<Finding> find_straggler(Evidence& evidence, std::vector<std::string>& why_not);
 std::optional<Finding> find_imbalance(Evidence& evidence, std::vector<std::string>& why_not);
-std::optional<Finding> find_jitter(Evidence& evidence, std::vector<std::string>& why_not);
 
 // The smallest share of a step that may be said to have been saved, by what was saved of each.
 double floor_of(const std::vector<double>& saved_ns, double step_ns);

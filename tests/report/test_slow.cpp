@@ -84,6 +84,27 @@ TEST_CASE("only the ranks that were asked for are in the table") {
   CHECK(json["ranks"][0]["rank"] == 2);
 }
 
+TEST_CASE("a slow communicator and an imbalance are told without a rank") {
+  const trace::Run run = test::missing_call_run();
+  slow::Answer answer = answer_of(run);
+  answer.finding = straggler();
+  answer.finding->gpus.clear();
+  answer.finding->ratio = 2.5;
+  answer.finding->verdict = analysis::Verdict::slow_transfer;
+  answer.finding->comm = 0;
+  std::string text = report::slow_text(run, answer, {});
+  CHECK(text.find("RC-SLOW-TRANSFER (certain): the transfers on world (4 ranks)") == 0);
+  CHECK(text.find("Up to 2.5 times as long") != std::string::npos);
+  answer.finding->verdict = analysis::Verdict::imbalance;
+  answer.finding->role = 0;
+  text = report::slow_text(run, answer, {});
+  CHECK(text.find("RC-IMBALANCE (certain)") == 0);
+  CHECK(text.find("The role of ranks 0-3 has 2.50 times the mean") != std::string::npos);
+  const auto json = nlohmann::json::parse(report::slow_json(run, answer, {}));
+  CHECK(json["finding"]["culprits"].empty());
+  CHECK(json["finding"]["bound_by"].is_null());
+}
+
 TEST_CASE("the document for programs has a schema, the finding, and null for what is not known") {
   const trace::Run run = test::missing_call_run();
   slow::Answer answer = answer_of(run);

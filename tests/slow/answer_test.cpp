@@ -1,5 +1,7 @@
 #include "slow/answer.h"
 
+#include <cmath>
+
 #include "tests/catch.h"
 #include "tests/slow/score.h"
 
@@ -76,6 +78,59 @@ TEST_CASE("clocks that are seconds apart change nothing of the answer") {
 
 TEST_CASE("a job that is slow on all ranks alike has no culprit") {
   CHECK_FALSE(slow::answer(make_case(small(Family::all_slow, 0.5)).timed.run).finding);
+}
+
+TEST_CASE("a communicator whose transfers are slower than its siblings' is told, and no rank") {
+  Training training = small(Family::slow_links, 0.4);
+  training.shape = {.dp = 2, .tp = 4, .pp = 1, .layers = 2, .microbatches = 1, .steps = 60};
+  training.seed = 3;  // the fourth of the groups that sum up gradients
+  const timed::Case made = make_case(training);
+  const Answer answer = slow::answer(made.timed.run);
+  REQUIRE(answer.finding);
+  CHECK(answer.finding->verdict == analysis::Verdict::slow_transfer);
+  CHECK(answer.finding->gpus.empty());
+  CHECK(answer.finding->ratio > 1.2);
+  CHECK(std::abs(answer.finding->recovered - made.truth.recovered) < 0.02);
+}
+
+TEST_CASE("of three communicators a slow one has too few siblings to be told") {
+  Training training = small(Family::slow_links, 0.4);
+  training.shape = {.dp = 3, .tp = 2, .pp = 1, .layers = 2, .microbatches = 1, .steps = 60};
+  CHECK_FALSE(slow::answer(make_case(training).timed.run).finding);
+}
+
+TEST_CASE("a last stage that has more to do is an imbalance of its role, and no rank's fault") {
+  Training training = small(Family::stage_imbalance, 0);
+  training.shape = {.dp = 4, .tp = 1, .pp = 2, .layers = 2, .microbatches = 2, .steps = 60};
+  const Answer answer = slow::answer(make_case(training).timed.run);
+  REQUIRE(answer.finding);
+  CHECK(answer.finding->verdict == analysis::Verdict::imbalance);
+  CHECK(answer.finding->gpus.empty());
+  REQUIRE(answer.finding->role != kNone);
+  for (const GpuRow& row : answer.gpus) {
+    CHECK((row.role == answer.finding->role) == (row.rank >= 4));
+  }
+}
+
+TEST_CASE("inputs of different lengths are an imbalance between peers, and no rank's fault") {
+  const Answer answer = slow::answer(make_case(small(Family::uneven_input, 0)).timed.run);
+  REQUIRE(answer.finding);
+  CHECK(answer.finding->verdict == analysis::Verdict::imbalance);
+  CHECK(answer.finding->gpus.empty());
+  CHECK(answer.finding->role == kNone);
+  CHECK(answer.finding->ratio > 0.1);
+}
+
+TEST_CASE("a rank that became slow half-way is named for the steps since then") {
+  Training training = small(Family::gpu_slow_late, 0.2);
+  training.shape.steps = 120;
+  const timed::Case made = make_case(training);
+  const Answer answer = slow::answer(made.timed.run);
+  REQUIRE(answer.finding);
+  CHECK(answer.gpus[answer.finding->gpus.at(0)].rank == made.truth.culprits.at(0));
+  CHECK(answer.finding->first_step >= 60);
+  CHECK(answer.finding->last_step == 119);
+  CHECK(answer.finding->compared < answer.compared);
 }
 
 TEST_CASE("where no call has a GPU time the answer says why there is none") {
