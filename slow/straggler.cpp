@@ -173,7 +173,7 @@ class Rule {
     culprits_ = {list.front().gpu};
     for (size_t i = 1; i < list.size(); ++i) {
       if (list[i].excess_ns < kNextShare * list.front().excess_ns) break;
-      culprits_.push_back(list[i].gpu);
+      if (is_slow(list[i])) culprits_.push_back(list[i].gpu);
     }
     std::sort(culprits_.begin(), culprits_.end());
     if (!are_few()) return std::nullopt;

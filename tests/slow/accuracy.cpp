@@ -36,6 +36,7 @@ struct Row {
     ++last_arrivals[static_cast<size_t>(scored.last_arrivals)];
     ++dixon_votes[static_cast<size_t>(scored.dixon_votes)];
     if (scored.truth.verdict.empty() || scored.verdict.empty()) return;
+    if (!is_worth(scored.truth, 0.01)) return;
     ++class_due;
     if (scored.verdict == scored.truth.verdict) ++class_right;
   }
@@ -128,7 +129,9 @@ void print_case(const Scored& scored) {
 
 bool is_remarkable(const Scored& scored) {
   if (scored.ours == Outcome::wrong) return true;
-  if (!scored.verdict.empty()) return scored.verdict != scored.truth.verdict;
+  if (!scored.verdict.empty() && is_worth(scored.truth, 0.01)) {
+    return scored.verdict != scored.truth.verdict;
+  }
   return !scored.truth.verdict.empty() && is_worth(scored.truth, 0.02);
 }
 
