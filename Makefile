@@ -18,12 +18,9 @@ configure_flags := -DROLLCALL_WERROR=$(WERROR) $(if $(launcher),\
   -DCMAKE_C_COMPILER_LAUNCHER=$(launcher) -DCMAKE_CXX_COMPILER_LAUNCHER=$(launcher))
 
 .DEFAULT_GOAL := help
-.PHONY: help hang test attack test-clients bench sim build install check check-api format fuzz \
-        asan tsan clean sanitized setup setup-attack setup-browser setup-lint setup-api \
-        setup-packages wheel packages test-packages release portable FORCE
 .PHONY: help hang test attack test-clients bench sim slow build install check check-api format \
-        fuzz asan tsan clean sanitized setup setup-attack setup-lint setup-api setup-packages \
-        wheel packages test-packages release portable FORCE
+        fuzz asan tsan clean sanitized setup setup-attack setup-browser setup-lint setup-api \
+        setup-packages wheel packages test-packages release portable FORCE
 
 help: ## this list
 	@echo "Rollcall. Verbs:"
