@@ -423,7 +423,7 @@ class Session {
       case Act::warn:
         if (arguments_.quiet) return;
         return say(fmt::format(
-            "no rank has got on in one of the communicators for {}; a verdict "
+            "one communicator has not advanced for {}; the verdict "
             "comes in {} if that goes on.",
             report::duration(word.quiet_ns), report::duration(word.patience_ns - word.quiet_ns)));
       case Act::resumed:
@@ -519,8 +519,7 @@ class Session {
     return report::duration(word_.quiet_ns + now - asked_ns_);
   }
   const char* still_text() const {
-    return word_.is_of_all ? "nothing has advanced"
-                           : "no rank has got on in one of the communicators";
+    return word_.is_of_all ? "nothing has advanced" : "one communicator has not advanced";
   }
 
   // The folder that the comparison has kept its verdict in.
