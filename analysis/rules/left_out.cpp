@@ -206,8 +206,7 @@ Draft draft_break(const Facts& facts, const OpRef& broke, const OpRef& precedent
       pair ? "a " + left_out_text
            : fmt::format("{}, seq {} of {}", left_out_text, seq, facts.group(g).name);
   draft.finding.summary = fmt::format(
-      "{} left out {} ({} had {} in front of {} {}), and {}; the ranks now wait "
-      "for each other",
+      "{} left out {}; {} had {} in front of {} {}; {}, and the ranks now wait for each other",
       rank_text(facts.process(p)),
       length == 1 ? first : fmt::format("{} calls, the first of them {}", length, first),
       is_habit ? "the steps before" : "the others", length == 1 ? "it" : "them",

@@ -517,16 +517,17 @@ Finding judge_unexplained(const Facts& facts) {
   const std::string ranks = everyone_text(facts.index);
   Draft draft = make_draft(Verdict::insufficient, Confidence::open);
   draft.finding.summary = fmt::format(
-      "{} ({}), yet none has called NCCL {} {}: a stream that "
-      "never reached the last calls, a stuck kernel or a wait outside NCCL would look like this",
+      "{}, yet none has called NCCL {} {}: a stream that never reached the last calls, a stuck "
+      "kernel or a wait outside NCCL would look like this; {}",
       sees_everything(facts)
           ? fmt::format("{} made the same calls", all_text(facts.index))
           : fmt::format("no difference is on file ({}), but not every call is, nor their "
                         "order",
                         ranks),
-      last_common_text(facts), facts.job.live ? "for" : "in the last",
+      facts.job.live ? "for" : "in the last",
       span_text(has_late_abort(facts) ? std::max(quiet_ns, facts.options.ended_threshold_ns)
-                                      : quiet_ns));
+                                      : quiet_ns),
+      last_common_text(facts));
   draft.finding.next = fmt::format(
       "what decides is the GPU's progress, which {}; candidates: RC-STREAM-BLOCKED, "
       "RC-STUCK-ON-GPU, RC-STUCK-OUTSIDE{}; look at a rank's stack",

@@ -180,7 +180,8 @@ TEST_CASE("a call whose place a later one took is said to be left out, with how 
   check_blames(report, Verdict::missing_call, 1);
   CHECK(lead(report).summary.starts_with(
       "rank 1 left out 2 calls, the first of them AllReduce of 64 float32 (sum), seq 6 of split 1 "
-      "of world (ranks 1,3) (the steps before had them in front of its AllGather of 64 float32)"));
+      "of world (ranks 1,3); the steps before had them in front of its AllGather of 64 float32; "
+      "later ones took their place, and the ranks now wait for each other"));
   REQUIRE_FALSE(lead(report).evidence.empty());
   CHECK(lead(report).evidence[0].text.find("steps before lead one to expect") != std::string::npos);
 }
@@ -193,7 +194,7 @@ TEST_CASE("who leaves a call out in the first step is told so by what all others
     CHECK(check_blames(report, Verdict::missing_call, 1).comm == CommKey{kReplicas + 1, 7});
     CHECK(lead(report).confidence == Confidence::likely);
     const bool is_told =
-        lead(report).summary.find("(the others had it in front of their") != std::string::npos;
+        lead(report).summary.find("; the others had it in front of their") != std::string::npos;
     CHECK(is_told == !waits);
   }
 }

@@ -1,4 +1,5 @@
 #include "analysis/record/index.h"
+#include "analysis/words/lead.h"
 #include "report/text.h"
 #include "tests/catch.h"
 #include "tests/report/world.h"
@@ -123,6 +124,24 @@ TEST_CASE("what does not fit into a first sentence of 160 characters follows as 
   report.findings[0].summary = sentence + "; " + std::string(102, 'y');
   CHECK(report::diff_text(test::missing_call_run(), report, {})
             .starts_with(report.findings[0].summary + "\n"));
+}
+
+TEST_CASE("a first clause that is too long by itself ends where an explanation begins") {
+  analysis::Report report = test::missing_call_report();
+  const auto lead = [&](const std::string& summary) {
+    report.findings[0].summary = summary;
+    return analysis::lead_of(report.findings[0]);
+  };
+  const std::string call = "rank 4 (of 8: all) called " + std::string(80, 'x');
+  const std::string why(90, 'y');
+  CHECK(lead(call + ": " + why).sentence == call);
+  CHECK(lead(call + ": " + why).rest == std::vector{why});
+  CHECK(lead(call + " where rank 6 called " + why + "; late").rest ==
+        std::vector<std::string>{"where rank 6 called " + why, "late"});
+  CHECK(lead(call + ", which rank 6 awaits, " + why).sentence == call);
+  CHECK(lead(call + " (" + why + ")").rest == std::vector{"(" + why + ")"});
+  // Nothing to end it at.
+  CHECK(lead(call + " (is) " + why).rest.empty());
 }
 
 TEST_CASE("evidence beyond the first six is counted, and shown with --all") {
