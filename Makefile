@@ -111,7 +111,7 @@ fuzz: setup-lint ## fuzz the file readers and the analysis for FUZZ_SECONDS each
 
 # The programs that the sanitizers run: what parses files, and what threads share.
 ASAN_TESTS := core_test format_test format_golden_test capture_test capture_crash_test trace_test \
-  import_test analysis_test sim_test shim_test plugin_test test_report
+  import_test analysis_test sim_test slow_test shim_test plugin_test test_report
 TSAN_TESTS := core_test format_test capture_test capture_crash_test trace_test shim_test \
   plugin_test emulator_device
 

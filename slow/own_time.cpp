@@ -266,6 +266,13 @@ uint32_t OwnTimes::base_of(uint32_t unit) const {
   return base == kNone ? before_[unit] : base;
 }
 
+int64_t OwnTimes::since_before_ns(uint32_t unit) const {
+  const uint32_t before = before_[unit];
+  if (before == kNone) return own_ns_[unit];
+  const int64_t span_ns = timeline_.units[unit].arrived_ns - timeline_.units[before].finished_ns;
+  return std::max<int64_t>(span_ns, 0);
+}
+
 bool OwnTimes::is_from_arrival(uint32_t unit) const {
   const Slot* slot = slot_of(unit);
   return slot != nullptr && slot->base.from_arrival && resolve(slot->base, unit) != kNone;
@@ -311,7 +318,8 @@ void OwnTimes::measure() {
     own_ns_[u] = std::max<int64_t>(unit.arrived_ns - began_ns, 0);
     const Slot* slot = slot_of(u);
     if (slot == nullptr) continue;
-    if (unit.arrived_ns - released_ns(u) < kPinnedNs) {
+    const int64_t free_ns = released_ns(u);
+    if (free_ns != INT64_MIN && unit.arrived_ns - free_ns < kPinnedNs) {
       hidden.push_back(u);
     } else {
       showing[timeline_.gpus[unit.gpu].role][unit.slot].push_back(static_cast<double>(own_ns_[u]));

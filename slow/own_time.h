@@ -45,6 +45,9 @@ class OwnTimes {
   // The work of the unit's rank from its base to its arrival.
   int64_t own_ns(uint32_t unit) const { return own_ns_[unit]; }
   const std::vector<int64_t>& all() const { return own_ns_; }
+  // From the end of the unit in front of it on its stream, which is certain; it may hold waits of
+  // other streams.
+  int64_t since_before_ns(uint32_t unit) const;
 
   // kNone: there is none on file.
   uint32_t base_of(uint32_t unit) const;

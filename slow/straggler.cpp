@@ -40,21 +40,62 @@ struct Candidate {
   double positive = 0;
 };
 
+// What a rank took longer than its peers in front of a unit: by its own work, and also from the
+// unit in front on the stream. Where the base of the work was a coincidence, the ranks that waited
+// for a slow one seem to take longer from there on; but not by both.
+double excess_of(double own_ns, double usual_own_ns, double since_ns, double usual_since_ns) {
+  const double excess_ns = own_ns - usual_own_ns;
+  return excess_ns <= 0 ? excess_ns : std::min(excess_ns, std::max(since_ns - usual_since_ns, 0.0));
+}
+
+struct Values {
+  std::vector<std::pair<double, size_t>> by_value;  // with the place in the role
+  std::vector<double> sorted;
+
+  void sort() {
+    std::sort(by_value.begin(), by_value.end());
+    for (const auto& [value, place] : by_value) sorted.push_back(value);
+  }
+  // (own value, median of the others), by the place in the role.
+  std::vector<std::pair<double, double>> among_others() const {
+    std::vector<std::pair<double, double>> pairs(sorted.size());
+    for (size_t k = 0; k < sorted.size(); ++k) {
+      pairs[by_value[k].second] = {sorted[k], median_without(sorted, k)};
+    }
+    return pairs;
+  }
+};
+
+// Of one slot in one step, added to the excesses of the GPUs of the role.
+void add_excesses(const Evidence& evidence, const Role& role, uint32_t slot, size_t i,
+                  std::vector<std::vector<double>>& excess) {
+  Values own;
+  Values since;
+  for (size_t place = 0; place < role.gpus.size(); ++place) {
+    const uint32_t unit = evidence.steps().unit_at(evidence.timeline(), role.gpus[place],
+                                                   evidence.steps().usable[i], slot);
+    own.by_value.emplace_back(evidence.own_times().own_ns(unit), place);
+    since.by_value.emplace_back(evidence.own_times().since_before_ns(unit), place);
+  }
+  own.sort();
+  since.sort();
+  const auto owns = own.among_others();
+  const auto sinces = since.among_others();
+  for (size_t place = 0; place < role.gpus.size(); ++place) {
+    excess[role.gpus[place]][i] +=
+        excess_of(owns[place].first, owns[place].second, sinces[place].first, sinces[place].second);
+  }
+}
+
 // By how much each GPU took longer than the median of its peers, in each step.
 std::vector<std::vector<double>> all_excesses(const Evidence& evidence) {
-  const Timeline& timeline = evidence.timeline();
-  std::vector<std::vector<double>> excess(timeline.gpus.size());
+  std::vector<std::vector<double>> excess(evidence.timeline().gpus.size());
   for (const Role& role : evidence.steps().roles) {
     if (role.gpus.size() < 2) continue;
+    for (const uint32_t gpu : role.gpus) excess[gpu].assign(evidence.compared(), 0);
     for (size_t i = 0; i < evidence.compared(); ++i) {
-      std::vector<std::pair<double, uint32_t>> sorted;
-      for (const uint32_t gpu : role.gpus) sorted.emplace_back(evidence.own_ns(gpu, i), gpu);
-      std::sort(sorted.begin(), sorted.end());
-      std::vector<double> values;
-      values.reserve(sorted.size());
-      for (const auto& [value, gpu] : sorted) values.push_back(value);
-      for (size_t k = 0; k < sorted.size(); ++k) {
-        excess[sorted[k].second].push_back(values[k] - median_without(values, k));
+      for (uint32_t slot = 0; slot < role.length; ++slot) {
+        add_excesses(evidence, role, slot, i, excess);
       }
     }
   }
@@ -108,13 +149,20 @@ std::vector<int64_t> as_fast_as_peers(const Evidence& evidence,
         const uint32_t unit = steps.unit_at(timeline, culprit, step, slot);
         if (unit == kNone) continue;
         std::vector<double> theirs;
+        std::vector<double> since;
         for (const uint32_t peer : role.gpus) {
           if (std::find(culprits.begin(), culprits.end(), peer) != culprits.end()) continue;
           const uint32_t other = steps.unit_at(timeline, peer, step, slot);
           if (other == kNone || !timeline.units[other].is_timed()) continue;
           theirs.push_back(static_cast<double>(evidence.own_times().own_ns(other)));
+          since.push_back(static_cast<double>(evidence.own_times().since_before_ns(other)));
         }
-        if (!theirs.empty()) own_ns[unit] = static_cast<int64_t>(median(std::move(theirs)));
+        if (theirs.empty()) continue;
+        const double excess_ns =
+            excess_of(static_cast<double>(own_ns[unit]), median(std::move(theirs)),
+                      static_cast<double>(evidence.own_times().since_before_ns(unit)),
+                      median(std::move(since)));
+        own_ns[unit] -= static_cast<int64_t>(excess_ns);
       }
     }
   }
