@@ -90,8 +90,9 @@ Period find_period(Symbols symbols) {
       period.begins = tiling.begins;
       return period;
     }
-    const bool is_multiple = std::any_of(period.inner.begin(), period.inner.end(),
-                                         [&](uint32_t inner) { return length % inner == 0; });
+    const bool is_multiple =
+        std::any_of(period.inner.begin(), period.inner.end(),
+                    [length = length](uint32_t inner) { return length % inner == 0; });
     if (!is_multiple && period.inner.size() < kInnerMax) period.inner.push_back(length);
   }
   period.inner.clear();
