@@ -40,6 +40,8 @@ PAIRS_MAX, STEP_SECONDS, SIDE_BY_SIDE_STEP_SECONDS, OTHER_STEP_SECONDS = 1000, 2
 # Of a step: some tens of milliseconds of a large GPU, in eight buckets.
 STEP = ("--width", "1024", "--rows", "32768", "--bucket-mb", "4")
 EMULATED_STEP = ("--width", "512", "--bucket-mb", "25")
+# Of the rank that sleeps: much against what a step of two processes on one GPU swings by.
+SLOW_STEPS, SLOW_MS = 30, 100
 IN_LOCKSTEP = "RC-IN-LOCKSTEP"
 
 
@@ -261,6 +263,25 @@ def check_hang(fault, expected, mode="events", settings=None):
     return check
 
 
+def slow_answer(machine, fault):
+    """What `rollcall slow` says of a training with this fault: code or None, ranks, steps found."""
+    with training(machine, "--steps", str(SLOW_STEPS), "--dp", str(machine.ranks()), "--tp", "1",
+                  "--pp", "1", "--fault", fault, "--straggler-delay-ms", str(SLOW_MS)) as run:
+        run.finish()
+        answer = json.loads(run.ask("slow", run.directory, "--json"))
+    finding = answer["finding"] or {"code": None, "culprits": []}
+    return (finding["code"], [culprit["rank"] for culprit in finding["culprits"]],
+            answer["steps"]["found"])
+
+
+def check_slow(machine):
+    found = slow_answer(machine, "straggler@1:0")
+    healthy = slow_answer(machine, "none")
+    return (found[:2] == ("RC-STRAGGLER", [1]) and healthy[0] is None,
+            f"{found[0] or 'nobody'} {found[1]} in {found[2]} steps; of the healthy twin: "
+            f"{healthy[0] or 'nobody'} {healthy[1]} in {healthy[2]} steps")
+
+
 # --- what is added to a call ----------------------------------------------------------------------
 
 
@@ -449,6 +470,7 @@ CHECKS = [
     ("a blocked stream is found by progress words alone",
      check_hang("stream-block", "RC-STREAM-BLOCKED", "progress",
                 {"ROLLCALL_GPU_POLL_MS": "3600000"})),
+    ("a rank that sleeps in every step is found, and its healthy twin names nobody", check_slow),
     ("PyTorch DDP trains as before", check_torch(False, ("off", *TIMINGS))),
     ("PyTorch DDP trains as before, its step a CUDA graph", check_torch(True, ("events",))),
     ("latency added to an 8-byte AllReduce", check_latency(lambda machine: machine.ranks(), True)),

@@ -197,7 +197,7 @@ def the_watch_needs_no_option():
             run.wait_for_steps(rank)
         run.touch("stuck")
         run.wait_until(lambda: "RC-MISSING-CALL" in run.stderr(), "the verdict by default")
-        expect("a verdict comes in" in run.stderr(), f"no word before it: {run.stderr()}")
+        expect("the verdict comes in" in run.stderr(), f"no word before it: {run.stderr()}")
         expect(run.running(), "nobody is ended for it")
     with Job(2, HANGING, options=["--watch", "0", "--kill-on-hang"]) as run:
         expect_equal(run.run(), 2, f"status ({run.describe()})")
