@@ -294,26 +294,6 @@ std::string counts_text(const Facts& facts, const Group& group, const Comparison
       place_text(group, seq));
 }
 
-// As many ranks captured one call at a position as captured another one: either may be wrong. Where
-// one side has no call there it is that side that is waited for.
-void weigh_tie(const Facts& facts, uint32_t g, const Comparison& comparison,
-               const CapturedRun& common, const std::vector<Deviant>& deviants, Draft& draft) {
-  const Group& group = facts.group(g);
-  std::vector<uint32_t> alike;
-  for (const CapturedRun* run : comparison.runs) {
-    if (run != nullptr && run->kinds == common.kinds) alike.push_back(run->member);
-  }
-  const bool have_both = std::all_of(deviants.begin(), deviants.end(), [&](const Deviant& deviant) {
-    return group.members[deviant.member].lane.has(deviant.seq) &&
-           group.members[common.member].lane.has(deviant.seq);
-  });
-  if (!have_both || alike.size() != deviants.size()) return;
-  for (const uint32_t m : alike) add_culprit(facts, group.members[m], g, draft.seq, draft.finding);
-  std::ranges::sort(draft.finding.culprits, {}, &Culprit::comm_rank);
-  draft.finding.confidence = Confidence::likely;
-  draft.finding.summary += "; nothing on file tells which side is right";
-}
-
 // One graph of the communicator against the others' at the same positions.
 std::optional<Draft> judge_captures(const Facts& facts, uint32_t g, const Comparison& comparison,
                                     Passing& passing) {
@@ -350,7 +330,6 @@ std::optional<Draft> judge_captures(const Facts& facts, uint32_t g, const Compar
     finding.evidence.push_back(op_evidence(facts, usual.process, usual.lane.at(seq), "captured"));
   }
   finding.summary = counts_text(facts, group, comparison, *common, deviants, seq);
-  weigh_tie(facts, g, comparison, *common, deviants, draft);
   const trace::Process& reference = facts.process(usual.process);
   // Of the plugin alone weigh_blind_spots() says it.
   if (!tells_graphs_apart(reference) && reference.knowledge.creations) {

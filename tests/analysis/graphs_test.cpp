@@ -384,31 +384,6 @@ TEST_CASE("who replays a graph once more than the others is named where they wen
   }
 }
 
-TEST_CASE("of two ranks that captured different calls at one place both are named") {
-  constexpr int kPair = 1;
-  Program program;
-  program.comms = {{.ranks = {0, 1, 2}}, {.ranks = {0, 1}, .parent = 0}};
-  program.ranks.resize(3);
-  const auto capture = [](OpKind kind, uint32_t graph) {
-    Step step = call(kind, 8, kind == OpKind::Gather ? 1 : -1, kPair);
-    step.graph = graph;
-    return step;
-  };
-  // One of the two has the Gather too many, or the other has left it out.
-  program.ranks[1].push_back(capture(OpKind::Gather, 1));
-  for (const size_t r : {0u, 1u}) {
-    program.ranks[r].push_back(capture(OpKind::AllGather, 2));
-    for (const uint32_t graph : {1u, 2u, 1u, 2u}) {
-      program.ranks[r].push_back({.act = Act::replay, .graph = graph});
-    }
-  }
-  const Report report = analyse(execute(program, {.watched = true}).run);
-  check_names(report, Verdict::graph_diverged, {0, 1});
-  CHECK(lead(report).confidence == Confidence::likely);
-  CHECK(lead(report).summary.find("nothing on file tells which side is right") !=
-        std::string::npos);
-}
-
 TEST_CASE("replays that differ are not told of as captures in a job that goes on") {
   Program program = make_capturing();
   Outcome outcome = execute(program);
