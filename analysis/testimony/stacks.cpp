@@ -67,6 +67,15 @@ std::string who(const Place& place) {
   return text;
 }
 
+// The innermost frame and the outermost one that the dump shows: all stand in the evidence.
+std::string ends_of(std::string_view stack) {
+  constexpr std::string_view kBetween = " < ";
+  const size_t first = stack.find(kBetween);
+  const size_t last = stack.rfind(kBetween);
+  if (first == last) return std::string(stack);
+  return fmt::format("{} < …{}", stack.substr(0, first), stack.substr(last));
+}
+
 size_t size_of(const Place& place) { return place.ranks.size() + place.files.size(); }
 
 }  // namespace
@@ -98,8 +107,9 @@ std::optional<Finding> judge_stacks(const trace::Run& run) {
     }
     add_evidence(*place.log, *place.saying, finding);
     if (i >= kShown) continue;
-    finding.summary += fmt::format("{}{} {} in {}", i == 0 ? "" : "; ", who(place),
-                                   size_of(place) == 1 ? "stands" : "stand", place.saying->text);
+    finding.summary +=
+        fmt::format("{}{} {} in {}", i == 0 ? "" : "; ", who(place),
+                    size_of(place) == 1 ? "stands" : "stand", ends_of(place.saying->text));
   }
   if (places.size() > kShown) finding.summary += "; others elsewhere";
   std::sort(finding.victims.begin(), finding.victims.end());
