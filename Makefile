@@ -61,8 +61,9 @@ sim: build ## judge SEEDS random faulty jobs; prints the table of docs/ACCURACY.
 	@ROLLCALL_SIM_SEEDS=$(SEEDS) ROLLCALL_SIM_TABLE=$(BUILD)/accuracy.md \
 	  $(BUILD)/tests/sim/sim_test; status=$$?; cat $(BUILD)/accuracy.md; exit $$status
 
-slow: build ## judge SEEDS random slow jobs of each family; prints the tables of docs/SLOW.md
-	@$(BUILD)/tests/slow/slow_accuracy 1000000 $(SEEDS)
+SLOW_SEEDS ?= 25
+slow: build ## judge SLOW_SEEDS random slow jobs of each family; prints the tables of docs/SLOW.md
+	@$(BUILD)/tests/slow/slow_accuracy 1000000 $(SLOW_SEEDS)
 
 build: setup $(BUILD)/build.ninja ## build everything
 	@cmake --build --preset $(PRESET) -j $(JOBS)

@@ -30,8 +30,8 @@ on any machine; NCCL's calls, streams and waiting are as on real ones. In step 3
 one collective. The other ranks wait for it in their next call, for ever: nothing is printed, no
 error appears. On a cluster this is the job that burns its hours until somebody kills it.
 
-Rollcall records every NCCL call of every rank and looks on. When a communicator has not advanced for
-3 seconds, it says what it sees:
+Rollcall records every NCCL call of every rank and looks on. When a communicator has not advanced
+for 3 seconds, it says what it sees:
 
   ${command[*]}
 

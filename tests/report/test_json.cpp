@@ -21,7 +21,8 @@ TEST_CASE("the verdict's JSON is the documented schema, byte for byte") {
     "ranks": 4,
     "started": "2023-11-14T22:13:19.995Z",
     "live": true,
-    "has_stale_values": false
+    "has_stale_values": false,
+    "ends": []
   },
   "findings": [
     {
