@@ -60,7 +60,7 @@ uint64_t first_parted(const CallSites& lines, const Member& odd, const Member& o
 std::string place_text(const Facts& facts, const Member& member, uint64_t seq) {
   const trace::Process& process = facts.process(member.process);
   const uint32_t index = member.lane.at(seq);
-  const std::string line = innermost_line_text(process, process.ops[index]);
+  std::string line = innermost_line_text(process, process.ops[index]);
   if (!line.empty()) return line;
   for (uint32_t before = index; before-- > 0;) {
     const std::string last = innermost_line_text(process, process.ops[before]);
