@@ -64,9 +64,11 @@ std::string straggler_text(const trace::Run& run, const Answer& answer, const Fi
       "  In {:.0f} % of the steps rank {} took longer, by {} in the median; it has {} {}.\n",
       100 * finding.positive, first.rank, span_text(finding.excess_ns), first.peers,
       first.peers == 1 ? "peer" : "peers");
-  text += finding.is_host_bound
-              ? "  Its GPU waited for its host: look at what its process does between the calls.\n"
-              : "  Its host was ahead of its GPU: the GPU's own work takes longer.\n";
+  text +=
+      finding.is_host_bound
+          ? "  Most of that had passed when its process made the call: look at what the process "
+            "does before it, waits for its own GPU included.\n"
+          : "  Its process had made the calls before: its GPU was still at its own work.\n";
   for (const Place& place : finding.places) text += "  In front of " + place_text(place) + ".\n";
   return text;
 }

@@ -34,7 +34,7 @@ struct Finding {
   double floor = 0;            // the smallest share that would have been said
   double positive = 0;         // share of the steps in which the culprit took longer
   double excess_ns = 0;        // by which it took longer than its peers; median
-  bool is_host_bound = false;  // its GPU waited for its host
+  bool is_host_bound = false;  // most of it had passed when its process made the call
   uint32_t first_step = 0;
   uint32_t last_step = 0;
   uint32_t compared = 0;            // steps between these

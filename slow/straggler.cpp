@@ -320,22 +320,41 @@ class Rule {
     return false;
   }
 
-  // Most of what it takes itself it takes while its GPU has nothing queued.
-  bool is_host_bound(uint32_t gpu) const {
-    constexpr int32_t kShortLeadNs = 20'000;
-    const Steps& steps = evidence_.steps();
-    const uint32_t role = evidence_.timeline().gpus[gpu].role;
+  // Own work in all compared steps, and as much of it as had passed when the process made the call.
+  struct Own {
     double all_ns = 0;
-    double waiting_ns = 0;
+    double before_call_ns = 0;
+  };
+  Own own_of(uint32_t gpu) const {
+    const Steps& steps = evidence_.steps();
+    const Timeline& timeline = evidence_.timeline();
+    Own own;
     for (const uint32_t step : steps.usable) {
-      for (uint32_t slot = 0; slot < steps.roles[role].length; ++slot) {
-        const uint32_t unit = steps.unit_at(evidence_.timeline(), gpu, step, slot);
+      for (uint32_t slot = 0; slot < steps.roles[timeline.gpus[gpu].role].length; ++slot) {
+        const uint32_t unit = steps.unit_at(timeline, gpu, step, slot);
+        if (unit == kNone) continue;
         const auto own_ns = static_cast<double>(evidence_.own_times().own_ns(unit));
-        all_ns += own_ns;
-        if (evidence_.timeline().units[unit].lead_ns < kShortLeadNs) waiting_ns += own_ns;
+        own.all_ns += own_ns;
+        own.before_call_ns += std::max(own_ns - timeline.units[unit].lead_ns, 0.0);
       }
     }
-    return waiting_ns >= 0.5 * all_ns;
+    return own;
+  }
+
+  // Most of what it takes longer than its peers has passed when its process makes the call.
+  bool is_host_bound(uint32_t gpu) const {
+    const Role& role = evidence_.steps().roles[evidence_.timeline().gpus[gpu].role];
+    std::vector<double> all_ns;
+    std::vector<double> before_call_ns;
+    for (const uint32_t peer : role.gpus) {
+      if (peer == gpu) continue;
+      const Own own = own_of(peer);
+      all_ns.push_back(own.all_ns);
+      before_call_ns.push_back(own.before_call_ns);
+    }
+    const Own mine = own_of(gpu);
+    return mine.before_call_ns - median(std::move(before_call_ns)) >=
+           0.5 * (mine.all_ns - median(std::move(all_ns)));
   }
 
   void weigh(Finding& finding) const {

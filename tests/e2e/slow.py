@@ -45,6 +45,7 @@ def sleeping_rank():
         expect(finding["recovered_ns"] > 0.25e9 * SLEEP_S, f"hardly anything is saved: {finding}")
         text = asked(run)
         expect(text.stdout.startswith("RC-STRAGGLER"), text.stdout)
+        expect("had passed when its process made the call" in text.stdout, text.stdout)
         expect_equal(text.returncode, 4, "the exit status of the text")
 
 

@@ -37,6 +37,19 @@ TEST_CASE("a rank whose kernels take a fifth longer is named, with what the step
   CHECK(answer.compared == 55);
 }
 
+TEST_CASE("of a rank whose loader is slow it is told that the time had passed when it called") {
+  const Answer answer = slow::answer(make_case(random_training(Family::loader_slow, 4)).timed.run);
+  REQUIRE(answer.finding);
+  CHECK(answer.finding->verdict == analysis::Verdict::straggler);
+  CHECK(answer.finding->is_host_bound);
+}
+
+TEST_CASE("two ranks that take turns on a GPU are not called uneven") {
+  Training training = small(Family::uneven_input, 0.2);
+  training.shape = {.dp = 2, .tp = 1, .pp = 1, .layers = 2, .microbatches = 1, .steps = 60};
+  CHECK_FALSE(slow::answer(make_case(training).timed.run).finding);
+}
+
 TEST_CASE("ranks that wait for a slow one in their group are not named with it") {
   const timed::Case made = make_case(small(Family::gpu_slow, 0.2));
   const Answer answer = slow::answer(made.timed.run);
