@@ -8,7 +8,6 @@
 namespace rollcall::analysis {
 
 using trace::JobLog;
-using trace::kUntold;
 using trace::Saying;
 
 Finding make_finding(Verdict verdict, Confidence confidence, std::optional<Misstep> misstep) {
@@ -31,7 +30,7 @@ Culprit culprit_named(int32_t rank, const Saying& saying) {
   culprit.rank = rank;
   culprit.process = kNone;
   culprit.comm_name = saying.group_text;
-  if (saying.seq != kUntold && saying.seq >= 0) culprit.seq = static_cast<uint64_t>(saying.seq);
+  if (saying.seq >= 0) culprit.seq = static_cast<uint64_t>(saying.seq);
   if (saying.kind != trace::SayingKind::exception) culprit.op = saying.op;
   return culprit;
 }
