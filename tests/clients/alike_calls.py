@@ -34,8 +34,10 @@ ODD = {"missing": (reduce_loss, reduce_accuracy),
 
 
 def write_dump(folder):
-    with open(os.path.join(folder, f"rank_{dist.get_rank()}"), "wb") as file:
+    path = os.path.join(folder, f"rank_{dist.get_rank()}")
+    with open(path + ".part", "wb") as file:
         file.write(torch._C._distributed_c10d._dump_fr_trace(True, True, False, "nccl2"))
+    os.rename(path + ".part", path)  # whole, once it is there
 
 
 def main():

@@ -226,7 +226,6 @@ def replay_left_out_on_cuda11_is_named(python):
 
 
 ALIKE_STEP = 3
-ALIKE_QUIET_S = 20  # PyTorch takes some seconds to write a dump
 # mode -> verdict, severity, and which of the step's three calls is the first that is not as it
 # should be
 ALIKE = {"missing": ("RC-MISSING-CALL", "hang", 1), "extra": ("RC-MISSING-CALL", "hang", 2),
@@ -238,14 +237,20 @@ def alike_calls_are_told_apart(python):
     def test():
         for mode in ("", *ALIKE):
             with Job(3, program=[python, here("alike_calls.py")],
-                     options=["--watch", str(ALIKE_QUIET_S), "--kill-on-hang"],
                      environment={"ROLLCALL_PYTHON_FRAMES": "1",
                                   "TORCH_FR_BUFFER_SIZE": "2000"}) as run:
                 dumps = os.path.join(run.folder, "dumps")
                 os.mkdir(dumps)
                 run.command += [dumps, *([mode, str(ALIKE_STEP)] if mode else [])]
                 run.start()
-                run.wait(TORCHRUN_PATIENCE_S)
+                # However long PyTorch takes to write them; a job that hangs does so behind them.
+                run.wait_until(lambda: is_dumped(dumps, 3), "the ranks' dumps", TORCHRUN_PATIENCE_S)
+                if ALIKE.get(mode, ("", ""))[1] == "hang":
+                    run.wait_until(lambda: hangs(run), "a verdict about a hang",
+                                   TORCHRUN_PATIENCE_S)
+                    run.kill()
+                else:
+                    run.wait(TORCHRUN_PATIENCE_S)
                 if not mode:
                     expect_lockstep(run, 3)
                 # Positions begin with 0 in the records, with 1 in PyTorch's dumps.
@@ -253,6 +258,14 @@ def alike_calls_are_told_apart(python):
                 # Whether the calls behind it were through by then is a matter of moments.
                 expect_alike(run, dumps, mode, 1, None)
     return test
+
+
+def is_dumped(folder, ranks):
+    return all(os.path.exists(os.path.join(folder, f"rank_{rank}")) for rank in range(ranks))
+
+
+def hangs(run):
+    return run.diff("--stalled-after", "3")["findings"][0]["severity"] == "hang"
 
 
 def expect_alike(run, folder, mode, first, severity):
