@@ -87,13 +87,15 @@ done
   part "installing PyTorch" install torch requirements.txt || true
 if [ -x "$torch" ]; then
   beside "ways into NCCL" python3 tests/clients/ways_in.py --torch "$torch"
-  beside "reported hangs" python3 tests/clients/reported_hangs.py "$torch"
   for backend in nccl nccl-legacy; do
     beside "faults on $backend" python3 tests/clients/pytorch_faults.py "$torch" "$backend"
   done
   beside "non-blocking" python3 tests/clients/pytorch_faults.py --non-blocking "$torch" nccl
   beside "GPU check" env ROLLCALL_GPU_CHECK_BUILD="$build" \
     "$torch" scripts/gpu_check.py --emulate=1 --strict --only PyTorch
+  wait
+  # Many short jobs: beside them steps take longer than the check of GPUs waits for them.
+  beside "reported hangs" python3 tests/clients/reported_hangs.py "$torch"
 fi
 wait
 done_with torch

@@ -21,6 +21,7 @@ def judged(what):
         run.wait_until(lambda: is_hang(run.diff("--stalled-after", "2")), f"a verdict on {what}")
         alive = run.diff("--stalled-after", "2")["findings"]
         run.kill()
+        run.wait_until(lambda: not run.diff()["run"]["live"], "the end of all ranks")
         dead = run.diff()["findings"]
         for finding in (alive[0], dead[0]):
             expect_equal(finding["code"], "RC-INIT-INCOMPLETE", f"{what}: the verdict ({finding})")
