@@ -8,11 +8,13 @@ namespace {
 struct VerdictTraits {
   std::string_view code;
   Severity severity;
+  Origin origin;
   std::string_view meaning;
 };
 
 constexpr VerdictTraits kVerdicts[] = {
-#define ROLLCALL_X(name, code, severity, meaning) {code, Severity::severity, meaning},
+#define ROLLCALL_X(name, code, severity, origin, meaning) \
+  {code, Severity::severity, Origin::origin, meaning},
     ROLLCALL_VERDICTS(ROLLCALL_X)
 #undef ROLLCALL_X
 };
@@ -24,6 +26,7 @@ const VerdictTraits& traits_of(Verdict verdict) { return kVerdicts[static_cast<s
 
 std::string_view code_of(Verdict verdict) { return traits_of(verdict).code; }
 Severity severity_of(Verdict verdict) { return traits_of(verdict).severity; }
+Origin origin_of(Verdict verdict) { return traits_of(verdict).origin; }
 std::string_view meaning_of(Verdict verdict) { return traits_of(verdict).meaning; }
 
 std::string_view name_of(Misstep misstep) {
@@ -63,6 +66,22 @@ std::string_view name_of(Severity severity) {
 std::string_view name_of(Confidence confidence) {
   constexpr std::string_view kNames[] = {"certain", "likely", "open"};
   return kNames[static_cast<size_t>(confidence)];
+}
+
+std::string_view name_of(Origin origin) {
+  constexpr std::string_view kNames[] = {"program", "node", "fabric", "outside", "unknown"};
+  return kNames[static_cast<size_t>(origin)];
+}
+
+std::string_view consequence_of(Origin origin) {
+  constexpr std::string_view kSentences[] = {
+      "a restart repeats it: the program has to change",
+      "a restart on the same host may meet it again; on another one it does not",
+      "a restart may meet it again: GPU links or the network are to be looked at",
+      "a restart helps once what is outside of the job is in order",
+      "whether a restart helps is not known",
+  };
+  return kSentences[static_cast<size_t>(origin)];
 }
 
 }  // namespace rollcall::analysis

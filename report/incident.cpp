@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "analysis/origin.h"
+#include "analysis/verdict.h"
 #include "report/json.h"
 #include "report/json_terms.h"
 #include "report/terms.h"

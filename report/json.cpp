@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "analysis/origin.h"
 #include "analysis/record/index.h"
+#include "analysis/verdict.h"
 #include "report/json_terms.h"
 #include "report/terms.h"
 #include "trace/job_end.h"

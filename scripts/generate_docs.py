@@ -227,9 +227,9 @@ def verdicts():
                       for path in sorted(glob.glob(os.path.join(ROOT, folder, "**", "*.cpp"),
                                                    recursive=True)))
     said, reserved = [], []
-    origins = dict(rows_of(read("analysis/origin.h"), "ROLLCALL_ORIGINS"))
-    for name, code, severity, meaning in rows_of(read("analysis/verdict.h"), "ROLLCALL_VERDICTS"):
-        line = f"| {code} | {severity} | {origins[name]} | {cell(meaning)} |\n"
+    for name, code, severity, origin, meaning in rows_of(read("analysis/verdict.h"),
+                                                         "ROLLCALL_VERDICTS"):
+        line = f"| {code} | {severity} | {origin} | {cell(meaning)} |\n"
         (said if re.search(rf"\bVerdict::{name}\b", sources) else reserved).append(line)
     missteps = "".join(f"| {name} | {cell(meaning)} |\n" for name, meaning in
                        rows_of(read("analysis/verdict.h"), "ROLLCALL_MISSTEPS"))

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "analysis/finding.h"
-#include "analysis/origin.h"
+#include "analysis/verdict.h"
 #include "tools/command.h"
 #include "tools/terminal.h"
 
