@@ -26,6 +26,7 @@ nlohmann-json3-dev|JSON output and its tests
 libzstd-dev|compressed segments, and logs
 zlib1g-dev|logs that gzip packed
 liblzma-dev|logs that xz packed
+libsqlite3-0|exports of Nsight Systems, opened when one is read
 libconcurrentqueue-dev|queue between threads, headers only
 catch2|unit tests
 libopenmpi-dev|reading a run with several processes, and the MPI example

@@ -21,8 +21,8 @@ struct RunSpan {
 // Two recorders of one job name its communicators and positions differently: only one of them is
 // compared. Ours where it was there; else the one that saw calls of most ranks, and of those
 // the one that knows most of a call.
-constexpr const char* kRecorders[] = {"rollcall",  "flight_recorder", "nccl_log",
-                                      "inspector", "ncclras",         "ncclras_text"};
+constexpr const char* kRecorders[] = {"rollcall", "flight_recorder", "nccl_log", "kineto",
+                                      "nsys",     "inspector",       "ncclras",  "ncclras_text"};
 
 void keep_one_recorder(Run& run) {
   std::map<std::string, std::set<int32_t>> ranks;

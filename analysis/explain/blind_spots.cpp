@@ -80,6 +80,11 @@ bool is_log(const Facts& facts, uint32_t p) {
   return p != kNone && facts.process(p).recorder == "nccl_log";
 }
 
+// Recorded only from some moment on, with communicators that were made before it.
+bool is_excerpt(const Facts& facts, uint32_t p) {
+  return is_log(facts, p) || (p != kNone && facts.process(p).recorder == "nsys");
+}
+
 // Nothing of the communicator is on file behind the call that the culprit lacks: the log may end
 // there, and not the job.
 bool is_at_end_of_log(const Facts& facts, const Draft& draft) {
@@ -110,9 +115,10 @@ void weigh_log(const Facts& facts, Draft& draft) {
       finding.verdict == Verdict::init_incomplete || finding.verdict == Verdict::split_mismatch;
   const bool is_guess =
       draft.group != kNone &&
-      std::all_of(
-          facts.group(draft.group).members.begin(), facts.group(draft.group).members.end(),
-          [&](const Member& member) { return is_log(facts, member.process) && member.rank < 0; });
+      std::all_of(facts.group(draft.group).members.begin(), facts.group(draft.group).members.end(),
+                  [&](const Member& member) {
+                    return is_excerpt(facts, member.process) && member.rank < 0;
+                  });
   if (is_of_creation) {
     std::erase_if(finding.culprits,
                   [](const Culprit& culprit) { return culprit.process == kNone; });
@@ -121,8 +127,8 @@ void weigh_log(const Facts& facts, Draft& draft) {
            "communicator is complete");
   } else if (is_guess) {
     weaken(finding, Confidence::open,
-           "but the log has no Init lines of this communicator: which processes share it, and "
-           "where its calls begin, is a guess");
+           "but no line or range tells of this communicator's creation: which processes share it, "
+           "and where its calls begin, is a guess");
   } else if (rests_on_silence(finding.verdict) && is_at_end_of_log(facts, draft)) {
     weaken(finding, Confidence::open,
            "but nothing tells whether the log is whole: its end may be missing, and no more than "
@@ -134,12 +140,12 @@ void weigh_log(const Facts& facts, Draft& draft) {
 
 void weigh_blind_spots(const Facts& facts, std::vector<Draft>& drafts) {
   const std::vector<uint32_t>& active = facts.index.active();
-  const bool has_log =
-      std::any_of(active.begin(), active.end(), [&](uint32_t p) { return is_log(facts, p); });
+  const bool has_excerpt =
+      std::any_of(active.begin(), active.end(), [&](uint32_t p) { return is_excerpt(facts, p); });
   for (Draft& draft : drafts) {
     if (!is_defect(draft.finding)) continue;
     weigh_damage(facts, draft.finding);
-    if (has_log) weigh_log(facts, draft);
+    if (has_excerpt) weigh_log(facts, draft);
   }
   const uint32_t witness = worst_witness(facts);
   if (witness == kNone) return;

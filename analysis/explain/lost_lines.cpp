@@ -86,23 +86,28 @@ bool rests_on_absence(Verdict verdict) {
          verdict == Verdict::p2p_unmatched;
 }
 
-// Whether a line that was lost, of whoever is named, would look like this.
-bool may_be_lost(const trace::Run& run, const Finding& finding) {
-  return std::any_of(finding.culprits.begin(), finding.culprits.end(), [&](const Culprit& culprit) {
-    return culprit.process < run.processes.size() &&
-           !run.processes[culprit.process].knowledge.losses_show;
-  });
+// Of whose record a loss would look like this; null: nobody's that is named.
+const trace::Process* who_may_have_lost(const trace::Run& run, const Finding& finding) {
+  for (const Culprit& culprit : finding.culprits) {
+    if (culprit.process >= run.processes.size()) continue;
+    const trace::Process& process = run.processes[culprit.process];
+    if (!process.knowledge.losses_show) return &process;
+  }
+  return nullptr;
 }
 
 void doubt(const trace::Run& run, Finding& finding) {
   for (Finding& consequence : finding.consequences) doubt(run, consequence);
-  if (finding.confidence == Confidence::open || !may_be_lost(run, finding)) return;
+  const trace::Process* loser = who_may_have_lost(run, finding);
+  if (finding.confidence == Confidence::open || loser == nullptr) return;
   const bool is_early = is_mismatch(finding.verdict) && !finding.culprits.empty() &&
                         may_be_early(run, finding.culprits.front());
   if (!is_early && !rests_on_absence(finding.verdict)) return;
   finding.confidence = Confidence::open;
   finding.summary +=
-      "; the log does not number its calls, so one whose line was lost would look the same";
+      loser->recorder == "nsys"
+          ? "; ranges of Nsight Systems have no numbers, so one that was lost would look the same"
+          : "; the log does not number its calls, so one whose line was lost would look the same";
 }
 
 }  // namespace

@@ -470,6 +470,8 @@ std::string callers_text(const Facts& facts, const Node& waited) {
 std::string_view recorder_text(const Process& process) {
   if (process.recorder == "flight_recorder") return "its Flight Recorder dump";
   if (process.recorder == "inspector") return "its file of NCCL Inspector";
+  if (process.recorder == "kineto") return "its trace of the PyTorch profiler";
+  if (process.recorder == "nsys") return "its export of Nsight Systems";
   return process.recorder == "nccl_log" ? "its NCCL log" : "the report of RAS";
 }
 

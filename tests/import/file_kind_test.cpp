@@ -42,7 +42,6 @@ TEST_CASE("what is not read is named, with what to do instead") {
           std::string(9, '\0') + "\x04",
       "a core dump");
   check("PK\x03\x04 archive", "a zip archive, or a checkpoint of PyTorch");
-  check(std::string("SQLite format 3\0", 16), "a database of SQLite, as Nsight Systems exports");
   check("BZh91AY", "packed with bzip2");
   check("V|1|base_timestamp=1750000000.000\n", "a clog of torchcomms");
   check("nccl_bus_bandwidth_gbs{version=\"v5.1\"} 0.012\n",

@@ -86,10 +86,8 @@ const Row kRows[] = {
      {ForeignFormat::py_spy, "stacks of py-spy", ""}},
     {[](const Text& t) { return t.begins("Process ") && t.has("\nPython v"); },
      {ForeignFormat::py_spy, "stacks of py-spy", ""}},
-    {[](const Text& t) { return t.begins("SQLite format 3"); },
-     {ForeignFormat::named, "a database of SQLite, as Nsight Systems exports",
-      "it is not read; a trace of the PyTorch profiler or a log with NCCL_DEBUG_SUBSYS=INIT,COLL "
-      "of the same job is"}},
+    {[](const Text& t) { return t.begins(kSqliteMagic); },
+     {ForeignFormat::sqlite, "a database of SQLite", ""}},
     {[](const Text& t) { return is_json(t) && t.has("\"PEER_") && t.has("\"details\""); },
      {ForeignFormat::named, "a stream of `ncclras -m`",
       "it tells who left and no calls; `ncclras -f json` tells how far each rank came"}},

@@ -23,7 +23,8 @@ enum class ForeignFormat : uint8_t {
   inspector,
   ras_json,
   kineto,
-  py_spy
+  py_spy,
+  sqlite
 };
 
 struct FileKind {
@@ -32,6 +33,9 @@ struct FileKind {
   // What to do instead, where it is not read; else empty.
   std::string_view help;
 };
+
+// What a database of SQLite begins with.
+inline constexpr std::string_view kSqliteMagic{"SQLite format 3\0", 16};
 
 // `head`: the first bytes, unpacked and as UTF-8 (byte_stream.h), kHeadBytes of them or the file.
 inline constexpr size_t kHeadBytes = 1 << 16;

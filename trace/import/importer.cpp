@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -110,6 +111,8 @@ void import_whole(ForeignFormat format, const std::string& path, std::span<const
       return import_ras_json(path, bytes, processes, issues);
     case ForeignFormat::py_spy:
       return import_py_spy(path, bytes, logs, issues);
+    case ForeignFormat::sqlite:
+      return import_nsys(path, bytes, processes, issues);
     default:
       break;
   }
@@ -171,6 +174,20 @@ void bound_ranks(Process& process) {
   }
 }
 
+void bound(std::vector<Process>& processes, size_t first) {
+  for (size_t i = first; i < processes.size(); ++i) {
+    bound_times(processes[i]);
+    bound_ranks(processes[i]);
+  }
+}
+
+// What it is by its first bytes alone.
+bool is_database(int descriptor) {
+  uint8_t head[kSqliteMagic.size()] = {};
+  return ::pread(descriptor, head, sizeof head, 0) == static_cast<ssize_t>(sizeof head) &&
+         kind_of(head).format == ForeignFormat::sqlite;
+}
+
 }  // namespace
 
 CommKey key_from_text(std::string_view text) {
@@ -208,10 +225,7 @@ ImportedFile import_stream(const std::string& path, std::unique_ptr<ByteStream> 
     processes.resize(before);
     heard.resize(logs_before);
   }
-  for (size_t i = before; i < processes.size(); ++i) {
-    bound_times(processes[i]);
-    bound_ranks(processes[i]);
-  }
+  bound(processes, before);
   const std::string complaint = text.complaint();
   if (!complaint.empty()) {
     complain(path, complaint, issues);
@@ -237,9 +251,18 @@ ImportedFile import_file(const std::string& path, std::vector<Process>& processe
   }
   const size_t before = processes.size();
   const int64_t written_ns = time_written_ns(path);
-  const ImportedFile imported =
-      import_stream(path, std::make_unique<DescriptorStream>(descriptor, true, std::move(on_bytes)),
-                    processes, issues, logs);
+  ImportedFile imported;
+  if (is_database(descriptor)) {
+    // Read where it lies, for it may be larger than may be held.
+    ::close(descriptor);
+    import_nsys(path, processes, issues);
+    bound(processes, before);
+    imported = {.kind = {ForeignFormat::sqlite, "a database of SQLite", ""}, .is_known = true};
+  } else {
+    imported = import_stream(
+        path, std::make_unique<DescriptorStream>(descriptor, true, std::move(on_bytes)), processes,
+        issues, logs);
+  }
   for (size_t i = before; i < processes.size(); ++i) {
     processes[i].written_ns = written_ns;
   }

@@ -66,6 +66,11 @@ void import_ras_text(const std::string& path, std::span<const uint8_t> bytes,
 // Says where the process stood, of the rank in its file's name; there are no calls in it.
 void import_py_spy(const std::string& path, std::span<const uint8_t> bytes,
                    std::vector<JobLog>& logs, std::vector<Issue>& issues);
+// An export of Nsight Systems, where it lies; or one that came packed or through a pipe.
+void import_nsys(const std::string& path, std::vector<Process>& processes,
+                 std::vector<Issue>& issues);
+void import_nsys(const std::string& path, std::span<const uint8_t> bytes,
+                 std::vector<Process>& processes, std::vector<Issue>& issues);
 // Read as they come, for they are large.
 void import_kineto(const std::string& path, ByteStream& stream, std::vector<Process>& processes,
                    std::vector<Issue>& issues);

@@ -1,0 +1,199 @@
+// Exports of Nsight Systems.
+#include <fstream>
+#include <sstream>
+
+#include "analysis/analysis.h"
+#include "tests/catch.h"
+#include "tests/import/nsys_file.h"
+#include "trace/import/importer.h"
+
+using namespace rollcall;
+using namespace rollcall::trace;
+using analysis::Confidence;
+using analysis::Verdict;
+
+namespace {
+
+constexpr int kRanks = 3;
+constexpr int64_t kBase = 1'750'000'000'000'000'000;
+
+Run read(const std::vector<const NsysFile*>& files) {
+  Run run;
+  for (const NsysFile* file : files) {
+    CHECK(import_file(file->path(), run.processes, run.issues).is_known);
+  }
+  return run;
+}
+
+Run read(const std::string& sql) {
+  NsysFile file;
+  file.run(sql);
+  return read({&file});
+}
+
+// `lost`: of this rank's fourth call no range is on file.
+NsysCapture healthy(int lost = -1, bool creates = true) {
+  NsysCapture capture;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (creates) capture.create(rank, kRanks);
+    for (int step = 0; step < 10; ++step) {
+      if (rank == lost && step == 3) continue;
+      capture.call(rank, 100 + 10 * step, static_cast<uint64_t>(1000 + step),
+                   step % 4 == 0 ? 5 : 3);
+    }
+  }
+  return capture;
+}
+
+std::string text_of(const std::vector<Issue>& issues) {
+  std::string text;
+  for (const Issue& issue : issues) text += issue.text + "\n";
+  return text;
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+}  // namespace
+
+TEST_CASE("an export of Nsight Systems gives each of its processes its calls with their times") {
+  NsysCapture capture = healthy();
+  capture.launch(1, 132, 500, 700);
+  const Run run = read(capture.sql());
+  REQUIRE(run.processes.size() == kRanks);
+  const Process& process = run.processes[1];
+  CHECK(process.job_rank == 1);
+  CHECK(process.pid == 6001);
+  CHECK(process.recorder == "nsys");
+  REQUIRE(process.comms.size() == 1);
+  CHECK(process.comms[0].key == run.processes[2].comms[0].key);
+  CHECK(process.comms[0].nranks == kRanks);
+  REQUIRE(process.ops.size() == 10);
+  const Op& op = process.ops[3];
+  CHECK(op.kind == OpKind::AllReduce);
+  CHECK(op.count == 1003);
+  CHECK(op.datatype == kUnknown8);
+  CHECK(op.reduction == 0);
+  CHECK(op.seq == 3);
+  CHECK(op.called_ns == kBase + 130);
+  CHECK(op.returned_ns == kBase + 135);
+  CHECK(op.started_ns == kBase + 500);
+  CHECK(op.finished_ns == kBase + 700);
+  CHECK(op.state == OpState::finished);
+  CHECK(process.ops[4].state == OpState::returned);
+  CHECK(analysis::analyse(run).findings.front().verdict == Verdict::in_lockstep);
+}
+
+TEST_CASE("calls of a group have the kernel that the end of the group launched") {
+  NsysCapture capture;
+  capture.create(0, 1);
+  capture.event(100, 101, 0, 6, "NULL");
+  capture.call(0, 110, 8, 8);
+  capture.call(0, 120, 8, 8);
+  capture.event(130, 140, 0, 7, "NULL");
+  capture.launch(0, 135, 200, 300);
+  const Run run = read(capture.sql());
+  REQUIRE(run.processes.size() == 1);
+  REQUIRE(run.processes[0].ops.size() == 2);
+  for (const Op& op : run.processes[0].ops) {
+    CHECK(op.kind == OpKind::Send);
+    CHECK(op.group == 1);
+    CHECK(op.finished_ns == kBase + 300);
+  }
+}
+
+TEST_CASE("an export that comes packed or through a pipe is read as the file is") {
+  NsysFile file;
+  file.run(healthy().sql());
+  const std::string bytes = bytes_of(file.path());
+  std::vector<Process> processes;
+  std::vector<Issue> issues;
+  import_bytes("standard input", {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
+               processes, issues);
+  REQUIRE(processes.size() == kRanks);
+  CHECK(processes[2].ops.size() == 10);
+}
+
+TEST_CASE("a size that differs is found in exports of Nsight Systems, and names its rank") {
+  NsysCapture capture = healthy();
+  capture.call(0, 300, 64);
+  capture.call(1, 300, 60);
+  capture.call(2, 300, 64);
+  for (int step = 1; step < 6; ++step) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      capture.call(rank, 300 + 10 * step, static_cast<uint64_t>(64 + step));
+    }
+  }
+  const analysis::Report report = analysis::analyse(read(capture.sql()));
+  CHECK(report.findings.front().verdict == Verdict::count_mismatch);
+  CHECK(report.findings.front().confidence == Confidence::certain);
+  CHECK(report.findings.front().culprits.front().rank == 1);
+}
+
+TEST_CASE("a range that is not in an export accuses nobody for sure, whichever it is") {
+  for (int row = 1; row <= kRanks * 11; ++row) {
+    const Run run =
+        read(healthy().sql() + fmt::format("DELETE FROM NVTX_EVENTS WHERE rowid = {};", row));
+    const analysis::Report report = analysis::analyse(run);
+    for (const analysis::Finding& finding : report.findings) {
+      INFO("row " << row << ": " << finding.summary);
+      CHECK_FALSE((is_defect(finding) && finding.confidence != Confidence::open));
+    }
+  }
+}
+
+TEST_CASE("where a capture began behind the communicators' creation, what differs is a guess") {
+  const analysis::Report report = analysis::analyse(read(healthy(1, false).sql()));
+  const analysis::Finding& lead = report.findings.front();
+  CHECK(lead.verdict == Verdict::missing_call);
+  CHECK(lead.confidence == Confidence::open);
+  CHECK(lead.summary.find("tells of this communicator's creation") != std::string::npos);
+}
+
+TEST_CASE("ranges of NCCL before 2.26 do not tell their communicator, and are not compared") {
+  NsysCapture capture(false);
+  capture.create(0, 2);
+  capture.call(0, 100, 8);
+  const Run run = read(capture.sql());
+  CHECK(run.processes.empty());
+  CHECK(text_of(run.issues).find("the communicator of 1 of them is not told") != std::string::npos);
+}
+
+TEST_CASE("one process with several ranks of a communicator is not compared") {
+  NsysCapture capture;
+  capture.create(0, 2);
+  capture.event(20, 25, 0, 4,
+                "x'01000000000000000600000000000000180000000000000038000000000000"
+                "00bc0a0000000000000200000001000000'");
+  for (int step = 0; step < 4; ++step) capture.call(0, 100 + 10 * step, 8);
+  const Run run = read(capture.sql());
+  CHECK(run.processes.empty());
+  CHECK(text_of(run.issues).find("drives several ranks") != std::string::npos);
+}
+
+TEST_CASE("a capture without NCCL, another database, and a view in a table's place are named") {
+  CHECK(text_of(read("CREATE TABLE StringIds(id INTEGER, value TEXT);").issues)
+            .find("without ranges of NCCL: capture with `nsys profile --trace=cuda,nvtx`") !=
+        std::string::npos);
+  CHECK(text_of(read("CREATE TABLE users(id INTEGER);").issues).find("no export of Nsight") !=
+        std::string::npos);
+  const Run run = read(
+      "CREATE VIEW NVTX_EVENTS AS WITH RECURSIVE n(start) AS (SELECT 1 UNION ALL SELECT start + 1 "
+      "FROM n) SELECT start, 0 AS \"end\", 59 AS eventType, 'ncclAllReduce' AS text FROM n;");
+  CHECK(run.processes.empty());
+  CHECK(text_of(run.issues).find("no export of Nsight") != std::string::npos);
+}
+
+TEST_CASE("an export that was cut says so, and is not taken for one without calls") {
+  NsysFile file;
+  file.run(healthy().sql());
+  const std::string bytes = bytes_of(file.path());
+  std::ofstream(file.path(), std::ios::binary | std::ios::trunc)
+      << bytes.substr(0, bytes.size() / 2);
+  const Run run = read({&file});
+  CHECK(text_of(run.issues).find("cannot be read to its end") != std::string::npos);
+}
