@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -15,58 +16,12 @@
 #include "shim/call_flags.h"
 #include "shim/comm_config.h"
 #include "shim/loader.h"
+#include "shim/python_layout.h"
 
 namespace rollcall::shim {
 namespace {
 
-// How a code object maps instructions to lines.
-enum class Lines : unsigned char {
-  kSteps,      // 3.9: pairs (bytes up to the next line, lines to it)
-  kRanges,     // 3.10: pairs (bytes of a range, lines to it from the range before)
-  kLocations,  // since 3.11: entries of several kinds, with columns
-};
-
-// Offsets in bytes, from the interpreters' own headers. A frame knows its code object and the
-// instruction it executes: its address, before 3.11 its number. The thread's innermost frame hangs
-// on the thread state, in 3.11 and 3.12 behind one more pointer. Since 3.14 low bits of a frame's
-// reference say who counts it.
-struct Layout {
-  std::string_view version;
-  Lines lines;
-  unsigned thread_frame;
-  bool is_indirect;
-  unsigned indirect_frame;
-  unsigned previous;
-  unsigned code;
-  unsigned code_tags;  // bits that are not of the address
-  unsigned instruction;
-  unsigned owner;  // 0: frames have none
-  unsigned first_line;
-  unsigned file_name;
-  unsigned name;
-  unsigned line_table;
-  unsigned instructions;
-  unsigned ascii_text;
-};
-constexpr Layout kLayouts[] = {
-    {"3.9.", Lines::kSteps, 24, false, 0, 24, 32, 0, 104, 0, 40, 104, 112, 120, 0, 48},
-    {"3.10.", Lines::kRanges, 24, false, 0, 24, 32, 0, 96, 0, 40, 104, 112, 120, 0, 48},
-    {"3.11.", Lines::kLocations, 56, true, 8, 48, 32, 0, 56, 69, 72, 112, 120, 136, 184, 48},
-    {"3.12.", Lines::kLocations, 56, true, 0, 8, 0, 0, 56, 70, 68, 112, 120, 136, 192, 40},
-    {"3.13.", Lines::kLocations, 72, false, 0, 8, 0, 0, 56, 70, 68, 112, 120, 136, 200, 40},
-    {"3.14.", Lines::kLocations, 72, false, 0, 8, 0, 3, 56, 74, 68, 112, 120, 136, 208, 40},
-};
-// The same in all of them.
-constexpr unsigned kObjectType = 8;
-constexpr unsigned kBytesLength = 16;
-constexpr unsigned kBytesText = 32;
-constexpr unsigned kTextLength = 16;
-constexpr unsigned kTextState = 32;
-constexpr uint32_t kStateCompactAscii = 0x60;
-// From here on the owner is the interpreter or, in 3.14, the C stack: entry frames, no function's.
-constexpr unsigned char kOwnedByInterpreter = 3;
-
-constexpr int kInstructionBytes = 2;
+using namespace python;
 
 // One step of the walk; code and instruction identify it. Before 3.11 the instructions are taken to
 // begin at the code object itself.
@@ -169,77 +124,15 @@ std::string_view text_of(const char* object) noexcept {
   return {object + layout->ascii_text, static_cast<size_t>(length)};
 }
 
-// --- the table that maps instructions to lines: PEP 626's successor, "Locations table" ----------
-struct LineTable {
-  const unsigned char* at;
-  const unsigned char* end;
-
-  bool is_over() const noexcept { return at >= end; }
-  unsigned byte() noexcept { return is_over() ? 0u : *at++; }
-  unsigned variable() noexcept {
-    unsigned piece = byte();
-    unsigned value = piece & 63;
-    for (unsigned shift = 6; (piece & 64) != 0 && shift < 30; shift += 6) {
-      piece = byte();
-      value |= (piece & 63) << shift;
-    }
-    return value;
-  }
-  int signed_variable() noexcept {
-    const unsigned value = variable();
-    const int magnitude = static_cast<int>(value >> 1);
-    return (value & 1) != 0 ? -magnitude : magnitude;
-  }
-  // How far the line moves with this entry; its columns are skipped.
-  int line_step(unsigned kind) noexcept {
-    if (kind == 15) return 0;
-    if (kind == 14) {
-      const int step = signed_variable();
-      for (int skipped = 0; skipped < 3; ++skipped) variable();
-      return step;
-    }
-    if (kind == 13) return signed_variable();
-    if (kind >= 10) {
-      at += 2;
-      return static_cast<int>(kind) - 10;
-    }
-    ++at;
-    return 0;
-  }
-};
-
-// Up to 3.10: `wanted` is a number of bytes.
-int line_in_pairs(LineTable pairs, int line, int64_t wanted) noexcept {
-  constexpr int kNoLine = -128;
-  int64_t reached = 0;
-  while (!pairs.is_over()) {
-    reached += pairs.byte();
-    if (layout->lines == Lines::kSteps && reached > wanted) break;
-    const int byte = static_cast<int>(pairs.byte());
-    const int step = byte < 128 ? byte : byte - 256;  // a signed byte
-    if (layout->lines == Lines::kSteps || step != kNoLine) line += step;
-    if (layout->lines == Lines::kRanges && reached > wanted) break;
-  }
-  return line;
-}
-
 int line_of(const Frame& frame) noexcept {
   const char* table = pointer_at(frame.code, layout->line_table);
-  int line = value_at<int>(frame.code, layout->first_line);
+  const int line = value_at<int>(frame.code, layout->first_line);
   if (table == nullptr) return line;
   const auto* bytes = reinterpret_cast<const unsigned char*>(table + kBytesText);
-  LineTable entries{bytes, bytes + value_at<int64_t>(table, kBytesLength)};
-  const int64_t wanted_bytes = frame.instruction - (frame.code + layout->instructions);
-  if (layout->lines != Lines::kLocations) return line_in_pairs(entries, line, wanted_bytes);
-  const int64_t wanted = wanted_bytes / kInstructionBytes;
-  int64_t unit = 0;
-  while (!entries.is_over()) {
-    const unsigned head = entries.byte();
-    line += entries.line_step(head >> 3 & 15);
-    unit += (head & 7) + 1;
-    if (wanted < unit) break;
-  }
-  return line;
+  const auto size =
+      static_cast<size_t>(std::max<int64_t>(value_at<int64_t>(table, kBytesLength), 0));
+  return python::line_of(*layout, {bytes, size}, line,
+                         frame.instruction - (frame.code + layout->instructions));
 }
 
 using SiteText = TextBuffer<kFrameTextBytes>;
@@ -325,18 +218,6 @@ bool layout_holds() noexcept {
     if (!safe_pointer(frame, layout->previous, &frame)) return false;
   }
   return false;
-}
-
-bool is_free_threaded(std::string_view version) noexcept {
-  return version.find("free-threading") != std::string_view::npos;
-}
-
-const Layout* layout_for(std::string_view version) noexcept {
-  if (is_free_threaded(version)) return nullptr;
-  for (const Layout& known : kLayouts) {
-    if (part_of(version, 0, known.version.size()) == known.version) return &known;
-  }
-  return nullptr;
 }
 
 }  // namespace

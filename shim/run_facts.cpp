@@ -6,6 +6,7 @@
 #include "core/capture/recorder.h"
 #include "shim/loader.h"
 #include "shim/python_frames.h"
+#include "shim/python_stacks.h"
 #include "shim/real_functions.h"
 
 namespace rollcall::shim {
@@ -33,6 +34,7 @@ void report_run_facts(unsigned copy, const void* real, const char* coverage) noe
       .is_emulated = find_in_copy(copy, "rollcall_emulated_nccl") != nullptr};
   capture::add_library_facts(nccl, real_dlsym());
   start_python_frames();
+  start_python_stacks();
 }
 
 }  // namespace rollcall::shim

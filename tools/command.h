@@ -127,6 +127,7 @@ void add_pack(CommandLine& line);
 void add_report(CommandLine& line);
 void add_run(CommandLine& line);
 void add_slow(CommandLine& line);
+void add_stacks(CommandLine& line);
 void add_stats(CommandLine& line);
 void add_synth(CommandLine& line);
 void add_top(CommandLine& line);

@@ -17,6 +17,7 @@
 #include "tools/incident.h"
 #include "tools/judged_run.h"
 #include "tools/run_directory.h"
+#include "tools/stack_request.h"
 #include "tools/team.h"
 #include "tools/terminal.h"
 
@@ -96,12 +97,49 @@ int status_of(const analysis::Report& report, const Arguments& arguments) {
   return is_other ? kExitRisk : report.status;
 }
 
+// Where those stand in the script that the verdict names, and below it all ranks, where that is not
+// long. Of a program without Python there is stacks.txt.
+void print_stacks(const std::vector<StackAnswer>& answers, const report::MergedStacks& merged,
+                  const analysis::Report& report) {
+  constexpr size_t kNamed = 8;
+  constexpr int64_t kLinesMax = 40;
+  std::string text;
+  size_t named = 0;
+  for (const analysis::Culprit& culprit : report.findings.front().culprits) {
+    for (const StackAnswer& answer : answers) {
+      const bool is_one =
+          answer.rank == culprit.rank && (culprit.pid == 0 || answer.pid == culprit.pid);
+      const auto file =
+          is_one && named < kNamed ? trace::read_stack_file(answer.file) : std::nullopt;
+      const bool has_frames = file && !file->python.empty();
+      const std::string place = has_frames ? report::standing_place(*file) : "";
+      if (place.empty()) continue;
+      text += fmt::format("Rank {} stands at {}\n", answer.rank, place);
+      ++named;
+    }
+  }
+  const std::string all = merged.text();
+  const bool is_short = std::count(all.begin(), all.end(), '\n') <= kLinesMax;
+  if (merged.has_frames() && is_short) text += all;
+  if (!text.empty()) print_out("\n" + text);
+}
+
 void keep_incident(const Arguments& arguments, const trace::Run& run,
                    const analysis::Report& report) {
+  constexpr int64_t kStacksNs = 5'000'000'000;
   std::string error;
-  const auto folder = save_incident(arguments.paths.front(), run, report, error);
+  const std::string& directory = arguments.paths.front();
+  const auto folder = save_incident(directory, run, report, error);
   if (!folder) return say(fmt::format("the verdict could not be kept: {}.", error));
-  if (!arguments.json) print_out(fmt::format("\n{}{}\n", kSavedIn, *folder));
+  const std::vector<StackAnswer> answers = ask_all_for_stacks(directory, kStacksNs);
+  report::MergedStacks merged;
+  merge_stacks(answers, merged);
+  if (!add_stacks_to(*folder, merged, error)) {
+    say(fmt::format("the stacks could not be kept: {}.", error));
+  }
+  if (arguments.json) return;
+  print_stacks(answers, merged, report);
+  print_out(fmt::format("\n{}{}\n", kSavedIn, *folder));
 }
 
 int judge(const Arguments& arguments, trace::Run& run, bool colour) {

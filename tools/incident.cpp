@@ -102,6 +102,13 @@ std::optional<std::string> save_incident(const std::string& directory, const tra
   return folder;
 }
 
+bool add_stacks_to(const std::string& folder, const report::MergedStacks& stacks,
+                   std::string& error) {
+  const OpenDirectory place(folder);
+  return write_file(place, "stacks.txt", stacks.text(), error) &&
+         write_file(place, "stacks.json", stacks.json(), error);
+}
+
 bool add_change(const std::string& folder, const std::string& sentence) {
   const std::string path = folder + "/" + kChangesFile;
   const int file =

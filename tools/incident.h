@@ -1,7 +1,9 @@
 // Verdicts about a running job, kept in its run directory: incidents/<time>-<code>/ with
 //   verdict.txt     the text, with the calls around the difference
 //   incident.json   the same for programs (report/incident.h)
-//   changes.txt     what became of it, a line each with its time; added to, never rewritten
+//   stacks.txt      where the threads of all ranks stood (report/stacks.h), stacks.json for
+//   programs changes.txt     what became of it, a line each with its time; added to, never
+//   rewritten
 // Each file is whole as soon as it is there; what is killed in between leaves the earlier ones.
 //
 // Threads: plain functions.
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "analysis/finding.h"
+#include "report/stacks.h"
 #include "trace/model.h"
 
 namespace rollcall::tools {
@@ -23,6 +26,10 @@ inline constexpr const char* kSavedIn = "Saved in ";
 // The new folder. nullopt: `error` says why there is none, or what is missing in it.
 std::optional<std::string> save_incident(const std::string& directory, const trace::Run& run,
                                          const analysis::Report& report, std::string& error);
+
+// Adds stacks.txt and stacks.json. False: `error` says why not.
+bool add_stacks_to(const std::string& folder, const report::MergedStacks& stacks,
+                   std::string& error);
 
 // Adds a line to changes.txt. False: it could not be written.
 bool add_change(const std::string& folder, const std::string& sentence);

@@ -27,6 +27,7 @@ int run_command(std::vector<std::string> words) {
   add_doctor(line);
   add_info(line);
   add_slow(line);
+  add_stacks(line);
   add_stats(line);
   add_trace(line);
   add_dump(line);

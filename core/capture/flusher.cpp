@@ -22,7 +22,9 @@
 #include "core/capture/process_meta.h"
 #include "core/capture/ring_opening.h"
 #include "core/capture/segment_writer.h"
+#include "core/capture/stack_file.h"
 #include "core/capture/warning.h"
+#include "core/format/stack_request.h"
 #include "core/ring/memory_room.h"
 #include "core/ring/mirror.h"
 #include "core/ring/quiet_signals.h"
@@ -37,6 +39,8 @@ constexpr uint64_t kTraceAgeNs = 500'000'000;  // a Chrome trace lags by no more
 // Between two copies of a ring that lives elsewhere: a reader on another machine sees the last
 // second late, and a server hears from each process once in it.
 constexpr uint64_t kMirrorPeriodNs = 1'000'000'000;
+// Between two files of stacks: whoever asks in a loop does not keep the records waiting.
+constexpr uint64_t kStacksPeriodNs = 100'000'000;
 
 // Everything the flusher owns. One per process, in memory of its own that is never given back: it
 // is used until the very end of the process.
@@ -59,6 +63,8 @@ struct Flusher {
   uint64_t history_bytes_max;  // of all segments
   uint32_t passes;
   uint64_t last_trace_ns;
+  uint32_t stacks_seen;
+  uint64_t last_stacks_ns;
   // A block that could not be written: it is offered again before anything else is coded.
   std::span<const uint8_t> pending;
   BackOff back_off;
@@ -252,6 +258,21 @@ bool has_work(const Flusher& state) noexcept {
   return config().history || config().chrome_trace || state.lives_elsewhere;
 }
 
+// Says where all threads stand, where a reader has asked for it.
+void answer_for_stacks(Flusher& state) noexcept {
+  auto& request = *reinterpret_cast<StackRequest*>(ring_file().memory + kStackRequestOffset);
+  const uint32_t wanted = load_acquire(request.wanted);
+  if (wanted == state.stacks_seen || file_stem().empty()) return;
+  const uint64_t now_ns = monotonic_now_ns();
+  if (state.last_stacks_ns != 0 && now_ns - state.last_stacks_ns < kStacksPeriodNs) return;
+  state.stacks_seen = wanted;
+  // Where it cannot be written there is no answer, and the reader looks from outside.
+  if (write_stacks(run_directory(), file_stem())) {
+    store_release(request.written, wanted);
+  }
+  state.last_stacks_ns = monotonic_now_ns();
+}
+
 void work_until_off(Flusher& state) noexcept {
   bool has_more = false;
   for (;;) {
@@ -260,6 +281,7 @@ void work_until_off(Flusher& state) noexcept {
     const Mode mode = live.mode.load(std::memory_order_acquire);
     const bool works = mode != Mode::off && (is_last || mode == Mode::recording);
     has_more = works && pass(state, is_last);
+    if (works && !is_last) answer_for_stacks(state);
     if (mode == Mode::off) break;
     if (is_last) last_round.served();
   }

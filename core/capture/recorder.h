@@ -264,6 +264,11 @@ void count_nested_call() noexcept;
 // address of a function of the driver that the job has loaded, null if there is none; it must not
 // load one.
 void set_gpu_symbols(void* (*lookup)(const char* name)) noexcept;
+// Who knows the frames of the job's own language, of all threads: asked by the flusher when stacks
+// are wanted, on its own thread, whatever the others do or hold. It must not wait for any of them.
+class StackFile;
+using FrameSource = void (*)(StackFile& file);
+void set_frame_source(FrameSource source) noexcept;
 // Writes what only the flusher would write otherwise, and marks the file as exited. Called from the
 // library's destructor; idempotent; capture goes on if NCCL is called afterwards.
 void flush_at_exit() noexcept;

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "core/capture/stack_file.h"
+
 namespace rollcall::fake {
 namespace {
 std::mutex g_lock;
@@ -172,6 +174,9 @@ uint32_t group_leave(uint32_t* operations) noexcept {
 uint32_t current_group() noexcept { return t_group; }
 void group_simulated(uint32_t group) noexcept { recorder().simulated_groups.push_back(group); }
 void set_gpu_symbols(void* (*)(const char* name)) noexcept {}
+void set_frame_source(FrameSource) noexcept {}
+void StackFile::line(std::string_view, std::string_view) noexcept {}
+void StackFile::line(std::string_view, uint64_t) noexcept {}
 uint32_t process_number() noexcept { return 0; }
 
 void add_meta(const char* key, const char* value) noexcept {

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Ranks that stand still in ways of their own, until they are killed.
+
+    stacks_client.py FOLDER
+
+One process per rank, each with a communicator of its own. By rank: 0 sleeps some functions deep, 1
+holds the GIL in C for ever, 2 has THREADS threads that wait, 3 sleeps, too, and is to be stopped.
+SIGUSR1 has the interpreter itself write the frames of all threads into FOLDER/<rank>.
+"""
+import ctypes
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import time
+
+from ctypes_client import COUNT, FLOAT32, SUM, Library, UniqueId
+
+THREADS = 60
+
+
+def call_once(rank):
+    nccl, cuda = Library("libnccl.so.2"), Library("libcudart.so.12")
+    unique_id, comm = UniqueId(), ctypes.c_void_p()
+    cuda.call("cudaSetDevice", rank)
+    nccl.call("ncclGetUniqueId", ctypes.byref(unique_id))
+    nccl.call("ncclCommInitRank", ctypes.byref(comm), 1, unique_id, 0)
+    device, stream = ctypes.c_void_p(), ctypes.c_void_p()
+    cuda.call("cudaMalloc", ctypes.byref(device), ctypes.c_size_t(4 * COUNT))
+    cuda.call("cudaStreamCreate", ctypes.byref(stream))
+    nccl.call("ncclAllReduce", device, device, ctypes.c_size_t(COUNT), FLOAT32, SUM, comm, stream)
+
+
+def sleep_for_ever():
+    time.sleep(100000)
+
+
+class Sleeper:
+    def __init__(self):
+        sleep_for_ever()
+
+
+def in_generator():
+    yield [Sleeper() for _ in range(2)]
+
+
+def hold_the_gil():
+    """A mutex that is locked twice: a signal does not end that, and PyDLL keeps the GIL."""
+    libc, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(256)
+    libc.pthread_mutex_lock(mutex)
+    libc.pthread_mutex_lock(mutex)
+
+
+def wait_in_threads():
+    for _ in range(THREADS):
+        threading.Thread(target=sleep_for_ever, daemon=True).start()
+    for _ in in_generator():
+        pass
+
+
+def main():
+    folder, rank = sys.argv[1], int(os.environ["RANK"])
+    call_once(rank)
+    # pylint: disable=consider-using-with
+    faulthandler.register(signal.SIGUSR1, open(os.path.join(folder, str(rank)), "w"),
+                          all_threads=True)
+    with open(os.path.join(folder, f"{rank}.ready"), "w"):
+        pass
+    if rank == 1:
+        hold_the_gil()
+    elif rank == 2:
+        wait_in_threads()
+    for _ in in_generator():
+        pass
+
+
+if __name__ == "__main__":
+    main()
