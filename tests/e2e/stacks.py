@@ -104,7 +104,7 @@ def expect_stacks_by(python):
             expect_equal(facts["end"], ["1"], f"its end, of rank {rank}")
             expect_equal(len(facts.get("holds_gil", [])), 1 if rank == 1 else 0,
                          f"holders of the GIL in rank {rank}, by {python}")
-            if rank != 2:  # faulthandler tells of a hundred threads at most, and of 3.14 differently
+            if rank != 2:  # faulthandler tells of a hundred threads at most
                 expect_equal(seen, frames_by_the_interpreter(run, rank),
                              f"the frames of rank {rank}, by {python}")
         expect("holds the GIL" in text, text)
