@@ -107,6 +107,13 @@ bool PerfettoRun::choose(const PerfettoChoice& choice, std::string& error) {
   return true;
 }
 
+void PerfettoRun::write_also(const std::vector<uint32_t>& processes) {
+  std::vector<uint32_t>& chosen = *options_.processes;
+  chosen.insert(chosen.end(), processes.begin(), processes.end());
+  std::sort(chosen.begin(), chosen.end());
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+}
+
 std::optional<trace::Process> PerfettoRun::whole(uint32_t at) const {
   const trace::Process& known = run_.processes[at];
   std::optional<trace::Process> process;

@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/finding.h"
@@ -31,6 +33,13 @@ class PerfettoRun {
   const trace::Run& run() const { return run_; }
   size_t ranks_in_all() const { return ranks_in_all_; }
   size_t ranks_chosen() const { return options_.processes->size(); }
+  // These processes are written as well, whichever were chosen.
+  void write_also(const std::vector<uint32_t>& processes);
+  void name_calls(
+      std::function<std::map<uint64_t, report::KinetoName>(uint32_t, const trace::Process&)>
+          names) {
+    options_.kineto_names = std::move(names);
+  }
   // The object outlives the trace's writing. Returns the slices written.
   uint64_t write(const std::function<bool(const std::string&)>& sink) const;
 

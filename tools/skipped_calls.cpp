@@ -31,6 +31,8 @@ std::optional<trace::Process> read_skipped(const trace::Process& known, int64_t 
   process.liveness = known.liveness;
   process.job_rank = known.job_rank;
   process.clock_doubt_ns = known.clock_doubt_ns;
+  process.clock_moved_ns = known.clock_moved_ns;
+  process.clock_bound_ns = known.clock_bound_ns;
   return std::move(process);
 }
 

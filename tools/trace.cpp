@@ -13,6 +13,8 @@
 #include "report/chrome.h"
 #include "report/terms.h"
 #include "tools/command.h"
+#include "tools/kineto_files.h"
+#include "tools/merge.h"
 #include "tools/output_file.h"
 #include "tools/perfetto_run.h"
 #include "tools/progress.h"
@@ -31,6 +33,7 @@ constexpr const char* kFooter =
     "  rollcall trace DIR --window 2000 -o end.pftrace       the newest 2000 calls of each rank\n"
     "  rollcall trace DIR --ranks 0-7 -o node.pftrace\n"
     "  rollcall trace DIR --around 665 -o hang.pftrace       the calls around one position\n"
+    "  rollcall trace DIR --merge profiles -o run.zip         with PyTorch's own traces\n"
     "  rollcall trace DIR -o run.trace.json                  for chrome://tracing\n"
     "  rollcall trace DIR | gzip > run.trace.json.gz";
 
@@ -42,6 +45,7 @@ struct Arguments {
   std::string output = "-";
   std::string format;
   std::string ranks;
+  std::string merge;
   uint64_t around = 0;
   bool around_given = false;
   uint64_t window = 0;
@@ -181,7 +185,42 @@ int trace_for_perfetto(const Arguments& arguments) {
   return write_trace(writer, run.ranks_chosen(), run.ranks_in_all(), arguments.output);
 }
 
+int trace_merged(const Arguments& arguments) {
+  if (!arguments.output.ends_with(".zip")) {
+    return unusable("--merge writes an archive: name a file like run.zip with -o.");
+  }
+  PerfettoChoice choice{arguments.paths, arguments.ranks, {}, arguments.window};
+  if (arguments.around_given) choice.around = arguments.around;
+  std::string error;
+  KinetoFiles files;
+  PerfettoRun run;
+  if (!files.read(arguments.merge, error) || !run.read(choice, error)) return unusable(error);
+  say_issues(run.run());
+  say_job_taken(run.run(), "trace");
+  files.assign(run.run());
+  run.write_also(files.processes());
+  run.name_calls(
+      [&files](uint32_t at, const trace::Process& process) { return files.names_of(at, process); });
+  const size_t slash = arguments.output.rfind('/');
+  const OpenDirectory directory(slash == std::string::npos ? "."
+                                                           : arguments.output.substr(0, slash + 1));
+  OutputFile file(directory, arguments.output.substr(slash + 1), Privacy::shared);
+  uint64_t slices = 0;
+  if (!file.failed()) {
+    const Progress progress(fmt::format("writing {}", arguments.output));
+    slices = write_archive(run, files, file, error);
+  }
+  if (error.empty() && !file.put_in_place()) error = file.why();
+  if (!error.empty()) {
+    return unusable(fmt::format("{} could not be written: {}", arguments.output, error));
+  }
+  for (const std::string& sentence : files.sentences(run.run())) say(sentence);
+  say_written(slices, run.ranks_chosen(), run.ranks_in_all(), arguments.output);
+  return kExitGood;
+}
+
 int trace_run(const Arguments& arguments) {
+  if (!arguments.merge.empty()) return trace_merged(arguments);
   if (descriptor_named(arguments.output) == STDOUT_FILENO && isatty(STDOUT_FILENO) != 0) {
     return unusable("a trace is not for a terminal; name a file with -o run.pftrace.");
   }
@@ -211,6 +250,13 @@ void add_trace(CommandLine& line) {
           "ranks to write, 0-3,17 or all; by default all of 64, and of more the culprits, their "
           "peers and some of each kind, 256 at most")
       .value_name("LIST")
+      .not_empty();
+  command
+      .option(
+          "--merge", arguments->merge,
+          "traces of PyTorch's profiler, a directory of them or one: an archive is written that "
+          "shows them and the run on one time line")
+      .value_name("DIR")
       .not_empty();
   const Option around =
       command

@@ -31,6 +31,7 @@ struct Bounds {
   // A clock that was set in between leaves bounds that cross: the middle is as good as any.
   int64_t middle_ns() const { return low_ns + (high_ns - low_ns) / 2; }
   int64_t doubt_ns() const { return std::abs(high_ns - low_ns) / 2; }
+  int64_t farthest_ns() const { return std::max(std::abs(low_ns), std::abs(high_ns)); }
   bool allow_zero() const { return low_ns <= kBelievedNs && high_ns >= -kBelievedNs; }
 };
 
@@ -189,12 +190,19 @@ void align_clocks(Run& run) {
   }
   const std::string& reference_name = run.processes[reference->processes.front()].host;
   for (const Host& host : hosts) {
-    if (!host.ahead || host.ahead->allow_zero()) continue;
+    if (!host.ahead) continue;
+    const bool is_believed = host.ahead->allow_zero();
+    for (const uint32_t p : host.processes) {
+      run.processes[p].clock_bound_ns =
+          is_believed ? host.ahead->farthest_ns() : host.ahead->doubt_ns();
+    }
+    if (is_believed) continue;
     const int64_t ahead_ns = host.ahead->middle_ns();
     for (const uint32_t p : host.processes) {
       shift_times(run.processes[p], -ahead_ns);
       bound_times(run.processes[p]);
       run.processes[p].clock_doubt_ns = host.ahead->doubt_ns();
+      run.processes[p].clock_moved_ns = -ahead_ns;
     }
     run.issues.push_back(
         {.file = {},

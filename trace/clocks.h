@@ -19,7 +19,8 @@ namespace rollcall::trace {
 
 // Moves the times of hosts whose clocks are disproved onto the clock of one of them: of a host
 // whose processes still run, else of the host with most processes. Says so in an Issue per host,
-// and leaves in Process::clock_doubt_ns how far off it may still be.
+// and leaves in Process::clock_doubt_ns how far off it may still be. Process::clock_bound_ns has
+// the bounds of all hosts, also of those whose clocks are believed.
 void align_clocks(Run& run);
 
 // Times later than the reading of the files, by more than clocks are apart: a scribbled record.

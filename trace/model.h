@@ -222,6 +222,10 @@ struct Process {
   int64_t exited_ns = 0;     // 0: no exit record
   // Above 0: the host's clock was wrong; all times were moved, and may still be off by so much.
   int64_t clock_doubt_ns = 0;
+  int64_t clock_moved_ns = 0;  // what was added to its recorded times
+  // How far its host's clock may be off that of the host that the others are held against, as the
+  // communicators prove that both are in; -1: nothing does.
+  int64_t clock_bound_ns = -1;
   uint64_t next_ticket = 1;
   // Every record from here on is present; 1: nothing is missing. Inexact by as many as threads held
   // of their blocks (core/capture/tickets.h).

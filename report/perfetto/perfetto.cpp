@@ -107,11 +107,12 @@ uint64_t perfetto_trace(const trace::Run& run, const PerfettoOptions& options,
   if (!options.verdict.empty()) append_verdict(run, options.verdict, root.uuid, state, bytes);
   if (!write(bytes)) return state.slices;
   for (const uint32_t at : processes) {
-    const perfetto::RankTitle title{static_cast<uint64_t>(labels[at]),
-                                    value_of(options.remarks, at), value_of(options.details, at)};
+    perfetto::RankTitle title{static_cast<uint64_t>(labels[at]), value_of(options.remarks, at),
+                              value_of(options.details, at)};
     const std::optional<trace::Process> whole =
         options.read_whole ? options.read_whole(at) : std::nullopt;
     const trace::Process& process = whole ? *whole : run.processes[at];
+    if (options.kineto_names) title.kineto_names = options.kineto_names(at, process);
     if (!perfetto::write_rank(process, title, state, write)) return state.slices;
   }
   return state.slices;

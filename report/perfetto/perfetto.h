@@ -20,6 +20,12 @@
 
 namespace rollcall::report {
 
+// How another recorder calls a call of ours: PyTorch's profiler.
+struct KinetoName {
+  int64_t external = -1;  // "External id" of its record; -1: none
+  int64_t seq = -1;
+};
+
 struct PerfettoOptions {
   // Indices of the processes to write; nothing: all that are not superseded.
   std::optional<std::vector<uint32_t>> processes = {};
@@ -32,6 +38,8 @@ struct PerfettoOptions {
   // Gives a process with all of its calls, where those of the run are only some; nothing: the run
   // has all. Called once for each process that is written, in their order. May be empty.
   std::function<std::optional<trace::Process>(uint32_t)> read_whole = {};
+  // Of a process with all of its calls: how PyTorch's profiler calls them, by ticket. May be empty.
+  std::function<std::map<uint64_t, KinetoName>(uint32_t, const trace::Process&)> kineto_names = {};
   // Names of communicators that have none of their own, by key.
   std::map<std::pair<uint64_t, uint64_t>, std::string> comm_names = {};
 };

@@ -311,6 +311,12 @@ class RankWriter {
       }
       return;
     }
+    if (const auto told = title_.kineto_names.find(op.ticket); told != title_.kineto_names.end()) {
+      const auto [external, seq] = told->second;
+      if (external >= 0)
+        add_number(event, sequence, "External id", static_cast<uint64_t>(external));
+      if (seq >= 0) add_number(event, sequence, "Seq", static_cast<uint64_t>(seq));
+    }
     if (const uint64_t line = line_of(op, sequence); line != 0) {
       event.arguments.push_back({.name = sequence.intern(Vocabulary::argument_name, "line"),
                                  .is_text = true,

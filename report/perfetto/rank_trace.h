@@ -16,6 +16,7 @@
 #include <string>
 #include <utility>
 
+#include "report/perfetto/perfetto.h"
 #include "trace/model.h"
 
 namespace rollcall::report::perfetto {
@@ -32,9 +33,10 @@ struct TraceState {
 };
 
 struct RankTitle {
-  uint64_t order = 0;   // among the ranks
-  std::string remark;   // "culprit"; empty: nothing
-  std::string details;  // sentences that the viewer shows as help
+  uint64_t order = 0;                                // among the ranks
+  std::string remark;                                // "culprit"; empty: nothing
+  std::string details;                               // sentences that the viewer shows as help
+  std::map<uint64_t, KinetoName> kineto_names = {};  // by ticket
 };
 
 // Gets pieces of the trace in order; false from it stops.

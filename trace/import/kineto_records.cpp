@@ -1,0 +1,149 @@
+#include "trace/import/kineto_records.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "trace/import/file_kind.h"
+#include "trace/import/json_events.h"
+#include "trace/model.h"
+#include "trace/regular_file.h"
+
+namespace rollcall::trace {
+namespace {
+
+constexpr size_t kCallsMax = 1u << 22;  // a window of an hour has a tenth
+
+class TraceReader final : public JsonHandler {
+ public:
+  void scalar(const std::vector<std::string>& path, const JsonScalar& value) override {
+    if (path.empty()) return;
+    const std::string& name = path.back();
+    if (path.size() == 1 && name == "baseTimeNanoseconds") trace.base_ns = value.integer;
+    if (path.size() == 1 && name == "host_name") trace.host = value.text;
+    if (path.size() == 2 && path[0] == "distributedInfo") {
+      if (name == "rank") trace.rank = static_cast<int32_t>(value.integer);
+      if (name == "nccl_version") trace.nccl_version = value.text;
+    }
+    if (path[0] != "traceEvents") return;
+    if (path.size() == 3) take_field(name, value);
+    if (path.size() == 4 && path[2] == "args") take_argument(name, value);
+  }
+
+  void ended(const std::vector<std::string>& path) override {
+    if (path.size() != 2 || path[0] != "traceEvents") return;
+    const bool is_described = !now_.collective.empty();
+    if (now_.is_call && is_described) {
+      if (trace.calls.size() < kCallsMax) trace.calls.push_back(now_);
+    } else if (now_.is_kernel && (is_described || now_.external >= 0)) {
+      if (trace.kernels.size() < kCallsMax) trace.kernels.push_back(now_);
+    }
+    now_ = {};
+  }
+
+  KinetoTrace trace;
+
+ private:
+  void take_field(const std::string& name, const JsonScalar& value) {
+    if (name == "name") {
+      now_.is_call = value.text == "record_param_comms";
+      is_nccl_ = value.text.starts_with("nccl");
+    } else if (name == "cat") {
+      is_gpu_ = value.text == "kernel";
+    } else if (name == "ts") {
+      now_.ts_us = value.number;
+    } else if (name == "dur") {
+      now_.duration_us = value.number;
+    } else if (name == "pid") {
+      now_.pid = value.integer;
+    } else if (name == "tid") {
+      now_.tid = value.integer;
+    }
+    now_.is_kernel = is_gpu_ && is_nccl_;
+  }
+
+  void take_argument(const std::string& name, const JsonScalar& value) {
+    struct Argument {
+      std::string_view name;
+      std::string KinetoRecord::*text;
+      int64_t KinetoRecord::*number;
+    };
+    static constexpr Argument kArguments[] = {
+        {"External id", nullptr, &KinetoRecord::external},
+        {"external id", nullptr, &KinetoRecord::external},
+        {"Collective name", &KinetoRecord::collective, nullptr},
+        {"dtype", &KinetoRecord::dtype, nullptr},
+        {"Process Group Name", &KinetoRecord::group, nullptr},
+        {"Process Group Description", &KinetoRecord::group_name, nullptr},
+        {"Process Group Ranks", &KinetoRecord::ranks, nullptr},
+        {"In msg nelems", nullptr, &KinetoRecord::in_elements},
+        {"Out msg nelems", nullptr, &KinetoRecord::out_elements},
+        {"Group size", nullptr, &KinetoRecord::group_size},
+        {"Rank", nullptr, &KinetoRecord::rank},
+        {"Seq", nullptr, &KinetoRecord::seq},
+        {"stream", nullptr, &KinetoRecord::stream},
+    };
+    for (const Argument& argument : kArguments) {
+      if (argument.name != name) continue;
+      if (argument.text != nullptr) now_.*argument.text = value.text;
+      if (argument.number != nullptr) now_.*argument.number = value.integer;
+    }
+  }
+
+  KinetoRecord now_;
+  bool is_nccl_ = false;
+  bool is_gpu_ = false;
+};
+
+}  // namespace
+
+int64_t KinetoTrace::at_ns(double us) const {
+  constexpr double kBeyond = 9e15;  // microseconds
+  if (!(us > 0) || us > kBeyond) return 0;
+  return base_ns + static_cast<int64_t>(us * 1000);
+}
+
+KinetoTrace read_kineto(ByteStream& stream) {
+  TraceReader reader;
+  reader.trace.trouble = read_json_events(stream, reader);
+  for (std::vector<KinetoRecord>* records : {&reader.trace.calls, &reader.trace.kernels}) {
+    std::stable_sort(
+        records->begin(), records->end(),
+        [](const KinetoRecord& a, const KinetoRecord& b) { return a.ts_us < b.ts_us; });
+  }
+  return std::move(reader.trace);
+}
+
+std::optional<KinetoTrace> read_kineto_file(const std::string& path) {
+  const int descriptor = open_regular(path);
+  if (descriptor < 0) return std::nullopt;
+  PeekStream stream(as_utf8(unpacked(std::make_unique<DescriptorStream>(descriptor, true))));
+  if (kind_of(stream.peek(kHeadBytes)).format != ForeignFormat::kineto) return std::nullopt;
+  KinetoTrace trace = read_kineto(stream);
+  if (trace.host.empty() && !trace.calls.empty()) {
+    trace.host = host_from_name(path, trace.calls.front().pid);
+  }
+  return trace;
+}
+
+uint64_t count_of(OpKind kind, const KinetoRecord& record) {
+  const int64_t in = std::max<int64_t>(record.in_elements, 0);
+  const int64_t out = std::max<int64_t>(record.out_elements, 0);
+  if (record.in_elements < 0 && record.out_elements < 0) return kCountUnknown;
+  if (record.collective.starts_with("barrier") || kind == OpKind::AlltoAll) return kCountUnknown;
+  int64_t count = in != 0 ? in : out;
+  if (kind == OpKind::ReduceScatter || kind == OpKind::Recv) count = out != 0 ? out : in;
+  // The root has every rank's part on one side.
+  const bool is_one_sided = kind == OpKind::Gather || kind == OpKind::Scatter;
+  if (is_one_sided && in != 0 && out != 0) count = std::min(in, out);
+  return static_cast<uint64_t>(count);
+}
+
+std::string host_from_name(const std::string& path, int64_t pid) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  const size_t at = name.find(fmt::format("_{}.", pid));
+  return at == std::string::npos ? "" : name.substr(0, at);
+}
+
+}  // namespace rollcall::trace
