@@ -90,6 +90,9 @@ if [ -x "$torch" ]; then
   for backend in nccl nccl-legacy; do
     beside "faults on $backend" python3 tests/clients/pytorch_faults.py "$torch" "$backend"
   done
+  for backend in nccl nccl-legacy; do
+    beside "profiles on $backend" python3 tests/clients/profiler_merges.py "$torch" "$backend"
+  done
   beside "non-blocking" python3 tests/clients/pytorch_faults.py --non-blocking "$torch" nccl
   beside "GPU check" env ROLLCALL_GPU_CHECK_BUILD="$build" \
     "$torch" scripts/gpu_check.py --emulate=1 --strict --only PyTorch
@@ -112,9 +115,9 @@ echo "=== test-clients"
 failed=0
 for name in "installing PyTorch" "installing PyTorch for CUDA 11" \
   "installing PyTorch for CUDA 12" "ways into NCCL" "reported hangs" "faults on nccl" \
-  "faults on nccl-legacy" "non-blocking" "GPU check" "PyTorch for CUDA 11" \
-  "GPU check for CUDA 11" "PyTorch for CUDA 12" "GPU check for CUDA 12" "installing viewers" \
-  "Perfetto reads a trace" "Parquet is read"; do
+  "faults on nccl-legacy" "profiles on nccl" "profiles on nccl-legacy" "non-blocking" \
+  "GPU check" "PyTorch for CUDA 11" "GPU check for CUDA 11" "PyTorch for CUDA 12" \
+  "GPU check for CUDA 12" "installing viewers" "Perfetto reads a trace" "Parquet is read"; do
   if [ -e "$logs/$name.end" ]; then
     cat "$logs/$name.end"
     grep -q '^passed' "$logs/$name.end" || failed=1

@@ -8,7 +8,6 @@ requirements-views.txt, in this interpreter or in BUILD/clients/views, which `ma
 makes; where they are absent the exit status is 77.
 """
 import glob
-import importlib.util
 import json
 import os
 import re
@@ -16,52 +15,25 @@ import subprocess
 import sys
 import tempfile
 
-BUILD = os.environ.get("ROLLCALL_E2E_BUILD", "build/release")
-ROLLCALL = os.path.join(BUILD, "tools", "rollcall")
+import views
+from views import check
+
 DOCUMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/VIEWS.md")
-SKIPPED = 77
 # 12 in a large table. Of a small one the metadata take their part, and times of a busy machine
 # differ more.
 BYTES_PER_ROW_MAX = 14
-PATIENCE_S = 300
-
-failures = []
-
-
-def check(holds, sentence, found=""):
-    print(f"passed  {sentence}" if holds else f"FAILED  {sentence}: {found}", flush=True)
-    if not holds:
-        failures.append(sentence)
-
-
-def find_packages():
-    """Goes on in the interpreter that has them, where this one has not."""
-    if importlib.util.find_spec("pyarrow") and importlib.util.find_spec("duckdb"):
-        return
-    python = os.path.join(BUILD, "clients", "views", "bin", "python")
-    if os.path.exists(python) and not os.environ.get("ROLLCALL_VIEWS_FOUND"):
-        os.environ["ROLLCALL_VIEWS_FOUND"] = "1"
-        os.execv(python, [python, *sys.argv])
-    print("skipped  pyarrow or duckdb is absent; `make test-clients` installs them")
-    sys.exit(SKIPPED)
-
-
-def record(run, ranks, *options):
-    job = [os.path.join(BUILD, "examples", "mini_train"), "--pp", "2", *options]
-    subprocess.run([ROLLCALL, "run", "-q", "-n", str(ranks), "--emulate", "--watch", "3",
-                    "--kill-on-hang", "-d", run, "--", *job], timeout=PATIENCE_S, check=False,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def export(run, file):
-    subprocess.run([ROLLCALL, "export", run, "-o", file], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run([views.ROLLCALL, "export", run, "-o", file], check=True,
+                   stderr=subprocess.DEVNULL)
 
 
 def dumped(run):
     """What `rollcall dump` says of each call, by process and ticket."""
     calls = {}
     for ring in glob.glob(os.path.join(run, "*.ring")):
-        lines = subprocess.run([ROLLCALL, "dump", ring], check=True, capture_output=True,
+        lines = subprocess.run([views.ROLLCALL, "dump", ring], check=True, capture_output=True,
                                text=True).stdout.splitlines()
         for line in lines:
             told = json.loads(line)
@@ -127,23 +99,23 @@ def queries(file):
 
 
 def main():
-    find_packages()
+    views.find_packages("pyarrow", "duckdb")
     with tempfile.TemporaryDirectory(prefix="rollcall-views-") as folder:
         run, file = os.path.join(folder, "run"), os.path.join(folder, "calls.parquet")
-        record(run, 12, "--fault", "missing-call@4:2")
+        views.record_training(run, 12, "--fault", "missing-call@4:2")
         export(run, file)
         compare(run, file)
         bounds(file)
         queries(file)
         run = os.path.join(folder, "long")
-        record(run, 4, "--steps", "500")
+        views.record_training(run, 4, "--steps", "500")
         export(run, file)
         import pyarrow.parquet
         rows = pyarrow.parquet.ParquetFile(file).metadata.num_rows
         size = os.path.getsize(file) / max(rows, 1)
         check(rows > 20000 and size <= BYTES_PER_ROW_MAX,
               f"a row takes {size:.1f} bytes, {BYTES_PER_ROW_MAX} at most", rows)
-    return 1 if failures else 0
+    return 1 if views.failures else 0
 
 
 if __name__ == "__main__":

@@ -22,45 +22,21 @@ import tempfile
 import threading
 import time
 
-BUILD = os.environ.get("ROLLCALL_E2E_BUILD", "build/release")
-ROLLCALL = os.path.join(BUILD, "tools", "rollcall")
-SKIPPED = 77
+import views
+from views import check
+
 RANKS = 12
 CULPRIT = 4
 BYTES_PER_SLICE_MAX = 60
-PATIENCE_S = 180
-
-failures = []
-
-
-def check(holds, sentence, found=""):
-    print(f"passed  {sentence}" if holds else f"FAILED  {sentence}: {found}", flush=True)
-    if not holds:
-        failures.append(sentence)
-
-
-def find_packages():
-    """Goes on in the interpreter that has them, where this one has not."""
-    if importlib.util.find_spec("perfetto"):
-        return
-    python = os.path.join(BUILD, "clients", "views", "bin", "python")
-    if os.path.exists(python) and not os.environ.get("ROLLCALL_VIEWS_FOUND"):
-        os.environ["ROLLCALL_VIEWS_FOUND"] = "1"
-        os.execv(python, [python, *sys.argv])
-    print("skipped  the package perfetto is absent; `make test-clients` installs it")
-    sys.exit(SKIPPED)
 
 
 def record(folder):
-    """A job that hangs for want of a call of one rank; pipelines send and receive."""
+    """A job that hangs for want of a call of one rank."""
     run = os.path.join(folder, "run")
-    job = [os.path.join(BUILD, "examples", "mini_train"), "--pp", "2", "--fault",
-           f"missing-call@{CULPRIT}:2"]
-    subprocess.run([ROLLCALL, "run", "-q", "-n", str(RANKS), "--emulate", "--watch", "3",
-                    "--kill-on-hang", "-d", run, "--", *job], timeout=PATIENCE_S, check=False,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    views.record_training(run, RANKS, "--fault", f"missing-call@{CULPRIT}:2")
     trace = os.path.join(folder, "run.pftrace")
-    subprocess.run([ROLLCALL, "trace", run, "-o", trace], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run([views.ROLLCALL, "trace", run, "-o", trace], check=True,
+                   stderr=subprocess.DEVNULL)
     return trace
 
 
@@ -192,12 +168,12 @@ class Viewer:
             options.add_argument(word)
         self.browser = webdriver.Chrome(options=options,
                                         service=Service(shutil.which("chromedriver")))
-        self.browser.set_script_timeout(PATIENCE_S)
+        self.browser.set_script_timeout(views.PATIENCE_S)
         here = f"http://127.0.0.1:{self.server.server_port}"
         self.browser.get(f"{here}/index.html#!/?url={here}/run.pftrace")
 
     def is_open(self):
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + views.PATIENCE_S
         while time.monotonic() < end:
             loaded = "return !!(window.app && app.trace && app.trace.engine)"
             if self.browser.execute_script(loaded) and "ranks" in self.unfold([]):
@@ -290,12 +266,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--picture", help="what the UI shows, as a PNG file")
     options = parser.parse_args()
-    find_packages()
+    views.find_packages("perfetto")
     with tempfile.TemporaryDirectory(prefix="rollcall-views-") as folder:
         trace = record(folder)
         decode(trace)
         look(trace, options.picture)
-    return 1 if failures else 0
+    return 1 if views.failures else 0
 
 
 if __name__ == "__main__":
