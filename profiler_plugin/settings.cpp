@@ -1,9 +1,9 @@
 #include "profiler_plugin/settings.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <strings.h>
 
+#include "core/base/setting_files.h"
 #include "core/base/text.h"
 #include "core/capture/warning.h"
 #include "profiler_plugin/event_types.h"
@@ -71,10 +71,10 @@ bool parse_word(std::string_view word, uint32_t& mask) {
 }
 
 void read_variables() noexcept {
-  if (const char* path = getenv("ROLLCALL_PLUGIN_CHAIN"); path != nullptr) {
+  if (const char* path = setting("ROLLCALL_PLUGIN_CHAIN"); path != nullptr) {
     copy_padded(std::span<char>(chain, sizeof(chain) - 1), path);
   }
-  const char* text = getenv("ROLLCALL_PLUGIN_EVENTS");
+  const char* text = setting("ROLLCALL_PLUGIN_EVENTS");
   if (text == nullptr || *text == '\0') return;
   uint32_t mask = 0;
   if (!parse_events(text, mask)) {

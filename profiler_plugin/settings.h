@@ -24,7 +24,7 @@ uint32_t default_events() noexcept;
 inline uint32_t wanted_events() noexcept {
   return settings_detail::wanted.load(std::memory_order_relaxed);
 }
-// Reads the environment; idempotent. [cold]
+// Reads the variables; idempotent. [cold]
 void read_settings() noexcept;
 // ROLLCALL_PLUGIN_CHAIN; null when there is none.
 const char* chained_path() noexcept;

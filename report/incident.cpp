@@ -17,6 +17,7 @@ namespace {
 bool is_of_environment(std::string_view key) {
   constexpr std::array kNames = {"exe",
                                  "cmdline",
+                                 "conf",
                                  "cwd",
                                  "nccl_version",
                                  "nccl_path",

@@ -29,6 +29,32 @@ Nonsense in a variable costs one line on stderr and leaves the default in force,
 range the nearest that is allowed. Sizes take the suffixes k, m and g (of 1024); flags take 0, 1,
 on, off, true, false, yes, no, in any case.
 
+What the environment does not set, or sets to nothing, is taken from the user's configuration file,
+else from the system's, else the default holds:
+
+1. the environment;
+2. the user's file: `$ROLLCALL_CONF_FILE`, or where that is not set
+   `$XDG_CONFIG_HOME/rollcall.conf`, or `~/.config/rollcall.conf`;
+3. the system's file: `/etc/rollcall.conf`.
+
+A file has lines `NAME=VALUE`, without quotes, and comments behind `#` at the begin of a line. In a
+path `${NAME}` is a variable of the environment, and `${NAME:-TEXT}` one with a text in its place:
+
+```
+# /etc/rollcall.conf: every job of this cluster that loads Rollcall's plugin (/etc/nccl.conf)
+ROLLCALL_DIR=/scratch/${USER}/rollcall/${SLURM_JOB_ID:-none}
+ROLLCALL_PYTHON_FRAMES=1
+```
+
+`rollcall run` without `-d` makes the run's folder below a `ROLLCALL_DIR` that stands in a file.
+ENVIRONMENT may not stand in a file, and neither may
+the command's own. A file that somebody else may have written is not used, since it may name a
+library to load: it has to belong to root or to the user of the process, and neither group nor
+others may write to it. (Where a container's users are
+not the host's, a mounted file may belong to nobody, and is not used.) One of more than 64 KiB, a
+pipe, a device or a folder is not read. What is not used costs one line on stderr; `rollcall config`
+says it all, and where each value is from, `rollcall doctor` also of a process that runs.
+
 | variable | type | default | meaning |
 | --- | --- | --- | --- |
 """
@@ -216,8 +242,12 @@ def variables():
     def lines_of(path, macro):
         return "".join(
             f"| `{name}` | {kind} | {'`' + default + '`' if default else '–'} | {cell(meaning)} |\n"
-            for name, kind, default, meaning in rows_of(read(path), macro))
-    return (VARIABLES_HEAD + lines_of("core/base/variables.h", "ROLLCALL_VARIABLES") +
+            for name, kind, _, default, meaning in rows_of(read(path), macro))
+    alone = [f"`{name}`" for name, _, source, _, _ in
+             rows_of(read("core/base/variables.h"), "ROLLCALL_VARIABLES")
+             if source == "environment"]
+    head = VARIABLES_HEAD.replace("ENVIRONMENT", " and ".join(alone))
+    return (head + lines_of("core/base/variables.h", "ROLLCALL_VARIABLES") +
             VARIABLES_COMMAND + lines_of("tools/variables.h", "ROLLCALL_COMMAND_VARIABLES"))
 
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/setting_files.h"
 #include "core/capture/recorder.h"
 #include "shim/real_functions.h"
 
@@ -192,12 +193,12 @@ void* entry_of(Row row, void* real) noexcept {
 
 }  // namespace
 
-// Asked before the recorder has started, so the environment answers.
+// Asked before the recorder has started, so the variable itself answers.
 bool watches_driver() noexcept {
   static std::atomic<int> answer{-1};
   int value = answer.load(std::memory_order_relaxed);
   if (value < 0) {
-    const char* text = getenv("ROLLCALL_GPU_TIMING");
+    const char* text = setting("ROLLCALL_GPU_TIMING");
     value = text == nullptr || strcmp(text, "off") != 0;
     answer.store(value, std::memory_order_relaxed);
   }

@@ -10,6 +10,7 @@
 
 #include "core/base/config.h"
 #include "core/base/limits.h"
+#include "core/base/setting_files.h"
 #include "core/base/text.h"
 #include "core/capture/recorder.h"
 #include "core/format/call_site.h"
@@ -223,9 +224,9 @@ bool layout_holds() noexcept {
 }  // namespace
 
 void start_python_frames() noexcept {
-  const char* setting = getenv("ROLLCALL_PYTHON_FRAMES");
+  const char* wanted = setting("ROLLCALL_PYTHON_FRAMES");
   bool is_wanted = false;
-  if (setting == nullptr || !parse_flag(setting, is_wanted) || !is_wanted ||
+  if (wanted == nullptr || !parse_flag(wanted, is_wanted) || !is_wanted ||
       g_call_flags.frame_reader.load(std::memory_order_relaxed) != nullptr) {
     return;
   }

@@ -10,6 +10,7 @@
 
 #include "core/base/config.h"
 #include "core/base/keep_errno.h"
+#include "core/base/setting_files.h"
 #include "core/capture/library_facts.h"
 #include "core/capture/recorder.h"
 #include "shim/comm_tracking.h"
@@ -106,7 +107,7 @@ Function function_of(const char* name) noexcept {
 }
 
 bool read_disabled() noexcept {
-  const char* text = getenv("ROLLCALL_ENABLE");
+  const char* text = setting("ROLLCALL_ENABLE");
   bool is_enabled = true;
   const bool is_disabled = text != nullptr && parse_flag(text, is_enabled) && !is_enabled;
   g_call_flags.disabled.store(is_disabled ? 1 : 0, std::memory_order_relaxed);

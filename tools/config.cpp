@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/setting_files.h"
 #include "core/base/variables.h"
 #include "report/terms.h"
 #include "tools/command.h"
@@ -24,14 +25,23 @@ struct Variable {
   const char* meaning;
 };
 constexpr Variable kVariables[] = {
-#define ROLLCALL_X(name, type, fallback, meaning) {#name, fallback, meaning},
+#define ROLLCALL_X(name, type, source, fallback, meaning) {#name, fallback, meaning},
     ROLLCALL_VARIABLES(ROLLCALL_X) ROLLCALL_COMMAND_VARIABLES(ROLLCALL_X)
 #undef ROLLCALL_X
 };
 
 std::string_view value_of(const Variable& variable) {
-  const char* value = std::getenv(variable.name);
+  const char* value = setting(variable.name);
+  // The command's own are in the environment alone.
+  if (value == nullptr) value = std::getenv(variable.name);
   return value == nullptr ? std::string_view{} : std::string_view(value);
+}
+
+std::string source_of(const Variable& variable) {
+  const SettingOrigin origin = origin_of_setting(variable.name);
+  const bool is_from_file =
+      origin == SettingOrigin::user_file || origin == SettingOrigin::system_file;
+  return is_from_file ? fmt::format("from {}", report::printable(setting_file(origin))) : "set";
 }
 
 // What the recorder says when it starts here: "NAME=VALUE is not ...; using ...".
@@ -51,7 +61,7 @@ std::string shown(const Variable& variable, const std::vector<std::string>& comp
     if (!complaint.starts_with(assignment)) continue;
     return report::printable(std::string_view(complaint).substr(assignment.size()));
   }
-  return fmt::format("{} (set; default {})", report::printable(value),
+  return fmt::format("{} ({}; default {})", report::printable(value), source_of(variable),
                      fallback.empty() ? "none" : fallback);
 }
 
@@ -75,9 +85,11 @@ void add_config(CommandLine& line) {
   command.footer(
       "\nExamples:\n"
       "  rollcall config\n"
-      "  ROLLCALL_RING_SLOTS=65536 rollcall run -- ./job    set one for a job");
+      "  ROLLCALL_RING_SLOTS=65536 rollcall run -- ./job    set one for a job\n"
+      "  echo ROLLCALL_PYTHON_FRAMES=1 >> ~/.config/rollcall.conf    and one for all of yours");
   command.action([] {
     print_table();
+    for (const std::string& sentence : setting_complaints()) say(sentence);
     for (const std::string& sentence : unknown_variables()) say(sentence);
     return finish_output(kExitGood);
   });

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 
+#include "core/base/setting_files.h"
 #include "core/base/text.h"
 #include "report/terms.h"
 #include "tools/command.h"
@@ -56,15 +56,15 @@ int print(const Remarks& remarks) {
   return finish_output(bad == 0 ? kExitGood : kExitHang);
 }
 
-std::string directory_of_environment() {
-  const char* value = std::getenv("ROLLCALL_DIR");
-  return value == nullptr || *value == 0 ? "rollcall-runs" : value;
+std::string configured_directory() {
+  const char* value = setting("ROLLCALL_DIR");
+  return value == nullptr ? "rollcall-runs" : value;
 }
 
 int of_command(const std::vector<std::string>& command) {
   Remarks remarks = examine_program(command);
   append(remarks, examine_installation());
-  append(remarks, examine_directory(directory_of_environment()));
+  append(remarks, examine_directory(configured_directory()));
   append(remarks, examine_system());
   return print(remarks);
 }
@@ -106,7 +106,7 @@ int doctor(const std::string& subject, const CommandLine& line) {
   }
   if (subject.empty()) {
     Remarks remarks = examine_installation();
-    append(remarks, examine_directory(directory_of_environment()));
+    append(remarks, examine_directory(configured_directory()));
     append(remarks, examine_system());
     return print(remarks);
   }

@@ -162,6 +162,8 @@ void examine_ring(const std::string& ring, pid_t pid, Gathered& all) {
   examine_gpu_timing(ring, *header, pid, all);
   const std::string frames = read_meta(ring, *header, "env.ROLLCALL_PYTHON_FRAMES");
   if (!frames.empty()) all.add(pid, {Mark::good, "frames", "ROLLCALL_PYTHON_FRAMES=" + frames});
+  const std::string from_files = read_meta(ring, *header, "conf");
+  if (!from_files.empty()) all.add(pid, {Mark::good, "file", from_files});
   const std::string chain = read_meta(ring, *header, "env.ROLLCALL_PLUGIN_CHAIN");
   if (!chain.empty()) all.add(pid, {Mark::good, "plugin", chain + " stands behind Rollcall's"});
   const std::string warning = read_meta(ring, *header, "warning");

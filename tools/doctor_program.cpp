@@ -1,5 +1,6 @@
 // A program before it is started, and the environment that it would be started with.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gnu/libc-version.h>
 #include <unistd.h>
 
@@ -11,6 +12,8 @@
 #include <utility>
 
 #include "core/base/config.h"
+#include "core/base/setting_files.h"
+#include "core/base/variables.h"
 #include "tools/doctor.h"
 #include "tools/elf_file.h"
 #include "tools/libraries.h"
@@ -35,6 +38,11 @@ bool needs_nccl(const ElfFacts& facts) {
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+std::string configured(const char* name) {
+  const char* value = setting(name);
   return value == nullptr ? std::string() : std::string(value);
 }
 
@@ -91,7 +99,7 @@ Remarks remarks_on_python(const fs::path& python) {
   const std::string real = fs::weakly_canonical(python, failure).filename().string();
   if (std::sscanf(real.c_str(), "python3.%d", &minor) != 1) return remarks;
   const bool is_known = minor >= kPythonMinorOldest && minor <= kPythonMinorNewest;
-  const std::string wanted = variable("ROLLCALL_PYTHON_FRAMES");
+  const std::string wanted = configured("ROLLCALL_PYTHON_FRAMES");
   bool is_on = false;
   if (!wanted.empty()) parse_flag(wanted, is_on);
   if (!is_known) {
@@ -142,6 +150,30 @@ Remarks remarks_on_plugin() {
                        plugin)}};
 }
 
+// Which file gives which variable its value here.
+Remarks remarks_on_files() {
+  constexpr const char* kNames[] = {
+#define ROLLCALL_X(name, type, source, fallback, meaning) #name,
+      ROLLCALL_VARIABLES(ROLLCALL_X)
+#undef ROLLCALL_X
+  };
+  Remarks remarks;
+  for (const SettingOrigin file : {SettingOrigin::user_file, SettingOrigin::system_file}) {
+    std::vector<std::string> given;
+    for (const char* name : kNames) {
+      if (origin_of_setting(name) == file) {
+        given.push_back(fmt::format("{}={}", name, configured(name)));
+      }
+    }
+    if (!is_setting_file_read(file)) continue;
+    remarks.push_back(
+        {Mark::good, "file",
+         given.empty() ? fmt::format("{} sets nothing here", setting_file(file))
+                       : fmt::format("{} sets {}", setting_file(file), fmt::join(given, ", "))});
+  }
+  return remarks;
+}
+
 Remarks remarks_on_settings() {
   static Remarks found;
   found.clear();
@@ -151,9 +183,13 @@ Remarks remarks_on_settings() {
   for (const std::string& sentence : unknown_variables()) {
     found.push_back({Mark::open, "setting", sentence});
   }
+  for (const std::string& sentence : setting_complaints()) {
+    found.push_back({Mark::open, "file", sentence, "correct it or remove it"});
+  }
   if (!config.enable) {
     found.push_back({Mark::bad, "setting", "ROLLCALL_ENABLE switches recording off", "unset it"});
   }
+  for (Remark& remark : remarks_on_files()) found.push_back(std::move(remark));
   return std::exchange(found, {});
 }
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <strings.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -25,6 +24,7 @@
 #include "analysis/analysis.h"
 #include "core/base/clock.h"
 #include "core/base/config.h"
+#include "core/base/setting_files.h"
 #include "core/base/text.h"
 #include "report/terms.h"
 #include "tools/bring_home.h"
@@ -155,8 +155,8 @@ bool plan_emulator(const Arguments& arguments, Plan& plan, std::vector<std::stri
   plan.settings.emplace_back("ROLLCALL_EMULATE_SESSION", "r" + plan.run_id);
   // A real libcupti, which PyTorch has always loaded, knows nothing of emulated GPUs.
   const auto cupti = find_emulated_cupti();
-  const bool wants_cupti = environment_or("ROLLCALL_GPU_TIMING", "") == "cupti";
-  if (cupti && wants_cupti && environment_or("ROLLCALL_CUPTI", "").empty()) {
+  const Config config = read_config([](std::string_view) {});
+  if (cupti && config.gpu_timing == GpuTiming::cupti && config.cupti == nullptr) {
     plan.settings.emplace_back("ROLLCALL_CUPTI", *cupti);
   }
   // cuDNN holds NVIDIA's runtime statically and finds no GPU here; PyTorch has other kernels for
@@ -251,12 +251,10 @@ std::string why_nothing_recorded(const Plan& plan, const std::string& program) {
   }
   const std::string nothing = "nothing was recorded in " + plan.directory;
   // As the injected libraries read it.
-  const std::string enable = environment_or("ROLLCALL_ENABLE", "");
-  bool is_off = enable == "no";
-  for (const char* off : {"0", "off", "false"}) {
-    is_off = is_off || ::strcasecmp(enable.c_str(), off) == 0;
+  if (!read_config([](std::string_view) {}).enable) {
+    return fmt::format("{}: ROLLCALL_ENABLE={} switches recording off.", nothing,
+                       setting("ROLLCALL_ENABLE"));
   }
-  if (is_off) return fmt::format("{}: ROLLCALL_ENABLE={} switches recording off.", nothing, enable);
   if (::access(plan.directory.c_str(), W_OK) != 0) {
     return fmt::format("{}: it cannot be written to ({}).", nothing, std::strerror(errno));
   }
@@ -712,6 +710,7 @@ int run(const Arguments& arguments, const CommandLine& line) {
              !objection.empty()) {
     say(objection);
   }
+  for (const std::string& sentence : setting_complaints()) say(sentence);
   for (const std::string& sentence : unknown_variables()) say(sentence);
   if (!arguments.quiet) {
     for (const auto& [name, value] : plan.settings) say(fmt::format("set {}={}", name, value));
@@ -728,10 +727,10 @@ void add_run(CommandLine& line) {
   Subcommand command(line, "run", "Start a job with the recorder in front of NCCL.");
   const auto arguments = std::make_shared<Arguments>();
   command
-      .option(
-          "-d,--dir", arguments->directory,
-          "run directory (default rollcall-runs/<time>-<program>); one with an earlier run gets "
-          "attempt-1, attempt-2, ... inside")
+      .option("-d,--dir", arguments->directory,
+              "run directory (default <time>-<program> in rollcall-runs, or in ROLLCALL_DIR of a "
+              "configuration file); one with an earlier run gets "
+              "attempt-1, attempt-2, ... inside")
       .value_name("DIR")
       .not_empty();
   command

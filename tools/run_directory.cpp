@@ -12,6 +12,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "core/base/setting_files.h"
 #include "report/terms.h"
 #include "tools/bring_home.h"
 #include "tools/progress.h"
@@ -25,6 +26,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kRunsDirectory = "rollcall-runs";
+
+// Below it a run has a folder of its own. That of the environment is another run's: of a `rollcall
+// run` around this one.
+fs::path runs_directory() {
+  const SettingOrigin origin = origin_of_setting("ROLLCALL_DIR");
+  const bool is_from_file =
+      origin == SettingOrigin::user_file || origin == SettingOrigin::system_file;
+  return is_from_file ? setting("ROLLCALL_DIR") : kRunsDirectory;
+}
+
 constexpr int kNamesTried = 10'000;
 
 std::string time_stamp() {
@@ -128,7 +139,7 @@ std::optional<std::string> make_run_directory(const std::string& wanted, const s
                                               std::string& error) {
   const std::string own = time_stamp() + "-" + name_part(program);
   const fs::path path =
-      absolute_path(wanted.empty() ? fs::path(kRunsDirectory) / own : fs::path(wanted), error);
+      absolute_path(wanted.empty() ? runs_directory() / own : fs::path(wanted), error);
   if (path.empty() || !make_parents(path, error)) return std::nullopt;
   if (wanted.empty()) {
     return make_first_free(
@@ -149,7 +160,7 @@ std::optional<std::string> make_shared_run_directory(const std::string& wanted,
                                                      const std::string& run_id, unsigned restarts,
                                                      std::string& error) {
   fs::path path = absolute_path(
-      wanted.empty() ? fs::path(kRunsDirectory) / name_part(run_id) : fs::path(wanted), error);
+      wanted.empty() ? runs_directory() / name_part(run_id) : fs::path(wanted), error);
   if (path.empty() || !make_parents(path, error)) return std::nullopt;
   // Another rank may make it between a look and the call.
   if (make_private(path, error) == Made::no) return std::nullopt;

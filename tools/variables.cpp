@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/base/setting_files.h"
 #include "core/base/variables.h"
+#include "report/terms.h"
 #include "settings/nearest_name.h"
 
 namespace rollcall::tools {
@@ -15,12 +17,12 @@ namespace {
 constexpr std::string_view kPrefix = "ROLLCALL_";
 
 constexpr std::string_view kRecorders[] = {
-#define ROLLCALL_X(name, type, fallback, meaning) #name,
+#define ROLLCALL_X(name, type, source, fallback, meaning) #name,
     ROLLCALL_VARIABLES(ROLLCALL_X)
 #undef ROLLCALL_X
 };
 constexpr std::string_view kCommands[] = {
-#define ROLLCALL_X(name, type, fallback, meaning) #name,
+#define ROLLCALL_X(name, type, source, fallback, meaning) #name,
     ROLLCALL_COMMAND_VARIABLES(ROLLCALL_X)
 #undef ROLLCALL_X
 };
@@ -60,6 +62,14 @@ std::vector<std::string> unknown_variables() {
                                        : fmt::format("{} was probably meant", nearest));
   }
   return names;
+}
+
+std::vector<std::string> setting_complaints() {
+  static std::vector<std::string> sentences;
+  sentences.clear();
+  list_setting_complaints([](std::string_view sentence) { sentences.emplace_back(sentence); });
+  for (std::string& sentence : sentences) sentence = report::printable(sentence) + '.';
+  return sentences;
 }
 
 }  // namespace rollcall::tools

@@ -1,5 +1,5 @@
-// The environment's ROLLCALL_* variables, as far as the command looks at them: for the recorder,
-// and for itself.
+// The ROLLCALL_* variables, of the environment and of configuration files, as far as the command
+// looks at them: for the recorder, and for itself.
 //
 // Threads: the main thread alone.
 #pragma once
@@ -11,10 +11,10 @@
 // docs/VARIABLES.md derive from it, like from the recorder's table (core/base/variables.h, which
 // has the columns).
 #define ROLLCALL_COMMAND_VARIABLES(X)                                                          \
-  X(ROLLCALL_LIB_DIR, path, "",                                                                \
+  X(ROLLCALL_LIB_DIR, path, environment, "",                                                   \
     "where `rollcall run` takes the libraries from, for the job and for --emulate; else from " \
     "beside the command")                                                                      \
-  X(ROLLCALL_JOB_TOKEN, text, "",                                                              \
+  X(ROLLCALL_JOB_TOKEN, text, environment, "",                                                 \
     "internal, set by `rollcall run` for its job and never to be set by anybody else: tells "  \
     "the processes that it may end from all others")
 
@@ -24,5 +24,9 @@ namespace rollcall::tools {
 // the name that was probably meant. Nobody else tells of it: the recorder looks for the names that
 // it knows.
 std::vector<std::string> unknown_variables();
+
+// One sentence for each configuration file, or line of one, that is not used
+// (core/base/setting_files.h).
+std::vector<std::string> setting_complaints();
 
 }  // namespace rollcall::tools

@@ -1,13 +1,11 @@
 #include "core/base/config.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <bit>
 #include <iterator>
 
+#include "core/base/setting_files.h"
 #include "core/base/text.h"
-#include "core/base/variables.h"
 
 namespace rollcall {
 
@@ -18,11 +16,7 @@ class Reader {
  public:
   explicit Reader(ConfigWarning warn) noexcept : warn_(warn) {}
 
-  // Null when unset or empty: an empty value means "as if unset", as launchers write it.
-  const char* value_of(const char* name) const noexcept {
-    const char* value = getenv(name);
-    return value != nullptr && *value != '\0' ? value : nullptr;
-  }
+  const char* value_of(const char* name) const noexcept { return setting(name); }
 
   void reject(const char* name, std::string_view value, std::string_view wanted,
               std::string_view used) const noexcept {
@@ -174,6 +168,7 @@ uint64_t parse_run_id(std::string_view text) noexcept {
 }
 
 Config read_config(ConfigWarning warn) noexcept {
+  complain_about_setting_files(warn);
   const Reader reader(warn);
   Config config;
   reader.read_flag("ROLLCALL_ENABLE", config.enable);

@@ -1,4 +1,5 @@
-// The ROLLCALL_* variables as the recorder uses them. Parsed once per process, when the recorder
+// The ROLLCALL_* variables as the recorder uses them, from the environment and from configuration
+// files (core/base/setting_files.h). Parsed once per process, when the recorder
 // starts; a bad value costs one line on stderr and the default is used. `rollcall config` asks the
 // same parser. The profiler plugin's own variables are in profiler_plugin/settings.h.
 #pragma once
@@ -14,7 +15,8 @@ enum class GpuTiming : uint8_t { off, events, progress, cupti };
 
 struct Config {
   bool enable = true;
-  const char* directory = "rollcall-runs";  // points into the environment: copy before it changes
+  const char* directory =
+      "rollcall-runs";  // may point into the environment: copy before it changes
   // Where the ring lives while the run directory is on no local file system; like `directory`.
   const char* local_directory = "/dev/shm";
   uint32_t ring_slots = kRingSlotsDefault;
@@ -32,7 +34,7 @@ struct Config {
   uint64_t run_id = 0;
 };
 
-// Reads the environment. `warn` gets one sentence for every value that is not understood.
+// Reads them. `warn` gets one sentence for every value that is not understood, and for every file.
 using ConfigWarning = void (*)(std::string_view sentence);
 Config read_config(ConfigWarning warn) noexcept;
 

@@ -9,8 +9,10 @@
 
 #include "core/base/check.h"
 #include "core/base/secrets.h"
+#include "core/base/setting_files.h"
 #include "core/base/small_file.h"
 #include "core/base/text.h"
+#include "core/base/variables.h"
 #include "core/capture/live.h"
 
 extern char** environ;
@@ -47,6 +49,12 @@ constexpr std::string_view kNames[] = {"RANK",
                                        "SLURM_NODEID",
                                        "SLURM_JOB_ID",
                                        "SLURM_NNODES"};
+constexpr const char* kSettings[] = {
+#define ROLLCALL_X(name, type, source, fallback, meaning) #name,
+    ROLLCALL_VARIABLES(ROLLCALL_X)
+#undef ROLLCALL_X
+};
+
 constexpr const char* kRankVariables[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
                                           "SLURM_PROCID"};
 
@@ -114,6 +122,21 @@ void append_environment() noexcept {
     key.text("env.").text(name);
     if (key.cut_bytes() == 0) append_meta(key.view(), part_of(text, equals + 1));
   }
+}
+
+// What configuration files have set, where the environment has nothing to say.
+void append_file_settings() noexcept {
+  TextWriter text{std::span<char>(text_room)};
+  for (const char* name : kSettings) {
+    const SettingOrigin origin = origin_of_setting(name);
+    if (origin != SettingOrigin::user_file && origin != SettingOrigin::system_file) continue;
+    const char* value = setting(name);
+    if (value == nullptr) continue;
+    if (text.bytes() != 0) text.text(", ");
+    text.text(name).character('=').text(value);
+    text.text(" (").text(setting_file(origin)).character(')');
+  }
+  if (text.bytes() != 0) append_meta("conf", text.view());
 }
 
 void append_place_in_job() noexcept {
@@ -227,6 +250,7 @@ void write_process_meta(const Config& config_in) noexcept {
   append_meta("run_dir", config_in.directory);
   append_place_in_job();
   append_environment();
+  append_file_settings();
   const CgroupPath cgroup = read_cgroup();
   if (cgroup.bytes != 0) append_meta("cgroup", cgroup.view());
   unsigned long kills = 0;

@@ -1,12 +1,12 @@
 #include "core/capture/warning.h"
 
 #include <poll.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <atomic>
 
 #include "core/base/keep_errno.h"
+#include "core/base/setting_files.h"
 #include "core/base/text.h"
 #include "core/ring/quiet_signals.h"
 
@@ -21,7 +21,7 @@ constinit std::atomic<uint32_t> verbosity{kUnread};
 uint32_t current_verbosity() noexcept {
   const uint32_t level = verbosity.load(std::memory_order_relaxed);
   if (level != kUnread) return level;
-  const char* text = getenv("ROLLCALL_VERBOSE");
+  const char* text = setting("ROLLCALL_VERBOSE");
   uint64_t number = 0;
   return text != nullptr && parse_decimal(text, number) && number < 2
              ? static_cast<uint32_t>(number)

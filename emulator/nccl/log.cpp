@@ -13,6 +13,7 @@
 #include <string>
 
 #include "emulator/device/device.h"
+#include "emulator/nccl/conf_file.h"
 
 namespace emu_nccl {
 namespace {
@@ -96,6 +97,7 @@ FILE* open_file(const std::string& host) {
 
 void read_variables(Log& the_log) {
   if (the_log.level != kUnread) return;
+  read_conf_files();
   the_log.host = host_name();
   the_log.subsystems = read_subsystems();
   the_log.level = read_level();

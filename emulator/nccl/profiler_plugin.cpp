@@ -10,6 +10,7 @@
 #include <iterator>
 #include <mutex>
 
+#include "emulator/nccl/conf_file.h"
 #include "emulator/nccl/log.h"
 #include "emulator/nccl/profiler_abi.h"
 #include "emulator/nccl/settings.h"
@@ -79,6 +80,7 @@ bool find_interface(void* library) {
 
 // plugin_mutex held.
 bool load_plugin() {
+  read_conf_files();
   void* library = open_by_variable("NCCL_PROFILER_PLUGIN", "profiler");
   if (library != nullptr && find_interface(library)) {
     info(kLogInit, "Successfully loaded external profiler plugin %s", plugin.interface->name);
