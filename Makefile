@@ -20,7 +20,7 @@ configure_flags := -DROLLCALL_WERROR=$(WERROR) $(if $(launcher),\
 .DEFAULT_GOAL := help
 .PHONY: help hang test attack test-clients bench sim slow build install check check-api format \
         fuzz asan tsan clean sanitized setup setup-attack setup-browser setup-lint setup-api \
-        setup-packages wheel packages test-packages release portable FORCE
+        setup-packages setup-slurm wheel packages test-packages test-slurm release portable FORCE
 
 help: ## this list
 	@echo "Rollcall. Verbs:"
@@ -88,6 +88,10 @@ test-packages: packages ## install them where nothing of Rollcall is, use and re
 	@JOBS=$(JOBS) scripts/build_portable.sh $(ARCH) mini_train
 	@scripts/test_packages.py $(ARCH)
 
+test-slurm: setup-slurm $(BUILD)/build.ninja ## jobs under a real Slurm of one node, as root
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target $(HANG_TARGETS) dlopen_user
+	@scripts/test_slurm.py $(BUILD)
+
 release: ## packages of both architectures, tested, with SBOM and checksums, in build/packages
 	@test -z "$$(git status --porcelain)" || { echo "release: there are uncommitted changes" >&2; \
 	  exit 1; }
@@ -111,8 +115,9 @@ fuzz: setup-lint ## fuzz the file readers and the analysis for FUZZ_SECONDS each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
 # The programs that the sanitizers run: what parses files, and what threads share.
-ASAN_TESTS := core_test format_test format_golden_test capture_test capture_crash_test trace_test \
-  import_test analysis_test sim_test slow_test shim_test plugin_test test_report
+ASAN_TESTS := core_test setting_files_test format_test format_golden_test capture_test \
+  capture_crash_test trace_test import_test analysis_test sim_test slow_test shim_test plugin_test \
+  test_report
 TSAN_TESTS := core_test format_test capture_test capture_crash_test trace_test shim_test \
   plugin_test emulator_device
 
@@ -143,6 +148,9 @@ setup-lint:
 
 setup-api:
 	@scripts/setup.sh --api
+
+setup-slurm:
+	@scripts/setup.sh --slurm
 
 setup-packages:
 	@scripts/setup.sh --packages
