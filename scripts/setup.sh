@@ -8,7 +8,8 @@
 #                             be installed, that part skips itself, and this goes on
 #   scripts/setup.sh --browser also what the tests of the page need, as --attack
 #   scripts/setup.sh --packages  also what `make packages` and `make test-packages` need
-#   scripts/setup.sh --ci     all of it but --packages
+#   scripts/setup.sh --slurm  also what `make test-slurm` needs
+#   scripts/setup.sh --ci     all of it but --packages and --slurm
 #   scripts/setup.sh --list   prints the packages and what each is for, installs nothing
 #
 # Does nothing, in one dpkg-query, when nothing is missing. ROLLCALL_SKIP_SETUP=1 skips it, for
@@ -45,6 +46,11 @@ qemu-user|runs the ARM command, which prints its own manual
 lintian|judges the deb
 rpm|installs the rpm, in a folder
 debootstrap|an older Debian to install the deb in'
+slurm_packages='slurmctld|a Slurm of one node, to run jobs under
+slurmd|starts its jobs
+slurm-client|srun and sbatch
+munge|tells the daemons who asks
+libslurm-dev|the header that the SPANK plugin is built against'
 attack_packages='python3-fusepy|file systems that are slow or fail, for attacks
 fuse3|mounts them'
 browser_packages='chromium|shows the page of rollcall report, in its tests
@@ -62,6 +68,7 @@ for argument in "$@"; do
   case $argument in
     --api) packages+=$'\n'$api_packages ;;
     --packages) packages+=$'\n'$api_packages$'\n'$package_packages ;;
+    --slurm) packages+=$'\n'$slurm_packages ;;
     --lint) packages+=$'\n'$lint_packages ;;
     --attack) optional_packages+=${optional_packages:+$'\n'}$attack_packages ;;
     --browser) optional_packages+=${optional_packages:+$'\n'}$browser_packages ;;
