@@ -98,13 +98,16 @@ class Cluster:
             f"StateSaveLocation={self.path('state')}", f"SlurmdSpoolDir={self.path('spool')}",
             f"SlurmctldPidFile={self.path('slurmctld.pid')}",
             f"SlurmdPidFile={self.path('slurmd.pid')}", "ProctrackType=proctrack/linuxproc",
-            "TaskPlugin=task/none", "SwitchType=switch/none", "MpiDefault=none", "ReturnToService=2",
-            "SelectType=select/cons_tres", f"PlugStackConfig={self.path('plugstack.conf')}",
+            "TaskPlugin=task/none", "SwitchType=switch/none", "MpiDefault=none",
+            "ReturnToService=2", "SelectType=select/cons_tres",
+            f"PlugStackConfig={self.path('plugstack.conf')}",
             f"NodeName={host} NodeAddr=127.0.0.1 CPUs={os.cpu_count()} State=UNKNOWN",
             f"PartitionName=all Nodes={host} Default=YES State=UP OverSubscribe=FORCE:8", "")))
         self.daemon("munged", "--foreground", "--force", "--num-threads=1",
-                    f"--key-file={self.path('munge.key')}", f"--socket={self.path('munge.socket')}",
-                    f"--pid-file={self.path('munge.pid')}", f"--seed-file={self.path('munge.seed')}",
+                    f"--key-file={self.path('munge.key')}",
+                    f"--socket={self.path('munge.socket')}",
+                    f"--pid-file={self.path('munge.pid')}",
+                    f"--seed-file={self.path('munge.seed')}",
                     f"--log-file={self.path('log', 'munge')}")
         self.wait_until(lambda: os.path.exists(self.path("munge.socket")), "munged's socket")
         self.daemon("slurmctld", "-D", "-f", self.path("slurm.conf"))
@@ -230,7 +233,8 @@ def a_verdict_is_reached(cluster):
         "RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_PROCID WORLD_SIZE=4 exec \"$@\"", "sh", command,
         "run", "-q", "-d", "hung", "--watch", "3", "--kill-on-hang", "--",
         os.path.join(cluster.build, "examples", "mini_train"), "--fault", "missing-call@2:3",
-        LD_LIBRARY_PATH=os.path.join(cluster.build, "emulator"), ROLLCALL_EMULATE_GPUS="4", ROLLCALL_EMULATE_SESSION=os.path.basename(cluster.folder))
+        LD_LIBRARY_PATH=os.path.join(cluster.build, "emulator"), ROLLCALL_EMULATE_GPUS="4",
+        ROLLCALL_EMULATE_SESSION=os.path.basename(cluster.folder))
     expect(job.returncode != 0, f"the job did not hang: {job.stdout}")
     verdict = cluster.run(command, "diff", "hung").stdout
     expect("RC-MISSING-CALL" in verdict and "where ranks 0-1,3 called" in verdict, verdict)

@@ -32,7 +32,7 @@ static int take_option(int value, const char* argument, int remote) {
   is_on = argument == NULL || strcmp(argument, "off") != 0;
   if (is_on && argument != NULL) {
     if (strlen(argument) >= sizeof(directory)) return -1;
-    strcpy(directory, argument);
+    snprintf(directory, sizeof(directory), "%s", argument);
   }
   return 0;
 }
@@ -47,7 +47,7 @@ int slurm_spank_init(spank_t spank, int count, char* arguments[]) {
       is_on = 1;
     } else if (strncmp(arguments[i], "library=", 8) == 0 &&
                strlen(arguments[i] + 8) < sizeof(library)) {
-      strcpy(library, arguments[i] + 8);
+      snprintf(library, sizeof(library), "%s", arguments[i] + 8);
     } else {
       slurm_error("spank_rollcall: %s in plugstack.conf is neither library=FILE nor default=on",
                   arguments[i]);
