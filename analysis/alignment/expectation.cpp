@@ -71,6 +71,17 @@ std::vector<Signature> expected_calls(std::vector<Signature> history, size_t cou
   return expected;
 }
 
+bool may_begin_again(std::span<const Signature> history, const Expectation& expectation,
+                     const Signature& next) {
+  if (expectation.context >= expectation.index) return false;
+  bool may_begin = false;
+  visit_contexts(history, kContextMax, [&](size_t place, size_t context) {
+    may_begin = context != 0 && context == place && agree(history[place], next);
+    return !may_begin;
+  });
+  return may_begin;
+}
+
 bool is_unanimous(std::span<const Signature> history, const Expectation& expectation) {
   bool is_always = true;
   visit_contexts(history, expectation.context, [&](size_t place, size_t context) {

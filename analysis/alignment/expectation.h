@@ -21,6 +21,11 @@ struct Expectation {
   size_t context = 0;  // at least 1
 };
 std::optional<Expectation> expectation_of(std::span<const Signature> history);
+// `next` is what followed the first calls of the history, which came again, while the expectation
+// does not explain the history from its beginning: a step may begin once more here, of which the
+// expectation knows no more than a few calls that are alike.
+bool may_begin_again(std::span<const Signature> history, const Expectation& expectation,
+                     const Signature& next);
 // Whatever followed the longest context of the same calls before was always this call.
 bool is_unanimous(std::span<const Signature> history, const Expectation& expectation);
 

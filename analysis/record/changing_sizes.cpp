@@ -40,6 +40,24 @@ Tally tally_of(const std::vector<uint64_t>& counts) {
               half, counts.end(), [&](uint64_t count) { return seen.contains(count); }))};
 }
 
+// Each size once that several calls of one step have, one behind the other: that it comes again
+// there says nothing of the next step. All calls where one size is that of most, or there are
+// hardly any.
+std::vector<uint64_t> of_steps(const std::vector<uint64_t>& counts) {
+  constexpr size_t kStepsMin = 3;
+  std::vector<uint64_t> steps;
+  size_t longest = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (i == 0 || counts[i] != counts[i - 1]) {
+      steps.push_back(counts[i]);
+      begin = i;
+    }
+    longest = std::max(longest, i + 1 - begin);
+  }
+  return steps.size() < kStepsMin || longest * 2 > counts.size() ? counts : steps;
+}
+
 }  // namespace
 
 ChangingSizes::Kinds ChangingSizes::find(uint32_t process) const {
@@ -51,7 +69,7 @@ ChangingSizes::Kinds ChangingSizes::find(uint32_t process) const {
   std::unordered_map<uint64_t, Tally> tallies;
   Tally all;
   for (const auto& [kind, own] : counts) {
-    const Tally tally = tallies[kind] = tally_of(own);
+    const Tally tally = tallies[kind] = tally_of(of_steps(own));
     all.later += tally.later;
     all.again += tally.again;
   }

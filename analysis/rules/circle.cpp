@@ -203,13 +203,8 @@ std::vector<uint32_t> outvoted(const Facts& facts, const Circle& circle, Vote vo
   return {};
 }
 
-// Who called in another order than the rest? Empty: nothing tells.
-std::vector<uint32_t> find_deviators(const Facts& facts, const Circle& circle) {
-  OrderVotes votes(facts);
-  std::vector<uint32_t> few =
-      outvoted(facts, circle,
-               [&](const Node& x, const Node& y) -> const Votes& { return votes.on_order(x, y); });
-  if (!few.empty()) return few;
+// Who called in another order than in its own steps before? Empty: nothing tells.
+std::vector<uint32_t> find_unlike_before(const Facts& facts, const Circle& circle) {
   // What stopped the circle has not finished; what a rank did otherwise before that is past.
   std::vector<uint32_t> odd;
   std::vector<uint32_t> odd_now;
@@ -229,6 +224,28 @@ std::vector<uint32_t> find_deviators(const Facts& facts, const Circle& circle) {
   }
   if (!odd_now.empty() && odd_now.size() < odd.size()) return odd_now;
   return odd.size() < circle.hosts.size() ? odd : find_unusual_callers(facts, circle);
+}
+
+// Who called in another order than the rest? Nobody: nothing tells.
+struct Deviators {
+  std::vector<uint32_t> processes;
+  Confidence confidence = Confidence::certain;
+};
+Deviators find_deviators(const Facts& facts, const Circle& circle) {
+  OrderVotes votes(facts);
+  std::vector<uint32_t> few =
+      outvoted(facts, circle,
+               [&](const Node& x, const Node& y) -> const Votes& { return votes.on_order(x, y); });
+  if (!few.empty()) return {std::move(few)};
+  Deviators found{find_unlike_before(facts, circle)};
+  // What only one step before was like, a longer step may have otherwise at its end.
+  const auto is_sure = [&](uint32_t p) {
+    const std::optional<HabitBreak> habit = habit_break(facts, p);
+    return habit && habit->is_settled;
+  };
+  if (!std::all_of(found.processes.begin(), found.processes.end(), is_sure))
+    found.confidence = Confidence::likely;
+  return found;
 }
 
 Draft finish(const Facts& facts, uint32_t r, const Circle& circle, Draft draft) {
@@ -509,10 +526,10 @@ std::optional<Breach> against_habit(const Facts& facts, const Circle& circle,
 }
 
 Breach find_breach(const Facts& facts, const Circle& circle) {
-  std::vector<uint32_t> odd = find_deviators(facts, circle);
+  auto [odd, confidence] = find_deviators(facts, circle);
   const char* order = "called in another order than in the steps before, or than the others";
   if (std::optional<Breach> both = against_habit(facts, circle, odd)) return *both;
-  if (!odd.empty()) return {std::move(odd), order, Confidence::certain, {}, Misstep::reordered};
+  if (!odd.empty()) return {std::move(odd), order, confidence, {}, Misstep::reordered};
   odd = outvoted_by_place(facts, circle);
   if (!odd.empty()) return {std::move(odd), order, Confidence::likely, {}, Misstep::reordered};
   if (Breach few = outvoted_by_absence(facts, circle); !few.processes.empty()) return few;

@@ -464,6 +464,26 @@ std::string witness_text(const Facts& facts, std::array<uint32_t, 2> sides,
                      slip.is_by_sender ? "sender" : "receiver");
 }
 
+// What the two sides tell, and the other peers of both.
+PairSlip slip_among_peers(const Facts& facts, const Channel& channel, uint64_t seq,
+                          const Disputes& disputes) {
+  const uint32_t sender = process_at(facts, channel.group, channel.source);
+  const uint32_t receiver = process_at(facts, channel.group, channel.target);
+  PairSlip slip = slip_of_pair(facts, channel, seq);
+  if (slip.slip == Slip::count) find_odd(disputes, sender, receiver, slip);
+  if (!slip.agreed_by.empty() && is_odd(disputes, slip.is_by_sender ? sender : receiver)) {
+    slip.agreed_by.clear();
+    slip.is_by_peers = true;
+  }
+  return slip;
+}
+
+// In who named a wrong size. That the two disagree is certain.
+Confidence confidence_in(const PairSlip& slip) {
+  const bool is_guess = slip.is_guess && !slip.is_by_peers;
+  return is_guess || !slip.agreed_by.empty() ? Confidence::likely : Confidence::certain;
+}
+
 Draft draft_mismatched(const Facts& facts, const Playback::PairFinding& pair,
                        const Disputes& disputes) {
   const Channel& channel = facts.index.channels()[pair.channel];
@@ -473,13 +493,8 @@ Draft draft_mismatched(const Facts& facts, const Playback::PairFinding& pair,
   const uint32_t recv_index = channel.recv_at(pair.seq);
   const Op& send = facts.index.op(sender, send_index);
   const Op& recv = facts.index.op(receiver, recv_index);
-  PairSlip slip = slip_of_pair(facts, channel, pair.seq);
+  const PairSlip slip = slip_among_peers(facts, channel, pair.seq, disputes);
   const bool is_shift = slip.slip != Slip::count;
-  if (!is_shift) find_odd(disputes, sender, receiver, slip);
-  if (!slip.agreed_by.empty() && is_odd(disputes, slip.is_by_sender ? sender : receiver)) {
-    slip.agreed_by.clear();
-    slip.is_by_peers = true;
-  }
   Draft draft = is_shift ? draft_shifted_pair(facts, channel, pair.seq, slip)
                          : make_draft(Verdict::p2p_mismatch, Confidence::certain);
   Finding& finding = draft.finding;
@@ -492,7 +507,7 @@ Draft draft_mismatched(const Facts& facts, const Playback::PairFinding& pair,
                                   rank_text(facts.process(sender)), shape_text(send),
                                   rank_text(facts.process(receiver)), shape_text(recv), pair.seq,
                                   facts.group(channel.group).name);
-    if (!slip.agreed_by.empty()) finding.confidence = Confidence::likely;
+    finding.confidence = confidence_in(slip);
     finding.summary += witness_text(facts, {sender, receiver}, {send, recv}, slip, disputes);
     finding.next = "compare how the two ranks compute the size and the type of this transfer";
     if (slip.is_crossed) {

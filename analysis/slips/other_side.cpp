@@ -88,6 +88,18 @@ bool are_where_usual(const Facts& facts, const ChannelSide& side, uint64_t seq,
          begins_group(facts, side, history.first + usual->index) == begins_group(facts, side, seq);
 }
 
+// The next size is foreseen only because the newest ones are alike, and those before are others:
+// where a size is new, as many transfers may have it as a step has.
+bool is_short_run(const PairHistory& history) {
+  const std::vector<Signature>& sizes = history.sizes;
+  const auto other = std::find_if(sizes.rbegin(), sizes.rend(), [&](const Signature& size) {
+    return !agree(size, sizes.back());
+  });
+  const auto run = static_cast<size_t>(other - sizes.rbegin());
+  const std::optional<Expectation> usual = expectation_of(sizes);
+  return run * 2 < sizes.size() && usual && usual->index + 1 == sizes.size();
+}
+
 // Of all its calls, with whomever.
 bool has_slipped(const Facts& facts, uint32_t p, Slip slip) {
   const std::optional<HabitBreak> habit = habit_break(facts, p);
@@ -119,7 +131,8 @@ std::optional<PairSlip> slip_by_order(const Facts& facts, const Channel& channel
                      .length = is_shift ? alignment.length : 1,
                      .is_by_sender = side.is_sender,
                      .is_by_receiver = !side.is_sender,
-                     .is_by_order = true};
+                     .is_by_order = true,
+                     .is_guess = is_short_run(history)};
   }
   return found;
 }
@@ -272,6 +285,16 @@ ChannelSide receiver_of(const Facts& facts, const Channel& channel) {
 PairSlip slip_of_pair(const Facts& facts, const Channel& channel, uint64_t seq) {
   const std::optional<PairSlip> by_order = slip_by_order(facts, channel, seq);
   PairSlip slip = by_order ? *by_order : slip_by_sizes(facts, channel, seq);
+  if (slip.is_guess) {
+    const PairSlip by_sizes = slip_by_sizes(facts, channel, seq);
+    if (by_sizes.slip != Slip::count) slip = by_sizes;
+  }
+  if (slip.is_by_order && slip.slip == Slip::count) {
+    const ChannelSide odd =
+        slip.is_by_sender ? sender_of(facts, channel) : receiver_of(facts, channel);
+    // A step of a new size, in which the other side made one transfer more, leaves the same record.
+    slip.is_guess = slip.is_guess || is_new_size(facts, odd, seq).value_or(true);
+  }
   slip.is_crossed = slip.slip == Slip::count && are_crossed(facts, channel, seq);
   if (!slip.is_crossed) ask_other_peers(facts, channel, seq, slip);
   return slip;

@@ -34,6 +34,7 @@ struct PairSlip {
   bool is_by_sender = false;
   bool is_by_receiver = false;
   bool is_by_order = false;  // its own transfers before tell
+  bool is_guess = false;     // which may as well be one more of its peer, or a step of another size
   bool is_by_peers = false;  // or that it disagrees with several, which agree with all others
   // Processes with which the other side agrees, in the same exchange, about sizes that are as new.
   std::vector<uint32_t> agreed_by = {};

@@ -27,6 +27,18 @@ Signature token_of(const Facts& facts, uint32_t p, const Op& op) {
   return token;
 }
 
+// A step whose sizes are new may have calls that are alike: of whether these come once more, its
+// own first ones tell less than the steps before, of other sizes, which are longer.
+bool is_usual_but_for_size(std::span<const Signature> calls, size_t at,
+                           const Expectation& expectation) {
+  std::vector<Signature> sizeless(calls.begin(), calls.begin() + static_cast<ptrdiff_t>(at) + 1);
+  for (Signature& call : sizeless) call.count = 0;
+  const std::span<const Signature> history = std::span(sizeless).first(at);
+  const std::optional<Expectation> usual = expectation_of(history);
+  return usual && usual->context > expectation.context && usual->index < expectation.index &&
+         agree(history[usual->index], sizeless[at]);
+}
+
 // What the calls before lead one to expect, where it is another call than this one. A first step
 // has no precedent: a call never seen before proves nothing.
 std::optional<Expectation> break_at(std::span<const Signature> calls, size_t at) {
@@ -35,8 +47,9 @@ std::optional<Expectation> break_at(std::span<const Signature> calls, size_t at)
   const std::optional<Expectation> expectation = expectation_of(history);
   const bool is_known = std::any_of(history.begin(), history.end(),
                                     [&](const Signature& s) { return agree(s, calls[at]); });
-  if (!expectation || !is_known) return std::nullopt;
-  return agree(history[expectation->index], calls[at]) ? std::nullopt : expectation;
+  if (!expectation || !is_known || agree(history[expectation->index], calls[at]))
+    return std::nullopt;
+  return is_usual_but_for_size(calls, at, *expectation) ? std::nullopt : expectation;
 }
 
 // Behind a break the calls before it are no guide: a break that rests on fewer calls than one among
@@ -114,7 +127,8 @@ std::optional<HabitBreak> find_habit_break(const Facts& facts, uint32_t p) {
     // A call on a communicator that nothing is known of is in nobody's count.
     if (facts.index.seat(p, ops[places[expectation.index]].comm).group == kNone) continue;
     HabitBreak found{places[at], places[expectation.index], {}, {}};
-    found.is_settled = expectation.context >= at - expectation.index;
+    found.is_settled = expectation.context >= at - expectation.index &&
+                       !may_begin_again(std::span(calls).first(at), expectation, calls[at]);
     const auto slip = calls.begin() + static_cast<ptrdiff_t>(at);
     const std::array<uint32_t, 2> lengths = lengths_of_group(ops, places, expectation.index);
     std::vector<Signature> rest(slip, calls.end());

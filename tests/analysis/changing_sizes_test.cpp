@@ -1,6 +1,8 @@
 // Jobs whose calls are of another size in every step.
 #include "analysis/record/changing_sizes.h"
 
+#include <algorithm>
+
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
@@ -28,6 +30,12 @@ TEST_CASE("sizes that do not come again change, also where a step has each of th
   CHECK(changes({1, 2, 2, 1, 3, 4, 4, 3, 5, 6, 6, 5, 7, 8, 8, 7}));
   // Now and then two steps are of one size.
   CHECK(changes({1, 2, 3, 4, 5, 6, 2, 7, 8, 9}));
+}
+
+TEST_CASE("calls of a step that have one size are no repetition, and one odd size is no change") {
+  CHECK(changes({10, 10, 11, 11, 11, 12}));
+  CHECK_FALSE(changes({10, 10, 10, 10, 11, 12}));
+  CHECK_FALSE(changes({10, 10, 10, 10, 11, 10, 10}));
 }
 
 TEST_CASE("of one call nobody knows, and two are like all others") {
@@ -149,6 +157,85 @@ TEST_CASE("of two sizes that differ nobody says which is wrong where sizes chang
   INFO(text_of(report));
   CHECK(lead(report).verdict == Verdict::p2p_mismatch);
   CHECK(lead(report).culprits.size() == 2);
+}
+
+// Five steps of each two exchanges with both neighbours, of sizes as given by step, in front of an
+// AllReduce that is always of one size.
+enum class Wrong : uint8_t { exchange_twice, reduce_missing, late };
+Program two_exchanges(int ranks, const std::vector<uint64_t>& sizes, size_t wrong_step,
+                      Wrong wrong) {
+  Program program;
+  program.comms = {{.ranks = {}}};
+  for (int r = 0; r < ranks; ++r) program.comms[0].ranks.push_back(r);
+  program.ranks.resize(static_cast<size_t>(ranks));
+  uint32_t group = 0;
+  for (size_t step = 0; step < sizes.size(); ++step) {
+    for (int r = 0; r < ranks; ++r) {
+      const auto exchange = [&](uint32_t number) {
+        return Steps{call(OpKind::Send, sizes[step], (r + 1) % ranks, 0, number),
+                     call(OpKind::Recv, sizes[step], (r + ranks - 1) % ranks, 0, number)};
+      };
+      std::vector<Steps> parts = {
+          exchange(group + 1), exchange(group + 2), {call(OpKind::AllReduce, 8)}};
+      if (r == 0 && step == wrong_step) {
+        if (wrong == Wrong::exchange_twice) parts.insert(parts.begin(), exchange(group + 3));
+        if (wrong == Wrong::reduce_missing) parts.pop_back();
+        if (wrong == Wrong::late) std::swap(parts[1], parts[2]);
+      }
+      Steps& own = program.ranks[static_cast<size_t>(r)];
+      for (const Steps& part : parts) own.insert(own.end(), part.begin(), part.end());
+      own.push_back({.act = Act::sync});
+    }
+    group += 3;
+  }
+  return program;
+}
+
+TEST_CASE("who did as before in a step of new sizes is not blamed for sure, whoever did not") {
+  const std::vector<std::vector<uint64_t>> all_sizes = {{100, 100, 100, 164, 100},
+                                                        {100, 107, 114, 121, 128},
+                                                        {431, 117, 1042, 228, 655},
+                                                        {100, 100, 100, 100, 100}};
+  for (const std::vector<uint64_t>& sizes : all_sizes) {
+    for (const Wrong wrong : {Wrong::exchange_twice, Wrong::reduce_missing, Wrong::late}) {
+      for (const size_t step : {size_t{1}, size_t{2}, size_t{3}}) {
+        for (const int ranks : {2, 3}) {
+          const Report report =
+              analyse(execute(two_exchanges(ranks, sizes, step, wrong), kLive).run);
+          INFO(ranks << " ranks, sizes from " << sizes[1] << ", step " << step << ", wrong "
+                     << static_cast<int>(wrong) << "\n"
+                     << text_of(report));
+          const std::vector<Culprit>& named = lead(report).culprits;
+          const bool is_among = std::any_of(
+              named.begin(), named.end(), [](const Culprit& culprit) { return culprit.rank == 0; });
+          CHECK((is_among || lead(report).confidence != Confidence::certain));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a size seen for the first time may be that of a step, of which a peer made one more") {
+  Program program;
+  program.comms = {{.ranks = {0, 1}}};
+  program.ranks.resize(2);
+  for (size_t r = 0; r < 2; ++r) {
+    const int peer = r == 0 ? 1 : 0;
+    uint32_t group = static_cast<uint32_t>(r) * 100;
+    for (const uint64_t size : {kLarge, kLarge, kLarge + 64}) {
+      const int times = r == 0 && group == 2 ? 3 : 2;
+      for (int i = 0; i < times; ++i) {
+        ++group;
+        program.ranks[r].push_back(call(OpKind::Send, size, peer, 0, group));
+        program.ranks[r].push_back(call(OpKind::Recv, size, peer, 0, group));
+      }
+      program.ranks[r].push_back({.act = Act::sync});
+    }
+  }
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::p2p_mismatch);
+  CHECK(lead(report).confidence == Confidence::likely);
 }
 
 }  // namespace
