@@ -21,6 +21,7 @@
 #include "trace/equal_prefix.h"
 #include "trace/grown.h"
 #include "trace/import/importer.h"
+#include "trace/import/rotated_log.h"
 #include "trace/import/torch_names.h"
 #include "trace/job_end.h"
 #include "trace/listing.h"
@@ -106,21 +107,45 @@ ImportedFile import_named(const std::string& path, Reading& reading, const OnByt
                        reading.processes, reading.issues, &reading.logs);
 }
 
+// A file, or a log that was rotated with its older parts.
+ImportedFile import_log(const std::vector<std::string>& parts, bool is_named, Reading& reading,
+                        const OnBytes& on_bytes) {
+  if (parts.size() > 1) {
+    return import_rotated(parts, reading.processes, reading.issues, on_bytes, &reading.logs);
+  }
+  if (is_named) return import_named(parts[0], reading, on_bytes);
+  return import_file(parts[0], reading.processes, reading.issues, on_bytes, &reading.logs);
+}
+
+// Parts of rotated logs with their newest; by names, where these are texts.
+std::vector<std::vector<std::string>> gathered(const std::vector<std::string>& paths) {
+  std::vector<std::vector<std::string>> logs;
+  for (std::vector<std::string>& log : gather_rotated(paths)) {
+    if (log.size() == 1 || are_texts(log)) {
+      logs.push_back(std::move(log));
+    } else {
+      for (std::string& path : log) logs.push_back({std::move(path)});
+    }
+  }
+  return logs;
+}
+
 // Files that lie about in a directory and hold nothing for us are no news beside recordings of
 // ours. Beside others' they may be what somebody meant to hand over.
-void mention_others(const std::vector<Reading>& readings, const std::vector<std::string>& paths,
-                    Run& run) {
+void mention_others(const std::vector<Reading>& readings,
+                    const std::vector<std::vector<std::string>>& files, Run& run) {
   constexpr size_t kNamed = 4;
   std::map<std::string, std::vector<std::string>> by_kind;
   for (size_t i = 0; i < readings.size(); ++i) {
     if (readings[i].is_foreign || readings[i].kind.empty()) continue;
+    const std::string& path = files[i].back();
     // Of a rank, which somebody may wait for: that is evidence.
-    if (readings[i].kind == "empty" && rank_in_file_name(paths[i]) >= 0) {
+    if (readings[i].kind == "empty" && rank_in_file_name(path) >= 0) {
       run.issues.push_back(
-          {paths[i], "is empty: cut off while it was written, or the rank was killed", 0, true});
+          {path, "is empty: cut off while it was written, or the rank was killed", 0, true});
       continue;
     }
-    by_kind[readings[i].kind].push_back(paths[i].substr(paths[i].rfind('/') + 1));
+    by_kind[readings[i].kind].push_back(path.substr(path.rfind('/') + 1));
   }
   for (const auto& [kind, names] : by_kind) {
     const size_t shown = std::min(names.size(), kNamed);
@@ -158,25 +183,23 @@ std::vector<std::string> without_copies(const std::vector<std::string>& paths, R
 bool load_foreign(const std::vector<std::string>& all_paths, bool is_named,
                   const LoadOptions& options, Run& run) {
   const std::vector<std::string> paths = without_copies(all_paths, run);
-  std::vector<Reading> readings(paths.size());
+  const std::vector<std::vector<std::string>> files = gathered(paths);
+  std::vector<Reading> readings(files.size());
   BytesRead bytes_read(paths, options);
   const auto on_bytes = [&bytes_read](uint64_t bytes) { bytes_read.add(bytes); };
-  for_each_in(my_share(paths.size(), options.team), worker_count(options.threads, options.team),
+  for_each_in(my_share(files.size(), options.team), worker_count(options.threads, options.team),
               [&](size_t i) {
                 Reading& reading = readings[i];
-                const ImportedFile imported =
-                    is_named ? import_named(paths[i], reading, on_bytes)
-                             : import_file(paths[i], reading.processes, reading.issues, on_bytes,
-                                           &reading.logs);
+                const ImportedFile imported = import_log(files[i], is_named, reading, on_bytes);
                 reading.is_foreign = imported.is_known;
                 reading.kind = imported.kind.name;
                 if (imported.is_known || !is_named || !reading.issues.empty()) return;
-                reading.issues.push_back({shown(paths[i]), why_nothing(imported), 0, true});
+                reading.issues.push_back({shown(files[i].back()), why_nothing(imported), 0, true});
               });
   bring_together(options.team, readings);
   bool has_foreign = std::any_of(readings.begin(), readings.end(),
                                  [](const Reading& reading) { return reading.is_foreign; });
-  if (has_foreign && !is_named) mention_others(readings, paths, run);
+  if (has_foreign && !is_named) mention_others(readings, files, run);
   if (!is_named) std::erase_if(readings, [](const Reading& one) { return !one.is_foreign; });
   if (readings.size() > options.files_max) readings.resize(options.files_max);
   append(readings, run);

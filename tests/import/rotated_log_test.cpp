@@ -1,0 +1,146 @@
+// Logs that were rotated while the job wrote them.
+#include "trace/import/rotated_log.h"
+
+#include <zlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/catch.h"
+#include "trace/loader.h"
+
+using namespace rollcall;
+using namespace rollcall::trace;
+
+namespace {
+
+// A folder of logs.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "rollcall_logs_XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::string at(const std::string& name) const { return path_ + "/" + name; }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(at(name), std::ios::binary) << text;
+  }
+  void pack(const std::string& name, const std::string& text) const {
+    gzFile file = ::gzopen(at(name).c_str(), "wb");
+    REQUIRE(::gzwrite(file, text.data(), static_cast<unsigned>(text.size())) ==
+            static_cast<int>(text.size()));
+    ::gzclose(file);
+  }
+  Run load() const {
+    LoadOptions options;
+    options.probe_processes = false;
+    options.threads = 1;
+    return load_run(path_, options);
+  }
+
+ private:
+  std::string path_;
+};
+
+std::string created() {
+  std::string text;
+  for (const char* rank : {"0", "1"}) {
+    text += std::string("n:1") + rank + ":1 [0] NCCL INFO ncclCommInitRank comm 0x" + rank +
+            "a rank " + rank + " nranks 2 cudaDev 0 commId 0x5 - Init COMPLETE\n";
+  }
+  return text;
+}
+
+std::string calls(int first, int last) {
+  std::string text;
+  for (int step = first; step < last; ++step) {
+    for (const char* rank : {"0", "1"}) {
+      text += std::string("n:1") + rank + ":1 [0] NCCL INFO AllReduce: opCount " +
+              std::to_string(step) + " sendbuff 0x1 recvbuff 0x1 count " +
+              std::to_string(100 + step) + " datatype 7 op 0 root 0 comm 0x" + rank +
+              "a [nranks=2] stream 0x1\n";
+    }
+  }
+  return text;
+}
+
+constexpr const char* kTimeout =
+    "[rank0]:[E816 01:45:40.1 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective "
+    "operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=108, NumelOut=108, "
+    "Timeout(ms)=600000) ran for 600026 milliseconds before timing out.\n";
+
+bool says(const Run& run, const std::string& text) {
+  for (const Issue& issue : run.issues) {
+    if (issue.text.find(text) != std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a rotated log is one log, its oldest part first, whatever packed a part") {
+  Folder folder;
+  folder.pack("job.log.2.gz", created() + calls(0, 3));
+  folder.write("job.log.1", calls(3, 6));
+  folder.write("job.log", calls(6, 9) + kTimeout);
+  const Run run = folder.load();
+  REQUIRE(run.processes.size() == 2);
+  for (const Process& process : run.processes) {
+    REQUIRE(process.ops.size() == 9);
+    for (size_t i = 0; i < 9; ++i) CHECK(process.ops[i].count == 100 + i);
+    CHECK(process.comms[0].nranks == 2);
+  }
+  REQUIRE(run.logs.size() == 1);
+  CHECK(run.logs[0].lines == 2 + 18 + 1);
+  CHECK(says(run, "with its older parts, in this order: job.log.2.gz, job.log.1; "));
+}
+
+TEST_CASE("parts that are named by their dates are in the order of these") {
+  Folder folder;
+  folder.write("job.log-20260802", calls(3, 6));
+  folder.write("job.log-20260801", created() + calls(0, 3));
+  folder.write("job.log", calls(6, 9));
+  const Run run = folder.load();
+  REQUIRE(run.processes.size() == 2);
+  CHECK(run.processes[0].ops.size() == 9);
+  CHECK(run.processes[0].ops.back().count == 108);
+}
+
+TEST_CASE("a part that was cut within a line does not run into the next") {
+  Folder folder;
+  folder.write("job.log.1", created() + "a progress bar");
+  folder.write("job.log", calls(0, 3));
+  const Run run = folder.load();
+  REQUIRE(run.processes.size() == 2);
+  CHECK(run.processes[0].ops.size() == 3);
+}
+
+TEST_CASE("lines of a part that the next one begins with count once") {
+  Folder folder;
+  folder.write("job.log.1", created() + calls(0, 4));
+  folder.write("job.log", created() + calls(0, 9) + kTimeout);
+  const Run run = folder.load();
+  REQUIRE(run.processes.size() == 2);
+  CHECK(run.processes[0].ops.size() == 9);
+  REQUIRE(run.logs.size() == 1);
+  CHECK(run.logs[0].sayings.size() == 1);
+  CHECK(says(run, "was not read: job.log begins with all of it"));
+}
+
+TEST_CASE("files that count ranks, or have no newest part, are no rotated log") {
+  const auto alone = [](const std::vector<std::string>& paths) {
+    return gather_rotated(paths).size() == paths.size();
+  };
+  CHECK(alone({"d/out", "d/out.0", "d/out.1"}));
+  CHECK(alone({"d/job.log.1", "d/job.log.2"}));
+  CHECK(alone({"d/job.log", "e/job.log.1"}));
+  CHECK(alone({"d/nccl.log", "d/nccl.log.4711"}));
+  CHECK(alone({"d/job.log", "d/job.log.1", "d/job.log-20260801"}));
+  CHECK(alone({"d/1", "d/1.2x"}));
+  CHECK_FALSE(alone({"d/job.log", "d/job.log.1"}));
+}

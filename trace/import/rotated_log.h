@@ -1,0 +1,29 @@
+// Logs that were rotated while the job wrote them: job.log with job.log.1 and job.log.2.gz, or with
+// job.log-20260801. The parts are one text, the oldest first; what is read of each alone has no
+// beginning, or no end, and two parts read side by side have no order.
+//
+// Threads: plain functions.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trace/import/importer.h"
+
+namespace rollcall::trace {
+
+// Each log with its parts, the oldest first; a file that is no part of another stands alone. In the
+// order of the paths, by the newest part. Judged by names: see are_texts().
+std::vector<std::vector<std::string>> gather_rotated(const std::vector<std::string>& paths);
+
+// Whether every part is a text by its first bytes, or empty.
+bool are_texts(const std::vector<std::string>& parts);
+
+// The parts as one text, under the name of the newest. A part that the next one begins with is a
+// copy of its beginning, and left out.
+ImportedFile import_rotated(const std::vector<std::string>& parts, std::vector<Process>& processes,
+                            std::vector<Issue>& issues, const OnBytes& on_bytes,
+                            std::vector<JobLog>* logs);
+
+}  // namespace rollcall::trace
