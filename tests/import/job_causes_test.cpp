@@ -1,4 +1,5 @@
 // What a job's log says of why: who ended, of what, and who did not come.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -345,4 +346,23 @@ TEST_CASE("a line that is a warning without a text, and something else, is read 
   const Run run = read_log(log);
   REQUIRE(run.logs.size() == 1);
   for (const Saying& saying : run.logs[0].sayings) CHECK(saying.line % 2 == 1);
+}
+
+TEST_CASE("what a GPU cannot do is no news where NCCL asks for it, and elsewhere is what failed") {
+  const std::string words = " NCCL WARN Cuda failure 801 'operation not supported'\n";
+  const auto log_of = [&](const std::string& file) {
+    return "n:1:2 [0] " + file + words + "n:1:2 [0] NCCL INFO " + file + " -> 1\n" +
+           "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for "
+           "details)\n";
+  };
+  const auto told = [&](const std::string& file) {
+    const Run run = read_log(log_of(file));
+    return !run.logs.empty() &&
+           std::any_of(run.logs[0].sayings.begin(), run.logs[0].sayings.end(),
+                       [](const Saying& one) { return one.kind == SayingKind::warning; });
+  };
+  CHECK_FALSE(told("dev_runtime.cc:133"));
+  CHECK(told("transport/nvls.cc:91"));
+  CHECK(told("transport/p2p.cc:281"));
+  CHECK(judge_log(log_of("transport/nvls.cc:91")).findings.front().verdict == Verdict::cuda_error);
 }

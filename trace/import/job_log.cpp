@@ -207,14 +207,22 @@ bool has_lines_behind(const LogFormat& format) {
          format.pattern.starts_with("/job:");
 }
 
+// Words of the warning, or of its line and, behind " ... ", of the warning.
+bool holds_words(const Saying& saying, std::string_view words) {
+  constexpr std::string_view kGap = " ... ";
+  const size_t gap = words.find(kGap);
+  if (gap == std::string_view::npos) return saying.text.find(words) != std::string::npos;
+  return saying.quote.find(words.substr(0, gap)) != std::string::npos &&
+         saying.text.find(words.substr(gap + kGap.size())) != std::string::npos;
+}
+
 bool is_harmless(const Saying& saying) {
   // Of a GPU that is gone no query is harmless.
   if (saying.kind != SayingKind::warning || saying.text.find("lost") != std::string::npos) {
     return false;
   }
-  return std::any_of(
-      std::begin(kHarmlessWarnings), std::end(kHarmlessWarnings),
-      [&](std::string_view words) { return saying.text.find(words) != std::string::npos; });
+  return std::any_of(std::begin(kHarmlessWarnings), std::end(kHarmlessWarnings),
+                     [&](std::string_view words) { return holds_words(saying, words); });
 }
 
 // What anybody may print, or NCCL in every healthy job: no sign that a file is a job's log.
