@@ -105,7 +105,8 @@ TEST_CASE("a damaged log of calls without numbers accuses nobody") { check(unnum
 TEST_CASE("a damaged log of a job that ended well accuses nobody") { check(job_log()); }
 
 TEST_CASE("damaged reports of a healthy job by ncclras accuse nobody") {
-  for (const char* name : {"ras/clean/status.txt", "ras/clean/status_verbose.txt"}) {
+  for (const char* name :
+       {"ras/clean/status.txt", "ras/clean/status_verbose.txt", "ras/clean/status.json"}) {
     const std::vector<std::string> lines = lines_of(sample(name));
     REQUIRE(lines.size() > 5);
     check(lines);

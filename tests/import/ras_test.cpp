@@ -1,8 +1,12 @@
 // Reports of NCCL RAS as text, in the sentences of NCCL 2.24 and later.
+#include <fstream>
+#include <sstream>
 #include <string>
 
 #include "analysis/analysis.h"
 #include "tests/catch.h"
+#include "tests/import/damage.h"
+#include "tests/import/judge_log.h"
 #include "trace/import/importer.h"
 
 using namespace rollcall;
@@ -124,4 +128,21 @@ TEST_CASE("a report of RAS without communicators is neither lockstep nor a findi
   const analysis::Report report = judge(head("") + "No communicator data collected!\n");
   CHECK(report.findings.front().verdict == Verdict::insufficient);
   CHECK(report.status != 0);
+}
+
+TEST_CASE("a report of ncclras as JSON is read in a text, below a prompt or a launcher's prefix") {
+  std::stringstream sample;
+  sample << std::ifstream(std::string(ROLLCALL_SAMPLES) + "/ras/clean/status.json").rdbuf();
+  const std::string json = sample.str();
+  REQUIRE(json.find("\"communicators_count\"") != std::string::npos);
+  std::string prefixed;
+  for (const std::string& line : lines_of(json)) prefixed += "[1,0]<stdout>:" + line;
+  for (const std::string& text :
+       {"step 1\n$ ncclras -f json\n" + json + "\n$ exit\n", "step 1\n" + prefixed}) {
+    const Run run = read_log(text);
+    CHECK(run.processes.size() == 4);
+    CHECK(analysis::analyse(run).findings.front().verdict == Verdict::insufficient);
+  }
+  // Of one that was cut nothing is concluded.
+  CHECK(read_log("$ ncclras -f json\n" + json.substr(0, json.size() / 2)).processes.empty());
 }
