@@ -80,8 +80,9 @@ portable: setup-packages
 wheel: portable ## pack rollcall-nccl for pip, from glibc 2.28 on (ARCH: the processor)
 	@scripts/pack.py wheel $(ARCH)
 
-packages: wheel ## the same, and as tar.gz, deb and rpm
+packages: wheel ## the same, and as tar.gz, OCI image, deb and rpm
 	@scripts/pack.py archive $(ARCH)
+	@scripts/pack.py image $(ARCH)
 	@scripts/pack.py system $(ARCH)
 
 test-packages: packages ## install them where nothing of Rollcall is, use and remove them

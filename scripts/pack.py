@@ -7,6 +7,8 @@
   scripts/pack.py wheel ARCH     two wheels: rollcall-nccl, rollcall-nccl-emulator
   scripts/pack.py archive ARCH   a tar.gz that runs wherever it is unpacked
   scripts/pack.py system ARCH    deb and rpm, by nfpm
+  scripts/pack.py image ARCH     an OCI image from scratch, as a tar that skopeo, podman and
+                                 containerd take
   scripts/pack.py sbom           what is in the packages, for machines (SPDX)
   scripts/pack.py checksums      SHA256SUMS of all packages
 
@@ -204,9 +206,8 @@ def pack_wheels(arch):
 
 # --- archive --------------------------------------------------------------------------------------
 
-def pack_archive(arch):
-    stage = Stage(arch)
-    top = f"rollcall-{version()}-linux-{stage.machine}"
+def archive_files(stage, arch):
+    """Of an installation that stands by itself: path -> (bytes, mode)."""
     files = {"bin/rollcall": (stage.file("bin", "rollcall"), 0o755),
              "LICENSE": (read(ROOT, "LICENSE"), 0o644),
              "THIRD-PARTY": (third_party_notices(arch), 0o644)}
@@ -214,17 +215,93 @@ def pack_archive(arch):
         files[f"lib/rollcall/{name}"] = (stage.file("lib", "rollcall", name), 0o755)
     for path in stage.texts():
         files[path] = (stage.file(path), 0o644)
-    target = os.path.join(OUTPUT, f"{top}.tar.gz")
-    stamp = source_time()
-    with open(target, "wb") as out, \
-            gzip.GzipFile("", "wb", 9, out, mtime=stamp) as packed, \
-            tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for path in sorted(files):
-            body, mode = files[path]
-            entry = tarfile.TarInfo(f"{top}/{path}")
-            entry.size, entry.mode, entry.mtime = len(body), mode, stamp
+    return files
+
+
+def write_tar(out, files):
+    """files: path -> (bytes, mode), with the folders above them."""
+    folders = {os.path.dirname(path) for path in files}
+    for folder in list(folders):
+        while folder:
+            folders.add(folder)
+            folder = os.path.dirname(folder)
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for path in sorted(folders - {""} | set(files)):
+            body, mode = files.get(path, (b"", 0o755))
+            entry = tarfile.TarInfo(path)
+            entry.type = tarfile.REGTYPE if path in files else tarfile.DIRTYPE
+            entry.size, entry.mode, entry.mtime = len(body), mode, source_time()
             entry.uname = entry.gname = "root"
             archive.addfile(entry, io.BytesIO(body))
+
+
+def pack_archive(arch):
+    stage = Stage(arch)
+    top = f"rollcall-{version()}-linux-{stage.machine}"
+    target = os.path.join(OUTPUT, f"{top}.tar.gz")
+    with open(target, "wb") as out, gzip.GzipFile("", "wb", 9, out, mtime=source_time()) as packed:
+        write_tar(packed, {f"{top}/{path}": entry
+                           for path, entry in archive_files(stage, arch).items()})
+    return [target]
+
+
+# --- OCI image ------------------------------------------------------------------------------------
+
+def build_install(arch):
+    """The image's one program that runs in it, linked statically."""
+    source = os.path.join("packaging", "oci", "install.c")
+    target = os.path.join("build", f"portable-{arch}", "install")
+    if arch == "native":
+        compiler = ["cc", "-static"]
+    else:
+        compiler = [os.path.join("build", "package-tools", "bin", "python3"), "-m", "ziglang", "cc",
+                    "-target", f"{arch}-linux-musl"]
+    subprocess.run([*compiler, "-Os", "-s", "-o", target, source], check=True, cwd=ROOT)
+    return read(ROOT, target)
+
+
+def pack_image(arch):
+    """An image layout (OCI image spec 1.0) of one layer: the archive's files in /opt/rollcall."""
+    stage = Stage(arch)
+    layer = io.BytesIO()
+    files = {f"opt/rollcall/{path}": entry for path, entry in archive_files(stage, arch).items()}
+    files["install"] = (build_install(arch), 0o755)
+    write_tar(layer, files)
+    packed = io.BytesIO()
+    with gzip.GzipFile("", "wb", 9, packed, mtime=source_time()) as out:
+        out.write(layer.getvalue())
+    blobs = {}
+
+    def blob(kind, body):
+        digest = hashlib.sha256(body).hexdigest()
+        blobs[f"blobs/sha256/{digest}"] = (body, 0o644)
+        return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": f"sha256:{digest}",
+                "size": len(body)}
+
+    def text(value):
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+    platform = {"architecture": DEBIAN_ARCH[stage.machine], "os": "linux"}
+    config = blob("config.v1+json", text({
+        **platform, "created": iso_time(),
+        "config": {"Entrypoint": ["/install"], "Cmd": ["/rollcall"], "Labels": {
+            "org.opencontainers.image.title": "rollcall",
+            "org.opencontainers.image.description": SUMMARY,
+            "org.opencontainers.image.licenses": "MIT",
+            "org.opencontainers.image.version": version()}},
+        "rootfs": {"type": "layers", "diff_ids": [
+            "sha256:" + hashlib.sha256(layer.getvalue()).hexdigest()]},
+        "history": [{"created": iso_time(), "created_by": "scripts/pack.py image"}]}))
+    manifest = blob("manifest.v1+json", text({
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": config, "layers": [blob("layer.v1.tar+gzip", packed.getvalue())]}))
+    blobs["oci-layout"] = (text({"imageLayoutVersion": "1.0.0"}), 0o644)
+    blobs["index.json"] = (text({"schemaVersion": 2, "manifests": [{
+        **manifest, "platform": platform,
+        "annotations": {"org.opencontainers.image.ref.name": version()}}]}), 0o644)
+    target = os.path.join(OUTPUT, f"rollcall-{version()}-oci-{stage.machine}.tar")
+    with open(target, "wb") as out:
+        write_tar(out, blobs)
     return [target]
 
 
@@ -360,7 +437,8 @@ def checksums():
 
 
 def main(words):
-    packers = {"wheel": pack_wheels, "archive": pack_archive, "system": pack_system}
+    packers = {"wheel": pack_wheels, "archive": pack_archive, "system": pack_system,
+               "image": pack_image}
     os.makedirs(OUTPUT, exist_ok=True)
     if words == ["checksums"]:
         made = checksums()

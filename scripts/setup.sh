@@ -45,6 +45,8 @@ package_packages='g++-aarch64-linux-gnu|libraries for 64-bit ARM
 qemu-user|runs the ARM command, which prints its own manual
 lintian|judges the deb
 rpm|installs the rpm, in a folder
+skopeo|reads the image
+umoci|unpacks it
 debootstrap|an older Debian to install the deb in'
 slurm_packages='slurmctld|a Slurm of one node, to run jobs under
 slurmd|starts its jobs

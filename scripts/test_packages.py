@@ -8,6 +8,7 @@ Each test says what holds, or that it was left out and why. Exit status 1 when o
 """
 import glob
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -241,6 +242,32 @@ def the_archive_runs_where_it_is_unpacked(arch):
         expect("RC-MISSING-CALL" in hung.stderr, hung.stderr)
 
 
+def the_image_is_read_and_copies_itself(machine):
+    """As skopeo and umoci read it; its program runs in a root that holds nothing else."""
+    missing = [name for name in ("skopeo", "umoci") if shutil.which(name) is None]
+    if missing or os.geteuid() != 0:
+        raise Skipped(f"{', '.join(missing)} not installed" if missing else "this is not root")
+    image = package(f"rollcall-*-oci-{machine}.tar")
+    with tempfile.TemporaryDirectory() as folder:
+        found = json.loads(run("skopeo", "inspect", f"oci-archive:{image}").stdout)
+        expect((found["Architecture"], found["Os"], len(found["Layers"])) ==
+               ({"x86_64": "amd64", "aarch64": "arm64"}[machine], "linux", 1), str(found))
+        layout = os.path.join(folder, "layout")
+        run("skopeo", "copy", f"oci-archive:{image}", f"oci:{layout}:image")
+        run("umoci", "unpack", "--image", f"{layout}:image", os.path.join(folder, "unpacked"))
+        root = os.path.join(folder, "unpacked", "rootfs")
+        expect(sorted(os.listdir(root)) == ["install", "opt"], str(os.listdir(root)))
+        if machine != os.uname().machine:
+            return
+        for _ in range(2):  # again: a pod that is started again finds its volume as it was
+            run("chroot", root, "/install", "/volume")
+        copied = files_below(os.path.join(root, "volume"))
+        expect(copied == files_below(os.path.join(root, "opt", "rollcall")), str(copied))
+        run(os.path.join(root, "volume", "bin", "rollcall"), "--version")
+        said = run("chroot", root, "/install", "/volume/LICENSE", status=1).stderr
+        expect(said.startswith("install: cannot ") and " /volume/LICENSE/" in said, said)
+
+
 def a_job_of_another_processor_is_judged(arch):
     """Under qemu, which starts no program for another: each rank by itself, without `run`."""
     qemu = [f"qemu-{arch}", "-L", f"/usr/{arch}-linux-gnu"]
@@ -384,7 +411,7 @@ def packing_again_gives_the_same_bytes(arch):
         return found
 
     before = digests()
-    for kind in ("wheel", "archive", "system"):
+    for kind in ("wheel", "archive", "image", "system"):
         run(os.path.join(ROOT, "scripts", "pack.py"), kind, arch)
     expect(digests() == before, "packages differ from those that were packed before")
 
@@ -423,6 +450,8 @@ def tests_of(arch, quick):
     else:
         yield ("a job of another processor is recorded and judged",
                a_job_of_another_processor_is_judged, (arch,))
+    yield ("the image is read by others, and copies itself from a root that holds nothing else",
+           the_image_is_read_and_copies_itself, (arch,))
     yield ("shells and man read what is written for them",
            shells_and_man_read_what_is_written_for_them, (arch,))
     yield ("what glibc 2.28 lacks is not asked for", what_the_old_glibc_lacks_is_not_asked_for,

@@ -7,7 +7,7 @@
 
 One table, THIRD_PARTY, is the source of both. Versions and texts are those of the Debian packages
 that the command is built from; LLVM's run-time libraries come with the compiler, from PyPI, and
-their licence lies in packaging/licences.
+their licence lies in packaging/licences, as musl's does, which comes with it, too.
 """
 import json
 import re
@@ -27,6 +27,7 @@ THIRD_PARTY = (
      ("nlohmann",)),
     ("liblzma", "liblzma-dev", "LicenseRef-public-domain", "https://tukaani.org/xz/",
      ("lzma.h", "lzma", "liblzma.a")),
+    ("musl (in the image's /install)", COMPILER, "MIT", "https://musl.libc.org", ()),
     ("LLVM run-time libraries (libc++, libc++abi, libunwind)", COMPILER,
      "Apache-2.0 WITH LLVM-exception", "https://llvm.org", ()),
     ("moodycamel::ConcurrentQueue", "libconcurrentqueue-dev", "BSD-2-Clause",
@@ -52,10 +53,11 @@ def version_of(package):
     return found.stdout
 
 
-def licence_of(package):
+def licence_of(name, package):
     if package != COMPILER:
         return pack.read(DEBIAN.format(package)).decode()
-    return pack.read(pack.PACKAGING, "licences", "llvm.txt").decode()
+    text = "musl.txt" if name.startswith("musl") else "llvm.txt"
+    return pack.read(pack.PACKAGING, "licences", text).decode()
 
 
 def parts_of(arch):
@@ -68,7 +70,7 @@ def notices(arch):
             "loaded into jobs hold none.\n")
     for name, package, licence, home, _ in parts_of(arch):
         text += (f"\n{'=' * 80}\n{name} {version_of(package)}\n{home}\n{licence}\n{'-' * 80}\n"
-                 f"{licence_of(package).strip()}\n")
+                 f"{licence_of(name, package).strip()}\n")
     return text.encode()
 
 
