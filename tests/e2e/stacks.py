@@ -141,6 +141,20 @@ def stacks_are_those_of_the_interpreter():
     return None if pythons else "the frames of this Python are not read"
 
 
+def a_filter_that_refuses_to_read_memory_changes_nothing():
+    pythons = read_interpreters()
+    if not pythons:
+        return "the frames of this Python are not read"
+    with Standing(pythons[0]) as run:
+        run.command += ["confined"]
+        run.start()
+        run.stacks_once_all_stand()
+        expect_equal(frames_in(run, 0)[0], frames_by_the_interpreter(run, 0), "the frames")
+        expect("python_unread" not in frames_in(run, 0)[1], "frames that were not read")
+        run.kill()
+    return None
+
+
 def a_program_without_python_tells_of_its_threads():
     with Job(2, ["--dp", "2", "--steps", "3", "--fault", "host-stuck@1:1"]) as run:
         run.start()
@@ -165,6 +179,8 @@ if __name__ == "__main__":
     sys.exit(job.main([
         ("stacks are those that the interpreter tells, and ranks that are stopped or gone are "
          "named", stacks_are_those_of_the_interpreter),
+        ("a filter that refuses to read memory changes nothing",
+         a_filter_that_refuses_to_read_memory_changes_nothing),
         ("a program without Python tells what its threads wait for",
          a_program_without_python_tells_of_its_threads),
         ("a directory without a run is refused", a_directory_without_a_run_is_refused),
