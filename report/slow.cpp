@@ -64,6 +64,14 @@ std::string straggler_text(const trace::Run& run, const Answer& answer, const Fi
       "  In {:.0f} % of the steps rank {} took longer, by {} in the median; it has {} {}.\n",
       100 * finding.positive, first.rank, span_text(finding.excess_ns), first.peers,
       first.peers == 1 ? "peer" : "peers");
+  if (finding.verdict == analysis::Verdict::slow_launch) {
+    text += fmt::format(
+        "  The GPU waited for its host, whose calls of NCCL take {:.1f} times as long as its "
+        "peers':\n"
+        "  look at what shares its cores, at their clocks, and at what the process is bound to.\n",
+        finding.call_ratio);
+    return text;
+  }
   text +=
       finding.is_host_bound
           ? "  Most of that had passed when its process made the call: look at what the process "
@@ -71,6 +79,66 @@ std::string straggler_text(const trace::Run& run, const Answer& answer, const Fi
           : "  Its process had made the calls before: its GPU was still at its own work.\n";
   for (const Place& place : finding.places) text += "  In front of " + place_text(place) + ".\n";
   return text;
+}
+
+std::string_view cause_text(slow::JitterCause cause) {
+  switch (cause) {
+    case slow::JitterCause::host:
+      return "by what processes do before they call NCCL";
+    case slow::JitterCause::gpu:
+      return "by what GPUs do besides NCCL";
+    case slow::JitterCause::transfer:
+      return "by transfers, when everybody had come";
+  }
+  return "";
+}
+
+std::string period_text(const slow::Jitter& jitter) {
+  if (jitter.period != 0) return fmt::format("  One comes every {} steps.\n", jitter.period);
+  if (jitter.period_of_rank != 0) {
+    return fmt::format("  Each rank makes one every {} steps.\n", jitter.period_of_rank);
+  }
+  return "  They keep no distance from each other.\n";
+}
+
+// Of a rank that is slow in some steps only.
+std::string pauses_text(const trace::Run& run, const Answer& answer, const Finding& finding) {
+  const auto steps = static_cast<size_t>(std::lround(finding.positive * finding.compared));
+  std::string text = fmt::format(
+      "{} ({}): {} takes longer by itself in {} of {} steps, and the steps wait for it.\n\n",
+      analysis::code_of(finding.verdict), analysis::name_of(finding.confidence),
+      who(run, answer, finding.gpus), steps, finding.compared);
+  text += fmt::format(
+      "  The steps would be {} shorter ({} of {}) in the mean if these were like the median.\n"
+      "  Each is longer by {} in the median. {} of {} slow steps are its own.\n",
+      percent(finding.recovered), span_text(finding.recovered_ns), span_text(answer.step_ns),
+      span_text(finding.excess_ns), steps, finding.jitter.slow_steps);
+  text += fmt::format("  Most of that is lost {}.\n", cause_text(finding.jitter.cause));
+  return text + period_text(finding.jitter);
+}
+
+std::string jitter_text(const Answer& answer, const Finding& finding) {
+  const slow::Jitter& jitter = finding.jitter;
+  std::string text = fmt::format(
+      "{} ({}): {} of {} steps are slow, and it is not one rank that makes them so.\n\n",
+      analysis::code_of(finding.verdict), analysis::name_of(finding.confidence), jitter.slow_steps,
+      finding.compared);
+  text += fmt::format(
+      "  The steps would be {} shorter ({} of {}) in the mean if these were like the median.\n",
+      percent(finding.recovered), span_text(finding.recovered_ns), span_text(answer.step_ns));
+  text += fmt::format("  {:.0f} % of that is lost {}.\n", 100 * jitter.cause_share,
+                      cause_text(jitter.cause));
+  if (jitter.of_many != 0) {
+    text += fmt::format("  In {} of them half of the ranks or more took longer at once.\n",
+                        jitter.of_many);
+  }
+  if (jitter.most != slow::kNone) {
+    text += fmt::format("  {} ranks made {} by themselves; rank {} made most, {} of them.\n",
+                        jitter.gpus, jitter.of_many == 0 ? "them" : "others",
+                        answer.gpus[jitter.most].rank, jitter.most_steps);
+  }
+  text += period_text(jitter);
+  return text + "  It would be disproved by a longer record in which they are one rank's.\n";
 }
 
 std::string limits_text(const Answer& answer, const Finding& finding) {
@@ -133,7 +201,10 @@ std::string finding_text(const trace::Run& run, const Answer& answer, const Find
       return transfer_text(answer, finding);
     case analysis::Verdict::imbalance:
       return imbalance_text(answer, finding);
+    case analysis::Verdict::jitter:
+      return jitter_text(answer, finding);
     default:
+      if (finding.jitter.slow_steps != 0) return pauses_text(run, answer, finding);
       return straggler_text(run, answer, finding);
   }
 }
@@ -231,6 +302,73 @@ std::string steps_text(const Answer& answer) {
   return text + "\n";
 }
 
+constexpr size_t kShiftsMax = 6;
+
+std::string change_text(const slow::Shift& shift) {
+  return fmt::format("{} -> {} ({:+.1f} %)", span_text(shift.before_ns), span_text(shift.after_ns),
+                     100 * (shift.after_ns / std::max(shift.before_ns, 1.0) - 1));
+}
+
+std::string shift_text(const Answer& answer, const slow::Shift& shift) {
+  if (shift.what == slow::ShiftOf::step) {
+    return fmt::format("  step {:>6}  the steps: {}\n", shift.step, change_text(shift));
+  }
+  std::vector<int32_t> ranks;
+  for (const GpuRow& row : answer.gpus) {
+    if (row.role == shift.role) ranks.push_back(row.rank);
+  }
+  const bool is_own = shift.what == slow::ShiftOf::own;
+  const std::string comm =
+      shift.place.comm.empty() ? std::string() : " on " + printable(shift.place.comm);
+  return fmt::format("  step {:>6}  {} {}{} of {}: {}\n", shift.step,
+                     is_own ? "the work in front of" : "the transfer of",
+                     call_in_words(shift.place.op), comm, ranks_in_words(ranks),
+                     change_text(shift));
+}
+
+std::string shifts_text(const Answer& answer) {
+  std::string text = "\nover time\n";
+  const bool has_changed =
+      !answer.shifts.empty() && answer.shifts.front().what == slow::ShiftOf::step;
+  if (!has_changed) text += "  the step time has no lasting change\n";
+  const size_t shown = std::min(answer.shifts.size(), kShiftsMax);
+  for (size_t i = 0; i < shown; ++i) text += shift_text(answer, answer.shifts[i]);
+  if (shown < answer.shifts.size()) {
+    text += fmt::format("  and {} others; --json has them\n", answer.shifts.size() - shown);
+  }
+  if (!std::isfinite(answer.smallest_shift)) return text + "  too few steps to see any\n";
+  return text +
+         fmt::format("  a change of the step time by {} in the middle would have been told\n",
+                     percent(answer.smallest_shift));
+}
+
+std::string_view name_of(slow::ShiftOf what) {
+  switch (what) {
+    case slow::ShiftOf::step:
+      return "step";
+    case slow::ShiftOf::own:
+      return "own";
+    case slow::ShiftOf::transfer:
+      return "transfer";
+  }
+  return "";
+}
+
+Json shifts_json(const Answer& answer) {
+  Json list = Json::array();
+  for (const slow::Shift& shift : answer.shifts) {
+    const bool is_step = shift.what == slow::ShiftOf::step;
+    list.push_back({{"of", name_of(shift.what)},
+                    {"step", shift.step},
+                    {"before_ns", shift.before_ns},
+                    {"after_ns", shift.after_ns},
+                    {"role", known_or_null(shift.role, !is_step)},
+                    {"call", is_step ? Json(nullptr) : Json(call_in_words(shift.place.op))},
+                    {"comm_name", text_or_null(shift.place.comm)}});
+  }
+  return list;
+}
+
 Json culprits_json(const trace::Run& run, const Answer& answer, const Finding& finding) {
   Json list = Json::array();
   for (const uint32_t gpu : finding.gpus) {
@@ -240,6 +378,34 @@ Json culprits_json(const trace::Run& run, const Answer& answer, const Finding& f
                     {"pid", run.processes[row.process].pid}});
   }
   return list;
+}
+
+std::string_view name_of(slow::JitterCause cause) {
+  switch (cause) {
+    case slow::JitterCause::host:
+      return "host";
+    case slow::JitterCause::gpu:
+      return "gpu";
+    case slow::JitterCause::transfer:
+      return "transfer";
+  }
+  return "";
+}
+
+Json jitter_json(const Answer& answer, const Finding& finding) {
+  if (finding.jitter.slow_steps == 0) return nullptr;
+  const slow::Jitter& jitter = finding.jitter;
+  const bool has_most = jitter.most != slow::kNone;
+  return {
+      {"slow_steps", jitter.slow_steps},
+      {"cause", name_of(jitter.cause)},
+      {"cause_share", jitter.cause_share},
+      {"steps_of_many_ranks", jitter.of_many},
+      {"ranks", jitter.gpus},
+      {"most_frequent_rank", has_most ? Json(answer.gpus[jitter.most].rank) : Json(nullptr)},
+      {"its_steps", jitter.most_steps},
+      {"period_steps", known_or_null(jitter.period, jitter.period != 0)},
+      {"period_of_rank_steps", known_or_null(jitter.period_of_rank, jitter.period_of_rank != 0)}};
 }
 
 Json finding_json(const trace::Run& run, const Answer& answer) {
@@ -266,6 +432,8 @@ Json finding_json(const trace::Run& run, const Answer& answer) {
           {"excess_ns", known_or_null(finding.excess_ns, finding.excess_ns > 0)},
           {"bound_by",
            finding.gpus.empty() ? Json(nullptr) : Json(finding.is_host_bound ? "host" : "gpu")},
+          {"call_ratio", known_or_null(finding.call_ratio, finding.call_ratio > 0)},
+          {"jitter", jitter_json(answer, finding)},
           {"first_step", finding.first_step},
           {"last_step", finding.last_step},
           {"compared", finding.compared},
@@ -301,7 +469,8 @@ std::string slow_text(const trace::Run& run, const Answer& answer, const Questio
     text = nobody_text(answer);
   }
   if (!answer.is_compared) return text;
-  return text + charges_text(answer) + ranks_text(run, answer, question) + steps_text(answer);
+  return text + charges_text(answer) + ranks_text(run, answer, question) + shifts_text(answer) +
+         steps_text(answer);
 }
 
 std::string slow_json(const trace::Run& run, const Answer& answer, const Question& question) {
@@ -323,6 +492,9 @@ std::string slow_json(const trace::Run& run, const Answer& answer, const Questio
                    {"median_ns", known_or_null(answer.step_ns, answer.is_compared)},
                    {"variation_share", known_or_null(answer.variation, answer.is_compared)},
                    {"floor_share", known_or_null(answer.floor, answer.is_compared)}};
+  json["changes"] = shifts_json(answer);
+  json["smallest_change_share"] = known_or_null(
+      answer.smallest_shift, answer.is_compared && std::isfinite(answer.smallest_shift));
   json["unrecorded_share"] = known_or_null(answer.unrecorded, answer.is_compared);
   json["unexplained_share"] = known_or_null(answer.unexplained, answer.is_compared);
   json["comms"] = Json::array();

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "analysis/views/by_gpu.h"
+#include "slow/change.h"
 #include "slow/evidence.h"
 #include "slow/robust.h"
 
@@ -37,6 +38,7 @@ class Answerer {
     measure(evidence);
     charge(evidence);
     compare(evidence);
+    look_over_time(evidence);
     ask(evidence);
     return std::move(answer_);
   }
@@ -121,26 +123,32 @@ class Answerer {
     }
   }
 
+  void look_over_time(const Evidence& evidence) {
+    answer_.smallest_shift = smallest_change(evidence.step_ns());
+    answer_.shifts = find_shifts(evidence);
+    for (Shift& shift : answer_.shifts) {
+      if (shift.place.unit != kNone) name_place(shift.place);
+    }
+  }
+
   void ask(Evidence& evidence) {
     if (evidence.median_step_ns() <= 0) return;
-    for (const auto rule : {find_slow_transfer, find_straggler, find_imbalance}) {
+    for (const auto rule : {find_slow_transfer, find_straggler, find_imbalance, find_jitter}) {
       answer_.finding = rule(evidence, answer_.why_not);
       if (answer_.finding) {
         answer_.why_not.clear();
-        name_places(*answer_.finding);
+        for (Place& place : answer_.finding->places) name_place(place);
         return;
       }
     }
   }
 
-  // The records that the units stand for.
-  void name_places(Finding& finding) const {
-    for (Place& place : finding.places) {
-      const Unit& unit = timeline_.units[place.unit];
-      const trace::Process& process = run_.processes[timeline_.gpus[unit.gpu].process];
-      place.op = process.ops[unit.op];
-      if (place.op.comm < process.comms.size()) place.comm = process.comms[place.op.comm].name;
-    }
+  // The record that the unit stands for.
+  void name_place(Place& place) const {
+    const Unit& unit = timeline_.units[place.unit];
+    const trace::Process& process = run_.processes[timeline_.gpus[unit.gpu].process];
+    place.op = process.ops[unit.op];
+    if (place.op.comm < process.comms.size()) place.comm = process.comms[place.op.comm].name;
   }
 
   const trace::Run& run_;

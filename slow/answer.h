@@ -20,6 +20,20 @@ struct Place {
   uint32_t unit = kNone;
 };
 
+// What makes some steps slow, and when.
+enum class JitterCause : uint8_t { host, gpu, transfer };
+struct Jitter {
+  uint32_t slow_steps = 0;
+  JitterCause cause = JitterCause::host;  // of most of what they take longer
+  double cause_share = 0;
+  uint32_t of_many = 0;   // slow steps in which at least half of the ranks took longer
+  uint32_t gpus = 0;      // ranks that made one of the others
+  uint32_t most = kNone;  // of these: index into Answer::gpus of that with most of them
+  size_t most_steps = 0;
+  uint32_t period = 0;          // steps from one slow step to the next; 0: they keep no distance
+  uint32_t period_of_rank = 0;  // the same for those of one rank
+};
+
 // What is the matter, and what it costs.
 struct Finding {
   analysis::Verdict verdict = analysis::Verdict::straggler;
@@ -35,6 +49,8 @@ struct Finding {
   double positive = 0;         // share of the steps in which the culprit took longer
   double excess_ns = 0;        // by which it took longer than its peers; median
   bool is_host_bound = false;  // most of it had passed when its process made the call
+  double call_ratio = 0;       // time of its calls of NCCL to its peers'; of a slow launch
+  Jitter jitter;               // of RC-JITTER
   uint32_t first_step = 0;
   uint32_t last_step = 0;
   uint32_t compared = 0;            // steps between these
@@ -63,6 +79,18 @@ struct CommRow {
   double charged = 0;  // share of the steps that is charged to its transfers
 };
 
+// A level that changed from one step on: of the steps, or, in the median of the ranks of a role, of
+// their work in front of a call or of its transfer.
+enum class ShiftOf : uint8_t { step, own, transfer };
+struct Shift {
+  ShiftOf what = ShiftOf::step;
+  uint32_t step = 0;  // the first with the new level
+  double before_ns = 0;
+  double after_ns = 0;
+  uint32_t role = kNone;
+  Place place = {};  // which call
+};
+
 struct Answer {
   std::vector<GpuRow> gpus;
   std::vector<CommRow> comms;
@@ -80,6 +108,8 @@ struct Answer {
   bool is_compared = false;  // false: nothing could be measured; `why_not` says why
   double unrecorded = 0;     // share of the steps spent waiting for ranks without a record
   double unexplained = 0;    // share of the steps by which record and charges differ
+  std::vector<Shift> shifts;
+  double smallest_shift = 0;  // share by which the step time would have had to change to be told
   std::optional<Finding> finding;
   // Why there is no finding: nothing compared, or what stood against the best candidate. One
   // sentence each.

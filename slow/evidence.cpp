@@ -19,16 +19,21 @@ Evidence::Evidence(Timeline& timeline, const Steps& steps)
 
 void Evidence::add_up_own_times() {
   own_ns_.resize(timeline_.gpus.size());
+  before_call_ns_.resize(timeline_.gpus.size());
   for (uint32_t g = 0; g < timeline_.gpus.size(); ++g) {
     const uint32_t role = timeline_.gpus[g].role;
     if (role == kNone) continue;
     for (const uint32_t step : steps_.usable) {
       double sum_ns = 0;
+      double before_call_ns = 0;
       for (uint32_t slot = 0; slot < steps_.roles[role].length; ++slot) {
         const uint32_t unit = steps_.unit_at(timeline_, g, step, slot);
-        sum_ns += static_cast<double>(own_times_.own_ns(unit));
+        const auto own_ns = static_cast<double>(own_times_.own_ns(unit));
+        sum_ns += own_ns;
+        before_call_ns += std::max(own_ns - timeline_.units[unit].lead_ns, 0.0);
       }
       own_ns_[g].push_back(sum_ns);
+      before_call_ns_[g].push_back(before_call_ns);
     }
   }
 }

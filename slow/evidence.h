@@ -39,6 +39,8 @@ class Evidence {
   // Own time of a GPU in the i-th usable step.
   double own_ns(uint32_t gpu, size_t i) const { return own_ns_[gpu][i]; }
   const std::vector<double>& own_ns(uint32_t gpu) const { return own_ns_[gpu]; }
+  // As much of it as had passed when the process made the calls.
+  const std::vector<double>& before_call_ns(uint32_t gpu) const { return before_call_ns_[gpu]; }
   // By how much it took longer than the median of its peers but for those of `others`, in each
   // usable step. Empty without such peers.
   std::vector<double> excess_ns(uint32_t gpu, const std::vector<uint32_t>& others) const;
@@ -56,6 +58,7 @@ class Evidence {
   Replay replay_;
   std::vector<int64_t> ends_;
   std::vector<std::vector<double>> own_ns_;  // by GPU and usable step
+  std::vector<std::vector<double>> before_call_ns_;
   std::vector<double> step_ns_;
   double median_step_ns_ = 0;
 };
@@ -65,6 +68,10 @@ class Evidence {
 std::optional<Finding> find_slow_transfer(Evidence& evidence, std::vector<std::string>& why_not);
 std::optional<Finding> find_straggler(Evidence& evidence, std::vector<std::string>& why_not);
 std::optional<Finding> find_imbalance(Evidence& evidence, std::vector<std::string>& why_not);
+std::optional<Finding> find_jitter(Evidence& evidence, std::vector<std::string>& why_not);
+
+// Changes of the step time first, then of its places, the largest first. No verdict.
+std::vector<Shift> find_shifts(const Evidence& evidence);
 
 // The smallest share of a step that may be said to have been saved, by what was saved of each.
 double floor_of(const std::vector<double>& saved_ns, double step_ns);

@@ -6,7 +6,6 @@
 namespace rollcall::slow {
 namespace {
 
-constexpr double kNormalMad = 1.4826;    // 1 / the third quartile of the normal distribution
 constexpr double kMedianError = 1.2533;  // sqrt(pi / 2)
 
 double median_of_sorted(const std::vector<double>& sorted) {
@@ -51,14 +50,16 @@ double median_without(const std::vector<double>& sorted, size_t i) {
   return n % 2 == 1 ? at(n / 2) : (at(n / 2 - 1) + at(n / 2)) / 2;
 }
 
-double sign_test(size_t positive, size_t all) {
-  if (positive == 0) return 1;
+double sign_test(size_t positive, size_t all) { return binomial_tail(positive, all, 0.5); }
+
+double binomial_tail(size_t positive, size_t all, double chance) {
+  if (positive == 0 || chance >= 1) return 1;
   const auto n = static_cast<double>(all);
   double sum = 0;
   for (size_t k = positive; k <= all; ++k) {
     const auto heads = static_cast<double>(k);
-    sum += std::exp(std::lgamma(n + 1) - std::lgamma(heads + 1) - std::lgamma(n - heads + 1) -
-                    n * std::log(2.0));
+    sum += std::exp(std::lgamma(n + 1) - std::lgamma(heads + 1) - std::lgamma(n - heads + 1) +
+                    heads * std::log(chance) + (n - heads) * std::log1p(-chance));
   }
   return std::min(sum, 1.0);
 }

@@ -1,5 +1,6 @@
 // RC-STRAGGLER: a rank, or the few of one host, that take longer than their peers by themselves, in
-// nearly every step, and whom the steps wait for.
+// nearly every step, and whom the steps wait for. RC-SLOW-LAUNCH: the same, where the rank's host
+// is slow as a whole and cannot feed its GPU.
 //
 // It says nothing where the steps would not be shorter with them as fast as their peers (whoever is
 // late and waited for by nobody costs nothing), where more than a few are slow (the load is uneven,
@@ -26,6 +27,10 @@ constexpr size_t kCulpritsMax = 2;
 constexpr size_t kParts = 3;
 constexpr double kPartShare = 0.5;
 constexpr size_t kPlacesMax = 3;
+// Calls of NCCL that take a host so many times what they take its peers', at so many of its slots:
+// it is slow as a whole.
+constexpr double kSlowCall = 2;
+constexpr double kSlowCallShare = 0.8;
 // Where nobody is slow in all steps, these parts of them are looked at: who became slow on the way,
 // or has recovered.
 struct Part {
@@ -100,6 +105,10 @@ std::vector<std::vector<double>> all_excesses(const Evidence& evidence) {
     }
   }
   return excess;
+}
+
+double sum(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
 size_t count_positive(const std::vector<double>& values) {
@@ -281,6 +290,7 @@ class Rule {
       return std::nullopt;
     }
     finding.is_host_bound = is_host_bound(first.gpu);
+    tell_launch(finding);
     finding.places = places_of(evidence_, first.gpu);
     weigh(finding);
     return finding;
@@ -320,27 +330,6 @@ class Rule {
     return false;
   }
 
-  // Own work in all compared steps, and as much of it as had passed when the process made the call.
-  struct Own {
-    double all_ns = 0;
-    double before_call_ns = 0;
-  };
-  Own own_of(uint32_t gpu) const {
-    const Steps& steps = evidence_.steps();
-    const Timeline& timeline = evidence_.timeline();
-    Own own;
-    for (const uint32_t step : steps.usable) {
-      for (uint32_t slot = 0; slot < steps.roles[timeline.gpus[gpu].role].length; ++slot) {
-        const uint32_t unit = steps.unit_at(timeline, gpu, step, slot);
-        if (unit == kNone) continue;
-        const auto own_ns = static_cast<double>(evidence_.own_times().own_ns(unit));
-        own.all_ns += own_ns;
-        own.before_call_ns += std::max(own_ns - timeline.units[unit].lead_ns, 0.0);
-      }
-    }
-    return own;
-  }
-
   // Most of what it takes longer than its peers has passed when its process makes the call.
   bool is_host_bound(uint32_t gpu) const {
     const Role& role = evidence_.steps().roles[evidence_.timeline().gpus[gpu].role];
@@ -348,13 +337,50 @@ class Rule {
     std::vector<double> before_call_ns;
     for (const uint32_t peer : role.gpus) {
       if (peer == gpu) continue;
-      const Own own = own_of(peer);
-      all_ns.push_back(own.all_ns);
-      before_call_ns.push_back(own.before_call_ns);
+      all_ns.push_back(sum(evidence_.own_ns(peer)));
+      before_call_ns.push_back(sum(evidence_.before_call_ns(peer)));
     }
-    const Own mine = own_of(gpu);
-    return mine.before_call_ns - median(std::move(before_call_ns)) >=
-           0.5 * (mine.all_ns - median(std::move(all_ns)));
+    return sum(evidence_.before_call_ns(gpu)) - median(std::move(before_call_ns)) >=
+           0.5 * (sum(evidence_.own_ns(gpu)) - median(std::move(all_ns)));
+  }
+
+  // What its calls of NCCL take its host, in the median, to its peers', at a slot.
+  double call_ratio(uint32_t gpu, const Role& role, uint32_t slot) const {
+    double own_ns = 0;
+    std::vector<double> theirs;
+    for (const uint32_t peer : role.gpus) {
+      std::vector<double> spans;
+      for (const uint32_t step : evidence_.steps().usable) {
+        const uint32_t unit = evidence_.steps().unit_at(evidence_.timeline(), peer, step, slot);
+        spans.push_back(evidence_.timeline().units[unit].call_ns);
+      }
+      const double middle = median(std::move(spans));
+      if (peer == gpu) {
+        own_ns = middle;
+      } else if (std::find(culprits_.begin(), culprits_.end(), peer) == culprits_.end()) {
+        theirs.push_back(middle);
+      }
+    }
+    const double usual_ns = median(std::move(theirs));
+    return usual_ns > 0 ? own_ns / usual_ns : 0;
+  }
+
+  // A stall of the process in one place leaves the calls of NCCL as fast as they were; a host that
+  // is slow as a whole makes them slow, too, nearly all of them.
+  void tell_launch(Finding& finding) const {
+    if (!finding.is_host_bound) return;
+    double least = 0;
+    for (const uint32_t gpu : culprits_) {
+      const Role& role = evidence_.steps().roles[evidence_.timeline().gpus[gpu].role];
+      std::vector<double> ratios;
+      for (uint32_t slot = 0; slot < role.length; ++slot) {
+        ratios.push_back(call_ratio(gpu, role, slot));
+      }
+      const double ratio = quantile(std::move(ratios), 1 - kSlowCallShare);
+      if (gpu == culprits_.front() || ratio < least) least = ratio;
+    }
+    finding.call_ratio = least;
+    if (least >= kSlowCall) finding.verdict = analysis::Verdict::slow_launch;
   }
 
   void weigh(Finding& finding) const {

@@ -111,6 +111,7 @@ class Cutter {
     }
     unit.symbol = symbol.symbol();
     unit.sizeless = sizeless.symbol();
+    unit.call_ns = short_span(returned_ns - first.called_ns);
     set_arrival(first, returned_ns, launched_ns, unit);
     if (!unit.is_timed()) ++timeline_.untimed;
     timeline_.units.push_back(unit);

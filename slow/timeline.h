@@ -29,6 +29,7 @@ struct Unit {
   int64_t finished_ns = 0;  // 0: this unit was not timed
   int32_t lead_ns = 0;      // from the call to the arrival: small where the GPU waits for its host
   int32_t doubt_ns = 0;     // it may have arrived by so much earlier
+  int32_t call_ns = 0;      // that its calls took the host
   uint32_t gpu = kNone;
   uint32_t op = kNone;    // the first of its operations: index into Process::ops
   uint32_t symbol = 0;    // equal for units that look alike, also on other GPUs

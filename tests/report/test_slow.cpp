@@ -105,6 +105,62 @@ TEST_CASE("a slow communicator and an imbalance are told without a rank") {
   CHECK(json["finding"]["bound_by"].is_null());
 }
 
+slow::Finding jitter() {
+  slow::Finding finding = straggler();
+  finding.gpus.clear();
+  finding.verdict = analysis::Verdict::jitter;
+  finding.jitter.slow_steps = 9;
+  finding.jitter.cause_share = 0.9;
+  finding.jitter.gpus = 3;
+  finding.jitter.most = 1;
+  finding.jitter.most_steps = 4;
+  return finding;
+}
+
+TEST_CASE("of jitter the text tells how often, by what, how it wanders, and its period") {
+  const trace::Run run = test::missing_call_run();
+  slow::Answer answer = answer_of(run);
+  answer.finding = jitter();
+  std::string text = report::slow_text(run, answer, {});
+  CHECK(text.find("RC-JITTER (certain): 9 of 55 steps are slow") == 0);
+  CHECK(text.find("90 % of that is lost by what processes do") != std::string::npos);
+  CHECK(text.find("3 ranks made them by themselves; rank 1 made most, 4") != std::string::npos);
+  CHECK(text.find("They keep no distance") != std::string::npos);
+  answer.finding->jitter.period = 11;
+  text = report::slow_text(run, answer, {});
+  CHECK(text.find("One comes every 11 steps.") != std::string::npos);
+  const auto json = nlohmann::json::parse(report::slow_json(run, answer, {}));
+  CHECK(json["finding"]["jitter"]["slow_steps"] == 9);
+  CHECK(json["finding"]["jitter"]["period_steps"] == 11);
+  CHECK(json["finding"]["jitter"]["period_of_rank_steps"].is_null());
+  CHECK(json["finding"]["culprits"].empty());
+}
+
+TEST_CASE("a rank that is slow now and then is told with the number of its steps") {
+  const trace::Run run = test::missing_call_run();
+  slow::Answer answer = answer_of(run);
+  answer.finding = jitter();
+  answer.finding->verdict = analysis::Verdict::straggler;
+  answer.finding->gpus = {1};
+  answer.finding->positive = 8.0 / 55;
+  const std::string text = report::slow_text(run, answer, {});
+  CHECK(text.find("RC-STRAGGLER (certain): rank 1 (") == 0);
+  CHECK(text.find("in 8 of 55 steps") != std::string::npos);
+  CHECK(text.find("8 of 9 slow steps are its own") != std::string::npos);
+}
+
+TEST_CASE("of a slow launch the text tells how much longer the calls take the host") {
+  const trace::Run run = test::missing_call_run();
+  slow::Answer answer = answer_of(run);
+  answer.finding = straggler();
+  answer.finding->verdict = analysis::Verdict::slow_launch;
+  answer.finding->call_ratio = 6.25;
+  const std::string text = report::slow_text(run, answer, {});
+  CHECK(text.find("RC-SLOW-LAUNCH (certain): rank 1 (") == 0);
+  CHECK(text.find("take 6.2 times as long as its peers'") != std::string::npos);
+  CHECK(text.find("In front of") == std::string::npos);
+}
+
 TEST_CASE("the document for programs has a schema, the finding, and null for what is not known") {
   const trace::Run run = test::missing_call_run();
   slow::Answer answer = answer_of(run);

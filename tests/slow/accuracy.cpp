@@ -29,12 +29,14 @@ struct Row {
   Counts dixon_votes{};
   size_t class_right = 0;
   size_t class_due = 0;
+  size_t without_cause = 0;  // something was said, and nothing is due
 
   void add(const Scored& scored) {
     ++jobs;
     ++ours[static_cast<size_t>(scored.ours)];
     ++last_arrivals[static_cast<size_t>(scored.last_arrivals)];
     ++dixon_votes[static_cast<size_t>(scored.dixon_votes)];
+    if (scored.truth.verdict.empty() && !scored.verdict.empty()) ++without_cause;
     if (scored.truth.verdict.empty() || scored.verdict.empty()) return;
     if (!is_worth(scored.truth, 0.01)) return;
     ++class_due;
@@ -51,14 +53,17 @@ std::string counts_text(const Counts& counts) {
 size_t cost_of(const Counts& counts) { return 10 * counts[1] + counts[2]; }
 
 void print_table(const char* first, const std::vector<std::pair<std::string, Row>>& rows) {
-  std::printf("| %s | jobs | ours | last arrivals | Dixon votes | cost | right class |\n", first);
-  std::printf("| --- | --- | --- | --- | --- | --- | --- |\n");
+  std::printf(
+      "| %s | jobs | ours | last arrivals | Dixon votes | cost | right class | said without cause "
+      "|\n",
+      first);
+  std::printf("| --- | --- | --- | --- | --- | --- | --- | --- |\n");
   for (const auto& [name, row] : rows) {
     if (row.jobs == 0) continue;
-    std::printf("| %s | %zu | %s | %s | %s | %zu / %zu / %zu | %zu of %zu |\n", name.c_str(),
+    std::printf("| %s | %zu | %s | %s | %s | %zu / %zu / %zu | %zu of %zu | %zu |\n", name.c_str(),
                 row.jobs, counts_text(row.ours).c_str(), counts_text(row.last_arrivals).c_str(),
                 counts_text(row.dixon_votes).c_str(), cost_of(row.ours), cost_of(row.last_arrivals),
-                cost_of(row.dixon_votes), row.class_right, row.class_due);
+                cost_of(row.dixon_votes), row.class_right, row.class_due, row.without_cause);
   }
   std::printf("\n");
 }
@@ -129,6 +134,7 @@ void print_case(const Scored& scored) {
 
 bool is_remarkable(const Scored& scored) {
   if (scored.ours == Outcome::wrong) return true;
+  if (scored.truth.verdict.empty()) return !scored.verdict.empty();
   if (!scored.verdict.empty() && is_worth(scored.truth, 0.01)) {
     return scored.verdict != scored.truth.verdict;
   }

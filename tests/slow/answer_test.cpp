@@ -38,10 +38,36 @@ TEST_CASE("a rank whose kernels take a fifth longer is named, with what the step
 }
 
 TEST_CASE("of a rank whose loader is slow it is told that the time had passed when it called") {
-  const Answer answer = slow::answer(make_case(random_training(Family::loader_slow, 4)).timed.run);
+  Training training = small(Family::loader_slow, 0.3);
+  training.waits_at_end = true;
+  const Answer answer = slow::answer(make_case(training).timed.run);
   REQUIRE(answer.finding);
   CHECK(answer.finding->verdict == analysis::Verdict::straggler);
   CHECK(answer.finding->is_host_bound);
+}
+
+TEST_CASE("a rank whose host is slow as a whole cannot feed its GPU") {
+  Training training = small(Family::launch_slow, 0.3);
+  training.waits_at_end = true;
+  const timed::Case made = make_case(training);
+  const Answer answer = slow::answer(made.timed.run);
+  REQUIRE(answer.finding);
+  CHECK(answer.finding->verdict == analysis::Verdict::slow_launch);
+  REQUIRE(answer.finding->gpus.size() == 1);
+  CHECK(answer.gpus[answer.finding->gpus[0]].rank == made.truth.culprits.at(0));
+  CHECK(answer.finding->is_host_bound);
+  CHECK(answer.finding->call_ratio > 10);
+  CHECK(std::abs(answer.finding->recovered - made.truth.recovered) < 0.02);
+}
+
+TEST_CASE("a process that does too much between its calls is a straggler, not a slow host") {
+  Training training = small(Family::host_slow, 0.3);
+  training.waits_at_end = true;
+  const Answer answer = slow::answer(make_case(training).timed.run);
+  REQUIRE(answer.finding);
+  CHECK(answer.finding->verdict == analysis::Verdict::straggler);
+  CHECK(answer.finding->is_host_bound);
+  CHECK(answer.finding->call_ratio < 1.5);
 }
 
 TEST_CASE("two ranks that take turns on a GPU are not called uneven") {

@@ -83,6 +83,7 @@ class Cluster {
   trace::Run run_of() const;
   trace::Process process_of(int r) const;
   int rank_in(int comm, int rank) const;
+  int64_t on_host(int r, int64_t span_ns) const;
 
   const Job& job_;
   const Machine& machine_;
@@ -97,6 +98,12 @@ class Cluster {
 int Cluster::rank_in(int comm, int rank) const {
   const std::vector<int>& ranks = job_.comms[static_cast<size_t>(comm)].ranks;
   return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
+int64_t Cluster::on_host(int r, int64_t span_ns) const {
+  if (machine_.host_slowness.empty()) return span_ns;
+  return static_cast<int64_t>(machine_.host_slowness[static_cast<size_t>(r)] *
+                              static_cast<double>(span_ns));
 }
 
 void Cluster::wait_for_room(Rank& rank) const {
@@ -140,7 +147,7 @@ void Cluster::come(int r, size_t end) {
     part.rank = r;
     part.action = i;
     part.called_ns = rank.host_ns;
-    rank.host_ns += machine_.launch_ns;
+    rank.host_ns += on_host(r, machine_.launch_ns);
     part.returned_ns = rank.host_ns;
     part.seq =
         is_p2p(action.kind)
@@ -242,11 +249,11 @@ void Cluster::carry_out_action(int r, const Action& action) {
   int64_t& stream_ns = rank.stream_ns[action.stream];
   switch (action.what) {
     case What::host:
-      rank.host_ns += action.span_ns;
+      rank.host_ns += on_host(r, action.span_ns);
       break;
     case What::kernel:
       wait_for_room(rank);
-      rank.host_ns += machine_.launch_ns / 2;
+      rank.host_ns += on_host(r, machine_.launch_ns / 2);
       stream_ns = std::max(stream_ns, rank.host_ns) + action.span_ns;
       queue(rank, stream_ns);
       break;

@@ -56,7 +56,8 @@ struct Machine {
   double clock_drift = 0;       // of hosts, up to so much to either side
   int64_t alignment_ns = 0;     // of GPU times against the host's, up to so much to either side
   bool tells_launch = true;     // as the profiler plugin does
-  double untimed = 0;           // share of the calls that have no GPU times, at random
+  std::vector<double> host_slowness;  // by rank, of what its host does; empty: 1
+  double untimed = 0;                 // share of the calls that have no GPU times, at random
 };
 
 struct Job {

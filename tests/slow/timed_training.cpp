@@ -12,6 +12,7 @@ constexpr int kComputeStream = 0;
 constexpr int kReduceStream = 1;
 constexpr int kSkippedSteps = 5;
 constexpr double kTailChance = 0.001;
+constexpr int kPausePeriod = 11;
 
 struct FamilyTraits {
   std::string_view name;
@@ -147,6 +148,13 @@ int64_t Builder::pause_ns(int rank, int step) const {
   if (is(Family::rotating_pauses) && unlucky == rank && uniform(training_.seed, 18, s, 0) < 0.3) {
     pause += 5 * extra;
   }
+  if (is(Family::periodic_pauses) && step % kPausePeriod == 0 &&
+      step / kPausePeriod % shape_.ranks() == rank) {
+    pause += 10 * extra;
+  }
+  if (is(Family::one_pauses) && is_culprit(rank) && uniform(training_.seed, 18, s, 0) < 0.1) {
+    pause += 10 * extra;
+  }
   if (is(Family::data_stalls) && uniform(training_.seed, 19, s, 0) < 0.1) {
     const double share = 0.9 + 0.1 * uniform(training_.seed, 20, s, static_cast<uint64_t>(rank));
     pause += static_cast<int64_t>(10 * share * static_cast<double>(extra));
@@ -190,13 +198,19 @@ void Builder::make_comms() {
 void Builder::make_machine() {
   Machine& machine = job_.machine;
   machine.seed = training_.seed;
-  machine.tells_launch = training_.seed % 2 == 0;
+  machine.tells_launch = training_.tells_launch;
   if (!is(Family::clean)) {
     machine.clock_offset_ns = 3'000'000'000;
     machine.clock_drift = 50e-6;
     machine.alignment_ns = 50'000;
   }
   if (is(Family::busy_links)) machine.transfer_noise = 0.4;
+  if (is(Family::launch_slow) && with_fault_) {
+    machine.host_slowness.assign(job_.ranks.size(), 1);
+    const double own_ns = static_cast<double>(kForwardNs) * (1.5 + 2 * training_.severity);
+    machine.host_slowness[static_cast<size_t>(culprits().front())] =
+        own_ns / static_cast<double>(kHostNs);
+  }
   if (!is(Family::slow_links) || !with_fault_) return;
   const size_t chosen = 1 + training_.seed % (job_.comms.size() - 1);
   job_.comms[chosen].slowness = 1 + 20 * training_.severity;
@@ -284,8 +298,7 @@ void Builder::step(int rank, int step) {
   put(rank, {.what = What::wait, .stream = kComputeStream, .other = kReduceStream}, step);
   call(rank, step, kComputeStream, 0, OpKind::AllReduce, 4);
   kernel(rank, step, kForwardNs / 4);
-  // The loss is printed: the host does not run ahead of the step.
-  if (training_.seed % 2 == 1) {
+  if (training_.waits_at_end) {
     put(rank, {.what = What::sync, .stream = kComputeStream}, step);
   }
 }
@@ -335,9 +348,15 @@ Training random_training(Family family, uint64_t seed) {
   if (family == Family::clean_overlapped || family == Family::gpu_slow_overlapped) {
     training.shape.layers = 4;
   }
+  if (training.family == Family::rotating_pauses || training.family == Family::data_stalls ||
+      training.family == Family::periodic_pauses || training.family == Family::one_pauses) {
+    training.shape.steps = among(6, {80, 120, 200});
+  }
   // Even on a logarithmic scale.
   training.severity = 0.02 * std::pow(25.0, uniform(seed, 110, f, 0));
   training.noise = 0.002 + 0.008 * uniform(seed, 111, f, 0);
+  training.tells_launch = uniform(seed, 112, f, 0) < 0.5;
+  training.waits_at_end = uniform(seed, 113, f, 0) < 0.5;
   if (family == Family::clean_noisy) training.noise *= 8;
   return training;
 }

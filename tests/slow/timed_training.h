@@ -26,6 +26,8 @@ namespace rollcall::timed {
   X(uneven_input, "RC-IMBALANCE", false)          \
   X(rotating_pauses, "RC-JITTER", false)          \
   X(data_stalls, "RC-JITTER", false)              \
+  X(periodic_pauses, "RC-JITTER", false)          \
+  X(one_pauses, "RC-STRAGGLER", true)             \
   X(gpu_slow, "RC-STRAGGLER", true)               \
   X(gpu_slow_overlapped, "RC-STRAGGLER", true)    \
   X(gpu_slow_late, "RC-STRAGGLER", true)          \
@@ -33,6 +35,7 @@ namespace rollcall::timed {
   X(gpu_slow_pair, "RC-STRAGGLER", true)          \
   X(host_slow, "RC-STRAGGLER", true)              \
   X(loader_slow, "RC-STRAGGLER", true)            \
+  X(launch_slow, "RC-SLOW-LAUNCH", true)          \
   X(two_slow, "RC-STRAGGLER", true)               \
   X(slow_links, "RC-SLOW-TRANSFER", false)
 // clang-format on
@@ -60,8 +63,10 @@ struct Training {
   Family family = Family::clean;
   uint64_t seed = 1;
   Shape shape;
-  double severity = 0.1;  // of the fault: a share of a rank's own work in a step
-  double noise = 0.005;   // standard deviation of the logarithm of a rank's work in a step
+  double severity = 0.1;      // of the fault: a share of a rank's own work in a step
+  double noise = 0.005;       // standard deviation of the logarithm of a rank's work in a step
+  bool tells_launch = true;   // the profiler plugin was there
+  bool waits_at_end = false;  // the loss is printed: no host runs ahead of the step
 };
 
 // A shape, a severity and noise as the seed says; noise of at most 1 % where the family has no
