@@ -52,10 +52,7 @@ struct Arguments {
   bool only_waits = false;
   bool incident = false;
   uint32_t context = 0;
-  uint64_t window = 0;
-  bool window_given = false;
-  uint64_t held = kRecordsInMemory;
-  double stalled_after_s = -1;
+  JudgedRunOptions run;
 };
 
 int print_comparison(const comparison::Comparison& comparison, const report::Sides& sides,
@@ -143,7 +140,7 @@ void keep_incident(const Arguments& arguments, const trace::Run& run,
 }
 
 int judge(const Arguments& arguments, trace::Run& run, bool colour) {
-  const analysis::Report report = judge_run(analysis_options(arguments.stalled_after_s), run);
+  const analysis::Report report = judge_run(analysis_options(arguments.run), run);
   std::vector<std::string> incidents;
   if (arguments.paths.size() == 1) incidents = list_incidents(arguments.paths.front());
   if (arguments.json) {
@@ -203,9 +200,10 @@ bool are_of_one_job(const trace::Run& run, const std::vector<std::string>& paths
 std::vector<trace::Run> read_runs(const Arguments& arguments, trace::Team* team,
                                   std::string& error) {
   const bool is_judged = arguments.ranks.empty();
-  const uint64_t held = is_judged && !arguments.window_given ? arguments.held : 0;
+  const uint64_t held = is_judged ? arguments.run.records_max() : 0;
   const auto read = [&](const std::vector<std::string>& paths, uint64_t records_max) {
-    return read_run(paths, arguments.window, error, records_max, team, RunNeeds::calls_or_words);
+    return read_run(paths, arguments.run.window, error, records_max, team,
+                    RunNeeds::calls_or_words);
   };
   std::vector<trace::Run> runs;
   const Pair pair = pair_of(arguments);
@@ -278,21 +276,7 @@ void add_diff(CommandLine& line) {
   command.option("--context", arguments->context, "calls shown before and after the difference")
       .value_name("K")
       .between(0, 1000);
-  command
-      .option("--stalled-after", arguments->stalled_after_s,
-              "a call of a running job counts as missing after so long (default 30)")
-      .seconds_between(0.0, 1e6);
-  const Option window =
-      command
-          .option("--window", arguments->window,
-                  "newest calls read per process, 0 for all; by default all, but in a large "
-                  "run those not that all ranks have in common")
-          .calls();
-  command
-      .option("--held", arguments->held,
-              "calls of a large run held in memory, about (default 1048576)")
-      .value_name("CALLS")
-      .between(1, uint64_t{1} << 40);
+  const Option window = add_judged_run_options(command, arguments->run);
   command.flag("--sentence", arguments->sentence, "the verdict alone, in one line")
       .excludes(json)
       .excludes(ranks);
@@ -308,7 +292,7 @@ void add_diff(CommandLine& line) {
       .excludes(ranks);
   command.footer(kFooter);
   command.action([arguments, window] {
-    arguments->window_given = window.given();
+    arguments->run.window_given = window.given();
     return diff(*arguments);
   });
 }

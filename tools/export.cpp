@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,12 +31,20 @@ constexpr const char* kFooter =
     "row.\n"
     "\nExamples:\n"
     "  rollcall export DIR -o calls.parquet\n"
+    "  rollcall export DIR --partition host -o calls      a file for each host in calls/\n"
     "  duckdb -c \"SELECT kind, COUNT(*) FROM 'calls.parquet' GROUP BY kind\"";
 
 struct Arguments {
   std::vector<std::string> paths;
   std::string output;
+  std::string partition;  // "rank", "host"; empty: one file
   uint64_t window = 0;
+};
+
+// The rows of one file: indices of processes.
+struct Part {
+  std::string path;
+  std::vector<size_t> processes;
 };
 
 // Taken apart where processes drive several GPUs.
@@ -53,11 +64,11 @@ std::map<std::pair<uint64_t, uint64_t>, std::string> comm_names(const trace::Run
   return names;
 }
 
-void write_rows(const trace::Run& run, uint64_t window, report::CallTable& table) {
+void write_rows(const trace::Run& run, const std::vector<size_t>& processes, uint64_t window,
+                report::CallTable& table) {
   const std::vector<int32_t> labels = report::process_labels(run);
-  for (size_t at = 0; at < run.processes.size(); ++at) {
+  for (const size_t at : processes) {
     const trace::Process& known = run.processes[at];
-    if (known.superseded) continue;
     const std::optional<trace::Process> whole =
         window == 0 ? read_skipped(known, run.read_at_ns) : std::nullopt;
     table.add(whole ? *whole : known, labels[at]);
@@ -82,23 +93,86 @@ std::vector<std::pair<std::string, std::string>> metadata_of(const trace::Run& r
   return metadata;
 }
 
+// What all files of the run have in common.
+struct Common {
+  std::map<std::pair<uint64_t, uint64_t>, std::string> comm_names;
+  std::vector<std::pair<std::string, std::string>> metadata;
+};
+
 // Beside the target, then renamed: a table that is there is whole.
-std::string write_table(const trace::Run& run, const std::string& numbering,
-                        const Arguments& arguments, uint64_t& rows) {
-  const std::string& path = arguments.output;
-  const size_t slash = path.rfind('/');
-  const OpenDirectory directory(slash == std::string::npos ? "." : path.substr(0, slash + 1));
-  OutputFile file(directory, path.substr(slash + 1), Privacy::shared);
+std::string write_table(const trace::Run& run, const Part& part, const Common& common,
+                        uint64_t window, uint64_t& rows) {
+  const size_t slash = part.path.rfind('/');
+  const OpenDirectory directory(slash == std::string::npos ? "." : part.path.substr(0, slash + 1));
+  OutputFile file(directory, part.path.substr(slash + 1), Privacy::shared);
   if (file.failed()) return file.why();
   report::CallTable table([&](const std::string& piece) {
     file.write(piece);
     return !file.failed();
   });
-  table.name_comms(comm_names(run));
-  write_rows(run, arguments.window, table);
-  table.finish(metadata_of(run, numbering));
-  rows = table.rows();
+  table.name_comms(common.comm_names);
+  write_rows(run, part.processes, window, table);
+  table.finish(common.metadata);
+  rows += table.rows();
   return file.put_in_place() ? "" : file.why();
+}
+
+// A host's name as that of a file.
+std::string file_word(const std::string& name) {
+  std::string word = name.empty() ? "unknown" : name;
+  for (char& one : word) {
+    const auto character = static_cast<unsigned char>(one);
+    if (std::isalnum(character) == 0 && one != '-' && one != '.') one = '_';
+  }
+  return word;
+}
+
+// Everything in one file, or a file for each rank or host in a directory.
+std::vector<Part> parts_of(const trace::Run& run, const Arguments& arguments) {
+  const std::vector<int32_t> labels = report::process_labels(run);
+  std::vector<Part> parts;
+  std::map<std::string, size_t> known;  // ranks or hosts
+  std::set<std::string> paths;
+  for (size_t at = 0; at < run.processes.size(); ++at) {
+    const trace::Process& process = run.processes[at];
+    if (process.superseded) continue;
+    std::string whose;
+    if (arguments.partition == "rank") whose = fmt::format("{}", labels[at]);
+    if (arguments.partition == "host") whose = process.host;
+    const auto [found, is_new] = known.emplace(whose, parts.size());
+    if (is_new) {
+      std::string path = arguments.output;
+      if (!arguments.partition.empty()) {
+        path += fmt::format("/{}-{}", arguments.partition, file_word(whose));
+        while (!paths.insert(path).second) path += '_';  // of another host
+        path += ".parquet";
+      }
+      parts.push_back({path, {}});
+    }
+    parts[found->second].processes.push_back(at);
+  }
+  return parts;
+}
+
+// Readers take all files of a directory for one table, so nothing else may be in it. Empty, or what
+// is in the way.
+std::string make_directory(const std::string& path) {
+  std::error_code failure;
+  std::filesystem::create_directory(path, failure);
+  if (failure) return failure.message();
+  const bool is_empty = std::filesystem::is_empty(path, failure);
+  if (failure) return failure.message();
+  return is_empty ? "" : "there are files in it already";
+}
+
+std::string write_parts(const trace::Run& run, const Common& common, const Arguments& arguments,
+                        uint64_t& rows) {
+  std::string why;
+  if (!arguments.partition.empty()) why = make_directory(arguments.output);
+  for (const Part& part : parts_of(run, arguments)) {
+    if (why.empty()) why = write_table(run, part, common, arguments.window, rows);
+  }
+  return why;
 }
 
 int export_run(const Arguments& arguments) {
@@ -112,11 +186,14 @@ int export_run(const Arguments& arguments) {
   std::string why;
   {
     const Progress progress(fmt::format("writing {}", arguments.output));
-    why = write_table(parts ? parts->run : *run, parts ? parts->numbering : "", arguments, rows);
+    const trace::Run& of_ranks = parts ? parts->run : *run;
+    const Common common{comm_names(of_ranks), metadata_of(of_ranks, parts ? parts->numbering : "")};
+    why = write_parts(of_ranks, common, arguments, rows);
   }
   if (!why.empty()) {
-    return unusable(fmt::format("{} could not be written: {}; choose another file with -o.",
-                                arguments.output, why));
+    return unusable(fmt::format("{} could not be written: {}; choose another {} with -o.",
+                                arguments.output, why,
+                                arguments.partition.empty() ? "file" : "directory"));
   }
   say(fmt::format("{} calls are in {}", report::grouped(rows), arguments.output));
   return kExitGood;
@@ -132,10 +209,14 @@ void add_export(CommandLine& line) {
   command.option("PATH", arguments->paths, "run directory, or files of one run")
       .required()
       .value_name("...");
-  command.option("-o,--output", arguments->output, "file to write")
+  command.option("-o,--output", arguments->output, "file to write, or directory with --partition")
       .required()
       .value_name("FILE")
       .not_empty();
+  command
+      .option("--partition", arguments->partition,
+              "a file for each rank or each host, in a directory that is new or empty")
+      .one_of({"rank", "host"});
   command
       .option("--window", arguments->window,
               "newest calls read per process; 0, the default, reads all")

@@ -52,12 +52,31 @@ void choose_worst_job(const analysis::Options& options, trace::Run& run) {
 
 }  // namespace
 
-analysis::Options analysis_options(double stalled_after_s) {
-  analysis::Options options;
-  if (stalled_after_s >= 0) {
-    options.live_threshold_ns = static_cast<int64_t>(stalled_after_s * 1e9);
+Option add_judged_run_options(Subcommand& command, JudgedRunOptions& options) {
+  command
+      .option("--stalled-after", options.stalled_after_s,
+              "a call of a running job counts as missing after so long (default 30)")
+      .seconds_between(0.0, 1e6);
+  Option window =
+      command
+          .option("--window", options.window,
+                  "newest calls read per process, 0 for all; by default all, but in a large "
+                  "run those not that all ranks have in common")
+          .calls();
+  command
+      .option("--held", options.held,
+              "calls of a large run held in memory, about (default 1048576)")
+      .value_name("CALLS")
+      .between(1, uint64_t{1} << 40);
+  return window;
+}
+
+analysis::Options analysis_options(const JudgedRunOptions& options) {
+  analysis::Options made;
+  if (options.stalled_after_s >= 0) {
+    made.live_threshold_ns = static_cast<int64_t>(options.stalled_after_s * 1e9);
   }
-  return options;
+  return made;
 }
 
 analysis::Report judge_run(const analysis::Options& options, trace::Run& run) {

@@ -35,10 +35,7 @@ constexpr const char* kFooter =
 struct Arguments {
   std::vector<std::string> paths;
   std::string output = "-";
-  uint64_t window = 0;
-  bool window_given = false;
-  uint64_t held = kRecordsInMemory;
-  double stalled_after_s = -1;
+  JudgedRunOptions run;
 };
 
 int write_page(const std::string& page, const std::string& path) {
@@ -60,10 +57,10 @@ int report_run(const Arguments& arguments) {
     return unusable("a page is not for a terminal; name a file with -o report.html.");
   }
   std::string error;
-  std::optional<trace::Run> run = read_run(arguments.paths, arguments.window, error,
-                                           arguments.window_given ? 0 : arguments.held);
+  std::optional<trace::Run> run =
+      read_run(arguments.paths, arguments.run.window, error, arguments.run.records_max());
   if (!run) return unusable(error);
-  const analysis::Report report = judge_run(analysis_options(arguments.stalled_after_s), *run);
+  const analysis::Report report = judge_run(analysis_options(arguments.run), *run);
   std::string page;
   {
     const Progress progress("making the page");
@@ -97,24 +94,10 @@ void add_report(CommandLine& line) {
   command.option("-o,--output", arguments->output, "file to write; - is stdout, the default")
       .value_name("FILE")
       .not_empty();
-  command
-      .option("--stalled-after", arguments->stalled_after_s,
-              "a call of a running job counts as missing after so long (default 30)")
-      .seconds_between(0.0, 1e6);
-  const Option window =
-      command
-          .option("--window", arguments->window,
-                  "newest calls read per process, 0 for all; by default all, but in a large "
-                  "run those not that all ranks have in common")
-          .calls();
-  command
-      .option("--held", arguments->held,
-              "calls of a large run held in memory, about (default 1048576)")
-      .value_name("CALLS")
-      .between(1, uint64_t{1} << 40);
+  const Option window = add_judged_run_options(command, arguments->run);
   command.footer(kFooter);
   command.action([arguments, window] {
-    arguments->window_given = window.given();
+    arguments->run.window_given = window.given();
     return report_run(*arguments);
   });
 }

@@ -98,6 +98,22 @@ def queries(file):
             check(False, f"DuckDB answers: {text.splitlines()[0]}", error)
 
 
+def partitions(run, file, folder):
+    import duckdb
+    whole = duckdb.sql(f"SELECT * FROM '{file}' ORDER BY rank, ticket").fetchall()
+    for kind in ("rank", "host"):
+        parts = os.path.join(folder, kind)
+        subprocess.run([views.ROLLCALL, "export", run, "--partition", kind, "-o", parts],
+                       check=True, stderr=subprocess.DEVNULL)
+        rows = duckdb.sql(f"SELECT * FROM '{parts}/*.parquet' ORDER BY rank, ticket").fetchall()
+        check(rows == whole, f"files by {kind} have together the rows of one file", len(rows))
+        values = duckdb.sql(f"SELECT COUNT(DISTINCT {kind}) FROM "
+                            f"read_parquet('{parts}/*.parquet', filename = true) "
+                            "GROUP BY filename").fetchall()
+        check(values and all(one == (1,) for one in values),
+              f"each of the files by {kind} is about one", values)
+
+
 def main():
     views.find_packages("pyarrow", "duckdb")
     with tempfile.TemporaryDirectory(prefix="rollcall-views-") as folder:
@@ -107,6 +123,7 @@ def main():
         compare(run, file)
         bounds(file)
         queries(file)
+        partitions(run, file, folder)
         run = os.path.join(folder, "long")
         views.record_training(run, 4, "--steps", "500")
         export(run, file)
