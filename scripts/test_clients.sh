@@ -106,6 +106,7 @@ part "installing viewers" install views requirements-views.txt || true
 if [ -x "$(interpreter views)" ]; then
   part "Perfetto reads a trace" "$(interpreter views)" tests/clients/perfetto_reads.py || true
   part "Parquet is read" "$(interpreter views)" tests/clients/parquet_reads.py || true
+  part "axe-core reads a page" "$(interpreter views)" tests/clients/page_axe.py || true
 fi
 done_with views
 rm -rf "$clients/tmp"
@@ -117,7 +118,8 @@ for name in "installing PyTorch" "installing PyTorch for CUDA 11" \
   "installing PyTorch for CUDA 12" "ways into NCCL" "reported hangs" "faults on nccl" \
   "faults on nccl-legacy" "profiles on nccl" "profiles on nccl-legacy" "non-blocking" \
   "GPU check" "PyTorch for CUDA 11" "GPU check for CUDA 11" "PyTorch for CUDA 12" \
-  "GPU check for CUDA 12" "installing viewers" "Perfetto reads a trace" "Parquet is read"; do
+  "GPU check for CUDA 12" "installing viewers" "Perfetto reads a trace" "Parquet is read" \
+  "axe-core reads a page"; do
   if [ -e "$logs/$name.end" ]; then
     cat "$logs/$name.end"
     grep -q '^passed' "$logs/$name.end" || failed=1
