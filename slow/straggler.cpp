@@ -29,7 +29,7 @@ constexpr double kPartShare = 0.5;
 constexpr size_t kPlacesMax = 3;
 // Calls of NCCL that take a host so many times what they take its peers', at so many of its slots:
 // it is slow as a whole.
-constexpr double kSlowCall = 2;
+constexpr double kSlowCall = 3;
 constexpr double kSlowCallShare = 0.8;
 // Where nobody is slow in all steps, these parts of them are looked at: who became slow on the way,
 // or has recovered.
