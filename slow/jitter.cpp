@@ -3,10 +3,10 @@
 //
 // A step is slow that takes longer than the median of the steps around it, up to a lasting change,
 // by 3 % and by four spreads of the steps below that. What it takes longer is somebody's own work,
-// where a rank took longer than it does itself in the median, or a transfer's. It says nothing where
-// that explains less than half, or where the slow steps are one stretch. Where one rank makes nearly
-// all of them it is RC-STRAGGLER, now and then; where it makes more than chance allows, but not that
-// many, nothing is said.
+// where a rank took longer than it does itself in the median, or a transfer's. It says nothing
+// where that explains less than half, or where the slow steps are one stretch. Where one rank makes
+// nearly all of them it is RC-STRAGGLER, now and then; where it makes more than chance allows, but
+// not that many, nothing is said.
 #include <fmt/format.h>
 
 #include <algorithm>
