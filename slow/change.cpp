@@ -9,8 +9,8 @@
 namespace rollcall::slow {
 namespace {
 
-constexpr double kPrice = 3;     // times the variance and the logarithm of the length
-constexpr double kCutOff = 3;    // spreads from the median of the neighbours
+constexpr double kPrice = 3;   // times the variance and the logarithm of the length
+constexpr double kCutOff = 3;  // spreads from the median of the neighbours
 constexpr size_t kNeighbours = 9;
 constexpr double kErrors = 3;    // standard errors of the difference
 constexpr double kLeastZ = 3.3;  // of the ranks: 1 in 1,000, at both sides
@@ -47,8 +47,8 @@ std::vector<double> tamed(const std::vector<double>& logs, double noise) {
     const size_t begin = std::min(i - std::min(i, kNeighbours / 2),
                                   logs.size() - std::min(logs.size(), kNeighbours));
     const size_t end = std::min(begin + kNeighbours, logs.size());
-    const double middle = median({logs.begin() + static_cast<ptrdiff_t>(begin),
-                                  logs.begin() + static_cast<ptrdiff_t>(end)});
+    const double middle = median(
+        {logs.begin() + static_cast<ptrdiff_t>(begin), logs.begin() + static_cast<ptrdiff_t>(end)});
     result.push_back(std::clamp(logs[i], middle - kCutOff * noise, middle + kCutOff * noise));
   }
   return result;
@@ -80,9 +80,8 @@ class Cutter {
         last[end] = begin;
       }
       // Whoever is worse by now without the price of another cut stays so.
-      std::erase_if(open, [&](size_t begin) {
-        return best[begin] + squares_of(begin, end) > best[end];
-      });
+      std::erase_if(open,
+                    [&](size_t begin) { return best[begin] + squares_of(begin, end) > best[end]; });
       if (end + 1 >= 2 * kStretchMin) open.push_back(end + 1 - kStretchMin);
     }
     std::vector<size_t> cuts;

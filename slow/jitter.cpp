@@ -47,8 +47,8 @@ struct SlowStep {
   size_t i = 0;  // of the usable steps
   double excess_ns = 0;
   Cause cause = Cause::unknown;
-  uint32_t gpu = kNone;       // which took longest by itself
-  bool is_of_many = false;    // at least half of all ranks took longer
+  uint32_t gpu = kNone;     // which took longest by itself
+  bool is_of_many = false;  // at least half of all ranks took longer
 };
 
 // The distance that the steps keep, where they keep one; 0: they keep none. Neighbours count once.
@@ -101,8 +101,8 @@ class Rule {
  private:
   // "7 of 115 steps are slow and cost 3.1 % of all their time"
   std::string told() const {
-    return fmt::format("{} of {} steps are slow and cost {:.1f} % of the time of all",
-                       slow_.size(), evidence_.compared(), 100 * share_);
+    return fmt::format("{} of {} steps are slow and cost {:.1f} % of the time of all", slow_.size(),
+                       evidence_.compared(), 100 * share_);
   }
 
   void pick_slow_steps() {
@@ -190,8 +190,7 @@ class Rule {
     const auto most = std::max_element(excess.begin(), excess.end());
     if (*most < kExplainedMin * step.excess_ns) return;
     step.gpu = static_cast<uint32_t>(most - excess.begin());
-    const double before_ns =
-        evidence_.before_call_ns(step.gpu)[step.i] - usual_before_ns[step.gpu];
+    const double before_ns = evidence_.before_call_ns(step.gpu)[step.i] - usual_before_ns[step.gpu];
     step.cause = before_ns >= 0.5 * *most ? Cause::host : Cause::gpu;
     const auto many = std::count_if(excess.begin(), excess.end(),
                                     [most](double own_ns) { return own_ns >= 0.5 * *most; });
@@ -266,9 +265,8 @@ class Rule {
       if (step.gpu != kNone && !step.is_of_many) by_gpu[step.gpu].push_back(steps.back());
     }
     by_cause.erase(Cause::unknown);
-    const auto main = std::max_element(by_cause.begin(), by_cause.end(), [](auto& a, auto& b) {
-      return a.second < b.second;
-    });
+    const auto main = std::max_element(by_cause.begin(), by_cause.end(),
+                                       [](auto& a, auto& b) { return a.second < b.second; });
     constexpr JitterCause kTold[] = {JitterCause::host, JitterCause::gpu, JitterCause::transfer};
     jitter.cause = kTold[static_cast<size_t>(main->first)];
     jitter.cause_share = main->second / lost_ns_;
