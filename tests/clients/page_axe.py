@@ -3,10 +3,10 @@
 
   tests/clients/page_axe.py
 
-Each tab, light and dark, on a desk and on a phone, is held against the rules of WCAG 2 (A and AA) and
-axe's best practices. axe-core is that of axe-selenium-python in requirements-views.txt,
-in this interpreter or in BUILD/clients/views, which `make test-clients` makes; and Chromium with its
-driver is needed. Where one is absent the exit status is 77.
+Each tab, light and dark, on a desk and on a phone, is held against the rules of WCAG 2 (A and AA)
+and axe's best practices. axe-core is that of axe-selenium-python in requirements-views.txt, in this
+interpreter or in BUILD/clients/views, which `make test-clients` makes; and Chromium with its driver
+is needed. Where one is absent the exit status is 77.
 """
 import os
 import sys
