@@ -66,8 +66,8 @@ def parts_of(arch):
 
 
 def notices(arch):
-    text = ("The command `rollcall` holds parts of these works of others. The libraries that are\n"
-            "loaded into jobs hold none.\n")
+    text = ("The command `rollcall` holds parts of these works of others, but for what is said to\n"
+            "be in the image's /install. The libraries that are loaded into jobs hold none.\n")
     for name, package, licence, home, _ in parts_of(arch):
         text += (f"\n{'=' * 80}\n{name} {version_of(package)}\n{home}\n{licence}\n{'-' * 80}\n"
                  f"{licence_of(name, package).strip()}\n")

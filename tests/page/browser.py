@@ -28,12 +28,16 @@ except ImportError:
     webdriver = None
 
 
-def skip_without_browser():
+def absent_parts():
     absent = [name for name in ("chromium", "chromedriver") if not shutil.which(name)]
     if webdriver is None:
         absent.append("python3-selenium")
-    if absent:
-        print(f"skipped: {', '.join(absent)} is absent (scripts/setup.sh --browser)")
+    return absent
+
+
+def skip_without_browser():
+    if absent_parts():
+        print(f"skipped: {', '.join(absent_parts())} is absent (scripts/setup.sh --browser)")
         sys.exit(SKIPPED)
 
 
