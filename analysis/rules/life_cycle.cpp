@@ -19,6 +19,7 @@
 #include <optional>
 
 #include "analysis/rules/rules.h"
+#include "analysis/words/doing.h"
 #include "analysis/words/gaps.h"
 #include "analysis/words/label.h"
 
@@ -339,8 +340,8 @@ std::string absent_next_text(const Facts& facts, const Stand& stand) {
     return fmt::format("look at the code path of {} behind its last call ({})", rank_text(first),
                        waits);
   }
-  return fmt::format("look at the stack of {} ({}): `py-spy dump` or `gdb -p {}`", rank_text(first),
-                     waits, first.pid);
+  return fmt::format("look at the stack of {} ({}): {}", rank_text(first), waits,
+                     stack_tools_text(first));
 }
 
 Draft judge_absent(const Facts& facts, const Stand& stand) {

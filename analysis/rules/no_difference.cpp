@@ -10,6 +10,7 @@
 #include "analysis/record/unread_prefix.h"
 #include "analysis/rules/replay_waits.h"
 #include "analysis/rules/rules.h"
+#include "analysis/words/doing.h"
 #include "analysis/words/gaps.h"
 #include "analysis/words/label.h"
 #include "analysis/words/tables.h"
@@ -322,15 +323,16 @@ std::optional<Finding> judge_left_behind(const Facts& facts) {
       ended.size() == 1 ? "itself" : "themselves", processes_text(facts.index.run(), staying),
       facts.job.live ? (staying.size() == 1 ? "has" : "have") : "did",
       doing_text(facts.index, facts.job, staying.front()));
-  finding.next = facts.job.live
-                     ? fmt::format(
-                           "look at the stack of {} (pid {} on {}): `py-spy dump` or "
-                           "`gdb -p {}`; and in the logs of the others for why they ended",
-                           rank_text(first), first.pid, first.host, first.pid)
-                     : fmt::format(
-                           "look at the code path of {} behind its last call, and in the "
-                           "logs of the others for why they ended",
-                           rank_text(first));
+  finding.next =
+      facts.job.live
+          ? fmt::format(
+                "look at the stack of {} (pid {} on {}): {}; and in the logs of the others "
+                "for why they ended",
+                rank_text(first), first.pid, first.host, stack_tools_text(first))
+          : fmt::format(
+                "look at the code path of {} behind its last call, and in the "
+                "logs of the others for why they ended",
+                rank_text(first));
   for (const uint32_t p : staying) {
     if (finding.evidence.size() < kEvidenceMax)
       finding.evidence.push_back(process_evidence(facts, p));

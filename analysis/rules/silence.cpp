@@ -11,6 +11,7 @@
 #include "analysis/rules/rules.h"
 #include "analysis/rules/stray_call.h"
 #include "analysis/slips/own_past.h"
+#include "analysis/words/doing.h"
 #include "analysis/words/label.h"
 
 namespace rollcall::analysis {
@@ -342,8 +343,7 @@ std::string next_text(const Facts& facts, Verdict verdict, uint32_t p) {
                    "this rank and the one it would wait for";
     default:
       return facts.job.live && !state.gone && !state.ended_itself
-                 ? fmt::format("look at the stack of {}: `py-spy dump` or `gdb -p {}`", who,
-                               process.pid)
+                 ? fmt::format("look at the stack of {}: {}", who, stack_tools_text(process))
                  : fmt::format("look at the code path of {} behind its last call", who);
   }
 }

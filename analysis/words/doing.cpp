@@ -40,6 +40,10 @@ std::string doing_text(const Index& index, const JobState& job, uint32_t p) {
 }
 
 // Only of a process that ran on this machine: the same path may be another job's on the next.
+std::string stack_tools_text(const Process& process) {
+  return fmt::format("`rollcall stacks DIR`, or `gdb -p {}` there", process.pid);
+}
+
 std::string oom_text(const Process& process) {
   if (process.liveness != Liveness::dead) return {};
   const auto cgroup = process.meta.find("cgroup");
