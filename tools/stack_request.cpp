@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -18,6 +19,7 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/format/file_name.h"
+#include "core/format/header_check.h"
 #include "core/format/stack_request.h"
 #include "report/terms.h"
 #include "tools/output_file.h"
@@ -32,6 +34,8 @@ namespace rollcall::tools {
 namespace {
 
 constexpr useconds_t kLookUs = 5000;
+// Between two looks whether those that have not answered are still there.
+constexpr int64_t kLivenessPeriodNs = 100'000'000;
 constexpr size_t kFactBytes = 4096;
 // Of a process with more, those that come first.
 constexpr size_t kThreadsRead = 65536;
@@ -41,6 +45,7 @@ int64_t now_ns() { return static_cast<int64_t>(monotonic_now_ns()); }
 struct Asked {
   std::string ring;  // in the run directory
   FileHeader header{};
+  uid_t owner = 0;  // of the file of that name
   StackAnswer answer;
   trace::Liveness liveness = trace::Liveness::unknown;
   uint32_t number = 0;
@@ -51,8 +56,7 @@ struct Asked {
 // does not look at these words.
 class Ring {
  public:
-  Ring(const std::string& path, int access)
-      : descriptor_(trace::open_regular(AT_FDCWD, itself(path), access, trace::Links::refused)) {}
+  Ring(const std::string& path, int access) : Ring(path, access, trace::find_live_ring(path)) {}
   ~Ring() {
     if (is_open()) ::close(descriptor_);
   }
@@ -60,11 +64,28 @@ class Ring {
   Ring& operator=(const Ring&) = delete;
 
   bool is_open() const { return descriptor_ >= 0; }
+  // Evidence of another host's, perhaps: it is not written to.
+  bool is_copy() const { return is_copy_; }
   int descriptor() const { return descriptor_; }
   const char* why_not() const { return std::strerror(is_open() ? errno : -descriptor_); }
   bool read(StackRequest& request) const {
     return is_open() && ::pread(descriptor_, &request, sizeof request, kStackRequestOffset) ==
                             static_cast<ssize_t>(sizeof request);
+  }
+  // Asked of the descriptor itself: the name may have come to stand for another file.
+  bool is_of(const Asked& one) const {
+    struct stat status {};
+    std::array<std::byte, kHeaderBytes> page{};
+    FileHeader header{};
+    RingCopyNote note{};
+    const bool is_fine =
+        is_open() && ::fstat(descriptor_, &status) == 0 && status.st_uid == one.owner &&
+        ::pread(descriptor_, page.data(), page.size(), 0) == ssize_t{kHeaderBytes} &&
+        judge_header(page, static_cast<uint64_t>(status.st_size), header) == HeaderVerdict::fine;
+    std::memcpy(&note, page.data() + kRingCopyNoteOffset, sizeof note);
+    return is_fine && note.is_copy == 0 && header.pid == one.header.pid &&
+           header.run_id == one.header.run_id &&
+           header.start_time_ticks == one.header.start_time_ticks;
   }
   // A write to a file reaches its shared mappings at once.
   bool write_wanted(uint32_t number) const {
@@ -74,11 +95,12 @@ class Ring {
   }
 
  private:
-  static std::string itself(const std::string& path) {
-    const std::string live = trace::find_live_ring(path).path;
-    return live.empty() ? path : live;
-  }
+  Ring(const std::string& path, int access, const trace::LiveRing& live)
+      : descriptor_(trace::open_regular(AT_FDCWD, live.path.empty() ? path : live.path, access,
+                                        trace::Links::refused)),
+        is_copy_(live.is_copy && live.path.empty()) {}
   const int descriptor_;  // or an errno negated
+  const bool is_copy_;
 };
 
 trace::Liveness liveness_of(const std::string& path, const FileHeader& header) {
@@ -103,6 +125,9 @@ std::vector<Asked> list_processes(const std::string& directory) {
     Asked one;
     one.ring = path;
     one.header = *header;
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) continue;
+    one.owner = status.st_uid;
     uint64_t rank = 0;
     const bool has_rank = parse_decimal(read_meta(path, *header, "job_rank"), rank);
     one.answer.rank = has_rank && rank <= INT32_MAX ? static_cast<int32_t>(rank) : -1;
@@ -125,28 +150,6 @@ std::vector<Asked> list_processes(const std::string& directory) {
     if (one.answer.rank < 0) one.answer.rank = next++;
   }
   return all;
-}
-
-void ask(Asked& one) {
-  const Ring ring(one.ring, O_RDWR);
-  StackRequest request{};
-  if (!ring.read(request) || !ring.write_wanted(request.wanted + 1)) {
-    one.answer.why = fmt::format("could not be asked: {}", ring.why_not());
-    return;
-  }
-  one.number = request.wanted + 1;
-  one.is_pending = true;
-}
-
-void note_answer(Asked& one) {
-  StackRequest request{};
-  // Another command may have asked meanwhile, and got its answer for both.
-  if (!Ring(one.ring, O_RDONLY).read(request) ||
-      static_cast<int32_t>(request.written - one.number) < 0) {
-    return;
-  }
-  one.is_pending = false;
-  one.answer.file = stacks_of(one.ring);
 }
 
 // --- from outside -------------------------------------------------------------------------------
@@ -201,6 +204,7 @@ std::string text_from_outside(uint32_t pid) {
 }
 
 bool is_of_this_machine(const FileHeader& header) {
+  if (padded_view(header.boot_id) != fact_of("/proc/sys/kernel/random/boot_id")) return false;
   struct stat status {};
   if (::stat("/proc/self/ns/pid", &status) != 0 || status.st_ino != header.pid_namespace) {
     return false;
@@ -226,6 +230,71 @@ void look_from_outside(Asked& one) {
   }
 }
 
+// Whose ring is out of reach: on another host, or in its memory alone.
+void look_without_asking(Asked& one) {
+  if (is_of_this_machine(one.header)) {
+    look_from_outside(one);
+  } else {
+    one.answer.why = "is on another host or in another container";
+  }
+}
+
+// --- asking --------------------------------------------------------------------------------------
+
+void ask(Asked& one) {
+  // As a reader first: what is a copy is not opened to be written.
+  if (Ring(one.ring, O_RDONLY).is_copy()) return look_without_asking(one);
+  const Ring ring(one.ring, O_RDWR);
+  StackRequest request{};
+  if (ring.is_open() && !ring.is_of(one)) {
+    one.answer.why = "could not be asked: its ring is another file by now";
+    return;
+  }
+  if (!ring.read(request) || !ring.write_wanted(request.wanted + 1)) {
+    one.answer.why = fmt::format("could not be asked: {}", ring.why_not());
+    return;
+  }
+  one.number = request.wanted + 1;
+  one.is_pending = true;
+}
+
+void note_answer(Asked& one) {
+  StackRequest request{};
+  // Another command may have asked meanwhile, and got its answer for both.
+  if (!Ring(one.ring, O_RDONLY).read(request) ||
+      static_cast<int32_t>(request.written - one.number) < 0) {
+    return;
+  }
+  one.is_pending = false;
+  one.answer.file = stacks_of(one.ring);
+}
+
+// Who has not answered may have been stopped meanwhile, or have ended.
+void wait_for(std::vector<Asked>& all, int64_t timeout_ns) {
+  const int64_t until_ns = now_ns() + timeout_ns;
+  int64_t looked_ns = now_ns();
+  // Who is stopped answers when it goes on.
+  const auto may_answer = [](const Asked& one) {
+    return one.is_pending && one.liveness != trace::Liveness::stopped;
+  };
+  for (;;) {
+    const bool looks_again = now_ns() - looked_ns >= kLivenessPeriodNs;
+    if (looks_again) looked_ns = now_ns();
+    for (Asked& one : all) {
+      if (!one.is_pending) continue;
+      // In this order: an answer before the end counts.
+      if (looks_again) one.liveness = liveness_of(one.ring, one.header);
+      note_answer(one);
+      if (one.is_pending && is_over(one.liveness)) {
+        one.is_pending = false;
+        one.answer.why = "has ended";
+      }
+    }
+    if (std::none_of(all.begin(), all.end(), may_answer) || now_ns() > until_ns) return;
+    ::usleep(kLookUs);
+  }
+}
+
 }  // namespace
 
 std::vector<StackAnswer> ask_all_for_stacks(const std::string& directory, int64_t timeout_ns) {
@@ -237,18 +306,7 @@ std::vector<StackAnswer> ask_all_for_stacks(const std::string& directory, int64_
       ask(one);
     }
   }
-  const int64_t until_ns = now_ns() + timeout_ns;
-  // Who is stopped answers when it goes on.
-  const auto may_answer = [](const Asked& one) {
-    return one.is_pending && one.liveness != trace::Liveness::stopped;
-  };
-  for (;;) {
-    for (Asked& one : all) {
-      if (one.is_pending) note_answer(one);
-    }
-    if (std::none_of(all.begin(), all.end(), may_answer) || now_ns() > until_ns) break;
-    ::usleep(kLookUs);
-  }
+  wait_for(all, timeout_ns);
   std::vector<StackAnswer> answers;
   for (Asked& one : all) {
     if (one.is_pending) look_from_outside(one);
