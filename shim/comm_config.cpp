@@ -1,6 +1,7 @@
 #include "shim/comm_config.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -37,14 +38,23 @@ void read_name(CommConfig& config, const char* name_untrusted) {
 
 namespace {
 
-// The same without the system call, which filters of containers refuse beside ptrace.
-size_t copy_by_file(void* to, const void* from, size_t size) noexcept {
+size_t copy_from_memory_file(void* to, const void* from, size_t size) noexcept {
   const int memory = open_file("/proc/self/mem", O_RDONLY);
   if (memory < 0) return 0;
   const ssize_t copied =
       pread(memory, to, size, static_cast<off_t>(reinterpret_cast<uintptr_t>(from)));
   close(memory);
   return copied > 0 ? static_cast<size_t>(copied) : 0;
+}
+
+// The same without the system call, which filters of containers refuse beside ptrace. A thread of
+// the job that is being cancelled is not to end in here, where nothing may be thrown.
+size_t copy_by_file(void* to, const void* from, size_t size) noexcept {
+  int cancel_before = 0;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_before);
+  const size_t copied = copy_from_memory_file(to, from, size);
+  pthread_setcancelstate(cancel_before, nullptr);
+  return copied;
 }
 
 }  // namespace
