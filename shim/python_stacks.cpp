@@ -270,19 +270,21 @@ std::string_view read_text(Address object, char (&text)[kNameBytes]) noexcept {
   return {text, copy_if_readable(text, from, wanted)};
 }
 
+// 0: not known, for the table was not read to its end.
 int read_line(const CodePiece& code, const Frame& frame, Scratch& scratch) noexcept {
   const Layout& layout = *interpreter.layout;
   int first_line = 0;
   Address table = 0;
   int64_t bytes = 0;
-  code.get(layout.first_line, first_line);
-  if (!code.get(layout.line_table, table) || !read_at(table, kBytesLength, bytes)) {
-    return first_line;
+  if (!code.get(layout.first_line, first_line) || !code.get(layout.line_table, table) ||
+      !read_at(table, kBytesLength, bytes) || bytes < 0 ||
+      static_cast<uint64_t>(bytes) > sizeof scratch.lines) {
+    return 0;
   }
-  const size_t wanted =
-      std::min(static_cast<size_t>(std::max<int64_t>(bytes, 0)), sizeof scratch.lines);
+  const auto wanted = static_cast<size_t>(bytes);
   const size_t got =
       copy_if_readable(scratch.lines, reinterpret_cast<const void*>(table + kBytesText), wanted);
+  if (got != wanted) return 0;
   const auto behind = static_cast<int64_t>(frame.instruction - (frame.code + layout.instructions));
   return python::line_of(layout, {scratch.lines, got}, first_line, behind);
 }
@@ -294,7 +296,14 @@ void write_frame(capture::StackFile& file, const Frame& frame, Scratch& scratch)
   char text[kNameBytes];
   TextBuffer<2 * kNameBytes + 32> line;
   if (code.get(interpreter.layout->file_name, file_name)) line.text(read_text(file_name, text));
-  line.character(':').signed_number(read_line(code, frame, scratch)).character(' ');
+  line.character(':');
+  const int number = read_line(code, frame, scratch);
+  if (number != 0) {
+    line.signed_number(number);
+  } else {
+    line.character('?');
+  }
+  line.character(' ');
   if (code.get(interpreter.layout->name, name)) line.text(read_text(name, text));
   file.line("frame", line.view());
 }
@@ -348,6 +357,15 @@ Function symbol(const char* name) noexcept {
   return reinterpret_cast<Function>(real_dlsym()(RTLD_DEFAULT, name));
 }
 
+// The flusher calls into the interpreter's library much later: a job that has loaded it for a while
+// does not unload it under that call.
+void keep_loaded(const void* function) noexcept {
+  Dl_info info{};
+  if (dladdr(function, &info) != 0 && info.dli_fname != nullptr) {
+    dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  }
+}
+
 bool understand(Interpreter& found) noexcept {
   found.code_type = reinterpret_cast<Address>(symbol<void*>("PyCode_Type"));
   found.first_interpreter = symbol<Address (*)()>("PyInterpreterState_Head");
@@ -368,6 +386,7 @@ bool understand(Interpreter& found) noexcept {
 void start_python_stacks() noexcept {
   const auto version_of = symbol<const char* (*)()>("Py_GetVersion");
   if (version_of == nullptr || is_offered.exchange(true)) return;
+  keep_loaded(reinterpret_cast<const void*>(version_of));
   Interpreter found;
   const std::string_view version = version_of();
   found.version = part_of(version, 0, version.find(' '));

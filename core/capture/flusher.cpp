@@ -39,7 +39,8 @@ constexpr uint64_t kTraceAgeNs = 500'000'000;  // a Chrome trace lags by no more
 // Between two copies of a ring that lives elsewhere: a reader on another machine sees the last
 // second late, and a server hears from each process once in it.
 constexpr uint64_t kMirrorPeriodNs = 1'000'000'000;
-// Between two files of stacks: whoever asks in a loop does not keep the records waiting.
+// Between two files of stacks, and at least as long as the last one took: whoever asks in a loop
+// does not keep the records waiting for more than half of the time.
 constexpr uint64_t kStacksPeriodNs = 100'000'000;
 
 // Everything the flusher owns. One per process, in memory of its own that is never given back: it
@@ -65,6 +66,7 @@ struct Flusher {
   uint64_t last_trace_ns;
   uint32_t stacks_seen;
   uint64_t last_stacks_ns;
+  uint64_t last_stacks_took_ns;
   // A block that could not be written: it is offered again before anything else is coded.
   std::span<const uint8_t> pending;
   BackOff back_off;
@@ -264,13 +266,15 @@ void answer_for_stacks(Flusher& state) noexcept {
   const uint32_t wanted = load_acquire(request.wanted);
   if (wanted == state.stacks_seen || file_stem().empty()) return;
   const uint64_t now_ns = monotonic_now_ns();
-  if (state.last_stacks_ns != 0 && now_ns - state.last_stacks_ns < kStacksPeriodNs) return;
+  const uint64_t pause_ns = std::max(kStacksPeriodNs, state.last_stacks_took_ns);
+  if (state.last_stacks_ns != 0 && now_ns - state.last_stacks_ns < pause_ns) return;
   state.stacks_seen = wanted;
   // Where it cannot be written there is no answer, and the reader looks from outside.
   if (write_stacks(run_directory(), file_stem())) {
     store_release(request.written, wanted);
   }
   state.last_stacks_ns = monotonic_now_ns();
+  state.last_stacks_took_ns = state.last_stacks_ns - now_ns;
 }
 
 void work_until_off(Flusher& state) noexcept {

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <new>
 
+#include "core/base/clock.h"
 #include "core/base/open_file.h"
 #include "core/base/small_file.h"
 #include "core/capture/recorder.h"
@@ -21,6 +22,8 @@ namespace {
 
 constexpr char kTasks[] = "/proc/self/task";
 constexpr size_t kFactBytes = 256;
+// Of a job with thousands of threads those that fit into it: the records wait meanwhile.
+constexpr uint64_t kFactsTimeMaxNs = 1'000'000'000;
 
 std::atomic<FrameSource> frame_source{nullptr};
 
@@ -62,18 +65,23 @@ void write_thread(StackFile& file, std::string_view thread) noexcept {
 void write_threads(StackFile& file) noexcept {
   const int descriptor = open_file(kTasks, O_RDONLY | O_DIRECTORY);
   if (descriptor < 0) return;
+  const uint64_t until_ns = monotonic_now_ns() + kFactsTimeMaxNs;
+  bool is_late = false;
   alignas(dirent64) char entries[1024];
-  for (;;) {
+  while (!is_late) {
     const long bytes = syscall(SYS_getdents64, descriptor, entries, sizeof entries);
     if (bytes <= 0) break;
-    for (long at = 0; at < bytes;) {
+    for (long at = 0; at < bytes && !is_late;) {
       const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
       at += entry->d_reclen;
       uint64_t number = 0;
       const std::string_view name = entry->d_name;
-      if (parse_decimal(name, number)) write_thread(file, name);
+      if (!parse_decimal(name, number)) continue;
+      is_late = monotonic_now_ns() > until_ns;
+      if (!is_late) write_thread(file, name);
     }
   }
+  if (is_late) file.note_cut();
   close(descriptor);
 }
 
@@ -100,9 +108,11 @@ bool StackFile::create(const char* directory, std::string_view stem) noexcept {
 }
 
 void StackFile::line(std::string_view key, std::string_view value) noexcept {
+  if (is_full_) return;
   // Escaped text is twice as long at most.
   const size_t bytes_max = key.size() + 2 * value.size() + 2;
   if (bytes_max > sizeof storage_ || bytes_ + bytes_max > kStackFileBytesMax) {
+    is_full_ = true;
     is_cut_ = true;
     return;
   }

@@ -26,9 +26,12 @@ class StackFile {
   StackFile& operator=(const StackFile&) = delete;
 
   bool create(const char* directory, std::string_view stem) noexcept;
-  // "<key> <value>", the value escaped as in the meta area. What is beyond the bound is left out.
+  // "<key> <value>", the value escaped as in the meta area. From the first line on that is beyond
+  // the bound all are left out: a shorter one behind it would be read as the next thread's.
   void line(std::string_view key, std::string_view value) noexcept;
   void line(std::string_view key, uint64_t value) noexcept;
+  // Something was left out for another reason than the bound.
+  void note_cut() noexcept { is_cut_ = true; }
   // Says whether something was left out, ends the text and gives the file its name.
   bool finish() noexcept;
 
@@ -42,6 +45,7 @@ class StackFile {
   int descriptor_ = -1;
   uint64_t bytes_ = 0;
   bool is_cut_ = false;
+  bool is_full_ = false;
   bool has_failed_ = false;
 };
 
