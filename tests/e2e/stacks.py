@@ -5,15 +5,19 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 
 import job
+import left_rings
 import stacks_client
 from job import Job, expect, expect_equal
 from launchers import read_interpreters
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stacks_client.py")
+# All that run answer at once; on a busy machine before the command's own end is waited for.
+TIMEOUT = ("--timeout", str(job.PATIENCE_S - 30))
 
 
 def frames_in(run, rank):
@@ -73,6 +77,22 @@ class Standing(Job):
                                capture_output=True, check=True).stdout
         return json.loads(shown)["ranks"]
 
+    def stop(self, rank):
+        """A signal is on its way for a while: until all threads have it."""
+        pid = self.pid_of[rank]
+        os.kill(pid, signal.SIGSTOP)
+
+        def is_stopped():
+            states = []
+            for path in glob.glob(f"/proc/{pid}/task/*/stat"):
+                try:
+                    with open(path, encoding="utf-8", errors="replace") as file:
+                        states.append(file.read().rpartition(") ")[2][:1])
+                except OSError:
+                    return False
+            return set(states) == {"T"}
+        self.wait_until(is_stopped, f"the stop of rank {rank}")
+
     def stacks_once_all_stand(self):
         """Ranks tell that they are ready in front of what they stand in."""
         texts = []
@@ -87,8 +107,7 @@ class Standing(Job):
         return texts[-1]
 
     def stacks(self, *options):
-        # Ten minutes on a busy machine; all that run answer at once.
-        shown = self.rollcall("stacks", self.run_directory, "--timeout", "600", *options)
+        shown = self.rollcall("stacks", self.run_directory, *TIMEOUT, *options)
         expect_equal(shown.returncode, 0, f"status ({shown.stderr})")
         return shown.stdout
 
@@ -96,7 +115,7 @@ class Standing(Job):
 def expect_stacks_by(python):
     with Standing(python) as run:
         run.start()
-        os.kill(run.pid_of[3], signal.SIGSTOP)
+        run.stop(3)
         text = run.stacks_once_all_stand()
         for rank in (0, 1, 2):
             seen, facts = frames_in(run, rank)
@@ -145,6 +164,8 @@ def a_filter_that_refuses_to_read_memory_changes_nothing():
     pythons = read_interpreters()
     if not pythons:
         return "the frames of this Python are not read"
+    if not stacks_client.can_refuse_reads_of_memory():
+        return "no filter of system calls is allowed here, or none is known for this processor"
     with Standing(pythons[0]) as run:
         run.command += ["confined"]
         run.start()
@@ -159,9 +180,42 @@ def a_program_without_python_tells_of_its_threads():
     with Job(2, ["--dp", "2", "--steps", "3", "--fault", "host-stuck@1:1"]) as run:
         run.start()
         run.wait_until(lambda: run.planted_fault(1), "the planted fault")
-        shown = run.rollcall("stacks", run.run_directory, "--timeout", "600").stdout
+        shown = run.rollcall("stacks", run.run_directory, *TIMEOUT).stdout
         expect("Threads without frames of Python:" in shown and "mini_train" in shown, shown)
         expect("did not answer" not in shown and "Python, " not in shown, shown)
+        run.kill()
+
+
+def of_another_host(path, to):
+    """A ring's copy, as one of another host lies in a run directory."""
+    with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+        boot_id = file.read().strip()
+    with open(path, "rb") as file:
+        data = bytearray(file.read())
+    expect_equal(data[:left_rings.NOTE].count(boot_id), 1, "places of the boot's number")
+    at = data.index(boot_id)
+    data[at:at + len(boot_id)] = b"0" * len(boot_id)
+    struct.pack_into("<I", data, left_rings.NOTE, 1)
+    with open(to, "wb") as file:
+        file.write(data)
+    return data
+
+
+def copies_of_rings_on_another_host_are_not_written_to():
+    with Job(2, ["--dp", "2", "--steps", "3", "--fault", "host-stuck@1:1"]) as run:
+        run.start()
+        run.wait_until(lambda: run.planted_fault(1), "the planted fault")
+        copies = os.path.join(run.folder, "copies")
+        os.mkdir(copies)
+        written = {}
+        for path in glob.glob(os.path.join(run.run_directory, "*.ring")):
+            to = os.path.join(copies, os.path.basename(path))
+            written[to] = of_another_host(path, to)
+        shown = run.rollcall("stacks", copies, *TIMEOUT).stdout
+        expect(shown.count("is on another host") == len(written) == 2, shown)
+        for path, data in written.items():
+            with open(path, "rb") as file:
+                expect(file.read() == data, f"{path} was written to")
         run.kill()
 
 
@@ -183,5 +237,7 @@ if __name__ == "__main__":
          a_filter_that_refuses_to_read_memory_changes_nothing),
         ("a program without Python tells what its threads wait for",
          a_program_without_python_tells_of_its_threads),
+        ("copies of rings on another host are not written to, and nobody waits for their processes",
+         copies_of_rings_on_another_host_are_not_written_to),
         ("a directory without a run is refused", a_directory_without_a_run_is_refused),
     ]))

@@ -49,6 +49,18 @@ def refuse_reads_of_memory():
         raise OSError(ctypes.get_errno(), "no filter of system calls")
 
 
+def can_refuse_reads_of_memory():
+    """Tried in a process of its own."""
+    child = os.fork()
+    if child == 0:
+        try:
+            refuse_reads_of_memory()
+        except (OSError, KeyError):
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def sleep_for_ever():
     time.sleep(100000)
 
