@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -264,7 +265,12 @@ TEST_CASE("a file that others may write to, or that another user owns, is not be
     WARN("left out: only root can give files away");
     return;
   }
-  REQUIRE(chown(place.path().c_str(), 4711, 4711) == 0);
+  // In a container without that user, root of which is nobody outside.
+  if (chown(place.path().c_str(), 4711, 4711) != 0) {
+    REQUIRE((errno == EINVAL || errno == EPERM));
+    WARN("left out: this root cannot give files away");
+    return;
+  }
   CHECK(value_in(place.path(), "ROLLCALL_VERBOSE") == "(none)");
   CHECK(contains(complaints_about(place.path()), "it belongs to user 4711, neither to root"));
 }
@@ -278,8 +284,13 @@ TEST_CASE("a file that may not be read costs one sentence") {
   }
   chmod(place.folder().c_str(), 0755);
   const std::string said = in_child({{"ROLLCALL_CONF_FILE", place.path()}}, []() -> std::string {
-    return setegid(4711) == 0 && seteuid(4711) == 0 ? complaints() : kCannot;
+    if (setegid(4711) == 0 && seteuid(4711) == 0) return complaints();
+    return errno == EINVAL || errno == EPERM ? kCannot : "(failed)";
   });
+  if (said == kCannot) {
+    WARN("left out: this root cannot become another user");
+    return;
+  }
   CHECK(contains(said, "it cannot be opened for reading"));
 }
 

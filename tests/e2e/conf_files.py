@@ -115,11 +115,12 @@ def etc_in_own_namespace():
               "ROLLCALL_RING_SLOTS=256")
         if libc.mount(etc.encode(), b"/etc", None, 4096, None) != 0:  # MS_BIND
             return job.SKIPPED
+        by_home = {"HOME": own, "XDG_CONFIG_HOME": ""}
         try:
-            run_job({"HOME": own})
+            run_job(by_home)
             expect_equal(len(rings_in(f"{folder}/system")), 1, "processes by the system's file")
             write(os.path.join(own, ".config", "rollcall.conf"), f"ROLLCALL_DIR={folder}/user")
-            run_job({"HOME": own})
+            run_job(by_home)
             expect_equal(len(rings_in(f"{folder}/user")), 1, "processes by the user's file")
             listed = rollcall("doctor", f"{folder}/user")
             expect("ROLLCALL_RING_SLOTS=256 (/etc/rollcall.conf)" in listed, listed)

@@ -127,6 +127,11 @@ def clean_environment(extra=None):
              "LD_LIBRARY_PATH")
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(prefixes) and name not in names}
+    # No configuration file of whoever runs the tests. NCCL's own variable is recorded with the
+    # job's, and is set where there is a file only.
+    environment["XDG_CONFIG_HOME"] = "/nonexistent"
+    if os.path.exists(os.path.expanduser("~/.nccl.conf")):
+        environment["NCCL_CONF_FILE"] = os.devnull
     # ROLLCALL_E2E_SETTINGS="NAME=VALUE …": every job of the tests with these, for trying a setting.
     environment.update(word.split("=", 1)
                        for word in os.environ.get("ROLLCALL_E2E_SETTINGS", "").split())
