@@ -163,7 +163,9 @@ constexpr std::string_view kLineUnused = "the line is not used";
 
 bool SettingFiles::may_be_read(const char* path, int descriptor) noexcept {
   struct statx status {};
-  if (statx(descriptor, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &status) != 0) return false;
+  if (statx(descriptor, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &status) != 0) {
+    return complain("it cannot be looked at", kFileUnused), false;
+  }
   if (!S_ISREG(status.stx_mode)) return complain("this is no file", kFileUnused), false;
   if (status.stx_uid != 0 && status.stx_uid != geteuid()) {
     TextBuffer<128> what;

@@ -10,8 +10,9 @@
 // else can have written it: it belongs to root or to the user that the process runs as, and neither
 // group nor others may write to it. The user's file is not looked for in a process with more rights
 // than who started it (AT_SECURE). Whatever else lies there - a pipe, a device, a folder, more than
-// kSettingFileBytesMax - is not read, and costs the job nothing: no open() or read() of it can
-// block.
+// kSettingFileBytesMax - is not read, and costs the job nothing: no pipe or device is opened. What
+// a path leads to has to be looked up all the same, and on a network file system that hangs this
+// waits, as everything else does that the job looks for in a home directory there.
 //
 // Both files are read once in a process, with the first variable that the environment does not
 // have. Threads: any. Nothing is allocated, and no error is raised.
