@@ -86,7 +86,9 @@ void add_config(CommandLine& line) {
       "\nExamples:\n"
       "  rollcall config\n"
       "  ROLLCALL_RING_SLOTS=65536 rollcall run -- ./job    set one for a job\n"
-      "  echo ROLLCALL_PYTHON_FRAMES=1 >> ~/.config/rollcall.conf    and one for all of yours");
+      "  (umask 022; mkdir -p ~/.config; echo ROLLCALL_PYTHON_FRAMES=1 >> "
+      "~/.config/rollcall.conf)\n"
+      "                                                     and one for all of yours");
   command.action([] {
     print_table();
     for (const std::string& sentence : setting_complaints()) say(sentence);
