@@ -212,7 +212,8 @@ def copies_of_rings_on_another_host_are_not_written_to():
             to = os.path.join(copies, os.path.basename(path))
             written[to] = of_another_host(path, to)
         shown = run.rollcall("stacks", copies, *TIMEOUT).stdout
-        expect(shown.count("is on another host") == len(written) == 2, shown)
+        expect_equal(len(written), 2, "rings")
+        expect("Not there: ranks 0-1, is on another host" in shown, shown)
         for path, data in written.items():
             with open(path, "rb") as file:
                 expect(file.read() == data, f"{path} was written to")
