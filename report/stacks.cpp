@@ -229,7 +229,7 @@ std::string MergedStacks::text() const {
     text += fmt::format("Of {}: {}.\n", ranks_in_words(ranks), printable(what));
   }
   for (const auto& [why, ranks] : absent_) {
-    text += fmt::format("Not there: {}, {}.\n", ranks_in_words(ranks), printable(why));
+    text += fmt::format("Not there: {} ({}).\n", ranks_in_words(ranks), printable(why));
   }
   return text;
 }

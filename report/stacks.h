@@ -22,7 +22,7 @@ class MergedStacks {
   MergedStacks& operator=(const MergedStacks&) = delete;
 
   void add(int32_t rank, const trace::StackFile& file);
-  // A rank of which nothing is known, and why: "has ended".
+  // A rank of which nothing is known, and why: "ended".
   void add_absent(int32_t rank, const std::string& why);
   bool is_empty() const { return ranks_.empty() && absent_.empty(); }
   bool has_frames() const;

@@ -215,7 +215,7 @@ bool is_of_this_machine(const FileHeader& header) {
 
 void look_from_outside(Asked& one) {
   if (!is_of_this_machine(one.header)) {
-    one.answer.why = "did not answer, and cannot be seen from here";
+    one.answer.why = "no answer, and not to be seen from here";
     return;
   }
   const std::string path = stacks_of(one.ring);
@@ -226,7 +226,7 @@ void look_from_outside(Asked& one) {
   if (file.put_in_place()) {
     one.answer.file = path;
   } else {
-    one.answer.why = fmt::format("did not answer, and {} cannot be written: {}", path, file.why());
+    one.answer.why = fmt::format("no answer, and {} cannot be written: {}", path, file.why());
   }
 }
 
@@ -235,7 +235,7 @@ void look_without_asking(Asked& one) {
   if (is_of_this_machine(one.header)) {
     look_from_outside(one);
   } else {
-    one.answer.why = "is on another host or in another container";
+    one.answer.why = "on another host or in another container";
   }
 }
 
@@ -247,11 +247,11 @@ void ask(Asked& one) {
   const Ring ring(one.ring, O_RDWR);
   StackRequest request{};
   if (ring.is_open() && !ring.is_of(one)) {
-    one.answer.why = "could not be asked: its ring is another file by now";
+    one.answer.why = "not asked: the ring is another file by now";
     return;
   }
   if (!ring.read(request) || !ring.write_wanted(request.wanted + 1)) {
-    one.answer.why = fmt::format("could not be asked: {}", ring.why_not());
+    one.answer.why = fmt::format("not asked: {}", ring.why_not());
     return;
   }
   one.number = request.wanted + 1;
@@ -287,7 +287,7 @@ void wait_for(std::vector<Asked>& all, int64_t timeout_ns) {
       note_answer(one);
       if (one.is_pending && is_over(one.liveness)) {
         one.is_pending = false;
-        one.answer.why = "has ended";
+        one.answer.why = "ended";
       }
     }
     if (std::none_of(all.begin(), all.end(), may_answer) || now_ns() > until_ns) return;
@@ -301,7 +301,7 @@ std::vector<StackAnswer> ask_all_for_stacks(const std::string& directory, int64_
   std::vector<Asked> all = list_processes(directory);
   for (Asked& one : all) {
     if (is_over(one.liveness)) {
-      one.answer.why = "has ended";
+      one.answer.why = "ended";
     } else {
       ask(one);
     }

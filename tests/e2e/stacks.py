@@ -141,7 +141,7 @@ def expect_stacks_by(python):
                      "whom the script lacks")
         os.kill(run.pid_of[0], signal.SIGKILL)
         run.wait_until(lambda: not job.process_is_there(run.pid_of[0]), "the end of rank 0")
-        expect("Not there: rank 0, has ended." in run.stacks(), "a rank that is gone")
+        expect("Not there: rank 0 (ended)." in run.stacks(), "a rank that is gone")
         run.kill()
 
 
@@ -213,7 +213,7 @@ def copies_of_rings_on_another_host_are_not_written_to():
             written[to] = of_another_host(path, to)
         shown = run.rollcall("stacks", copies, *TIMEOUT).stdout
         expect_equal(len(written), 2, "rings")
-        expect("Not there: ranks 0-1, is on another host" in shown, shown)
+        expect("Not there: ranks 0-1 (on another host" in shown, shown)
         for path, data in written.items():
             with open(path, "rb") as file:
                 expect(file.read() == data, f"{path} was written to")
