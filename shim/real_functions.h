@@ -50,6 +50,7 @@ struct RealPointers {
   // What dlsym found; the source for `published` in copies 1 and up.
   std::atomic<void*> found[kFunctions];
 };
+// constinit is just what the check misses. NOLINTNEXTLINE(bugprone-dynamic-static-initializers)
 extern constinit RealPointers g_real_pointers[kCopiesMax] __attribute__((visibility("hidden")));
 
 // The published pointer, null until `resolve` succeeded.

@@ -22,7 +22,7 @@ namespace rollcall {
 namespace clock_detail {
 // Hidden and constant-initialised: one load relative to the instruction pointer.
 enum class Source : uint32_t { monotonic = 0, tsc = 1, fake = 2 };
-extern Source source;
+extern Source source;  // NOLINT(bugprone-dynamic-static-initializers): constinit
 uint64_t slow_ticks() noexcept;
 // By CPUID leaf 0x80000007, where there is one: EDX bit 8 says that the TSC runs at one rate in all
 // P-, C- and T-states. Hypervisors that migrate between machines clear it, and then it must not be
