@@ -117,11 +117,12 @@ ImportedFile import_log(const std::vector<std::string>& parts, bool is_named, Re
   return import_file(parts[0], reading.processes, reading.issues, on_bytes, &reading.logs);
 }
 
-// Parts of rotated logs with their newest; by names, where these are texts.
+// Parts of rotated logs with their newest; by names, where these are texts
+// whose times agree.
 std::vector<std::vector<std::string>> gathered(const std::vector<std::string>& paths) {
   std::vector<std::vector<std::string>> logs;
   for (std::vector<std::string>& log : gather_rotated(paths)) {
-    if (log.size() == 1 || are_texts(log)) {
+    if (log.size() == 1 || (are_texts(log) && follow_in_time(log))) {
       logs.push_back(std::move(log));
     } else {
       for (std::string& path : log) logs.push_back({std::move(path)});

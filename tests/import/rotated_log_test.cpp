@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "analysis/analysis.h"
 #include "tests/catch.h"
 #include "trace/loader.h"
 
@@ -132,11 +133,81 @@ TEST_CASE("lines of a part that the next one begins with count once") {
   CHECK(says(run, "was not read: job.log begins with all of it"));
 }
 
+TEST_CASE("a log has one verdict, whether it was rotated or not") {
+  const auto judged = [](const Folder& folder) {
+    const Run run = folder.load();
+    CHECK(run.processes.size() == 2);
+    for (const Process& process : run.processes) CHECK(process.written_ns != 0);
+    const analysis::Report report = analysis::analyse(run);
+    return report.findings.front().verdict;
+  };
+  // Rank 1 has not made its last call yet, and the log is being written.
+  const std::string newest = calls(3, 6) + calls(6, 7).substr(0, calls(6, 7).find('\n') + 1);
+  Folder whole;
+  whole.write("job.log", created() + calls(0, 3) + newest);
+  Folder rotated;
+  rotated.write("job.log.1", created() + calls(0, 3));
+  rotated.write("job.log", newest);
+  CHECK(judged(rotated) == judged(whole));
+}
+
+TEST_CASE("a file that is named after a part of a rotated log is read alone") {
+  using Logs = std::vector<std::vector<std::string>>;
+  CHECK(gather_rotated({"d/job.log", "d/job.log.1", "d/job.log.1.1"}) ==
+        Logs{{"d/job.log.1", "d/job.log"}, {"d/job.log.1.1"}});
+}
+
+TEST_CASE("an empty older part is not said to be a copy") {
+  Folder folder;
+  folder.write("job.log.1", "");
+  folder.write("job.log", created() + calls(0, 3));
+  const Run run = folder.load();
+  REQUIRE(run.processes.size() == 2);
+  CHECK(run.processes[0].ops.size() == 3);
+  CHECK_FALSE(says(run, "begins with all of it"));
+}
+
+TEST_CASE("a part that is packed with bzip2 is named, and what is older is left out with it") {
+  Folder folder;
+  folder.write("job.log.3", created() + calls(0, 2));
+  folder.write("job.log.2.bz2", "BZh9");
+  folder.write("job.log.1", created() + calls(0, 2));
+  folder.write("job.log", calls(2, 4));
+  const Run run = folder.load();
+  REQUIRE(run.processes.size() == 2);
+  CHECK(run.processes[0].ops.size() == 4);
+  CHECK(says(run, "was not read: job.log.2.bz2, which follows it, is not unpacked here"));
+  CHECK(says(run, "parts are unpacked that gzip, zstd or xz packed"));
+}
+
+TEST_CASE("files of ranks that count from 1 are read side by side, as their times show") {
+  const auto log_of = [](const std::string& hour, const std::string& text) {
+    std::string stamped;
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = text.find('\n', at) + 1;
+      stamped +=
+          "2026-08-01 " + hour + ":00:0" + (at == 0 ? "1" : "7") + " " + text.substr(at, end - at);
+      at = end;
+    }
+    return stamped;
+  };
+  Folder ranks;
+  ranks.write("out", log_of("12", created() + calls(0, 3)));
+  ranks.write("out.1", log_of("12", created() + calls(0, 4)));
+  CHECK_FALSE(says(ranks.load(), "with its older part"));
+  Folder rotated;
+  rotated.write("out", log_of("12", calls(3, 6)));
+  rotated.write("out.1", log_of("11", created() + calls(0, 3)));
+  CHECK(says(rotated.load(), "with its older part"));
+}
+
 TEST_CASE("files that count ranks, or have no newest part, are no rotated log") {
   const auto alone = [](const std::vector<std::string>& paths) {
     return gather_rotated(paths).size() == paths.size();
   };
   CHECK(alone({"d/out", "d/out.0", "d/out.1"}));
+  CHECK(alone({"d/out", "d/out.0.gz", "d/out.1.gz"}));
+  CHECK(alone({"d/nccl.log", "d/nccl.log.20.113.10.34"}));
   CHECK(alone({"d/job.log.1", "d/job.log.2"}));
   CHECK(alone({"d/job.log", "e/job.log.1"}));
   CHECK(alone({"d/nccl.log", "d/nccl.log.4711"}));

@@ -150,15 +150,6 @@ bool import_as(const FileKind& kind, const std::string& path, ByteStream& stream
   return kind.format != ForeignFormat::other_pickle || processes.size() != before;
 }
 
-// Nanoseconds since the epoch; 0 where the file system does not tell.
-int64_t time_written_ns(const std::string& path) {
-  struct stat status {};
-  // A file may claim any time, also one whose nanoseconds do not fit 64 bits.
-  constexpr int64_t kSecondsMax = 9'000'000'000;
-  if (::stat(path.c_str(), &status) != 0 || std::abs(status.st_mtim.tv_sec) > kSecondsMax) return 0;
-  return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-}
-
 // As the reader of our own files does: what is counted up to a number in a file must be one that a
 // job can have.
 void bound_ranks(Process& process) {
@@ -189,6 +180,14 @@ bool is_database(int descriptor) {
 }
 
 }  // namespace
+
+int64_t time_written_ns(const std::string& path) {
+  struct stat status {};
+  // A file may claim any time, also one whose nanoseconds do not fit 64 bits.
+  constexpr int64_t kSecondsMax = 9'000'000'000;
+  if (::stat(path.c_str(), &status) != 0 || std::abs(status.st_mtim.tv_sec) > kSecondsMax) return 0;
+  return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
 
 CommKey key_from_text(std::string_view text) {
   return {hash_text(text, 0), hash_text(text, 0x5bd1e995)};

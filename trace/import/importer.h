@@ -34,6 +34,10 @@ struct ImportedFile {
   uint64_t lines = 0;  // of a text
 };
 
+// When the file was last written, nanoseconds since the epoch; 0 where the file system does not
+// tell.
+int64_t time_written_ns(const std::string& path);
+
 // Reads one foreign file; a log may hold several processes. Appends nothing to `processes` when the
 // file is unusable, and says why in `issues`. What a log says in words goes to `logs`, if given.
 ImportedFile import_file(const std::string& path, std::vector<Process>& processes,

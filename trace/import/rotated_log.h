@@ -17,11 +17,16 @@ namespace rollcall::trace {
 // order of the paths, by the newest part. Judged by names: see are_texts().
 std::vector<std::vector<std::string>> gather_rotated(const std::vector<std::string>& paths);
 
-// Whether every part is a text by its first bytes, or empty.
+// Whether every part is a text by its first bytes, or empty, or packed by what is not read here.
 bool are_texts(const std::vector<std::string>& parts);
 
+// Whether no part's lines are younger than those that the next one begins with, where lines have
+// times with a date. Files of ranks that count from 1 look like parts by their names alone.
+bool follow_in_time(const std::vector<std::string>& parts);
+
 // The parts as one text, under the name of the newest. A part that the next one begins with is a
-// copy of its beginning, and left out.
+// copy of its beginning, and left out. One that was packed with bzip2 or lz4 is left out with those
+// older than it, and named.
 ImportedFile import_rotated(const std::vector<std::string>& parts, std::vector<Process>& processes,
                             std::vector<Issue>& issues, const OnBytes& on_bytes,
                             std::vector<JobLog>* logs);
