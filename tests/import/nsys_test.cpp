@@ -188,6 +188,52 @@ TEST_CASE("a capture without NCCL, another database, and a view in a table's pla
   CHECK(text_of(run.issues).find("no export of Nsight") != std::string::npos);
 }
 
+TEST_CASE("a table that computes its columns is not read, and one with comments is") {
+  for (const char* column : {"start INTEGER AS (7)", "start INTEGER GENERATED ALWAYS AS(7)",
+                             "start INTEGER as /* ( */ (7)"}) {
+    const Run run = read(fmt::format("CREATE TABLE NVTX_EVENTS({}, text TEXT);", column));
+    INFO(column);
+    CHECK(text_of(run.issues).find("no export of Nsight") != std::string::npos);
+  }
+  const Run run =
+      read("CREATE TABLE NVTX_EVENTS(\n  -- generated as (of) Nsight's\n \"as (\" INTEGER);");
+  CHECK(text_of(run.issues).find("without ranges of NCCL") != std::string::npos);
+}
+
+TEST_CASE("an export with more processes than a capture has is refused in one sentence") {
+  const Run run =
+      read(NsysCapture().sql() +
+           "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) "
+           "INSERT INTO NVTX_EVENTS SELECT i, i, 59, 'ncclAllReduce', i << 24, 0, 1, NULL FROM n;");
+  CHECK(run.processes.empty());
+  REQUIRE(run.issues.size() == 1);
+  CHECK(run.issues[0].text.find("more than 4096 processes") != std::string::npos);
+}
+
+TEST_CASE("times and launches that no clock shows do no harm") {
+  NsysCapture capture;
+  capture.create(0, 2);
+  // Ranges that all enclose all launches.
+  for (int step = 0; step < 100; ++step) {
+    capture.event(100 + step, INT64_MAX, 0, 3,
+                  "x'01000000000000000500000000000000180000000000000038000000000000"
+                  "00bc0a000000000000080000000000000000000000'");
+    capture.launch(0, 200 + step, INT64_MAX - 1, INT64_MAX);
+  }
+  const Run run = read(capture.sql());
+  REQUIRE(run.processes.size() == 1);
+  CHECK(run.processes[0].ops.size() == 100);
+  CHECK(text_of(run.issues).find("not all have the times of their kernels") != std::string::npos);
+}
+
+TEST_CASE("a path that begins with two slashes is that of its file") {
+  NsysFile file;
+  file.run(healthy().sql());
+  Run run;
+  import_file("/" + file.path(), run.processes, run.issues);
+  CHECK(run.processes.size() == kRanks);
+}
+
 TEST_CASE("an export that was cut says so, and is not taken for one without calls") {
   NsysFile file;
   file.run(healthy().sql());

@@ -32,11 +32,13 @@
 #include "trace/import/plain_json.h"
 #include "trace/import/sqlite_file.h"
 #include "trace/import/torch_names.h"
+#include "trace/saturated.h"
 
 namespace rollcall::trace {
 namespace {
 
 constexpr size_t kRangesMax = 1u << 22;
+constexpr size_t kProcessesMax = 4096;
 constexpr int64_t kPushPopRange = 59;
 constexpr int64_t kStartEndRange = 60;
 
@@ -51,21 +53,41 @@ struct Payload {
   int64_t nranks = -1;
   int64_t device = -1;
   int64_t reduction = -1;
+};
 
-  void take(std::string_view name, uint64_t value) {
-    if (name == "NCCL communicator ID") comm = value;
-    if (name == "Parent NCCL communicator ID") parent = value;
-    if (name == "Message size [bytes]") bytes = static_cast<int64_t>(value);
-    // Of four bytes, and with a sign.
-    const auto number = static_cast<int32_t>(value);
-    if (name == "Root") root = number;
-    if (name == "Peer rank") peer = number;
-    if (name == "Rank") rank = number;
-    if (name == "No. of ranks") nranks = number;
-    if (name == "CUDA device") device = number;
-    if (name == "Reduction operation") reduction = number;
+// What is known of a payload, by its name.
+struct PayloadField {
+  std::string_view name;
+  uint64_t Payload::*word = nullptr;
+  int64_t Payload::*bytes = nullptr;
+  int64_t Payload::*number = nullptr;  // of four bytes, and with a sign
+
+  void take(uint64_t value, Payload& payload) const {
+    if (word != nullptr) payload.*word = value;
+    if (bytes != nullptr) payload.*bytes = static_cast<int64_t>(value);
+    if (number != nullptr) payload.*number = static_cast<int32_t>(value);
   }
 };
+
+constexpr PayloadField kPayloadFields[] = {
+    {"NCCL communicator ID", &Payload::comm, nullptr, nullptr},
+    {"Parent NCCL communicator ID", &Payload::parent, nullptr, nullptr},
+    {"Message size [bytes]", nullptr, &Payload::bytes, nullptr},
+    {"Root", nullptr, nullptr, &Payload::root},
+    {"Peer rank", nullptr, nullptr, &Payload::peer},
+    {"Rank", nullptr, nullptr, &Payload::rank},
+    {"No. of ranks", nullptr, nullptr, &Payload::nranks},
+    {"CUDA device", nullptr, nullptr, &Payload::device},
+    {"Reduction operation", nullptr, nullptr, &Payload::reduction},
+};
+
+// nullptr: it does not concern us.
+const PayloadField* field_of(std::string_view name) {
+  for (const PayloadField& field : kPayloadFields) {
+    if (field.name == name) return &field;
+  }
+  return nullptr;
+}
 
 // One range of NVTX.
 struct Range {
@@ -126,16 +148,18 @@ class NsysReader {
     read_ranges();
     if (ranges.empty()) return;
     read_launches();
-    file_.for_each_row("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs"}, "",
-                       [&](const SqliteRow& row) {
-                         base_ns = row.integer(0);
-                         return false;
-                       });
-    file_.for_each_row("TARGET_INFO_SYSTEM_ENV", {"value"}, "\"name\" = 'Hostname'",
-                       [&](const SqliteRow& row) {
-                         host = row.text(0);
-                         return false;
-                       });
+    launches_left = kOverlapMax * launches.size();
+    file_.for_each_row("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs"}, [&](const SqliteRow& row) {
+      base_ns = std::clamp<int64_t>(row.integer(0), 0, kTimeMaxNs);
+      return false;
+    });
+    file_.for_each_row("TARGET_INFO_SYSTEM_ENV", {"name", "value"}, [&](const SqliteRow& row) {
+      constexpr size_t kHostBytesMax = 256;
+      if (row.text(0) != "Hostname") return true;
+      host = row.text(1).substr(0, kHostBytesMax);
+      return false;
+    });
+    is_cut = is_cut || !file_.complaint().empty();
   }
 
   std::vector<Range> ranges;                                  // by thread and begin
@@ -143,37 +167,44 @@ class NsysReader {
   std::map<std::pair<int64_t, int64_t>, KernelTime> kernels;  // by process and correlation
   int64_t base_ns = 0;
   std::string host;
+  bool is_cut = false;         // ranges are missing that the export may have
+  uint64_t launches_left = 0;  // may be looked at for ranges
 
  private:
+  // A launch lies in the range of its call, in that of a group, and in few others.
+  static constexpr uint64_t kOverlapMax = 16;
+
   struct Entry {
-    std::string name;
+    const PayloadField* field = nullptr;
     uint64_t offset = 0;
     size_t bytes = 0;
   };
 
   void read_names() {
-    file_.for_each_row("StringIds", {"id", "value"}, "\"value\" LIKE 'nccl%'",
-                       [&](const SqliteRow& row) {
-                         const auto known = known_ranges().find(row.text(1));
-                         if (known != known_ranges().end()) names_[row.integer(0)] = known->first;
-                         return true;
-                       });
+    file_.for_each_row("StringIds", {"id", "value"}, [&](const SqliteRow& row) {
+      const auto known = known_ranges().find(row.text(1));
+      if (known != known_ranges().end()) names_[row.integer(0)] = known->first;
+      return true;
+    });
   }
 
   void read_schemas() {
     file_.for_each_row(
-        "NVTX_PAYLOAD_SCHEMA_ENTRIES", {"domainId", "schemaId", "name", "offset", "type"}, "",
+        "NVTX_PAYLOAD_SCHEMA_ENTRIES", {"domainId", "schemaId", "name", "offset", "type"},
         [&](const SqliteRow& row) {
+          constexpr size_t kSchemasMax = 1u << 16;
           // Of NVTX: 17 and 18 are integers of 64 bits, 21 to 23 those of the size of a pointer.
           const int64_t type = row.integer(4);
           const bool is_wide = type == 17 || type == 18 || (type >= 21 && type <= 23);
+          const PayloadField* field = field_of(row.text(2));
+          if (field == nullptr) return true;
           auto& entries = schemas_[{row.integer(0), row.integer(1)}];
-          constexpr size_t kEntriesMax = 64;
-          if (entries.size() < kEntriesMax) {
-            entries.push_back({std::string(row.text(2)), static_cast<uint64_t>(row.integer(3)),
+          if (entries.size() < std::size(kPayloadFields)) {
+            entries.push_back({field, static_cast<uint64_t>(row.integer(3)),
                                is_wide ? sizeof(uint64_t) : sizeof(uint32_t)});
           }
-          return schemas_.size() < (1u << 16);
+          is_cut = schemas_.size() >= kSchemasMax;
+          return !is_cut;
         });
   }
 
@@ -193,7 +224,7 @@ class NsysReader {
       if (entry.offset > left || entry.bytes > left - entry.offset) continue;
       uint64_t value = 0;
       std::memcpy(&value, bytes.data() + kHead + entry.offset, entry.bytes);
-      payload.take(entry.name, value);
+      entry.field->take(value, payload);
     }
     return payload;
   }
@@ -206,7 +237,8 @@ class NsysReader {
     if (fields == nullptr) return payload;
     for (const auto& [name, value] : *fields) {
       const int64_t number = value->integer_or(INT64_MIN);
-      if (number != INT64_MIN) payload.take(name, static_cast<uint64_t>(number));
+      const PayloadField* field = number == INT64_MIN ? nullptr : field_of(name);
+      if (field != nullptr) field->take(static_cast<uint64_t>(number), payload);
     }
     return payload;
   }
@@ -214,7 +246,7 @@ class NsysReader {
   void read_ranges() {
     file_.for_each_row(
         "NVTX_EVENTS",
-        {"start", "end", "eventType", "text", "textId", "globalTid", "binaryData", "jsonText"}, "",
+        {"start", "end", "eventType", "text", "textId", "globalTid", "binaryData", "jsonText"},
         [&](const SqliteRow& row) {
           const int64_t type = row.integer(2);
           if (type != kPushPopRange && type != kStartEndRange) return true;
@@ -226,10 +258,12 @@ class NsysReader {
           } else {
             return true;
           }
+          is_cut = is_cut || ranges.size() >= kRangesMax;
+          if (is_cut) return false;
           const std::span<const uint8_t> bytes = row.bytes(6);
           ranges.push_back({row.integer(0), row.integer(1), row.integer(5), name,
                             bytes.empty() ? payload_of(row.text(7)) : payload_of(bytes)});
-          return ranges.size() < kRangesMax;
+          return true;
         });
     std::stable_sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
       return std::tie(a.thread, a.start) < std::tie(b.thread, b.start);
@@ -248,7 +282,7 @@ class NsysReader {
 
   void read_launches() {
     std::map<std::pair<int64_t, int64_t>, bool> wanted;
-    file_.for_each_row("CUPTI_ACTIVITY_KIND_RUNTIME", {"start", "globalTid", "correlationId"}, "",
+    file_.for_each_row("CUPTI_ACTIVITY_KIND_RUNTIME", {"start", "globalTid", "correlationId"},
                        [&](const SqliteRow& row) {
                          const Launch launch{row.integer(1), row.integer(0), row.integer(2)};
                          if (has_range_at(launch.thread, launch.start)) launches.push_back(launch);
@@ -259,7 +293,7 @@ class NsysReader {
     }
     file_.for_each_row(
         "CUPTI_ACTIVITY_KIND_KERNEL", {"start", "end", "correlationId", "globalPid", "streamId"},
-        "", [&](const SqliteRow& row) {
+        [&](const SqliteRow& row) {
           const std::pair<int64_t, int64_t> key{process_of(row.integer(3)), row.integer(2)};
           if (wanted.contains(key)) {
             kernels[key] = {row.integer(0), row.integer(1), row.integer(4)};
@@ -279,13 +313,15 @@ class NsysReader {
 // One process of an export.
 class ProcessWriter {
  public:
-  ProcessWriter(const std::string& path, const NsysReader& reader) : reader_(reader) {
+  ProcessWriter(const std::string& path, NsysReader& reader) : reader_(reader) {
     process_.file = path;
     process_.recorder = "nsys";
     process_.host = reader.host;
     process_.knowledge.tail = false;
     process_.knowledge.reductions = false;
     process_.knowledge.losses_show = false;
+    // Where ranges may be missing before any other, a call's number is a guess.
+    process_.knowledge.head = !reader.is_cut;
   }
 
   void add(const Range& range) {
@@ -345,7 +381,9 @@ class ProcessWriter {
 
   Group& open_group(int64_t thread) { return groups_[thread]; }
 
-  int64_t at_ns(int64_t since_capture) const { return reader_.base_ns + since_capture; }
+  int64_t at_ns(int64_t since_capture) const {
+    return saturated_sum(reader_.base_ns, since_capture);
+  }
 
   static void forget_times(Op& op) {
     op.called_ns = op.returned_ns = op.started_ns = op.finished_ns = 0;
@@ -439,8 +477,9 @@ class ProcessWriter {
                                           return std::make_pair(one.thread, one.start) < at;
                                         });
          launch != reader_.launches.end() && launch->thread == range.thread &&
-         launch->start <= range.end;
+         launch->start <= range.end && reader_.launches_left != 0;
          ++launch) {
+      --reader_.launches_left;
       const auto kernel = reader_.kernels.find({process_of(launch->thread), launch->correlation});
       if (kernel == reader_.kernels.end()) continue;
       const KernelTime& time = kernel->second;
@@ -465,7 +504,7 @@ class ProcessWriter {
     return known->second;
   }
 
-  const NsysReader& reader_;
+  NsysReader& reader_;
   Process process_;
   std::map<uint64_t, uint32_t> comms_;
   std::vector<bool> is_shared_;  // by communicator
@@ -513,11 +552,31 @@ void import_database(const std::string& path, SqliteFile& file, std::vector<Proc
         "--trace=cuda,nvtx`, and begin before the first call; {}",
         kToReadCalls));
   }
-  if (!file.complaint().empty()) issues.push_back({path, file.complaint(), 0, false});
+  if (!file.complaint().empty()) {
+    issues.push_back({path, file.complaint(), 0, false});
+  } else if (reader.is_cut) {
+    issues.push_back({path,
+                      fmt::format("holds more ranges of NCCL than {}; the first were read, and "
+                                  "what differs between ranks is a guess: export a shorter time",
+                                  kRangesMax),
+                      0, false});
+  }
   std::map<int64_t, ProcessWriter> writers;
   for (const Range& range : reader.ranges) {
     const int64_t process = process_of(range.thread);
     writers.try_emplace(process, path, reader).first->second.add(range);
+    if (writers.size() > kProcessesMax) {
+      return refuse(
+          fmt::format("holds ranges of more than {} processes, which no capture has: it is damaged",
+                      kProcessesMax));
+    }
+  }
+  if (reader.launches_left == 0 && !reader.launches.empty()) {
+    issues.push_back(
+        {path,
+         "holds ranges that overlap more than those of NCCL do: not all have the times "
+         "of their kernels",
+         0, false});
   }
   for (auto& [id, writer] : writers) {
     writer.finish();

@@ -4,8 +4,10 @@
 // database comes. Linked in, it would make the command a third larger for a format that few people
 // hand over; Python and the package manager of nearly every system bring it.
 //
-// A database may come from anywhere. Only tables are read, no views; the schema is not trusted to
-// call anything; nothing is written, no journal looked at.
+// A database may come from anywhere. Only tables are read, no views, and none that compute a
+// column; the schema is not trusted to call anything; nothing is written, no journal looked at. The
+// work is bounded by the file's size: pages that stand in a table more than once make no end of
+// rows.
 //
 // Threads: an object belongs to one thread.
 #pragma once
@@ -13,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,21 +54,26 @@ class SqliteFile {
   bool open(std::span<const uint8_t> bytes);
 
   bool has_table(std::string_view table);
-  // Each row of a table of that name, if there is one, until `on_row` returns false. `where` is
-  // SQL, or empty. False: the table could not be read to its end; what comes before was told.
+  // Each row of a table of that name, if there is one, until `on_row` returns false. False: the
+  // table could not be read to its end; what comes before was told.
   bool for_each_row(std::string_view table, std::initializer_list<std::string_view> columns,
-                    std::string_view where, const std::function<bool(const SqliteRow&)>& on_row);
+                    const std::function<bool(const SqliteRow&)>& on_row);
 
   // What is the matter, as an Issue says it; empty: nothing.
   const std::string& complaint() const { return complaint_; }
 
  private:
-  bool open_uri(const char* uri);
+  bool open_uri(const char* uri, uint64_t size);
+  // False: more than is left.
+  bool spend(uint64_t work);
+  static int on_steps(void* self);
   bool fail(std::string_view what);
   bool has_column(std::string_view table, std::string_view column);
 
   const SqliteLibrary* library_ = nullptr;
   void* database_ = nullptr;
+  std::unique_lock<std::mutex> alone_;  // where the system's SQLite knows no threads
+  uint64_t work_left_ = 0;              // bytes of values, and steps of SQLite's machine
   std::string complaint_;
 };
 
