@@ -2,15 +2,20 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "trace/import/torch_names.h"
+#include "trace/saturated.h"
 
 namespace rollcall::comparison {
 namespace {
+
+using trace::saturated_difference;
+using trace::saturated_sum;
 
 // Clocks of one host, read by two programs, differ by less; in so much a job makes few calls.
 constexpr int64_t kClocksApartNs = 1'000'000;
@@ -43,12 +48,12 @@ struct Bounds {
   int64_t low_ns = INT64_MIN;
   int64_t high_ns = INT64_MAX;
   // Both clocks are computed, and a little off from call to call.
-  bool is_possible() const { return !is_bound() || low_ns <= high_ns + kJitterNs; }
+  bool is_possible() const { return !is_bound() || low_ns <= saturated_sum(high_ns, kJitterNs); }
   bool is_bound() const { return low_ns != INT64_MIN && high_ns != INT64_MAX; }
   // What has to be added at least.
   int64_t offset_ns() const {
     if (!is_bound() || (low_ns <= 0 && high_ns >= 0)) return 0;
-    return low_ns + (high_ns - low_ns) / 2;
+    return std::midpoint(low_ns, high_ns);
   }
 };
 
@@ -81,12 +86,16 @@ class Joiner {
     return record.collective != "wait";
   }
   int64_t begin_ns(const trace::KinetoRecord& record) const {
-    const int64_t time_ns = kineto_.at_ns(record.ts_us);
-    return time_ns == 0 ? 0 : time_ns + process_.clock_moved_ns;
+    return moved(kineto_.at_ns(record.ts_us));
   }
   int64_t end_ns(const trace::KinetoRecord& record) const {
-    const int64_t time_ns = kineto_.at_ns(record.ts_us + record.duration_us);
-    return time_ns == 0 ? 0 : time_ns + process_.clock_moved_ns;
+    return moved(kineto_.at_ns(record.ts_us + record.duration_us));
+  }
+  // 0: not known, or no clock shows it.
+  int64_t moved(int64_t time_ns) const {
+    if (time_ns == 0) return 0;
+    const int64_t moved_ns = saturated_sum(time_ns, process_.clock_moved_ns);
+    return moved_ns < 0 || moved_ns > trace::kTimeMaxNs ? 0 : moved_ns;
   }
 
   void index_calls() {
@@ -157,7 +166,7 @@ class Joiner {
     key.comm = place.comm;
     key.kind = trace::torch_kind_of(record.collective).value_or(OpKind::AllReduce);
     key.root_or_peer = static_cast<int32_t>(record.rank);
-    const auto found = numbered_.find(number_of(key, number - place.ahead));
+    const auto found = numbered_.find(number_of(key, saturated_difference(number, place.ahead)));
     return found == numbered_.end() ? nullptr : &process_.ops[found->second];
   }
 
@@ -170,7 +179,8 @@ class Joiner {
                                                end_ns(record) + kClocksApartNs)) {
         const trace::Op& op = process_.ops[call];
         if ((op.flags & kOpSeqUnknown) != 0 || !is_alike(record, op)) continue;
-        places.insert({op.comm, records[at].number - static_cast<int64_t>(op.seq)});
+        places.insert(
+            {op.comm, saturated_difference(records[at].number, static_cast<int64_t>(op.seq))});
         if (places.size() >= kTriedMax) return places;
       }
     }
@@ -180,10 +190,10 @@ class Joiner {
   // Of a record and its call: what has to be added to Kineto's clock, at least and at most.
   void bound(const trace::KinetoRecord& record, const trace::Op& op, Bounds& bounds) const {
     const int64_t begin = begin_ns(record);
-    if (begin == 0) return;
+    const int64_t end = end_ns(record);
+    if (begin == 0 || end == 0) return;
     bounds.high_ns = std::min(bounds.high_ns, op.called_ns - begin);
-    if (op.returned_ns > 0)
-      bounds.low_ns = std::max(bounds.low_ns, op.returned_ns - end_ns(record));
+    if (op.returned_ns > 0) bounds.low_ns = std::max(bounds.low_ns, op.returned_ns - end);
   }
 
   // A constant that is wrong joins neighbours, which no one offset of a clock explains.
@@ -228,9 +238,10 @@ class Joiner {
 
   void join_by_time(uint32_t at) {
     const trace::KinetoRecord& record = kineto_.calls[at];
-    const int64_t begin = begin_ns(record) + result_.offset_ns;
+    const int64_t begin = saturated_sum(begin_ns(record), result_.offset_ns);
+    const int64_t end = saturated_sum(end_ns(record), result_.offset_ns);
     bool is_joined = false;
-    for (const uint32_t call : calls_between(record, begin, end_ns(record) + result_.offset_ns)) {
+    for (const uint32_t call : calls_between(record, begin, end)) {
       const uint64_t ticket = process_.ops[call].ticket;
       if (!taken_.insert(ticket).second) continue;
       result_.calls.push_back({at, ticket, false});

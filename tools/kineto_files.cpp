@@ -10,6 +10,7 @@
 #include "report/terms.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
+#include "trace/saturated.h"
 
 namespace rollcall::tools {
 namespace {
@@ -172,7 +173,8 @@ std::vector<std::string> KinetoFiles::sentences(const trace::Run& run) const {
 
 int64_t offset_of(const KinetoFile& file, const trace::Run& run) {
   const int64_t moved_ns = file.process ? run.processes[*file.process].clock_moved_ns : 0;
-  return file.trace.base_ns + moved_ns + file.join.offset_ns;
+  return trace::saturated_sum(trace::saturated_sum(file.trace.base_ns, moved_ns),
+                              file.join.offset_ns);
 }
 
 }  // namespace rollcall::tools

@@ -6,6 +6,7 @@
 
 #include "tests/catch.h"
 #include "trace/import/importer.h"
+#include "trace/import/kineto_records.h"
 
 using namespace rollcall;
 using namespace rollcall::trace;
@@ -133,4 +134,27 @@ TEST_CASE("a document nested deeper than any trace is not followed") {
       import_text(R"({"schemaVersion": 1, "traceEvents": )" + std::string(100000, '['));
   CHECK(result.processes.empty());
   CHECK(result.issues[0].text.find("nested deeper than 64 levels") != std::string::npos);
+}
+
+TEST_CASE("a trace with more collectives than are held is said to be cut") {
+  std::string text = "{\"baseTimeNanoseconds\": 9223372036854775807, \"traceEvents\": [";
+  for (int call = 0; call < 3; ++call) {
+    text += call == 0 ? "" : ", ";
+    text += fmt::format(
+        "{{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"record_param_comms\", \"ts\": 39{}e14, "
+        "\"dur\": 1, \"args\": {{\"Collective name\": \"allreduce\"}}}}",
+        call);
+  }
+  text += "]}";
+  const auto read_of = [&](size_t records_max) {
+    MemoryStream stream({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+    return read_kineto(stream, records_max);
+  };
+  CHECK(read_of(3).trouble.empty());
+  CHECK(read_of(3).calls.size() == 3);
+  const KinetoTrace cut = read_of(2);
+  CHECK(cut.calls.size() == 2);
+  CHECK(cut.trouble == "holds more than 2 collectives");
+  // As late as it claims to be, and no later.
+  CHECK(cut.at_ns(cut.calls[1].ts_us) >= 0);
 }

@@ -9,18 +9,21 @@
 #include "trace/import/json_events.h"
 #include "trace/model.h"
 #include "trace/regular_file.h"
+#include "trace/saturated.h"
 
 namespace rollcall::trace {
 namespace {
 
-constexpr size_t kCallsMax = 1u << 22;  // a window of an hour has a tenth
-
 class TraceReader final : public JsonHandler {
  public:
+  explicit TraceReader(size_t records_max) : records_max_(records_max) {}
+
   void scalar(const std::vector<std::string>& path, const JsonScalar& value) override {
     if (path.empty()) return;
     const std::string& name = path.back();
-    if (path.size() == 1 && name == "baseTimeNanoseconds") trace.base_ns = value.integer;
+    if (path.size() == 1 && name == "baseTimeNanoseconds") {
+      trace.base_ns = std::clamp<int64_t>(value.integer, 0, kTimeMaxNs);
+    }
     if (path.size() == 1 && name == "host_name") trace.host = value.text;
     if (path.size() == 2 && path[0] == "distributedInfo") {
       if (name == "rank") trace.rank = static_cast<int32_t>(value.integer);
@@ -35,16 +38,22 @@ class TraceReader final : public JsonHandler {
     if (path.size() != 2 || path[0] != "traceEvents") return;
     const bool is_described = !now_.collective.empty();
     if (now_.is_call && is_described) {
-      if (trace.calls.size() < kCallsMax) trace.calls.push_back(now_);
+      keep(trace.calls);
     } else if (now_.is_kernel && (is_described || now_.external >= 0)) {
-      if (trace.kernels.size() < kCallsMax) trace.kernels.push_back(now_);
+      keep(trace.kernels);
     }
     now_ = {};
   }
 
   KinetoTrace trace;
+  bool is_cut() const { return is_cut_; }
 
  private:
+  void keep(std::vector<KinetoRecord>& records) {
+    is_cut_ = is_cut_ || records.size() >= records_max_;
+    if (!is_cut_) records.push_back(now_);
+  }
+
   void take_field(const std::string& name, const JsonScalar& value) {
     if (name == "name") {
       now_.is_call = value.text == "record_param_comms";
@@ -91,6 +100,8 @@ class TraceReader final : public JsonHandler {
     }
   }
 
+  const size_t records_max_;
+  bool is_cut_ = false;
   KinetoRecord now_;
   bool is_nccl_ = false;
   bool is_gpu_ = false;
@@ -99,14 +110,17 @@ class TraceReader final : public JsonHandler {
 }  // namespace
 
 int64_t KinetoTrace::at_ns(double us) const {
-  constexpr double kBeyond = 9e15;  // microseconds
+  constexpr double kBeyond = static_cast<double>(kTimeMaxNs) / 1000;  // microseconds
   if (!(us > 0) || us > kBeyond) return 0;
   return base_ns + static_cast<int64_t>(us * 1000);
 }
 
-KinetoTrace read_kineto(ByteStream& stream) {
-  TraceReader reader;
+KinetoTrace read_kineto(ByteStream& stream, size_t records_max) {
+  TraceReader reader(records_max);
   reader.trace.trouble = read_json_events(stream, reader);
+  if (reader.is_cut() && reader.trace.trouble.empty()) {
+    reader.trace.trouble = fmt::format("holds more than {} collectives", records_max);
+  }
   for (std::vector<KinetoRecord>* records : {&reader.trace.calls, &reader.trace.kernels}) {
     std::stable_sort(
         records->begin(), records->end(),
@@ -121,6 +135,7 @@ std::optional<KinetoTrace> read_kineto_file(const std::string& path) {
   PeekStream stream(as_utf8(unpacked(std::make_unique<DescriptorStream>(descriptor, true))));
   if (kind_of(stream.peek(kHeadBytes)).format != ForeignFormat::kineto) return std::nullopt;
   KinetoTrace trace = read_kineto(stream);
+  trace.kernels = {};
   if (trace.host.empty() && !trace.calls.empty()) {
     trace.host = host_from_name(path, trace.calls.front().pid);
   }

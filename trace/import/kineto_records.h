@@ -49,9 +49,11 @@ struct KinetoTrace {
   int64_t at_ns(double us) const;
 };
 
-// Read as it comes: memory is that of its collectives.
-KinetoTrace read_kineto(ByteStream& stream);
-// Of a file, which may be packed. nullopt: it cannot be read, or is something else.
+// Read as it comes: memory is that of its collectives, of which it takes so many calls and kernels
+// at most; a window of an hour has a tenth.
+KinetoTrace read_kineto(ByteStream& stream, size_t records_max = 1u << 22);
+// The calls of a file, which may be packed, without kernels. nullopt: it cannot be read, or is
+// something else.
 std::optional<KinetoTrace> read_kineto_file(const std::string& path);
 
 // The elements that the NCCL call names, where they are the same on all ranks; else kCountUnknown.
