@@ -96,6 +96,9 @@ uint64_t write_archive(const PerfettoRun& run, const KinetoFiles& files, OutputF
   if (archive.is_too_long()) {
     error = "it would be longer than 4 GiB, which no reader of Perfetto opens; merge fewer files";
   }
+  if (archive.has_too_many()) {
+    error = "an archive holds 65,533 files of PyTorch's profiler at most; merge fewer";
+  }
   return slices;
 }
 

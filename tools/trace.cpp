@@ -189,8 +189,13 @@ int trace_merged(const Arguments& arguments) {
   if (!arguments.output.ends_with(".zip")) {
     return unusable("--merge writes an archive: name a file like run.zip with -o.");
   }
-  PerfettoChoice choice{arguments.paths, arguments.ranks, {}, arguments.window};
-  if (arguments.around_given) choice.around = arguments.around;
+  // Records of calls that are left out would have no call.
+  if (arguments.around_given || arguments.window != 0) {
+    return unusable(
+        "--merge joins PyTorch's records with all calls: leave --around and --window out, or "
+        "choose ranks with --ranks.");
+  }
+  const PerfettoChoice choice{arguments.paths, arguments.ranks, {}, 0};
   std::string error;
   KinetoFiles files;
   PerfettoRun run;

@@ -6,6 +6,7 @@ namespace rollcall::tools {
 namespace {
 
 constexpr uint64_t kBytesMax = UINT32_MAX;
+constexpr size_t kMembersMax = UINT16_MAX;
 constexpr uint32_t kMember = 0x04034b50;  // signatures
 constexpr uint32_t kEntry = 0x02014b50;
 constexpr uint32_t kEnd = 0x06054b50;
@@ -48,11 +49,14 @@ void ZipArchive::write(std::string_view bytes) {
 }
 
 void ZipArchive::begin(const std::string& name) {
+  has_too_many_ = has_too_many_ || members_.size() >= kMembersMax;
+  if (has_too_many_) return;
   members_.push_back({name, size_});
   write(header_of(name, 0, 0));
 }
 
 void ZipArchive::add(std::string_view bytes) {
+  if (failed()) return;
   Member& member = members_.back();
   member.bytes += bytes.size();
   member.checksum = static_cast<uint32_t>(

@@ -31,7 +31,9 @@ class ZipArchive {
 
   // Longer than a ZIP archive can be: nothing is written any more, and the file is of no use.
   bool is_too_long() const { return is_too_long_; }
-  bool failed() const { return is_too_long_ || file_.failed(); }
+  // More members than its directory can count, 65,535: likewise.
+  bool has_too_many() const { return has_too_many_; }
+  bool failed() const { return is_too_long_ || has_too_many_ || file_.failed(); }
 
  private:
   struct Member {
@@ -47,6 +49,7 @@ class ZipArchive {
   std::vector<Member> members_;
   uint64_t size_ = 0;
   bool is_too_long_ = false;
+  bool has_too_many_ = false;
 };
 
 }  // namespace rollcall::tools

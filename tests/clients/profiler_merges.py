@@ -105,8 +105,8 @@ def merge(python, backend, folder):
     done = subprocess.run([views.ROLLCALL, "trace", run, "--merge", profiles, "-o", archive],
                           check=False, capture_output=True, text=True)
     check(done.returncode == 0, "the run and PyTorch's traces are merged", done.stderr)
-    found = re.search(r"(\d+) of (\d+) records", done.stderr)
-    check(found and found.group(1) == found.group(2) and int(found.group(1)) > 0,
+    found = re.search(r"([\d,]+) of ([\d,]+) records", done.stderr)
+    check(found and found.group(1) == found.group(2) and found.group(1) != "0",
           f"every record has its call ({found.group(0) if found else ''})", done.stderr)
     return archive, profiles
 

@@ -101,6 +101,10 @@ def check_refusals(folder, run, profiles):
     text = rollcall("trace", run, "--merge", run, "-o", os.path.join(folder, "other.zip"),
                     status=2).stderr
     expect("no trace of PyTorch's profiler" in text, text)
+    for cut in (("--around", "3"), ("--window", "5")):
+        text = rollcall("trace", run, "--merge", profiles, *cut,
+                        "-o", os.path.join(folder, "other.zip"), status=2).stderr
+        expect("leave --around and --window out" in text, text)
     expect(sorted(os.listdir(folder)) == ["profiles", "run", "run.zip"], os.listdir(folder))
 
 
