@@ -144,5 +144,8 @@ TEST_CASE("a report of ncclras as JSON is read in a text, below a prompt or a la
     CHECK(analysis::analyse(run).findings.front().verdict == Verdict::insufficient);
   }
   // Of one that was cut nothing is concluded.
-  CHECK(read_log("$ ncclras -f json\n" + json.substr(0, json.size() / 2)).processes.empty());
+  const Run cut = read_log("$ ncclras -f json\n" + json.substr(0, json.size() / 2));
+  CHECK(cut.processes.empty());
+  REQUIRE_FALSE(cut.issues.empty());
+  CHECK(cut.issues.front().text.find("holds a report of ncclras as JSON without an end") == 0);
 }

@@ -71,6 +71,15 @@ class RasReportParser final : public LineParser {
   void finish(std::vector<Process>& processes, std::vector<JobLog>& /*logs*/,
               std::vector<Issue>& issues) override {
     keep();
+    if (broken_ != 0) {
+      issues.push_back(
+          {path_,
+           fmt::format("holds {} of ncclras as JSON without an end, which {} not read: "
+                       "cut off, or mixed with other lines",
+                       broken_ == 1 ? "a report" : fmt::format("{} reports", broken_),
+                       broken_ == 1 ? "is" : "are"),
+           0, false});
+    }
     if (reports_ == 0) return;
     if (reports_ > 1) {
       issues.push_back({path_,
@@ -106,10 +115,13 @@ class RasReportParser final : public LineParser {
   void keep() {
     const std::string_view sign = is_object_ ? "\"communicators_count\":" : "\nJob summary";
     const bool is_whole = !is_object_ || end_.has_ended();
-    if (is_inside_ && is_whole && report_.find(sign) != std::string::npos) {
+    const bool is_report = is_inside_ && report_.find(sign) != std::string::npos;
+    if (is_report && is_whole) {
       last_ = std::move(report_);
       is_last_object_ = is_object_;
       ++reports_;
+    } else if (is_report) {
+      ++broken_;
     }
     report_.clear();
     is_inside_ = is_object_ = false;
@@ -119,6 +131,7 @@ class RasReportParser final : public LineParser {
   std::string report_;  // the one that is being read
   std::string last_;
   size_t reports_ = 0;
+  size_t broken_ = 0;  // objects that began, and were not kept
   bool is_inside_ = false;
   bool is_object_ = false;  // what is inside is JSON
   bool is_last_object_ = false;
