@@ -29,6 +29,7 @@ struct Lane {
   std::string group;
   std::optional<OpKind> transfer;
   int64_t peer = -1;
+  // NOLINTNEXTLINE(modernize-use-nullptr): the check takes the generated comparison for one
   auto operator<=>(const Lane&) const = default;
 };
 
@@ -41,6 +42,7 @@ struct Numbered {
 struct Place {
   uint32_t comm = 0;
   int64_t ahead = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): the check takes the generated comparison for one
   auto operator<=>(const Place&) const = default;
 };
 
