@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "analysis/views/by_gpu.h"
 #include "slow/change.h"
@@ -84,12 +85,9 @@ class Answerer {
   }
 
   void charge(const Evidence& evidence) {
-    Charges charges;
-    double recorded_ns = 0;
-    for (size_t i = 0; i < evidence.compared(); ++i) {
-      evidence.replay().charge(evidence.steps().usable[i], evidence.ends(), charges);
-      recorded_ns += evidence.step_ns()[i];
-    }
+    const Charges& charges = evidence.charges();
+    const std::vector<double>& spans = evidence.step_ns();
+    const double recorded_ns = std::accumulate(spans.begin(), spans.end(), 0.0);
     if (recorded_ns <= 0) return;
     const auto share = [recorded_ns](int64_t span_ns) {
       return static_cast<double>(span_ns) / recorded_ns;
@@ -102,7 +100,7 @@ class Answerer {
       answer_.comms[c].charged = share(charges.transfer_ns[c]);
     }
     answer_.unrecorded = share(charges.unrecorded_ns);
-    answer_.unexplained = 1 - share(charges.total_ns());
+    answer_.unexplained = evidence.unexplained();
   }
 
   void compare(const Evidence& evidence) {

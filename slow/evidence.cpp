@@ -1,6 +1,7 @@
 #include "slow/evidence.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "slow/robust.h"
 
@@ -15,6 +16,7 @@ Evidence::Evidence(Timeline& timeline, const Steps& steps)
   ends_ = replay_.recorded_step_ends();
   add_up_own_times();
   measure_steps();
+  charge_steps();
 }
 
 void Evidence::add_up_own_times() {
@@ -56,6 +58,15 @@ void Evidence::measure_steps() {
     step_ns_.push_back(median(std::move(spans)));
   }
   median_step_ns_ = median(step_ns_);
+}
+
+void Evidence::charge_steps() {
+  for (const uint32_t step : steps_.usable) replay_.charge(step, ends_, charges_);
+}
+
+double Evidence::unexplained() const {
+  const double recorded_ns = std::accumulate(step_ns_.begin(), step_ns_.end(), 0.0);
+  return recorded_ns > 0 ? 1 - static_cast<double>(charges_.total_ns()) / recorded_ns : 0;
 }
 
 std::vector<double> Evidence::excess_ns(uint32_t gpu, const std::vector<uint32_t>& others) const {

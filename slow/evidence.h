@@ -36,6 +36,10 @@ class Evidence {
   double median_step_ns() const { return median_step_ns_; }
   // The ends of all steps on the axis of the replay.
   const std::vector<int64_t>& ends() const { return ends_; }
+  // Where the time of the usable steps went, in all of them together.
+  const Charges& charges() const { return charges_; }
+  // The share of their time by which the record and the charges differ.
+  double unexplained() const;
   // Own time of a GPU in the i-th usable step.
   double own_ns(uint32_t gpu, size_t i) const { return own_ns_[gpu][i]; }
   const std::vector<double>& own_ns(uint32_t gpu) const { return own_ns_[gpu]; }
@@ -51,12 +55,14 @@ class Evidence {
  private:
   void add_up_own_times();
   void measure_steps();
+  void charge_steps();
 
   Timeline& timeline_;
   const Steps& steps_;
   OwnTimes own_times_;
   Replay replay_;
   std::vector<int64_t> ends_;
+  Charges charges_;
   std::vector<std::vector<double>> own_ns_;  // by GPU and usable step
   std::vector<std::vector<double>> before_call_ns_;
   std::vector<double> step_ns_;

@@ -28,9 +28,11 @@ constexpr size_t kParts = 3;
 constexpr double kPartShare = 0.5;
 constexpr size_t kPlacesMax = 3;
 // Calls of NCCL that take a host so many times what they take its peers', at so many of its slots:
-// it is slow as a whole.
+// it is slow as a whole. They must be this share of what the rank takes longer: behind a long sleep
+// the caches are cold, and calls take some microseconds longer.
 constexpr double kSlowCall = 3;
 constexpr double kSlowCallShare = 0.8;
+constexpr double kSlowCallCost = 0.01;
 // Where nobody is slow in all steps, these parts of them are looked at: who became slow on the way,
 // or has recovered.
 struct Part {
@@ -344,8 +346,8 @@ class Rule {
            0.5 * (sum(evidence_.own_ns(gpu)) - median(std::move(all_ns)));
   }
 
-  // What its calls of NCCL take its host, in the median, to its peers', at a slot.
-  double call_ratio(uint32_t gpu, const Role& role, uint32_t slot) const {
+  // (what its calls of NCCL take its host, what they take its peers'), in the median, at a slot.
+  std::pair<double, double> call_ns(uint32_t gpu, const Role& role, uint32_t slot) const {
     double own_ns = 0;
     std::vector<double> theirs;
     for (const uint32_t peer : role.gpus) {
@@ -361,26 +363,31 @@ class Rule {
         theirs.push_back(middle);
       }
     }
-    const double usual_ns = median(std::move(theirs));
-    return usual_ns > 0 ? own_ns / usual_ns : 0;
+    return {own_ns, median(std::move(theirs))};
   }
 
-  // A stall of the process in one place leaves the calls of NCCL as fast as they were; a host that
-  // is slow as a whole makes them slow, too, nearly all of them.
+  // A stall of the process in one place leaves the calls of NCCL as fast as they were, or makes
+  // them slower by next to nothing of what it takes itself; a host that is slow as a whole makes
+  // them slow, too, nearly all of them, and they are a part of what it loses.
   void tell_launch(Finding& finding) const {
     if (!finding.is_host_bound) return;
     double least = 0;
+    bool is_part = true;
     for (const uint32_t gpu : culprits_) {
       const Role& role = evidence_.steps().roles[evidence_.timeline().gpus[gpu].role];
       std::vector<double> ratios;
+      double longer_ns = 0;
       for (uint32_t slot = 0; slot < role.length; ++slot) {
-        ratios.push_back(call_ratio(gpu, role, slot));
+        const auto [call_ns, usual_ns] = this->call_ns(gpu, role, slot);
+        ratios.push_back(usual_ns > 0 ? call_ns / usual_ns : 0);
+        longer_ns += call_ns - usual_ns;
       }
+      if (longer_ns < kSlowCallCost * finding.excess_ns) is_part = false;
       const double ratio = quantile(std::move(ratios), 1 - kSlowCallShare);
       if (gpu == culprits_.front() || ratio < least) least = ratio;
     }
     finding.call_ratio = least;
-    if (least >= kSlowCall) finding.verdict = analysis::Verdict::slow_launch;
+    if (is_part && least >= kSlowCall) finding.verdict = analysis::Verdict::slow_launch;
   }
 
   void weigh(Finding& finding) const {

@@ -70,6 +70,20 @@ TEST_CASE("a process that does too much between its calls is a straggler, not a 
   CHECK(answer.finding->call_ratio < 1.5);
 }
 
+TEST_CASE("a rank that sleeps long, and calls with cold caches then, is a straggler") {
+  Training training = small(Family::loader_slow, 20);
+  training.waits_at_end = true;
+  timed::Case made = make_case(training);
+  const auto culprit = static_cast<size_t>(made.truth.culprits.at(0));
+  for (trace::Op& op : made.timed.run.processes.at(culprit).ops) {
+    op.called_ns = op.returned_ns - 4 * (op.returned_ns - op.called_ns);
+  }
+  const Answer answer = slow::answer(made.timed.run);
+  REQUIRE(answer.finding);
+  CHECK(answer.finding->verdict == analysis::Verdict::straggler);
+  CHECK(answer.finding->is_host_bound);
+}
+
 TEST_CASE("two ranks that take turns on a GPU are not called uneven") {
   Training training = small(Family::uneven_input, 0.2);
   training.shape = {.dp = 2, .tp = 1, .pp = 1, .layers = 2, .microbatches = 1, .steps = 60};
