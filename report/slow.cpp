@@ -96,7 +96,7 @@ std::string_view cause_text(slow::JitterCause cause) {
 std::string period_text(const slow::Jitter& jitter) {
   if (jitter.period != 0) return fmt::format("  One comes every {} steps.\n", jitter.period);
   if (jitter.period_of_rank != 0) {
-    return fmt::format("  Each rank makes one every {} steps.\n", jitter.period_of_rank);
+    return fmt::format("  Ranks make one every {} steps.\n", jitter.period_of_rank);
   }
   return "  They keep no distance from each other.\n";
 }
@@ -113,8 +113,18 @@ std::string pauses_text(const trace::Run& run, const Answer& answer, const Findi
       "  Each is longer by {} in the median. {} of {} slow steps are its own.\n",
       percent(finding.recovered), span_text(finding.recovered_ns), span_text(answer.step_ns),
       span_text(finding.excess_ns), steps, finding.jitter.slow_steps);
-  text += fmt::format("  Most of that is lost {}.\n", cause_text(finding.jitter.cause));
+  text += fmt::format("  {:.0f} % of what it takes longer is lost {}.\n",
+                      100 * finding.jitter.cause_share, cause_text(finding.jitter.cause));
   return text + period_text(finding.jitter);
+}
+
+std::string makers_text(const Answer& answer, const slow::Jitter& jitter) {
+  const int32_t rank = answer.gpus[jitter.most].rank;
+  if (jitter.gpus == 1) {
+    return fmt::format("  Rank {} made {} of them by itself.\n", rank, jitter.of_one);
+  }
+  return fmt::format("  {} ranks made {} of them by themselves; rank {} made most, {} of them.\n",
+                     jitter.gpus, jitter.of_one, rank, jitter.most_steps);
 }
 
 std::string jitter_text(const Answer& answer, const Finding& finding) {
@@ -133,9 +143,7 @@ std::string jitter_text(const Answer& answer, const Finding& finding) {
                         jitter.of_many);
   }
   if (jitter.most != slow::kNone) {
-    text += fmt::format("  {} ranks made {} by themselves; rank {} made most, {} of them.\n",
-                        jitter.gpus, jitter.of_many == 0 ? "them" : "others",
-                        answer.gpus[jitter.most].rank, jitter.most_steps);
+    text += makers_text(answer, jitter);
   }
   text += period_text(jitter);
   return text + "  It would be disproved by a longer record in which they are one rank's.\n";
@@ -401,6 +409,7 @@ Json jitter_json(const Answer& answer, const Finding& finding) {
       {"cause", name_of(jitter.cause)},
       {"cause_share", jitter.cause_share},
       {"steps_of_many_ranks", jitter.of_many},
+      {"steps_of_one_rank", jitter.of_one},
       {"ranks", jitter.gpus},
       {"most_frequent_rank", has_most ? Json(answer.gpus[jitter.most].rank) : Json(nullptr)},
       {"its_steps", jitter.most_steps},

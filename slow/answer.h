@@ -24,10 +24,12 @@ struct Place {
 enum class JitterCause : uint8_t { host, gpu, transfer };
 struct Jitter {
   uint32_t slow_steps = 0;
-  JitterCause cause = JitterCause::host;  // of most of what they take longer
+  // Of most of what they take longer; of a straggler's slow steps, as are the periods.
+  JitterCause cause = JitterCause::host;
   double cause_share = 0;
   uint32_t of_many = 0;   // slow steps in which at least half of the ranks took longer
-  uint32_t gpus = 0;      // ranks that made one of the others
+  uint32_t of_one = 0;    // slow steps that one rank made by itself
+  uint32_t gpus = 0;      // the ranks that made these
   uint32_t most = kNone;  // of these: index into Answer::gpus of that with most of them
   size_t most_steps = 0;
   uint32_t period = 0;          // steps from one slow step to the next; 0: they keep no distance
@@ -50,7 +52,7 @@ struct Finding {
   double excess_ns = 0;        // by which it took longer than its peers; median
   bool is_host_bound = false;  // most of it had passed when its process made the call
   double call_ratio = 0;       // time of its calls of NCCL to its peers'; of a slow launch
-  Jitter jitter;               // of RC-JITTER
+  Jitter jitter;               // of RC-JITTER, and of a straggler now and then
   uint32_t first_step = 0;
   uint32_t last_step = 0;
   uint32_t compared = 0;            // steps between these

@@ -3,13 +3,14 @@
 //
 // A step is slow that takes longer than the median of the steps around it, up to a lasting change,
 // by 3 % and by four spreads of the steps below that. What it takes longer is somebody's own work,
-// where a rank took longer than it does itself in the median, or a transfer's. It says nothing
-// where that explains less than half, or where the slow steps are one stretch. Where one rank makes
-// nearly all of them it is RC-STRAGGLER, now and then; where it makes more than chance allows, but
-// not that many, nothing is said.
+// where a rank took longer than it does itself in the median of the same stretch, or a transfer's.
+// It says nothing where that explains less than half, or where the slow steps are one stretch.
+// Where one rank makes nearly all of them, and these alone cost enough, it is RC-STRAGGLER, now and
+// then; where it makes more than chance allows, but not that many, nothing is said.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -51,6 +52,16 @@ struct SlowStep {
   bool is_of_many = false;  // at least half of all ranks took longer
 };
 
+// The median, where four of five are like it, to 5 %; else 0.
+uint32_t shared_by_most(const std::vector<double>& periods) {
+  const double middle = median(periods);
+  const auto alike = std::count_if(periods.begin(), periods.end(), [middle](double period) {
+    return period >= 0.95 * middle && period <= 1.05 * middle;
+  });
+  const double share = static_cast<double>(alike) / static_cast<double>(periods.size());
+  return share >= kLikeShare ? static_cast<uint32_t>(middle) : 0;
+}
+
 // The distance that the steps keep, where they keep one; 0: they keep none. Neighbours count once.
 uint32_t period_of(const std::vector<uint32_t>& steps) {
   std::vector<double> distances;
@@ -61,12 +72,7 @@ uint32_t period_of(const std::vector<uint32_t>& steps) {
     begun = static_cast<uint32_t>(k);
   }
   if (distances.size() < kDistancesMin) return 0;
-  const double middle = median(distances);
-  const auto alike = std::count_if(distances.begin(), distances.end(), [middle](double distance) {
-    return distance >= 0.95 * middle && distance <= 1.05 * middle;
-  });
-  const double share = static_cast<double>(alike) / static_cast<double>(distances.size());
-  return share >= kLikeShare ? static_cast<uint32_t>(middle) : 0;
+  return shared_by_most(distances);
 }
 
 class Rule {
@@ -75,11 +81,10 @@ class Rule {
       : evidence_(evidence), why_not_(why_not) {}
 
   std::optional<Finding> ask() {
+    if (evidence_.timeline().gpus.size() < 2) return std::nullopt;
     pick_slow_steps();
-    const std::vector<double>& spans = evidence_.step_ns();
-    const double all_ns = std::accumulate(spans.begin(), spans.end(), 0.0);
-    for (const SlowStep& step : slow_) lost_ns_ += step.excess_ns;
-    share_ = lost_ns_ / all_ns;
+    lost_ns_ = excess_of(slow_);
+    share_ = share_of_time(lost_ns_);
     if (share_ < kFloor || !is_enough()) return std::nullopt;
     if (!is_scattered()) {
       why_not_.push_back(
@@ -90,7 +95,7 @@ class Rule {
     if (!is_explained()) return std::nullopt;
     const auto [gpu, steps] = most_frequent();
     if (!is_one_ranks(gpu, steps)) return judge();
-    if (is_proven(steps)) return judge(gpu, steps);
+    if (is_proven(steps)) return judge(gpu);
     why_not_.push_back(fmt::format(
         "{}; rank {} made {} of them by itself: whether it is always that one a longer record "
         "would tell",
@@ -99,14 +104,29 @@ class Rule {
   }
 
  private:
-  // "7 of 115 steps are slow and cost 3.1 % of all their time"
+  // "7 of 115 steps are slow and cost 3.1 % of the time of all"
   std::string told() const {
-    return fmt::format("{} of {} steps are slow and cost {:.1f} % of the time of all", slow_.size(),
-                       evidence_.compared(), 100 * share_);
+    return fmt::format("{} of {} steps {} {:.1f} % of the time of all", slow_.size(),
+                       evidence_.compared(),
+                       slow_.size() == 1 ? "is slow and costs" : "are slow and cost", 100 * share_);
+  }
+
+  static double excess_of(const std::vector<SlowStep>& steps) {
+    double sum_ns = 0;
+    for (const SlowStep& step : steps) sum_ns += step.excess_ns;
+    return sum_ns;
+  }
+
+  double share_of_time(double span_ns) const {
+    const std::vector<double>& spans = evidence_.step_ns();
+    return span_ns / std::accumulate(spans.begin(), spans.end(), 0.0);
   }
 
   void pick_slow_steps() {
     const std::vector<double>& spans = evidence_.step_ns();
+    stretches_ = {0};
+    for (const Change& change : find_changes(spans)) stretches_.push_back(change.at);
+    stretches_.push_back(spans.size());
     const std::vector<double> levels = levels_of(spans);
     std::vector<double> below;
     for (size_t i = 0; i < spans.size(); ++i) {
@@ -123,14 +143,14 @@ class Rule {
     }
   }
 
-  // The median of the stretch that a step is in: what changes for long is no jitter.
-  static std::vector<double> levels_of(const std::vector<double>& spans) {
-    std::vector<double> levels(spans.size(), median(spans));
-    for (const Change& change : find_changes(spans)) {
-      if (change.at > 0 && levels[change.at - 1] != change.before) {
-        std::fill_n(levels.begin(), change.at, change.before);
-      }
-      std::fill(levels.begin() + static_cast<ptrdiff_t>(change.at), levels.end(), change.after);
+  // Of each value the median of the stretch of steps that it is in: what changes for long is no
+  // jitter.
+  std::vector<double> levels_of(const std::vector<double>& values) const {
+    std::vector<double> levels;
+    for (size_t k = 1; k < stretches_.size(); ++k) {
+      const auto begin = values.begin() + static_cast<ptrdiff_t>(stretches_[k - 1]);
+      const auto end = values.begin() + static_cast<ptrdiff_t>(stretches_[k]);
+      levels.resize(stretches_[k], median({begin, end}));
     }
     return levels;
   }
@@ -156,11 +176,13 @@ class Rule {
   }
 
   void explain() {
-    std::vector<double> usual_ns;
-    std::vector<double> usual_before_ns;
+    std::vector<std::vector<double>> usual_ns;
+    std::vector<std::vector<double>> usual_before_ns;
     for (uint32_t g = 0; g < evidence_.timeline().gpus.size(); ++g) {
-      usual_ns.push_back(median(evidence_.own_ns(g)));
-      usual_before_ns.push_back(median(evidence_.before_call_ns(g)));
+      const bool has_role = evidence_.timeline().gpus[g].role != kNone;
+      usual_ns.push_back(has_role ? levels_of(evidence_.own_ns(g)) : std::vector<double>());
+      usual_before_ns.push_back(has_role ? levels_of(evidence_.before_call_ns(g))
+                                         : std::vector<double>());
     }
     std::vector<double> transfers_ns;
     for (size_t i = 0; i < evidence_.compared(); ++i) {
@@ -169,28 +191,29 @@ class Rule {
       const auto& list = charges.transfer_ns;
       transfers_ns.push_back(static_cast<double>(std::accumulate(list.begin(), list.end(), 0LL)));
     }
-    const double usual_transfer_ns = median(transfers_ns);
+    const std::vector<double> usual_transfers_ns = levels_of(transfers_ns);
     for (SlowStep& step : slow_) {
       explain(step, usual_ns, usual_before_ns);
       if (step.cause == Cause::unknown &&
-          transfers_ns[step.i] - usual_transfer_ns >= kExplainedMin * step.excess_ns) {
+          transfers_ns[step.i] - usual_transfers_ns[step.i] >= kExplainedMin * step.excess_ns) {
         step.cause = Cause::transfer;
       }
     }
   }
 
-  // By what a rank took longer than it does itself in the median.
-  void explain(SlowStep& step, const std::vector<double>& usual_ns,
-               const std::vector<double>& usual_before_ns) const {
+  // By what a rank took longer than it does itself in the median of the stretch.
+  void explain(SlowStep& step, const std::vector<std::vector<double>>& usual_ns,
+               const std::vector<std::vector<double>>& usual_before_ns) const {
     std::vector<double> excess;
     for (uint32_t g = 0; g < usual_ns.size(); ++g) {
       const bool has_role = evidence_.timeline().gpus[g].role != kNone;
-      excess.push_back(has_role ? evidence_.own_ns(g)[step.i] - usual_ns[g] : 0);
+      excess.push_back(has_role ? evidence_.own_ns(g)[step.i] - usual_ns[g][step.i] : 0);
     }
     const auto most = std::max_element(excess.begin(), excess.end());
     if (*most < kExplainedMin * step.excess_ns) return;
     step.gpu = static_cast<uint32_t>(most - excess.begin());
-    const double before_ns = evidence_.before_call_ns(step.gpu)[step.i] - usual_before_ns[step.gpu];
+    const double before_ns =
+        evidence_.before_call_ns(step.gpu)[step.i] - usual_before_ns[step.gpu][step.i];
     step.cause = before_ns >= 0.5 * *most ? Cause::host : Cause::gpu;
     const auto many = std::count_if(excess.begin(), excess.end(),
                                     [most](double own_ns) { return own_ns >= 0.5 * *most; });
@@ -241,65 +264,70 @@ class Rule {
            chance_of(steps) < kOneSignificance;
   }
 
-  double median_excess_ns() const {
+  static double median_excess_ns(const std::vector<SlowStep>& steps) {
     std::vector<double> excess;
-    for (const SlowStep& step : slow_) excess.push_back(step.excess_ns);
+    for (const SlowStep& step : steps) excess.push_back(step.excess_ns);
     return median(std::move(excess));
   }
 
-  Jitter describe() const {
+  // The slow steps that this rank made by itself.
+  std::vector<SlowStep> steps_of(uint32_t gpu) const {
+    std::vector<SlowStep> own;
+    std::copy_if(slow_.begin(), slow_.end(), std::back_inserter(own),
+                 [gpu](const SlowStep& step) { return step.gpu == gpu && !step.is_of_many; });
+    return own;
+  }
+
+  // By what, and how often: of all slow steps, or of those of one rank.
+  Jitter describe(const std::vector<SlowStep>& steps) const {
     Jitter jitter;
     jitter.slow_steps = static_cast<uint32_t>(slow_.size());
-    std::map<Cause, double> by_cause;
-    std::map<uint32_t, std::vector<uint32_t>> by_gpu;
     std::map<uint32_t, size_t> made;
-    std::vector<uint32_t> steps;
-    const double least_ns = 0.5 * median_excess_ns();
     for (const SlowStep& step : slow_) {
-      by_cause[step.cause] += step.excess_ns;
       if (step.is_of_many) ++jitter.of_many;
-      if (step.gpu != kNone && !step.is_of_many) ++made[step.gpu];
-      // Noise now and then, beside what comes regularly, has no period.
-      if (step.excess_ns < least_ns) continue;
-      steps.push_back(evidence_.steps().usable[step.i]);
-      if (step.gpu != kNone && !step.is_of_many) by_gpu[step.gpu].push_back(steps.back());
+      if (step.gpu == kNone || step.is_of_many) continue;
+      ++made[step.gpu];
+      ++jitter.of_one;
     }
+    jitter.gpus = static_cast<uint32_t>(made.size());
+    std::tie(jitter.most, jitter.most_steps) = most_frequent();
+    tell_cause(steps, jitter);
+    tell_period(steps, jitter);
+    return jitter;
+  }
+
+  static void tell_cause(const std::vector<SlowStep>& steps, Jitter& jitter) {
+    std::map<Cause, double> by_cause;
+    for (const SlowStep& step : steps) by_cause[step.cause] += step.excess_ns;
     by_cause.erase(Cause::unknown);
     const auto main = std::max_element(by_cause.begin(), by_cause.end(),
                                        [](auto& a, auto& b) { return a.second < b.second; });
     constexpr JitterCause kTold[] = {JitterCause::host, JitterCause::gpu, JitterCause::transfer};
     jitter.cause = kTold[static_cast<size_t>(main->first)];
-    jitter.cause_share = main->second / lost_ns_;
-    jitter.gpus = static_cast<uint32_t>(made.size());
-    std::tie(jitter.most, jitter.most_steps) = most_frequent();
-    jitter.period = period_of(steps);
-    if (jitter.period == 0) jitter.period_of_rank = common_period(by_gpu);
-    return jitter;
+    jitter.cause_share = main->second / excess_of(steps);
   }
 
-  // It is one rank that makes the steps slow, now and then.
-  Finding judge(uint32_t gpu, size_t steps) const {
-    Finding finding = judge();
-    finding.verdict = analysis::Verdict::straggler;
-    finding.gpus = {gpu};
-    finding.positive = static_cast<double>(steps) / static_cast<double>(evidence_.compared());
-    finding.is_host_bound = finding.jitter.cause == JitterCause::host;
-    std::vector<double> excess;
-    for (const SlowStep& step : slow_) {
-      if (step.gpu == gpu) excess.push_back(step.excess_ns);
+  // Noise now and then, beside what comes regularly, has no period.
+  void tell_period(const std::vector<SlowStep>& steps, Jitter& jitter) const {
+    std::vector<uint32_t> all;
+    std::map<uint32_t, std::vector<uint32_t>> by_gpu;
+    const double least_ns = 0.5 * median_excess_ns(steps);
+    for (const SlowStep& step : steps) {
+      if (step.excess_ns < least_ns) continue;
+      all.push_back(evidence_.steps().usable[step.i]);
+      if (step.gpu != kNone && !step.is_of_many) by_gpu[step.gpu].push_back(all.back());
     }
-    finding.excess_ns = median(std::move(excess));
-    return finding;
+    jitter.period = period_of(all);
+    if (jitter.period == 0) jitter.period_of_rank = common_period(by_gpu);
   }
 
-  // Of the ranks that made enough slow steps, at least half must keep it.
+  // Of the ranks that made enough slow steps, four of five must keep nearly the same.
   static uint32_t common_period(const std::map<uint32_t, std::vector<uint32_t>>& by_gpu) {
     std::vector<double> periods;
     for (const auto& [gpu, steps] : by_gpu) {
       if (steps.size() > kDistancesMin) periods.push_back(period_of(steps));
     }
-    const double middle = periods.size() < 2 ? 0 : quantile(periods, 0.5);
-    return static_cast<uint32_t>(middle);
+    return periods.size() < 2 ? 0 : shared_by_most(periods);
   }
 
   // Many ranks, in turn or at once.
@@ -312,14 +340,36 @@ class Rule {
     finding.first_step = evidence_.steps().usable.front();
     finding.last_step = evidence_.steps().usable.back();
     finding.compared = static_cast<uint32_t>(evidence_.compared());
-    finding.jitter = describe();
+    finding.jitter = describe(slow_);
     finding.confidence = evidence_.compared() < kStepsLikely ? analysis::Confidence::open
                                                              : analysis::Confidence::likely;
     return finding;
   }
 
+  // It is one rank that makes the steps slow, now and then. What the others cost is not its doing.
+  std::optional<Finding> judge(uint32_t gpu) const {
+    const std::vector<SlowStep> own = steps_of(gpu);
+    Finding finding = judge();
+    finding.verdict = analysis::Verdict::straggler;
+    finding.gpus = {gpu};
+    finding.positive = static_cast<double>(own.size()) / static_cast<double>(evidence_.compared());
+    finding.recovered = share_of_time(excess_of(own));
+    finding.recovered_ns = excess_of(own) / static_cast<double>(evidence_.compared());
+    finding.excess_ns = median_excess_ns(own);
+    finding.jitter = describe(own);
+    finding.is_host_bound = finding.jitter.cause == JitterCause::host;
+    if (finding.recovered >= kFloor) return finding;
+    why_not_.push_back(fmt::format(
+        "{}; rank {} made {} of them by itself, and these cost {:.1f} %, which is less than "
+        "{:.1f} %",
+        told(), evidence_.timeline().gpus[gpu].rank, own.size(), 100 * finding.recovered,
+        100 * kFloor));
+    return std::nullopt;
+  }
+
   Evidence& evidence_;
   std::vector<std::string>& why_not_;
+  std::vector<size_t> stretches_;  // their begins, and the end of the last one
   std::vector<SlowStep> slow_;
   double lost_ns_ = 0;
   double share_ = 0;

@@ -111,6 +111,7 @@ slow::Finding jitter() {
   finding.verdict = analysis::Verdict::jitter;
   finding.jitter.slow_steps = 9;
   finding.jitter.cause_share = 0.9;
+  finding.jitter.of_one = 8;
   finding.jitter.gpus = 3;
   finding.jitter.most = 1;
   finding.jitter.most_steps = 4;
@@ -124,11 +125,16 @@ TEST_CASE("of jitter the text tells how often, by what, how it wanders, and its 
   std::string text = report::slow_text(run, answer, {});
   CHECK(text.find("RC-JITTER (certain): 9 of 55 steps are slow") == 0);
   CHECK(text.find("90 % of that is lost by what processes do") != std::string::npos);
-  CHECK(text.find("3 ranks made them by themselves; rank 1 made most, 4") != std::string::npos);
+  CHECK(text.find("3 ranks made 8 of them by themselves; rank 1 made most, 4") !=
+        std::string::npos);
   CHECK(text.find("They keep no distance") != std::string::npos);
   answer.finding->jitter.period = 11;
   text = report::slow_text(run, answer, {});
   CHECK(text.find("One comes every 11 steps.") != std::string::npos);
+  answer.finding->jitter.gpus = 1;
+  answer.finding->jitter.of_one = 4;
+  text = report::slow_text(run, answer, {});
+  CHECK(text.find("  Rank 1 made 4 of them by itself.\n") != std::string::npos);
   const auto json = nlohmann::json::parse(report::slow_json(run, answer, {}));
   CHECK(json["finding"]["jitter"]["slow_steps"] == 9);
   CHECK(json["finding"]["jitter"]["period_steps"] == 11);
@@ -147,6 +153,7 @@ TEST_CASE("a rank that is slow now and then is told with the number of its steps
   CHECK(text.find("RC-STRAGGLER (certain): rank 1 (") == 0);
   CHECK(text.find("in 8 of 55 steps") != std::string::npos);
   CHECK(text.find("8 of 9 slow steps are its own") != std::string::npos);
+  CHECK(text.find("90 % of what it takes longer is lost by what") != std::string::npos);
 }
 
 TEST_CASE("of a slow launch the text tells how much longer the calls take the host") {

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <initializer_list>
 
 #include "slow/answer.h"
 #include "slow/change.h"
@@ -63,6 +64,35 @@ TEST_CASE("one rank that pauses now and then is named, with the steps that it ma
   CHECK(answer.finding->is_host_bound);
 }
 
+// Everything behind the beginning of these steps comes so much later, on all ranks.
+void stall(trace::Run& run, size_t steps, std::initializer_list<size_t> at, int64_t span_ns) {
+  for (trace::Process& process : run.processes) {
+    const size_t calls = process.ops.size() / steps;
+    for (const size_t step : at) {
+      for (size_t i = step * calls; i < process.ops.size(); ++i) {
+        trace::Op& op = process.ops[i];
+        for (int64_t* time :
+             {&op.called_ns, &op.returned_ns, &op.started_ns, &op.finished_ns, &op.launched_ns}) {
+          if (*time != 0) *time += span_ns;
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("what all ranks' stalls cost is not charged to the one rank that pauses") {
+  timed::Case made = make_case(small(Family::one_pauses, 200));
+  const Answer alone = slow::answer(made.timed.run);
+  REQUIRE(alone.finding);
+  stall(made.timed.run, 200, {50, 100, 150}, 200'000'000);
+  const Answer answer = slow::answer(made.timed.run);
+  REQUIRE(answer.finding);
+  CHECK(answer.finding->verdict == analysis::Verdict::straggler);
+  CHECK(answer.finding->gpus == alone.finding->gpus);
+  CHECK(answer.finding->jitter.slow_steps > alone.finding->jitter.slow_steps);
+  CHECK(std::abs(answer.finding->recovered_ns / alone.finding->recovered_ns - 1) < 0.1);
+}
+
 TEST_CASE("of slow steps in a short record it is told how many more would decide") {
   const Answer answer = slow::answer(make_case(small(Family::rotating_pauses, 40)).timed.run);
   CHECK_FALSE(answer.finding);
@@ -70,19 +100,23 @@ TEST_CASE("of slow steps in a short record it is told how many more would decide
   CHECK(answer.why_not.back().find("100 steps with 5 slow ones would tell") != std::string::npos);
 }
 
-TEST_CASE("a job that became slow as a whole on the way has no jitter") {
-  timed::Case made = make_case(small(Family::clean, 160));
-  // Everything behind the hundred and twentieth step takes a tenth longer, on all ranks.
-  for (trace::Process& process : made.timed.run.processes) {
+// Everything behind three quarters of the steps takes a share longer, 1 / `divisor`, on all ranks.
+void slow_down(trace::Run& run, int64_t divisor) {
+  for (trace::Process& process : run.processes) {
     const size_t from = process.ops.size() * 3 / 4;
     const int64_t bend_ns = process.ops[from].called_ns;
     for (trace::Op& op : process.ops) {
       for (int64_t* time :
            {&op.called_ns, &op.returned_ns, &op.started_ns, &op.finished_ns, &op.launched_ns}) {
-        if (*time > bend_ns) *time += (*time - bend_ns) / 10;
+        if (*time > bend_ns) *time += (*time - bend_ns) / divisor;
       }
     }
   }
+}
+
+TEST_CASE("a job that became slow as a whole on the way has no jitter") {
+  timed::Case made = make_case(small(Family::clean, 160));
+  slow_down(made.timed.run, 10);
   const Answer answer = slow::answer(made.timed.run);
   CHECK_FALSE(answer.finding);
   REQUIRE_FALSE(answer.shifts.empty());
