@@ -69,7 +69,8 @@ std::string_view consequence_of(Origin origin);
     "captured sequences or replay counts differ")                                                  \
   X(straggler, "RC-STRAGGLER", slow, unknown, "one rank is late persistently, by its own delay")   \
   X(slow_transfer, "RC-SLOW-TRANSFER", slow, fabric, "all arrive on time, the operation is slow")  \
-  X(slow_launch, "RC-SLOW-LAUNCH", slow, program, "the host calls late relative to its own GPU")   \
+  X(slow_launch, "RC-SLOW-LAUNCH", slow, unknown,                                                  \
+    "one rank is late persistently, and its host is slow in calls of NCCL, too")                   \
   X(jitter, "RC-JITTER", slow, unknown, "no persistent culprit, but a large spread")               \
   X(imbalance, "RC-IMBALANCE", slow, program,                                                      \
     "bytes, calls or gaps differ systematically by rank")                                          \
