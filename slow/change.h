@@ -22,7 +22,8 @@ inline constexpr size_t kStretchMin = 10;
 inline constexpr double kChangeMin = 0.02;
 
 // Rising. Values that are not positive count as the smallest positive one; fewer than two stretches
-// have no change. O(n) where there are changes now and then, O(n^2) at worst.
+// have no change. O(n^2) where nothing changes, for nothing is pruned then; O(n) where changes are
+// many.
 std::vector<Change> find_changes(const std::vector<double>& values);
 
 // The smallest change, as a share, that would have been found in this series had it come in the
