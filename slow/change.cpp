@@ -12,6 +12,8 @@ namespace {
 constexpr double kPrice = 3;   // times the variance and the logarithm of the length
 constexpr double kCutOff = 3;  // spreads from the median of the neighbours
 constexpr size_t kNeighbours = 9;
+// Where nothing changes nothing is pruned, and the work grows with the square of the places tried.
+constexpr size_t kPlacesMax = 4000;
 constexpr double kErrors = 3;    // standard errors of the difference
 constexpr double kLeastZ = 3.3;  // of the ranks: 1 in 1,000, at both sides
 // For a level of 1 in 1,000 and nine of ten: 2 (3.29 + 1.28)^2, and medians vary by pi/2 more.
@@ -65,14 +67,39 @@ class Cutter {
     }
   }
 
-  // The begins of the stretches behind the first.
+  // The begins of the stretches behind the first. Of a long series only places `apart` are tried,
+  // and each cut is moved then to the best one around it.
   std::vector<size_t> cut(double price) const {
     const size_t n = sums_.size() - 1;
+    const size_t apart = (n + kPlacesMax - 1) / kPlacesMax;
+    std::vector<size_t> cuts = cut_at(places(n, apart), price);
+    if (apart == 1) return cuts;
+    for (size_t k = 0; k < cuts.size(); ++k) {
+      const size_t begin = k == 0 ? 0 : cuts[k - 1];
+      const size_t end = k + 1 == cuts.size() ? n : cuts[k + 1];
+      cuts[k] = best_around(begin, cuts[k], end, apart);
+    }
+    return cuts;
+  }
+
+ private:
+  // Rising; the last one is `n`.
+  static std::vector<size_t> places(size_t n, size_t apart) {
+    std::vector<size_t> result;
+    for (size_t at = std::max(apart, kStretchMin); at < n; at += apart) result.push_back(at);
+    result.push_back(n);
+    return result;
+  }
+
+  std::vector<size_t> cut_at(const std::vector<size_t>& places, double price) const {
+    const size_t n = places.back();
     std::vector<double> best(n + 1, std::numeric_limits<double>::infinity());
     std::vector<size_t> last(n + 1, 0);
     best[0] = -price;
     std::vector<size_t> open = {0};
-    for (size_t end = kStretchMin; end <= n; ++end) {
+    size_t opened = 0;  // of `places`
+    for (const size_t end : places) {
+      for (; places[opened] + kStretchMin <= end; ++opened) open.push_back(places[opened]);
       for (const size_t begin : open) {
         const double sum = best[begin] + squares_of(begin, end) + price;
         if (sum >= best[end]) continue;
@@ -82,7 +109,6 @@ class Cutter {
       // Whoever is worse by now without the price of another cut stays so.
       std::erase_if(open,
                     [&](size_t begin) { return best[begin] + squares_of(begin, end) > best[end]; });
-      if (end + 1 >= 2 * kStretchMin) open.push_back(end + 1 - kStretchMin);
     }
     std::vector<size_t> cuts;
     for (size_t end = n; last[end] != 0; end = last[end]) cuts.push_back(last[end]);
@@ -90,7 +116,20 @@ class Cutter {
     return cuts;
   }
 
- private:
+  size_t best_around(size_t begin, size_t at, size_t end, size_t apart) const {
+    const size_t first = std::max(at - std::min(at, apart - 1), begin + kStretchMin);
+    const size_t behind = std::min(at + apart, end + 1 - std::min(end, kStretchMin));
+    size_t best = at;
+    double least = squares_of(begin, at) + squares_of(at, end);
+    for (size_t place = first; place < behind; ++place) {
+      const double sum = squares_of(begin, place) + squares_of(place, end);
+      if (sum >= least) continue;
+      least = sum;
+      best = place;
+    }
+    return best;
+  }
+
   double squares_of(size_t begin, size_t end) const {
     const double sum = sums_[end] - sums_[begin];
     return squares_[end] - squares_[begin] - sum * sum / static_cast<double>(end - begin);
@@ -145,24 +184,27 @@ std::vector<Change> find_changes(const std::vector<double>& values) {
   const double noise = noise_of(logs);
   const auto n = static_cast<double>(values.size());
   std::vector<size_t> cuts = Cutter(tamed(logs, noise)).cut(kPrice * noise * noise * std::log(n));
-  std::vector<Change> changes;
+  std::vector<Judged> judged(cuts.size());
+  const auto judge_again = [&](size_t k) {
+    const size_t begin = k == 0 ? 0 : cuts[k - 1];
+    const size_t end = k + 1 == cuts.size() ? values.size() : cuts[k + 1];
+    judged[k] = judge(values, begin, cuts[k], end);
+  };
+  for (size_t k = 0; k < cuts.size(); ++k) judge_again(k);
   while (!cuts.empty()) {
-    changes.clear();
-    size_t weakest = 0;
-    double least = std::numeric_limits<double>::infinity();
-    for (size_t k = 0; k < cuts.size(); ++k) {
-      const size_t begin = k == 0 ? 0 : cuts[k - 1];
-      const size_t end = k + 1 == cuts.size() ? values.size() : cuts[k + 1];
-      const Judged judged = judge(values, begin, cuts[k], end);
-      changes.push_back(judged.change);
-      if (judged.strength >= least) continue;
-      least = judged.strength;
-      weakest = k;
-    }
-    if (least >= 1) return changes;
-    cuts.erase(cuts.begin() + static_cast<ptrdiff_t>(weakest));
+    const auto weakest = std::min_element(
+        judged.begin(), judged.end(),
+        [](const Judged& one, const Judged& other) { return one.strength < other.strength; });
+    if (weakest->strength >= 1) break;
+    const auto k = static_cast<size_t>(weakest - judged.begin());
+    judged.erase(weakest);
+    cuts.erase(cuts.begin() + static_cast<ptrdiff_t>(k));
+    if (k > 0) judge_again(k - 1);
+    if (k < cuts.size()) judge_again(k);
   }
-  return {};
+  std::vector<Change> changes;
+  for (const Judged& one : judged) changes.push_back(one.change);
+  return changes;
 }
 
 double smallest_change(const std::vector<double>& values) {

@@ -69,6 +69,15 @@ TEST_CASE("the smallest change that is promised is found nine times of ten") {
   }
 }
 
+TEST_CASE("in a series of 100,000 values a change is found at its first value, and no other") {
+  std::vector<double> values = series(7, 100'000, 0.01);
+  CHECK(find_changes(values).empty());
+  raise(values, 61'237, 100'000, 0.1);
+  const std::vector<Change> changes = find_changes(values);
+  REQUIRE(changes.size() == 1);
+  CHECK(changes[0].at == 61'237);
+}
+
 TEST_CASE("single outliers, however many, are no change") {
   std::vector<double> values = series(5, 200, 0.005);
   for (size_t i = 3; i < values.size(); i += 11) values[i] *= 3;
