@@ -25,8 +25,8 @@ class Case:
     # Words of the script's line from which the culprit's call comes: then lines are recorded.
     line: str = ""
     said: tuple = ()        # in the first sentence
-    also_said: tuple = ()   # anywhere
     not_said: tuple = ()    # anywhere
+    also_said: tuple = ()   # anywhere
     confidence: tuple = ("certain", "likely")
     ranks: int = 4
     has_twin: bool = False  # whether the healthy version is run as well
