@@ -43,7 +43,7 @@ path `${NAME}` is a variable of the environment, and `${NAME:-TEXT}` one with a 
 ```
 # /etc/rollcall.conf: every job of this cluster that loads Rollcall's plugin (/etc/nccl.conf)
 ROLLCALL_DIR=/scratch/${USER}/rollcall/${SLURM_JOB_ID:-none}
-ROLLCALL_PYTHON_FRAMES=1
+ROLLCALL_OVERHEAD_BUDGET=2
 ```
 
 `rollcall run` without `-d` makes the run's folder below a `ROLLCALL_DIR` that stands in a file.

@@ -8,14 +8,15 @@
 #include <cstring>
 #include <string_view>
 
+#include "core/base/clock.h"
 #include "core/base/config.h"
 #include "core/base/limits.h"
-#include "core/base/setting_files.h"
 #include "core/base/text.h"
 #include "core/capture/recorder.h"
 #include "core/format/call_site.h"
 #include "shim/call_flags.h"
 #include "shim/comm_config.h"
+#include "shim/frame_budget.h"
 #include "shim/loader.h"
 #include "shim/python_layout.h"
 
@@ -49,7 +50,13 @@ constinit ThreadStateQuery thread_state = nullptr;
 constinit const void* code_type = nullptr;
 constinit CallSite sites[kFrameSitesMax * 2]{};
 constinit uint32_t site_count = 0;
+constinit uint32_t site_bytes = 0;  // of their lines in the meta area
+constinit uint32_t budget_percent = 100;
+// What is said once: some calls have no lines, and why.
+constinit bool has_said_left_out = false;
 constinit pthread_mutex_t site_mutex = PTHREAD_MUTEX_INITIALIZER;
+// NOLINTNEXTLINE(bugprone-dynamic-static-initializers): constinit says that it is not
+thread_local constinit FrameBudget t_budget __attribute__((tls_model("initial-exec")));
 
 template <typename Value>
 Value value_at(const char* object, unsigned offset) noexcept {
@@ -158,27 +165,46 @@ CallSite& slot_of(uint64_t hash) noexcept {
   }
 }
 
+// Who compares the lines of ranks has to know that some are missing.
+[[gnu::noinline]] void say_left_out(const char* why) noexcept {
+  if (__atomic_load_n(&has_said_left_out, __ATOMIC_RELAXED) ||
+      __atomic_exchange_n(&has_said_left_out, true, __ATOMIC_RELAXED)) {
+    return;
+  }
+  capture::add_file_meta(kFramesLeftOutKey, why);
+}
+
+bool has_room() noexcept {
+  return __atomic_load_n(&site_count, __ATOMIC_RELAXED) < kFrameSitesMax &&
+         __atomic_load_n(&site_bytes, __ATOMIC_RELAXED) < kFrameSitesBytesMax - kFrameTextBytes;
+}
+
+// site_mutex held, and room.
+void write_site(const Stack& stack, CallSite& slot) noexcept {
+  SiteText text;
+  write_frames(text, stack, true);
+  if (text.view().empty()) write_frames(text, stack, false);
+  TextBuffer<32> key;
+  key.text("frame.").number(site_count + 1);
+  capture::add_file_meta(key.c_str(), text.c_str());
+  const size_t line_bytes = key.view().size() + text.view().size() + 2;
+  __atomic_store_n(&site_bytes, site_bytes + static_cast<uint32_t>(line_bytes), __ATOMIC_RELAXED);
+  slot.number = site_count + 1;
+  __atomic_store_n(&site_count, slot.number, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot.hash, stack.hash, __ATOMIC_RELEASE);
+}
+
 [[gnu::noinline, gnu::cold]] uint32_t add_site(const Stack& stack) noexcept {
   if (!capture::enabled()) return 0;  // the file must be there before its meta
   pthread_mutex_lock(&site_mutex);
   CallSite& slot = slot_of(stack.hash);
-  if (slot.hash == 0 && site_count < kFrameSitesMax) {
-    SiteText text;
-    write_frames(text, stack, true);
-    if (text.view().empty()) write_frames(text, stack, false);
-    TextBuffer<32> key;
-    key.text("frame.").number(site_count + 1);
-    capture::add_meta(key.c_str(), text.c_str());
-    slot.number = site_count + 1;
-    __atomic_store_n(&site_count, slot.number, __ATOMIC_RELAXED);
-    __atomic_store_n(&slot.hash, stack.hash, __ATOMIC_RELEASE);
-  }
+  if (slot.hash == 0 && has_room()) write_site(stack, slot);
   const uint32_t number = slot.number;
   pthread_mutex_unlock(&site_mutex);
   return number;
 }
 
-uint32_t read_frames() noexcept {
+uint32_t site_of_caller() noexcept {
   const auto* state = static_cast<const char*>(thread_state());
   if (state == nullptr) return 0;  // not a thread of Python's, for example one of autograd's
   Stack stack;
@@ -186,15 +212,32 @@ uint32_t read_frames() noexcept {
   if (stack.depth == 0) return 0;
   const CallSite& slot = slot_of(stack.hash);
   if (__atomic_load_n(&slot.hash, __ATOMIC_ACQUIRE) == stack.hash) return slot.number;
-  if (__atomic_load_n(&site_count, __ATOMIC_RELAXED) >= kFrameSitesMax) return 0;
-  return add_site(stack);
+  if (has_room()) return add_site(stack);
+  say_left_out("more places than there is room for");
+  return 0;
+}
+
+uint32_t read_all_frames() noexcept { return site_of_caller(); }
+
+uint32_t read_frames_within_budget() noexcept {
+  FrameBudget& budget = t_budget;
+  if (!budget.affords_next()) {
+    say_left_out("to keep the overhead budget");
+    return 0;
+  }
+  const bool is_measured = budget.is_measured();
+  const uint64_t before = is_measured ? ticks_now() : 0;
+  const uint32_t number = site_of_caller();
+  budget.note_read(is_measured ? ticks_now() - before : 0, budget_percent, ticks_now);
+  return number;
 }
 
 // The numbers are those of one file, and the child writes another.
 void forget_in_child() noexcept {
   site_mutex = PTHREAD_MUTEX_INITIALIZER;
   for (CallSite& site : sites) site = {};
-  site_count = 0;
+  site_count = site_bytes = 0;
+  has_said_left_out = false;
 }
 
 // Reads through the kernel, which answers with an error where a pointer leads nowhere.
@@ -224,15 +267,13 @@ bool layout_holds() noexcept {
 }  // namespace
 
 void start_python_frames() noexcept {
-  const char* wanted = setting("ROLLCALL_PYTHON_FRAMES");
-  bool is_wanted = false;
-  if (wanted == nullptr || !parse_flag(wanted, is_wanted) || !is_wanted ||
-      g_call_flags.frame_reader.load(std::memory_order_relaxed) != nullptr) {
-    return;
-  }
+  if (g_call_flags.frame_reader.load(std::memory_order_relaxed) != nullptr) return;
   const auto version_of =
       reinterpret_cast<const char* (*)()>(real_dlsym()(RTLD_DEFAULT, "Py_GetVersion"));
   if (version_of == nullptr) return;  // not a Python program
+  // The recorder complains about bad values when it starts, which may be later.
+  const rollcall::Config config = rollcall::read_config([](std::string_view) {});
+  if (config.python_frames == PythonFrames::off) return capture::add_meta("python_frames", "off");
   const std::string_view version = version_of();
   thread_state = reinterpret_cast<ThreadStateQuery>(
       real_dlsym()(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
@@ -249,8 +290,12 @@ void start_python_frames() noexcept {
   pthread_atfork(nullptr, nullptr, forget_in_child);
   note.text(part_of(version, 0, version.find(' ')));
   capture::add_meta("python_frames", note.c_str());
+  budget_percent = config.overhead_budget_percent;
+  const bool has_budget =
+      config.python_frames == PythonFrames::within_budget && budget_percent < 100;
   // Other threads may be in NCCL already: who sees the reader sees what it reads with.
-  g_call_flags.frame_reader.store(read_frames, std::memory_order_release);
+  g_call_flags.frame_reader.store(has_budget ? read_frames_within_budget : read_all_frames,
+                                  std::memory_order_release);
 }
 
 }  // namespace rollcall::shim

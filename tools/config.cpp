@@ -86,7 +86,7 @@ void add_config(CommandLine& line) {
       "\nExamples:\n"
       "  rollcall config\n"
       "  ROLLCALL_RING_SLOTS=65536 rollcall run -- ./job    set one for a job\n"
-      "  (umask 022; mkdir -p ~/.config; echo ROLLCALL_PYTHON_FRAMES=1 >> "
+      "  (umask 022; mkdir -p ~/.config; echo ROLLCALL_OVERHEAD_BUDGET=2 >> "
       "~/.config/rollcall.conf)\n"
       "                                                     and one for all of yours");
   command.action([] {

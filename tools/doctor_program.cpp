@@ -99,17 +99,20 @@ Remarks remarks_on_python(const fs::path& python) {
   const std::string real = fs::weakly_canonical(python, failure).filename().string();
   if (std::sscanf(real.c_str(), "python3.%d", &minor) != 1) return remarks;
   const bool is_known = minor >= kPythonMinorOldest && minor <= kPythonMinorNewest;
-  const std::string wanted = configured("ROLLCALL_PYTHON_FRAMES");
-  bool is_on = false;
-  if (!wanted.empty()) parse_flag(wanted, is_on);
-  if (!is_known) {
+  const std::string word = configured("ROLLCALL_PYTHON_FRAMES");
+  PythonFrames wanted = PythonFrames::within_budget;
+  if (!word.empty()) parse_python_frames(word, wanted);
+  if (wanted == PythonFrames::off) {
+    remarks.push_back({Mark::open, "frames",
+                       fmt::format("the lines of the script are not recorded: "
+                                   "ROLLCALL_PYTHON_FRAMES={}",
+                                   word),
+                       "unset it to have them in the verdict"});
+  } else if (!is_known) {
     remarks.push_back(
-        {is_on ? Mark::bad : Mark::open, "frames",
+        {wanted == PythonFrames::always ? Mark::bad : Mark::open, "frames",
          fmt::format("the lines of the script cannot be read in Python 3.{}", minor),
          fmt::format("Python 3.{} to 3.{} can", kPythonMinorOldest, kPythonMinorNewest)});
-  } else if (!is_on) {
-    remarks.push_back({Mark::open, "frames", "the lines of the script are not recorded",
-                       "set ROLLCALL_PYTHON_FRAMES=1 to have them in the verdict"});
   } else {
     remarks.push_back({Mark::good, "frames", "the lines of the script are recorded"});
   }

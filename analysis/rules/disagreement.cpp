@@ -18,7 +18,7 @@
 #include "analysis/terms/numbers.h"
 #include "analysis/words/label.h"
 #include "analysis/words/readings.h"
-#include "core/base/limits.h"
+#include "core/format/call_site.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -162,8 +162,8 @@ std::string slip_text(const Facts& facts, const Difference& d, const std::string
 // autograd's are. Nothing where lines are not on file, or not all of them.
 std::optional<std::string> site_of(const Process& process, const Op& op) {
   std::string text = call_site_text(process, op);
-  const bool has_all = process.meta.contains("frame.1") &&
-                       !process.meta.contains(fmt::format("frame.{}", kFrameSitesMax));
+  const bool has_all =
+      process.meta.contains("frame.1") && !process.meta.contains(kFramesLeftOutKey);
   if (text.empty() && !has_all) return std::nullopt;
   return text;
 }
@@ -179,11 +179,10 @@ bool are_of_two_sites(const Facts& facts, const Difference& d) {
   return mine && theirs && mine != theirs;
 }
 
-// Of a script whose lines could have been recorded, and were not.
+// Of a script whose lines nobody wanted.
 bool may_name_lines(const Process& process) {
-  const auto exe = process.meta.find("exe");
-  if (exe == process.meta.end() || process.meta.contains("frame.1")) return false;
-  return exe->second.substr(exe->second.rfind('/') + 1).starts_with("python");
+  const auto note = process.meta.find("python_frames");
+  return note != process.meta.end() && note->second == "off";
 }
 
 // The calls that stand in another order come from several threads of a rank.
@@ -219,8 +218,9 @@ std::string next_text(const Facts& facts, const Difference& d) {
     return fmt::format(
         "compare the call sites: what the ranks computed this call from differs, or one of them "
         "made a call more or less in front of it{}",
-        may_name_lines(facts.process(odd.process)) ? " (ROLLCALL_PYTHON_FRAMES=1 records the lines)"
-                                                   : "");
+        may_name_lines(facts.process(odd.process))
+            ? " (the lines are recorded without ROLLCALL_PYTHON_FRAMES=0)"
+            : "");
   }
   return d.is_scattered || d.undecided ? "look at the branches that decide about this call"
                                        : "look at the branch that decides about this call on that "

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "analysis/alignment/expectation.h"
-#include "core/base/limits.h"
 #include "core/format/call_site.h"
 
 namespace rollcall::analysis {
@@ -137,8 +136,8 @@ CallSites::CallSites(const Index& index, SiteDepth depth)
       const auto next = static_cast<uint32_t>(numbers_.size()) + 1;
       numbers.push_back(numbers_.try_emplace(text->second.substr(0, end), next).first->second);
     }
-    const bool is_full = !process.is_foreign() && numbers.size() > kFrameSitesMax;
-    if (numbers.size() > 1 && !is_full) by_process_[p] = std::move(numbers);
+    const bool is_whole = !process.meta.contains(kFramesLeftOutKey);
+    if (numbers.size() > 1 && is_whole) by_process_[p] = std::move(numbers);
   }
 }
 

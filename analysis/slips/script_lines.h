@@ -4,7 +4,7 @@
 // and datatype: its calls meet other calls of the others, the results are wrong, and what shows in
 // the end is a call that is missing far behind. The same with a call too many, and with two calls
 // in another order, which nobody ever waits for. Where call sites are on file (meta keys "frame.N",
-// written with ROLLCALL_PYTHON_FRAMES=1) they tell where it began.
+// written unless ROLLCALL_PYTHON_FRAMES=0) they tell where it began.
 //
 // Sites may differ between healthy ranks: one branch for the root and another for the rest. So a
 // difference alone says nothing. Only where all later calls of the two ranks agree again, so many
@@ -59,7 +59,7 @@ class CallSites {
   bool is_empty() const { return numbers_.empty(); }
   // Of a member's collectives at [from, to), all of which are on file.
   std::vector<uint32_t> of(const Member& member, uint64_t from, uint64_t to) const;
-  // Whether the calls of this process have sites: it recorded them, and had room for all.
+  // Whether the calls of this process have sites: it recorded them, and left none out.
   bool are_known(uint32_t process) const { return !by_process_[process].empty(); }
 
  private:

@@ -125,6 +125,14 @@ bool parse_flag(std::string_view text, bool& value) noexcept {
   return false;
 }
 
+bool parse_python_frames(std::string_view text, PythonFrames& value) noexcept {
+  if (is_same_word(text, "auto")) return value = PythonFrames::within_budget, true;
+  bool is_wanted = false;
+  if (!parse_flag(text, is_wanted)) return false;
+  value = is_wanted ? PythonFrames::always : PythonFrames::off;
+  return true;
+}
+
 bool parse_size(std::string_view text, uint64_t& bytes) noexcept {
   if (text.empty()) return false;
   unsigned shift = 0;
@@ -175,7 +183,10 @@ Config read_config(ConfigWarning warn) noexcept {
   reader.read_flag("ROLLCALL_HISTORY", config.history);
   reader.read_flag("ROLLCALL_GRAPH_MARKS", config.graph_marks);
   reader.read_flag("ROLLCALL_CHROME_TRACE", config.chrome_trace);
-  reader.read_flag("ROLLCALL_PYTHON_FRAMES", config.python_frames);
+  const char* frames = reader.value_of("ROLLCALL_PYTHON_FRAMES");
+  if (frames != nullptr && !parse_python_frames(frames, config.python_frames)) {
+    reader.reject("ROLLCALL_PYTHON_FRAMES", frames, "auto, 0 or 1", "auto");
+  }
   read_sizes(reader, config);
   const char* directory = reader.value_of("ROLLCALL_DIR");
   if (directory != nullptr) config.directory = directory;

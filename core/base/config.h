@@ -12,6 +12,8 @@
 namespace rollcall {
 
 enum class GpuTiming : uint8_t { off, events, progress, cupti };
+// Which operations get the lines of Python that issued them.
+enum class PythonFrames : uint8_t { off, within_budget, always };
 
 struct Config {
   bool enable = true;
@@ -24,7 +26,8 @@ struct Config {
   uint64_t max_history_bytes = kHistoryBytesDefault;
   bool has_max_history = false;  // somebody asked for that number
   bool chrome_trace = false;
-  bool python_frames = false;  // asked for by the shim itself, before the recorder starts
+  // Asked for by the shim itself, before the recorder starts.
+  PythonFrames python_frames = PythonFrames::within_budget;
   GpuTiming gpu_timing = GpuTiming::events;
   bool graph_marks = true;
   uint32_t gpu_poll_ms = kGpuPollPeriodMs;
@@ -40,6 +43,8 @@ Config read_config(ConfigWarning warn) noexcept;
 
 // The parsers of the table's types; false when the text is none.
 bool parse_flag(std::string_view text, bool& value) noexcept;
+// "auto", or a flag.
+bool parse_python_frames(std::string_view text, PythonFrames& value) noexcept;
 bool parse_size(std::string_view text, uint64_t& bytes) noexcept;
 // Up to 16 hex digits as they are; any other text by its hash. Never 0 for a non-empty text.
 uint64_t parse_run_id(std::string_view text) noexcept;

@@ -48,12 +48,12 @@ inline constexpr uint32_t kSlotAttemptsFew = 64;
 inline constexpr uint32_t kMetaBytesMax = 64 * 1024;
 
 // Call sites in the job's own language, with their text. A training script issues its operations
-// from some dozens of places; what is beyond has no number. All of them fit the meta area beside
-// what else is there.
-inline constexpr uint32_t kFrameSitesMax = 96;
+// from some dozens of places; what is beyond these or their bytes has no number, and the file says
+// so. All of them fit the meta area beside what else is there.
+inline constexpr uint32_t kFrameSitesMax = 512;
+inline constexpr uint32_t kFrameSitesBytesMax = kMetaBytesMax / 4 * 3;
 inline constexpr uint32_t kFrameTextBytes = 512;
 inline constexpr uint32_t kFramesNamedMax = 4;
-static_assert(kFrameSitesMax * kFrameTextBytes <= kMetaBytesMax / 4 * 3);
 static_assert(kFrameSitesMax < 1u << 16, "the record has 16 bits for it");
 // Frames that are looked at; behind them only the launcher's are left.
 inline constexpr uint32_t kFrameDepthMax = 64;
@@ -154,8 +154,7 @@ static_assert((kGpuRegionsMax & (kGpuRegionsMax - 1)) == 0, "region = number & m
 static_assert((kGpuRegionsFirst & (kGpuRegionsFirst - 1)) == 0, "region = number & mask");
 static_assert((kGpuCallsMax & (kGpuCallsMax - 1)) == 0, "place = number & mask");
 static_assert(kGpuCallsMax >= 2 * kGpuRegionsMax, "probes stay short");
-static_assert(kFrameSitesMax * kFrameTextBytes + kGpuKernelNamesMax * kGpuKernelNameBytes <
-                  kMetaBytesMax,
+static_assert(kFrameSitesBytesMax + kGpuKernelNamesMax * kGpuKernelNameBytes < kMetaBytesMax,
               "both fit the meta area beside what else is there");
 static_assert((kGpuPairsFirst & (kGpuPairsFirst - 1)) == 0, "pair = number & mask");
 static_assert(kGpuOpsInFlightMax <= kLateOpsMax / 2, "what is awaited does not fill the late list");

@@ -277,6 +277,12 @@ void add_meta(const char* key, const char* value) noexcept {
   append_line(line.view(), line.cut_bytes());
 }
 
+void add_file_meta(const char* key, const char* value) noexcept {
+  if (key == nullptr || value == nullptr) return;
+  const ColdLock lock;
+  if (live.incarnation.load(std::memory_order_acquire) != 0) append_meta(key, value);
+}
+
 void add_coverage(const char* path) noexcept {
   if (path == nullptr) return;
   const ColdLock lock;

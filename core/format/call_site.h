@@ -1,6 +1,7 @@
 // The text of a call site, meta key "frame.N": "FILE:LINE FUNCTION", the line that calls first,
 // then the lines that led to it, separated by kCallerSeparator; kFramesNamedMax of them, of the
-// user's own code where there is any. The N is an operation's `frames`.
+// user's own code where there is any. The N is an operation's `frames`. The meta key
+// kFramesLeftOutKey says that, and why, operations are without a number that would have one.
 #pragma once
 
 #include <string_view>
@@ -8,6 +9,7 @@
 namespace rollcall {
 
 inline constexpr std::string_view kCallerSeparator = " < ";
+inline constexpr char kFramesLeftOutKey[] = "frames_left_out";
 
 // Installed packages and the interpreter's own library are not where the user looks first.
 constexpr bool is_user_code(std::string_view file) {

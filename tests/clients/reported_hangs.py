@@ -22,7 +22,7 @@ class Case:
     codes: tuple            # any of these
     culprits: tuple
     seq: int = -1           # of the first culprit, where the place is a matter of fact
-    # Words of the script's line from which the culprit's call comes: then lines are recorded.
+    # Words of the script's line from which the culprit's call comes, where it has to be named.
     line: str = ""
     said: tuple = ()        # in the first sentence
     not_said: tuple = ()    # anywhere
@@ -128,9 +128,7 @@ CASES = (
 
 
 def job_of(zygotes, case, *words):
-    frames = {"ROLLCALL_PYTHON_FRAMES": "1"} if case.line else {}
-    return PytorchJob(zygotes.one(), case.ranks, [case.name, *words], script="reported_job",
-                      environment=frames)
+    return PytorchJob(zygotes.one(), case.ranks, [case.name, *words], script="reported_job")
 
 
 def expect_verdict(run, case):

@@ -105,7 +105,7 @@ def torchrun_hang_is_named(python):
                            "15", "--kill-on-hang", "--", *torchrun,
                            os.path.join(pytorch_job.EXAMPLES, "train.py"), "--fault",
                            f"{FAULT.name}@2:1"]
-            run.environment.update({"OMP_NUM_THREADS": "1", "ROLLCALL_PYTHON_FRAMES": "1"})
+            run.environment.update({"OMP_NUM_THREADS": "1"})
             run.start()
             expect_equal(run.wait(TORCHRUN_PATIENCE_S), 1, f"the status ({run.describe()})")
             expect("RC-COUNT-MISMATCH" in run.stderr(), f"no verdict\n{run.describe()}")
@@ -144,10 +144,9 @@ def kept_graph_is_named(python):
 
 
 # What rank 3 does in gpu_waits.py -> the verdict; whom the other ranks wait for they cannot see.
-# The replay behind the one that is skipped differs in its count: both readings are told.
 GPU_WAITS = {"blocked": "RC-STREAM-BLOCKED", "no-column": "RC-GRAPH-DIVERGED",
              "order": "RC-ORDER-MISMATCH", "branch": "RC-STREAM-BLOCKED",
-             "skip": "RC-COUNT-MISMATCH"}
+             "skip": "RC-MISSING-CALL"}
 
 
 def gpu_waits_run(python, *words):
@@ -237,8 +236,7 @@ def alike_calls_are_told_apart(python):
     def test():
         for mode in ("", *ALIKE):
             with Job(3, program=[python, here("alike_calls.py")],
-                     environment={"ROLLCALL_PYTHON_FRAMES": "1",
-                                  "TORCH_FR_BUFFER_SIZE": "2000"}) as run:
+                     environment={"TORCH_FR_BUFFER_SIZE": "2000"}) as run:
                 dumps = os.path.join(run.folder, "dumps")
                 os.mkdir(dumps)
                 run.command += [dumps, *([mode, str(ALIKE_STEP)] if mode else [])]

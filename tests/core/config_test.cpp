@@ -77,13 +77,24 @@ TEST_CASE("sizes take the suffixes k, m and g and refuse what overflows") {
 }
 
 TEST_CASE("a flag is understood in each of its spellings") {
-  CHECK(read_with("ROLLCALL_PYTHON_FRAMES", "on").python_frames);
-  CHECK(read_with("ROLLCALL_PYTHON_FRAMES", "true").python_frames);
-  CHECK(read_with("ROLLCALL_PYTHON_FRAMES", "Yes").python_frames);
-  CHECK_FALSE(read_with("ROLLCALL_PYTHON_FRAMES", "off").python_frames);
+  CHECK(read_with("ROLLCALL_CHROME_TRACE", "on").chrome_trace);
+  CHECK(read_with("ROLLCALL_CHROME_TRACE", "true").chrome_trace);
+  CHECK(read_with("ROLLCALL_CHROME_TRACE", "Yes").chrome_trace);
+  CHECK_FALSE(read_with("ROLLCALL_HISTORY", "off").history);
   CHECK_FALSE(read_with("ROLLCALL_ENABLE", "OFF").enable);
   CHECK(warnings.empty());
-  CHECK_FALSE(read_with("ROLLCALL_PYTHON_FRAMES", "sometimes").python_frames);
+  CHECK_FALSE(read_with("ROLLCALL_CHROME_TRACE", "sometimes").chrome_trace);
+  CHECK(warnings.size() == 1);
+}
+
+TEST_CASE("lines of Python are recorded within the budget, always or never") {
+  CHECK(read_config(collect).python_frames == PythonFrames::within_budget);
+  CHECK(read_with("ROLLCALL_PYTHON_FRAMES", "Auto").python_frames == PythonFrames::within_budget);
+  CHECK(read_with("ROLLCALL_PYTHON_FRAMES", "on").python_frames == PythonFrames::always);
+  CHECK(read_with("ROLLCALL_PYTHON_FRAMES", "0").python_frames == PythonFrames::off);
+  CHECK(warnings.empty());
+  CHECK(read_with("ROLLCALL_PYTHON_FRAMES", "sometimes").python_frames ==
+        PythonFrames::within_budget);
   CHECK(warnings.size() == 1);
 }
 

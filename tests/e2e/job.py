@@ -97,6 +97,20 @@ def process_is_there(pid):
         return False
 
 
+def members_of(process_group):
+    """The processes of a group that are still there."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == process_group and fields[0] not in ("Z", "X"):
+            found.append(int(pid))
+    return found
+
+
 # So many runnable processes per processor hold up none that mostly waits.
 CROWD = 4
 
@@ -247,7 +261,8 @@ class Job:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(PATIENCE_S)
         # Half of a job that is being killed is a job of which half is dead.
-        self.wait_until(lambda: not self.own_pids(), "the end of the ranks after SIGKILL")
+        self.wait_until(lambda: not self.own_pids() and not members_of(self.process.pid),
+                        "the end of the ranks after SIGKILL")
 
     def own_pids(self):
         """Ranks that are still there. A number of the log may be another process's by now; this

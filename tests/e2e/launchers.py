@@ -308,13 +308,14 @@ def expect_lines_named_by(python):
         lines = file.read().split("\n")
     line = 1 + next(at for at, text in enumerate(lines) if '"ncclAllReduce"' in text)
     outer = 1 + max(at for at, text in enumerate(lines) if " train(" in text)
-    for wanted in (True, False):
+    for setting in (None, "1", "0"):
         with Job(2, program=[python, script]) as run:
             run.command += [run.folder, "4"]
-            run.environment["ROLLCALL_PYTHON_FRAMES"] = "1" if wanted else "0"
+            if setting is not None:
+                run.environment["ROLLCALL_PYTHON_FRAMES"] = setting
             expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
             frames = {line["frame"] for line in run.dump() if line["type"] == "op"}
-            if not wanted:
+            if setting == "0":
                 expect_equal(frames, {None}, "frames that nobody asked for")
                 continue
             expect_equal(len(frames), 1, f"call sites of {python}: {frames}")
