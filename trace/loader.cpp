@@ -12,12 +12,14 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <tuple>
 
 #include "core/format/file_name.h"
 #include "trace/attempts.h"
 #include "trace/clocks.h"
+#include "trace/equal_calls.h"
 #include "trace/equal_prefix.h"
 #include "trace/grown.h"
 #include "trace/import/importer.h"
@@ -94,7 +96,8 @@ ImportedFile import_named(const std::string& path, Reading& reading, const OnByt
   const bool is_input = path == kStandardInput;
   const bool is_pipe = !is_input && ::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
   if (!is_input && !is_pipe) {
-    return import_file(path, reading.processes, reading.issues, on_bytes, &reading.logs);
+    return import_file(path, reading.processes, reading.issues, on_bytes, &reading.logs,
+                       LoggedAs::packed);
   }
   const int descriptor = is_input ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) {
@@ -104,17 +107,19 @@ ImportedFile import_named(const std::string& path, Reading& reading, const OnByt
   }
   return import_stream(shown(path),
                        std::make_unique<DescriptorStream>(descriptor, !is_input, on_bytes),
-                       reading.processes, reading.issues, &reading.logs);
+                       reading.processes, reading.issues, &reading.logs, LoggedAs::packed);
 }
 
 // A file, or a log that was rotated with its older parts.
 ImportedFile import_log(const std::vector<std::string>& parts, bool is_named, Reading& reading,
                         const OnBytes& on_bytes) {
   if (parts.size() > 1) {
-    return import_rotated(parts, reading.processes, reading.issues, on_bytes, &reading.logs);
+    return import_rotated(parts, reading.processes, reading.issues, on_bytes, &reading.logs,
+                          LoggedAs::packed);
   }
   if (is_named) return import_named(parts[0], reading, on_bytes);
-  return import_file(parts[0], reading.processes, reading.issues, on_bytes, &reading.logs);
+  return import_file(parts[0], reading.processes, reading.issues, on_bytes, &reading.logs,
+                     LoggedAs::packed);
 }
 
 // Parts of rotated logs with their newest; by names, where these are texts
@@ -179,6 +184,67 @@ std::vector<std::string> without_copies(const std::vector<std::string>& paths, R
   return kept;
 }
 
+// What one file says of the calls of its processes.
+using FileMarks = std::vector<CallMarks>;
+
+// Everybody has all of them afterwards.
+template <class T>
+void share_out(Team* team, std::vector<T>& values) {
+  bring_together(team, values);
+  hand_out(team, values);
+}
+
+// By file: what of each process is unpacked. Empty: all is.
+std::vector<std::vector<WantedCalls>> plan_unpacking(const std::vector<Reading>& readings,
+                                                     const LoadOptions& options, Run& run) {
+  if (options.records_max == 0 || options.window != 0) return {};
+  const Share share = my_share(readings.size(), options.team);
+  std::vector<uint64_t> calls(readings.size(), 0);
+  for (size_t i = share.begin; i < share.end; ++i) calls[i] = packed_calls(readings[i].processes);
+  share_out(options.team, calls);
+  const uint64_t all = std::accumulate(calls.begin(), calls.end(), uint64_t{0});
+  if (all <= options.records_max) return {};
+  std::vector<FileMarks> marks(readings.size());
+  for_each_in(share, worker_count(options.threads, options.team), [&](size_t i) {
+    for (const Process& process : readings[i].processes) marks[i].push_back(mark_calls(process));
+  });
+  share_out(options.team, marks);
+  std::vector<CallMarks> of_all;
+  for (FileMarks& one : marks) std::move(one.begin(), one.end(), std::back_inserter(of_all));
+  std::vector<WantedCalls> wanted = plan_calls(of_all, options.records_max);
+  std::vector<std::vector<WantedCalls>> plan;
+  auto next = wanted.begin();
+  for (const FileMarks& one : marks) {
+    const auto end = next + static_cast<std::ptrdiff_t>(one.size());
+    plan.emplace_back(std::make_move_iterator(next), std::make_move_iterator(end));
+    next = end;
+  }
+  uint64_t left_out = 0;
+  for (size_t i = 0, p = 0; i < plan.size(); ++i) {
+    for (const WantedCalls& one : plan[i]) left_out += calls_left_out(one, of_all[p++]);
+  }
+  run.issues.push_back({.file = run.directory,
+                        .text = fmt::format("{} of {} {}, for they are the same on all ranks, or "
+                                            "older than those that differ; --window 0 keeps every "
+                                            "call",
+                                            left_out, all, kReadAndLeftOut)});
+  return plan;
+}
+
+void unpack_readings(const LoadOptions& options, std::vector<Reading>& readings, Run& run) {
+  const std::vector<std::vector<WantedCalls>> plan = plan_unpacking(readings, options, run);
+  for (size_t i = 0; i < readings.size(); ++i) {
+    for (size_t p = 0; p < readings[i].processes.size(); ++p) {
+      Process& process = readings[i].processes[p];
+      if (plan.empty()) {
+        unpack_all_calls(process);
+      } else {
+        unpack_calls(plan[i][p], process);
+      }
+    }
+  }
+}
+
 // `is_named`: somebody named these very files. True when one of them is another recorder's, usable
 // or not.
 bool load_foreign(const std::vector<std::string>& all_paths, bool is_named,
@@ -197,6 +263,7 @@ bool load_foreign(const std::vector<std::string>& all_paths, bool is_named,
                 if (imported.is_known || !is_named || !reading.issues.empty()) return;
                 reading.issues.push_back({shown(files[i].back()), why_nothing(imported), 0, true});
               });
+  unpack_readings(options, readings, run);
   bring_together(options.team, readings);
   bool has_foreign = std::any_of(readings.begin(), readings.end(),
                                  [](const Reading& reading) { return reading.is_foreign; });

@@ -26,7 +26,8 @@ struct LoadOptions {
   // window x 120 bytes.
   uint64_t window = 0;
   // Records held in memory, about; of a larger run the calls that are the same on all ranks stay on
-  // disk (trace/equal_prefix.h), and an Issue says so. 0: no bound. Needs window 0.
+  // disk (trace/equal_prefix.h), and an Issue says so. Of large logs they are left out when all of
+  // it was read (trace/equal_calls.h). 0: no bound. Needs window 0.
   uint64_t records_max = 0;
   // False reads the rings only: what a watcher of a live job needs.
   bool segments = true;
@@ -47,6 +48,9 @@ struct LoadOptions {
 
 // In the Issue of a run that `records_max` bounded.
 inline constexpr const char* kLeftOnDisk = "calls were left on disk";
+
+// The same of logs.
+inline constexpr const char* kReadAndLeftOut = "calls were read and left out";
 
 // What stands for standard input among paths.
 inline constexpr const char* kStandardInput = "-";

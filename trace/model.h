@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@
 #include "trace/testimony.h"
 
 namespace rollcall::trace {
+
+class PackedCalls;
 
 // How far an operation has come, in this order. `unknown` is for recorders that do not tell.
 // `called` is, too, what came back before NCCL launched it (ncclInProgress), until NCCL says that
@@ -209,7 +212,10 @@ struct Process {
   std::map<std::string, std::string> meta;
   std::vector<Comm> comms;
   std::vector<Thread> threads;
-  std::vector<Op> ops;        // in the order they were called; the window
+  std::vector<Op> ops;  // in the order they were called; the window
+  // Of a log that was just read: all of its calls, before those that are wanted are put into `ops`
+  // (trace/equal_calls.h). Null everywhere else.
+  std::shared_ptr<const PackedCalls> packed;
   std::vector<Event> events;  // by ticket
   std::vector<Graph> graphs;
   std::vector<PhaseTimes> phases;        // by ticket; of the newest operations that have them

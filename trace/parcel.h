@@ -114,8 +114,9 @@ void transfer(Io& io, Comm& comm) {
          split_key, nccl_hash, non_blocking, is_in_progress, is_told_only, is_counted_only, name,
          created_ns, ready_ns, ended_ns, collectives, sends, recvs, phases, digests] = comm;
   transfer_all(io, key, parent_key, parent, origin, state, child_number, nranks, rank, device,
-               colour, split_key, nccl_hash, non_blocking, is_in_progress, name, created_ns,
-               ready_ns, ended_ns, collectives, sends, recvs, phases, digests);
+               colour, split_key, nccl_hash, non_blocking, is_in_progress, is_told_only,
+               is_counted_only, name, created_ns, ready_ns, ended_ns, collectives, sends, recvs,
+               phases, digests);
 }
 
 template <class Io>
@@ -163,10 +164,12 @@ void transfer(Io& io, Graph& graph) {
 template <class Io>
 void transfer(Io& io, Process& process) {
   auto& [file, host, pid, start_time_ticks, run_id, job_rank, recorder, written_ns, knowledge,
-         clock, meta, comms, threads, ops, events, graphs, phases, channels, statistics, liveness,
-         liveness_evidence, started_ns, heartbeat_ns, exited_ns, clock_doubt_ns, clock_moved_ns,
-         clock_bound_ns, next_ticket, first_complete_ticket, torn, damaged, lost, skipped, boot_id,
-         parent_pid, capture_off, capture_paused, superseded, gpu, is_first_part] = process;
+         clock, meta, comms, threads, ops, packed, events, graphs, phases, channels, statistics,
+         liveness, liveness_evidence, started_ns, heartbeat_ns, exited_ns, clock_doubt_ns,
+         clock_moved_ns, clock_bound_ns, next_ticket, first_complete_ticket, torn, damaged, lost,
+         skipped, boot_id, parent_pid, capture_off, capture_paused, superseded, gpu,
+         is_first_part] = process;
+  // Calls are unpacked before anything is sent.
   transfer_all(io, file, host, pid, start_time_ticks, run_id, job_rank, recorder, written_ns,
                knowledge, clock, meta, comms, threads, ops, events, graphs, phases, channels,
                statistics, liveness, liveness_evidence, started_ns, heartbeat_ns, exited_ns,

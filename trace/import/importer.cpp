@@ -11,6 +11,7 @@
 
 #include "core/base/limits.h"
 #include "trace/clocks.h"
+#include "trace/equal_calls.h"
 #include "trace/import/job_log.h"
 #include "trace/import/text_reader.h"
 #include "trace/regular_file.h"
@@ -210,7 +211,7 @@ std::string why_nothing(const ImportedFile& imported) {
 
 ImportedFile import_stream(const std::string& path, std::unique_ptr<ByteStream> stream,
                            std::vector<Process>& processes, std::vector<Issue>& issues,
-                           std::vector<JobLog>* logs) {
+                           std::vector<JobLog>* logs, LoggedAs calls) {
   std::vector<JobLog> unheard;
   std::vector<JobLog>& heard = logs == nullptr ? unheard : *logs;
   const size_t logs_before = heard.size();
@@ -223,6 +224,9 @@ ImportedFile import_stream(const std::string& path, std::unique_ptr<ByteStream> 
   if (text.is_refused()) {
     processes.resize(before);
     heard.resize(logs_before);
+  }
+  if (calls == LoggedAs::operations) {
+    for (size_t i = before; i < processes.size(); ++i) unpack_all_calls(processes[i]);
   }
   bound(processes, before);
   const std::string complaint = text.complaint();
@@ -240,7 +244,8 @@ ImportedFile import_bytes(const std::string& path, std::span<const uint8_t> byte
 }
 
 ImportedFile import_file(const std::string& path, std::vector<Process>& processes,
-                         std::vector<Issue>& issues, OnBytes on_bytes, std::vector<JobLog>* logs) {
+                         std::vector<Issue>& issues, OnBytes on_bytes, std::vector<JobLog>* logs,
+                         LoggedAs calls) {
   const int descriptor = open_regular(path);
   if (descriptor < 0) {
     // A pipe or a device that lies about is nobody's recording.
@@ -260,7 +265,7 @@ ImportedFile import_file(const std::string& path, std::vector<Process>& processe
   } else {
     imported = import_stream(
         path, std::make_unique<DescriptorStream>(descriptor, true, std::move(on_bytes)), processes,
-        issues, logs);
+        issues, logs, calls);
   }
   for (size_t i = before; i < processes.size(); ++i) {
     processes[i].written_ns = written_ns;

@@ -34,6 +34,10 @@ struct ImportedFile {
   uint64_t lines = 0;  // of a text
 };
 
+// Whether the calls of a log are put into Process::ops, or left in Process::packed until it is
+// known which of them are wanted.
+enum class LoggedAs : uint8_t { operations, packed };
+
 // When the file was last written, nanoseconds since the epoch; 0 where the file system does not
 // tell.
 int64_t time_written_ns(const std::string& path);
@@ -42,12 +46,14 @@ int64_t time_written_ns(const std::string& path);
 // file is unusable, and says why in `issues`. What a log says in words goes to `logs`, if given.
 ImportedFile import_file(const std::string& path, std::vector<Process>& processes,
                          std::vector<Issue>& issues, OnBytes on_bytes = {},
-                         std::vector<JobLog>* logs = nullptr);
+                         std::vector<JobLog>* logs = nullptr,
+                         LoggedAs calls = LoggedAs::operations);
 
 // The same of bytes that come from elsewhere; `path` is used for names and messages only.
 ImportedFile import_stream(const std::string& path, std::unique_ptr<ByteStream> stream,
                            std::vector<Process>& processes, std::vector<Issue>& issues,
-                           std::vector<JobLog>* logs = nullptr);
+                           std::vector<JobLog>* logs = nullptr,
+                           LoggedAs calls = LoggedAs::operations);
 
 // The same of a file that has been read.
 ImportedFile import_bytes(const std::string& path, std::span<const uint8_t> bytes,

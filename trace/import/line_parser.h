@@ -40,6 +40,13 @@ class LineParser {
   // Called with each line that holds a mark of any parser, in the order of the file, and with those
   // that wants_next() asked for.
   virtual void read_line(const TextLine& line) = 0;
+  // Reads the line that `text` begins with, if it is whole, nobody else's, and of a kind of which a
+  // text may hold millions; what stood in front of it was taken off. Returns how many bytes it has
+  // with its end; 0: it is to be given to everybody. Not asked while another parser wants the next
+  // line, nor of a damaged one.
+  virtual size_t read_plain_line(std::string_view /*text*/) { return 0; }
+  // Whether read_plain_line() ever does: of one parser of a text at most.
+  virtual bool has_plain_lines() const { return false; }
   // The line behind the one just read is wanted, whatever is in it: a form goes on for several.
   virtual bool wants_next() const { return false; }
   // `text` begins a form of this parser, and its end is missing. Asked of lines that are as wide as

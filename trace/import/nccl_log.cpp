@@ -29,12 +29,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <functional>
 #include <map>
 #include <optional>
-#include <tuple>
 
+#include "trace/import/call_line.h"
+#include "trace/import/call_numbering.h"
 #include "trace/import/importer.h"
 #include "trace/import/line_parser.h"
 
@@ -105,13 +107,6 @@ bool parse_prefix(std::string_view head, Prefix& prefix) {
          parse_number(word.substr(last + 1), prefix.tid);
 }
 
-std::optional<OpKind> kind_named(std::string_view name) {
-  for (size_t kind = 0; kind < kOpKinds; ++kind) {
-    if (kOpTraits[kind].name == name) return static_cast<OpKind>(kind);
-  }
-  return std::nullopt;
-}
-
 // "Broadc", "AllReduce: opCo": what is left of a call where the rest of its line is lost.
 bool begins_call(std::string_view message) {
   if (message.size() < 3) return false;
@@ -150,40 +145,30 @@ bool is_piece_of_call(std::string_view line) {
   return false;
 }
 
-constexpr size_t kNoHole = SIZE_MAX;
-
-// Doubling would keep, of millions of calls, half as much again empty.
-template <typename Element>
-void make_room(std::vector<Element>& elements) {
-  constexpr size_t kSmall = 1 << 16;
-  const size_t size = elements.size();
-  if (size == elements.capacity() && size >= kSmall) elements.reserve(size + size / 4);
-}
-
-// What a line tells of the place of its call.
-struct Mark {
-  uint64_t count = 0;  // opCount
-  size_t text = 0;     // a hash of what it says: buffers and all
-};
+constexpr uint32_t kNoThread = UINT32_MAX;
 
 struct Writer {
   Process process;
-  std::string label;                         // "host:pid:"
-  std::vector<Mark> marks;                   // of process.ops
-  std::map<uint64_t, uint32_t> comms;        // pointer -> index of the communicator it names now
+  LoggedCalls calls;
+  std::vector<std::string> said;       // of each communicator: the last call, as it is printed
+  std::map<uint64_t, uint32_t> comms;  // pointer -> index of the communicator it names now
   std::map<std::string, uint64_t> pointers;  // as they are printed
   std::map<uint32_t, uint32_t> children;     // parent index -> children seen
   std::map<int32_t, uint32_t> made;          // size -> communicators without an id
   std::map<uint32_t, uint32_t> threads;
-  size_t hole = kNoHole;  // so many calls were read before one of its own was first lost
-
   bool lost_early = false;  // something, before any communicator was known
+
+  // What the last call named: that of the next one is mostly the same.
+  uint64_t last_pointer = 0;
+  uint32_t last_comm = 0;
+  uint32_t last_tid = 0;
+  uint32_t last_thread = kNoThread;
 
   void lose_call() {
     if (comms.empty()) {
       lost_early = true;
     } else {
-      hole = std::min(hole, process.ops.size());
+      calls.hole = std::min(calls.hole, calls.packed.size());
     }
   }
 };
@@ -211,6 +196,8 @@ class LogReader final : public LineParser {
   explicit LogReader(const std::string& path) : path_(path) {}
   std::span<const std::string_view> marks() const override { return kMarks; }
   void read_line(const TextLine& line) override;
+  size_t read_plain_line(std::string_view text) override;
+  bool has_plain_lines() const override { return true; }
   bool wants_next() const override { return wants_next_; }
   bool is_unfinished(std::string_view text) const override;
   void finish(std::vector<Process>& processes, std::vector<JobLog>& logs,
@@ -222,6 +209,8 @@ class LogReader final : public LineParser {
   void read_unsigned(std::string_view line);
   void read_init(Writer& writer, std::string_view message);
   bool read_call(Writer& writer, uint32_t tid, std::string_view message, OpKind kind);
+  void take_call(Writer& writer, const CallLine& call);
+  Writer& writer_of(const CallLine& call);
   uint32_t comm_of(Writer& writer, uint64_t pointer, int32_t nranks);
   void name_comm(Writer& writer, uint64_t pointer, uint32_t index);
   void lose_call_of_anyone();
@@ -236,15 +225,26 @@ class LogReader final : public LineParser {
   std::string path_;
   std::map<std::pair<std::string, uint32_t>, Writer> writers_;
   std::multimap<uint32_t, Writer*> by_pid_;
-  std::map<uint64_t, Writer*> owners_;  // of a pointer; null: of several
-  bool lost_calls_ = false;             // of nobody knows whom
-  uint64_t torn_heads_ = 0;             // calls whose lines end in something else
+  std::map<std::string, Writer*, std::less<>> by_label_;  // "host:pid:"
+  std::map<uint64_t, Writer*> owners_;                    // of a pointer; null: of several
+  std::vector<Writer*> intact_;        // of which a call that anyone made was not lost yet
+  std::array<Writer*, 256> recent_{};  // by the low bits of their pids
+  bool lost_calls_ = false;            // of nobody knows whom
+  uint64_t torn_heads_ = 0;            // calls whose lines end in something else
   uint64_t damaged_ = 0;
   uint64_t unannounced_ = 0;
   size_t calls_ = 0;         // that were read
   bool is_damaged_ = false;  // the line that is being read
   bool wants_next_ = false;
 };
+
+Writer& LogReader::writer_of(const CallLine& call) {
+  Writer*& recent = recent_[call.pid % recent_.size()];
+  const bool is_it = recent != nullptr && recent->process.pid == call.pid &&
+                     std::string_view(recent->process.host) == call.host;
+  if (!is_it) recent = &writer_of(Prefix{call.host, call.pid, call.tid});
+  return *recent;
+}
 
 Writer& LogReader::writer_of(const Prefix& prefix) {
   const auto known = writers_.find({std::string(prefix.host), prefix.pid});
@@ -263,7 +263,8 @@ Writer& LogReader::writer_of(const Prefix& prefix) {
   writer.process.pid = prefix.pid;
   writer.process.knowledge.groups = false;
   writer.process.knowledge.returns = false;
-  writer.label = fmt::format("{}:{}:", prefix.host, prefix.pid);
+  by_label_.emplace(fmt::format("{}:{}:", prefix.host, prefix.pid), &writer);
+  intact_.push_back(&writer);
   return writer;
 }
 
@@ -315,6 +316,9 @@ void LogReader::read_init(Writer& writer, std::string_view message) {
 }
 
 void LogReader::name_comm(Writer& writer, uint64_t pointer, uint32_t index) {
+  if (writer.comms.empty()) intact_.push_back(&writer);
+  writer.last_pointer = 0;
+  writer.said.resize(writer.process.comms.size());
   writer.comms[pointer] = index;
   writer.pointers.emplace(fmt::format("{:x}", pointer), pointer);
   const auto [owner, is_new] = owners_.try_emplace(pointer, &writer);
@@ -340,49 +344,66 @@ uint32_t LogReader::comm_of(Writer& writer, uint64_t pointer, int32_t nranks) {
 
 // False where the line does not tell all of the call.
 bool LogReader::read_call(Writer& writer, uint32_t tid, std::string_view message, OpKind kind) {
-  Op op;
-  uint64_t count = 0;
-  uint64_t op_count = 0;
-  const int64_t datatype = number_field(message, "datatype", -1);
-  const int64_t reduction = number_field(message, "op", -1);
-  const int64_t root = number_field(message, "root", -1);
+  CallLine call;
+  call.kind = kind;
+  call.tid = tid;
+  call.datatype = number_field(message, "datatype", -1);
+  call.reduction = number_field(message, "op", -1);
+  call.root = number_field(message, "root", -1);
   const std::string_view printed = field(message, "comm");
   const bool is_cut = field(message, "stream").empty();
-  const uint64_t pointer = whole_pointer(writer, printed, is_cut);
-  if (!parse_number(field(message, "count"), count) || datatype < 0 || reduction < 0 || root < 0 ||
-      pointer == 0 || is_damaged_ || !parse_number(field(message, "opCount"), op_count, 16)) {
+  call.comm = whole_pointer(writer, printed, is_cut);
+  if (!parse_number(field(message, "count"), call.count) || call.datatype < 0 ||
+      call.reduction < 0 || call.root < 0 || call.comm == 0 || is_damaged_ ||
+      !parse_number(field(message, "opCount"), call.op_count, 16)) {
     return false;
   }
   torn_heads_ += is_cut ? 1 : 0;
-  op.kind = kind;
-  op.count = count;
-  op.datatype = datatype < kDatatypeCount ? static_cast<uint8_t>(datatype) : kUnknown8;
-  if (traits_of(kind).reduces) {
-    op.reduction =
-        reduction < kReductionCustom ? static_cast<uint8_t>(reduction) : kReductionCustom;
-  }
-  if (traits_of(kind).rooted || is_p2p(kind)) op.root_or_peer = static_cast<int32_t>(root);
-  op.stream = hex_field(message, "stream");
-  op.comm = comm_of(writer, pointer, static_cast<int32_t>(number_field(message, "nranks", -1)));
-  const auto [thread, fresh] =
-      writer.threads.try_emplace(tid, static_cast<uint32_t>(writer.threads.size()));
-  if (fresh) writer.process.threads.push_back({tid, ""});
-  op.thread = thread->second;
-  op.state = OpState::called;
-  op.ticket = writer.process.ops.size() + 1;
-  ++calls_;
-  make_room(writer.process.ops);
-  make_room(writer.marks);
-  writer.process.ops.push_back(op);
-  writer.marks.push_back(
-      {op_count, std::hash<std::string_view>()(message.substr(0, message.find(" [nranks=")))});
+  call.stream = hex_field(message, "stream");
+  call.nranks = static_cast<int32_t>(number_field(message, "nranks", -1));
+  call.said = message.substr(0, message.find(" [nranks="));
+  take_call(writer, call);
   return true;
+}
+
+void LogReader::take_call(Writer& writer, const CallLine& call) {
+  if (call.comm != writer.last_pointer) {
+    writer.last_comm = comm_of(writer, call.comm, call.nranks);
+    writer.last_pointer = call.comm;
+  }
+  if (call.tid != writer.last_tid || writer.last_thread == kNoThread) {
+    const auto [thread, fresh] =
+        writer.threads.try_emplace(call.tid, static_cast<uint32_t>(writer.threads.size()));
+    if (fresh) writer.process.threads.push_back({call.tid, ""});
+    writer.last_tid = call.tid;
+    writer.last_thread = thread->second;
+  }
+  CallShape shape;
+  shape.stream = call.stream;
+  shape.comm = shape.track = writer.last_comm;
+  shape.thread = writer.last_thread;
+  shape.kind = call.kind;
+  shape.datatype = call.datatype < kDatatypeCount ? static_cast<uint8_t>(call.datatype) : kUnknown8;
+  if (traits_of(call.kind).reduces) {
+    shape.reduction =
+        call.reduction < kReductionCustom ? static_cast<uint8_t>(call.reduction) : kReductionCustom;
+  }
+  if (traits_of(call.kind).rooted || is_p2p(call.kind)) {
+    shape.root_or_peer = static_cast<int32_t>(call.root);
+  }
+  ++calls_;
+  std::string& before = writer.said[writer.last_comm];
+  const bool is_repeated = before == call.said;
+  if (!is_repeated) before = call.said;
+  writer.calls.packed.add(shape, call.count, call.op_count, is_repeated);
 }
 
 void LogReader::lose_call_of_anyone() {
   ++damaged_;
   lost_calls_ = true;
-  for (auto& [name, writer] : writers_) writer.lose_call();
+  // Of one from which something was lost before, nothing changes.
+  for (Writer* const writer : intact_) writer->lose_call();
+  intact_.clear();
 }
 
 void LogReader::read_message(Writer& writer, uint32_t tid, std::string_view message) {
@@ -429,12 +450,13 @@ void LogReader::read_unsigned(std::string_view line) {
   }
   // "node0:471": the beginning of a line whose rest is lost.
   if (line.empty() || line.size() > 512 || line.find(':') == std::string_view::npos) return;
-  for (auto& [name, writer] : writers_) {
-    const bool is_label =
-        line.starts_with(writer.label) && ends_in_prefix(line.substr(writer.label.size()));
-    if (!is_label && !std::string_view(writer.label).starts_with(line)) continue;
-    return is_label ? writer.lose_call() : lose_call_of_anyone();
+  // A label ends with its second colon, so a line begins with one at most.
+  const auto label = by_label_.find(line.substr(0, line.find(':', line.find(':') + 1) + 1));
+  if (label != by_label_.end() && ends_in_prefix(line.substr(label->first.size()))) {
+    return label->second->lose_call();
   }
+  const auto longer = by_label_.lower_bound(line);
+  if (longer != by_label_.end() && longer->first.starts_with(line)) lose_call_of_anyone();
 }
 
 bool LogReader::is_unfinished(std::string_view text) const {
@@ -442,6 +464,14 @@ bool LogReader::is_unfinished(std::string_view text) const {
   if (!has(" NCCL INFO ")) return false;
   if (has(": opCount ")) return !has(" stream 0x") && !has(" stream (nil)");
   return has(" comm 0x") && !has(" Init START") && !has(" Init COMPLETE");
+}
+
+size_t LogReader::read_plain_line(std::string_view text) {
+  const std::optional<CallLine> call = read_call_line(text);
+  if (!call) return 0;
+  take_call(writer_of(*call), *call);
+  wants_next_ = true;
+  return call->bytes;
 }
 
 void LogReader::read_line(const TextLine& given) {
@@ -474,120 +504,6 @@ void LogReader::read_text(std::string_view line) {
   if (is_piece_of_call(head)) lose_call_of_anyone();
   read_message(writer_of(prefix), prefix.tid, message);
 }
-
-// Gives the calls of a process their positions.
-class Numbering {
- public:
-  explicit Numbering(Writer& writer) : writer_(writer), tracks_(writer.process.comms.size()) {}
-
-  void number() {
-    Process& process = writer_.process;
-    for (size_t i = 0; i < process.ops.size(); ++i) {
-      Track& track = tracks_[process.ops[i].comm];
-      track.moves = track.moves || writer_.marks[i].count != 0;
-      track.has_transfers = track.has_transfers || is_p2p(process.ops[i].kind);
-    }
-    // In place: a log may hold millions of calls.
-    std::vector<Op>& ops = process.ops;
-    size_t kept = 0;
-    bool are_all_placed = !ops.empty();
-    for (size_t i = 0; i < ops.size(); ++i) {
-      are_all_placed = are_all_placed && tracks_[ops[i].comm].moves;
-      if (!place(i)) continue;
-      if (kept != i) ops[kept] = ops[i];
-      ++kept;
-    }
-    const bool is_cut = std::any_of(tracks_.begin(), tracks_.end(),
-                                    [](const Track& track) { return track.is_lost; });
-    if (is_cut) process.knowledge.tail = false;
-    if (writer_.hole != kNoHole) process.knowledge.small_calls = false;
-    process.knowledge.losses_show = are_all_placed;
-    ops.resize(kept);
-    for (size_t i = 0; i < ops.size(); ++i) ops[i].ticket = i + 1;
-  }
-
- private:
-  struct Track {
-    bool moves = false;  // opCount says where a call belongs
-    bool has_transfers = false;
-    bool is_placed = false;  // some call of it is
-    bool is_lost = false;    // nothing more of it can be placed
-    uint64_t next = 0;       // position of the next collective
-    uint64_t count = 0;      // the last opCount
-    size_t calls = 0;        // that had it
-    size_t last = 0;         // call of it that was placed
-  };
-
-  bool place(size_t i) {
-    Op& op = writer_.process.ops[i];
-    Comm& comm = writer_.process.comms[op.comm];
-    Track& track = tracks_[op.comm];
-    if (track.is_lost || is_doubled(i, track)) return false;
-    if (!track.moves ? i >= writer_.hole : !follow(i, track, comm)) {
-      track.is_lost = true;
-      return false;
-    }
-    if (is_collective(op.kind)) {
-      op.seq = track.next++;
-      comm.collectives = track.next;
-    } else if (is_p2p(op.kind)) {
-      if (i >= writer_.hole || comm.is_told_only) return false;
-      op.seq = transfers_[{op.comm, op.root_or_peer, op.kind == OpKind::Send}]++;
-      ++(op.kind == OpKind::Send ? comm.sends : comm.recvs);
-    }
-    return true;
-  }
-
-  // One line that stands in the log twice.
-  bool is_doubled(size_t i, const Track& track) const {
-    if (!track.moves || !track.is_placed) return false;
-    const Mark& mark = writer_.marks[i];
-    return mark.count == track.count && mark.text == writer_.marks[track.last].text;
-  }
-
-  // False where the place of the call is not known. Calls of a group share a number; the one behind
-  // them may be as much higher as they are. A communicator that was split may share its counter
-  // with its children: what is missing between its numbers may be theirs.
-  bool follow(size_t i, Track& track, Comm& comm) {
-    const uint64_t count = writer_.marks[i].count;
-    const bool is_first = !track.is_placed;
-    const bool jumps =
-        is_first ? count > 0 : count > track.count && count - track.count > track.calls;
-    if (!is_first && count < track.count) return false;
-    // NCCL itself may have made the first call of a communicator.
-    const bool is_whole = is_first && is_announced(comm) && count <= 1;
-    if (jumps && is_whole) {
-      track.next = count;
-    } else if (jumps) {
-      comm.is_told_only = true;
-      if (track.has_transfers) return false;
-      if (comm.is_counted_only || (!is_first && is_of_family(i))) return false;
-      if (!is_first) writer_.process.knowledge.small_calls = false;
-      if (is_first && !is_announced(comm)) writer_.process.knowledge.head = false;
-      track.next = count;
-    } else if (count != track.count || is_first) {
-      // A number that several calls have, and that rises by less than they are.
-      if (count < track.next) comm.is_counted_only = true;
-    }
-    if (comm.is_counted_only && comm.is_told_only) return false;
-    track.is_placed = true;
-    track.last = i;
-    track.calls = is_first || count != track.count ? 1 : track.calls + 1;
-    track.count = count;
-    return true;
-  }
-
-  bool is_of_family(size_t i) const {
-    const uint32_t index = writer_.process.ops[i].comm;
-    return writer_.process.comms[index].origin == CommOrigin::split ||
-           writer_.children.contains(index);
-  }
-  static bool is_announced(const Comm& comm) { return comm.origin != CommOrigin::unknown; }
-
-  Writer& writer_;
-  std::vector<Track> tracks_;
-  std::map<std::tuple<uint32_t, int32_t, bool>, uint64_t> transfers_;
-};
 
 void LogReader::complain(std::vector<Issue>& issues) const {
   if (damaged_ > 0) {
@@ -624,8 +540,7 @@ void LogReader::finish(std::vector<Process>& processes, std::vector<JobLog>& /*l
   }
   complain(issues);
   for (auto& [name, writer] : writers_) {
-    Numbering(writer).number();
-    writer.marks = {};
+    number_calls(std::move(writer.calls), writer.process);
     // A rank of the first communicator that spans the job stands for the job rank: the log has
     // none.
     for (const Comm& comm : writer.process.comms) {
@@ -634,7 +549,6 @@ void LogReader::finish(std::vector<Process>& processes, std::vector<JobLog>& /*l
         break;
       }
     }
-    writer.process.next_ticket = writer.process.ops.size() + 1;
     processes.push_back(std::move(writer.process));
   }
 }

@@ -306,13 +306,13 @@ std::vector<std::string> readable(const std::vector<std::string>& parts,
 
 ImportedFile import_rotated(const std::vector<std::string>& parts, std::vector<Process>& processes,
                             std::vector<Issue>& issues, const OnBytes& on_bytes,
-                            std::vector<JobLog>* logs) {
+                            std::vector<JobLog>* logs, LoggedAs calls) {
   const size_t before = processes.size();
   // As import_file() has it: whoever still writes, writes the newest.
   const int64_t written_ns = time_written_ns(parts.back());
   const std::vector<std::string> read = readable(parts, issues);
   const ImportedFile imported = import_stream(
-      parts.back(), std::make_unique<ChainStream>(read, on_bytes), processes, issues, logs);
+      parts.back(), std::make_unique<ChainStream>(read, on_bytes), processes, issues, logs, calls);
   for (size_t i = before; i < processes.size(); ++i) processes[i].written_ns = written_ns;
   if (read.size() > 1 && imported.is_known) {
     std::string names;

@@ -29,6 +29,6 @@ bool follow_in_time(const std::vector<std::string>& parts);
 // older than it, and named.
 ImportedFile import_rotated(const std::vector<std::string>& parts, std::vector<Process>& processes,
                             std::vector<Issue>& issues, const OnBytes& on_bytes,
-                            std::vector<JobLog>* logs);
+                            std::vector<JobLog>* logs, LoggedAs calls = LoggedAs::operations);
 
 }  // namespace rollcall::trace

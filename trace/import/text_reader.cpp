@@ -110,7 +110,11 @@ size_t broken_at(std::string_view head) {
 }  // namespace
 
 TextReader::TextReader(ByteStream& stream, const std::vector<std::unique_ptr<LineParser>>& parsers)
-    : stream_(stream), parsers_(parsers), marks_(marks_of(parsers)), block_(kBlockBytes) {}
+    : stream_(stream), parsers_(parsers), marks_(marks_of(parsers)), block_(kBlockBytes) {
+  for (const std::unique_ptr<LineParser>& parser : parsers) {
+    if (parser->has_plain_lines()) plain_ = parser.get();
+  }
+}
 
 TextCounts TextReader::read() {
   while (!has_ended_) {
@@ -246,9 +250,27 @@ void TextReader::give_lines(std::string_view block) {
     counted = begin;
     give(block.substr(begin, end - begin), counts_.lines + 1);
     at = behind_line_end(block, end);
+    if (plain_ == nullptr || !is_alone_) continue;
+    counts_.lines += line_feeds(block.substr(counted, at - counted));
+    at += read_plain_lines(block.substr(at));
+    counted = at;
   }
   counts_.lines += line_feeds(block.substr(counted));
   if (has_ended_ && !block.empty() && block.back() != '\n') ++counts_.lines;
+}
+
+// As many as there are; how many bytes they have.
+size_t TextReader::read_plain_lines(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t bytes = plain_->read_plain_line(text.substr(at));
+    if (bytes == 0) break;
+    at += bytes;
+    ++counts_.given;
+    counts_.lines += text[at - 1] == '\n' ? 1 : 0;
+  }
+  if (at != 0) wants_next_ = plain_->wants_next();
+  return at;
 }
 
 void TextReader::give(std::string_view line, uint64_t number) {
@@ -266,10 +288,18 @@ void TextReader::give(std::string_view line, uint64_t number) {
   given.number = number;
   given.text = prefixes_.take(embedded_line(line, message_), given.prefix);
   ++counts_.given;
+  const bool may_be_plain = plain_ != nullptr && is_alone_ && !given.is_damaged;
+  if (may_be_plain && plain_->read_plain_line(given.text) != 0) {
+    wants_next_ = plain_->wants_next();
+    return;
+  }
   wants_next_ = false;
+  is_alone_ = true;
   for (const std::unique_ptr<LineParser>& parser : parsers_) {
     parser->read_line(given);
-    wants_next_ = wants_next_ || parser->wants_next();
+    const bool wants = parser->wants_next();
+    wants_next_ = wants_next_ || wants;
+    is_alone_ = is_alone_ && (!wants || parser.get() == plain_);
   }
 }
 

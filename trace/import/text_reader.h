@@ -49,6 +49,7 @@ class TextReader {
   std::string_view unwrapped_lines(std::string_view block);
   bool goes_on(std::string_view line, std::string_view next);
   void give_lines(std::string_view block);
+  size_t read_plain_lines(std::string_view text);
   void give(std::string_view line, uint64_t number);
 
   ByteStream& stream_;
@@ -64,6 +65,8 @@ class TextReader {
   bool is_first_ = true;
   bool has_ended_ = false;
   bool wants_next_ = false;
+  LineParser* plain_ = nullptr;  // the parser that has plain lines
+  bool is_alone_ = true;         // no other one wants the next line
   TextCounts counts_;
 };
 
