@@ -70,6 +70,14 @@ TEST_CASE("what is taken off one line of a text is taken off its others") {
   CHECK(taker.take("5: 0: [tensor.1]", later) == "0: [tensor.1]");
 }
 
+TEST_CASE("an indented line of `grep -n` does not make its neighbours lines of `srun -l`") {
+  PrefixTaker taker;
+  LinePrefix prefix;
+  CHECK(taker.take("2:  \"nccl_version\": \"2.30.7\"", prefix) == " \"nccl_version\": \"2.30.7\"");
+  CHECK(taker.take("9:}", prefix) == "}");
+  CHECK(taker.take("3: 12:30:45 words", prefix) == "12:30:45 words");
+}
+
 TEST_CASE("mpirun --tag-output, Horovod and SageMaker count the tasks") {
   CHECK(prefix_of("[1,3]<stdout>:").task == 3);
   CHECK(prefix_of("[1,3]<stderr>: ").task == 3);
@@ -156,6 +164,10 @@ TEST_CASE("grep -n puts the number of the line in front, grep -rn the file too")
   CHECK(prefix_of("logs/rank3.log:57:").file == "logs/rank3.log");
   CHECK(prefix_of("job.log:").file == "job.log");
   CHECK(prefix_of("job.log:57:[1,3]<stdout>:").task == 3);
+  CHECK(prefix_of("job:57:").file == "job");
+  CHECK(prefix_of("logs/job-1.log-57-", kWatchdog).file == "logs/job-1.log");
+  check_kept("logs/job-1.log-57-words");
+  check_kept("job:57:words");
   check_kept("57:words");
   check_kept("note.txt: words");
 }

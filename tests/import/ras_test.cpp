@@ -130,6 +130,28 @@ TEST_CASE("a report of RAS without communicators is neither lockstep nor a findi
   CHECK(report.status != 0);
 }
 
+TEST_CASE(
+    "what grep, kubectl and others put in front of each line of a report of ncclras is not of it") {
+  constexpr const char* kPrefixes[] = {
+      "logs/ras.txt:7:", "ras:7:", "7:",   "trainer-0  | ",         "node7: ",
+      "trainer-0 main ", "0: ",    "[0] ", "[pod/trainer-0/main] ", "[1,0]<stdout>:",
+      "ras.txt:"};
+  for (const char* name : {"status.json", "status.txt", "status_verbose.txt"}) {
+    std::stringstream sample;
+    sample << std::ifstream(std::string(ROLLCALL_SAMPLES) + "/ras/missing/" + name).rdbuf();
+    const analysis::Report bare = judge_log(sample.str());
+    REQUIRE(bare.findings.front().verdict == Verdict::missing_call);
+    for (const char* prefix : kPrefixes) {
+      std::string text;
+      for (const std::string& line : lines_of(sample.str())) text += prefix + line;
+      INFO(name << " behind " << prefix);
+      const analysis::Report report = judge_log(text);
+      CHECK(report.findings.front().summary == bare.findings.front().summary);
+      CHECK(report.findings.front().verdict == Verdict::missing_call);
+    }
+  }
+}
+
 TEST_CASE("a report of ncclras as JSON is read in a text, below a prompt or a launcher's prefix") {
   std::stringstream sample;
   sample << std::ifstream(std::string(ROLLCALL_SAMPLES) + "/ras/clean/status.json").rdbuf();

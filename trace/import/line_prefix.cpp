@@ -316,16 +316,28 @@ bool take_grep_number(Cursor& at, LinePrefix&) {
   return at.take_number(number) && (at.take(":") || at.take("-"));
 }
 
-// "logs/rank3.log:57:" of `grep -rn`, "logs/rank3.log:" of `grep -r`.
+// "logs/rank3.log:57:" of `grep -rn`, "logs/rank3.log:" of `grep -r`, "rank3:57:" of `grep -Hn`.
 bool take_grep_file(Cursor& at, LinePrefix& prefix) {
   prefix.file = at.take_until(":");
-  const bool is_path = prefix.file.find_first_of("./") != std::string_view::npos &&
-                       prefix.file.find(' ') == std::string_view::npos;
-  if (!is_path) return false;
+  if (prefix.file.empty() || prefix.file.find(' ') != std::string_view::npos) return false;
   Cursor behind = at;
   int32_t number = 0;
-  if (behind.take_number(number) && behind.take(":")) at = behind;
-  return true;
+  const bool has_number = behind.take_number(number) && behind.take(":");
+  if (has_number) at = behind;
+  return has_number || prefix.file.find_first_of("./") != std::string_view::npos;
+}
+
+// "logs/rank3.log-57-": the lines around a match of `grep -rn`. The name ends behind its suffix.
+bool take_grep_context(Cursor& at, LinePrefix& prefix) {
+  const std::string_view word = at.rest().substr(0, at.rest().find(' '));
+  const size_t folder = word.rfind('/', word.find('"'));
+  const size_t suffix = word.find('.', folder == std::string_view::npos ? 0 : folder);
+  const size_t dash = suffix == std::string_view::npos ? suffix : word.find('-', suffix);
+  if (dash == std::string_view::npos) return false;
+  prefix.file = word.substr(0, dash);
+  at = Cursor(at.rest().substr(dash + 1));
+  int32_t number = 0;
+  return at.take_number(number) && at.take("-");
 }
 
 using Take = bool (*)(Cursor&, LinePrefix&);
@@ -336,8 +348,14 @@ constexpr Take kSure[] = {take_rank, take_role,    take_mpirun,      take_ray, t
 
 // Forms that other lines look like, too: taken only where what is left begins as a line does that
 // we read. grep's come last: a host and a number look like a file and a line.
-constexpr Take kUnsure[] = {take_srun,  take_compose,     take_stern,    take_pdsh,
-                            take_mpich, take_grep_number, take_grep_file};
+constexpr Take kUnsure[] = {take_srun,         take_compose, take_stern,       take_pdsh,
+                            take_grep_context, take_mpich,   take_grep_number, take_grep_file};
+constexpr size_t kSrun = 0;
+constexpr size_t kPdsh = 3;
+constexpr size_t kGrepNumber = 6;
+constexpr size_t kGrepFile = 7;
+static_assert(kUnsure[kSrun] == take_srun && kUnsure[kPdsh] == take_pdsh);
+static_assert(kUnsure[kGrepNumber] == take_grep_number && kUnsure[kGrepFile] == take_grep_file);
 
 // Left of a line by one form; what it was, where the form is not in front.
 std::string_view take_one(Take take, std::string_view line, LinePrefix& prefix) {
@@ -358,8 +376,16 @@ bool begins_as_glog(std::string_view line) {
   return is_level && at.take_number(date) && at.take(" ") && take_clock(at, time_ns);
 }
 
+// "  "nccl_version": "2.30.7",": how a report of ncclras as JSON begins, or its first line but one.
+bool begins_as_ras_json(std::string_view line) {
+  Cursor at(line);
+  at.take_blanks();
+  if (at.take("{")) at.take_blanks();
+  return at.take("\"nccl_version\":");
+}
+
 bool begins_as_line(std::string_view line) {
-  if (begins_as_nccl(line) || begins_as_glog(line)) return true;
+  if (begins_as_nccl(line) || begins_as_glog(line) || begins_as_ras_json(line)) return true;
   if (line.starts_with("[Rank ") || line.starts_with("[PG ") || line.starts_with("NVRM: ") ||
       line.starts_with("NCCL ")) {
     return true;
@@ -380,27 +406,46 @@ bool begins_as_nccl(std::string_view line) {
          at.take_number(tid) && (at.take(" [") || at.take(" NCCL "));
 }
 
+// "2:  words" is what `srun -l` writes, and `grep -n`; "job.log:  words" pdsh, and `grep -r`. Which
+// of the two it was, other lines show.
+void PrefixTaker::confirm(size_t form, std::string_view line) {
+  confirmed_ |= 1u << form;
+  if (form != kSrun && form != kPdsh) return;
+  const size_t other = form == kSrun ? kGrepNumber : kGrepFile;
+  LinePrefix ignored;
+  if (begins_as_line(take_one(kUnsure[other], line, ignored))) confirmed_ |= 1u << other;
+}
+
+// `used` has a bit for each form that was taken from the line before: none is taken twice.
+std::string_view PrefixTaker::take_unsure(std::string_view line, LinePrefix& prefix,
+                                          uint32_t& used) {
+  for (size_t i = 0; i < std::size(kUnsure); ++i) {
+    const uint32_t bit = 1u << i;
+    LinePrefix found = prefix;
+    const std::string_view without = take_one(kUnsure[i], line, found);
+    if (without.size() == line.size() || (used & bit) != 0) continue;
+    const bool is_confirmed = begins_as_line(without);
+    if (!is_confirmed && (confirmed_ & bit) == 0) continue;
+    // Of "3: 12:30:45" the hour is no number of a line.
+    if (!is_confirmed && i == kGrepNumber && (used & 1u << kSrun) != 0) continue;
+    if (is_confirmed && (confirmed_ & bit) == 0) confirm(i, line);
+    used |= bit;
+    prefix = found;
+    return without;
+  }
+  return line;
+}
+
 std::string_view PrefixTaker::take(std::string_view line, LinePrefix& prefix) {
   constexpr int kPrefixesMax = 8;
-  uint32_t used = 0;  // an unsure form is taken once from a line
+  uint32_t used = 0;
   for (int taken = 0; taken < kPrefixesMax && !begins_as_nccl(line); ++taken) {
     std::string_view left = line;
     for (const Take form : kSure) {
       left = take_one(form, line, prefix);
       if (left.size() != line.size()) break;
     }
-    for (size_t i = 0; i < std::size(kUnsure) && left.size() == line.size(); ++i) {
-      const uint32_t bit = 1u << i;
-      LinePrefix found = prefix;
-      const std::string_view without = take_one(kUnsure[i], line, found);
-      if (without.size() == line.size() || (used & bit) != 0) continue;
-      const bool is_confirmed = begins_as_line(without);
-      if (!is_confirmed && (confirmed_ & bit) == 0) continue;
-      if (is_confirmed) confirmed_ |= bit;
-      used |= bit;
-      prefix = found;
-      left = without;
-    }
+    if (left.size() == line.size()) left = take_unsure(line, prefix, used);
     if (left.size() == line.size()) break;
     line = left;
   }

@@ -9,6 +9,7 @@
 //
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -50,6 +51,9 @@ class PrefixTaker {
   std::string_view take(std::string_view line, LinePrefix& prefix);
 
  private:
+  std::string_view take_unsure(std::string_view line, LinePrefix& prefix, uint32_t& used);
+  void confirm(size_t form, std::string_view line);
+
   uint32_t confirmed_ = 0;  // a bit for each form that looks like much else
 };
 

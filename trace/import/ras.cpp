@@ -369,7 +369,11 @@ class RasText {
  public:
   explicit RasText(RasJob& job) : job_(job) {}
 
-  void read_line(std::string_view line) {
+  void read_line(std::string_view given) {
+    // Of the two blanks in front of a detail, a prefix may have taken one with it.
+    const bool lacks_blank = given.starts_with(' ') && !given.starts_with("  ");
+    const std::string indented = lacks_blank ? fmt::format(" {}", given) : std::string();
+    const std::string_view line = lacks_blank ? std::string_view(indented) : given;
     if (line.starts_with("NCCL version ")) job_.set_version(word_behind(line, "NCCL version "));
     if (line.starts_with("#")) {
       begin_block(line);
