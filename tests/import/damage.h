@@ -16,9 +16,9 @@ inline std::string damaged(std::vector<std::string> lines, uint32_t seed, int ch
   std::mt19937 random(seed);
   for (int change = 0; change < changes; ++change) {
     const size_t at = random() % lines.size();
-    const size_t cut = random() % lines[at].size();
+    const size_t cut = random() % std::max<size_t>(lines[at].size(), 1);
     const auto here = lines.begin() + static_cast<ptrdiff_t>(at);
-    switch (random() % 6) {
+    switch (random() % 7) {
       case 0:  // lost
         lines.erase(here);
         break;
@@ -33,6 +33,9 @@ inline std::string damaged(std::vector<std::string> lines, uint32_t seed, int ch
         break;
       case 4:  // later than it was made, as what a pipe held back
         if (at + 1 < lines.size()) std::swap(lines[at], lines[at + 1]);
+        break;
+      case 5:  // there twice
+        lines.insert(here, std::string(lines[at]));
         break;
       default:  // the head, or the end, of the file
         if (random() % 2 == 0) {

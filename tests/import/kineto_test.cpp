@@ -158,3 +158,25 @@ TEST_CASE("a trace with more collectives than are held is said to be cut") {
   // As late as it claims to be, and no later.
   CHECK(cut.at_ns(cut.calls[1].ts_us) >= 0);
 }
+
+TEST_CASE("a trace with a call that is torn holds no more than what can be placed") {
+  const std::string call = kCall;
+  std::string torn = call;
+  torn.replace(torn.find("\"ts\": 5.5,"), 10, "");
+  std::string numberless = call;
+  numberless.replace(numberless.find("\"Seq\": 9, "), 10, "");
+  std::string later = numberless;
+  later.replace(later.find("5.5"), 3, "7.5");
+  // With numbers the others keep their places, and nothing is told from what is not there.
+  const Result numbered = import_text(trace_of(torn + "," + call));
+  REQUIRE(numbered.processes.size() == 1);
+  CHECK(numbered.processes[0].ops.size() == 1);
+  CHECK_FALSE(numbered.processes[0].knowledge.tail);
+  CHECK(numbered.issues.front().text.find("1 of its calls is torn") == 0);
+  // Without, what is behind has none.
+  const Result counted = import_text(trace_of(numberless + "," + torn + "," + later));
+  REQUIRE(counted.processes.size() == 1);
+  CHECK(counted.processes[0].ops.size() == 1);
+  CHECK(counted.processes[0].ops[0].called_ns == 1'000'000 + 5'500);
+  CHECK(import_text(trace_of(numberless + "," + later)).processes.at(0).ops.size() == 2);
+}

@@ -8,6 +8,7 @@
 
 #include "analysis/analysis.h"
 #include "tests/catch.h"
+#include "tests/import/damage.h"
 #include "trace/loader.h"
 
 using namespace rollcall;
@@ -214,4 +215,25 @@ TEST_CASE("files that count ranks, or have no newest part, are no rotated log") 
   CHECK(alone({"d/job.log", "d/job.log.1", "d/job.log-20260801"}));
   CHECK(alone({"d/1", "d/1.2x"}));
   CHECK_FALSE(alone({"d/job.log", "d/job.log.1"}));
+}
+
+TEST_CASE("damaged parts of a rotated log of a healthy job accuse nobody") {
+  const std::vector<std::string> healthy = {created() + calls(1, 12), calls(12, 23), calls(23, 34)};
+  constexpr const char* kNames[] = {"job.log.2", "job.log.1", "job.log"};
+  for (uint32_t seed = 0; seed < 120; ++seed) {
+    Folder folder;
+    for (uint32_t part = 0; part < 3; ++part) {
+      const std::string& text = healthy[part];
+      const bool is_lost = seed % 10 == 7 && seed / 10 % 3 == part;
+      if (is_lost) continue;
+      const bool is_harmed = (seed >> part & 1) != 0;
+      folder.write(kNames[part], is_harmed
+                                     ? damaged(lines_of(text), seed, 1 + static_cast<int>(seed % 3))
+                                     : text);
+    }
+    for (const analysis::Finding& finding : analysis::analyse(folder.load()).findings) {
+      INFO("seed " << seed << ": " << finding.summary);
+      CHECK_FALSE((is_defect(finding) && finding.confidence != analysis::Confidence::open));
+    }
+  }
 }

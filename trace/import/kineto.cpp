@@ -155,6 +155,23 @@ int32_t rank_from_groups(const std::vector<KinetoRecord>& calls) {
   return -1;
 }
 
+// Calls that are there and cannot be read: no absence is told from such a trace, and where calls
+// have no numbers, those behind have no place.
+void take_out_unplaced(const std::string& path, KinetoTrace& trace, std::vector<Issue>& issues) {
+  if (trace.torn == 0) return;
+  const bool has_numbers = std::all_of(trace.calls.begin(), trace.calls.end(),
+                                       [](const KinetoRecord& call) { return call.seq >= 0; });
+  if (!has_numbers) {
+    std::erase_if(trace.calls,
+                  [&](const KinetoRecord& call) { return call.ts_us > trace.whole_us; });
+  }
+  issues.push_back(
+      {path,
+       fmt::format("{} of its calls {} torn, and not read{}", trace.torn,
+                   trace.torn == 1 ? "is" : "are", has_numbers ? "" : "; nor is what comes behind"),
+       0, false});
+}
+
 }  // namespace
 
 void import_kineto(const std::string& path, ByteStream& stream, std::vector<Process>& processes,
@@ -169,6 +186,7 @@ void import_kineto(const std::string& path, ByteStream& stream, std::vector<Proc
                       0, false});
   }
   const bool has_calls = !trace.calls.empty();
+  take_out_unplaced(path, trace, issues);
   std::vector<KinetoRecord>& records = has_calls ? trace.calls : trace.kernels;
   std::erase_if(records, [](const KinetoRecord& record) { return record.collective.empty(); });
   if (records.empty()) {
@@ -192,7 +210,7 @@ void import_kineto(const std::string& path, ByteStream& stream, std::vector<Proc
   process.knowledge.returns = false;
   process.knowledge.reductions = false;
   process.knowledge.head = false;
-  process.knowledge.tail = trouble.empty();
+  process.knowledge.tail = trouble.empty() && trace.torn == 0;
   ProcessWriter writer(process, trace);
   writer.add_kernel_times();
   for (const KinetoRecord& record : records) writer.add(record);

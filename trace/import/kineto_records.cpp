@@ -37,12 +37,19 @@ class TraceReader final : public JsonHandler {
   void ended(const std::vector<std::string>& path) override {
     if (path.size() != 2 || path[0] != "traceEvents") return;
     const bool is_described = !now_.collective.empty();
-    if (now_.is_call && is_described) {
+    // Lines of it, or the end of it and the begin of another, are lost.
+    const bool is_whole = names_ == 1 && times_ == 1 && is_described;
+    const bool is_call = now_.is_call || (names_ == 0 && is_described);
+    if (is_call && !is_whole) {
+      ++trace.torn;
+    } else if (is_call) {
+      if (trace.torn == 0) trace.whole_us = std::max(trace.whole_us, now_.ts_us);
       keep(trace.calls);
     } else if (now_.is_kernel && (is_described || now_.external >= 0)) {
       keep(trace.kernels);
     }
     now_ = {};
+    names_ = times_ = 0;
   }
 
   KinetoTrace trace;
@@ -56,11 +63,13 @@ class TraceReader final : public JsonHandler {
 
   void take_field(const std::string& name, const JsonScalar& value) {
     if (name == "name") {
+      ++names_;
       now_.is_call = value.text == "record_param_comms";
       is_nccl_ = value.text.starts_with("nccl");
     } else if (name == "cat") {
       is_gpu_ = value.text == "kernel";
     } else if (name == "ts") {
+      ++times_;
       now_.ts_us = value.number;
     } else if (name == "dur") {
       now_.duration_us = value.number;
@@ -103,6 +112,8 @@ class TraceReader final : public JsonHandler {
   const size_t records_max_;
   bool is_cut_ = false;
   KinetoRecord now_;
+  uint32_t names_ = 0;  // that it was given
+  uint32_t times_ = 0;
   bool is_nccl_ = false;
   bool is_gpu_ = false;
 };

@@ -44,6 +44,8 @@ struct KinetoTrace {
   std::vector<KinetoRecord> calls;    // in the order of their times
   std::vector<KinetoRecord> kernels;  // the same
   std::string trouble;                // why it was not read to its end; empty: it was
+  uint64_t torn = 0;                  // calls that lack what they are told by, or hold two
+  double whole_us = 0;                // time of the last call in front of the first of these
 
   // Nanoseconds of the realtime clock; 0 unknown.
   int64_t at_ns(double us) const;
