@@ -55,7 +55,8 @@ std::string damaged_bytes(std::string bytes, std::mt19937& random) {
 analysis::Report judge(const std::vector<Dump>& dumps) {
   Run run;
   for (const Dump& dump : dumps) {
-    import_bytes(dump.name, {reinterpret_cast<const uint8_t*>(dump.bytes.data()), dump.bytes.size()},
+    import_bytes(dump.name,
+                 {reinterpret_cast<const uint8_t*>(dump.bytes.data()), dump.bytes.size()},
                  run.processes, run.issues, &run.logs);
   }
   forget_shared_identifiers(run);
@@ -142,7 +143,8 @@ TEST_CASE("damaged exports of Nsight Systems accuse nobody") {
   for (int rank = 0; rank < 3; ++rank) {
     capture.create(rank, 3);
     for (int step = 0; step < 60; ++step) {
-      capture.call(rank, 100 + 10 * step, static_cast<uint64_t>(1000 + step), step % 4 == 0 ? 5 : 3);
+      capture.call(rank, 100 + 10 * step, static_cast<uint64_t>(1000 + step),
+                   step % 4 == 0 ? 5 : 3);
     }
   }
   NsysFile file;

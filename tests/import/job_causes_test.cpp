@@ -366,3 +366,61 @@ TEST_CASE("what a GPU cannot do is no news where NCCL asks for it, and elsewhere
   CHECK(told("transport/p2p.cc:281"));
   CHECK(judge_log(log_of("transport/nvls.cc:91")).findings.front().verdict == Verdict::cuda_error);
 }
+
+TEST_CASE("what NCCL says of network, memory and machine is known, in the words of each version") {
+  struct Row {
+    const char* text;
+    const char* meaning;
+  };
+  constexpr Row kRows[] = {
+      {"NET/IB: Got completion from peer 10.0.0.7<5> with status=IBV_WC_RETRY_EXC_ERR(12) "
+       "opcode=x(0)",
+       "the other side did not answer"},
+      {"NET/IB: Got completion from peer 10.0.0.7<5> with status=12 opcode=0 len=0 vendor err 129",
+       "the other side did not answer"},
+      {"NET/IB: Got completion from peer 10.0.0.7<5> with status=11 opcode=0 len=0 vendor err 137",
+       "could not do what was asked"},
+      {"Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1:1",
+       "two network adapters do not reach each other"},
+      {"Call to ibv_modify_qp failed with error No such device errno 19", "could not be connected"},
+      {"Call to ibv_create_cq failed with error Cannot allocate memory errno 12", "could not lock"},
+      {"Call to ibv_reg_mr failed with error Bad address errno 14", "could not be registered"},
+      {"NET/IB : mlx5_0:1 async fatal event: port error", "a network adapter"},
+      {"MNNVL (cliqueSize 8) is available but not working on this system. Check the IMEX "
+       "configuration (nvidia-imex-ctl -N).",
+       "between hosts (MNNVL)"},
+      {"Cuda failure 700 'an illegal memory access was encountered'", "CUDA 700"},
+      {"Cuda failure 'system not yet initialized'", "nvidia-fabricmanager"},
+      {"Cuda failure 999 'unknown error'", "CUDA 999"},
+      {"Error: failed to extend /dev/shm/nccl-KWfVyt to 5967876 bytes", "/dev/shm is too small"},
+      {"Error while attaching to shared memory segment /dev/shm/nccl-x (size 9)", "do not share"},
+      {"Bootstrap : no socket interface found", "NCCL_SOCKET_IFNAME"},
+      {"Bootstrap Root : rank 1 of 4 ranks has already checked in", "as the same rank"},
+      {"socketStartConnect: Connect to 10.0.0.7<4211> failed : Connection refused",
+       "was not there"},
+      {"P2P is disabled between NVLINK connected GPUs 1 and 0.", "a fault of the machine"},
+  };
+  for (const Row& row : kRows) {
+    const std::string warning = std::string("n:1:9 [2] misc/x.cc:7 NCCL WARN ") + row.text + "\n";
+    const Judged lead = judged(warning + three_gave_up());
+    INFO(row.text << "\n" << lead.summary);
+    CHECK(holds(lead.summary, row.meaning));
+    CHECK(lead.confidence == Confidence::likely);
+  }
+}
+
+TEST_CASE("what NCCL says of a change, or of what came of another's error, leads no report") {
+  for (const char* text :
+       {"NET/IB: Got completion from peer 10.0.0.7<5> with status=IBV_WC_WR_FLUSH_ERR(5) "
+        "opcode=x(0)",
+        "NET/IB : mlx5_0:1 Got non-fatal async event: client reregistration(17)",
+        "NET/IB : Got async event : GID table change", "NET/IB : mlx5_0:1 GID table changed",
+        "communicator encountered a fatal error (detected in ncclIbTest)",
+        "[Service thread] Error encountered progressing operation=Connect, res=3, closing "
+        "connection",
+        "Call to ibv_reg_dmabuf_mr failed with error Operation not supported"}) {
+    INFO(text);
+    const std::string warning = std::string("n:1:9 [2] misc/x.cc:7 NCCL WARN ") + text + "\n";
+    CHECK(judged(warning + three_gave_up()).verdict == judged(three_gave_up()).verdict);
+  }
+}
