@@ -217,6 +217,27 @@ std::string finding_text(const trace::Run& run, const Answer& answer, const Find
   }
 }
 
+std::string cause_sentence(const trace::Run& run, const Answer& answer, const Finding& finding) {
+  std::string cause;
+  switch (finding.verdict) {
+    case analysis::Verdict::slow_transfer: {
+      const CommRow& comm = answer.comms[finding.comm];
+      cause = fmt::format("the slow transfers on {} cost", comm_name(comm.name, comm.key));
+      break;
+    }
+    case analysis::Verdict::imbalance:
+      cause = "unevenly dealt work costs";
+      break;
+    case analysis::Verdict::jitter:
+      cause = fmt::format("{} slow steps cost", finding.jitter.slow_steps);
+      break;
+    default:
+      cause = who(run, answer, finding.gpus) + (finding.gpus.size() > 1 ? " cost" : " costs");
+  }
+  return fmt::format("{} ({}): {} {} of a step", analysis::code_of(finding.verdict),
+                     analysis::name_of(finding.confidence), cause, percent(finding.recovered));
+}
+
 std::string nobody_text(const Answer& answer) {
   std::string text;
   if (answer.is_compared) {
@@ -480,6 +501,16 @@ std::string slow_text(const trace::Run& run, const Answer& answer, const Questio
   if (!answer.is_compared) return text;
   return text + charges_text(answer) + ranks_text(run, answer, question) + shifts_text(answer) +
          steps_text(answer);
+}
+
+std::string slow_sentence(const trace::Run& run, const Answer& answer) {
+  if (!answer.is_compared) return "";
+  const std::string steps =
+      fmt::format("{} of {} steps were compared: {} in the median, ±{}; ", answer.compared,
+                  answer.steps, span_text(answer.step_ns), percent(answer.variation));
+  if (answer.finding) return steps + cause_sentence(run, answer, *answer.finding);
+  return steps +
+         fmt::format("nothing above {} of a step is charged to one cause", percent(answer.floor));
 }
 
 std::string slow_json(const trace::Run& run, const Answer& answer, const Question& question) {

@@ -36,6 +36,7 @@
 #include "tools/libraries.h"
 #include "tools/ring_files.h"
 #include "tools/run_directory.h"
+#include "tools/step_summary.h"
 #include "tools/survivors.h"
 #include "tools/sweep_rings.h"
 #include "tools/terminal.h"
@@ -315,8 +316,11 @@ class Session {
   // Of commands that a launcher started one by one, each for a part of one job, the first watches
   // it, unless somebody asks the others to.
   static double patience_s(const Arguments& arguments) {
-    const bool is_of_many = arguments.ranks == 0 && launcher_job() && launcher_rank() != 0u;
-    return is_of_many && !arguments.watch_given ? 0 : arguments.watch_s;
+    return is_one_of_many(arguments) && !arguments.watch_given ? 0 : arguments.watch_s;
+  }
+
+  static bool is_one_of_many(const Arguments& arguments) {
+    return arguments.ranks == 0 && launcher_job() && launcher_rank() != 0u;
   }
 
   void tell_guardian_of_end() {
@@ -617,6 +621,11 @@ class Session {
     if (!text.empty()) say(text);
   }
 
+  void say_steps() {
+    const std::string text = summarize_steps(plan_.directory, now_ns() - start_ns_);
+    if (!text.empty()) say(text);
+  }
+
   int close() {
     wait_for_command();
     bring_rings_home(plan_.directory);
@@ -641,6 +650,9 @@ class Session {
     }
     if (status != 0 && !verdict_shown_) say_sentence();
     if (arguments_.quiet && status == 0) return status;
+    if (status == 0 && !job_.was_told_to_end() && !verdict_shown_ && !is_one_of_many(arguments_)) {
+      say_steps();
+    }
     say(fmt::format("recorded in {}; for the verdict: rollcall diff {}", plan_.directory,
                     shell_word(plan_.directory)));
     return status;

@@ -1,6 +1,9 @@
 // `rollcall slow`: who or what costs the steps of a run how much, or honestly nobody.
 #include "report/slow.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <optional>
@@ -20,7 +23,9 @@ struct Arguments {
   std::vector<std::string> paths;
   std::string ranks;
   std::string steps;
+  uint64_t window = 0;
   bool json = false;
+  bool sentence = false;
 };
 
 struct Range {
@@ -64,6 +69,24 @@ bool read_ranks(std::string_view list, std::vector<int32_t>& ranks) {
   return true;
 }
 
+bool is_cut(const trace::Run& run) {
+  return std::any_of(run.processes.begin(), run.processes.end(), [](const trace::Process& process) {
+    return process.first_complete_ticket > 1;
+  });
+}
+
+// Nothing where nothing was compared: then there is nothing to tell in a line.
+int print_sentence(const Arguments& arguments, const trace::Run& run) {
+  const slow::Answer answer = slow::answer(run);
+  if (!answer.is_compared) return finish_output(kExitUndecided);
+  std::string text = report::slow_sentence(run, answer);
+  if (arguments.window != 0 && is_cut(run)) {
+    text += fmt::format(" (of the newest {} calls of each rank)", arguments.window);
+  }
+  print_out(text + "\n");
+  return finish_output(answer.finding ? kExitRisk : kExitGood);
+}
+
 int slow_command(const Arguments& arguments) {
   slow::Question question;
   if (!read_ranks(arguments.ranks, question.ranks)) {
@@ -80,8 +103,9 @@ int slow_command(const Arguments& arguments) {
     question.last_step = range->last;
   }
   std::string error;
-  const std::optional<trace::Run> run = read_run(arguments.paths, 0, error);
+  const std::optional<trace::Run> run = read_run(arguments.paths, arguments.window, error);
   if (!run) return unusable(error);
+  if (arguments.sentence) return print_sentence(arguments, *run);
   say_issues(*run);
   say_job_taken(*run, "slow");
   const slow::Answer answer = slow::answer(*run, question);
@@ -108,7 +132,17 @@ void add_slow(CommandLine& line) {
       .option("--steps", arguments->steps,
               "steps to compare, as 100-200, counted from 0; the first 5 never are")
       .value_name("A-B");
-  command.flag("--json", arguments->json, "for programs: schema rollcall.slow/1");
+  command
+      .option("--window", arguments->window,
+              "newest calls read per process, 0 for all, which is the default")
+      .calls();
+  const Option json =
+      command.flag("--json", arguments->json, "for programs: schema rollcall.slow/1");
+  command
+      .flag("--sentence", arguments->sentence,
+            "in one line how long the steps take and what costs most; nothing, with status 3, "
+            "where nothing could be compared")
+      .excludes(json);
   command.footer(
       "\nA rank is named where it takes longer than its peers by its own doing, in nearly every\n"
       "step, and the steps would be shorter without that. Ranks that are late because they waited\n"

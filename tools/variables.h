@@ -14,6 +14,9 @@
   X(ROLLCALL_LIB_DIR, path, environment, "",                                                   \
     "where `rollcall run` takes the libraries from, for the job and for --emulate; else from " \
     "beside the command")                                                                      \
+  X(ROLLCALL_SUMMARY_SECONDS, count, environment, "2",                                         \
+    "seconds that `rollcall run` may take at the end of a job that went well for its line "    \
+    "about the steps (docs/SLOW.md); 0: no such line")                                         \
   X(ROLLCALL_JOB_TOKEN, text, environment, "",                                                 \
     "internal, set by `rollcall run` for its job and never to be set by anybody else: tells "  \
     "the processes that it may end from all others")

@@ -66,6 +66,31 @@ TEST_CASE("where nobody is named the text says how much the steps vary, and what
   CHECK(text.find("RC-") == std::string::npos);
 }
 
+TEST_CASE("the sentence of a run has the steps, their variation and what costs most, or nobody") {
+  const trace::Run run = test::missing_call_run();
+  slow::Answer answer = answer_of(run);
+  CHECK(report::slow_sentence(run, answer) ==
+        "55 of 60 steps were compared: 40.00 ms in the median, ±1.2 %; nothing above 1.0 % of a "
+        "step is charged to one cause");
+  answer.finding = straggler();
+  const std::string named = report::slow_sentence(run, answer);
+  CHECK(named.find("±1.2 %; RC-STRAGGLER (certain): rank 1 (") != std::string::npos);
+  CHECK(named.find(") costs 15.0 % of a step") == named.size() - 24);
+  answer.finding->gpus.clear();
+  answer.finding->verdict = analysis::Verdict::imbalance;
+  const std::string unnamed = report::slow_sentence(run, answer);
+  CHECK(unnamed.find("RC-IMBALANCE (certain): unevenly dealt work costs 15.0 % of a step") !=
+        std::string::npos);
+  CHECK(unnamed.find("rank") == std::string::npos);
+}
+
+TEST_CASE("where nothing could be compared there is no sentence") {
+  const trace::Run run = test::missing_call_run();
+  slow::Answer answer = answer_of(run);
+  answer.is_compared = false;
+  CHECK(report::slow_sentence(run, answer).empty());
+}
+
 TEST_CASE("where nothing could be compared the text gives the reason and no table") {
   const trace::Run run = test::missing_call_run();
   slow::Answer answer = answer_of(run);
