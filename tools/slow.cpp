@@ -5,13 +5,18 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
+#include "comparison/settings.h"
+#include "report/slow_two_runs.h"
 #include "slow/answer.h"
+#include "slow/two_runs.h"
 #include "tools/command.h"
 #include "tools/run_directory.h"
 #include "tools/terminal.h"
@@ -24,6 +29,7 @@ struct Arguments {
   std::string ranks;
   std::string steps;
   uint64_t window = 0;
+  bool together = false;
   bool json = false;
   bool sentence = false;
 };
@@ -87,7 +93,45 @@ int print_sentence(const Arguments& arguments, const trace::Run& run) {
   return finish_output(answer.finding ? kExitRisk : kExitGood);
 }
 
+bool are_two_runs(const Arguments& arguments) {
+  if (arguments.paths.size() != 2 || arguments.together) return false;
+  return std::all_of(arguments.paths.begin(), arguments.paths.end(), [](const std::string& path) {
+    std::error_code failure;
+    return std::filesystem::is_directory(path, failure);
+  });
+}
+
+int compare_runs(const Arguments& arguments) {
+  if (arguments.sentence || !arguments.steps.empty() || !arguments.ranks.empty()) {
+    return unusable(
+        "--sentence, --steps and --ranks are about one run; name one, or add --together");
+  }
+  std::string error;
+  std::vector<trace::Run> runs;
+  for (const std::string& path : arguments.paths) {
+    std::optional<trace::Run> run = read_run(path, arguments.window, error);
+    if (!run) return unusable(error);
+    say_issues(*run);
+    say_job_taken(*run, "slow");
+    runs.push_back(std::move(*run));
+  }
+  const report::TwoRunsReport report{.before = arguments.paths[0],
+                                     .after = arguments.paths[1],
+                                     .settings = comparison::compare_settings(runs[0], runs[1]),
+                                     .answer = slow::compare(runs[0], runs[1])};
+  if (arguments.json) {
+    const std::string of_new = report::slow_json(runs[1], slow::answer(runs[1]), {});
+    print_out(report::two_runs_json(of_new, report));
+  } else {
+    print_out(report::two_runs_text(report));
+  }
+  if (!report.answer.is_compared) return finish_output(kExitUndecided);
+  const bool is_different = report.answer.steps_differ || !report.answer.differences.empty();
+  return finish_output(is_different ? kExitRisk : kExitGood);
+}
+
 int slow_command(const Arguments& arguments) {
+  if (are_two_runs(arguments)) return compare_runs(arguments);
   slow::Question question;
   if (!read_ranks(arguments.ranks, question.ranks)) {
     return unusable("--ranks takes ranks and ranges of them, as 0-3,8; '" + arguments.ranks +
@@ -121,9 +165,14 @@ void add_slow(CommandLine& line) {
   Subcommand command(line, "slow",
                      "Tell who or what costs the steps of a job how much, or that nobody does.");
   const auto arguments = std::make_shared<Arguments>();
-  command.option("PATH", arguments->paths, "run directory, or files of one run")
+  command
+      .option(
+          "PATH", arguments->paths,
+          "run directory, or files of one run. Of two run directories the second one is compared "
+          "with the first")
       .required()
       .value_name("...");
+  command.flag("--together", arguments->together, "the paths are of one run");
   command
       .option("--ranks", arguments->ranks,
               "ranks to tell of, as 0-3,8; all are compared, whichever are named")
@@ -148,10 +197,13 @@ void add_slow(CommandLine& line) {
       "step, and the steps would be shorter without that. Ranks that are late because they waited\n"
       "for others are not. Times of GPUs are needed, of every call: record with\n"
       "ROLLCALL_OVERHEAD_BUDGET=100. docs/SLOW.md has how it decides, and how often it is right.\n"
-      "\nExit status: 0 nobody is named, 4 somebody is, 3 nothing could be compared.\n"
+      "\nExit status: 0 nobody is named, or the runs do not differ; 4 somebody is, or they do; 3\n"
+      "nothing could be compared.\n"
       "\nExamples:\n"
       "  rollcall slow DIR\n"
       "  rollcall slow DIR --steps 100-200 --ranks 0-7\n"
+      "  rollcall slow OLD NEW                      what the steps of a run take longer than "
+      "before\n"
       "  rollcall slow DIR --json | jq .finding");
   command.action([arguments] { return slow_command(*arguments); });
 }

@@ -77,6 +77,20 @@ def healthy_twin():
         expect_equal(outcome.returncode, 0, "the exit status")
         text = asked(run)
         expect(text.stdout.startswith("Nobody is named"), text.stdout)
+        compared_with_itself(run)
+
+
+def compared_with_itself(run):
+    """A run differs from itself in nothing, whatever the machine did to its steps."""
+    outcome = run.rollcall("slow", run.run_directory, run.run_directory)
+    expect_equal(outcome.returncode, 0, f"the exit status\n{outcome.stdout}{outcome.stderr}")
+    expect("The steps take as long as before" in outcome.stdout, outcome.stdout)
+    expect("no part of them differs" in outcome.stdout, outcome.stdout)
+    expect("Versions, settings, ranks and hosts are the same" in outcome.stdout, outcome.stdout)
+    outcome = run.rollcall("slow", run.run_directory, run.run_directory, "--json")
+    against = json.loads(outcome.stdout)["against"]
+    expect_equal((against["compared"], against["parts_compared"], against["differences"]),
+                 (True, True, []), "what the JSON has of both")
 
 
 def without_times():

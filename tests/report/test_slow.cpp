@@ -1,7 +1,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "comparison/settings.h"
 #include "report/slow.h"
+#include "report/slow_two_runs.h"
 #include "tests/catch.h"
 #include "tests/report/world.h"
 
@@ -128,6 +130,99 @@ TEST_CASE("a slow communicator and an imbalance are told without a rank") {
   const auto json = nlohmann::json::parse(report::slow_json(run, answer, {}));
   CHECK(json["finding"]["culprits"].empty());
   CHECK(json["finding"]["bound_by"].is_null());
+}
+
+report::TwoRunsReport two_runs() {
+  report::TwoRunsReport report{.before = "old", .after = "new", .settings = {}, .answer = {}};
+  slow::TwoRuns& answer = report.answer;
+  answer.is_compared = answer.has_parts = answer.steps_differ = true;
+  answer.before = {.found = 60, .compared = 55, .calls = 3, .step_ns = 40e6, .error_ns = 1e5};
+  answer.after = {.found = 60, .compared = 54, .calls = 3, .step_ns = 44e6, .error_ns = 1e5};
+  answer.floor = 0.012;
+  answer.smallest = 0.016;
+  slow::Difference difference;
+  difference.part = slow::Part::transfer;
+  difference.ranks = {0, 1};
+  difference.is_of_all = true;
+  difference.share = 0.08;
+  difference.saved_ns = 3.2e6;
+  slow::PlaceChange place;
+  place.call = 2;
+  place.before_ns = 1e6;
+  place.after_ns = 4.2e6;
+  place.place.comm = "world";
+  difference.places = {place};
+  answer.differences = {difference};
+  return report;
+}
+
+TEST_CASE("of two runs the text has what else differs, the step times, and what they are due to") {
+  report::TwoRunsReport report = two_runs();
+  report.settings = {{"nccl_version", "22703", "22807"}, {"NCCL_ALGO", "", "Ring"}};
+  const std::string text = report::two_runs_text(report);
+  CHECK(text.find("  nccl_version: 2.27.3 -> 2.28.7\n  NCCL_ALGO: (not set) -> Ring\n") !=
+        std::string::npos);
+  CHECK(text.find("The steps take 10.0 % longer: 40.00 ms -> 44.00 ms.") != std::string::npos);
+  CHECK(text.find("A change by 1.6 % would have been told 9 times of 10") != std::string::npos);
+  CHECK(text.find("+8.0 %  (+3.20 ms)  transfers, when everybody had come, of all ranks") !=
+        std::string::npos);
+  CHECK(text.find("    call 2 of a step, AllReduce") != std::string::npos);
+  CHECK(text.find("on world: 1.00 ms -> 4.20 ms") != std::string::npos);
+}
+
+TEST_CASE("of two runs that do not differ the text names nothing") {
+  report::TwoRunsReport report = two_runs();
+  report.answer.steps_differ = false;
+  report.answer.differences.clear();
+  report.answer.after.step_ns = 40.2e6;
+  const std::string text = report::two_runs_text(report);
+  CHECK(text.find("The steps take as long as before: 40.00 ms -> 40.20 ms (+0.5 %).") !=
+        std::string::npos);
+  CHECK(text.find("Versions, settings, ranks and hosts are the same") != std::string::npos);
+  CHECK(text.find("no part of them differs by so much") != std::string::npos);
+  CHECK(text.find("call 2") == std::string::npos);
+}
+
+TEST_CASE("the JSON of two runs is that of the new one, with what differs in a field of its own") {
+  const trace::Run run = test::missing_call_run();
+  const std::string of_new = report::slow_json(run, answer_of(run), {});
+  const auto json = nlohmann::json::parse(report::two_runs_json(of_new, two_runs()));
+  CHECK(json["schema"] == "rollcall.slow/1");
+  CHECK(json["steps"]["compared"] == 55);
+  CHECK(json["against"]["dir"] == "old");
+  CHECK(json["against"]["steps_differ"] == true);
+  REQUIRE(json["against"]["differences"].size() == 1);
+  CHECK(json["against"]["differences"][0]["part"] == "transfer");
+  CHECK(json["against"]["differences"][0]["places"][0]["call_of_step"] == 2);
+}
+
+TEST_CASE("settings of two runs are compared without what is never the same in two of them") {
+  trace::Run before = test::missing_call_run();
+  for (trace::Process& process : before.processes) {
+    process.meta = {{"nccl_version", "22703"},    {"env.NCCL_ALGO", "Tree"},
+                    {"env.RANK", process.file},   {"env.ROLLCALL_DIR", "/runs/1"},
+                    {"env.MASTER_PORT", "29500"}, {"cmdline", process.file}};
+  }
+  trace::Run after = before;
+  CHECK(comparison::compare_settings(before, after).empty());
+  for (trace::Process& process : after.processes) {
+    process.meta["env.ROLLCALL_DIR"] = "/runs/2";
+    process.meta["env.MASTER_PORT"] = "29501";
+    process.meta["nccl_version"] = "22807";
+    process.meta.erase("env.NCCL_ALGO");
+  }
+  after.processes.front().meta["env.CUDA_LAUNCH_BLOCKING"] = "1";
+  after.processes.pop_back();
+  const auto list = comparison::compare_settings(before, after);
+  REQUIRE(list.size() == 4);
+  CHECK(list[0].name == "nccl_version");
+  CHECK(list[0].before == "22703");
+  CHECK(list[0].after == "22807");
+  CHECK(list[1].name == "CUDA_LAUNCH_BLOCKING");
+  CHECK(list[1].before.empty());
+  CHECK(list[2].name == "NCCL_ALGO");
+  CHECK(list[2].after.empty());
+  CHECK(list[3].name == "ranks");
 }
 
 slow::Finding jitter() {

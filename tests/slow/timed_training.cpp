@@ -49,6 +49,8 @@ class Builder {
     return (seat.stage * shape_.dp + seat.replica) * shape_.tp + seat.part;
   }
   bool is(Family family) const { return training_.family == family; }
+  bool has(Planted planted) const { return training_.planted == planted; }
+  uint64_t noise_seed() const { return training_.seed + training_.draw * 0x9e3779b97f4a7c15; }
   bool is_overlapped() const;
   bool is_culprit(int rank) const;
   double slowness(int step) const;
@@ -104,7 +106,7 @@ double Builder::slowness(int step) const {
 double Builder::work_factor(int rank, int step, uint64_t which) const {
   const auto r = static_cast<uint64_t>(rank);
   const auto s = static_cast<uint64_t>(step);
-  const uint64_t seed = training_.seed;
+  const uint64_t seed = noise_seed();
   double factor = std::exp(training_.noise * normal(seed, 11, r, s) +
                            training_.noise * normal(seed, 12, r << 32 ^ s, which));
   if (uniform(seed, 13, r << 32 ^ s, which) < kTailChance) {
@@ -115,6 +117,9 @@ double Builder::work_factor(int rank, int step, uint64_t which) const {
                          is(Family::gpu_slow_late) || is(Family::gpu_slow_in_imbalance) ||
                          is(Family::gpu_slow_pair) || is(Family::two_slow);
   if (with_fault_ && gpu_fault && is_culprit(rank)) factor *= 1 + slowness(step);
+  if (has(Planted::slower_rank) && rank == planted_rank(training_)) {
+    factor *= 1 + training_.planted_size;
+  }
   if (is(Family::all_slow)) factor *= 1 + training_.severity;
   const bool has_heavy_stage =
       (is(Family::stage_imbalance) && with_fault_) || is(Family::gpu_slow_in_imbalance);
@@ -129,7 +134,7 @@ int64_t Builder::host_ns(int rank, int step, uint64_t which) const {
   const auto r = static_cast<uint64_t>(rank);
   double span =
       static_cast<double>(kHostNs) *
-      std::exp(0.2 * normal(training_.seed, 16, r << 32 ^ static_cast<uint64_t>(step), which));
+      std::exp(0.2 * normal(noise_seed(), 16, r << 32 ^ static_cast<uint64_t>(step), which));
   if (is(Family::host_slow) && with_fault_ && is_culprit(rank)) {
     span += static_cast<double>(kForwardNs) * (1.5 + 2 * training_.severity);
   }
@@ -144,19 +149,19 @@ int64_t Builder::pause_ns(int rank, int step) const {
   if (!with_fault_) return pause;
   const auto extra = static_cast<int64_t>(training_.severity * static_cast<double>(own_ns));
   if (is(Family::loader_slow) && is_culprit(rank)) pause += extra;
-  const auto unlucky = static_cast<int>(uniform(training_.seed, 17, s, 0) * shape_.ranks());
-  if (is(Family::rotating_pauses) && unlucky == rank && uniform(training_.seed, 18, s, 0) < 0.3) {
+  const auto unlucky = static_cast<int>(uniform(noise_seed(), 17, s, 0) * shape_.ranks());
+  if (is(Family::rotating_pauses) && unlucky == rank && uniform(noise_seed(), 18, s, 0) < 0.3) {
     pause += 5 * extra;
   }
   if (is(Family::periodic_pauses) && step % kPausePeriod == 0 &&
       step / kPausePeriod % shape_.ranks() == rank) {
     pause += 10 * extra;
   }
-  if (is(Family::one_pauses) && is_culprit(rank) && uniform(training_.seed, 18, s, 0) < 0.1) {
+  if (is(Family::one_pauses) && is_culprit(rank) && uniform(noise_seed(), 18, s, 0) < 0.1) {
     pause += 10 * extra;
   }
-  if (is(Family::data_stalls) && uniform(training_.seed, 19, s, 0) < 0.1) {
-    const double share = 0.9 + 0.1 * uniform(training_.seed, 20, s, static_cast<uint64_t>(rank));
+  if (is(Family::data_stalls) && uniform(noise_seed(), 19, s, 0) < 0.1) {
+    const double share = 0.9 + 0.1 * uniform(noise_seed(), 20, s, static_cast<uint64_t>(rank));
     pause += static_cast<int64_t>(10 * share * static_cast<double>(extra));
   }
   return pause;
@@ -197,7 +202,12 @@ void Builder::make_comms() {
 
 void Builder::make_machine() {
   Machine& machine = job_.machine;
-  machine.seed = training_.seed;
+  machine.seed = noise_seed();
+  if (has(Planted::slower_links)) machine.bytes_per_ns /= 1 + training_.planted_size;
+  if (has(Planted::slower_launches)) {
+    machine.launch_ns =
+        static_cast<int64_t>(static_cast<double>(machine.launch_ns) * (1 + training_.planted_size));
+  }
   machine.tells_launch = training_.tells_launch;
   if (!is(Family::clean)) {
     machine.clock_offset_ns = 3'000'000'000;
@@ -292,6 +302,10 @@ void Builder::step(int rank, int step) {
   for (int microbatch = 0; microbatch < shape_.microbatches; ++microbatch) {
     forward(rank, step, microbatch);
   }
+  if (has(Planted::extra_call)) {
+    const double bytes = 4e6 * training_.planted_size;
+    call(rank, step, kComputeStream, 0, OpKind::AllReduce, static_cast<uint64_t>(bytes) + 4);
+  }
   for (int microbatch = 0; microbatch < shape_.microbatches; ++microbatch) {
     backward(rank, step, microbatch);
   }
@@ -360,6 +374,13 @@ Training random_training(Family family, uint64_t seed) {
   if (family == Family::clean_noisy) training.noise *= 8;
   return training;
 }
+
+int planted_rank(const Training& training) {
+  return static_cast<int>((training.seed * 6007 + 3) %
+                          static_cast<uint64_t>(training.shape.ranks()));
+}
+
+Job make_job(const Training& training) { return Builder(training, true).build(); }
 
 Case make_case(const Training& training) {
   Builder builder(training, true);

@@ -59,6 +59,9 @@ struct Shape {
   int ranks() const { return dp * tp * pp; }
 };
 
+// What a run of the job has besides, by which it differs from another one.
+enum class Planted : uint8_t { nothing, slower_rank, slower_links, extra_call, slower_launches };
+
 struct Training {
   Family family = Family::clean;
   uint64_t seed = 1;
@@ -67,6 +70,9 @@ struct Training {
   double noise = 0.005;       // standard deviation of the logarithm of a rank's work in a step
   bool tells_launch = true;   // the profiler plugin was there
   bool waits_at_end = false;  // the loss is printed: no host runs ahead of the step
+  uint64_t draw = 0;          // of the noise: runs of one job have different ones
+  Planted planted = Planted::nothing;
+  double planted_size = 0;  // of the work, time per byte or launch; 1: twice as long
 };
 
 // A shape, a severity and noise as the seed says; noise of at most 1 % where the family has no
@@ -85,6 +91,9 @@ struct Case {
   Truth truth;
 };
 
+// The rank that Planted::slower_rank is about.
+int planted_rank(const Training& training);
+Job make_job(const Training& training);
 Case make_case(const Training& training);
 
 }  // namespace rollcall::timed
