@@ -143,7 +143,9 @@ std::vector<CallLook> Side::looks_of(uint32_t role) const {
     if (op.comm < process.comms.size()) {
       const trace::Comm& comm = process.comms[op.comm];
       hash = mixed(hash, static_cast<uint64_t>(comm.nranks));
-      if (is_p2p(op.kind)) hash = mixed(hash, static_cast<uint64_t>(op.root_or_peer - comm.rank));
+      // By distance, since each rank has its own neighbours.
+      const int64_t distance = int64_t{op.root_or_peer} - comm.rank;
+      if (is_p2p(op.kind)) hash = mixed(hash, static_cast<uint64_t>(distance));
     }
     looks.push_back({.look = mixed(hash, op.count), .sizeless = hash});
   }

@@ -40,6 +40,12 @@ double agreed(double own_ns, double since_ns) {
                     : std::max(own_ns, std::min(since_ns, 0.0));
 }
 
+// A damaged file may hold any times; the sums of these do not fit.
+int64_t whole_ns(double span_ns) {
+  constexpr double kLongestNs = 1e18;
+  return static_cast<int64_t>(std::clamp(span_ns, -kLongestNs, kLongestNs));
+}
+
 // A GPU in both runs, and by how much each of its places differs.
 struct Pair {
   uint32_t old_gpu = kNone;
@@ -63,21 +69,19 @@ struct RolePair {
 
 // Work in front of a call that the other run has not is work in front of the next one that both
 // have, on its stream.
-void hand_on(Side& side, uint32_t role, const std::vector<uint32_t>& alone) {
+void hand_on(Side& side, uint32_t role, uint32_t gpu, const std::vector<uint32_t>& alone) {
   std::vector<bool> is_alone(side.steps().roles[role].length, false);
   for (const uint32_t place : alone) is_alone[side.slot_of_place(role, place)] = true;
   const auto length = static_cast<uint32_t>(is_alone.size());
-  for (const uint32_t gpu : side.steps().roles[role].gpus) {
-    std::vector<SlotLevel>& levels = side.levels(gpu);
-    for (const uint32_t place : alone) {
-      const uint32_t slot = side.slot_of_place(role, place);
-      for (uint32_t i = 1; i < length; ++i) {
-        SlotLevel& next = levels[(slot + i) % length];
-        if (is_alone[(slot + i) % length] || next.stream != levels[slot].stream) continue;
-        next.own_ns += levels[slot].own_ns;
-        next.since_ns += levels[slot].since_ns;
-        break;
-      }
+  std::vector<SlotLevel>& levels = side.levels(gpu);
+  for (const uint32_t place : alone) {
+    const uint32_t slot = side.slot_of_place(role, place);
+    for (uint32_t i = 1; i < length; ++i) {
+      SlotLevel& next = levels[(slot + i) % length];
+      if (is_alone[(slot + i) % length] || next.stream != levels[slot].stream) continue;
+      next.own_ns += levels[slot].own_ns;
+      next.since_ns += levels[slot].since_ns;
+      break;
     }
   }
 }
@@ -178,8 +182,10 @@ class Comparer {
       return false;
     }
     for (const RolePair& role : roles_) {
-      hand_on(before_, role.old_role, role.match.removed);
-      hand_on(after_, role.new_role, role.match.added);
+      for (const Pair& pair : role.pairs) {
+        hand_on(before_, role.old_role, pair.old_gpu, role.match.removed);
+        hand_on(after_, role.new_role, pair.new_gpu, role.match.added);
+      }
     }
     return true;
   }
@@ -311,7 +317,7 @@ class Comparer {
       for (uint32_t slot = 0; slot < changes.size(); ++slot) {
         const uint32_t unit = after_.steps().unit_at(after_.timeline(), pair.new_gpu, step, slot);
         if (unit == kNone || changes[slot] == 0) continue;
-        own_ns[unit] = std::max<int64_t>(own_ns[unit] - static_cast<int64_t>(changes[slot]), 0);
+        own_ns[unit] = std::max<int64_t>(own_ns[unit] - whole_ns(changes[slot]), 0);
       }
     }
   }
@@ -427,7 +433,7 @@ class Comparer {
     for (size_t m = 0; m < timeline.meetings.size(); ++m) {
       const Unit& unit = timeline.units[timeline.seats[timeline.meetings[m].begin]];
       if (unit.slot == kNone || changes[unit.gpu].empty()) continue;
-      const auto change_ns = static_cast<int64_t>(changes[unit.gpu][unit.slot]);
+      const int64_t change_ns = whole_ns(changes[unit.gpu][unit.slot]);
       transfer_ns[m] = std::max<int64_t>(transfer_ns[m] - change_ns, 0);
     }
     return after_.evidence().saved_ns(after_.evidence().own_times().all(), transfer_ns);
@@ -442,7 +448,8 @@ class Comparer {
     std::vector<std::vector<bool>> alone(after_.timeline().gpus.size());
     for (const RolePair& role : roles_) {
       for (const Pair& pair : role.pairs) {
-        list_alone(after_, pair.new_gpu, role.new_role, role.match.added, alone, difference);
+        list_alone(after_, pair.new_gpu, role.new_role, &pair == &role.pairs.front(),
+                   role.match.added, alone, difference);
       }
     }
     if (!difference.places.empty()) finish_alone(after_, alone, 1, difference);
@@ -454,20 +461,21 @@ class Comparer {
     std::vector<std::vector<bool>> alone(before_.timeline().gpus.size());
     for (const RolePair& role : roles_) {
       for (const Pair& pair : role.pairs) {
-        list_alone(before_, pair.old_gpu, role.old_role, role.match.removed, alone, difference);
+        list_alone(before_, pair.old_gpu, role.old_role, &pair == &role.pairs.front(),
+                   role.match.removed, alone, difference);
       }
     }
     if (!difference.places.empty()) finish_alone(before_, alone, -1, difference);
   }
 
-  void list_alone(const Side& side, uint32_t gpu, uint32_t role,
+  // Appends to the difference what the first of the ranks does at these places.
+  void list_alone(const Side& side, uint32_t gpu, uint32_t role, bool is_first,
                   const std::vector<uint32_t>& places, std::vector<std::vector<bool>>& alone,
                   Difference& difference) const {
     alone[gpu].assign(side.steps().roles[role].length, false);
     if (places.empty()) return;
     const int32_t rank = side.timeline().gpus[gpu].rank;
     difference.ranks.push_back(rank);
-    const bool is_first = gpu == side.steps().roles[role].gpus.front();
     for (const uint32_t place : places) {
       const uint32_t slot = side.slot_of_place(role, place);
       alone[gpu][slot] = true;
