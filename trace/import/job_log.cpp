@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <charconv>
 #include <map>
 #include <set>
@@ -190,16 +191,35 @@ const std::vector<std::string_view>& all_marks() {
   return marks;
 }
 
-// Most lines that are given are calls of NCCL, which hold none of these marks.
-bool holds_mark(std::string_view text) {
-  static const MarkFinder finder = [] {
-    std::vector<std::string> marks;
-    for (const std::string_view mark : all_marks()) marks.emplace_back(mark);
-    return MarkFinder(std::move(marks));
-  }();
-  constexpr std::string_view kResult = " -> ";  // of a result on its way up
-  return finder.find(text, 0) != std::string_view::npos ||
-         text.find(kResult) != std::string_view::npos;
+using FormatSet = std::bitset<std::size(kLogFormats)>;
+
+// Of each mark the formats that have it.
+struct FormatsByMark {
+  MarkFinder finder{{all_marks().begin(), all_marks().end()}};
+  std::vector<FormatSet> formats;
+  FormatSet others;  // whose marks are too short to be looked for with the rest
+
+  FormatsByMark() {
+    for (size_t i = 0; i < std::size(kLogFormats); ++i) others.set(i);
+    for (const std::string& mark : finder.marks()) {
+      FormatSet& found = formats.emplace_back();
+      for (size_t i = 0; i < std::size(kLogFormats); ++i) {
+        if (kLogFormats[i].mark == mark) found.set(i);
+      }
+      others &= ~found;
+    }
+  }
+};
+
+// The formats whose marks stand in the text, in one look at it. Most lines hold none.
+FormatSet formats_in(std::string_view text) {
+  static const FormatsByMark known;
+  FormatSet found;
+  known.finder.for_each(text, [&](size_t mark) { found |= known.formats[mark]; });
+  for (size_t i = 0; i < std::size(kLogFormats); ++i) {
+    if (known.others.test(i) && text.find(kLogFormats[i].mark) != text.npos) found.set(i);
+  }
+  return found;
 }
 
 bool has_lines_behind(const LogFormat& format) {
@@ -290,9 +310,10 @@ void JobLogReader::read_line(const TextLine& line) {
   if (warned_ != kNone) read_warned(line);
   if (follows_ != nullptr) read_following(line);
   if (unfinished_ != nullptr && read_end(line)) return;
-  if (!holds_mark(line.text)) return;
-  for (const LogFormat& format : kLogFormats) {
-    if (line.text.find(format.mark) == std::string_view::npos) continue;
+  const FormatSet formats = formats_in(line.text);
+  for (size_t i = 0; formats.any() && i < formats.size(); ++i) {
+    const LogFormat& format = kLogFormats[i];
+    if (!formats.test(i)) continue;
     if (has_lines_behind(format)) {
       follows_ = &format;
       continue;

@@ -22,6 +22,17 @@ class MarkFinder {
   explicit MarkFinder(std::vector<std::string> marks);
   // Where the first mark at or behind `from` begins; npos: there is none.
   size_t find(std::string_view text, size_t from) const;
+  // Calls `take` with the number of each mark, in marks(), wherever it stands.
+  template <typename Take>
+  void for_each(std::string_view text, Take&& take) const {
+    for (size_t at = 0; (at = find(text, at)) != std::string_view::npos; ++at) {
+      const auto first = static_cast<uint8_t>(text[at]);
+      for (size_t i = by_first_[first]; i < by_first_[first + 1U]; ++i) {
+        if (text.substr(at).starts_with(marks_[i])) take(i);
+      }
+    }
+  }
+  const std::vector<std::string>& marks() const { return marks_; }
   // Bytes of the longest mark.
   size_t longest() const { return longest_; }
 

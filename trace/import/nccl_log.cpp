@@ -39,6 +39,7 @@
 #include "trace/import/call_numbering.h"
 #include "trace/import/importer.h"
 #include "trace/import/line_parser.h"
+#include "trace/import/mark_finder.h"
 
 namespace rollcall::trace {
 namespace {
@@ -112,6 +113,7 @@ bool begins_call(std::string_view message) {
   if (message.size() < 3) return false;
   for (size_t kind = 0; kind < kOpKinds; ++kind) {
     const std::string_view name = kOpTraits[kind].name;
+    if (name[0] != message[0]) continue;
     const size_t in_name = std::min(name.size(), message.size());
     const std::string_view rest = message.substr(in_name);
     if (message.substr(0, in_name) == name.substr(0, in_name) &&
@@ -138,11 +140,34 @@ bool ends_in_prefix(std::string_view rest) {
 }
 
 // Words that stand in lines of calls only.
+constexpr std::string_view kPieces[] = {"sendbuff 0x", "recvbuff 0x", " stream 0x", " [nranks="};
+
 bool is_piece_of_call(std::string_view line) {
-  for (const char* words : {"sendbuff 0x", "recvbuff 0x", " stream 0x", " [nranks="}) {
-    if (line.find(words) != std::string_view::npos) return true;
+  static const MarkFinder pieces({std::begin(kPieces), std::end(kPieces)});
+  return pieces.find(line, 0) != std::string_view::npos;
+}
+
+constexpr std::string_view kStarted = "- Init START";
+constexpr std::string_view kCompleted = "- Init COMPLETE";
+
+// Most of what NCCL says is of neither calls nor communicators.
+bool may_be_read(std::string_view message) {
+  static const MarkFinder words = [] {
+    std::vector<std::string> all(std::begin(kPieces), std::end(kPieces));
+    for (const std::string_view word : {kCall, kStarted, kCompleted}) all.emplace_back(word);
+    return MarkFinder(std::move(all));
+  }();
+  return words.find(message, 0) != std::string_view::npos || begins_call(message);
+}
+
+// Where the last mark of a line begins. Looked for by its letters, for lines are full of blanks.
+size_t last_mark(std::string_view line) {
+  constexpr std::string_view kLetters = kMark.substr(1);
+  size_t last = std::string_view::npos;
+  for (size_t at = 0; (at = line.find(kLetters, at)) != std::string_view::npos; ++at) {
+    if (at != 0 && line[at - 1] == ' ') last = at - 1;
   }
-  return false;
+  return last;
 }
 
 constexpr uint32_t kNoThread = UINT32_MAX;
@@ -205,12 +230,12 @@ class LogReader final : public LineParser {
 
  private:
   Writer& writer_of(const Prefix& prefix);
+  Writer& find_writer(const Prefix& prefix);
   void read_message(Writer& writer, uint32_t tid, std::string_view message);
   void read_unsigned(std::string_view line);
   void read_init(Writer& writer, std::string_view message);
   bool read_call(Writer& writer, uint32_t tid, std::string_view message, OpKind kind);
   void take_call(Writer& writer, const CallLine& call);
-  Writer& writer_of(const CallLine& call);
   uint32_t comm_of(Writer& writer, uint64_t pointer, int32_t nranks);
   void name_comm(Writer& writer, uint64_t pointer, uint32_t index);
   void lose_call_of_anyone();
@@ -238,15 +263,15 @@ class LogReader final : public LineParser {
   bool wants_next_ = false;
 };
 
-Writer& LogReader::writer_of(const CallLine& call) {
-  Writer*& recent = recent_[call.pid % recent_.size()];
-  const bool is_it = recent != nullptr && recent->process.pid == call.pid &&
-                     std::string_view(recent->process.host) == call.host;
-  if (!is_it) recent = &writer_of(Prefix{call.host, call.pid, call.tid});
+Writer& LogReader::writer_of(const Prefix& prefix) {
+  Writer*& recent = recent_[prefix.pid % recent_.size()];
+  const bool is_it = recent != nullptr && recent->process.pid == prefix.pid &&
+                     std::string_view(recent->process.host) == prefix.host;
+  if (!is_it) recent = &find_writer(prefix);
   return *recent;
 }
 
-Writer& LogReader::writer_of(const Prefix& prefix) {
+Writer& LogReader::find_writer(const Prefix& prefix) {
   const auto known = writers_.find({std::string(prefix.host), prefix.pid});
   if (known != writers_.end()) return known->second;
   // "NCnode0:471", "de0:471": what a torn line makes of a host.
@@ -407,8 +432,9 @@ void LogReader::lose_call_of_anyone() {
 }
 
 void LogReader::read_message(Writer& writer, uint32_t tid, std::string_view message) {
-  if (message.find("- Init START") != std::string_view::npos ||
-      message.find("- Init COMPLETE") != std::string_view::npos) {
+  if (!may_be_read(message)) return;
+  if (message.find(kStarted) != std::string_view::npos ||
+      message.find(kCompleted) != std::string_view::npos) {
     return read_init(writer, message);
   }
   const size_t colon = message.find(kCall);
@@ -469,7 +495,7 @@ bool LogReader::is_unfinished(std::string_view text) const {
 size_t LogReader::read_plain_line(std::string_view text) {
   const std::optional<CallLine> call = read_call_line(text);
   if (!call) return 0;
-  take_call(writer_of(*call), *call);
+  take_call(writer_of({call->host, call->pid, call->tid}), *call);
   wants_next_ = true;
   return call->bytes;
 }
@@ -485,7 +511,7 @@ void LogReader::read_line(const TextLine& given) {
 
 void LogReader::read_text(std::string_view line) {
   // Where one line was written into another, the last mark is the one of what follows it.
-  const size_t mark = line.rfind(kMark);
+  const size_t mark = last_mark(line);
   if (mark == std::string_view::npos) return read_unsigned(line);
   Prefix prefix;
   const std::string_view head = line.substr(0, mark);
