@@ -57,11 +57,12 @@ def info_lines(step):
     for rank in range(RANKS):
         head = f"node0:{100 + rank}:{300 + rank} [{rank}] NCCL INFO "
         peer = (rank + 1) % RANKS
-        lines += [head + f"Channel {channel:02d}/0 : {rank}[{rank}] -> {peer}[{peer}] via P2P/CUMEM\n",
-                  head + f"Trees [{channel}] {peer}/-1/-1->{rank}->-1 [1] -1/-1/-1->{rank}->{peer}\n",
-                  head + "Connected all rings\n",
-                  head + "threadThresholds 8/8/64 | 64/8/64 | 512 | 512\n",
-                  head + "24 coll channels, 24 collnet channels, 0 nvls channels, 32 p2p channels\n"]
+        lines += [head + text + "\n" for text in (
+            f"Channel {channel:02d}/0 : {rank}[{rank}] -> {peer}[{peer}] via P2P/CUMEM",
+            f"Trees [{channel}] {peer}/-1/-1->{rank}->-1 [1] -1/-1/-1->{rank}->{peer}",
+            "Connected all rings",
+            "threadThresholds 8/8/64 | 64/8/64 | 512 | 512",
+            "24 coll channels, 24 collnet channels, 0 nvls channels, 32 p2p channels")]
     return lines
 
 
@@ -72,7 +73,8 @@ def watchdog_lines(step):
                 f"ProcessGroupNCCL.cpp:")
         lines += [head + f"616] [Rank {rank}] Watchdog caught collective operation timeout: "
                   f"WorkNCCL(SeqNum={step}, OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, "
-                  f"Timeout(ms)=600000) ran for 600{step % 1000:03d} milliseconds before timing out.\n",
+                  f"Timeout(ms)=600000) ran for 600{step % 1000:03d} milliseconds before timing "
+                  "out.\n",
                   head + f"1785] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Exception (either an "
                   f"error or timeout) detected by watchdog at work: {step}, last enqueued NCCL "
                   f"work: {step + 1}, last completed NCCL work: {step - 1}.\n"]
@@ -82,7 +84,8 @@ def watchdog_lines(step):
 def stack_lines(step):
     lines = [f"frame #{frame}: c10d::ProcessGroupNCCL::WorkNCCL::checkTimeout(std::optional<"
              f"std::chrono::duration<long, std::ratio<1l, 1000l> > >) + 0x{frame:x}8a "
-             f"(0x7f{step % 4096:03x}a48e1f6a in /usr/lib/libtorch_cuda.so)\n" for frame in range(8)]
+             f"(0x7f{step % 4096:03x}a48e1f6a in /usr/lib/libtorch_cuda.so)\n"
+             for frame in range(8)]
     lines += [f"#{frame} forward from /opt/train/model.py:{100 + frame}\n" for frame in range(8)]
     lines += [f"{{'collective_seq_id': {step}, 'profiling_name': 'nccl:all_reduce', 'state': "
               f"'scheduled', 'input_sizes': [[1024]], 'process_group': ('0', 'default_pg')}}\n"]

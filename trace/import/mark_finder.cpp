@@ -39,7 +39,9 @@ bool MarkFinder::is_mark_at(std::string_view text, size_t at) const {
   const std::string_view rest = text.substr(at);
   const auto first = static_cast<uint8_t>(text[at]);
   return std::any_of(marks_.begin() + by_first_[first], marks_.begin() + by_first_[first + 1U],
-                     [&](const std::string& mark) { return rest.starts_with(mark); });
+                     [&](const std::string& mark) {
+                       return rest.size() > 1 && rest[1] == mark[1] && rest.starts_with(mark);
+                     });
 }
 
 size_t MarkFinder::find(std::string_view text, size_t from) const {

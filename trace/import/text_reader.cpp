@@ -1,6 +1,7 @@
 #include "trace/import/text_reader.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 
@@ -54,9 +55,20 @@ size_t line_begin(std::string_view text, size_t from, size_t at) {
   return from + behind_last_line(text.substr(from, at - from));
 }
 
+// Eight bytes at a time: most of a log is read for nothing but this.
 uint64_t line_feeds(std::string_view text) {
+  constexpr uint64_t kOnes = 0x0101010101010101;
+  constexpr uint64_t kLow = 0x7f7f7f7f7f7f7f7f;
   uint64_t count = 0;
-  for (size_t at = 0; (at = text.find('\n', at)) != std::string_view::npos; ++at) ++count;
+  size_t at = 0;
+  for (uint64_t word = 0; at + sizeof word <= text.size(); at += sizeof word) {
+    std::memcpy(&word, text.data() + at, sizeof word);
+    word ^= kOnes * '\n';
+    // The highest bit of each byte that is zero now, and of no other.
+    const uint64_t zeros = ~(((word & kLow) + kLow) | word | kLow);
+    count += static_cast<uint64_t>(std::popcount(zeros));
+  }
+  for (; at < text.size(); ++at) count += text[at] == '\n' ? 1 : 0;
   return count;
 }
 
@@ -244,9 +256,7 @@ void TextReader::give_lines(std::string_view block) {
     if (mark == std::string_view::npos) break;
     const size_t begin = line_begin(block, at, mark);
     const size_t end = line_end(block, begin);
-    counts_.lines +=
-        static_cast<uint64_t>(std::count(block.begin() + static_cast<std::ptrdiff_t>(counted),
-                                         block.begin() + static_cast<std::ptrdiff_t>(begin), '\n'));
+    counts_.lines += line_feeds(block.substr(counted, begin - counted));
     counted = begin;
     give(block.substr(begin, end - begin), counts_.lines + 1);
     at = behind_line_end(block, end);
