@@ -161,10 +161,23 @@ const Said& most_telling(const std::vector<Said>& causes) {
   return found == causes.end() ? causes.front() : *found;
 }
 
+// With so much of a warning that its meaning stands in the first sentence, too; the evidence has
+// all.
+Saying shown_with(std::string_view meaning, const Saying& saying) {
+  Saying shown = saying;
+  if (saying.kind != SayingKind::warning) return shown;
+  constexpr size_t kSentenceMax = 160;  // of a first one (words/lead.h)
+  constexpr size_t kShortest = 40;
+  const size_t around = what_text(saying).size() - saying.text.size() + 2 + meaning.size();
+  const size_t room = around + kShortest < kSentenceMax ? kSentenceMax - around : kShortest;
+  if (saying.text.size() > room) shown.text = saying.text.substr(0, room - 3) + "...";
+  return shown;
+}
+
 Finding finding_about(const Said& cause, const std::vector<Said>& all, Confidence confidence) {
   const Saying& saying = *cause.saying;
   Finding finding = make_finding(verdict_of_cause(saying), confidence);
-  const std::string what = what_text(saying);
+  const std::string what = what_text(shown_with(cause.message->meaning, saying));
   finding.summary = fmt::format("{}{}{}", what, what.empty() ? "" : ": ", cause.message->meaning);
   finding.next = cause.message->next;
   add_evidence(*cause.log, saying, finding);

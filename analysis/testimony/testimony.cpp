@@ -403,21 +403,35 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
 // --- and what is only worth quoting --------------------------------------------------------------
 
 std::optional<Finding> judge_host(const trace::Run& run) {
+  Finding finding = make_finding(Verdict::stuck_in_call, Confidence::open);
+  std::set<int32_t> ranks;
+  std::string speaker;
   for (const JobLog& log : run.logs) {
     for (const Saying& saying : log.sayings) {
       if (saying.kind != SayingKind::host_stuck) continue;
-      Finding finding = make_finding(Verdict::stuck_in_call, Confidence::open);
+      if (speaker.empty()) speaker = speaker_text(saying);
+      const bool is_known = saying.rank >= 0 && !ranks.insert(saying.rank).second;
+      if (is_known) continue;
       if (saying.rank >= 0) finding.culprits.push_back(culprit_named(saying.rank, saying));
-      finding.summary = fmt::format(
-          "{}: PyTorch's watchdog thread did not move, as where a call of "
-          "CUDA or NCCL does not return, or the GIL is held",
-          speaker_text(saying));
-      finding.next = "look at the stack of that process (`py-spy dump --native`)";
       add_evidence(log, saying, finding);
-      return finding;
     }
   }
-  return {};
+  if (speaker.empty()) return {};
+  const std::vector<int32_t> known(ranks.begin(), ranks.end());
+  // What all of them met, one of them may have begun, or none.
+  finding.summary = fmt::format(
+      "{}: PyTorch's watchdog {} did not move, as where a call of "
+      "CUDA or NCCL does not return, or the GIL is held",
+      known.size() > 1 ? ranks_text(known) : speaker, known.size() > 1 ? "threads" : "thread");
+  finding.next = known.size() > 1
+                     ? "look at the stacks of these processes (`py-spy dump --native`): the one "
+                       "that stands elsewhere"
+                     : "look at the stack of that process (`py-spy dump --native`)";
+  if (known.size() > 1) {
+    finding.culprits.clear();
+    finding.victims = known;
+  }
+  return finding;
 }
 
 std::optional<Finding> judge_stall(const trace::Run& run) {

@@ -424,3 +424,61 @@ TEST_CASE("what NCCL says of a change, or of what came of another's error, leads
     CHECK(judged(warning + three_gave_up()).verdict == judged(three_gave_up()).verdict);
   }
 }
+
+TEST_CASE(
+    "an error of NCCL that ended PyTorch's watchdog is that of its rank, as its last warning is") {
+  const Judged found = judged(
+      "[rank2]:[E602 11:18:52.5 ProcessGroupNCCL.cpp:1896] [PG ID 1 PG GUID 1 Rank 2] Process "
+      "group "
+      "watchdog thread terminated with exception: NCCL error: remote process exited or there was a "
+      "network error, NCCL version 2.28.9\nncclRemoteError: A call failed.\nLast error:\n"
+      "NET/IB: Got completion from peer 10.0.0.7<51420> with status=IBV_WC_RETRY_EXC_ERR(12) "
+      "opcode=IBV_WC_SEND(0) reqSize=0 vendor_err=129 req_type=Send hca mlx5_0\n");
+  CHECK(found.verdict == Verdict::async_error);
+  CHECK(found.culprits == Ranks{2});
+  CHECK(holds(found.summary, "NCCL warns in rank 2"));
+  CHECK(holds(found.summary.substr(0, 160), "the other side did not answer"));
+}
+
+TEST_CASE("an error that XLA had of NCCL is read") {
+  const Judged found = judged(
+      "2024-07-30 01:35:14.1: W external/xla/xla/service/gpu/runtime/support.cc:58] Intercepted "
+      "XLA "
+      "runtime error:\nINTERNAL: external/xla/xla/service/gpu/nccl_utils.cc:305: NCCL operation "
+      "ncclCommInitRank(&comm, nranks, id, rank) failed: unhandled system error (run with "
+      "NCCL_DEBUG=INFO for details).\n");
+  CHECK(found.verdict == Verdict::async_error);
+  CHECK(found.confidence == Confidence::open);
+  CHECK(found.culprits.empty());
+  CHECK(read_log("NCCL operation took 5 ms, and none failed: fine\n").logs.empty());
+}
+
+TEST_CASE("a time-out without a group is in the only group where others gave up the same call") {
+  const std::string group =
+      "[rank0]:[E816 01:45:40.2 ProcessGroupNCCL.cpp:1664] [PG 1 Rank 0] Exception (either an "
+      "error "
+      "or timeout) detected by watchdog at work: 41, last enqueued NCCL work: 42, last completed "
+      "NCCL work: 40.\n";
+  const Judged one = judged(gave_up(0) + gave_up(1) + gave_up(3) + group);
+  CHECK(holds(one.summary, "ranks 0-1,3 waited in ALLREDUCE, call 41 of group 1"));
+  // Where two groups have that call nobody knows.
+  std::string other = group;
+  other.replace(other.find("rank0"), 5, "rank1");
+  other.replace(other.find("PG 1 Rank 0"), 11, "PG 2 Rank 1");
+  const Judged two = judged(gave_up(0) + gave_up(1) + gave_up(3) + group + other);
+  CHECK_FALSE(holds(two.summary, "ranks 0-1,3 waited"));
+}
+
+TEST_CASE("several ranks whose watchdogs do not move are all named, and none of them is to blame") {
+  const auto stuck = [](int rank) {
+    const std::string number = std::to_string(rank);
+    return "[rank" + number + "]:[F1019 01:14:03.3 ProcessGroupNCCL.cpp:1224] [PG 3 Rank " +
+           number +
+           "] ProcessGroupNCCL's watchdog got stuck for 600 seconds without making progress.\n";
+  };
+  const Judged several = judged(stuck(0) + stuck(2) + stuck(2) + stuck(3));
+  CHECK(several.verdict == Verdict::stuck_in_call);
+  CHECK(holds(several.summary, "ranks 0,2-3: PyTorch's watchdog threads did not move"));
+  CHECK(several.culprits.empty());
+  CHECK(judged(stuck(2)).culprits == Ranks{2});
+}

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "core/base/limits.h"
@@ -22,6 +23,7 @@ namespace {
 constexpr size_t kSayingsMax = 100'000;
 constexpr size_t kQuoteMax = 400;
 constexpr size_t kScriptLinesMax = 4;  // of a stack
+constexpr std::string_view kLastError = "Last error:";
 
 // A number that a job can have as a rank; -1 else.
 int32_t rank_from(int64_t number) {
@@ -475,8 +477,20 @@ bool JobLogReader::is_untenable(Saying& saying, const LogFormat& format, const L
   }
 }
 
+// The lines of an exception behind its first do not name the rank again.
+void JobLogReader::inherit_rank(Saying& saying) const {
+  constexpr uint64_t kReach = 4;  // lines
+  if (saying.rank >= 0 || !saying.writer.empty() || log_.sayings.empty()) return;
+  const Saying& last = log_.sayings.back();
+  const bool is_of_it = last.kind == SayingKind::async_error && saying.line <= last.line + kReach;
+  if (!is_of_it) return;
+  saying.rank = last.rank;
+  saying.local_rank = last.local_rank;
+}
+
 void JobLogReader::keep(Saying&& saying, const LogFormat& format, const TextLine& given,
                         const LogValues& values) {
+  if (format.mark == kLastError) inherit_rank(saying);
   if (is_untenable(saying, format, values, given) || is_repeated(saying)) return;
   log_.leaves_out_alike = log_.leaves_out_alike || stands_for_several(given.whole);
   if (log_.sayings.size() >= kSayingsMax) {
@@ -566,6 +580,32 @@ void JobLogReader::settle_deaths() {
   }
 }
 
+// One that is still in none, because its rank's next line is not in the log, is in the only group
+// in which others gave up the very same call.
+void JobLogReader::settle_alike_groups() {
+  using Call = std::tuple<uint32_t, int64_t, std::string, int64_t, int64_t>;
+  const auto call_of = [](const Saying& saying) {
+    return Call(saying.attempt, saying.seq, saying.op, saying.elements_in, saying.elements_out);
+  };
+  std::map<Call, std::set<std::string>> groups;
+  std::map<std::string, const Saying*> named;
+  for (const Saying& saying : log_.sayings) {
+    if (saying.kind != SayingKind::gave_up || saying.group.empty()) continue;
+    groups[call_of(saying)].insert(saying.group);
+    named.try_emplace(saying.group, &saying);
+  }
+  for (Saying& saying : log_.sayings) {
+    const bool is_lost = saying.kind == SayingKind::gave_up && saying.group.empty() &&
+                         saying.seq != kUntold && saying.elements_in != kUntold;
+    const auto known = groups.find(call_of(saying));
+    if (!is_lost || known == groups.end() || known->second.size() != 1) continue;
+    const Saying& alike = *named.at(*known->second.begin());
+    saying.group = alike.group;
+    saying.group_text = alike.group_text;
+    saying.is_group_local = alike.is_group_local;
+  }
+}
+
 // A time-out that names no group is in that of its rank's next line about the same call.
 void JobLogReader::settle_groups() {
   std::map<std::pair<int32_t, int64_t>, const Saying*> positions;
@@ -615,6 +655,7 @@ void JobLogReader::finish(std::vector<Process>& /*processes*/, std::vector<JobLo
   settle_deaths();
   settle_groups();
   separate_attempts(marks_, log_);
+  settle_alike_groups();
   logs.push_back(std::move(log_));
 }
 

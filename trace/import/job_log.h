@@ -71,6 +71,8 @@ class JobLogReader final : public LineParser {
   void settle_ranks();
   void settle_deaths();
   void settle_groups();
+  void settle_alike_groups();
+  void inherit_rank(Saying& saying) const;
   JobLog log_;
   std::vector<AttemptMark> marks_;
   std::set<size_t> restarts_;  // sayings in front of which the launcher started the job again
