@@ -319,7 +319,11 @@ std::vector<int32_t> silent_in(const JobWaits& waits, const WaitGroup& group) {
   const int32_t size = std::max(waits.world_size, waits.world_at_least);
   if (!group.is_whole_job && (group.is_named || waits.groups.size() > 1)) return silent;
   for (int32_t rank = 0; rank < size; ++rank) {
-    if (!group.waits.contains(rank)) silent.push_back(rank);
+    // Who tells where it gave up did so, though the line of the time-out itself is not in the log.
+    const auto standing = group.standings.find(rank);
+    const bool tells =
+        standing != group.standings.end() && standing->second.saying->kind == SayingKind::position;
+    if (!group.waits.contains(rank) && !tells) silent.push_back(rank);
   }
   return silent;
 }

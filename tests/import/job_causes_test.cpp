@@ -482,3 +482,15 @@ TEST_CASE("several ranks whose watchdogs do not move are all named, and none of 
   CHECK(several.culprits.empty());
   CHECK(judged(stuck(2)).culprits == Ranks{2});
 }
+
+TEST_CASE(
+    "a rank that tells where it gave up is not silent, though its time-out is not in the log") {
+  const auto position = [](const std::string& rank) {
+    return "[rank" + rank + "]:[E816 01:45:40.2 ProcessGroupNCCL.cpp:1664] [PG 1 Rank " + rank +
+           "] Exception (either an error or timeout) detected by watchdog at work: 41, last "
+           "enqueued NCCL work: 42, last completed NCCL work: 40.\n";
+  };
+  const std::string waits = gave_up(0) + gave_up(1) + gave_up(4) + position("0");
+  CHECK(judged(waits).culprits == Ranks{2, 3});
+  CHECK(judged(waits + position("3")).culprits == Ranks{2});
+}
