@@ -124,6 +124,30 @@ CASES = (
     Case("stage_order", ("RC-DEADLOCK-P2P",), (3,),
          said=("ranks 2-3 wait for each other in a circle", "rank 3 called in another order"),
          has_twin=True),
+    # The shape of its steps shows that calls are missing; whether they would come later does not.
+    Case("dummy_batch", ("RC-DEADLOCK-COMMS", "RC-MISSING-CALL"), (2,), 4,
+         "        dist.all_reduce(ranks.ones(4))", confidence=("likely",),
+         has_twin=True),
+    Case("guard_recompile", ("RC-DEADLOCK-COMMS",), (3,), 1, "    dist.all_gather_into_tensor",
+         confidence=("likely",)),
+    Case("crossed_mesh", ("RC-DEADLOCK-COMMS",), (1, 6), 2, "dist.all_reduce(ranks.ones(64)",
+         ("ranks 1-2,5-6 wait for each other in a circle",), confidence=("likely",), ranks=8),
+    # Each has another count: nobody is in the majority.
+    Case("ragged_gather", ("RC-COUNT-MISMATCH",), (0, 1, 2, 3), 3, "dist.all_gather_into_tensor",
+         ("all 4 ranks", "passed different counts to AllGather", "16 to 22 float32")),
+    # Two against two.
+    Case("daemon_twice", ("RC-OP-MISMATCH",), (1, 3, 0, 2), 4, "dist.broadcast",
+         ("ranks 1,3 called Broadcast", "ranks 0,2 called AllGather", "nothing on file tells"),
+         confidence=("likely",)),
+    Case("fewer_microbatches", ("RC-P2P-UNMATCHED",), (3,),
+         line="dist.recv(activation, ranks.rank - 1)",
+         said=("rank 3 has been in Recv of 96 float32 from 2", "rank 2 did what it always did"),
+         has_twin=True),
+    Case("retry_step", ("RC-OP-MISMATCH", "RC-COUNT-MISMATCH"), (1,), 13,
+         "            backward(ranks, False)",
+         ("rank 1 called AllReduce of 96", "ranks 0,2-3 called AllReduce of 64")),
+    Case("empty_queue", ("RC-MISSING-CALL",), (0,), 6, "dist.all_reduce(ranks.ones(64))",
+         ("rank 0 has not made the call that others wait in",), confidence=("certain",)),
 )
 
 
