@@ -17,7 +17,8 @@ namespace rollcall::shim {
 class FrameBudget {
  public:
   static constexpr uint32_t kWindowCalls = 4096;
-  static constexpr uint32_t kMeasuredReads = 16;  // every 16th read is timed, and stands for as many
+  static constexpr uint32_t kMeasuredReads =
+      16;  // every 16th read is timed, and stands for as many
   static constexpr uint8_t kSkipShiftMax = 10;
 
   // Whether the next call's lines are read. Otherwise the call has none.

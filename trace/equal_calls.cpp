@@ -1,7 +1,9 @@
 #include "trace/equal_calls.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <queue>
 #include <tuple>
 #include <utility>
 
@@ -12,9 +14,11 @@ namespace {
 
 constexpr unsigned kBlockShift = 6;  // 64 positions
 constexpr uint64_t kTailMin = 64;
-// Of a process's calls around a block, and of those of a block, which may lie far apart.
+// Of a process's calls around a block.
 constexpr uint64_t kTicketsAround = 128;
-constexpr uint64_t kBlockTicketsMax = 4096;
+// Calls of a block lie far apart where others come between: so many of these are unpacked with it
+// in any case, and up to the share of its communicator in what may be held.
+constexpr uint64_t kBlockTicketsMin = 4096;
 // Of one communicator.
 constexpr size_t kPlacesMax = 256;
 // The number comes from a file: what is allocated by it is bounded.
@@ -32,7 +36,7 @@ uint64_t digest_of(const CallShape& shape, const PackedCall& call) {
     small |= static_cast<uint64_t>(shape.kind) << 8 | uint64_t{shape.reduction} << 16 |
              uint64_t{static_cast<uint32_t>(shape.root_or_peer)} << 32;
   }
-  return mix(mix(small, call.count), call.position);
+  return mix(mix(mix(0, small), call.count), call.position);
 }
 
 // The tracks of a process by those of its packed calls.
@@ -86,59 +90,83 @@ struct Member {
   const CallTrack* track = nullptr;
 };
 
-// Whether all have a block of that number, the same one. Moves on those that have it.
-bool take_block(uint64_t number, std::span<const Member> members, std::vector<size_t>& at) {
-  bool is_equal = true;
-  const CallBlock* first = nullptr;
-  for (size_t m = 0; m < members.size(); ++m) {
-    const std::vector<CallBlock>& blocks = members[m].track->blocks;
-    const bool has_it = at[m] < blocks.size() && blocks[at[m]].number == number;
-    if (!has_it) {
-      is_equal = false;
-      continue;
-    }
-    const CallBlock& block = blocks[at[m]++];
-    if (first == nullptr) first = &block;
-    is_equal = is_equal && block.digest == first->digest && block.calls == first->calls;
-  }
-  return is_equal;
-}
+// Blocks of one number after the other, of all members.
+class BlockMerge {
+ public:
+  enum class State : uint8_t { equal, missing, differing };  // missing: those who have it agree
 
-// Numbers of the blocks with which members begin to differ.
+  explicit BlockMerge(std::span<const Member> members) : members_(members), at_(members.size(), 0) {
+    for (size_t m = 0; m < members.size(); ++m) push(m);
+  }
+  bool is_through() const { return next_.empty(); }
+  uint64_t number() const { return next_.top().first; }
+  // Of the blocks of that number; goes on to the next one.
+  State take() {
+    const uint64_t of = number();
+    const CallBlock* first = nullptr;
+    bool is_equal = true;
+    size_t present = 0;
+    for (; !next_.empty() && next_.top().first == of; ++present) {
+      const size_t m = next_.top().second;
+      next_.pop();
+      const CallBlock& block = members_[m].track->blocks[at_[m]++];
+      if (first == nullptr) first = &block;
+      is_equal = is_equal && block.digest == first->digest && block.calls == first->calls;
+      push(m);
+    }
+    if (!is_equal) return State::differing;
+    return present == members_.size() ? State::equal : State::missing;
+  }
+
+ private:
+  using Next = std::pair<uint64_t, size_t>;  // number, member
+
+  void push(size_t m) {
+    const std::vector<CallBlock>& blocks = members_[m].track->blocks;
+    if (at_[m] < blocks.size()) next_.emplace(blocks[at_[m]].number, m);
+  }
+
+  std::span<const Member> members_;
+  std::vector<size_t> at_;
+  std::priority_queue<Next, std::vector<Next>, std::greater<>> next_;
+};
+
+// Numbers of the blocks with which members begin to differ, one of them misses what others have, or
+// those who are left begin to differ; kPlacesMax + 1 where there are more.
 std::vector<uint64_t> places_of_difference(std::span<const Member> members) {
   std::vector<uint64_t> places;
-  std::vector<size_t> at(members.size(), 0);
   // What nobody receives, as far as is on file.
   const bool is_one_sided = members.size() == 1 && members[0].track->source >= 0;
   if (is_one_sided && !members[0].track->blocks.empty()) {
     places.push_back(members[0].track->blocks.front().number);
     return places;
   }
-  for (bool was_equal = true; places.size() < kPlacesMax;) {
-    uint64_t number = UINT64_MAX;
-    for (size_t m = 0; m < members.size(); ++m) {
-      const std::vector<CallBlock>& blocks = members[m].track->blocks;
-      if (at[m] < blocks.size()) number = std::min(number, blocks[at[m]].number);
-    }
-    if (number == UINT64_MAX) break;
-    const bool is_equal = take_block(number, members, at);
-    if (was_equal && !is_equal) places.push_back(number);
-    was_equal = is_equal;
+  BlockMerge blocks(members);
+  for (auto was = BlockMerge::State::equal; !blocks.is_through() && places.size() <= kPlacesMax;) {
+    const uint64_t number = blocks.number();
+    const BlockMerge::State state = blocks.take();
+    if (state > was) places.push_back(number);
+    was = state;
   }
   return places;
 }
 
-// The tickets of the block of that number, and of the one in front of it.
-TicketRange range_around(const CallTrack& track, uint64_t number) {
+// The tickets of the block of that number, and of the one in front of it; of each as many as
+// `tickets_max`, and `is_cut` where that is not all of it.
+// `calls`: of the process.
+TicketRange range_around(const CallTrack& track, uint64_t calls, uint64_t number,
+                         uint64_t tickets_max, bool& is_cut) {
   const auto behind =
       std::upper_bound(track.blocks.begin(), track.blocks.end(), number,
                        [](uint64_t value, const CallBlock& block) { return value < block.number; });
   if (behind == track.blocks.begin()) return {.begin = 0, .end = 0};
   const CallBlock& block = *(behind - 1);
-  const uint64_t last = block.first_ticket + kBlockTicketsMax;
-  const uint64_t end = behind == track.blocks.end() ? last : std::min(behind->first_ticket, last);
+  const uint64_t last = block.first_ticket + tickets_max;
+  const uint64_t whole = behind == track.blocks.end() ? calls + 1 : behind->first_ticket;
+  const uint64_t end = std::min(whole, last);
+  is_cut = is_cut || whole > last;
   const CallBlock& before = behind - 1 == track.blocks.begin() ? block : *(behind - 2);
-  const uint64_t reach = block.first_ticket - std::min(block.first_ticket, kBlockTicketsMax);
+  const uint64_t reach = block.first_ticket - std::min(block.first_ticket, tickets_max);
   const uint64_t begin = std::max(before.first_ticket, reach);
   return {.begin = begin - std::min(begin, kTicketsAround), .end = end + kTicketsAround};
 }
@@ -165,14 +193,11 @@ class Planner {
  public:
   explicit Planner(std::span<const CallMarks> marks) : marks_(marks), wanted_(marks.size()) {
     for (size_t p = 0; p < marks.size(); ++p) {
-      for (const CallTrack& track : marks[p].tracks) {
-        const TrackKey key{track.key.high, track.key.low, track.source, track.target};
-        members_[key].push_back({p, &track});
-      }
+      for (const CallTrack& track : marks[p].tracks) add({p, &track});
     }
   }
 
-  std::vector<WantedCalls> plan(uint64_t calls_max) {
+  CallPlan plan(uint64_t calls_max) {
     for (const auto& [key, members] : members_) {
       std::vector<uint64_t> places = places_of_difference(members);
       if (places.empty()) {
@@ -188,10 +213,22 @@ class Planner {
       wanted_[p].ranges.push_back({.begin = next > tail ? next - tail : 1, .end = UINT64_MAX});
       merge(wanted_[p].ranges);
     }
-    return std::move(wanted_);
+    return {.wanted = std::move(wanted_), .leaves_out_places = leaves_out_places_};
   }
 
  private:
+  void add(const Member& member) {
+    const CallTrack& track = *member.track;
+    std::vector<Member>& members =
+        members_[TrackKey{track.key.high, track.key.low, track.source, track.target}];
+    // A log may tell of the same communicator twice. Its calls are in one of the two.
+    if (!members.empty() && members.back().process == member.process) {
+      if (members.back().track->blocks.empty()) members.back() = member;
+      if (track.blocks.empty() || members.back().track == &track) return;
+    }
+    members.push_back(member);
+  }
+
   struct Difference {
     const std::vector<Member>* members = nullptr;
     std::vector<uint64_t> places;
@@ -200,16 +237,24 @@ class Planner {
   // The first place of each communicator before the second of any.
   void want_differences(uint64_t calls_max) {
     uint64_t spent = 0;
-    for (size_t nth = 0; nth < kPlacesMax; ++nth) {
+    for (size_t nth = 0; nth <= kPlacesMax; ++nth) {
       for (const Difference& difference : differences_) {
         if (nth >= difference.places.size()) continue;
-        for (const Member& member : *difference.members) {
-          const TicketRange range = range_around(*member.track, difference.places[nth]);
+        if (nth == kPlacesMax || spent >= calls_max) {
+          leaves_out_places_ = true;
+          return;
+        }
+        const std::vector<Member>& members = *difference.members;
+        const uint64_t tickets_max = std::max(
+            kBlockTicketsMin, (calls_max - spent) / (members.size() * differences_.size()));
+        for (const Member& member : members) {
+          const TicketRange range =
+              range_around(*member.track, marks_[member.process].calls, difference.places[nth],
+                           tickets_max, leaves_out_places_);
           if (range.end == 0) continue;
           spent += range.end - range.begin;
           wanted_[member.process].ranges.push_back(range);
         }
-        if (spent >= calls_max) return;
       }
     }
   }
@@ -229,6 +274,7 @@ class Planner {
   std::map<TrackKey, std::vector<Member>> members_;
   std::vector<Difference> differences_;
   std::vector<WantedCalls> wanted_;
+  bool leaves_out_places_ = false;
 };
 
 Op op_of(const CallShape& shape, const PackedCall& call, uint64_t ticket) {
@@ -280,7 +326,7 @@ CallMarks mark_calls(const Process& process) {
   return marks;
 }
 
-std::vector<WantedCalls> plan_calls(std::span<const CallMarks> marks, uint64_t calls_max) {
+CallPlan plan_calls(std::span<const CallMarks> marks, uint64_t calls_max) {
   return Planner(marks).plan(calls_max);
 }
 

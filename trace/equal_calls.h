@@ -3,11 +3,12 @@
 // A log is read once, for it may be a pipe, so all of its calls are at hand, packed. Of more calls
 // than may be held are unpacked: the newest of every process, since whatever hangs is among them,
 // and a stretch of every process around each place where the calls of a communicator begin to
-// differ between its ranks, or what is sent from what is received. All others are proved to be the
-// same on all ranks that are on file; how many these are is said.
+// differ between its ranks, or what is sent from what is received. How many are not, is said. They
+// are proved to be the same on all ranks that are on file, but for places that were left out to
+// keep the bound: the later ones of each communicator, and what lies far behind the begin of a
+// stretch. It is said that there are any.
 //
-// What is given up: the order between communicators is seen only in what is unpacked, and where
-// calls begin to differ at thousands of places the first of them in each communicator.
+// What is given up: the order between communicators is seen only in what is unpacked.
 //
 // Processes of a team know the marks of all, and plan alike.
 //
@@ -67,8 +68,13 @@ struct WantedCalls {
 // Of a process whose calls are packed. Marks take a byte for two calls.
 CallMarks mark_calls(const Process& process);
 
-// By process: for about `calls_max` calls in memory, of all processes together.
-std::vector<WantedCalls> plan_calls(std::span<const CallMarks> marks, uint64_t calls_max);
+struct CallPlan {
+  std::vector<WantedCalls> wanted;  // by process
+  bool leaves_out_places = false;   // calls may differ that are not wanted
+};
+
+// For about `calls_max` calls in memory, of all processes together.
+CallPlan plan_calls(std::span<const CallMarks> marks, uint64_t calls_max);
 
 // Of the process whose marks these are, so many are not wanted.
 uint64_t calls_left_out(const WantedCalls& wanted, const CallMarks& marks);

@@ -211,7 +211,8 @@ std::vector<std::vector<WantedCalls>> plan_unpacking(const std::vector<Reading>&
   share_out(options.team, marks);
   std::vector<CallMarks> of_all;
   for (FileMarks& one : marks) std::move(one.begin(), one.end(), std::back_inserter(of_all));
-  std::vector<WantedCalls> wanted = plan_calls(of_all, options.records_max);
+  CallPlan planned = plan_calls(of_all, options.records_max);
+  std::vector<WantedCalls>& wanted = planned.wanted;
   std::vector<std::vector<WantedCalls>> plan;
   auto next = wanted.begin();
   for (const FileMarks& one : marks) {
@@ -223,11 +224,13 @@ std::vector<std::vector<WantedCalls>> plan_unpacking(const std::vector<Reading>&
   for (size_t i = 0, p = 0; i < plan.size(); ++i) {
     for (const WantedCalls& one : plan[i]) left_out += calls_left_out(one, of_all[p++]);
   }
-  run.issues.push_back({.file = run.directory,
-                        .text = fmt::format("{} of {} {}, for they are the same on all ranks, or "
-                                            "older than those that differ; --window 0 keeps every "
-                                            "call",
-                                            left_out, all, kReadAndLeftOut)});
+  run.issues.push_back(
+      {.file = run.directory,
+       .text = fmt::format(
+           "{} of {} {}, for they are the same on all ranks{}; "
+           "--window 0 keeps every call",
+           left_out, all, kReadAndLeftOut,
+           planned.leaves_out_places ? ", but for some behind the first that differ" : "")});
   return plan;
 }
 

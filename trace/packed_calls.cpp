@@ -27,19 +27,6 @@ constexpr uint64_t kBeforeFirst = UINT64_MAX;
 
 }  // namespace
 
-size_t PackedCalls::HashShape::operator()(const CallShape& shape) const {
-  const auto mix = [](uint64_t state, uint64_t value) {
-    state = (state ^ value) * 0x9fb21c651e98df25;
-    return state ^ state >> 32;
-  };
-  uint64_t state = mix(shape.stream, static_cast<uint32_t>(shape.root_or_peer));
-  state = mix(state, uint64_t{shape.comm} << 32 | shape.thread);
-  state = mix(state, shape.track);
-  return static_cast<size_t>(mix(state, static_cast<uint64_t>(shape.kind) |
-                                            uint64_t{shape.datatype} << 8 |
-                                            uint64_t{shape.reduction} << 16));
-}
-
 // A job's calls follow one another as they did before.
 uint32_t PackedCalls::number_of(const CallShape& shape) {
   if (!shapes_.empty()) {

@@ -8,9 +8,10 @@
 // Threads: an object belongs to one thread.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
+#include <map>
 #include <vector>
 
 #include "core/format/vocabulary.h"
@@ -29,7 +30,7 @@ struct CallShape {
   uint8_t datatype = kUnknown8;
   uint8_t reduction = kUnknown8;
 
-  friend bool operator==(const CallShape&, const CallShape&) = default;
+  friend auto operator<=>(const CallShape&, const CallShape&) = default;
 };
 
 struct PackedCall {
@@ -67,16 +68,13 @@ class PackedCalls {
   };
 
  private:
-  struct HashShape {
-    size_t operator()(const CallShape& shape) const;
-  };
-
   uint32_t number_of(const CallShape& shape);
   void put(uint64_t value);
 
   std::vector<std::vector<uint8_t>> chunks_;
   std::vector<CallShape> shapes_;
-  std::unordered_map<CallShape, uint32_t, HashShape> numbers_;
+  // Ordered: what a log says decides about shapes, and could make hashes collide.
+  std::map<CallShape, uint32_t> numbers_;
   std::vector<uint32_t> followers_;  // of each shape the one that came behind it last
   std::vector<uint64_t> counts_;     // the last one of each shape
   std::vector<uint64_t> positions_;  // of each track

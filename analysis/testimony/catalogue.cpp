@@ -92,9 +92,8 @@ constexpr Message kMessages[] = {
      "two network adapters could not be connected",
      "compare NCCL_IB_GID_INDEX, NCCL_IB_HCA and the link layer of both hosts"},
     {warning, "ibv_reg_dmabuf_mr", kAny, context, "NCCL 2.13",
-     "this adapter or driver does not register a GPU's memory by DMA-BUF; NCCL tries "
-     "nvidia-peermem next",
-     "if it fails behind that, load nvidia-peermem, or set NCCL_DMABUF_ENABLE=0"},
+     "this adapter or driver does not register a GPU's memory by DMA-BUF",
+     "if NCCL fails after it, load nvidia-peermem and set NCCL_DMABUF_ENABLE=0"},
     {warning, "ibv_reg_mr", kAny, cause, "NCCL 2.4",
      "memory could not be registered with the network adapter",
      "load nvidia-peermem for GPUDirect RDMA; raise the limit of locked memory (ulimit -l, "
@@ -121,9 +120,9 @@ constexpr Message kMessages[] = {
     {warning, "gdr_pin_buffer", kAny, cause, "NCCL 2.9", "GDRCopy could not reach a GPU's memory",
      "check its driver (lsmod shows gdrdrv), or set NCCL_GDRCOPY_ENABLE=0"},
     {warning, "IMEX", kAny, cause, "NCCL 2.25",
-     "these GPUs share NVLink between hosts (MNNVL), and the hosts do not share memory by it",
+     "these GPUs share NVLink between hosts (MNNVL), and the hosts do not share memory over it",
      "check nvidia-imex on all hosts (nvidia-imex-ctl -N), and that the container has "
-     "/dev/nvidia-caps-imex-channels; NCCL_MNNVL_ENABLE=0 does without"},
+     "/dev/nvidia-caps-imex-channels; NCCL_MNNVL_ENABLE=0 turns MNNVL off"},
     {warning, "MNNVL is not supported", kAny, cause, "NCCL 2.20 to 2.24",
      "NVLink between hosts (MNNVL) does not work here",
      "check nvidia-imex on all hosts, or set NCCL_MNNVL_ENABLE=0"},
@@ -192,11 +191,14 @@ constexpr Message kMessages[] = {
      "start the container with a larger --shm-size, or --ipc=host"},
     {warning, "No space left on device", kAny, cause, "NCCL 2.4", "/dev/shm is too small, or full",
      "start the container with a larger --shm-size, or --ipc=host"},
-    {warning, "interface found", kAny, cause, "NCCL 2.3",
+    {warning, "no socket interface found", kAny, cause, "NCCL 2.3",
+     "this host has no network interface as NCCL_SOCKET_IFNAME wants it",
+     "compare NCCL_SOCKET_IFNAME with `ip addr` of that host"},
+    {warning, "no interface found", kAny, cause, "NCCL 2.3",
      "this host has no network interface as NCCL_SOCKET_IFNAME wants it",
      "compare NCCL_SOCKET_IFNAME with `ip addr` of that host"},
     {warning, "has already checked in", kAny, cause, "NCCL 2.4",
-     "two processes came as the same rank", "look at how RANK and WORLD_SIZE are set"},
+     "two processes registered as the same rank", "look at how RANK and WORLD_SIZE are set"},
     {warning, "there may be a mismatch in collective sizes", kAny, cause, "NCCL 2.12",
      "two ranks made different calls, or have different settings of NCCL",
      "compare the last call, and NCCL_PROTO and NCCL_ALGO, on all ranks"},
@@ -403,14 +405,25 @@ constexpr Message kMessages[] = {
 };
 // clang-format on
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// A number at the end of the words is a whole one: "error 11" is not in "error 110".
+bool holds(std::string_view text, std::string_view words) {
+  for (size_t at = text.find(words); at != std::string_view::npos; at = text.find(words, at + 1)) {
+    const size_t end = at + words.size();
+    if (words.empty() || end == text.size() || !is_digit(words.back()) || !is_digit(text[end])) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 const Message* message_of(const trace::Saying& saying) {
   for (const Message& message : kMessages) {
     if (message.kind != saying.kind) continue;
-    const bool has_words = message.words.empty() ||
-                           saying.text.find(message.words) != std::string::npos ||
-                           saying.quote.find(message.words) != std::string::npos;
+    const bool has_words = holds(saying.text, message.words) || holds(saying.quote, message.words);
     if (has_words && (message.code == kAny || message.code == saying.code)) return &message;
   }
   return nullptr;

@@ -208,6 +208,66 @@ TEST_CASE("a call that differs far in front of the newest is found in a large lo
   CHECK(report.status == of_all.status);
 }
 
+// Expects what is said of the whole log, from a part of it.
+void check_as_of_all(const LogFile& log, uint64_t calls_max, analysis::Verdict verdict) {
+  const Run run = log.load(calls_max);
+  CHECK(says(run, kReadAndLeftOut));
+  const analysis::Report report = analysis::analyse(run);
+  const analysis::Report of_all = analysis::analyse(log.load(0));
+  CHECK(of_all.findings[0].verdict == verdict);
+  CHECK(report.findings[0].verdict == verdict);
+  CHECK(report.findings[0].summary == of_all.findings[0].summary);
+}
+
+TEST_CASE("a difference is found where a rank left off long before it") {
+  LogFile log;
+  for (int step = 0; step < 5000; ++step) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank != 3 || step < 100) log.add(call(rank, step, rank == 1 && step == 2500 ? 9 : 1000));
+    }
+  }
+  const Run run = log.load(4000);
+  const std::vector<Op>& ops = run.processes[1].ops;
+  CHECK(std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.count == 9; }));
+}
+
+TEST_CASE("counts and datatypes whose numbers would cancel each other out are told apart") {
+  LogFile log;
+  for (int step = 0; step < 5000; ++step) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      std::string line = call(rank, step, 1024);
+      if (rank == 2 && step == 1234) {
+        line = call(rank, step, 1024 ^ 7 ^ 9);
+        line.replace(line.find("datatype 7"), 10, "datatype 9");
+      }
+      log.add(line);
+    }
+  }
+  check_as_of_all(log, 2000, analysis::Verdict::dtype_mismatch);
+}
+
+TEST_CASE("a difference among calls between which many others come is found") {
+  // 100 of another communicator for each of this one.
+  const auto of_other = [](std::string line) {
+    for (size_t at = line.find(" 0xa"); at != std::string::npos; at = line.find(" 0xa")) {
+      line.replace(at, 4, " 0xb");
+    }
+    const size_t id = line.find("commId 0x5");
+    return id == std::string::npos ? line : line.replace(id, 10, "commId 0x6");
+  };
+  LogFile log;
+  for (int rank = 0; rank < kRanks; ++rank) log.add(of_other(created(rank)));
+  for (int step = 0; step < 300; ++step) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      log.add(call(rank, step, rank == 2 && step == 120 ? 999 : 1000));
+      for (int i = 0; i < 100; ++i) log.add(of_other(call(rank, step * 100 + i, 500)));
+    }
+  }
+  check_as_of_all(log, 100'000, analysis::Verdict::count_mismatch);
+  // What does not fit is told.
+  CHECK(says(log.load(1000), "but for some behind the first that differ"));
+}
+
 TEST_CASE("a rank that leaves off early in a large log is found") {
   LogFile log;
   for (int step = 0; step < 5000; ++step) {

@@ -165,11 +165,11 @@ void take_out_unplaced(const std::string& path, KinetoTrace& trace, std::vector<
     std::erase_if(trace.calls,
                   [&](const KinetoRecord& call) { return call.ts_us > trace.whole_us; });
   }
-  issues.push_back(
-      {path,
-       fmt::format("{} of its calls {} torn, and not read{}", trace.torn,
-                   trace.torn == 1 ? "is" : "are", has_numbers ? "" : "; nor is what comes behind"),
-       0, false});
+  issues.push_back({path,
+                    fmt::format("{} of its calls {} torn and {} not read{}", trace.torn,
+                                trace.torn == 1 ? "is" : "are", trace.torn == 1 ? "was" : "were",
+                                has_numbers ? "" : ", and neither was what comes behind"),
+                    0, false});
 }
 
 }  // namespace

@@ -39,8 +39,11 @@ class TraceReader final : public JsonHandler {
     const bool is_described = !now_.collective.empty();
     // Lines of it, or the end of it and the begin of another, are lost.
     const bool is_whole = names_ == 1 && times_ == 1 && is_described;
+    const bool is_bare = now_.is_call && names_ == 1 && times_ == 1 && !has_arguments_;
     const bool is_call = now_.is_call || (names_ == 0 && is_described);
-    if (is_call && !is_whole) {
+    if (is_bare) {
+      if (bare_++ == 0) before_bare_us_ = trace.whole_us;
+    } else if (is_call && !is_whole) {
       ++trace.torn;
     } else if (is_call) {
       if (trace.torn == 0) trace.whole_us = std::max(trace.whole_us, now_.ts_us);
@@ -50,6 +53,15 @@ class TraceReader final : public JsonHandler {
     }
     now_ = {};
     names_ = times_ = 0;
+    has_arguments_ = false;
+  }
+
+  // PyTorch's older versions describe none of the calls. In a trace that describes some, those
+  // without a description have lost it.
+  void judge_bare_calls() {
+    if (bare_ == 0 || trace.calls.empty()) return;
+    trace.torn += bare_;
+    trace.whole_us = std::min(trace.whole_us, before_bare_us_);
   }
 
   KinetoTrace trace;
@@ -106,6 +118,7 @@ class TraceReader final : public JsonHandler {
       if (argument.name != name) continue;
       if (argument.text != nullptr) now_.*argument.text = value.text;
       if (argument.number != nullptr) now_.*argument.number = value.integer;
+      has_arguments_ = has_arguments_ || argument.number != &KinetoRecord::external;
     }
   }
 
@@ -114,6 +127,9 @@ class TraceReader final : public JsonHandler {
   KinetoRecord now_;
   uint32_t names_ = 0;  // that it was given
   uint32_t times_ = 0;
+  bool has_arguments_ = false;  // of a collective
+  uint64_t bare_ = 0;           // calls without any
+  double before_bare_us_ = 0;   // KinetoTrace::whole_us in front of the first of them
   bool is_nccl_ = false;
   bool is_gpu_ = false;
 };
@@ -129,6 +145,7 @@ int64_t KinetoTrace::at_ns(double us) const {
 KinetoTrace read_kineto(ByteStream& stream, size_t records_max) {
   TraceReader reader(records_max);
   reader.trace.trouble = read_json_events(stream, reader);
+  reader.judge_bare_calls();
   if (reader.is_cut() && reader.trace.trouble.empty()) {
     reader.trace.trouble = fmt::format("holds more than {} collectives", records_max);
   }

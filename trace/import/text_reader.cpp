@@ -298,7 +298,9 @@ void TextReader::give(std::string_view line, uint64_t number) {
   given.number = number;
   given.text = prefixes_.take(embedded_line(line, message_), given.prefix);
   ++counts_.given;
-  const bool may_be_plain = plain_ != nullptr && is_alone_ && !given.is_damaged;
+  // A message out of JSON may hold several lines.
+  const bool may_be_plain = plain_ != nullptr && is_alone_ && !given.is_damaged &&
+                            given.text.find('\n') == std::string_view::npos;
   if (may_be_plain && plain_->read_plain_line(given.text) != 0) {
     wants_next_ = plain_->wants_next();
     return;
