@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 namespace rollcall::comparison {
 namespace {
@@ -17,6 +18,9 @@ constexpr std::string_view kOfOneRun[] = {"ROLLCALL_DIR",
                                           "ROLLCALL_LOCAL_DIR",
                                           "ROLLCALL_EMULATE_SESSION",
                                           "ROLLCALL_SUMMARY_SECONDS",
+                                          "ROLLCALL_LIB_DIR",
+                                          "ROLLCALL_CONF_FILE",
+                                          "NCCL_DEBUG_FILE",
                                           "NCCL_COMM_ID"};
 
 using Values = std::set<std::string>;
@@ -38,7 +42,7 @@ std::map<std::string, Values> values_of(const trace::Run& run) {
   for (const trace::Process& process : run.processes) {
     if (process.superseded) continue;
     for (const auto& [key, value] : process.meta) {
-      const bool is_kept = is_version(key) || is_setting(key) || key == "cmdline" || key == "conf";
+      const bool is_kept = is_version(key) || is_setting(key) || key == "cmdline";
       if (is_kept) values[key].insert(value);
     }
     values["hosts"].insert(process.host);
@@ -54,7 +58,15 @@ std::string joined(const Values& values) {
 
 std::string ranks_of(const trace::Run& run) {
   size_t ranks = 0;
-  for (const trace::Process& process : run.processes) ranks += process.superseded ? 0 : 1;
+  for (const trace::Process& process : run.processes) {
+    if (process.superseded) continue;
+    // A process may have several GPUs, each a rank of the largest communicator.
+    std::map<std::pair<uint64_t, uint64_t>, size_t> seats;
+    for (const trace::Comm& comm : process.comms) ++seats[{comm.key.high, comm.key.low}];
+    size_t most = 1;
+    for (const auto& [key, count] : seats) most = std::max(most, count);
+    ranks += most;
+  }
   return std::to_string(ranks);
 }
 

@@ -505,9 +505,14 @@ std::string slow_text(const trace::Run& run, const Answer& answer, const Questio
 
 std::string slow_sentence(const trace::Run& run, const Answer& answer) {
   if (!answer.is_compared) return "";
-  const std::string steps =
-      fmt::format("{} of {} steps were compared: {} in the median, ±{}; ", answer.compared,
-                  answer.steps, span_text(answer.step_ns), percent(answer.variation));
+  const bool is_emulated =
+      std::any_of(run.processes.begin(), run.processes.end(), [](const trace::Process& process) {
+        const auto found = process.meta.find("emulated");
+        return found != process.meta.end() && found->second == "1";
+      });
+  const std::string steps = fmt::format(
+      "{} of {} steps{} were compared: {} in the median, ±{}; ", answer.compared, answer.steps,
+      is_emulated ? " of emulated GPUs" : "", span_text(answer.step_ns), percent(answer.variation));
   if (answer.finding) return steps + cause_sentence(run, answer, *answer.finding);
   return steps +
          fmt::format("nothing above {} of a step is charged to one cause", percent(answer.floor));

@@ -122,7 +122,7 @@ std::string step_text(const TwoRuns& answer) {
   const double change = answer.after.step_ns / answer.before.step_ns - 1;
   std::string text;
   if (!answer.steps_differ) {
-    text = fmt::format("The steps take as long as before: {} -> {} ({}).\n",
+    text = fmt::format("The steps do not differ by more than they vary: {} -> {} ({}).\n",
                        span_text(answer.before.step_ns), span_text(answer.after.step_ns),
                        signed_percent(change));
   } else {
@@ -132,21 +132,22 @@ std::string step_text(const TwoRuns& answer) {
   }
   return text +
          fmt::format(
-             "  {} of {} steps were held against {} of {}; they vary by ±{} and ±{}.\n"
-             "  A change by {} would have been told 9 times of 10, and less than {} was not.\n",
+             "  {} of {} steps were compared with {} of {}; they vary by ±{} and ±{}.\n"
+             "  A change of {} would have been reported 9 times out of 10; one below {} never.\n",
              answer.before.compared, answer.before.found, answer.after.compared, answer.after.found,
              percent(answer.before.variation), percent(answer.after.variation),
              percent(answer.smallest), percent(answer.floor));
 }
 
 std::string parts_text(const TwoRuns& answer) {
-  std::string text = "\nwhat the steps are longer by, in per cent of an old step";
+  std::string text = "\nwhat makes the steps longer or shorter, in per cent of an old step";
   text +=
-      "\n(a part is told that differs by 4.5 standard errors of both runs and costs 1 % or more)\n";
+      "\n(a part is listed if it differs by 4.5 standard errors of both runs and costs 1 % or "
+      "more)\n";
   for (const Difference& difference : answer.differences) text += difference_text(difference);
-  if (answer.differences.empty()) text += "  no part of them differs by so much\n";
+  if (answer.differences.empty()) text += "  no part differs that much\n";
   if (answer.sizes_differ) {
-    text += "  Calls of other sizes were held against each other: the runs move other data.\n";
+    text += "  Calls of other sizes were compared with each other: the runs move other data.\n";
   }
   return text;
 }

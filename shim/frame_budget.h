@@ -18,8 +18,8 @@ class FrameBudget {
  public:
   static constexpr uint32_t kWindowCalls = 4096;
   static constexpr uint32_t kMeasuredReads =
-      16;  // every 16th read is timed, and stands for as many
-  static constexpr uint8_t kSkipShiftMax = 10;
+      16;                                      // every 16th read is timed, and stands for as many
+  static constexpr uint8_t kSkipShiftMax = 7;  // then two reads of a window are timed
 
   // Whether the next call's lines are read. Otherwise the call has none.
   bool affords_next() noexcept {
@@ -38,27 +38,38 @@ class FrameBudget {
     // The first window has no begin: its reads found the caches cold, too.
     if (window_ticks_ != 0) adapt(now - window_ticks_, percent);
     reads_ = 0;
-    spent_ticks_ = cheapest_ticks_ = 0;
+    first_ticks_ = spent_ticks_ = cheapest_ticks_ = 0;
     window_ticks_ = now;
   }
 
  private:
-  // What took much longer than the others did not take it itself: the processor was away.
+  // The first of a window waits for others to be compared with.
   void add_cost(uint64_t cost_ticks) noexcept {
-    if (cheapest_ticks_ == 0 || cost_ticks < cheapest_ticks_) cheapest_ticks_ = cost_ticks;
-    spent_ticks_ += std::min(cost_ticks, cheapest_ticks_ * 8) * kMeasuredReads;
+    if (first_ticks_ == 0) {
+      first_ticks_ = cheapest_ticks_ = cost_ticks;
+      return;
+    }
+    cheapest_ticks_ = std::min(cheapest_ticks_, cost_ticks);
+    spent_ticks_ += own_ticks(cost_ticks) * kMeasuredReads;
+  }
+  // A read that took much longer than the others did not take it itself: the processor was away.
+  uint64_t own_ticks(uint64_t cost_ticks) const noexcept {
+    return std::min(cost_ticks, cheapest_ticks_ * 8);
   }
 
   void adapt(uint64_t passed_ticks, uint32_t percent) noexcept {
-    const double spent = static_cast<double>(spent_ticks_) * 100;
+    const uint64_t spent_ticks = spent_ticks_ + own_ticks(first_ticks_) * kMeasuredReads;
+    const double spent = static_cast<double>(spent_ticks) * 100;
     double affordable = static_cast<double>(passed_ticks) * percent;
     if (spent * 4 < affordable && skip_shift_ != 0) --skip_shift_;
     for (; spent > affordable && skip_shift_ < kSkipShiftMax; affordable *= 2) ++skip_shift_;
   }
 
   uint64_t window_ticks_ = 0;
-  uint64_t spent_ticks_ = 0;     // in this window
-  uint64_t cheapest_ticks_ = 0;  // of the reads measured in this window
+  // Of this window.
+  uint64_t first_ticks_ = 0;     // the first read that was measured
+  uint64_t spent_ticks_ = 0;     // in the others, and in those that they stand for
+  uint64_t cheapest_ticks_ = 0;  // of those that were measured
   uint32_t calls_ = 0;
   uint32_t reads_ = 0;  // in this window
   uint8_t skip_shift_ = 0;

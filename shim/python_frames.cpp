@@ -52,6 +52,7 @@ constinit CallSite sites[kFrameSitesMax * 2]{};
 constinit uint32_t site_count = 0;
 constinit uint32_t site_bytes = 0;  // of their lines in the meta area
 constinit uint32_t budget_percent = 100;
+constexpr char kNoRoom[] = "more places than there is room for";
 // What is said once: some calls have no lines, and why.
 constinit bool has_said_left_out = false;
 constinit pthread_mutex_t site_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -165,8 +166,10 @@ CallSite& slot_of(uint64_t hash) noexcept {
   }
 }
 
-// Who compares the lines of ranks has to know that some are missing.
+// Who compares the lines of ranks has to know that some are missing. Where there is no room for
+// that either, SelfStatistics::meta_truncated says so.
 [[gnu::noinline]] void say_left_out(const char* why) noexcept {
+  if (!capture::enabled()) return;  // the file must be there before its meta
   if (__atomic_load_n(&has_said_left_out, __ATOMIC_RELAXED) ||
       __atomic_exchange_n(&has_said_left_out, true, __ATOMIC_RELAXED)) {
     return;
@@ -179,14 +182,17 @@ bool has_room() noexcept {
          __atomic_load_n(&site_bytes, __ATOMIC_RELAXED) < kFrameSitesBytesMax - kFrameTextBytes;
 }
 
-// site_mutex held, and room.
+// site_mutex held, and room. A site that does not come into the file gets no number.
 void write_site(const Stack& stack, CallSite& slot) noexcept {
   SiteText text;
   write_frames(text, stack, true);
   if (text.view().empty()) write_frames(text, stack, false);
   TextBuffer<32> key;
   key.text("frame.").number(site_count + 1);
-  capture::add_file_meta(key.c_str(), text.c_str());
+  if (!capture::add_file_meta(key.c_str(), text.c_str())) {
+    __atomic_store_n(&site_bytes, kFrameSitesBytesMax, __ATOMIC_RELAXED);
+    return;
+  }
   const size_t line_bytes = key.view().size() + text.view().size() + 2;
   __atomic_store_n(&site_bytes, site_bytes + static_cast<uint32_t>(line_bytes), __ATOMIC_RELAXED);
   slot.number = site_count + 1;
@@ -201,6 +207,7 @@ void write_site(const Stack& stack, CallSite& slot) noexcept {
   if (slot.hash == 0 && has_room()) write_site(stack, slot);
   const uint32_t number = slot.number;
   pthread_mutex_unlock(&site_mutex);
+  if (number == 0) say_left_out(kNoRoom);
   return number;
 }
 
@@ -213,7 +220,7 @@ uint32_t site_of_caller() noexcept {
   const CallSite& slot = slot_of(stack.hash);
   if (__atomic_load_n(&slot.hash, __ATOMIC_ACQUIRE) == stack.hash) return slot.number;
   if (has_room()) return add_site(stack);
-  say_left_out("more places than there is room for");
+  say_left_out(kNoRoom);
   return 0;
 }
 
@@ -238,6 +245,7 @@ void forget_in_child() noexcept {
   for (CallSite& site : sites) site = {};
   site_count = site_bytes = 0;
   has_said_left_out = false;
+  t_budget = {};
 }
 
 // Reads through the kernel, which answers with an error where a pointer leads nowhere.

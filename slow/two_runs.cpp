@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "slow/levels.h"
 #include "slow/robust.h"
@@ -67,21 +68,25 @@ struct RolePair {
   std::vector<double> transfer_error_ns;
 };
 
-// Work in front of a call that the other run has not is work in front of the next one that both
-// have, on its stream.
+// Work in front of a call that the other run does not have is work in front of the next one that
+// both have, on its stream.
 void hand_on(Side& side, uint32_t role, uint32_t gpu, const std::vector<uint32_t>& alone) {
   std::vector<bool> is_alone(side.steps().roles[role].length, false);
   for (const uint32_t place : alone) is_alone[side.slot_of_place(role, place)] = true;
-  const auto length = static_cast<uint32_t>(is_alone.size());
+  const size_t length = is_alone.size();
   std::vector<SlotLevel>& levels = side.levels(gpu);
-  for (const uint32_t place : alone) {
-    const uint32_t slot = side.slot_of_place(role, place);
-    for (uint32_t i = 1; i < length; ++i) {
-      SlotLevel& next = levels[(slot + i) % length];
-      if (is_alone[(slot + i) % length] || next.stream != levels[slot].stream) continue;
-      next.own_ns += levels[slot].own_ns;
-      next.since_ns += levels[slot].since_ns;
-      break;
+  // Backwards twice, for the next one of the last call is in the next step.
+  std::map<decltype(SlotLevel::stream), size_t> next_common;
+  for (size_t i = 2 * length; i-- > 0;) {
+    const size_t slot = i % length;
+    const SlotLevel& level = levels[slot];
+    if (!is_alone[slot]) {
+      next_common[level.stream] = slot;
+    } else if (i < length) {
+      const auto next = next_common.find(level.stream);
+      if (next == next_common.end()) continue;
+      levels[next->second].own_ns += level.own_ns;
+      levels[next->second].since_ns += level.since_ns;
     }
   }
 }

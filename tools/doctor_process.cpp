@@ -12,6 +12,7 @@
 #include <set>
 #include <string_view>
 
+#include "core/format/call_site.h"
 #include "report/terms.h"
 #include "tools/doctor.h"
 #include "tools/elf_file.h"
@@ -160,8 +161,16 @@ void examine_ring(const std::string& ring, pid_t pid, Gathered& all) {
   if (!version.empty())
     all.add(pid, {Mark::good, "NCCL", fmt::format("{} from {}", version, path)});
   examine_gpu_timing(ring, *header, pid, all);
-  const std::string frames = read_meta(ring, *header, "env.ROLLCALL_PYTHON_FRAMES");
-  if (!frames.empty()) all.add(pid, {Mark::good, "frames", "ROLLCALL_PYTHON_FRAMES=" + frames});
+  const std::string frames = read_meta(ring, *header, "python_frames");
+  const std::string left_out = read_meta(ring, *header, kFramesLeftOutKey);
+  if (frames == "off" || frames.starts_with("not understood")) {
+    all.add(pid, {Mark::open, "frames", "the lines of the script are not recorded: " + frames});
+  } else if (!left_out.empty()) {
+    all.add(pid, {Mark::open, "frames", "some calls have no line of the script: " + left_out});
+  } else if (!frames.empty()) {
+    all.add(pid,
+            {Mark::good, "frames", "the lines of the script are recorded (Python " + frames + ")"});
+  }
   const std::string from_files = read_meta(ring, *header, "conf");
   if (!from_files.empty()) all.add(pid, {Mark::good, "file", from_files});
   const std::string chain = read_meta(ring, *header, "env.ROLLCALL_PLUGIN_CHAIN");

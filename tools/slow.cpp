@@ -82,8 +82,9 @@ bool is_cut(const trace::Run& run) {
 }
 
 // Nothing where nothing was compared: then there is nothing to tell in a line.
-int print_sentence(const Arguments& arguments, const trace::Run& run) {
-  const slow::Answer answer = slow::answer(run);
+int print_sentence(const Arguments& arguments, const trace::Run& run,
+                   const slow::Question& question) {
+  const slow::Answer answer = slow::answer(run, question);
   if (!answer.is_compared) return finish_output(kExitUndecided);
   std::string text = report::slow_sentence(run, answer);
   if (arguments.window != 0 && is_cut(run)) {
@@ -149,7 +150,7 @@ int slow_command(const Arguments& arguments) {
   std::string error;
   const std::optional<trace::Run> run = read_run(arguments.paths, arguments.window, error);
   if (!run) return unusable(error);
-  if (arguments.sentence) return print_sentence(arguments, *run);
+  if (arguments.sentence) return print_sentence(arguments, *run, question);
   say_issues(*run);
   say_job_taken(*run, "slow");
   const slow::Answer answer = slow::answer(*run, question);

@@ -109,6 +109,18 @@ Reading read_until(int input, int64_t limit_ns) {
   return reading;
 }
 
+// One that the kernel keeps, in input or output that does not come, is left to it.
+bool wait_for(pid_t pid, int& status) {
+  constexpr int kLooks = 10;
+  for (int look = 0; look < kLooks; ++look) {
+    const pid_t ended = ::waitpid(pid, &status, WNOHANG);
+    if (ended == pid) return true;
+    if (ended < 0 && errno != EINTR) return false;
+    ::poll(nullptr, 0, kLookMs);
+  }
+  return false;
+}
+
 // What a process with these words as arguments says. It is gone afterwards.
 Reading ask(const std::vector<std::string>& words, int64_t limit_ns) {
   int ends[2];
@@ -123,10 +135,9 @@ Reading ask(const std::vector<std::string>& words, int64_t limit_ns) {
   // It is through, or has to be.
   if (reading.text.empty()) ::kill(pid, SIGKILL);
   int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  const bool is_good =
-      WIFEXITED(status) && (WEXITSTATUS(status) == kExitGood || WEXITSTATUS(status) == kExitRisk);
+  const bool is_through = wait_for(pid, status);
+  const bool is_good = is_through && WIFEXITED(status) &&
+                       (WEXITSTATUS(status) == kExitGood || WEXITSTATUS(status) == kExitRisk);
   if (!is_good) reading.text.clear();
   return reading;
 }
@@ -149,7 +160,7 @@ std::string summarize_steps(const std::string& directory, int64_t job_ns) {
   Reading reading = ask(words, limit_ns);
   const std::string command = "rollcall slow " + shell_word(directory);
   if (reading.is_late && job_ns >= kLongJob * span_ns) {
-    return fmt::format("what the steps took could not be found out within {} s; {} takes its time",
+    return fmt::format("what the steps took could not be found out within {} s; {} has no limit",
                        seconds, command);
   }
   while (!reading.text.empty() && reading.text.back() == '\n') reading.text.pop_back();

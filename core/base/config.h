@@ -26,7 +26,7 @@ struct Config {
   uint64_t max_history_bytes = kHistoryBytesDefault;
   bool has_max_history = false;  // somebody asked for that number
   bool chrome_trace = false;
-  // Asked for by the shim itself, before the recorder starts.
+  // Only the shim looks at it.
   PythonFrames python_frames = PythonFrames::within_budget;
   GpuTiming gpu_timing = GpuTiming::events;
   bool graph_marks = true;

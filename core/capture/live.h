@@ -205,9 +205,10 @@ bool give_back_p2p_seq(uint32_t comm_index, int32_t peer, PeerCounter counter, u
                        uint32_t step) noexcept;
 
 // Of process_meta.cpp.
-void append_meta(std::string_view key, std::string_view value) noexcept;  // ColdLock held
-void write_process_meta(const Config& config) noexcept;                   // ColdLock held
-void write_sticky_meta() noexcept;                                        // ColdLock held
+// ColdLock held. False, and counted, where it does not fit.
+bool append_meta(std::string_view key, std::string_view value) noexcept;
+void write_process_meta(const Config& config) noexcept;  // ColdLock held
+void write_sticky_meta() noexcept;                       // ColdLock held
 
 // Of group.cpp.
 void reset_groups() noexcept;

@@ -67,15 +67,16 @@ constinit size_t coverage_bytes = 0;
 
 // One escaped "key=value\n"; ColdLock held. Truncation cuts whole lines: a cut value would be a
 // wrong one.
-void append_line(std::string_view line, size_t cut) noexcept {
+bool append_line(std::string_view line, size_t cut) noexcept {
   const uint32_t used = live.meta_bytes;
   if (cut != 0 || line.size() > kMetaBytesMax - used) {
     count(live.stats->meta_truncated, line.size() + cut);
-    return;
+    return false;
   }
   memcpy(live.meta + used, line.data(), line.size());
   live.meta_bytes = used + static_cast<uint32_t>(line.size());
   store_release(live.header->meta_bytes, live.meta_bytes);
+  return true;
 }
 
 // A thread of the job may have little stack: what is long is put together here, with the ColdLock
@@ -237,9 +238,9 @@ bool read_oom_kills(unsigned long& kills) noexcept {
   return false;
 }
 
-void append_meta(std::string_view key, std::string_view value) noexcept {
+bool append_meta(std::string_view key, std::string_view value) noexcept {
   const TextWriter line = line_of(key, value);
-  append_line(line.view(), line.cut_bytes());
+  return append_line(line.view(), line.cut_bytes());
 }
 
 void write_process_meta(const Config& config_in) noexcept {
@@ -277,10 +278,10 @@ void add_meta(const char* key, const char* value) noexcept {
   append_line(line.view(), line.cut_bytes());
 }
 
-void add_file_meta(const char* key, const char* value) noexcept {
-  if (key == nullptr || value == nullptr) return;
+bool add_file_meta(const char* key, const char* value) noexcept {
+  if (key == nullptr || value == nullptr) return false;
   const ColdLock lock;
-  if (live.incarnation.load(std::memory_order_acquire) != 0) append_meta(key, value);
+  return live.incarnation.load(std::memory_order_acquire) != 0 && append_meta(key, value);
 }
 
 void add_coverage(const char* path) noexcept {

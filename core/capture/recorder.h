@@ -249,8 +249,9 @@ uint32_t next_group_number() noexcept;
 
 // Adds "key=value" to the meta area. Later keys win. Truncated text is counted.
 void add_meta(const char* key, const char* value) noexcept;
-// As add_meta(), of this process's file alone: a forked child's begins without it.
-void add_file_meta(const char* key, const char* value) noexcept;
+// As add_meta(), of this process's file alone: a forked child's begins without it. False where it
+// is not there: the recorder has not started, or there is no room.
+bool add_file_meta(const char* key, const char* value) noexcept;
 // One more way by which calls reach us: "plt", "dlsym", "plugin", "static_nccl".
 void add_coverage(const char* path) noexcept;
 // One more of something that the recorder counts about itself.

@@ -179,10 +179,13 @@ void StackFile::line(std::string_view, std::string_view) noexcept {}
 void StackFile::line(std::string_view, uint64_t) noexcept {}
 uint32_t process_number() noexcept { return 0; }
 
-void add_file_meta(const char* key, const char* value) noexcept { add_meta(key, value); }
 void add_meta(const char* key, const char* value) noexcept {
   std::lock_guard lock(g_lock);
   recorder().meta.push_back(std::string(key) + "=" + value);
+}
+bool add_file_meta(const char* key, const char* value) noexcept {
+  add_meta(key, value);
+  return true;
 }
 void add_coverage(const char* path) noexcept {
   std::lock_guard lock(g_lock);

@@ -125,7 +125,7 @@ TEST_CASE("of forty pairs of runs the planted change is what is named first") {
   size_t named = 0;
   size_t silent = 0;
   std::string texts;
-  const uint64_t seeds = healthy_pairs() / 20;
+  const uint64_t seeds = std::max<uint64_t>(1, healthy_pairs() / 20);
   for (uint64_t seed = 0; seed < seeds; ++seed) {
     for (const Planted planted : kKinds) {
       Training training = job_of(seed);
@@ -145,7 +145,7 @@ TEST_CASE("of forty pairs of runs the planted change is what is named first") {
     }
   }
   INFO(texts);
-  CHECK(silent <= 1);
+  CHECK(silent <= seeds / 10);
   CHECK(named + silent == seeds * std::size(kKinds));
 }
 
