@@ -327,6 +327,47 @@ def expect_lines_named_by(python):
             expect(named.startswith(script), f"the innermost frame comes first: {named!r}")
 
 
+# One rank alone that makes its calls as fast as Python can, from so many lines in turn.
+FAST_CLIENT = """import ctypes
+nccl, cuda = ctypes.CDLL("libnccl.so.2"), ctypes.CDLL("libcudart.so.12")
+comm, buffer = ctypes.c_void_p(), ctypes.c_void_p()
+assert nccl.ncclCommInitAll(ctypes.byref(comm), 1, None) == 0
+assert cuda.cudaMalloc(ctypes.byref(buffer), ctypes.c_size_t(64)) == 0
+arguments = (buffer, buffer, ctypes.c_size_t(16), 7, 0, comm, None)
+for _ in range({times}):
+"""
+
+
+def frames_of_fast_calls(python, lines, times, environment):
+    """The note on what was left out, and of how many calls the line is on file."""
+    with Job(1, program=[python], environment=environment) as run:
+        script = os.path.join(run.folder, "fast.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(FAST_CLIENT.format(times=times))
+            file.write("    nccl.ncclAllReduce(*arguments)\n" * lines)
+        run.command += [script]
+        expect_equal(run.run(), 0, f"the job's status ({run.describe()})")
+        dump = run.dump()
+        notes = [line["meta"].get("frames_left_out") for line in dump if line["type"] == "run"]
+        return notes, sum(1 for line in dump if line["type"] == "op" and line["frame"])
+
+
+def lines_left_out_are_noted():
+    pythons = read_interpreters()
+    if not pythons:
+        return "the frames of this Python are not read"
+    calls = 40000
+    notes, named = frames_of_fast_calls(pythons[0], 1, calls, {})
+    expect_equal(notes, ["to keep the overhead budget"], "the note of a job that only calls")
+    expect(8192 <= named < calls, f"of {named} of {calls} calls the line is on file")
+    notes, named = frames_of_fast_calls(pythons[0], 1, calls, {"ROLLCALL_OVERHEAD_BUDGET": "100"})
+    expect_equal((notes, named), ([None], calls), "with as much time as it takes")
+    notes, named = frames_of_fast_calls(pythons[0], 600, 2, {"ROLLCALL_PYTHON_FRAMES": "1"})
+    expect_equal(notes, ["more places than there is room for"], "the note of 600 lines")
+    expect(2 * 96 < named <= 2 * 512, f"of {named} of 1200 calls the line is on file")
+    return None
+
+
 def run_frames_client(python):
     """What the interpreter says of its frames, what was recorded of them, and the run's note."""
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "frames_client.py")
@@ -353,6 +394,7 @@ if __name__ == "__main__":
          ranks_are_known_by_any_launcher),
         ("the lines of a Python script that issued a call are named",
          lines_of_the_script_are_named),
+        ("lines that are left out, for want of time or room, are noted", lines_left_out_are_noted),
         ("the frames of a call are those that the interpreter itself knows",
          frames_are_those_of_the_interpreter),
         ("an interpreter whose frames are not read leaves a note and no frames",
