@@ -70,7 +70,7 @@ void PackedCalls::add(const CallShape& shape, uint64_t count, uint64_t position,
 }
 
 size_t PackedCalls::bytes() const {
-  size_t bytes = chunks_.capacity() * sizeof chunks_[0];
+  size_t bytes = chunks_.capacity() * sizeof(std::vector<uint8_t>);
   for (const std::vector<uint8_t>& chunk : chunks_) bytes += chunk.capacity();
   // A shape stands in the vector and in the map, whose nodes have two pointers or three more.
   constexpr size_t kShapeBytes = 2 * sizeof(CallShape) + 2 * sizeof(uint64_t) + 4 * sizeof(void*);

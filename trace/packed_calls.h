@@ -8,10 +8,10 @@
 // Threads: an object belongs to one thread.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "core/format/vocabulary.h"
@@ -30,7 +30,14 @@ struct CallShape {
   uint8_t datatype = kUnknown8;
   uint8_t reduction = kUnknown8;
 
-  friend auto operator<=>(const CallShape&, const CallShape&) = default;
+  friend bool operator==(const CallShape&, const CallShape&) = default;
+  friend bool operator<(const CallShape& a, const CallShape& b) {
+    const auto tied = [](const CallShape& shape) {
+      return std::tie(shape.stream, shape.root_or_peer, shape.comm, shape.thread, shape.track,
+                      shape.kind, shape.datatype, shape.reduction);
+    };
+    return tied(a) < tied(b);
+  }
 };
 
 struct PackedCall {
