@@ -110,8 +110,8 @@ class NsysCapture {
 
  private:
   static void append(std::string& hex, const void* bytes, size_t size) {
-    for (size_t i = 0; i < size; ++i) {
-      hex += fmt::format("{:02x}", static_cast<const uint8_t*>(bytes)[i]);
+    for (const char byte : std::string(static_cast<const char*>(bytes), size)) {
+      hex += fmt::format("{:02x}", static_cast<uint8_t>(byte));
     }
   }
 
