@@ -9,7 +9,7 @@
 namespace rollcall::comparison {
 
 struct SettingDifference {
-  // "nccl_version" and the like of the meta text, a variable, "ranks", "hosts", "cmdline", "conf".
+  // "nccl_version" and the like of the meta text, a variable, "ranks", "hosts" or "cmdline".
   std::string name;
   // What the ranks of each run have, the values in rising order with ", " between them; empty: none
   // has any.
