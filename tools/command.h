@@ -133,6 +133,7 @@ void add_synth(CommandLine& line);
 void add_top(CommandLine& line);
 void add_trace(CommandLine& line);
 void add_verdicts(CommandLine& line);
+void add_watch(CommandLine& line);
 
 // "rollcall: <sentence>" on stderr; returns kExitUnusable.
 int unusable(const std::string& sentence);

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "analysis/verdict.h"
 #include "report/incident.h"
@@ -30,6 +32,7 @@ constexpr int kNamesTried = 100;
 constexpr uint32_t kContext = 5;
 constexpr size_t kIncidentsShown = 16;
 constexpr size_t kChangesRead = 4096;
+constexpr size_t kIncidentBytesMax = 256u << 20;
 
 int64_t now_ns() {
   using std::chrono::duration_cast;
@@ -73,15 +76,39 @@ bool write_file(const OpenDirectory& folder, const std::string& name, const std:
   return false;
 }
 
-std::string last_line(const fs::path& path) {
+// The last bytes of a file.
+std::string end_of(const fs::path& path) {
   const trace::FileSource source(path.string());
   if (source.error() != 0) return {};
   const uint64_t begin = source.size() - std::min<uint64_t>(source.size(), kChangesRead);
   std::string text(kChangesRead, '\0');
   text.resize(source.read(begin, text.data(), text.size()));
+  return text;
+}
+
+std::string last_line(const fs::path& path) {
+  std::string text = end_of(path);
   while (!text.empty() && text.back() == '\n') text.pop_back();
   const size_t end = text.rfind('\n');
   return end == std::string::npos ? text : text.substr(end + 1);
+}
+
+// Sorted, which is by time.
+std::vector<std::string> names_of_incidents(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (fs::directory_iterator at(fs::path(directory) / kFolder, failure), end;
+       !failure && at != end; at.increment(failure)) {
+    std::error_code ignored;
+    if (at->is_directory(ignored)) names.push_back(at->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string word_of(const nlohmann::json& json, const char* key) {
+  if (!json.is_object() || !json.contains(key) || !json[key].is_string()) return {};
+  return report::printable(json[key].get<std::string>());
 }
 
 }  // namespace
@@ -121,15 +148,44 @@ bool add_change(const std::string& folder, const std::string& sentence) {
   return is_written;
 }
 
-std::vector<std::string> list_incidents(const std::string& directory) {
-  std::vector<std::string> names;
-  std::error_code failure;
-  for (fs::directory_iterator at(fs::path(directory) / kFolder, failure), end;
-       !failure && at != end; at.increment(failure)) {
-    std::error_code ignored;
-    if (at->is_directory(ignored)) names.push_back(at->path().filename().string());
+std::optional<Incident> read_incident(const std::string& folder) {
+  const trace::FileSource source(folder + "/" + kIncidentFile);
+  if (source.error() != 0 || source.size() > kIncidentBytesMax) return std::nullopt;
+  std::string text(source.size(), '\0');
+  text.resize(source.read(0, text.data(), text.size()));
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("culprits")) return std::nullopt;
+  Incident incident;
+  incident.folder = folder;
+  struct stat status {};
+  if (::fstat(source.descriptor(), &status) == 0) {
+    incident.written_ns = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
   }
-  std::sort(names.begin(), names.end());
+  incident.code = word_of(json, "code");
+  incident.origin = word_of(json, "class");
+  incident.is_certain = json.contains("certain") && json["certain"] == true;
+  incident.summary = word_of(json, "summary");
+  std::set<std::string> hosts;
+  for (const auto& culprit : json["culprits"]) hosts.insert(word_of(culprit, "host"));
+  hosts.erase("");
+  incident.hosts.assign(hosts.begin(), hosts.end());
+  return incident;
+}
+
+std::optional<Incident> standing_incident(const std::string& directory) {
+  const std::vector<std::string> names = names_of_incidents(directory);
+  if (names.empty()) return std::nullopt;
+  const fs::path folder = fs::path(directory) / kFolder / names.back();
+  const std::string changes = end_of(folder / kChangesFile);
+  if (changes.find(kItStands) == std::string::npos ||
+      changes.find(kItGoesOn) != std::string::npos) {
+    return std::nullopt;
+  }
+  return read_incident(folder.string());
+}
+
+std::vector<std::string> list_incidents(const std::string& directory) {
+  std::vector<std::string> names = names_of_incidents(directory);
   std::vector<std::string> lines;
   if (names.size() > kIncidentsShown) {
     lines.push_back(fmt::format("{} older ones in {}", names.size() - kIncidentsShown, kFolder));

@@ -1,7 +1,7 @@
 // Verdicts about a running job, kept in its run directory: incidents/<time>-<code>/ with
 //   verdict.txt     the text, with the calls around the difference
 //   incident.json   the same for programs (report/incident.h)
-//   stacks.txt      where the threads of all ranks stood (report/stacks.h), stacks.json for
+//   stacks.txt      where the threads of all ranks stood (report/stacks.h); stacks.json for
 //   programs changes.txt     what became of it, a line each with its time; added to, never
 //   rewritten
 // Each file is whole as soon as it is there; what is killed in between leaves the earlier ones.
@@ -9,6 +9,7 @@
 // Threads: plain functions.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +34,26 @@ bool add_stacks_to(const std::string& folder, const report::MergedStacks& stacks
 
 // Adds a line to changes.txt. False: it could not be written.
 bool add_change(const std::string& folder, const std::string& sentence);
+// How the lines begin that tell what became of a hang: it has lasted for as long as the user set,
+// or the job goes on.
+inline constexpr const char* kItStands = "nothing has changed for ";
+inline constexpr const char* kItGoesOn = "the job calls NCCL again, after ";
+
+// What incident.json says, for whoever acts on it.
+struct Incident {
+  std::string folder;
+  std::string code;
+  std::string origin;  // the class, by its name
+  bool is_certain = false;
+  std::string summary;
+  std::vector<std::string> hosts;  // of the culprits, sorted, each once
+  int64_t written_ns = 0;          // since the epoch, as the file system says
+};
+// nullopt: the file is not there, or is none of ours. What it quotes is printable.
+std::optional<Incident> read_incident(const std::string& folder);
+// The newest incident of a run directory, where it has lasted for as long as the user set and the
+// job has not gone on since.
+std::optional<Incident> standing_incident(const std::string& directory);
 
 // Of a run directory, a line for each incident, the oldest first: its folder, and its last change.
 std::vector<std::string> list_incidents(const std::string& directory);

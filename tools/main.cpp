@@ -24,6 +24,7 @@ int run_command(std::vector<std::string> words) {
   add_diff(line);
   add_report(line);
   add_top(line);
+  add_watch(line);
   add_doctor(line);
   add_info(line);
   add_slow(line);

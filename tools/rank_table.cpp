@@ -67,8 +67,15 @@ CallState state_of(const OpRecord& record) {
   return record.finished_ticks != 0 ? CallState::through : CallState::returned;
 }
 
-bool is_in_flight(CallState state) {
-  return state == CallState::in_call || state == CallState::on_gpu;
+// When anything was last seen to happen on the communicator.
+uint64_t newest_ticks(const CommEntry& entry, const std::optional<OpRecord>& record) {
+  uint64_t newest = std::max(entry.created_ticks, entry.ready_ticks);
+  if (!record) return newest;
+  for (const uint64_t ticks : {record->called_ticks, record->returned_ticks, record->started_ticks,
+                               record->finished_ticks}) {
+    newest = std::max(newest, ticks);
+  }
+  return newest;
 }
 
 // Takes the call over where it says more than what is there: the oldest in flight, else the newest.
@@ -110,15 +117,25 @@ std::optional<RankState> read_rank(const std::string& path, int64_t realtime_ns,
     return rank;
   }
   const TickConversion conversion = trace::conversion_of(header);
+  const auto age_ns = [&](uint64_t ticks) {
+    return std::max<int64_t>(realtime_ns - static_cast<int64_t>(conversion.realtime_ns(ticks)), 0);
+  };
+  rank.beat_age_ns = age_ns(header.heartbeat_ticks);
+  rank.record_age_ns = age_ns(header.first_anchor.ticks);
   uint16_t frames = 0;
   for (const CommEntry& entry : entries) {
-    if (entry.state != static_cast<uint32_t>(CommState::ready)) continue;
+    const bool is_ready = entry.state == static_cast<uint32_t>(CommState::ready);
+    if (!is_ready && entry.state != static_cast<uint32_t>(CommState::initialising)) continue;
+    const auto record = is_ready ? newest_call(ring, entry.last_ticket) : std::nullopt;
+    rank.comms.push_back({.key = entry.key,
+                          .is_ready = is_ready,
+                          .state = record ? state_of(*record) : CallState::none,
+                          .position = entry.collectives,
+                          .still_ns = age_ns(newest_ticks(entry, record))});
+    if (!is_ready) continue;
     uint64_t& most = furthest[{entry.key.high, entry.key.low}];
     most = std::max(most, entry.collectives);
-    const std::optional<OpRecord> record = newest_call(ring, entry.last_ticket);
-    if (!record) continue;
-    const auto called_ns = static_cast<int64_t>(conversion.realtime_ns(record->called_ticks));
-    offer(entry, *record, std::max<int64_t>(realtime_ns - called_ns, 0), frames, rank);
+    if (record) offer(entry, *record, age_ns(record->called_ticks), frames, rank);
   }
   if (frames != 0) {
     const std::string site = read_meta(path, header, "frame." + std::to_string(frames));
@@ -128,6 +145,10 @@ std::optional<RankState> read_rank(const std::string& path, int64_t realtime_ns,
 }
 
 }  // namespace
+
+bool is_in_flight(CallState state) {
+  return state == CallState::in_call || state == CallState::on_gpu;
+}
 
 std::string_view name_of(CallState state) {
   constexpr std::string_view kNames[] = {"-", "returned", "through", "on GPU", "in call"};

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -34,6 +33,7 @@
 #include "tools/job.h"
 #include "tools/launcher.h"
 #include "tools/libraries.h"
+#include "tools/own_command.h"
 #include "tools/ring_files.h"
 #include "tools/run_directory.h"
 #include "tools/step_summary.h"
@@ -431,7 +431,7 @@ class Session {
       case Act::resumed:
         return take_back(word);
       case Act::confirm:
-        note_change(fmt::format("nothing has changed for {}", report::duration(word.quiet_ns)));
+        note_change(kItStands + report::duration(word.quiet_ns));
         if (!arguments_.kill_on_hang && !command_.is_given()) return;
         break;
       case Act::ask:
@@ -451,38 +451,15 @@ class Session {
 
   bool was_asked_for() const { return word_.is_of_all && !watch_.is_by_default(); }
 
-  // The comparison runs in a process of its own: whatever it meets in the files, the job goes on.
   void ask_verdict(const std::vector<std::string>& options) {
-    helper_output_ = ::memfd_create("rollcall-verdict", MFD_CLOEXEC);
-    const pid_t pid = helper_output_ < 0 ? -1 : ::fork();
-    if (pid == 0) {
-      ::setpgid(0, 0);
-      ::dup2(helper_output_, STDOUT_FILENO);
-      sigset_t none;
-      sigemptyset(&none);
-      sigprocmask(SIG_SETMASK, &none, nullptr);
-      std::vector<const char*> words{"rollcall", "diff", plan_.directory.c_str()};
-      for (const std::string& option : options) words.push_back(option.c_str());
-      words.push_back(nullptr);
-      ::execv("/proc/self/exe", const_cast<char* const*>(words.data()));
-      _exit(kExitUnusable);
-    }
+    helper_output_ = open_answer();
+    std::vector<std::string> words{"diff", plan_.directory};
+    words.insert(words.end(), options.begin(), options.end());
+    const pid_t pid = start_own_command({.words = std::move(words), .output = helper_output_});
     if (pid > 0) job_.add_helper(pid);
   }
 
-  std::string helper_text() {
-    std::string text;
-    char part[4096];
-    ssize_t got;
-    off_t at = 0;
-    while ((got = ::pread(helper_output_, part, sizeof part, at)) > 0) {
-      text.append(part, static_cast<size_t>(got));
-      at += got;
-    }
-    ::close(helper_output_);
-    helper_output_ = -1;
-    return text;
-  }
+  std::string helper_text() { return take_answer(std::exchange(helper_output_, -1)); }
 
   void take_verdict(int status, int64_t now) {
     const std::string text = helper_text();
@@ -514,6 +491,7 @@ class Session {
     say(fmt::format("{} for {}.{} The verdict:", still_text(), quiet_text(now), end), text + "\n");
     verdict_shown_ = true;
     take_incident(text);
+    if (word_.is_final) note_change(kItStands + quiet_text(now));
   }
 
   int64_t patience_ns() const { return static_cast<int64_t>(arguments_.watch_s * 1e9); }
@@ -568,7 +546,7 @@ class Session {
   void take_back(const WatchWord& word) {
     say(fmt::format("the job calls NCCL again, after {}: what was said to hang may have ended.",
                     report::duration(word.quiet_ns)));
-    note_change(fmt::format("the job calls NCCL again, after {}", report::duration(word.quiet_ns)));
+    note_change(kItGoesOn + report::duration(word.quiet_ns));
     verdict_shown_ = false;
   }
 

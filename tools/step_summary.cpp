@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "core/format/file_name.h"
 #include "core/format/ring_layout.h"
 #include "tools/command.h"
+#include "tools/own_command.h"
 #include "tools/ring_files.h"
 #include "tools/run_directory.h"
 #include "tools/terminal.h"
@@ -69,22 +69,6 @@ bool is_told_to_end() {
                      [&](int number) { return sigismember(&waiting, number) == 1; });
 }
 
-[[noreturn]] void become_reader(const std::vector<std::string>& words, int output) {
-  ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const int nowhere = ::open("/dev/null", O_WRONLY);
-  ::dup2(output, STDOUT_FILENO);
-  ::dup2(nowhere, STDERR_FILENO);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  ::execv("/proc/self/exe", arguments.data());
-  _exit(kExitUnusable);
-}
-
 struct Reading {
   std::string text;
   bool is_late = false;
@@ -125,8 +109,8 @@ bool wait_for(pid_t pid, int& status) {
 Reading ask(const std::vector<std::string>& words, int64_t limit_ns) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return {};
-  const pid_t pid = ::fork();
-  if (pid == 0) become_reader(words, ends[1]);
+  const pid_t pid =
+      start_own_command({.words = words, .output = ends[1], .is_mute = true, .ends_with_us = true});
   ::close(ends[1]);
   Reading reading;
   if (pid > 0) reading = read_until(ends[0], limit_ns);
@@ -154,8 +138,7 @@ std::string summarize_steps(const std::string& directory, int64_t job_ns) {
   std::erase_if(rings, [](const std::string& path) { return !is_of_this_host(path); });
   if (rings.empty()) return "";
   const uint64_t window = std::max(kCallsMax / rings.size(), kCallsOfRankMin);
-  std::vector<std::string> words{"rollcall", "slow", "--sentence", "--window",
-                                 fmt::format("{}", window)};
+  std::vector<std::string> words{"slow", "--sentence", "--window", fmt::format("{}", window)};
   words.insert(words.end(), rings.begin(), rings.end());
   Reading reading = ask(words, limit_ns);
   const std::string command = "rollcall slow " + shell_word(directory);

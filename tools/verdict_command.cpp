@@ -7,15 +7,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <nlohmann/json.hpp>
-#include <set>
 
 #include "report/terms.h"
 #include "tools/incident.h"
 #include "tools/inherited.h"
 #include "tools/job.h"
 #include "tools/terminal.h"
-#include "trace/bytes.h"
 
 namespace rollcall::tools {
 namespace {
@@ -24,35 +21,17 @@ constexpr const char* kLimit = "60";
 constexpr const char* kGrace = "--kill-after=3";
 // A job that hangs, goes on and hangs again must not start one after the other.
 constexpr int64_t kCoolDownNs = 300'000'000'000;
-constexpr size_t kIncidentBytesMax = 256u << 20;
-
-std::string word_of(const nlohmann::json& json, const char* key) {
-  if (!json.is_object() || !json.contains(key) || !json[key].is_string()) return {};
-  return report::printable(json[key].get<std::string>());
-}
 
 // What the environment says of an incident; empty where the file is none of ours.
 Settings settings_of(const std::string& folder, const std::string& run_directory) {
-  const trace::FileSource source(folder + "/" + kIncidentFile);
-  if (source.error() != 0 || source.size() > kIncidentBytesMax) return {};
-  std::string text(source.size(), '\0');
-  text.resize(source.read(0, text.data(), text.size()));
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("culprits")) return {};
-  std::set<std::string> hosts;
-  for (const auto& culprit : json["culprits"]) {
-    hosts.insert(word_of(culprit, "host"));
-  }
-  hosts.erase("");
-  std::string list;
-  for (const std::string& host : hosts) list += (list.empty() ? "" : ",") + host;
-  const bool is_certain = json.contains("certain") && json["certain"] == true;
-  return {{"ROLLCALL_VERDICT", word_of(json, "code")},
-          {"ROLLCALL_VERDICT_CLASS", word_of(json, "class")},
-          {"ROLLCALL_VERDICT_CERTAIN", is_certain ? "1" : "0"},
+  const std::optional<Incident> incident = read_incident(folder);
+  if (!incident) return {};
+  return {{"ROLLCALL_VERDICT", incident->code},
+          {"ROLLCALL_VERDICT_CLASS", incident->origin},
+          {"ROLLCALL_VERDICT_CERTAIN", incident->is_certain ? "1" : "0"},
           {"ROLLCALL_INCIDENT", folder},
           {"ROLLCALL_RUN_DIR", run_directory},
-          {"ROLLCALL_CULPRIT_HOSTS", list}};
+          {"ROLLCALL_CULPRIT_HOSTS", fmt::format("{}", fmt::join(incident->hosts, ","))}};
 }
 
 }  // namespace

@@ -16,8 +16,9 @@ bool contains(const std::string& text, const std::string& part) {
 
 TEST_CASE("every command explains itself and exits with 0") {
   const Folder folder;
-  for (const char* command : {"run", "diff", "info", "trace", "dump", "ctl", "pack", "config",
-                              "verdicts", "manual", "completion", "doctor", "report", "top"}) {
+  for (const char* command :
+       {"run", "diff", "info", "trace", "dump", "ctl", "pack", "config", "verdicts", "manual",
+        "completion", "doctor", "report", "top", "watch"}) {
     INFO(command);
     const Outcome outcome = run_command(folder, {command, "--help"});
     CHECK(outcome.status == 0);
