@@ -2,8 +2,8 @@
 """Writes the documents that derive from tables in the code.
 
   docs/VARIABLES.md  from core/base/variables.h and tools/variables.h
-  docs/VERDICTS.md   from analysis/verdict.h; what can be said is what the sources of the analysis
-                     and of the stage `slow` name
+  docs/VERDICTS.md   from analysis/verdict.h and tools/class_status.h; what can be said is what the
+                     sources of the analysis and of the stage `slow` name
   docs/FORMAT.md     its table of statistics, from core/format/ring_layout.h
   docs/IMPORTS.md    from trace/import/job_log_formats.h
   docs/MESSAGES.md   from analysis/testimony/catalogue.cpp
@@ -68,8 +68,8 @@ The command's own, from `tools/variables.h`:
 
 VERDICTS_HEAD = """# Verdicts
 
-Generated from `analysis/verdict.h` by `scripts/generate_docs.py`. Codes are never reused or
-renamed.
+Generated from `analysis/verdict.h` and `tools/class_status.h` by `scripts/generate_docs.py`. Codes
+are never reused or renamed.
 
 Every finding carries its code, a severity, a confidence (see "How sure"), the culprits, the
 victims, the records it rests on, one sentence, and one line on what to look at next. One defect
@@ -89,7 +89,26 @@ RC-ORDER-MISMATCH that only the lines of the script tell.
 The class says where the cause lies, as far as the code alone tells: in the `program`, which a
 restart repeats; on a `node`, which another one does not have; in the `fabric` (GPU links, network);
 `outside` of the job (a signal, a loader, settings); or `unknown`. It is for whoever decides about a
-restart (`rollcall run --on-verdict`), and names no host.
+restart (`rollcall run --on-verdict`, `--exit-by-class`), and names no host.
+
+## Exit statuses
+
+Of `rollcall run`, of `rollcall watch` with or without `--probe`, and of `rollcall diff`. Those of
+a class stand in place of 1 with `--exit-by-class` alone, so that scripts which know 1 go on; a
+verdict of class `unknown` leaves what there is. `rollcall run --exit-by-class` gives them to a job
+that it has ended for a hang, and to one that failed by itself and has a verdict of severity hang or
+corruption; not to one that was told to end, or had its time.
+
+| status | `run` | `watch` | `diff` |
+| --- | --- | --- | --- |
+| 0 | the job's | over; `--probe`: or not known to hang | in lockstep, or equal |
+| 1 | ended for a hang; or the job's | it hangs | a hang, wrong data, other calls |
+| 2 | unusable arguments; or the job's | unusable arguments | arguments or files unusable |
+| 3 | the job's | – | not decided, or not yet |
+| 4 | the job's | – | slow or risky only |
+CLASSES| 124 | `--timeout` is over | – | – |
+| 126, 127 | the command cannot be started | – | – |
+| 128 + N | the job died of signal N | – | – |
 
 ## In this version
 
@@ -261,9 +280,14 @@ def verdicts():
                                                          "ROLLCALL_VERDICTS"):
         line = f"| {code} | {severity} | {origin} | {cell(meaning)} |\n"
         (said if re.search(rf"\bVerdict::{name}\b", sources) else reserved).append(line)
+    classes = "".join(
+        f"| {status} | class `{name.lower()}`: {cell(meaning)} | the same | the same |\n"
+        for name, status, meaning in
+        re.findall(r"kExit(\w+) = (\d+); +// (.*)", read("tools/class_status.h")))
     missteps = "".join(f"| {name} | {cell(meaning)} |\n" for name, meaning in
                        rows_of(read("analysis/verdict.h"), "ROLLCALL_MISSTEPS"))
-    return (VERDICTS_HEAD + "".join(said) + VERDICTS_MISSTEPS + missteps + VERDICTS_CONFIDENCE +
+    head = VERDICTS_HEAD.replace("CLASSES", classes)
+    return (head + "".join(said) + VERDICTS_MISSTEPS + missteps + VERDICTS_CONFIDENCE +
             (VERDICTS_RESERVED + "".join(reserved) if reserved else ""))
 
 

@@ -13,6 +13,7 @@
 #include "report/json.h"
 #include "report/terms.h"
 #include "report/text.h"
+#include "tools/class_status.h"
 #include "tools/command.h"
 #include "tools/incident.h"
 #include "tools/judged_run.h"
@@ -51,6 +52,7 @@ struct Arguments {
   bool only_hangs = false;
   bool only_waits = false;
   bool incident = false;
+  bool exit_by_class = false;
   uint32_t context = 0;
   JudgedRunOptions run;
 };
@@ -157,7 +159,9 @@ int judge(const Arguments& arguments, trace::Run& run, bool colour) {
   }
   const int status = status_of(report, arguments);
   if (arguments.incident && status == kExitHang) keep_incident(arguments, run, report);
-  return finish_output(status);
+  const bool is_by_class = arguments.exit_by_class && status == kExitHang;
+  return finish_output(
+      is_by_class ? exit_status_of(analysis::origin_of(report.findings.front().verdict)) : status);
 }
 
 bool is_directory(const std::string& path) {
@@ -290,6 +294,7 @@ void add_diff(CommandLine& line) {
             "`rollcall "
             "run` does")
       .excludes(ranks);
+  command.flag("--exit-by-class", arguments->exit_by_class, kExitByClassHelp);
   command.footer(kFooter);
   command.action([arguments, window] {
     arguments->run.window_given = window.given();

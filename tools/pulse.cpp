@@ -14,7 +14,7 @@
 #include <tuple>
 
 #include "core/base/clock.h"
-#include "tools/command.h"
+#include "tools/class_status.h"
 #include "tools/incident.h"
 #include "tools/own_command.h"
 
@@ -111,11 +111,12 @@ void ask(const std::string& directory, int64_t patience_ns, int64_t answer_ns, P
   // As `rollcall run` asks: a call counts as missing after half of what was waited.
   const double missing_s = std::max(static_cast<double>(patience_ns) * 0.5e-9, 0.1);
   const int answer = open_answer();
-  const pid_t pid = start_own_command({.words = {"diff", directory, "--sentence", "--only-waits",
-                                                 "--stalled-after", fmt::format("{}", missing_s)},
-                                       .output = answer,
-                                       .is_mute = true,
-                                       .ends_with_us = true});
+  const pid_t pid = start_own_command(
+      {.words = {"diff", directory, "--sentence", "--only-waits", "--exit-by-class",
+                 "--stalled-after", fmt::format("{}", missing_s)},
+       .output = answer,
+       .is_mute = true,
+       .ends_with_us = true});
   if (pid < 0) {
     if (answer >= 0) ::close(answer);
     return;
@@ -123,9 +124,10 @@ void ask(const std::string& directory, int64_t patience_ns, int64_t answer_ns, P
   const std::optional<int> status = wait_for(pid, answer_ns);
   std::string text = take_answer(answer);
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  if (status != kExitHang) return;
+  if (!status || !is_hang_status(*status)) return;
   look.pulse = Pulse::hangs;
   look.verdict = std::move(text);
+  look.status = *status;
 }
 
 }  // namespace
@@ -172,6 +174,7 @@ PulseLook look_at_pulse(const std::string& directory, int64_t patience_ns, int64
     if (incident && look.pulse != Pulse::hangs) {
       look.pulse = Pulse::hangs;
       look.verdict = fmt::format("{}: {}", incident->code, incident->summary);
+      look.status = exit_status_of(incident->origin);
     }
   }
   for (const auto& [run, ranks] : runs) {

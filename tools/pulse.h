@@ -30,6 +30,7 @@ enum class Pulse : uint8_t {
 struct PulseLook {
   Pulse pulse = Pulse::lives;
   std::string verdict;  // the code and its sentence, of a hang
+  int status = 0;       // of a hang, by its class (tools/class_status.h)
   size_t ranks = 0;     // that are left
 };
 

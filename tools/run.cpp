@@ -17,7 +17,6 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
-#include <random>
 #include <utility>
 
 #include "analysis/analysis.h"
@@ -27,6 +26,7 @@
 #include "core/base/text.h"
 #include "report/terms.h"
 #include "tools/bring_home.h"
+#include "tools/class_status.h"
 #include "tools/command.h"
 #include "tools/elf_file.h"
 #include "tools/incident.h"
@@ -36,6 +36,7 @@
 #include "tools/own_command.h"
 #include "tools/ring_files.h"
 #include "tools/run_directory.h"
+#include "tools/run_plan.h"
 #include "tools/step_summary.h"
 #include "tools/survivors.h"
 #include "tools/sweep_rings.h"
@@ -54,11 +55,13 @@ constexpr const char* kFooter =
     "command\n"
     "ends itself by that signal. With --kill-on-hang it is 1 after a hang, with --timeout 124 "
     "after\n"
-    "the time limit. Signals are passed on; the third SIGINT or SIGTERM within some seconds "
-    "kills. A\n"
-    "job that is ended this way leaves no process behind. A job that cannot be recorded runs all "
-    "the\n"
-    "same, and what is missing is said.\n"
+    "the time limit; with --exit-by-class that of the verdict's class where the job failed. "
+    "Signals are\n"
+    "passed on; the third SIGINT or SIGTERM within some seconds kills. A job that is ended this "
+    "way\n"
+    "leaves no process behind. A job that cannot be recorded runs all the same, and what is "
+    "missing is\n"
+    "said.\n"
     "\nExamples:\n"
     "  rollcall run -n 4 -- ./train                     4 ranks on this machine, as torchrun does\n"
     "  rollcall run -- torchrun --nproc-per-node 8 train.py\n"
@@ -67,11 +70,7 @@ constexpr const char* kFooter =
     "  rollcall run --emulate -n 8 -- ./train           without a GPU";
 
 constexpr int kExitTimeout = 124;
-// A tenth of the time after which PyTorch's watchdog ends a job.
-constexpr double kWatchDefaultS = 60;
 constexpr unsigned kRanksMaxHere = 1024;
-constexpr unsigned kEmulatedGpusDefault = 8;
-constexpr unsigned kEmulatedGpusMax = 64;
 // Between SIGTERM and SIGKILL.
 constexpr int64_t kGraceNs = 3'000'000'000;
 constexpr int64_t kLookNs = 250'000'000;
@@ -81,20 +80,6 @@ constexpr double kLimitPerWait = 3;
 // What a verdict may take before the end of the run is reported without it.
 constexpr int64_t kVerdictNs = 60'000'000'000;
 
-struct Arguments {
-  std::string directory;
-  unsigned ranks = 0;   // 0: the command starts its ranks itself
-  std::string emulate;  // as given; "" when absent or without a number
-  bool emulate_given = false;
-  unsigned nodes = 1;
-  double watch_s = kWatchDefaultS;
-  bool watch_given = false;
-  std::string on_verdict;
-  double timeout_s = 0;
-  bool kill_on_hang = false;
-  bool quiet = false;
-};
-
 int64_t now_ns() { return static_cast<int64_t>(monotonic_now_ns()); }
 
 int64_t realtime_ns() {
@@ -102,17 +87,6 @@ int64_t realtime_ns() {
   return duration_cast<std::chrono::nanoseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
-}
-
-uint64_t random_id() {
-  std::random_device device;
-  // Positive as a signed number too, and never 0, which means "no run".
-  return ((uint64_t{device()} << 31) ^ device()) % 0x7fffffffffffffff + 1;
-}
-
-std::string environment_or(const char* name, const std::string& otherwise) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != 0 ? value : otherwise;
 }
 
 // A port nobody listens on now.
@@ -131,103 +105,6 @@ uint16_t free_port() {
   return found ? ntohs(address.sin_port) : kUsual;
 }
 
-// What one run needs to know; filled by prepare().
-struct Plan {
-  std::string directory;  // empty: nothing is recorded,
-  std::string obstacle;   // for this reason
-  std::string run_id;
-  Settings settings;  // for every process
-};
-
-bool plan_emulator(const Arguments& arguments, Plan& plan, std::vector<std::string>& libraries,
-                   std::string& error) {
-  uint64_t gpus = std::max(arguments.ranks, kEmulatedGpusDefault);
-  if (!arguments.emulate.empty() &&
-      (!parse_decimal(arguments.emulate, gpus) || gpus == 0 || gpus > kEmulatedGpusMax)) {
-    error = fmt::format("--emulate={} is not a number of GPUs from 1 to {}.", arguments.emulate,
-                        kEmulatedGpusMax);
-    return false;
-  }
-  gpus = std::min<uint64_t>(gpus, kEmulatedGpusMax);
-  const auto emulator = find_emulator(error);
-  if (!emulator) return false;
-  libraries = *emulator;
-  plan.settings.emplace_back("ROLLCALL_EMULATE_GPUS", fmt::format("{}", gpus));
-  plan.settings.emplace_back("ROLLCALL_EMULATE_SESSION", "r" + plan.run_id);
-  // A real libcupti, which PyTorch has always loaded, knows nothing of emulated GPUs.
-  const auto cupti = find_emulated_cupti();
-  const Config config = read_config([](std::string_view) {});
-  if (cupti && config.gpu_timing == GpuTiming::cupti && config.cupti == nullptr) {
-    plan.settings.emplace_back("ROLLCALL_CUPTI", *cupti);
-  }
-  // cuDNN holds NVIDIA's runtime statically and finds no GPU here; PyTorch has other kernels for
-  // attention.
-  if (std::getenv("TORCH_CUDNN_SDPA_DEPRIORITIZED") == nullptr) {
-    plan.settings.emplace_back("TORCH_CUDNN_SDPA_DEPRIORITIZED", "1");
-  }
-  if (arguments.nodes > 1) {
-    const uint64_t per_node = (gpus + arguments.nodes - 1) / arguments.nodes;
-    plan.settings.emplace_back("ROLLCALL_EMULATE_GPUS_PER_NODE", fmt::format("{}", per_node));
-  }
-  return true;
-}
-
-// The id that this command shares with others: the user's, where the hosts of a job are started one
-// by one, or the one that all ranks of a launcher's job come to. A run id beside our own preloaded
-// library is that of a `rollcall run` around this one, which is another job.
-std::optional<std::string> shared_run_id(const std::string& recorder) {
-  const std::string given = environment_or("ROLLCALL_RUN_ID", "");
-  const bool is_nested =
-      !recorder.empty() && environment_or("LD_PRELOAD", "").find(recorder) != std::string::npos;
-  if (!given.empty() && !is_nested) return given;
-  const std::optional<std::string> outer_job = launcher_job();
-  if (outer_job) return run_id_of(*outer_job);
-  return std::nullopt;
-}
-
-// Where the job's files go. False: nothing can be recorded, and `obstacle` says why.
-bool prepare_record(const Arguments& arguments, const std::string& program,
-                    const std::optional<std::string>& shared_id, Plan& plan) {
-  plan.obstacle = preload_harm(program);
-  if (!plan.obstacle.empty()) return false;
-  const auto directory = shared_id
-                             ? make_shared_run_directory(arguments.directory, *shared_id,
-                                                         launcher_restarts(), plan.obstacle)
-                             : make_run_directory(arguments.directory, program, plan.obstacle);
-  if (!directory) return false;
-  plan.directory = *directory;
-  plan.settings.emplace_back("ROLLCALL_DIR", plan.directory);
-  plan.settings.emplace_back("ROLLCALL_RUN_ID", plan.run_id);
-  return true;
-}
-
-// False: the job cannot be started as it was asked for. What only keeps it from being recorded does
-// not: the job comes first.
-bool prepare(const Arguments& arguments, const std::string& program, Plan& plan,
-             std::string& error) {
-  const auto recorder = find_recorder(plan.obstacle);
-  // Ranks of our own are a whole job.
-  const auto shared_id = arguments.ranks == 0 ? shared_run_id(recorder.value_or("")) : std::nullopt;
-  plan.run_id = shared_id ? *shared_id : fmt::format("{:016x}", random_id());
-  // A job that is started again keeps its name, and is another run all the same.
-  if (shared_id && launcher_restarts() > 0) {
-    plan.run_id = run_id_of(fmt::format("{} restart {}", *shared_id, launcher_restarts()));
-  }
-  const char* existing = std::getenv("LD_PRELOAD");
-  std::vector<std::string> libraries;
-  if (arguments.emulate_given && !plan_emulator(arguments, plan, libraries, error)) return false;
-  if (!preload_value(existing, libraries, error)) return false;
-  // Last, so that nothing is made for a run that cannot start.
-  if (recorder && preload_value(existing, {*recorder}, plan.obstacle) &&
-      prepare_record(arguments, program, shared_id, plan)) {
-    // In front of the emulator: its ncclAllReduce must be the one that the job finds first.
-    libraries.insert(libraries.begin(), *recorder);
-  }
-  if (libraries.empty() || !preload_harm(program).empty()) return true;
-  plan.settings.emplace_back("LD_PRELOAD", *preload_value(existing, libraries, error));
-  return true;
-}
-
 Settings rank_settings(const Plan& plan, unsigned rank, unsigned ranks, const std::string& address,
                        const std::string& port) {
   Settings settings = plan.settings;
@@ -242,34 +119,10 @@ Settings rank_settings(const Plan& plan, unsigned rank, unsigned ranks, const st
   return settings;
 }
 
-// The sentence for a run without a file: what is known to be the case, else what is likely.
-std::string why_nothing_recorded(const Plan& plan, const std::string& program) {
-  if (::access(plan.directory.c_str(), F_OK) != 0) {
-    return fmt::format(
-        "the run directory {} is gone, and what was recorded with it; something has removed or "
-        "renamed it.",
-        plan.directory);
-  }
-  const std::string nothing = "nothing was recorded in " + plan.directory;
-  // As the injected libraries read it.
-  if (!read_config([](std::string_view) {}).enable) {
-    return fmt::format("{}: ROLLCALL_ENABLE={} switches recording off.", nothing,
-                       setting("ROLLCALL_ENABLE"));
-  }
-  if (::access(plan.directory.c_str(), W_OK) != 0) {
-    return fmt::format("{}: it cannot be written to ({}).", nothing, std::strerror(errno));
-  }
-  const std::string obstacle = preload_obstacle(program);
-  if (!obstacle.empty()) return fmt::format("{}, probably because {}.", nothing, obstacle);
-  return nothing +
-         "; most likely no process called NCCL through a shared library. `rollcall doctor -- "
-         "COMMAND` looks for what is in the way.";
-}
-
 // One run from its start to its end.
 class Session {
  public:
-  Session(const Arguments& arguments, const std::vector<std::string>& command, Plan plan)
+  Session(const RunArguments& arguments, const std::vector<std::string>& command, Plan plan)
       : arguments_(arguments),
         plan_(std::move(plan)),
         program_(command[0]),
@@ -278,7 +131,7 @@ class Session {
         job_(command, processes_),
         watch_(plan_.directory, static_cast<int64_t>(patience_s(arguments) * 1e9),
                !arguments.watch_given),
-        command_(arguments.on_verdict, plan_.directory) {}
+        command_(arguments.command(), plan_.directory) {}
 
   // The exit status, and the signal that the job died of, 0 for none: what ended the job ends this
   // command, too.
@@ -308,18 +161,18 @@ class Session {
   }
 
  private:
-  static int64_t limit_ns(const Arguments& arguments) {
+  static int64_t limit_ns(const RunArguments& arguments) {
     if (arguments.timeout_s <= 0) return 0;
     return now_ns() + static_cast<int64_t>(arguments.timeout_s * 1e9);
   }
 
   // Of commands that a launcher started one by one, each for a part of one job, the first watches
   // it, unless somebody asks the others to.
-  static double patience_s(const Arguments& arguments) {
+  static double patience_s(const RunArguments& arguments) {
     return is_one_of_many(arguments) && !arguments.watch_given ? 0 : arguments.watch_s;
   }
 
-  static bool is_one_of_many(const Arguments& arguments) {
+  static bool is_one_of_many(const RunArguments& arguments) {
     return arguments.ranks == 0 && launcher_job() && launcher_rank() != 0u;
   }
 
@@ -432,7 +285,7 @@ class Session {
         return take_back(word);
       case Act::confirm:
         note_change(kItStands + report::duration(word.quiet_ns));
-        if (!arguments_.kill_on_hang && !command_.is_given()) return;
+        if (!arguments_.ends_on_hang() && !command_.is_given()) return;
         break;
       case Act::ask:
         break;
@@ -453,7 +306,7 @@ class Session {
 
   void ask_verdict(const std::vector<std::string>& options) {
     helper_output_ = open_answer();
-    std::vector<std::string> words{"diff", plan_.directory};
+    std::vector<std::string> words{"diff", plan_.directory, "--exit-by-class"};
     words.insert(words.end(), options.begin(), options.end());
     const pid_t pid = start_own_command({.words = std::move(words), .output = helper_output_});
     if (pid > 0) job_.add_helper(pid);
@@ -469,22 +322,25 @@ class Session {
       return;
     }
     const bool is_confirmed = word_.act == Act::confirm;
-    const bool is_hang = status == kExitHang;
+    const bool is_hang = is_hang_status(status);
     if (!is_confirmed) watch_.answered(is_hang);
     // Not a hang: the ranks compute, or the files do not tell. It is asked again later.
     if (!is_hang) return tell_once(status, text, now);
+    class_status_ = status;
     if (!is_confirmed) tell_of_hang(text, now);
     if (!is_confirmed && !word_.is_final) return;
     run_command(now);
-    if (!arguments_.kill_on_hang) return;
-    note_change("the job is ended (--kill-on-hang)");
-    say("ending the job (--kill-on-hang); without that option its processes stay to be looked at.");
+    if (!arguments_.ends_on_hang()) return;
+    const char* option = arguments_.ending_option();
+    note_change(fmt::format("the job is ended ({})", option));
+    say(fmt::format("ending the job ({}); without that option its processes stay to be looked at.",
+                    option));
     hang_ = true;
     begin_end(now);
   }
 
   void tell_of_hang(const std::string& text, int64_t now) {
-    const std::string end = arguments_.kill_on_hang && !word_.is_final
+    const std::string end = arguments_.ends_on_hang() && !word_.is_final
                                 ? fmt::format(" The job is ended if that goes on for {}.",
                                               report::duration(patience_ns()))
                                 : "";
@@ -538,7 +394,7 @@ class Session {
     was_told_ = true;
     say(fmt::format("nothing has advanced for {}, and it is not known that a rank holds the others "
                     "up{}. What is known:",
-                    quiet_text(now), arguments_.kill_on_hang ? ": the job is not ended" : ""),
+                    quiet_text(now), arguments_.ends_on_hang() ? ": the job is not ended" : ""),
         text + "\n");
   }
 
@@ -548,6 +404,7 @@ class Session {
                     report::duration(word.quiet_ns)));
     note_change(kItGoesOn + report::duration(word.quiet_ns));
     verdict_shown_ = false;
+    class_status_ = kExitHang;
   }
 
   void end_after_time_limit(const char* remark, const std::string& verdict, int64_t now) {
@@ -597,6 +454,7 @@ class Session {
     std::string text = helper_text();
     while (!text.empty() && text.back() == '\n') text.pop_back();
     if (!text.empty()) say(text);
+    if (is_hang_status(*status)) class_status_ = *status;
   }
 
   void say_steps() {
@@ -627,6 +485,7 @@ class Session {
                       plan_.directory, why));
     }
     if (status != 0 && !verdict_shown_) say_sentence();
+    status = status_by_class(status);
     if (arguments_.quiet && status == 0) return status;
     if (status == 0 && !job_.was_told_to_end() && !verdict_shown_ && !is_one_of_many(arguments_)) {
       say_steps();
@@ -636,7 +495,13 @@ class Session {
     return status;
   }
 
-  const Arguments& arguments_;
+  // Of a job that was told to end, or had its time, the verdict does not tell why it is over.
+  int status_by_class(int status) const {
+    const bool is_asked = arguments_.exit_by_class && !timed_out_ && !job_.was_told_to_end();
+    return is_asked && status != 0 && class_status_ != kExitHang ? class_status_ : status;
+  }
+
+  const RunArguments& arguments_;
   Plan plan_;
   const std::string program_;
   JobProcesses processes_;
@@ -654,10 +519,11 @@ class Session {
   bool hang_ = false;
   bool timed_out_ = false;
   bool verdict_shown_ = false;
-  std::string incident_;   // the folder of the newest verdict; empty: none was kept
-  WatchWord word_;         // that the analysis was asked for
-  int64_t asked_ns_ = 0;   // when
-  bool was_told_ = false;  // that nothing moves, and not why
+  int class_status_ = kExitHang;  // of the newest verdict; kExitHang: of no class, or no hang
+  std::string incident_;          // the folder of the newest verdict; empty: none was kept
+  WatchWord word_;                // that the analysis was asked for
+  int64_t asked_ns_ = 0;          // when
+  bool was_told_ = false;         // that nothing moves, and not why
 };
 
 // Ends this process as the job was ended, so that a shell or a launcher sees what it would see
@@ -675,7 +541,7 @@ void die_of(int number) {
   sigprocmask(SIG_UNBLOCK, &only, nullptr);
 }
 
-int run(const Arguments& arguments, const CommandLine& line) {
+int run(const RunArguments& arguments, const CommandLine& line) {
   if (!line.job_given() || line.job().empty()) {
     return unusable(
         "the command to run is missing: put it behind \"--\", for example `rollcall run -n 4 -- "
@@ -686,14 +552,18 @@ int run(const Arguments& arguments, const CommandLine& line) {
         "the command behind \"--\" is an empty word; name a program, for example `rollcall run -- "
         "./train`.");
   }
-  if (arguments.kill_on_hang && arguments.watch_s <= 0) {
+  if (arguments.ends_on_hang() && arguments.watch_s <= 0) {
     return unusable(
-        "--kill-on-hang needs the watch that --watch 0 turns off; give another number of seconds, "
-        "after which a job counts as hanging.");
+        fmt::format("{} needs the watch that --watch 0 turns off; give another number of seconds, "
+                    "after which a job counts as hanging.",
+                    arguments.ending_option()));
+  }
+  if (arguments.on_hang == kNotify && arguments.on_verdict.empty()) {
+    return unusable("--on-hang notify needs a command that tells somebody: --on-verdict COMMAND.");
   }
   Plan plan;
   std::string error;
-  if (!prepare(arguments, line.job()[0], plan, error)) return unusable(error);
+  if (!prepare_run(arguments, line.job()[0], plan, error)) return unusable(error);
   if (plan.directory.empty()) {
     say(fmt::format("the job is started, but not recorded: {}", plan.obstacle));
   } else if (const std::string objection = objection_to(line.job()[0], arguments.emulate_given);
@@ -715,7 +585,7 @@ int run(const Arguments& arguments, const CommandLine& line) {
 
 void add_run(CommandLine& line) {
   Subcommand command(line, "run", "Start a job with the recorder in front of NCCL.");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<RunArguments>();
   command
       .option("-d,--dir", arguments->directory,
               "run directory (default <time>-<program> in rollcall-runs, or in ROLLCALL_DIR of a "
@@ -746,8 +616,17 @@ void add_run(CommandLine& line) {
                   "print the verdict once a communicator, or the job, has stood still for so long, "
                   "or sooner where that is unusual for it (default 60; 0: never)")
           .seconds_between(0, 1e6);
-  command.flag("--kill-on-hang", arguments->kill_on_hang,
-               "end the job after a verdict that says it hangs, and the time of --watch");
+  const Option kill_on_hang =
+      command.flag("--kill-on-hang", arguments->kill_on_hang,
+                   "end the job after a verdict that says it hangs, and the time of --watch");
+  command
+      .option("--on-hang", arguments->on_hang,
+              "what follows a verdict that says the job hangs, and the time of --watch: log (it is "
+              "printed and kept), notify (and the command of --on-verdict runs), end (and the job "
+              "is ended, as by --kill-on-hang); by default notify with --on-verdict, else log")
+      .one_of({kLog, kNotify, kEnd})
+      .excludes(kill_on_hang);
+  command.flag("--exit-by-class", arguments->exit_by_class, kExitByClassHelp);
   command
       .option(
           "--on-verdict", arguments->on_verdict,

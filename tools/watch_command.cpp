@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "report/terms.h"
+#include "tools/class_status.h"
 #include "tools/command.h"
 #include "tools/pulse.h"
 #include "tools/terminal.h"
@@ -27,6 +28,7 @@ constexpr int64_t kLookPart = 20;
 struct Arguments {
   std::string directory;
   bool probe = false;
+  bool exit_by_class = false;
   double patience_s = kPatienceDefaultS;
 
   int64_t patience_ns() const { return static_cast<int64_t>(patience_s * 1e9); }
@@ -55,11 +57,16 @@ std::string in_words(const PulseLook& look, const Arguments& arguments) {
   return {};
 }
 
+int status_of(const PulseLook& look, const Arguments& arguments) {
+  if (look.pulse != Pulse::hangs) return kExitGood;
+  return arguments.exit_by_class ? look.status : kExitHang;
+}
+
 int probe(const Arguments& arguments) {
   const PulseLook look =
       look_at_pulse(arguments.directory, arguments.patience_ns(), kAnswerOfProbeNs);
   print_out(in_words(look, arguments) + "\n");
-  return finish_output(look.pulse == Pulse::hangs ? kExitHang : kExitGood);
+  return finish_output(status_of(look, arguments));
 }
 
 int watch(const Arguments& arguments) {
@@ -72,7 +79,7 @@ int watch(const Arguments& arguments) {
     }
     if (look.pulse == Pulse::hangs || look.pulse == Pulse::over) {
       print_out(in_words(look, arguments) + "\n");
-      return finish_output(look.pulse == Pulse::hangs ? kExitHang : kExitGood);
+      return finish_output(status_of(look, arguments));
     }
     const int64_t took_ns = static_cast<int64_t>(monotonic_now_ns()) - begin_ns;
     std::this_thread::sleep_for(std::chrono::nanoseconds(std::max(kLookNs, took_ns * kLookPart)));
@@ -94,6 +101,7 @@ void add_watch(CommandLine& line) {
       .option("--patience", arguments->patience_s,
               "how long a communicator in which a rank waits may stand still (default 60)")
       .seconds_between(0.1, 1e6);
+  command.flag("--exit-by-class", arguments->exit_by_class, kExitByClassHelp);
   command.footer(
       "\nIt hangs where `rollcall run` has left a verdict in DIR that says so and still stands,\n"
       "or where a communicator has stood still for the patience and the analysis says so.\n"

@@ -11,6 +11,7 @@ from groups import Groups
 from job import Job, expect, expect_equal, shape_arguments
 
 LIVES, HANGS, UNUSABLE = 0, 1, 2
+OF_PROGRAM = 93
 # Longer than any test takes: what stands still is young.
 PATIENT = ["--patience", "3600"]
 IMPATIENT = ["--patience", "1"]
@@ -49,6 +50,7 @@ def a_hang_fails_without_anybody_who_watches():
         run.touch("stuck")
         text = wait_for_hang(run, *IMPATIENT)
         expect("RC-MISSING-CALL" in text and "rank 1" in text, text)
+        expect_equal(probe(run, *IMPATIENT, "--exit-by-class")[0], OF_PROGRAM, "the class")
         expect_equal(probe(run, *PATIENT), (LIVES, "no hang is known of 4 ranks\n"),
                      "the probe of a young wait")
         expect_equal([name for name in os.listdir(run.run_directory)
@@ -77,6 +79,7 @@ def a_verdict_on_file_counts_once_it_has_lasted():
         expect_equal(probe(run, *PATIENT)[0], LIVES, "the probe where the verdict is early")
         os.rename(changes + ".away", changes)
         expect_equal(probe(run, *PATIENT)[0], HANGS, "the probe where it has lasted")
+        expect_equal(probe(run, *PATIENT, "--exit-by-class")[0], OF_PROGRAM, "the class")
         run.remove("stuck")
         run.wait_until(lambda: "calls NCCL again" in run.stderr(), "that it is over")
         expect_equal(probe(run, *PATIENT)[0], LIVES, "the probe of a job that goes on")
@@ -134,6 +137,7 @@ def a_dead_rank_fails():
         os.kill(pid_of_rank(run, 1), signal.SIGKILL)
         text = wait_for_hang(run, *IMPATIENT)
         expect("RC-RANK-DEAD" in text, text)
+        expect_equal(probe(run, *IMPATIENT, "--exit-by-class")[0], HANGS, "of unknown class")
 
 
 def who_is_known_to_wait_for_nobody_passes():

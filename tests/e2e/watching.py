@@ -9,7 +9,8 @@ import job
 from groups import Groups
 from job import Job, expect, expect_equal
 
-HANGING = ["--dp", "2", "--steps", "3", "--fault", "host-stuck@1:1"]
+TRAINING = ["--dp", "2", "--steps", "3"]
+HANGING = [*TRAINING, "--fault", "host-stuck@1:1"]
 
 
 def expect_all_gone(run):
@@ -164,6 +165,13 @@ def watch_finds_a_group_that_hangs_beside_another():
         expect_equal(run.stderr().count("The verdict:"), 1, f"verdicts ({run.stderr()})")
 
 
+def start_and_get_stuck(run):
+    run.start()
+    for rank in range(4):
+        run.wait_for_steps(rank)
+    run.touch("stuck")
+
+
 def kill_on_hang_ends_all_for_one_group():
     with Groups("--watch", "2", "--kill-on-hang") as run:
         run.start()
@@ -172,6 +180,52 @@ def kill_on_hang_ends_all_for_one_group():
         run.touch("stuck")
         expect_equal(run.wait(), 1, f"status ({run.describe()})")
         expect("RC-MISSING-CALL" in run.stderr(), run.stderr())
+
+
+def on_hang_says_what_follows():
+    with Groups("--watch", "2", "--on-hang", "end", "--exit-by-class") as run:
+        start_and_get_stuck(run)
+        expect_equal(run.wait(), 93, f"status of a hang of class program ({run.describe()})")
+        expect("ending the job (--on-hang end)" in run.stderr(), run.stderr())
+    with Groups("--watch", "1", "--on-verdict", "echo said by the hook", "--on-hang", "log") as run:
+        start_and_get_stuck(run)
+        folder = os.path.join(run.run_directory, "incidents")
+        run.wait_until(lambda: os.path.isdir(folder) and "nothing has changed for" in "".join(
+            read(one, "changes.txt") for one in incidents_of(run)
+            if os.path.exists(os.path.join(one, "changes.txt"))), "a verdict that has lasted")
+        run.remove("stuck")
+        run.wait_until(lambda: "calls NCCL again" in run.stderr(), "that it is over")
+        run.end()
+        expect("said by the hook" not in run.stderr(), run.stderr())
+    for options, what in ((["--on-hang", "notify"], "--on-verdict COMMAND"),
+                          (["--on-hang", "end", "--watch", "0"], "--on-hang end needs the watch"),
+                          (["--on-hang", "end", "--kill-on-hang"], "--kill-on-hang"),
+                          (["--on-hang", "panic"], "--on-hang")):
+        with Job(2, HANGING, options=options) as run:
+            expect_equal(run.run(), 2, f"status ({run.describe()})")
+            expect(what in run.stderr(), run.stderr())
+
+
+def a_job_that_fails_by_itself_has_the_status_of_its_class():
+    """mini_train gives up, as PyTorch's watchdog ends a job that hangs: one rank with 6, and it
+    aborts, so that the other may end with 4 before."""
+    giving_up = [*TRAINING, "--fault", "missing-call@1:1", "--hang-timeout", "3"]
+    for options, statuses in (([], (4, 6)), (["--exit-by-class"], (93,))):
+        with Job(2, giving_up, options=["--watch", "0", *options]) as run:
+            expect(run.run() in statuses, f"status, not one of {statuses} ({run.describe()})")
+            expect("RC-MISSING-CALL" in run.stderr(), run.stderr())
+            asked = {options: run.rollcall("diff", run.run_directory, *options).returncode
+                     for options in ((), ("--exit-by-class",))}
+            expect_equal(asked, {(): 1, ("--exit-by-class",): 93}, run.diff_text())
+    # Of unknown class, and of no verdict, it keeps its own.
+    with Job(2, [*TRAINING, "--fault", "abort@1:1"],
+             options=["--exit-by-class"]) as run:
+        expect_equal(run.run(), 5, f"status ({run.describe()})")
+        expect("RC-ABORT-CASCADE" in run.stderr(), run.stderr())
+    with Job(2, ["--dp", "2", "--steps", "1"], options=["--exit-by-class"]) as run:
+        expect_equal(run.run(), 0, f"status ({run.describe()})")
+    with Job(2, HANGING, options=["--exit-by-class", "--timeout", "4"]) as run:
+        expect_equal(run.run(), 124, f"status ({run.describe()})")
 
 
 def watch_is_quiet_about_ranks_that_pause_alike():
@@ -323,6 +377,9 @@ if __name__ == "__main__":
         ("a group of ranks that hangs is found while another goes on",
          watch_finds_a_group_that_hangs_beside_another),
         ("--kill-on-hang ends a job of which one group hangs", kill_on_hang_ends_all_for_one_group),
+        ("--on-hang says what follows a hang", on_hang_says_what_follows),
+        ("--exit-by-class gives the class of its verdict to a job that fails by itself",
+         a_job_that_fails_by_itself_has_the_status_of_its_class),
         ("a pause of all ranks of a group is no alarm",
          watch_is_quiet_about_ranks_that_pause_alike),
         ("the watch needs no option, and --watch 0 turns it off", the_watch_needs_no_option),
