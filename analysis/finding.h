@@ -72,6 +72,10 @@ inline bool is_defect(const Finding& finding) {
   return finding.severity == Severity::hang || finding.severity == Severity::corruption;
 }
 
+// The class of the code, or what the record behind the finding tells beyond that: memory of a GPU
+// that CUDA itself calls faulty is of the node.
+Origin origin_of(const Finding& finding);
+
 // One communicator across its ranks.
 struct CommSummary {
   CommKey key{};

@@ -61,7 +61,7 @@ Json environment_json(const trace::Run& run) {
 std::string incident_json(const trace::Run& run, const analysis::Report& report,
                           int64_t written_ns) {
   const analysis::Finding& lead = report.findings.front();
-  const analysis::Origin origin = analysis::origin_of(lead.verdict);
+  const analysis::Origin origin = analysis::origin_of(lead);
   Json json;
   json["schema"] = "rollcall.incident/1";
   json["code"] = analysis::code_of(lead.verdict);

@@ -90,7 +90,7 @@ Json finding_json(const analysis::Finding& finding) {
   json["severity"] = analysis::name_of(finding.severity);
   json["confidence"] = analysis::name_of(finding.confidence);
   json["misstep"] = finding.misstep ? Json(analysis::name_of(*finding.misstep)) : Json(nullptr);
-  json["class"] = analysis::name_of(analysis::origin_of(finding.verdict));
+  json["class"] = analysis::name_of(analysis::origin_of(finding));
   json["summary"] = valid_utf8(finding.summary);
   json["next"] = text_or_null(finding.next);
   json["culprits"] = Json::array();

@@ -88,8 +88,11 @@ RC-ORDER-MISMATCH that only the lines of the script tell.
 
 The class says where the cause lies, as far as the code alone tells: in the `program`, which a
 restart repeats; on a `node`, which another one does not have; in the `fabric` (GPU links, network);
-`outside` of the job (a signal, a loader, settings); or `unknown`. It is for whoever decides about a
-restart (`rollcall run --on-verdict`, `--exit-by-class`), and names no host.
+`outside` of the job (a signal, a loader, settings); or `unknown`. A RC-CUDA-ERROR is of the
+`node` where CUDA itself calls the memory of the GPU faulty (error 214, an uncorrectable ECC
+error). The class is for whoever decides about a restart (`rollcall run --on-verdict`,
+`--exit-by-class`). Only a certain verdict of class `node` names a host that should be left out
+(`--exclude-file`).
 
 ## Exit statuses
 

@@ -160,8 +160,8 @@ int judge(const Arguments& arguments, trace::Run& run, bool colour) {
   const int status = status_of(report, arguments);
   if (arguments.incident && status == kExitHang) keep_incident(arguments, run, report);
   const bool is_by_class = arguments.exit_by_class && status == kExitHang;
-  return finish_output(
-      is_by_class ? exit_status_of(analysis::origin_of(report.findings.front().verdict)) : status);
+  return finish_output(is_by_class ? exit_status_of(analysis::origin_of(report.findings.front()))
+                                   : status);
 }
 
 bool is_directory(const std::string& path) {

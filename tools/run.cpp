@@ -29,6 +29,7 @@
 #include "tools/class_status.h"
 #include "tools/command.h"
 #include "tools/elf_file.h"
+#include "tools/exclude_file.h"
 #include "tools/incident.h"
 #include "tools/job.h"
 #include "tools/launcher.h"
@@ -329,6 +330,7 @@ class Session {
     class_status_ = status;
     if (!is_confirmed) tell_of_hang(text, now);
     if (!is_confirmed && !word_.is_final) return;
+    exclude_hosts();
     run_command(now);
     if (!arguments_.ends_on_hang()) return;
     const char* option = arguments_.ending_option();
@@ -369,6 +371,25 @@ class Session {
 
   void note_change(const std::string& sentence) {
     if (!incident_.empty()) add_change(incident_, sentence);
+  }
+
+  // Hosts that the job should not be started on again, where the verdict may name any.
+  void exclude_hosts() {
+    const std::string& file = arguments_.exclude_file;
+    if (file.empty() || incident_.empty()) return;
+    const std::optional<Incident> incident = read_incident(incident_);
+    const std::vector<std::string> hosts =
+        incident ? hosts_to_exclude(*incident) : std::vector<std::string>{};
+    std::vector<std::string> added;
+    std::string why;
+    if (!hosts.empty() && !add_hosts(file, hosts, added, why)) {
+      return say(fmt::format("{} could not be written: {}. It should name {}.", file, why,
+                             fmt::join(hosts, ", ")));
+    }
+    if (added.empty()) return;
+    note_change(fmt::format("{} is added to {}", fmt::join(added, ", "), file));
+    say(fmt::format("{} is added to {}, for {} is certain and of class node.",
+                    fmt::join(added, ", "), file, incident->code));
   }
 
   void run_command(int64_t now) {
@@ -440,7 +461,9 @@ class Session {
 
   // The verdict's sentence, for a run that failed.
   void say_sentence() {
-    ask_verdict({"--sentence"});
+    std::vector<std::string> options{"--sentence"};
+    if (!arguments_.exclude_file.empty()) options.push_back("--incident");
+    ask_verdict(options);
     const int64_t limit_ns = now_ns() + kVerdictNs;
     std::optional<int> status;
     while (!status && now_ns() < limit_ns && helper_output_ >= 0) {
@@ -452,7 +475,8 @@ class Session {
     }
     if (!status || *status == kExitUnusable) return;
     std::string text = helper_text();
-    while (!text.empty() && text.back() == '\n') text.pop_back();
+    take_incident(text);
+    text.resize(std::min(text.find('\n'), text.size()));
     if (!text.empty()) say(text);
     if (is_hang_status(*status)) class_status_ = *status;
   }
@@ -485,6 +509,7 @@ class Session {
                       plan_.directory, why));
     }
     if (status != 0 && !verdict_shown_) say_sentence();
+    if (status != 0 && !job_.was_told_to_end()) exclude_hosts();
     status = status_by_class(status);
     if (arguments_.quiet && status == 0) return status;
     if (status == 0 && !job_.was_told_to_end() && !verdict_shown_ && !is_one_of_many(arguments_)) {
@@ -626,6 +651,13 @@ void add_run(CommandLine& line) {
               "is ended, as by --kill-on-hang); by default notify with --on-verdict, else log")
       .one_of({kLog, kNotify, kEnd})
       .excludes(kill_on_hang);
+  command
+      .option(
+          "--exclude-file", arguments->exclude_file,
+          "add the hosts that a certain verdict of class node names to this file, a name a "
+          "line, as `sbatch --exclude=./FILE` reads them; a verdict of another class names none")
+      .value_name("FILE")
+      .not_empty();
   command.flag("--exit-by-class", arguments->exit_by_class, kExitByClassHelp);
   command
       .option(

@@ -30,6 +30,7 @@ struct RunArguments {
   double timeout_s = 0;
   bool kill_on_hang = false;
   std::string on_hang;  // "": not given
+  std::string exclude_file;
   bool exit_by_class = false;
   bool quiet = false;
 

@@ -140,6 +140,10 @@ ncclResult_t record(const Call& call) {
   operation.root = call.root;
   operation.method = method_of(*communicator, operation);
   const FaultEffect fault = apply_faults(communicator->job_rank, &operation.count);
+  if (fault.has_faulty_memory) {
+    warn("Cuda failure 214 'uncorrectable ECC error encountered'");
+    return ncclUnhandledCudaError;
+  }
   if (fault.skip || operation.count == 0) return ncclSuccess;  // NCCL discards empty operations
   operation.bytes = operation.count * element;
   if (is_alone(*communicator, operation)) return launch_alone(communicator, call.stream, operation);

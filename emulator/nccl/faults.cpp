@@ -37,7 +37,7 @@ bool parse(const std::string& text, Fault* fault) {
   else if (fault->kind == "slow")
     fallback = 10;
   else if (fault->kind != "skip" && fault->kind != "kill" && fault->kind != "stop" &&
-           fault->kind != "wrong-count")
+           fault->kind != "wrong-count" && fault->kind != "ecc")
     return false;
   char* end = nullptr;
   fault->value =
@@ -64,7 +64,7 @@ std::vector<Fault> parse_all() {
       std::fprintf(
           stderr,
           "rollcall emulator: ROLLCALL_EMULATE_FAULT: '%s' is not KIND[=VALUE]@RANK:CALL with "
-          "delay, skip, kill, stop, wrong-count or slow; ignored\n",
+          "delay, skip, kill, stop, wrong-count, ecc or slow; ignored\n",
           text.c_str());
     }
     start = end + 1;
@@ -96,6 +96,8 @@ FaultEffect apply_faults(int job_rank, size_t* count) {
       }
     } else if (fault.kind == "skip") {
       effect.skip = true;
+    } else if (fault.kind == "ecc") {
+      effect.has_faulty_memory = true;
     } else if (fault.kind == "kill") {
       kill(getpid(), SIGKILL);
     } else if (fault.kind == "stop") {

@@ -8,8 +8,10 @@
 //     kill          the process kills itself (SIGKILL) in the call
 //     stop          the process stops itself (SIGSTOP) in the call
 //     wrong-count   the call is carried out with one element more or less (VALUE elements, default
-//     1, less) slow=FACTOR   this and all later operations of the rank take FACTOR times as long
-//     (default 10)
+//                   1, less)
+//     ecc           the call fails as NCCL's do where the memory of the GPU is faulty
+//     slow=FACTOR   this and all later operations of the rank take FACTOR times as long (default
+//                   10)
 // No chance is involved: the same setting does the same in every run.
 #pragma once
 
@@ -20,6 +22,7 @@ namespace emu_nccl {
 
 struct FaultEffect {
   bool skip = false;
+  bool has_faulty_memory = false;
   uint32_t slow_factor = 1;
 };
 

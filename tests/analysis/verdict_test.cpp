@@ -619,6 +619,29 @@ TEST_CASE("a call that NCCL refused is an error, and the others' wait follows fr
   CHECK(lead(report).culprits[0].rank == 1);
 }
 
+TEST_CASE("memory of a GPU that CUDA calls faulty is of the node, any other error is not") {
+  for (const auto& [text, origin] :
+       {std::pair{"Cuda failure 214 'uncorrectable ECC error encountered'", Origin::node},
+        std::pair{"Cuda failure 700 'an illegal memory access was encountered'", Origin::unknown},
+        std::pair{"", Origin::unknown}}) {
+    Program program = make_job(4);
+    program.ranks[1].insert(program.ranks[1].begin() + kSecondAllReduce + 1,
+                            Step{.act = Act::stick});
+    Outcome outcome = execute(program);
+    trace::Process& process = outcome.run.processes[1];
+    process.ops[4].result = 1;
+    process.ops[4].state = trace::OpState::failed;
+    trace::Event event{
+        .kind = EventKind::CallFailed, .called_ns = process.ops[4].called_ns, .text = text};
+    event.result = 1;
+    event.comm = 0;
+    process.events.push_back(event);
+    const Report report = analyse(outcome.run);
+    REQUIRE(lead(report).verdict == Verdict::cuda_error);
+    CHECK(origin_of(lead(report)) == origin);
+  }
+}
+
 // Rank 2 aborts, and the others, whom NCCL tells of it, follow.
 void abort_after_rank_2(trace::Run& run, int64_t hang_ns, int64_t delay_ms,
                         EventKind told = EventKind::AsyncError) {
