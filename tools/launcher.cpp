@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 #include "core/base/text.h"
 
@@ -16,9 +17,23 @@ const char* variable(const char* name) {
   return value != nullptr && *value != 0 ? value : nullptr;
 }
 
+// Of a rank that torchrun has started.
+std::optional<std::string> torchrun_job() {
+  const char* name = variable("TORCHELASTIC_RUN_ID");
+  if (name == nullptr || variable("RANK") == nullptr) return std::nullopt;
+  // torchrun's own word for a job that was given no number. Where its ranks meet is its alone.
+  if (std::strcmp(name, "none") != 0) return std::string("torchrun ") + name;
+  const char* address = variable("MASTER_ADDR");
+  const char* port = variable("MASTER_PORT");
+  if (address == nullptr || port == nullptr) return std::nullopt;
+  return fmt::format("torchrun {} {}", address, port);
+}
+
 }  // namespace
 
 std::optional<std::string> launcher_job() {
+  // The innermost one first: Slurm may have started torchrun.
+  if (const std::optional<std::string> job = torchrun_job()) return job;
   // A rank's variable first: a batch script has the job's variables too, and may start many jobs.
   if (variable("PMIX_RANK") || variable("OMPI_COMM_WORLD_RANK")) {
     if (const char* name = variable("PMIX_NAMESPACE")) return std::string("pmix ") + name;
@@ -34,7 +49,9 @@ std::optional<std::string> launcher_job() {
 }
 
 std::optional<unsigned> launcher_rank() {
-  for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK"}) {
+  const char* of_torchrun = torchrun_job() ? "RANK" : "";
+  for (const char* name :
+       {of_torchrun, "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK"}) {
     const char* text = variable(name);
     uint64_t number = 0;
     if (text != nullptr && parse_decimal(text, number) && number <= UINT32_MAX) {

@@ -1,4 +1,5 @@
-// What an outer launcher (mpirun, srun) says about the job that this `rollcall run` is one rank of.
+// What an outer launcher (mpirun, srun, torchrun) says about the job that this `rollcall run` is
+// one rank of.
 #pragma once
 
 #include <optional>

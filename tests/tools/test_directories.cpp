@@ -110,6 +110,25 @@ TEST_CASE("ranks that a launcher starts share a directory, and the attempt of a 
   CHECK(ids[0] != ids[1]);
 }
 
+TEST_CASE("ranks of torchrun are one run, by its number or by where they meet") {
+  const Folder folder;
+  const auto id_of = [&](const char* job, const char* rank, const char* port) {
+    const std::string said =
+        run_command(folder, {"run", "-d", "run", "--", "true"},
+                    {std::string("TORCHELASTIC_RUN_ID=") + job, std::string("RANK=") + rank,
+                     "MASTER_ADDR=127.0.0.1", std::string("MASTER_PORT=") + port})
+            .err;
+    CHECK(contains(said, "ROLLCALL_DIR=" + (folder / "run") + "\n"));
+    const size_t at = said.find("ROLLCALL_RUN_ID=");
+    REQUIRE(at != std::string::npos);
+    return said.substr(at, said.find('\n', at) - at);
+  };
+  CHECK(id_of("job7", "0", "1000") == id_of("job7", "1", "2000"));
+  CHECK(id_of("job7", "0", "1000") != id_of("job8", "0", "1000"));
+  CHECK(id_of("none", "0", "1000") == id_of("none", "1", "1000"));
+  CHECK(id_of("none", "0", "1000") != id_of("none", "0", "2000"));
+}
+
 TEST_CASE("a job whose record can go nowhere is started all the same, and that is said once") {
   const Folder folder;
   const std::string job = " -- sh -c 'echo $LD_PRELOAD$ROLLCALL_DIR; exit 7'";
