@@ -285,7 +285,7 @@ class Session {
       case Act::resumed:
         return take_back(word);
       case Act::confirm:
-        note_change(kItStands + report::duration(word.quiet_ns));
+        if (!word_.is_final) note_change(kItStands + report::duration(word.quiet_ns));
         if (!arguments_.ends_on_hang() && !command_.is_given()) return;
         break;
       case Act::ask:
