@@ -149,9 +149,9 @@ void transfer(Io& io, Attempt& attempt) {
 
 template <class Io>
 void transfer(Io& io, JobLog& log) {
-  auto& [file, lines, world_size, sayings, attempts, are_attempts_told, left_out,
+  auto& [file, lines, world_size, sayings, attempts, are_attempts_told, left_out_from,
          leaves_out_alike] = log;
-  transfer_all(io, file, lines, world_size, sayings, attempts, are_attempts_told, left_out,
+  transfer_all(io, file, lines, world_size, sayings, attempts, are_attempts_told, left_out_from,
                leaves_out_alike);
 }
 

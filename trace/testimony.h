@@ -83,7 +83,7 @@ struct JobLog {
   std::vector<Saying> sayings;
   std::vector<Attempt> attempts;  // in their order; empty is one
   bool are_attempts_told = true;  // by numbers of the launcher, which other logs share
-  uint64_t left_out = 0;          // beyond what is kept
+  uint64_t left_out_from = 0;     // the first line whose sayings were not kept; 0: all were
   bool leaves_out_alike = false;  // Ray printed one line for several that are alike
 };
 

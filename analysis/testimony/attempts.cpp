@@ -42,7 +42,7 @@ trace::Run part_of(const trace::Run& run, int64_t number) {
     kept.file = log.file;
     kept.lines = log.lines;
     kept.world_size = log.world_size;
-    kept.left_out = log.left_out;
+    kept.left_out_from = log.left_out_from;
     for (const Saying& saying : log.sayings) {
       if (number_of(log, saying) == number) kept.sayings.push_back(saying);
     }

@@ -364,7 +364,7 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
     verdict = Verdict::init_incomplete;
   } else if (speak_all && is_one) {
     verdict = Verdict::stuck_on_gpu;
-  } else if (!silent.empty() && speak_most && !waits.leaves_out_alike) {
+  } else if (!silent.empty() && speak_most && !waits.leaves_out_alike && waits.left_out_from == 0) {
     verdict = Verdict::missing_call;
   }
   Finding finding = make_finding(verdict, Confidence::open);
@@ -384,6 +384,10 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
   } else if (waits.leaves_out_alike) {
     finding.summary += "; Ray prints one line for several that are alike, so others may have, too";
     finding.next = "run with RAY_DEDUP_LOGS=0, or look at the log of each worker";
+  } else if (!silent.empty() && waits.left_out_from != 0) {
+    finding.summary += "; others may have, too, in lines that were left out";
+    finding.next = fmt::format("cut the log in parts, and read that from line {} on by itself",
+                               waits.left_out_from);
   } else if (!silent.empty()) {
     finding.summary += fmt::format(
         "; {} {} no time-out: never called it, died, or the output is "

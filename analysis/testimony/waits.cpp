@@ -43,6 +43,7 @@ JobWaits find_waits(const trace::Run& run) {
   for (const JobLog& log : run.logs) {
     waits.world_size = std::max(waits.world_size, log.world_size);
     waits.leaves_out_alike = waits.leaves_out_alike || log.leaves_out_alike;
+    if (log.left_out_from != 0) waits.left_out_from = log.left_out_from;
     for (const Saying& saying : log.sayings) {
       waits.world_at_least = std::max(waits.world_at_least, saying.rank + 1);
       const bool is_told_of =

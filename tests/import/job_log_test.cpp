@@ -398,3 +398,28 @@ TEST_CASE("logs that count their attempts each for itself are judged no surer th
   for (const auto& finding : report.findings) CHECK(finding.confidence == Confidence::open);
   CHECK(says(lead(report), "do not tell which of their lines are of one attempt"));
 }
+
+TEST_CASE("a rank whose lines were left out of a log with too many of them is not accused") {
+  const std::string before =
+      world(4) + gave_up(0, 50, "ALLREDUCE", 10) + gave_up(1, 50, "ALLREDUCE", 10);
+  std::string warnings;
+  for (int i = 0; i < 100'000; ++i) {
+    warnings += "n:1" + number(i % 2) + ":1 [0] p2p.cc:7 NCCL WARN thing " + number(i) + "\n";
+  }
+  const std::string behind = gave_up(2, 50, "ALLREDUCE", 10) + gave_up(3, 50, "ALLREDUCE", 10);
+
+  const analysis::Report few = judge_log(before + warnings.substr(0, 5000));
+  CHECK(few.findings.front().verdict == Verdict::missing_call);
+
+  const Run run = read_log(before + warnings + behind);
+  REQUIRE(run.logs.size() == 1);
+  CHECK(run.logs.front().sayings.size() == 100'000);
+  CHECK(run.logs.front().left_out_from == 100'002);
+  CHECK(run.issues.back().text.find("more of them, from line 100002 on, were left out") !=
+        std::string::npos);
+  const analysis::Report report = analysis::analyse(run);
+  for (const auto& finding : report.findings) CHECK(finding.verdict != Verdict::missing_call);
+  CHECK(says(lead(report), "others may have, too, in lines that were left out"));
+  // What makes no saying is read on.
+  CHECK(read_log(before + warnings + world(8)).logs.front().world_size == 8);
+}

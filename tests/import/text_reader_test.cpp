@@ -18,11 +18,19 @@ struct Heard {
   std::vector<bool> damaged;
 };
 
-// Wants lines with "ALPHAMARK", and the one behind "ALPHAMARK more".
+// Wants lines with "ALPHAMARK", and the one behind "ALPHAMARK more"; of those with "NOISEMARK" only
+// what its writer says for the first time, and what holds "!!".
 class Listener final : public LineParser {
  public:
   explicit Listener(Heard& heard) : heard_(heard) {}
   std::span<const std::string_view> marks() const override { return kMarks; }
+  std::span<const std::string_view> short_marks() const override { return kShortMarks; }
+  std::string_view noisy_mark() const override { return "NOISEMARK"; }
+  bool passes_over(std::string_view line, size_t mark) override {
+    const bool is_known = line.substr(0, mark) == writer_;
+    if (!is_known) writer_ = line.substr(0, mark);
+    return is_known;
+  }
   void read_line(const TextLine& line) override {
     heard_.texts.emplace_back(line.text);
     heard_.numbers.push_back(line.number);
@@ -36,8 +44,10 @@ class Listener final : public LineParser {
   void finish(std::vector<Process>&, std::vector<JobLog>&, std::vector<Issue>&) override {}
 
  private:
-  static constexpr std::string_view kMarks[] = {"ALPHAMARK", "BETAMARK"};
+  static constexpr std::string_view kMarks[] = {"ALPHAMARK", "BETAMARK", "NOISEMARK"};
+  static constexpr std::string_view kShortMarks[] = {"!!"};
   Heard& heard_;
+  std::string writer_;
   bool wants_next_ = false;
 };
 
@@ -84,6 +94,38 @@ TEST_CASE("a line has the number that it has in the file") {
 
 TEST_CASE("a parser hears the line behind one that goes on") {
   CHECK(lines_of("ALPHAMARK more\r\nplain\r\nother\r\n") == Lines{"ALPHAMARK more", "plain"});
+}
+
+TEST_CASE("of lines with a noisy mark those are given that hold more, and those that are refused") {
+  Heard heard;
+  const TextCounts counts = read(
+      "a: NOISEMARK 1\n"
+      "a: NOISEMARK 2\n"
+      "a: NOISEMARK 3 !!\n"
+      "nothing\n"
+      "a: NOISEMARK 5 BETAMARK\n"
+      "a: NOISEMARK 6 NOISEMARK\n"
+      "a: NOISEMARK 7\n"
+      "b: NOISEMARK 8\n"
+      "ALPHAMARK more\n"
+      "b: NOISEMARK 10\n"
+      "b: NOISEMARK 11\n"
+      "a: BETAMARK\n",
+      heard);
+  CHECK(heard.numbers == std::vector<uint64_t>{1, 3, 5, 6, 8, 9, 10, 12});
+  CHECK(counts.lines == 12);
+  CHECK(counts.given == 11);
+}
+
+TEST_CASE("a noisy line that is damaged, or too long, is given and counted") {
+  Heard heard;
+  const std::string long_line = "a: NOISEMARK " + std::string(kLineBytesMax, 'x') + "\n";
+  const TextCounts counts = read("a: NOISEMARK 1\na: NOISEMARK" + std::string(1, '\0') + "2\n" +
+                                     long_line + "a: NOISEMARK 4\n",
+                                 heard);
+  CHECK(heard.numbers == std::vector<uint64_t>{1, 2, 3});
+  CHECK(counts.damaged == 1);
+  CHECK(counts.cut == 1);
 }
 
 TEST_CASE("marks of UTF-8 and UTF-16 of both orders are understood, with and without a mark") {

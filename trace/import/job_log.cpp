@@ -180,16 +180,28 @@ void fill_kind(const LogValues& values, Saying& saying) {
   }
 }
 
+// Shorter ones would slow all reading down; their lines are NCCL's, which are read anyway.
+constexpr size_t kShortestMark = 5;
+
+bool makes_no_saying(SayingKind kind) {
+  return kind == SayingKind::init_started || kind == SayingKind::init_completed ||
+         kind == SayingKind::restarted || kind == SayingKind::recovered ||
+         kind == SayingKind::rank_ended || kind == SayingKind::rest_ended;
+}
+
+bool is_short(const LogFormat& format) { return format.mark.size() < kShortestMark; }
+
+template <typename Predicate>
+std::vector<std::string_view> marks_if(Predicate&& predicate) {
+  std::vector<std::string_view> found;
+  for (const LogFormat& format : kLogFormats) {
+    if (predicate(format)) found.push_back(format.mark);
+  }
+  return found;
+}
+
 const std::vector<std::string_view>& all_marks() {
-  static const std::vector<std::string_view> marks = [] {
-    std::vector<std::string_view> found;
-    // Shorter ones would slow all reading down; their lines are NCCL's, which are read anyway.
-    constexpr size_t kShortest = 5;
-    for (const LogFormat& format : kLogFormats) {
-      if (format.mark.size() >= kShortest) found.push_back(format.mark);
-    }
-    return found;
-  }();
+  static const auto marks = marks_if([](const LogFormat& format) { return !is_short(format); });
   return marks;
 }
 
@@ -222,6 +234,21 @@ FormatSet formats_in(std::string_view text) {
     if (known.others.test(i) && text.find(kLogFormats[i].mark) != text.npos) found.set(i);
   }
   return found;
+}
+
+const FormatSet& formats_without_saying() {
+  static const FormatSet formats = [] {
+    FormatSet found;
+    for (size_t i = 0; i < std::size(kLogFormats); ++i) {
+      found.set(i, makes_no_saying(kLogFormats[i].kind));
+    }
+    return found;
+  }();
+  return formats;
+}
+
+void leave_out(uint64_t line, JobLog& log) {
+  if (log.left_out_from == 0) log.left_out_from = line;
 }
 
 bool has_lines_behind(const LogFormat& format) {
@@ -296,7 +323,17 @@ bool stands_for_several(std::string_view line) {
 
 JobLogReader::JobLogReader(const std::string& path) { log_.file = path; }
 
-std::span<const std::string_view> JobLogReader::marks() const { return all_marks(); }
+std::span<const std::string_view> JobLogReader::marks() const {
+  static const auto marks_when_full = marks_if(
+      [](const LogFormat& format) { return !is_short(format) && makes_no_saying(format.kind); });
+  // Behind the first line that was left out they need not be looked for any more.
+  return log_.left_out_from == 0 ? all_marks() : marks_when_full;
+}
+
+std::span<const std::string_view> JobLogReader::short_marks() const {
+  static const auto marks = marks_if(is_short);
+  return marks;
+}
 
 // Asked of lines of a terminal: the beginning of a form stands there, and not its end.
 bool JobLogReader::is_unfinished(std::string_view text) const {
@@ -312,7 +349,11 @@ void JobLogReader::read_line(const TextLine& line) {
   if (warned_ != kNone) read_warned(line);
   if (follows_ != nullptr) read_following(line);
   if (unfinished_ != nullptr && read_end(line)) return;
-  const FormatSet formats = formats_in(line.text);
+  FormatSet formats = formats_in(line.text);
+  if (is_full() && (formats & ~formats_without_saying()).any()) {
+    formats &= formats_without_saying();
+    leave_out(line.number, log_);
+  }
   for (size_t i = 0; formats.any() && i < formats.size(); ++i) {
     const LogFormat& format = kLogFormats[i];
     if (!formats.test(i)) continue;
@@ -329,6 +370,8 @@ void JobLogReader::read_line(const TextLine& line) {
     begun_.parts = 1;
   }
 }
+
+bool JobLogReader::is_full() const { return log_.sayings.size() >= kSayingsMax; }
 
 // The text of a warning that stands on the line behind it.
 void JobLogReader::read_warned(const TextLine& line) {
@@ -493,10 +536,7 @@ void JobLogReader::keep(Saying&& saying, const LogFormat& format, const TextLine
   if (format.mark == kLastError) inherit_rank(saying);
   if (is_untenable(saying, format, values, given) || is_repeated(saying)) return;
   log_.leaves_out_alike = log_.leaves_out_alike || stands_for_several(given.whole);
-  if (log_.sayings.size() >= kSayingsMax) {
-    ++log_.left_out;
-    return;
-  }
+  if (is_full()) return leave_out(given.number, log_);
   log_.sayings.push_back(std::move(saying));
   const bool has_no_text = format.kind == SayingKind::warning && log_.sayings.back().text.empty();
   if (has_no_text) warned_ = log_.sayings.size() - 1;
@@ -633,10 +673,13 @@ std::string description_of(const JobLog& log) {
                         saying.kind != SayingKind::not_joined;
     if (saying.rank >= 0 && speaks) ranks.insert(saying.rank);
   }
-  const uint64_t facts = log.sayings.size() + log.left_out;
+  const size_t facts = log.sayings.size();
   std::string text =
       fmt::format("is the log of a job: {} lines read, {} {} of a hang or an error; ", log.lines,
                   facts, facts == 1 ? "fact" : "facts");
+  if (log.left_out_from != 0) {
+    text += fmt::format("more of them, from line {} on, were left out; ", log.left_out_from);
+  }
   if (ranks.empty()) return text + "no line of these names a rank";
   text +=
       fmt::format("{} {} in them", ranks.size(), ranks.size() == 1 ? "rank speaks" : "ranks speak");

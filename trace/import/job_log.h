@@ -33,6 +33,7 @@ class JobLogReader final : public LineParser {
  public:
   explicit JobLogReader(const std::string& path);
   std::span<const std::string_view> marks() const override;
+  std::span<const std::string_view> short_marks() const override;
   void read_line(const TextLine& line) override;
   bool wants_next() const override {
     return follows_ != nullptr || warned_ != kNone || unfinished_ != nullptr;
@@ -62,6 +63,7 @@ class JobLogReader final : public LineParser {
                     const TextLine& given);
   void keep(Saying&& saying, const struct LogFormat& format, const TextLine& given,
             const class LogValues& values);
+  bool is_full() const;
   void read_following(const TextLine& line);
   void read_warned(const TextLine& line);
   bool read_end(const TextLine& line);

@@ -35,8 +35,11 @@ class LineParser {
  public:
   virtual ~LineParser() = default;
   // Every line that begins something for this parser holds one of these. Five bytes each at least;
-  // the longer the shortest of them, the faster a text is read.
+  // the longer the shortest of them, the faster a text is read. They may become fewer while it is.
   virtual std::span<const std::string_view> marks() const = 0;
+  // Words that are looked for in lines which a mark brought, and in no others: too short for
+  // marks().
+  virtual std::span<const std::string_view> short_marks() const { return {}; }
   // Called with each line that holds a mark of any parser, in the order of the file, and with those
   // that wants_next() asked for.
   virtual void read_line(const TextLine& line) = 0;
@@ -47,6 +50,13 @@ class LineParser {
   virtual size_t read_plain_line(std::string_view /*text*/) { return 0; }
   // Whether read_plain_line() ever does: of one parser of a text at most.
   virtual bool has_plain_lines() const { return false; }
+  // One of marks(), whose lines are many and mostly nothing to anybody; empty: there is none. No
+  // other parser's mark begins with it.
+  virtual std::string_view noisy_mark() const { return {}; }
+  // Passes over a line, as it stands in the file, that holds the noisy mark once, at `mark`, and no
+  // other mark of any parser. False: it is to be given to everybody. Not asked while a parser wants
+  // the next line.
+  virtual bool passes_over(std::string_view /*line*/, size_t /*mark*/) { return false; }
   // The line behind the one just read is wanted, whatever is in it: a form goes on for several.
   virtual bool wants_next() const { return false; }
   // `text` begins a form of this parser, and its end is missing. Asked of lines that are as wide as

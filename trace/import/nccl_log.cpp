@@ -223,6 +223,8 @@ class LogReader final : public LineParser {
   void read_line(const TextLine& line) override;
   size_t read_plain_line(std::string_view text) override;
   bool has_plain_lines() const override { return true; }
+  std::string_view noisy_mark() const override { return kMark; }
+  bool passes_over(std::string_view line, size_t mark) override;
   bool wants_next() const override { return wants_next_; }
   bool is_unfinished(std::string_view text) const override;
   void finish(std::vector<Process>& processes, std::vector<JobLog>& logs,
@@ -244,8 +246,8 @@ class LogReader final : public LineParser {
   void read_text(std::string_view line);
 
   // Pieces of calls that lost their prefix, too.
-  static constexpr std::string_view kMarks[] = {" NCCL INFO ", ": opCount ", "sendbuff 0x",
-                                                "recvbuff 0x", " stream 0x", " [nranks="};
+  static constexpr std::string_view kMarks[] = {
+      kMark, kCall, "sendbuff 0x", "recvbuff 0x", " stream 0x", " [nranks=", kStarted, kCompleted};
 
   std::string path_;
   std::map<std::pair<std::string, uint32_t>, Writer> writers_;
@@ -498,6 +500,18 @@ size_t LogReader::read_plain_line(std::string_view text) {
   take_call(writer_of({call->host, call->pid, call->tid}), *call);
   wants_next_ = true;
   return call->bytes;
+}
+
+// What a process says that is known already, of neither calls nor communicators. No launcher's
+// prefix hides there, for it would have made another host of this one.
+bool LogReader::passes_over(std::string_view line, size_t mark) {
+  Prefix prefix;
+  if (!parse_prefix(line.substr(0, mark), prefix)) return false;
+  const Writer* const writer = recent_[prefix.pid % recent_.size()];
+  const bool is_known = writer != nullptr && writer->process.pid == prefix.pid &&
+                        std::string_view(writer->process.host) == prefix.host;
+  // What else makes a message worth reading is among the marks.
+  return is_known && !begins_call(line.substr(mark + kMark.size()));
 }
 
 void LogReader::read_line(const TextLine& given) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "trace/import/embedded_line.h"
 
@@ -125,7 +126,11 @@ TextReader::TextReader(ByteStream& stream, const std::vector<std::unique_ptr<Lin
     : stream_(stream), parsers_(parsers), marks_(marks_of(parsers)), block_(kBlockBytes) {
   for (const std::unique_ptr<LineParser>& parser : parsers) {
     if (parser->has_plain_lines()) plain_ = parser.get();
+    if (!parser->noisy_mark().empty()) noisy_ = parser.get();
+    const std::span<const std::string_view> short_marks = parser->short_marks();
+    short_marks_.insert(short_marks_.end(), short_marks.begin(), short_marks.end());
   }
+  if (noisy_ != nullptr) noisy_mark_ = noisy_->noisy_mark();
 }
 
 TextCounts TextReader::read() {
@@ -249,13 +254,30 @@ bool TextReader::goes_on(std::string_view line, std::string_view next) {
   return false;
 }
 
+void TextReader::renew_marks() {
+  size_t count = 0;
+  for (const std::unique_ptr<LineParser>& parser : parsers_) count += parser->marks().size();
+  if (std::exchange(marks_count_, count) != count) marks_ = MarkFinder(marks_of(parsers_));
+}
+
 void TextReader::give_lines(std::string_view block) {
+  renew_marks();
   size_t counted = 0;
+  size_t next_mark = 0;  // in front of which there is none; not known where it is not behind `at`
   for (size_t at = 0; at < block.size();) {
-    const size_t mark = wants_next_ ? at : marks_.find(block, at);
+    const bool is_known = next_mark > at;
+    const size_t mark = wants_next_ ? at : is_known ? next_mark : marks_.find(block, at);
     if (mark == std::string_view::npos) break;
     const size_t begin = line_begin(block, at, mark);
     const size_t end = line_end(block, begin);
+    if (noisy_ != nullptr && !wants_next_ && block.substr(mark).starts_with(noisy_mark_)) {
+      next_mark = marks_.find(block, mark + 1);
+      const std::string_view line = block.substr(begin, end - begin);
+      if (next_mark >= end && is_passed_over(line, mark - begin)) {
+        at = behind_line_end(block, end);
+        continue;
+      }
+    }
     counts_.lines += line_feeds(block.substr(counted, begin - counted));
     counted = begin;
     give(block.substr(begin, end - begin), counts_.lines + 1);
@@ -267,6 +289,17 @@ void TextReader::give_lines(std::string_view block) {
   }
   counts_.lines += line_feeds(block.substr(counted));
   if (has_ended_ && !block.empty() && block.back() != '\n') ++counts_.lines;
+}
+
+// A line with the noisy mark that nobody has to look at.
+bool TextReader::is_passed_over(std::string_view line, size_t mark) {
+  if (line.size() > kLineBytesMax || line.find(kReplacement) != line.npos) return false;
+  const bool holds_more =
+      std::any_of(short_marks_.begin(), short_marks_.end(),
+                  [&](std::string_view words) { return line.find(words) != line.npos; });
+  if (holds_more || !noisy_->passes_over(line, mark)) return false;
+  ++counts_.given;
+  return true;
 }
 
 // As many as there are; how many bytes they have.

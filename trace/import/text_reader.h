@@ -48,13 +48,16 @@ class TextReader {
   std::string_view cleaned(std::string_view block);
   std::string_view unwrapped_lines(std::string_view block);
   bool goes_on(std::string_view line, std::string_view next);
+  void renew_marks();
   void give_lines(std::string_view block);
   size_t read_plain_lines(std::string_view text);
+  bool is_passed_over(std::string_view line, size_t mark);
   void give(std::string_view line, uint64_t number);
 
   ByteStream& stream_;
   const std::vector<std::unique_ptr<LineParser>>& parsers_;
   MarkFinder marks_;
+  size_t marks_count_ = 0;  // of all parsers, when `marks_` was made
   PrefixTaker prefixes_;
   std::vector<char> block_;
   size_t held_ = 0;  // bytes of `block_`
@@ -66,7 +69,10 @@ class TextReader {
   bool has_ended_ = false;
   bool wants_next_ = false;
   LineParser* plain_ = nullptr;  // the parser that has plain lines
-  bool is_alone_ = true;         // no other one wants the next line
+  LineParser* noisy_ = nullptr;  // the parser that has a noisy mark
+  std::string_view noisy_mark_;
+  std::vector<std::string_view> short_marks_;  // of all parsers
+  bool is_alone_ = true;                       // no other one wants the next line
   TextCounts counts_;
 };
 
