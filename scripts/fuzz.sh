@@ -31,6 +31,7 @@ fuzz_target() {
     find tests/import/samples -type f -size -64k | while read -r sample; do
       cp "$sample" "$corpus/sample-$(echo "$sample" | tr -c 'a-zA-Z0-9\n' '-')"
     done
+    scripts/fuzz_seeds.py "$corpus"
   fi
   local options=()
   if [ "$name" = fuzz_import ] || [ "$name" = fuzz_loader ]; then
