@@ -100,7 +100,7 @@ release: ## packages of both architectures, tested, with SBOM and checksums, in 
 	@$(MAKE) --no-print-directory test-packages ARCH=x86_64
 	@$(MAKE) --no-print-directory test-packages ARCH=aarch64
 	@scripts/pack.py sbom
-	@scripts/pack.py checksums
+	@scripts/pack.py checksums x86_64 aarch64
 
 check: setup-lint ## layering, style, format, links: everything that needs no build
 	@scripts/check.sh

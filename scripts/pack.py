@@ -10,7 +10,9 @@
   scripts/pack.py image ARCH     an OCI image from scratch, as a tar that skopeo, podman and
                                  containerd take
   scripts/pack.py sbom           what is in the packages, for machines (SPDX)
-  scripts/pack.py checksums      SHA256SUMS of all packages
+  scripts/pack.py checksums ARCH...
+                                 SHA256SUMS of all packages of a release for these, which have to
+                                 be there, and nothing else
 
 ARCH: x86_64 or aarch64, as scripts/build_portable.sh builds it; or native, for a build of this
 machine, which may run on no other. Packages go to build/packages; times in them are the commit's,
@@ -103,6 +105,30 @@ def make_stage(arch, command_build, injected_build):
     return [os.path.join(target, path) for path in sources]
 
 
+def machine_of(arch):
+    return os.uname().machine if arch == "native" else arch
+
+
+def wheel_tag(arch):
+    # What is built for this machine may need all that it has.
+    platform = f"linux_{machine_of(arch)}" if arch == "native" else f"manylinux_{GLIBC}_{arch}"
+    return f"py3-none-{platform}"
+
+
+def names_of(arch):
+    """The packages, by what they are: file names in OUTPUT."""
+    machine, wheel = machine_of(arch), f"{version()}-{wheel_tag(arch)}.whl"
+    return {"wheel": f"rollcall_nccl-{wheel}", "emulator": f"rollcall_nccl_emulator-{wheel}",
+            "archive": f"rollcall-{version()}-linux-{machine}.tar.gz",
+            "image": f"rollcall-{version()}-oci-{machine}.tar",
+            "deb": f"rollcall-nccl_{version()}_{DEBIAN_ARCH[machine]}.deb",
+            "rpm": f"rollcall-nccl-{version()}-1.{machine}.rpm"}
+
+
+def sbom_name():
+    return f"rollcall-{version()}.spdx.json"
+
+
 class Stage:
     """The folder that make_stage has made."""
 
@@ -110,10 +136,10 @@ class Stage:
         self.folder = os.path.join(ROOT, "build", f"portable-{arch}", "stage")
         if not os.path.isdir(self.folder):
             sys.exit(f"pack: {self.folder} does not exist; run scripts/build_portable.sh {arch}")
-        self.machine = os.uname().machine if arch == "native" else arch
-        # What is built for this machine may need all that it has.
-        self.platform = (f"linux_{self.machine}" if arch == "native"
-                         else f"manylinux_{GLIBC}_{arch}")
+        self.arch, self.machine = arch, machine_of(arch)
+
+    def target(self, kind):
+        return os.path.join(OUTPUT, names_of(self.arch)[kind])
 
     def file(self, *path):
         return read(self.folder, *path)
@@ -144,11 +170,8 @@ def metadata(name, description, requires=()):
     return ("\n".join(lines) + "\n\n").encode() + read(PACKAGING, "python", description)
 
 
-def write_wheel(name, platform, files):
+def write_wheel(target, info, tag, files):
     """files: path in the wheel -> (bytes, is executable). Adds WHEEL and RECORD."""
-    module = name.replace("-", "_")
-    info = f"{module}-{version()}.dist-info"
-    tag = f"py3-none-{platform}"
     files = dict(files)
     files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: rollcall\nRoot-Is-Purelib: false\n"
                               f"Tag: {tag}\n".encode(), False)
@@ -158,7 +181,6 @@ def write_wheel(name, platform, files):
         digest = base64.urlsafe_b64encode(hashlib.sha256(files[path][0]).digest()).rstrip(b"=")
         record += f"{path},sha256={digest.decode()},{len(files[path][0])}\n"
     record += f"{info}/RECORD,,\n"
-    target = os.path.join(OUTPUT, f"{module}-{version()}-{tag}.whl")
     stamp = time.gmtime(source_time())[:6]
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
         # What tells of the rest stands last, as the format wants it.
@@ -189,8 +211,8 @@ def pack_wheels(arch):
             files[f"rollcall_nccl/{name}"] = (text, False)
     # Neither manual pages nor completions: pip leaves their empty folders behind when it
     # uninstalls, and `rollcall manual` and `rollcall completion` print them.
-    emulator = "rollcall_nccl_emulator"
-    emulator_files = {f"{emulator}-{version()}.dist-info/METADATA": (
+    emulator = f"rollcall_nccl_emulator-{version()}"
+    emulator_files = {f"{emulator}.dist-info/METADATA": (
         metadata("rollcall-nccl-emulator", "description-emulator.md",
                  [f"rollcall-nccl (=={version()})"]), False)}
     files[f"{info}/licenses/THIRD-PARTY"] = (third_party_notices(arch), False)
@@ -199,9 +221,10 @@ def pack_wheels(arch):
         if name in INJECTED:
             files[f"{data}/data/lib/rollcall/{name}"] = body
         else:
-            emulator_files[f"{emulator}-{version()}.data/data/lib/rollcall/{name}"] = body
-    return [write_wheel("rollcall-nccl", stage.platform, files),
-            write_wheel("rollcall-nccl-emulator", stage.platform, emulator_files)]
+            emulator_files[f"{emulator}.data/data/lib/rollcall/{name}"] = body
+    tag = wheel_tag(arch)
+    return [write_wheel(stage.target("wheel"), info, tag, files),
+            write_wheel(stage.target("emulator"), f"{emulator}.dist-info", tag, emulator_files)]
 
 
 # --- archive --------------------------------------------------------------------------------------
@@ -238,7 +261,7 @@ def write_tar(out, files):
 def pack_archive(arch):
     stage = Stage(arch)
     top = f"rollcall-{version()}-linux-{stage.machine}"
-    target = os.path.join(OUTPUT, f"{top}.tar.gz")
+    target = stage.target("archive")
     with open(target, "wb") as out, gzip.GzipFile("", "wb", 9, out, mtime=source_time()) as packed:
         write_tar(packed, {f"{top}/{path}": entry
                            for path, entry in archive_files(stage, arch).items()})
@@ -299,7 +322,7 @@ def pack_image(arch):
     blobs["index.json"] = (text({"schemaVersion": 2, "manifests": [{
         **manifest, "platform": platform,
         "annotations": {"org.opencontainers.image.ref.name": version()}}]}), 0o644)
-    target = os.path.join(OUTPUT, f"rollcall-{version()}-oci-{stage.machine}.tar")
+    target = stage.target("image")
     with open(target, "wb") as out:
         write_tar(out, blobs)
     return [target]
@@ -408,9 +431,7 @@ def pack_system(arch):
         configuration = os.path.join(work, f"nfpm-{kind}.json")  # JSON is YAML
         with open(configuration, "w", encoding="utf-8") as out:
             json.dump(settings, out, indent=1)
-        target = os.path.join(OUTPUT, {
-            "deb": f"rollcall-nccl_{version()}_{DEBIAN_ARCH[stage.machine]}.deb",
-            "rpm": f"rollcall-nccl-{version()}-1.{stage.machine}.rpm"}[kind])
+        target = stage.target(kind)
         subprocess.run([nfpm(), "package", "--config", configuration, "--packager", kind,
                         "--target", target], check=True, stdout=subprocess.DEVNULL,
                        env={**os.environ, "SOURCE_DATE_EPOCH": str(source_time())})
@@ -420,18 +441,24 @@ def pack_system(arch):
 
 def write_sbom():
     import third_party  # which imports this module
-    target = os.path.join(OUTPUT, f"rollcall-{version()}.spdx.json")
+    target = os.path.join(OUTPUT, sbom_name())
     with open(target, "w", encoding="utf-8") as out:
         json.dump(third_party.sbom(), out, indent=1)
         out.write("\n")
     return [target]
 
 
-def checksums():
-    names = sorted(name for name in os.listdir(OUTPUT) if name != "SHA256SUMS")
+def checksums(architectures):
+    """Of a whole release: a forgotten package, or one of another build, would be found by users."""
+    wanted = {sbom_name()} | {name for arch in architectures for name in names_of(arch).values()}
+    found = set(os.listdir(OUTPUT)) - {"SHA256SUMS"}
+    for names, problem in ((wanted - found, "is not there; make it first"),
+                           (found - wanted, "is no package of this release; remove it")):
+        if names:
+            sys.exit(f"pack: of {OUTPUT}, {', '.join(sorted(names))} {problem}")
     target = os.path.join(OUTPUT, "SHA256SUMS")
     with open(target, "w", encoding="utf-8") as out:
-        for name in names:
+        for name in sorted(wanted):
             out.write(f"{hashlib.sha256(read(OUTPUT, name)).hexdigest()}  {name}\n")
     return [target]
 
@@ -440,8 +467,8 @@ def main(words):
     packers = {"wheel": pack_wheels, "archive": pack_archive, "system": pack_system,
                "image": pack_image}
     os.makedirs(OUTPUT, exist_ok=True)
-    if words == ["checksums"]:
-        made = checksums()
+    if words[:1] == ["checksums"] and words[1:] and set(words[1:]) <= set(ARCHITECTURES):
+        made = checksums(words[1:])
     elif words == ["sbom"]:
         made = write_sbom()
     elif len(words) == 4 and words[0] == "stage" and words[1] in ARCHITECTURES:

