@@ -11,6 +11,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -194,15 +195,21 @@ def a_folder_of_its_own_is_enough(platform):
         expect("--prefix" in said, said)
 
 
+def python_with(*requirements):
+    """The Python of build/package-tools, once pip has put these packages there."""
+    python = os.path.join(TOOLS, "bin", "python3")
+    if not os.path.exists(python):
+        run(sys.executable, "-m", "venv", TOOLS)
+    done = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check",
+                           *requirements], capture_output=True, check=False)
+    if done.returncode != 0:
+        raise Skipped(f"{', '.join(requirements)} could not be installed with pip")
+    return python
+
+
 def uv_installs_them(platform):
-    if not os.path.exists(os.path.join(TOOLS, "bin", "python3")):
-        raise Skipped("build/package-tools is absent")
+    python_with("uv")
     uv = os.path.join(TOOLS, "bin", "uv")
-    if not os.path.exists(uv):
-        done = subprocess.run([os.path.join(TOOLS, "bin", "python3"), "-m", "pip", "install", "-q",
-                               "uv"], capture_output=True, check=False)
-        if done.returncode != 0:
-            raise Skipped("uv could not be installed with pip")
     with tempfile.TemporaryDirectory() as folder:
         environment = {"UV_CACHE_DIR": os.path.join(folder, "cache"), "UV_OFFLINE": "1",
                        "UV_TOOL_DIR": os.path.join(folder, "tools"),
@@ -217,6 +224,28 @@ def uv_installs_them(platform):
         run(uv, "tool", "uninstall", "rollcall-nccl", env=environment)
         left = files_below(os.path.join(folder, "bin"))
         expect(not left, f"left behind: {sorted(left)}")
+
+
+# --- recipes --------------------------------------------------------------------------------------
+
+MANIFEST_CHECKERS = ("kubernetes-validate==1.37.0", "kubeflow-trainer-api==2.3.0")
+
+
+def kubernetes_takes_the_manifests():
+    python = python_with(*MANIFEST_CHECKERS)
+    program = os.path.join(ROOT, "scripts", "check_manifests.py")
+    run(python, program)
+    run(python, program, "--self-test")
+
+
+def recipes_are_of_this_version():
+    """What names a release by its number, in packaging and in the pages that tell of it."""
+    paths = glob.glob(os.path.join(ROOT, "packaging", "kubernetes", "*"))
+    expect(paths, "there are no manifests")
+    for path in [*paths, os.path.join(ROOT, "docs", "RECIPES.md")]:
+        with open(path, encoding="utf-8") as file:
+            found = set(re.findall(r"rollcall[:-]v?([0-9]+\.[0-9]+\.[0-9]+)", file.read()))
+        expect(found == {pack.version()}, f"{path} tells of {found or 'no version'}")
 
 
 # --- archive, deb, rpm ----------------------------------------------------------------------------
@@ -519,10 +548,12 @@ def tests_of(arch, quick):
     yield ("packing elsewhere, with other times and rights, gives the same bytes",
            packing_elsewhere_gives_the_same_bytes, (arch,))
     yield "checksums are of a whole release or of none", checksums_are_of_a_whole_release, ()
+    yield "recipes are of this version", recipes_are_of_this_version, ()
     if quick:
         return
     debian_arch = {"x86_64": "amd64", "aarch64": "arm64"}[arch]
     if runs_here:
+        yield "Kubernetes takes the manifests", kubernetes_takes_the_manifests, ()
         yield "a folder of its own is enough", a_folder_of_its_own_is_enough, (platform,)
         yield "uv installs them", uv_installs_them, (platform,)
         yield ("the archive runs where it is unpacked", the_archive_runs_where_it_is_unpacked,
