@@ -99,6 +99,7 @@ release: ## packages of both architectures, tested, with SBOM and checksums, in 
 	@rm -rf build/packages
 	@$(MAKE) --no-print-directory test-packages ARCH=x86_64
 	@$(MAKE) --no-print-directory test-packages ARCH=aarch64
+	@scripts/pack.py recipes x86_64 aarch64
 	@scripts/pack.py sbom
 	@scripts/pack.py checksums x86_64 aarch64
 

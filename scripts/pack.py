@@ -9,6 +9,8 @@
   scripts/pack.py system ARCH    deb and rpm, by nfpm
   scripts/pack.py image ARCH     an OCI image from scratch, as a tar that skopeo, podman and
                                  containerd take
+  scripts/pack.py recipes ARCH...
+                                 how conda, Spack and EasyBuild install the archives of these
   scripts/pack.py sbom           what is in the packages, for machines (SPDX)
   scripts/pack.py checksums ARCH...
                                  SHA256SUMS of all packages of a release for these, which have to
@@ -127,6 +129,10 @@ def names_of(arch):
 
 def sbom_name():
     return f"rollcall-{version()}.spdx.json"
+
+
+def recipes_name():
+    return f"rollcall-{version()}-recipes.tar.gz"
 
 
 class Stage:
@@ -439,6 +445,27 @@ def pack_system(arch):
     return made
 
 
+def pack_recipes(architectures):
+    """The texts of packaging/recipes, with what only a release knows."""
+    values = {"VERSION": version(), "SUMMARY": SUMMARY}
+    for arch in architectures:
+        digest = hashlib.sha256(read(OUTPUT, names_of(arch)["archive"])).hexdigest()
+        values[f"SHA256_{machine_of(arch).upper()}"] = digest
+    folder = f"rollcall-{version()}-recipes"
+    files = {"conda/recipe.yaml": "recipe.yaml", "spack/rollcall_nccl/package.py": "package.py",
+             f"easybuild/rollcall-nccl-{version()}.eb": "easyconfig.eb"}
+    texts = {path: re.sub("@([A-Z0-9_]+)@",
+                          # A processor that this release leaves out has no file that fits.
+                          lambda word: values.get(word[1], 64 * "0"),
+                          read(PACKAGING, "recipes", name).decode())
+             for path, name in files.items()}
+    target = os.path.join(OUTPUT, recipes_name())
+    with open(target, "wb") as out, gzip.GzipFile("", "wb", 9, out, mtime=source_time()) as packed:
+        write_tar(packed, {f"{folder}/{path}": (text.encode(), 0o644)
+                           for path, text in texts.items()})
+    return [target]
+
+
 def write_sbom():
     import third_party  # which imports this module
     target = os.path.join(OUTPUT, sbom_name())
@@ -450,7 +477,8 @@ def write_sbom():
 
 def checksums(architectures):
     """Of a whole release: a forgotten package, or one of another build, would be found by users."""
-    wanted = {sbom_name()} | {name for arch in architectures for name in names_of(arch).values()}
+    wanted = {sbom_name(), recipes_name()}
+    wanted |= {name for arch in architectures for name in names_of(arch).values()}
     found = set(os.listdir(OUTPUT)) - {"SHA256SUMS"}
     for names, problem in ((wanted - found, "is not there; make it first"),
                            (found - wanted, "is no package of this release; remove it")):
@@ -467,8 +495,9 @@ def main(words):
     packers = {"wheel": pack_wheels, "archive": pack_archive, "system": pack_system,
                "image": pack_image}
     os.makedirs(OUTPUT, exist_ok=True)
-    if words[:1] == ["checksums"] and words[1:] and set(words[1:]) <= set(ARCHITECTURES):
-        made = checksums(words[1:])
+    of_several = {"checksums": checksums, "recipes": pack_recipes}
+    if words and words[0] in of_several and words[1:] and set(words[1:]) <= set(ARCHITECTURES):
+        made = of_several[words[0]](words[1:])
     elif words == ["sbom"]:
         made = write_sbom()
     elif len(words) == 4 and words[0] == "stage" and words[1] in ARCHITECTURES:

@@ -47,7 +47,8 @@ lintian|judges the deb
 rpm|installs the rpm, in a folder
 skopeo|reads the image
 umoci|unpacks it
-debootstrap|an older Debian to install the deb in'
+debootstrap|an older Debian to install the deb in
+environment-modules|EasyBuild installs a module'
 slurm_packages='slurmctld|a Slurm of one node, to run jobs under
 slurmd|starts its jobs
 slurm-client|srun and sbatch

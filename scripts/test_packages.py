@@ -238,6 +238,69 @@ def kubernetes_takes_the_manifests():
     run(python, program, "--self-test")
 
 
+def unpack_recipes(arch, folder):
+    """The recipes of this archive, beside it, as a user has them; with the copy of the sources."""
+    sources = Sources(os.path.join(folder, "sources"))
+    archive = pack.names_of(arch)["archive"]
+    shutil.copy(os.path.join(PACKAGES, archive), sources.packages)
+    sources.pack("recipes", arch)
+    with tarfile.open(os.path.join(sources.packages, pack.recipes_name())) as recipes:
+        recipes.extractall(folder)
+    place, = glob.glob(os.path.join(folder, "rollcall-*-recipes"))
+    shutil.copy(os.path.join(PACKAGES, archive), place)
+    return place
+
+
+# Builds the package, and runs its own tests in an environment that holds it.
+CONDA = """import sys, rattler_build
+rattler_build.build_recipes([sys.argv[1]], output_dir=sys.argv[2], channel=[], test="native")
+package = rattler_build.Package.from_file(__import__("glob").glob(sys.argv[2] + "/*/*.conda")[0])
+print(package.test_count, package.depends, "bin/rollcall" in [str(one) for one in package.files])
+"""
+
+
+def conda_builds_and_tests_its_package(arch):
+    python = python_with("py-rattler-build==0.73.0")
+    with tempfile.TemporaryDirectory() as folder:
+        recipe = os.path.join(unpack_recipes(arch, folder), "conda", "recipe.yaml")
+        built = run(python, "-W", "ignore", "-c", CONDA, recipe, os.path.join(folder, "built"))
+        expect(built.stdout == "1 ['__glibc >=2.28'] True\n", built.stdout + built.stderr)
+
+
+MODULES = "/usr/lib/x86_64-linux-gnu/modulecmd.tcl"
+
+
+def easybuild_installs_the_archive(arch):
+    if not os.path.exists(MODULES):
+        raise Skipped("environment-modules is not installed")
+    python = python_with("easybuild==5.4.1")
+    with tempfile.TemporaryDirectory() as folder:
+        place = unpack_recipes(arch, folder)
+        recipe, = glob.glob(os.path.join(place, "easybuild", "*.eb"))
+        # EasyBuild looks for the tool's name in the function by which a shell changes its modules.
+        environment = {"MODULES_CMD": MODULES, "HOME": folder, "EB_PYTHON": python,
+                       "BASH_FUNC_module%%": f'() {{ eval "$(tclsh {MODULES} bash "$@")"; }}',
+                       "EASYBUILD_ALLOW_USE_AS_ROOT_AND_ACCEPT_CONSEQUENCES": "1"}
+        installed = run(os.path.join(os.path.dirname(python), "eb"), "--sourcepath", place,
+                        "--prefix", os.path.join(folder, "eb"), "--module-syntax", "Tcl",
+                        "--modules-tool", "EnvironmentModules", recipe, env=environment)
+        expect("Build succeeded for 1 out of 1" in installed.stdout, installed.stdout)
+        module, = glob.glob(os.path.join(folder, "eb", "modules", "all", "rollcall-nccl", "*"))
+        with open(module, encoding="utf-8") as file:
+            expect("librollcall.so" in file.read(), "the module does not set ROLLCALL_PRELOAD")
+
+
+def spack_s_recipe_is_python_and_names_the_archive(arch):
+    with tempfile.TemporaryDirectory() as folder:
+        place = unpack_recipes(arch, folder)
+        path = os.path.join(place, "spack", "rollcall_nccl", "package.py")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        compile(text, path, "exec")
+        digest, = digests(PACKAGES, [pack.names_of(arch)["archive"]]).values()
+        expect(f'"{pack.machine_of(arch)}": "{digest}"' in text, text)
+
+
 def recipes_are_of_this_version():
     """What names a release by its number, in packaging and in the pages that tell of it."""
     paths = glob.glob(os.path.join(ROOT, "packaging", "kubernetes", "*"))
@@ -505,11 +568,12 @@ def checksums_are_of_a_whole_release():
         for name in packages:
             with open(os.path.join(sources.packages, name), "w", encoding="utf-8") as file:
                 file.write(name)
+        sources.pack("recipes", "x86_64", "aarch64")
         sources.pack("checksums", "x86_64", "aarch64")
         check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
         checked = run(*check, cwd=sources.packages).stdout.splitlines()
         expect(sorted(line.partition(":")[0] for line in checked)
-               == sorted([*packages, pack.sbom_name()]), f"{checked}")
+               == sorted([*packages, pack.sbom_name(), pack.recipes_name()]), f"{checked}")
         with open(os.path.join(sources.packages, packages[0]), "a", encoding="utf-8") as file:
             file.write(".")
         run(*check, cwd=sources.packages, status=1)
@@ -554,6 +618,10 @@ def tests_of(arch, quick):
     debian_arch = {"x86_64": "amd64", "aarch64": "arm64"}[arch]
     if runs_here:
         yield "Kubernetes takes the manifests", kubernetes_takes_the_manifests, ()
+        yield "conda builds and tests its package", conda_builds_and_tests_its_package, (arch,)
+        yield "EasyBuild installs the archive", easybuild_installs_the_archive, (arch,)
+        yield ("Spack's recipe is Python and names the archive",
+               spack_s_recipe_is_python_and_names_the_archive, (arch,))
         yield "a folder of its own is enough", a_folder_of_its_own_is_enough, (platform,)
         yield "uv installs them", uv_installs_them, (platform,)
         yield ("the archive runs where it is unpacked", the_archive_runs_where_it_is_unpacked,
