@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
 
 #include "report/json_terms.h"
@@ -57,20 +58,15 @@ void fold_lines(const CallTable& table, std::span<const Fold> folds, size_t inde
   }
 }
 
-std::string stretch_text(const CallTable& table, std::span<const uint32_t> calls, char sign,
-                         bool all) {
-  std::vector<std::string> lines;
-  fold_lines(table, comparison::fold(calls), 0, lines);
-  std::string text;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    if (!all && i == kLinesMax) {
-      text += fmt::format("  {} ... and {} more lines; --all shows them\n", sign,
-                          lines.size() - kLinesMax);
-      break;
-    }
-    text += fmt::format("  {} {}\n", sign, lines[i]);
+void add_stretch(const CallTable& table, std::span<const uint32_t> calls, char sign, bool all,
+                 std::vector<CompareLine>& lines) {
+  std::vector<std::string> folded;
+  fold_lines(table, comparison::fold(calls), 0, folded);
+  const size_t shown = all ? folded.size() : std::min(folded.size(), kLinesMax);
+  for (size_t i = 0; i < shown; ++i) lines.push_back({sign, folded[i], false});
+  if (shown < folded.size()) {
+    lines.push_back({sign, fmt::format("... and {} more lines", folded.size() - shown), true});
   }
-  return text;
 }
 
 std::span<const uint32_t> calls_of(const Compared& group, const Edit& edit) {
@@ -80,35 +76,49 @@ std::span<const uint32_t> calls_of(const Compared& group, const Edit& edit) {
 
 std::string group_text(const Comparison& comparison, const Compared& group, const Sides& sides,
                        bool all) {
-  std::string text;
   const std::string who = sides.are_ranks ? "" : ranks_in_words(group.ranks) + ": ";
-  if (group.is_equal()) {
-    text = fmt::format("{}the same {} calls\n", who, grouped(group.a.size()));
-    return all ? text + stretch_text(comparison.table, group.a, ' ', all) : text;
-  }
-  text =
-      fmt::format("{}{} calls against {}\n", who, grouped(group.a.size()), grouped(group.b.size()));
-  if (!group.is_shortest) {
-    text += "  too many differences for the shortest way; from the first to the last:\n";
-  }
-  size_t shown = 0;
-  for (const Edit& edit : group.edits) {
-    if (!all && ++shown > kEditsShownMax) {
-      text += "  ... and more; --all shows them\n";
-      break;
-    }
-    if (edit.kind == Edit::same) {
-      text += fmt::format("    {} calls alike\n", grouped(edit.length));
-      if (all) text += stretch_text(comparison.table, calls_of(group, edit), ' ', all);
-      continue;
-    }
-    text += stretch_text(comparison.table, calls_of(group, edit),
-                         edit.kind == Edit::removed ? '-' : '+', all);
+  std::string text = fmt::format("{}{}\n", who, compared_calls(group));
+  for (const CompareLine& line : compare_lines(comparison, group, all)) {
+    const std::string sign = line.sign == 0 ? std::string() : fmt::format("{} ", line.sign);
+    text += fmt::format("  {}{}{}\n", sign, line.text, line.is_cut ? "; --all shows them" : "");
   }
   return text;
 }
 
 }  // namespace
+
+std::string compared_calls(const Compared& group) {
+  if (group.is_equal()) return fmt::format("the same {} calls", grouped(group.a.size()));
+  return fmt::format("{} calls against {}", grouped(group.a.size()), grouped(group.b.size()));
+}
+
+std::vector<CompareLine> compare_lines(const Comparison& comparison, const Compared& group,
+                                       bool all) {
+  std::vector<CompareLine> lines;
+  if (group.is_equal()) {
+    if (all) add_stretch(comparison.table, group.a, ' ', all, lines);
+    return lines;
+  }
+  if (!group.is_shortest) {
+    lines.push_back(
+        {0, "too many differences for the shortest way; from the first to the last:", false});
+  }
+  size_t shown = 0;
+  for (const Edit& edit : group.edits) {
+    if (!all && ++shown > kEditsShownMax) {
+      lines.push_back({0, "... and more", true});
+      break;
+    }
+    if (edit.kind == Edit::same) {
+      lines.push_back({' ', fmt::format("{} calls alike", grouped(edit.length)), false});
+      if (all) add_stretch(comparison.table, calls_of(group, edit), ' ', all, lines);
+      continue;
+    }
+    add_stretch(comparison.table, calls_of(group, edit), edit.kind == Edit::removed ? '-' : '+',
+                all, lines);
+  }
+  return lines;
+}
 
 std::string compare_text(const Comparison& comparison, const Sides& sides, bool all) {
   std::string text = comparison.is_equal()

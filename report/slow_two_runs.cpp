@@ -23,28 +23,12 @@ std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share);
 std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
 std::string span_text(double span_ns) { return fmt::format("{:.2f} ms", span_ns / 1e6); }
 
-std::string value_text(const std::string& name, const std::string& value) {
-  if (value.empty()) return "(not set)";
-  std::string text = printable(value);
-  if (name == "nccl_version") text = printable(nccl_version(value));
-  if (name.starts_with("cuda_") && name.ends_with("_version")) {
-    text = printable(cuda_version(value));
-  }
-  if (text.empty()) text = printable(value);
-  if (text.size() <= kValueMax) return text;
-  size_t end = kValueMax;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return text.substr(0, end) + "...";
-}
-
 std::string settings_text(const TwoRunsReport& report) {
-  if (report.settings.empty()) {
-    return "Versions, settings, ranks and hosts are the same, as far as they are on file.\n";
-  }
+  if (report.settings.empty()) return fmt::format("{}\n", kSameSettings);
   std::string text = "what else differs\n";
   for (const comparison::SettingDifference& one : report.settings) {
-    text += fmt::format("  {}: {} -> {}\n", printable(one.name), value_text(one.name, one.before),
-                        value_text(one.name, one.after));
+    text += fmt::format("  {}: {} -> {}\n", printable(one.name),
+                        setting_value(one.name, one.before), setting_value(one.name, one.after));
   }
   return text;
 }
@@ -67,7 +51,7 @@ std::string_view name_of(Part part) {
   return "";
 }
 
-std::string_view words_of(Part part) {
+std::string_view part_in_words(Part part) {
   switch (part) {
     case Part::host:
       return "what processes do before they call NCCL";
@@ -92,63 +76,32 @@ std::string place_text(const Difference& difference, const PlaceChange& place) {
       fmt::format("call {} of a step, {}{}", place.call, call_in_words(place.place.op), comm);
   switch (difference.part) {
     case Part::added:
-      return fmt::format("    {}: {}\n", call, span_text(place.after_ns));
+      return fmt::format("{}: {}", call, span_text(place.after_ns));
     case Part::removed:
-      return fmt::format("    {}: {} before\n", call, span_text(place.before_ns));
+      return fmt::format("{}: {} before", call, span_text(place.before_ns));
     case Part::transfer:
-      return fmt::format("    {}: {} -> {}\n", call, span_text(place.before_ns),
+      return fmt::format("{}: {} -> {}", call, span_text(place.before_ns),
                          span_text(place.after_ns));
     default:
-      return fmt::format("    in front of {}: {} -> {}\n", call, span_text(place.before_ns),
+      return fmt::format("in front of {}: {} -> {}", call, span_text(place.before_ns),
                          span_text(place.after_ns));
   }
 }
 
 std::string difference_text(const Difference& difference) {
-  const std::string ranks = difference.is_of_all ? "all ranks" : ranks_in_words(difference.ranks);
+  const DifferenceWords words = words_of(difference);
   std::string text =
-      fmt::format("  {:>8}  ({:+.2f} ms)  {}, of {}\n", signed_percent(difference.share),
-                  difference.saved_ns / 1e6, words_of(difference.part), ranks);
-  if (difference.part == Part::launch) {
-    text +=
-        fmt::format("    calls of NCCL take a host {} -> {} of a step\n",
-                    span_text(difference.calls_before_ns), span_text(difference.calls_after_ns));
-  }
-  for (const PlaceChange& place : difference.places) text += place_text(difference, place);
+      fmt::format("  {:>8}  ({})  {}, of {}\n", words.share, words.span, words.part, words.ranks);
+  for (const std::string& place : words.places) text += fmt::format("    {}\n", place);
   return text;
 }
 
-std::string step_text(const TwoRuns& answer) {
-  const double change = answer.after.step_ns / answer.before.step_ns - 1;
-  std::string text;
-  if (!answer.steps_differ) {
-    text = fmt::format("The steps do not differ by more than they vary: {} -> {} ({}).\n",
-                       span_text(answer.before.step_ns), span_text(answer.after.step_ns),
-                       signed_percent(change));
-  } else {
-    text = fmt::format("The steps take {} {}: {} -> {}.\n", percent(std::fabs(change)),
-                       change > 0 ? "longer" : "less", span_text(answer.before.step_ns),
-                       span_text(answer.after.step_ns));
-  }
-  return text +
-         fmt::format(
-             "  {} of {} steps were compared with {} of {}; they vary by ±{} and ±{}.\n"
-             "  A change of {} would have been reported 9 times out of 10; one below {} never.\n",
-             answer.before.compared, answer.before.found, answer.after.compared, answer.after.found,
-             percent(answer.before.variation), percent(answer.after.variation),
-             percent(answer.smallest), percent(answer.floor));
-}
-
 std::string parts_text(const TwoRuns& answer) {
-  std::string text = "\nwhat makes the steps longer or shorter, in per cent of an old step";
-  text +=
-      "\n(a part is listed if it differs by 4.5 standard errors of both runs and costs 1 % or "
-      "more)\n";
+  std::string text = fmt::format(
+      "\nwhat makes the steps longer or shorter, in per cent of an old step\n({})\n", kListedParts);
   for (const Difference& difference : answer.differences) text += difference_text(difference);
-  if (answer.differences.empty()) text += "  no part differs that much\n";
-  if (answer.sizes_differ) {
-    text += "  Calls of other sizes were compared with each other: the runs move other data.\n";
-  }
+  if (answer.differences.empty()) text += fmt::format("  {}\n", kNoPart);
+  if (answer.sizes_differ) text += fmt::format("  {}\n", kOtherSizes);
   return text;
 }
 
@@ -192,20 +145,72 @@ Json steps_json(const RunSteps& steps) {
 
 }  // namespace
 
+std::string setting_value(const std::string& name, const std::string& value) {
+  if (value.empty()) return "(not set)";
+  std::string text = printable(value);
+  if (name == "nccl_version") text = printable(nccl_version(value));
+  if (name.starts_with("cuda_") && name.ends_with("_version")) {
+    text = printable(cuda_version(value));
+  }
+  if (text.empty()) text = printable(value);
+  if (text.size() <= kValueMax) return text;
+  size_t end = kValueMax;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+DifferenceWords words_of(const Difference& difference) {
+  DifferenceWords words{
+      .share = signed_percent(difference.share),
+      .span = fmt::format("{:+.2f} ms", difference.saved_ns / 1e6),
+      .part = std::string(part_in_words(difference.part)),
+      .ranks = difference.is_of_all ? std::string("all ranks") : ranks_in_words(difference.ranks),
+      .places = {}};
+  if (difference.part == Part::launch) {
+    words.places.push_back(fmt::format("calls of NCCL take a host {} -> {} of a step",
+                                       span_text(difference.calls_before_ns),
+                                       span_text(difference.calls_after_ns)));
+  }
+  for (const PlaceChange& place : difference.places) {
+    words.places.push_back(place_text(difference, place));
+  }
+  return words;
+}
+
+std::string steps_of_two_runs(const TwoRuns& answer) {
+  const double change = answer.after.step_ns / answer.before.step_ns - 1;
+  std::string text;
+  if (!answer.steps_differ) {
+    text = fmt::format("The steps do not differ by more than they vary: {} -> {} ({}).\n",
+                       span_text(answer.before.step_ns), span_text(answer.after.step_ns),
+                       signed_percent(change));
+  } else {
+    text = fmt::format("The steps take {} {}: {} -> {}.\n", percent(std::fabs(change)),
+                       change > 0 ? "longer" : "less", span_text(answer.before.step_ns),
+                       span_text(answer.after.step_ns));
+  }
+  return text +
+         fmt::format(
+             "  {} of {} steps were compared with {} of {}; they vary by ±{} and ±{}.\n"
+             "  A change of {} would have been reported 9 times out of 10; one below {} never.\n",
+             answer.before.compared, answer.before.found, answer.after.compared, answer.after.found,
+             percent(answer.before.variation), percent(answer.after.variation),
+             percent(answer.smallest), percent(answer.floor));
+}
+
 std::string two_runs_text(const TwoRunsReport& report) {
   const TwoRuns& answer = report.answer;
   std::string text =
       fmt::format("old: {}\nnew: {}\n\n", printable(report.before), printable(report.after));
   text += settings_text(report) + "\n";
   if (!answer.is_compared) text += "The steps of the two runs cannot be compared.\n";
-  if (answer.is_compared) text += step_text(answer);
+  if (answer.is_compared) text += steps_of_two_runs(answer);
   for (const std::string& reason : answer.why_not) text += "  " + reason + ".\n";
   if (answer.has_parts) text += parts_text(answer);
   return text;
 }
 
-std::string two_runs_json(const std::string& of_new_run, const TwoRunsReport& report) {
-  Json json = Json::parse(of_new_run);
+std::string against_json(const TwoRunsReport& report) {
   const TwoRuns& answer = report.answer;
   Json settings = Json::array();
   for (const comparison::SettingDifference& one : report.settings) {
@@ -214,7 +219,7 @@ std::string two_runs_json(const std::string& of_new_run, const TwoRunsReport& re
                         {"after", text_or_null(one.after)}});
   }
   const double change = answer.is_compared ? answer.after.step_ns / answer.before.step_ns - 1 : 0;
-  json["against"] = {{"dir", valid_utf8(report.before)},
+  const Json json = {{"dir", valid_utf8(report.before)},
                      {"settings", settings},
                      {"compared", answer.is_compared},
                      {"before", steps_json(answer.before)},
@@ -228,6 +233,12 @@ std::string two_runs_json(const std::string& of_new_run, const TwoRunsReport& re
                      {"sizes_differ", answer.sizes_differ},
                      {"differences", differences_json(answer)},
                      {"why_not", answer.why_not}};
+  return json.dump();
+}
+
+std::string two_runs_json(const std::string& of_new_run, const TwoRunsReport& report) {
+  Json json = Json::parse(of_new_run);
+  json["against"] = Json::parse(against_json(report));
   return json.dump(2) + "\n";
 }
 

@@ -1,4 +1,4 @@
-// `rollcall report`: a run as one HTML page.
+// `rollcall report`: a run, or what tells it from an earlier one, as one HTML page.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -8,8 +8,13 @@
 #include <vector>
 
 #include "analysis/analysis.h"
+#include "comparison/compare.h"
+#include "comparison/settings.h"
 #include "report/page/page.h"
+#include "report/page/two_runs.h"
+#include "report/slow_two_runs.h"
 #include "report/text.h"
+#include "slow/two_runs.h"
 #include "tools/command.h"
 #include "tools/judged_run.h"
 #include "tools/output_file.h"
@@ -24,17 +29,22 @@ constexpr const char* kFooter =
     "\nThe page needs nothing but itself: no network, no other file. It opens from disk, can be\n"
     "mailed, and prints. Its first lines are those of `rollcall diff`; below them is the roll: a\n"
     "row for each rank, or for ranks that are alike, and a column for each call.\n"
+    "Of two run directories it shows what the second one has other than the first: settings, "
+    "calls,\n"
+    "and what the steps cost, as `rollcall diff OLD NEW` and `rollcall slow OLD NEW` say.\n"
     "\nExit status: 0 the page is written, whatever its verdict; 2 the arguments or files are\n"
     "unusable. `rollcall diff` has the status for scripts.\n"
     "\nExamples:\n"
     "  rollcall report rollcall-runs/20261121-021404-train -o report.html\n"
     "  rollcall report job.log -o report.html             a log that a job left\n"
     "  rollcall report dumps/ logs/*.log.gz -o report.html\n"
+    "  rollcall report OLD NEW -o report.html             two runs, held against each other\n"
     "  rollcall report DIR > report.html";
 
 struct Arguments {
   std::vector<std::string> paths;
   std::string output = "-";
+  bool together = false;
   JudgedRunOptions run;
 };
 
@@ -51,11 +61,22 @@ int write_page(const std::string& page, const std::string& path) {
   return kExitGood;
 }
 
-int report_run(const Arguments& arguments) {
-  const bool to_stdout = arguments.output == "-" || arguments.output == "/dev/stdout";
-  if (to_stdout && isatty(STDOUT_FILENO) != 0) {
-    return unusable("a page is not for a terminal; name a file with -o report.html.");
+bool is_stdout(const std::string& output) { return output == "-" || output == "/dev/stdout"; }
+
+int put_out(const std::string& page, const std::string& sentence, const Arguments& arguments) {
+  if (is_stdout(arguments.output)) {
+    print_out(page);
+    return finish_output(kExitGood);
   }
+  const int status = write_page(page, arguments.output);
+  if (status == kExitGood) {
+    say(sentence);
+    say(fmt::format("the page is in {}; open it in a browser", arguments.output));
+  }
+  return status;
+}
+
+int report_one(const Arguments& arguments) {
   std::string error;
   std::optional<trace::Run> run =
       read_run(arguments.paths, arguments.run.window, error, arguments.run.records_max());
@@ -66,16 +87,38 @@ int report_run(const Arguments& arguments) {
     const Progress progress("making the page");
     page = report::page_html(*run, report);
   }
-  if (to_stdout) {
-    print_out(page);
-    return finish_output(kExitGood);
+  return put_out(page, report::diff_sentence(report), arguments);
+}
+
+int report_two(const Arguments& arguments) {
+  std::string error;
+  std::vector<trace::Run> runs;
+  std::vector<analysis::Report> reports;
+  for (const std::string& path : arguments.paths) {
+    std::optional<trace::Run> run = read_run(path, arguments.run.window, error);
+    if (!run) return unusable(error);
+    say_job_taken(*run, "report");
+    runs.push_back(std::move(*run));
+    reports.push_back(analysis::analyse(runs.back(), analysis_options(arguments.run)));
   }
-  const int status = write_page(page, arguments.output);
-  if (status == kExitGood) {
-    say(report::diff_sentence(report));
-    say(fmt::format("the page is in {}; open it in a browser", arguments.output));
+  const Progress progress("making the page");
+  const report::TwoRunsReport settings_and_steps{
+      .before = arguments.paths[0],
+      .after = arguments.paths[1],
+      .settings = comparison::compare_settings(runs[0], runs[1]),
+      .answer = slow::compare(runs[0], runs[1])};
+  const comparison::Comparison calls = comparison::compare_runs(runs[0], runs[1]);
+  const report::TwoRunsSource source{
+      {runs[0], reports[0]}, {runs[1], reports[1]}, calls, settings_and_steps};
+  return put_out(report::two_runs_page_html(source), report::two_runs_headline(source), arguments);
+}
+
+int report_command(const Arguments& arguments) {
+  if (is_stdout(arguments.output) && isatty(STDOUT_FILENO) != 0) {
+    return unusable("a page is not for a terminal; name a file with -o report.html.");
   }
-  return status;
+  const bool are_two = !arguments.together && are_two_directories(arguments.paths);
+  return are_two ? report_two(arguments) : report_one(arguments);
 }
 
 }  // namespace
@@ -88,9 +131,11 @@ void add_report(CommandLine& line) {
   command
       .option("PATH", arguments->paths,
               "run directory, or files of one run that a job left: rings, logs, dumps, traces, "
-              "\"-\" for standard input")
+              "\"-\" for standard input. Of two run directories the second one is held against the "
+              "first")
       .required()
       .value_name("...");
+  command.flag("--together", arguments->together, "two directories are of one run");
   command.option("-o,--output", arguments->output, "file to write; - is stdout, the default")
       .value_name("FILE")
       .not_empty();
@@ -98,7 +143,7 @@ void add_report(CommandLine& line) {
   command.footer(kFooter);
   command.action([arguments, window] {
     arguments->run.window_given = window.given();
-    return report_run(*arguments);
+    return report_command(*arguments);
   });
 }
 

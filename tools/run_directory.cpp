@@ -268,6 +268,13 @@ std::optional<trace::Run> read_run(const std::vector<std::string>& paths, uint64
   return run;
 }
 
+bool are_two_directories(const std::vector<std::string>& paths) {
+  return paths.size() == 2 && std::all_of(paths.begin(), paths.end(), [](const std::string& path) {
+           std::error_code failure;
+           return std::filesystem::is_directory(path, failure);
+         });
+}
+
 void say_issues(const trace::Run& run) {
   for (const trace::Issue& issue : run.issues) {
     say(fmt::format("{}{}{}", report::printable(issue.file), issue.file.empty() ? "" : ": ",

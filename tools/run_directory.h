@@ -41,6 +41,10 @@ std::optional<trace::Run> read_run(const std::vector<std::string>& paths, uint64
 std::optional<trace::Run> read_run(const std::string& path, uint64_t window, std::string& error,
                                    uint64_t records_max = 0, trace::Team* team = nullptr);
 
+// Whether the paths are two directories: two runs to be held against each other, unless they are
+// said to be of one.
+bool are_two_directories(const std::vector<std::string>& paths);
+
 // What a reader should know about the files, a line each on stderr, and how many calls are on no
 // file: for what has no place for it.
 void say_issues(const trace::Run& run);

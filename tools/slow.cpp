@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "comparison/settings.h"
@@ -94,14 +92,6 @@ int print_sentence(const Arguments& arguments, const trace::Run& run,
   return finish_output(answer.finding ? kExitRisk : kExitGood);
 }
 
-bool are_two_runs(const Arguments& arguments) {
-  if (arguments.paths.size() != 2 || arguments.together) return false;
-  return std::all_of(arguments.paths.begin(), arguments.paths.end(), [](const std::string& path) {
-    std::error_code failure;
-    return std::filesystem::is_directory(path, failure);
-  });
-}
-
 int compare_runs(const Arguments& arguments) {
   if (arguments.sentence || !arguments.steps.empty() || !arguments.ranks.empty()) {
     return unusable(
@@ -132,7 +122,7 @@ int compare_runs(const Arguments& arguments) {
 }
 
 int slow_command(const Arguments& arguments) {
-  if (are_two_runs(arguments)) return compare_runs(arguments);
+  if (!arguments.together && are_two_directories(arguments.paths)) return compare_runs(arguments);
   slow::Question question;
   if (!read_ranks(arguments.ranks, question.ranks)) {
     return unusable("--ranks takes ranks and ranges of them, as 0-3,8; '" + arguments.ranks +

@@ -20,34 +20,6 @@ namespace {
 
 using analysis::Finding;
 
-constexpr size_t kLinesShown = 6;
-constexpr size_t kLinesMax = 200;
-
-std::string paragraph(std::string_view text, std::string_view css_class = {}) {
-  return css_class.empty() ? fmt::format("<p>{}</p>\n", escaped(text))
-                           : fmt::format("<p class=\"{}\">{}</p>\n", css_class, escaped(text));
-}
-
-std::string list_items(const std::vector<std::string>& lines, size_t begin, size_t end) {
-  std::string html;
-  for (size_t at = begin; at < std::min(end, lines.size()); ++at) {
-    html += fmt::format("<li>{}</li>\n", escaped(lines[at]));
-  }
-  return html;
-}
-
-// A term and its lines; those behind the first few are folded.
-std::string term_html(std::string_view term, const std::vector<std::string>& lines) {
-  if (lines.empty()) return "";
-  std::string html =
-      fmt::format("<dt>{}</dt><dd><ul>\n{}</ul>\n", term, list_items(lines, 0, kLinesShown));
-  if (lines.size() > kLinesShown) {
-    html += fmt::format("<details><summary>and {} more</summary><ul>\n{}</ul></details>\n",
-                        lines.size() - kLinesShown, list_items(lines, kLinesShown, kLinesMax));
-  }
-  return html + "</dd>\n";
-}
-
 std::string details_html(const Finding& finding) {
   std::vector<std::string> culprits;
   for (const analysis::Culprit& culprit : finding.culprits) {
@@ -234,12 +206,12 @@ std::string environment_html(const PageSource& source) {
          table.html();
 }
 
-// Who has records, until when; what could not be read.
-std::string files_html(const PageSource& source) {
+}  // namespace
+
+std::string files_html(const trace::Run& run) {
   HtmlTable table(
       {"rank", "host", "pid", "state", "last sign of life", "recorded", "on file", "lost"},
       kPageRowsMax);
-  const trace::Run& run = source.run;
   const std::vector<int32_t> labels = process_labels(run);
   for (size_t at = 0; at < run.processes.size(); ++at) {
     const trace::Process& process = run.processes[at];
@@ -281,8 +253,6 @@ std::string facts_line(const trace::Run& run) {
   return text;
 }
 
-}  // namespace
-
 std::string verdict_html(const PageSource& source) {
   const analysis::Report& report = source.report;
   std::string html = fmt::format("<p class=\"run\">{}</p>\n<p class=\"quiet\">{}</p>\n",
@@ -309,13 +279,12 @@ std::vector<Section> sections_of(const PageSource& source) {
       {"operations", "Operations", operations_html(source)},
       {"communicators", "Communicators", comms_html(source)},
       {"environment", "Environment", environment_html(source)},
-      {"files", "Files", files_html(source)}};
-  std::erase_if(sections, [](const Section& section) { return section.html.empty(); });
+      {"files", "Files", files_html(source.run)}};
   // What opens first is where it shows.
   const auto calls = std::find_if(sections.begin(), sections.end(), [](const Section& section) {
     return std::string_view(section.id) == "calls";
   });
-  if (is_about_transfer(source.report) && calls != sections.end()) {
+  if (is_about_transfer(source.report) && !calls->html.empty()) {
     std::rotate(sections.begin(), calls, std::next(calls));
   }
   return sections;

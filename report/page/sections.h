@@ -9,20 +9,11 @@
 
 #include "analysis/finding.h"
 #include "analysis/record/index.h"
+#include "report/page/document.h"
 #include "statistics/operation_table.h"
 #include "trace/model.h"
 
 namespace rollcall::report {
-
-// Rows of one table of the page.
-inline constexpr size_t kPageRowsMax = 512;
-
-// One tab. Empty `html`: there is nothing to say, and no tab.
-struct Section {
-  const char* id;     // of the element, and of a link to it
-  const char* title;  // of the tab
-  std::string html;
-};
 
 struct PageSource {
   const trace::Run& run;         // the whole run
@@ -35,5 +26,10 @@ struct PageSource {
 // The verdict, who, and what it rests on: the top of the page, whatever tab is open.
 std::string verdict_html(const PageSource& source);
 std::vector<Section> sections_of(const PageSource& source);
+
+// Who has records, until when; what could not be read. Empty: there is nobody.
+std::string files_html(const trace::Run& run);
+// "8 processes on 2 hosts, started 2026-11-21 02:14:04.123 UTC"
+std::string facts_line(const trace::Run& run);
 
 }  // namespace rollcall::report

@@ -3,11 +3,11 @@
 
   tests/clients/page_axe.py
 
-Each tab, light and dark, on a desk and on a phone, is held against the rules of WCAG 2 (A and AA)
-and axe's best practices. axe-core is that of axe-selenium-python in requirements-views.txt, in this
-interpreter or in BUILD/clients/views, which `make test-clients` makes; and Chromium with its driver
-is needed. Without Chromium nothing is tried, and that is said; without axe-core the exit status is
-77.
+Each tab, of a run and of two, light and dark, on a desk and on a phone, is held against the rules
+of WCAG 2 (A and AA) and axe's best practices. axe-core is that of axe-selenium-python in
+requirements-views.txt, in this interpreter or in BUILD/clients/views, which `make test-clients`
+makes; and Chromium with its driver is needed. Without Chromium nothing is tried, and that is said;
+without axe-core the exit status is 77.
 """
 import os
 import sys
@@ -53,14 +53,18 @@ def main():
         run = make_run(os.path.join(directory, "run"), 4, 60, "--layout", "tp=2", "--fault",
                        "missing-call@2")
         page = make_page([run], os.path.join(directory, "page.html"))
+        earlier = make_run(os.path.join(directory, "earlier"), 4, 60, "--layout", "tp=2")
+        two = make_page([earlier, run], os.path.join(directory, "two.html"))
         for words, look in LOOKS.items():
             with Browser(*look) as browser:
-                tabs = browser.open(page).run(
-                    "return [...document.querySelectorAll('#tabs a')].map((tab) => tab.hash)")
-                check(len(tabs) > 4, f"{words} the page has tabs", tabs)
-                for link in tabs:
-                    found = objections(browser, page, script, link)
-                    check(not found, f"axe-core has no objection to {link[1:]} {words}", found)
+                for of, one, least in (("a run", page, 5), ("two runs", two, 4)):
+                    tabs = browser.open(one).run(
+                        "return [...document.querySelectorAll('#tabs a')].map((tab) => tab.hash)")
+                    check(len(tabs) >= least, f"{words} the page of {of} has tabs", tabs)
+                    for link in tabs:
+                        found = objections(browser, one, script, link)
+                        check(not found,
+                              f"axe-core has no objection to {link[1:]} of {of} {words}", found)
     return 1 if views.failures else 0
 
 

@@ -42,6 +42,14 @@ class World:
             self.pages[key] = make_page([run], self.path(name + ".html"))
         return self.pages[key]
 
+    def two_runs(self, link=""):
+        if "two" not in self.pages:
+            runs = [make_run(self.path("old"), 4, 60, "--layout", "tp=2"),
+                    make_run(self.path("new"), 4, 60, "--layout", "tp=2", "--fault",
+                             "extra-call@2:1")]
+            self.pages["two"] = make_page(runs, self.path("two.html"))
+        return self.open(self.pages["two"], link)
+
     def open(self, page, link=""):
         return self.browser.open(page, link)
 
@@ -254,6 +262,69 @@ def hostile_names_are_text_and_run_nothing(world):
         page.press(Keys.ARROW_LEFT, ".scroller")
     assert page.run("return document.title") != "run"
     assert page.all("img") == [] and page.all("header script, main script") == []
+    text = page.run("return document.body.innerText")
+    assert "\u202e" not in text and "\u2028" not in text
+    quiet(page)
+
+
+@test
+def of_two_runs_what_differs_opens_first_and_tabs_have_mouse_keys_and_links(world):
+    page = world.two_runs()
+    assert "ranks make other calls" in page.text("h1"), page.text("h1")
+    assert "RC-OP-MISMATCH" in page.text("header dl")
+    assert page.shown_sections() == ["calls"], page.shown_sections()
+    assert "AllReduce 7777" in page.text("#calls .added"), page.text("#calls")
+    tabs = page.all("#tabs a")
+    order = ["calls", "settings", "steps", "files"]
+    assert [tab.get_attribute("data-section") for tab in tabs] == order
+    for number, tab in enumerate(tabs, 1):
+        tab.click()
+        assert page.shown_sections() == [order[number - 1]], number
+        assert page.hash() == "#" + order[number - 1], page.hash()
+        tabs[0].click()
+        page.press(str(number))
+        assert page.shown_sections() == [order[number - 1]], number
+    page.press(Keys.ARROW_LEFT, "#tabs a[aria-selected=true]")
+    assert page.shown_sections() == ["steps"]
+    # Keys of the roll do nothing where there is none.
+    for key in "cd+-/":
+        page.press(key)
+    assert world.two_runs("#settings").shown_sections() == ["settings"]
+    quiet(page)
+
+
+@test
+def a_page_of_two_runs_is_no_wider_than_a_phone_and_reads_without_scripts(world):
+    world.two_runs()
+    with Browser(390, 844) as phone:
+        page = phone.open(world.pages["two"])
+        for tab in page.all("#tabs a"):
+            page.run("arguments[0].click()", tab)
+            width = page.run("return document.documentElement.scrollWidth")
+            assert width <= 390, (tab.get_attribute("data-section"), width)
+    driver = world.browser.driver
+    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        driver.get("about:blank")
+        driver.get("file://" + world.pages["two"])
+        text = driver.find_element("tag name", "body").text
+    finally:
+        driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    for words in ("AllReduce 7777", "Versions, settings", "cannot be compared", "Old run"):
+        assert words in text, words
+
+
+@test
+def hostile_names_of_two_runs_are_text_and_run_nothing(world):
+    old = hostile_dumps(world.path("hostile-old"), HOSTILE)
+    new = hostile_dumps(world.path("hostile-new"), HOSTILE, calls=9)
+    page = world.open(make_page([old, new], world.path("hostile-two.html")))
+    assert page.text("#calls .added") != ""
+    for tab in page.all("#tabs a"):
+        tab.click()
+    assert page.run("return document.title") != "run"
+    assert page.all("img") == [] and len(page.all("script")) == 2
+    assert "<script>" in page.run("return document.body.textContent")
     text = page.run("return document.body.innerText")
     assert "\u202e" not in text and "\u2028" not in text
     quiet(page)
