@@ -259,76 +259,29 @@ bool is_asked_for(const Question& question, const GpuRow& row) {
 }
 
 std::string charges_text(const Answer& answer) {
-  double own = 0;
-  double launch = 0;
-  double transfer = 0;
-  for (const GpuRow& row : answer.gpus) {
-    own += row.charged - row.launch;
-    launch += row.launch;
-  }
-  for (const CommRow& row : answer.comms) transfer += row.charged;
   std::string text = "\nwhere the time of the steps went\n";
-  const auto line = [&text](std::string_view what, double share) {
-    text += fmt::format("  {:<58} {:>8}\n", what, percent(share));
-  };
-  line("work of ranks, on the GPU or in front of it", own);
-  line("work of hosts, with their GPUs idle", launch);
-  line("transfers, when everybody had come", transfer);
-  line("waits for ranks without a record", answer.unrecorded);
-  line("unexplained", answer.unexplained);
-  std::vector<const CommRow*> comms;
-  for (const CommRow& row : answer.comms) {
-    if (row.charged >= 0.01) comms.push_back(&row);
-  }
-  std::stable_sort(comms.begin(), comms.end(),
-                   [](const CommRow* a, const CommRow* b) { return a->charged > b->charged; });
-  if (comms.size() > kCommsMax) comms.resize(kCommsMax);
-  for (const CommRow* row : comms) {
-    line(fmt::format("    of the transfers on {} ({} ranks)", comm_name(row->name, row->key),
-                     row->nranks),
-         row->charged);
+  for (const SlowCharge& charge : slow_charges(answer)) {
+    text +=
+        fmt::format("  {:<58} {:>8}\n", (charge.is_part ? "    " : "") + charge.what, charge.share);
   }
   return text;
 }
 
 // The slowest among their peers first; those that were asked for, or as many as fit on a screen.
 std::string ranks_text(const trace::Run& run, const Answer& answer, const Question& question) {
-  std::vector<const GpuRow*> rows;
-  for (const GpuRow& row : answer.gpus) {
-    if (row.role != slow::kNone && is_asked_for(question, row)) rows.push_back(&row);
-  }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const GpuRow* a, const GpuRow* b) { return a->excess_ns > b->excess_ns; });
+  const std::vector<SlowRankCells> rows = slow_ranks(run, answer, question);
   const size_t shown = question.ranks.empty() ? std::min(rows.size(), kRowsMax) : rows.size();
-  std::string text = fmt::format("\n{:>6}  {:<20} {:>6} {:>6} {:>12} {:>12} {:>7} {:>9}\n", "rank",
-                                 "host", "role", "peers", "own work", "to peers", "z", "charged");
-  for (size_t i = 0; i < shown; ++i) {
-    const GpuRow& row = *rows[i];
-    text += fmt::format("{:>6}  {:<20} {:>6} {:>6} {:>12} {:>12} {:>7.1f} {:>9}\n", row.rank,
-                        printable(run.processes[row.process].host), row.role, row.peers,
-                        span_text(row.own_ns),
-                        row.peers == 0 ? "-" : fmt::format("{:+.2f} ms", row.excess_ns / 1e6),
-                        row.z, percent(row.charged));
-  }
+  const auto line = [](const auto& cells) {
+    return fmt::format("{:>6}  {:<20} {:>6} {:>6} {:>12} {:>12} {:>7} {:>9}\n", cells[0], cells[1],
+                       cells[2], cells[3], cells[4], cells[5], cells[6], cells[7]);
+  };
+  std::string text = "\n" + line(kSlowRankColumns);
+  for (size_t i = 0; i < shown; ++i) text += line(rows[i]);
   if (shown < rows.size()) {
     text += fmt::format("        and {} others; --ranks tells of those that you name\n",
                         rows.size() - shown);
   }
-  return text + "z and charged accuse nobody: the verdict does, or there is none.\n";
-}
-
-std::string steps_text(const Answer& answer) {
-  std::string text = fmt::format("\na step of rank {} has {} calls or groups of calls",
-                                 answer.gpus.empty() ? 0 : answer.gpus.front().rank, answer.units);
-  if (!answer.inner.empty()) {
-    text += "; within it periods of ";
-    for (size_t i = 0; i < answer.inner.size(); ++i) {
-      text += (i == 0 ? "" : ", ") + std::to_string(answer.inner[i]);
-    }
-  }
-  if (answer.sizes_vary) text += "; their sizes vary";
-  if (answer.special != 0) text += fmt::format("; {} special steps were left out", answer.special);
-  return text + "\n";
+  return text + fmt::format("{}\n", kSlowAccusesNobody);
 }
 
 constexpr size_t kShiftsMax = 6;
@@ -340,7 +293,7 @@ std::string change_text(const slow::Shift& shift) {
 
 std::string shift_text(const Answer& answer, const slow::Shift& shift) {
   if (shift.what == slow::ShiftOf::step) {
-    return fmt::format("  step {:>6}  the steps: {}\n", shift.step, change_text(shift));
+    return fmt::format("step {:>6}  the steps: {}", shift.step, change_text(shift));
   }
   std::vector<int32_t> ranks;
   for (const GpuRow& row : answer.gpus) {
@@ -349,7 +302,7 @@ std::string shift_text(const Answer& answer, const slow::Shift& shift) {
   const bool is_own = shift.what == slow::ShiftOf::own;
   const std::string comm =
       shift.place.comm.empty() ? std::string() : " on " + printable(shift.place.comm);
-  return fmt::format("  step {:>6}  {} {}{} of {}: {}\n", shift.step,
+  return fmt::format("step {:>6}  {} {}{} of {}: {}", shift.step,
                      is_own ? "the work in front of" : "the transfer of",
                      call_in_words(shift.place.op), comm, ranks_in_words(ranks),
                      change_text(shift));
@@ -357,18 +310,8 @@ std::string shift_text(const Answer& answer, const slow::Shift& shift) {
 
 std::string shifts_text(const Answer& answer) {
   std::string text = "\nover time\n";
-  const bool has_changed =
-      !answer.shifts.empty() && answer.shifts.front().what == slow::ShiftOf::step;
-  if (!has_changed) text += "  the step time has no lasting change\n";
-  const size_t shown = std::min(answer.shifts.size(), kShiftsMax);
-  for (size_t i = 0; i < shown; ++i) text += shift_text(answer, answer.shifts[i]);
-  if (shown < answer.shifts.size()) {
-    text += fmt::format("  and {} others; --json has them\n", answer.shifts.size() - shown);
-  }
-  if (!std::isfinite(answer.smallest_shift)) return text + "  too few steps to see any\n";
-  return text +
-         fmt::format("  a change of the step time by {} in the middle would have been told\n",
-                     percent(answer.smallest_shift));
+  for (const std::string& line : slow_over_time(answer)) text += fmt::format("  {}\n", line);
+  return text;
 }
 
 std::string_view name_of(slow::ShiftOf what) {
@@ -491,16 +434,97 @@ Json ranks_json(const trace::Run& run, const Answer& answer, const Question& que
 
 }  // namespace
 
-std::string slow_text(const trace::Run& run, const Answer& answer, const Question& question) {
-  std::string text;
-  if (answer.finding) {
-    text = finding_text(run, answer, *answer.finding) + limits_text(answer, *answer.finding);
-  } else {
-    text = nobody_text(answer);
+std::string slow_verdict(const trace::Run& run, const Answer& answer) {
+  if (!answer.finding) return nobody_text(answer);
+  return finding_text(run, answer, *answer.finding) + limits_text(answer, *answer.finding);
+}
+
+std::vector<SlowCharge> slow_charges(const Answer& answer) {
+  double own = 0;
+  double launch = 0;
+  double transfer = 0;
+  for (const GpuRow& row : answer.gpus) {
+    own += row.charged - row.launch;
+    launch += row.launch;
   }
+  for (const CommRow& row : answer.comms) transfer += row.charged;
+  std::vector<SlowCharge> charges{
+      {"work of ranks, on the GPU or in front of it", percent(own), false},
+      {"work of hosts, with their GPUs idle", percent(launch), false},
+      {"transfers, when everybody had come", percent(transfer), false},
+      {"waits for ranks without a record", percent(answer.unrecorded), false},
+      {"unexplained", percent(answer.unexplained), false}};
+  std::vector<const CommRow*> comms;
+  for (const CommRow& row : answer.comms) {
+    if (row.charged >= 0.01) comms.push_back(&row);
+  }
+  std::stable_sort(comms.begin(), comms.end(),
+                   [](const CommRow* a, const CommRow* b) { return a->charged > b->charged; });
+  if (comms.size() > kCommsMax) comms.resize(kCommsMax);
+  for (const CommRow* row : comms) {
+    charges.push_back({fmt::format("of the transfers on {} ({} ranks)",
+                                   comm_name(row->name, row->key), row->nranks),
+                       percent(row->charged), true});
+  }
+  return charges;
+}
+
+std::vector<SlowRankCells> slow_ranks(const trace::Run& run, const Answer& answer,
+                                      const Question& question) {
+  std::vector<const GpuRow*> rows;
+  for (const GpuRow& row : answer.gpus) {
+    if (row.role != slow::kNone && is_asked_for(question, row)) rows.push_back(&row);
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const GpuRow* a, const GpuRow* b) { return a->excess_ns > b->excess_ns; });
+  std::vector<SlowRankCells> cells;
+  for (const GpuRow* row : rows) {
+    cells.push_back({fmt::format("{}", row->rank), printable(run.processes[row->process].host),
+                     fmt::format("{}", row->role), fmt::format("{}", row->peers),
+                     span_text(row->own_ns),
+                     row->peers == 0 ? "-" : fmt::format("{:+.2f} ms", row->excess_ns / 1e6),
+                     fmt::format("{:.1f}", row->z), percent(row->charged)});
+  }
+  return cells;
+}
+
+std::vector<std::string> slow_over_time(const Answer& answer) {
+  std::vector<std::string> lines;
+  const bool has_changed =
+      !answer.shifts.empty() && answer.shifts.front().what == slow::ShiftOf::step;
+  if (!has_changed) lines.emplace_back("the step time has no lasting change");
+  const size_t shown = std::min(answer.shifts.size(), kShiftsMax);
+  for (size_t i = 0; i < shown; ++i) lines.push_back(shift_text(answer, answer.shifts[i]));
+  if (shown < answer.shifts.size()) {
+    lines.push_back(fmt::format("and {} others; --json has them", answer.shifts.size() - shown));
+  }
+  lines.push_back(std::isfinite(answer.smallest_shift)
+                      ? fmt::format("a change of the step time by {} in the middle would have been "
+                                    "told",
+                                    percent(answer.smallest_shift))
+                      : std::string("too few steps to see any"));
+  return lines;
+}
+
+std::string slow_step(const Answer& answer) {
+  std::string text = fmt::format("a step of rank {} has {} calls or groups of calls",
+                                 answer.gpus.empty() ? 0 : answer.gpus.front().rank, answer.units);
+  if (!answer.inner.empty()) {
+    text += "; within it periods of ";
+    for (size_t i = 0; i < answer.inner.size(); ++i) {
+      text += (i == 0 ? "" : ", ") + std::to_string(answer.inner[i]);
+    }
+  }
+  if (answer.sizes_vary) text += "; their sizes vary";
+  if (answer.special != 0) text += fmt::format("; {} special steps were left out", answer.special);
+  return text;
+}
+
+std::string slow_text(const trace::Run& run, const Answer& answer, const Question& question) {
+  const std::string text = slow_verdict(run, answer);
   if (!answer.is_compared) return text;
   return text + charges_text(answer) + ranks_text(run, answer, question) + shifts_text(answer) +
-         steps_text(answer);
+         fmt::format("\n{}\n", slow_step(answer));
 }
 
 std::string slow_sentence(const trace::Run& run, const Answer& answer) {

@@ -33,6 +33,8 @@ constexpr uint32_t kContext = 5;
 constexpr size_t kIncidentsShown = 16;
 constexpr size_t kChangesRead = 4096;
 constexpr size_t kIncidentBytesMax = 256u << 20;
+constexpr const char* kStacksFile = "stacks.txt";
+constexpr uint64_t kStacksRead = 1 << 20;
 
 int64_t now_ns() {
   using std::chrono::duration_cast;
@@ -93,7 +95,7 @@ std::string last_line(const fs::path& path) {
   return end == std::string::npos ? text : text.substr(end + 1);
 }
 
-// Sorted, which is by time.
+// The folders of incidents, the oldest first.
 std::vector<std::string> names_of_incidents(const std::string& directory) {
   std::vector<std::string> names;
   std::error_code failure;
@@ -132,7 +134,7 @@ std::optional<std::string> save_incident(const std::string& directory, const tra
 bool add_stacks_to(const std::string& folder, const report::MergedStacks& stacks,
                    std::string& error) {
   const OpenDirectory place(folder);
-  return write_file(place, "stacks.txt", stacks.text(), error) &&
+  return write_file(place, kStacksFile, stacks.text(), error) &&
          write_file(place, "stacks.json", stacks.json(), error);
 }
 
@@ -182,6 +184,18 @@ std::optional<Incident> standing_incident(const std::string& directory) {
     return std::nullopt;
   }
   return read_incident(folder.string());
+}
+
+report::KeptStacks newest_stacks(const std::string& directory) {
+  const std::vector<std::string> names = names_of_incidents(directory);
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {
+    const trace::FileSource source((fs::path(directory) / kFolder / *name / kStacksFile).string());
+    if (source.error() != 0 || source.size() == 0) continue;
+    std::string text(std::min(source.size(), kStacksRead), '\0');
+    text.resize(source.read(0, text.data(), text.size()));
+    return {fmt::format("{}/{}", kFolder, *name), std::move(text)};
+  }
+  return {};
 }
 
 std::vector<std::string> list_incidents(const std::string& directory) {

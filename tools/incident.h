@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "analysis/finding.h"
+#include "report/page/kept_stacks.h"
 #include "report/stacks.h"
 #include "trace/model.h"
 
@@ -54,6 +55,9 @@ std::optional<Incident> read_incident(const std::string& folder);
 // The newest incident of a run directory, where it has lasted for as long as the user set and the
 // job has not gone on since.
 std::optional<Incident> standing_incident(const std::string& directory);
+
+// Of a run directory, the stacks of its newest incident that has some; empty: none has.
+report::KeptStacks newest_stacks(const std::string& directory);
 
 // Of a run directory, a line for each incident, the oldest first: its folder, and its last change.
 std::vector<std::string> list_incidents(const std::string& directory);

@@ -16,6 +16,7 @@
 #include "report/text.h"
 #include "slow/two_runs.h"
 #include "tools/command.h"
+#include "tools/incident.h"
 #include "tools/judged_run.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
@@ -85,7 +86,9 @@ int report_one(const Arguments& arguments) {
   std::string page;
   {
     const Progress progress("making the page");
-    page = report::page_html(*run, report);
+    const bool is_one = arguments.paths.size() == 1;
+    page = report::page_html(*run, report,
+                             is_one ? newest_stacks(arguments.paths[0]) : report::KeptStacks());
   }
   return put_out(page, report::diff_sentence(report), arguments);
 }

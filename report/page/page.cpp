@@ -10,14 +10,16 @@
 
 namespace rollcall::report {
 
-std::string page_html(const trace::Run& whole, const analysis::Report& report) {
+std::string page_html(const trace::Run& whole, const analysis::Report& report,
+                      const KeptStacks& stacks) {
   // Ranks as the findings number them.
   const std::optional<analysis::Parts> parts =
       report.numbering.empty() ? std::nullopt : analysis::take_apart(whole);
   const analysis::Index index(parts ? parts->run : whole);
   const PageData data = page_data(whole, index, report);
   const std::vector<statistics::OperationRow> operations = statistics::operation_table(whole);
-  const PageSource source{whole, index, report, operations, data.rolls_left_out};
+  const slow::Answer steps = slow::answer(whole);
+  const PageSource source{whole, index, report, operations, steps, stacks, data.rolls_left_out};
   return document_html({.title = diff_sentence(report),
                         .header = verdict_html(source),
                         .sections = sections_of(source),

@@ -14,10 +14,12 @@
 #include <string>
 
 #include "analysis/finding.h"
+#include "report/page/kept_stacks.h"
 #include "trace/model.h"
 
 namespace rollcall::report {
 
-std::string page_html(const trace::Run& run, const analysis::Report& report);
+std::string page_html(const trace::Run& run, const analysis::Report& report,
+                      const KeptStacks& stacks = {});
 
 }  // namespace rollcall::report

@@ -13,6 +13,7 @@
 #include "report/page/lateness.h"
 #include "report/page/markup.h"
 #include "report/page/roll.h"
+#include "report/page/steps.h"
 #include "report/terms.h"
 
 namespace rollcall::report {
@@ -275,7 +276,9 @@ std::vector<Section> sections_of(const PageSource& source) {
       {"waits", "What follows from it", waits_html(source)},
       {"also", "Also found", others_html(source)},
       {"calls", "Last calls", last_calls_html(source.index, source.report)},
+      {"stacks", "Stacks", stacks_html(source.stacks)},
       {"lateness", "Lateness", lateness_html(source)},
+      {"steps", "Steps", steps_html(source.run, source.steps)},
       {"operations", "Operations", operations_html(source)},
       {"communicators", "Communicators", comms_html(source)},
       {"environment", "Environment", environment_html(source)},

@@ -10,6 +10,8 @@
 #include "analysis/finding.h"
 #include "analysis/record/index.h"
 #include "report/page/document.h"
+#include "report/page/kept_stacks.h"
+#include "slow/answer.h"
 #include "statistics/operation_table.h"
 #include "trace/model.h"
 
@@ -20,6 +22,8 @@ struct PageSource {
   const analysis::Index& index;  // of the run whose ranks the report numbers
   const analysis::Report& report;
   const std::vector<statistics::OperationRow>& operations;
+  const slow::Answer& steps;
+  const KeptStacks& stacks;
   uint64_t rolls_left_out = 0;
 };
 

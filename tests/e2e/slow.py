@@ -53,6 +53,10 @@ def sleeping_rank():
         expect_equal([culprit["rank"] for culprit in finding["culprits"]], [CULPRIT], "culprits")
         expect_equal(outcome.returncode, 4, "the exit status")
         expect(finding["recovered_ns"] > 0.25e9 * SLEEP_S, f"hardly anything is saved: {finding}")
+        page = run.rollcall("report", run.run_directory).stdout
+        steps = page[page.index('<section id="steps">'):]
+        said = f"<h3>RC-STRAGGLER ({finding['confidence']}): rank {CULPRIT} ("
+        expect(said in steps, steps[:500])
         lines = summary_lines(run)
         expect_equal(len(lines), 1, f"lines about the steps\n{run.stderr()}")
         expect(f"of {STEPS} steps of emulated GPUs were compared" in lines[0], lines[0])

@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 from browser import Browser, Keys, skip_without_browser
-from runs import HOSTILE, LONG, hostile_dumps, make_page, make_run
+from runs import HOSTILE, LONG, hostile_dumps, keep_stacks, make_page, make_run
 
 TESTS = []
 
@@ -233,6 +233,30 @@ def a_verdict_about_transfers_opens_on_the_last_calls_with_the_one_that_is_blame
     assert "rank 2 on node0000" in page.text("#calls h3.culprit")
     assert "Recv" in page.text("#calls tr.blamed"), page.text("#calls tr.blamed")
     quiet(page)
+
+
+@test
+def stacks_of_the_newest_incident_that_has_some_are_a_tab_of_text(world):
+    run = make_run(world.path("stacks"), 4, 60, "--layout", "tp=2", "--fault", "missing-call@2")
+    keep_stacks(run, "20260101-000000-RC-OLD", "of the old one\n")
+    keep_stacks(run, "20260102-000000-RC-NEW",
+                f"Python, ranks 0-3:\n  main\n    {HOSTILE}   [rank 2; not ranks 0-1,3]\n")
+    os.makedirs(os.path.join(run, "incidents", "20260103-000000-RC-WITHOUT"))
+    page = world.open(make_page([run], world.path("stacks.html")), "#stacks")
+    assert page.shown_sections() == ["stacks"], page.shown_sections()
+    assert "20260102-000000-RC-NEW" in page.text("#stacks")
+    assert "\n    </script><img" in page.text("#stacks pre"), page.text("#stacks pre")
+    assert page.text("#stacks b") == "[rank 2; not ranks 0-1,3]"
+    assert page.all("img") == [] and page.run("return document.title") != "run"
+    page.run("document.querySelector('#tab-roll').click()")
+    page.press(Keys.ARROW_RIGHT * 10, "#tabs a[aria-selected=true]")
+    order = [tab.get_attribute("data-section") for tab in page.all("#tabs a")]
+    page.press(str(order.index("stacks") + 1))
+    assert page.shown_sections() == ["stacks"]
+    width = page.run("return document.documentElement.scrollWidth")
+    assert width <= 1280, width
+    quiet(page)
+    assert world.small().all("#stacks") == []
 
 
 @test

@@ -26,6 +26,14 @@ def make_page(paths, page, *more):
     return page
 
 
+def keep_stacks(directory, incident, text):
+    """What `rollcall run` keeps of the stacks beside a verdict."""
+    folder = os.path.join(directory, "incidents", incident)
+    os.makedirs(folder)
+    with open(os.path.join(folder, "stacks.txt"), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def hostile_dumps(directory, name, ranks=4, calls=6):
     """Dumps of PyTorch's flight recorder in which rank 2 does not make the last call."""
     folder = os.path.join(directory, "".join(one for one in name[:40] if one not in "/\0"))

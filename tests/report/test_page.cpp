@@ -3,11 +3,13 @@
 
 #include "report/page/data.h"
 #include "report/page/environment.h"
+#include "report/page/kept_stacks.h"
 #include "report/page/last_calls.h"
 #include "report/page/lateness.h"
 #include "report/page/markup.h"
 #include "report/page/page.h"
 #include "report/page/roll.h"
+#include "report/page/steps.h"
 #include "tests/catch.h"
 #include "tests/report/world.h"
 
@@ -264,6 +266,73 @@ TEST_CASE("settings that differ are told with the few who have them first, and r
   CHECK(differences[0].values[0].first == "Ring");
   CHECK(differences[0].values[0].second == std::vector<int32_t>{1});
   CHECK(differences[0].values[1].first == "(not set)");
+}
+
+TEST_CASE("what the steps cost is a tab where they could be compared, and none where not") {
+  const trace::Run run = test::missing_call_run();
+  slow::Answer answer;
+  answer.why_not = {"no call has a GPU time"};
+  CHECK(report::steps_html(run, answer).empty());
+  CHECK(page_of_missing_call().find("href=\"#steps\"") == std::string::npos);
+  answer.why_not.clear();
+  answer.is_compared = true;
+  answer.steps = 60;
+  answer.compared = 55;
+  answer.step_ns = 40e6;
+  answer.gpus.push_back({.process = 1,
+                         .rank = 1,
+                         .role = 0,
+                         .peers = 3,
+                         .own_ns = 30e6,
+                         .excess_ns = 6.5e6,
+                         .charged = 0.5});
+  answer.comms.push_back({.name = kHostile, .nranks = 4, .key = test::kWorldKey, .charged = 0.2});
+  CHECK(report::steps_html(run, answer).find("<h3>Nobody is named: ") == 0);
+  slow::Finding finding;
+  finding.gpus = {0};
+  finding.recovered = 0.15;
+  finding.recovered_ns = 6e6;
+  finding.doubts = {kHostile};
+  answer.finding = finding;
+  const std::string html = report::steps_html(run, answer);
+  CHECK(html.find("<h3>RC-STRAGGLER (likely): rank 1 (node0, pid 101) takes longer than its peers "
+                  "by itself, and the steps wait for it.</h3>") == 0);
+  // A sentence that takes two lines of a terminal is one here.
+  CHECK(
+      html.find("<li>The steps would be 15.0 % shorter (6.00 ms of 40.00 ms) with it as fast as a "
+                "median peer.</li>") != std::string::npos);
+  CHECK(html.find("<td>transfers, when everybody had come</td><td>20.0 %</td>") !=
+        std::string::npos);
+  CHECK(html.find("<tr><td>1</td><td>node0</td><td>0</td><td>3</td><td>30.00 ms</td>"
+                  "<td>+6.50 ms</td>") != std::string::npos);
+  CHECK(html.find("the step time has no lasting change") != std::string::npos);
+  CHECK(html.find("<script") == std::string::npos);
+  CHECK(html.find("Of the newest calls") == std::string::npos);
+  trace::Run cut = run;
+  cut.processes[0].first_complete_ticket = 2;
+  CHECK(report::steps_html(cut, answer).find("Of the newest calls") != std::string::npos);
+}
+
+TEST_CASE(
+    "stacks that an incident kept are a tab, line by line, with the ranks of a branch set off") {
+  CHECK(report::stacks_html({}).empty());
+  const report::KeptStacks stacks{"incidents/20261121-021404-RC-STUCK-OUTSIDE",
+                                  "Python, ranks 0-3:\n  train.py:9 main\n    loader.py:7 load   "
+                                  "[rank 2; not ranks 0-1,3]\n" +
+                                      std::string(kHostile) + "\n"};
+  const std::string page =
+      report::page_html(test::missing_call_run(), test::missing_call_report(), stacks);
+  CHECK(page.find("href=\"#stacks\"") != std::string::npos);
+  CHECK(page_of_missing_call().find("href=\"#stacks\"") == std::string::npos);
+  CHECK(page.find("Python, ranks 0-3:\n  train.py:9 main\n    loader.py:7 load   <b>[rank 2; not "
+                  "ranks 0-1,3]</b>\n") != std::string::npos);
+  CHECK(page.find("20261121-021404-RC-STUCK-OUTSIDE") != std::string::npos);
+  CHECK(count_of(page, "<script") == count_of(page_of_missing_call(), "<script"));
+  CHECK(count_of(page, "\xe2\x80\xae") == 0);
+  const std::string many(1 << 20, '\n');
+  CHECK(report::stacks_html({"incidents/x", many}).size() < 10'000);
+  const std::string wide(1 << 20, 'x');
+  CHECK(report::stacks_html({"incidents/x", wide}).size() < 10'000);
 }
 
 TEST_CASE("a page numbers the ranks of a process that drives several GPUs as the verdict does") {
