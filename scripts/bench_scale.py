@@ -11,7 +11,10 @@ left out: they need some GB of disk and memory.
 Where MPI is installed, the last run of --full (or the largest) is also judged under `mpirun -np 4`:
 what counts there is how many bytes each process reads.
 
-The first run is also written as a trace, in Perfetto's format and in Chrome's.
+The first run is also written as a trace, in Perfetto's format and in Chrome's, and as a table, in
+Parquet; with --full the first one of 16,384 ranks, too, but for Chrome's format, in which it would
+be tens of gigabytes. What a row of a table takes depends on times that vary, as those of synthetic
+runs do not: it is measured of a job on emulated GPUs, and is more on a busy machine.
 """
 import argparse
 import json
@@ -42,6 +45,11 @@ FULL = [(16384, 2000, "", "missing-call", (3.0, 1024)),
 REPEATS = 3
 # Of a slice in Perfetto's format.
 SLICE_BYTES_MAX = 60
+# Of a row in Parquet, with the times of a GPU.
+ROW_BYTES_MAX = 12
+ROW_STEPS = 2000
+# Chrome's format takes a kilobyte per slice.
+CHROME_SLICES_MAX = 4_000_000
 TRACES = [("Perfetto, chosen ranks", "t.pftrace", []),
           ("Perfetto, all ranks", "t.pftrace", ["--ranks", "all"]), ("Chrome's JSON", "t.json", [])]
 
@@ -100,6 +108,8 @@ def measure_traces(rollcall, directory, folder):
     """A row for each format: bytes per slice, seconds, MiB."""
     rows = []
     for name, file, options in TRACES:
+        if file.endswith(".json") and rows[-1]["slices"] > CHROME_SLICES_MAX:
+            continue
         path = os.path.join(folder, file)
         cost = used([rollcall, "trace", directory, "-o", path, *options], stderr=subprocess.STDOUT)
         slices = int(re.search(r"([\d,]+) slices", cost[4]).group(1).replace(",", ""))
@@ -109,6 +119,49 @@ def measure_traces(rollcall, directory, folder):
                      "bytes_per_slice": round(size / slices, 1), "seconds": round(cost[0], 2),
                      "cpu_seconds": round(cost[1], 2), "memory_mib": round(cost[2])})
     return rows
+
+
+def measure_table(rollcall, directory, folder):
+    """Rows, bytes, seconds and MiB of the run as a table."""
+    path = os.path.join(folder, "calls.parquet")
+    cost = used([rollcall, "export", directory, "-o", path], stderr=subprocess.STDOUT)
+    rows = int(re.search(r"([\d,]+) calls", cost[4]).group(1).replace(",", ""))
+    size = os.path.getsize(path)
+    os.unlink(path)
+    return {"rows": rows, "bytes": size, "bytes_per_row": round(size / rows, 1),
+            "seconds": round(cost[0], 2), "cpu_seconds": round(cost[1], 2),
+            "memory_mib": round(cost[2])}
+
+
+def measure_recorded_table(build, folder):
+    """The same of a job that was recorded, every call of it timed on an emulated GPU. None: the
+    build has no such job."""
+    rollcall = os.path.join(build, "tools", "rollcall")
+    program = os.path.join(build, "examples", "mini_train")
+    if not os.access(program, os.X_OK):
+        return None
+    directory = os.path.join(folder, "recorded")
+    subprocess.run([rollcall, "run", "-q", "-n", "4", "--emulate", "-d", directory, "--", program,
+                    "--dp", "2", "--tp", "2", "--pp", "1", "--steps", str(ROW_STEPS),
+                    "--bucket-elements", "256"], check=True, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.DEVNULL,
+                   env={**os.environ, "ROLLCALL_OVERHEAD_BUDGET": "100"})
+    return measure_table(rollcall, directory, folder)
+
+
+def print_tables(rows, recorded):
+    print("\nAs a table, in Parquet "
+          f"(a goal of {ROW_BYTES_MAX} bytes per row with times that vary):\n")
+    print("| run | rows | MB | bytes per row | seconds | CPU s | MiB |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    named = [(f"{row['ranks']:,} ranks of {row['calls']:,} calls, synthetic", row["table"])
+             for row in rows if "table" in row]
+    if recorded:
+        named.append(("4 ranks on emulated GPUs", recorded))
+    for name, table in named:
+        print(f"| {name} | {table['rows']:,} | {table['bytes'] / 1e6:.1f} | "
+              f"{table['bytes_per_row']} | {table['seconds']} | {table['cpu_seconds']} | "
+              f"{table['memory_mib']} |")
 
 
 def print_traces(row):
@@ -139,6 +192,7 @@ def measure(rollcall, folder, shape, processes=0, with_traces=False):
                          stderr=subprocess.DEVNULL)[1] for _ in range(REPEATS))
         together = judge_together(rollcall, directory, processes) if processes else None
         traces = measure_traces(rollcall, directory, folder) if with_traces else []
+        table = measure_table(rollcall, directory, folder) if with_traces else None
     finally:
         subprocess.run(["rm", "-rf", directory], check=True)
     best = min(runs)
@@ -152,6 +206,7 @@ def measure(rollcall, folder, shape, processes=0, with_traces=False):
            "right": verdict == code and words.format(culprit) in best[4]}
     if traces:
         row["traces"] = traces
+        row["table"] = table
     if together:
         row["read_bytes_of_each"], said = together
         row["same_together"] = said == best[4]
@@ -201,7 +256,9 @@ def main():
         with tempfile.TemporaryDirectory(prefix="rollcall-scale-",
                                          dir=os.environ.get("ROLLCALL_BENCH_DIR")) as folder:
             is_largest = ranks == max(other[0] for other in shapes) and not layout
-            row = measure(rollcall, folder, shape, 4 if is_largest else 0, with_traces=not rows)
+            with_traces = not rows or (is_largest and options.full
+                                       and not any(other["ranks"] == ranks for other in rows))
+            row = measure(rollcall, folder, shape, 4 if is_largest else 0, with_traces)
         held = ""
         if goal:
             row["goal_seconds"], row["goal_mib"] = goal
@@ -211,15 +268,18 @@ def main():
         print(f"| {ranks:,} | {calls:,} | {row['layout']} | {fault} | {row['verdict']} | "
               f"{'yes' if row['right'] else '**no**'} | {row['seconds']} | {row['cpu_seconds']} | "
               f"{row['floor_cpu_seconds']} | {row['memory_mib']} | {held} |", flush=True)
+    with tempfile.TemporaryDirectory(prefix="rollcall-scale-") as folder:
+        recorded = measure_recorded_table(options.build, folder)
     print_pages(rows)
     for row in rows:
         if "read_bytes_of_each" in row:
             print_together(row)
         if "traces" in row:
             print_traces(row)
+    print_tables(rows, recorded)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(rows, file, indent=1)
+            json.dump(rows + ([{"recorded_table": recorded}] if recorded else []), file, indent=1)
     small = all(trace["bytes_per_slice"] <= SLICE_BYTES_MAX for row in rows
                 for trace in row.get("traces", []) if trace["format"].startswith("Perfetto"))
     return 0 if small and all(row["right"] for row in rows) else 1
