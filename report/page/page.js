@@ -108,16 +108,23 @@
 
   const processByLabel = new Map(data.ranks.label.map((label, at) => [label, at]));
 
-  // The hosts of the ranks of a list, the first few by name.
-  function hostsOf(list) {
-    const hosts = new Set();
+  // The processes of the ranks of a list.
+  function processesOf(list) {
+    const processes = [];
     for (const range of list.split(",")) {
       const [first, last] = range.split("-").map(Number);
       for (let label = first; label <= (last === undefined ? first : last); ++label) {
         const process = processByLabel.get(label);
-        if (process !== undefined) hosts.add(data.ranks.hosts[data.ranks.host[process]]);
+        if (process !== undefined) processes.push(process);
       }
     }
+    return processes;
+  }
+
+  // The hosts of the ranks of a list, the first few by name.
+  function hostsOf(list) {
+    const hosts = new Set(processesOf(list).map(
+      (process) => data.ranks.hosts[data.ranks.host[process]]));
     hosts.delete("");
     const shown = [...hosts].slice(0, 4).join(", ");
     return hosts.size <= 4 ? shown : `${shown} and ${(hosts.size - 4).toLocaleString("en")} more`;
@@ -154,6 +161,98 @@
     const hasLines = source.calls.some((call) => call[1] !== "");
     return { source, columns, rows, states, calls, seqs, unlike, hasLines,
       marked: source.seq === null || column < 0 ? -1 : column };
+  }
+
+  // ---- The hosts: a square each, in the order of their ranks ----------------------------------
+
+  class Hosts {
+    constructor(roll) {
+      this.roll = roll;
+      this.place = make("div", "hosts");
+      this.canvas = make("canvas");
+      this.canvas.setAttribute("role", "img");
+      this.caption = make("p", "quiet");
+      this.place.append(this.canvas, this.caption);
+      this.canvas.addEventListener("click", (event) => this.click(event));
+    }
+
+    // Of each host the worst that a rank of it is in where the verdict is about, a culprit before
+    // all others.
+    count() {
+      const found = new Map();
+      const rows = this.roll.now.source.rows;
+      for (let row = 0; row < this.roll.now.rows; ++row) {
+        if (rows.process[row] < 0) continue;  // no file says where it is
+        const state = this.roll.shows(row, this.roll.focusColumn);
+        const isCulprit = rows.culprit[row] === 1;
+        const weight = (importance[names[state]] || 0) + (isCulprit ? 100 : 0);
+        for (const process of processesOf(rows.ranks[row])) {
+          const host = data.ranks.host[process];
+          const known = found.get(host) || { host, ranks: 0, weight: -1 };
+          found.set(host, known);
+          ++known.ranks;
+          if (weight > known.weight) Object.assign(known, { weight, row, state, isCulprit });
+        }
+      }
+      this.all = [...found.values()].filter((one) => data.ranks.hosts[one.host] !== "")
+        .sort((a, b) => a.host - b.host);
+      this.place.hidden = this.all.length < 2;
+      const blamed = this.all.filter((one) => one.isCulprit)
+        .map((one) => data.ranks.hosts[one.host]);
+      const shown = blamed.slice(0, 3).join(", ");
+      const more = blamed.length > 3 ? ` and ${(blamed.length - 3).toLocaleString("en")} more` : "";
+      this.say(`${this.all.length.toLocaleString("en")} hosts, each as the worst of its ranks` +
+        (shown === "" ? "" : `; the culprit is on ${shown}${more}`));
+    }
+
+    say(text) {
+      this.caption.textContent = text;
+      this.canvas.setAttribute("aria-label", text);
+    }
+
+    draw() {
+      const width = this.place.clientWidth;
+      if (this.place.hidden || width === 0) return;
+      const colours = this.roll.palette();
+      this.size = clamp(Math.floor(Math.sqrt(width * 44 / this.all.length)), 3, 18);
+      this.perLine = Math.max(Math.floor(width / this.size), 1);
+      const height = Math.ceil(this.all.length / this.perLine) * this.size;
+      const ratio = devicePixelRatio || 1;
+      this.canvas.width = Math.round(width * ratio);
+      this.canvas.height = Math.round(height * ratio);
+      this.canvas.style.height = `${height}px`;
+      const context = this.canvas.getContext("2d");
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      context.textAlign = "center";
+      context.textBaseline = "middle";
+      context.font = `${Math.round(this.size * 0.6)}px system-ui, sans-serif`;
+      const side = this.size - (this.size >= 5 ? 1 : 0);
+      this.all.forEach((one, at) => {
+        const x = at % this.perLine * this.size;
+        const y = Math.floor(at / this.perLine) * this.size;
+        const isBlamed = one.isCulprit || names[one.state] === "absent";
+        context.fillStyle = isBlamed && this.size < 10 ? colours.culprit : colours.cells[one.state];
+        context.fillRect(x, y, side, side);
+        if (this.size < 10) return;
+        const isStrong = ["differs", "failed"].includes(names[one.state]);
+        context.fillStyle = isStrong ? colours["cell-ink-strong"]
+          : isBlamed ? colours.culprit : colours["cell-ink"];
+        context.fillText(glyphs[one.state], x + side / 2, y + side / 2 + 0.5);
+        if (!isBlamed) return;
+        context.strokeStyle = colours.culprit;
+        context.lineWidth = 2;
+        context.strokeRect(x + 1, y + 1, side - 2, side - 2);
+      });
+    }
+
+    click(event) {
+      const column = Math.floor(event.offsetX / this.size);
+      const one = this.all[Math.floor(event.offsetY / this.size) * this.perLine + column];
+      if (column >= this.perLine || !one) return;
+      const ranks = one.ranks === 1 ? "1 rank" : `${one.ranks.toLocaleString("en")} ranks`;
+      this.say(`${data.ranks.hosts[one.host]}: ${ranks}, the worst: ${words[one.state]}`);
+      if (this.roll.visible.includes(one.row)) this.roll.pick(one.row, this.roll.focusColumn);
+    }
   }
 
   // ---- The roll: drawing and moving ----------------------------------------------------------
@@ -227,7 +326,8 @@
       }
       // The table of ranks, which is there without scripts, belongs below the roll.
       left.append(keys, ...[this.place.nextElementSibling].filter(Boolean));
-      this.place.append(tools, this.overview, panes);
+      this.hosts = new Hosts(this);
+      this.place.append(tools, this.hosts.place, this.overview, panes);
 
       this.scroller.addEventListener("scroll", () => this.redrawSoon());
       this.canvas.addEventListener("click", (event) => this.click(event));
@@ -235,7 +335,7 @@
       new ResizeObserver(() => this.layout()).observe(this.place);
       matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
         this.colours = null;
-        this.redrawSoon();
+        this.layout();
       });
     }
 
@@ -257,6 +357,7 @@
       this.focusColumn = this.now.marked >= 0 ? this.now.marked : this.now.columns - 1;
       this.summary = null;
       this.showChips();
+      this.hosts.count();
       this.visible = [...Array(this.now.rows).keys()];
       const culprit = this.now.source.rows.culprit.indexOf(1);
       this.chosen = { row: Math.max(culprit, 0), column: this.focusColumn };
@@ -390,6 +491,7 @@
       this.canvas.style.width = `${this.width}px`;
       this.canvas.style.height = `${this.height}px`;
       this.ratio = ratio;
+      this.hosts.draw();
       this.draw();
     }
 

@@ -227,6 +227,26 @@ def above_64_ranks_equal_ones_share_a_row_and_the_culprit_is_first(world):
 
 
 @test
+def of_several_hosts_each_is_a_square_and_that_of_the_culprit_is_named(world):
+    page = world.open(world.page(1024, 40, "--fault", "missing-call@17"))
+    assert page.text(".hosts") == ("128 hosts, each as the worst of its ranks; the culprit is on "
+                                   "node0002"), page.text(".hosts")
+    click = ("const canvas = document.querySelector('.hosts canvas');"
+             "const box = canvas.getBoundingClientRect();"
+             "canvas.dispatchEvent(new MouseEvent('click', {bubbles: true,"
+             " clientX: box.left + arguments[0] * 18 + 9, clientY: box.top + 9}))")
+    page.run(click, 3)
+    assert page.text(".hosts").startswith("node0003: 8 ranks, the worst: "), page.text(".hosts")
+    assert "1,023 ranks that are alike" in page.details(), page.details()
+    page.run(click, 2)
+    assert page.text(".hosts").startswith("node0002: 8 ranks, the worst: "), page.text(".hosts")
+    assert page.details()["rank"] == "17", page.details()
+    quiet(page)
+    # On one host there is nothing to compare.
+    assert world.small().run("return document.querySelector('.hosts').hidden")
+
+
+@test
 def a_verdict_about_transfers_opens_on_the_last_calls_with_the_one_that_is_blamed(world):
     page = world.open(world.page(8, 200, "--layout", "pp=4", "--fault", "p2p-cycle@2"))
     assert page.shown_sections() == ["calls"], page.shown_sections()
