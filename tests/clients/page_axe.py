@@ -41,7 +41,7 @@ def main():
     import axe_selenium_python
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "page"))
     from browser import Browser, absent_parts
-    from runs import make_page, make_run
+    from runs import keep_stacks, make_page, make_run
     if absent_parts():
         print(f"skipped  {', '.join(absent_parts())} is absent: no page was tried")
         return 0
@@ -52,6 +52,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="rollcall-axe-") as directory:
         run = make_run(os.path.join(directory, "run"), 4, 60, "--layout", "tp=2", "--fault",
                        "missing-call@2")
+        keep_stacks(run, "20260101-000000-RC-MISSING-CALL",
+                    "Python, ranks 0-3:\n  train.py:9 main   [rank 2; not ranks 0-1,3]\n")
         page = make_page([run], os.path.join(directory, "page.html"))
         earlier = make_run(os.path.join(directory, "earlier"), 4, 60, "--layout", "tp=2")
         two = make_page([earlier, run], os.path.join(directory, "two.html"))
