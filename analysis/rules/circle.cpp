@@ -1,5 +1,3 @@
-#include "analysis/rules/circle.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,8 @@
 #include <set>
 
 #include "analysis/alignment/limits.h"
+#include "analysis/rules/circle.h"
+#include "analysis/rules/circle_creation.h"
 #include "analysis/rules/left_out.h"
 #include "analysis/rules/stray_call.h"
 #include "analysis/slips/order_vote.h"
@@ -140,26 +140,6 @@ std::vector<Evidence> path_of(const Facts& facts, const Root& root) {
   return edges;
 }
 
-void blame(const Facts& facts, Draft& draft, const std::vector<uint32_t>& processes) {
-  for (const uint32_t p : processes) {
-    uint32_t g = kNone;
-    const std::vector<uint32_t>& waiting = facts.playback.waiting(p);
-    if (!waiting.empty()) g = facts.index.seat(p, facts.index.op(p, waiting.front()).comm).group;
-    Culprit culprit = culprit_of(facts, p, g);
-    if (!waiting.empty()) {
-      const Op& op = facts.index.op(p, waiting.front());
-      culprit.op = std::string(rollcall::name_of(op.kind));
-      if (!is_collective(op.kind)) {
-        culprit.p2p_seq = op.seq;
-        culprit.peer = op.root_or_peer;
-      } else {
-        culprit.seq = op.seq;
-      }
-    }
-    draft.finding.culprits.push_back(std::move(culprit));
-  }
-}
-
 // The only one of those who made the circle's calls that did otherwise than before, with nothing
 // that contradicts it.
 std::vector<uint32_t> find_odd_caller(const Facts& facts, const Circle& circle) {
@@ -265,72 +245,6 @@ std::string culprits_text(const Facts& facts, const Draft& draft) {
   return processes_text(facts.index.run(), std::move(processes));
 }
 
-Draft draft_creation(const Facts& facts, const Circle& circle) {
-  const Node& node = facts.graph.nodes()[circle.creation];
-  const Creation& creation = facts.graph.creations()[node.creation];
-  Draft draft =
-      make_draft(verdict_of_creation(facts, node), Confidence::certain, Misstep::left_out);
-  for (const uint32_t p : creation.absent) {
-    Culprit culprit = culprit_of(facts, p, creation.group);
-    culprit.op = std::string(rollcall::name_of(creating_call(facts, node)));
-    draft.finding.culprits.push_back(std::move(culprit));
-    draft.finding.evidence.push_back(process_evidence(facts, p));
-  }
-  const bool is_one = creation.absent.size() == 1;
-  draft.finding.summary = fmt::format(
-      "{} went on without {}, in which {} {} been waiting for {}", culprits_text(facts, draft),
-      node_text(facts, circle.creation), processes_text(facts.index.run(), creation.callers),
-      creation.callers.size() == 1 ? "has" : "have", span_text(facts.job.end_ns - node.since_ns));
-  draft.finding.next = "compare the calls that create communicators on that rank with another's";
-  if (creation.is_guess) {
-    draft.finding.confidence = Confidence::likely;
-    draft.finding.summary += fmt::format(
-        " (its members are not on file: by its number there the missing one would be {}, but it "
-        "may be another)",
-        culprits_text(facts, draft));
-    draft.finding.next =
-        "look for the send or receive that belongs to the one in which the communicator of the "
-        "pair is made";
-  }
-  draft.finding.summary +=
-      fmt::format("; {}{}", is_one ? "" : rank_text(facts.process(creation.absent.front())) + ": ",
-                  doing_text(facts.index, facts.job, creation.absent.front()));
-  return draft;
-}
-
-// Those who are in a creation wait for ranks that are in a collective and wait for them. The call
-// that more of the creation's ranks are in counts.
-struct CreationVote {
-  uint32_t node = kNone;            // a collective that more are in
-  std::vector<uint32_t> processes;  // who is in the creation without it
-  bool is_tie = false;
-};
-CreationVote vote_on_creation(const Facts& facts, const Circle& circle) {
-  const Creation& creation = facts.graph.creations()[facts.graph.nodes()[circle.creation].creation];
-  std::vector<bool> is_absent(facts.index.run().processes.size());
-  for (const uint32_t p : creation.absent) is_absent[p] = true;
-  std::map<uint32_t, size_t> votes;  // by node: how many of the creation's absent ranks it has
-  for (const AbsentEdge& edge : circle.absent) {
-    const Node& node = facts.graph.nodes()[edge.node];
-    const bool is_new = node.kind == NodeKind::collective && !is_absent[edge.process] &&
-                        votes.try_emplace(edge.node).second;
-    if (!is_new) continue;
-    votes[edge.node] = static_cast<size_t>(std::count_if(node.callers.begin(), node.callers.end(),
-                                                         [&](uint32_t p) { return is_absent[p]; }));
-  }
-  CreationVote vote;
-  const auto most = std::max_element(
-      votes.begin(), votes.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
-  if (most == votes.end()) return vote;
-  vote.is_tie = most->second == creation.callers.size();
-  if (most->second <= creation.callers.size()) return vote;
-  vote.node = most->first;
-  for (const AbsentEdge& edge : circle.absent) {
-    if (edge.node == vote.node && !is_absent[edge.process]) vote.processes.push_back(edge.process);
-  }
-  return vote;
-}
-
 // The same call of this rank's steps before, inside a group; kNoRecord if there is none, or if the
 // rank makes the call both ways.
 struct Precedent {
@@ -420,7 +334,7 @@ std::optional<Draft> draft_grouping(const Facts& facts, const Circle& circle) {
         fmt::format("in group {} of {} calls", group, group_size(facts, other.process, group))));
   }
   if (odd.empty()) return std::nullopt;
-  blame(facts, draft, odd);
+  blame_waiting(facts, odd, draft.finding);
   draft.finding.summary = fmt::format(
       "{} wait for each other in a circle, because {} called outside of a group what belongs into "
       "one: inside a group the calls would have gone on together",
@@ -656,7 +570,7 @@ Draft draft_order(const Facts& facts, const Circle& circle, Breach breach) {
   if (draft.is_decided) {
     draft.finding.confidence = std::max(draft.finding.confidence, breach.confidence);
   }
-  blame(facts, draft, draft.is_decided ? breach.processes : circle.hosts);
+  blame_waiting(facts, draft.is_decided ? breach.processes : circle.hosts, draft.finding);
   std::vector<std::string> names;
   for (const uint32_t g : circle.groups) names.push_back(facts.group(g).name);
   constexpr size_t kNamesMax = 4;
@@ -714,6 +628,26 @@ Draft draft_left_out_or_order(const Facts& facts, const Circle& circle,
 
 }  // namespace
 
+void blame_waiting(const Facts& facts, const std::vector<uint32_t>& processes, Finding& finding) {
+  for (const uint32_t p : processes) {
+    uint32_t g = kNone;
+    const std::vector<uint32_t>& waiting = facts.playback.waiting(p);
+    if (!waiting.empty()) g = facts.index.seat(p, facts.index.op(p, waiting.front()).comm).group;
+    Culprit culprit = culprit_of(facts, p, g);
+    if (!waiting.empty()) {
+      const Op& op = facts.index.op(p, waiting.front());
+      culprit.op = std::string(rollcall::name_of(op.kind));
+      if (!is_collective(op.kind)) {
+        culprit.p2p_seq = op.seq;
+        culprit.peer = op.root_or_peer;
+      } else {
+        culprit.seq = op.seq;
+      }
+    }
+    finding.culprits.push_back(std::move(culprit));
+  }
+}
+
 std::vector<uint32_t> processes_of(const Facts& facts, const Circle& circle) {
   std::vector<uint32_t> processes = circle.hosts;
   for (const uint32_t n : circle.calls) {
@@ -731,14 +665,7 @@ Draft draft_circle(const Facts& facts, uint32_t r) {
     return finish(facts, r, circle, std::move(*early));
   }
   if (circle.creation != kNone) {
-    const CreationVote vote = vote_on_creation(facts, circle);
-    if (vote.node != kNone) {
-      return finish(facts, r, circle,
-                    draft_left_out(facts, vote.node, vote.processes, Confidence::likely));
-    }
-    Draft draft = draft_creation(facts, circle);
-    if (vote.is_tie) draft.finding.confidence = Confidence::likely;
-    return finish(facts, r, circle, std::move(draft));
+    return finish(facts, r, circle, draft_circle_of_creation(facts, circle));
   }
   for (const uint32_t n : circle.calls) {
     std::optional<Draft> stray = draft_stray_transfer(facts, facts.graph.nodes()[n]);

@@ -36,6 +36,9 @@ struct Circle {
 // Hosts of the circle, and who made its calls.
 std::vector<uint32_t> processes_of(const Facts& facts, const Circle& circle);
 
+// Names them, each with the call that it waits in.
+void blame_waiting(const Facts& facts, const std::vector<uint32_t>& processes, Finding& finding);
+
 // `root` is an index into roots() and is a circle.
 Draft draft_circle(const Facts& facts, uint32_t root);
 

@@ -98,5 +98,51 @@ TEST_CASE("who is in no call where others make pairs may wait for one, and is no
         std::string::npos);
 }
 
+// Four ranks, of which the first `callers` make a split of the communicator of all behind some
+// steps; the others go on with the next step. `creating`: those do nothing else but another split.
+Report split_by_some(int callers, bool creating = false) {
+  Program program = of_ranks(4);
+  for (const uint32_t child : {0u, 1u}) {
+    program.comms.push_back(
+        {.ranks = {0, 1, 2, 3}, .parent = 0, .child_number = child, .is_late = true});
+  }
+  for (int r = 0; r < 4; ++r) {
+    Steps& own = program.ranks[static_cast<size_t>(r)];
+    for (int step = 0; step < 3; ++step) {
+      own.push_back(call(OpKind::AllReduce, 8));
+      own.push_back({.act = Act::sync});
+    }
+    if (r < callers) own.push_back({.act = Act::create, .comm = 1});
+    if (r >= callers && creating) own.push_back({.act = Act::create, .comm = 2});
+    own.push_back(call(OpKind::AllReduce, 8));
+    own.push_back({.act = Act::sync});
+  }
+  return analyse(execute(program, kLive).run);
+}
+
+TEST_CASE("where as many make a split as do not, nobody is blamed alone for it") {
+  for (const bool creating : {false, true}) {
+    CAPTURE(creating);
+    const Report report = split_by_some(2, creating);
+    check_names(report, Verdict::split_mismatch, {0, 1, 2, 3});
+    CHECK(lead(report).confidence == Confidence::likely);
+    CHECK_FALSE(lead(report).misstep);
+    CHECK(lead(report).summary.starts_with("ranks 0-1 have been in split 0 of world for "));
+    CHECK(lead(report).summary.find("nothing on file tells whether ranks 2-3 left the creation "
+                                    "out, or ranks 0-1 made it alone") != std::string::npos);
+    CHECK(lead(report).next.find("code paths of rank 0 and rank 2") != std::string::npos);
+  }
+  const std::string summary = lead(split_by_some(2)).summary;
+  CHECK(summary.find("ranks 2-3 wait elsewhere, in AllReduce of 8") != std::string::npos);
+}
+
+TEST_CASE("of a split that most make the others are blamed, and of one that few make these") {
+  const Report most = split_by_some(3);
+  check_blames(most, Verdict::split_mismatch, 3);
+  CHECK(lead(most).confidence == Confidence::certain);
+  CHECK(lead(most).summary.find("went on without") != std::string::npos);
+  check_blames(split_by_some(1), Verdict::missing_call, 0);
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
