@@ -38,11 +38,12 @@ inline constexpr size_t kEvidenceMax = 8;
 
 // A call that waits because of a finding. Nobody is at fault in it.
 struct Wait {
-  std::vector<int32_t> ranks;      // job ranks that wait in it, sorted
-  std::vector<int32_t> for_ranks;  // job ranks that have not made it, sorted; empty: others cannot
-                                   // reach it yet, or the job gave them no ranks
-  std::string call;                // "AllReduce of 1024 float32 (sum), seq 11 of world"
-  std::optional<CommKey> comm;     // nothing for a transfer
+  std::vector<int32_t> ranks;  // job ranks that wait in it, sorted
+  // Job ranks that have not made it, or, where all have, those whose GPUs have not come to it;
+  // sorted. Empty: the job gave them no ranks.
+  std::vector<int32_t> for_ranks;
+  std::string call;             // "AllReduce of 1024 float32 (sum), seq 11 of world"
+  std::optional<CommKey> comm;  // nothing for a transfer
   std::string comm_name;
   std::optional<uint64_t> seq;
   std::string text;  // one sentence

@@ -95,8 +95,9 @@ uint32_t first_inside(const Facts& facts, const Root& root, uint32_t n) {
                        [&](uint32_t t) { return facts.graph.is_in(root, t); });
 }
 
-// One simple circle, edge by edge: from the first call along the first edge that stays inside.
-std::vector<Evidence> path_of(const Facts& facts, const Root& root) {
+// One simple circle: from the first call along the first edge that stays inside, and back to where
+// it closes.
+std::vector<uint32_t> path_of(const Facts& facts, const Root& root) {
   std::vector<uint32_t> path;
   std::vector<bool> seen(facts.graph.nodes().size(), false);
   uint32_t n = root.nodes.front();
@@ -108,36 +109,34 @@ std::vector<Evidence> path_of(const Facts& facts, const Root& root) {
   }
   path.erase(path.begin(), std::find(path.begin(), path.end(), n));
   path.push_back(n);
-  std::vector<Evidence> edges;
-  for (size_t i = 0; i + 1 < path.size() && edges.size() < kEdgesShownMax; ++i) {
-    const Node& to = facts.graph.nodes()[path[i + 1]];
-    const OpRef example = example_of(facts, path[i]);
-    Evidence edge;
-    if (example.process != kNone) {
-      edge.file = facts.process(example.process).file;
-      edge.record = fmt::format("op {}", facts.index.op(example.process, example.op).ticket);
-    }
-    std::string site;
-    if (example.process != kNone) {
-      site = call_site_text(facts.process(example.process),
-                            facts.index.op(example.process, example.op));
-      if (!site.empty()) site += ',';
-    }
-    const char* verb = to.kind == NodeKind::host ? "waits for a call by" : "waits behind";
-    if (facts.graph.nodes()[path[i]].kind == NodeKind::host) verb = "waits in";
-    edge.text = fmt::format("{}{} {} {}", node_text(facts, path[i]), site, verb,
-                            node_text(facts, path[i + 1]));
-    const std::vector<uint32_t> holders = holders_of(facts, facts.graph.nodes()[path[i]], to);
-    if (!holders.empty()) {
-      edge.text =
-          fmt::format("{} in {}{} waiting for {}",
-                      processes_text(facts.index.run(), facts.graph.nodes()[path[i]].callers),
-                      node_text(facts, path[i]), site.empty() ? "," : site,
-                      processes_text(facts.index.run(), holders));
-    }
-    edges.push_back(std::move(edge));
+  path.resize(std::min(path.size(), kEdgesShownMax + 1));
+  return path;
+}
+
+// From one call or host of it to the next.
+Evidence edge_of(const Facts& facts, uint32_t from, uint32_t to) {
+  const Node& node = facts.graph.nodes()[from];
+  const Node& target = facts.graph.nodes()[to];
+  const OpRef example = example_of(facts, from);
+  Evidence edge;
+  std::string site;
+  if (example.process != kNone) {
+    const Op& op = facts.index.op(example.process, example.op);
+    edge.file = facts.process(example.process).file;
+    edge.record = fmt::format("op {}", op.ticket);
+    site = call_site_text(facts.process(example.process), op);
+    if (!site.empty()) site += ',';
   }
-  return edges;
+  const char* verb = target.kind == NodeKind::host ? "waits for a call by" : "waits behind";
+  if (node.kind == NodeKind::host) verb = "waits in";
+  edge.text = fmt::format("{}{} {} {}", node_text(facts, from), site, verb, node_text(facts, to));
+  const std::vector<uint32_t> holders = holders_of(facts, node, target);
+  if (!holders.empty()) {
+    edge.text = fmt::format("{} in {}{} waiting for {}",
+                            processes_text(facts.index.run(), node.callers), node_text(facts, from),
+                            site.empty() ? "," : site, processes_text(facts.index.run(), holders));
+  }
+  return edge;
 }
 
 // The only one of those who made the circle's calls that did otherwise than before, with nothing
@@ -235,7 +234,14 @@ Draft finish(const Facts& facts, uint32_t r, const Circle& circle, Draft draft) 
   std::vector<uint32_t> victims = root.victims;
   victims.insert(victims.end(), circle.hosts.begin(), circle.hosts.end());
   set_victims(facts, victims, draft.finding);
-  for (Evidence& edge : path_of(facts, root)) draft.finding.evidence.push_back(std::move(edge));
+  std::vector<uint32_t> path = path_of(facts, root);
+  for (size_t i = 0; i + 1 < path.size(); ++i) {
+    draft.finding.evidence.push_back(edge_of(facts, path[i], path[i + 1]));
+  }
+  const Verdict verdict = draft.finding.verdict;
+  const bool is_circle = verdict == Verdict::deadlock_comms || verdict == Verdict::deadlock_p2p ||
+                         verdict == Verdict::group_mismatch;
+  if (is_circle) draft.told = std::move(path);
   return draft;
 }
 

@@ -233,6 +233,7 @@ Draft draft_left_out(const Facts& facts, uint32_t n, const std::vector<uint32_t>
   const bool pair = node.kind == NodeKind::p2p;
   Draft draft = make_draft(pair ? Verdict::p2p_unmatched : Verdict::missing_call, confidence,
                            Misstep::left_out);
+  draft.node = n;
   const OpRef example = example_of(facts, n);
   const Op& op = facts.index.op(example.process, example.op);
   const trace::Event* end = end_before_wait(facts, processes.front(), node.group);

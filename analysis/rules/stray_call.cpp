@@ -303,6 +303,7 @@ std::optional<Draft> draft_stray_transfer(const Facts& facts, const Node& waited
       span_text(facts.job.end_ns - facts.index.op(expecting, awaited).called_ns));
   draft.finding.next = "look at how that rank computes the peer of this transfer";
   draft.since_ns = waited.since_ns;
+  draft.node = facts.graph.find_p2p(waited.process, waited.op);
   return draft;
 }
 
@@ -358,6 +359,7 @@ std::optional<Draft> draft_extra_transfer(const Facts& facts, const Node& waited
       call_text(facts.index, waited.process, expected), rank_text(facts.process(peer)));
   draft.finding.next = "look at the branch that decides about this call on that rank";
   draft.since_ns = waited.since_ns;
+  draft.node = facts.graph.find_p2p(waited.process, waited.op);
   return draft;
 }
 

@@ -124,7 +124,9 @@ uint32_t WaitGraph::front(uint32_t process, uint32_t behind) {
       front_of_.try_emplace(position_key(process, stream), static_cast<uint32_t>(nodes_.size()));
   const uint32_t n = slot->second;
   if (!is_new) return n;
-  nodes_.emplace_back().kind = NodeKind::front;
+  Node& node = nodes_.emplace_back();
+  node.kind = NodeKind::front;
+  node.process = process;
   for (const uint32_t blocker : playback_.in_front_of(process, behind)) {
     const uint32_t b = call(process, blocker);
     nodes_[n].waits_for.push_back(b);

@@ -31,7 +31,7 @@ enum class NodeKind : uint8_t { host, collective, p2p, creation, unknown, front 
 
 struct Node {
   NodeKind kind = NodeKind::host;
-  uint32_t process = kNone;   // host; p2p: who called
+  uint32_t process = kNone;   // host; p2p: who called; front: whose stream it is
   uint32_t op = kNoRecord;    // p2p
   uint32_t group = kNone;     // collective, p2p, creation (the child, or for a split the parent)
   uint64_t seq = 0;           // collective, p2p; creation: child number

@@ -17,8 +17,10 @@ namespace rollcall::analysis {
 struct Draft {
   Finding finding;
   int64_t since_ns = 0;
-  uint32_t root = kNone;   // of the wait graph
-  uint32_t node = kNone;   // the waiting call that the finding is about
+  uint32_t root = kNone;  // of the wait graph
+  uint32_t node = kNone;  // the waiting call that the finding is about
+  // Of a finding that is a circle: the calls whose waits its evidence tells.
+  std::vector<uint32_t> told;
   bool is_decided = true;  // false: a circle of which nothing tells who began it
   // Where it is, for the table: kNone if nowhere.
   uint32_t group = kNone;

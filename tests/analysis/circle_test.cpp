@@ -519,5 +519,81 @@ TEST_CASE("who reduces without a receive is named, not who sends to it as in all
   CHECK(text_of(report).find("rank 3 called") == std::string::npos);
 }
 
+bool says(const std::string& text, std::string_view words) {
+  return text.find(words) != std::string::npos;
+}
+
+// Every rank sums with its row and with its column; in the last step the ranks of `odd` leave out
+// their row's sum, or make it behind their column's.
+Program make_rows(const std::vector<int>& odd, bool later, bool waits) {
+  Program program;
+  program.comms = mesh_of_four();
+  for (int r = 0; r < 4; ++r) {
+    Steps& own = program.ranks.emplace_back();
+    for (int step = 0; step < 4; ++step) {
+      const Step row = call(OpKind::AllReduce, 8, -1, 1 + r / 2);
+      const Step column = call(OpKind::AllReduce, 8, -1, 3 + r % 2);
+      const bool is_odd = step == 3 && std::count(odd.begin(), odd.end(), r) != 0;
+      if (!is_odd) own.push_back(row);
+      own.push_back(column);
+      if (is_odd && waits) own.push_back({.act = Act::sync});
+      if (is_odd && later) own.push_back(row);
+      own.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
+// A pipeline of so many ranks, and a sum of all behind each of its steps. In the last one the first
+// `few` ranks make a micro-batch less than the others.
+Program make_pipeline(int ranks, int few) {
+  Program program;
+  program.comms.emplace_back();
+  for (int r = 0; r < ranks; ++r) program.comms[0].ranks.push_back(r);
+  for (int r = 0; r < ranks; ++r) {
+    Steps& own = program.ranks.emplace_back();
+    for (int step = 0; step < 4; ++step) {
+      const int batches = step == 3 && r < few ? 2 : 3;
+      for (int i = 0; i < batches; ++i) {
+        if (r > 0) own.push_back(call(OpKind::Recv, 96, r - 1));
+        if (r + 1 < ranks) own.push_back(call(OpKind::Send, 96, r + 1));
+      }
+      own.push_back(call(OpKind::AllReduce, 8));
+      own.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
+const Wait* find_wait(const Finding& finding, const std::vector<int32_t>& ranks) {
+  const auto found = std::find_if(finding.waits.begin(), finding.waits.end(),
+                                  [&](const Wait& wait) { return wait.ranks == ranks; });
+  return found == finding.waits.end() ? nullptr : &*found;
+}
+
+TEST_CASE("who waits for a rank of a pipeline that itself waits is listed, with whom for") {
+  const Report report = analyse(execute(make_pipeline(5, 2), kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::p2p_unmatched);
+  // Rank 2 waits for rank 1, and those behind it for it.
+  for (const int r : {3, 4}) {
+    CAPTURE(r);
+    const Wait* wait = find_wait(lead(report), {r});
+    REQUIRE(wait != nullptr);
+    CHECK(wait->for_ranks == std::vector<int32_t>{r - 1});
+    CHECK(says(wait->text, fmt::format("rank {} waits in Recv of 96", r)));
+  }
+  const Wait* sum = find_wait(lead(report), {0, 1});
+  REQUIRE(sum != nullptr);
+  CHECK(sum->for_ranks == std::vector<int32_t>{2, 3, 4});
+  CHECK(lead(report).waits.size() == 3);
+}
+
+TEST_CASE("what a circle's evidence tells of who waits for whom is not listed once more") {
+  const Report report = analyse(execute(make_rows({0, 3}, true, false), kLive).run);
+  CHECK(lead(report).verdict == Verdict::deadlock_comms);
+  CHECK(lead(report).waits.empty());
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
