@@ -1,3 +1,5 @@
+#include "analysis/rules/circle.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +9,7 @@
 #include <set>
 
 #include "analysis/alignment/limits.h"
-#include "analysis/rules/circle.h"
+#include "analysis/rules/breach.h"
 #include "analysis/rules/circle_creation.h"
 #include "analysis/rules/left_out.h"
 #include "analysis/rules/stray_call.h"
@@ -22,6 +24,7 @@ namespace {
 using trace::Op;
 
 constexpr size_t kEdgesShownMax = 12;
+constexpr const char* kOneOrder = "make every rank use its communicators in the same order";
 
 Circle look_at(const Facts& facts, const Root& root) {
   Circle circle;
@@ -137,94 +140,6 @@ Evidence edge_of(const Facts& facts, uint32_t from, uint32_t to) {
                             site.empty() ? "," : site, processes_text(facts.index.run(), holders));
   }
   return edge;
-}
-
-// The only one of those who made the circle's calls that did otherwise than before, with nothing
-// that contradicts it.
-std::vector<uint32_t> find_odd_caller(const Facts& facts, const Circle& circle) {
-  std::vector<uint32_t> odd;
-  size_t asked = 0;
-  for (const uint32_t p : processes_of(facts, circle)) {
-    if (++asked > kCircleAskedMax) return {};
-    const std::optional<HabitBreak> habit = habit_break(facts, p);
-    if (habit && habit->alignment.contradicted == 0) odd.push_back(p);
-  }
-  return odd.size() == 1 ? odd : std::vector<uint32_t>{};
-}
-
-// Who made calls of the circle that its steps before do not have there, while those who did not
-// make them did as before.
-std::vector<uint32_t> find_unusual_callers(const Facts& facts, const Circle& circle) {
-  std::vector<uint32_t> odd;
-  for (size_t i = 0; i < std::min(circle.collectives.size(), kCircleAskedMax); ++i) {
-    const Node& node = facts.graph.nodes()[circle.collectives[i]];
-    if (!is_against_habit(facts, node)) continue;
-    odd.insert(odd.end(), node.callers.begin(), node.callers.end());
-  }
-  std::sort(odd.begin(), odd.end());
-  odd.erase(std::unique(odd.begin(), odd.end()), odd.end());
-  return odd;
-}
-
-// Who called two calls of the circle in another order than most.
-template <class Vote>
-std::vector<uint32_t> outvoted(const Facts& facts, const Circle& circle, Vote vote) {
-  for (const auto& [x, y] : circle.queued) {
-    const Node& a = facts.graph.nodes()[x];
-    const Node& b = facts.graph.nodes()[y];
-    if (a.kind != NodeKind::collective || b.kind != NodeKind::collective) continue;
-    const Votes& votes = vote(a, b);
-    if (votes.forward.empty() || votes.backward.empty()) continue;
-    if (votes.forward.size() != votes.backward.size()) {
-      return votes.forward.size() < votes.backward.size() ? votes.forward : votes.backward;
-    }
-  }
-  return {};
-}
-
-// Who called in another order than in its own steps before? Empty: nothing tells.
-std::vector<uint32_t> find_unlike_before(const Facts& facts, const Circle& circle) {
-  // What stopped the circle has not finished; what a rank did otherwise before that is past.
-  std::vector<uint32_t> odd;
-  std::vector<uint32_t> odd_now;
-  bool any_is_sure = false;
-  for (const uint32_t p : circle.hosts) {
-    const std::optional<HabitBreak> habit = habit_break(facts, p);
-    if (!habit) continue;
-    // What follows may differ as well, where whole steps before it were alike.
-    any_is_sure = any_is_sure || habit->alignment.contradicted == 0 || habit->is_settled;
-    odd.push_back(p);
-    if (!facts.playback.is_done(p, habit->op)) odd_now.push_back(p);
-  }
-  // What is contradicted by what follows may be no more than the first repetition of a step.
-  if (!any_is_sure) {
-    odd = find_odd_caller(facts, circle);
-    return odd.empty() ? find_unusual_callers(facts, circle) : odd;
-  }
-  if (!odd_now.empty() && odd_now.size() < odd.size()) return odd_now;
-  return odd.size() < circle.hosts.size() ? odd : find_unusual_callers(facts, circle);
-}
-
-// Who called in another order than the rest? Nobody: nothing tells.
-struct Deviators {
-  std::vector<uint32_t> processes;
-  Confidence confidence = Confidence::certain;
-};
-Deviators find_deviators(const Facts& facts, const Circle& circle) {
-  OrderVotes votes(facts);
-  std::vector<uint32_t> few =
-      outvoted(facts, circle,
-               [&](const Node& x, const Node& y) -> const Votes& { return votes.on_order(x, y); });
-  if (!few.empty()) return {std::move(few)};
-  Deviators found{find_unlike_before(facts, circle)};
-  // What only one step before was like, a longer step may have otherwise at its end.
-  const auto is_sure = [&](uint32_t p) {
-    const std::optional<HabitBreak> habit = habit_break(facts, p);
-    return habit && habit->is_settled;
-  };
-  if (!std::all_of(found.processes.begin(), found.processes.end(), is_sure))
-    found.confidence = Confidence::likely;
-  return found;
 }
 
 Draft finish(const Facts& facts, uint32_t r, const Circle& circle, Draft draft) {
@@ -353,113 +268,6 @@ bool contains(const std::vector<uint32_t>& processes, uint32_t process) {
   return std::find(processes.begin(), processes.end(), process) != processes.end();
 }
 
-std::vector<uint32_t> outvoted_by_place(const Facts& facts, const Circle& circle) {
-  OrderVotes votes(facts);
-  return outvoted(facts, circle, [&](const Node& x, const Node& y) -> const Votes& {
-    return votes.by_place(x, y);
-  });
-}
-
-// The few who are alone in a call that most of its communicator have not made, where there are no
-// others like them.
-std::vector<uint32_t> find_lonely(const Facts& facts, const Circle& circle) {
-  std::vector<uint32_t> lonely;
-  for (const uint32_t n : circle.collectives) {
-    const Node& node = facts.graph.nodes()[n];
-    if (node.callers.empty()) continue;
-    const Group& group = facts.group(node.group);
-    const auto called = static_cast<size_t>(
-        std::count_if(group.members.begin(), group.members.end(),
-                      [&](const Member& member) { return member.lane.called > node.seq; }));
-    // Of two nobody is in the majority; where files are missing nobody knows.
-    const bool has_majority = group.members.size() > 2 && group.is_whole();
-    if (!has_majority || called * 2 >= group.members.size()) continue;
-    if (!lonely.empty() && lonely != node.callers) return {};
-    lonely = node.callers;
-  }
-  return lonely;
-}
-
-// Who broke the order, and how that shows; nobody where nothing tells.
-struct Breach {
-  std::vector<uint32_t> processes;
-  std::string how;
-  Confidence confidence = Confidence::certain;
-  std::string who = {};                 // of whom that is told; empty: of all who are blamed
-  std::optional<Misstep> misstep = {};  // nothing: it may be one or another
-};
-
-// How a rank broke it that waits in one call without another.
-std::string without_text(const Facts& facts, uint32_t p, uint32_t waits, uint32_t without) {
-  return fmt::format(
-      "called in another order than in the steps before, or than the others, or left out what "
-      "comes "
-      "first: {} "
-      "made the call {}, and not {}",
-      rank_text(facts.process(p)), node_text(facts, waits), node_text(facts, without));
-}
-
-// Where it waits in the circle.
-uint32_t waits_in(const Facts& facts, const Circle& circle, uint32_t p) {
-  const auto found =
-      std::find_if(circle.collectives.begin(), circle.collectives.end(),
-                   [&](uint32_t n) { return contains(facts.graph.nodes()[n].callers, p); });
-  return found == circle.collectives.end() ? kNone : *found;
-}
-
-// Who made one call without another, where most made the other first, or it alone so far.
-Breach outvoted_by_absence(const Facts& facts, const Circle& circle) {
-  size_t asked = 0;
-  for (const AbsentEdge& edge : circle.absent) {
-    const uint32_t waits = waits_in(facts, circle, edge.process);
-    if (waits == kNone || facts.graph.nodes()[edge.node].kind != NodeKind::collective) continue;
-    if (++asked > kCircleAskedMax) break;
-    Votes votes =
-        vote_by_place(facts, facts.graph.nodes()[edge.node], facts.graph.nodes()[waits], true);
-    if (!contains(votes.backward, edge.process)) continue;
-    if (votes.backward.size() >= votes.forward.size()) continue;
-    return {std::move(votes.backward), without_text(facts, edge.process, waits, edge.node),
-            Confidence::likely};
-  }
-  return {};
-}
-
-// Few of the circle did as in the steps before, and most did not: who is right is for neither the
-// number nor the habit to say. `odd`: who would be blamed by one of the two.
-std::optional<Breach> against_habit(const Facts& facts, const Circle& circle,
-                                    const std::vector<uint32_t>& odd) {
-  const std::vector<uint32_t> all = processes_of(facts, circle);
-  if (odd.empty() || all.size() > kCircleAskedMax) return std::nullopt;
-  std::vector<uint32_t> kept;
-  std::vector<uint32_t> changed;
-  for (const uint32_t p : all) (habit_break(facts, p) ? changed : kept).push_back(p);
-  const bool is_against = !kept.empty() && kept.size() < changed.size();
-  if (!is_against || (odd != kept && odd != changed)) return std::nullopt;
-  Breach both;
-  both.confidence = Confidence::likely;
-  both.who = processes_text(facts.index.run(), kept);
-  both.how = fmt::format("called in another order than {}, who changed theirs here",
-                         processes_text(facts.index.run(), changed));
-  both.processes = all;
-  both.misstep = Misstep::reordered;
-  return both;
-}
-
-Breach find_breach(const Facts& facts, const Circle& circle) {
-  auto [odd, confidence] = find_deviators(facts, circle);
-  const char* order = "called in another order than in the steps before, or than the others";
-  if (std::optional<Breach> both = against_habit(facts, circle, odd)) return *both;
-  if (!odd.empty()) return {std::move(odd), order, confidence, {}, Misstep::reordered};
-  odd = outvoted_by_place(facts, circle);
-  if (!odd.empty()) return {std::move(odd), order, Confidence::likely, {}, Misstep::reordered};
-  if (Breach few = outvoted_by_absence(facts, circle); !few.processes.empty()) return few;
-  odd = find_lonely(facts, circle);
-  const char* waits = odd.size() > 1 ? "wait" : "waits";
-  return {std::move(odd),
-          fmt::format("{} in a call that most of its communicator have not made", waits),
-          Confidence::likely};
-}
-
 // A collective in which most of a communicator wait, and who waits in a transfer that it called
 // before.
 struct MixedWaits {
@@ -518,6 +326,8 @@ Breach find_late_transfer(const Facts& facts, const MixedWaits& waits) {
     if (peer == kNone || contains(breach.processes, peer)) continue;
     breach.processes.push_back(peer);
     if (!breach.how.empty()) continue;
+    breach.look = fmt::format("look at the branch that decides about this transfer on {}",
+                              rank_text(facts.process(peer)));
     const Op& op = facts.index.op(p, front);
     const Op& call = facts.index.op(peer, facts.playback.waiting(peer).front());
     breach.how = fmt::format(
@@ -564,6 +374,18 @@ bool are_of_several_threads(const Facts& facts, const Circle& circle) {
   return false;
 }
 
+// What cures it: the order, or a call that may have been left out, or was.
+std::string cure_of(const Breach& breach, bool pairs, bool is_mixed) {
+  if (breach.misstep == Misstep::left_out && !breach.look.empty()) return breach.look;
+  const std::string order =
+      is_mixed ? "make every rank call the transfer and the collective in the same order"
+      : pairs  ? "put the sends and receives of one exchange into one group"
+               : kOneOrder;
+  if (breach.look.empty()) return order;
+  if (breach.is_order_first) return fmt::format("{}; or {}", order, breach.look);
+  return fmt::format("{}; if it makes that later, {}", breach.look, order);
+}
+
 // Everybody made the calls of the circle, or will, and not in one order.
 Draft draft_order(const Facts& facts, const Circle& circle, Breach breach) {
   const bool pairs = circle.has_p2p && (circle.collectives.empty() || circle.groups.size() < 2);
@@ -594,11 +416,7 @@ Draft draft_order(const Facts& facts, const Circle& circle, Breach breach) {
           ? fmt::format("{} {}", breach.who.empty() ? culprits_text(facts, draft) : breach.who,
                         breach.how)
           : "nothing on file tells which of them broke the order");
-  draft.finding.next = is_mixed
-                           ? "make every rank call the transfer and the collective in the same "
-                             "order"
-                       : pairs ? "put the sends and receives of one exchange into one group"
-                               : "make every rank use its communicators in the same order";
+  draft.finding.next = cure_of(breach, pairs, is_mixed);
   if (!pairs && are_of_several_threads(facts, circle)) {
     // Whoever came in another order this time did so by chance.
     draft.finding.confidence = std::max(draft.finding.confidence, Confidence::likely);
@@ -613,23 +431,35 @@ Draft draft_order(const Facts& facts, const Circle& circle, Breach breach) {
 Draft draft_left_out_or_order(const Facts& facts, const Circle& circle,
                               const std::vector<LeftOut>& left_out) {
   std::vector<uint32_t> processes;
-  Breach breach;
-  breach.confidence = Confidence::likely;
+  std::vector<uint32_t> odd;
   bool is_order = false;
   for (const LeftOut& one : left_out) {
-    breach.processes.push_back(one.process);
+    odd.push_back(one.process);
     if (one.node == left_out.front().node) processes.push_back(one.process);
     is_order = is_order || one.node != left_out.front().node;
   }
   for (const LeftOut& one : left_out) is_order = is_order && one.may_be_order;
-  if (!is_order) {
-    return draft_left_out(facts, left_out.front().node, processes, Confidence::likely);
-  }
   const LeftOut& first = left_out.front();
   const uint32_t waits = waits_in(facts, circle, first.process);
-  breach.how = waits == kNone ? "left out what comes in front of the call that they wait in"
-                              : without_text(facts, first.process, waits, first.node);
-  return draft_order(facts, circle, breach);
+  if (!is_order) {
+    Draft draft = draft_left_out(facts, first.node, processes, Confidence::likely);
+    if (first.may_be_order && waits != kNone && processes.size() == 1) {
+      draft.finding.summary += fmt::format(
+          "; or it made {} too early, or once too often: what it would call next is on no file",
+          node_text(facts, waits));
+      draft.finding.next += fmt::format("; if it makes it later, {}", kOneOrder);
+    }
+    return draft;
+  }
+  if (waits != kNone) {
+    return draft_order(facts, circle,
+                       breach_without(facts, std::move(odd), waits, first.node, true));
+  }
+  Breach breach;
+  breach.confidence = Confidence::likely;
+  breach.processes = std::move(odd);
+  breach.how = "left out what comes in front of the call that they wait in";
+  return draft_order(facts, circle, std::move(breach));
 }
 
 }  // namespace

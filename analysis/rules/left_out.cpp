@@ -124,13 +124,13 @@ uint32_t calls_behind_for_all(const Facts& facts, uint32_t p, const Node& node) 
   return behind;
 }
 
-// One call, or several in a row; or several of one communicator, with others in between. How many
-// calls behind show it; 0: none was left out.
+// One call, or several in a row; or all of one communicator up to a call on another, with others in
+// between. How many calls behind show it; 0: none was left out.
 uint32_t calls_behind(const Facts& facts, uint32_t p, const HabitBreak& found) {
   const Alignment& alignment = found.until_new;
   if (alignment.slip == Slip::missing && alignment.contradicted == 0) return alignment.matched;
   const std::optional<Omission> omission = omission_of(facts, p, found);
-  return omission && omission->behind >= kBehindMin ? omission->behind : 0;
+  return omission ? omission->behind : 0;
 }
 
 // And the rank's own steps before.

@@ -519,8 +519,63 @@ TEST_CASE("who reduces without a receive is named, not who sends to it as in all
   CHECK(text_of(report).find("rank 3 called") == std::string::npos);
 }
 
+// A sum of all, then three layers of experts on a communicator of the same ranks, in every step. In
+// the fourth one rank 2 does `deviation` instead of the experts' calls.
+Program make_experts(const Steps& deviation) {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}, {.ranks = {0, 1, 2, 3}, .parent = 0}};
+  for (int r = 0; r < 4; ++r) {
+    Steps& own = program.ranks.emplace_back();
+    for (int step = 0; step < 5; ++step) {
+      own.push_back(call(OpKind::AllReduce, 4));
+      own.push_back({.act = Act::sync});
+      if (step == 3 && r == 2) {
+        own.insert(own.end(), deviation.begin(), deviation.end());
+        continue;
+      }
+      for (int layer = 0; layer < 3; ++layer) {
+        own.push_back(call(OpKind::AllGather, 32, -1, 1));
+        own.push_back(call(OpKind::ReduceScatter, 32, -1, 1));
+      }
+      own.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
 bool says(const std::string& text, std::string_view words) {
   return text.find(words) != std::string::npos;
+}
+
+TEST_CASE("who goes on without the calls of a whole phase is told to have left them out") {
+  const Report report = analyse(execute(make_experts({}), kLive).run);
+  const Culprit& culprit = check_blames(report, Verdict::missing_call, 2);
+  CHECK(culprit.seq == 18u);
+  CHECK(lead(report).confidence == Confidence::likely);
+  CHECK(lead(report).misstep == Misstep::left_out);
+  CHECK(says(lead(report).summary, "never made the call AllGather of 32"));
+  // The sum that it waits in may be one too many as well.
+  CHECK(says(lead(report).summary,
+             "or it made AllReduce of 4 float32 (sum), seq 4 of world too "
+             "early, or once too often"));
+  CHECK(lead(report).next ==
+        "look at the branch that decides about this call on that rank; if it makes it later, make "
+        "every rank use its communicators in the same order");
+}
+
+TEST_CASE("who waits alone in a call of another communicator may have left out what comes first") {
+  // No step before has the call.
+  const Step odd = call(OpKind::AllReduce, 7, -1, 2);
+  Program program = make_experts({odd, {.act = Act::sync}});
+  program.comms.push_back({.ranks = {0, 1, 2, 3}, .parent = 0, .child_number = 1});
+  for (Steps& own : program.ranks) own.insert(own.begin(), {odd, odd, {.act = Act::sync}});
+  const Report report = analyse(execute(program, kLive).run);
+  check_blames(report, Verdict::deadlock_comms, 2);
+  CHECK_FALSE(lead(report).misstep);
+  CHECK(says(lead(report).summary, "rank 2 left out what comes first, or called in another order"));
+  CHECK(lead(report).next ==
+        "look at the branch that decides about the AllGather on rank 2; if it makes that later, "
+        "make every rank use its communicators in the same order");
 }
 
 // Every rank sums with its row and with its column; in the last step the ranks of `odd` leave out
@@ -542,6 +597,28 @@ Program make_rows(const std::vector<int>& odd, bool later, bool waits) {
     }
   }
   return program;
+}
+
+TEST_CASE("a circle in which calls may have been left out is told and cured as that, too") {
+  // Whether they would make it later is on no file while their hosts wait.
+  for (const bool later : {false, true}) {
+    CAPTURE(later);
+    const Report report = analyse(execute(make_rows({0, 3}, later, true), kLive).run);
+    check_names(report, Verdict::deadlock_comms, {0, 3});
+    CHECK_FALSE(lead(report).misstep);
+    CHECK(says(lead(report).summary, "or left out what comes first: rank 0 made the call"));
+    CHECK(lead(report).next ==
+          "make every rank use its communicators in the same order; or look at the branch that "
+          "decides about the AllReduce on rank 0");
+  }
+}
+
+TEST_CASE("a circle of calls that all made is cured by their order alone") {
+  const Report report = analyse(execute(make_rows({0, 3}, true, false), kLive).run);
+  check_names(report, Verdict::deadlock_comms, {0, 3});
+  CHECK(lead(report).misstep == Misstep::reordered);
+  CHECK_FALSE(says(lead(report).summary, "left out"));
+  CHECK(lead(report).next == "make every rank use its communicators in the same order");
 }
 
 // A pipeline of so many ranks, and a sum of all behind each of its steps. In the last one the first
