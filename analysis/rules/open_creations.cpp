@@ -34,7 +34,8 @@ OpenCreations open_creations(const Facts& facts, const std::vector<uint32_t>& ro
   for (const uint32_t p : candidates) {
     if (callers.count(p) != 0) continue;
     open.is_circle = false;
-    if (facts.playback.waiting(p).empty()) open.free.push_back(p);
+    const bool is_inside = facts.job.processes[p].inside_event != kNoRecord;
+    if (facts.playback.waiting(p).empty() && !is_inside) open.free.push_back(p);
   }
   return open;
 }

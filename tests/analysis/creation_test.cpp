@@ -98,6 +98,27 @@ TEST_CASE("who is in no call where others make pairs may wait for one, and is no
         std::string::npos);
 }
 
+TEST_CASE("who stands inside the creation of one pair is not said to be in no call") {
+  // Ranks 1 and 2 each wait for the lower one of a pair; by its number there that of rank 1 is 0.
+  Outcome outcome = pairs_of_a_ring(4, true, {0, 3});
+  for (const size_t r : {size_t{1}, size_t{2}}) {
+    trace::Process& process = outcome.run.processes[r];
+    process.comms.back().rank = 1;
+    trace::Event join{.kind = EventKind::CommInitRank, .text = ""};
+    join.comm = static_cast<uint32_t>(process.comms.size() - 1);
+    join.called_ns = process.comms.back().created_ns;
+    join.result = kResultUnknown;
+    process.events.push_back(join);
+  }
+  const std::string text = text_of(analyse(outcome.run));
+  INFO(text);
+  CHECK(text.find("rank 2 waits in the creation of a communicator of 2 ranks") !=
+        std::string::npos);
+  CHECK(text.find("rank 1 is in no NCCL call") == std::string::npos);
+  CHECK(text.find("ranks 0-1,3 are in no NCCL call") == std::string::npos);
+  CHECK(text.find("ranks 0,3 are in no NCCL call") != std::string::npos);
+}
+
 // Four ranks, of which the first `callers` make a split of the communicator of all behind some
 // steps; the others go on with the next step. `creating`: those do nothing else but another split.
 Report split_by_some(int callers, bool creating = false) {
