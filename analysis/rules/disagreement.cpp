@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <tuple>
+#include <utility>
 
 #include "analysis/gpu/fronts.h"
 #include "analysis/rules/replay_waits.h"
@@ -381,10 +382,11 @@ Draft draft_shifted_pair(const Facts& facts, const Channel& channel, uint64_t se
   const Op& quoted = facts.index.op(quoted_side.process, quoted_side.at(seq));
   const std::string done =
       is_missing ? "left out " + left_out_text(odd, other, quoted, slip.length)
-                 : fmt::format("made {} more than {} expects, and than its own steps before",
+                 : fmt::format("made {} more than {} expects{}",
                                slip.length == 1 ? fmt::format("one {}", verb_of(odd))
                                                 : fmt::format("{} {}s", slip.length, verb_of(odd)),
-                               rank_text(facts.process(other.process)));
+                               rank_text(facts.process(other.process)),
+                               slip.is_by_peers ? "" : ", and than its own steps before");
   Draft draft = make_draft(Verdict::p2p_unmatched, Confidence::likely,
                            is_missing ? Misstep::left_out : Misstep::made_more);
   draft.finding.culprits.push_back(pair_culprit(facts, odd.process, channel, seq, odd.is_sender));
@@ -426,6 +428,17 @@ void find_odd(const Disputes& disputes, uint32_t sender, uint32_t receiver, Pair
   slip.is_by_sender = is_odd(disputes, sender);
   slip.is_by_receiver = is_odd(disputes, receiver);
   slip.is_by_peers = slip.is_by_sender || slip.is_by_receiver;
+}
+
+// One side made a transfer more, or the other left one out. Which of them it was is for their other
+// peers to say: who disagrees with several, of whom none disagrees with anybody else, is it.
+void turn_by_peers(const Disputes& disputes, uint32_t sender, uint32_t receiver, PairSlip& slip) {
+  const uint32_t blamed = slip.is_by_sender ? sender : receiver;
+  const uint32_t other = slip.is_by_sender ? receiver : sender;
+  if (is_odd(disputes, blamed) || !is_odd(disputes, other)) return;
+  slip.slip = slip.slip == Slip::missing ? Slip::extra : Slip::missing;
+  std::swap(slip.is_by_sender, slip.is_by_receiver);
+  slip.is_by_peers = true;
 }
 
 // When the first of the two sides called.
@@ -470,7 +483,11 @@ PairSlip slip_among_peers(const Facts& facts, const Channel& channel, uint64_t s
   const uint32_t sender = process_at(facts, channel.group, channel.source);
   const uint32_t receiver = process_at(facts, channel.group, channel.target);
   PairSlip slip = slip_of_pair(facts, channel, seq);
-  if (slip.slip == Slip::count) find_odd(disputes, sender, receiver, slip);
+  if (slip.slip == Slip::count) {
+    find_odd(disputes, sender, receiver, slip);
+  } else {
+    turn_by_peers(disputes, sender, receiver, slip);
+  }
   if (!slip.agreed_by.empty() && is_odd(disputes, slip.is_by_sender ? sender : receiver)) {
     slip.agreed_by.clear();
     slip.is_by_peers = true;
@@ -498,6 +515,9 @@ Draft draft_mismatched(const Facts& facts, const Playback::PairFinding& pair,
   Draft draft = is_shift ? draft_shifted_pair(facts, channel, pair.seq, slip)
                          : make_draft(Verdict::p2p_mismatch, Confidence::certain);
   Finding& finding = draft.finding;
+  if (is_shift && slip.is_by_peers) {
+    finding.summary += witness_text(facts, {sender, receiver}, {send, recv}, slip, disputes);
+  }
   if (!is_shift) {
     if (!slip.is_by_receiver)
       finding.culprits.push_back(pair_culprit(facts, sender, channel, pair.seq, true));

@@ -458,5 +458,48 @@ TEST_CASE("where sizes are new in every step one that is not accuses nobody") {
   CHECK(text_of(report).find("agrees with rank 0") == std::string::npos);
 }
 
+// Each of four ranks has something for each other one in every exchange, of sizes that no exchange
+// before had; two exchanges a step, then a sum. Rank `odd` makes the fifth one twice, or not.
+Program make_new_splits(int odd, bool twice) {
+  Program program;
+  program.comms = {{.ranks = {0, 1, 2, 3}}};
+  for (int r = 0; r < 4; ++r) {
+    Steps& own = program.ranks.emplace_back();
+    for (int exchange = 0; exchange < 8; ++exchange) {
+      const bool is_odd = r == odd && exchange == 4;
+      for (int time = is_odd && !twice ? 1 : 0; time < (is_odd && twice ? 2 : 1); ++time) {
+        const auto group = static_cast<uint32_t>(1 + exchange + 100 * time);
+        for (int peer = 0; peer < 4; ++peer) {
+          const auto size = [&](int from, int to) {
+            return static_cast<uint64_t>(100 * exchange + 10 * from + to + 1);
+          };
+          if (peer == r) continue;
+          own.push_back(call(OpKind::Send, size(r, peer), peer, 0, group));
+          own.push_back(call(OpKind::Recv, size(peer, r), peer, 0, group));
+        }
+      }
+      if (exchange % 2 == 0) continue;
+      own.push_back(call(OpKind::AllReduce, 8));
+      own.push_back({.act = Act::sync});
+    }
+  }
+  return program;
+}
+
+TEST_CASE("who repeats an exchange with many ranks is named, not one of those that agree") {
+  for (const int odd : {0, 2, 3}) {
+    CAPTURE(odd);
+    const Report more = analyse(execute(make_new_splits(odd, true), kLive).run);
+    check_blames(more, Verdict::p2p_unmatched, odd);
+    CHECK(lead(more).misstep == Misstep::made_more);
+    CHECK(lead(more).summary.find(fmt::format("disagree about transfers with rank {} alone",
+                                              odd)) != std::string::npos);
+    CHECK(lead(more).summary.find("than its own steps before") == std::string::npos);
+    const Report less = analyse(execute(make_new_splits(odd, false), kLive).run);
+    check_blames(less, Verdict::p2p_unmatched, odd);
+    CHECK(lead(less).misstep == Misstep::left_out);
+  }
+}
+
 }  // namespace
 }  // namespace rollcall::analysis
