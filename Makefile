@@ -59,7 +59,8 @@ bench: build ## measure what recording and judging cost; prints tables (SCALE=fu
 SEEDS ?= 2000
 sim: build ## judge SEEDS random faulty jobs; prints the table of docs/ACCURACY.md
 	@ROLLCALL_SIM_SEEDS=$(SEEDS) ROLLCALL_SIM_TABLE=$(BUILD)/accuracy.md \
-	  $(BUILD)/tests/sim/sim_test; status=$$?; cat $(BUILD)/accuracy.md; exit $$status
+	  ROLLCALL_SIM_WORKLOADS=$(BUILD)/accuracy_workloads.md $(BUILD)/tests/sim/sim_test; \
+	  status=$$?; cat $(BUILD)/accuracy.md $(BUILD)/accuracy_workloads.md; exit $$status
 
 SLOW_SEEDS ?= 25
 slow: build ## judge SLOW_SEEDS random slow jobs of each family; prints the tables of docs/SLOW.md
