@@ -8,7 +8,6 @@
 
 #include "core/format/file_name.h"
 #include "core/format/stack_request.h"
-#include "trace/group_file.h"
 #include "trace/job_end.h"
 
 namespace rollcall::trace {
@@ -31,8 +30,6 @@ void take_name(const std::string& directory, const std::string& name, Listing& l
     listing.groups[path].ring = path;
   } else if (name.ends_with(kJobEndEnding)) {
     listing.ends.push_back(path);
-  } else if (name.ends_with(kGroupFileEnding)) {
-    // Read with the ring that it stands beside.
   } else if (name.ends_with(kStacksEnding)) {
     // Where threads stood at some moment: `rollcall stacks` reads it, and no verdict rests on it.
   } else if (name.starts_with(".")) {

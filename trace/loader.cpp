@@ -21,7 +21,6 @@
 #include "trace/clocks.h"
 #include "trace/equal_calls.h"
 #include "trace/equal_prefix.h"
-#include "trace/group_file.h"
 #include "trace/grown.h"
 #include "trace/import/importer.h"
 #include "trace/import/rotated_log.h"
@@ -496,7 +495,6 @@ Process load_group(const FileGroup& group, const LoadOptions& options,
   complain_about_records(group.ring, options, builder, issues);
   Process process = builder.finish(limits_of(options, wanted, image.header));
   set_skipped(options, wanted, process);
-  describe_groups(group.ring, process.comms);
   process.liveness = answer.liveness;
   process.liveness_evidence = std::move(answer.evidence);
   if (options.probe_processes) look_behind_exit(header, source.descriptor(), process);

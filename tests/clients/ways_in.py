@@ -25,7 +25,6 @@ from pytorch_job import Zygotes, job
 FAULT = pytorch_faults.faults.KINDS["shape"]
 # DDP crashes in PyTorch's own reducer when a backend is written in Python, as nccl4py's is.
 WITHOUT_DDP = pytorch_faults.faults.KINDS["skip-shard"]
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TORCHRUN_PATIENCE_S = 240
 CUDA11_REPLAYS = 5
 VARYING = re.compile(r"\d+\.\d s|\d+ MiB")
@@ -310,21 +309,6 @@ def nccl4py_alone_is_recorded(python):
     return test
 
 
-def groups_have_their_descriptions(python):
-    """By rollcall_nccl.torch; what they are called without it, pytorch_faults tells."""
-    def test():
-        with Job(4, program=[python, here("named_groups.py")],
-                 environment={"PYTHONPATH": os.path.join(ROOT, "packaging", "python")}) as run:
-            run.start()
-            expect_equal(run.wait(TORCHRUN_PATIENCE_S), 0, f"the status ({run.describe()})")
-            names = {re.sub(":[0-9a-f]{8}$", ":DIGEST", line["name"])
-                     for line in run.dump() if line["type"] == "comm"}
-            expect_equal(names, {"default_pg:0", "the first two:1", "mesh_dp:DIGEST",
-                                 "mesh_tp:DIGEST"}, "the names of communicators")
-            expect_lockstep(run, 4)
-    return test
-
-
 def crash_of_nccl4py_in_ddp_is_pytorchs_own(python):
     """On the CPU, with neither Rollcall nor its emulator in the process: DDP needs tensors in the
     future of a reduction, and the backend nccl4py gives it True."""
@@ -470,8 +454,6 @@ def tests_of_present(python, zygotes):
          nccl4py_alone_is_recorded(python)),
         ("what crashes DDP on nccl4py crashes it on the CPU, too",
          crash_of_nccl4py_in_ddp_is_pytorchs_own(python)),
-        ("groups have their descriptions where rollcall_nccl.torch was imported",
-         groups_have_their_descriptions(python)),
         ("a notebook's kernel is recorded", notebook_is_recorded(python)),
         ("loader workers, resource trackers and compile workers leave nothing behind",
          helpers_leave_nothing_behind(python)),
