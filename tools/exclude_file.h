@@ -1,5 +1,6 @@
 // The file of `rollcall run --exclude-file`: hosts that the job should not be started on again, a
-// name a line, as Slurm reads a host list from a file (`sbatch --exclude=./FILE`).
+// name a line, as Slurm reads a host list from a file (`sbatch --exclude=./FILE`) where the names
+// of its nodes are those of the hosts. Beside it lies FILE.lock.
 //
 // Threads: plain functions.
 #pragma once

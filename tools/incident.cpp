@@ -20,6 +20,7 @@
 #include "report/text.h"
 #include "tools/output_file.h"
 #include "trace/bytes.h"
+#include "trace/regular_file.h"
 
 namespace rollcall::tools {
 namespace {
@@ -102,7 +103,8 @@ std::vector<std::string> names_of_incidents(const std::string& directory) {
   for (fs::directory_iterator at(fs::path(directory) / kFolder, failure), end;
        !failure && at != end; at.increment(failure)) {
     std::error_code ignored;
-    if (at->is_directory(ignored)) names.push_back(at->path().filename().string());
+    const bool is_folder = at->is_directory(ignored) && !at->is_symlink(ignored);
+    if (is_folder) names.push_back(at->path().filename().string());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -176,20 +178,24 @@ std::optional<Incident> read_incident(const std::string& folder) {
 
 std::optional<Incident> standing_incident(const std::string& directory) {
   const std::vector<std::string> names = names_of_incidents(directory);
-  if (names.empty()) return std::nullopt;
-  const fs::path folder = fs::path(directory) / kFolder / names.back();
-  const std::string changes = end_of(folder / kChangesFile);
-  if (changes.find(kItStands) == std::string::npos ||
-      changes.find(kItGoesOn) != std::string::npos) {
-    return std::nullopt;
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {
+    const fs::path folder = fs::path(directory) / kFolder / *name;
+    const std::string changes = end_of(folder / kChangesFile);
+    // One that is too young, or about how the job ended, takes nothing back.
+    if (changes.find(kItStands) == std::string::npos) continue;
+    if (changes.find(kItGoesOn) != std::string::npos) return std::nullopt;
+    return read_incident(folder.string());
   }
-  return read_incident(folder.string());
+  return std::nullopt;
 }
 
 report::KeptStacks newest_stacks(const std::string& directory) {
   const std::vector<std::string> names = names_of_incidents(directory);
   for (auto name = names.rbegin(); name != names.rend(); ++name) {
-    const trace::FileSource source((fs::path(directory) / kFolder / *name / kStacksFile).string());
+    const fs::path file = fs::path(directory) / kFolder / *name / kStacksFile;
+    // A page is sent to others: what a link leads to is not for them.
+    const trace::FileSource source(trace::OpenedFile{
+        trace::open_regular(AT_FDCWD, file.string(), O_RDONLY, trace::Links::refused)});
     if (source.error() != 0 || source.size() == 0) continue;
     std::string text(std::min(source.size(), kStacksRead), '\0');
     text.resize(source.read(0, text.data(), text.size()));

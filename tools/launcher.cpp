@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "core/base/text.h"
 
@@ -17,16 +18,32 @@ const char* variable(const char* name) {
   return value != nullptr && *value != 0 ? value : nullptr;
 }
 
-// Of a rank that torchrun has started.
+// The folder that one torchrun makes for one attempt, ".../none_k3j9x/attempt_0": no other start
+// has the same. Each host has one of its own, so it tells a job on one host alone.
+std::optional<std::string> torchrun_attempt() {
+  const char* local_size = variable("LOCAL_WORLD_SIZE");
+  const char* size = variable("WORLD_SIZE");
+  const char* file = variable("TORCHELASTIC_ERROR_FILE");
+  if (local_size == nullptr || size == nullptr || file == nullptr) return std::nullopt;
+  const std::string_view path(file);
+  const size_t attempt = path.rfind("/attempt_");
+  if (std::strcmp(local_size, size) != 0 || attempt == path.npos) return std::nullopt;
+  return std::string(path.substr(0, path.find('/', attempt + 1)));
+}
+
+// Of a rank that torchrun has started. Each attempt is a run of its own.
 std::optional<std::string> torchrun_job() {
   const char* name = variable("TORCHELASTIC_RUN_ID");
   if (name == nullptr || variable("RANK") == nullptr) return std::nullopt;
-  // torchrun's own word for a job that was given no number. Where its ranks meet is its alone.
-  if (std::strcmp(name, "none") != 0) return std::string("torchrun ") + name;
+  if (const auto attempt = torchrun_attempt()) return "torchrun " + *attempt;
+  const char* restarts = variable("TORCHELASTIC_RESTART_COUNT");
+  const char* count = restarts == nullptr ? "0" : restarts;
+  // Its own word for a job that was given no name, which then is where its ranks meet.
+  if (std::strcmp(name, "none") != 0) return fmt::format("torchrun {} attempt {}", name, count);
   const char* address = variable("MASTER_ADDR");
   const char* port = variable("MASTER_PORT");
   if (address == nullptr || port == nullptr) return std::nullopt;
-  return fmt::format("torchrun {} {}", address, port);
+  return fmt::format("torchrun {} {} attempt {}", address, port, count);
 }
 
 }  // namespace

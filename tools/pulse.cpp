@@ -68,25 +68,20 @@ std::map<std::string, std::vector<RankState>> runs_of(std::vector<RankState> ran
   return runs;
 }
 
-bool is_within(const std::string& directory, const std::string& above) {
-  return directory.size() >= above.size() && directory.compare(0, above.size(), above) == 0;
-}
-
-// The verdict that stands about these ranks. It is in their directory, or in one around it, of
-// which a launcher's attempts are parts; an earlier attempt may have left it there, before they
-// began.
+// The verdict that stands about these ranks, as far as they are left. It is in their directory, or
+// in one around it up to `root`, of which a launcher's attempts are parts; earlier ranks may have
+// left it there, before these began.
 std::optional<Incident> incident_about(const std::string& run, const std::string& root,
-                                       const std::vector<RankState>& ranks, int64_t now_ns) {
-  for (std::filesystem::path place = run; is_within(place.string(), root);
-       place = place.parent_path()) {
-    std::optional<Incident> incident = standing_incident(place.string());
-    const auto is_older = [&](const RankState& rank) {
-      return now_ns - rank.record_age_ns < incident->written_ns;
+                                       const std::vector<RankState>& ranks, int64_t now_ns,
+                                       int64_t patience_ns) {
+  for (std::filesystem::path place = run;; place = place.parent_path()) {
+    const std::optional<Incident> incident = standing_incident(place.string());
+    const auto is_meant = [&](const RankState& rank) {
+      return !is_gone(rank, patience_ns) && now_ns - rank.record_age_ns < incident->written_ns;
     };
-    if (incident && std::any_of(ranks.begin(), ranks.end(), is_older)) return incident;
-    if (!place.has_relative_path()) break;
+    if (incident && std::any_of(ranks.begin(), ranks.end(), is_meant)) return incident;
+    if (place == std::filesystem::path(root) || !place.has_relative_path()) return std::nullopt;
   }
-  return std::nullopt;
 }
 
 // The exit status; nothing where it took too long, or died.
@@ -150,8 +145,11 @@ bool stands_still(const std::vector<RankState>& ranks, int64_t patience_ns) {
   });
 }
 
-PulseLook look_at_pulse(const std::string& directory, int64_t patience_ns, int64_t answer_ns) {
+PulseLook look_at_pulse(const std::string& given, int64_t patience_ns, int64_t answer_ns) {
   PulseLook look;
+  // Without the slash at its end, the parents of what is in it come to it.
+  std::string directory = given;
+  while (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
   std::error_code failure;
   if (!std::filesystem::is_directory(directory, failure)) {
     look.pulse = Pulse::absent;
@@ -170,7 +168,7 @@ PulseLook look_at_pulse(const std::string& directory, int64_t patience_ns, int64
         static_cast<size_t>(std::count_if(ranks.begin(), ranks.end(), [&](const RankState& rank) {
           return !is_gone(rank, patience_ns);
         }));
-    const auto incident = incident_about(run, directory, ranks, now_ns);
+    const auto incident = incident_about(run, directory, ranks, now_ns, patience_ns);
     if (incident && look.pulse != Pulse::hangs) {
       look.pulse = Pulse::hangs;
       look.verdict = fmt::format("{}: {}", incident->code, incident->summary);

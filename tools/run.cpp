@@ -286,7 +286,7 @@ class Session {
         return take_back(word);
       case Act::confirm:
         if (!word_.is_final) note_change(kItStands + report::duration(word.quiet_ns));
-        if (!arguments_.ends_on_hang() && !command_.is_given()) return;
+        if (!arguments_.ends_on_hang() && !command_.is_given()) return exclude_hosts();
         break;
       case Act::ask:
         break;
@@ -421,9 +421,9 @@ class Session {
 
   // Who read the verdict should know that it was early.
   void take_back(const WatchWord& word) {
+    note_change(kItGoesOn + report::duration(word.quiet_ns));
     say(fmt::format("the job calls NCCL again, after {}: what was said to hang may have ended.",
                     report::duration(word.quiet_ns)));
-    note_change(kItGoesOn + report::duration(word.quiet_ns));
     verdict_shown_ = false;
     class_status_ = kExitHang;
   }
@@ -462,7 +462,9 @@ class Session {
   // The verdict's sentence, for a run that failed.
   void say_sentence() {
     std::vector<std::string> options{"--sentence"};
-    if (!arguments_.exclude_file.empty()) options.push_back("--incident");
+    // Of a job that was told to end nobody is blamed.
+    const bool is_kept = !arguments_.exclude_file.empty() && !job_.was_told_to_end();
+    if (is_kept) options.push_back("--incident");
     ask_verdict(options);
     const int64_t limit_ns = now_ns() + kVerdictNs;
     std::optional<int> status;
@@ -655,7 +657,8 @@ void add_run(CommandLine& line) {
       .option(
           "--exclude-file", arguments->exclude_file,
           "add the hosts that a certain verdict of class node names to this file, a name a "
-          "line, as `sbatch --exclude=./FILE` reads them; a verdict of another class names none")
+          "line, as `sbatch --exclude=./FILE` reads them where the nodes are called as the hosts "
+          "are; a verdict of another class names none")
       .value_name("FILE")
       .not_empty();
   command.flag("--exit-by-class", arguments->exit_by_class, kExitByClassHelp);

@@ -24,6 +24,7 @@ constexpr int64_t kAnswerNs = 60'000'000'000;
 constexpr int64_t kLookNs = 1'000'000'000;
 // A look takes at most this part of the time, however many ranks there are.
 constexpr int64_t kLookPart = 20;
+constexpr int64_t kPauseMaxNs = 60'000'000'000;
 
 struct Arguments {
   std::string directory;
@@ -70,6 +71,8 @@ int probe(const Arguments& arguments) {
 }
 
 int watch(const Arguments& arguments) {
+  bool has_lived = false;
+  int64_t over_since_ns = INT64_MAX;
   while (true) {
     const auto begin_ns = static_cast<int64_t>(monotonic_now_ns());
     const PulseLook look = look_at_pulse(arguments.directory, arguments.patience_ns(), kAnswerNs);
@@ -77,12 +80,19 @@ int watch(const Arguments& arguments) {
       return unusable(fmt::format("{} is no directory; give the one that `rollcall run` printed",
                                   arguments.directory));
     }
-    if (look.pulse == Pulse::hangs || look.pulse == Pulse::over) {
+    has_lived = has_lived || look.pulse == Pulse::lives || look.pulse == Pulse::undecided;
+    const bool is_over = look.pulse == Pulse::over;
+    over_since_ns = is_over ? std::min(over_since_ns, begin_ns) : INT64_MAX;
+    // Between two attempts none of a job's processes is there.
+    const bool is_over_for_good =
+        is_over && (!has_lived || begin_ns - over_since_ns >= arguments.patience_ns());
+    if (look.pulse == Pulse::hangs || is_over_for_good) {
       print_out(in_words(look, arguments) + "\n");
       return finish_output(status_of(look, arguments));
     }
     const int64_t took_ns = static_cast<int64_t>(monotonic_now_ns()) - begin_ns;
-    std::this_thread::sleep_for(std::chrono::nanoseconds(std::max(kLookNs, took_ns * kLookPart)));
+    const int64_t pause_ns = std::clamp(took_ns * kLookPart, kLookNs, kPauseMaxNs);
+    std::this_thread::sleep_for(std::chrono::nanoseconds(pause_ns));
   }
 }
 
@@ -105,11 +115,12 @@ void add_watch(CommandLine& line) {
   command.footer(
       "\nIt hangs where `rollcall run` has left a verdict in DIR that says so and still stands,\n"
       "or where a communicator has stood still for the patience and the analysis says so.\n"
+      "It is over when none of its processes has been left for the patience.\n"
       "Exit status: 0 over (--probe: over, or not known to hang), 1 it hangs, 2 the arguments are\n"
       "unusable.\n"
       "\nExamples:\n"
-      "  rollcall watch DIR || scancel $JOB        end what hangs\n"
-      "  rollcall watch --probe /runs/run1         a liveness probe (docs/RECIPES.md)");
+      "  rollcall watch DIR; [ $? -ne 1 ] || scancel $JOB    end what hangs\n"
+      "  rollcall watch --probe /runs/run1    a liveness probe (docs/RECIPES.md)");
   command.action([arguments] { return arguments->probe ? probe(*arguments) : watch(*arguments); });
 }
 

@@ -161,7 +161,10 @@ std::string group_html(const comparison::Comparison& calls, const Compared& grou
   std::string html = fmt::format("<article><h3>{}: {}</h3>\n<ul class=\"calls\">\n",
                                  escaped(ranks_in_words(group.ranks)), compared_calls(group));
   for (const CompareLine& line : compare_lines(calls, group, false)) {
-    if (room == 0) break;
+    if (room == 0) {
+      html += "<li class=\"quiet\">and more lines</li>\n";
+      break;
+    }
     --room;
     const char* kind = line.sign == '-' ? "gone" : line.sign == '+' ? "added" : "quiet";
     const std::string_view more = line.is_cut ? kMoreCalls : std::string_view();
@@ -188,10 +191,10 @@ std::string calls_html(const comparison::Comparison& calls) {
   if (!html.empty()) {
     html = paragraph("\u2212 only in the old run, + only in the new run.", "quiet") + html;
   }
-  if (room == 0) {
-    html += paragraph(
-        fmt::format("And more lines, and {} more kinds of ranks{}.", grouped(left_out), kMoreCalls),
-        "quiet");
+  if (left_out != 0) {
+    html += paragraph(fmt::format("And {} more {} of ranks{}.", grouped(left_out),
+                                  left_out == 1 ? "kind" : "kinds", kMoreCalls),
+                      "quiet");
   }
   const std::vector<std::string> lines = call_lines(calls);
   const auto count =

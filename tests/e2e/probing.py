@@ -29,9 +29,22 @@ def start_groups(run):
         run.wait_for_steps(rank)
 
 
+def wait_for(run, wanted, *options):
+    """What the first probe says that has this exit status. On a busy machine an earlier one may not
+    have been answered in time."""
+    said = []
+
+    def has_come():
+        status, text = probe(run, *options)
+        said.append(text)
+        return status == wanted
+
+    run.wait_until(has_come, f"a probe with the exit status {wanted}")
+    return said[-1]
+
+
 def wait_for_hang(run, *options):
-    run.wait_until(lambda: probe(run, *options)[0] == HANGS, "a probe that fails")
-    return probe(run, *options)[1]
+    return wait_for(run, HANGS, *options)
 
 
 def a_healthy_job_passes():
@@ -50,7 +63,7 @@ def a_hang_fails_without_anybody_who_watches():
         run.touch("stuck")
         text = wait_for_hang(run, *IMPATIENT)
         expect("RC-MISSING-CALL" in text and "rank 1" in text, text)
-        expect_equal(probe(run, *IMPATIENT, "--exit-by-class")[0], OF_PROGRAM, "the class")
+        wait_for(run, OF_PROGRAM, *IMPATIENT, "--exit-by-class")
         expect_equal(probe(run, *PATIENT), (LIVES, "no hang is known of 4 ranks\n"),
                      "the probe of a young wait")
         expect_equal([name for name in os.listdir(run.run_directory)
@@ -63,8 +76,9 @@ def a_hang_fails_without_anybody_who_watches():
 
 def changes_of(run):
     place = os.path.join(run.run_directory, "incidents")
-    folder, = os.listdir(place)
-    return os.path.join(place, folder, "changes.txt")
+    folders = os.listdir(place)
+    expect_equal(len(folders), 1, f"incidents ({folders})")
+    return os.path.join(place, folders[0], "changes.txt")
 
 
 def a_verdict_on_file_counts_once_it_has_lasted():
@@ -137,7 +151,7 @@ def a_dead_rank_fails():
         os.kill(pid_of_rank(run, 1), signal.SIGKILL)
         text = wait_for_hang(run, *IMPATIENT)
         expect("RC-RANK-DEAD" in text, text)
-        expect_equal(probe(run, *IMPATIENT, "--exit-by-class")[0], HANGS, "of unknown class")
+        wait_for_hang(run, *IMPATIENT, "--exit-by-class")  # of unknown class
 
 
 def who_is_known_to_wait_for_nobody_passes():
@@ -224,6 +238,54 @@ def without_probe_it_waits():
         expect("is over" in done.stdout, done.stdout)
 
 
+def between_two_attempts_it_waits():
+    with Job(2) as run:
+        os.mkdir(run.run_directory)
+        run.command = [job.ROLLCALL, "run", "--emulate=2", "-d", run.run_directory, "--watch", "0",
+                       "--", "sh", "-c", f"cd {run.folder}; {ATTEMPTS}", "launcher",
+                       str(job.free_port()), str(job.free_port())]
+        run.start()
+        run.wait_until(lambda: "of 2 ranks" in probe(run, *PATIENT)[1], "2 ranks")
+        with subprocess.Popen([job.ROLLCALL, "watch", run.run_directory, *PATIENT],
+                              stdout=subprocess.DEVNULL, env=run.environment,
+                              preexec_fn=job.die_with_parent) as watch:
+            with open(os.path.join(run.folder, "go"), "wb"):
+                pass
+            run.wait_until(lambda: "attempt-1" in os.listdir(run.run_directory), "a second attempt")
+            run.wait_until(lambda: "of 2 ranks" in probe(run, *PATIENT)[1], "2 ranks again")
+            expect_equal(watch.poll(), None, "exit status of the watch, which goes on")
+            watch.kill()
+
+
+RANKS = f"""
+export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$1
+RANK=1 LOCAL_RANK=1 {job.MINI_TRAIN} --dp 2 --steps 1000000 $2 &
+RANK=0 LOCAL_RANK=0 {job.MINI_TRAIN} --dp 2 --steps 1000000 &
+wait
+"""
+
+
+def start_ranks(run, directory, fault):
+    run.environment["ROLLCALL_RUN_ID"] = "run1"
+    run.command = [job.ROLLCALL, "run", "--emulate=2", "-d", directory, "--watch", "2", "--", "sh",
+                   "-c", RANKS, "ranks", str(job.free_port()), fault]
+    run.start()
+
+
+def a_verdict_about_ranks_that_are_gone_does_not_count():
+    """As in a pod: started again, in the same directory and under the same run id."""
+    with Job(2) as run, Job(2) as again:
+        start_ranks(run, run.run_directory, "--fault host-stuck@1:1")
+        # A directory may be given with a slash at its end.
+        run.wait_until(lambda: probe(run, *PATIENT, directory=run.run_directory + "/")[0] == HANGS,
+                       "a probe that fails")
+        run.kill()
+        start_ranks(again, run.run_directory, "")
+        run.wait_until(lambda: probe(run, *PATIENT) == (LIVES, "no hang is known of 2 ranks\n"),
+                       "a probe that passes")
+        changes_of(run)  # the verdict is there still
+
+
 if __name__ == "__main__":
     sys.exit(job.main([
         ("a probe of a healthy job passes, and of one that is over", a_healthy_job_passes),
@@ -242,4 +304,8 @@ if __name__ == "__main__":
          of_nothing_a_probe_passes),
         ("a look at 8 ranks takes a tenth of a second at most", a_look_is_cheap),
         ("watch waits for a hang, or for the end", without_probe_it_waits),
+        ("watch does not take the time between two attempts for the end",
+         between_two_attempts_it_waits),
+        ("a verdict about ranks that are gone does not count for those in their place",
+         a_verdict_about_ranks_that_are_gone_does_not_count),
     ]))

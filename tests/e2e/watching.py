@@ -183,7 +183,7 @@ def kill_on_hang_ends_all_for_one_group():
 
 
 def on_hang_says_what_follows():
-    with Groups("--watch", "2", "--on-hang", "end", "--exit-by-class") as run:
+    with Groups("--watch", "4", "--on-hang", "end", "--exit-by-class") as run:
         start_and_get_stuck(run)
         expect_equal(run.wait(), 93, f"status of a hang of class program ({run.describe()})")
         expect("ending the job (--on-hang end)" in run.stderr(), run.stderr())

@@ -262,6 +262,14 @@ def stacks_of_the_newest_incident_that_has_some_are_a_tab_of_text(world):
     keep_stacks(run, "20260102-000000-RC-NEW",
                 f"Python, ranks 0-3:\n  main\n    {HOSTILE}   [rank 2; not ranks 0-1,3]\n")
     os.makedirs(os.path.join(run, "incidents", "20260103-000000-RC-WITHOUT"))
+    # What links lead to is not for whom the page is sent to.
+    private = world.path("private")
+    keep_stacks(private, "x", "secret\n")
+    os.makedirs(os.path.join(run, "incidents", "20260104-000000-RC-LINKED"))
+    os.symlink(os.path.join(private, "incidents", "x", "stacks.txt"),
+               os.path.join(run, "incidents", "20260104-000000-RC-LINKED", "stacks.txt"))
+    os.symlink(os.path.join(private, "incidents", "x"),
+               os.path.join(run, "incidents", "20260105-000000-RC-LINKED"))
     page = world.open(make_page([run], world.path("stacks.html")), "#stacks")
     assert page.shown_sections() == ["stacks"], page.shown_sections()
     assert "20260102-000000-RC-NEW" in page.text("#stacks")

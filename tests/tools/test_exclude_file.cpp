@@ -1,10 +1,16 @@
 // Which hosts a verdict may name, and how the list of them is kept.
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/catch.h"
 #include "tools/exclude_file.h"
@@ -19,11 +25,13 @@ class List {
   List() { REQUIRE(::mkdtemp(folder_) != nullptr); }
   ~List() {
     ::unlink(path().c_str());
+    ::unlink((path() + ".lock").c_str());
     ::rmdir(folder_);
   }
   List(const List&) = delete;
   List& operator=(const List&) = delete;
 
+  std::string folder() const { return folder_; }
   std::string path() const { return std::string(folder_) + "/exclude"; }
   std::string text() const {
     std::ifstream file(path());
@@ -74,6 +82,34 @@ TEST_CASE("a host is added once, and what the list holds stays") {
   std::ofstream(list.path()) << "# by hand\nnode11";
   CHECK(list.add({"node1", "node11"}) == Names{"node1"});
   CHECK(list.text() == "# by hand\nnode11\nnode1\n");
+}
+
+TEST_CASE("a list in a folder that this process has locked is written all the same") {
+  const List list;
+  // As `rollcall run` holds its run directory.
+  const int folder = ::open(list.folder().c_str(), O_RDONLY | O_DIRECTORY);
+  REQUIRE(::flock(folder, LOCK_EX) == 0);
+  CHECK(list.add({"node1"}) == Names{"node1"});
+  ::close(folder);
+}
+
+TEST_CASE("of several who add to a list at once nobody's host is lost") {
+  const List list;
+  std::vector<std::thread> jobs;
+  std::atomic<int> refused{0};
+  for (int i = 0; i < 8; ++i) {
+    jobs.emplace_back([&list, &refused, i] {
+      Names added;
+      std::string error;
+      if (!add_hosts(list.path(), {"node" + std::to_string(i)}, added, error)) ++refused;
+    });
+  }
+  for (std::thread& job : jobs) job.join();
+  CHECK(refused == 0);
+  const std::string text = list.text();
+  for (int i = 0; i < 8; ++i) {
+    CHECK(text.find("node" + std::to_string(i) + "\n") != std::string::npos);
+  }
 }
 
 TEST_CASE("a list that cannot be written is told, with the reason") {
