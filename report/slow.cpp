@@ -522,7 +522,7 @@ std::string slow_step(const Answer& answer) {
 }
 
 std::string slow_text(const trace::Run& run, const Answer& answer, const Question& question) {
-  const std::string text = slow_verdict(run, answer);
+  std::string text = slow_verdict(run, answer);
   if (!answer.is_compared) return text;
   return text + charges_text(answer) + ranks_text(run, answer, question) + shifts_text(answer) +
          fmt::format("\n{}\n", slow_step(answer));

@@ -50,7 +50,7 @@ std::optional<std::string> torchrun_job() {
 
 std::optional<std::string> launcher_job() {
   // The innermost one first: Slurm may have started torchrun.
-  if (const std::optional<std::string> job = torchrun_job()) return job;
+  if (std::optional<std::string> job = torchrun_job()) return job;
   // A rank's variable first: a batch script has the job's variables too, and may start many jobs.
   if (variable("PMIX_RANK") || variable("OMPI_COMM_WORLD_RANK")) {
     if (const char* name = variable("PMIX_NAMESPACE")) return std::string("pmix ") + name;

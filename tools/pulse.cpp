@@ -75,7 +75,7 @@ std::optional<Incident> incident_about(const std::string& run, const std::string
                                        const std::vector<RankState>& ranks, int64_t now_ns,
                                        int64_t patience_ns) {
   for (std::filesystem::path place = run;; place = place.parent_path()) {
-    const std::optional<Incident> incident = standing_incident(place.string());
+    std::optional<Incident> incident = standing_incident(place.string());
     const auto is_meant = [&](const RankState& rank) {
       return !is_gone(rank, patience_ns) && now_ns - rank.record_age_ns < incident->written_ns;
     };
