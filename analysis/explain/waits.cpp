@@ -50,7 +50,7 @@ Awaited awaited_in(const Facts& facts, const Node& node) {
 
 std::string awaited_text(const Facts& facts, const Awaited& awaited) {
   if (awaited.processes.empty()) return "calls that others cannot reach yet";
-  const std::string who = processes_text(facts.index.run(), awaited.processes);
+  std::string who = processes_text(facts.index.run(), awaited.processes);
   if (!awaited.have_called) return who;
   return fmt::format("{}, which {} called it and {} in an earlier call", who,
                      awaited.processes.size() == 1 ? "has" : "have",

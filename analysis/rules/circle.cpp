@@ -377,10 +377,10 @@ bool are_of_several_threads(const Facts& facts, const Circle& circle) {
 // What cures it: the order, or a call that may have been left out, or was.
 std::string cure_of(const Breach& breach, bool pairs, bool is_mixed) {
   if (breach.misstep == Misstep::left_out && !breach.look.empty()) return breach.look;
-  const std::string order =
-      is_mixed ? "make every rank call the transfer and the collective in the same order"
-      : pairs  ? "put the sends and receives of one exchange into one group"
-               : kOneOrder;
+  std::string order = is_mixed
+                          ? "make every rank call the transfer and the collective in the same order"
+                      : pairs ? "put the sends and receives of one exchange into one group"
+                              : kOneOrder;
   if (breach.look.empty()) return order;
   if (breach.is_order_first) return fmt::format("{}; or {}", order, breach.look);
   return fmt::format("{}; if it makes that later, {}", breach.look, order);

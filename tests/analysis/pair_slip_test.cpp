@@ -471,7 +471,8 @@ Program make_new_splits(int odd, bool twice) {
         const auto group = static_cast<uint32_t>(1 + exchange + 100 * time);
         for (int peer = 0; peer < 4; ++peer) {
           const auto size = [&](int from, int to) {
-            return static_cast<uint64_t>(100 * exchange + 10 * from + to + 1);
+            const int elements = 100 * exchange + 10 * from + to + 1;
+            return static_cast<uint64_t>(elements);
           };
           if (peer == r) continue;
           own.push_back(call(OpKind::Send, size(r, peer), peer, 0, group));
