@@ -31,6 +31,10 @@ bool is_error(const Event& event) {
          event.result != kResultInProgress;
 }
 
+bool is_cuda_failure(const Event& event) {
+  return event.kind == EventKind::CallFailed && event.result == kResultUnhandledCudaError;
+}
+
 // The first event of a kind in every process, oldest first.
 template <typename Wanted>
 std::vector<Sighting> first_reports(const Facts& facts, Wanted wanted) {
@@ -219,7 +223,7 @@ Draft draft_error(const Facts& facts, const std::vector<Sighting>& errors) {
   const Process& process = facts.process(first.process);
   const Event& event = process.events[first.event];
   const int result = result_of(event);
-  const bool is_cuda = result == kResultUnhandledCudaError && event.kind == EventKind::CallFailed;
+  const bool is_cuda = is_cuda_failure(event);
   Draft draft =
       make_draft(is_cuda ? Verdict::cuda_error : Verdict::async_error, Confidence::certain);
   Finding& finding = draft.finding;
@@ -278,14 +282,18 @@ bool has_cut_off_calls(const Facts& facts) {
 }
 
 // Whom it blames had errors, and called nothing more before they died: that is what they died of.
+// So it is of who aborts where CUDA had failed before; other errors are how NCCL tells of aborts.
 bool is_of_errors(const Facts& facts, const Draft& draft, const std::vector<Sighting>& errors) {
   const std::vector<Culprit>& culprits = draft.finding.culprits;
-  return draft.finding.verdict == Verdict::rank_dead && !culprits.empty() &&
+  const bool is_abort = draft.finding.verdict == Verdict::abort_cascade;
+  return (is_abort || draft.finding.verdict == Verdict::rank_dead) && !culprits.empty() &&
          std::all_of(culprits.begin(), culprits.end(), [&](const Culprit& culprit) {
            const auto error = std::find_if(
                errors.begin(), errors.end(),
                [&](const Sighting& report) { return report.process == culprit.process; });
            if (error == errors.end()) return false;
+           const Event& event = facts.process(error->process).events[error->event];
+           if (is_abort && !is_cuda_failure(event)) return false;
            const uint32_t last = facts.job.processes[culprit.process].last_op;
            return last == kNoRecord ||
                   facts.process(culprit.process).ops[last].called_ns <= error->at_ns;

@@ -686,6 +686,20 @@ TEST_CASE("the first to abort leads, and who followed is told") {
   CHECK(lead(report).culprits[0].rank == 2);
 }
 
+TEST_CASE("a rank that aborts because CUDA had failed there is told of for that") {
+  Program program = make_job(4);
+  program.ranks[2].insert(program.ranks[2].begin() + kSecondAllReduce, Step{.act = Act::stick});
+  for (const bool is_before : {true, false}) {
+    Outcome outcome = execute(program, {.stall_ns = 500'000'000});
+    const int64_t hang_ns = outcome.run.processes[0].ops.back().called_ns;
+    abort_after_rank_2(outcome.run, hang_ns, 10);
+    trace::Event failure{.kind = EventKind::CallFailed, .comm = 0, .result = 1, .text = ""};
+    failure.called_ns = hang_ns + (is_before ? 500'000 : 1'500'000);
+    outcome.run.processes[2].events.push_back(failure);
+    check_blames(analyse(outcome.run), is_before ? Verdict::cuda_error : Verdict::abort_cascade, 2);
+  }
+}
+
 TEST_CASE("aborts long after a hang began are how it ended, not why") {
   Program program = make_job(4);
   program.ranks[2].insert(program.ranks[2].begin() + kSecondAllReduce, Step{.act = Act::stick});
