@@ -125,7 +125,7 @@ CASES = (
          said=("ranks 2-3 wait for each other in a circle", "rank 3 called in another order"),
          has_twin=True),
     # The shape of its steps shows that calls are missing; whether they would come later does not.
-    Case("dummy_batch", ("RC-DEADLOCK-COMMS", "RC-MISSING-CALL"), (2,), 4,
+    Case("dummy_batch", ("RC-MISSING-CALL",), (2,), 18,
          "        dist.all_reduce(ranks.ones(4))", confidence=("likely",),
          has_twin=True),
     Case("guard_recompile", ("RC-DEADLOCK-COMMS",), (3,), 1, "    dist.all_gather_into_tensor",

@@ -19,7 +19,8 @@ STEP = 1  # not the first: the step before it gives the analysis a healthy examp
 CULPRIT = {2: 1, 4: 1, 8: 2, 16: 5}
 P2P = ("p2p-unmatched", "p2p-cycle", "p2p-count")
 # Two of two ranks differ: nobody can say which is wrong, and both are named.
-NO_MAJORITY = ("op", "count", "dtype", "redop", "root", "order", "extra-call", "missing-call")
+NO_MAJORITY = ("op", "count", "dtype", "redop", "root", "order", "extra-call", "missing-call",
+               "split-mismatch")
 # No single call is the culprit's: it ended or left, or never had a communicator.
 WITHOUT_POSITION = ("init-missing", "split-mismatch", "abort", "straggler", "stream-order",
                     "stream-block", "wait-outside", "graph-replay",
