@@ -20,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,9 @@ namespace rollcall::test {
 
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    char name[] = "/tmp/rollcall-test-XXXXXX";
-    path_ = mkdtemp(name);
+  TemporaryDirectory() : TemporaryDirectory("/tmp") {}
+  explicit TemporaryDirectory(const std::string& above) : path_(above + "/rollcall-test-XXXXXX") {
+    if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error("no directory in " + above);
   }
   ~TemporaryDirectory() {
     std::error_code ignored;

@@ -132,7 +132,9 @@ std::string target_of(int descriptor) {
 #if !defined(__SANITIZE_THREAD__)
 TEST_CASE("with standard descriptors closed, and few allowed, no file of ours gets their numbers") {
   for (const rlim_t allowed : {rlim_t{64}, rlim_t{8}, rlim_t{1024}}) {
-    const TemporaryDirectory directory;
+    // In memory: from a disk that answers late the ring goes elsewhere, for which few descriptors
+    // may not be enough.
+    const TemporaryDirectory directory(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     CHECK(ended_well(in_own_process(directory.path(), [&] {
       setenv("ROLLCALL_RING_SLOTS", "64", 1);
       setenv("ROLLCALL_CHROME_TRACE", "1", 1);
