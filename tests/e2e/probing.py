@@ -124,13 +124,17 @@ wait
 """
 
 
+def start_attempts(run, watch):
+    os.mkdir(run.run_directory)
+    run.command = [job.ROLLCALL, "run", "--emulate=2", "-d", run.run_directory, "--watch", watch,
+                   "--", "sh", "-c", f"cd {run.folder}; {ATTEMPTS}", "launcher",
+                   str(job.free_port()), str(job.free_port())]
+    run.start()
+
+
 def a_verdict_about_an_earlier_attempt_does_not_count():
     with Job(2) as run:
-        os.mkdir(run.run_directory)
-        run.command = [job.ROLLCALL, "run", "--emulate=2", "-d", run.run_directory, "--watch", "2",
-                       "--", "sh", "-c", f"cd {run.folder}; {ATTEMPTS}", "launcher",
-                       str(job.free_port()), str(job.free_port())]
-        run.start()
+        start_attempts(run, "2")
         wait_for_hang(run, *PATIENT)
         with open(os.path.join(run.folder, "go"), "wb"):
             pass
@@ -240,11 +244,7 @@ def without_probe_it_waits():
 
 def between_two_attempts_it_waits():
     with Job(2) as run:
-        os.mkdir(run.run_directory)
-        run.command = [job.ROLLCALL, "run", "--emulate=2", "-d", run.run_directory, "--watch", "0",
-                       "--", "sh", "-c", f"cd {run.folder}; {ATTEMPTS}", "launcher",
-                       str(job.free_port()), str(job.free_port())]
-        run.start()
+        start_attempts(run, "0")
         run.wait_until(lambda: "of 2 ranks" in probe(run, *PATIENT)[1], "2 ranks")
         with subprocess.Popen([job.ROLLCALL, "watch", run.run_directory, *PATIENT],
                               stdout=subprocess.DEVNULL, env=run.environment,
