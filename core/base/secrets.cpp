@@ -3,10 +3,12 @@
 namespace rollcall {
 namespace {
 
-constexpr std::string_view kWords[] = {"token",       "key",         "password",  "passwd",
-                                       "passphrase",  "secret",      "secrets",   "credential",
-                                       "credentials", "apikey",      "accesskey", "secretkey",
-                                       "authtoken",   "accesstoken", "bearer",    "authorization"};
+constexpr std::string_view kWords[] = {"key", "bearer", "authorization"};
+// Of words that are written together, too: "hftoken", "wandbapikey".
+constexpr std::string_view kEndings[] = {"token", "apikey", "accesskey"};
+// Nothing else has these in its name, wherever they stand in it.
+constexpr std::string_view kAnywhere[] = {"password", "passwd", "passphrase", "secret",
+                                          "credential"};
 constexpr std::string_view kLeftOut = "…";
 constexpr std::string_view kAuthority = "://";
 
@@ -35,6 +37,18 @@ bool equals_ignoring_case(std::string_view text, std::string_view word) noexcept
     if (lower(text[at]) != word[at]) return false;
   }
   return true;
+}
+
+bool ends_ignoring_case(std::string_view text, std::string_view word) noexcept {
+  return text.size() >= word.size() &&
+         equals_ignoring_case(part_of(text, text.size() - word.size()), word);
+}
+
+bool contains_ignoring_case(std::string_view text, std::string_view word) noexcept {
+  for (size_t at = 0; at + word.size() <= text.size(); ++at) {
+    if (equals_ignoring_case(part_of(text, at, word.size()), word)) return true;
+  }
+  return false;
 }
 
 // One pass from the front to the back.
@@ -199,6 +213,12 @@ bool is_name_of_secret(std::string_view name) noexcept {
   const std::string_view word = part_of(name, start, end - start);
   for (const std::string_view known : kWords) {
     if (equals_ignoring_case(word, known)) return true;
+  }
+  for (const std::string_view ending : kEndings) {
+    if (ends_ignoring_case(word, ending)) return true;
+  }
+  for (const std::string_view part : kAnywhere) {
+    if (contains_ignoring_case(name, part)) return true;
   }
   return false;
 }

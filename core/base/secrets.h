@@ -2,16 +2,19 @@
 // started it.
 //
 // The rule. A value is left out, and `…` stands for it,
-//   - of an argument whose name ends in a word for a secret (token, key, password, passwd,
-//     passphrase, secret, secrets, credential, credentials, apikey and the like), in any case:
-//     `--hf-token VALUE`, `--api_key=VALUE`, `-password VALUE`, `HF_TOKEN=VALUE`,
-//     `trainer.wandbKey=VALUE`, `"api_key": "VALUE"`, `?token=VALUE`;
+//   - of an argument whose name ends in a word for a secret (token, key, apikey, accesskey, bearer,
+//     authorization), in any case: `--hf-token VALUE`, `--api_key=VALUE`, `HF_TOKEN=VALUE`,
+//     `trainer.wandbKey=VALUE`, `"api_key": "VALUE"`, `?token=VALUE`; of words that are written
+//     together the end counts: `--hftoken VALUE`;
+//   - of an argument whose name has password, passwd, passphrase, secret or credential anywhere in
+//     it: `-password VALUE`, `--db-password-2b VALUE`;
 //   - of a URL, for what stands between `://` and `@`: `https://…@host/path`;
 //   - of the header that curl and others are given: `Authorization: …`, `Bearer …`.
-// Words are what separators and capitals within a name set apart, and the last one decides: it says
-// what the value is. `--tokenizer`, `--max-tokens`, `--tokens-per-step`, `--key-padding`,
-// `--keep-last` and `--monkey` keep theirs. `--eos-token` and `--sort-key` do lose theirs: a word
-// cannot tell a secret from what has its name. Digits behind the last word do not count.
+// Words are what separators and capitals within a name set apart. Of tokens and keys the last one
+// decides: it says what the value is. `--tokenizer`, `--max-tokens`, `--tokens-per-step`,
+// `--key-padding`, `--keep-last` and `--monkey` keep theirs. `--eos-token` and `--sort-key` do lose
+// theirs: a word cannot tell a secret from what has its name. Digits behind the last word do not
+// count.
 //
 // For the job's processes, too: no allocation, time linear in the text.
 #pragma once

@@ -33,6 +33,10 @@ TEST_CASE("arguments named after a secret lose their values") {
       {"env|HF_TOKEN=hf|WANDB_API_KEY=k|A=b|train", "env HF_TOKEN=… WANDB_API_KEY=… A=b train"},
       {"train|+trainer.hf_token=a,b|trainer.x=1", "train +trainer.hf_token=… trainer.x=1"},
       {"train|--token2=a", "train --token2=…"},
+      {"train|--hftoken|hf_abc|--wandbapikey=k", "train --hftoken … --wandbapikey=…"},
+      {"train|--dbpassword=a|--password-of-db|b", "train --dbpassword=… --password-of-db …"},
+      {"train|--client-secret-value|s|--credentials-json={}",
+       "train --client-secret-value … --credentials-json=…"},
       {"sh|-c|cd /x; HF_TOKEN=hf python t.py --api-key 'a b' -v",
        "sh -c cd /x; HF_TOKEN=… python t.py --api-key '…' -v"},
       {R"(t|--config|{"api_key": "a\"b c", "lr": 1, "token":"x"})",
@@ -51,8 +55,8 @@ TEST_CASE("arguments that only resemble secrets keep their values") {
        {"train|--tokenizer|gpt2|--num-tokens|5|--max-tokens=4096|--n-tokens=1",
         "train|--tokens-per-step|512|--key-padding|3|--keep-last|2|--token-dropout=0.1",
         "train|--key-padding-mask|--num-key-value-heads=8|--keys|a|--monkey=5|--top-k=3",
-        "train|--token-type=x|--secret-file=/path|--password-file|p|--keyword=a|--maxTokens=3",
-        "train|key|value|token|x|the|password", "train|--use-key|--steps|5", "train|--token",
+        "train|--token-type=x|--keyword=a|--maxTokens=3", "train|key|value|token|x|the|password",
+        "train|--use-key|--steps|5", "train|--token",
         "train|--api-key=", "rsync|user@host:/x|git@github.com:a/b", "train|a:b|c=d|e: f",
         "ssh://host/x|http://host:8080/a@b|tcp://[::1]:29500"}) {
     std::string expected = arguments;
@@ -78,14 +82,15 @@ TEST_CASE("URLs lose what is in front of their host") {
   }
 }
 
-TEST_CASE("a name's last word tells a secret") {
+TEST_CASE("a name's last word tells a secret, and some words wherever they stand") {
   for (const char* name : {"token", "--token", "HF_TOKEN", "a.b.secret", "hfToken", "APIKey",
-                           "apikey", "token_", "KEY", "x-passwd", "secretKey3"}) {
+                           "apikey", "token_", "KEY", "x-passwd", "secretKey3", "HFTOKEN",
+                           "wandbapikey", "passwordFile", "my-secret-id", "db_passwd_2b"}) {
     INFO(name);
     CHECK(is_name_of_secret(name));
   }
   for (const char* name : {"", "--", "tokens", "tokenizer", "keys", "monkey", "TOKENIZER", "key_id",
-                           "maxTokens", "passwordless", "5", "k", "ey"}) {
+                           "maxTokens", "5", "k", "ey"}) {
     INFO(name);
     CHECK_FALSE(is_name_of_secret(name));
   }
