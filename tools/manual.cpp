@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <sstream>
 
 #include "tools/command.h"
 #include "tools/command_table.h"
+#include "tools/output_file.h"
 #include "tools/terminal.h"
 
 namespace rollcall::tools {
@@ -94,18 +93,22 @@ std::string of_whole(const CommandTable& table) {
   return page + ".SH OPTIONS\n" + options_of(table.whole);
 }
 
-bool write_page(const std::string& folder, const std::string& name, const std::string& page) {
-  const std::string path = fmt::format("{}/{}.1", folder, name);
-  std::ofstream file(path, std::ios::binary);
-  file << page;
-  file.close();
-  if (file) return true;
-  say(fmt::format("{} could not be written ({}); name a folder that exists and is writable.", path,
-                  std::strerror(errno)));
+bool write_page(const OpenDirectory& folder, const std::string& command, const std::string& page) {
+  const std::string name = command + ".1";
+  OutputFile file(folder, name, Privacy::shared);
+  file.write(page);
+  if (file.put_in_place()) return true;
+  say(fmt::format("{}/{} could not be written: {}; name another folder with -o.", folder.path(),
+                  name, file.why()));
   return false;
 }
 
-int write_all(const CommandTable& table, const std::string& folder) {
+int write_all(const CommandTable& table, const std::string& path) {
+  const OpenDirectory folder(path);
+  if (folder.error() != 0) {
+    return unusable(fmt::format("{} cannot be written to: {}; name a folder that exists with -o.",
+                                path, std::strerror(folder.error())));
+  }
   if (!write_page(folder, "rollcall", manual_page(table, nullptr))) return kExitUnusable;
   for (const CommandFacts& command : table.commands) {
     const std::string name = "rollcall-" + command.name;

@@ -1,4 +1,8 @@
 // Manual pages, completions, the version: what the command says of itself beside --help.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
 #include <sstream>
 
 #include "core/format/ring_layout.h"
@@ -116,6 +120,21 @@ TEST_CASE("the pages of all commands are written where they are asked for, and n
           run_command(folder, {"manual", command}).out);
   }
   CHECK(run_command(folder, {"manual", "frobnicate"}).status == 2);
+}
+
+TEST_CASE("a page follows no link to be written, and waits for no pipe") {
+  const Folder folder;
+  std::ofstream(folder / "theirs") << "theirs";
+  REQUIRE(::symlink("theirs", (folder / "rollcall.1").c_str()) == 0);
+  const Outcome link = run_command(folder, {"manual", "-o", "."});
+  CHECK(link.status == 2);
+  CHECK(contains(link.err, "./rollcall.1 could not be written: it is a symbolic link"));
+  CHECK(read_text(folder / "theirs") == "theirs");
+  REQUIRE(::unlink((folder / "rollcall.1").c_str()) == 0);
+  REQUIRE(::mkfifo((folder / "rollcall.1").c_str(), 0600) == 0);
+  const Outcome pipe = run_command(folder, {"manual", "-o", "."});
+  CHECK(pipe.status == 2);
+  CHECK(contains(pipe.err, "it is a pipe"));
 }
 
 TEST_CASE("bash completes commands, options and the words that an option takes") {
