@@ -53,21 +53,40 @@ std::string time_stamp() {
   return text;
 }
 
+// The folder of an incident, opened name by name: the run directory may belong to somebody else,
+// and no link in it is followed.
+class Place {
+ public:
+  explicit Place(const fs::path& folder)
+      : run_(folder.parent_path().parent_path().string()),
+        above_(run_, kFolder),
+        folder_(above_, folder.filename().string()) {}
+  const OpenDirectory& folder() const { return folder_; }
+
+ private:
+  const OpenDirectory run_;
+  const OpenDirectory above_;
+  const OpenDirectory folder_;
+};
+
 std::optional<std::string> make_folder(const std::string& directory, std::string_view code,
                                        std::string& error) {
-  const fs::path above = fs::path(directory) / kFolder;
-  if (::mkdir(above.c_str(), 0700) != 0 && errno != EEXIST) {
-    error = fmt::format("{} could not be made: {}", above.string(), std::strerror(errno));
+  const auto fail = [&error](const fs::path& path, int number) {
+    error = fmt::format("{} could not be made: {}", path.string(), std::strerror(number));
     return std::nullopt;
+  };
+  const fs::path path = fs::path(directory) / kFolder;
+  const OpenDirectory run(directory);
+  if (::mkdirat(run.descriptor(), kFolder, 0700) != 0 && errno != EEXIST) return fail(path, errno);
+  const OpenDirectory above(run, kFolder);
+  if (above.error() != 0) return fail(path, above.error());
+  const std::string stem = fmt::format("{}-{}", time_stamp(), code);
+  std::string name = stem;
+  for (int number = 2; ::mkdirat(above.descriptor(), name.c_str(), 0700) != 0; ++number) {
+    if (errno != EEXIST || number > kNamesTried) return fail(path / name, errno);
+    name = fmt::format("{}-{}", stem, number);
   }
-  const std::string name = fmt::format("{}-{}", time_stamp(), code);
-  for (int number = 1; number <= kNamesTried; ++number) {
-    const fs::path path = above / (number == 1 ? name : fmt::format("{}-{}", name, number));
-    if (::mkdir(path.c_str(), 0700) == 0) return path.string();
-    error = fmt::format("{} could not be made: {}", path.string(), std::strerror(errno));
-    if (errno != EEXIST) break;
-  }
-  return std::nullopt;
+  return (path / name).string();
 }
 
 bool write_file(const OpenDirectory& folder, const std::string& name, const std::string& text,
@@ -122,12 +141,13 @@ std::optional<std::string> save_incident(const std::string& directory, const tra
   if (report.findings.empty()) return std::nullopt;
   auto folder = make_folder(directory, analysis::code_of(report.findings.front().verdict), error);
   if (!folder) return std::nullopt;
-  const OpenDirectory place(*folder);
+  const Place place(*folder);
   report::TextOptions options;
   options.all = true;
   options.context = kContext;
-  if (!write_file(place, "verdict.txt", report::diff_text(run, report, options), error) ||
-      !write_file(place, kIncidentFile, report::incident_json(run, report, now_ns()), error)) {
+  if (!write_file(place.folder(), "verdict.txt", report::diff_text(run, report, options), error) ||
+      !write_file(place.folder(), kIncidentFile, report::incident_json(run, report, now_ns()),
+                  error)) {
     return std::nullopt;
   }
   return folder;
@@ -135,19 +155,24 @@ std::optional<std::string> save_incident(const std::string& directory, const tra
 
 bool add_stacks_to(const std::string& folder, const report::MergedStacks& stacks,
                    std::string& error) {
-  const OpenDirectory place(folder);
-  return write_file(place, kStacksFile, stacks.text(), error) &&
-         write_file(place, "stacks.json", stacks.json(), error);
+  const Place place(folder);
+  return write_file(place.folder(), kStacksFile, stacks.text(), error) &&
+         write_file(place.folder(), "stacks.json", stacks.json(), error);
 }
 
 bool add_change(const std::string& folder, const std::string& sentence) {
-  const std::string path = folder + "/" + kChangesFile;
+  const Place place(folder);
   const int file =
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+      ::openat(place.folder().descriptor(), kChangesFile,
+               O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (file < 0) return false;
   const std::string line = fmt::format("{} {}\n", report::iso_time(now_ns()), sentence);
+  struct stat status {};
+  // A pipe, or a second name of somebody's file, is nothing of ours.
+  const bool is_own =
+      ::fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1;
   const bool is_written =
-      ::write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+      is_own && ::write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   ::close(file);
   return is_written;
 }

@@ -269,6 +269,23 @@ TEST_CASE("a report follows no link to be written, and leaves nothing where it c
   CHECK(names_in(folder.path(), ".part").empty());
 }
 
+TEST_CASE("a verdict is kept in the run directory, never behind a link in it") {
+  const Folder folder;
+  REQUIRE(run_command(folder, {"synth", "-o", "run", "--ranks", "4", "--ops", "40", "--fault",
+                               "missing-call@2"})
+              .status == 0);
+  fs::create_directory(folder / "theirs");
+  REQUIRE(::symlink("../theirs", (folder / "run/incidents").c_str()) == 0);
+  const std::vector<std::string> keep = {"diff", "run", "--incident"};
+  const Outcome refused = run_command(folder, keep);
+  CHECK(contains(refused.err, "the verdict could not be kept: run/incidents could not be made"));
+  CHECK(fs::is_empty(folder / "theirs"));
+  REQUIRE(::unlink((folder / "run/incidents").c_str()) == 0);
+  const Outcome kept = run_command(folder, keep);
+  CHECK(kept.status == refused.status);
+  CHECK(contains(kept.out, "Saved in run/incidents/"));
+}
+
 TEST_CASE("a command that is told to end takes the file it was writing with it") {
   const Folder folder;
   REQUIRE(run_command(folder, {"synth", "-o", "run", "--ranks", "8", "--ops", "60000"}).status ==
