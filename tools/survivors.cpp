@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "tools/verdict_command.h"
 
 namespace rollcall::tools {
 namespace {
@@ -218,8 +219,11 @@ void JobProcesses::leave_out(pid_t pid) {
 
 bool JobProcesses::is_of_job(const ProcessFacts& child) const {
   if (contains(others_, child)) return false;
-  return !takes_strangers_ || contains(roots_, child) ||
-         holds_token(variable_of(child.pid, kTokenVariable), token_);
+  if (contains(roots_, child) || holds_token(variable_of(child.pid, kTokenVariable), token_)) {
+    return true;
+  }
+  // Orphans come to us, also those of the command of --on-verdict.
+  return !takes_strangers_ && variable_of(child.pid, kIncidentVariable).empty();
 }
 
 std::vector<ProcessFacts> JobProcesses::list() const {

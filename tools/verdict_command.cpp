@@ -29,7 +29,7 @@ Settings settings_of(const std::string& folder, const std::string& run_directory
   return {{"ROLLCALL_VERDICT", incident->code},
           {"ROLLCALL_VERDICT_CLASS", incident->origin},
           {"ROLLCALL_VERDICT_CERTAIN", incident->is_certain ? "1" : "0"},
-          {"ROLLCALL_INCIDENT", folder},
+          {kIncidentVariable, folder},
           {"ROLLCALL_RUN_DIR", run_directory},
           {"ROLLCALL_CULPRIT_HOSTS", fmt::format("{}", fmt::join(incident->hosts, ","))}};
 }

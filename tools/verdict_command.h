@@ -18,6 +18,9 @@
 
 namespace rollcall::tools {
 
+// Its environment has it, and what it starts inherits it.
+inline constexpr const char* kIncidentVariable = "ROLLCALL_INCIDENT";
+
 class VerdictCommand {
  public:
   // `command` "": there is none.

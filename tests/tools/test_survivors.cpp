@@ -121,6 +121,21 @@ TEST_CASE("a job that has cleared its environment is ended whole") {
   CHECK(sleepers(seconds) == 0);
 }
 
+TEST_CASE("what the command of --on-verdict has left behind is not the job's") {
+  const Folder folder;
+  const std::string mark = ::mark("299792");
+  // Its environment is what tells such an orphan: no token, and the folder of a verdict.
+  Started started(folder, {"run", "--", "sh", "-c",
+                           "(env -u ROLLCALL_JOB_TOKEN ROLLCALL_INCIDENT=x setsid sleep " + mark +
+                               " &) ; echo ready; exec sleep 600"});
+  REQUIRE(started.says("ready"));
+  REQUIRE(come_to(mark, 1));
+  kill(started.pid(), SIGTERM);
+  CHECK(started.finish().status == 128 + SIGTERM);
+  CHECK(sleepers(mark) == 1);
+  end_sleepers(mark);
+}
+
 TEST_CASE("the end of a run ends the runs inside it, and their jobs") {
   const Folder folder;
   const std::string seconds = mark("173205");
