@@ -212,6 +212,34 @@ TEST_CASE("the switch of the copy pauses the recording, and resumes it") {
   CHECK(ring.stats.dropped_paused == 5);
 }
 
+TEST_CASE("whatever is written over such a ring, it is copied and the job runs on") {
+  for (const int byte : {0, 1, 0xee, 0xff}) {
+    INFO(byte);
+    const Places places;
+    CHECK(ended_well(places.run([&] {
+      alarm(300);
+      record(10);
+      capture::flush_now();
+      const ring::RingFile& file = capture::ring_file();
+      auto* header = reinterpret_cast<char*>(file.header);
+      for (size_t at = 0; at < sizeof(FileHeader); at += 8) {
+        char before[8];
+        memcpy(before, header + at, sizeof before);
+        memset(header + at, byte, sizeof before);
+        record(1);
+        const uint64_t passes = load_relaxed(capture::live.stats->flush_passes);
+        capture::flush_now();
+        CHILD_REQUIRE(load_relaxed(capture::live.stats->flush_passes) > passes);
+        memcpy(header + at, before, sizeof before);
+      }
+      memset(file.memory, byte, file.bytes);
+      record(10);
+      capture::flush_now();
+      capture::flush_at_exit();
+    })));
+  }
+}
+
 TEST_CASE("a child of such a process has a ring and a copy of its own") {
   const Places places;
   REQUIRE(ended_well(places.run([] {

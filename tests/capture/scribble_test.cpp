@@ -146,6 +146,19 @@ void scribble_all_of(void* area, size_t bytes) {
   }
 }
 
+// Of the channels those that play_plugin() has opened: they stand where a hash leads.
+void scribble_channels(const ring::RingFile& file) {
+  const auto count =
+      static_cast<size_t>(capture::live.header->channels.bytes / sizeof(ChannelEntry));
+  size_t used = 0;
+  for (ChannelEntry& entry : std::span<ChannelEntry>(file.channels, count)) {
+    if (entry.state == 0) continue;
+    ++used;
+    scribble_all_of(&entry, sizeof entry);
+  }
+  CHILD_REQUIRE(used != 0);
+}
+
 // The flusher is asked for a whole pass with each: it must come back from it.
 void scribble_header_under_flusher() {
   auto* words = reinterpret_cast<uint64_t*>(capture::live.header);
@@ -218,6 +231,8 @@ TEST_CASE("whatever word of the ring file is written over, the job runs on") {
       scribble_all_of(file.ops, 8 * sizeof(OpRecord));
       scribble_all_of(file.graphs, sizeof(GraphEntry));
       scribble_all_of(file.meta, 64);
+      scribble_channels(file);
+      scribble_all_of(file.progress, 16 * sizeof(uint64_t));
       const uint64_t ticket = load_relaxed(capture::live.header->next_ticket);
       scribble_all_of(&file.kernel_phases[ticket % kKernelPhaseSlots], sizeof(KernelPhasesEntry));
       capture::flush_at_exit();
