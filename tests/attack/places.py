@@ -143,6 +143,30 @@ def job_with_little_memory():
         expect_equal(memory.out_of_memory_kills(), 0, "kills for want of memory")
 
 
+def history_in_memory():
+    """Of a directory in memory the history is the job's own memory, and takes little of it."""
+    limit, iterations = 64 << 20, 2_000_000
+    arena.require(os.path.isdir("/dev/shm"), "no /dev/shm")
+    with tempfile.TemporaryDirectory(prefix="rollcall-attack-", dir="/dev/shm") as folder, \
+            arena.MemoryLimit(limit) as memory:
+        run = os.path.join(folder, "run")
+        environment = emulator_environment(LD_PRELOAD=job.SHIM, ROLLCALL_DIR=run,
+                                           ROLLCALL_EMULATE_GPUS="1")
+        status, _, errors = execute([job.COLLECTIVE_LOOP, str(iterations), "8"], environment,
+                                    4 * job.PATIENCE_S, preexec_fn=memory.enter)
+        expect_equal(status, 0, f"status ({errors})")
+        expect_equal(memory.out_of_memory_kills(), 0, "kills for want of memory")
+        history = sum(os.path.getsize(os.path.join(run, name)) for name in os.listdir(run)
+                      if name.endswith(".segment"))
+        expect(0 < history <= limit // 16, f"{history} bytes of history")
+        status, out, errors = rollcall("info", run, "--json")
+        expect_equal(status, 0, f"status of info ({errors})")
+        process = json.loads(out)["processes"][0]
+        expect(process["lost"] > 0, "no call was left out")
+        expect_equal(process["on_file"] + process["lost"], process["recorded"],
+                     "calls that are on file or counted")
+
+
 def job_without_clone3():
     """As in a container whose filter is older than the call."""
     arena.require_filters()
@@ -162,5 +186,7 @@ if __name__ == "__main__":
          somebody_elses_job),
         ("a job in a user namespace is recorded", job_in_a_user_namespace),
         ("a job in a small memory cgroup is recorded and not killed", job_with_little_memory),
+        ("history in memory leaves a memory cgroup to its job, and what is left out is counted",
+         history_in_memory),
         ("a job is recorded where a filter refuses clone3", job_without_clone3),
     ]))
