@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <thread>
@@ -336,19 +337,22 @@ void Trainer::abort_on_purpose() {
   std::exit(5);
 }
 
-// As PyTorch's watchdog does: polls the stream, and asks NCCL whether a peer has failed.
+// As PyTorch's watchdog does: polls the stream, and asks NCCL whether a peer has failed. The longer
+// it waits, the less often: a hung job leaves the processors to others.
 void Trainer::wait_for(cudaStream_t stream, std::chrono::steady_clock::time_point start) {
-  constexpr std::chrono::microseconds kPause{100};
+  using Duration = std::chrono::duration<double>;
+  constexpr Duration kPauseMin{100e-6};
+  constexpr Duration kPauseMax{5e-3};
   while (true) {
     const cudaError_t state = cudaStreamQuery(stream);
     if (state == cudaSuccess) return;
     if (state != cudaErrorNotReady) check(state, "cudaStreamQuery");
     for (const Communicator* comm : groups_.all()) comm->check_async_error();
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    const Duration spent = std::chrono::steady_clock::now() - start;
     if (options_.hang_timeout_s > 0 && spent.count() > options_.hang_timeout_s) {
       throw Hang("the step took longer than --hang-timeout");
     }
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(std::clamp(spent / 8, kPauseMin, kPauseMax));
   }
 }
 
