@@ -15,7 +15,8 @@ WERROR ?= $(if $(CI),ON,OFF)
 BUILD := build/$(PRESET)
 launcher := $(shell command -v ccache 2>/dev/null)
 configure_flags := -DROLLCALL_WERROR=$(WERROR) $(if $(launcher),\
-  -DCMAKE_C_COMPILER_LAUNCHER=$(launcher) -DCMAKE_CXX_COMPILER_LAUNCHER=$(launcher))
+  -DCMAKE_C_COMPILER_LAUNCHER=$(launcher) -DCMAKE_CXX_COMPILER_LAUNCHER=$(launcher) \
+  -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON)
 
 .DEFAULT_GOAL := help
 .PHONY: help hang test attack test-clients bench sim slow build install check check-api format \

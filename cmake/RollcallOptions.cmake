@@ -9,6 +9,13 @@ set(ROLLCALL_SANITIZE "" CACHE STRING "-fsanitize= list, for example address,und
 string(REGEX REPLACE "-g( |$)" "-g1\\1" CMAKE_CXX_FLAGS_RELWITHDEBINFO
   "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
 
+# What runs once, or only where ranks differ, is compiled for size: a wheel has a limit. Not so for
+# a sanitizer, which nobody packs.
+set(rollcall_for_size $<$<NOT:$<CONFIG:Debug>>:-Os>)
+if(ROLLCALL_SANITIZE)
+  set(rollcall_for_size "")
+endif()
+
 add_library(rollcall_flags INTERFACE)
 target_compile_options(rollcall_flags INTERFACE -Wall -Wextra -Wshadow
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> $<$<BOOL:${ROLLCALL_WERROR}>:-Werror>
@@ -24,6 +31,8 @@ if(ROLLCALL_SANITIZE)
     target_compile_options(rollcall_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
   endif()
   if("address" IN_LIST rollcall_sanitizers)
+    # Half of the time to compile at -O2, and a fifth more to run.
+    target_compile_options(rollcall_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Og>)
     # GCC's own <regex>, which Catch2 includes, is reported when instrumented.
     target_compile_options(rollcall_flags INTERFACE
       $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)

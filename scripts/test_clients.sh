@@ -3,9 +3,10 @@
 #
 #   scripts/test_clients.sh BUILD          builds virtual environments in BUILD/clients, then tests
 #
-# Needs 16 GB there; where CI is set 9 GB, because an environment goes when its parts are through.
-# Parts run side by side, one per core; each line of output begins with its part. The last lines say
-# how every part ended, and which sentences failed.
+# Needs 16 GB there; where CI is set 12 GB, because an environment goes when its parts are through.
+# Parts run side by side, one per core, and beside them the next environment is installed; each line
+# of output begins with its part. The last lines say how every part ended, and which sentences
+# failed.
 #
 # ROLLCALL_TORCH_PYTHON, ROLLCALL_TORCH12_PYTHON and ROLLCALL_TORCH11_PYTHON name interpreters that
 # have what requirements.txt, requirements-cuda12.txt and requirements-cuda11.txt list, instead;
@@ -48,9 +49,37 @@ part() {
 }
 
 # beside NAME COMMAND...: a part, as soon as a core is free.
+parts=()
 beside() {
-  while [ "$(jobs -rp | wc -l)" -ge "$jobs_max" ]; do wait -n || true; done
+  while [ "$(jobs -rp | grep -cxF -f <(printf '%s\n' "${parts[@]:-none}"))" -ge "$jobs_max" ]; do
+    wait -n || true
+  done
   part "$@" &
+  parts+=($!)
+}
+# parts_end: waits for them, and not for an environment that is being installed.
+parts_end() {
+  [ ${#parts[@]} = 0 ] || wait "${parts[@]}" || true
+  parts=()
+}
+
+# install_ahead ENVIRONMENT: in the background, as a part of its own; needed ENVIRONMENT waits for
+# it.
+declare -A installer_of
+install_ahead() {
+  local words="PyTorch" list=requirements.txt
+  case $1 in
+    torch-cuda*)
+      words="PyTorch for CUDA ${1#torch-cuda}"
+      list=requirements-cuda${1#torch-cuda}.txt
+      ;;
+    views) words=viewers list=requirements-views.txt ;;
+  esac
+  part "installing $words" install "$1" "$list" &
+  installer_of[$1]=$!
+}
+needed() {
+  [ -z "${installer_of[$1]:-}" ] || wait "${installer_of[$1]}" || true
 }
 
 # done_with NAME: its parts are through. A machine that was lent for one run has no use for it.
@@ -64,27 +93,47 @@ interpreter() {
 }
 
 torch=${ROLLCALL_TORCH_PYTHON:-$(interpreter torch)}
-# One after the other: while it is being installed an environment needs half as much room again.
 older_left_out=""
+# In the order of their use.
+environments=()
+for cuda in 11 12; do
+  chosen=ROLLCALL_TORCH${cuda}_PYTHON
+  [ "${!chosen:-}" != none ] || older_left_out+=" $cuda"
+  [ -n "${!chosen:-}" ] || environments+=("torch-cuda$cuda")
+done
+[ -n "${ROLLCALL_TORCH_PYTHON:-}" ] || environments+=(torch)
+environments+=(views)
+
+# Two of them and what pip unpacks, in KiB.
+room_for_two=$((16 << 20))
+has_room() {
+  [ "$(df --output=avail -k "$clients" | tail -n 1)" -gt "$room_for_two" ]
+}
+
+# ready ENVIRONMENT: it is installed, or could not be; the next one begins to be, if it has room.
+ready() {
+  [ "${environments[0]:-}" = "$1" ] || return 0
+  [ -n "${installer_of[$1]:-}" ] || install_ahead "$1"
+  needed "$1"
+  environments=("${environments[@]:1}")
+  if [ ${#environments[@]} != 0 ] && has_room; then install_ahead "${environments[0]}"; fi
+}
+
 for cuda in 11 12; do
   chosen=ROLLCALL_TORCH${cuda}_PYTHON
   older=${!chosen:-$(interpreter "torch-cuda$cuda")}
-  [ "$older" != none ] || older_left_out+=" $cuda"
-  [ -n "${!chosen:-}" ] ||
-    part "installing PyTorch for CUDA $cuda" install "torch-cuda$cuda" \
-      "requirements-cuda$cuda.txt" || true
+  ready "torch-cuda$cuda"
   if [ -x "$older" ]; then
     beside "PyTorch for CUDA $cuda" \
       python3 tests/clients/ways_in.py "--torch-cuda$cuda" "$older"
     beside "GPU check for CUDA $cuda" env ROLLCALL_GPU_CHECK_BUILD="$build" \
       "$older" scripts/gpu_check.py --emulate=1 --cuda="$cuda" --strict --only PyTorch
-    wait
+    parts_end
   fi
   done_with "torch-cuda$cuda"
 done
 
-[ -n "${ROLLCALL_TORCH_PYTHON:-}" ] ||
-  part "installing PyTorch" install torch requirements.txt || true
+ready torch
 if [ -x "$torch" ]; then
   beside "ways into NCCL" python3 tests/clients/ways_in.py --torch "$torch"
   for backend in nccl nccl-legacy; do
@@ -96,13 +145,13 @@ if [ -x "$torch" ]; then
   beside "non-blocking" python3 tests/clients/pytorch_faults.py --non-blocking "$torch" nccl
   beside "GPU check" env ROLLCALL_GPU_CHECK_BUILD="$build" \
     "$torch" scripts/gpu_check.py --emulate=1 --strict --only PyTorch
-  wait
+  parts_end
   # Many short jobs: beside them steps take longer than the check of GPUs waits for them.
   beside "reported hangs" python3 tests/clients/reported_hangs.py "$torch"
 fi
-wait
+parts_end
 done_with torch
-part "installing viewers" install views requirements-views.txt || true
+ready views
 if [ -x "$(interpreter views)" ]; then
   part "Perfetto reads a trace" "$(interpreter views)" tests/clients/perfetto_reads.py || true
   part "Parquet is read" "$(interpreter views)" tests/clients/parquet_reads.py || true

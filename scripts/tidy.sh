@@ -36,7 +36,8 @@ if [ -n "$base" ] && [ "$base" != all ]; then
 fi
 
 # Only what this build compiles; a generated or optional source has no command line to go by.
-# Clang stops at options that only GCC has, so the command lines are copied without them.
+# Clang stops at options that only GCC has and at headers that GCC precompiled, so the command lines
+# are copied without them.
 database=$(mktemp -d)
 trap 'rm -rf "$database"' EXIT
 known=$(python3 - "$build" "$database" <<'PYTHON'
@@ -44,7 +45,8 @@ import json, os, re, sys
 entries = json.load(open(os.path.join(sys.argv[1], "compile_commands.json")))
 for entry in entries:
     print(os.path.relpath(os.path.join(entry["directory"], entry["file"])))
-    entry["command"] = re.sub(r" -mmemset-strategy=\S+", "", entry["command"])
+    entry["command"] = re.sub(
+        r" -mmemset-strategy=\S+| -Winvalid-pch| -include \S*cmake_pch\S*", "", entry["command"])
 json.dump(entries, open(os.path.join(sys.argv[2], "compile_commands.json"), "w"))
 PYTHON
 )
