@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "tests/abi/recorded.h"
+#include "tests/file_bytes.h"
 
 namespace rollcall {
 namespace {
@@ -20,11 +21,6 @@ void write_log(const std::string& path) {
   const auto log =
       reinterpret_cast<const char* (*)()>(dlsym(counting_plugin(), "counting_plugin_log"));
   std::ofstream(path) << log();
-}
-
-std::string contents_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 // PXN: context and parent are the other process's. They may look like this one's own, as where both
@@ -90,9 +86,9 @@ void check_chain(const char* mask) {
     scenario(nccl);
     write_log(chained.path() + "/log");
   })));
-  const std::string expected = contents_of(alone.path() + "/log");
+  const std::string expected = test::file_bytes(alone.path() + "/log");
   CHECK(expected.find("init") != std::string::npos);
-  CHECK(contents_of(chained.path() + "/log") == expected);
+  CHECK(test::file_bytes(chained.path() + "/log") == expected);
   const auto ring = test::read_ring(chained.files(".ring")[0]);
   CHECK(ring.ops.size() == (kVersion >= 5 ? 5 : 4));
   CHECK(ring.in_flight == 0);

@@ -10,19 +10,16 @@
 #include "core/base/clock.h"
 #include "tests/capture/own_process.h"
 #include "tests/catch.h"
+#include "tests/file_bytes.h"
 
 namespace rollcall {
 namespace {
 
 using nlohmann::json;
 using test::ended_well;
+using test::file_bytes;
 using test::in_own_process;
 using test::TemporaryDirectory;
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 // The end of the JSON object that starts at `at`; nothing when the text ends before it.
 std::optional<size_t> end_of_object(std::string_view text, size_t at) {
@@ -80,7 +77,7 @@ Traced trace_of(const TemporaryDirectory& directory, const std::function<void()>
     capture::flush_at_exit();
   })));
   Traced traced;
-  traced.text = read_text(directory.files(".trace.json").at(0));
+  traced.text = file_bytes(directory.files(".trace.json").at(0));
   const auto events = read_as_viewer(traced.text);
   REQUIRE(events);
   traced.events = *events;
@@ -238,7 +235,7 @@ TEST_CASE("a continuous trace whose beginning could not be written begins as one
     trace->flush();
   }
   CHECK(statistics.history_errors == 1);
-  const auto events = read_as_viewer(read_text(inside + "/node-1.4711.63.trace.json"));
+  const auto events = read_as_viewer(file_bytes(inside + "/node-1.4711.63.trace.json"));
   REQUIRE(events);
   REQUIRE(events->size() == 3);
   CHECK((*events)[0]["name"] == "process_name");

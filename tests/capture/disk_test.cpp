@@ -10,6 +10,7 @@
 #include "tests/capture/own_process.h"
 #include "tests/capture/small_disk.h"
 #include "tests/catch.h"
+#include "tests/file_bytes.h"
 
 namespace rollcall {
 namespace {
@@ -142,8 +143,7 @@ TEST_CASE("a Chrome trace on a full disk ends with a whole line, and what is mis
   });
   if (!ran) return;
   CHECK(test::read_ring(directory.files(".ring").at(0)).stats.history_errors > 0);
-  std::ifstream file(directory.files(".trace.json").at(0), std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text = test::file_bytes(directory.files(".trace.json").at(0));
   CHECK(std::count(text.begin(), text.end(), '\n') >= 52);
   CHECK(text.ends_with("}},\n"));
 }

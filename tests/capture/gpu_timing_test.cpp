@@ -6,6 +6,7 @@
 #include "tests/capture/fake_gpu.h"
 #include "tests/capture/own_process.h"
 #include "tests/catch.h"
+#include "tests/file_bytes.h"
 
 namespace rollcall {
 namespace {
@@ -185,8 +186,7 @@ std::string said_of_refused(void* marked, std::initializer_list<void*> refused) 
     record(1, stream);
     for (void* graph : refused) capture::graph_refused(graph, 1);
   })));
-  std::ifstream file(said);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return test::file_bytes(said);
 }
 
 TEST_CASE("a graph that holds marks and is refused is told of once, and one without is not") {

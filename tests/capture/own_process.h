@@ -30,6 +30,7 @@
 #include "core/format/header_check.h"
 #include "core/format/op_codec.h"
 #include "core/format/record_check.h"
+#include "tests/file_bytes.h"
 
 namespace rollcall::test {
 
@@ -145,8 +146,7 @@ struct RingContents {
 
 inline RingContents read_ring(const std::string& path) {
   RingContents contents;
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string bytes = file_bytes(path);
   // Copied to memory that is aligned as the mapping is.
   std::vector<uint64_t> memory((bytes.size() + 7) / 8 + 8);
   std::memcpy(memory.data(), bytes.data(), bytes.size());
@@ -222,8 +222,7 @@ inline void read_block(const BlockHeader& header, std::span<const uint8_t> body,
 
 inline SegmentContents read_segment(const std::string& path) {
   SegmentContents contents;
-  std::ifstream file(path, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string bytes = file_bytes(path);
   const auto* start = reinterpret_cast<const uint8_t*>(bytes.data());
   contents.verdict =
       judge_segment_header(std::as_bytes(std::span(bytes.data(), bytes.size())), contents.header);

@@ -3,6 +3,7 @@
 
 #include "tests/capture/own_process.h"
 #include "tests/catch.h"
+#include "tests/file_bytes.h"
 
 namespace rollcall {
 namespace {
@@ -72,11 +73,6 @@ std::string path_of_segment(const TemporaryDirectory& directory, int index) {
   return directory.path() + "/node-1.4711.63" + ending;
 }
 
-std::string contents_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 TEST_CASE("what somebody else has put under a segment's name is not written into, and counted") {
   const TemporaryDirectory directory;
   const std::string foreign = directory.path() + "/foreign";
@@ -89,9 +85,10 @@ TEST_CASE("what somebody else has put under a segment's name is not written into
   CHECK(writer.take_foreign_files() == 3);
   CHECK(writer.take_foreign_files() == 0);
   CHECK(writer.segment_count() == 4);
-  CHECK(contents_of(foreign) == "mine");
-  CHECK(contents_of(path_of_segment(directory, 2)) == "mine, too");
-  CHECK(contents_of(path_of_segment(directory, 3)).size() == sizeof(SegmentHeader) + kBlockBytes);
+  CHECK(test::file_bytes(foreign) == "mine");
+  CHECK(test::file_bytes(path_of_segment(directory, 2)) == "mine, too");
+  CHECK(test::file_bytes(path_of_segment(directory, 3)).size() ==
+        sizeof(SegmentHeader) + kBlockBytes);
 }
 
 TEST_CASE("what takes a segment's place between two blocks is left alone") {
@@ -111,10 +108,11 @@ TEST_CASE("what takes a segment's place between two blocks is left alone") {
   SECTION("another file") {
     std::ofstream(first) << "mine";
     append(writer, 1);
-    CHECK(contents_of(first) == "mine");
+    CHECK(test::file_bytes(first) == "mine");
   }
   CHECK(writer.take_foreign_files() == 1);
-  CHECK(contents_of(path_of_segment(directory, 1)).size() == sizeof(SegmentHeader) + kBlockBytes);
+  CHECK(test::file_bytes(path_of_segment(directory, 1)).size() ==
+        sizeof(SegmentHeader) + kBlockBytes);
 }
 
 TEST_CASE("the bound removes no file that somebody else has put under a segment's name") {
@@ -125,7 +123,7 @@ TEST_CASE("the bound removes no file that somebody else has put under a segment'
   std::filesystem::remove(first);
   std::ofstream(first) << "mine";
   append(writer, 500);
-  CHECK(contents_of(first) == "mine");
+  CHECK(test::file_bytes(first) == "mine");
   CHECK(writer.held_bytes() <= kBytesMax);
 }
 

@@ -4,7 +4,6 @@
 // belongs to the process that runs the test (its pid, host, threads) is first compared with the
 // process, then replaced by fixed values.
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <sstream>
 
@@ -14,16 +13,13 @@
 #include "core/capture/segment_writer.h"
 #include "tests/capture/own_process.h"
 #include "tests/catch.h"
+#include "tests/file_bytes.h"
 
 namespace rollcall {
 namespace {
 
+using test::file_bytes;
 using test::TemporaryDirectory;
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 std::string dump_of(const std::string& bytes) {
   constexpr char kDigits[] = "0123456789abcdef";
@@ -60,7 +56,7 @@ void require_as_golden(const std::string& bytes, const std::string& name) {
   const std::string path = std::string(ROLLCALL_GOLDEN_DIRECTORY) + "/" + name;
   const std::string dump = dump_of(bytes);
   if (getenv("ROLLCALL_WRITE_GOLDENS") != nullptr) std::ofstream(path) << dump;
-  const std::string golden = read_file(path);
+  const std::string golden = file_bytes(path);
   const auto [ours, theirs] = std::mismatch(dump.begin(), dump.end(), golden.begin(), golden.end());
   const auto line_at = [](const std::string& text, std::string::const_iterator at) {
     const auto offset = static_cast<size_t>(at - text.begin());
@@ -190,7 +186,7 @@ TEST_CASE("a ring file of this version is what its golden says, byte for byte") 
   int status = 1;
   waitpid(child, &status, 0);
   REQUIRE(status == 0);
-  std::string bytes = read_file(directory.files(".ring").at(0));
+  std::string bytes = file_bytes(directory.files(".ring").at(0));
   make_anonymous(bytes, child, ring::read_incarnation());
   require_as_golden(bytes, "ring.v1.txt");
 }
@@ -198,7 +194,7 @@ TEST_CASE("a ring file of this version is what its golden says, byte for byte") 
 TEST_CASE("the ring file of version 1 stays readable") {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/golden.ring";
-  const std::string dump = read_file(std::string(ROLLCALL_GOLDEN_DIRECTORY) + "/ring.v1.txt");
+  const std::string dump = file_bytes(std::string(ROLLCALL_GOLDEN_DIRECTORY) + "/ring.v1.txt");
   std::ofstream(path, std::ios::binary) << bytes_of(dump);
   const test::RingContents ring = test::read_ring(path);
   REQUIRE(ring.verdict == HeaderVerdict::fine);
@@ -294,13 +290,13 @@ TEST_CASE("a segment of this version is what its golden says, byte for byte") {
   REQUIRE(writer.append(history->next_digest_block()));
   late = settled;
   REQUIRE(writer.append(history->next_late_block(nullptr)));
-  require_as_golden(read_file(directory.files(".segment").at(0)), "segment.v1.txt");
+  require_as_golden(file_bytes(directory.files(".segment").at(0)), "segment.v1.txt");
 }
 
 TEST_CASE("the segment of version 1 stays readable") {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/golden.segment";
-  const std::string dump = read_file(std::string(ROLLCALL_GOLDEN_DIRECTORY) + "/segment.v1.txt");
+  const std::string dump = file_bytes(std::string(ROLLCALL_GOLDEN_DIRECTORY) + "/segment.v1.txt");
   std::ofstream(path, std::ios::binary) << bytes_of(dump);
   const test::SegmentContents segment = test::read_segment(path);
   REQUIRE(segment.verdict == HeaderVerdict::fine);
