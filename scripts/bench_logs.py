@@ -13,6 +13,7 @@ turns; the best of three counts. Both use one core.
   stacks    what is printed with these: stacks of C++ and Python, and calls of the Flight Recorder
   calls     NCCL's calls alone
   prefixed  the same behind what torchrun puts in front of a line
+  docker    the same in the objects of JSON that docker keeps
 """
 import argparse
 import json
@@ -100,8 +101,14 @@ def prefixed_lines(step):
     return [f"[default{rank}]:" + call(rank, step) for rank in range(RANKS)]
 
 
+def docker_lines(step):
+    return [json.dumps({"log": call(rank, step), "stream": "stderr",
+                        "time": "2026-11-27T15:40:00.123456789Z"}, separators=(",", ":")) + "\n"
+            for rank in range(RANKS)]
+
+
 KINDS = {"job": job_lines, "info": info_lines, "watchdog": watchdog_lines, "stacks": stack_lines,
-         "calls": call_lines, "prefixed": prefixed_lines}
+         "calls": call_lines, "prefixed": prefixed_lines, "docker": docker_lines}
 
 
 def write_log(path, kind, bytes_wanted):

@@ -92,6 +92,13 @@ size_t behind_escape(std::string_view text, size_t at) {
   return byte_at(i) >= 0x30 && byte_at(i) <= 0x7e ? i + 1 : at + 1;
 }
 
+std::string_view take_escapes_out(std::string& text) {
+  for (size_t at = 0; (at = text.find(kEscape, at)) != std::string::npos;) {
+    text.erase(at, behind_escape(text, at) - at);
+  }
+  return text;
+}
+
 // Characters, taking each for one column wide.
 size_t columns(std::string_view line) {
   return static_cast<size_t>(std::count_if(
@@ -329,7 +336,10 @@ void TextReader::give(std::string_view line, uint64_t number) {
   }
   given.whole = line;
   given.number = number;
-  given.text = prefixes_.take(embedded_line(line, message_), given.prefix);
+  std::string_view text = embedded_line(line, message_);
+  // JSON spells them, so cleaned() has not seen them.
+  if (text.find(kEscape) != std::string_view::npos) text = take_escapes_out(message_);
+  given.text = prefixes_.take(text, given.prefix);
   ++counts_.given;
   // A message out of JSON may hold several lines.
   const bool may_be_plain = plain_ != nullptr && is_alone_ && !given.is_damaged &&
