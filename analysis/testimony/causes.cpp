@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "analysis/testimony/catalogue.h"
@@ -22,19 +24,23 @@ bool holds(const Saying& saying, std::string_view words) {
 }
 
 bool is_about_memory(const Saying& saying) {
-  return holds(saying, "illed process") || holds(saying, "oom-kill") || holds(saying, "oom_kill") ||
-         holds(saying, "OOMKilled");
+  constexpr std::string_view kWords[] = {"illed process",   "oom-kill",
+                                         "oom_kill",        "OOMKilled",
+                                         "memory pressure", "running low on memory"};
+  return std::any_of(std::begin(kWords), std::end(kWords),
+                     [&](std::string_view words) { return holds(saying, words); });
 }
 
 Verdict verdict_of_cause(const Saying& saying) {
   if (saying.kind == SayingKind::died) return Verdict::rank_dead;
   if (saying.kind == SayingKind::machine) {
-    const bool is_end =
-        is_about_memory(saying) || holds(saying, "NODE FAILURE") || holds(saying, "Node failure");
+    const bool is_end = is_about_memory(saying) || holds(saying, "NODE FAILURE") ||
+                        holds(saying, "Node failure") || holds(saying, "node has died");
     return is_end ? Verdict::rank_dead : Verdict::cuda_error;
   }
   if (saying.kind == SayingKind::exception) {
-    return holds(saying, "CUDA error") ? Verdict::cuda_error : Verdict::rank_dead;
+    const bool is_of_cuda = holds(saying, "CUDA error") || holds(saying, "cudaGetDeviceCount");
+    return is_of_cuda ? Verdict::cuda_error : Verdict::rank_dead;
   }
   if (holds(saying, "ollective mismatch") || holds(saying, "Mismatched collective")) {
     return Verdict::count_mismatch;
@@ -46,12 +52,15 @@ Verdict verdict_of_cause(const Saying& saying) {
 // Empty where what it means says all.
 std::string what_text(const Saying& saying) {
   switch (saying.kind) {
-    case SayingKind::died:
-      if (saying.code == kUntold) return fmt::format("{} ended", speaker_text(saying));
-      return fmt::format("{} ended with status {}", speaker_text(saying), saying.code);
+    case SayingKind::died: {
+      const bool is_named = saying.rank >= 0 || saying.local_rank >= 0 || !saying.writer.empty();
+      const std::string who = is_named ? speaker_text(saying) : "a process";
+      if (saying.code == kUntold) return fmt::format("{} ended", who);
+      return fmt::format("{} ended with status {}", who, saying.code);
+    }
     case SayingKind::machine:
-      return saying.code == kUntold ? std::string()
-                                    : fmt::format("the driver reports Xid {}", saying.code);
+      if (saying.code == kUntold) return saying.writer;
+      return fmt::format("the driver reports Xid {}", saying.code);
     case SayingKind::warning:
       return fmt::format("NCCL warns in {}: \"{}\"", speaker_text(saying), saying.text);
     case SayingKind::result:
@@ -59,10 +68,10 @@ std::string what_text(const Saying& saying) {
     case SayingKind::exception: {
       constexpr size_t kShown = 160;
       const std::string name = saying.op.empty() ? "an error" : saying.op;
-      return fmt::format(
-          "{} raised {}: \"{}\"",
-          saying.rank < 0 ? std::string("a rank that the log does not name") : speaker_text(saying),
-          name, saying.text.substr(0, kShown));
+      const bool is_named = saying.rank >= 0 || !saying.writer.empty();
+      return fmt::format("{} raised {}: \"{}\"",
+                         is_named ? speaker_text(saying) : "a rank that the log does not name",
+                         name, saying.text.substr(0, kShown));
     }
     default:
       return fmt::format("NCCL reported an error to {}: \"{}\"", speaker_text(saying), saying.text);
@@ -82,6 +91,18 @@ bool is_violent(const Saying& saying) {
          saying.code != kAbort && saying.code != kTerminate;
 }
 
+// Whether the rank had come to a call that others gave up as well: whatever it met before, it went
+// on.
+bool waited_with_others(const JobWaits& waits, int32_t rank) {
+  return std::any_of(waits.groups.begin(), waits.groups.end(), [&](const WaitGroup& group) {
+    const auto own = group.waits.find(rank);
+    if (own == group.waits.end() || own->second.saying->seq == kUntold) return false;
+    return std::any_of(group.waits.begin(), group.waits.end(), [&](const auto& wait) {
+      return wait.first != rank && wait.second.saying->seq == own->second.saying->seq;
+    });
+  });
+}
+
 bool gave_up(const JobWaits& waits, int32_t rank) {
   return std::any_of(waits.groups.begin(), waits.groups.end(),
                      [&](const WaitGroup& group) { return group.waits.contains(rank); });
@@ -91,11 +112,32 @@ bool gave_up(const JobWaits& waits, int32_t rank) {
 bool is_late(const trace::Run& run, const JobWaits& waits, const Saying& saying) {
   if (!waits.has_waits()) return false;
   const bool is_one_log = run.logs.size() == 1;
-  if (is_one_log && saying.line < waits.first_line) return false;
+  if (is_one_log && saying.line < waits.first_line) {
+    // Behind an error of CUDA no call of that rank ends, and others wait in the same.
+    return saying.kind == SayingKind::exception &&
+           verdict_of_cause(saying) != Verdict::cuda_error &&
+           waited_with_others(waits, saying.rank);
+  }
   const bool is_others = saying.rank >= 0 && !gave_up(waits, saying.rank);
   if (is_others && saying.is_first_death && is_violent(saying)) return false;
   // Of several logs nobody knows the order. A rank that raised and gave up nothing did not wait.
   return is_one_log || saying.kind != SayingKind::exception || !is_others;
+}
+
+bool has_role(const Saying& saying, Role role) {
+  const Message* message = message_of(saying);
+  return message != nullptr && message->role == role;
+}
+
+// NCCL warns of much that it gets over. Where nothing follows from it, nothing is known to be
+// wrong.
+bool has_followed(const trace::Run& run, const JobWaits& waits) {
+  return waits.has_waits() || std::any_of(run.logs.begin(), run.logs.end(), [](const JobLog& log) {
+           return std::any_of(log.sayings.begin(), log.sayings.end(), [](const Saying& saying) {
+             return saying.kind != SayingKind::warning && saying.kind != SayingKind::alive &&
+                    !has_role(saying, Role::context);
+           });
+         });
 }
 
 struct Said {
@@ -118,15 +160,48 @@ std::vector<Said> causes_that(const trace::Run& run, Wanted wanted) {
   return found;
 }
 
-// NCCL warns of much that it gets over. Where nothing follows from it, nothing is known to be
-// wrong.
-bool has_followed(const trace::Run& run, const JobWaits& waits) {
-  return waits.has_waits() || std::any_of(run.logs.begin(), run.logs.end(), [](const JobLog& log) {
-           return std::any_of(log.sayings.begin(), log.sayings.end(), [](const Saying& saying) {
-             return saying.kind != SayingKind::warning && saying.kind != SayingKind::alive;
-           });
-         });
+// Whether somebody tells of the end of a process that the others needed.
+bool tells_of_an_end(const JobLog& log) {
+  return std::any_of(log.sayings.begin(), log.sayings.end(), [](const Saying& saying) {
+    return saying.kind != SayingKind::died && saying.kind != SayingKind::machine &&
+           has_role(saying, Role::consequence);
+  });
 }
+
+// The errors by which ranks tell of another's end. Who then ends by itself did not begin it.
+class Aftermath {
+ public:
+  explicit Aftermath(const trace::Run& run) : is_ordered_(run.logs.size() == 1) {
+    for (const JobLog& log : run.logs) {
+      for (const Saying& saying : log.sayings) {
+        const bool is_error =
+            saying.kind == SayingKind::async_error || saying.kind == SayingKind::exception;
+        if (!is_error || !has_role(saying, Role::consequence)) continue;
+        first_lines_.try_emplace({saying.attempt, saying.rank}, saying.line);
+      }
+    }
+  }
+  // The rank of the death had told so.
+  bool holds(const Saying& death) const {
+    return death.rank >= 0 && has_ended(death) && stands_behind(death, death.rank);
+  }
+  // Some rank had, and nobody says which.
+  bool may_hold(const Saying& death) const {
+    return is_ordered_ && has_ended(death) && stands_behind(death, -1);
+  }
+
+ private:
+  static bool has_ended(const Saying& death) {
+    return death.kind == SayingKind::died && !is_violent(death);
+  }
+  bool stands_behind(const Saying& death, int32_t rank) const {
+    const auto told = first_lines_.find({death.attempt, rank});
+    return told != first_lines_.end() && (!is_ordered_ || told->second < death.line);
+  }
+
+  bool is_ordered_;
+  std::map<std::pair<uint32_t, int32_t>, uint64_t> first_lines_;  // by attempt and rank
+};
 
 // The kernel of a host: of whose process it tells is not known.
 bool is_of_any_process(const Saying& saying) {
@@ -154,8 +229,10 @@ const Said& most_telling(const std::vector<Said>& causes) {
       return is_near && saying.kind == SayingKind::warning;
     }
     if (first.kind == SayingKind::exception && first.rank < 0) return is_certain_end(saying);
+    const bool names_process = saying.kind == SayingKind::machine && first.writer.empty() &&
+                               !saying.writer.empty() && is_about_memory(saying);
     return first.kind == SayingKind::machine && is_about_memory(first) && is_near &&
-           is_violent(saying);
+           (is_violent(saying) || names_process);
   };
   const auto found = std::find_if(causes.begin() + 1, causes.end(), tells_more);
   return found == causes.end() ? causes.front() : *found;
@@ -165,11 +242,13 @@ const Said& most_telling(const std::vector<Said>& causes) {
 // all.
 Saying shown_with(std::string_view meaning, const Saying& saying) {
   Saying shown = saying;
-  if (saying.kind != SayingKind::warning) return shown;
+  if (saying.kind != SayingKind::warning && saying.kind != SayingKind::exception) return shown;
   constexpr size_t kSentenceMax = 160;  // of a first one (words/lead.h)
   constexpr size_t kShortest = 40;
   const size_t around = what_text(saying).size() - saying.text.size() + 2 + meaning.size();
-  const size_t room = around + kShortest < kSentenceMax ? kSentenceMax - around : kShortest;
+  size_t room = around + kShortest < kSentenceMax ? kSentenceMax - around : kShortest;
+  // A first sentence ends at a semicolon, and not where a parenthesis is open.
+  room = std::min(room, shown.text.find_first_of(";(", kShortest));
   if (saying.text.size() > room) shown.text = saying.text.substr(0, room - 3) + "...";
   return shown;
 }
@@ -200,19 +279,28 @@ Finding finding_about(const Said& cause, const std::vector<Said>& all, Confidenc
 }  // namespace
 
 std::optional<Finding> judge_cause(const trace::Run& run, const JobWaits& waits) {
-  const std::vector<Said> causes =
-      causes_that(run, [&](const Saying& saying) { return !is_late(run, waits, saying); });
+  const Aftermath aftermath(run);
+  const std::vector<Said> causes = causes_that(run, [&](const Saying& saying) {
+    return !is_late(run, waits, saying) && !aftermath.holds(saying);
+  });
   if (causes.empty()) return {};
   const Said& cause = most_telling(causes);
   const Saying& saying = *cause.saying;
-  const bool is_certain = is_certain_end(saying);
+  const bool is_certain = is_certain_end(saying) && !aftermath.may_hold(saying);
   const bool is_ordered = run.logs.size() == 1;
   const bool is_likely = is_certain ? is_ordered || !waits.has_waits()
                                     : waits.has_waits() && !is_of_any_process(saying);
   Finding finding = finding_about(cause, causes, is_likely ? Confidence::likely : Confidence::open);
+  const Saying& first = *causes.front().saying;
+  if (first.kind == SayingKind::exception && &first != &saying) {
+    // Of whom it is nobody says.
+    finding.summary += fmt::format("; an error stands in front of it: \"{}\"", first.quote);
+    add_evidence(*causes.front().log, first, finding);
+  }
   const bool is_of_nobody =
       is_of_any_process(saying) || (saying.kind == SayingKind::exception && saying.rank < 0);
-  const bool is_only_told = !has_followed(run, waits) || (is_of_nobody && !waits.has_waits());
+  const bool is_followed = waits.has_waits() || tells_of_an_end(*cause.log);
+  const bool is_only_told = !has_followed(run, waits) || (is_of_nobody && !is_followed);
   if (is_only_told) {
     finding.verdict = Verdict::insufficient;
     finding.severity = severity_of(finding.verdict);
@@ -290,6 +378,24 @@ void tell_of_unique_id(const trace::Run& run, const Saying& first, Finding& find
   finding.next = fmt::format("look at the log and the stack of rank {}", first.other_rank);
 }
 
+// "7/8 clients joined", "worker_count=7".
+void tell_of_count(const Saying& saying, Finding& finding) {
+  if (saying.elements_out >= saying.elements_in) {
+    finding.summary = fmt::format(
+        "{} processes had come where {} were expected, and some rank waited still: an earlier "
+        "start left its count behind, or two jobs share a store",
+        saying.elements_out, saying.elements_in);
+    finding.next = "end what is left of earlier starts, and give the job a store of its own";
+    return;
+  }
+  finding.confidence = Confidence::likely;
+  finding.summary = fmt::format(
+      "{} of {} processes had come to rank 0 when it gave up: the others never started, or "
+      "could not reach it",
+      saying.elements_out, saying.elements_in);
+  finding.next = "look for processes that did not start, and at MASTER_ADDR and the firewall";
+}
+
 }  // namespace
 
 std::optional<Finding> judge_not_met(const trace::Run& run) {
@@ -321,12 +427,15 @@ std::optional<Finding> judge_not_met(const trace::Run& run) {
                                         saying.elements_out, saying.elements_in, saying.text);
     finding.next = "look at the stacks of that process, and at the logs of the others";
   } else if (saying.elements_in != kUntold) {
-    finding.confidence = Confidence::likely;
-    finding.summary = fmt::format(
-        "{} of {} processes had come to rank 0 when it gave up: the others never started, or "
-        "could not reach it",
-        saying.elements_out, saying.elements_in);
-    finding.next = "look for processes that did not start, and at MASTER_ADDR and the firewall";
+    tell_of_count(saying, finding);
+  } else if (saying.text.empty()) {
+    const bool is_timeout = holds(saying, "RendezvousTimeoutError");
+    finding.summary = is_timeout ? "not all hosts had come to torchrun's rendezvous when its time "
+                                   "was over: some never started, or could not reach it"
+                                 : "a host could not reach torchrun's rendezvous: the host of "
+                                   "--rdzv-endpoint had not started, or the network refuses";
+    finding.next =
+        "check --nnodes, --rdzv-endpoint and the firewall, and that torchrun runs on every host";
   } else {
     finding.summary = fmt::format(
         "a process could not reach rank 0 at {}: it had not started, or the network refuses",

@@ -323,9 +323,27 @@ std::vector<int32_t> silent_in(const JobWaits& waits, const WaitGroup& group) {
     const auto standing = group.standings.find(rank);
     const bool tells =
         standing != group.standings.end() && standing->second.saying->kind == SayingKind::position;
-    if (!group.waits.contains(rank) && !tells) silent.push_back(rank);
+    const bool speaks = group.waits.contains(rank) || tells || waits_elsewhere(waits, group, rank);
+    if (!speaks) silent.push_back(rank);
   }
   return silent;
+}
+
+// "; rank 4 waited in _ALLGATHER_BASE, call 55 of tp, and so did not come": they belong to this
+// group, which is the whole job, and wait in others.
+std::string elsewhere_text(const JobWaits& waits, const WaitGroup& group) {
+  std::string text;
+  if (!group.is_whole_job) return text;
+  for (const WaitGroup& other : waits.groups) {
+    std::vector<int32_t> held;
+    for (const auto& [rank, wait] : other.waits) {
+      if (!group.waits.contains(rank)) held.push_back(rank);
+    }
+    if (held.empty()) continue;
+    text += fmt::format("; {} waited in {} of {} at that time", ranks_text(held),
+                        other.waits.at(held.front()).saying->op, group_text(other));
+  }
+  return text;
 }
 
 bool is_first_call(const WaitGroup& group) {
@@ -354,7 +372,8 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
   const std::vector<int32_t> silent = silent_in(waits, group);
   const std::vector<int32_t> waiting = ranks_of(group.waits);
   const bool knows_size = waits.world_size > 0 && group.is_whole_job;
-  const bool speak_all = knows_size && silent.empty();
+  const std::string elsewhere = elsewhere_text(waits, group);
+  const bool speak_all = knows_size && silent.empty() && elsewhere.empty();
   // Of one that speaks, and a size that nobody tells, nothing follows for the others.
   const bool is_alone = waiting.size() == 1 && waits.world_size <= 0;
   const bool speak_most = waiting.size() >= silent.size() && !is_alone;
@@ -394,10 +413,13 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
         "missing",
         ranks_text(silent), silent.size() == 1 ? "prints" : "print");
     finding.next = fmt::format("look at the log and the stack of rank {}", silent.front());
+  } else if (!elsewhere.empty()) {
+    finding.next = "look first at the smaller group: whoever waits there comes to no other call";
   } else {
     finding.summary += "; which other ranks belong to it the log does not tell";
     finding.next = "collect the logs of all ranks, or run under `rollcall run`";
   }
+  finding.summary += elsewhere;
   if (verdict == Verdict::missing_call) {
     finding.misstep = Misstep::not_reached;
     for (const int32_t rank : silent) finding.culprits.push_back(culprit_named(rank, first));
@@ -471,9 +493,11 @@ Finding judge_rest(const trace::Run& run) {
       add_evidence(log, saying, finding);
     }
   }
-  finding.summary = fmt::format("the log says that something went wrong, and not who began it: {}",
-                                first == nullptr ? std::string() : first->quote);
-  if (known != nullptr) finding.summary += fmt::format(" ({})", known->meaning);
+  const bool is_context = known != nullptr && known->role == Role::context;
+  finding.summary = is_context ? "the log says of no rank that it went wrong"
+                               : "the log says that something went wrong, and not who began it";
+  if (known != nullptr) finding.summary += fmt::format(": {}", known->meaning);
+  if (first != nullptr) finding.summary += fmt::format("; its words: {}", first->quote);
   finding.next = known != nullptr
                      ? std::string(known->next)
                      : "look at the lines around it; `rollcall run` records every call";

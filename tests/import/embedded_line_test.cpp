@@ -27,8 +27,8 @@ std::string docker(const std::string& json_of_message) {
 }  // namespace
 
 TEST_CASE("what docker wrapped is what a parser of JSON finds in it") {
-  const std::vector<std::string> pieces = {"a",    "[rank3]:", "\"",  "\\",       "\t",
-                                           "\x1b", "<&>",      "é", "\xf0\x9f\x98\x80", "\r", "}"};
+  const std::vector<std::string> pieces = {"a", "[rank3]:",         "\"", "\\", "\t", "\x1b", "<&>",
+                                           "é", "\xf0\x9f\x98\x80", "\r", "}"};
   std::mt19937 random(7);
   for (int i = 0; i < 2000; ++i) {
     std::string message;
@@ -47,9 +47,9 @@ TEST_CASE("an object with other fields, in another order, or of another program 
 }
 
 TEST_CASE("what only begins as docker's lines do stays as it is") {
-  for (const char* line :
-       {R"({"log":"words\n","stream":"stderr","time":"t})", R"({"log":"words\q","stream":"stdout"})",
-        R"({"log":"words)", R"({"log":7})", R"({"log":"\u12"})", R"({"log":"a","stream":"x",})"}) {
+  for (const char* line : {R"({"log":"words\n","stream":"stderr","time":"t})",
+                           R"({"log":"words\q","stream":"stdout"})", R"({"log":"words)",
+                           R"({"log":7})", R"({"log":"\u12"})", R"({"log":"a","stream":"x",})"}) {
     CAPTURE(line);
     CHECK(inside(line) == line);
   }
@@ -59,7 +59,8 @@ TEST_CASE("a log that docker wrapped, with colours and bars in it, says what the
   const auto wrapped = [](const std::string& log) {
     std::string out;
     for (const std::string& line : lines_of(log)) {
-      out += docker(nlohmann::json("\r 1%|  |\x1b[36m(Worker pid=12)\x1b[0m " + line).dump()) + "\n";
+      out +=
+          docker(nlohmann::json("\r 1%|  |\x1b[36m(Worker pid=12)\x1b[0m " + line).dump()) + "\n";
     }
     return out;
   };

@@ -4,64 +4,19 @@
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/import/job_words.h"
 #include "tests/import/judge_log.h"
 
 using namespace rollcall;
 using namespace rollcall::trace;
 using analysis::Confidence;
 using analysis::Verdict;
+using Ranks = std::vector<int32_t>;
 
 namespace {
 
-// As PyTorch 2.4 writes it, of a group that no line names.
-std::string gave_up(int rank, const std::string& front = "") {
-  const std::string name = std::to_string(rank);
-  return front + "[rank" + name + "]:[E816 01:45:40.1 ProcessGroupNCCL.cpp:607] [Rank " + name +
-         "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE, "
-         "NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600026 milliseconds before timing "
-         "out.\n";
-}
-
-std::string three_gave_up() { return gave_up(0) + gave_up(1) + gave_up(3); }
-
-struct Judged {
-  Verdict verdict;
-  Confidence confidence;
-  std::vector<int32_t> culprits;
-  std::string summary;
-};
-
-Judged judged(const std::string& log) {
-  const analysis::Report report = judge_log(log);
-  const analysis::Finding& lead = report.findings.front();
-  Judged result{lead.verdict, lead.confidence, {}, lead.summary};
-  for (const auto& culprit : lead.culprits) result.culprits.push_back(culprit.rank);
-  return result;
-}
-
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-using Ranks = std::vector<int32_t>;
-
 const std::string kOutOfMemory =
     "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 336.00 MiB.\n";
-
-std::string summary_of_torchrun(const std::string& failures, int rank, int code) {
-  return "E1026 03:51:33.2 99 torch/distributed/elastic/multiprocessing/api.py:882] failed "
-         "(exitcode: " +
-         std::to_string(code) +
-         ") local_rank: 1 (pid: 4711) of binary: python3\n"
-         "============================================================\n"
-         "Failures:\n" +
-         failures +
-         "------------------------------------------------------------\n"
-         "Root Cause (first observed failure):\n[0]:\n  time      : 2025-10-26_03:51:31\n"
-         "  host      : node1\n  rank      : " +
-         std::to_string(rank) + " (local_rank: 1)\n  exitcode  : " + std::to_string(code) +
-         " (pid: 4711)\n";
-}
 
 }  // namespace
 
@@ -88,7 +43,11 @@ TEST_CASE("an exception that tells of others' end accuses nobody") {
        {"[rank2]: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process "
         "exited or there was a network error, NCCL version 2.20\n",
         "[rank2]: RuntimeError: [pair.cc:534] Connection closed by peer [10.0.0.1]:1234\n",
-        "[rank2]: ConnectionResetError: [Errno 104] Connection reset by peer\n"}) {
+        "[rank2]: ConnectionResetError: [Errno 104] Connection reset by peer\n",
+        "[rank2]: ConnectionRefusedError: [Errno 111] Connection refused\n",
+        "[rank2]: RuntimeError: NCCL communicator was aborted on rank 2.\n",
+        "[rank2]: TimeoutError: no message in 600 s\n",
+        "[rank2]: RuntimeError: Engine core initialization failed. See root cause above.\n"}) {
     CAPTURE(line);
     const Judged found = judged(line);
     CHECK(found.verdict == Verdict::insufficient);
@@ -193,6 +152,9 @@ TEST_CASE("ranks that PyTorch's own reports name as missing are named") {
   CHECK(
       culprits("RuntimeError: [Rank 0]: Ranks 3, 4, 7 failed to pass monitoredBarrier in 5 ms\n") ==
       Ranks{3, 4, 7});
+  CHECK(culprits("RuntimeError: Rank 0 successfully reached monitoredBarrier, but received errors "
+                 "while waiting for send/recv from rank 3. Please check rank 3 logs.\n") ==
+        Ranks{3});
   CHECK(culprits("[E x:1] [Rank 0]: Rank 3 failed to pass monitoredBarrier in 1800000 ms\n") ==
         Ranks{3});
   CHECK(culprits(gave_up(0) +

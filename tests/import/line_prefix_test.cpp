@@ -165,6 +165,7 @@ TEST_CASE("grep -n puts the number of the line in front, grep -rn the file too")
   CHECK(prefix_of("job.log:").file == "job.log");
   CHECK(prefix_of("job.log:57:[1,3]<stdout>:").task == 3);
   CHECK(prefix_of("job:57:").file == "job");
+  CHECK(prefix_of("rank3:").file == "rank3");
   CHECK(prefix_of("logs/job-1.log-57-", kWatchdog).file == "logs/job-1.log");
   check_kept("logs/job-1.log-57-words");
   check_kept("job:57:words");

@@ -24,6 +24,9 @@ constexpr size_t kSayingsMax = 100'000;
 constexpr size_t kQuoteMax = 400;
 constexpr size_t kScriptLinesMax = 4;  // of a stack
 constexpr std::string_view kLastError = "Last error:";
+constexpr std::string_view kDataLoader = "DataLoader worker (pid";
+constexpr std::string_view kKubectl = "kubectl";
+constexpr int64_t kKilledByShell = 128;  // and the signal
 
 // A number that a job can have as a rank; -1 else.
 int32_t rank_from(int64_t number) {
@@ -169,8 +172,12 @@ void fill_kind(const LogValues& values, Saying& saying) {
         saying.code = -signal_named(saying.op);
       if (values.has("task")) {
         saying.writer = fmt::format("task {} on {}", values["task"], values["text"]);
-        saying.code = status_from_words(values["text2"]);
+      } else if (values.has("text3")) {
+        saying.writer = fmt::format("tasks {} on {}", values["text3"], values["text"]);
+      } else if (values.has("name")) {
+        saying.writer = "an actor of Ray";
       }
+      if (values.has("text2")) saying.code = status_from_words(values["text2"]);
       break;
     case SayingKind::exception:
       saying.op = values["name"];
@@ -292,10 +299,11 @@ bool is_telling(const LogFormat& format) {
   }
 }
 
-// The long lines, which consoles break.
-bool may_be_broken(SayingKind kind) {
-  return kind == SayingKind::gave_up || kind == SayingKind::position ||
-         kind == SayingKind::other_position || kind == SayingKind::blocking_wait;
+// The long lines, which consoles break, and those that their writer breaks.
+bool may_be_broken(const LogFormat& format) {
+  return format.kind == SayingKind::gave_up || format.kind == SayingKind::position ||
+         format.kind == SayingKind::other_position || format.kind == SayingKind::blocking_wait ||
+         format.mark == "noticed that process rank ";
 }
 
 // What PyTorch and NCCL would print of a call, or in front of any line: no end of another line.
@@ -312,6 +320,9 @@ bool begins_anew(const TextLine& line) {
 bool is_status_alone(const LogFormat& format) {
   return format.pattern.starts_with("exitcode :") || format.pattern.starts_with("Exit code:");
 }
+
+// One whose rank may stand in front of it.
+bool is_of_mpiexec(const LogFormat& format) { return format.pattern.starts_with("= "); }
 
 // Ray prints one line for several that are alike.
 bool stands_for_several(std::string_view line) {
@@ -361,7 +372,7 @@ void JobLogReader::read_line(const TextLine& line) {
       follows_ = &format;
       continue;
     }
-    if (take(format, line) || !may_be_broken(format.kind)) continue;
+    if (take(format, line) || !may_be_broken(format)) continue;
     unfinished_ = &format;
     begun_.text = line.text;
     begun_.whole = line.whole;
@@ -476,6 +487,10 @@ Saying JobLogReader::saying_of(const LogFormat& format, const TextLine& given,
     saying.writer = writer_of(line);
   }
   const size_t at = line.find(format.mark);
+  if (format.kind == SayingKind::exception && saying.rank < 0) {
+    if (format.mark == kDataLoader) saying.text = trimmed(line.substr(at));
+    if (given.prefix.task >= 0) saying.writer = fmt::format("task {}", given.prefix.task);
+  }
   const size_t begin = line.size() <= kQuoteMax ? 0 : at > 120 ? at - 120 : 0;
   saying.quote = trimmed(line.substr(begin, kQuoteMax));
   return saying;
@@ -513,8 +528,16 @@ bool JobLogReader::is_untenable(Saying& saying, const LogFormat& format, const L
              (values.has("name") && (!is_uncaught || !is_exception_name(values["name"])));
     }
     case SayingKind::died:
-      if (values.has("task")) return is_rest_ended_ || saying.code == kUntold;
-      return is_status_alone(format) && !ended_.give_to(saying);
+      if (values.has("text2") && saying.code == kUntold) return true;
+      if (values.has("task") || values.has("text3")) return is_rest_ended_;
+      // A command that is run in a container may fail for anything.
+      if (format.source == kKubectl && saying.code < kKilledByShell) return true;
+      if (is_status_alone(format)) return !ended_.give_to(saying);
+      if (is_of_mpiexec(format)) ended_.give_to(saying);
+      return false;
+    case SayingKind::machine:
+      // Ray counts them, and none is a count, too.
+      return values.number("in", 1) == 0;
     default:
       return false;
   }

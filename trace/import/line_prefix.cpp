@@ -324,7 +324,8 @@ bool take_grep_file(Cursor& at, LinePrefix& prefix) {
   int32_t number = 0;
   const bool has_number = behind.take_number(number) && behind.take(":");
   if (has_number) at = behind;
-  return has_number || prefix.file.find_first_of("./") != std::string_view::npos;
+  return has_number || prefix.file.find_first_of("./") != std::string_view::npos ||
+         begins_as_nccl(at.rest());
 }
 
 // "logs/rank3.log-57-": the lines around a match of `grep -rn`. The name ends behind its suffix.
