@@ -10,12 +10,17 @@ import job
 from groups import Groups
 from job import Job, expect, expect_equal, shape_arguments
 
-LIVES, HANGS, UNUSABLE = 0, 1, 2
+LIVES, HANGS, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 OF_PROGRAM = 93
 # Longer than any test takes: what stands still is young.
 PATIENT = ["--patience", "3600"]
 IMPATIENT = ["--patience", "1"]
 LOOK_CPU_S = 0.1
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def probe(run, *options, directory=None):
@@ -242,6 +247,35 @@ def without_probe_it_waits():
         expect("is over" in done.stdout, done.stdout)
 
 
+def of_a_job_that_has_not_begun_it_tells_and_gives_up_when_told():
+    with Groups("--watch", "0") as run:
+        done = run.rollcall("watch", run.run_directory, "--start-within", "0.2")
+        expect_equal(done.returncode, UNDECIDED, "a directory that does not come")
+        expect("is not there yet; waiting for the job" in done.stderr, done.stderr)
+        expect("nothing was recorded in" in done.stdout, done.stdout)
+        os.mkdir(run.run_directory)
+        done = run.rollcall("watch", run.run_directory, "--start-within", "0.2")
+        expect_equal(done.returncode, UNDECIDED, "a directory that stays empty")
+        expect_equal(done.stderr.count("waiting for the job's first NCCL call"), 1, done.stderr)
+        expect_equal(run.rollcall("watch", "--probe", "--start-within", "1",
+                                  run.run_directory).returncode, UNUSABLE, "a probe that waits")
+        told = os.path.join(run.folder, "told")
+        with open(told, "wb") as err, \
+             subprocess.Popen([job.ROLLCALL, "watch", run.run_directory], env=run.environment,
+                              stdout=subprocess.PIPE, stderr=err, text=True,
+                              preexec_fn=job.die_with_parent) as watch:
+            run.wait_until(lambda: "waiting for the job's first NCCL call" in read(told), "a word")
+            start_groups(run)
+            run.wait_until(lambda: "runs; waiting until it hangs or is over" in read(told),
+                           "that it has begun")
+            expect_equal(watch.poll(), None, "exit status of the watch, which goes on")
+            watch.kill()
+            run.end()
+        # A time that bounds the start alone.
+        done = run.rollcall("watch", run.run_directory, "--start-within", "0")
+        expect_equal((done.returncode, done.stderr), (LIVES, ""), "of a job that is over")
+
+
 def between_two_attempts_it_waits():
     with Job(2) as run:
         start_attempts(run, "0")
@@ -304,6 +338,8 @@ if __name__ == "__main__":
          of_nothing_a_probe_passes),
         ("a look at 8 ranks takes a tenth of a second at most", a_look_is_cheap),
         ("watch waits for a hang, or for the end", without_probe_it_waits),
+        ("watch says that a job has not begun, and gives up when told to",
+         of_a_job_that_has_not_begun_it_tells_and_gives_up_when_told),
         ("watch does not take the time between two attempts for the end",
          between_two_attempts_it_waits),
         ("a verdict about ranks that are gone does not count for those in their place",
