@@ -130,7 +130,7 @@ def sbatch(run, arguments, **environment):
     """The exit status of the batch script, what it printed, and how it was submitted again."""
     asked = os.path.join(run.folder, "asked")
     write_program(run.folder, "srun", 'shift; exec "$@"\n')
-    write_program(run.folder, "sbatch", f'{{ echo "TRIES=$TRIES"; for word; do echo "$word"; done; '
+    write_program(run.folder, "sbatch", f'{{ echo "$TRAIN_TRIES"; for word; do echo "$word"; done; '
                                         f'}} > {asked}\n')
     write_program(run.folder, "rollcall",
                   f'if [ "$1" = run ]; then shift; set -- run -n 2 --emulate=2 --watch {WATCH} '
@@ -155,12 +155,25 @@ def a_batch_script_starts_again_what_a_restart_may_help():
     with Job(2) as run:
         status, text, again = sbatch(run, TRAINING, **FAULTY)
         expect(status != 0 and again is not None, f"of a faulty GPU: {status}\n{text}")
-        expect_equal(again, ["TRIES=2", f"--exclude={SHORT_HOST}", "--export=ALL", TRAIN,
+        expect_equal(again, ["2", f"--exclude={SHORT_HOST}", "--export=ALL", TRAIN,
                              job.MINI_TRAIN, *TRAINING], "how it is submitted again")
         expect("RC-CUDA-ERROR" in text, text)
     with Job(2) as run:
-        status, text, again = sbatch(run, TRAINING, TRIES="1", **FAULTY)
+        status, text, again = sbatch(run, TRAINING, TRAIN_TRIES="1", **FAULTY)
         expect(status != 0 and again is None, f"of the last try: {status}, {again}\n{text}")
+
+
+def each_try_of_a_batch_script_has_a_directory_of_its_own():
+    """What is in the environment, the next try gets, too. Names that a user may have for something
+    else mean nothing."""
+    with Job(2) as run:
+        runs = os.path.join(run.folder, "runs")
+        for number in ("7", "8"):
+            status, text, _ = sbatch(run, ["--dp", "2", "--steps", "1"], TRAIN_RUNS=runs,
+                                     RUN="/nonexistent", EXCLUDE="/nonexistent", TRIES="0",
+                                     SLURM_JOB_ID=number)
+            expect_equal(status, 0, text)
+        expect_equal(sorted(os.listdir(runs)), ["7", "8"], "run directories")
 
 
 # What torchrun does with ranks that it starts through `rollcall run`: where one fails, all others
@@ -210,6 +223,8 @@ if __name__ == "__main__":
         ("a verdict's command drains the host of a faulty GPU", the_command_of_a_verdict_drains),
         ("a batch script starts again what a restart may help, without the hosts that are blamed",
          a_batch_script_starts_again_what_a_restart_may_help),
+        ("each try of a batch script has a run directory of its own",
+         each_try_of_a_batch_script_has_a_directory_of_its_own),
         ("a launcher starts ranks again that were ended for a hang",
          a_launcher_starts_the_ranks_again),
     ]))
