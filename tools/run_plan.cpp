@@ -18,6 +18,7 @@
 #include "tools/launcher.h"
 #include "tools/libraries.h"
 #include "tools/run_directory.h"
+#include "tools/survivors.h"
 
 namespace rollcall::tools {
 namespace {
@@ -64,12 +65,11 @@ bool plan_emulator(const RunArguments& arguments, Plan& plan, std::vector<std::s
 }
 
 // The id that this command shares with others: the user's, where the hosts of a job are started one
-// by one, or the one that all ranks of a launcher's job come to. A run id beside our own preloaded
-// library is that of a `rollcall run` around this one, which is another job.
-std::optional<std::string> shared_run_id(const std::string& recorder) {
+// by one, or the one that all ranks of a launcher's job come to. Within the job of another
+// `rollcall run` the variable holds that one's, which is another job's.
+std::optional<std::string> shared_run_id() {
   const std::string given = environment_or("ROLLCALL_RUN_ID", "");
-  const bool is_nested =
-      !recorder.empty() && environment_or("LD_PRELOAD", "").find(recorder) != std::string::npos;
+  const bool is_nested = !environment_or(kTokenVariable, "").empty();
   if (!given.empty() && !is_nested) return given;
   const std::optional<std::string> outer_job = launcher_job();
   if (outer_job) return run_id_of(*outer_job);
@@ -103,7 +103,7 @@ bool prepare_run(const RunArguments& arguments, const std::string& program, Plan
                  std::string& error) {
   const auto recorder = find_recorder(plan.obstacle);
   // Ranks of our own are a whole job.
-  const auto shared_id = arguments.ranks == 0 ? shared_run_id(recorder.value_or("")) : std::nullopt;
+  const auto shared_id = arguments.ranks == 0 ? shared_run_id() : std::nullopt;
   plan.run_id = shared_id ? *shared_id : fmt::format("{:016x}", random_id());
   // A job that is started again keeps its name, and is another run all the same.
   if (shared_id && launcher_restarts() > 0) {

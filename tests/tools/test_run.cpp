@@ -108,6 +108,21 @@ TEST_CASE("a job that never called NCCL is said to have recorded nothing") {
   CHECK(contains(outcome.err, "most likely no process called NCCL"));
 }
 
+TEST_CASE("a run id that the user gives counts beside a preloaded recorder") {
+  const Folder folder;
+  const std::string preload =
+      std::string("LD_PRELOAD=") + ROLLCALL_TEST_LIBRARIES + "/librollcall.so";
+  const Outcome given =
+      run_command(folder, {"run", "--", "true"}, {preload, "ROLLCALL_RUN_ID=given"});
+  CHECK(contains(given.err, "set ROLLCALL_RUN_ID=given\n"));
+  // Within another run's job it is that one's.
+  const Outcome nested =
+      run_command(folder, {"run", "-q", "--", ROLLCALL_COMMAND, "run", "--", "true"},
+                  {"ROLLCALL_RUN_ID=given"});
+  CHECK(contains(nested.err, "set ROLLCALL_RUN_ID="));
+  CHECK_FALSE(contains(nested.err, "set ROLLCALL_RUN_ID=given\n"));
+}
+
 TEST_CASE("a job without a record is told why where that can be known") {
   const Folder folder;
   const Outcome gone = run_command(folder, {"run", "-q", "-d", "gone", "--", "rmdir", "gone"});
