@@ -85,6 +85,16 @@ unsigned launcher_restarts() {
   return static_cast<unsigned>(std::min<uint64_t>(number, UINT32_MAX));
 }
 
+std::optional<uint64_t> launcher_attempt() {
+  const char* most = variable("TORCHELASTIC_MAX_RESTARTS");
+  const char* attempt = variable("TORCHELASTIC_RESTART_COUNT");
+  uint64_t restarts_max = 0;
+  uint64_t number = 0;
+  if (!most || !parse_decimal(most, restarts_max) || restarts_max == 0) return std::nullopt;
+  if (!attempt || !parse_decimal(attempt, number)) return std::nullopt;
+  return number;
+}
+
 std::string run_id_of(const std::string& job) {
   // FNV-1a; the top bit stays clear, the id is a positive number in the files.
   uint64_t hash = 14695981039346656037ull;

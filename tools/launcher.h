@@ -2,6 +2,7 @@
 // one rank of.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -16,6 +17,10 @@ std::optional<unsigned> launcher_rank();
 
 // How often the launcher has started the whole job again under its old name (Slurm's requeue).
 unsigned launcher_restarts();
+
+// The number of the launcher's attempt, where the recorder gives each a directory of its own
+// (core/capture/recorder_life.cpp).
+std::optional<uint64_t> launcher_attempt();
 
 // A run id that every process with the same `job` comes to: 16 hexadecimal digits, never all zero.
 std::string run_id_of(const std::string& job);

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "core/base/limits.h"
+#include "core/base/text.h"
 #include "trace/live_ring.h"
 #include "trace/regular_file.h"
 
@@ -146,6 +147,27 @@ std::string read_meta(const std::string& path, const FileHeader& header, const s
     rest.remove_prefix(end + 1);
   }
   return value;
+}
+
+bool holds_run(const std::string& directory, uint64_t run_id) {
+  const std::vector<std::string> paths = list_rings(directory);
+  return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) {
+    const std::optional<FileHeader> header = read_header(path);
+    return header && header->run_id == run_id;
+  });
+}
+
+std::optional<uint64_t> newest_attempt(const std::string& directory) {
+  constexpr std::string_view kAttempt = "attempt-";
+  std::optional<uint64_t> newest;
+  for (const std::string& path : list_rings(directory)) {
+    const std::string name = fs::path(path).lexically_relative(directory).begin()->string();
+    uint64_t number = 0;
+    if (!name.starts_with(kAttempt)) continue;
+    if (!parse_decimal(std::string_view(name).substr(kAttempt.size()), number)) continue;
+    newest = std::max(newest.value_or(0), number);
+  }
+  return newest;
 }
 
 bool write_switch(const std::string& path, uint32_t value, std::string& error) {

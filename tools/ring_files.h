@@ -15,6 +15,12 @@ namespace rollcall::tools {
 // Paths of the ring files of a run, one level of folders deep, sorted.
 std::vector<std::string> list_rings(const std::string& directory);
 
+// Whether any of these rings is of that run.
+bool holds_run(const std::string& directory, uint64_t run_id);
+
+// The largest N of the directories attempt-N in this one that hold rings.
+std::optional<uint64_t> newest_attempt(const std::string& directory);
+
 // A copy of the header. nullopt: not a ring file of a version this command knows; `error`, where
 // given, says why.
 std::optional<FileHeader> read_header(const std::string& path, std::string* error = nullptr);

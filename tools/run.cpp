@@ -126,6 +126,7 @@ class Session {
   Session(const RunArguments& arguments, const std::vector<std::string>& command, Plan plan)
       : arguments_(arguments),
         plan_(std::move(plan)),
+        own_directory_(own_directory(plan_)),
         program_(command[0]),
         processes_(new_token()),
         guardian_(processes_.token(), limit_ns(arguments)),
@@ -255,7 +256,7 @@ class Session {
     if (arguments_.timeout_s > 0 &&
         now - start_ns_ > static_cast<int64_t>(arguments_.timeout_s * 1e9)) {
       timed_out_ = true;
-      if (list_rings(plan_.directory).empty()) {
+      if (!has_record()) {
         end_after_time_limit(
             "No verdict: nothing was recorded. A job that waits in its rendezvous for a rank has "
             "not called NCCL yet.",
@@ -304,6 +305,12 @@ class Session {
   }
 
   bool was_asked_for() const { return word_.is_of_all && !watch_.is_by_default(); }
+
+  // A directory that is shared may hold an earlier attempt, or another job.
+  bool has_record() const {
+    return plan_.is_shared ? holds_run(own_directory_, parse_run_id(plan_.run_id))
+                           : !list_rings(plan_.directory).empty();
+  }
 
   void ask_verdict(const std::vector<std::string>& options) {
     helper_output_ = open_answer();
@@ -459,6 +466,14 @@ class Session {
     }
   }
 
+  // A launcher that starts again what has failed may give up in an attempt in which no rank has
+  // come to NCCL.
+  std::string attempt_in_words() const {
+    const std::optional<uint64_t> newest = newest_attempt(plan_.directory);
+    if (!newest || plan_.is_shared) return {};
+    return fmt::format(" (of attempt-{}, the newest on file)", *newest);
+  }
+
   // The verdict's sentence, for a run that failed.
   void say_sentence() {
     std::vector<std::string> options{"--sentence"};
@@ -479,7 +494,7 @@ class Session {
     std::string text = helper_text();
     take_incident(text);
     text.resize(std::min(text.find('\n'), text.size()));
-    if (!text.empty()) say(text);
+    if (!text.empty()) say(text + attempt_in_words());
     if (is_hang_status(*status)) class_status_ = *status;
   }
 
@@ -500,7 +515,7 @@ class Session {
     if (timed_out_) status = kExitTimeout;
     // Said before the start.
     if (plan_.directory.empty()) return status;
-    if (list_rings(plan_.directory).empty()) {
+    if (!has_record()) {
       say(why_nothing_recorded(plan_, program_));
       return status;
     }
@@ -530,6 +545,7 @@ class Session {
 
   const RunArguments& arguments_;
   Plan plan_;
+  const std::string own_directory_;
   const std::string program_;
   JobProcesses processes_;
   Guardian guardian_;

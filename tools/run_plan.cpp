@@ -17,6 +17,7 @@
 #include "tools/elf_file.h"
 #include "tools/launcher.h"
 #include "tools/libraries.h"
+#include "tools/ring_files.h"
 #include "tools/run_directory.h"
 #include "tools/survivors.h"
 
@@ -104,6 +105,7 @@ bool prepare_run(const RunArguments& arguments, const std::string& program, Plan
   const auto recorder = find_recorder(plan.obstacle);
   // Ranks of our own are a whole job.
   const auto shared_id = arguments.ranks == 0 ? shared_run_id() : std::nullopt;
+  plan.is_shared = shared_id.has_value();
   plan.run_id = shared_id ? *shared_id : fmt::format("{:016x}", random_id());
   // A job that is started again keeps its name, and is another run all the same.
   if (shared_id && launcher_restarts() > 0) {
@@ -124,6 +126,12 @@ bool prepare_run(const RunArguments& arguments, const std::string& program, Plan
   return true;
 }
 
+std::string own_directory(const Plan& plan) {
+  const std::optional<uint64_t> attempt = launcher_attempt();
+  if (plan.directory.empty() || !plan.is_shared || !attempt) return plan.directory;
+  return fmt::format("{}/attempt-{}", plan.directory, *attempt);
+}
+
 std::string why_nothing_recorded(const Plan& plan, const std::string& program) {
   if (::access(plan.directory.c_str(), F_OK) != 0) {
     return fmt::format(
@@ -131,7 +139,10 @@ std::string why_nothing_recorded(const Plan& plan, const std::string& program) {
         "renamed it.",
         plan.directory);
   }
-  const std::string nothing = "nothing was recorded in " + plan.directory;
+  const std::string directory = own_directory(plan);
+  const bool is_alone = !plan.is_shared || list_rings(directory).empty();
+  const std::string nothing =
+      fmt::format("nothing was recorded in {}{}", directory, is_alone ? "" : " by this run");
   // As the injected libraries read it.
   if (!read_config([](std::string_view) {}).enable) {
     return fmt::format("{}: ROLLCALL_ENABLE={} switches recording off.", nothing,

@@ -45,13 +45,18 @@ struct Plan {
   std::string directory;  // empty: nothing is recorded,
   std::string obstacle;   // for this reason
   std::string run_id;
-  Settings settings;  // for every process
+  bool is_shared = false;  // the directory and the id, with other commands of the job
+  Settings settings;       // for every process
 };
 
 // False: the job cannot be started as it was asked for. What only keeps it from being recorded does
 // not: the job comes first.
 bool prepare_run(const RunArguments& arguments, const std::string& program, Plan& plan,
                  std::string& error);
+
+// Where the ranks that are started record: in an attempt of a launcher around this command, a
+// directory in the plan's.
+std::string own_directory(const Plan& plan);
 
 // The sentence for a run without a file: what is known to be the case, else what is likely.
 std::string why_nothing_recorded(const Plan& plan, const std::string& program);

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
+#include "core/base/text.h"
 #include "trace/jobs.h"
 
 namespace rollcall::trace {
@@ -138,6 +142,56 @@ void keep_newest_job(Run& run) {
   }
 }
 
+// The number of "…/attempt-7"; nothing where the directory is called otherwise.
+std::optional<uint64_t> attempt_of(std::string_view folder) {
+  constexpr std::string_view kAttempt = "attempt-";
+  const std::string_view name = folder.substr(folder.rfind('/') + 1);
+  uint64_t number = 0;
+  if (!name.starts_with(kAttempt)) return std::nullopt;
+  if (!parse_decimal(name.substr(kAttempt.size()), number)) return std::nullopt;
+  return number;
+}
+
+// A launcher ends all its ranks on a host before it starts them again there. What lies in the
+// directory of an earlier attempt is no part of the newer one, also of a rank that has not come to
+// NCCL in that. Launchers of other hosts may count otherwise.
+void keep_newest_attempt_of_each_host(Run& run) {
+  struct Newest {
+    uint64_t number = 0;
+    const Process* example = nullptr;
+  };
+  std::map<std::pair<std::string, std::string>, Newest> newest;
+  const auto newest_of = [&](const Process& process, std::optional<uint64_t>& number) -> Newest* {
+    if (process.superseded || process.is_foreign()) return nullptr;
+    const std::string folder = folder_of(process);
+    number = attempt_of(folder);
+    if (!number) return nullptr;
+    return &newest[{folder.substr(0, folder.rfind('/')), process.host}];
+  };
+  std::optional<uint64_t> number;
+  for (const Process& process : run.processes) {
+    Newest* one = newest_of(process, number);
+    if (one && (!one->example || *number > one->number)) *one = {*number, &process};
+  }
+  uint64_t older = 0;
+  const Process* example = nullptr;
+  const Process* kept = nullptr;
+  for (Process& process : run.processes) {
+    const Newest* one = newest_of(process, number);
+    if (!one || *number == one->number) continue;
+    process.superseded = true;
+    example = &process;
+    kept = one->example;
+    ++older;
+  }
+  if (older == 0) return;
+  run.issues.push_back(
+      {.file = example->file,
+       .text = fmt::format("{} processes are of an earlier attempt than those in {}; they were "
+                           "read but not compared; to compare them, name their directory {}",
+                           older, folder_of(*kept), folder_of(*example))});
+}
+
 // Of attempts the older one has ended, also where both were handed one unique id. Who is still
 // there and joins the same communicator was started under the same rank by mistake.
 bool are_beside(const Process& a, const Process& b) {
@@ -195,6 +249,7 @@ void mark_superseded(Run& run) {
   keep_one_recorder(run);
   keep_newest_run(run);
   keep_newest_job(run);
+  keep_newest_attempt_of_each_host(run);
   keep_newest_attempt(run);
 }
 

@@ -108,6 +108,39 @@ TEST_CASE("a job that never called NCCL is said to have recorded nothing") {
   CHECK(contains(outcome.err, "most likely no process called NCCL"));
 }
 
+TEST_CASE("an attempt that never called NCCL is not told the verdict of an earlier one") {
+  const Folder folder;
+  const std::string synth =
+      "\"$ROLLCALL\" synth -o run/attempt-0 --ranks 2 --ops 20 --fault missing-call@1 && "
+      "\"$ROLLCALL\" diff run --sentence";
+  const Outcome earlier = run_shell(folder, synth);
+  CHECK(contains(earlier.out, "RC-MISSING-CALL"));
+  const std::vector<std::string> elastic = {"TORCHELASTIC_RUN_ID=job", "RANK=0",
+                                            "TORCHELASTIC_MAX_RESTARTS=1",
+                                            "TORCHELASTIC_RESTART_COUNT=1"};
+  const Outcome outcome = run_command(folder, {"run", "-d", "run", "--", "false"}, elastic);
+  CHECK(outcome.status == 1);
+  CHECK(contains(outcome.err, "nothing was recorded in " + (folder / "run/attempt-1")));
+  CHECK_FALSE(contains(outcome.err, "RC-MISSING-CALL"));
+  // In one directory, without a number for the launcher's attempt.
+  const Outcome beside = run_command(folder, {"run", "-d", "run/attempt-0", "--", "false"},
+                                     {"TORCHELASTIC_RUN_ID=job", "RANK=0"});
+  CHECK(contains(beside.err,
+                 "nothing was recorded in " + (folder / "run/attempt-0") + " by this run"));
+  CHECK_FALSE(contains(beside.err, "RC-MISSING-CALL"));
+}
+
+TEST_CASE("the verdict on a job whose launcher starts it again names the attempt") {
+  const Folder folder;
+  const std::string synth =
+      "\"$ROLLCALL\" run -d run -- sh -c '\"$ROLLCALL\" synth -o $ROLLCALL_DIR/attempt-0 --ranks 2 "
+      "--ops 20 --fault missing-call@1; exit 3'";
+  const Outcome outcome = run_shell(folder, synth);
+  CHECK(outcome.status == 3);
+  CHECK(contains(outcome.err, "RC-MISSING-CALL"));
+  CHECK(contains(outcome.err, "(of attempt-0, the newest on file)"));
+}
+
 TEST_CASE("a run id that the user gives counts beside a preloaded recorder") {
   const Folder folder;
   const std::string preload =

@@ -558,6 +558,30 @@ TEST_CASE("a second process with the same job rank is a newer attempt") {
   for (const Process& process : run.processes) CHECK(process.superseded == (process.pid == 1));
 }
 
+TEST_CASE(
+    "a rank that left nothing in the newest attempt on its host is not taken from an earlier") {
+  for (const bool is_one_host : {true, false}) {
+    Directory directory;
+    for (const int rank : {0, 1}) {
+      directory.write("attempt-0/node0." + std::to_string(rank + 1) + ".1.ring",
+                      RingBytes(static_cast<uint32_t>(rank + 1), rank).bytes);
+    }
+    RingBytes newer(3, 1);
+    newer.header.first_anchor.realtime_ns += 5'000'000'000;
+    if (!is_one_host) std::memcpy(newer.header.host, "node1", 6);
+    newer.store_header();
+    directory.write("attempt-1/node0.3.1.ring", newer.bytes);
+    const Run run = load_run(directory.path(), quiet());
+    REQUIRE(run.processes.size() == 3);
+    for (const Process& process : run.processes) {
+      // Of another host rank 0 may be in the same attempt, by another number.
+      const bool is_kept = process.pid == 3 || (process.pid == 1 && !is_one_host);
+      CHECK(process.superseded == !is_kept);
+    }
+    CHECK(says(run, "name their directory " + directory.path() + "/attempt-0"));
+  }
+}
+
 TEST_CASE("two processes of one job rank in one communicator are of one attempt, if both live") {
   for (const bool was_there : {true, false}) {
     Directory directory;
