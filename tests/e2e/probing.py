@@ -18,11 +18,6 @@ IMPATIENT = ["--patience", "1"]
 LOOK_CPU_S = 0.1
 
 
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
-
-
 def probe(run, *options, directory=None):
     done = run.rollcall("watch", "--probe", directory or run.run_directory, *options)
     return done.returncode, done.stdout
@@ -259,18 +254,19 @@ def of_a_job_that_has_not_begun_it_tells_and_gives_up_when_told():
         expect_equal(done.stderr.count("waiting for the job's first NCCL call"), 1, done.stderr)
         expect_equal(run.rollcall("watch", "--probe", "--start-within", "1",
                                   run.run_directory).returncode, UNUSABLE, "a probe that waits")
-        told = os.path.join(run.folder, "told")
-        with open(told, "wb") as err, \
-             subprocess.Popen([job.ROLLCALL, "watch", run.run_directory], env=run.environment,
-                              stdout=subprocess.PIPE, stderr=err, text=True,
+        with subprocess.Popen([job.ROLLCALL, "watch", run.run_directory], env=run.environment,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               preexec_fn=job.die_with_parent) as watch:
-            run.wait_until(lambda: "waiting for the job's first NCCL call" in read(told), "a word")
-            start_groups(run)
-            run.wait_until(lambda: "runs; waiting until it hangs or is over" in read(told),
-                           "that it has begun")
-            expect_equal(watch.poll(), None, "exit status of the watch, which goes on")
-            watch.kill()
-            run.end()
+            try:
+                line = watch.stderr.readline()
+                expect("waiting for the job's first NCCL call" in line, line)
+                start_groups(run)
+                line = watch.stderr.readline()
+                expect("runs; waiting until it hangs or is over" in line, line)
+                expect_equal(watch.poll(), None, "exit status of the watch, which goes on")
+            finally:
+                watch.kill()
+        run.end()
         # A time that bounds the start alone.
         done = run.rollcall("watch", run.run_directory, "--start-within", "0")
         expect_equal((done.returncode, done.stderr), (LIVES, ""), "of a job that is over")
@@ -281,8 +277,10 @@ def between_two_attempts_it_waits():
         start_attempts(run, "0")
         run.wait_until(lambda: "of 2 ranks" in probe(run, *PATIENT)[1], "2 ranks")
         with subprocess.Popen([job.ROLLCALL, "watch", run.run_directory, *PATIENT],
-                              stdout=subprocess.DEVNULL, env=run.environment,
-                              preexec_fn=job.die_with_parent) as watch:
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              env=run.environment, preexec_fn=job.die_with_parent) as watch:
+            line = watch.stderr.readline()
+            expect("runs; waiting until it hangs or is over" in line, line)
             with open(os.path.join(run.folder, "go"), "wb"):
                 pass
             run.wait_until(lambda: "attempt-1" in os.listdir(run.run_directory), "a second attempt")
