@@ -24,6 +24,7 @@
 #include "analysis/explain/lost_dumps.h"
 #include "analysis/explain/lost_lines.h"
 #include "analysis/explain/parted_lines.h"
+#include "analysis/explain/uneven_steps.h"
 #include "analysis/explain/wrong_peer.h"
 #include "analysis/rules/rules.h"
 #include "analysis/rules/stray_call.h"
@@ -170,6 +171,7 @@ Report judge_facts(StreamOrderChoice& choice, bool& may_have_hung) {
   list_waits(facts, drafts);
   trace_to_other_communicators(facts, drafts);
   trace_to_wrong_peers(facts, drafts);
+  trace_to_uneven_steps(facts, drafts);
   judge_errors(facts, drafts);
   trace_to_call_sites(facts, drafts);
   name_parted_lines(facts, drafts);

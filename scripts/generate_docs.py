@@ -147,6 +147,8 @@ names the witness and what is assumed.
 | a collective that a rank has not made, which waits for nobody | certain |
 | the same, where more ranks are without the call than have made it | open |
 | a transfer that a rank has not made: its peer may have made one more | likely |
+| two numbers of transfers in a step, where other ranks or earlier steps tell | likely |
+| the same, where nothing tells: both ranks are named | likely |
 | a process that is stopped, that ended by itself, or is gone while the job runs | certain |
 | a process that was gone when the files were read, as all others were | likely |
 | an error, an abort, or a call that did not come back, as the recorder wrote it | certain |

@@ -14,13 +14,14 @@ namespace {
 
 struct OpenCreations {
   std::vector<uint32_t> roots;
-  std::vector<uint32_t> callers;  // rising
-  std::vector<uint32_t> free;     // who waits in nothing, and may be a member; rising
-  bool is_circle = false;         // all that may be members wait in one of these creations
+  std::vector<uint32_t> callers;    // rising
+  std::vector<uint32_t> free;       // who waits in nothing, and may be a member; rising
+  std::vector<uint32_t> elsewhere;  // who waits in another call, and may be a member; rising
+  bool is_circle = false;           // all that may be members wait in one of these creations
 };
 
 OpenCreations open_creations(const Facts& facts, const std::vector<uint32_t>& roots) {
-  OpenCreations open{.roots = roots, .callers = {}, .free = {}};
+  OpenCreations open{.roots = roots, .callers = {}, .free = {}, .elsewhere = {}};
   std::set<uint32_t> callers;
   std::set<uint32_t> candidates;
   for (const uint32_t r : roots) {
@@ -35,7 +36,8 @@ OpenCreations open_creations(const Facts& facts, const std::vector<uint32_t>& ro
     if (callers.count(p) != 0) continue;
     open.is_circle = false;
     const bool is_inside = facts.job.processes[p].inside_event != kNoRecord;
-    if (facts.playback.waiting(p).empty() && !is_inside) open.free.push_back(p);
+    if (is_inside) continue;
+    (facts.playback.waiting(p).empty() ? open.free : open.elsewhere).push_back(p);
   }
   return open;
 }
@@ -65,8 +67,39 @@ std::string open_creations_text(const Facts& facts, const OpenCreations& open) {
                       "that they are to make, in a circle",
                       processes_text(run, open.free), open.free.size() == 1 ? "is" : "are");
   }
-  return text +
-         "; all ranks of the job are on file, and those that went on without it wait elsewhere";
+  if (open.elsewhere.empty()) {
+    return text +
+           "; all ranks of the job are on file, and those that went on without it wait elsewhere";
+  }
+  return text + fmt::format("; {} {} elsewhere: {} may have gone on without it",
+                            processes_text(run, open.elsewhere),
+                            open.elsewhere.size() == 1 ? "waits" : "wait",
+                            open.elsewhere.size() == 1 ? "it" : "one of them");
+}
+
+// The rank has exchanged something in a step that is over.
+bool has_exchanged(const Facts& facts, uint32_t p) {
+  const std::vector<trace::Op>& ops = facts.process(p).ops;
+  const auto transfer =
+      std::ranges::find_if(ops, [](const trace::Op& op) { return is_p2p(op.kind); });
+  return std::any_of(transfer, ops.end(),
+                     [](const trace::Op& op) { return is_collective(op.kind); });
+}
+
+// The rank may wait, outside of NCCL, for the id of a communicator of two: the lower rank of a pair
+// makes it when it comes to their first transfer. Not who has such a communicator with a lower rank
+// and not who has gone through a step.
+bool may_wait_for_id(const Facts& facts, uint32_t p) {
+  if (has_exchanged(facts, p)) return false;
+  bool are_pairs_made = false;
+  for (const Group& group : facts.index.groups()) {
+    const bool is_pair =
+        group.origin == CommOrigin::init && group.nranks == 2 && facts.index.active().size() > 2;
+    if (!is_pair) continue;
+    are_pairs_made = true;
+    if (group.is_whole() && group.members[1].process == p) return false;
+  }
+  return are_pairs_made;
 }
 
 }  // namespace
@@ -84,6 +117,7 @@ Draft draft_open_creations(const Facts& facts, const std::vector<uint32_t>& root
   // nobody can tell that from a rank that stands elsewhere.
   std::vector<uint32_t> blamed = open.callers;
   blamed.insert(blamed.end(), open.free.begin(), open.free.end());
+  if (open.free.empty()) blamed.insert(blamed.end(), open.elsewhere.begin(), open.elsewhere.end());
   std::sort(blamed.begin(), blamed.end());
   for (const uint32_t p : blamed) {
     Culprit culprit = culprit_of(facts, p, kNone);
@@ -102,6 +136,14 @@ Draft draft_open_creations(const Facts& facts, const std::vector<uint32_t>& root
   draft.root = open.roots.front();
   draft.node = facts.graph.roots()[draft.root].waiters.front();
   return draft;
+}
+
+void weigh_ids(const Facts& facts, const std::vector<uint32_t>& silent, Finding& finding) {
+  if (!std::ranges::all_of(silent, [&](uint32_t p) { return may_wait_for_id(facts, p); })) return;
+  finding.confidence = Confidence::open;
+  finding.summary += fmt::format(
+      "; or {} for the id of a communicator of two, which a rank that waits elsewhere has not made",
+      silent.size() == 1 ? "it waits" : "they wait");
 }
 
 }  // namespace rollcall::analysis

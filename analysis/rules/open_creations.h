@@ -12,5 +12,8 @@ namespace rollcall::analysis {
 // `roots` are indices into roots(), at least one: of creations whose missing members are among
 // Creation::candidates.
 Draft draft_open_creations(const Facts& facts, const std::vector<uint32_t>& roots);
+// That ranks have not made a call which others wait in decides nothing where each of them may wait
+// for such a communicator, before there is a record of it.
+void weigh_ids(const Facts& facts, const std::vector<uint32_t>& silent, Finding& finding);
 
 }  // namespace rollcall::analysis

@@ -592,6 +592,7 @@ Draft draft_absence(const Facts& facts, uint32_t n, const Gathered& gathered) {
   if (verdict == Verdict::missing_call && !facts.job.is_foreign) {
     if (is_one) mention_lead(facts, first, finding);
     weigh_numbers(facts, waited, finding);
+    weigh_ids(facts, gathered.processes, finding);
   }
   std::vector<uint32_t> victims = waited.callers;
   for (const uint32_t r : gathered.roots) {
@@ -709,6 +710,16 @@ uint32_t first_owed(const Facts& facts, uint32_t n, const Gathered& gathered) {
   return n;
 }
 
+// Not where a rank is known to have gone on without one of them: that explains the others.
+void add_open_creations(const Facts& facts, const std::vector<uint32_t>& open,
+                        std::vector<Draft>& drafts) {
+  const bool is_explained = std::ranges::any_of(drafts, [&](const Draft& draft) {
+    return draft.node != kNone && facts.graph.nodes()[draft.node].kind == NodeKind::creation &&
+           draft.finding.misstep == Misstep::left_out;
+  });
+  if (!open.empty() && !is_explained) drafts.push_back(draft_open_creations(facts, open));
+}
+
 }  // namespace
 
 std::vector<Draft> judge_waits(const Facts& facts) {
@@ -747,7 +758,7 @@ std::vector<Draft> judge_waits(const Facts& facts) {
       gathered.roots.push_back(r);
     }
   }
-  if (!open.empty()) drafts.push_back(draft_open_creations(facts, open));
+  add_open_creations(facts, open, drafts);
   // A tie is decided by who called once more elsewhere.
   std::vector<uint32_t> odd;
   const auto is_extra = [&](const auto& absence) {

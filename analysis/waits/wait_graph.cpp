@@ -44,6 +44,23 @@ std::optional<uint32_t> newest_thread(const Process& process) {
   return std::nullopt;
 }
 
+// A communicator of two, in a job of more, that its ranks made by themselves.
+bool is_pair(const Index& index, const Group& group) {
+  return group.origin == CommOrigin::init && group.nranks == 2 && index.active().size() > 2;
+}
+
+// Ranks in pairs have the order that they have in the job, as PyTorch's do: nothing on file says
+// otherwise.
+bool have_pairs_order(const Index& index) {
+  return std::none_of(index.groups().begin(), index.groups().end(), [&](const Group& group) {
+    if (!is_pair(index, group) || !group.is_whole()) return false;
+    const auto rank = [&](size_t m) {
+      return index.run().processes[group.members[m].process].job_rank;
+    };
+    return rank(0) > rank(1);
+  });
+}
+
 }  // namespace
 
 WaitGraph::WaitGraph(const Index& index, const JobState& job, const Playback& playback,
@@ -258,10 +275,13 @@ void WaitGraph::expand_p2p(uint32_t n) {
 
 void WaitGraph::add_creations() {
   const std::vector<uint32_t> disputed = add_disputed_joins();
+  const bool are_pairs_in_order = have_pairs_order(index_);
   for (uint32_t g = 0; g < index_.groups().size(); ++g) {
     const Group& group = index_.groups()[g];
     if (group.origin == CommOrigin::split || !group.may_be_matched) continue;
-    if (!std::binary_search(disputed.begin(), disputed.end(), g)) add_init(g);
+    if (!std::binary_search(disputed.begin(), disputed.end(), g)) {
+      add_init(g, are_pairs_in_order);
+    }
   }
   add_splits();
 }
@@ -306,6 +326,30 @@ bool is_joining(const Process& process) {
 
 }  // namespace
 
+// Who may be the other one of a pair of which one is there: not who has one with that already.
+void WaitGraph::keep_possible_peers(Creation& creation, bool are_pairs_in_order) const {
+  const Group& own = index_.groups()[creation.group];
+  if (!is_pair(index_, own) || own.members.size() != 1) return;
+  const uint32_t caller = own.members.front().process;
+  const int32_t job_rank = index_.run().processes[caller].job_rank;
+  const bool is_lower = own.members.front().rank == 0;
+  const std::vector<uint32_t> all = creation.candidates;
+  if (job_rank >= 0 && are_pairs_in_order) {
+    std::erase_if(creation.candidates, [&](uint32_t p) {
+      return (index_.run().processes[p].job_rank > job_rank) != is_lower;
+    });
+  }
+  for (uint32_t i = 0; i < index_.run().processes[caller].comms.size(); ++i) {
+    const uint32_t g = index_.seat(caller, i).group;
+    if (g == kNone || !is_pair(index_, index_.groups()[g])) continue;
+    for (const Member& member : index_.groups()[g].members) {
+      std::erase(creation.candidates, member.process);
+    }
+  }
+  // Of a pair that somebody makes anew nothing on file tells whose it is.
+  if (creation.candidates.empty()) creation.candidates = all;
+}
+
 // Which of the candidates, all processes outside of the communicator, are its missing ranks.
 // `same_numbers`: its members have their numbers in the job.
 void WaitGraph::find_missing(Creation& creation, bool same_numbers) const {
@@ -323,6 +367,10 @@ void WaitGraph::find_missing(Creation& creation, bool same_numbers) const {
     named.push_back(p);
     numbers.push_back(job_rank);
   }
+  // Who waits in nothing may wait for the id of another pair.
+  const auto waits = [&](uint32_t p) {
+    return !playback_.waiting(p).empty() || is_joining(index_.run().processes[p]);
+  };
   const bool are_elsewhere = std::any_of(named.begin(), named.end(), [&](uint32_t p) {
     return is_joining(index_.run().processes[p]);
   });
@@ -332,7 +380,8 @@ void WaitGraph::find_missing(Creation& creation, bool same_numbers) const {
     std::sort(numbers.begin(), numbers.end());
     std::erase_if(missing,
                   [&](int32_t r) { return std::binary_search(numbers.begin(), numbers.end(), r); });
-  } else if (candidates.size() == missing.size()) {
+  } else if (candidates.size() == missing.size() && (!is_guess || waits(candidates.front()))) {
+    creation.is_guess = is_guess;
     creation.absent = candidates;
     missing.clear();
   }
@@ -341,7 +390,7 @@ void WaitGraph::find_missing(Creation& creation, bool same_numbers) const {
 }
 
 // init, shrink and grow: the communicator says how many ranks it has.
-void WaitGraph::add_init(uint32_t g) {
+void WaitGraph::add_init(uint32_t g, bool are_pairs_in_order) {
   const Group& group = index_.groups()[g];
   if (group.nranks < 0 || group.is_whole()) return;
   Creation creation;
@@ -371,6 +420,7 @@ void WaitGraph::add_init(uint32_t g) {
   for (const uint32_t p : index_.active()) {
     if (!is_member[p]) creation.candidates.push_back(p);
   }
+  if (is_all_on_file(index_)) keep_possible_peers(creation, are_pairs_in_order);
   find_missing(creation, same_numbers);
   if (missing.size() > kListedMax) missing.resize(kListedMax);
   add_creation_node(std::move(creation));

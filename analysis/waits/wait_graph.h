@@ -94,7 +94,8 @@ class WaitGraph {
   void add_shared_threads();
   void add_creations();
   std::vector<uint32_t> add_disputed_joins();
-  void add_init(uint32_t group);
+  void add_init(uint32_t group, bool are_pairs_in_order);
+  void keep_possible_peers(Creation& creation, bool are_pairs_in_order) const;
   void find_missing(Creation& creation, bool same_numbers) const;
   void add_splits();
   void add_creation_node(Creation creation);

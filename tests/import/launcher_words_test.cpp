@@ -158,9 +158,10 @@ TEST_CASE("memory that a kernel found used up is named by its process, and leads
       "Memory cgroup out of memory: Killed process 4242 (python3) total-vm:1kB\n";
   check_open(kernel, Verdict::insufficient, "pid 4242: the host had no memory left");
   check_open(kernel + "[rank0]: " + kRemoteError, Verdict::rank_dead, "pid 4242");
-  check_open("torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB.\n"
-             "Received sigquit from a child process. It usually means the child failed.\n",
-             Verdict::rank_dead, "the memory of the GPU was used up");
+  check_open(
+      "torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB.\n"
+      "Received sigquit from a child process. It usually means the child failed.\n",
+      Verdict::rank_dead, "the memory of the GPU was used up");
 }
 
 TEST_CASE("a rank that waits in a call of a smaller group is not said to print no time-out") {
@@ -170,13 +171,12 @@ TEST_CASE("a rank that waits in a call of a smaller group is not said to print n
     return "[rank" + name + "]:[E626 06:24:44.9 ProcessGroupNCCL.cpp:632] [Rank " + name +
            "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=" + number +
            ", OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600020 "
-           "milliseconds before timing out.\n[rank" + name +
-           "]:[E626 06:24:44.9 ProcessGroupNCCL.cpp:2271] [PG ID 0 PG GUID " + group + " Rank " +
-           name + "]  failure detected by watchdog at work sequence id: " + number +
+           "milliseconds before timing out.\n[rank" +
+           name + "]:[E626 06:24:44.9 ProcessGroupNCCL.cpp:2271] [PG ID 0 PG GUID " + group +
+           " Rank " + name + "]  failure detected by watchdog at work sequence id: " + number +
            " PG status: last enqueued work: " + number + ", last completed work: 7\n";
   };
-  const std::string size =
-      "All distributed processes registered. Starting with 4 processes\n";
+  const std::string size = "All distributed processes registered. Starting with 4 processes\n";
   const std::string waits = position(0, "0(default_pg)", 90) + position(1, "0(default_pg)", 90) +
                             position(2, "7(tp)", 55);
   const Judged one = judged(size + waits);
@@ -192,7 +192,8 @@ TEST_CASE("a rank that waits in a call of a smaller group is not said to print n
 TEST_CASE("what a healthy job prints at its end, or while it compiles, is told as no fault") {
   check_open(
       "[rank1]:[W1229 22:06:38.4 ProcessGroupNCCL.cpp:1662] [PG ID 0 PG GUID 0 Rank 1] Failed to "
-      "check the \"should dump\" flag on TCPStore, (maybe TCPStore server has shut down too early), "
+      "check the \"should dump\" flag on TCPStore, (maybe TCPStore server has shut down too "
+      "early), "
       "with error: Broken pipe\n",
       Verdict::insufficient, "the log says of no rank that it went wrong");
   check_open("No available shared memory broadcast block found in 60 seconds.\n",
@@ -233,12 +234,12 @@ TEST_CASE("hosts that did not come to torchrun's rendezvous are a start that did
 }
 
 TEST_CASE("a warning that NCCL goes on behind says nothing, with whatever it was lost") {
-  for (const char* text : {"Cuda failure 'driver shutting down'",
-                           "NET/OFI Couldn't find any optimal provider",
-                           "Could not find a path for pattern 4, falling back to simple order",
-                           "NET/IB : Unable to open device mlx5_3",
-                           "Could not find real path of /sys/class/net/eth0/device",
-                           "nvmlDeviceSetCpuAffinity() failed: Unknown Error"}) {
+  for (const char* text :
+       {"Cuda failure 'driver shutting down'", "NET/OFI Couldn't find any optimal provider",
+        "Could not find a path for pattern 4, falling back to simple order",
+        "NET/IB : Unable to open device mlx5_3",
+        "Could not find real path of /sys/class/net/eth0/device",
+        "nvmlDeviceSetCpuAffinity() failed: Unknown Error"}) {
     INFO(text);
     const std::string warning = std::string("n:1:9 [2] misc/x.cc:7 NCCL WARN ") + text + "\n";
     CHECK(read_log(warning).logs.empty());

@@ -202,6 +202,8 @@ class Machine {
         is_split ? std::pair(spec.parent, static_cast<int>(spec.child_number)) : std::pair(-1, k);
     std::vector<size_t>& callers = creating_[which];
     Process& process = outcome_.run.processes[r];
+    if (spec.has_late_id && callers.empty() && rank_in(spec, static_cast<int>(r)) != 0)
+      return false;
     if (std::find(callers.begin(), callers.end(), r) == callers.end()) {
       now_ns_ += kCallNs;
       callers.push_back(r);

@@ -60,6 +60,9 @@ struct CommSpec {
   uint32_t child_number = 0;
   int colour = 0;
   bool is_late = false;  // made by Act::create; else it is there from the beginning
+  // Rank 0 hands out the id of it when it calls: until then the others wait for that, outside of
+  // NCCL, with nothing on file.
+  bool has_late_id = false;
 };
 
 struct Program {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -44,17 +46,20 @@ class Builder {
         meshes();
         break;
       case Workload::batch_sizes:
-      case Workload::Count:
         batch_sizes();
+        break;
+      case Workload::pairs:
+      case Workload::Count:
+        pairs();
         break;
     }
     WorkloadJob job;
-    job.program.comms = std::move(comms_);
     if (deviation != Deviation::none) deviate(deviation, job);
     for (const std::vector<Unit>& rank : units_) {
       Steps& steps = job.program.ranks.emplace_back();
-      for (const Unit& unit : rank) steps.insert(steps.end(), unit.steps.begin(), unit.steps.end());
+      for (const Unit& unit : rank) append(unit.steps, steps);
     }
+    job.program.comms = std::move(comms_);
     return job;
   }
 
@@ -78,6 +83,18 @@ class Builder {
     return step;
   }
   static Step sync() { return {.act = Act::sync}; }
+
+  // Whoever comes to a communicator that is made on the way makes it there.
+  void append(const Steps& more, Steps& steps) const {
+    for (const Step& step : more) {
+      const bool is_late = comms_[static_cast<size_t>(step.comm)].is_late;
+      const bool is_made = std::any_of(steps.begin(), steps.end(), [&](const Step& before) {
+        return before.act == Act::create && before.comm == step.comm;
+      });
+      if (is_late && !is_made) steps.push_back({.act = Act::create, .comm = step.comm});
+      steps.push_back(step);
+    }
+  }
 
   void add(int r, Steps steps, int number = 0) {
     units_[static_cast<size_t>(r)].push_back({std::move(steps), number});
@@ -283,10 +300,101 @@ class Builder {
     }
   }
 
+  // A communicator of two for whoever exchanges something for the first time, as PyTorch makes it
+  // at the first send or receive outside of a batch: a pipeline, or a ring.
+  void pairs() {
+    begin(3 + static_cast<int>(pick(random_, 4)));
+    has_late_ids_ = pick(random_, 2) == 0;
+    has_streams_ = pick(random_, 2) == 0;
+    is_by_call_ = pick(random_, 2) == 0;
+    elements_ = count() + (pick(random_, 2) == 0 ? kMoreThanBuffered : 0);
+    const bool is_ring = pick(random_, 2) == 0;
+    const bool is_tied = !is_ring && pick(random_, 3) == 0;
+    const bool evaluates_first = pick(random_, 3) == 0;
+    const uint64_t batches = 1 + pick(random_, 4);
+    const bool is_uneven = pick(random_, 3) == 0;
+    const bool waits = pick(random_, 3) == 0;
+    const uint64_t sums = 1 + pick(random_, 2);
+    for (uint64_t i = 0; i < sums; ++i) add_to_all({behind_all(call(OpKind::AllReduce, 16 + i))});
+    add_to_all({sync()});
+    for (uint64_t step = 0; step < 5; ++step) {
+      const bool evaluates = evaluates_first ? step == 0 : step == 3;
+      const int first = number_ + 1;
+      const uint64_t now = is_uneven ? 1 + pick(random_, batches) : batches;
+      for (const bool forward : {true, false}) {
+        for (uint64_t batch = 0; batch < now && (forward || !evaluates); ++batch) {
+          batch_ = first + static_cast<int>(batch);
+          is_ring ? around(forward) : along(forward);
+          if (waits) add_to_all({sync()});
+        }
+      }
+      batch_ = first + static_cast<int>(now);
+      if (is_tied && !evaluates) exchange(0, size() - 1);
+      if (!is_by_call_) number_ = batch_;
+      const OpKind last = evaluates ? OpKind::AllGather : OpKind::AllReduce;
+      add_to_all({behind_all(call(last, 8)), sync()});
+    }
+  }
+
+  void along(bool forward) {
+    for (int hop = 0; hop + 1 < size(); ++hop) {
+      const int from = forward ? hop : size() - 1 - hop;
+      transfer(from, forward ? from + 1 : from - 1);
+    }
+  }
+
+  // Each sends and receives; every other one receives first, and of an odd number all but one.
+  void around(bool forward) {
+    const auto next = [&](int r) { return (forward ? r + 1 : r + size() - 1) % size(); };
+    if (size() % 2 != 0) {
+      for (int hop = 0, from = 0; hop < size(); ++hop, from = next(from))
+        transfer(from, next(from));
+      return;
+    }
+    for (const int parity : {0, 1}) {
+      for (int from = parity; from < size(); from += 2) transfer(from, next(from));
+    }
+  }
+
+  void exchange(int a, int b) {
+    transfer(a, b);
+    transfer(b, a);
+  }
+
+  void transfer(int from, int to) {
+    const int number = is_by_call_ ? ++number_ : batch_;
+    const int comm = pair_of(from, to);
+    const auto add_side = [&](OpKind kind, int r, int peer) {
+      Step step = call(kind, elements_, comm, peer < r ? 0 : 1);
+      step.stream = has_streams_ ? comm : 0;
+      add(r, {behind_all(step)}, number);
+    };
+    add_side(OpKind::Send, from, to);
+    add_side(OpKind::Recv, to, from);
+  }
+
+  Step behind_all(Step step) const {
+    step.joins = has_streams_;
+    return step;
+  }
+
+  int pair_of(int a, int b) {
+    const std::vector<int> ranks = {std::min(a, b), std::max(a, b)};
+    for (size_t i = 1; i < comms_.size(); ++i) {
+      if (comms_[i].ranks == ranks) return static_cast<int>(i);
+    }
+    comms_.push_back({.ranks = ranks, .is_late = true, .has_late_id = has_late_ids_});
+    return static_cast<int>(comms_.size() - 1);
+  }
+
   void deviate(Deviation deviation, WorkloadJob& job) {
     job.rank = static_cast<int>(pick(random_, units_.size()));
-    const int number = 1 + static_cast<int>(pick(random_, static_cast<uint64_t>(number_)));
     std::vector<Unit>& units = units_[static_cast<size_t>(job.rank)];
+    std::set<int> numbers;
+    for (const Unit& unit : units) numbers.insert(unit.number);
+    numbers.erase(0);
+    const int number =
+        *std::next(numbers.begin(), static_cast<ptrdiff_t>(pick(random_, numbers.size())));
     const bool repeats = deviation == Deviation::repeated;
     job.where =
         fmt::format("rank {} {} unit {}", job.rank, repeats ? "repeats" : "leaves out", number);
@@ -305,11 +413,18 @@ class Builder {
   }
 
   static constexpr uint32_t kGroupsAgain = 100'000;
+  static constexpr uint64_t kMoreThanBuffered = 1 << 20;
   Random random_;
   std::vector<CommSpec> comms_;
   std::vector<std::vector<Unit>> units_;  // by rank
   int number_ = 0;
   uint32_t group_ = 0;
+  // Of pairs.
+  uint64_t elements_ = 0;
+  int batch_ = 0;  // its number
+  bool has_late_ids_ = false;
+  bool has_streams_ = false;  // one for each communicator
+  bool is_by_call_ = false;   // one call deviates; else all of a micro-batch
 };
 
 }  // namespace

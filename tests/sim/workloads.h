@@ -19,7 +19,8 @@ namespace rollcall::sim {
   X(equal_layers, "one of many equal layers, sharded") \
   X(epochs, "the last batch of an epoch") \
   X(meshes, "a call of a mesh whose hosts wait between groups") \
-  X(batch_sizes, "a replay of one of several batch sizes")
+  X(batch_sizes, "a replay of one of several batch sizes") \
+  X(pairs, "a transfer of a pair whose communicator the first one makes")
 // clang-format on
 enum class Workload : uint8_t {
 #define ROLLCALL_X(name, words) name,
