@@ -76,12 +76,17 @@ std::string step_text(const Facts& facts, const UnevenStep& uneven) {
                           : fmt::format("behind seq {} of {}", uneven.step - 1, name);
 }
 
-std::string witness_text(const UnevenStep& uneven, uint64_t usual) {
+std::string witness_text(const Facts& facts, const UnevenStep& uneven, bool is_sender) {
+  const uint64_t odd = is_sender ? uneven.sends : uneven.recvs;
+  const uint64_t usual = is_sender ? uneven.recvs : uneven.sends;
   switch (uneven.witness) {
     case CountWitness::other_ranks:
-      return fmt::format("other ranks made {} there on each of their ways", usual);
+      return fmt::format(
+          "in the largest of their other exchanges in this step, more ranks made {} than {}", usual,
+          odd);
     case CountWitness::one_of_several:
-      return "it differs so from several ranks, and those not from each other";
+      return fmt::format("{} differs so from several ranks, and those not from each other",
+                         rank_text(facts.process(uneven.odd)));
     case CountWitness::steps_before:
       return fmt::format("the two made {} in a step before", usual);
     case CountWitness::none:
@@ -110,7 +115,7 @@ Draft draft_uneven(const Facts& facts, const Draft& showed, const UnevenStep& un
   finding.summary =
       fmt::format("{} {}, and {}: {}", made_text(facts, sides, uneven, is_sender, true),
                   step_text(facts, uneven), made_text(facts, sides, uneven, !is_sender, false),
-                  witness_text(uneven, is_sender ? uneven.recvs : uneven.sends));
+                  witness_text(facts, uneven, is_sender));
   finding.next = is_decided ? "look at the branch that decides about this transfer on that rank"
                             : "look at the branches that decide about this transfer on both ranks";
   for (const bool side : {is_sender, !is_sender}) {
@@ -132,18 +137,23 @@ void trace_to_uneven_steps(const Facts& facts, std::vector<Draft>& drafts) {
     if (first == nullptr || draft.since_ns < first->since_ns) first = &draft;
   }
   if (first == nullptr) return;
-  std::optional<UnevenStep> uneven = first_uneven_step(facts);
+  // Of a job that came to its end, with nobody waiting, all that was sent should be received.
+  const bool is_through = first->node == kNone && facts.job.all_ended_themselves;
+  std::optional<UnevenStep> uneven =
+      first_uneven_step(facts, is_through ? Lag::none : Lag::possible);
   if (!uneven) uneven = uneven_step_of_draft(facts, *first);
   if (!uneven) return;
-  if (culprits_of(first->finding) == std::vector<uint32_t>{uneven->odd}) return;
+  std::vector<uint32_t> others = culprits_of(first->finding);
+  std::erase(others, kNone);
+  if (uneven->odd != kNone && others == std::vector<uint32_t>{uneven->odd}) return;
   Finding showed = std::move(first->finding);
   *first = draft_uneven(facts, *first, *uneven);
   Finding& finding = first->finding;
   finding.severity = showed.severity;
   take_what_follows(showed, finding);
   finding.victims = showed.victims;
-  std::vector<uint32_t> others = culprits_of(showed);
   set_victims(facts, others, finding);
+  for (const Culprit& culprit : finding.culprits) std::erase(finding.victims, culprit.rank);
   finding.consequences.insert(finding.consequences.begin(), std::move(showed));
 }
 

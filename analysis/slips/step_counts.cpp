@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "analysis/slips/own_past.h"
 
@@ -27,7 +28,8 @@ struct Counts {
 
 struct StepCounts {
   bool is_known = false;
-  uint32_t group = kNone;  // of all; kNone: there is none whose calls are all on file
+  uint32_t group = kNone;           // of all; kNone: there is none whose calls are all on file
+  std::vector<uint32_t> member_of;  // of that group, by process
   size_t steps = 0;
   std::vector<Counts> channels;
 };
@@ -40,11 +42,12 @@ bool is_all_on_file(const Facts& facts, uint32_t p) {
          facts.job.processes[p].uncounted == 0;
 }
 
+// `active` is rising.
 bool has_all(const Group& group, const std::vector<uint32_t>& active) {
   if (group.members.size() != active.size()) return false;
-  const std::set<uint32_t> all(active.begin(), active.end());
-  return std::all_of(group.members.begin(), group.members.end(),
-                     [&](const Member& member) { return all.contains(member.process); });
+  std::vector<uint32_t> processes = group.processes();
+  std::sort(processes.begin(), processes.end());
+  return processes == active;
 }
 
 // The communicator of all, where the n-th record of each is its n-th call.
@@ -67,15 +70,20 @@ uint32_t group_of_all(const Facts& facts) {
   return kNone;
 }
 
-const Member& member_of(const Group& group, uint32_t p) {
-  return *std::find_if(group.members.begin(), group.members.end(),
-                       [&](const Member& member) { return member.process == p; });
+std::vector<uint32_t> members_by_process(const Facts& facts, const Group& group) {
+  std::vector<uint32_t> members(facts.index.run().processes.size(), kNone);
+  for (uint32_t m = 0; m < group.members.size(); ++m) members[group.members[m].process] = m;
+  return members;
+}
+
+const Lane& lane_of(const Facts& facts, const StepCounts& counts, uint32_t p) {
+  return facts.group(counts.group).members[counts.member_of[p]].lane;
 }
 
 // False where a record is missing, or is of a graph.
 bool count_side(const Facts& facts, const StepCounts& counts,
                 const std::vector<uint32_t>& transfers, Side& side) {
-  const std::vector<uint32_t>& calls = member_of(facts.group(counts.group), side.process).lane.ops;
+  const std::vector<uint32_t>& calls = lane_of(facts, counts, side.process).ops;
   side.by_step.resize(counts.steps);
   for (const uint32_t i : transfers) {
     if (i == kNoRecord || facts.index.op(side.process, i).graph != 0) return false;
@@ -91,6 +99,7 @@ const StepCounts& step_counts(const Facts& facts) {
   counts.is_known = true;
   counts.group = group_of_all(facts);
   if (counts.group == kNone || facts.index.active().size() == 2) return counts;
+  counts.member_of = members_by_process(facts, facts.group(counts.group));
   counts.steps = facts.group(counts.group).longest + 1;
   for (uint32_t i = 0; i < facts.index.channels().size(); ++i) {
     const Channel& channel = facts.index.channels()[i];
@@ -116,12 +125,14 @@ const StepCounts& step_counts(const Facts& facts) {
 }
 
 // Of as many steps as there are: nothing where all in all both made as many.
-std::optional<UnevenStep> first_uneven(const StepCounts& counts, const Counts& own) {
+std::optional<UnevenStep> first_uneven(const StepCounts& counts, const Counts& own, Lag lag) {
   uint64_t sends = 0;
   uint64_t recvs = 0;
+  bool was_even = false;  // after they had made some
   std::optional<UnevenStep> found;
   for (size_t step = 0; step < counts.steps; ++step) {
     if (sends == recvs) found.reset();
+    was_even = was_even || (sends == recvs && sends != 0);
     sends += own.sender.by_step[step];
     recvs += own.receiver.by_step[step];
     if (sends == recvs || found) continue;
@@ -132,22 +143,9 @@ std::optional<UnevenStep> first_uneven(const StepCounts& counts, const Counts& o
                        .recvs = own.receiver.by_step[step],
                        .seq = std::min(sends, recvs)};
   }
-  return sends == recvs ? std::nullopt : found;
-}
-
-// By process, the most that it made on one of its other ways in the step.
-std::map<uint32_t, uint64_t> others_of(const StepCounts& counts, const UnevenStep& uneven) {
-  std::map<uint32_t, uint64_t> most;
-  for (const Counts& other : counts.channels) {
-    if (other.channel == uneven.channel) continue;
-    for (const Side* side : {&other.sender, &other.receiver}) {
-      const uint64_t made = side->by_step[uneven.step];
-      if (made == 0) continue;
-      uint64_t& known = most[side->process];
-      known = std::max(known, made);
-    }
-  }
-  return most;
+  if (sends == recvs) return std::nullopt;
+  const bool is_new = found->step + 2 >= counts.steps;
+  return lag == Lag::none || was_even || is_new ? found : std::nullopt;
 }
 
 // How many ranks made as many on one of their other ways as the sender did, or the receiver.
@@ -155,17 +153,60 @@ struct CountVotes {
   size_t like_sender = 0;
   size_t like_receiver = 0;
 };
-CountVotes votes_on(const StepCounts& counts, const UnevenStep& uneven) {
-  CountVotes votes;
-  for (const auto& [p, made] : others_of(counts, uneven)) {
-    votes.like_sender += made == uneven.sends;
-    votes.like_receiver += made == uneven.recvs;
-  }
-  return votes;
-}
 
-void ask_other_ranks(const StepCounts& counts, const Counts& own, UnevenStep& uneven) {
-  const CountVotes votes = votes_on(counts, uneven);
+// The most that each rank made on one way in a step, with any one channel left out.
+class LargestCounts {
+ public:
+  LargestCounts(const StepCounts& counts, uint64_t step) : by_process_(counts.member_of.size()) {
+    for (const Counts& own : counts.channels) {
+      for (const Side* side : {&own.sender, &own.receiver})
+        add(by_process_[side->process], {side->by_step[step], own.channel});
+    }
+    for (const Largest& own : by_process_) ++ranks_that_made_[own.first.made];
+  }
+
+  CountVotes votes_on(const Counts& own, const UnevenStep& uneven) const {
+    return {.like_sender = ranks_without(own, uneven.sends),
+            .like_receiver = ranks_without(own, uneven.recvs)};
+  }
+
+ private:
+  struct Count {
+    uint64_t made = 0;
+    uint32_t channel = kNone;
+  };
+  struct Largest {
+    Count first;
+    Count second;
+  };
+
+  static void add(Largest& largest, const Count& count) {
+    if (count.made > largest.first.made) {
+      largest.second = std::exchange(largest.first, count);
+    } else if (count.made > largest.second.made) {
+      largest.second = count;
+    }
+  }
+
+  size_t ranks_without(const Counts& own, uint64_t made) const {
+    if (made == 0) return 0;  // who exchanged nothing else says nothing
+    const auto found = ranks_that_made_.find(made);
+    size_t ranks = found == ranks_that_made_.end() ? 0 : found->second;
+    for (const Side* side : {&own.sender, &own.receiver}) {
+      const Largest& largest = by_process_[side->process];
+      if (largest.first.channel != own.channel) continue;
+      ranks -= largest.first.made == made;
+      ranks += largest.second.made == made;
+    }
+    return ranks;
+  }
+
+  std::vector<Largest> by_process_;
+  std::map<uint64_t, size_t> ranks_that_made_;
+};
+
+void ask_other_ranks(const LargestCounts& largest, const Counts& own, UnevenStep& uneven) {
+  const CountVotes votes = largest.votes_on(own, uneven);
   if (votes.like_sender == votes.like_receiver) return;
   uneven.odd = votes.like_sender > votes.like_receiver ? own.receiver.process : own.sender.process;
   uneven.witness = CountWitness::other_ranks;
@@ -186,15 +227,16 @@ void ask_steps_before(const Counts& own, UnevenStep& uneven) {
   uneven.witness = CountWitness::steps_before;
 }
 
-void ask_witnesses(const StepCounts& counts, const Counts& own, UnevenStep& uneven) {
-  ask_other_ranks(counts, own, uneven);
+void ask_witnesses(const LargestCounts& largest, const Counts& own, UnevenStep& uneven) {
+  ask_other_ranks(largest, own, uneven);
   if (uneven.odd == kNone) ask_steps_before(own, uneven);
 }
 
 // The side with fewer transfers has called what comes behind the step.
-bool has_gone_on(const Facts& facts, const Counts& own, const UnevenStep& uneven) {
+bool has_gone_on(const Facts& facts, const StepCounts& counts, const Counts& own,
+                 const UnevenStep& uneven) {
   const uint32_t p = uneven.sends < uneven.recvs ? own.sender.process : own.receiver.process;
-  return member_of(facts.group(uneven.group), p).lane.called > uneven.step;
+  return lane_of(facts, counts, p).called > uneven.step;
 }
 
 // What its own steps before tell of the side with fewer transfers, which may come to them yet: who
@@ -212,7 +254,7 @@ void ask_in_step(const Facts& facts, const StepCounts& counts, const Counts& own
   const bool sent_fewer = uneven.sends < uneven.recvs;
   const uint32_t fewer = sent_fewer ? own.sender.process : own.receiver.process;
   const uint32_t more = sent_fewer ? own.receiver.process : own.sender.process;
-  const CountVotes votes = votes_on(counts, uneven);
+  const CountVotes votes = LargestCounts(counts, uneven.step).votes_on(own, uneven);
   const size_t like_fewer = sent_fewer ? votes.like_sender : votes.like_receiver;
   const size_t like_more = sent_fewer ? votes.like_receiver : votes.like_sender;
   if (like_fewer > 0 && like_more == 0) {
@@ -245,19 +287,24 @@ uint32_t one_of_several(const Facts& facts, const std::vector<UnevenStep>& all) 
 
 }  // namespace
 
-std::optional<UnevenStep> first_uneven_step(const Facts& facts) {
+std::optional<UnevenStep> first_uneven_step(const Facts& facts, Lag lag) {
   const StepCounts& counts = step_counts(facts);
   std::vector<UnevenStep> all;
+  std::vector<const Counts*> channels;  // of `all`
   for (const Counts& own : counts.channels) {
-    std::optional<UnevenStep> uneven = first_uneven(counts, own);
-    if (!uneven || !has_gone_on(facts, own, *uneven)) continue;
+    const std::optional<UnevenStep> uneven = first_uneven(counts, own, lag);
+    if (!uneven || !has_gone_on(facts, counts, own, *uneven)) continue;
     if (!all.empty() && uneven->step > all.front().step) continue;
-    if (!all.empty() && uneven->step < all.front().step) all.clear();
-    ask_witnesses(counts, own, *uneven);
+    if (!all.empty() && uneven->step < all.front().step) {
+      all.clear();
+      channels.clear();
+    }
     all.push_back(*uneven);
+    channels.push_back(&own);
   }
   if (all.empty()) return std::nullopt;
   UnevenStep first = all.front();
+  ask_witnesses(LargestCounts(counts, first.step), *channels.front(), first);
   if (const uint32_t odd = one_of_several(facts, all); odd != kNone) {
     first.odd = odd;
     first.witness = CountWitness::one_of_several;
@@ -270,10 +317,10 @@ std::optional<UnevenStep> uneven_step_of(const Facts& facts, uint32_t channel) {
   const auto own = std::find_if(counts.channels.begin(), counts.channels.end(),
                                 [&](const Counts& one) { return one.channel == channel; });
   if (own == counts.channels.end()) return std::nullopt;
-  std::optional<UnevenStep> uneven = first_uneven(counts, *own);
+  std::optional<UnevenStep> uneven = first_uneven(counts, *own, Lag::possible);
   if (!uneven) return uneven;
-  if (has_gone_on(facts, *own, *uneven)) {
-    ask_witnesses(counts, *own, *uneven);
+  if (has_gone_on(facts, counts, *own, *uneven)) {
+    ask_witnesses(LargestCounts(counts, uneven->step), *own, *uneven);
     return uneven;
   }
   ask_in_step(facts, counts, *own, *uneven);
@@ -283,7 +330,8 @@ std::optional<UnevenStep> uneven_step_of(const Facts& facts, uint32_t channel) {
     const std::vector<Channel>& channels = facts.index.channels();
     const bool is_back =
         other.channel != channel && channels[other.channel].group == channels[channel].group;
-    std::optional<UnevenStep> back = is_back ? first_uneven(counts, other) : std::nullopt;
+    std::optional<UnevenStep> back =
+        is_back ? first_uneven(counts, other, Lag::possible) : std::nullopt;
     if (!back) continue;
     ask_in_step(facts, counts, other, *back);
     if (back->witness == CountWitness::other_ranks) return back;

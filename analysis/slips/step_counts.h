@@ -29,10 +29,15 @@ struct UnevenStep {
   CountWitness witness = CountWitness::none;
 };
 
+// A job may send in front of a call of all and receive behind it: one side is then behind the other
+// until the job ends. Where that is possible, a channel says something only if its sides were even
+// behind an earlier step, or became uneven in the last step but one or later.
+enum class Lag : uint8_t { none, possible };
+
 // The first of the job in which the side with fewer transfers has gone on to the next step; nothing
 // where there is none, and where not all calls are on file.
-std::optional<UnevenStep> first_uneven_step(const Facts& facts);
-// Of one channel, whether its sides have gone on or not.
+std::optional<UnevenStep> first_uneven_step(const Facts& facts, Lag lag);
+// Of one channel of a job that has not ended, whether its sides have gone on or not.
 std::optional<UnevenStep> uneven_step_of(const Facts& facts, uint32_t channel);
 
 }  // namespace rollcall::analysis

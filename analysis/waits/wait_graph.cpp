@@ -380,7 +380,8 @@ void WaitGraph::find_missing(Creation& creation, bool same_numbers) const {
     std::sort(numbers.begin(), numbers.end());
     std::erase_if(missing,
                   [&](int32_t r) { return std::binary_search(numbers.begin(), numbers.end(), r); });
-  } else if (candidates.size() == missing.size() && (!is_guess || waits(candidates.front()))) {
+  } else if (candidates.size() == missing.size() &&
+             (!is_guess || (!candidates.empty() && waits(candidates.front())))) {
     creation.is_guess = is_guess;
     creation.absent = candidates;
     missing.clear();

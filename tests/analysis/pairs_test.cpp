@@ -98,6 +98,45 @@ TEST_CASE("where nothing tells which of two numbers of transfers is right, both 
   CHECK(lead(report).summary.find("nothing on file tells") != std::string::npos);
 }
 
+// Rank 0 sends to rank 1 in front of each sum, and rank 1 receives that behind the sum. Ranks 2
+// and 3 have a communicator, too.
+Program lagging_pair(int steps) {
+  Program program = chain_of(4);
+  for (int step = 0; step < steps; ++step) {
+    program.ranks[0].push_back(call(OpKind::Send, 8, 1, 1));
+    for (Steps& own : program.ranks) {
+      own.push_back(call(OpKind::AllReduce, 8));
+      own.push_back({.act = Act::sync});
+    }
+    program.ranks[1].push_back(call(OpKind::Recv, 8, 0, 1));
+  }
+  return program;
+}
+
+TEST_CASE("a pair that receives behind each sum what was sent in front of it is in lockstep") {
+  const Report report = analyse(execute(lagging_pair(4), kLive).run);
+  INFO(text_of(report));
+  CHECK(lead(report).verdict == Verdict::in_lockstep);
+}
+
+TEST_CASE("a pair that lags by design is not blamed where other ranks wait in a circle") {
+  // Rank 2 leaves out the last sum, and waits for what rank 3 sends behind it.
+  Program program = lagging_pair(4);
+  Steps& left_out = program.ranks[2];
+  left_out.resize(left_out.size() - 2);
+  left_out.push_back(call(OpKind::Recv, kLarge, 1, 3));
+  left_out.push_back({.act = Act::sync});
+  program.ranks[3].push_back(call(OpKind::Send, kLarge, 0, 3));
+  const Report report = analyse(execute(program, kLive).run);
+  INFO(text_of(report));
+  CHECK(is_defect(lead(report)));
+  CHECK_FALSE(lead(report).culprits.empty());
+  for (const Culprit& culprit : lead(report).culprits) CHECK(culprit.rank >= 2);
+  for (const int32_t rank : lead(report).victims) {
+    for (const Culprit& culprit : lead(report).culprits) CHECK(culprit.rank != rank);
+  }
+}
+
 // The last rank goes on without the first transfer of its pair.
 Program without_last_pair(int ranks) {
   Program program = chain_of(ranks);

@@ -87,11 +87,12 @@ class Builder {
   // Whoever comes to a communicator that is made on the way makes it there.
   void append(const Steps& more, Steps& steps) const {
     for (const Step& step : more) {
-      const bool is_late = comms_[static_cast<size_t>(step.comm)].is_late;
-      const bool is_made = std::any_of(steps.begin(), steps.end(), [&](const Step& before) {
+      const auto makes_it = [&](const Step& before) {
         return before.act == Act::create && before.comm == step.comm;
-      });
-      if (is_late && !is_made) steps.push_back({.act = Act::create, .comm = step.comm});
+      };
+      if (comms_[static_cast<size_t>(step.comm)].is_late &&
+          std::none_of(steps.begin(), steps.end(), makes_it))
+        steps.push_back({.act = Act::create, .comm = step.comm});
       steps.push_back(step);
     }
   }
