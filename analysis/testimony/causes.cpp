@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "analysis/testimony/catalogue.h"
 #include "analysis/testimony/parts.h"
+#include "trace/import/job_endings.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -160,15 +162,28 @@ std::vector<Said> causes_that(const trace::Run& run, Wanted wanted) {
   return found;
 }
 
-// Whether somebody tells of the end of a process that the others needed.
+// Whether somebody tells of the end of a process that the others needed. What was ended for memory
+// is that process itself.
 bool tells_of_an_end(const JobLog& log) {
   return std::any_of(log.sayings.begin(), log.sayings.end(), [](const Saying& saying) {
     return saying.kind != SayingKind::died && saying.kind != SayingKind::machine &&
-           has_role(saying, Role::consequence);
+           !is_about_memory(saying) && has_role(saying, Role::consequence);
   });
 }
 
-// The errors by which ranks tell of another's end. Who then ends by itself did not begin it.
+// An error by which a rank tells of another's end for sure. Others of the network may be about any
+// server.
+bool tells_of_another(const Saying& saying) {
+  constexpr std::string_view kWords[] = {"DistBackendError",          "DistStoreError",
+                                         "DistNetworkError",          "NCCL error",
+                                         "Connection closed by peer", "communicator was aborted"};
+  if (saying.kind == SayingKind::async_error) return true;
+  return saying.kind == SayingKind::exception &&
+         std::any_of(std::begin(kWords), std::end(kWords),
+                     [&](std::string_view words) { return holds(saying, words); });
+}
+
+// Who ends by itself behind such an error did not begin it.
 class Aftermath {
  public:
   explicit Aftermath(const trace::Run& run) : is_ordered_(run.logs.size() == 1) {
@@ -177,41 +192,76 @@ class Aftermath {
         const bool is_error =
             saying.kind == SayingKind::async_error || saying.kind == SayingKind::exception;
         if (!is_error || !has_role(saying, Role::consequence)) continue;
-        first_lines_.try_emplace({saying.attempt, saying.rank}, saying.line);
+        auto& lines = tells_of_another(saying) ? first_lines_ : vague_lines_;
+        lines.try_emplace({saying.attempt, saying.rank}, saying.line);
+        if (saying.rank < 0) nameless_.insert({saying.attempt, saying.line});
       }
     }
   }
   // The rank of the death had told so.
   bool holds(const Saying& death) const {
-    return death.rank >= 0 && has_ended(death) && stands_behind(death, death.rank);
+    return death.rank >= 0 && has_ended(death) &&
+           (stands_behind(first_lines_, death, death.rank) || has_in_traceback(death));
   }
-  // Some rank had, and nobody says which.
+  // Some rank had, and nobody says which; or that rank, in words that may mean something else.
   bool may_hold(const Saying& death) const {
-    return is_ordered_ && has_ended(death) && stands_behind(death, -1);
+    if (!has_ended(death)) return false;
+    const bool is_of_nobody = is_ordered_ || has_traceback(death);
+    return (is_of_nobody &&
+            (stands_behind(first_lines_, death, -1) || stands_behind(vague_lines_, death, -1))) ||
+           (death.rank >= 0 && stands_behind(vague_lines_, death, death.rank));
   }
 
  private:
+  using Lines = std::map<std::pair<uint32_t, int32_t>, uint64_t>;  // by attempt and rank
+
   static bool has_ended(const Saying& death) {
     return death.kind == SayingKind::died && !is_violent(death);
   }
-  bool stands_behind(const Saying& death, int32_t rank) const {
-    const auto told = first_lines_.find({death.attempt, rank});
-    return told != first_lines_.end() && (!is_ordered_ || told->second < death.line);
+  bool stands_behind(const Lines& lines, const Saying& death, int32_t rank) const {
+    const auto told = lines.find({death.attempt, rank});
+    return told != lines.end() && (!is_ordered_ || told->second < death.line);
+  }
+
+  // torch.multiprocessing tells of the end first, and below it what the process raised.
+  static bool has_traceback(const Saying& death) {
+    return trace::is_in_front_of_traceback(death.quote);
+  }
+  bool has_in_traceback(const Saying& death) const {
+    constexpr uint64_t kReach = 200;  // lines
+    if (!is_ordered_ || !has_traceback(death)) return false;
+    const auto next = nameless_.lower_bound({death.attempt, death.line});
+    return next != nameless_.end() && next->first == death.attempt &&
+           next->second <= death.line + kReach;
   }
 
   bool is_ordered_;
-  std::map<std::pair<uint32_t, int32_t>, uint64_t> first_lines_;  // by attempt and rank
+  Lines first_lines_;
+  Lines vague_lines_;
+  std::set<std::pair<uint32_t, uint64_t>> nameless_;  // by attempt, lines
 };
 
-// The kernel of a host: of whose process it tells is not known.
+// Ray ends for memory what it can start again, in jobs that go on.
+bool is_of_ray(const Saying& saying) {
+  return holds(saying, "memory pressure") || holds(saying, "running low on memory");
+}
+
+// The kernel of a host, or Ray: of whose process it tells is not known.
 bool is_of_any_process(const Saying& saying) {
   return saying.kind == SayingKind::machine &&
-         (holds(saying, "illed process") || holds(saying, "oom-kill"));
+         (holds(saying, "illed process") || holds(saying, "oom-kill") || is_of_ray(saying));
+}
+
+// Ended processes that may have been ended as the others were, or belong to no rank: mpiexec ends
+// the rest, and a shell runs much beside the job.
+bool is_of_no_rank(const Saying& saying) {
+  return saying.kind == SayingKind::died && saying.rank < 0 &&
+         (saying.writer == trace::kOneOfSeveral || trace::is_told_by_shell(saying.quote));
 }
 
 // Others say nothing certain about a rank that ended: warnings, errors that anybody may print.
 bool is_certain_end(const Saying& saying) {
-  return saying.kind == SayingKind::died ||
+  return (saying.kind == SayingKind::died && !is_of_no_rank(saying)) ||
          (saying.kind == SayingKind::machine && !is_of_any_process(saying)) ||
          (saying.kind == SayingKind::exception && saying.rank >= 0);
 }
@@ -245,7 +295,9 @@ Saying shown_with(std::string_view meaning, const Saying& saying) {
   if (saying.kind != SayingKind::warning && saying.kind != SayingKind::exception) return shown;
   constexpr size_t kSentenceMax = 160;  // of a first one (words/lead.h)
   constexpr size_t kShortest = 40;
-  const size_t around = what_text(saying).size() - saying.text.size() + 2 + meaning.size();
+  shown.text.clear();
+  const size_t around = what_text(shown).size() + 2 + meaning.size();
+  shown.text = saying.text;
   size_t room = around + kShortest < kSentenceMax ? kSentenceMax - around : kShortest;
   // A first sentence ends at a semicolon, and not where a parenthesis is open.
   room = std::min(room, shown.text.find_first_of(";(", kShortest));
@@ -288,13 +340,16 @@ std::optional<Finding> judge_cause(const trace::Run& run, const JobWaits& waits)
   const Saying& saying = *cause.saying;
   const bool is_certain = is_certain_end(saying) && !aftermath.may_hold(saying);
   const bool is_ordered = run.logs.size() == 1;
-  const bool is_likely = is_certain ? is_ordered || !waits.has_waits()
-                                    : waits.has_waits() && !is_of_any_process(saying);
+  const bool is_likely =
+      is_certain ? is_ordered || !waits.has_waits()
+                 : waits.has_waits() && !is_of_any_process(saying) && !is_of_no_rank(saying);
   Finding finding = finding_about(cause, causes, is_likely ? Confidence::likely : Confidence::open);
   const Saying& first = *causes.front().saying;
   if (first.kind == SayingKind::exception && &first != &saying) {
     // Of whom it is nobody says.
-    finding.summary += fmt::format("; an error stands in front of it: \"{}\"", first.quote);
+    finding.summary += fmt::format(
+        "; {}: \"{}\"", is_ordered ? "an error stands in front of it" : "there is also an error",
+        first.quote);
     add_evidence(*causes.front().log, first, finding);
   }
   const bool is_of_nobody =

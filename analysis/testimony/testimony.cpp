@@ -340,8 +340,12 @@ std::string elsewhere_text(const JobWaits& waits, const WaitGroup& group) {
       if (!group.waits.contains(rank)) held.push_back(rank);
     }
     if (held.empty()) continue;
+    const std::string& op = other.waits.at(held.front()).saying->op;
+    const bool is_one = !op.empty() && std::all_of(held.begin(), held.end(), [&](int32_t rank) {
+      return other.waits.at(rank).saying->op == op;
+    });
     text += fmt::format("; {} waited in {} of {} at that time", ranks_text(held),
-                        other.waits.at(held.front()).saying->op, group_text(other));
+                        is_one ? op : "calls", group_text(other));
   }
   return text;
 }
@@ -486,14 +490,21 @@ Finding judge_rest(const trace::Run& run) {
   Finding finding = make_finding(Verdict::insufficient, Confidence::open);
   const Message* known = nullptr;
   const Saying* first = nullptr;
+  bool is_context = true;
   for (const JobLog& log : run.logs) {
     for (const Saying& saying : log.sayings) {
       if (first == nullptr) first = &saying;
-      if (known == nullptr) known = message_of(saying);
+      // What healthy jobs print explains least.
+      const Message* message = message_of(saying);
+      const bool is_better = known == nullptr || known->role == Role::context;
+      const bool tells_context = message != nullptr && message->role == Role::context;
+      if (message != nullptr && (known == nullptr || (is_better && !tells_context))) {
+        known = message;
+      }
+      is_context = is_context && tells_context;
       add_evidence(log, saying, finding);
     }
   }
-  const bool is_context = known != nullptr && known->role == Role::context;
   finding.summary = is_context ? "the log says of no rank that it went wrong"
                                : "the log says that something went wrong, and not who began it";
   if (known != nullptr) finding.summary += fmt::format(": {}", known->meaning);

@@ -456,3 +456,25 @@ TEST_CASE(
   CHECK(judged(waits).culprits == Ranks{2, 3});
   CHECK(judged(waits + position("3")).culprits == Ranks{2});
 }
+
+TEST_CASE("what an error means stands in the first sentence, however long its words are") {
+  const Judged found = judged("[rank2]: ValueError: " + std::string(300, 'x') + "\n");
+  CHECK(found.culprits == Ranks{2});
+  CHECK(holds(found.summary.substr(0, 160), "the rank ended with that"));
+}
+
+TEST_CASE("of several logs nobody says that an error stands in front of an end") {
+  const auto summary = [](const std::vector<std::string>& texts) {
+    Run run;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const auto* begin = reinterpret_cast<const uint8_t*>(texts[i].data());
+      import_bytes("log" + std::to_string(i), {begin, texts[i].size()}, run.processes, run.issues,
+                   &run.logs);
+    }
+    return analysis::analyse(run).findings.front().summary;
+  };
+  const std::string error = "torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB.\n";
+  const std::string end = "srun: error: n1: task 1: Exited with exit code 1\n";
+  CHECK(holds(summary({error + end}), "; an error stands in front of it: "));
+  CHECK(holds(summary({error, end}), "; there is also an error: "));
+}

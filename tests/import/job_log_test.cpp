@@ -423,3 +423,30 @@ TEST_CASE("a rank whose lines were left out of a log with too many of them is no
   // What makes no saying is read on.
   CHECK(read_log(before + warnings + world(8)).logs.front().world_size == 8);
 }
+
+TEST_CASE("a line of a form that goes on may be longer than what is shown of it") {
+  const std::string script =
+      "#0 " + std::string(300, ' ') + "forward from " + std::string(500, 'x') + "/model.py:12\n";
+  const Run run = read_log(gave_up(0, 50, "ALLREDUCE", 10) +
+                           "[rank0]: Stack trace of the failed collective:\n" + script);
+  REQUIRE(run.logs.size() == 1);
+  REQUIRE(run.logs.front().sayings.back().kind == SayingKind::script_line);
+  CHECK(run.logs.front().sayings.back().quote.starts_with("#0 "));
+}
+
+TEST_CASE("a line of many colours in a container's log is read as without them") {
+  std::string coloured = R"({"log":")";
+  for (const char c : gave_up(0, 50, "ALLREDUCE", 10)) {
+    if (c == '\n') break;
+    // Marks are looked for in the file as it is.
+    const bool is_digit = c >= '0' && c <= '9';
+    coloured +=
+        is_digit ? R"(\u001b[1;31m)" + std::string(1, c) + R"(\u001b[0m)" : std::string(1, c);
+  }
+  coloured += R"(\n","stream":"stderr","time":"2024-08-16T01:45:40.1Z"})"
+              "\n";
+  const Run run = read_log(coloured);
+  REQUIRE(run.logs.size() == 1);
+  CHECK(run.logs.front().sayings.front().rank == 0);
+  CHECK(run.logs.front().sayings.front().seq == 50);
+}

@@ -61,6 +61,13 @@ TEST_CASE("a data loader that was killed leads, by the rank that says so, else b
   CHECK(judged("[rank2]: RuntimeError: DataLoader worker (pid 7) is killed by signal: Aborted. \n" +
                three_gave_up())
             .verdict == judged(three_gave_up()).verdict);
+  for (const char* signal : {"Interrupt", "Hangup", "Terminated"}) {
+    const Judged ended = judged(
+        std::string("[rank2]: RuntimeError: DataLoader worker (pid 7) is killed by signal: ") +
+        signal + ". \n");
+    CHECK(ended.verdict == Verdict::insufficient);
+    CHECK(ended.culprits.empty());
+  }
   CHECK(read_log("DataLoader worker init: seed 7\n").logs.empty());
 }
 
@@ -76,13 +83,18 @@ TEST_CASE("tasks that Slurm names together are told together, unless Slurm itsel
 }
 
 TEST_CASE("a shell tells of what it ran, by number and signal") {
-  check_end("/var/spool/job191/slurm_script: line 28:  8156 Killed                  python3 x.py\n",
-            "pid 8156 ended with status -9");
-  check_end("run.sh: line 12:  4711 Bus error               (core dumped) python train.py\n",
-            "pid 4711 ended with status -7");
-  check_end("run.sh: line 12:  4711 Segmentation fault      (core dumped) python train.py\n",
-            "pid 4711 ended with status -11");
-  for (const char* line : {"run.sh: line 12: 4711 files copied\n", "x.py: line 12: Killed\n"}) {
+  check_open(
+      "/var/spool/job191/slurm_script: line 28:  8156 Killed                  python3 x.py\n",
+      Verdict::rank_dead, "pid 8156 ended with status -9");
+  check_open("run.sh: line 12:  4711 Bus error               (core dumped) python train.py\n",
+             Verdict::rank_dead, "pid 4711 ended with status -7");
+  check_open("run.sh: line 12:  4711 Segmentation fault      (core dumped) torchrun train.py\n",
+             Verdict::rank_dead, "pid 4711 ended with status -11");
+  // It runs much beside the job.
+  for (const char* line :
+       {"run.sh: line 20:  4711 Killed                  nvidia-smi dmon\n",
+        "run.sh: line 20:  4711 Segmentation fault      (core dumped) ./monitor\n",
+        "run.sh: line 20:  4711 files Killed  python\n", "x.py: line 12: Killed  python\n"}) {
     CHECK(read_log(line).logs.empty());
   }
 }
@@ -96,14 +108,48 @@ TEST_CASE("other launchers that tell of an end in their own way are read, too") 
       "prterun noticed that process rank 2 with PID 4711 on node n7 exited on\nsignal 9 "
       "(Killed).\n",
       "rank 2 ended with status -9", {2});
-  check_end("-- Process 1 terminated with the following error:\nTraceback\n", "rank 1 ended", {1});
   check_end("command terminated with exit code 137\n", "a process ended with status 137: SIGKILL");
-  CHECK(read_log("command terminated with exit code 1\n").logs.empty());
+  // An error of its own, Ctrl-C, a closed pipe.
+  for (const char* code : {"1", "130", "141"}) {
+    CHECK(read_log(std::string("command terminated with exit code ") + code + "\n").logs.empty());
+  }
   check_end("ERROR x.py:120] Worker VllmWorkerProcess pid 1159 died, exit code: -9\n",
             "pid 1159 ended with status -9");
+  CHECK(read_log("Worker VllmWorkerProcess pid 1159 died, exit code: 0\n").logs.empty());
+  CHECK(read_log("helper pid 1159 died, exit code: -9\n").logs.empty());
   // abort(), as of a watchdog.
   CHECK(judged("Worker VllmWorkerProcess pid 1159 died, exit code: -6\n").verdict ==
         Verdict::insufficient);
+}
+
+TEST_CASE("of the ranks that Intel MPI ends after the first none is taken for the first") {
+  const auto block = [](int rank, const std::string& signal) {
+    return "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK " +
+           std::to_string(rank) + " PID " + std::to_string(4711 + rank) +
+           " RUNNING AT node7\n=   KILLED BY SIGNAL: " + signal + "\n" + std::string(79, '=') +
+           "\n";
+  };
+  const std::string killed = "9 (Killed)";
+  check_end(block(0, killed) + block(1, "11 (Segmentation fault)") + block(2, killed),
+            "rank 1 ended with status -11", {1});
+  const std::string all_killed = block(0, killed) + block(1, killed) + block(2, killed);
+  check_open(all_killed, Verdict::rank_dead, "one of several processes ended with status -9");
+  CHECK(read_log(all_killed).logs.front().sayings.size() == 1);
+  // Behind the time-outs of others it may be the end that their watchdog brought.
+  CHECK(judged(three_gave_up() + block(2, killed)).confidence == Confidence::open);
+}
+
+TEST_CASE("what torch.multiprocessing shows below an end is the error of that rank") {
+  const std::string end = "-- Process 1 terminated with the following error:\n";
+  const std::string trace = "Traceback (most recent call last):\n  File \"t.py\", line 3\n";
+  check_end(end + trace + "ValueError: bad sample\n", "rank 1 ended", {1});
+  const Judged behind = judged(end + trace + kRemoteError);
+  CHECK(behind.verdict == Verdict::insufficient);
+  CHECK(behind.culprits.empty());
+  // In front of it that may be anybody's.
+  CHECK(judged(kRemoteError + end + trace).confidence == Confidence::open);
+  // Of another rank it says nothing of this one.
+  check_end(end + trace + "[rank0]: " + kRemoteError, "rank 1 ended", {1});
 }
 
 TEST_CASE("the end of an actor of Ray is told by what Ray says of it") {
@@ -116,10 +162,24 @@ TEST_CASE("the end of an actor of Ray is told by what Ray says of it") {
   check_open(dead("INTENDED_USER_EXIT"), Verdict::insufficient, "it ended by itself");
   // Behind time-outs it is what PyTorch's watchdog did.
   CHECK(judged(three_gave_up() + dead("SYSTEM_ERROR")).verdict == Verdict::missing_call);
-  check_end("1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed\n",
-            "Ray ended a worker");
-  CHECK(read_log("0 Workers (tasks / actors) killed due to memory pressure (OOM), 1 crashed\n")
-            .logs.empty());
+}
+
+TEST_CASE("a worker that Ray ends for memory may be started again, and accuses nobody") {
+  const auto killed = [](int count) {
+    return "(raylet) [2024-05-06 07:08:09,123 E 77 77] (raylet) node_manager.cc:3069: " +
+           std::to_string(count) +
+           " Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due "
+           "to other reasons at node (ID: 5a, IP: 10.0.0.7) over the last time period.\n";
+  };
+  const std::string task =
+      "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n";
+  check_open(killed(1), Verdict::insufficient, "Ray ended a worker");
+  check_open(task, Verdict::insufficient, "the memory of");
+  check_open(killed(1) + three_gave_up(), Verdict::rank_dead, "Ray ended a worker");
+  CHECK(read_log(killed(0)).logs.empty());
+  // Another counts its GPUs.
+  CHECK_FALSE(
+      read_log("HW Exception by GPU node-0 (Agent handle: 0x1) reason :GPU Hang\n").logs.empty());
 }
 
 TEST_CASE("a rank that told of another's end, and then ended by itself, did not begin it") {
@@ -131,6 +191,35 @@ TEST_CASE("a rank that told of another's end, and then ended by itself, did not 
   check_end(error + summary_of_torchrun("", 3, -9), "rank 3 ended with status -9", {3});
   // Where nobody says whose error that was, it may have been that rank's.
   CHECK(judged(kRemoteError + summary_of_torchrun("", 3, 1)).confidence == Confidence::open);
+}
+
+TEST_CASE("an error of a server outside the job is no word of another rank's end") {
+  for (const char* error :
+       {"TimeoutError: [Errno 110] Connection timed out",
+        "ConnectionError: HTTPSConnectionPool(host='hf.co'): Max retries exceeded (Caused by "
+        "ConnectTimeoutError('timed out'))",
+        "ReadTimeoutError: HTTPSConnectionPool(host='hf.co', port=443): Read timed out."}) {
+    check_end(std::string("[rank2]: ") + error + "\n" + three_gave_up(), "over the network", {2});
+  }
+  // Who met one may have ended for that, or for another rank's end.
+  for (const char* error : {"ConnectionRefusedError: [Errno 111] Connection refused",
+                            "RuntimeError: [x.cc:81] Timed out waiting 1800000ms for recv"}) {
+    const Judged found =
+        judged(std::string("[rank3]: ") + error + "\n" + summary_of_torchrun("", 3, 1));
+    CHECK(found.confidence == Confidence::open);
+    CHECK(found.culprits == Ranks{3});
+  }
+  // The store is the job's own.
+  check_open("[rank3]: torch.distributed.DistStoreError: wait timeout after 600000ms\n" +
+                 summary_of_torchrun("", 3, 1),
+             Verdict::insufficient, "went wrong");
+}
+
+TEST_CASE("what a healthy job prints, too, explains less than what it does not") {
+  const std::string context = "No available shared memory broadcast block found in 60 seconds.\n";
+  check_open(context + "[rank2]: " + kRemoteError, Verdict::insufficient, "another process ended");
+  CHECK(holds(judged(context + "[rank2]: " + kRemoteError).summary,
+              "the log says that something went wrong"));
 }
 
 TEST_CASE("an error that a rank got over, and then waited in a call with others, is no cause") {
@@ -183,6 +272,10 @@ TEST_CASE("a rank that waits in a call of a smaller group is not said to print n
   CHECK(one.verdict == Verdict::missing_call);
   CHECK(one.culprits == Ranks{3});
   CHECK(holds(one.summary, "rank 2 waited in ALLREDUCE of tp at that time"));
+  // They wait in calls of two kinds there.
+  std::string other = position(3, "7(tp)", 56);
+  other.replace(other.find("ALLREDUCE"), 9, "ALLGATHER");
+  CHECK(holds(judged(size + waits + other).summary, "ranks 2-3 waited in calls of tp at that"));
   // Who waits there has not made this call, so it is not said that all have.
   const Judged both = judged(size + waits + position(3, "7(tp)", 55));
   CHECK(both.verdict == Verdict::insufficient);
@@ -228,9 +321,16 @@ TEST_CASE("hosts that did not come to torchrun's rendezvous are a start that did
       "address of (10.0.0.5, 29500).\n",
       Verdict::init_incomplete, "could not reach rank 0 at 10.0.0.5, 29500");
   // One try of many.
-  CHECK(read_log("[W socket.cpp:663] [c10d] The client socket has failed to connect to [n0]:29500 "
-                 "(errno: 110 - Connection timed out).\n")
-            .logs.empty());
+  for (const char* line :
+       {"[W socket.cpp:663] [c10d] The client socket has failed to connect to [n0]:29500 (errno: "
+        "110 - Connection timed out).\n",
+        "[W socket.cpp:752] [c10d] The client socket has failed to connect to any network address "
+        "of (n0, 29500).\n",
+        "[W TCPStore.cpp:340] [c10d] TCP client failed to connect to host n0:29500 - retrying "
+        "(try=0, timeout=60000ms): DistNetworkError: The client socket has failed to connect to "
+        "any network address of (n0, 29500). The IPv4 network addresses of (n0, 29500)\n"}) {
+    CHECK(read_log(line).logs.empty());
+  }
 }
 
 TEST_CASE("a warning that NCCL goes on behind says nothing, with whatever it was lost") {

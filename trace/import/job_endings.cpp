@@ -1,6 +1,8 @@
 #include "trace/import/job_endings.h"
 
+#include <algorithm>
 #include <charconv>
+#include <map>
 #include <utility>
 
 #include "core/base/limits.h"
@@ -55,6 +57,65 @@ int64_t signal_named(std::string_view name) {
     if (name == known) return number;
   }
   return kUntold;
+}
+
+bool names_job_command(std::string_view words) {
+  constexpr std::string_view kCommands[] = {"python",    "torchrun", "accelerate",
+                                            "deepspeed", "srun",     "mpirun"};
+  return std::any_of(std::begin(kCommands), std::end(kCommands), [&](std::string_view command) {
+    return words.find(command) != std::string_view::npos;
+  });
+}
+
+bool is_told_by_shell(std::string_view line) {
+  LogValues values;
+  return match_log_pattern(": line <in>: <pid> <text>", line, values);
+}
+
+bool is_in_front_of_traceback(std::string_view line) {
+  return line.find("terminated with the following error") != std::string_view::npos;
+}
+
+namespace {
+
+bool is_end_of_mpiexec(const Saying& saying) {
+  return saying.kind == SayingKind::died &&
+         (saying.quote.find("KILLED BY SIGNAL: ") != std::string::npos ||
+          saying.quote.find("EXIT CODE: ") != std::string::npos);
+}
+
+// MPICH tells a signal as an exit code.
+bool may_be_cleaned_up(const Saying& saying) {
+  const int64_t signal = saying.code < 0 ? -saying.code : saying.code;
+  return is_end_of_mpiexec(saying) && (signal == 9 || signal == 15);
+}
+
+}  // namespace
+
+void settle_ends_of_mpiexec(std::vector<Saying>& sayings) {
+  struct Ends {
+    size_t all = 0;
+    size_t cleaned_up = 0;
+    bool has_kept = false;
+  };
+  std::map<uint32_t, Ends> attempts;
+  for (const Saying& saying : sayings) {
+    if (!is_end_of_mpiexec(saying)) continue;
+    Ends& ends = attempts[saying.attempt];
+    ++ends.all;
+    ends.cleaned_up += may_be_cleaned_up(saying) ? 1 : 0;
+  }
+  std::erase_if(sayings, [&](Saying& saying) {
+    if (!may_be_cleaned_up(saying)) return false;
+    Ends& ends = attempts[saying.attempt];
+    if (ends.all < 2) return false;
+    if (ends.cleaned_up < ends.all || ends.has_kept) return true;
+    ends.has_kept = true;
+    saying.rank = -1;
+    saying.local_rank = -1;
+    saying.writer = kOneOfSeveral;
+    return false;
+  });
 }
 
 bool is_exception_name(std::string_view name) {

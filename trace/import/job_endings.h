@@ -4,11 +4,15 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "trace/import/log_pattern.h"
 #include "trace/testimony.h"
 
 namespace rollcall::trace {
+
+// The writer of an end that may be that of any of several processes.
+inline constexpr std::string_view kOneOfSeveral = "one of several processes";
 
 // torchrun lists all processes that failed and, behind "Root Cause (first observed failure)", the
 // first once more. Only that one is read: most others failed because of it.
@@ -33,6 +37,20 @@ int64_t status_from_words(std::string_view words);
 
 // "SIGKILL": 9. kUntold: no signal.
 int64_t signal_named(std::string_view name);
+
+// Whether a shell's line names a program that starts or is a rank.
+bool names_job_command(std::string_view words);
+
+// "run.sh: line 12:  4711 Killed": as a shell tells of what it ran.
+bool is_told_by_shell(std::string_view line);
+
+// "-- Process 1 terminated with the following error:".
+bool is_in_front_of_traceback(std::string_view line);
+
+// mpiexec ends all others after the first, and tells of each. Of several that stand in one attempt
+// those that it may have ended are dropped, or, where nothing else is among them, told as one that
+// names no rank.
+void settle_ends_of_mpiexec(std::vector<Saying>& sayings);
 
 // "torch.OutOfMemoryError", and no "Error" or "ERROR" that anybody may print.
 bool is_exception_name(std::string_view name);

@@ -26,7 +26,8 @@ constexpr size_t kScriptLinesMax = 4;  // of a stack
 constexpr std::string_view kLastError = "Last error:";
 constexpr std::string_view kDataLoader = "DataLoader worker (pid";
 constexpr std::string_view kKubectl = "kubectl";
-constexpr int64_t kKilledByShell = 128;  // and the signal
+constexpr std::string_view kBash = "bash";
+constexpr std::string_view kRay = "Ray";
 
 // A number that a job can have as a rank; -1 else.
 int32_t rank_from(int64_t number) {
@@ -324,6 +325,12 @@ bool is_status_alone(const LogFormat& format) {
 // One whose rank may stand in front of it.
 bool is_of_mpiexec(const LogFormat& format) { return format.pattern.starts_with("= "); }
 
+// A container's command that a signal ended, and neither Ctrl-C nor a closed pipe.
+bool is_violent_status(int64_t code) {
+  constexpr int64_t kStatuses[] = {134, 135, 137, 139, 143};
+  return std::find(std::begin(kStatuses), std::end(kStatuses), code) != std::end(kStatuses);
+}
+
 // Ray prints one line for several that are alike.
 bool stands_for_several(std::string_view line) {
   return line.find("[repeated ") != std::string_view::npos &&
@@ -491,7 +498,9 @@ Saying JobLogReader::saying_of(const LogFormat& format, const TextLine& given,
     if (format.mark == kDataLoader) saying.text = trimmed(line.substr(at));
     if (given.prefix.task >= 0) saying.writer = fmt::format("task {}", given.prefix.task);
   }
-  const size_t begin = line.size() <= kQuoteMax ? 0 : at > 120 ? at - 120 : 0;
+  // A form that goes on has its mark in an earlier line.
+  const size_t mark_at = at == std::string_view::npos ? 0 : at;
+  const size_t begin = line.size() <= kQuoteMax ? 0 : mark_at > 120 ? mark_at - 120 : 0;
   saying.quote = trimmed(line.substr(begin, kQuoteMax));
   return saying;
 }
@@ -531,13 +540,18 @@ bool JobLogReader::is_untenable(Saying& saying, const LogFormat& format, const L
       if (values.has("text2") && saying.code == kUntold) return true;
       if (values.has("task") || values.has("text3")) return is_rest_ended_;
       // A command that is run in a container may fail for anything.
-      if (format.source == kKubectl && saying.code < kKilledByShell) return true;
+      if (format.source == kKubectl) return !is_violent_status(saying.code);
+      // A shell runs much beside the job.
+      if (format.source == kBash) return !names_job_command(values["text2"]);
       if (is_status_alone(format)) return !ended_.give_to(saying);
-      if (is_of_mpiexec(format)) ended_.give_to(saying);
-      return false;
+      if (is_of_mpiexec(format) && ended_.give_to(saying)) saying.is_first_death = false;
+      return saying.code == 0;
     case SayingKind::machine:
       // Ray counts them, and none is a count, too.
-      return values.number("in", 1) == 0;
+      return format.source == kRay && values.number("in", 1) == 0;
+    case SayingKind::not_met:
+      // One try of many.
+      return given.whole.find("retrying") != std::string_view::npos;
     default:
       return false;
   }
@@ -721,6 +735,7 @@ void JobLogReader::finish(std::vector<Process>& /*processes*/, std::vector<JobLo
   settle_deaths();
   settle_groups();
   separate_attempts(marks_, log_);
+  settle_ends_of_mpiexec(log_.sayings);
   settle_alike_groups();
   logs.push_back(std::move(log_));
 }

@@ -92,11 +92,15 @@ size_t behind_escape(std::string_view text, size_t at) {
   return byte_at(i) >= 0x30 && byte_at(i) <= 0x7e ? i + 1 : at + 1;
 }
 
-std::string_view take_escapes_out(std::string& text) {
-  for (size_t at = 0; (at = text.find(kEscape, at)) != std::string::npos;) {
-    text.erase(at, behind_escape(text, at) - at);
+std::string without_escapes(const std::string& text) {
+  std::string kept;
+  kept.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const size_t escape = std::min(text.find(kEscape, at), text.size());
+    kept.append(text, at, escape - at);
+    at = escape < text.size() ? behind_escape(text, escape) : escape;
   }
-  return text;
+  return kept;
 }
 
 // Characters, taking each for one column wide.
@@ -338,7 +342,7 @@ void TextReader::give(std::string_view line, uint64_t number) {
   given.number = number;
   std::string_view text = embedded_line(line, message_);
   // JSON spells them, so cleaned() has not seen them.
-  if (text.find(kEscape) != std::string_view::npos) text = take_escapes_out(message_);
+  if (text.find(kEscape) != std::string_view::npos) text = message_ = without_escapes(message_);
   given.text = prefixes_.take(text, given.prefix);
   ++counts_.given;
   // A message out of JSON may hold several lines.
