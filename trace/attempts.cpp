@@ -142,6 +142,10 @@ void keep_newest_job(Run& run) {
   }
 }
 
+int64_t last_sign_ns(const Process& process) {
+  return std::max({process.started_ns, process.heartbeat_ns, process.exited_ns});
+}
+
 // The number of "…/attempt-7"; nothing where the directory is called otherwise.
 std::optional<uint64_t> attempt_of(std::string_view folder) {
   constexpr std::string_view kAttempt = "attempt-";
@@ -154,11 +158,13 @@ std::optional<uint64_t> attempt_of(std::string_view folder) {
 
 // A launcher ends all its ranks on a host before it starts them again there. What lies in the
 // directory of an earlier attempt is no part of the newer one, also of a rank that has not come to
-// NCCL in that. Launchers of other hosts may count otherwise.
+// NCCL in that. Each launcher counts by itself: what still gave a sign of life after the newest
+// attempt had begun is of another one, on this host or not.
 void keep_newest_attempt_of_each_host(Run& run) {
   struct Newest {
     uint64_t number = 0;
     const Process* example = nullptr;
+    int64_t began_ns = INT64_MAX;  // its first process
   };
   std::map<std::pair<std::string, std::string>, Newest> newest;
   const auto newest_of = [&](const Process& process, std::optional<uint64_t>& number) -> Newest* {
@@ -171,14 +177,18 @@ void keep_newest_attempt_of_each_host(Run& run) {
   std::optional<uint64_t> number;
   for (const Process& process : run.processes) {
     Newest* one = newest_of(process, number);
-    if (one && (!one->example || *number > one->number)) *one = {*number, &process};
+    if (!one) continue;
+    if (!one->example || *number > one->number) {
+      *one = {.number = *number, .example = &process, .began_ns = INT64_MAX};
+    }
+    if (*number == one->number) one->began_ns = std::min(one->began_ns, process.started_ns);
   }
   uint64_t older = 0;
   const Process* example = nullptr;
   const Process* kept = nullptr;
   for (Process& process : run.processes) {
     const Newest* one = newest_of(process, number);
-    if (!one || *number == one->number) continue;
+    if (!one || *number == one->number || last_sign_ns(process) >= one->began_ns) continue;
     process.superseded = true;
     example = &process;
     kept = one->example;
@@ -197,7 +207,7 @@ void keep_newest_attempt_of_each_host(Run& run) {
 bool are_beside(const Process& a, const Process& b) {
   const Process& older = a.started_ns < b.started_ns ? a : b;
   const Process& newer = &older == &a ? b : a;
-  if (std::max(older.heartbeat_ns, older.exited_ns) < newer.started_ns) return false;
+  if (last_sign_ns(older) < newer.started_ns) return false;
   return std::any_of(older.comms.begin(), older.comms.end(), [&](const Comm& comm) {
     return !comm.key.is_null() &&
            std::any_of(newer.comms.begin(), newer.comms.end(),

@@ -571,11 +571,16 @@ TEST_CASE(
     if (!is_one_host) std::memcpy(newer.header.host, "node1", 6);
     newer.store_header();
     directory.write("attempt-1/node0.3.1.ring", newer.bytes);
+    // Of a second launcher on this host, which has not failed so often.
+    RingBytes beside(4, 2);
+    beside.header.first_anchor.realtime_ns += 6'000'000'000;
+    beside.store_header();
+    directory.write("attempt-0/node0.4.1.ring", beside.bytes);
     const Run run = load_run(directory.path(), quiet());
-    REQUIRE(run.processes.size() == 3);
+    REQUIRE(run.processes.size() == 4);
     for (const Process& process : run.processes) {
       // Of another host rank 0 may be in the same attempt, by another number.
-      const bool is_kept = process.pid == 3 || (process.pid == 1 && !is_one_host);
+      const bool is_kept = process.pid >= 3 || (process.pid == 1 && !is_one_host);
       CHECK(process.superseded == !is_kept);
     }
     CHECK(says(run, "name their directory " + directory.path() + "/attempt-0"));
