@@ -77,13 +77,15 @@ std::optional<std::string> make_folder(const std::string& directory, std::string
   };
   const fs::path path = fs::path(directory) / kFolder;
   const OpenDirectory run(directory);
+  if (run.error() != 0) return fail(directory, run.error());
   if (::mkdirat(run.descriptor(), kFolder, 0700) != 0 && errno != EEXIST) return fail(path, errno);
   const OpenDirectory above(run, kFolder);
   if (above.error() != 0) return fail(path, above.error());
   const std::string stem = fmt::format("{}-{}", time_stamp(), code);
   std::string name = stem;
   for (int number = 2; ::mkdirat(above.descriptor(), name.c_str(), 0700) != 0; ++number) {
-    if (errno != EEXIST || number > kNamesTried) return fail(path / name, errno);
+    const int refused = errno;
+    if (refused != EEXIST || number > kNamesTried) return fail(path / name, refused);
     name = fmt::format("{}-{}", stem, number);
   }
   return (path / name).string();

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <thread>
 
 #include "core/base/clock.h"
@@ -86,10 +85,11 @@ class Waiting {
   explicit Waiting(const Arguments& arguments) : arguments_(arguments) {}
 
   void note(const PulseLook& look, int64_t now_ns) {
-    const bool is_news = !told_ || *told_ != look.pulse;
+    const bool is_news = !has_told_ || told_ != look.pulse;
     if (is_news) again_ns_ = kAgainNs;
     if (!is_news && (has_begun(look.pulse) || now_ns - told_at_ns_ < again_ns_)) return;
     if (!is_news) again_ns_ = std::min(2 * again_ns_, kAgainMaxNs);
+    has_told_ = true;
     told_ = look.pulse;
     told_at_ns_ = now_ns;
     say(sentence(look));
@@ -119,7 +119,8 @@ class Waiting {
   }
 
   const Arguments& arguments_;
-  std::optional<Pulse> told_;
+  bool has_told_ = false;
+  Pulse told_ = Pulse::absent;
   int64_t told_at_ns_ = 0;
   int64_t again_ns_ = kAgainNs;
 };
@@ -142,6 +143,10 @@ int watch(const Arguments& arguments) {
   while (true) {
     const auto begin_ns = static_cast<int64_t>(monotonic_now_ns());
     const PulseLook look = look_at_pulse(arguments.directory, arguments.patience_ns(), kAnswerNs);
+    if (look.pulse == Pulse::absent && has_begun_ever) {
+      return unusable(
+          fmt::format("{} is gone: somebody has removed or renamed it", arguments.directory));
+    }
     if (look.pulse == Pulse::absent && !arguments.has_bound()) {
       return unusable(fmt::format("{} is no directory; give the one that `rollcall run` printed",
                                   arguments.directory));
@@ -188,7 +193,7 @@ void add_watch(CommandLine& line) {
   command
       .option("--start-within", arguments->start_within_s,
               "wait so long at most for the first NCCL call, also where DIR is not there yet; "
-              "without it for ever, and DIR must be there")
+              "without it there is no bound, and DIR must be there")
       .seconds_between(0, 1e6)
       .excludes(probe_flag);
   command.flag("--exit-by-class", arguments->exit_by_class, kExitByClassHelp);
