@@ -92,24 +92,38 @@ def stuck_kernel_is_named():
         expect_equal(finding["code"], "RC-STUCK-ON-GPU", "verdict after SIGKILL")
 
 
+def hang_of_planted_order(run):
+    """Whether the job hangs in the calls that were planted. Its groups have streams of their own,
+    which on a busy machine may meet in the same way a few calls before."""
+    run.start()
+    expect(not run.wait_for_end_or_hang(), "the job ended")
+    wait_for_verdict(run, "RC-STUCK-ON-GPU")
+    return "Reduce 4 of world" in judged(run, *PATIENT)["summary"]
+
+
+def expect_planted_order(run):
+    for options in (PATIENT, []):
+        finding = judged(run, *options)
+        expect_equal(finding["code"], "RC-STUCK-ON-GPU", f"verdict\n{run.diff_text()}")
+        expect_equal(finding["confidence"], "likely", "confidence")
+        expect("on rank 1 Reduce 4 of world came before" in finding["summary"], finding["summary"])
+        expect("room for both" in finding["next"], finding["next"])
+        run.kill()
+
+
 def gpus_without_room_for_two_calls_are_told_of():
     """All hosts call in one order. The first GPU to begin with the later call waits in it for those
     that run the earlier one, and has no room for that."""
     shapes = {4: (2, 2, 1), 8: (2, 2, 2)}
     room = {"ROLLCALL_EMULATE_NCCL_KERNELS": "1"}
     for ranks in shapes:
-        with stuck(ranks, "stream-order@1:1", room, shapes) as run:
-            run.start()
-            expect(not run.wait_for_end_or_hang(), "the job ended")
-            wait_for_verdict(run, "RC-STUCK-ON-GPU")
-            for options in (PATIENT, []):
-                finding = judged(run, *options)
-                expect_equal(finding["code"], "RC-STUCK-ON-GPU", f"verdict\n{run.diff_text()}")
-                expect_equal(finding["confidence"], "likely", "confidence")
-                expect("on rank 1 Reduce 4 of world came before" in finding["summary"],
-                       finding["summary"])
-                expect("room for both" in finding["next"], finding["next"])
-                run.kill()
+        for _ in range(5):
+            with stuck(ranks, "stream-order@1:1", room, shapes) as run:
+                is_planted = hang_of_planted_order(run)
+                if is_planted:
+                    expect_planted_order(run)
+                    break
+        expect(is_planted, f"five jobs of {ranks} ranks hung in other calls than the planted ones")
 
 
 def waiting_outside_is_named():

@@ -258,8 +258,9 @@ def expect_phases_add_up(seen, what):
     phased = [line for line in seen.ops if "phases_ns" in line]
     for line in phased:
         expect_equal(tuple(line["phases_ns"]), PHASES, f"{what}: phases of {line}")
-        # The ends went through the recorder's clock and back.
-        span_ns = line["finished_ns"] - line["started_ns"] + 10_000
+        # The ends went through the recorder's clock and back, and a processor may have been taken
+        # away between the readings of the two.
+        span_ns = line["finished_ns"] - line["started_ns"] + 5_000_000
         expect(sum(line["phases_ns"].values()) <= span_ns, f"{what}: longer than itself: {line}")
     for comm in seen.comms:
         mine = [line for line in phased if line["comm_rank"] == comm["rank"]]

@@ -38,6 +38,10 @@ def start_with_one_behind(run):
 def who_waits_and_who_is_behind():
     with Groups("--watch", "0") as run:
         start_with_one_behind(run)
+        # The recorder looks at the ends of what GPUs ran now and then.
+        run.wait_until(lambda: ("through", 1) in {(row["state"], row["rank"])
+                                                  for row in rows_of(run)},
+                       "that rank 1 is known to be through")
         rows = {row["rank"]: row for row in rows_of(run)}
         expect_equal(sorted(rows), [0, 1, 2, 3], "ranks")
         expect_equal((rows[0]["lag"], rows[1]["lag"]), (0, 1), "how far they are behind")
