@@ -156,6 +156,12 @@ TEST_CASE("GPUs that wait in a circle are found beside a rank that was not watch
 }
 
 TEST_CASE("a call that all of many GPUs run is judged in a moment") {
+  // A tenth of a second; where each rank is asked about all others it is 2.
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr double kSecondsMax = 15;  // each of them ten times as long
+#else
+  constexpr double kSecondsMax = 1.5;
+#endif
   constexpr int kRanks = 16'384;
   const Outcome outcome =
       stand_still(two_comms(kRanks), [](int, const trace::Op& op) { return op.comm == 0; });
@@ -163,7 +169,7 @@ TEST_CASE("a call that all of many GPUs run is judged in a moment") {
   const Report report = analyse(outcome.run);
   const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
-  CHECK(seconds < 1.5);  // a tenth; where each rank is asked about all others it is 2
+  CHECK(seconds < kSecondsMax);
   WARN(kRanks << " ranks: " << seconds << " s of processor time");
 }
 

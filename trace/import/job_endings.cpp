@@ -86,8 +86,9 @@ bool is_end_of_mpiexec(const Saying& saying) {
 
 // MPICH tells a signal as an exit code.
 bool may_be_cleaned_up(const Saying& saying) {
-  const int64_t signal = saying.code < 0 ? -saying.code : saying.code;
-  return is_end_of_mpiexec(saying) && (signal == 9 || signal == 15);
+  const int64_t code = saying.code;
+  const bool is_clean_up = code == 9 || code == -9 || code == 15 || code == -15;
+  return is_clean_up && is_end_of_mpiexec(saying);
 }
 
 }  // namespace
