@@ -14,7 +14,10 @@ WERROR ?= $(if $(CI),ON,OFF)
 
 BUILD := build/$(PRESET)
 launcher := $(shell command -v ccache 2>/dev/null)
-configure_flags := -DROLLCALL_WERROR=$(WERROR) $(if $(launcher),\
+# Said in both cases: a build that was configured with a ccache which is gone could not go on.
+configure_flags := -DROLLCALL_WERROR=$(WERROR) $(if $(launcher)$(CMAKE_CXX_COMPILER_LAUNCHER),,\
+  -DCMAKE_C_COMPILER_LAUNCHER= -DCMAKE_CXX_COMPILER_LAUNCHER= \
+  -DCMAKE_DISABLE_PRECOMPILE_HEADERS=OFF) $(if $(launcher),\
   -DCMAKE_C_COMPILER_LAUNCHER=$(launcher) -DCMAKE_CXX_COMPILER_LAUNCHER=$(launcher) \
   -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON)
 
