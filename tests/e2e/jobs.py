@@ -80,8 +80,32 @@ def side_by_side():
     expect("RC-IN-LOCKSTEP" in outcome.stdout, outcome.stdout)
 
 
+def one_hangs_while_another_trains():
+    """Whichever began later, nobody may be told that all is well."""
+    for order in ("hung first", "healthy first"):
+        with tempfile.TemporaryDirectory(prefix="rollcall-e2e-jobs-") as directory:
+            hung = job_into(directory, "--fault", "count@1:2")
+            healthy = job_into(directory, "--steps", "100000000")
+            with hung, healthy:
+                for run in (hung, healthy) if order == "hung first" else (healthy, hung):
+                    before = set(os.listdir(directory))
+                    run.start()
+                    run.wait_until(
+                        lambda: len(rings_of(set(os.listdir(directory)) - before)) == 2, "rings")
+                expect(not hung.wait_for_end_or_hang(), f"{order}: the job does not hang")
+                outcome = hung.rollcall("diff", directory, "--stalled-after", "1")
+                expect(healthy.running(), f"{order}: the healthy job has ended")
+            expect_equal(outcome.returncode, 1,
+                         f"{order}: exit status\n{outcome.stdout}{outcome.stderr}")
+            expect("RC-COUNT-MISMATCH" in outcome.stdout, f"{order}: {outcome.stdout}")
+            expect("HOLDS 2 JOBS" in outcome.stderr, f"{order}: {outcome.stderr}")
+            expect("rank 1" in outcome.stdout, f"{order}: {outcome.stdout}")
+
+
 if __name__ == "__main__":
     sys.exit(job.main([
+        ("a job that hangs is found while another trains in the same directory",
+         one_hangs_while_another_trains),
         ("a job that hung is found beside a healthy one that began later", one_after_the_other),
         ("info, stats and trace say of which job they are, and name the files of the others",
          others_say_which_job),

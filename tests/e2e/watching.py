@@ -308,6 +308,25 @@ def a_verdict_is_kept_with_what_became_of_it():
         expect_equal(json.loads(read(folder, "incident.json"))["code"], "RC-MISSING-CALL", "code")
 
 
+def what_became_of_a_verdict_is_written_into_no_file_of_somebody_else():
+    """Who may write into the run directory can put anything in the place of changes.txt."""
+    for kind, put in (("a link", os.symlink), ("a second name", os.link),
+                      ("a pipe", lambda victim, place: os.mkfifo(place))):
+        with Groups("--watch", "2") as run:
+            start_and_get_stuck(run)
+            run.wait_until(lambda: "Saved in " in run.stderr(), "the incident")
+            folder, = incidents_of(run)
+            victim = os.path.join(run.folder, "victim")
+            with open(victim, "w", encoding="utf-8") as file:
+                file.write("as it was")
+            put(victim, os.path.join(folder, "put"))
+            os.rename(os.path.join(folder, "put"), os.path.join(folder, "changes.txt"))
+            run.remove("stuck")
+            run.wait_until(lambda: "calls NCCL again" in run.stderr(), "that it is over")
+            run.end()
+            expect_equal(read(victim), "as it was", f"what {kind} leads to")
+
+
 # Tells what it gets, and fails: that is nobody's affair.
 HOOK = """
 { echo "$ROLLCALL_VERDICT $ROLLCALL_VERDICT_CLASS $ROLLCALL_VERDICT_CERTAIN"
@@ -384,6 +403,8 @@ if __name__ == "__main__":
          watch_is_quiet_about_ranks_that_pause_alike),
         ("the watch needs no option, and --watch 0 turns it off", the_watch_needs_no_option),
         ("a verdict is kept, with what became of it", a_verdict_is_kept_with_what_became_of_it),
+        ("what became of a verdict is written into no file of somebody else",
+         what_became_of_a_verdict_is_written_into_no_file_of_somebody_else),
         ("--on-verdict runs a command, and not again soon", a_command_is_run_at_the_verdict),
         ("--on-verdict leaves a healthy job alone", a_healthy_job_runs_no_command),
     ]))
