@@ -1,20 +1,15 @@
 #include "tools/run_directory.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 
-#include "core/base/setting_files.h"
 #include "report/terms.h"
 #include "tools/bring_home.h"
+#include "tools/new_run_directory.h"
 #include "tools/progress.h"
 #include "tools/terminal.h"
 #include "trace/loader.h"
@@ -24,155 +19,6 @@ namespace rollcall::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kRunsDirectory = "rollcall-runs";
-
-// Below it a run has a folder of its own. That of the environment is another run's: of a `rollcall
-// run` around this one.
-fs::path runs_directory() {
-  const SettingOrigin origin = origin_of_setting("ROLLCALL_DIR");
-  const bool is_from_file =
-      origin == SettingOrigin::user_file || origin == SettingOrigin::system_file;
-  return is_from_file ? setting("ROLLCALL_DIR") : kRunsDirectory;
-}
-
-constexpr int kNamesTried = 10'000;
-
-std::string time_stamp() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  localtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts);
-  return text;
-}
-
-// The program's name as part of a file name.
-std::string name_part(const std::string& program) {
-  std::string name(report::file_name(program));
-  for (char& c : name) {
-    const bool plain =
-        std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
-    if (!plain) c = '_';
-  }
-  if (name.empty()) name = "job";
-  return name.substr(0, 40);
-}
-
-enum class Made { yes, exists, no };
-
-std::string not_made(const fs::path& path, const std::string& why) {
-  return fmt::format("the run directory {} could not be made: {}; choose another place with -d.",
-                     path.string(), why);
-}
-
-Made make_private(const fs::path& path, std::string& error) {
-  if (::mkdir(path.c_str(), 0700) == 0) return Made::yes;
-  if (errno == EEXIST) return Made::exists;
-  error = not_made(path, std::strerror(errno));
-  return Made::no;
-}
-
-bool make_parents(const fs::path& path, std::string& error) {
-  std::error_code failure;
-  if (path.has_parent_path()) fs::create_directories(path.parent_path(), failure);
-  if (!failure) return true;
-  error = not_made(path, failure.message());
-  return false;
-}
-
-// An empty path: `error` says why.
-fs::path absolute_path(const fs::path& wanted, std::string& error) {
-  std::error_code failure;
-  fs::path path = fs::absolute(wanted, failure).lexically_normal();
-  if (failure) {
-    error = "the current directory is gone; change to one that exists.";
-    return {};
-  }
-  if (path.has_parent_path() && path.filename().empty()) path = path.parent_path();
-  return path;
-}
-
-// Takes an empty directory for this process, until it ends: two runs that start at once must not
-// both find it empty. False: another has it, or something is in it already.
-bool claim_empty(const fs::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(descriptor);
-    return false;
-  }
-  // Kept open: the lock goes with the process. Without one, as on NFS, the look alone has to do.
-  std::error_code failure;
-  const bool is_empty = fs::is_empty(path, failure) && !failure;
-  if (!is_empty && descriptor >= 0) ::close(descriptor);
-  return is_empty;
-}
-
-bool is_writable_directory(const fs::path& path, std::string& error) {
-  std::error_code failure;
-  if (!fs::is_directory(path, failure)) {
-    error = fmt::format("{} is not a directory; choose another one with -d.", path.string());
-    return false;
-  }
-  if (::access(path.c_str(), W_OK | X_OK) == 0) return true;
-  error = fmt::format("{} cannot be written to: {}; choose another directory with -d.",
-                      path.string(), std::strerror(errno));
-  return false;
-}
-
-// The first of `name(1)`, `name(2)`, ... that nobody has.
-template <typename Name>
-std::optional<std::string> make_first_free(const Name& name, std::string& error) {
-  for (int number = 1; number <= kNamesTried; ++number) {
-    const fs::path path = name(number);
-    const Made made = make_private(path, error);
-    if (made == Made::no) return std::nullopt;
-    if (made == Made::yes && claim_empty(path)) return path.string();
-  }
-  error = not_made(name(kNamesTried), "all names up to it are taken");
-  return std::nullopt;
-}
-
-}  // namespace
-
-std::optional<std::string> make_run_directory(const std::string& wanted, const std::string& program,
-                                              std::string& error) {
-  const std::string own = time_stamp() + "-" + name_part(program);
-  const fs::path path =
-      absolute_path(wanted.empty() ? runs_directory() / own : fs::path(wanted), error);
-  if (path.empty() || !make_parents(path, error)) return std::nullopt;
-  if (wanted.empty()) {
-    return make_first_free(
-        [&](int number) {
-          return number == 1 ? path : fs::path(path.string() + fmt::format("-{}", number));
-        },
-        error);
-  }
-  if (make_private(path, error) == Made::no || !is_writable_directory(path, error)) {
-    return std::nullopt;
-  }
-  if (claim_empty(path)) return path.string();
-  return make_first_free([&](int number) { return path / fmt::format("attempt-{}", number); },
-                         error);
-}
-
-std::optional<std::string> make_shared_run_directory(const std::string& wanted,
-                                                     const std::string& run_id, unsigned restarts,
-                                                     std::string& error) {
-  fs::path path = absolute_path(
-      wanted.empty() ? runs_directory() / name_part(run_id) : fs::path(wanted), error);
-  if (path.empty() || !make_parents(path, error)) return std::nullopt;
-  // Another rank may make it between a look and the call.
-  if (make_private(path, error) == Made::no) return std::nullopt;
-  if (restarts > 0) {
-    path /= fmt::format("attempt-{}", restarts);
-    if (make_private(path, error) == Made::no) return std::nullopt;
-  }
-  if (!is_writable_directory(path, error)) return std::nullopt;
-  return path.string();
-}
-
-namespace {
 
 // Why nothing can be read there; empty if it may.
 std::string objection(const std::string& path) {

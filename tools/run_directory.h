@@ -1,4 +1,4 @@
-// A run directory as an argument: making a new one, reading an existing one.
+// A run directory as an argument: reading an existing one.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,6 @@
 #include "trace/team.h"
 
 namespace rollcall::tools {
-
-// Makes the directory (0700) and returns its absolute path, for this process alone. Without
-// `wanted` a new one below rollcall-runs is named after the time and `program`. In one that holds
-// an earlier run, or that another `rollcall run` has just taken, it is the next free `attempt-N`:
-// the files of two runs in one directory would be compared with each other. nullopt: `error` says
-// why.
-std::optional<std::string> make_run_directory(const std::string& wanted, const std::string& program,
-                                              std::string& error);
-
-// The same for a process that shares the directory with other ranks of its job, which may have been
-// faster: it need not be empty, and without `wanted` it is named after the run. After `restarts` of
-// the whole job it is `attempt-<restarts>` within.
-std::optional<std::string> make_shared_run_directory(const std::string& wanted,
-                                                     const std::string& run_id, unsigned restarts,
-                                                     std::string& error);
 
 // What a run must hold to be of use to a command. A job's log holds words and no calls: it can be
 // judged, and there is nothing in it to count or to draw.

@@ -17,14 +17,16 @@
 #include "tools/elf_file.h"
 #include "tools/launcher.h"
 #include "tools/libraries.h"
+#include "tools/new_run_directory.h"
 #include "tools/ring_files.h"
-#include "tools/run_directory.h"
 #include "tools/survivors.h"
 
 namespace rollcall::tools {
 namespace {
 
 constexpr unsigned kEmulatedGpusDefault = 8;
+// A job is not kept longer from its start by the file server of its run directory.
+constexpr int64_t kDirectoryNs = 10'000'000'000;
 
 uint64_t random_id() {
   std::random_device device;
@@ -82,12 +84,15 @@ bool prepare_record(const RunArguments& arguments, const std::string& program,
                     const std::optional<std::string>& shared_id, Plan& plan) {
   plan.obstacle = preload_harm(program);
   if (!plan.obstacle.empty()) return false;
-  const auto directory = shared_id
-                             ? make_shared_run_directory(arguments.directory, *shared_id,
-                                                         launcher_restarts(), plan.obstacle)
-                             : make_run_directory(arguments.directory, program, plan.obstacle);
+  const Make make = [&](std::string& error) {
+    return shared_id ? make_shared_run_directory(arguments.directory, *shared_id,
+                                                 launcher_restarts(), error)
+                     : make_run_directory(arguments.directory, program, error);
+  };
+  const std::string place = arguments.directory.empty() ? runs_directory() : arguments.directory;
+  const auto directory = make_in_time(make, place, kDirectoryNs, plan.obstacle);
   if (!directory) return false;
-  plan.directory = *directory;
+  plan.directory = directory->path;
   plan.settings.emplace_back("ROLLCALL_DIR", plan.directory);
   plan.settings.emplace_back("ROLLCALL_RUN_ID", plan.run_id);
   return true;

@@ -7,7 +7,7 @@
 
 #include "report/terms.h"
 #include "tools/command.h"
-#include "tools/run_directory.h"
+#include "tools/new_run_directory.h"
 #include "tools/synth_file.h"
 #include "tools/synth_job.h"
 #include "tools/terminal.h"
@@ -105,15 +105,14 @@ int synth(const Arguments& arguments) {
   if (!error.empty()) return unusable(error);
   const SynthJob job(options, error);
   if (!error.empty()) return unusable(error);
-  const std::optional<std::string> directory =
-      make_run_directory(arguments.directory, "synth", error);
+  const auto directory = make_run_directory(arguments.directory, "synth", error);
   if (!directory) return unusable(error);
-  SynthWriter writer(*directory);
+  SynthWriter writer(directory->path);
   for (uint32_t rank = 0; rank < options.ranks; ++rank) {
     if (!writer.write(job, rank, error)) return unusable(error);
   }
   print_out(fmt::format("{} ranks, {} calls, {} steps in {}\n", options.ranks,
-                        writer.calls_written(), job.steps(), report::printable(*directory)));
+                        writer.calls_written(), job.steps(), report::printable(directory->path)));
   return finish_output(kExitGood);
 }
 

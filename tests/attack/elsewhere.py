@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import arena
 import job
@@ -149,6 +150,38 @@ def sigterm_ends_a_job_whose_server_takes_long():
             process.wait()
 
 
+def a_server_that_does_not_answer_does_not_keep_the_job_from_its_start():
+    """`rollcall run` asks it for the run directory, from the same terminal and with the same pipes
+    as the job."""
+    with Server() as server:
+        server.order(delay_s=10_000)
+        begun_s = time.monotonic()
+        done = subprocess.run(
+            [job.ROLLCALL, "run", "-d", server.run_directory, "--", "sh", "-c", "echo up; exit 3"],
+            check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+            env=job.clean_environment(server.settings()), timeout=job.PATIENCE_S)
+        expect_equal((done.returncode, done.stdout), (3, "up\n"), f"job's end ({done.stderr})")
+        expect(f"{server.run_directory} could not be made: its file system has not answered for "
+               "10.0 s" in done.stderr, f"it is not said: {done.stderr!r}")
+        expect(time.monotonic() - begun_s >= 10, "the server was not asked")
+
+
+def what_a_server_makes_too_late_is_removed():
+    with Server() as server:
+        server.order(delay_s=4)
+        # mkdir alone takes two requests.
+        done = subprocess.run(
+            [job.ROLLCALL, "run", "-d", server.run_directory, "--", "true"], check=False,
+            capture_output=True, text=True, stdin=subprocess.DEVNULL,
+            env=job.clean_environment(server.settings()), timeout=job.PATIENCE_S)
+        expect_equal(done.returncode, 0, f"status ({done.stderr})")
+        expect("not recorded" in done.stderr, f"it is not said: {done.stderr!r}")
+        below = os.path.join(server.disk.folder, "run")
+        wait_until(lambda: os.path.isdir(below), "the directory that comes too late")
+        server.order()
+        wait_until(lambda: not os.path.isdir(below), "its removal")
+
+
 if __name__ == "__main__":
     sys.exit(arena.main([
         ("faults are found on a slow server, while the job hangs and after it was killed",
@@ -160,4 +193,7 @@ if __name__ == "__main__":
         ("a server that takes long does not hold the job",
          a_server_that_takes_long_does_not_hold_the_job),
         ("SIGTERM ends a job whose server takes long", sigterm_ends_a_job_whose_server_takes_long),
+        ("a server that does not answer does not keep the job from its start",
+         a_server_that_does_not_answer_does_not_keep_the_job_from_its_start),
+        ("what a server makes too late is removed", what_a_server_makes_too_late_is_removed),
     ]))
