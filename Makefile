@@ -23,8 +23,9 @@ configure_flags := -DROLLCALL_WERROR=$(WERROR) $(if $(launcher)$(CMAKE_CXX_COMPI
 
 .DEFAULT_GOAL := help
 .PHONY: help hang test attack test-clients bench sim slow build install check check-api format \
-        fuzz asan tsan clean sanitized setup setup-attack setup-browser setup-lint setup-api \
-        setup-packages setup-slurm wheel packages test-packages test-slurm release portable FORCE
+        fuzz asan tsan clean sanitized sanitized-built sanitizers-built setup setup-attack \
+        setup-browser setup-lint setup-api setup-packages setup-slurm wheel packages \
+        test-packages test-slurm release portable FORCE
 
 help: ## this list
 	@echo "Rollcall. Verbs:"
@@ -135,8 +136,18 @@ asan: ## unit tests under address and undefined behaviour sanitizers
 tsan: ## unit tests under the thread sanitizer
 	@$(MAKE) --no-print-directory sanitized PRESET=tsan WERROR=$(WERROR) TESTS="$(TSAN_TESTS)"
 
-sanitized: setup $(BUILD)/build.ninja
+# Their programs and those of `make fuzz`, built when nothing else wants the processors.
+sanitizers-built: setup-lint
+	@nice -n 19 $(MAKE) --no-print-directory sanitized-built PRESET=asan-ubsan WERROR=$(WERROR) \
+	  TESTS="$(ASAN_TESTS)"
+	@nice -n 19 $(MAKE) --no-print-directory sanitized-built PRESET=tsan WERROR=$(WERROR) \
+	  TESTS="$(TSAN_TESTS)"
+	@nice -n 19 scripts/fuzz.sh --build
+
+sanitized-built: setup $(BUILD)/build.ninja
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target $(TESTS)
+
+sanitized: sanitized-built
 	@ctest --preset $(PRESET) -j $(JOBS) -R "^($$(echo $(TESTS) | tr ' ' '|'))$$"
 
 clean: ## remove build/

@@ -24,6 +24,7 @@ check "licences of others" scripts/third_party.py --self-test
 check "list of sentences, own test" scripts/list_sentences.py --self-test
 check "generated documents, own test" scripts/generate_docs.py --self-test
 check "generated documents" scripts/generate_docs.py --check
+check "what a change affects, own test" scripts/affected.py --self-test
 check "headers compile alone" scripts/check_headers.sh
 check "format" scripts/format.sh --check
 

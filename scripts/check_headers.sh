@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# Every header compiles alone: what it needs, it includes.
+# A header compiles alone: what it needs, it includes. Each that a change may have broken
+# (scripts/affected.py).
+#   scripts/check_headers.sh [BASE]
+# BASE: a commit, or all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 compiler=${CXX:-g++}
@@ -23,4 +26,5 @@ catch_major=2
 if [ -e /usr/include/catch2/catch_all.hpp ]; then catch_major=3; fi
 export catch_major
 
-git ls-files '*.h' | xargs -r -P "$(nproc)" -I{} bash -c 'compile {}'
+scripts/affected.py headers "$@" --unless scripts/check_headers.sh |
+  xargs -r -P "$(nproc)" -I{} bash -c 'compile {}'

@@ -3,6 +3,7 @@
 # What crashes one is left in build/fuzz. With FUZZ_SEED set, other than 0, all runs try the same
 # inputs, the slower machine fewer of them.
 #   scripts/fuzz.sh [SECONDS]
+#   scripts/fuzz.sh --build     only builds the targets
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-30}
@@ -20,6 +21,7 @@ cmake --preset fuzz "${launcher[@]}" >"$build.log" 2>&1 || {
 }
 rm -f "$build.log"
 cmake --build --preset fuzz -j "$(nproc)"
+[ "$seconds" != --build ] || exit 0
 
 # fuzz_target PROGRAM: runs it on a corpus of its own.
 fuzz_target() {
