@@ -134,6 +134,17 @@ void Job::forward(int number, bool by_terminal) {
   if (!(by_terminal && shares_group_)) signal_all(number);
 }
 
+void Job::begin_relay() {
+  sigset_t forwarded;
+  sigemptyset(&forwarded);
+  for (const int number : kForwarded) {
+    if (sigismember(&waited_, number) == 1) sigaddset(&forwarded, number);
+  }
+  relay_ = std::make_unique<SignalRelay>(forwarded, [this](const siginfo_t& signal) {
+    forward(signal.si_signo, signal.si_code == SI_KERNEL);
+  });
+}
+
 int Job::wait_signal(int64_t timeout_ns) {
   siginfo_t info;
   int number;

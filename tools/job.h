@@ -6,17 +6,19 @@
 // around a loop. Without a terminal the job is a group of its own, which a signal reaches at once.
 //
 // Threads: one Job per process, used by its main thread; SIGCHLD and the forwarded signals are
-// blocked from construction on and taken synchronously.
+// blocked from construction on and taken synchronously, or by the relay while that thread is away.
 #pragma once
 
 #include <sys/types.h>
 
 #include <csignal>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "tools/signal_relay.h"
 #include "tools/survivors.h"
 
 namespace rollcall::tools {
@@ -50,6 +52,13 @@ class Job {
   // Waits for a signal, at most `timeout_ns` (negative: for ever). Forwards it when it is one for
   // the job. Returns the signal, 0 after the timeout.
   int wait_signal(int64_t timeout_ns);
+  // The result of `work`, which may take long and must not touch the job: signals for it are
+  // forwarded meanwhile. Once all ranks are started.
+  template <class Work>
+  auto away(const Work& work) {
+    if (!relay_) begin_relay();
+    return relay_->away(work);
+  }
   // Everything that ended since the last call, in the order the kernel tells. Other children (of
   // killed descendants) are reaped on the way.
   std::vector<Ended> reap();
@@ -71,6 +80,7 @@ class Job {
   };
 
   [[noreturn]] void become_rank(const Settings& settings, int report);
+  void begin_relay();
   void forward(int number, bool by_terminal);
   void stop_with_job();
 
@@ -86,6 +96,7 @@ class Job {
   bool told_to_end_ = false;
   pid_t helper_ = 0;
   std::optional<int> helper_status_;
+  std::unique_ptr<SignalRelay> relay_;  // last: its thread uses what is above
 };
 
 }  // namespace rollcall::tools

@@ -256,7 +256,7 @@ class Session {
     if (arguments_.timeout_s > 0 &&
         now - start_ns_ > static_cast<int64_t>(arguments_.timeout_s * 1e9)) {
       timed_out_ = true;
-      if (!has_record()) {
+      if (!job_.away([&] { return has_record(); })) {
         end_after_time_limit(
             "No verdict: nothing was recorded. A job that waits in its rendezvous for a rank has "
             "not called NCCL yet.",
@@ -273,7 +273,7 @@ class Session {
   }
 
   void listen_to_watch(int64_t now) {
-    const WatchWord word = watch_.look(now);
+    const WatchWord word = job_.away([&] { return watch_.look(now); });
     switch (word.act) {
       case Act::nothing:
         return;
@@ -377,19 +377,21 @@ class Session {
   }
 
   void note_change(const std::string& sentence) {
-    if (!incident_.empty()) add_change(incident_, sentence);
+    if (!incident_.empty()) job_.away([&] { return add_change(incident_, sentence); });
   }
 
   // Hosts that the job should not be started on again, where the verdict may name any.
   void exclude_hosts() {
     const std::string& file = arguments_.exclude_file;
     if (file.empty() || incident_.empty()) return;
-    const std::optional<Incident> incident = read_incident(incident_);
+    const std::optional<Incident> incident = job_.away([&] { return read_incident(incident_); });
     const std::vector<std::string> hosts =
         incident ? hosts_to_exclude(*incident) : std::vector<std::string>{};
     std::vector<std::string> added;
     std::string why;
-    if (!hosts.empty() && !add_hosts(file, hosts, added, why)) {
+    const bool is_added =
+        job_.away([&] { return hosts.empty() || add_hosts(file, hosts, added, why); });
+    if (!is_added) {
       return say(fmt::format("{} could not be written: {}. It should name {}.", file, why,
                              fmt::join(hosts, ", ")));
     }

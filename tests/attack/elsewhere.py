@@ -31,6 +31,10 @@ class Server:
     def __exit__(self, *exception):
         self.stack.__exit__(*exception)
 
+    def stop(self):
+        """Whoever waits for it gets an error."""
+        self.disk.server.kill()
+
     def settings(self):
         return {"ROLLCALL_LOCAL_DIR": self.local}
 
@@ -182,6 +186,36 @@ def what_a_server_makes_too_late_is_removed():
         wait_until(lambda: not os.path.isdir(below), "its removal")
 
 
+def is_kept_by_the_server(pid):
+    """In the kernel, until a file system in user space answers."""
+    with open(f"/proc/{pid}/wchan", encoding="utf-8") as file:
+        return "request_wait_answer" in file.read()
+
+
+def a_signal_reaches_the_job_while_the_server_does_not_answer():
+    """`rollcall run` looks at the run directory now and then, and is kept by it."""
+    with Server() as server:
+        asked = os.path.join(server.local, "asked")
+        script = f"trap 'echo asked > {asked}; exit 7' TERM; echo up; while :; do sleep 0.1; done"
+        process = subprocess.Popen(
+            [job.ROLLCALL, "run", "-d", server.run_directory, "--watch", "2", "--", "sh", "-c",
+             script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, env=job.clean_environment(server.settings()), start_new_session=True,
+            preexec_fn=job.die_with_parent)
+        try:
+            expect_equal(process.stdout.readline(), "up\n", "the job's first line")
+            server.order(delay_s=10_000)
+            wait_until(lambda: is_kept_by_the_server(process.pid), "a look at the run directory")
+            process.send_signal(signal.SIGTERM)
+            wait_until(lambda: os.path.exists(asked), "the signal in the job")
+            expect_equal(process.poll(), None, "the end of rollcall run")
+            server.stop()
+            errors = process.communicate(timeout=job.PATIENCE_S)[1]
+            expect_equal(process.returncode, 7, f"the job's status ({errors})")
+        finally:
+            process.kill()
+
+
 if __name__ == "__main__":
     sys.exit(arena.main([
         ("faults are found on a slow server, while the job hangs and after it was killed",
@@ -195,5 +229,7 @@ if __name__ == "__main__":
         ("SIGTERM ends a job whose server takes long", sigterm_ends_a_job_whose_server_takes_long),
         ("a server that does not answer does not keep the job from its start",
          a_server_that_does_not_answer_does_not_keep_the_job_from_its_start),
+        ("a signal reaches the job while the server does not answer",
+         a_signal_reaches_the_job_while_the_server_does_not_answer),
         ("what a server makes too late is removed", what_a_server_makes_too_late_is_removed),
     ]))
