@@ -1,5 +1,6 @@
 // The samples' expected findings rest on these models; see tests/analysis for the findings
 // themselves.
+#include <cstdlib>
 #include <filesystem>
 
 #include "tests/catch.h"
@@ -94,9 +95,9 @@ TEST_CASE("the rank is the last number in the name of a dump") {
   const std::string sample =
       std::string(ROLLCALL_SAMPLES) + "/flight_recorder/clean/comm_lib_trace_rank_0";
   const auto rank_of = [&](const std::string& name) {
-    const auto folder = std::filesystem::temp_directory_path() / "rollcall-import-names";
-    std::filesystem::create_directories(folder);
-    const std::filesystem::path path = folder / name;
+    std::string folder = std::filesystem::temp_directory_path() / "rollcall_names_XXXXXX";
+    REQUIRE(::mkdtemp(folder.data()) != nullptr);
+    const std::filesystem::path path = std::filesystem::path(folder) / name;
     std::filesystem::copy_file(sample, path, std::filesystem::copy_options::overwrite_existing);
     Imported imported;
     import_file(path.string(), imported.processes, imported.issues);
