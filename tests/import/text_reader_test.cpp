@@ -92,6 +92,16 @@ TEST_CASE("a line has the number that it has in the file") {
   CHECK(counts.given == 2);
 }
 
+TEST_CASE("lines that nobody hears are counted, however many stand together") {
+  for (const size_t empty : {7U, 255U, 2039U, 2040U, 2041U, 10'000U}) {
+    INFO(empty);
+    Heard heard;
+    const TextCounts counts = read(std::string(empty, '\n') + "ALPHAMARK\nsix\n", heard);
+    CHECK(heard.numbers == std::vector<uint64_t>{empty + 1});
+    CHECK(counts.lines == empty + 2);
+  }
+}
+
 TEST_CASE("a parser hears the line behind one that goes on") {
   CHECK(lines_of("ALPHAMARK more\r\nplain\r\nother\r\n") == Lines{"ALPHAMARK more", "plain"});
 }
