@@ -131,6 +131,45 @@ std::vector<std::string> names_of_incidents(const std::string& directory) {
   return names;
 }
 
+fs::path without_slash(const std::string& path) {
+  const fs::path plain = fs::path(path).lexically_normal();
+  return plain.has_filename() ? plain : plain.parent_path();
+}
+
+// The stacks that an incident kept; empty: none. A page is sent to others: what a link leads to is
+// not for them.
+std::string stacks_in(const fs::path& folder) {
+  const trace::FileSource source(trace::OpenedFile{trace::open_regular(
+      AT_FDCWD, (folder / kStacksFile).string(), O_RDONLY, trace::Links::refused)});
+  if (source.error() != 0) return {};
+  std::string text(std::min(source.size(), kStacksRead), '\0');
+  text.resize(source.read(0, text.data(), text.size()));
+  return text;
+}
+
+// Where verdicts about the ranks that are judged are kept: in the directory of their files, or
+// above one that is a host's.
+std::set<fs::path> homes_of(const std::string& directory, const trace::Run& run) {
+  std::set<fs::path> homes;
+  std::error_code failure;
+  if (!fs::is_directory(directory, failure)) return homes;
+  const fs::path top = without_slash(directory);
+  for (const trace::Process& process : run.processes) {
+    if (process.superseded || process.is_foreign()) continue;
+    fs::path folder = fs::path(process.file).lexically_normal().parent_path();
+    if (folder.empty()) folder = ".";
+    homes.insert(folder);
+    const bool is_attempt = folder.filename().string().starts_with("attempt-");
+    if (folder != top && !is_attempt) homes.insert(folder.parent_path());
+  }
+  std::erase_if(homes, [&](const fs::path& home) {
+    std::error_code ignored;
+    return fs::is_symlink(home / kFolder, ignored) ||
+           (home != top && fs::is_symlink(home, ignored));
+  });
+  return homes;
+}
+
 std::string word_of(const nlohmann::json& json, const char* key) {
   if (!json.is_object() || !json.contains(key) || !json[key].is_string()) return {};
   return report::printable(json[key].get<std::string>());
@@ -216,19 +255,52 @@ std::optional<Incident> standing_incident(const std::string& directory) {
   return std::nullopt;
 }
 
-report::KeptStacks newest_stacks(const std::string& directory) {
-  const std::vector<std::string> names = names_of_incidents(directory);
-  for (auto name = names.rbegin(); name != names.rend(); ++name) {
-    const fs::path file = fs::path(directory) / kFolder / *name / kStacksFile;
-    // A page is sent to others: what a link leads to is not for them.
-    const trace::FileSource source(trace::OpenedFile{
-        trace::open_regular(AT_FDCWD, file.string(), O_RDONLY, trace::Links::refused)});
-    if (source.error() != 0 || source.size() == 0) continue;
-    std::string text(std::min(source.size(), kStacksRead), '\0');
-    text.resize(source.read(0, text.data(), text.size()));
-    return {fmt::format("{}/{}", kFolder, *name), std::move(text)};
+report::Kept kept_of_run(const std::string& directory, const trace::Run& run) {
+  report::Kept kept;
+  std::string newest;
+  for (const fs::path& home : homes_of(directory, run)) {
+    const fs::path below = home.lexically_relative(without_slash(directory));
+    const std::string prefix = below == "." ? "" : below.string() + "/";
+    for (std::string& line : list_incidents(home.string())) {
+      kept.verdicts.push_back(prefix + std::move(line));
+    }
+    const std::vector<std::string> names = names_of_incidents(home.string());
+    for (auto name = names.rbegin(); name != names.rend() && *name > newest; ++name) {
+      std::string text = stacks_in(home / kFolder / *name);
+      if (text.empty()) continue;
+      newest = *name;
+      kept.stacks = {fmt::format("{}{}/{}", prefix, kFolder, *name), std::move(text)};
+    }
   }
-  return {};
+  return kept;
+}
+
+report::Kept kept_of_incident(const std::string& folder) {
+  report::Kept kept{.stacks = {}, .verdicts = {}, .is_of_incident = true};
+  const fs::path path = without_slash(folder);
+  const std::string name = fmt::format("{}/{}", kFolder, path.filename().string());
+  if (const std::optional<Incident> incident = read_incident(path.string())) {
+    kept.verdicts.push_back(fmt::format("{}: {}: {}", name, incident->code, incident->summary));
+  }
+  std::string changes = end_of(path / kChangesFile);
+  for (size_t begin = 0; begin < changes.size();) {
+    const size_t end = std::min(changes.find('\n', begin), changes.size());
+    if (end > begin) kept.verdicts.push_back(changes.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  kept.stacks = {name, stacks_in(path)};
+  return kept;
+}
+
+std::optional<std::string> run_of_incident(const std::string& path) {
+  std::error_code failure;
+  const fs::path folder = without_slash(fs::absolute(path, failure).string());
+  if (failure || folder.parent_path().filename() != kFolder) return std::nullopt;
+  if (!fs::exists(folder / kIncidentFile, failure)) return std::nullopt;
+  // As the user wrote it, where that names the run.
+  const fs::path given = without_slash(path).parent_path();
+  if (given.filename() != kFolder) return folder.parent_path().parent_path().string();
+  return given.has_parent_path() ? given.parent_path().string() : std::string(".");
 }
 
 std::vector<std::string> list_incidents(const std::string& directory) {

@@ -56,8 +56,14 @@ std::optional<Incident> read_incident(const std::string& folder);
 // job has not gone on since.
 std::optional<Incident> standing_incident(const std::string& directory);
 
-// Of a run directory, the stacks of its newest incident that has some; empty: none has.
-report::KeptStacks newest_stacks(const std::string& directory);
+// Of a run, the stacks of its newest incident that has some, and a line for each verdict that was
+// kept. They lie where its ranks record: in an attempt of a launcher, that of an older attempt is
+// not looked at.
+report::Kept kept_of_run(const std::string& directory, const trace::Run& run);
+// The same of one incident: what it says, and what became of it.
+report::Kept kept_of_incident(const std::string& folder);
+// The run directory of an incident, where the path is the folder of one.
+std::optional<std::string> run_of_incident(const std::string& path);
 
 // Of a run directory, a line for each incident, the oldest first: its folder, and its last change.
 std::vector<std::string> list_incidents(const std::string& directory);

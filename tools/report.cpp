@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/analysis.h"
@@ -33,17 +34,20 @@ constexpr const char* kFooter =
     "Of two run directories it shows what the second one has other than the first: settings, "
     "calls,\n"
     "and what the steps cost, as `rollcall diff OLD NEW` and `rollcall slow OLD NEW` say.\n"
+    "Of an incident it is the page of its run, with what the incident said and its stacks.\n"
     "\nExit status: 0 the page is written, whatever its verdict; 2 the arguments or files are\n"
     "unusable. `rollcall diff` has the status for scripts.\n"
     "\nExamples:\n"
     "  rollcall report rollcall-runs/20261121-021404-train -o report.html\n"
     "  rollcall report job.log -o report.html             a log that a job left\n"
     "  rollcall report dumps/ logs/*.log.gz -o report.html\n"
+    "  rollcall report RUN/incidents/20261121-021704-RC-MISSING-CALL -o report.html\n"
     "  rollcall report OLD NEW -o report.html             two runs, held against each other\n"
     "  rollcall report DIR > report.html";
 
 struct Arguments {
   std::vector<std::string> paths;
+  std::vector<std::string> incidents{};  // by path: the one that it named; empty: it named a run
   std::string output = "-";
   bool together = false;
   JudgedRunOptions run;
@@ -77,6 +81,20 @@ int put_out(const std::string& page, const std::string& sentence, const Argument
   return status;
 }
 
+// In the place of an incident stands its run: the calls are there.
+void find_runs_of_incidents(Arguments& arguments) {
+  arguments.incidents.assign(arguments.paths.size(), {});
+  for (size_t at = 0; at < arguments.paths.size(); ++at) {
+    const std::optional<std::string> run = run_of_incident(arguments.paths[at]);
+    if (run) arguments.incidents[at] = std::exchange(arguments.paths[at], *run);
+  }
+}
+
+report::Kept kept_of(const Arguments& arguments, size_t at, const trace::Run& run) {
+  const std::string& incident = arguments.incidents[at];
+  return incident.empty() ? kept_of_run(arguments.paths[at], run) : kept_of_incident(incident);
+}
+
 int report_one(const Arguments& arguments) {
   std::string error;
   std::optional<trace::Run> run =
@@ -87,8 +105,7 @@ int report_one(const Arguments& arguments) {
   {
     const Progress progress("making the page");
     const bool is_one = arguments.paths.size() == 1;
-    page = report::page_html(*run, report,
-                             is_one ? newest_stacks(arguments.paths[0]) : report::KeptStacks());
+    page = report::page_html(*run, report, is_one ? kept_of(arguments, 0, *run) : report::Kept());
   }
   return put_out(page, report::diff_sentence(report), arguments);
 }
@@ -111,15 +128,18 @@ int report_two(const Arguments& arguments) {
       .settings = comparison::compare_settings(runs[0], runs[1]),
       .answer = slow::compare(runs[0], runs[1])};
   const comparison::Comparison calls = comparison::compare_runs(runs[0], runs[1]);
-  const report::TwoRunsSource source{
-      {runs[0], reports[0]}, {runs[1], reports[1]}, calls, settings_and_steps};
+  const report::TwoRunsSource source{{runs[0], reports[0], kept_of(arguments, 0, runs[0]).stacks},
+                                     {runs[1], reports[1], kept_of(arguments, 1, runs[1]).stacks},
+                                     calls,
+                                     settings_and_steps};
   return put_out(report::two_runs_page_html(source), report::two_runs_headline(source), arguments);
 }
 
-int report_command(const Arguments& arguments) {
+int report_command(Arguments& arguments) {
   if (is_stdout(arguments.output) && isatty(STDOUT_FILENO) != 0) {
     return unusable("a page is not for a terminal; name a file with -o report.html.");
   }
+  find_runs_of_incidents(arguments);
   const bool are_two = !arguments.together && are_two_directories(arguments.paths);
   return are_two ? report_two(arguments) : report_one(arguments);
 }
@@ -133,9 +153,9 @@ void add_report(CommandLine& line) {
   const auto arguments = std::make_shared<Arguments>();
   command
       .option("PATH", arguments->paths,
-              "run directory, or files of one run that a job left: rings, logs, dumps, traces, "
-              "\"-\" for standard input. Of two run directories the second one is held against the "
-              "first")
+              "run directory, an incident in one, or files of one run that a job left: rings, "
+              "logs, dumps, traces, \"-\" for standard input. Of two run directories the second "
+              "one is held against the first")
       .required()
       .value_name("...");
   command.flag("--together", arguments->together, "two directories are of one run");

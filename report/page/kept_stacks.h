@@ -1,15 +1,23 @@
-// The stacks that an incident kept, as a tab of the page of its run.
+// What was kept of a job while it ran, for the page of its run: verdicts, and the stacks of one of
+// them, which are a tab.
 //
 // Threads: plain functions.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace rollcall::report {
 
 struct KeptStacks {
   std::string where;  // the incident's folder
   std::string text;   // its stacks.txt (report/stacks.h): of anybody's
+};
+
+struct Kept {
+  KeptStacks stacks;
+  std::vector<std::string> verdicts;  // a line each: of anybody's
+  bool is_of_incident = false;        // the page is of one incident, which they are about
 };
 
 // Empty: there are none.

@@ -10,8 +10,7 @@
 
 namespace rollcall::report {
 
-std::string page_html(const trace::Run& whole, const analysis::Report& report,
-                      const KeptStacks& stacks) {
+std::string page_html(const trace::Run& whole, const analysis::Report& report, const Kept& kept) {
   // Ranks as the findings number them.
   const std::optional<analysis::Parts> parts =
       report.numbering.empty() ? std::nullopt : analysis::take_apart(whole);
@@ -19,7 +18,8 @@ std::string page_html(const trace::Run& whole, const analysis::Report& report,
   const PageData data = page_data(whole, index, report);
   const std::vector<statistics::OperationRow> operations = statistics::operation_table(whole);
   const slow::Answer steps = slow::answer(whole);
-  const PageSource source{whole, index, report, operations, steps, stacks, data.rolls_left_out};
+  const PageSource source{
+      whole, index, report, operations, wait_rows(index), steps, kept, data.rolls_left_out};
   return document_html({.title = diff_sentence(report),
                         .header = verdict_html(source),
                         .sections = sections_of(source),

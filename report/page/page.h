@@ -19,7 +19,6 @@
 
 namespace rollcall::report {
 
-std::string page_html(const trace::Run& run, const analysis::Report& report,
-                      const KeptStacks& stacks = {});
+std::string page_html(const trace::Run& run, const analysis::Report& report, const Kept& kept = {});
 
 }  // namespace rollcall::report

@@ -591,11 +591,14 @@
         const state = this.shows(row, column);
         const name = names[state];
         const x = column * width - left + this.labelWidth();
+        // Cells that touch each other are one rectangle for as long as they are alike.
+        if (gap === 0) while (column + 1 < last && this.shows(row, column + 1) === state) ++column;
+        const span = Math.max((column + 1) * width - left + this.labelWidth() - x - gap, 1);
         context.fillStyle = colours.cells[state];
-        context.fillRect(x, y + 1, Math.max(width - gap, 1), this.cellHeight - 2);
+        context.fillRect(x, y + 1, span, this.cellHeight - 2);
         if (name === "absent") {
           context.fillStyle = colours.culprit;
-          context.fillRect(x, y + this.cellHeight - 3, Math.max(width - gap, 1), 2);
+          context.fillRect(x, y + this.cellHeight - 3, span, 2);
         }
         if (!hasGlyphs || glyphs[state] === "") continue;
         const isStrong = name === "differs" || name === "failed";

@@ -8,12 +8,16 @@
 #include <string_view>
 
 #include "report/lines.h"
+#include "report/page/bandwidth.h"
+#include "report/page/communicators.h"
 #include "report/page/environment.h"
+#include "report/page/evidence.h"
 #include "report/page/last_calls.h"
 #include "report/page/lateness.h"
 #include "report/page/markup.h"
 #include "report/page/roll.h"
 #include "report/page/steps.h"
+#include "report/page/waits.h"
 #include "report/terms.h"
 
 namespace rollcall::report {
@@ -39,23 +43,16 @@ std::string details_html(const Finding& finding) {
   return html.empty() ? html : fmt::format("<dl>\n{}</dl>\n", html);
 }
 
+// Verdicts that were kept while the job ran: this page is what the files say now.
+std::string kept_html(const Kept& kept) {
+  const std::string html =
+      term_html(kept.is_of_incident ? "this incident" : "kept while it ran", kept.verdicts);
+  return html.empty() ? html : fmt::format("<dl>\n{}</dl>\n", html);
+}
+
 std::string code_html(const Finding& finding) {
   return fmt::format("<p class=\"code {}\">{}</p>\n", analysis::name_of(finding.severity),
                      escaped(code_line(finding)));
-}
-
-std::string follows_html(const Finding& finding) {
-  std::string html;
-  for (const analysis::Wait& wait : finding.waits) {
-    html += fmt::format("<li>{}</li>\n", escaped(wait.text));
-  }
-  if (finding.waits_left_out != 0) {
-    html += fmt::format("<li>{}</li>\n", waits_left_out_line(finding.waits_left_out));
-  }
-  for (const Finding& next : finding.consequences) {
-    html += fmt::format("<li>{}{}</li>\n", escaped(next.summary), follows_html(next));
-  }
-  return html.empty() ? html : fmt::format("<ul>\n{}</ul>\n", html);
 }
 
 std::string rank_table_html(const PageSource& source) {
@@ -76,21 +73,6 @@ std::string roll_html(const PageSource& source) {
                       "quiet");
   }
   return html;
-}
-
-// Whose calls wait, for whom, in what: of the leading finding.
-std::string waits_html(const PageSource& source) {
-  if (source.report.findings.empty()) return "";
-  const Finding& leading = source.report.findings.front();
-  HtmlTable table({"waiting", "for", "call"}, kPageRowsMax);
-  for (const analysis::Wait& wait : leading.waits) {
-    table.add({ranks_in_words(wait.ranks),
-               wait.for_ranks.empty() ? std::string("-") : ranks_in_words(wait.for_ranks),
-               wait.call});
-  }
-  std::string html = follows_html(leading);
-  if (html.empty()) return "";
-  return table.empty() ? html : html + table.html();
 }
 
 std::string others_html(const PageSource& source) {
@@ -147,51 +129,6 @@ std::string lateness_html(const PageSource& source) {
   return html + ranks.html() + "<h3>Latest arrivals</h3>\n" + calls.html();
 }
 
-std::string number_or_dash(bool is_known, double value, int digits) {
-  return is_known ? fmt::format("{:.{}f}", value, digits) : "-";
-}
-
-std::string operations_html(const PageSource& source) {
-  HtmlTable table({"communicator", "operation", "size", "calls", "median us", "p99 us",
-                   "algbw GB/s", "busbw GB/s"},
-                  kPageRowsMax);
-  bool is_timed = false;
-  for (const statistics::OperationRow& row : source.operations) {
-    const std::string from = byte_size(row.bytes_from);
-    const std::string to = byte_size(row.bytes_to);
-    const auto& bandwidth = row.median_bandwidth;
-    is_timed = is_timed || row.timed > 0;
-    table.add({row.comm_name.empty() ? key_hex(row.comm) : row.comm_name,
-               std::string(name_of(row.kind)), from == to ? to : fmt::format("{} - {}", from, to),
-               grouped(row.calls),
-               number_or_dash(row.median_ns.has_value(),
-                              static_cast<double>(row.median_ns.value_or(0)) / 1e3, 1),
-               number_or_dash(row.p99_ns.has_value(),
-                              static_cast<double>(row.p99_ns.value_or(0)) / 1e3, 1),
-               number_or_dash(bandwidth.has_value(), bandwidth ? bandwidth->algorithm_gbps : 0, 2),
-               number_or_dash(bandwidth.has_value(), bandwidth ? bandwidth->bus_gbps : 0, 2)});
-  }
-  if (table.empty()) return "";
-  return paragraph(is_timed ? "Times are the GPU's, per rank, waits for later ranks included. "
-                              "algbw and busbw are medians, from the fastest rank of each call, "
-                              "as nccl-tests defines them."
-                            : "No call has a GPU time.",
-                   "quiet") +
-         table.html();
-}
-
-std::string comms_html(const PageSource& source) {
-  HtmlTable table({"communicator", "key", "parent", "ranks"}, kPageRowsMax);
-  for (const analysis::CommSummary& comm : source.report.comms) {
-    const uint32_t parent = comm.parent ? source.index.find_group(*comm.parent) : analysis::kNone;
-    const std::string parent_name = parent != analysis::kNone ? source.index.groups()[parent].name
-                                    : comm.parent             ? key_hex(*comm.parent).substr(0, 8)
-                                                              : std::string("-");
-    table.add({comm.name, key_hex(comm.key).substr(0, 8), parent_name, comm_line(comm)});
-  }
-  return table.empty() ? "" : table.html();
-}
-
 std::string environment_html(const PageSource& source) {
   const std::vector<EnvironmentDifference> differences =
       environment_differences(source.index.run());
@@ -208,33 +145,6 @@ std::string environment_html(const PageSource& source) {
 }
 
 }  // namespace
-
-std::string files_html(const trace::Run& run) {
-  HtmlTable table(
-      {"rank", "host", "pid", "state", "last sign of life", "recorded", "on file", "lost"},
-      kPageRowsMax);
-  const std::vector<int32_t> labels = process_labels(run);
-  for (size_t at = 0; at < run.processes.size(); ++at) {
-    const trace::Process& process = run.processes[at];
-    std::string state(trace::name_of(process.liveness));
-    if (process.superseded) state += ", of an older attempt";
-    table.add({fmt::format("{}", labels[at]), process.host, fmt::format("{}", process.pid), state,
-               utc_time(std::max(process.heartbeat_ns, process.written_ns)),
-               grouped(process.calls_recorded()), grouped(process.ops.size()),
-               grouped(process.lost)});
-  }
-  std::string html = table.empty() ? "" : table.html();
-  std::vector<std::string> lines;
-  for (const SharedIssue& issue : shared_issues(run, false)) lines.push_back(issue_line(issue));
-  if (!lines.empty()) {
-    html += fmt::format("<h3>About the files</h3>\n<ul>\n{}</ul>\n",
-                        list_items(lines, 0, kPageRowsMax));
-    if (lines.size() > kPageRowsMax) {
-      html += paragraph(fmt::format("and {} more", lines.size() - kPageRowsMax), "quiet");
-    }
-  }
-  return html;
-}
 
 std::string facts_line(const trace::Run& run) {
   std::set<std::string_view> hosts;
@@ -259,11 +169,13 @@ std::string verdict_html(const PageSource& source) {
   std::string html = fmt::format("<p class=\"run\">{}</p>\n<p class=\"quiet\">{}</p>\n",
                                  escaped(file_name(source.run.directory), kNameBytesMax),
                                  escaped(facts_line(source.run)));
-  if (report.findings.empty()) return html + fmt::format("<h1>{}</h1>\n", kNothingToCompare);
+  if (report.findings.empty()) {
+    return html + fmt::format("<h1>{}</h1>\n", kNothingToCompare) + kept_html(source.kept);
+  }
   const Finding& leading = report.findings.front();
   html += fmt::format("<h1>{}</h1>\n{}", escaped(leading.summary), code_html(leading));
   if (!report.numbering.empty()) html += paragraph(report.numbering, "quiet");
-  html += details_html(leading);
+  html += details_html(leading) + kept_html(source.kept);
   if (has_stale_values(source.run) && leading.verdict != analysis::Verdict::in_lockstep) {
     html += paragraph(kDryRun, "quiet");
   }
@@ -273,16 +185,16 @@ std::string verdict_html(const PageSource& source) {
 std::vector<Section> sections_of(const PageSource& source) {
   std::vector<Section> sections{
       {"roll", "Roll", roll_html(source)},
-      {"waits", "What follows from it", waits_html(source)},
+      {"waits", "Waits", waits_html(source.index, source.report, source.waits)},
       {"also", "Also found", others_html(source)},
       {"calls", "Last calls", last_calls_html(source.index, source.report)},
-      {"stacks", "Stacks", stacks_html(source.stacks)},
+      {"stacks", "Stacks", stacks_html(source.kept.stacks)},
       {"lateness", "Lateness", lateness_html(source)},
       {"steps", "Steps", steps_html(source.run, source.steps)},
-      {"operations", "Operations", operations_html(source)},
-      {"communicators", "Communicators", comms_html(source)},
+      {"bandwidth", "Bandwidth", bandwidth_html(source.index, source.operations)},
+      {"communicators", "Communicators", communicators_html(source.index, source.report)},
       {"environment", "Environment", environment_html(source)},
-      {"files", "Files", files_html(source.run)}};
+      {"evidence", "Evidence", evidence_html(source.run, source.index)}};
   // What opens first is where it shows.
   const auto calls = std::find_if(sections.begin(), sections.end(), [](const Section& section) {
     return std::string_view(section.id) == "calls";

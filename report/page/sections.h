@@ -11,6 +11,7 @@
 #include "analysis/record/index.h"
 #include "report/page/document.h"
 #include "report/page/kept_stacks.h"
+#include "report/page/wait_states.h"
 #include "slow/answer.h"
 #include "statistics/operation_table.h"
 #include "trace/model.h"
@@ -22,8 +23,9 @@ struct PageSource {
   const analysis::Index& index;  // of the run whose ranks the report numbers
   const analysis::Report& report;
   const std::vector<statistics::OperationRow>& operations;
+  const std::vector<WaitRow> waits;
   const slow::Answer& steps;
-  const KeptStacks& stacks;
+  const Kept& kept;
   uint64_t rolls_left_out = 0;
 };
 
@@ -31,8 +33,6 @@ struct PageSource {
 std::string verdict_html(const PageSource& source);
 std::vector<Section> sections_of(const PageSource& source);
 
-// Who has records, until when; what could not be read. Empty: there is nobody.
-std::string files_html(const trace::Run& run);
 // "8 processes on 2 hosts, started 2026-11-21 02:14:04.123 UTC"
 std::string facts_line(const trace::Run& run);
 

@@ -11,6 +11,7 @@
 #include "report/json_terms.h"
 #include "report/lines.h"
 #include "report/page/document.h"
+#include "report/page/evidence.h"
 #include "report/page/markup.h"
 #include "report/page/sections.h"
 #include "report/terms.h"
@@ -229,14 +230,25 @@ std::string steps_html(const TwoRuns& answer) {
   return html;
 }
 
-std::string both_files_html(const TwoRunsSource& source) {
+// A part of each run's page, one below the other.
+template <typename Html>
+std::string of_both(const TwoRunsSource& source, Html html_of) {
   std::string html;
-  for (const auto& [title, run] :
-       {std::pair("Old run", &source.before.run), std::pair("New run", &source.after.run)}) {
-    const std::string files = files_html(*run);
-    if (!files.empty()) html += fmt::format("<h3>{}</h3>\n{}", title, files);
+  for (const auto& [title, one] :
+       {std::pair("Old run", &source.before), std::pair("New run", &source.after)}) {
+    const std::string part = html_of(*one);
+    if (!part.empty()) html += fmt::format("<article><h3>{}</h3>\n{}</article>\n", title, part);
   }
   return html;
+}
+
+std::string both_evidence_html(const TwoRunsSource& source) {
+  return of_both(
+      source, [](const RunOfTwo& one) { return evidence_html(one.run, analysis::Index(one.run)); });
+}
+
+std::string both_stacks_html(const TwoRunsSource& source) {
+  return of_both(source, [](const RunOfTwo& one) { return stacks_html(one.stacks); });
 }
 
 size_t other_calls(const comparison::Comparison& calls) {
@@ -291,7 +303,8 @@ std::string two_runs_page_html(const TwoRunsSource& source) {
                     .sections = {},
                     .data = data_of(source)};
   for (Part& part : parts) document.sections.push_back(std::move(part.section));
-  document.sections.push_back({"files", "Files", both_files_html(source)});
+  document.sections.push_back({"stacks", "Stacks", both_stacks_html(source)});
+  document.sections.push_back({"evidence", "Evidence", both_evidence_html(source)});
   return document_html(document);
 }
 

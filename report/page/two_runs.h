@@ -13,6 +13,7 @@
 
 #include "analysis/finding.h"
 #include "comparison/compare.h"
+#include "report/page/kept_stacks.h"
 #include "report/slow_two_runs.h"
 #include "trace/model.h"
 
@@ -21,6 +22,7 @@ namespace rollcall::report {
 struct RunOfTwo {
   const trace::Run& run;
   const analysis::Report& report;
+  KeptStacks stacks = {};
 };
 
 struct TwoRunsSource {

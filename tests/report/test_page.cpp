@@ -316,12 +316,13 @@ TEST_CASE("what the steps cost is a tab where they could be compared, and none w
 TEST_CASE(
     "stacks that an incident kept are a tab, line by line, with the ranks of a branch set off") {
   CHECK(report::stacks_html({}).empty());
-  const report::KeptStacks stacks{"incidents/20261121-021404-RC-STUCK-OUTSIDE",
-                                  "Python, ranks 0-3:\n  train.py:9 main\n    loader.py:7 load   "
-                                  "[rank 2; not ranks 0-1,3]\n" +
-                                      std::string(kHostile) + "\n"};
+  report::Kept kept;
+  kept.stacks = {"incidents/20261121-021404-RC-STUCK-OUTSIDE",
+                 "Python, ranks 0-3:\n  train.py:9 main\n    loader.py:7 load   "
+                 "[rank 2; not ranks 0-1,3]\n" +
+                     std::string(kHostile) + "\n"};
   const std::string page =
-      report::page_html(test::missing_call_run(), test::missing_call_report(), stacks);
+      report::page_html(test::missing_call_run(), test::missing_call_report(), kept);
   CHECK(page.find("href=\"#stacks\"") != std::string::npos);
   CHECK(page_of_missing_call().find("href=\"#stacks\"") == std::string::npos);
   CHECK(page.find("Python, ranks 0-3:\n  train.py:9 main\n    loader.py:7 load   <b>[rank 2; not "

@@ -103,7 +103,7 @@ TEST_CASE("a page of two runs leads with settings, calls and steps, in this orde
   const std::string page = world.page();
   CHECK(has(page, "<h1>" + world.headline() + "</h1>"));
   CHECK(has(page, "old \xe2\x86\x92 new</p>"));
-  CHECK(tabs_of(page) == "settings calls steps files ");
+  CHECK(tabs_of(page) == "settings calls steps evidence ");
   CHECK(has(page, "<td>nccl_version</td><td>2.27.3</td><td>2.29.7</td>"));
   CHECK(has(page, "<td>NCCL_ALGO</td><td>(not set)</td><td>Ring</td>"));
   CHECK(has(page, "<h3>rank 0: 3 calls against 5</h3>"));
@@ -120,10 +120,10 @@ TEST_CASE("a page of two runs leads with settings, calls and steps, in this orde
 TEST_CASE("what differs between two runs opens first") {
   World world;
   world.call_more(world.after.processes[0], 1);
-  CHECK(tabs_of(world.page()) == "calls settings steps files ");
+  CHECK(tabs_of(world.page()) == "calls settings steps evidence ");
   world = World();
   world.be_slower();
-  CHECK(tabs_of(world.page()) == "steps settings calls files ");
+  CHECK(tabs_of(world.page()) == "steps settings calls evidence ");
 }
 
 TEST_CASE("a page of two runs that do not differ says so, and of what") {

@@ -286,6 +286,34 @@ TEST_CASE("a verdict is kept in the run directory, never behind a link in it") {
   CHECK(contains(kept.out, "Saved in run/incidents/"));
 }
 
+TEST_CASE("a report of an incident is of its run, with what the incident said") {
+  const Folder folder;
+  REQUIRE(run_command(folder, {"synth", "-o", "run", "--ranks", "4", "--ops", "40", "--fault",
+                               "missing-call@2"})
+              .status == 0);
+  const Outcome kept = run_command(folder, {"diff", "run", "--incident"});
+  const size_t name_at = kept.out.find("run/incidents/");
+  REQUIRE(name_at != std::string::npos);
+  const std::string incident = kept.out.substr(name_at, kept.out.find('\n', name_at) - name_at);
+  put(folder / (incident + "/stacks.txt"), "of this one\n");
+  const std::string page = run_command(folder, {"report", incident}).out;
+  CHECK(contains(page, "<dt>this incident</dt>"));
+  CHECK(contains(page, incident.substr(4) + ": RC-MISSING-CALL: "));
+  CHECK(contains(page, "of this one"));
+  // From within, by its name alone.
+  const Outcome within =
+      run_shell(folder, "cd run/incidents && \"$ROLLCALL\" report " + incident.substr(14));
+  CHECK(within.status == 0);
+  CHECK(contains(within.out, "<dt>this incident</dt>"));
+  // Of the run it is one that was kept.
+  const std::string of_run = run_command(folder, {"report", "run"}).out;
+  CHECK(contains(of_run, "<dt>kept while it ran</dt>"));
+  CHECK(contains(of_run, "of this one"));
+  // Any other folder of that name is no incident.
+  fs::create_directories(folder / "incidents/x");
+  CHECK(run_command(folder, {"report", "incidents/x"}).status == 2);
+}
+
 TEST_CASE("a command that is told to end takes the file it was writing with it") {
   const Folder folder;
   REQUIRE(run_command(folder, {"synth", "-o", "run", "--ranks", "8", "--ops", "60000"}).status ==

@@ -1,0 +1,228 @@
+#include "report/page/wait_states.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "report/page/roll.h"
+#include "slow/timeline.h"
+
+namespace rollcall::report {
+namespace {
+
+using analysis::Group;
+using analysis::kNone;
+using analysis::kNoRecord;
+using analysis::Member;
+using slow::Meeting;
+using slow::MeetingKind;
+using slow::Unit;
+
+constexpr std::string_view kWords[] = {
+#define ROLLCALL_X(name, words) words,
+    ROLLCALL_WAIT_STATES(ROLLCALL_X)
+#undef ROLLCALL_X
+};
+
+class Waits {
+ public:
+  explicit Waits(const analysis::Index& index)
+      : index_(index), timeline_(slow::make_timeline(index.run())) {}
+
+  std::vector<WaitRow> rows() {
+    for (uint32_t unit = 0; unit < timeline_.units.size(); ++unit) {
+      if (timeline_.units[unit].is_timed()) add(unit);
+    }
+    for (const auto& [row_and_process, waited_ns] : awaited_) {
+      WaitRow& row = rows_[row_and_process.first];
+      if (waited_ns <= row.awaited_ns) continue;
+      row.awaited = row_and_process.second;
+      row.awaited_ns = waited_ns;
+    }
+    sort();
+    return std::move(rows_);
+  }
+
+ private:
+  using Key = std::tuple<uint32_t, WaitState, OpKind, uint32_t>;
+
+  bool is_first(const Meeting& meeting, uint32_t unit) const {
+    return timeline_.seats[meeting.begin] == unit;
+  }
+
+  // A broadcast does not wait at its root, nor a reduction anywhere else.
+  bool may_wait(const Meeting& meeting, uint32_t unit) const {
+    if (meeting.kind == MeetingKind::from_root) return !is_first(meeting, unit);
+    if (meeting.kind == MeetingKind::to_root) return is_first(meeting, unit);
+    return true;
+  }
+
+  WaitState state_of(const Meeting& meeting, uint32_t unit) const {
+    if (meeting.kind == MeetingKind::from_root) return WaitState::late_broadcast;
+    if (meeting.kind == MeetingKind::to_root) return WaitState::early_reduce;
+    if (meeting.kind == MeetingKind::all) return WaitState::wait_at_nxn;
+    return is_first(meeting, unit) ? WaitState::late_receiver : WaitState::late_sender;
+  }
+
+  // Who came last; kNone: of the ranks that send to a root nobody knows.
+  uint32_t awaited_in(const Meeting& meeting, uint32_t unit) const {
+    const auto units = timeline_.units_of(meeting);
+    if (meeting.kind == MeetingKind::to_root) return kNone;
+    if (meeting.kind == MeetingKind::from_root) return units.front();
+    if (meeting.kind == MeetingKind::pair) return units.front() == unit ? units[1] : units[0];
+    return *std::min_element(units.begin(), units.end(), [this](uint32_t a, uint32_t b) {
+      return timeline_.units[a].duration_ns() < timeline_.units[b].duration_ns();
+    });
+  }
+
+  void add(uint32_t unit) {
+    const Meeting* latest = nullptr;
+    for (const uint32_t m : timeline_.meetings_of(unit)) {
+      const Meeting& meeting = timeline_.meetings[m];
+      if (!meeting.is_whole || !may_wait(meeting, unit)) continue;
+      if (latest == nullptr || meeting.transfer_ns < latest->transfer_ns) latest = &meeting;
+    }
+    if (latest == nullptr) return;
+    const size_t number = row_number(*latest, unit);
+    const int64_t duration_ns = timeline_.units[unit].duration_ns();
+    const int64_t waited_ns = duration_ns - latest->transfer_ns;
+    WaitRow& row = rows_[number];
+    row.calls += 1;
+    row.waited_ns += waited_ns;
+    row.duration_ns += duration_ns;
+    row.longest_ns = std::max(row.longest_ns, waited_ns);
+    const uint32_t awaited = waited_ns > 0 ? awaited_in(*latest, unit) : kNone;
+    if (awaited != kNone) awaited_[{number, process_of(awaited)}] += waited_ns;
+  }
+
+  uint32_t process_of(uint32_t unit) const {
+    return timeline_.gpus[timeline_.units[unit].gpu].process;
+  }
+
+  // The unit's call that the meeting is about.
+  const trace::Op& op_of(const Meeting& meeting, uint32_t unit) const {
+    const uint32_t p = process_of(unit);
+    const std::vector<trace::Op>& ops = index_.run().processes[p].ops;
+    const size_t begin = timeline_.units[unit].op;
+    const OpKind side = is_first(meeting, unit) ? OpKind::Send : OpKind::Recv;
+    size_t left = timeline_.units[unit].operations;
+    for (size_t at = begin; at < ops.size() && left > 0; ++at) {
+      const trace::Op& op = ops[at];
+      if (op.group != ops[begin].group || !analysis::is_enqueued(op)) continue;
+      --left;
+      if (index_.seat(p, op.comm).group != meeting.comm) continue;
+      if (meeting.kind == MeetingKind::pair ? op.kind == side : is_collective(op.kind)) return op;
+    }
+    return ops[begin];
+  }
+
+  size_t row_number(const Meeting& meeting, uint32_t unit) {
+    const trace::Op& op = op_of(meeting, unit);
+    const uint32_t line = line_number(process_of(unit), op);
+    const Key key{meeting.comm, state_of(meeting, unit), op.kind, line};
+    const auto [found, is_new] = numbers_.try_emplace(key, rows_.size());
+    if (is_new) {
+      rows_.emplace_back();
+      rows_.back().group = meeting.comm;
+      rows_.back().state = std::get<1>(key);
+      rows_.back().kind = op.kind;
+      rows_.back().line = lines_[line];
+    }
+    return found->second;
+  }
+
+  // A number for the text of its line. Processes number their lines each for itself.
+  uint32_t line_number(uint32_t p, const trace::Op& op) {
+    const uint64_t own = (uint64_t{p} << 16) | op.frames;
+    const auto [found, is_new] = own_lines_.try_emplace(op.frames == 0 ? ~uint64_t{0} : own, 0);
+    if (!is_new) return found->second;
+    const std::string text = line_of(index_.run().processes[p], op);
+    const auto [line, is_new_line] =
+        by_line_.try_emplace(text, static_cast<uint32_t>(lines_.size()));
+    if (is_new_line) lines_.push_back(text);
+    found->second = line->second;
+    return line->second;
+  }
+
+  // The levels of the tree, each by its sum: communicator, state and kind, line.
+  void sort() {
+    std::map<uint32_t, int64_t> of_group;
+    std::map<std::tuple<uint32_t, WaitState, OpKind>, int64_t> of_kind;
+    for (const WaitRow& row : rows_) {
+      of_group[row.group] += row.waited_ns;
+      of_kind[{row.group, row.state, row.kind}] += row.waited_ns;
+    }
+    const auto place = [&](const WaitRow& row) {
+      return std::tuple(-of_group[row.group], row.group, -of_kind[{row.group, row.state, row.kind}],
+                        row.state, row.kind, -row.waited_ns, std::string_view(row.line));
+    };
+    std::sort(rows_.begin(), rows_.end(),
+              [&](const WaitRow& a, const WaitRow& b) { return place(a) < place(b); });
+  }
+
+  const analysis::Index& index_;
+  const slow::Timeline timeline_;
+  std::vector<WaitRow> rows_;
+  std::map<Key, size_t> numbers_;
+  std::map<std::pair<size_t, uint32_t>, int64_t> awaited_;  // by row and process
+  std::unordered_map<uint64_t, uint32_t> own_lines_;
+  std::unordered_map<std::string, uint32_t> by_line_;
+  std::vector<std::string> lines_;
+};
+
+bool is_timed(const trace::Run& run) {
+  return std::any_of(run.processes.begin(), run.processes.end(), [](const trace::Process& one) {
+    return std::any_of(one.ops.begin(), one.ops.end(),
+                       [](const trace::Op& op) { return op.finished_ns != 0; });
+  });
+}
+
+bool has_rank(const std::vector<int32_t>& sorted, int32_t rank) {
+  return std::binary_search(sorted.begin(), sorted.end(), rank);
+}
+
+// What one of the waiting ranks called there; null: that is not on file.
+const trace::Op* waiting_call(const analysis::Index& index, const Group& group,
+                              const analysis::Wait& wait) {
+  for (const Member& member : group.members) {
+    const uint32_t op = member.lane.at(*wait.seq);
+    const int32_t rank = index.run().processes[member.process].job_rank;
+    if (op != kNoRecord && has_rank(wait.ranks, rank)) return &index.op(member.process, op);
+  }
+  return nullptr;
+}
+
+std::string_view collective_state(const analysis::Index& index, const analysis::Wait& wait) {
+  const uint32_t g = index.find_group(*wait.comm);
+  if (g == kNone) return {};
+  const Group& group = index.groups()[g];
+  const trace::Op* op = waiting_call(index, group, wait);
+  if (op == nullptr) return {};
+  if (!traits_of(op->kind).rooted) return words_of(WaitState::wait_at_nxn);
+  const uint32_t root = index.find_member(g, op->root_or_peer);
+  if (root == kNone) return {};
+  const int32_t rank = index.run().processes[group.members[root].process].job_rank;
+  const bool is_from = op->kind == OpKind::Broadcast || op->kind == OpKind::Scatter;
+  if (is_from && has_rank(wait.for_ranks, rank)) return words_of(WaitState::late_broadcast);
+  if (!is_from && has_rank(wait.ranks, rank)) return words_of(WaitState::early_reduce);
+  return {};
+}
+
+}  // namespace
+
+std::string_view words_of(WaitState state) { return kWords[static_cast<size_t>(state)]; }
+
+std::vector<WaitRow> wait_rows(const analysis::Index& index) {
+  return is_timed(index.run()) ? Waits(index).rows() : std::vector<WaitRow>();
+}
+
+std::string_view wait_state_of(const analysis::Index& index, const analysis::Wait& wait) {
+  if (wait.comm && wait.seq) return collective_state(index, wait);
+  if (wait.call.starts_with("Recv ")) return words_of(WaitState::late_sender);
+  if (wait.call.starts_with("Send ")) return words_of(WaitState::late_receiver);
+  return {};
+}
+
+}  // namespace rollcall::report
