@@ -15,6 +15,10 @@ The first run is also written as a trace, in Perfetto's format and in Chrome's, 
 Parquet; with --full the first one of 16,384 ranks, too, but for Chrome's format, in which it would
 be tens of gigabytes. What a row of a table takes depends on times that vary, as those of synthetic
 runs do not: it is measured of a job on emulated GPUs, and is more on a busy machine.
+
+The page of each run is opened in headless Chromium, where that is installed (scripts/setup.sh
+--browser): how long until it is drawn, how long the slowest of its redraws takes while it is
+scrolled at three sizes of its cells, and how much memory the process has that draws it.
 """
 import argparse
 import json
@@ -26,6 +30,10 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                                "tests", "page"))
+from browser import Browser, absent_parts  # noqa: E402
+
 # Faults of `rollcall synth`: the code, and what the sentence says where it is right ({}: the rank).
 FAULTS = {
     "missing-call": ("RC-MISSING-CALL", ": rank {} "),
@@ -33,9 +41,15 @@ FAULTS = {
     "straggler": ("RC-IN-LOCKSTEP", ""),              # late in every step, and it has come
     "comm-order": ("RC-DEADLOCK-COMMS", "; rank {} called in another order"),
 }
+# Of a page, by ranks and calls: bytes, and seconds until it is drawn.
+PAGE_GOALS = {(8, 2000): (300_000, 1.0), (1024, 2000): (2_000_000, 1.5),
+              (16384, 2000): (3_000_000, 3.0)}
+# Of any page: milliseconds of a redraw, MiB of the renderer, seconds more than `rollcall diff`.
+REDRAW_MS_MAX, RENDERER_MIB_MAX, WRITING_SECONDS_MAX = 50, 300, 2
 # ranks, calls, layout, fault, goals in seconds and MiB (none: for the growth only)
 SMALL = [(1024, 2000, "", "missing-call", None), (4096, 2000, "", "missing-call", None),
-         (1024, 2000, "tp=8,pp=4", "comm-order", None), (1024, 20000, "", "missing-call", None)]
+         (1024, 2000, "tp=8,pp=4", "comm-order", None), (1024, 20000, "", "missing-call", None),
+         (8, 2000, "", "missing-call", None)]
 FULL = [(16384, 2000, "", "missing-call", (3.0, 1024)),
         (16384, 2000, "tp=8,pp=4", "missing-call", (3.0, 1024)),
         (16384, 2000, "tp=8,pp=4", "comm-order", (3.0, 1024)),
@@ -102,6 +116,25 @@ def judge_together(rollcall, directory, processes):
             with open(path, encoding="utf-8") as file:
                 costs.append(json.load(file))
     return [cost["read"] for cost in costs], costs[0]["said"]
+
+
+def measure_drawing(path):
+    """What a browser says of a page; nothing where there is none."""
+    if absent_parts():
+        return {}
+    best = None
+    for _ in range(REPEATS):
+        with Browser() as browser:
+            page = browser.open(path)
+            redraws = []
+            for keys in ("c", "-" * 12, "+" * 12):
+                page.press(keys)
+                redraws.append(page.redraw_ms()[0])
+            drawn = {"ready_ms": page.ready_ms(), "redraw_ms": round(max(redraws), 1),
+                     "renderer_mib": round(page.renderer_mib())}
+        if best is None or drawn["ready_ms"] < best["ready_ms"]:
+            best = drawn
+    return best
 
 
 def measure_traces(rollcall, directory, folder):
@@ -188,8 +221,8 @@ def measure(rollcall, folder, shape, processes=0, with_traces=False):
         floor = floor_of(directory)
         runs = [used([rollcall, "diff", directory, "--sentence"]) for _ in range(REPEATS)]
         page = os.path.join(folder, "page.html")
-        paged = min(used([rollcall, "report", directory, "-o", page],
-                         stderr=subprocess.DEVNULL)[1] for _ in range(REPEATS))
+        written = [used([rollcall, "report", directory, "-o", page], stderr=subprocess.DEVNULL)
+                   for _ in range(REPEATS)]
         together = judge_together(rollcall, directory, processes) if processes else None
         traces = measure_traces(rollcall, directory, folder) if with_traces else []
         table = measure_table(rollcall, directory, folder) if with_traces else None
@@ -201,7 +234,9 @@ def measure(rollcall, folder, shape, processes=0, with_traces=False):
     row = {"ranks": ranks, "calls": calls, "layout": layout or "data parallel", "fault": fault,
            "seconds": round(best[0], 2), "cpu_seconds": round(min(run[1] for run in runs), 2),
            "floor_cpu_seconds": round(floor, 2), "memory_mib": round(best[2]),
-           "page_cpu_seconds": round(paged, 2), "page_bytes": os.path.getsize(page),
+           "page_seconds": round(min(written)[0], 2),
+           "page_cpu_seconds": round(min(run[1] for run in written), 2),
+           "page_bytes": os.path.getsize(page), **measure_drawing(page),
            "read_bytes": best[3], "verdict": verdict,
            "right": verdict == code and words.format(culprit) in best[4]}
     if traces:
@@ -213,15 +248,34 @@ def measure(rollcall, folder, shape, processes=0, with_traces=False):
     return row
 
 
+def page_holds(row):
+    """Whether the page keeps to its budgets, as far as they were measured."""
+    bytes_max, ready_s = PAGE_GOALS.get((row["ranks"], row["calls"]), (None, None))
+    return ((bytes_max is None or row["page_bytes"] <= bytes_max)
+            and (ready_s is None or row.get("ready_ms", 0) <= 1000 * ready_s)
+            and row.get("redraw_ms", 0) <= REDRAW_MS_MAX
+            and row.get("renderer_mib", 0) <= RENDERER_MIB_MAX
+            and row["page_seconds"] <= row["seconds"] + WRITING_SECONDS_MAX)
+
+
 def print_pages(rows):
-    print("\nThe page of `rollcall report`, beside the verdict alone:\n\n"
-          "| ranks | calls each | layout | CPU s | more than `diff` | page |\n"
-          "| ---: | ---: | --- | ---: | ---: | ---: |")
+    print("\nThe page of `rollcall report`, beside the verdict alone, and in headless Chromium "
+          f"(goals: written {WRITING_SECONDS_MAX} s after the verdict, redrawn in {REDRAW_MS_MAX} "
+          f"ms, {RENDERER_MIB_MAX} MiB of the process that draws it):\n\n"
+          "| ranks | calls each | layout | fault | CPU s | seconds more than `diff` | page | drawn "
+          "| redraw | MiB | goal | holds |\n"
+          "| ---: | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |")
     for row in rows:
-        print(f"| {row['ranks']:,} | {row['calls']:,} | {row['layout']} | "
-              f"{row['page_cpu_seconds']} | "
-              f"{row['page_cpu_seconds'] - row['cpu_seconds']:.2f} | "
-              f"{row['page_bytes'] / 1e6:.2f} MB |")
+        bytes_max, ready_s = PAGE_GOALS.get((row["ranks"], row["calls"]), (None, None))
+        goal = "" if bytes_max is None else f"{bytes_max / 1e6:g} MB, {ready_s:g} s"
+        drawn = "- | - | -"
+        if "ready_ms" in row:
+            drawn = (f"{row['ready_ms'] / 1000:.2f} s | {row['redraw_ms']:.0f} ms | "
+                     f"{row['renderer_mib']}")
+        print(f"| {row['ranks']:,} | {row['calls']:,} | {row['layout']} | {row['fault']} | "
+              f"{row['page_cpu_seconds']} | {row['page_seconds'] - row['seconds']:.2f} | "
+              f"{row['page_bytes'] / 1e6:.2f} MB | {drawn} | {goal} | "
+              f"{'yes' if page_holds(row) else '**no**'} |")
 
 
 def print_together(row):

@@ -41,6 +41,48 @@ def skip_without_browser():
         sys.exit(SKIPPED)
 
 
+# Scrolls to and fro, and answers for how long each redraw took, until its pixels are there.
+REDRAWS = """
+const done = arguments[arguments.length - 1];
+const scroller = document.querySelector('.scroller');
+const canvas = scroller.querySelector('canvas');
+const times = [];
+function again(left) {
+  if (left === 0) return done(times);
+  let began = 0;
+  requestAnimationFrame(() => { began = performance.now(); });
+  scroller.scrollLeft += left % 2 ? 331 : -157;
+  scroller.scrollTop += left % 2 ? 87 : -43;
+  scroller.dispatchEvent(new Event('scroll'));
+  requestAnimationFrame(() => {
+    canvas.getContext('2d').getImageData(0, 0, 1, 1);
+    times.push(performance.now() - began);
+    again(left - 1);
+  });
+}
+again(arguments[0]);
+"""
+
+
+def descendants(pid):
+    """The processes that came of one, itself included."""
+    children = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                parent = int(file.read().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue  # it is gone
+        children.setdefault(parent, []).append(int(name))
+    found, open_ = [], [pid]
+    while open_:
+        found.append(open_.pop())
+        open_ += children.get(found[-1], [])
+    return found
+
+
 class Browser:
     """One window. `with Browser() as browser: page = browser.open("report.html")`."""
 
@@ -129,6 +171,30 @@ class Page:
     def complaints(self):
         """What the console says: script errors and what the Content-Security-Policy refused."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def ready_ms(self):
+        """Milliseconds from the beginning of the load until the roll was drawn."""
+        return int(self.root("data-ready"))
+
+    def redraw_ms(self, times=20):
+        """How long the slowest of so many redraws took, and the one in the middle."""
+        taken = sorted(self.driver.execute_async_script(REDRAWS, times))
+        return taken[-1], taken[len(taken) // 2]
+
+    def renderer_mib(self):
+        """The most memory that the process which draws the page has had."""
+        most = 0
+        for pid in descendants(self.driver.service.process.pid):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    if b"--type=renderer" not in file.read():
+                        continue
+                with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+                    kib = [line.split()[1] for line in file if line.startswith("VmHWM")]
+            except OSError:
+                continue
+            most = max([most, *(int(one) for one in kib)])
+        return most / 1024
 
     def screenshot(self, path):
         self.driver.save_screenshot(path)

@@ -20,6 +20,17 @@ def make_run(directory, ranks, calls, *more):
     return directory
 
 
+def make_timed_run(directory, steps=60):
+    """A job of four ranks on emulated GPUs, whose calls have GPU times and groups of their own."""
+    program = os.path.join(BUILD, "examples", "mini_train")
+    subprocess.run([ROLLCALL, "run", "-q", "-n", "4", "--emulate", "-d", directory, "--", program,
+                    "--dp", "2", "--tp", "2", "--pp", "1", "--steps", str(steps),
+                    "--bucket-elements", "256"], check=True, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                   env={**os.environ, "ROLLCALL_OVERHEAD_BUDGET": "100"})
+    return directory
+
+
 def make_page(paths, page, *more):
     subprocess.run([ROLLCALL, "report", *paths, "-o", page, *more], check=True,
                    stderr=subprocess.DEVNULL)
@@ -29,7 +40,7 @@ def make_page(paths, page, *more):
 def keep_stacks(directory, incident, text):
     """What `rollcall run` keeps of the stacks beside a verdict."""
     folder = os.path.join(directory, "incidents", incident)
-    os.makedirs(folder)
+    os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "stacks.txt"), "w", encoding="utf-8") as file:
         file.write(text)
 
