@@ -3,7 +3,8 @@
 
   tests/clients/parquet_reads.py
 
-Two jobs run on emulated GPUs: one of 12 ranks that hangs, and a longer one. Needs
+Two jobs run on emulated GPUs: one of 12 ranks that hangs, and a longer one; a third run, on two
+hosts, is synthetic. Needs
 requirements-views.txt, in this interpreter or in BUILD/clients/views, which `make test-clients`
 makes; where they are absent the exit status is 77.
 """
@@ -98,10 +99,15 @@ def queries(file):
             check(False, f"DuckDB answers: {text.splitlines()[0]}", error)
 
 
-def partitions(run, file, folder):
+def partitions(folder):
+    """Of a run on two hosts."""
     import duckdb
+    run, file = os.path.join(folder, "hosts"), os.path.join(folder, "hosts.parquet")
+    subprocess.run([views.ROLLCALL, "synth", "-o", run, "--ranks", "12", "--ops", "50"],
+                   check=True, stdout=subprocess.DEVNULL)
+    export(run, file)
     whole = duckdb.sql(f"SELECT * FROM '{file}' ORDER BY rank, ticket").fetchall()
-    for kind in ("rank", "host"):
+    for kind, files in (("rank", 12), ("host", 2)):
         parts = os.path.join(folder, kind)
         subprocess.run([views.ROLLCALL, "export", run, "--partition", kind, "-o", parts],
                        check=True, stderr=subprocess.DEVNULL)
@@ -110,8 +116,8 @@ def partitions(run, file, folder):
         values = duckdb.sql(f"SELECT COUNT(DISTINCT {kind}) FROM "
                             f"read_parquet('{parts}/*.parquet', filename = true) "
                             "GROUP BY filename").fetchall()
-        check(values and all(one == (1,) for one in values),
-              f"each of the files by {kind} is about one", values)
+        check(values == [(1,)] * files, f"each of the {files} files by {kind} is about one",
+              values)
 
 
 def main():
@@ -123,7 +129,7 @@ def main():
         compare(run, file)
         bounds(file)
         queries(file)
-        partitions(run, file, folder)
+        partitions(folder)
         run = os.path.join(folder, "long")
         views.record_training(run, 4, "--steps", "500")
         export(run, file)
