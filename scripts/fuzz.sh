@@ -36,10 +36,14 @@ fuzz_target() {
     done
     scripts/fuzz_seeds.py "$corpus"
   fi
+  if [ "$name" = fuzz_kineto ]; then
+    cp tests/import/samples/kineto/* "$corpus"
+  fi
   local options=()
-  if [ "$name" = fuzz_import ] || [ "$name" = fuzz_loader ]; then
+  if [ "$name" = fuzz_import ] || [ "$name" = fuzz_loader ] || [ "$name" = fuzz_kineto ]; then
     # The words that the readers look for stand in their sources.
-    LC_ALL=C grep -ohE '"[^"]{4,60}"' trace/import/*.h trace/import/*.cpp |
+    LC_ALL=C grep -ohE '"[^"]{4,60}"' trace/import/*.h trace/import/*.cpp \
+      report/perfetto/kineto_events.cpp |
       LC_ALL=C grep -E '^"[ -~]+"$' | grep -vE '\\|\.h"$' | sort -u >"$build/$name.dict" || true
     options=("-dict=$build/$name.dict")
   fi

@@ -32,16 +32,6 @@ std::vector<std::string> paths_at(const std::string& path, std::string& error) {
 
 std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// "within 4 us": rounded up, for it is a bound.
-std::string within(int64_t bound_ns) {
-  constexpr int64_t kMs = 1'000'000;
-  const bool is_short = bound_ns < kMs;
-  const int64_t unit_ns = is_short ? 1000 : kMs;
-  return fmt::format("within {} {}",
-                     report::grouped(static_cast<uint64_t>((bound_ns + unit_ns - 1) / unit_ns)),
-                     is_short ? "us" : "ms");
-}
-
 void say_joins(const std::vector<KinetoFile>& files, std::vector<std::string>& sentences) {
   uint64_t records = 0;
   uint64_t joined = 0;
@@ -103,6 +93,22 @@ void say_clocks(const std::vector<KinetoFile>& files, const trace::Run& run,
 
 }  // namespace
 
+std::string within(int64_t bound_ns) {
+  constexpr int64_t kMs = 1'000'000;
+  const bool is_short = bound_ns < kMs;
+  const int64_t unit_ns = is_short ? 1000 : kMs;
+  return fmt::format("within {} {}",
+                     report::grouped(static_cast<uint64_t>((bound_ns + unit_ns - 1) / unit_ns)),
+                     is_short ? "us" : "ms");
+}
+
+std::string title_of(const KinetoFile& file, size_t number) {
+  std::string name = file.trace.rank >= 0 ? fmt::format("PyTorch, rank {}", file.trace.rank)
+                                          : fmt::format("PyTorch, file {}", number);
+  if (!file.trace.host.empty()) name += fmt::format(" ({})", report::printable(file.trace.host));
+  return name;
+}
+
 bool KinetoFiles::read(const std::string& path, std::string& error) {
   const Progress progress(fmt::format("reading {}", path));
   for (const std::string& one : paths_at(path, error)) {
@@ -160,8 +166,14 @@ std::vector<std::string> KinetoFiles::sentences(const trace::Run& run) const {
   say_joins(files_, sentences);
   for (const KinetoFile& file : files_) {
     const std::string name = report::printable(name_of(file.path));
-    if (!file.trace.trouble.empty()) {
-      sentences.push_back(fmt::format("{}: {}", name, report::printable(file.trace.trouble)));
+    const std::string& trouble =
+        file.trace.trouble.empty() ? file.losses.trouble : file.trace.trouble;
+    if (!trouble.empty()) {
+      sentences.push_back(fmt::format("{}: {}", name, report::printable(trouble)));
+    }
+    for (const auto& [reason, count] : file.losses.left_out) {
+      sentences.push_back(fmt::format("{}: left out {} {} {}", name, report::grouped(count),
+                                      count == 1 ? "event" : "events", report::printable(reason)));
     }
     if (file.process) continue;
     sentences.push_back(fmt::format(

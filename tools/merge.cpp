@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "report/terms.h"
 #include "tools/zip_archive.h"
@@ -17,30 +21,37 @@ namespace {
 
 constexpr const char* kRunMember = "rollcall.pftrace";
 
-// The file's own name where an archive can hold it.
-std::string member_of(const std::string& path, size_t number) {
-  const std::string name = path.substr(path.rfind('/') + 1);
-  const bool is_plain = std::all_of(
-      name.begin(), name.end(), [](char one) { return one > 0x20 && one < 0x7f && one != '\\'; });
-  return is_plain ? "kineto/" + name : fmt::format("kineto/{}.pt.trace.json", number);
+// The files' own names where an archive can hold them. Packed files are unpacked: to Perfetto they
+// would be archives in an archive, whose clocks a manifest cannot set.
+std::vector<std::string> members_of(const KinetoFiles& files) {
+  std::vector<std::string> members;
+  std::set<std::string> taken;
+  for (const KinetoFile& file : files.files()) {
+    std::string name = file.path.substr(file.path.rfind('/') + 1);
+    for (const std::string_view ending : {".gz", ".zst", ".xz"}) {
+      if (name.ends_with(ending)) name.resize(name.size() - ending.size());
+    }
+    const bool is_plain = std::all_of(
+        name.begin(), name.end(), [](char one) { return one > 0x20 && one < 0x7f && one != '\\'; });
+    if (!is_plain || !taken.insert(name).second) {
+      name = fmt::format("file-{}.pt.trace.json", members.size());
+      taken.insert(name);
+    }
+    members.push_back("kineto/" + name);
+  }
+  return members;
 }
 
-// Each file is a machine, for process ids of GPUs are the same in all.
-std::string machine_of(const KinetoFile& file, size_t number) {
-  std::string name = file.trace.rank >= 0 ? fmt::format("PyTorch, rank {}", file.trace.rank)
-                                          : fmt::format("PyTorch, file {}", number);
-  if (!file.trace.host.empty()) name += fmt::format(" ({})", report::printable(file.trace.host));
-  return name;
-}
-
-std::string manifest_of(const KinetoFiles& files, const trace::Run& run) {
+std::string manifest_of(const KinetoFiles& files, const std::vector<std::string>& names,
+                        const trace::Run& run) {
   using Json = nlohmann::ordered_json;
   Json members = Json::array({{{"path", kRunMember}}});
   Json attributes{{"rollcall.version", ROLLCALL_VERSION}};
   for (size_t at = 0; at < files.files().size(); ++at) {
     const KinetoFile& file = files.files()[at];
-    members.push_back({{"path", member_of(file.path, at)},
-                       {"machine", {{"name", machine_of(file, at)}}},
+    members.push_back({{"path", names[at]},
+                       // For process ids of GPUs are the same in all.
+                       {"machine", {{"name", title_of(file, at)}}},
                        {"clocks",
                         {{"sync_to", {{"file", kRunMember}, {"clock", "REALTIME"}}},
                          {"offset_ns", offset_of(file, run)}}}});
@@ -59,20 +70,76 @@ std::string manifest_of(const KinetoFiles& files, const trace::Run& run) {
   return manifest.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-bool add_file(const std::string& path, ZipArchive& archive) {
-  constexpr size_t kPieceBytes = 1 << 20;
+std::unique_ptr<trace::ByteStream> open_unpacked(const std::string& path) {
   const int descriptor = trace::open_regular(path);
-  if (descriptor < 0) return false;
-  trace::DescriptorStream stream(descriptor, true);
+  if (descriptor < 0) return nullptr;
+  return trace::unpacked(std::make_unique<trace::DescriptorStream>(descriptor, true));
+}
+
+// False: it was read before, and cannot be read any more.
+bool add_file(const KinetoFile& file, ZipArchive& archive) {
+  constexpr size_t kPieceBytes = 1 << 20;
+  const std::unique_ptr<trace::ByteStream> stream = open_unpacked(file.path);
+  if (!stream) return false;
   std::string piece(kPieceBytes, '\0');
   for (size_t got = kPieceBytes; got == kPieceBytes && !archive.failed();) {
-    got = stream.read(piece.data(), piece.size());
+    got = stream->read(piece.data(), piece.size());
     archive.add(std::string_view(piece).substr(0, got));
   }
-  return stream.complaint().empty();
+  return stream->complaint().empty() || !file.trace.trouble.empty();
+}
+
+std::string description_of(const KinetoFile& file) {
+  std::string text = fmt::format("From {}", report::printable(file.path));
+  if (file.join.bound_ns >= 0) {
+    text += fmt::format(". Its clock and that of the calls agree {}, as these prove",
+                        within(file.join.bound_ns));
+  } else if (file.process) {
+    text += ". No call proves its clock; its times are taken as they are";
+  } else {
+    text += ". There is no recording of its process; its times are taken as they are";
+  }
+  return text + ".";
+}
+
+// False: the sink wants no more.
+bool rewrite(KinetoFile& file, const report::perfetto::KinetoTitle& title,
+             report::perfetto::TraceState& state, const report::perfetto::Sink& sink) {
+  const int descriptor = trace::open_regular(file.path);
+  if (descriptor < 0) {
+    file.losses.trouble = "could not be read any more";
+    return true;
+  }
+  const std::unique_ptr<trace::ByteStream> stream =
+      trace::as_utf8(trace::unpacked(std::make_unique<trace::DescriptorStream>(descriptor, true)));
+  return report::perfetto::write_kineto(*stream, title, state, sink, file.losses);
 }
 
 }  // namespace
+
+void write_in_one(PerfettoRun& run, KinetoFiles& files) {
+  run.write_below([&](std::optional<uint32_t> process, uint64_t track,
+                      report::perfetto::TraceState& state, const report::perfetto::Sink& sink) {
+    // Behind the communicators, or behind all ranks.
+    constexpr uint64_t kOrder = 1u << 30;
+    size_t written = 0;
+    for (size_t at = 0; at < files.files().size(); ++at) {
+      KinetoFile& file = files.files()[at];
+      if (file.process != process) continue;
+      report::perfetto::KinetoTitle title;
+      title.parent = track;
+      title.order = kOrder + at;
+      title.description = description_of(file);
+      title.offset_ns = offset_of(file, run.run());
+      title.name = !process       ? title_of(file, at)
+                   : written == 0 ? std::string("PyTorch")
+                                  : fmt::format("PyTorch {}", written + 1);
+      ++written;
+      if (!rewrite(file, title, state, sink)) return false;
+    }
+    return true;
+  });
+}
 
 uint64_t write_archive(const PerfettoRun& run, const KinetoFiles& files, OutputFile& file,
                        std::string& error) {
@@ -83,18 +150,21 @@ uint64_t write_archive(const PerfettoRun& run, const KinetoFiles& files, OutputF
     return !archive.failed();
   });
   archive.end();
+  const std::vector<std::string> members = members_of(files);
   for (size_t at = 0; at < files.files().size() && error.empty(); ++at) {
-    const std::string& path = files.files()[at].path;
-    archive.begin(member_of(path, at));
-    if (!add_file(path, archive)) error = fmt::format("{} could not be read any more", path);
+    const KinetoFile& added = files.files()[at];
+    archive.begin(members[at]);
+    if (!add_file(added, archive)) error = fmt::format("{} could not be read any more", added.path);
     archive.end();
   }
   archive.begin("perfetto_manifest.json");
-  archive.add(manifest_of(files, run.run()));
+  archive.add(manifest_of(files, members, run.run()));
   archive.end();
   archive.finish();
   if (archive.is_too_long()) {
-    error = "it would be longer than 4 GiB, which no reader of Perfetto opens; merge fewer files";
+    error =
+        "it would be longer than 4 GiB, which no reader of Perfetto opens; merge fewer files, or "
+        "name one like run.pftrace, which holds them in less";
   }
   if (archive.has_too_many()) {
     error = "an archive holds 65,533 files of PyTorch's profiler at most; merge fewer";

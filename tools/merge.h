@@ -1,6 +1,6 @@
-// A run and PyTorch's traces of it as one archive, which Perfetto opens on one time line (v58 and
-// later): the run's trace, PyTorch's files as they are, and a manifest that says how their clocks
-// lie to each other.
+// A run and PyTorch's traces of it on one time line: as an archive, which Perfetto opens from v58
+// on, of the run's trace, PyTorch's files as they are, unpacked, and a manifest that says how their
+// clocks lie to each other; or as one trace, which has the events of all, for any Perfetto.
 //
 // The manifest is that of github.com/google/perfetto, docs/reference/perfetto-manifest.md.
 //
@@ -20,5 +20,9 @@ namespace rollcall::tools {
 // no use.
 uint64_t write_archive(const PerfettoRun& run, const KinetoFiles& files, OutputFile& file,
                        std::string& error);
+
+// The trace of the run that is written next has the events of the files below their ranks. Both
+// outlive the writing.
+void write_in_one(PerfettoRun& run, KinetoFiles& files);
 
 }  // namespace rollcall::tools

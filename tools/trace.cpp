@@ -33,7 +33,9 @@ constexpr const char* kFooter =
     "  rollcall trace DIR --window 2000 -o end.pftrace       the newest 2000 calls of each rank\n"
     "  rollcall trace DIR --ranks 0-7 -o node.pftrace\n"
     "  rollcall trace DIR --around 665 -o hang.pftrace       the calls around one position\n"
+    "  rollcall trace DIR --steps 100-103 -o steps.pftrace\n"
     "  rollcall trace DIR --merge profiles -o run.zip         with PyTorch's own traces\n"
+    "  rollcall trace DIR --merge profiles -o run.pftrace     the same for Perfetto before v58\n"
     "  rollcall trace DIR -o run.trace.json                  for chrome://tracing\n"
     "  rollcall trace DIR | gzip > run.trace.json.gz";
 
@@ -46,6 +48,7 @@ struct Arguments {
   std::string format;
   std::string ranks;
   std::string merge;
+  std::string steps;
   uint64_t around = 0;
   bool around_given = false;
   uint64_t window = 0;
@@ -156,10 +159,10 @@ int write_trace(const Writer& writer, size_t shown, size_t all, const std::strin
 }
 
 int trace_for_chrome(const Arguments& arguments) {
-  if (!arguments.ranks.empty() || arguments.around_given) {
+  if (!arguments.ranks.empty() || !arguments.steps.empty() || arguments.around_given) {
     return unusable(
-        "--ranks and --around are for Perfetto's own format: name a file like run.pftrace with -o, "
-        "or add --format perfetto.");
+        "--ranks, --steps and --around are for Perfetto's own format: name a file like run.pftrace "
+        "with -o, or add --format perfetto.");
   }
   std::string error;
   const std::optional<trace::Run> run = read_run(arguments.paths, arguments.window, error);
@@ -174,7 +177,7 @@ int trace_for_chrome(const Arguments& arguments) {
 }
 
 int trace_for_perfetto(const Arguments& arguments) {
-  PerfettoChoice choice{arguments.paths, arguments.ranks, {}, arguments.window};
+  PerfettoChoice choice{arguments.paths, arguments.ranks, {}, arguments.steps, arguments.window};
   if (arguments.around_given) choice.around = arguments.around;
   std::string error;
   PerfettoRun run;
@@ -185,17 +188,34 @@ int trace_for_perfetto(const Arguments& arguments) {
   return write_trace(writer, run.ranks_chosen(), run.ranks_in_all(), arguments.output);
 }
 
+std::string write_merged_archive(const PerfettoRun& run, const KinetoFiles& files,
+                                 const std::string& path, uint64_t& slices) {
+  const size_t slash = path.rfind('/');
+  const OpenDirectory directory(slash == std::string::npos ? "." : path.substr(0, slash + 1));
+  OutputFile file(directory, path.substr(slash + 1), Privacy::shared);
+  std::string error;
+  if (!file.failed()) {
+    const Progress progress(fmt::format("writing {}", path));
+    slices = write_archive(run, files, file, error);
+  }
+  if (error.empty() && !file.put_in_place()) error = file.why();
+  return error;
+}
+
 int trace_merged(const Arguments& arguments) {
-  if (!arguments.output.ends_with(".zip")) {
-    return unusable("--merge writes an archive: name a file like run.zip with -o.");
+  const bool is_archive = arguments.output.ends_with(".zip");
+  if (arguments.format == "json" || (!is_archive && is_json(arguments))) {
+    return unusable(
+        "--merge writes an archive, or one trace in Perfetto's own format: name a file like "
+        "run.zip, or like run.pftrace for a Perfetto before v58, with -o.");
   }
   // Records of calls that are left out would have no call.
-  if (arguments.around_given || arguments.window != 0) {
+  if (arguments.around_given || !arguments.steps.empty() || arguments.window != 0) {
     return unusable(
-        "--merge joins PyTorch's records with all calls: leave --around and --window out, or "
-        "choose ranks with --ranks.");
+        "--merge joins PyTorch's records with all calls: leave --around, --steps and --window out, "
+        "or choose ranks with --ranks.");
   }
-  const PerfettoChoice choice{arguments.paths, arguments.ranks, {}, 0};
+  const PerfettoChoice choice{arguments.paths, arguments.ranks, {}, {}, 0};
   std::string error;
   KinetoFiles files;
   PerfettoRun run;
@@ -206,21 +226,21 @@ int trace_merged(const Arguments& arguments) {
   run.write_also(files.processes());
   run.name_calls(
       [&files](uint32_t at, const trace::Process& process) { return files.names_of(at, process); });
-  const size_t slash = arguments.output.rfind('/');
-  const OpenDirectory directory(slash == std::string::npos ? "."
-                                                           : arguments.output.substr(0, slash + 1));
-  OutputFile file(directory, arguments.output.substr(slash + 1), Privacy::shared);
-  uint64_t slices = 0;
-  if (!file.failed()) {
-    const Progress progress(fmt::format("writing {}", arguments.output));
-    slices = write_archive(run, files, file, error);
-  }
-  if (error.empty() && !file.put_in_place()) error = file.why();
-  if (!error.empty()) {
-    return unusable(fmt::format("{} could not be written: {}", arguments.output, error));
+  if (!is_archive) {
+    write_in_one(run, files);
+    const Writer writer = [&run](const Sink& sink) { return run.write(sink); };
+    const int status =
+        write_trace(writer, run.ranks_chosen(), run.ranks_in_all(), arguments.output);
+    if (status != kExitGood) return status;
+  } else {
+    uint64_t slices = 0;
+    error = write_merged_archive(run, files, arguments.output, slices);
+    if (!error.empty()) {
+      return unusable(fmt::format("{} could not be written: {}", arguments.output, error));
+    }
+    say_written(slices, run.ranks_chosen(), run.ranks_in_all(), arguments.output);
   }
   for (const std::string& sentence : files.sentences(run.run())) say(sentence);
-  say_written(slices, run.ranks_chosen(), run.ranks_in_all(), arguments.output);
   return kExitGood;
 }
 
@@ -257,10 +277,12 @@ void add_trace(CommandLine& line) {
       .value_name("LIST")
       .not_empty();
   command
-      .option(
-          "--merge", arguments->merge,
-          "traces of PyTorch's profiler, a directory of them or one: an archive is written that "
-          "shows them and the run on one time line")
+      .option("--merge", arguments->merge,
+              "traces of PyTorch's profiler, a directory of them or one, on one time line with the "
+              "run: "
+              "as an archive where the file's name ends in .zip, which Perfetto opens from v58 on, "
+              "else "
+              "as one trace")
       .value_name("DIR")
       .not_empty();
   const Option around =
@@ -269,6 +291,12 @@ void add_trace(CommandLine& line) {
                   "only the 20 calls before and behind this seq of the communicator that the "
                   "verdict is about, and what the ranks did between them")
           .value_name("SEQ");
+  command
+      .option("--steps", arguments->steps,
+              "only these steps, as `rollcall slow` counts them from 0, and what the ranks did in "
+              "them")
+      .value_name("A-B")
+      .not_empty();
   command
       .option("--window", arguments->window,
               "newest calls read per process; 0, the default, reads all")

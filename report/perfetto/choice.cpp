@@ -151,6 +151,10 @@ void keep_around(trace::Process& process, const CommKey& comm, uint64_t seq) {
     (op.seq > last ? until_ns : from_ns) =
         std::min(op.seq > last ? until_ns : from_ns, op.called_ns);
   }
+  keep_between(process, from_ns, until_ns);
+}
+
+void keep_between(trace::Process& process, int64_t from_ns, int64_t until_ns) {
   const auto is_outside = [&](const auto& one) {
     return one.called_ns < from_ns || one.called_ns >= until_ns;
   };

@@ -35,4 +35,7 @@ std::optional<CommKey> comm_concerned(const analysis::Report& report);
 inline constexpr uint64_t kCallsAround = 20;
 void keep_around(trace::Process& process, const CommKey& comm, uint64_t seq);
 
+// Leaves of a process what it did from the one time on, and before the other.
+void keep_between(trace::Process& process, int64_t from_ns, int64_t until_ns);
+
 }  // namespace rollcall::report

@@ -79,7 +79,10 @@ inline constexpr uint64_t kCounter = 4;
 
 namespace annotation {
 inline constexpr uint32_t kName = 1;  // name_iid
+inline constexpr uint32_t kBool = 2;
 inline constexpr uint32_t kUint = 3;
+inline constexpr uint32_t kInt = 4;
+inline constexpr uint32_t kDouble = 5;
 inline constexpr uint32_t kString = 17;  // string_value_iid
 }  // namespace annotation
 

@@ -91,7 +91,7 @@ void append_verdict(const trace::Run& run, const std::string& verdict, uint64_t 
 }  // namespace
 
 uint64_t perfetto_trace(const trace::Run& run, const PerfettoOptions& options,
-                        const std::function<bool(const std::string&)>& write) {
+                        const perfetto::Sink& write) {
   const std::vector<uint32_t> processes =
       options.processes ? *options.processes : all_processes(run);
   const std::vector<int32_t> labels = process_labels(run);
@@ -114,7 +114,10 @@ uint64_t perfetto_trace(const trace::Run& run, const PerfettoOptions& options,
     const trace::Process& process = whole ? *whole : run.processes[at];
     if (options.kineto_names) title.kineto_names = options.kineto_names(at, process);
     if (!perfetto::write_rank(process, title, state, write)) return state.slices;
+    if (!options.write_below) continue;
+    if (!options.write_below(at, state.newest_rank, state, write)) return state.slices;
   }
+  if (options.write_below) options.write_below(std::nullopt, state.parent, state, write);
   return state.slices;
 }
 

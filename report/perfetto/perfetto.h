@@ -20,6 +20,12 @@
 
 namespace rollcall::report {
 
+namespace perfetto {
+struct TraceState;
+// Gets pieces of the trace in order; false from it stops.
+using Sink = std::function<bool(const std::string&)>;
+}  // namespace perfetto
+
 // How another recorder calls a call of ours: PyTorch's profiler.
 struct KinetoName {
   int64_t external = -1;  // "External id" of its record; -1: none
@@ -40,12 +46,18 @@ struct PerfettoOptions {
   std::function<std::optional<trace::Process>(uint32_t)> read_whole = {};
   // Of a process with all of its calls: how PyTorch's profiler calls them, by ticket. May be empty.
   std::function<std::map<uint64_t, KinetoName>(uint32_t, const trace::Process&)> kineto_names = {};
+  // Writes what else belongs below the rank's own track, whose number it gets, when the rank has
+  // been written; and at the end, without a process, below the track of all ranks. False: the sink
+  // wants no more. May be empty.
+  std::function<bool(std::optional<uint32_t>, uint64_t, perfetto::TraceState&,
+                     const perfetto::Sink&)>
+      write_below = {};
   // Names of communicators that have none of their own, by key.
   std::map<std::pair<uint64_t, uint64_t>, std::string> comm_names = {};
 };
 
 // `write` gets pieces of the file in order; false from it stops. Returns the slices written.
 uint64_t perfetto_trace(const trace::Run& run, const PerfettoOptions& options,
-                        const std::function<bool(const std::string&)>& write);
+                        const perfetto::Sink& write);
 
 }  // namespace rollcall::report

@@ -145,6 +145,7 @@ class RankWriter {
     if (!title_.remark.empty()) rank.name += fmt::format(" ({})", title_.remark);
     rank.description = description();
     const uint64_t parent = rank.uuid;
+    state_.newest_rank = parent;
     plan_states(parent);
     for (size_t at = 0; at < process_.comms.size(); ++at) {
       if (!comms_[at].calls.empty()) plan_comm(parent, at);
@@ -164,6 +165,11 @@ class RankWriter {
       text += fmt::format(
           " The clock of {} was wrong: its times were moved, and may still be off by {}.",
           process_.host, duration(process_.clock_doubt_ns));
+    } else if (process_.clock_bound_ns > 0) {
+      text += fmt::format(
+          " The clock of {} agrees with those of the other hosts within {}, as the communicators "
+          "prove that they share.",
+          process_.host, duration(process_.clock_bound_ns));
     }
     if (!title_.details.empty()) text += " " + title_.details;
     return text;
@@ -288,7 +294,7 @@ class RankWriter {
   static void add_text(Event& event, Sequence& sequence, std::string_view name,
                        std::string_view text) {
     event.arguments.push_back({.name = sequence.intern(Vocabulary::argument_name, name),
-                               .is_text = true,
+                               .type = ArgumentType::text,
                                .value = sequence.intern(Vocabulary::text, text)});
   }
   static void add_number(Event& event, Sequence& sequence, std::string_view name, uint64_t value) {
@@ -302,7 +308,7 @@ class RankWriter {
     if (is_p2p(op.kind) && is_counted) add_number(event, sequence, "p2p_seq", op.seq);
     if (is_mark(op.kind)) return;
     event.arguments.push_back({.name = sequence.intern(Vocabulary::argument_name, "call"),
-                               .is_text = true,
+                               .type = ArgumentType::text,
                                .value = call_text_of(op, sequence)});
     join(op, source, event);
     if (source == Source::gpu) {
@@ -319,7 +325,7 @@ class RankWriter {
     }
     if (const uint64_t line = line_of(op, sequence); line != 0) {
       event.arguments.push_back({.name = sequence.intern(Vocabulary::argument_name, "line"),
-                                 .is_text = true,
+                                 .type = ArgumentType::text,
                                  .value = line});
     }
     if (op.result != kResultUnknown && op.result != kResultSuccess) {
@@ -374,7 +380,7 @@ class RankWriter {
       const int32_t from = sends ? comm.rank : op.root_or_peer;
       const int32_t to = sends ? op.root_or_peer : comm.rank;
       const uint64_t pair = uint64_t{static_cast<uint32_t>(from)} << 32 | static_cast<uint32_t>(to);
-      event.flow = mixed(mixed(mixed(comm.key.high, comm.key.low), op.seq), pair) | 1;
+      event.flows = {mixed(mixed(mixed(comm.key.high, comm.key.low), op.seq), pair) | 1};
     }
   }
 

@@ -27,7 +27,8 @@ struct TraceState {
   uint64_t parent = 0;  // the track that all ranks are below
   uint64_t next_uuid = 1;
   uint32_t next_sequence = 1;
-  uint64_t slices = 0;  // written so far
+  uint64_t slices = 0;       // written so far
+  uint64_t newest_rank = 0;  // the track of the rank that was written last
   // Of each communicator: its number from 0 on, and its name.
   std::map<std::pair<uint64_t, uint64_t>, std::pair<uint64_t, std::string>> comms = {};
 };
@@ -38,9 +39,6 @@ struct RankTitle {
   std::string details;                               // sentences that the viewer shows as help
   std::map<uint64_t, KinetoName> kineto_names = {};  // by ticket
 };
-
-// Gets pieces of the trace in order; false from it stops.
-using Sink = std::function<bool(const std::string&)>;
 
 // Memory: about 200 bytes per call of the rank. False: the sink wants no more.
 bool write_rank(const trace::Process& process, const RankTitle& title, TraceState& state,

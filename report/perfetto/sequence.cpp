@@ -1,5 +1,7 @@
 #include "report/perfetto/sequence.h"
 
+#include <utility>
+
 #include "core/base/check.h"
 #include "report/perfetto/fields.h"
 #include "report/perfetto/protobuf.h"
@@ -33,15 +35,12 @@ void append_event(Message& packet, const Event& event, uint64_t default_track) {
   if (event.category != 0) message.number(track_event::kCategory, event.category);
   if (event.name != 0) message.number(track_event::kName, event.name);
   if (event.track != default_track) message.number(track_event::kTrack, event.track);
-  for (const Argument& argument : event.arguments) {
-    Nested annotation(message, track_event::kAnnotation);
-    annotation.number(annotation::kName, argument.name);
-    annotation.number(argument.is_text ? annotation::kString : annotation::kUint, argument.value);
-  }
+  for (const Argument& argument : event.arguments) append_argument(message.bytes(), argument);
+  message.bytes().append(event.more_arguments);
   if (event.type == EventType::counter) {
     message.real(track_event::kDoubleCounterValue, event.value);
   }
-  if (event.flow != 0) message.fixed64(track_event::kFlow, event.flow);
+  for (const uint64_t flow : event.flows) message.fixed64(track_event::kFlow, flow);
   if (event.correlation != 0) message.number(track_event::kCorrelation, event.correlation);
 }
 
@@ -64,8 +63,49 @@ void append_track(std::string& bytes, uint32_t sequence, const Track& track) {
   }
 }
 
-Sequence::Sequence(std::string& bytes, uint32_t id, int64_t base_ns, uint64_t default_track)
-    : bytes_(bytes), id_(id), default_track_(default_track), newest_ns_(base_ns) {
+void append_argument(std::string& bytes, const Argument& argument) {
+  constexpr std::array<uint32_t, 5> kFields = {annotation::kUint, annotation::kString,
+                                               annotation::kInt, annotation::kDouble,
+                                               annotation::kBool};
+  Message event(bytes);
+  Nested message(event, track_event::kAnnotation);
+  message.number(annotation::kName, argument.name);
+  const uint32_t field = kFields[static_cast<size_t>(argument.type)];
+  if (argument.type == ArgumentType::real) {
+    message.fixed64(field, argument.value);
+  } else {
+    message.number(field, argument.value);
+  }
+}
+
+uint64_t Texts::intern(Vocabulary vocabulary, std::string_view text) {
+  auto& known = known_[static_cast<size_t>(vocabulary)];
+  const auto found = known.find(text);
+  if (found != known.end()) return found->second;
+  const auto added = known.emplace(text, known.size() + 1).first;
+  new_.push_back({vocabulary, added->second, &added->first});
+  return added->second;
+}
+
+void Texts::append_new(Message& packet, size_t bytes_max) {
+  Nested data(packet, packet::kInternedData);
+  size_t bytes = 0;
+  for (; !new_.empty() && bytes < bytes_max; new_.pop_front()) {
+    const Entry& entry = new_.front();
+    Nested value(data, kInternedFields[static_cast<size_t>(entry.vocabulary)]);
+    value.number(interned_data::kId, entry.id);
+    value.text(interned_data::kText, valid_utf8(*entry.text));
+    bytes += entry.text->size();
+  }
+}
+
+Sequence::Sequence(std::string& bytes, uint32_t id, int64_t base_ns, uint64_t default_track,
+                   Texts texts)
+    : bytes_(bytes),
+      id_(id),
+      default_track_(default_track),
+      newest_ns_(base_ns),
+      texts_(std::move(texts)) {
   Message file(bytes_);
   {
     Nested packet(file, trace_file::kPacket);
@@ -88,16 +128,6 @@ Sequence::Sequence(std::string& bytes, uint32_t id, int64_t base_ns, uint64_t de
 
 void Sequence::describe(const Track& track) { append_track(bytes_, id_, track); }
 
-uint64_t Sequence::intern(Vocabulary vocabulary, std::string_view text) {
-  auto& known = interned_[static_cast<size_t>(vocabulary)];
-  const auto found = known.find(text);
-  if (found != known.end()) return found->second;
-  const uint64_t id = known.size() + 1;
-  known.emplace(text, id);
-  pending_.push_back({vocabulary, id, valid_utf8(text)});
-  return id;
-}
-
 void Sequence::write(const Event& event) {
   ROLLCALL_CHECK(event.time_ns >= newest_ns_);
   Message file(bytes_);
@@ -106,16 +136,18 @@ void Sequence::write(const Event& event) {
   newest_ns_ = event.time_ns;
   packet.number(packet::kSequence, id_);
   packet.number(packet::kSequenceFlags, packet::kNeedsState);
-  if (!pending_.empty()) {
-    Nested data(packet, packet::kInternedData);
-    for (const Entry& entry : pending_) {
-      Nested value(data, kInternedFields[static_cast<size_t>(entry.vocabulary)]);
-      value.number(interned_data::kId, entry.id);
-      value.text(interned_data::kText, entry.text);
-    }
-    pending_.clear();
-  }
+  if (!texts_.are_written()) texts_.append_new(packet, SIZE_MAX);
   append_event(packet, event, default_track_);
+}
+
+bool Sequence::write_texts(size_t bytes_max) {
+  if (texts_.are_written()) return false;
+  Message file(bytes_);
+  Nested packet(file, trace_file::kPacket);
+  packet.number(packet::kSequence, id_);
+  packet.number(packet::kSequenceFlags, packet::kNeedsState);
+  texts_.append_new(packet, bytes_max);
+  return true;
 }
 
 }  // namespace rollcall::report::perfetto

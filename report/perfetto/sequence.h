@@ -8,10 +8,13 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "report/perfetto/protobuf.h"
 
 namespace rollcall::report::perfetto {
 
@@ -30,11 +33,17 @@ struct Track {
 enum class Vocabulary : uint8_t { category, name, argument_name, text };
 inline constexpr size_t kVocabularies = 4;
 
+enum class ArgumentType : uint8_t { number, text, integer, real, boolean };
+
 struct Argument {
   uint64_t name = 0;  // interned
-  bool is_text = false;
-  uint64_t value = 0;  // a number, or an interned text
+  ArgumentType type = ArgumentType::number;
+  // A number, an interned text, the bits of an int64_t or of a double, or whether it is true.
+  uint64_t value = 0;
 };
+
+// As an event holds it.
+void append_argument(std::string& bytes, const Argument& argument);
 
 enum class EventType : uint8_t { slice_begin, slice_end, instant, counter };
 
@@ -42,39 +51,57 @@ struct Event {
   EventType type = EventType::instant;
   int64_t time_ns = 0;  // since the epoch
   uint64_t track = 0;
-  uint64_t category = 0;     // interned; 0: none
-  uint64_t name = 0;         // interned; 0: none
-  uint64_t correlation = 0;  // events of one number belong together; 0: none
-  uint64_t flow = 0;         // an arrow joins two events of one number; 0: none
-  double value = 0;          // of a counter
+  uint64_t category = 0;             // interned; 0: none
+  uint64_t name = 0;                 // interned; 0: none
+  uint64_t correlation = 0;          // events of one number belong together; 0: none
+  double value = 0;                  // of a counter
+  std::vector<uint64_t> flows = {};  // an arrow joins two events of one number, which is not 0
   std::vector<Argument> arguments = {};
+  std::string_view more_arguments = {};  // as append_argument() leaves them
+};
+
+// Texts, each of which has a number in its vocabulary, from 1 on.
+class Texts {
+ public:
+  uint64_t intern(Vocabulary vocabulary, std::string_view text);
+  bool are_written() const { return new_.empty(); }
+  // About so many bytes of those that were not appended before. Broken UTF-8 becomes '?'.
+  void append_new(Message& packet, size_t bytes_max);
+
+ private:
+  struct Entry {
+    Vocabulary vocabulary;
+    uint64_t id;
+    const std::string* text;
+  };
+
+  std::array<std::map<std::string, uint64_t, std::less<>>, kVocabularies> known_;
+  std::deque<Entry> new_;
 };
 
 class Sequence {
  public:
   // Packets are appended to `bytes`, which outlives the object and may be emptied between calls.
   // `id` is not 0, and the sequence's alone. No event is older than `base_ns`.
-  Sequence(std::string& bytes, uint32_t id, int64_t base_ns, uint64_t default_track);
+  Sequence(std::string& bytes, uint32_t id, int64_t base_ns, uint64_t default_track,
+           Texts texts = {});
 
   void describe(const Track& track);
-  // The number of the text in the vocabulary. Broken UTF-8 becomes '?'.
-  uint64_t intern(Vocabulary vocabulary, std::string_view text);
-  // Times never go backwards.
+  // The number of the text in the vocabulary.
+  uint64_t intern(Vocabulary vocabulary, std::string_view text) {
+    return texts_.intern(vocabulary, text);
+  }
+  // Times never go backwards. Texts that are new go with it.
   void write(const Event& event);
+  // A packet of about `bytes_max` bytes of texts that are new. False: there are none.
+  bool write_texts(size_t bytes_max);
 
  private:
-  struct Entry {
-    Vocabulary vocabulary;
-    uint64_t id;
-    std::string text;
-  };
-
   std::string& bytes_;
   const uint32_t id_;
   const uint64_t default_track_;
   int64_t newest_ns_;
-  std::array<std::map<std::string, uint64_t, std::less<>>, kVocabularies> interned_;
-  std::vector<Entry> pending_;  // go into the next packet
+  Texts texts_;
 };
 
 // The place of a track in the tree: a packet for itself.

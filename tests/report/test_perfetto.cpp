@@ -11,12 +11,15 @@
 #include "report/perfetto/protobuf.h"
 #include "report/perfetto/rank_state.h"
 #include "tests/catch.h"
+#include "tests/report/perfetto_reader.h"
 #include "tests/report/proto_reader.h"
 #include "tests/report/world.h"
 
 using namespace rollcall;
 using report::perfetto::RankState;
 using test::ProtoReader;
+using Trace = test::PerfettoReader;
+using Event = test::PerfettoEvent;
 
 namespace {
 
@@ -28,106 +31,6 @@ std::string trace_of(const trace::Run& run, const report::PerfettoOptions& optio
   });
   return bytes;
 }
-
-struct Track {
-  std::string name;
-  uint64_t parent = 0;
-  uint64_t order = 0;
-  bool is_counter = false;
-};
-
-struct Event {
-  int64_t time_ns = 0;
-  uint64_t track = 0;
-  uint64_t type = 0;  // 1: a slice begins, 2: the innermost one ends, 4: a counter's value
-  std::string name, category;
-  uint64_t correlation = 0, flow = 0;
-  double value = 0;
-  std::map<std::string, std::string> arguments = {};
-};
-
-// The packets as a viewer puts them together.
-class Trace {
- public:
-  explicit Trace(const std::string& bytes) {
-    for (const std::string& packet : ProtoReader(bytes).texts(1)) read(ProtoReader(packet));
-  }
-
-  // "ranks/rank 0 node0 pid 100/communicator ddeeff00"
-  std::string path(uint64_t track) const {
-    const Track& one = tracks.at(track);
-    return (one.parent == 0 ? "" : path(one.parent) + "/") + one.name;
-  }
-  std::vector<Event> on(const std::string& ending) const {
-    std::vector<Event> found;
-    for (const Event& event : events) {
-      if (path(event.track).ends_with(ending)) found.push_back(event);
-    }
-    return found;
-  }
-
-  std::map<uint64_t, Track> tracks;
-  std::vector<Event> events;
-
- private:
-  struct Sequence {
-    uint64_t now_ns = 0;
-    uint64_t track = 0;
-    std::map<std::pair<uint32_t, uint64_t>, std::string> interned;
-  };
-
-  void read(const ProtoReader& packet) {
-    Sequence& sequence = sequences_[packet.number(10)];
-    if (packet.has(6)) {
-      const std::vector<std::string> clocks = packet.message(6).texts(1);
-      REQUIRE(clocks.size() == 2);
-      CHECK(ProtoReader(clocks[0]).number(1) == 1);   // the realtime clock ...
-      CHECK(ProtoReader(clocks[1]).number(1) == 64);  // ... when the sequence's own was 0
-      CHECK(ProtoReader(clocks[1]).number(3) == 1);
-      sequence.now_ns = ProtoReader(clocks[0]).number(2);
-    }
-    if (packet.has(59)) {
-      CHECK(packet.message(59).number(58) == 64);
-      sequence.track = packet.message(59).message(11).number(11);
-    }
-    if (packet.has(60)) {
-      const ProtoReader track = packet.message(60);
-      CHECK(track.number(11) == 3);
-      CHECK(tracks.count(track.number(1)) == 0);
-      tracks[track.number(1)] = {track.text(2), track.number(5), track.number(12), track.has(8)};
-    }
-    for (const uint32_t kind : {1u, 2u, 3u, 29u}) {
-      for (const std::string& entry : packet.message(12).texts(kind)) {
-        sequence.interned[{kind, ProtoReader(entry).number(1)}] = ProtoReader(entry).text(2);
-      }
-    }
-    if (packet.has(11)) read_event(packet, sequence);
-  }
-
-  void read_event(const ProtoReader& packet, Sequence& sequence) {
-    CHECK(packet.number(13) == 2);
-    sequence.now_ns += packet.number(8);
-    const ProtoReader told = packet.message(11);
-    Event event;
-    event.time_ns = static_cast<int64_t>(sequence.now_ns);
-    event.track = told.has(11) ? told.number(11) : sequence.track;
-    event.type = told.number(9);
-    if (told.has(10)) event.name = sequence.interned.at({2, told.number(10)});
-    if (told.has(3)) event.category = sequence.interned.at({1, told.number(3)});
-    event.correlation = told.number(52);
-    event.flow = told.number(47);
-    event.value = told.real(44);
-    for (const std::string& text : told.texts(4)) {
-      const ProtoReader argument(text);
-      event.arguments[sequence.interned.at({3, argument.number(1)})] =
-          argument.has(17) ? sequence.interned.at({29, argument.number(17)})
-                           : std::to_string(argument.number(3));
-    }
-    events.push_back(std::move(event));
-  }
-
-  std::map<uint64_t, Sequence> sequences_;
-};
 
 // The GPU's times of the first call, and a send with its receive.
 trace::Run rich_run() {
@@ -335,7 +238,7 @@ TEST_CASE("an arrow joins a send with its receive, and nothing else has one") {
   const Trace trace(trace_of(rich_run()));
   std::map<uint64_t, std::vector<std::string>> ends;
   for (const Event& event : trace.events) {
-    if (event.flow != 0) ends[event.flow].push_back(event.name);
+    for (const uint64_t flow : event.flows) ends[flow].push_back(event.name);
   }
   REQUIRE(ends.size() == 1);
   CHECK(ends.begin()->second == std::vector<std::string>{"Send", "Recv"});
@@ -346,6 +249,7 @@ TEST_CASE("the speed of operations is a counter that falls back to nothing") {
   const std::vector<Event> values = trace.on("rank 0 node0 pid 100/communicator ddeeff00/busbw");
   REQUIRE(values.size() == 2);
   CHECK(values[0].type == 4);
+  CHECK(trace.tracks.at(values[0].track).axis == "busbw");  // which all ranks share
   // 4096 bytes in 2 us, times 2 (n - 1) / n of 4 ranks.
   CHECK(is_near(values[0].value, 4096 / 2000.0 * 1.5));
   CHECK(values[0].time_ns == test::kStartNs + 7'000);
@@ -556,6 +460,48 @@ TEST_CASE("the verdict is drawn from the oldest call on that waits") {
   CHECK(told[0].time_ns == test::kStartNs + 2'000'000);
   CHECK(trace.on("ranks/rank 2 node0 pid 102 (culprit)/world/calls").size() == 4);
   CHECK(trace.on("ranks/rank 3 node0 pid 103/world/calls").size() == 5);
+}
+
+TEST_CASE("a rank's help says how well its host's clock agrees with others") {
+  trace::Run run = test::missing_call_run();
+  run.processes[1].clock_bound_ns = 250'000;
+  run.processes[2].clock_moved_ns = 3'600'000'000'000;
+  run.processes[2].clock_doubt_ns = run.processes[2].clock_bound_ns = 40'000'000;
+  const Trace trace(trace_of(run));
+  std::map<std::string, std::string> helps;
+  for (const auto& [uuid, track] : trace.tracks) helps[track.name] = track.description;
+  CHECK(helps["rank 0 node0 pid 100"] == "Recorded by rollcall.");
+  CHECK(helps["rank 1 node0 pid 101"] ==
+        "Recorded by rollcall. The clock of node0 agrees with those of the other hosts within 250 "
+        "us, as the communicators prove that they share.");
+  CHECK(helps["rank 2 node0 pid 102"] ==
+        "Recorded by rollcall. The clock of node0 was wrong: its times were moved, and may still "
+        "be off by 40 ms.");
+}
+
+TEST_CASE("what belongs below a rank is written behind it, and what belongs to none at the end") {
+  const trace::Run run = test::missing_call_run();
+  report::PerfettoOptions options;
+  options.processes = {1, 3};
+  std::vector<std::pair<std::optional<uint32_t>, uint64_t>> asked;
+  bool goes_on = true;
+  options.write_below = [&](std::optional<uint32_t> process, uint64_t track,
+                            report::perfetto::TraceState&, const report::perfetto::Sink&) {
+    asked.emplace_back(process, track);
+    return goes_on;
+  };
+  const Trace trace(trace_of(run, options));
+  REQUIRE(asked.size() == 3);
+  CHECK(asked[0].first == 1u);
+  CHECK(trace.path(asked[0].second) == "ranks/rank 1 node0 pid 101");
+  CHECK(asked[1].first == 3u);
+  CHECK(trace.path(asked[1].second) == "ranks/rank 3 node0 pid 103");
+  CHECK_FALSE(asked[2].first.has_value());
+  CHECK(trace.path(asked[2].second) == "ranks");
+  goes_on = false;
+  asked.clear();
+  trace_of(run, options);
+  CHECK(asked.size() == 1);
 }
 
 TEST_CASE("a process that is read again is written as it was read then") {

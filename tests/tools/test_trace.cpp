@@ -1,4 +1,6 @@
 // `rollcall trace`: which format, which ranks, which calls.
+#include <filesystem>
+
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
@@ -75,7 +77,7 @@ TEST_CASE("ranks that are no list, or on no file, are refused by name") {
   CHECK(contains(absent.err, "no file of rank 80"));
   const Outcome json = run_command(folder, {"trace", "run", "-o", "a.json", "--ranks", "3"});
   CHECK(json.status == 2);
-  CHECK(contains(json.err, "--ranks and --around are for Perfetto's own format"));
+  CHECK(contains(json.err, "--ranks, --steps and --around are for Perfetto's own format"));
 }
 
 TEST_CASE("--around writes the calls around a position and no others") {
@@ -86,6 +88,51 @@ TEST_CASE("--around writes the calls around a position and no others") {
       run_command(folder, {"trace", "run", "-o", "part.pftrace", "--around", "30"});
   CHECK(around.status == 0);
   CHECK(read_text(folder / "part.pftrace").size() < read_text(folder / "all.pftrace").size() / 2);
+}
+
+TEST_CASE("--steps writes the calls of these steps and no others") {
+  const Folder folder;
+  REQUIRE(run_command(folder, {"synth", "-o", "run", "--ranks", "4", "--ops", "2000"}).status == 0);
+  const auto slices_of = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> all = {"trace", "run", "-o", "a.pftrace"};
+    all.insert(all.end(), words.begin(), words.end());
+    const Outcome outcome = run_command(folder, all);
+    CHECK(outcome.status == 0);
+    std::string number = outcome.err.substr(0, outcome.err.find(" slices"));
+    std::erase_if(number, [](char one) { return one < '0' || one > '9'; });
+    return std::stoul(number);
+  };
+  // A step is 9 calls; of each there is the slice of the call, and that of the rank's state.
+  const size_t of_one = slices_of({"--steps", "10"});
+  CHECK(of_one >= 4 * 18);
+  CHECK(of_one <= 4 * 18 + 16);
+  CHECK(slices_of({"--steps", "10-12"}) >= 3 * 4 * 18);
+  CHECK(slices_of({"--steps", "10-12"}) <= 3 * 4 * 18 + 16);
+  CHECK(slices_of({"--steps", "10", "--ranks", "2"}) <= of_one / 3);
+  const size_t whole = slices_of({});
+  CHECK(slices_of({"--steps", "0-1000000"}) <= whole);
+  CHECK(slices_of({"--steps", "0-1000000"}) >= whole - whole / 100);
+}
+
+TEST_CASE("steps that are no range, or that there are not, are refused") {
+  const Folder folder;
+  REQUIRE(run_command(folder, {"synth", "-o", "run", "--ranks", "4", "--ops", "2000"}).status == 0);
+  for (const char* steps : {"x", "3-", "5-4", "-1", "99999999999"}) {
+    INFO(steps);
+    const Outcome outcome =
+        run_command(folder, {"trace", "run", "-o", "a.pftrace", std::string("--steps=") + steps});
+    CHECK(outcome.status == 2);
+    CHECK(contains(outcome.err, "--steps takes a range of steps"));
+  }
+  const Outcome absent =
+      run_command(folder, {"trace", "run", "-o", "a.pftrace", "--steps", "1000000"});
+  CHECK(absent.status == 2);
+  CHECK(contains(absent.err, "steps, which are counted from 0"));
+  REQUIRE(run_command(folder, {"synth", "-o", "few", "--ranks", "4", "--ops", "2"}).status == 0);
+  const Outcome none = run_command(folder, {"trace", "few", "-o", "a.pftrace", "--steps", "0"});
+  CHECK(none.status == 2);
+  CHECK(contains(none.err, "--steps: there are no steps"));
+  CHECK_FALSE(std::filesystem::exists(folder / "a.pftrace"));
 }
 
 TEST_CASE("calls of a large run that judging leaves on disk are in its trace") {
