@@ -50,7 +50,7 @@ attack: setup-attack $(BUILD)/build.ninja ## tests on slow disks, with little me
 	  grep '^skipped (' $(BUILD)/Testing/Temporary/LastTest.log; exit $$status
 
 # What these programs need; none of the test programs.
-CLIENT_TARGETS := $(HANG_TARGETS) $(foreach release,11 12 13,\
+CLIENT_TARGETS := $(HANG_TARGETS) rollcall_other_host $(foreach release,11 12 13,\
   rollcall_emu_libcublas$(release) rollcall_emu_libcublasLt$(release))
 
 test-clients: setup-api $(BUILD)/build.ninja ## PyTorch and others of PyPI on emulated GPUs (16 GB)
