@@ -65,6 +65,23 @@
       if (isOpen) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
     if (roll && id === "roll") roll.layout();
+    letTablesScroll();
+  }
+
+  // A table that is wider than its place is scrolled by keys, too.
+  function letTablesScroll() {
+    const section = sections.find((one) => one.id === openTab);
+    const title = tabs.find((tab) => tab.dataset.section === openTab);
+    for (const place of section ? section.querySelectorAll(".table") : []) {
+      const isWide = place.scrollWidth > place.clientWidth;
+      if (!isWide) {
+        for (const name of ["tabindex", "role", "aria-label"]) place.removeAttribute(name);
+        continue;
+      }
+      place.tabIndex = 0;
+      place.setAttribute("role", "group");
+      place.setAttribute("aria-label", `${title.textContent}, a table`);
+    }
   }
 
   function setUpTabs() {
@@ -943,6 +960,7 @@
   if (data.rolls.length > 0) roll = new Roll(document.getElementById("roll-view"));
   goTo(readLink());
   addEventListener("hashchange", () => goTo(readLink()));
+  addEventListener("resize", letTablesScroll);
   addEventListener("keydown", onKey);
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 })();

@@ -556,6 +556,10 @@ def nothing_is_wider_than_a_phone(world):
             page.run("arguments[0].click()", tab)
             width = page.run("return document.documentElement.scrollWidth")
             assert width <= 390, (tab.get_attribute("data-section"), width)
+            # What is wider than its place is scrolled by keys, too.
+            wide = page.run("return [...document.querySelectorAll('section:not([hidden]) .table')]"
+                            ".map((one) => [one.scrollWidth > one.clientWidth, one.tabIndex])")
+            assert all(is_wide == (index == 0) for is_wide, index in wide), wide
         quiet(page)
 
 
