@@ -28,6 +28,6 @@ int gethostname(char* name, size_t bytes) {
     errno = ENAMETOOLONG;
     return -1;
   }
-  strcpy(name, own);
+  memcpy(name, own, strlen(own) + 1);
   return 0;
 }
