@@ -5,6 +5,7 @@
 #include "analysis/views/by_gpu.h"
 #include "report/page/data.h"
 #include "report/page/sections.h"
+#include "report/page/wait_states.h"
 #include "report/text.h"
 #include "statistics/operation_table.h"
 
@@ -17,7 +18,7 @@ std::string page_html(const trace::Run& whole, const analysis::Report& report, c
   const analysis::Index index(parts ? parts->run : whole);
   const PageData data = page_data(whole, index, report);
   const std::vector<statistics::OperationRow> operations = statistics::operation_table(whole);
-  const slow::Answer steps = slow::answer(whole);
+  const slow::Answer steps = has_gpu_times(whole) ? slow::answer(whole) : slow::Answer();
   const PageSource source{
       whole, index, report, operations, wait_rows(index), steps, kept, data.rolls_left_out};
   return document_html({.title = diff_sentence(report),

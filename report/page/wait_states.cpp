@@ -172,13 +172,6 @@ class Waits {
   std::vector<std::string> lines_;
 };
 
-bool is_timed(const trace::Run& run) {
-  return std::any_of(run.processes.begin(), run.processes.end(), [](const trace::Process& one) {
-    return std::any_of(one.ops.begin(), one.ops.end(),
-                       [](const trace::Op& op) { return op.finished_ns != 0; });
-  });
-}
-
 bool has_rank(const std::vector<int32_t>& sorted, int32_t rank) {
   return std::binary_search(sorted.begin(), sorted.end(), rank);
 }
@@ -214,8 +207,15 @@ std::string_view collective_state(const analysis::Index& index, const analysis::
 
 std::string_view words_of(WaitState state) { return kWords[static_cast<size_t>(state)]; }
 
+bool has_gpu_times(const trace::Run& run) {
+  return std::any_of(run.processes.begin(), run.processes.end(), [](const trace::Process& one) {
+    return std::any_of(one.ops.begin(), one.ops.end(),
+                       [](const trace::Op& op) { return op.finished_ns != 0; });
+  });
+}
+
 std::vector<WaitRow> wait_rows(const analysis::Index& index) {
-  return is_timed(index.run()) ? Waits(index).rows() : std::vector<WaitRow>();
+  return has_gpu_times(index.run()) ? Waits(index).rows() : std::vector<WaitRow>();
 }
 
 std::string_view wait_state_of(const analysis::Index& index, const analysis::Wait& wait) {

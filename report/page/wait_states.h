@@ -50,6 +50,9 @@ struct WaitRow {
   int64_t awaited_ns = 0;
 };
 
+// Some call was timed on a GPU. Where none was, neither waits nor the cost of steps are known.
+bool has_gpu_times(const trace::Run& run);
+
 // Of calls with a GPU time on every rank that takes part. By communicator, state, kind and line;
 // within each what was waited longest comes first.
 std::vector<WaitRow> wait_rows(const analysis::Index& index);
