@@ -37,7 +37,9 @@ fuzz_target() {
     scripts/fuzz_seeds.py "$corpus"
   fi
   if [ "$name" = fuzz_kineto ]; then
-    cp tests/import/samples/kineto/* "$corpus"
+    find tests/import/samples/kineto -type f | while read -r sample; do
+      cp "$sample" "$corpus/sample-$(echo "$sample" | tr -c 'a-zA-Z0-9\n' '-')"
+    done
   fi
   local options=()
   if [ "$name" = fuzz_import ] || [ "$name" = fuzz_loader ] || [ "$name" = fuzz_kineto ]; then
