@@ -9,6 +9,7 @@
 #include "report/page/document.h"
 #include "report/page/markup.h"
 #include "report/terms.h"
+#include "trace/saturated.h"
 
 namespace rollcall::report {
 namespace {
@@ -21,36 +22,67 @@ std::string percent(int64_t part, int64_t whole) {
   return fmt::format("{:.0f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-// The wait in the call that a finding itself is about; nothing where that is no collective.
-std::optional<analysis::Wait> own_wait(const Finding& finding) {
-  if (finding.culprits.empty() || finding.victims.empty()) return std::nullopt;
-  const analysis::Culprit& first = finding.culprits.front();
-  const bool is_hang = finding.severity == analysis::Severity::hang;
-  if (!is_hang || !first.comm || !first.seq) return std::nullopt;
+// A wait and its name.
+struct NamedWait {
   analysis::Wait wait;
-  wait.ranks = finding.victims;
+  std::string_view state;  // empty: none fits
+};
+
+bool has_rank(const std::vector<int32_t>& sorted, int32_t rank) {
+  return std::binary_search(sorted.begin(), sorted.end(), rank);
+}
+
+// Who of the ranks that a finding affects waits in the very call that it is about; nothing where
+// that is no collective, or none of them does. A culprit that has made a call at that position is
+// not waited for as one that comes late, unless its stream is what has not come to it.
+std::optional<NamedWait> own_wait(const analysis::Index& index, const Finding& finding) {
+  if (finding.culprits.empty() || finding.severity != analysis::Severity::hang) return std::nullopt;
+  const analysis::Culprit& first = finding.culprits.front();
+  if (!first.comm || !first.seq) return std::nullopt;
+  const uint32_t group = index.find_group(*first.comm);
+  if (group == kNone) return std::nullopt;
+  analysis::Wait wait;
   for (const analysis::Culprit& culprit : finding.culprits) {
     if (culprit.rank >= 0) wait.for_ranks.push_back(culprit.rank);
   }
   std::sort(wait.for_ranks.begin(), wait.for_ranks.end());
-  wait.call = fmt::format("{}seq {} of {}", first.op.empty() ? "" : first.op + ", ", *first.seq,
-                          first.comm_name);
+  std::optional<OpKind> kind;
+  bool is_late = true;
+  for (const analysis::Member& member : index.groups()[group].members) {
+    if (!member.lane.has(*first.seq)) continue;
+    const trace::Op& op = index.op_at(member, *first.seq);
+    const int32_t rank = index.run().processes[member.process].job_rank;
+    if (has_rank(wait.for_ranks, rank)) {
+      is_late = is_late && finding.verdict == analysis::Verdict::stream_blocked;
+      continue;
+    }
+    const bool is_through =
+        op.finished_ns != 0 || op.mark == GpuMark::finished || op.state == trace::OpState::failed;
+    if (is_through || !has_rank(finding.victims, rank) || kind.value_or(op.kind) != op.kind) {
+      continue;
+    }
+    kind = op.kind;
+    wait.ranks.push_back(rank);
+  }
+  if (!kind) return std::nullopt;
+  std::sort(wait.ranks.begin(), wait.ranks.end());
+  wait.call = fmt::format("{}, seq {} of {}", name_of(*kind), *first.seq, first.comm_name);
   wait.comm = first.comm;
   wait.seq = first.seq;
-  return wait;
+  const std::string_view state = is_late ? wait_state_of(index, wait) : std::string_view();
+  return NamedWait{std::move(wait), state};
 }
 
 // Whose calls wait, for whom, in what: of the leading finding.
 std::string lasting_waits_html(const analysis::Index& index, const Finding& leading) {
   HtmlTable table({"waiting", "for", "call", "wait state"}, kPageRowsMax);
-  const auto add = [&](const analysis::Wait& wait) {
-    const std::string_view state = wait_state_of(index, wait);
+  const auto add = [&](const analysis::Wait& wait, std::string_view state) {
     table.add({ranks_in_words(wait.ranks),
                wait.for_ranks.empty() ? std::string("-") : ranks_in_words(wait.for_ranks),
                wait.call, std::string(state.empty() ? "-" : state)});
   };
-  if (const std::optional<analysis::Wait> own = own_wait(leading)) add(*own);
-  for (const analysis::Wait& wait : leading.waits) add(wait);
+  if (const std::optional<NamedWait> own = own_wait(index, leading)) add(own->wait, own->state);
+  for (const analysis::Wait& wait : leading.waits) add(wait, wait_state_of(index, wait));
   const std::string follows = follows_html(leading);
   std::string html;
   if (!table.empty()) html += "<h3>Waits at the end of the record</h3>\n" + table.html();
@@ -70,8 +102,8 @@ Sum sum_of(const std::vector<WaitRow>& rows, size_t begin, size_t end) {
   Sum sum;
   for (size_t at = begin; at < end; ++at) {
     sum.calls += rows[at].calls;
-    sum.waited_ns += rows[at].waited_ns;
-    sum.duration_ns += rows[at].duration_ns;
+    sum.waited_ns = trace::saturated_sum(sum.waited_ns, rows[at].waited_ns);
+    sum.duration_ns = trace::saturated_sum(sum.duration_ns, rows[at].duration_ns);
     sum.longest_ns = std::max(sum.longest_ns, rows[at].longest_ns);
   }
   return sum;
@@ -101,7 +133,7 @@ class Tree {
     const std::string head = fmt::format(
         "<h3>Waits in calls that are through</h3>\n<p class=\"quiet\">The GPUs spent {} in these "
         "calls, and {} of that waiting: by so much a call took longer than that of the rank that "
-        "came last. Names are those of Scalasca and Cube. A rank that is waited for may itself "
+        "it waited for. Names are those of Scalasca and Cube. A rank that is waited for may itself "
         "have waited elsewhere.</p>\n",
         duration(all_.duration_ns), duration(all_.waited_ns));
     return head + table_.html();

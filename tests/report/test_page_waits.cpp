@@ -1,4 +1,5 @@
 // The tabs of waits and of bandwidth.
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -6,6 +7,7 @@
 #include "report/page/page.h"
 #include "report/page/wait_states.h"
 #include "report/page/waits.h"
+#include "report/terms.h"
 #include "tests/catch.h"
 #include "tests/report/world.h"
 
@@ -140,6 +142,19 @@ TEST_CASE("a receive waits for a late sender, and a send for a late receiver") {
   CHECK(late_receiver[0].awaited == 1);
 }
 
+TEST_CASE("times that no sum holds are the largest that one does") {
+  const trace::Run run = timed_run();
+  std::vector<WaitRow> rows = rows_of(run);
+  REQUIRE(rows.size() == 1);
+  rows[0].waited_ns = rows[0].duration_ns = INT64_MAX - 1;
+  rows.push_back(rows[0]);
+  rows.push_back(rows[0]);
+  const std::string html = report::waits_html(analysis::Index(run), {}, rows);
+  CHECK(html.find("<td>world</td><td>-") == std::string::npos);
+  CHECK(html.find("The GPUs spent -") == std::string::npos);
+  CHECK(html.find("<td>world</td><td>" + report::duration(INT64_MAX)) != std::string::npos);
+}
+
 TEST_CASE("nobody waited where a rank that takes part has no GPU time") {
   trace::Run run = timed_run();
   for (trace::Op& op : run.processes[3].ops) op.started_ns = op.finished_ns = 0;
@@ -195,6 +210,41 @@ TEST_CASE("waits are a tree of communicator, wait state and line") {
   report.findings.clear();
   CHECK(report::page_html(test::missing_call_run(), report).find("href=\"#waits\"") ==
         std::string::npos);
+}
+
+TEST_CASE("only who has made the call that the verdict is about waits in it") {
+  trace::Run run = timed_run();
+  analysis::Report report = test::missing_call_report();
+  const auto row = [&] {
+    const std::string html = report::waits_html(analysis::Index(run), report, {});
+    const size_t begin = html.find("<tbody>");
+    const size_t end = html.find("</tbody>");
+    return begin == std::string::npos ? std::string() : html.substr(begin + 8, end - begin - 8);
+  };
+  // Rank 1 waits elsewhere, for one of them; rank 3 is through.
+  run.processes[1].ops.pop_back();
+  run.processes[1].comms[0].collectives = 2;
+  time_on_gpu(run.processes[3].ops[2], 50);
+  CHECK(row() ==
+        "<tr><td>rank 0</td><td>rank 2</td><td>AllReduce, seq 2 of world</td>"
+        "<td>Wait at NxN</td></tr>\n");
+  // The one at fault called something else there: what the others called, they wait in.
+  trace::Op other = run.processes[0].ops[2];
+  other.kind = OpKind::Broadcast;
+  other.root_or_peer = 0;
+  run.processes[2].ops.push_back(other);
+  run.processes[2].comms[0].collectives = 3;
+  report.findings[0].culprits[0].op = "Broadcast";
+  CHECK(row() ==
+        "<tr><td>rank 0</td><td>rank 2</td><td>AllReduce, seq 2 of world</td>"
+        "<td>-</td></tr>\n");
+  // Its stream has not come to its call.
+  run.processes[2].ops[2].kind = OpKind::AllReduce;
+  report.findings[0].verdict = analysis::Verdict::stream_blocked;
+  CHECK(row().find("<td>Wait at NxN</td>") != std::string::npos);
+  // Nobody is left.
+  time_on_gpu(run.processes[0].ops[2], 50);
+  CHECK(row().empty());
 }
 
 TEST_CASE("bandwidth stands beside that of peers and what no larger operations reached") {
