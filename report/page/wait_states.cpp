@@ -8,6 +8,7 @@
 
 #include "report/page/roll.h"
 #include "slow/timeline.h"
+#include "trace/saturated.h"
 
 namespace rollcall::report {
 namespace {
@@ -26,10 +27,21 @@ constexpr std::string_view kWords[] = {
 #undef ROLLCALL_X
 };
 
+// How the ranks of a collective wait for each other.
+MeetingKind meeting_kind(OpKind kind) {
+  if (!traits_of(kind).rooted) return MeetingKind::all;
+  const bool is_from = kind == OpKind::Broadcast || kind == OpKind::Scatter;
+  return is_from ? MeetingKind::from_root : MeetingKind::to_root;
+}
+
+void add_to(int64_t& sum_ns, int64_t span_ns) { sum_ns = trace::saturated_sum(sum_ns, span_ns); }
+
 class Waits {
  public:
   explicit Waits(const analysis::Index& index)
-      : index_(index), timeline_(slow::make_timeline(index.run())) {}
+      : index_(index),
+        timeline_(slow::make_timeline(index.run())),
+        last_of_(timeline_.meetings.size(), kNone) {}
 
   std::vector<WaitRow> rows() {
     for (uint32_t unit = 0; unit < timeline_.units.size(); ++unit) {
@@ -66,35 +78,52 @@ class Waits {
     return is_first(meeting, unit) ? WaitState::late_receiver : WaitState::late_sender;
   }
 
-  // Who came last; kNone: of the ranks that send to a root nobody knows.
-  uint32_t awaited_in(const Meeting& meeting, uint32_t unit) const {
+  // The unit that this one waits for: the root of a broadcast, the other side of a transfer, and of
+  // any other meeting the last one to come, whose duration is the shortest.
+  uint32_t awaited_in(uint32_t m, uint32_t unit) {
+    const Meeting& meeting = timeline_.meetings[m];
     const auto units = timeline_.units_of(meeting);
-    if (meeting.kind == MeetingKind::to_root) return kNone;
     if (meeting.kind == MeetingKind::from_root) return units.front();
     if (meeting.kind == MeetingKind::pair) return units.front() == unit ? units[1] : units[0];
-    return *std::min_element(units.begin(), units.end(), [this](uint32_t a, uint32_t b) {
-      return timeline_.units[a].duration_ns() < timeline_.units[b].duration_ns();
-    });
+    uint32_t& last = last_of_[m];
+    if (last == kNone) {
+      last = *std::min_element(units.begin(), units.end(), [this](uint32_t a, uint32_t b) {
+        return timeline_.units[a].duration_ns() < timeline_.units[b].duration_ns();
+      });
+    }
+    return last;
+  }
+
+  // What its call takes when everybody has come. It may have arrived earlier than is on file: then
+  // more of its time is none in which others waited for it.
+  int64_t transfer_ns(uint32_t unit) const {
+    return timeline_.units[unit].duration_ns() + timeline_.units[unit].doubt_ns;
   }
 
   void add(uint32_t unit) {
-    const Meeting* latest = nullptr;
+    uint32_t latest = kNone;
+    uint32_t awaited = kNone;
     for (const uint32_t m : timeline_.meetings_of(unit)) {
       const Meeting& meeting = timeline_.meetings[m];
       if (!meeting.is_whole || !may_wait(meeting, unit)) continue;
-      if (latest == nullptr || meeting.transfer_ns < latest->transfer_ns) latest = &meeting;
+      const uint32_t other = awaited_in(m, unit);
+      if (latest != kNone && transfer_ns(other) >= transfer_ns(awaited)) continue;
+      latest = m;
+      awaited = other;
     }
-    if (latest == nullptr) return;
-    const size_t number = row_number(*latest, unit);
+    if (latest == kNone) return;
+    const Meeting& meeting = timeline_.meetings[latest];
+    const size_t number = row_number(meeting, unit);
     const int64_t duration_ns = timeline_.units[unit].duration_ns();
-    const int64_t waited_ns = duration_ns - latest->transfer_ns;
+    const int64_t waited_ns = std::max<int64_t>(duration_ns - transfer_ns(awaited), 0);
     WaitRow& row = rows_[number];
     row.calls += 1;
-    row.waited_ns += waited_ns;
-    row.duration_ns += duration_ns;
+    add_to(row.waited_ns, waited_ns);
+    add_to(row.duration_ns, duration_ns);
     row.longest_ns = std::max(row.longest_ns, waited_ns);
-    const uint32_t awaited = waited_ns > 0 ? awaited_in(*latest, unit) : kNone;
-    if (awaited != kNone) awaited_[{number, process_of(awaited)}] += waited_ns;
+    // Of the ranks that send to a root nobody knows who came last.
+    if (waited_ns == 0 || meeting.kind == MeetingKind::to_root) return;
+    add_to(awaited_[{number, process_of(awaited)}], waited_ns);
   }
 
   uint32_t process_of(uint32_t unit) const {
@@ -113,7 +142,10 @@ class Waits {
       if (op.group != ops[begin].group || !analysis::is_enqueued(op)) continue;
       --left;
       if (index_.seat(p, op.comm).group != meeting.comm) continue;
-      if (meeting.kind == MeetingKind::pair ? op.kind == side : is_collective(op.kind)) return op;
+      const bool is_it = meeting.kind == MeetingKind::pair
+                             ? op.kind == side
+                             : is_collective(op.kind) && meeting_kind(op.kind) == meeting.kind;
+      if (is_it) return op;
     }
     return ops[begin];
   }
@@ -151,8 +183,8 @@ class Waits {
     std::map<uint32_t, int64_t> of_group;
     std::map<std::tuple<uint32_t, WaitState, OpKind>, int64_t> of_kind;
     for (const WaitRow& row : rows_) {
-      of_group[row.group] += row.waited_ns;
-      of_kind[{row.group, row.state, row.kind}] += row.waited_ns;
+      add_to(of_group[row.group], row.waited_ns);
+      add_to(of_kind[{row.group, row.state, row.kind}], row.waited_ns);
     }
     const auto place = [&](const WaitRow& row) {
       return std::tuple(-of_group[row.group], row.group, -of_kind[{row.group, row.state, row.kind}],
@@ -164,6 +196,7 @@ class Waits {
 
   const analysis::Index& index_;
   const slow::Timeline timeline_;
+  std::vector<uint32_t> last_of_;  // by meeting, once it was asked for
   std::vector<WaitRow> rows_;
   std::map<Key, size_t> numbers_;
   std::map<std::pair<size_t, uint32_t>, int64_t> awaited_;  // by row and process
@@ -193,25 +226,31 @@ std::string_view collective_state(const analysis::Index& index, const analysis::
   const Group& group = index.groups()[g];
   const trace::Op* op = waiting_call(index, group, wait);
   if (op == nullptr) return {};
-  if (!traits_of(op->kind).rooted) return words_of(WaitState::wait_at_nxn);
+  const MeetingKind kind = meeting_kind(op->kind);
+  if (kind == MeetingKind::all) return words_of(WaitState::wait_at_nxn);
   const uint32_t root = index.find_member(g, op->root_or_peer);
   if (root == kNone) return {};
   const int32_t rank = index.run().processes[group.members[root].process].job_rank;
-  const bool is_from = op->kind == OpKind::Broadcast || op->kind == OpKind::Scatter;
-  if (is_from && has_rank(wait.for_ranks, rank)) return words_of(WaitState::late_broadcast);
-  if (!is_from && has_rank(wait.ranks, rank)) return words_of(WaitState::early_reduce);
-  return {};
+  if (kind == MeetingKind::from_root) {
+    return has_rank(wait.for_ranks, rank) ? words_of(WaitState::late_broadcast)
+                                          : std::string_view();
+  }
+  const bool is_root_alone = wait.ranks.size() == 1 && wait.ranks.front() == rank;
+  return is_root_alone ? words_of(WaitState::early_reduce) : std::string_view();
 }
 
 }  // namespace
 
 std::string_view words_of(WaitState state) { return kWords[static_cast<size_t>(state)]; }
 
+bool has_gpu_times(const trace::Process& process) {
+  return std::any_of(process.ops.begin(), process.ops.end(),
+                     [](const trace::Op& op) { return op.started_ns != 0 && op.finished_ns != 0; });
+}
+
 bool has_gpu_times(const trace::Run& run) {
-  return std::any_of(run.processes.begin(), run.processes.end(), [](const trace::Process& one) {
-    return std::any_of(one.ops.begin(), one.ops.end(),
-                       [](const trace::Op& op) { return op.finished_ns != 0; });
-  });
+  return std::any_of(run.processes.begin(), run.processes.end(),
+                     [](const trace::Process& process) { return has_gpu_times(process); });
 }
 
 std::vector<WaitRow> wait_rows(const analysis::Index& index) {

@@ -2,9 +2,11 @@
 // Cube give to wait states, as far as what NCCL records justifies them (docs/VIEWS.md).
 //
 // Times are of GPUs, and differences of durations: the call of the rank that came last is the
-// shortest one and held no wait, and what another rank's took longer it waited. No clock of one
-// host is held against another's (slow/timeline.h). Calls of one group have one time: their wait is
-// told of the one whose last partner came latest.
+// shortest one and held no wait, and what another rank's took longer it waited; behind a root it is
+// the root's call, and in a transfer that of the other side. Where the arrival of a call is
+// in doubt the wait is the least that it may have been. No clock of one host is held against
+// another's (slow/timeline.h). Calls of one group have one time: their wait is told of the one
+// whose last partner came latest.
 //
 // Cost: linear in the records on file. Threads: plain functions.
 #pragma once
@@ -51,7 +53,9 @@ struct WaitRow {
 };
 
 // Some call was timed on a GPU. Where none was, neither waits nor the cost of steps are known.
+// The time at which a watchdog of another recorder saw that a call was through is none.
 bool has_gpu_times(const trace::Run& run);
+bool has_gpu_times(const trace::Process& process);
 
 // Of calls with a GPU time on every rank that takes part. By communicator, state, kind and line;
 // within each what was waited longest comes first.

@@ -142,6 +142,55 @@ TEST_CASE("a receive waits for a late sender, and a send for a late receiver") {
   CHECK(late_receiver[0].awaited == 1);
 }
 
+TEST_CASE("in a broadcast nobody waited for a root that came before them") {
+  // The root's own took 300 us, and those of ranks 2 and 3 less.
+  const std::vector<WaitRow> rows = rows_of(timed_run(OpKind::Broadcast, 1));
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].calls == 6);
+  CHECK(rows[0].waited_ns == 2 * 100 * kMicrosecond);
+  CHECK(rows[0].awaited == 1);
+  CHECK(rows[0].awaited_ns == rows[0].waited_ns);
+}
+
+TEST_CASE("a wait is the least that it may have been where an arrival is in doubt") {
+  trace::Run run = timed_run();
+  // Rank 2 was still in its calls when its stream had come to them: that it came last is no more
+  // than likely.
+  for (trace::Op& op : run.processes[2].ops) {
+    if (op.started_ns == 0) continue;
+    op.returned_ns = op.started_ns + 50 * kMicrosecond;
+    op.finished_ns = op.started_ns + 250 * kMicrosecond;
+  }
+  const std::vector<WaitRow> rows = rows_of(run);
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].waited_ns == 2 * (150 + 50 + 0 + 0) * kMicrosecond);
+  CHECK(rows[0].longest_ns == 150 * kMicrosecond);
+}
+
+TEST_CASE("of calls of one group a wait is told of the one that waits so") {
+  trace::Run run = timed_run();
+  for (trace::Process& process : run.processes) {
+    process.ops[0].kind = OpKind::Broadcast;
+    process.ops[0].root_or_peer = 0;
+    process.ops[0].group = process.ops[1].group = 1;
+  }
+  const std::vector<WaitRow> rows = rows_of(run);
+  REQUIRE_FALSE(rows.empty());
+  for (const WaitRow& row : rows) {
+    CHECK((row.state == WaitState::wait_at_nxn) == (row.kind == OpKind::AllReduce));
+  }
+}
+
+TEST_CASE("the time at which a watchdog saw that calls were through makes no wait") {
+  trace::Run run = test::missing_call_run();
+  CHECK_FALSE(report::has_gpu_times(run));
+  for (trace::Process& process : run.processes) {
+    for (trace::Op& op : process.ops) op.finished_ns = op.called_ns + 1'000 * kMicrosecond;
+  }
+  CHECK_FALSE(report::has_gpu_times(run));
+  CHECK(report::has_gpu_times(timed_run()));
+}
+
 TEST_CASE("times that no sum holds are the largest that one does") {
   const trace::Run run = timed_run();
   std::vector<WaitRow> rows = rows_of(run);
@@ -175,6 +224,9 @@ TEST_CASE("a wait that goes on has a name where the record justifies it") {
   CHECK(report::wait_state_of(broadcast, wait).empty());
   const trace::Run reduction = timed_run(OpKind::Reduce, 0);
   const analysis::Index reduce(reduction);
+  // Of the others it holds not.
+  CHECK(report::wait_state_of(reduce, wait).empty());
+  wait.ranks = {0};
   CHECK(report::wait_state_of(reduce, wait) == "Early Reduce");
   wait.ranks = {1, 3};
   CHECK(report::wait_state_of(reduce, wait).empty());
