@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -11,6 +12,7 @@
 #include "report/lines.h"
 #include "report/page/document.h"
 #include "report/page/markup.h"
+#include "report/page/wait_states.h"
 #include "report/terms.h"
 
 namespace rollcall::report {
@@ -29,23 +31,33 @@ class Sentences {
     }
   }
 
-  // `text` with the ranks in the place of its {}; nothing where it holds for none.
-  void say(const std::function<bool(const Process&)>& holds, const char* text) {
+  // The text with the ranks in the place of its {}, `many` of several; nothing where it holds for
+  // none.
+  void say(const std::function<bool(const Process&)>& holds, const char* one, const char* many) {
     const std::vector<int32_t> ranks = ranks_of(holds);
-    if (!ranks.empty()) lines_.push_back(fmt::format(fmt::runtime(text), who(ranks)));
+    if (!ranks.empty()) add(fmt::format(fmt::runtime(ranks.size() == 1 ? one : many), who(ranks)));
+  }
+  void say(const std::function<bool(const Process&)>& holds, const char* text) {
+    say(holds, text, text);
   }
 
-  // The same with a sum over these processes in the first {}.
-  void count(const std::function<uint64_t(const Process&)>& number, const char* text) {
+  // The same with a sum over these processes in the first {}, `many` of a sum above 1. The GPUs of
+  // one process have what was counted of it each.
+  void count(const std::function<uint64_t(const Process&)>& number, const char* one,
+             const char* many) {
     uint64_t sum = 0;
-    for (const size_t at : asked_) sum += number(run_.processes[at]);
-    const auto ranks = ranks_of([&](const Process& process) { return number(process) > 0; });
-    if (!ranks.empty()) {
-      lines_.push_back(fmt::format(fmt::runtime(text), grouped(sum), who(ranks)));
+    for (const size_t at : asked_) {
+      if (run_.processes[at].is_first_part) sum += number(run_.processes[at]);
     }
+    const auto ranks = ranks_of([&](const Process& process) { return number(process) > 0; });
+    if (ranks.empty()) return;
+    add(fmt::format(fmt::runtime(sum == 1 ? one : many), grouped(sum), who(ranks)));
   }
 
-  void add(std::string line) { lines_.push_back(std::move(line)); }
+  void add(std::string line) {
+    line.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(line.front())));
+    lines_.push_back(std::move(line));
+  }
   std::vector<std::string> take() { return std::move(lines_); }
 
  private:
@@ -71,14 +83,16 @@ void say_strangers(const analysis::Index& index, Sentences& sentences) {
   size_t count = 0;
   for (const analysis::Group& group : index.groups()) {
     if (!group.has_strangers() || ++count > kGroupsShown) continue;
-    sentences.add(
-        fmt::format("There is no file of {} of {}, by their numbers there: nothing is "
-                    "known of them.",
-                    ranks_in_words(analysis::ranks_without_member(group)), group.name));
+    const std::vector<int32_t> ranks = analysis::ranks_without_member(group);
+    sentences.add(fmt::format("There is no file of {} of {}, by {} there: nothing is known of {}.",
+                              ranks_in_words(ranks), group.name,
+                              ranks.size() == 1 ? "its number" : "their numbers",
+                              ranks.size() == 1 ? "it" : "them"));
   }
   if (count > kGroupsShown) {
-    sentences.add(fmt::format("{} more communicators have ranks without a file.",
-                              grouped(count - kGroupsShown)));
+    const size_t more = count - kGroupsShown;
+    sentences.add(fmt::format("{} more {} ranks without a file.", grouped(more),
+                              more == 1 ? "communicator has" : "communicators have"));
   }
 }
 
@@ -86,23 +100,31 @@ void say_lost_records(Sentences& sentences) {
   const auto lost = [](const Process& process) {
     return process.lost > trace::kUnspentMax ? process.lost : 0;
   };
-  sentences.count(lost, "About {} calls of {} are on no file.");
+  constexpr const char* kLost = "About {} calls of {} are on no file.";
+  sentences.count(lost, kLost, kLost);
+  // Where calls were left on disk, the older ones may be there, too.
   sentences.say(
       [](const Process& process) {
-        return !process.is_foreign() && process.first_complete_ticket > 1;
+        return !process.is_foreign() && process.first_complete_ticket > 1 && process.skipped == 0;
       },
       "The oldest calls of {} are no longer on file.");
   sentences.count([](const Process& process) { return process.skipped; },
+                  "{} call of {} is on disk and was not read, for all ranks made it alike or it is "
+                  "old: --held and --window read more.",
                   "{} calls of {} are on disk and were not read, for all ranks made them alike or "
                   "they are old: --held and --window read more.");
   sentences.count([](const Process& process) { return process.torn; },
-                  "{} records of {} were being written when the process ended.");
+                  "{} record of {} was being written when the process ended.",
+                  "{} records of {} were being written when their process ended.");
   sentences.count([](const Process& process) { return process.damaged; },
+                  "{} record of {} holds what no recorder writes, and was left out.",
                   "{} records of {} hold what no recorder writes, and were left out.");
   sentences.say([](const Process& process) { return process.capture_off; },
-                "The recorder of {} switched itself off.");
+                "The recorder of {} switched itself off.",
+                "The recorders of {} switched themselves off.");
   sentences.say([](const Process& process) { return process.capture_paused; },
-                "The recorder of {} was paused by `rollcall ctl pause` when it last looked.");
+                "The recorder of {} was paused by `rollcall ctl pause` when it last looked.",
+                "The recorders of {} were paused by `rollcall ctl pause` when they last looked.");
 }
 
 // What the files of other recorders do not tell.
@@ -112,7 +134,8 @@ void say_other_recorders(Sentences& sentences) {
   };
   lacks(&trace::Knowledge::head, "Calls of {} before the first one on file were not recorded.");
   lacks(&trace::Knowledge::tail,
-        "{} may have made more calls than the last one on file: none counts as never made.");
+        "{} may have made more calls than the last one on file: a call that is missing there is "
+        "not taken for one that was never made.");
   lacks(&trace::Knowledge::small_calls, "Some kinds of calls of {} are left out of the file.");
   lacks(&trace::Knowledge::groups, "Which calls of {} were issued in one group is not on file.");
   lacks(&trace::Knowledge::calls_in_order,
@@ -124,11 +147,7 @@ void say_other_recorders(Sentences& sentences) {
 void say_what_was_not_recorded(const trace::Run& run, Sentences& sentences) {
   const auto has_calls = [](const Process& process) { return !process.ops.empty(); };
   sentences.say(
-      [&](const Process& process) {
-        return has_calls(process) &&
-               std::none_of(process.ops.begin(), process.ops.end(),
-                            [](const trace::Op& op) { return op.finished_ns != 0; });
-      },
+      [&](const Process& process) { return has_calls(process) && !has_gpu_times(process); },
       "The calls of {} have no GPU time: neither waits nor bandwidth are known of them.");
   sentences.say(
       [&](const Process& process) {
@@ -144,10 +163,9 @@ void say_what_was_not_recorded(const trace::Run& run, Sentences& sentences) {
     }
   }
   if (replays > 0) {
-    sentences.add(
-        fmt::format("What {} replays of CUDA graphs did is recorded once, where it was "
-                    "captured.",
-                    grouped(replays)));
+    sentences.add(fmt::format("What {} {} did is recorded once, where it was captured.",
+                              grouped(replays),
+                              replays == 1 ? "replay of a CUDA graph" : "replays of CUDA graphs"));
   }
   const auto older =
       static_cast<size_t>(std::count_if(run.processes.begin(), run.processes.end(),
@@ -207,9 +225,16 @@ std::vector<size_t> processes_to_show(const trace::Run& run) {
   return order;
 }
 
-std::string files_html(const trace::Run& run) {
-  std::vector<std::string> head{"rank",     "host",    "pid", "state", "last sign of life",
-                                "recorded", "on file", "lost"};
+// By process: of those that drive several GPUs the numbers are no ranks of the report.
+std::string files_html(const trace::Run& run, bool has_parts) {
+  std::vector<std::string> head{has_parts ? "process" : "rank",
+                                "host",
+                                "pid",
+                                "state",
+                                "last sign of life",
+                                "recorded",
+                                "on file",
+                                "lost"};
   const bool has_clocks =
       std::any_of(run.processes.begin(), run.processes.end(), [](const Process& process) {
         return process.clock_bound_ns >= 0 || process.clock_doubt_ns > 0;
@@ -260,7 +285,8 @@ std::vector<std::string> not_seen(const trace::Run& run, const analysis::Index& 
 }
 
 std::string evidence_html(const trace::Run& run, const analysis::Index& index) {
-  const std::string files = files_html(run);
+  const bool has_parts = index.run().processes.size() != run.processes.size();
+  const std::string files = files_html(run, has_parts);
   if (files.empty()) return "";
   const std::vector<std::string> lines = not_seen(run, index);
   return fmt::format("<h3>What was not seen</h3>\n<ul>\n{}</ul>\n",

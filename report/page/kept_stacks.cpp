@@ -43,7 +43,8 @@ std::string stacks_html(const KeptStacks& stacks) {
       "quiet");
   html += fmt::format(
       "<pre tabindex=\"0\" role=\"region\" aria-label=\"stacks of all ranks\">{}</pre>\n", lines);
-  if (!text.empty()) html += paragraph("... and more lines in stacks.txt", "quiet");
+  const bool is_cut = !text.empty() || stacks.text.size() >= kStacksBytesMax;
+  if (is_cut) html += paragraph("... and more lines in stacks.txt", "quiet");
   return html;
 }
 

@@ -4,14 +4,18 @@
 // Threads: plain functions.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 namespace rollcall::report {
 
+// A longer stacks.txt is not read to its end.
+inline constexpr size_t kStacksBytesMax = 1 << 20;
+
 struct KeptStacks {
   std::string where;  // the incident's folder
-  std::string text;   // its stacks.txt (report/stacks.h): of anybody's
+  std::string text;   // the beginning of its stacks.txt (report/stacks.h): of anybody's
 };
 
 struct Kept {

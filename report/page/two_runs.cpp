@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "analysis/views/by_gpu.h"
 #include "report/compare.h"
 #include "report/json_terms.h"
 #include "report/lines.h"
@@ -243,8 +245,12 @@ std::string of_both(const TwoRunsSource& source, Html html_of) {
 }
 
 std::string both_evidence_html(const TwoRunsSource& source) {
-  return of_both(
-      source, [](const RunOfTwo& one) { return evidence_html(one.run, analysis::Index(one.run)); });
+  return of_both(source, [](const RunOfTwo& one) {
+    // Ranks as the verdict numbers them.
+    const std::optional<analysis::Parts> parts =
+        one.report.numbering.empty() ? std::nullopt : analysis::take_apart(one.run);
+    return evidence_html(one.run, analysis::Index(parts ? parts->run : one.run));
+  });
 }
 
 std::string both_stacks_html(const TwoRunsSource& source) {

@@ -348,6 +348,31 @@ def a_page_of_an_incident_has_what_it_said_and_its_stacks(world):
         quiet(page)
 
 
+def span(text):
+    """Seconds of "4 min 10 s"."""
+    units = {"h": 3600, "min": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+    return sum(float(number) * units[unit]
+               for number, unit in re.findall(r"([\d.]+) ([a-z]+)", text))
+
+
+def calls_that_may_have_waited(directory):
+    """How many, and the least and the most of seconds that GPUs spent in them: from where the host
+    was back from the call, and from where its stream had come to it."""
+    calls, least, most = 0, 0, 0
+    dump = subprocess.run([ROLLCALL, "dump", directory], check=True, capture_output=True, text=True)
+    for line in dump.stdout.splitlines():
+        op = json.loads(line)
+        if op["type"] != "op" or op["seq"] is None or not op["finished_ns"]:
+            continue
+        is_root = op["comm_rank"] == op["root"]
+        if (op["op"] == "Broadcast" and is_root) or (op["op"] == "Reduce" and not is_root):
+            continue
+        calls += 1
+        most += op["finished_ns"] - op["started_ns"]
+        least += max(op["finished_ns"] - max(op["started_ns"], op["returned_ns"]), 0)
+    return calls, least / 1e9, most / 1e9
+
+
 @test
 def waits_are_a_tree_with_the_names_of_wait_states_and_bandwidth_has_peers(world):
     page = world.timed("#waits")
@@ -356,10 +381,26 @@ def waits_are_a_tree_with_the_names_of_wait_states_and_bandwidth_has_peers(world
     kinds = page.run("return [...document.querySelectorAll('#waits tr[class]')]"
                      ".map((one) => one.className)")
     assert kinds[0] == "branch" and kinds[1] == "twig", kinds
-    # Parts of a communicator add up to no more than it.
-    shares = page.run("return [...document.querySelectorAll('#waits tr.branch')]"
-                      ".map((one) => parseInt(one.children[2].textContent))")
-    assert 97 <= sum(shares) <= 103, shares
+    # The parts of a communicator add up to it, and all of them to what the run has on file.
+    rows = page.run("return [...document.querySelectorAll('#waits tr[class]')].map((row) =>"
+                    "[row.className, ...[...row.children].map((one) => one.textContent)])")
+    branches = []
+    for kind, name, waited, _, calls, *_ in rows:
+        if kind == "branch":
+            branches.append({"name": name, "waited": span(waited), "of": [], "calls": []})
+        if kind in ("branch", "twig"):
+            branches[-1]["of"].append(span(waited))
+            branches[-1]["calls"].append(int(calls.replace(",", "")))
+    for one in branches:
+        assert one["calls"][0] == sum(one["calls"][1:]), one
+        assert abs(sum(one["of"][1:]) - one["waited"]) <= 0.1 * one["waited"], one
+    spent, waited = re.search(r"The GPUs spent (.+?) in these calls, and (.+?) of that waiting",
+                              page.text("#waits")).groups()
+    assert 0 < span(waited) < span(spent), (waited, spent)
+    assert abs(sum(one["waited"] for one in branches) - span(waited)) <= 0.1 * span(waited), rows
+    calls, least, most = calls_that_may_have_waited(world.path("timed"))
+    assert sum(one["calls"][0] for one in branches) == calls, (calls, rows)
+    assert 0.9 * least <= span(spent) <= 1.1 * most, (least, spent, most)
     page.run("document.querySelector('#tab-bandwidth').click()")
     head = [one.text for one in page.all("#bandwidth th")]
     assert head[-2:] == ["to peers", "to what was reached"], head

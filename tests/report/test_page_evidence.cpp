@@ -1,10 +1,13 @@
 // The tabs of communicators and evidence, and what was kept while the job ran.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "analysis/views/by_gpu.h"
 #include "report/page/communicators.h"
 #include "report/page/evidence.h"
+#include "report/page/kept_stacks.h"
 #include "report/page/page.h"
 #include "tests/catch.h"
 #include "tests/report/world.h"
@@ -104,14 +107,68 @@ TEST_CASE("what was not seen is said, and nothing of what was") {
   run.processes[0].graphs.push_back(graph);
   run.processes[0].host = "node1";
   const std::vector<std::string> lines = lines_of(run);
-  CHECK(says(lines, "There is no file of rank 1 of world"));
+  CHECK(says(lines,
+             "There is no file of rank 1 of world, by its number there: nothing is known "
+             "of it."));
   CHECK(says(lines, "The oldest calls of rank 0 are no longer on file."));
   CHECK(says(lines, "12,345 calls of rank 2 are on disk and were not read"));
   CHECK(says(lines, "About 257 calls of rank 3 are on no file."));
   CHECK(says(lines, "The recorder of rank 3 switched itself off."));
-  CHECK(says(lines, "rank 3 may have made more calls than the last one on file"));
+  CHECK(says(lines, "Rank 3 may have made more calls than the last one on file"));
   CHECK(says(lines, "What 40 replays of CUDA graphs did is recorded once"));
   CHECK(says(lines, "How far the clocks of these hosts are off is not known: node0, node1."));
+}
+
+TEST_CASE("calls that were not read are not said to be on file no longer") {
+  trace::Run run = test::missing_call_run();
+  run.processes[0].first_complete_ticket = 2;
+  run.processes[0].skipped = 12;
+  CHECK_FALSE(says(lines_of(run), "no longer on file"));
+  run.processes[0].skipped = 0;
+  CHECK(says(lines_of(run), "The oldest calls of rank 0 are no longer on file."));
+}
+
+TEST_CASE("one record is not said to be several, and several recorders not to be one") {
+  trace::Run run = test::missing_call_run();
+  run.processes[0].torn = 1;
+  run.processes[1].damaged = 1;
+  run.processes[2].skipped = 1;
+  run.processes[3].graphs.emplace_back().launches = 1;
+  for (trace::Process& process : run.processes) {
+    process.capture_off = process.capture_paused = true;
+  }
+  const std::vector<std::string> lines = lines_of(run);
+  CHECK(says(lines, "1 record of rank 0 was being written when the process ended."));
+  CHECK(says(lines, "1 record of rank 1 holds what no recorder writes, and was left out."));
+  CHECK(says(lines, "1 call of rank 2 is on disk and was not read"));
+  CHECK(says(lines, "What 1 replay of a CUDA graph did is recorded once"));
+  CHECK(says(lines, "The recorders of all ranks switched themselves off."));
+  CHECK(says(lines, "The recorders of all ranks were paused"));
+}
+
+TEST_CASE("what was counted of a process is said once, whatever number of GPUs it drives") {
+  trace::Run run = test::several_gpus_run();
+  run.processes[0].torn = 3;
+  run.processes[1].lost = 1'000;
+  const std::optional<analysis::Parts> parts = analysis::take_apart(run);
+  REQUIRE(parts.has_value());
+  const analysis::Index index(parts->run);
+  const std::vector<std::string> lines = report::not_seen(run, index);
+  CHECK(says(lines, "3 records of ranks 0-1 were being written"));
+  CHECK(says(lines, "About 1,000 calls of ranks 2-3 are on no file."));
+  // Each row is of a process, whose number is not that of a rank above.
+  const std::string html = report::evidence_html(run, index);
+  CHECK(html.find("process</th>") != std::string::npos);
+  CHECK(html.find("rank</th>") == std::string::npos);
+  CHECK(report::evidence_html(run, analysis::Index(run)).find("rank</th>") != std::string::npos);
+}
+
+TEST_CASE("the time at which a watchdog saw that a call was through is no GPU time") {
+  trace::Run run = test::missing_call_run();
+  for (trace::Op& op : run.processes[1].ops) op.finished_ns = op.called_ns + 1'000'000;
+  CHECK(says(lines_of(run), "The calls of all ranks have no GPU time"));
+  for (trace::Op& op : run.processes[1].ops) op.started_ns = op.called_ns + 1'000;
+  CHECK(says(lines_of(run), "The calls of ranks 0,2-3 have no GPU time"));
 }
 
 TEST_CASE("numbers that threads drew and did not spend are no lost calls") {
@@ -146,6 +203,14 @@ TEST_CASE("of more processes than there is room for those that are in trouble ar
   CHECK(lossy < html.find("<td>0</td><td>node0</td>"));
   CHECK(lossy != std::string::npos);
   CHECK(html.find("<td>1700</td>") == std::string::npos);
+}
+
+TEST_CASE("stacks that were not read to their end are said to go on") {
+  report::KeptStacks stacks{"incidents/x", "Python, ranks 0-3:\n"};
+  const std::string more = "and more lines in stacks.txt";
+  CHECK(report::stacks_html(stacks).find(more) == std::string::npos);
+  stacks.text += std::string(report::kStacksBytesMax - stacks.text.size(), 'x');
+  CHECK(report::stacks_html(stacks).find(more) != std::string::npos);
 }
 
 TEST_CASE("verdicts that were kept while the job ran stand below the one of the page") {

@@ -153,6 +153,14 @@ TEST_CASE("ranks and steps of two runs that cannot be compared are said to be so
   CHECK(has(world.headline(), "no rank is in both runs"));
 }
 
+TEST_CASE("the evidence of two runs numbers the ranks of several GPUs as their verdicts do") {
+  World world;
+  world.before = world.after = test::several_gpus_run();
+  world.before.processes[1].torn = 5;
+  world.report.numbering = "ranks are those of the world";
+  CHECK(has(world.page(), "5 records of ranks 2-3 were being written"));
+}
+
 TEST_CASE("a page of two runs holds the documents for programs") {
   World world;
   world.call_more(world.after.processes[0], 2);
