@@ -25,7 +25,8 @@ namespace {
 
 using analysis::Finding;
 
-std::string details_html(const Finding& finding) {
+// `more`: further terms.
+std::string details_html(const Finding& finding, const std::string& more = {}) {
   std::vector<std::string> culprits;
   for (const analysis::Culprit& culprit : finding.culprits) {
     culprits.push_back(culprit_line(culprit));
@@ -40,14 +41,13 @@ std::string details_html(const Finding& finding) {
   }
   html += term_html("evidence", evidence);
   if (!finding.next.empty()) html += term_html("next", {finding.next});
+  html += more;
   return html.empty() ? html : fmt::format("<dl>\n{}</dl>\n", html);
 }
 
-// Verdicts that were kept while the job ran: this page is what the files say now.
+// Verdicts that were kept while the job ran, as a term: the page is what the files say now.
 std::string kept_html(const Kept& kept) {
-  const std::string html =
-      term_html(kept.is_of_incident ? "this incident" : "kept while it ran", kept.verdicts);
-  return html.empty() ? html : fmt::format("<dl>\n{}</dl>\n", html);
+  return term_html(kept.is_of_incident ? "this incident" : "kept while it ran", kept.verdicts);
 }
 
 std::string code_html(const Finding& finding) {
@@ -170,12 +170,13 @@ std::string verdict_html(const PageSource& source) {
                                  escaped(file_name(source.run.directory), kNameBytesMax),
                                  escaped(facts_line(source.run)));
   if (report.findings.empty()) {
-    return html + fmt::format("<h1>{}</h1>\n", kNothingToCompare) + kept_html(source.kept);
+    return html + fmt::format("<h1>{}</h1>\n", kNothingToCompare) +
+           details_html({}, kept_html(source.kept));
   }
   const Finding& leading = report.findings.front();
   html += fmt::format("<h1>{}</h1>\n{}", escaped(leading.summary), code_html(leading));
   if (!report.numbering.empty()) html += paragraph(report.numbering, "quiet");
-  html += details_html(leading) + kept_html(source.kept);
+  html += details_html(leading, kept_html(source.kept));
   if (has_stale_values(source.run) && leading.verdict != analysis::Verdict::in_lockstep) {
     html += paragraph(kDryRun, "quiet");
   }
