@@ -100,9 +100,18 @@ bool write_file(const OpenDirectory& folder, const std::string& name, const std:
   return false;
 }
 
-// The last bytes of a file.
-std::string end_of(const fs::path& path) {
-  const trace::FileSource source(path.string());
+// A file of an incident. Who may write into the run directory may put links there, and pages and
+// verdicts are sent to others: what a link leads to is not for them.
+trace::FileSource file_in(const fs::path& folder, const char* name) {
+  std::error_code failure;
+  const Place place(fs::absolute(folder, failure).lexically_normal());
+  return trace::FileSource(trace::OpenedFile{
+      trace::open_regular(place.folder().descriptor(), name, O_RDONLY, trace::Links::refused)});
+}
+
+// The last bytes of what became of an incident.
+std::string changes_in(const fs::path& folder) {
+  const trace::FileSource source = file_in(folder, kChangesFile);
   if (source.error() != 0) return {};
   const uint64_t begin = source.size() - std::min<uint64_t>(source.size(), kChangesRead);
   std::string text(kChangesRead, '\0');
@@ -110,8 +119,8 @@ std::string end_of(const fs::path& path) {
   return text;
 }
 
-std::string last_line(const fs::path& path) {
-  std::string text = end_of(path);
+std::string last_change_in(const fs::path& folder) {
+  std::string text = changes_in(folder);
   while (!text.empty() && text.back() == '\n') text.pop_back();
   const size_t end = text.rfind('\n');
   return end == std::string::npos ? text : text.substr(end + 1);
@@ -136,11 +145,9 @@ fs::path without_slash(const std::string& path) {
   return plain.has_filename() ? plain : plain.parent_path();
 }
 
-// The stacks that an incident kept; empty: none. A page is sent to others: what a link leads to is
-// not for them.
+// The stacks that an incident kept; empty: none.
 std::string stacks_in(const fs::path& folder) {
-  const trace::FileSource source(trace::OpenedFile{trace::open_regular(
-      AT_FDCWD, (folder / kStacksFile).string(), O_RDONLY, trace::Links::refused)});
+  const trace::FileSource source = file_in(folder, kStacksFile);
   if (source.error() != 0) return {};
   std::string text(std::min(source.size(), kStacksRead), '\0');
   text.resize(source.read(0, text.data(), text.size()));
@@ -219,7 +226,7 @@ bool add_change(const std::string& folder, const std::string& sentence) {
 }
 
 std::optional<Incident> read_incident(const std::string& folder) {
-  const trace::FileSource source(folder + "/" + kIncidentFile);
+  const trace::FileSource source = file_in(folder, kIncidentFile);
   if (source.error() != 0 || source.size() > kIncidentBytesMax) return std::nullopt;
   std::string text(source.size(), '\0');
   text.resize(source.read(0, text.data(), text.size()));
@@ -246,7 +253,7 @@ std::optional<Incident> standing_incident(const std::string& directory) {
   const std::vector<std::string> names = names_of_incidents(directory);
   for (auto name = names.rbegin(); name != names.rend(); ++name) {
     const fs::path folder = fs::path(directory) / kFolder / *name;
-    const std::string changes = end_of(folder / kChangesFile);
+    const std::string changes = changes_in(folder);
     // One that is too young, or about how the job ended, takes nothing back.
     if (changes.find(kItStands) == std::string::npos) continue;
     if (changes.find(kItGoesOn) != std::string::npos) return std::nullopt;
@@ -282,7 +289,7 @@ report::Kept kept_of_incident(const std::string& folder) {
   if (const std::optional<Incident> incident = read_incident(path.string())) {
     kept.verdicts.push_back(fmt::format("{}: {}: {}", name, incident->code, incident->summary));
   }
-  std::string changes = end_of(path / kChangesFile);
+  std::string changes = changes_in(path);
   for (size_t begin = 0; begin < changes.size();) {
     const size_t end = std::min(changes.find('\n', begin), changes.size());
     if (end > begin) kept.verdicts.push_back(changes.substr(begin, end - begin));
@@ -311,7 +318,7 @@ std::vector<std::string> list_incidents(const std::string& directory) {
     names.erase(names.begin(), names.end() - kIncidentsShown);
   }
   for (const std::string& name : names) {
-    const std::string change = last_line(fs::path(directory) / kFolder / name / kChangesFile);
+    const std::string change = last_change_in(fs::path(directory) / kFolder / name);
     lines.push_back(fmt::format("{}/{}{}{}", kFolder, name, change.empty() ? "" : ": ", change));
   }
   return lines;

@@ -11,10 +11,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 
+#include "core/base/clock.h"
 #include "core/base/setting_files.h"
 #include "report/terms.h"
 
@@ -90,7 +92,9 @@ std::optional<NewRunDirectory> claim_empty(const fs::path& path) {
   }
   // Kept open: the lock goes with the process. Without one, as on NFS, the look alone has to do.
   std::error_code failure;
-  if (fs::is_empty(path, failure) && !failure) return NewRunDirectory{path.string(), descriptor};
+  if (fs::is_empty(path, failure) && !failure) {
+    return NewRunDirectory{.path = path.string(), .claim = descriptor};
+  }
   if (descriptor >= 0) ::close(descriptor);
   return std::nullopt;
 }
@@ -115,7 +119,10 @@ std::optional<NewRunDirectory> make_first_free(const Name& name, std::string& er
     const Made made = make_private(path, error);
     if (made == Made::no) return std::nullopt;
     if (made != Made::yes) continue;
-    if (auto claimed = claim_empty(path)) return claimed;
+    if (auto claimed = claim_empty(path)) {
+      claimed->is_new = true;
+      return claimed;
+    }
   }
   error = not_made(name(kNamesTried), "all names up to it are taken");
   return std::nullopt;
@@ -143,10 +150,12 @@ std::optional<NewRunDirectory> make_run_directory(const std::string& wanted,
         },
         error);
   }
-  if (make_private(path, error) == Made::no || !is_writable_directory(path, error)) {
-    return std::nullopt;
+  const Made made = make_private(path, error);
+  if (made == Made::no || !is_writable_directory(path, error)) return std::nullopt;
+  if (auto claimed = claim_empty(path)) {
+    claimed->is_new = made == Made::yes;
+    return claimed;
   }
-  if (auto claimed = claim_empty(path)) return claimed;
   return make_first_free([&](int number) { return path / fmt::format("attempt-{}", number); },
                          error);
 }
@@ -164,7 +173,7 @@ std::optional<NewRunDirectory> make_shared_run_directory(const std::string& want
     if (make_private(path, error) == Made::no) return std::nullopt;
   }
   if (!is_writable_directory(path, error)) return std::nullopt;
-  return NewRunDirectory{path.string()};
+  return NewRunDirectory{.path = path.string()};
 }
 
 namespace {
@@ -210,24 +219,38 @@ std::string take_answer(int channel, int& claim) {
   return text;
 }
 
-// Whoever waits for the end of our output must not wait for this process.
+// Whoever waits for the end of our output, or for a lock that we were given, must not wait for this
+// process; and no signal to our group ends it before it has removed what came too late.
 [[noreturn]] void become_maker(const Make& make, int channel) {
+  ::setsid();
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, nullptr);
   const int nothing = ::open("/dev/null", O_RDWR);
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, standard);
+  constexpr int kChannel = STDERR_FILENO + 1;
+  if (channel != kChannel) ::dup3(channel, kChannel, O_CLOEXEC);
+  channel = kChannel;
+  ::closefrom(kChannel + 1);
   std::string error;
   const auto made = make(error);
   const std::string text = made ? kMade + made->path : kNotMade + error.substr(0, 4096);
   const bool is_heard = send_answer(channel, text, made ? made->claim : -1);
-  // One that is shared may be somebody's already.
-  if (made && made->claim >= 0 && !is_heard) ::rmdir(made->path.c_str());
+  // One that was there is the user's.
+  if (made && made->is_new && !is_heard) ::rmdir(made->path.c_str());
   ::_exit(0);
 }
 
 // Whether there is something to read before `limit_ns` are over.
 bool is_answered(int channel, int64_t limit_ns) {
+  const auto end_ns = static_cast<int64_t>(monotonic_now_ns()) + limit_ns;
   pollfd event{channel, POLLIN, 0};
-  const int64_t limit_ms = limit_ns / 1'000'000;
-  return ::poll(&event, 1, static_cast<int>(limit_ms)) > 0;
+  while (true) {
+    const int64_t left_ns = end_ns - static_cast<int64_t>(monotonic_now_ns());
+    const int status =
+        ::poll(&event, 1, static_cast<int>(std::max<int64_t>(left_ns, 0) / 1'000'000));
+    if (status >= 0 || errno != EINTR) return status > 0;
+  }
 }
 
 }  // namespace
@@ -236,26 +259,29 @@ std::optional<NewRunDirectory> make_in_time(const Make& make, const std::string&
                                             int64_t limit_ns, std::string& error) {
   int channel[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) != 0) return make(error);
-  const pid_t maker = ::fork();
-  if (maker == 0) {
-    ::close(channel[0]);
-    become_maker(make, channel[1]);
+  // A child's child: it is nobody's among the processes of the job.
+  const pid_t starter = ::fork();
+  if (starter == 0) {
+    if (::fork() == 0) become_maker(make, channel[1]);
+    ::_exit(0);
   }
   ::close(channel[1]);
-  if (maker < 0) {
+  if (starter < 0) {
     ::close(channel[0]);
     return make(error);
   }
+  ::waitpid(starter, nullptr, 0);
   const bool is_in_time = is_answered(channel[0], limit_ns);
+  // Nothing can be sent any more, and what came in the last moment is taken.
+  ::shutdown(channel[0], SHUT_RD);
   NewRunDirectory made;
-  const std::string answer = is_in_time ? take_answer(channel[0], made.claim) : std::string();
+  const std::string answer = take_answer(channel[0], made.claim);
   ::close(channel[0]);
-  if (!is_in_time) {
+  if (!is_in_time && answer.empty()) {
     error = not_made(
         place, fmt::format("its file system has not answered for {}", report::duration(limit_ns)));
     return std::nullopt;
   }
-  ::waitpid(maker, nullptr, 0);
   if (answer.empty()) {
     error = not_made(place, "the process that was to make it has ended");
     return std::nullopt;

@@ -24,6 +24,7 @@ struct NewRunDirectory {
   // A descriptor whose lock keeps other runs away for as long as it is open; -1: none could be had,
   // or the directory is shared.
   int claim = -1;
+  bool is_new = false;  // made by this process; else it was there before
 };
 
 // Makes the directory (0700) for this process alone. Without `wanted` a new one below rollcall-runs
@@ -41,8 +42,8 @@ std::optional<NewRunDirectory> make_shared_run_directory(const std::string& want
                                                          unsigned restarts, std::string& error);
 
 // What `make` makes in a process of its own, which is waited for at most `limit_ns`. Too late:
-// nullopt, and `error` names `place`; the process goes on, and removes a directory of which it has
-// the claim.
+// nullopt, and `error` names `place`; the process goes on, and removes a directory that it has
+// made for this run alone.
 using Make = std::function<std::optional<NewRunDirectory>(std::string& error)>;
 std::optional<NewRunDirectory> make_in_time(const Make& make, const std::string& place,
                                             int64_t limit_ns, std::string& error);

@@ -260,7 +260,7 @@ class Session {
         end_after_time_limit(
             "No verdict: nothing was recorded. A job that waits in its rendezvous for a rank has "
             "not called NCCL yet.",
-            "", now);
+            "");
       } else {
         // Nobody can ask again: within a short limit a shorter wait has to do.
         const double usual_s = static_cast<double>(analysis::Options{}.live_threshold_ns) / 1e9;
@@ -293,7 +293,7 @@ class Session {
         break;
     }
     word_ = word;
-    asked_ns_ = now;
+    asked_ns_ = now_ns();
     // A call counts as missing after the time that the watch waited, not after diff's own patience.
     const double patience_s = std::max(static_cast<double>(word.patience_ns) * 0.5e-9, 0.1);
     std::vector<std::string> options{"--stalled-after", fmt::format("{}", patience_s)};
@@ -326,7 +326,7 @@ class Session {
     const std::string text = helper_text();
     if (timed_out_) {
       // Without a text diff has said on stderr why.
-      end_after_time_limit(text.empty() ? "No verdict." : "The verdict before that:", text, now);
+      end_after_time_limit(text.empty() ? "No verdict." : "The verdict before that:", text);
       return;
     }
     const bool is_confirmed = word_.act == Act::confirm;
@@ -345,7 +345,7 @@ class Session {
     say(fmt::format("ending the job ({}); without that option its processes stay to be looked at.",
                     option));
     hang_ = true;
-    begin_end(now);
+    begin_end();
   }
 
   void tell_of_hang(const std::string& text, int64_t now) {
@@ -404,7 +404,7 @@ class Session {
   void run_command(int64_t now) {
     if (!command_.is_given() || incident_.empty()) return;
     std::string why;
-    const pid_t pid = command_.start(incident_, now, why);
+    const pid_t pid = job_.away([&] { return command_.start(incident_, now, why); });
     if (pid != 0) return processes_.leave_out(pid);
     say(fmt::format("the command of --on-verdict is not started: {}.", why));
   }
@@ -437,19 +437,20 @@ class Session {
     class_status_ = kExitHang;
   }
 
-  void end_after_time_limit(const char* remark, const std::string& verdict, int64_t now) {
+  void end_after_time_limit(const char* remark, const std::string& verdict) {
     say(fmt::format("the time limit of {} s is over; ending the job. {}", arguments_.timeout_s,
                     remark),
         verdict.empty() ? verdict : verdict + "\n");
     verdict_shown_ = true;
-    begin_end(now);
+    begin_end();
   }
 
-  void begin_end(int64_t now) {
+  void begin_end() {
     ending_ = true;
     tell_guardian_of_end();
     job_.signal_all(SIGTERM);
-    kill_at_ns_ = now + kGraceNs;
+    // The look that led to this may have taken long.
+    kill_at_ns_ = now_ns() + kGraceNs;
   }
 
   void clean_up() {

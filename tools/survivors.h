@@ -9,7 +9,7 @@
 //
 // Processes of another real user than the job's are left alone, also by root.
 //
-// Threads: the main thread alone.
+// Threads: the main thread alone, or the relay while that one is away (tools/signal_relay.h).
 #pragma once
 
 #include <sys/types.h>

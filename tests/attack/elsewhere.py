@@ -186,6 +186,25 @@ def what_a_server_makes_too_late_is_removed():
         wait_until(lambda: not os.path.isdir(below), "its removal")
 
 
+def a_directory_that_was_there_stays():
+    with Server() as server:
+        os.mkdir(server.run_directory)
+        server.order(delay_s=4)
+        done = subprocess.run(
+            [job.ROLLCALL, "run", "-d", server.run_directory, "--", "true"], check=False,
+            capture_output=True, text=True, stdin=subprocess.DEVNULL,
+            env=job.clean_environment(server.settings()), timeout=job.PATIENCE_S)
+        expect("not recorded" in done.stderr, f"it is not said: {done.stderr!r}")
+        server.order()
+        asked = "-d " + server.run_directory
+        wait_until(lambda: asked not in command_lines(), "the end of the process that asked")
+        expect(os.path.isdir(os.path.join(server.disk.folder, "run")), "it was removed")
+
+
+def command_lines():
+    return subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True).stdout
+
+
 def is_kept_by_the_server(pid):
     """In the kernel, until a file system in user space answers."""
     with open(f"/proc/{pid}/wchan", encoding="utf-8") as file:
@@ -229,6 +248,8 @@ if __name__ == "__main__":
         ("SIGTERM ends a job whose server takes long", sigterm_ends_a_job_whose_server_takes_long),
         ("a server that does not answer does not keep the job from its start",
          a_server_that_does_not_answer_does_not_keep_the_job_from_its_start),
+        ("a directory that was there stays, although the server was late",
+         a_directory_that_was_there_stays),
         ("a signal reaches the job while the server does not answer",
          a_signal_reaches_the_job_while_the_server_does_not_answer),
         ("what a server makes too late is removed", what_a_server_makes_too_late_is_removed),

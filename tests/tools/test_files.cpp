@@ -309,6 +309,16 @@ TEST_CASE("a report of an incident is of its run, with what the incident said") 
   const std::string of_run = run_command(folder, {"report", "run"}).out;
   CHECK(contains(of_run, "<dt>kept while it ran</dt>"));
   CHECK(contains(of_run, "of this one"));
+  // What links lead to is told of neither, for a page is sent to others.
+  put(folder / "secret",
+      "{\"culprits\": [], \"code\": \"RC-X\", \"summary\": \"of somebody else\"}\n");
+  for (const std::string name : {"changes.txt", "incident.json", "stacks.txt"}) {
+    fs::remove(folder / (incident + "/" + name));
+    REQUIRE(::symlink("../../../secret", (folder / (incident + "/" + name)).c_str()) == 0);
+  }
+  CHECK_FALSE(contains(run_command(folder, {"report", incident}).out, "of somebody else"));
+  CHECK_FALSE(contains(run_command(folder, {"report", "run"}).out, "of somebody else"));
+  CHECK_FALSE(contains(run_command(folder, {"diff", "run"}).out, "of somebody else"));
   // Any other folder of that name is no incident.
   fs::create_directories(folder / "incidents/x");
   CHECK(run_command(folder, {"report", "incidents/x"}).status == 2);
