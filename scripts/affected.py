@@ -18,11 +18,14 @@ import subprocess
 import sys
 import tempfile
 
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
+# Of a hook of another repository, or of this one's, git must not hear.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
 
 def git(*words):
-    done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(["git", *words], capture_output=True, text=True, check=False,
+                          env=ENVIRONMENT)
     return done.stdout.split("\n")[:-1] if done.returncode == 0 else None
 
 
@@ -39,17 +42,21 @@ def base_of(wanted):
 
 
 def included_by(path):
+    """As seen from the root, from its own folder, and from that of the emulator's NCCL and CUDA."""
     with open(path, encoding="utf-8", errors="replace") as file:
-        return set(INCLUDE.findall(file.read()))
+        names = INCLUDE.findall(file.read())
+    folders = ("", os.path.dirname(path), "emulator/include")
+    return {os.path.normpath(os.path.join(folder, name)) for name in names for folder in folders}
 
 
 def closure(changed, headers):
+    """Also of what is gone: who still includes it does not compile."""
     includes = {header: included_by(header) for header in headers}
-    found = set(changed) & set(headers)
+    found = set(changed)
     while True:
         more = {header for header in headers if header not in found and includes[header] & found}
         if not more:
-            return found
+            return found & set(headers)
         found |= more
 
 
@@ -64,7 +71,7 @@ def sources_of(changed, sources):
 
 def self_test():
     """A folder of its own: c includes b.h, which includes a.h; d.h is nobody's."""
-    files = {"x/a.h": "", "x/b.h": '#include "x/a.h"\n', "x/c.cpp": '#include "x/b.h"\n',
+    files = {"x/a.h": "", "x/b.h": '#include "a.h"\n', "x/c.cpp": '#include "x/b.h"\n',
              "x/e.cpp": '#include <vector>\n', "y/d.h": "", "y/f.cpp": "", "rules": ""}
     cases = {  # what changes: headers, sources
         "x/a.h": ("x/a.h x/b.h", "x/c.cpp x/e.cpp"), "x/b.h": ("x/b.h", "x/c.cpp"),
@@ -72,7 +79,7 @@ def self_test():
         "rules": ("x/a.h x/b.h y/d.h", "x/c.cpp x/e.cpp y/f.cpp"),
     }
     script = os.path.abspath(__file__)
-    who = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+    who = ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"]
     with tempfile.TemporaryDirectory(prefix="rollcall-affected-") as folder:
         os.chdir(folder)
         for path, text in files.items():
@@ -81,7 +88,7 @@ def self_test():
                 file.write(text)
         for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-q", "-m", "first"],
                       [*who, "commit", "-q", "--allow-empty", "-m", "second"]):
-            subprocess.run(["git", *words], check=True)
+            subprocess.run(["git", *words], check=True, env=ENVIRONMENT)
         for changed, expected in cases.items():
             with open(changed, "a", encoding="utf-8") as file:
                 file.write("// changed\n")
@@ -89,7 +96,11 @@ def self_test():
                 done = subprocess.run([script, kind, "--unless", "rules"], check=True, text=True,
                                       capture_output=True)
                 assert done.stdout.split() == names.split(), (changed, kind, done.stdout)
-            subprocess.run(["git", "checkout", "-q", "."], check=True)
+            subprocess.run(["git", "checkout", "-q", "."], check=True, env=ENVIRONMENT)
+        os.remove("x/a.h")
+        done = subprocess.run([script, "headers"], check=True, text=True, capture_output=True)
+        assert done.stdout.split() == ["x/b.h"], done.stdout
+        subprocess.run(["git", "checkout", "-q", "."], check=True, env=ENVIRONMENT)
         done = subprocess.run([script, "headers", "no-such-commit"], check=True, text=True,
                               capture_output=True)
         assert len(done.stdout.split()) == 3, done.stdout
@@ -105,10 +116,12 @@ def main():
     parser.add_argument("--unless", action="append", default=[])
     arguments = parser.parse_args()
     is_header = arguments.kind == "headers"
-    every = [path for path in git("ls-files", "*.h" if is_header else "*.cpp") or []
-             if os.path.exists(path)]
+    known = git("ls-files", "*.h" if is_header else "*.cpp")
+    if not known:
+        sys.exit("affected: `git ls-files` names no file here; is this a clone that git may read?")
+    every = [path for path in known if os.path.exists(path)]
     base = base_of(arguments.base)
-    changed = git("diff", "--name-only", base, "--") if base else None
+    changed = git("diff", "--name-only", "--no-renames", base, "--") if base else None
     if changed is None or set(changed) & set(arguments.unless):
         affected = set(every)
     else:
