@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "report/page/document.h"
 #include "report/page/markup.h"
@@ -21,9 +24,13 @@ using statistics::OperationRow;
 // What may be compared: operation, ranks, hosts.
 using Shape = std::tuple<OpKind, int32_t, size_t>;
 
+// Of hosts without files nobody knows how many there are.
+constexpr size_t kHostsUnknown = SIZE_MAX;
+
 size_t hosts_of(const analysis::Index& index, const CommKey& key) {
   const uint32_t group = index.find_group(key);
   if (group == analysis::kNone) return 0;
+  if (!index.groups()[group].is_whole()) return kHostsUnknown;
   std::set<std::string_view> hosts;
   for (const analysis::Member& member : index.groups()[group].members) {
     hosts.insert(index.run().processes[member.process].host);
@@ -38,7 +45,7 @@ bool is_telling(const OperationRow& row) {
   return row.median_bandwidth.has_value() && row.timed >= kTellingCalls;
 }
 
-// Bandwidths of the table: by shape and class of sizes, and of each row its communicator.
+// Bandwidths of the table: by shape, and by shape and class of sizes.
 class Speeds {
  public:
   Speeds(const analysis::Index& index, const std::vector<OperationRow>& rows) : rows_(rows) {
@@ -49,30 +56,23 @@ class Speeds {
       shapes_.emplace_back(row.kind, row.nranks, found->second);
     }
     for (size_t at = 0; at < rows.size(); ++at) {
-      if (is_telling(rows[at])) telling_[shapes_[at]][size_class(rows[at])].push_back(at);
+      if (!is_comparable(at)) continue;
+      of_shape_[shapes_[at]].push_back({rows[at].bytes_to, gbps(at)});
+      of_class_[{shapes_[at], size_class(rows[at])}].push_back({gbps(at), at});
     }
+    for (auto& [shape, sizes] : of_shape_) {
+      std::sort(sizes.begin(), sizes.end());
+      double most = 0;
+      for (auto& [bytes, reached] : sizes) reached = most = std::max(most, reached);
+    }
+    for (auto& [place, others] : of_class_) std::sort(others.begin(), others.end());
   }
 
   BandwidthRow row_of(size_t at) const {
     BandwidthRow row{.operation = at, .of_peers = {}, .reached = {}};
-    const auto shape = telling_.find(shapes_[at]);
-    if (!is_telling(rows_[at]) || shape == telling_.end()) return row;
-    for (const auto& [size, others] : shape->second) {
-      if (size > size_class(rows_[at])) break;
-      for (const size_t other : others) {
-        row.reached = std::max(row.reached.value_or(0), gbps(other));
-      }
-    }
-    std::vector<double> peers;
-    for (const size_t other : shape->second.at(size_class(rows_[at]))) {
-      if (!(rows_[other].comm == rows_[at].comm)) peers.push_back(gbps(other));
-    }
-    row.peers = static_cast<uint32_t>(peers.size());
-    if (!peers.empty()) {
-      const auto middle = peers.begin() + static_cast<std::ptrdiff_t>(peers.size() / 2);
-      std::nth_element(peers.begin(), middle, peers.end());
-      row.of_peers = *middle;
-    }
+    if (!is_comparable(at)) return row;
+    row.reached = reached_by(at);
+    set_peers(at, row);
     if (*row.reached > 0) {
       const auto median_ns = static_cast<double>(rows_[at].median_ns.value_or(0));
       row.behind_ns =
@@ -88,11 +88,39 @@ class Speeds {
     }
   };
 
+  bool is_comparable(size_t at) const {
+    return is_telling(rows_[at]) && std::get<size_t>(shapes_[at]) != kHostsUnknown;
+  }
+
   double gbps(size_t at) const { return rows_[at].median_bandwidth->bus_gbps; }
+
+  // By this one, too.
+  double reached_by(size_t at) const {
+    const auto& sizes = of_shape_.at(shapes_[at]);
+    const auto larger =
+        std::upper_bound(sizes.begin(), sizes.end(), rows_[at].bytes_to,
+                         [](uint64_t bytes, const auto& size) { return bytes < size.first; });
+    return std::prev(larger)->second;
+  }
+
+  // The median of the others is looked up in the order of all, of which this one is one: a
+  // communicator has one row of a kind and class.
+  void set_peers(size_t at, BandwidthRow& row) const {
+    const auto& all = of_class_.at({shapes_[at], size_class(rows_[at])});
+    row.peers = static_cast<uint32_t>(all.size() - 1);
+    if (row.peers == 0) return;
+    const auto own = std::lower_bound(all.begin(), all.end(), std::pair(gbps(at), at));
+    const size_t place = (row.peers - 1) / 2;
+    const bool is_behind = place >= static_cast<size_t>(own - all.begin());
+    row.of_peers = all[place + (is_behind ? 1 : 0)].first;
+  }
 
   const std::vector<OperationRow>& rows_;
   std::vector<Shape> shapes_;
-  std::map<Shape, std::map<int, std::vector<size_t>>> telling_;
+  // By size: the most that was reached up to it.
+  std::map<Shape, std::vector<std::pair<uint64_t, double>>> of_shape_;
+  // By bandwidth, with the row.
+  std::map<std::pair<Shape, int>, std::vector<std::pair<double, size_t>>> of_class_;
 };
 
 std::string microseconds(const std::optional<int64_t>& span_ns) {
@@ -137,10 +165,11 @@ std::vector<std::string> cells_of(const OperationRow& row, const BandwidthRow& b
 constexpr std::string_view kMeanings =
     "Times are the GPU's, per rank, waits for later ranks included. algbw and busbw are medians, "
     "from the fastest rank of each call, as nccl-tests defines them. Beside busbw: that of peers, "
-    "which are communicators of as many ranks on as many hosts with the same operation and size "
-    "(their median, and how many they are); and the most that such communicators, this one "
-    "included, reached with operations of this kind that are no larger. What is furthest behind "
-    "that comes first. What the hardware could do is on no file.";
+    "which are communicators of as many ranks on as many hosts with the same operation and a size "
+    "within a factor of two (their median, and how many they are); and the most that such "
+    "communicators, this one included, reached with operations of this kind that are no larger. "
+    "Where most time was lost against that comes first. A communicator of which files are missing "
+    "is compared with none. What the hardware could do is on no file.";
 
 }  // namespace
 

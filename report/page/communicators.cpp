@@ -106,6 +106,7 @@ class Tree {
       }
     }
     told_.assign(entries.size(), false);
+    mark_out_of_step();
   }
 
   std::string html() {
@@ -122,13 +123,28 @@ class Tree {
     }
   };
 
+  // Of an entry and of all above it: it is to be found among those that come first. Stops where it
+  // was before, as in a circle of a damaged file.
+  void mark_out_of_step() {
+    std::vector<size_t> parents(entries_.size(), entries_.size());
+    for (size_t at = 0; at < entries_.size(); ++at) {
+      for (const size_t child : children_[at]) parents[child] = at;
+    }
+    is_out_of_step_.assign(entries_.size(), false);
+    for (size_t first = 0; first < entries_.size(); ++first) {
+      if (!entries_[first].comm->first_difference_seq) continue;
+      for (size_t at = first; at < entries_.size() && !is_out_of_step_[at]; at = parents[at]) {
+        is_out_of_step_[at] = true;
+      }
+    }
+  }
+
   // No recursion: in a damaged file the one may be of the other for as long as there are any.
   void add_below(std::vector<size_t> roots) {
     std::vector<std::pair<size_t, size_t>> open;  // (entry, depth), the next one last
     const auto put = [&](std::vector<size_t>& siblings, size_t depth) {
-      std::stable_sort(siblings.begin(), siblings.end(), [this](size_t a, size_t b) {
-        return place_of(entries_[a]) < place_of(entries_[b]);
-      });
+      std::stable_sort(siblings.begin(), siblings.end(),
+                       [this](size_t a, size_t b) { return place_of(a) < place_of(b); });
       for (size_t at = siblings.size(); at-- > 0;) open.emplace_back(siblings[at], depth);
     };
     put(roots, 0);
@@ -142,8 +158,8 @@ class Tree {
     }
   }
 
-  static std::pair<bool, uint64_t> place_of(const Entry& entry) {
-    return {!entry.comm->first_difference_seq.has_value(), entry.number};
+  std::pair<bool, uint64_t> place_of(size_t at) const {
+    return {!is_out_of_step_[at], entries_[at].number};
   }
 
   void add(const Entry& entry, size_t depth) {
@@ -169,6 +185,7 @@ class Tree {
   std::vector<std::vector<size_t>> children_;  // by entry
   std::vector<size_t> roots_;
   std::vector<bool> told_;
+  std::vector<bool> is_out_of_step_;  // itself, or one below it
   const bool has_orders_;
   HtmlTable table_;
 };
@@ -179,8 +196,10 @@ std::string communicators_html(const analysis::Index& index, const analysis::Rep
   if (report.comms.empty()) return "";
   const std::vector<Entry> entries = entries_of(index, report);
   return paragraph(
-             "Made: in which order, each by the first rank that made it. A communicator that was "
-             "made of another one stands below it; those out of step come first.",
+             "Made: in which order, each by the first rank that made it, by the clocks of the "
+             "hosts. "
+             "A communicator that was made of another one stands below it; those out of step come "
+             "first, with what is above them.",
              "quiet") +
          Tree(entries, index).html();
 }
