@@ -357,7 +357,11 @@ def lines_left_out_are_noted():
     if not pythons:
         return "the frames of this Python are not read"
     calls = 40000
-    notes, named = frames_of_fast_calls(pythons[0], 1, calls, {})
+    # The budget is a share of the time that passes, of which a busy machine gives each call more.
+    for _ in range(8):
+        notes, named = frames_of_fast_calls(pythons[0], 1, calls, {})
+        if notes != [None]:
+            break
     expect_equal(notes, ["to keep the overhead budget"], "the note of a job that only calls")
     expect(8192 <= named < calls, f"of {named} of {calls} calls the line is on file")
     notes, named = frames_of_fast_calls(pythons[0], 1, calls, {"ROLLCALL_OVERHEAD_BUDGET": "100"})
