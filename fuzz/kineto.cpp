@@ -48,13 +48,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   report::perfetto::KinetoLosses losses;
   uint64_t written = 0;
   trace::MemoryStream stream(bytes);
-  report::perfetto::write_kineto(
-      stream, title, state,
-      [&](const std::string& piece) {
-        written += piece.size();
-        return true;
-      },
-      losses, kEventsMax);
+  report::perfetto::write_kineto(stream, title, state,
+                                 [&](const std::string& piece) {
+                                   written += piece.size();
+                                   return true;
+                                 },
+                                 losses, {.events = kEventsMax});
   if (state.slices > kEventsMax || written == 0) __builtin_trap();
   trace::MemoryStream again(bytes);
   const trace::KinetoTrace kineto = trace::read_kineto(again, kEventsMax);

@@ -4,17 +4,18 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "trace/import/kineto_records.h"
 #include "trace/saturated.h"
 
 namespace rollcall::report::perfetto {
 namespace {
 
-constexpr size_t kTextBytesMax = 1 << 14;  // of one argument or name
-constexpr size_t kRowsMax = 1 << 14;       // a file of PyTorch has some dozen
+constexpr size_t kTextBytesMax = 1 << 14;   // of one argument or name
+constexpr size_t kLabelBytesMax = 1 << 10;  // of a process or thread, or its number
+constexpr size_t kRowsMax = 1 << 14;        // a file of PyTorch has some dozen
 
 std::string_view cut(std::string_view text) { return text.substr(0, kTextBytesMax); }
 
@@ -39,6 +40,10 @@ std::string text_of(const trace::JsonScalar& value) {
       return std::string(value.text);
   }
   return "";
+}
+
+std::string label_of(const trace::JsonScalar& value) {
+  return text_of(value).substr(0, kLabelBytesMax);
 }
 
 // The text of an array or object, put together again from what the reader tells of it.
@@ -98,8 +103,8 @@ class NestedText {
 
 class Reader final : public trace::JsonHandler {
  public:
-  Reader(int64_t offset_ns, size_t events_max, KinetoLosses& losses)
-      : offset_ns_(offset_ns), events_max_(events_max), losses_(losses) {}
+  Reader(int64_t offset_ns, const KinetoLimits& limits, KinetoLosses& losses)
+      : offset_ns_(offset_ns), limits_(limits), losses_(losses) {}
 
   void scalar(const std::vector<std::string>& path, const trace::JsonScalar& value) override {
     if (path.size() < kFieldDepth || path[0] != "traceEvents") return;
@@ -115,9 +120,7 @@ class Reader final : public trace::JsonHandler {
     if (path.size() < kArgumentDepth || path[2] != "args") return;
     const size_t count = path.size() - kArgumentDepth + 1;
     if (!nested_.end(path.begin() + kArgumentDepth - 1, count)) return;
-    const std::string text = nested_.take();
-    add_argument(path[kArgumentDepth - 1], ArgumentType::text,
-                 events.texts.intern(Vocabulary::text, cut(text)));
+    add_argument(path[kArgumentDepth - 1], ArgumentType::text, 0, nested_.take());
   }
 
   KinetoEvents events;
@@ -127,34 +130,46 @@ class Reader final : public trace::JsonHandler {
   static constexpr size_t kFieldDepth = 3;
   static constexpr ptrdiff_t kArgumentDepth = 4;
 
+  // Its texts are interned once it is known whether the event is kept.
+  struct HeldArgument {
+    uint32_t name_bytes;
+    uint32_t text_bytes;
+    ArgumentType type;
+    uint64_t value;
+  };
   struct Now {
     std::string phase, name, category, process, thread, id, told;
     double ts_us = -1;
     double duration_us = 0;
     double told_order = 0;
-    std::string arguments;
+    std::vector<HeldArgument> arguments;
+    std::string texts;     // names of the arguments, and their texts
+    uint64_t surplus = 0;  // arguments
   };
 
   void take_field(const std::string& name, const trace::JsonScalar& value) {
-    if (name == "ph") now_.phase = value.text;
+    constexpr size_t kPhaseBytesMax = 8;
+    const bool is_number = value.type == trace::JsonScalar::Type::number;
+    if (name == "ph") now_.phase = value.text.substr(0, kPhaseBytesMax);
     if (name == "name") now_.name = cut(value.text);
     if (name == "cat") now_.category = cut(value.text);
-    if (name == "ts") now_.ts_us = value.number;
-    if (name == "dur") now_.duration_us = value.number;
-    if (name == "pid") now_.process = cut(text_of(value));
-    if (name == "tid") now_.thread = cut(text_of(value));
-    if (name == "id") now_.id = cut(text_of(value));
+    if (name == "ts" && is_number) now_.ts_us = value.number;
+    if (name == "dur" && is_number) now_.duration_us = value.number;
+    if (name == "pid") now_.process = label_of(value);
+    if (name == "tid") now_.thread = label_of(value);
+    if (name == "id") now_.id = label_of(value);
   }
 
   void take_argument(const std::string& name, const trace::JsonScalar& value) {
-    if (name == "name" || name == "labels") now_.told = cut(text_of(value));
-    if (name == "sort_index") now_.told_order = value.number;
+    if (name == "name" || name == "labels") now_.told = label_of(value);
+    const bool is_number = value.type == trace::JsonScalar::Type::number;
+    if (name == "sort_index" && is_number) now_.told_order = value.number;
     constexpr double kBeyondSigned = 0x1p63;
     switch (value.type) {
       case trace::JsonScalar::Type::null:
-        return add_text(name, "null");
+        return add_argument(name, ArgumentType::text, 0, "null");
       case trace::JsonScalar::Type::text:
-        return add_text(name, value.text);
+        return add_argument(name, ArgumentType::text, 0, value.text);
       case trace::JsonScalar::Type::boolean:
         return add_argument(name, ArgumentType::boolean, static_cast<uint64_t>(value.integer));
       case trace::JsonScalar::Type::number:
@@ -170,14 +185,18 @@ class Reader final : public trace::JsonHandler {
     }
   }
 
-  void add_text(std::string_view name, std::string_view text) {
-    add_argument(name, ArgumentType::text, events.texts.intern(Vocabulary::text, cut(text)));
-  }
-  void add_argument(std::string_view name, ArgumentType type, uint64_t value) {
-    append_argument(now_.arguments,
-                    {.name = events.texts.intern(Vocabulary::argument_name, cut(name)),
-                     .type = type,
-                     .value = value});
+  void add_argument(std::string_view name, ArgumentType type, uint64_t value,
+                    std::string_view text = {}) {
+    if (now_.arguments.size() >= kKinetoArgumentsMax) {
+      ++now_.surplus;
+      return;
+    }
+    name = cut(name);
+    text = cut(text);
+    now_.arguments.push_back(
+        {static_cast<uint32_t>(name.size()), static_cast<uint32_t>(text.size()), type, value});
+    now_.texts += name;
+    now_.texts += text;
   }
 
   void end_event() {
@@ -187,9 +206,11 @@ class Reader final : public trace::JsonHandler {
       keep_event();
     }
     for (std::string* text : {&now_.phase, &now_.name, &now_.category, &now_.process, &now_.thread,
-                              &now_.id, &now_.told, &now_.arguments}) {
+                              &now_.id, &now_.told, &now_.texts}) {
       text->clear();
     }
+    now_.arguments.clear();
+    now_.surplus = 0;
     now_.ts_us = -1;
     now_.duration_us = now_.told_order = 0;
     nested_.take();
@@ -214,11 +235,15 @@ class Reader final : public trace::JsonHandler {
     const bool is_arrow = now_.phase == "s" || now_.phase == "t" || now_.phase == "f";
     const int64_t time_ns = time_of(now_.ts_us);
     if (!is_slice && !is_moment && !is_arrow) {
-      return leave_out(fmt::format("of the kind \"{}\"", now_.phase.substr(0, 8)));
+      if (now_.phase.size() != 1) return leave_out("of other kinds");
+      return leave_out(fmt::format("of the kind \"{}\"", now_.phase));
     }
     if (time_ns < 0) return leave_out("without a time");
-    if (events.items.size() + events.arrows.size() >= events_max_) {
-      return leave_out(fmt::format("beyond the first {}", events_max_));
+    if (events.items.size() + events.arrows.size() >= limits_.events) {
+      return leave_out(fmt::format("beyond the first {}", limits_.events));
+    }
+    if (events.texts.memory_bytes() + events.arguments.size() >= limits_.text_bytes) {
+      return leave_out(fmt::format("beyond the first {} bytes of texts", limits_.text_bytes));
     }
     const std::optional<uint32_t> row = row_of(now_.process, now_.thread);
     if (!row) return leave_out(fmt::format("of more than {} threads", kRowsMax));
@@ -227,7 +252,7 @@ class Reader final : public trace::JsonHandler {
     } else if (is_moment) {
       events.rows[*row].moments.emplace_back(time_ns, add_item());
     } else {
-      const int64_t end_ns = trace::saturated_sum(time_ns, rounded(now_.duration_us));
+      const int64_t end_ns = trace::saturated_sum(time_ns, trace::ns_of_us(now_.duration_us));
       events.rows[*row].slices.push_back(
           {time_ns, std::clamp(end_ns, time_ns, trace::kTimeMaxNs), add_item()});
     }
@@ -235,14 +260,9 @@ class Reader final : public trace::JsonHandler {
 
   void leave_out(const std::string& why) { ++losses_.left_out[why]; }
 
-  // Nanoseconds, of which the file has whole ones; nothing where it is no time.
-  static int64_t rounded(double us) {
-    constexpr double kBeyondUs = static_cast<double>(trace::kTimeMaxNs) / 1000;
-    return us >= 0 && us <= kBeyondUs ? std::llround(us * 1000) : -1;
-  }
   // -1: none.
   int64_t time_of(double us) const {
-    const int64_t relative_ns = rounded(us);
+    const int64_t relative_ns = trace::ns_of_us(us);
     if (relative_ns < 0) return -1;
     const int64_t time_ns = trace::saturated_sum(relative_ns, offset_ns_);
     return time_ns >= 0 && time_ns <= trace::kTimeMaxNs ? time_ns : -1;
@@ -251,12 +271,30 @@ class Reader final : public trace::JsonHandler {
   uint32_t add_item() {
     KinetoItem item;
     item.arguments = events.arguments.size();
-    item.argument_bytes = static_cast<uint32_t>(now_.arguments.size());
+    append_arguments();
+    item.argument_bytes = static_cast<uint32_t>(events.arguments.size() - item.arguments);
     item.name = static_cast<uint32_t>(events.texts.intern(Vocabulary::name, now_.name));
     item.category = static_cast<uint32_t>(events.texts.intern(Vocabulary::category, now_.category));
-    events.arguments += now_.arguments;
     events.items.push_back(item);
     return static_cast<uint32_t>(events.items.size() - 1);
+  }
+  void append_arguments() {
+    losses_.arguments += now_.surplus;
+    std::string_view texts = now_.texts;
+    const auto next = [&texts](size_t bytes) {
+      const std::string_view text = texts.substr(0, bytes);
+      texts.remove_prefix(bytes);
+      return text;
+    };
+    for (const HeldArgument& held : now_.arguments) {
+      Argument argument;
+      argument.name = events.texts.intern(Vocabulary::argument_name, next(held.name_bytes));
+      argument.type = held.type;
+      const std::string_view text = next(held.text_bytes);
+      argument.value = held.type == ArgumentType::text ? events.texts.intern(Vocabulary::text, text)
+                                                       : held.value;
+      append_argument(events.arguments, argument);
+    }
   }
 
   // Arrows of one category and number are one.
@@ -289,7 +327,7 @@ class Reader final : public trace::JsonHandler {
   }
 
   const int64_t offset_ns_;
-  const size_t events_max_;
+  const KinetoLimits limits_;
   KinetoLosses& losses_;
   Now now_;
   NestedText nested_;
@@ -299,9 +337,9 @@ class Reader final : public trace::JsonHandler {
 
 }  // namespace
 
-KinetoEvents read_kineto_events(trace::ByteStream& stream, int64_t offset_ns, size_t events_max,
-                                KinetoLosses& losses) {
-  Reader reader(offset_ns, events_max, losses);
+KinetoEvents read_kineto_events(trace::ByteStream& stream, int64_t offset_ns,
+                                const KinetoLimits& limits, KinetoLosses& losses) {
+  Reader reader(offset_ns, limits, losses);
   losses.trouble = trace::read_json_events(stream, reader);
   return std::move(reader.events);
 }

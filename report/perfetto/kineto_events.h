@@ -59,7 +59,7 @@ struct KinetoEvents {
 };
 
 // Times are those of the file plus `offset_ns`.
-KinetoEvents read_kineto_events(trace::ByteStream& stream, int64_t offset_ns, size_t events_max,
-                                KinetoLosses& losses);
+KinetoEvents read_kineto_events(trace::ByteStream& stream, int64_t offset_ns,
+                                const KinetoLimits& limits, KinetoLosses& losses);
 
 }  // namespace rollcall::report::perfetto

@@ -28,8 +28,13 @@ struct Point {
 
 class KinetoWriter {
  public:
-  KinetoWriter(KinetoEvents events, const KinetoTitle& title, TraceState& state)
-      : events_(std::move(events)), title_(title), state_(state), file_(state.next_uuid) {}
+  KinetoWriter(KinetoEvents events, const KinetoTitle& title, TraceState& state,
+               KinetoLosses& losses)
+      : events_(std::move(events)),
+        title_(title),
+        state_(state),
+        losses_(losses),
+        file_(state.next_uuid) {}
 
   bool write(const Sink& sink) {
     plan();
@@ -69,6 +74,7 @@ class KinetoWriter {
   }
 
   void plan() {
+    const size_t ends = events_.arrows.size();
     const uint32_t file = add_track(title_.parent, title_.name, title_.order);
     tracks_[file].description = title_.description;
     default_track_ = tracks_[file].uuid;
@@ -91,6 +97,8 @@ class KinetoWriter {
       }
     }
     std::sort(arrows_.begin(), arrows_.end());
+    const size_t unbound = ends - arrows_.size();
+    if (unbound != 0) losses_.left_out["of arrows that touch no slice"] += unbound;
   }
 
   static std::vector<uint32_t> in_order(const std::vector<KinetoProcess>& processes) {
@@ -184,6 +192,7 @@ class KinetoWriter {
   KinetoEvents events_;
   const KinetoTitle& title_;
   TraceState& state_;
+  KinetoLosses& losses_;
   const uint64_t file_;  // a number that no other file has
   std::vector<Track> tracks_;
   std::vector<Point> points_;
@@ -196,9 +205,9 @@ class KinetoWriter {
 }  // namespace
 
 bool write_kineto(trace::ByteStream& stream, const KinetoTitle& title, TraceState& state,
-                  const Sink& sink, KinetoLosses& losses, size_t events_max) {
-  KinetoEvents events = read_kineto_events(stream, title.offset_ns, events_max, losses);
-  return KinetoWriter(std::move(events), title, state).write(sink);
+                  const Sink& sink, KinetoLosses& losses, const KinetoLimits& limits) {
+  KinetoEvents events = read_kineto_events(stream, title.offset_ns, limits, losses);
+  return KinetoWriter(std::move(events), title, state, losses).write(sink);
 }
 
 }  // namespace rollcall::report::perfetto

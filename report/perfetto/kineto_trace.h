@@ -30,13 +30,20 @@ struct KinetoTitle {
 
 struct KinetoLosses {
   std::map<std::string, uint64_t> left_out;  // events: why, and how many
+  uint64_t arguments = 0;                    // left out of events that are there
   std::string trouble;                       // why it was not read to its end; empty: it was
 };
 
-inline constexpr size_t kKinetoEventsMax = 1u << 24;
+// What is taken of one file.
+struct KinetoLimits {
+  size_t events = 1u << 24;
+  uint64_t text_bytes = 1ull << 31;  // of all texts, each once, and of arguments
+};
+
+inline constexpr size_t kKinetoArgumentsMax = 256;  // of one event; PyTorch writes some twenty
 
 // Memory: about 250 bytes per event, and every text once. False: the sink wants no more.
 bool write_kineto(trace::ByteStream& stream, const KinetoTitle& title, TraceState& state,
-                  const Sink& sink, KinetoLosses& losses, size_t events_max = kKinetoEventsMax);
+                  const Sink& sink, KinetoLosses& losses, const KinetoLimits& limits = {});
 
 }  // namespace rollcall::report::perfetto

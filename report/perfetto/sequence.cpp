@@ -84,6 +84,8 @@ uint64_t Texts::intern(Vocabulary vocabulary, std::string_view text) {
   if (found != known.end()) return found->second;
   const auto added = known.emplace(text, known.size() + 1).first;
   new_.push_back({vocabulary, added->second, &added->first});
+  constexpr size_t kNodeBytes = 4 * sizeof(void*);
+  memory_bytes_ += text.size() + sizeof(*added) + kNodeBytes + sizeof(Entry);
   return added->second;
 }
 

@@ -65,6 +65,7 @@ class Texts {
  public:
   uint64_t intern(Vocabulary vocabulary, std::string_view text);
   bool are_written() const { return new_.empty(); }
+  uint64_t memory_bytes() const { return memory_bytes_; }  // of all of them, about
   // About so many bytes of those that were not appended before. Broken UTF-8 becomes '?'.
   void append_new(Message& packet, size_t bytes_max);
 
@@ -77,6 +78,7 @@ class Texts {
 
   std::array<std::map<std::string, uint64_t, std::less<>>, kVocabularies> known_;
   std::deque<Entry> new_;
+  uint64_t memory_bytes_ = 0;
 };
 
 class Sequence {

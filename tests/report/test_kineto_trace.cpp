@@ -10,6 +10,7 @@
 #include "tests/report/perfetto_reader.h"
 
 using namespace rollcall;
+using report::perfetto::KinetoLimits;
 using report::perfetto::KinetoLosses;
 using report::perfetto::KinetoTitle;
 using report::perfetto::TraceState;
@@ -27,7 +28,7 @@ struct Rewritten {
   TraceState state;
 };
 
-void rewrite(const std::string& text, Rewritten& into, size_t events_max = 1000,
+void rewrite(const std::string& text, Rewritten& into, KinetoLimits limits = {.events = 1000},
              const std::string& name = "PyTorch") {
   trace::MemoryStream stream({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   KinetoTitle title;
@@ -38,17 +39,17 @@ void rewrite(const std::string& text, Rewritten& into, size_t events_max = 1000,
     into.bytes += piece;
     return true;
   };
-  CHECK(write_kineto(stream, title, into.state, sink, into.losses, events_max));
+  CHECK(write_kineto(stream, title, into.state, sink, into.losses, limits));
 }
 
 std::string file_of(const std::string& events) {
   return R"({"schemaVersion": 1, "traceEvents": [)" + events + "]}";
 }
 
-Rewritten rewritten(const std::string& events, size_t events_max = 1000) {
+Rewritten rewritten(const std::string& events, KinetoLimits limits = {.events = 1000}) {
   Rewritten result;
   result.state.next_uuid = kParent + 1;
-  rewrite(file_of(events), result, events_max);
+  rewrite(file_of(events), result, limits);
   return result;
 }
 
@@ -167,9 +168,10 @@ TEST_CASE("an arrow joins what it joins in its file, and no other file's") {
       {"ph": "s", "id": 5, "cat": "ac2g", "name": "ac2g", "pid": 4711, "tid": 12, "ts": 2.5},
       {"ph": "f", "id": 5, "cat": "ac2g", "name": "ac2g", "pid": 0, "tid": 13, "ts": 5, "bp": "e"},
       {"ph": "s", "id": 5, "cat": "fwdbwd", "name": "x", "pid": 4711, "tid": 12, "ts": 4},
-      {"ph": "s", "id": 6, "cat": "ac2g", "name": "x", "pid": 4711, "tid": 12, "ts": 4000})";
+      {"ph": "s", "id": 6, "cat": "ac2g", "name": "x", "pid": 4711, "tid": 12, "ts": 4000},
+      {"ph": "f", "id": 6, "cat": "ac2g", "name": "x", "pid": 4711, "tid": 99, "ts": 2})";
   Rewritten written = rewritten(events);
-  rewrite(file_of(events), written, 1000, "PyTorch 2");
+  rewrite(file_of(events), written, {}, "PyTorch 2");
   const PerfettoReader trace = read(written);
   std::map<uint64_t, std::vector<std::string>> ends;
   for (const PerfettoEvent& event : trace.events) {
@@ -177,23 +179,79 @@ TEST_CASE("an arrow joins what it joins in its file, and no other file's") {
   }
   std::multiset<std::vector<std::string>> joined;
   for (const auto& [flow, names] : ends) joined.insert(names);
-  // Of the second, whose category is another one, the other end is missing; the third has no slice.
+  // Of the second, whose category is another one, the other end is missing; the third has no slice,
+  // in either file.
   CHECK(joined == std::multiset<std::vector<std::string>>{
                       {"launch", "kernel"}, {"launch", "kernel"}, {"outer"}, {"outer"}});
+  CHECK(written.losses.left_out ==
+        std::map<std::string, uint64_t>{{"of arrows that touch no slice", 4}});
 }
 
 TEST_CASE("what a trace cannot hold is counted by its reason") {
   const Rewritten written = rewritten(
       slice("a", R"("ts": 1, "dur": 1)") + "," + slice("b", R"("dur": 1)") + "," +
           slice("c", R"("ts": -5, "dur": 1)") + "," + slice("d", R"("ts": 1e300, "dur": 1)") + "," +
-          slice("e", R"("ts": 3, "dur": 1)") + "," + slice("f", R"("ts": 4, "dur": 1)") +
-          R"(, {"ph": "C", "name": "n", "pid": 1, "tid": 1, "ts": 1, "args": {"x": 1}}, {}, 5, [])",
-      2);
+          slice("e", R"("ts": 3, "dur": 1)") + "," + slice("f", R"("ts": 4, "dur": 1)") + "," +
+          slice("g", R"("ts": "5", "dur": 1)") + "," + slice("h", R"("ts": null, "dur": 1)") +
+          R"(, {"ph": "C", "name": "n", "pid": 1, "tid": 1, "ts": 1, "args": {"x": 1}}, {}, 5, [],
+          {"ph": "Complete"}, {"ph": "CC"})",
+      {.events = 2});
   CHECK(names_of(read(written).on("/thread 12")) == std::vector<std::string>{"a", "e"});
   CHECK(written.losses.left_out == std::map<std::string, uint64_t>{{"beyond the first 2", 1},
-                                                                   {"of the kind \"\"", 2},
                                                                    {"of the kind \"C\"", 1},
-                                                                   {"without a time", 3}});
+                                                                   {"of other kinds", 4},
+                                                                   {"without a time", 5}});
+}
+
+TEST_CASE("times since the epoch are exact, and a child that ends with its parent is within it") {
+  const PerfettoReader trace =
+      read(rewritten(slice("parent", R"("ts": 1700000817077201, "dur": 235)") + "," +
+                     slice("child", R"("ts": 1700000817077321, "dur": 115)")));
+  const std::vector<PerfettoEvent> events = trace.on("/thread 12");
+  constexpr int64_t kBeginNs = 1'700'000'817'077'201'000;
+  CHECK(times_of(events) ==
+        std::vector<int64_t>{kBeginNs, kBeginNs + 120'000, kBeginNs + 235'000, kBeginNs + 235'000});
+  std::set<uint64_t> tracks;
+  for (const PerfettoEvent& event : events) tracks.insert(event.track);
+  CHECK(tracks.size() == 1);
+}
+
+TEST_CASE("a duration that is no number is none") {
+  const PerfettoReader trace = read(rewritten(slice("a", R"("ts": 3, "dur": true)")));
+  CHECK(times_of(trace.on("/thread 12")) == std::vector<int64_t>{3'000, 3'000});
+}
+
+TEST_CASE("of an event with many arguments the first are kept, and the others are counted") {
+  std::string arguments = R"("x0": 0)";
+  for (int i = 1; i < 300; ++i) arguments += fmt::format(R"(, "x{}": "{}")", i, i);
+  const Rewritten written =
+      rewritten(slice("a", R"("ts": 1)", fmt::format(R"(, "args": {{{}}})", arguments)) + "," +
+                slice("left out", R"("dur": 1)", fmt::format(R"(, "args": {{{}}})", arguments)) +
+                "," + slice("b", R"("ts": 2)", R"(, "args": {"y": 1})"));
+  const std::vector<PerfettoEvent> events = read(written).on("/thread 12");
+  REQUIRE(events.size() == 4);
+  CHECK(events[0].arguments.size() == 256);
+  CHECK(events[0].arguments.at("x255") == "255");
+  CHECK(events[2].arguments == std::map<std::string, std::string>{{"y", "1"}});
+  CHECK(written.losses.arguments == 44);
+}
+
+TEST_CASE("texts are bounded, and those of events that are left out take nothing") {
+  std::string events;
+  for (int i = 0; i < 100; ++i) {
+    const std::string text = fmt::format("{:01000}", i);
+    const std::string more = fmt::format(R"(, "args": {{"text": "{}", "[]": ["{}"]}})", text, text);
+    events += slice("left out", R"("dur": 1)", more) + ",";
+    events += fmt::format(R"({{"ph": "M", "name": "process_name", "pid": 1{}}},)", more);
+    events += slice("kept", fmt::format(R"("ts": {})", i), more) + ",";
+  }
+  events += "{}";
+  const Rewritten written = rewritten(events, {.events = 1000, .text_bytes = 10'000});
+  const size_t kept = names_of(read(written).on("/thread 12")).size();
+  CHECK(kept >= 3);
+  CHECK(kept <= 5);
+  CHECK(written.losses.left_out.at("beyond the first 10000 bytes of texts") == 100 - kept);
+  CHECK(written.bytes.size() < 20'000);
 }
 
 TEST_CASE("a file that ends in the middle is there up to its end, and is said to end there") {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "trace/import/file_kind.h"
@@ -137,9 +138,16 @@ class TraceReader final : public JsonHandler {
 }  // namespace
 
 int64_t KinetoTrace::at_ns(double us) const {
-  constexpr double kBeyond = static_cast<double>(kTimeMaxNs) / 1000;  // microseconds
-  if (!(us > 0) || us > kBeyond) return 0;
-  return base_ns + static_cast<int64_t>(us * 1000);
+  const int64_t relative_ns = us > 0 ? ns_of_us(us) : -1;
+  return relative_ns < 0 ? 0 : base_ns + relative_ns;
+}
+
+int64_t ns_of_us(double us) {
+  constexpr double kBeyondUs = static_cast<double>(kTimeMaxNs) / 1000;
+  if (!(us >= 0) || us > kBeyondUs) return -1;
+  // A time since the epoch has whole microseconds in a double, but not whole nanoseconds.
+  const double whole_us = std::floor(us);
+  return static_cast<int64_t>(whole_us) * 1000 + std::llround((us - whole_us) * 1000);
 }
 
 KinetoTrace read_kineto(ByteStream& stream, size_t records_max) {

@@ -51,6 +51,9 @@ struct KinetoTrace {
   int64_t at_ns(double us) const;
 };
 
+// Exact for whole microseconds since the epoch, too; -1 where it is no time.
+int64_t ns_of_us(double us);
+
 // Read as it comes: memory is that of its collectives, of which it takes so many calls and kernels
 // at most; a window of an hour has a tenth.
 KinetoTrace read_kineto(ByteStream& stream, size_t records_max = 1u << 22);
