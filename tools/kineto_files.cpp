@@ -139,6 +139,14 @@ void KinetoFiles::assign(const trace::Run& run) {
   }
 }
 
+bool KinetoFiles::keep_those_of(const std::vector<uint32_t>& processes) {
+  std::erase_if(files_, [&](const KinetoFile& file) {
+    return !file.process ||
+           std::find(processes.begin(), processes.end(), *file.process) == processes.end();
+  });
+  return !files_.empty();
+}
+
 std::vector<uint32_t> KinetoFiles::processes() const {
   std::vector<uint32_t> all;
   for (const KinetoFile& file : files_) {
@@ -169,7 +177,17 @@ std::vector<std::string> KinetoFiles::sentences(const trace::Run& run) const {
     const std::string& trouble =
         file.trace.trouble.empty() ? file.losses.trouble : file.trace.trouble;
     if (!trouble.empty()) {
-      sentences.push_back(fmt::format("{}: {}", name, report::printable(trouble)));
+      // Such as NaN, which Python writes.
+      const bool is_in_part = file.losses.trouble.starts_with("is no JSON");
+      sentences.push_back(fmt::format("{}: {}{}", name, report::printable(trouble),
+                                      is_in_part ? "; the trace has what is in front of it, an "
+                                                   "archive (-o run.zip) has the whole file"
+                                                 : ""));
+    }
+    if (file.losses.arguments != 0) {
+      sentences.push_back(fmt::format("{}: left out {} arguments of events that have more than {}",
+                                      name, report::grouped(file.losses.arguments),
+                                      report::perfetto::kKinetoArgumentsMax));
     }
     for (const auto& [reason, count] : file.losses.left_out) {
       sentences.push_back(fmt::format("{}: left out {} {} {}", name, report::grouped(count),

@@ -33,6 +33,9 @@ class KinetoFiles {
   // Finds the processes: by rank, else by host and process id.
   void assign(const trace::Run& run);
 
+  // Forgets files of other processes, and those whose process is not known. False: none is left.
+  bool keep_those_of(const std::vector<uint32_t>& processes);
+
   std::vector<uint32_t> processes() const;
   // Joins the process's files with its calls, and returns how they call these.
   std::map<uint64_t, report::KinetoName> names_of(uint32_t process, const trace::Process& whole);

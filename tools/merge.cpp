@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -33,9 +34,9 @@ std::vector<std::string> members_of(const KinetoFiles& files) {
     }
     const bool is_plain = std::all_of(
         name.begin(), name.end(), [](char one) { return one > 0x20 && one < 0x7f && one != '\\'; });
-    if (!is_plain || !taken.insert(name).second) {
-      name = fmt::format("file-{}.pt.trace.json", members.size());
-      taken.insert(name);
+    size_t number = members.size();
+    for (bool is_good = is_plain; !is_good || !taken.insert(name).second; is_good = true) {
+      name = fmt::format("file-{}.pt.trace.json", number++);
     }
     members.push_back("kineto/" + name);
   }
@@ -122,7 +123,7 @@ void write_in_one(PerfettoRun& run, KinetoFiles& files) {
                       report::perfetto::TraceState& state, const report::perfetto::Sink& sink) {
     // Behind the communicators, or behind all ranks.
     constexpr uint64_t kOrder = 1u << 30;
-    size_t written = 0;
+    std::map<std::string, size_t> written;  // by name: tracks of one name are drawn as one
     for (size_t at = 0; at < files.files().size(); ++at) {
       KinetoFile& file = files.files()[at];
       if (file.process != process) continue;
@@ -131,10 +132,9 @@ void write_in_one(PerfettoRun& run, KinetoFiles& files) {
       title.order = kOrder + at;
       title.description = description_of(file);
       title.offset_ns = offset_of(file, run.run());
-      title.name = !process       ? title_of(file, at)
-                   : written == 0 ? std::string("PyTorch")
-                                  : fmt::format("PyTorch {}", written + 1);
-      ++written;
+      title.name = process ? "PyTorch" : title_of(file, at);
+      const size_t number = ++written[title.name];
+      if (number > 1) title.name += fmt::format(", file {}", number);
       if (!rewrite(file, title, state, sink)) return false;
     }
     return true;

@@ -33,7 +33,7 @@ class PerfettoRun {
 
   const trace::Run& run() const { return run_; }
   size_t ranks_in_all() const { return ranks_in_all_; }
-  size_t ranks_chosen() const { return options_.processes->size(); }
+  const std::vector<uint32_t>& ranks_chosen() const { return *options_.processes; }
   // These processes are written as well, whichever were chosen.
   void write_also(const std::vector<uint32_t>& processes);
   void name_calls(

@@ -116,22 +116,25 @@ std::string write_to_file(const Writer& writer, const std::string& path, uint64_
 }
 
 // What was written into what, and what a browser makes of it.
-void say_written(uint64_t slices, size_t shown, size_t all, const std::string& path) {
+void say_written(uint64_t slices, size_t shown, size_t all, const Arguments& arguments) {
   const std::string of =
       shown == all ? report::grouped(all)
                    : fmt::format("{} of {}", report::grouped(shown), report::grouped(all));
   say(fmt::format("{} slices of {} processes are in {}; open it in https://ui.perfetto.dev",
-                  report::grouped(slices), of, path));
+                  report::grouped(slices), of, arguments.output));
   if (shown != all) {
     say("--ranks 0-3,17 writes others, and --ranks all writes all");
   }
   if (slices > kSlicesMax) {
-    say("a browser will hardly open so many; --window with a smaller number writes the newest "
-        "calls of each rank");
+    say(arguments.merge.empty()
+            ? "a browser will hardly open so many; --window with a smaller number writes the "
+              "newest calls of each rank"
+            : "a browser will hardly open so many; --ranks with fewer of them merges fewer files");
   }
 }
 
-int trace_to_file(const Writer& writer, size_t shown, size_t all, const std::string& path) {
+int trace_to_file(const Writer& writer, size_t shown, size_t all, const Arguments& arguments) {
+  const std::string& path = arguments.output;
   uint64_t slices = 0;
   std::string why;
   {
@@ -149,13 +152,13 @@ int trace_to_file(const Writer& writer, size_t shown, size_t all, const std::str
     return unusable(
         fmt::format("{} could not be written: {}; choose another file with -o.", path, why));
   }
-  say_written(slices, shown, all, path);
+  say_written(slices, shown, all, arguments);
   return kExitGood;
 }
 
-int write_trace(const Writer& writer, size_t shown, size_t all, const std::string& path) {
-  if (descriptor_named(path) != STDOUT_FILENO) return trace_to_file(writer, shown, all, path);
-  return trace_to_stdout(writer);
+int write_trace(const Writer& writer, size_t shown, size_t all, const Arguments& arguments) {
+  if (descriptor_named(arguments.output) == STDOUT_FILENO) return trace_to_stdout(writer);
+  return trace_to_file(writer, shown, all, arguments);
 }
 
 int trace_for_chrome(const Arguments& arguments) {
@@ -173,10 +176,13 @@ int trace_for_chrome(const Arguments& arguments) {
       static_cast<size_t>(std::count_if(run->processes.begin(), run->processes.end(),
                                         [](const trace::Process& one) { return !one.superseded; }));
   const Writer writer = [&run](const Sink& sink) { return report::chrome_trace(*run, sink); };
-  return write_trace(writer, shown, shown, arguments.output);
+  return write_trace(writer, shown, shown, arguments);
 }
 
 int trace_for_perfetto(const Arguments& arguments) {
+  if (!arguments.steps.empty() && arguments.window != 0) {
+    return unusable("--steps counts from the first call of the run: leave --window out.");
+  }
   PerfettoChoice choice{arguments.paths, arguments.ranks, {}, arguments.steps, arguments.window};
   if (arguments.around_given) choice.around = arguments.around;
   std::string error;
@@ -185,7 +191,7 @@ int trace_for_perfetto(const Arguments& arguments) {
   say_issues(run.run());
   say_job_taken(run.run(), "trace");
   const Writer writer = [&run](const Sink& sink) { return run.write(sink); };
-  return write_trace(writer, run.ranks_chosen(), run.ranks_in_all(), arguments.output);
+  return write_trace(writer, run.ranks_chosen().size(), run.ranks_in_all(), arguments);
 }
 
 std::string write_merged_archive(const PerfettoRun& run, const KinetoFiles& files,
@@ -223,14 +229,19 @@ int trace_merged(const Arguments& arguments) {
   say_issues(run.run());
   say_job_taken(run.run(), "trace");
   files.assign(run.run());
-  run.write_also(files.processes());
+  if (arguments.ranks.empty()) {
+    run.write_also(files.processes());
+  } else if (arguments.ranks != "all" && !files.keep_those_of(run.ranks_chosen())) {
+    return unusable(fmt::format(
+        "--merge: {} has no trace of the ranks that --ranks names; name others.", arguments.merge));
+  }
   run.name_calls(
       [&files](uint32_t at, const trace::Process& process) { return files.names_of(at, process); });
   if (!is_archive) {
     write_in_one(run, files);
     const Writer writer = [&run](const Sink& sink) { return run.write(sink); };
     const int status =
-        write_trace(writer, run.ranks_chosen(), run.ranks_in_all(), arguments.output);
+        write_trace(writer, run.ranks_chosen().size(), run.ranks_in_all(), arguments);
     if (status != kExitGood) return status;
   } else {
     uint64_t slices = 0;
@@ -238,17 +249,17 @@ int trace_merged(const Arguments& arguments) {
     if (!error.empty()) {
       return unusable(fmt::format("{} could not be written: {}", arguments.output, error));
     }
-    say_written(slices, run.ranks_chosen(), run.ranks_in_all(), arguments.output);
+    say_written(slices, run.ranks_chosen().size(), run.ranks_in_all(), arguments);
   }
   for (const std::string& sentence : files.sentences(run.run())) say(sentence);
   return kExitGood;
 }
 
 int trace_run(const Arguments& arguments) {
-  if (!arguments.merge.empty()) return trace_merged(arguments);
   if (descriptor_named(arguments.output) == STDOUT_FILENO && isatty(STDOUT_FILENO) != 0) {
     return unusable("a trace is not for a terminal; name a file with -o run.pftrace.");
   }
+  if (!arguments.merge.empty()) return trace_merged(arguments);
   return is_json(arguments) ? trace_for_chrome(arguments) : trace_for_perfetto(arguments);
 }
 

@@ -8,6 +8,8 @@ The run is synthetic, and so are the traces: a record of PyTorch's profiler arou
 import gzip
 import json
 import os
+import pty
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -127,6 +129,75 @@ def check_sentences(said, records):
     expect("on a host the clocks of both agree within" in said, said)
 
 
+def check_ranks(folder, run, profiles):
+    """--ranks chooses among the files, too."""
+    path = os.path.join(folder, "some.zip")
+    said = rollcall("trace", run, "--merge", profiles, "--ranks", 1, "-o", path).stderr
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+    expect(names == ["rollcall.pftrace", "kineto/r1.json", "perfetto_manifest.json"], names)
+    expect(" of 1 of 2 processes are in" in said, said)
+    os.remove(path)
+    said = rollcall("trace", run, "--merge", os.path.join(profiles, "r9.json"), "--ranks", 1, "-o",
+                    path, status=2).stderr
+    expect("has no trace of the ranks that --ranks names" in said, said)
+    rollcall("trace", run, "--merge", profiles, "--ranks", "all", "-o", path)
+    with zipfile.ZipFile(path) as archive:
+        expect(len(archive.namelist()) == 5, archive.namelist())
+    os.remove(path)
+
+
+def check_names(folder, run, calls):
+    """Files whose names are one once they are unpacked, and two of one rank without a recording."""
+    profiles = os.path.join(folder, "more")
+    os.mkdir(profiles)
+    for name in ("file-2.pt.trace.json", "r.json", "r.json.gz"):
+        write_kineto(os.path.join(profiles, name), 9, calls)
+    path = os.path.join(folder, "names.zip")
+    rollcall("trace", run, "--merge", profiles, "-o", path)
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        files = json.loads(archive.read("perfetto_manifest.json"))["perfetto_manifest"]["files"]
+    expect(len(set(names)) == len(names) == 5, names)
+    expect([one["path"] for one in files] == names[:4], (files, names))
+    os.remove(path)
+    path = os.path.join(folder, "names.pftrace")
+    rollcall("trace", run, "--merge", profiles, "-o", path)
+    with open(path, "rb") as file:
+        paths = {one.path.split("/")[1] for one in Trace(file.read()).slices}
+    expect({"PyTorch, rank 9 (n)", "PyTorch, rank 9 (n), file 2",
+            "PyTorch, rank 9 (n), file 3"} <= paths, paths)
+    os.remove(path)
+    shutil.rmtree(profiles)
+
+
+def check_terminal(run, profiles):
+    """No bytes of a trace on a terminal."""
+    terminal, its_end = pty.openpty()
+    done = subprocess.run([ROLLCALL, "trace", run, "--merge", profiles, "--format", "perfetto"],
+                          stdout=its_end, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(its_end)
+    expect(done.returncode == 2 and "a trace is not for a terminal" in done.stderr, done)
+    os.close(terminal)
+
+
+def check_torn(folder, run, profiles):
+    """NaN is no JSON: the one trace ends there, which is said, and what has the rest."""
+    with open(os.path.join(profiles, "r0.json"), encoding="utf-8") as file:
+        text = file.read().replace('"occupancy": 0.5', '"occupancy": NaN', 1)
+    torn, path = os.path.join(folder, "torn.json"), os.path.join(folder, "torn.pftrace")
+    with open(torn, "w", encoding="utf-8") as file:
+        file.write(text)
+    said = rollcall("trace", run, "--merge", torn, "-o", path).stderr
+    expect("an archive (-o run.zip) has the whole file" in said, said)
+    os.remove(path)
+    path = os.path.join(folder, "torn.zip")
+    said = rollcall("trace", run, "--merge", torn, "-o", path).stderr
+    expect("is no JSON" in said and "an archive" not in said, said)
+    os.remove(path)
+    os.remove(torn)
+
+
 def check_refusals(folder, run, profiles):
     text = rollcall("trace", run, "--merge", profiles, "-o", os.path.join(folder, "run.json"),
                     status=2).stderr
@@ -175,6 +246,10 @@ def main():
         check_sentences(said, sum(map(len, calls)))
         check_archive(folder, bases)
         check_single(folder, run, profiles, calls)
+        check_ranks(folder, run, profiles)
+        check_names(folder, run, calls[0])
+        check_terminal(run, profiles)
+        check_torn(folder, run, profiles)
         check_refusals(folder, run, profiles)
 
 

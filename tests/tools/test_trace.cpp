@@ -135,6 +135,16 @@ TEST_CASE("steps that are no range, or that there are not, are refused") {
   CHECK_FALSE(std::filesystem::exists(folder / "a.pftrace"));
 }
 
+TEST_CASE("steps are not counted in a window, which begins at any of them") {
+  const Folder folder;
+  REQUIRE(run_command(folder, {"synth", "-o", "run", "--ranks", "2", "--ops", "200"}).status == 0);
+  const Outcome outcome =
+      run_command(folder, {"trace", "run", "-o", "a.pftrace", "--steps", "3", "--window", "100"});
+  CHECK(outcome.status == 2);
+  CHECK(contains(outcome.err, "leave --window out"));
+  CHECK_FALSE(std::filesystem::exists(folder / "a.pftrace"));
+}
+
 TEST_CASE("calls of a large run that judging leaves on disk are in its trace") {
   const Folder folder;
   // More than are held in memory (tools/perfetto_run.cpp).
