@@ -16,6 +16,7 @@
 
 #include "analysis/verdict.h"
 #include "report/incident.h"
+#include "report/page/kept_stacks.h"
 #include "report/terms.h"
 #include "report/text.h"
 #include "tools/output_file.h"
@@ -35,7 +36,6 @@ constexpr size_t kIncidentsShown = 16;
 constexpr size_t kChangesRead = 4096;
 constexpr size_t kIncidentBytesMax = 256u << 20;
 constexpr const char* kStacksFile = "stacks.txt";
-constexpr uint64_t kStacksRead = 1 << 20;
 
 int64_t now_ns() {
   using std::chrono::duration_cast;
@@ -149,7 +149,7 @@ fs::path without_slash(const std::string& path) {
 std::string stacks_in(const fs::path& folder) {
   const trace::FileSource source = file_in(folder, kStacksFile);
   if (source.error() != 0) return {};
-  std::string text(std::min(source.size(), kStacksRead), '\0');
+  std::string text(std::min<uint64_t>(source.size(), report::kStacksBytesMax), '\0');
   text.resize(source.read(0, text.data(), text.size()));
   return text;
 }
