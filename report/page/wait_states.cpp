@@ -19,7 +19,6 @@ using analysis::kNoRecord;
 using analysis::Member;
 using slow::Meeting;
 using slow::MeetingKind;
-using slow::Unit;
 
 constexpr std::string_view kWords[] = {
 #define ROLLCALL_X(name, words) words,
