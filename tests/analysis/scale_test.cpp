@@ -2,8 +2,8 @@
 // with nothing wrong, so that neither a slow machine nor a busy one matters: a step that looks at
 // all of something for each of something is hundreds of times as dear.
 #include <algorithm>
-#include <ctime>
 
+#include "tests/analysis/cost.h"
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
@@ -73,19 +73,12 @@ class Fleet {
   int ranks_;
 };
 
-// Processor time: the machine may be busy with other tests.
-double cost_of(const trace::Run& run, Report& report) {
-  const std::clock_t begin = std::clock();
-  report = analyse(run);
-  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-}
-
 // The report of the bad one, which costs not much more.
 Report check_cost(const char* what, const Fleet& good, const Fleet& bad,
                   double times_max = kTimesMax) {
   Report report;
-  const double usual = std::max(cost_of(good.run, report), 0.01);
-  const double spent = cost_of(bad.run, report);
+  const double usual = std::max(seconds_to_judge(good.run, report), 0.01);
+  const double spent = seconds_to_judge(bad.run, report);
   WARN(what << ": " << spent << " s of processor time, " << spent / usual << " times the usual");
   CHECK(spent < times_max * usual);
   return report;
