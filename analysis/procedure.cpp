@@ -7,8 +7,10 @@
 //   judge_view       the facts of one view, with the order of streams that explains them best
 //   judge_facts      every rule, then what follows from what
 //
-// A rule says what is the matter (rules/), an explanation what follows from it (explain/), words/
-// how that is said, and a view (views/) makes another run of the run.
+// A rule says what is the matter (rules/), an explanation what follows from it (explain/), and a
+// view (views/) makes another run of the run. The sentence of a finding, what to do next and its
+// evidence stand in the rule or explanation that makes it, beside make_draft(); words/ holds what
+// such sentences share.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,7 +54,7 @@ Report judge_facts(StreamOrderChoice& choice, bool& may_have_hung);
 
 constexpr int kUnreadable = 2;  // the exit status where no process could be read
 
-bool blames(const Draft& draft);
+bool is_blaming(const Draft& draft);
 void append(std::vector<Draft>& drafts, std::vector<Draft>&& more);
 std::vector<RankRow> table_of_first(const Facts& facts, const std::vector<Draft>& drafts);
 Report refuse(const trace::Run& run);
@@ -162,8 +164,10 @@ Report judge_facts(StreamOrderChoice& choice, bool& may_have_hung) {
   const Facts& facts = choice.facts();
   // What is the matter: calls that differ, roots of the waits, transfers, GPUs, graphs.
   std::vector<Draft> drafts = judge_differences(facts);
+  // Of judge_waits (rules/silence.cpp, rules/circle.cpp), which the choice has asked of each order
+  // of streams.
   append(drafts, std::move(choice.drafts()));
-  const bool is_quiet = std::none_of(drafts.begin(), drafts.end(), blames);
+  const bool is_quiet = std::none_of(drafts.begin(), drafts.end(), is_blaming);
   append(drafts, judge_pairs(facts, is_quiet));
   add_gpu_causes(facts, drafts);
   const std::optional<Draft> captured = add_graphs(facts, drafts);
@@ -178,8 +182,8 @@ Report judge_facts(StreamOrderChoice& choice, bool& may_have_hung) {
   weigh_blind_spots(facts, drafts);
   // After the errors: groups of other ranks compute nonsense, and do not make a rank fail or die.
   append(drafts, judge_splits(facts));
-  const bool is_decided = std::any_of(drafts.begin(), drafts.end(), blames) ||
-                          std::any_of(drafts.begin(), drafts.end(), is_open);
+  const bool is_decided = std::any_of(drafts.begin(), drafts.end(), is_blaming) ||
+                          std::any_of(drafts.begin(), drafts.end(), is_undecided);
   // What is worth saying of any run.
   append(drafts, judge_records(facts));
 
@@ -195,7 +199,7 @@ Report judge_facts(StreamOrderChoice& choice, bool& may_have_hung) {
   return report;
 }
 
-bool blames(const Draft& draft) { return is_defect(draft.finding); }
+bool is_blaming(const Draft& draft) { return is_defect(draft.finding); }
 
 void append(std::vector<Draft>& drafts, std::vector<Draft>&& more) {
   std::move(more.begin(), more.end(), std::back_inserter(drafts));
@@ -205,7 +209,7 @@ void append(std::vector<Draft>& drafts, std::vector<Draft>&& more) {
 std::vector<RankRow> table_of_first(const Facts& facts, const std::vector<Draft>& drafts) {
   const Draft* earliest = nullptr;
   for (const Draft& draft : drafts) {
-    if (!blames(draft) || draft.group == kNone) continue;
+    if (!is_blaming(draft) || draft.group == kNone) continue;
     if (earliest == nullptr || draft.since_ns < earliest->since_ns) earliest = &draft;
   }
   if (earliest == nullptr) return {};

@@ -9,7 +9,10 @@
 
 namespace rollcall::analysis {
 
+// Rising.
 enum class Severity : uint8_t { info, risk, slow, corruption, hang };
+// From the surest down: the greater of two is the less sure. docs/VERDICTS.md, "How sure", tells
+// what lowers it.
 enum class Confidence : uint8_t { certain, likely, open };
 // The class of a verdict: where its cause lies, as far as the code alone tells, and so what follows
 // for whoever might start the job again. `program`: a restart repeats it. `node`: another node does

@@ -19,7 +19,7 @@ namespace {
 
 using Writer = std::function<bool(const std::string&)>;
 
-constexpr size_t kChunkBytes = 1 << 16;
+constexpr size_t kChromeChunkBytes = 1 << 16;
 // Stream tracks are numbered from here on, above every thread id of Linux (2^22 at most).
 constexpr uint64_t kStreamTrackFirst = 1ull << 23;
 constexpr uint32_t kNoFlow = 0;
@@ -220,7 +220,7 @@ class ProcessWriter {
       piece += first ? "\n" : ",\n";
       first = false;
       piece += line.json;
-      if (piece.size() >= kChunkBytes) {
+      if (piece.size() >= kChromeChunkBytes) {
         if (!write(piece)) return false;
         piece.clear();
       }

@@ -16,7 +16,7 @@ namespace {
 
 using Writer = std::function<bool(const std::string&)>;
 
-constexpr size_t kChunkBytes = 1 << 16;
+constexpr size_t kDumpChunkBytes = 1 << 16;
 
 // The NCCL function where the event is one, else what the recorder calls it.
 constexpr std::string_view kEventFunctions[] = {
@@ -96,7 +96,7 @@ Json ended_of(const trace::Comm& comm) {
   }
 }
 
-Json comm_line(const trace::Process& process, const trace::Comm& comm) {
+Json comm_entry(const trace::Process& process, const trace::Comm& comm) {
   Json json;
   json["type"] = "comm";
   json["pid"] = process.pid;
@@ -298,22 +298,22 @@ void dump_process(const trace::Process& process, const Writer& write) {
   };
   for (const trace::Comm& comm : process.comms) {
     if (comm.state == CommState::empty) continue;
-    lines += dump_line(comm_line(process, comm));
-    if (!flush(kChunkBytes)) return;
+    lines += dump_line(comm_entry(process, comm));
+    if (!flush(kDumpChunkBytes)) return;
   }
   for (const trace::Graph& graph : process.graphs) lines += dump_line(graph_line(process, graph));
   for (const trace::NetworkChannel& channel : process.channels) {
     lines += dump_line(channel_line(process, channel));
-    if (!flush(kChunkBytes)) return;
+    if (!flush(kDumpChunkBytes)) return;
   }
   for (const trace::Op& op : process.ops) {
     lines += dump_line(op_line(process, op));
-    if (!flush(kChunkBytes)) return;
+    if (!flush(kDumpChunkBytes)) return;
   }
   const std::vector<bool> several_ranks = with_several_ranks(process);
   for (const trace::Event& event : process.events) {
     lines += dump_line(event_line(process, event, several_ranks));
-    if (!flush(kChunkBytes)) return;
+    if (!flush(kDumpChunkBytes)) return;
   }
   lines += dump_line(stats_line(process));
   flush(0);

@@ -116,7 +116,7 @@ std::string rollcall_of(const trace::Process& process) {
   return meta_of(process, "rollcall_version");
 }
 std::string clock_of(const trace::Process& process) { return process.clock; }
-std::string coverage_of(const trace::Process& process) { return meta_of(process, "coverage"); }
+std::string coverage_text(const trace::Process& process) { return meta_of(process, "coverage"); }
 
 // How the GPU is timed, and the first call in which the driver refused to.
 std::string gpu_timing_of(const trace::Process& process) {
@@ -183,7 +183,7 @@ void append_header(std::string& out, const trace::Run& run, const RunRanks& rank
   out += fmt::format("versions   NCCL {}; CUDA runtime {}; driver {}; rollcall {}\n",
                      agreed(run, ranks, nccl_of), agreed(run, ranks, cuda_of),
                      agreed(run, ranks, driver_of), agreed(run, ranks, rollcall_of));
-  out += fmt::format("coverage   {}\n", agreed(run, ranks, coverage_of));
+  out += fmt::format("coverage   {}\n", agreed(run, ranks, coverage_text));
   out += fmt::format("clock      {}\n", agreed(run, ranks, clock_of));
   if (any_gpu_timing(run)) {
     out += fmt::format("GPU times  {}\n", agreed(run, ranks, gpu_timing_of));
@@ -293,7 +293,7 @@ Json process_json(const trace::Process& process, const ProcessRanks& ranks, cons
   json["not_emulated"] = Json::array();
   for (const std::string& name : not_emulated(process))
     json["not_emulated"].push_back(valid_utf8(name));
-  json["coverage"] = text_or_null(coverage_of(process));
+  json["coverage"] = text_or_null(coverage_text(process));
   for (const char* key : {"gpu_timing", "gpu_cupti", "gpu_words", "gpu_fault"}) {
     json[key] = text_or_null(meta_of(process, key));
   }

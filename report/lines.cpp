@@ -52,11 +52,11 @@ std::string waits_left_out_line(uint32_t count) {
   return fmt::format("{} more {}", count, count == 1 ? "call waits" : "calls wait");
 }
 
-std::string comm_line(const analysis::CommSummary& comm) {
+std::string comm_line(const analysis::CommSummary& comm, size_t ranges_max) {
   std::string text =
-      fmt::format("{} of {} ranks on file: {}", comm.ranks.size(),
-                  comm.nranks >= 0 ? fmt::format("{}", comm.nranks) : "an unknown number of",
-                  rank_list(comm.ranks));
+      fmt::format("{} of {} on file: {}", comm.ranks.size(),
+                  comm.nranks >= 0 ? fmt::format("{}", comm.nranks) : "an unknown number",
+                  ranks_in_words(comm.ranks, ranges_max));
   if (comm.last_common_seq) text += fmt::format("; in step up to seq {}", *comm.last_common_seq);
   if (comm.first_difference_seq) {
     text += fmt::format("; first difference at seq {}", *comm.first_difference_seq);

@@ -25,8 +25,9 @@ std::string code_line(const analysis::Finding& finding);
 std::string_view word_for_victims(const analysis::Finding& finding);
 // "3 more calls wait"
 std::string waits_left_out_line(uint32_t count);
-// "4 of 4 ranks on file: 0-3; in step up to seq 1; first difference at seq 2"
-std::string comm_line(const analysis::CommSummary& comm);
+// "4 of 4 on file: ranks 0-3; in step up to seq 1; first difference at seq 2"; of ranks that do
+// not follow one another only the first.
+std::string comm_line(const analysis::CommSummary& comm, size_t ranges_max = 8);
 
 // Said where nothing can be.
 inline constexpr std::string_view kNothingToCompare =

@@ -12,7 +12,7 @@ namespace {
 
 using statistics::LinkRow;
 
-constexpr size_t kRowsMax = 12;  // of each side
+constexpr size_t kLinkRowsMax = 12;  // of each side
 constexpr double kTellingShare = 0.01;
 constexpr std::string_view kTitles[] = {"sends over the network, of",
                                         "receives over the network, of"};
@@ -75,7 +75,7 @@ std::string side_text(std::vector<LinkRow> rows, ChannelSide side) {
   std::stable_sort(rows.begin(), rows.end(), [](const LinkRow& a, const LinkRow& b) {
     return a.behind_median_ns > b.behind_median_ns;
   });
-  const size_t shown = std::min(rows.size(), kRowsMax);
+  const size_t shown = std::min(rows.size(), kLinkRowsMax);
   const std::string_view title = kTitles[side == ChannelSide::sender ? 0 : 1];
   size_t width = std::max(kTitles[0].size(), kTitles[1].size());
   for (size_t i = 0; i < shown; ++i) width = std::max(width, comm_text(rows[i]).size());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "report/json_terms.h"
+#include "report/slow_terms.h"
 #include "report/terms.h"
 
 namespace rollcall::report {
@@ -16,16 +17,12 @@ namespace {
 
 using slow::Answer;
 using slow::CommRow;
-using slow::Finding;
 using slow::GpuRow;
 using slow::Place;
 using slow::Question;
 
-constexpr size_t kRowsMax = 16;
+constexpr size_t kRankRowsMax = 16;
 constexpr size_t kCommsMax = 4;
-
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-std::string span_text(double span_ns) { return fmt::format("{:.2f} ms", span_ns / 1e6); }
 
 std::string comm_name(const std::string& name, const CommKey& key) {
   return printable(name.empty() ? key_hex(key) : name);
@@ -48,7 +45,8 @@ std::string place_text(const Place& place) {
                      span_text(place.lost_ns));
 }
 
-std::string straggler_text(const trace::Run& run, const Answer& answer, const Finding& finding) {
+std::string straggler_text(const trace::Run& run, const Answer& answer,
+                           const slow::Finding& finding) {
   const bool several = finding.gpus.size() > 1;
   const GpuRow& first = answer.gpus[finding.gpus.front()];
   std::string text = fmt::format(
@@ -102,7 +100,7 @@ std::string period_text(const slow::Jitter& jitter) {
 }
 
 // Of a rank that is slow in some steps only.
-std::string pauses_text(const trace::Run& run, const Answer& answer, const Finding& finding) {
+std::string pauses_text(const trace::Run& run, const Answer& answer, const slow::Finding& finding) {
   const auto steps = static_cast<size_t>(std::lround(finding.positive * finding.compared));
   std::string text = fmt::format(
       "{} ({}): {} takes longer by itself in {} of {} steps, and the steps wait for it.\n\n",
@@ -127,7 +125,7 @@ std::string makers_text(const Answer& answer, const slow::Jitter& jitter) {
                      jitter.gpus, jitter.of_one, rank, jitter.most_steps);
 }
 
-std::string jitter_text(const Answer& answer, const Finding& finding) {
+std::string jitter_text(const Answer& answer, const slow::Finding& finding) {
   const slow::Jitter& jitter = finding.jitter;
   std::string text = fmt::format(
       "{} ({}): {} of {} steps are slow, and it is not one rank that makes them so.\n\n",
@@ -149,7 +147,7 @@ std::string jitter_text(const Answer& answer, const Finding& finding) {
   return text + "  It would be disproved by a longer record in which they are one rank's.\n";
 }
 
-std::string limits_text(const Answer& answer, const Finding& finding) {
+std::string limits_text(const Answer& answer, const slow::Finding& finding) {
   std::string text = fmt::format(
       "  Steps {}-{} were compared ({} of {}); less than {} of a step would not have been said.\n",
       finding.first_step, finding.last_step, finding.compared, answer.steps,
@@ -164,7 +162,7 @@ std::string limits_text(const Answer& answer, const Finding& finding) {
   return text;
 }
 
-std::string transfer_text(const Answer& answer, const Finding& finding) {
+std::string transfer_text(const Answer& answer, const slow::Finding& finding) {
   const CommRow& comm = answer.comms[finding.comm];
   std::string text = fmt::format(
       "{} ({}): the transfers on {} ({} ranks) take longer than those of its siblings.\n\n",
@@ -180,7 +178,7 @@ std::string transfer_text(const Answer& answer, const Finding& finding) {
   return text;
 }
 
-std::string imbalance_text(const Answer& answer, const Finding& finding) {
+std::string imbalance_text(const Answer& answer, const slow::Finding& finding) {
   std::string text =
       fmt::format("{} ({}): the work is dealt out unevenly; no rank is at fault.\n\n",
                   analysis::code_of(finding.verdict), analysis::name_of(finding.confidence));
@@ -203,7 +201,8 @@ std::string imbalance_text(const Answer& answer, const Finding& finding) {
   return text;
 }
 
-std::string finding_text(const trace::Run& run, const Answer& answer, const Finding& finding) {
+std::string finding_text(const trace::Run& run, const Answer& answer,
+                         const slow::Finding& finding) {
   switch (finding.verdict) {
     case analysis::Verdict::slow_transfer:
       return transfer_text(answer, finding);
@@ -217,7 +216,8 @@ std::string finding_text(const trace::Run& run, const Answer& answer, const Find
   }
 }
 
-std::string cause_sentence(const trace::Run& run, const Answer& answer, const Finding& finding) {
+std::string cause_sentence(const trace::Run& run, const Answer& answer,
+                           const slow::Finding& finding) {
   std::string cause;
   switch (finding.verdict) {
     case analysis::Verdict::slow_transfer: {
@@ -270,7 +270,7 @@ std::string charges_text(const Answer& answer) {
 // The slowest among their peers first; those that were asked for, or as many as fit on a screen.
 std::string ranks_text(const trace::Run& run, const Answer& answer, const Question& question) {
   const std::vector<SlowRankCells> rows = slow_ranks(run, answer, question);
-  const size_t shown = question.ranks.empty() ? std::min(rows.size(), kRowsMax) : rows.size();
+  const size_t shown = question.ranks.empty() ? std::min(rows.size(), kRankRowsMax) : rows.size();
   const auto line = [](const auto& cells) {
     return fmt::format("{:>6}  {:<20} {:>6} {:>6} {:>12} {:>12} {:>7} {:>9}\n", cells[0], cells[1],
                        cells[2], cells[3], cells[4], cells[5], cells[6], cells[7]);
@@ -341,7 +341,7 @@ Json shifts_json(const Answer& answer) {
   return list;
 }
 
-Json culprits_json(const trace::Run& run, const Answer& answer, const Finding& finding) {
+Json culprits_json(const trace::Run& run, const Answer& answer, const slow::Finding& finding) {
   Json list = Json::array();
   for (const uint32_t gpu : finding.gpus) {
     const GpuRow& row = answer.gpus[gpu];
@@ -364,7 +364,7 @@ std::string_view name_of(slow::JitterCause cause) {
   return "";
 }
 
-Json jitter_json(const Answer& answer, const Finding& finding) {
+Json jitter_json(const Answer& answer, const slow::Finding& finding) {
   if (finding.jitter.slow_steps == 0) return nullptr;
   const slow::Jitter& jitter = finding.jitter;
   const bool has_most = jitter.most != slow::kNone;
@@ -383,7 +383,7 @@ Json jitter_json(const Answer& answer, const Finding& finding) {
 
 Json finding_json(const trace::Run& run, const Answer& answer) {
   if (!answer.finding) return nullptr;
-  const Finding& finding = *answer.finding;
+  const slow::Finding& finding = *answer.finding;
   Json places = Json::array();
   for (const Place& place : finding.places) {
     places.push_back({{"call", call_in_words(place.op)},

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "report/json_terms.h"
+#include "report/slow_terms.h"
 #include "report/terms.h"
 
 namespace rollcall::report {
@@ -18,10 +19,6 @@ using slow::RunSteps;
 using slow::TwoRuns;
 
 constexpr size_t kValueMax = 120;
-
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
-std::string span_text(double span_ns) { return fmt::format("{:.2f} ms", span_ns / 1e6); }
 
 std::string settings_text(const TwoRunsReport& report) {
   if (report.settings.empty()) return fmt::format("{}\n", kSameSettings);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <vector>
 
@@ -129,7 +130,7 @@ void append_comms(std::string& out, const std::vector<analysis::CommSummary>& co
   out += "\nCommunicators\n";
   for (const analysis::CommSummary& comm : comms) {
     out += fmt::format("  {}  {}  {}\n", key_hex(comm.key).substr(0, 8), printable(comm.name),
-                       comm_line(comm));
+                       comm_line(comm, SIZE_MAX));
   }
 }
 

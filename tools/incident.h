@@ -1,9 +1,9 @@
 // Verdicts about a running job, kept in its run directory: incidents/<time>-<code>/ with
 //   verdict.txt     the text, with the calls around the difference
 //   incident.json   the same for programs (report/incident.h)
-//   stacks.txt      where the threads of all ranks stood (report/stacks.h); stacks.json for
-//   programs changes.txt     what became of it, a line each with its time; added to, never
-//   rewritten
+//   stacks.txt      where the threads of all ranks stood (report/stacks.h)
+//   stacks.json     the same for programs
+//   changes.txt     what became of it, a line each with its time; added to, never rewritten
 // Each file is whole as soon as it is there; what is killed in between leaves the earlier ones.
 //
 // Threads: plain functions.

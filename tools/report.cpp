@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "report/page/page.h"
 #include "report/page/two_runs.h"
 #include "report/slow_two_runs.h"
+#include "report/terms.h"
 #include "report/text.h"
 #include "slow/two_runs.h"
 #include "tools/command.h"
@@ -141,7 +144,15 @@ int report_command(Arguments& arguments) {
   }
   find_runs_of_incidents(arguments);
   const bool are_two = !arguments.together && are_two_directories(arguments.paths);
-  return are_two ? report_two(arguments) : report_one(arguments);
+  if (!are_two) return report_one(arguments);
+  std::error_code ignored;
+  if (std::filesystem::equivalent(arguments.paths[0], arguments.paths[1], ignored)) {
+    return unusable(
+        fmt::format("both paths are of the run {}, which cannot be held against itself; name one "
+                    "of them, or another run.",
+                    report::printable(arguments.paths[0])));
+  }
+  return report_two(arguments);
 }
 
 }  // namespace

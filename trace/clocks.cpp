@@ -8,6 +8,8 @@
 #include <map>
 #include <optional>
 
+#include "trace/comm_key_order.h"
+
 namespace rollcall::trace {
 namespace {
 
@@ -48,12 +50,7 @@ struct Part {
   int64_t ready_ns;
 };
 
-struct KeyLess {
-  bool operator()(const CommKey& a, const CommKey& b) const {
-    return a.high != b.high ? a.high < b.high : a.low < b.low;
-  }
-};
-using Parts = std::map<CommKey, std::vector<Part>, KeyLess>;
+using Parts = std::map<CommKey, std::vector<Part>, CommKeyOrder>;
 
 std::vector<Host> find_hosts(const Run& run) {
   std::map<std::pair<std::string, std::string>, uint32_t> number_of;

@@ -13,7 +13,7 @@ namespace rollcall::trace {
 namespace {
 
 constexpr unsigned kBlockShift = 6;  // 64 positions
-constexpr uint64_t kTailMin = 64;
+constexpr uint64_t kCallTailMin = 64;
 // Of a process's calls around a block.
 constexpr uint64_t kTicketsAround = 128;
 // Calls of a block lie far apart where others come between: so many of these are unpacked with it
@@ -189,9 +189,9 @@ void merge(std::vector<TicketRange>& ranges) {
 // Processes together hold the calls of a communicator, or of a channel.
 using TrackKey = std::tuple<uint64_t, uint64_t, int32_t, int32_t>;
 
-class Planner {
+class CallPlanner {
  public:
-  explicit Planner(std::span<const CallMarks> marks) : marks_(marks), wanted_(marks.size()) {
+  explicit CallPlanner(std::span<const CallMarks> marks) : marks_(marks), wanted_(marks.size()) {
     for (size_t p = 0; p < marks.size(); ++p) {
       for (const CallTrack& track : marks[p].tracks) add({p, &track});
     }
@@ -207,7 +207,8 @@ class Planner {
       }
     }
     want_differences(calls_max / 2);
-    const uint64_t tail = std::max(kTailMin, calls_max / 2 / std::max<size_t>(marks_.size(), 1));
+    const uint64_t tail =
+        std::max(kCallTailMin, calls_max / 2 / std::max<size_t>(marks_.size(), 1));
     for (size_t p = 0; p < marks_.size(); ++p) {
       const uint64_t next = marks_[p].calls + 1;
       wanted_[p].ranges.push_back({.begin = next > tail ? next - tail : 1, .end = UINT64_MAX});
@@ -327,7 +328,7 @@ CallMarks mark_calls(const Process& process) {
 }
 
 CallPlan plan_calls(std::span<const CallMarks> marks, uint64_t calls_max) {
-  return Planner(marks).plan(calls_max);
+  return CallPlanner(marks).plan(calls_max);
 }
 
 uint64_t calls_left_out(const WantedCalls& wanted, const CallMarks& marks) {

@@ -6,6 +6,7 @@
 
 #include "core/base/limits.h"
 #include "core/format/digest.h"
+#include "trace/comm_key_order.h"
 #include "trace/parcel.h"
 #include "trace/ring_reader.h"
 #include "trace/segment_reader.h"
@@ -18,7 +19,7 @@ constexpr uint64_t kFinePeriod = 16;
 // Of a rank's calls around a position where the digests part.
 constexpr uint64_t kTicketsBefore = 128;
 constexpr uint64_t kTicketsBehind = 384;
-constexpr uint64_t kTailMin = 64;
+constexpr uint64_t kRecordTailMin = 64;
 // Calls of a ring that came before one that was still in flight: more than any recorder holds back.
 constexpr uint64_t kEarlyMax = 1 << 16;
 static_assert(kEarlyMax >= 2 * kLateOpsMax);
@@ -67,14 +68,8 @@ void transfer(Io& io, RingMarks& marks) {
   transfer_all(io, is_readable, next_ticket, comms);
 }
 
-struct KeyLess {
-  bool operator()(const CommKey& a, const CommKey& b) const {
-    return a.high != b.high ? a.high < b.high : a.low < b.low;
-  }
-};
-
 // The communicators of a key, as (ring, index).
-using Members = std::map<CommKey, std::vector<std::pair<uint32_t, uint32_t>>, KeyLess>;
+using Members = std::map<CommKey, std::vector<std::pair<uint32_t, uint32_t>>, CommKeyOrder>;
 
 uint64_t ticket_count(const RingFiles& files) {
   const FileSource source(files.ring);
@@ -102,10 +97,10 @@ void read_segments(const RingFiles& files, const SegmentSink& sink) {
   }
 }
 
-bool is_before(const Mark& mark, uint64_t seq) { return mark.seq < seq; }
+bool is_mark_before(const Mark& mark, uint64_t seq) { return mark.seq < seq; }
 
 Mark mark_at(const std::vector<Mark>& marks, uint64_t seq) {
-  const auto found = std::lower_bound(marks.begin(), marks.end(), seq, is_before);
+  const auto found = std::lower_bound(marks.begin(), marks.end(), seq, is_mark_before);
   return found == marks.end() || found->seq != seq ? Mark{} : *found;
 }
 
@@ -239,9 +234,9 @@ void read_fine_again(const RingFiles& files, RingMarks& marks) {
   read_fine(files, image, marks);
 }
 
-class Planner {
+class RecordPlanner {
  public:
-  Planner(const std::vector<RingFiles>& rings, unsigned threads, Team* team)
+  RecordPlanner(const std::vector<RingFiles>& rings, unsigned threads, Team* team)
       : rings_(rings), threads_(threads), team_(team), marks_(rings.size()) {}
 
   void read() {
@@ -263,7 +258,8 @@ class Planner {
   ReadingPlan plan(uint64_t records_max) const {
     ReadingPlan plan;
     plan.wanted.resize(rings_.size());
-    const uint64_t tail = std::max(kTailMin, records_max / std::max<size_t>(rings_.size(), 1));
+    const uint64_t tail =
+        std::max(kRecordTailMin, records_max / std::max<size_t>(rings_.size(), 1));
     for (const auto& [key, members] : members_) want_differences(members, tail, plan);
     plan.ends.resize(rings_.size());
     for (size_t i = 0; i < rings_.size(); ++i) {
@@ -370,7 +366,7 @@ ReadingPlan plan_reading(const std::vector<RingFiles>& rings, uint64_t records_m
   bool is_large = is_root(team) && has_more_calls(rings, records_max);
   hand_out(team, is_large);
   if (!is_large) return {};
-  Planner planner(rings, threads, team);
+  RecordPlanner planner(rings, threads, team);
   planner.read();
   return planner.plan(records_max);
 }

@@ -3,14 +3,10 @@
 #include <map>
 #include <tuple>
 
+#include "trace/comm_key_order.h"
+
 namespace rollcall::trace {
 namespace {
-
-struct KeyLess {
-  bool operator()(const CommKey& a, const CommKey& b) const {
-    return a.high != b.high ? a.high < b.high : a.low < b.low;
-  }
-};
 
 // How a child follows from its parent.
 using Descent = std::tuple<uint64_t, uint64_t, CommOrigin, uint32_t, int32_t>;
@@ -39,7 +35,7 @@ void unify_grown(Run& run) {
     if (!comm.parent_key.is_null() && !comm.key.is_null()) by_id.emplace(id, comm.key);
   });
   if (by_id.empty()) return;
-  std::map<CommKey, CommKey, KeyLess> renamed;
+  std::map<CommKey, CommKey, CommKeyOrder> renamed;
   for_each_grown(run, [&](Comm& comm, int64_t id) {
     const auto known = by_id.find(id);
     if (!comm.parent_key.is_null() || known == by_id.end() || comm.key == known->second) return;

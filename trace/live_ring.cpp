@@ -11,6 +11,7 @@
 
 #include "core/format/header_check.h"
 #include "core/format/ring_copy.h"
+#include "trace/field_text.h"
 #include "trace/regular_file.h"
 
 namespace rollcall::trace {
@@ -40,21 +41,16 @@ std::optional<RingHead> read_head(const std::string& path) {
   return head;
 }
 
-template <size_t kBytes>
-std::string text_of(const char (&field)[kBytes]) {
-  return {field, ::strnlen(field, kBytes)};
-}
-
 bool is_of_this_boot(const FileHeader& header) {
   std::string boot_id;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
-  return !boot_id.empty() && boot_id == text_of(header.boot_id);
+  return !boot_id.empty() && boot_id == field_text(header.boot_id);
 }
 
 bool are_of_one_process(const FileHeader& a, const FileHeader& b) {
   return a.pid == b.pid && a.start_time_ticks == b.start_time_ticks && a.run_id == b.run_id &&
-         a.pid_namespace == b.pid_namespace && text_of(a.boot_id) == text_of(b.boot_id) &&
-         text_of(a.host) == text_of(b.host) &&
+         a.pid_namespace == b.pid_namespace && field_text(a.boot_id) == field_text(b.boot_id) &&
+         field_text(a.host) == field_text(b.host) &&
          std::memcmp(&a.first_anchor, &b.first_anchor, sizeof a.first_anchor) == 0;
 }
 
@@ -66,7 +62,7 @@ LiveRing find_live_ring(const std::string& path) {
   if (!copy || copy->note.is_copy != 1) return found;
   found.is_copy = true;
   found.copied_ticks = copy->note.copied_ticks;
-  const std::string live_path = text_of(copy->note.live_path);
+  const std::string live_path = field_text(copy->note.live_path);
   if (!live_path.starts_with('/') || !is_of_this_boot(copy->header)) return found;
   const std::optional<RingHead> live = read_head(live_path);
   if (live && live->note.is_copy == 0 && live->owner == copy->owner &&

@@ -7,7 +7,6 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -15,12 +14,11 @@
 #include <optional>
 #include <sstream>
 
+#include "trace/field_text.h"
 #include "trace/ring_reader.h"
 
 namespace rollcall::trace {
 namespace {
-
-std::string text_of(const char* field, size_t bytes) { return {field, ::strnlen(field, bytes)}; }
 
 std::string contents_of(const std::string& path) {
   std::ifstream file(path);
@@ -30,7 +28,7 @@ std::string contents_of(const std::string& path) {
 bool is_this_boot(const FileHeader& header) {
   std::string mine = contents_of("/proc/sys/kernel/random/boot_id");
   while (!mine.empty() && mine.back() == '\n') mine.pop_back();
-  return !mine.empty() && mine == text_of(header.boot_id, sizeof header.boot_id);
+  return !mine.empty() && mine == field_text(header.boot_id, sizeof header.boot_id);
 }
 
 bool is_this_pid_namespace(const FileHeader& header) {

@@ -15,7 +15,7 @@ constexpr uint64_t kPlaceMask = 3;
 constexpr unsigned kShapeShift = 4;
 
 // The position, by that of the track's last call.
-enum Place : uint64_t { kNext, kSame, kOther };
+enum CallPlace : uint64_t { kNext, kSame, kOther };
 
 constexpr size_t kNumberBytesMax = 10;
 constexpr size_t kCallBytesMax = 3 * kNumberBytesMax;
@@ -57,7 +57,7 @@ void PackedCalls::add(const CallShape& shape, uint64_t count, uint64_t position,
   }
   const uint32_t number = number_of(shape);
   uint64_t& before = positions_[shape.track];
-  const Place place = position == before + 1 ? kNext : position == before ? kSame : kOther;
+  const CallPlace place = position == before + 1 ? kNext : position == before ? kSame : kOther;
   const bool has_count = count != counts_[number];
   put(uint64_t{number} << kShapeShift | place << kPlaceShift | (is_marked ? kMarked : 0) |
       (has_count ? kHasCount : 0));

@@ -2,18 +2,16 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <map>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "trace/clocks.h"
+#include "trace/field_text.h"
 
 namespace rollcall::trace {
 namespace {
-
-std::string text_of(const char* field, size_t bytes) { return {field, ::strnlen(field, bytes)}; }
 
 constexpr uint64_t kSegmentMark = 0x80;
 static_assert(static_cast<uint8_t>(Phase::Count) <= kSegmentMark, "a bit no phase has");
@@ -127,8 +125,8 @@ const PhaseTimes* Process::phases_of(const Op& op) const {
 ProcessBuilder::ProcessBuilder(const std::string& path, const RingImage& image) : image_(image) {
   const FileHeader& header = image.header;
   process_.file = path;
-  process_.host = text_of(header.host, sizeof header.host);
-  process_.boot_id = text_of(header.boot_id, sizeof header.boot_id);
+  process_.host = field_text(header.host, sizeof header.host);
+  process_.boot_id = field_text(header.boot_id, sizeof header.boot_id);
   process_.pid = header.pid;
   process_.parent_pid = header.parent_pid;
   process_.start_time_ticks = header.start_time_ticks;
@@ -199,7 +197,7 @@ void ProcessBuilder::take_tables() {
   const TickConversion clock = conversion_of(image_.header);
   const auto time = [&](uint64_t ticks) { return ticks == 0 ? 0 : clock.realtime_ns(ticks); };
   for (const ThreadEntry& entry : image_.threads) {
-    process_.threads.push_back({entry.tid, text_of(entry.name, sizeof entry.name)});
+    process_.threads.push_back({entry.tid, field_text(entry.name, sizeof entry.name)});
   }
   for (const CommEntry& entry : image_.comms) {
     Comm comm;
@@ -217,7 +215,7 @@ void ProcessBuilder::take_tables() {
     comm.nccl_hash = entry.nccl_hash;
     comm.non_blocking = entry.non_blocking != 0;
     comm.is_in_progress = entry.async_state == kResultInProgress;
-    comm.name = text_of(entry.name, sizeof entry.name);
+    comm.name = field_text(entry.name, sizeof entry.name);
     comm.created_ns = time(entry.created_ticks);
     comm.ready_ns = time(entry.ready_ticks);
     comm.ended_ns = time(entry.ended_ticks);

@@ -1,3 +1,7 @@
+// How sure a draft is, given what its recorder could not see. A reason more is one more weigh_...()
+// here, with weaken(); if it needs what logs say (Run::logs), it belongs in lost_lines.cpp, which
+// looks at the report. What other recorders leave out is weighed where silence is judged
+// (rules/silence.cpp, weigh_states). docs/VERDICTS.md lists all of them under "How sure".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +13,7 @@
 namespace rollcall::analysis {
 namespace {
 
-// What a verdict rests on beside the calls that it quotes.
+// What a verdict rests on beside the calls that it quotes: that somebody called nothing more.
 bool rests_on_silence(Verdict verdict) {
   return verdict == Verdict::missing_call || verdict == Verdict::p2p_unmatched ||
          verdict == Verdict::init_incomplete;

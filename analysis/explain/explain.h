@@ -20,9 +20,12 @@ void list_waits(const Facts& facts, std::vector<Draft>& drafts);
 void weigh_blind_spots(const Facts& facts, std::vector<Draft>& drafts);
 
 // An answer that is left open: it says more than what is missing for it.
-inline bool is_open(const Draft& draft) { return draft.finding.verdict == Verdict::insufficient; }
+inline bool is_undecided(const Draft& draft) {
+  return draft.finding.verdict == Verdict::insufficient;
+}
 // The findings, and uses the drafts up. Hangs first, then by time; a later finding about the same
-// ranks is part of the first one's story.
+// ranks is part of the first one's story. Which of two codes follows from the other was settled
+// before: by rules/errors, rules/gpu_cause, rules/graphs, rules/stray_call, and here in explain/.
 std::vector<Finding> order(std::vector<Draft>& drafts);
 
 }  // namespace rollcall::analysis

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "analysis/words/draft.h"
+
 namespace rollcall::analysis {
 namespace {
 
@@ -75,12 +77,7 @@ bool may_be_early(const trace::Run& run, const Culprit& culprit) {
   return true;
 }
 
-bool is_mismatch(Verdict verdict) {
-  return verdict == Verdict::op_mismatch || verdict == Verdict::count_mismatch ||
-         verdict == Verdict::dtype_mismatch || verdict == Verdict::redop_mismatch ||
-         verdict == Verdict::root_mismatch;
-}
-
+// A line that was lost looks like a call that was not made, and moves those behind it.
 bool rests_on_absence(Verdict verdict) {
   return verdict == Verdict::missing_call || verdict == Verdict::order_mismatch ||
          verdict == Verdict::p2p_unmatched;

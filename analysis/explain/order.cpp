@@ -1,4 +1,5 @@
-// What leads, and what stands beside it.
+// What leads, and what stands beside it, as far as no rule and no explanation has settled that
+// (explain.h): for all codes alike.
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
@@ -43,7 +44,7 @@ class Blamed {
 std::vector<Finding> order(std::vector<Draft>& drafts) {
   std::stable_sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
     if (a.finding.severity != b.finding.severity) return a.finding.severity > b.finding.severity;
-    if (is_open(a) != is_open(b)) return is_open(a);
+    if (is_undecided(a) != is_undecided(b)) return is_undecided(a);
     return a.since_ns < b.since_ns;
   });
   std::vector<Finding> findings;

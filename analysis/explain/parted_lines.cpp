@@ -14,12 +14,12 @@ namespace rollcall::analysis {
 namespace {
 
 // Who is blamed and who is not, by index into Group::members, one of each.
-struct Sides {
+struct LineSides {
   uint32_t odd = 0;
   uint32_t other = 0;
 };
 
-std::optional<Sides> sides_of(const Facts& facts, const CallSites& lines, const Draft& draft) {
+std::optional<LineSides> sides_of(const Facts& facts, const CallSites& lines, const Draft& draft) {
   const Group& group = facts.group(draft.group);
   const std::vector<uint32_t> blamed = culprits_of(draft.finding);
   std::optional<uint32_t> odd;
@@ -31,7 +31,7 @@ std::optional<Sides> sides_of(const Facts& facts, const CallSites& lines, const 
         std::ranges::binary_search(blamed, member.process) ? odd : other;
     if (!side) side = m;
   }
-  return odd && other ? std::optional(Sides{*odd, *other}) : std::nullopt;
+  return odd && other ? std::optional(LineSides{*odd, *other}) : std::nullopt;
 }
 
 // The first position of the stretch up to `seq` in which every call of the two comes from another
@@ -70,7 +70,7 @@ std::string place_text(const Facts& facts, const Member& member, uint64_t seq) {
 }
 
 void name_parting(const Facts& facts, const CallSites& lines, Draft& draft) {
-  const std::optional<Sides> sides = sides_of(facts, lines, draft);
+  const std::optional<LineSides> sides = sides_of(facts, lines, draft);
   if (!sides) return;
   const Group& group = facts.group(draft.group);
   const Member& odd = group.members[sides->odd];

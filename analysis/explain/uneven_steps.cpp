@@ -31,14 +31,14 @@ std::optional<UnevenStep> uneven_step_of_draft(const Facts& facts, const Draft& 
   return channel == kNone ? std::nullopt : uneven_step_of(facts, channel);
 }
 
-struct Sides {
+struct TransferSides {
   const Channel& channel;
   uint32_t sender;
   uint32_t receiver;
 };
 
 // The last transfer of one side in the step, or before it; kNoRecord where there is none.
-uint32_t last_transfer(const Sides& sides, const UnevenStep& uneven, bool is_sender) {
+uint32_t last_transfer(const TransferSides& sides, const UnevenStep& uneven, bool is_sender) {
   const uint64_t more = std::max(uneven.sends, uneven.recvs) - std::min(uneven.sends, uneven.recvs);
   const bool has_more = (uneven.sends > uneven.recvs) == is_sender;
   const uint64_t made = uneven.seq + (has_more ? more : 0);
@@ -46,7 +46,7 @@ uint32_t last_transfer(const Sides& sides, const UnevenStep& uneven, bool is_sen
   return is_sender ? sides.channel.send_at(made - 1) : sides.channel.recv_at(made - 1);
 }
 
-Culprit side_culprit(const Facts& facts, const Sides& sides, const UnevenStep& uneven,
+Culprit side_culprit(const Facts& facts, const TransferSides& sides, const UnevenStep& uneven,
                      bool is_sender) {
   Culprit culprit =
       culprit_of(facts, is_sender ? sides.sender : sides.receiver, sides.channel.group);
@@ -56,7 +56,7 @@ Culprit side_culprit(const Facts& facts, const Sides& sides, const UnevenStep& u
   return culprit;
 }
 
-std::string made_text(const Facts& facts, const Sides& sides, const UnevenStep& uneven,
+std::string made_text(const Facts& facts, const TransferSides& sides, const UnevenStep& uneven,
                       bool is_sender, bool names_peer) {
   const uint32_t p = is_sender ? sides.sender : sides.receiver;
   const uint32_t peer = is_sender ? sides.receiver : sides.sender;
@@ -97,8 +97,8 @@ std::string witness_text(const Facts& facts, const UnevenStep& uneven, bool is_s
 
 Draft draft_uneven(const Facts& facts, const Draft& showed, const UnevenStep& uneven) {
   const Channel& channel = facts.index.channels()[uneven.channel];
-  const Sides sides{channel, process_at(facts, channel.group, channel.source),
-                    process_at(facts, channel.group, channel.target)};
+  const TransferSides sides{channel, process_at(facts, channel.group, channel.source),
+                            process_at(facts, channel.group, channel.target)};
   const bool is_decided = uneven.odd != kNone;
   const bool is_sender = is_decided ? uneven.odd == sides.sender : uneven.sends > uneven.recvs;
   const bool has_more = (uneven.sends > uneven.recvs) == is_sender;

@@ -3,7 +3,8 @@
 // Looked at is the front of each stream: its oldest operation that is awaited and not finished, and
 // those of its group behind it, which begin and end together with it. A replay of a CUDA graph is
 // one operation of its stream; the captured ones run within it. Where they are told one by one
-// (executed.h), those that may wait for another stream of their graph are nowhere in front.
+// (views/as_executed.h), those that may wait for another stream of their graph are nowhere in
+// front.
 #pragma once
 
 #include <cstdint>

@@ -47,11 +47,11 @@ class CircleSearch {
   explicit CircleSearch(std::vector<std::vector<size_t>> waits)
       : waits_(std::move(waits)), marks_(waits_.size()) {}
 
-  Circle find() {
+  CallCircle find() {
     for (size_t i = 0; i < waits_.size(); ++i) {
       if (marks_[i] != Mark::fresh) continue;
       if (const size_t at = close_from(i); at != kOpen) {
-        return Circle(path_.begin() + static_cast<ptrdiff_t>(at), path_.end());
+        return CallCircle(path_.begin() + static_cast<ptrdiff_t>(at), path_.end());
       }
     }
     return {};
@@ -105,12 +105,12 @@ std::optional<size_t> GpuView::call_at(uint32_t p, uint32_t i) const {
   return found == of_.end() ? std::nullopt : std::optional(found->second);
 }
 
-const Circle& GpuView::rivals() const {
+const CallCircle& GpuView::rivals() const {
   if (!rivals_) rivals_ = find_rivals();
   return *rivals_;
 }
 
-const Circle& GpuView::crossed() const {
+const CallCircle& GpuView::crossed() const {
   if (!crossed_) {
     Waits waits = waits_of([](const GpuCall& call) { return !call.behind.empty(); });
     crossed_ = find_circle(std::move(waits));
@@ -159,13 +159,13 @@ GpuView::Waits GpuView::waits_of(bool (*counts)(const GpuCall&)) const {
   return waits;
 }
 
-Circle GpuView::find_circle(Waits&& waits) const {
-  Circle circle = CircleSearch(std::move(waits)).find();
+CallCircle GpuView::find_circle(Waits&& waits) const {
+  CallCircle circle = CircleSearch(std::move(waits)).find();
   std::erase_if(circle, [&](size_t node) { return node >= calls_.size(); });
   return circle;
 }
 
-Circle GpuView::find_rivals() const {
+CallCircle GpuView::find_rivals() const {
   Waits waits = waits_of([](const GpuCall&) { return true; });
   for (const std::span<const Front> fronts : by_process(state)) {
     std::vector<std::pair<int64_t, size_t>> order;

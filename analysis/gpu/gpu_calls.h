@@ -35,7 +35,8 @@ struct GpuCall {
   }
 };
 
-using Circle = std::vector<size_t>;  // calls: each waits for the next one, the last for the first
+// Calls: each waits for the next one, the last for the first.
+using CallCircle = std::vector<size_t>;
 
 // What the GPUs did, looked at once. Its parts are found when they are asked for.
 class GpuView {
@@ -55,9 +56,9 @@ class GpuView {
   std::optional<size_t> call_at(uint32_t process, uint32_t op) const;
   // GPUs that have come to two calls may have no room for the second kernel before the first is
   // over. Where all GPUs came to them in one order that is no circle.
-  const Circle& rivals() const;
+  const CallCircle& rivals() const;
   // Of calls that some GPUs have not come to, because they run others of these.
-  const Circle& crossed() const;
+  const CallCircle& crossed() const;
 
  private:
   // Of each call the processes that have not come to it, of each process the calls that it runs:
@@ -67,14 +68,14 @@ class GpuView {
   void find_calls() const;
   void hold_share(std::span<const Front> share) const;
   Waits waits_of(bool (*counts)(const GpuCall&)) const;
-  Circle find_rivals() const;
-  Circle find_circle(Waits&& waits) const;
+  CallCircle find_rivals() const;
+  CallCircle find_circle(Waits&& waits) const;
 
   mutable bool has_calls_ = false;
   mutable std::vector<GpuCall> calls_;
   mutable std::map<std::pair<uint32_t, uint32_t>, size_t> of_;  // by process and record
-  mutable std::optional<Circle> rivals_;
-  mutable std::optional<Circle> crossed_;
+  mutable std::optional<CallCircle> rivals_;
+  mutable std::optional<CallCircle> crossed_;
 };
 
 }  // namespace rollcall::analysis

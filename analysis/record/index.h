@@ -106,6 +106,10 @@ std::vector<uint32_t> processes_of(const Things& things) {
   return processes;
 }
 
+inline bool contains(const std::vector<uint32_t>& processes, uint32_t process) {
+  return std::find(processes.begin(), processes.end(), process) != processes.end();
+}
+
 // One direction between two ranks of a communicator: sends and receives, or signals and the waits
 // for them.
 struct Channel {

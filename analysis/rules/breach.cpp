@@ -13,10 +13,6 @@
 namespace rollcall::analysis {
 namespace {
 
-bool contains(const std::vector<uint32_t>& processes, uint32_t process) {
-  return std::find(processes.begin(), processes.end(), process) != processes.end();
-}
-
 // Who made calls of the circle that its steps before do not have there, while those who did not
 // make them did as before.
 std::vector<uint32_t> find_unusual_callers(const Facts& facts, const Circle& circle) {

@@ -264,10 +264,6 @@ std::optional<Draft> draft_grouping(const Facts& facts, const Circle& circle) {
   return draft;
 }
 
-bool contains(const std::vector<uint32_t>& processes, uint32_t process) {
-  return std::find(processes.begin(), processes.end(), process) != processes.end();
-}
-
 // A collective in which most of a communicator wait, and who waits in a transfer that it called
 // before.
 struct MixedWaits {

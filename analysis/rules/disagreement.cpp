@@ -401,20 +401,20 @@ Draft draft_shifted_pair(const Facts& facts, const Channel& channel, uint64_t se
 }
 
 // What a process names transfers that it disagrees about, and with whom.
-struct Dispute {
+struct TransferDispute {
   std::set<uint32_t> peers;
   std::set<std::pair<uint64_t, uint8_t>> shapes;  // count, datatype
 };
-using Disputes = std::map<uint32_t, Dispute>;
+using TransferDisputes = std::map<uint32_t, TransferDispute>;
 
 // It disagrees with several, and each of them with nobody else: always in one way, and all alike,
 // as two peers that each have another opinion may each be wrong. Three are not wrong at once.
-bool is_odd(const Disputes& disputes, uint32_t p) {
+bool is_odd(const TransferDisputes& disputes, uint32_t p) {
   constexpr size_t kAlone = 3;
-  const Dispute& own = disputes.at(p);
+  const TransferDispute& own = disputes.at(p);
   std::set<std::pair<uint64_t, uint8_t>> theirs;
   for (const uint32_t peer : own.peers) {
-    const Dispute& other = disputes.at(peer);
+    const TransferDispute& other = disputes.at(peer);
     if (other.peers.size() != 1) return false;
     theirs.insert(other.shapes.begin(), other.shapes.end());
   }
@@ -423,7 +423,8 @@ bool is_odd(const Disputes& disputes, uint32_t p) {
 }
 
 // Who is odd of two sides of a transfer of which nothing between the two tells.
-void find_odd(const Disputes& disputes, uint32_t sender, uint32_t receiver, PairSlip& slip) {
+void find_odd(const TransferDisputes& disputes, uint32_t sender, uint32_t receiver,
+              PairSlip& slip) {
   if (slip.is_by_sender != slip.is_by_receiver) return;
   slip.is_by_sender = is_odd(disputes, sender);
   slip.is_by_receiver = is_odd(disputes, receiver);
@@ -432,7 +433,8 @@ void find_odd(const Disputes& disputes, uint32_t sender, uint32_t receiver, Pair
 
 // One side made a transfer more, or the other left one out. Which of them it was is for their other
 // peers to say: who disagrees with several, of whom none disagrees with anybody else, is it.
-void turn_by_peers(const Disputes& disputes, uint32_t sender, uint32_t receiver, PairSlip& slip) {
+void turn_by_peers(const TransferDisputes& disputes, uint32_t sender, uint32_t receiver,
+                   PairSlip& slip) {
   const uint32_t blamed = slip.is_by_sender ? sender : receiver;
   const uint32_t other = slip.is_by_sender ? receiver : sender;
   if (is_odd(disputes, blamed) || !is_odd(disputes, other)) return;
@@ -452,7 +454,7 @@ int64_t since_of(const Facts& facts, const Channel& channel, uint64_t seq) {
 // What tells which of the two sides is wrong; empty where nothing does. By sender and receiver.
 std::string witness_text(const Facts& facts, std::array<uint32_t, 2> sides,
                          std::array<std::reference_wrapper<const Op>, 2> ops, const PairSlip& slip,
-                         const Disputes& disputes) {
+                         const TransferDisputes& disputes) {
   if (slip.is_by_sender == slip.is_by_receiver) return "";
   const uint32_t odd = slip.is_by_sender ? sides[0] : sides[1];
   const uint32_t other = slip.is_by_sender ? sides[1] : sides[0];
@@ -479,7 +481,7 @@ std::string witness_text(const Facts& facts, std::array<uint32_t, 2> sides,
 
 // What the two sides tell, and the other peers of both.
 PairSlip slip_among_peers(const Facts& facts, const Channel& channel, uint64_t seq,
-                          const Disputes& disputes) {
+                          const TransferDisputes& disputes) {
   const uint32_t sender = process_at(facts, channel.group, channel.source);
   const uint32_t receiver = process_at(facts, channel.group, channel.target);
   PairSlip slip = slip_of_pair(facts, channel, seq);
@@ -502,7 +504,7 @@ Confidence confidence_in(const PairSlip& slip) {
 }
 
 Draft draft_mismatched(const Facts& facts, const Playback::PairFinding& pair,
-                       const Disputes& disputes) {
+                       const TransferDisputes& disputes) {
   const Channel& channel = facts.index.channels()[pair.channel];
   const uint32_t sender = process_at(facts, channel.group, channel.source);
   const uint32_t receiver = process_at(facts, channel.group, channel.target);
@@ -561,8 +563,8 @@ Draft draft_mismatched(const Facts& facts, const Playback::PairFinding& pair,
 
 using PairPlaces = std::map<uint32_t, uint64_t>;  // p2p seq by channel
 
-Disputes disputes_of(const Facts& facts, const PairPlaces& places) {
-  Disputes disputes;
+TransferDisputes disputes_of(const Facts& facts, const PairPlaces& places) {
+  TransferDisputes disputes;
   for (const auto& [i, seq] : places) {
     const Channel& channel = facts.index.channels()[i];
     const uint32_t sender = process_at(facts, channel.group, channel.source);
@@ -749,7 +751,7 @@ std::vector<Draft> judge_pairs(const Facts& facts, bool quiet) {
     const auto [found, is_new] = first.try_emplace(pair.channel, pair.seq);
     if (!is_new) found->second = std::min(found->second, pair.seq);
   }
-  const Disputes disputes = disputes_of(facts, first);
+  const TransferDisputes disputes = disputes_of(facts, first);
   const PairPlaces told = earliest_of(facts, first);
   for (const auto& [channel, seq] : told) {
     drafts.push_back(draft_mismatched(facts, {channel, seq}, disputes));

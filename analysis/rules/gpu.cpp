@@ -1,6 +1,6 @@
 // All ranks made the same calls, and nothing moves: what did the GPUs do with the calls?
 //
-// Looked at is the front of each stream (gpu_state.h). A stream whose front has not started is
+// Looked at is the front of each stream (gpu/fronts.h). A stream whose front has not started is
 // blocked by something in front of it that is not NCCL's; a front that has started runs, or waits
 // in its kernel for a peer. A rank that has both may be blocked as a consequence (its stream waits
 // for the other one), so the cause is sought among the ranks whose every front is blocked. An
@@ -47,7 +47,7 @@ bool is_elsewhere(const Facts& facts, const GpuCall& call) {
 
 // The call that leads: of those that all ranks began long enough ago the one that was begun first;
 // of a circle, if there is one.
-const GpuCall* first_begun(const GpuView& gpu, const Circle& circle) {
+const GpuCall* first_begun(const GpuView& gpu, const CallCircle& circle) {
   const Facts& facts = gpu.facts;
   const GpuCall* first = nullptr;
   const auto since = [&](const GpuCall& call) {

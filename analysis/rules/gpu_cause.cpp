@@ -175,9 +175,9 @@ Draft draft_cause(const GpuView& gpu, const Causes& causes) {
   if (!causes.between().empty()) return draft_between(gpu.facts, causes.between());
   if (causes.stuck().empty()) return draft_young(gpu, gpu.calls()[causes.young().front()]);
   const size_t stuck = causes.stuck().front();
-  const Circle& rivals = gpu.rivals();
+  const CallCircle& rivals = gpu.rivals();
   const bool is_rival = std::find(rivals.begin(), rivals.end(), stuck) != rivals.end();
-  return draft_stuck(gpu, gpu.calls()[stuck], is_rival ? rivals : Circle{});
+  return draft_stuck(gpu, gpu.calls()[stuck], is_rival ? rivals : CallCircle{});
 }
 
 // Ranks have not made a call that others wait in, and may or may not wait themselves as far as the
@@ -198,7 +198,7 @@ bool all_of_culprits(const Draft& draft, Holds holds) {
   });
 }
 
-bool is_through(const GpuState& state, uint32_t p) {
+bool has_come_through(const GpuState& state, uint32_t p) {
   return fronts_of(state, p).empty() &&
          !std::binary_search(state.dark.begin(), state.dark.end(), p);
 }
@@ -246,7 +246,7 @@ void add_gpu_causes(const Facts& facts, std::vector<Draft>& drafts) {
       continue;
     }
     if (draft.finding.verdict == Verdict::missing_call &&
-        all_of_culprits(draft, [&](uint32_t p) { return is_through(gpu.state, p); })) {
+        all_of_culprits(draft, [&](uint32_t p) { return has_come_through(gpu.state, p); })) {
       draft.finding.next += "; its GPU has finished all that it called before";
     }
     others.push_back(std::move(draft));

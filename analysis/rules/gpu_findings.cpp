@@ -77,7 +77,7 @@ std::string rival_text(const Facts& facts, const GpuCall& first, const GpuCall& 
   return "";
 }
 
-void tell_of_rivals(const Facts& facts, const std::vector<GpuCall>& calls, const Circle& circle,
+void tell_of_rivals(const Facts& facts, const std::vector<GpuCall>& calls, const CallCircle& circle,
                     Finding& finding) {
   constexpr size_t kToldMax = 4;
   std::vector<std::string> parts;
@@ -246,7 +246,7 @@ Draft draft_blocked(const GpuView& gpu, const std::vector<Front>& blocked) {
   return draft;
 }
 
-Draft draft_stuck(const GpuView& gpu, const GpuCall& call, const Circle& rivals) {
+Draft draft_stuck(const GpuView& gpu, const GpuCall& call, const CallCircle& rivals) {
   const Facts& facts = gpu.facts;
   const Op& op = facts.index.op(call.front.process, call.front.op);
   Draft draft = make_draft(Verdict::stuck_on_gpu,
@@ -346,8 +346,7 @@ std::optional<Draft> draft_crossed(const GpuView& gpu) {
   }
   std::sort(hosts.begin(), hosts.end());
   hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
-  // Where each GPU keeps to its host's order the hosts' differ, and their calls tell more
-  // (reading.h).
+  // Where each GPU keeps to its host's order the hosts' differ, and their calls tell more.
   const std::vector<uint32_t> odd = out_of_call_order(facts, gpu.state, hosts);
   if (odd.empty()) return std::nullopt;
   draft.is_decided = odd.size() < hosts.size();

@@ -24,7 +24,7 @@ InsideReplay place_of_replay(const Facts& facts, const GpuCall& call);
 // runs, the first leads.
 Draft draft_blocked(const GpuView& gpu, const std::vector<Front>& blocked);
 // A call that all ranks have begun. `rivals`: a circle that it is in; empty if it is in none.
-Draft draft_stuck(const GpuView& gpu, const GpuCall& call, const Circle& rivals);
+Draft draft_stuck(const GpuView& gpu, const GpuCall& call, const CallCircle& rivals);
 // A call that all ranks have begun, the last one too short a time ago to call it stuck.
 Draft draft_young(const GpuView& gpu, const GpuCall& call);
 // GPUs that have come to the calls of several communicators in different orders; nothing where

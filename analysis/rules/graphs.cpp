@@ -375,7 +375,7 @@ struct Replayed {
   const std::vector<const CapturedRun*>& blamed() const { return is_extra ? ahead : behind; }
 };
 
-std::vector<uint32_t> processes_of(const std::vector<const CapturedRun*>& runs) {
+std::vector<uint32_t> processes_of_runs(const std::vector<const CapturedRun*>& runs) {
   std::vector<uint32_t> processes;
   for (const CapturedRun* run : runs) processes.push_back(run->process);
   return processes;
@@ -512,8 +512,8 @@ Draft draft_replayed(const Facts& facts, uint32_t g, const Replayed& replayed,
   finding.evidence.push_back(
       op_evidence(facts, front.process, replayed.most.last,
                   fmt::format("replay {}{}{}", most, position.empty() ? "" : ", ", position)));
-  std::string blamed = processes_text(facts.index.run(), processes_of(replayed.behind));
-  std::string others = processes_text(facts.index.run(), processes_of(replayed.ahead));
+  std::string blamed = processes_text(facts.index.run(), processes_of_runs(replayed.behind));
+  std::string others = processes_text(facts.index.run(), processes_of_runs(replayed.ahead));
   if (replayed.is_extra) std::swap(blamed, others);
   finding.summary = fmt::format("{} replayed {}, {}, {} {}: {} replay has been waiting for {}{}{}",
                                 blamed, graph_text(facts, g, replayed),
@@ -641,7 +641,7 @@ std::optional<GraphDraft> judge_graphs(const Facts& facts) {
   if (captures) return GraphDraft{std::move(*captures)};
   if (replays) return follow_replays(facts, std::move(*replays));
   std::optional<Draft> waits = judge_replay_waits(facts);
-  // OpRef replays have no cause but that.
+  // Blocked replays have no cause but that.
   if (!waits) return std::nullopt;
   std::optional<Draft> cause;
   if (waits->finding.verdict != Verdict::stream_blocked) {

@@ -13,7 +13,7 @@
 namespace rollcall::analysis {
 namespace {
 
-constexpr size_t kSidesMax = 4;
+constexpr size_t kJoinSidesMax = 4;
 
 std::vector<uint32_t> all_of_sides(const JoinDispute& dispute) {
   std::vector<uint32_t> processes;
@@ -33,7 +33,7 @@ std::string sizes_text(const Facts& facts, const JoinDispute& dispute) {
     if (text.empty()) {
       text = fmt::format("{} joined {} as one of {} ranks", who,
                          facts.group(dispute.groups.front()).name, side.number);
-    } else if (dispute.sides.size() - i > kSidesMax) {
+    } else if (dispute.sides.size() - i > kJoinSidesMax) {
       return text + ", and others otherwise";
     } else {
       text += fmt::format(", {}{} as of {}", i == 0 ? "and " : "", who, side.number);
@@ -46,7 +46,7 @@ std::string sizes_text(const Facts& facts, const JoinDispute& dispute) {
 // number have only that to be called by.
 std::string claims_text(const Facts& facts, const JoinDispute& dispute) {
   std::string text;
-  for (size_t i = 0; i < dispute.sides.size() && i < kSidesMax; ++i) {
+  for (size_t i = 0; i < dispute.sides.size() && i < kJoinSidesMax; ++i) {
     const JoinDispute::Side& side = dispute.sides[i];
     std::set<int32_t> job_ranks;
     for (const uint32_t p : side.processes) job_ranks.insert(facts.process(p).job_rank);
@@ -59,7 +59,7 @@ std::string claims_text(const Facts& facts, const JoinDispute& dispute) {
     text += fmt::format("{}{} joined {} as its rank {}", text.empty() ? "" : ", ", who,
                         facts.group(dispute.groups.front()).name, side.number);
   }
-  if (dispute.sides.size() > kSidesMax) text += ", and so for other ranks";
+  if (dispute.sides.size() > kJoinSidesMax) text += ", and so for other ranks";
   const std::vector<int32_t> unclaimed = ranks_without_member(facts.group(dispute.groups.front()));
   if (!unclaimed.empty()) {
     text += fmt::format(", and nobody as its rank{} {}", unclaimed.size() == 1 ? "" : "s",

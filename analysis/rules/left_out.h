@@ -1,5 +1,5 @@
 // What a member of a circle left out: a call that the others wait in, while it waits in a later
-// one.
+// one. Outside a circle, disagreement.cpp tells.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // Jobs that stand inside a call which creates or ends a communicator, or registers memory: a host
 // thread entered it and has not left it.
 //
-// Operations and creations that some ranks have not called are waits (waits.h), so here all ranks
-// made the same ones. What NCCL waits for in the rest is not on file, but for three things:
+// Operations and creations that some ranks have not called are waits (waits/wait_graph.h), so here
+// all ranks made the same ones. What NCCL waits for in the rest is not on file, but for three
+// things:
 //
 // - Who has not made the call, where it is one that ranks make together: registering a window, and,
 //   among the ranks of a machine, destroying and finalizing (NCCL's documentation of

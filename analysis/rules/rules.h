@@ -10,7 +10,8 @@
 
 namespace rollcall::analysis {
 
-// Roots of the wait graph, and differences between sequences. Unsorted.
+// Roots of the wait graph, and differences between sequences. Unsorted. The first is asked by
+// StreamOrderChoice (views/stream_order.h), of each order of streams.
 std::vector<Draft> judge_waits(const Facts& facts);
 std::vector<Draft> judge_differences(const Facts& facts);
 // Sends and receives: pairs that disagree, and, where `quiet` (nothing else explains a hang), sends

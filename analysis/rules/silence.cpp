@@ -1,4 +1,6 @@
-// Roots of the wait graph become findings.
+// Roots of the wait graph become findings: a rank that has not made the call in which others wait
+// (RC-MISSING-CALL, of its kinds Misstep::not_reached). That one left a call out is told from the
+// calls behind it, in disagreement.cpp, and in a circle in left_out.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -392,7 +394,7 @@ void mention_latecomer(const Facts& facts, const Node& waited, const std::vector
 
 // A rank that said nothing for long, and was killed before all others were: by somebody who saw it
 // hang, or in the middle of what took so long.
-void mention_lead(const Facts& facts, uint32_t p, Finding& finding) {
+void mention_early_death(const Facts& facts, uint32_t p, Finding& finding) {
   const int64_t lead_ns = facts.job.processes[p].lead_ns;
   if (lead_ns == 0) return;
   finding.confidence = std::max(finding.confidence, Confidence::likely);
@@ -590,7 +592,7 @@ Draft draft_absence(const Facts& facts, uint32_t n, const Gathered& gathered) {
   }
   if (facts.job.is_foreign) weigh_states(facts, waited, finding);
   if (verdict == Verdict::missing_call && !facts.job.is_foreign) {
-    if (is_one) mention_lead(facts, first, finding);
+    if (is_one) mention_early_death(facts, first, finding);
     weigh_numbers(facts, waited, finding);
     weigh_ids(facts, gathered.processes, finding);
   }

@@ -28,7 +28,7 @@ namespace {
 
 using trace::Comm;
 
-constexpr size_t kSidesMax = 4;
+constexpr size_t kSplitSidesMax = 4;
 
 const Comm& comm_of(const Facts& facts, const Member& member) {
   return facts.process(member.process).comms[member.comm];
@@ -98,7 +98,7 @@ bool are_places(const Facts& facts, uint32_t parent, const std::vector<uint32_t>
 
 // Ranks that had different lists for one group: one new_group() that became several communicators,
 // or one communicator whose members call it differently.
-struct Dispute {
+struct SplitDispute {
   uint32_t group = kNone;  // a communicator in question: a torn one where there is any
   bool is_torn = false;
   std::vector<std::vector<uint32_t>> sides;  // processes that agree
@@ -106,7 +106,7 @@ struct Dispute {
 };
 
 void add_divided_groups(const Facts& facts, uint32_t parent, const std::vector<uint32_t>& children,
-                        std::vector<Dispute>& disputes) {
+                        std::vector<SplitDispute>& disputes) {
   const std::string& parent_name = comm_of(facts, facts.group(parent).members.front()).name;
   if (!is_default_group(parent_name)) return;
   std::map<std::pair<uint32_t, std::string>, std::map<uint32_t, std::vector<uint32_t>>> splits;
@@ -119,7 +119,7 @@ void add_divided_groups(const Facts& facts, uint32_t parent, const std::vector<u
   }
   for (auto& [split, parts] : splits) {
     if (parts.size() < 2) continue;
-    Dispute dispute;
+    SplitDispute dispute;
     for (auto& [g, processes] : parts) {
       if (!dispute.is_torn) dispute.group = g;
       dispute.is_torn = dispute.is_torn || is_torn(facts, facts.group(g));
@@ -131,14 +131,14 @@ void add_divided_groups(const Facts& facts, uint32_t parent, const std::vector<u
 }
 
 void add_renamed_groups(const Facts& facts, const std::vector<uint32_t>& children,
-                        std::vector<Dispute>& disputes) {
+                        std::vector<SplitDispute>& disputes) {
   for (const uint32_t g : children) {
     std::map<std::string_view, std::vector<uint32_t>> names;
     for (const Member& member : facts.group(g).members) {
       names[comm_of(facts, member).name].push_back(member.process);
     }
     if (names.size() < 2) continue;
-    Dispute dispute{
+    SplitDispute dispute{
         .group = g, .is_torn = is_torn(facts, facts.group(g)), .sides = {}, .groups = {g}};
     for (auto& [name, processes] : names) dispute.sides.push_back(std::move(processes));
     disputes.push_back(std::move(dispute));
@@ -148,10 +148,10 @@ void add_renamed_groups(const Facts& facts, const std::vector<uint32_t>& childre
 // Who disagrees with the most others. Where nobody was listed and did not come, each part may have
 // listed itself alone, which is not as new_group() is meant, but works: that decides between
 // equals.
-std::vector<uint32_t> most_disputed(const std::vector<Dispute>& disputes) {
+std::vector<uint32_t> most_disputed(const std::vector<SplitDispute>& disputes) {
   using Opponents = std::pair<size_t, size_t>;  // in torn disputes first, then in the others
   std::map<uint32_t, Opponents> opponents;
-  for (const Dispute& dispute : disputes) {
+  for (const SplitDispute& dispute : disputes) {
     size_t all = 0;
     for (const auto& side : dispute.sides) all += side.size();
     for (const auto& side : dispute.sides) {
@@ -170,17 +170,17 @@ std::vector<uint32_t> most_disputed(const std::vector<Dispute>& disputes) {
   return processes;
 }
 
-std::string sides_text(const Facts& facts, const Dispute& dispute) {
+std::string sides_text(const Facts& facts, const SplitDispute& dispute) {
   std::string text;
-  for (size_t i = 0; i < dispute.sides.size() && i < kSidesMax; ++i) {
+  for (size_t i = 0; i < dispute.sides.size() && i < kSplitSidesMax; ++i) {
     text += fmt::format("{}{}", text.empty() ? "" : " and of ",
                         processes_text(facts.index.run(), dispute.sides[i]));
   }
-  if (dispute.sides.size() > kSidesMax) text += " and more";
+  if (dispute.sides.size() > kSplitSidesMax) text += " and more";
   return text;
 }
 
-std::string summary_of(const Facts& facts, const Dispute& dispute,
+std::string summary_of(const Facts& facts, const SplitDispute& dispute,
                        const std::vector<uint32_t>& culprits) {
   std::vector<uint32_t> here;
   std::vector<uint32_t> others;
@@ -218,10 +218,10 @@ std::string summary_of(const Facts& facts, const Dispute& dispute,
 }
 
 // The split as each rank called it: those whose place is not what they listed come first.
-void add_evidence(const Facts& facts, const std::vector<Dispute>& disputes, Finding& finding) {
+void add_evidence(const Facts& facts, const std::vector<SplitDispute>& disputes, Finding& finding) {
   for (const bool torn : {true, false}) {
     std::set<std::pair<uint32_t, uint32_t>> seen;
-    for (const Dispute& dispute : disputes) {
+    for (const SplitDispute& dispute : disputes) {
       for (const uint32_t g : dispute.groups) {
         for (const Member& member : facts.group(g).members) {
           if (finding.evidence.size() == kEvidenceMax) return;
@@ -242,9 +242,9 @@ void add_evidence(const Facts& facts, const std::vector<Dispute>& disputes, Find
   }
 }
 
-Draft draft_of(const Facts& facts, std::vector<Dispute> disputes) {
+Draft draft_of(const Facts& facts, std::vector<SplitDispute> disputes) {
   const std::vector<uint32_t> culprits = most_disputed(disputes);
-  std::erase_if(disputes, [&](const Dispute& dispute) {
+  std::erase_if(disputes, [&](const SplitDispute& dispute) {
     return std::none_of(dispute.sides.begin(), dispute.sides.end(), [&](const auto& side) {
       return std::find_first_of(side.begin(), side.end(), culprits.begin(), culprits.end()) !=
              side.end();
@@ -252,12 +252,12 @@ Draft draft_of(const Facts& facts, std::vector<Dispute> disputes) {
   });
   // There is one: who is in the most torn disputes is in one.
   const auto first = std::find_if(disputes.begin(), disputes.end(),
-                                  [](const Dispute& dispute) { return dispute.is_torn; });
+                                  [](const SplitDispute& dispute) { return dispute.is_torn; });
   // Likely: that a name and a key are PyTorch's is not on file.
   Draft draft = make_draft(Verdict::split_mismatch, Confidence::likely, Misstep::other_arguments);
   draft.since_ns = INT64_MAX;
   std::vector<uint32_t> victims;
-  for (const Dispute& dispute : disputes) {
+  for (const SplitDispute& dispute : disputes) {
     for (const uint32_t g : dispute.groups) {
       for (const Member& member : facts.group(g).members) {
         victims.push_back(member.process);
@@ -297,11 +297,11 @@ std::vector<Draft> judge_splits(const Facts& facts) {
     const bool any_torn = std::any_of(children.begin(), children.end(),
                                       [&](uint32_t g) { return is_torn(facts, facts.group(g)); });
     if (!any_torn || !are_places(facts, parent, children)) continue;
-    std::vector<Dispute> disputes;
+    std::vector<SplitDispute> disputes;
     add_divided_groups(facts, parent, children, disputes);
     add_renamed_groups(facts, children, disputes);
     const bool is_proven = std::any_of(disputes.begin(), disputes.end(),
-                                       [](const Dispute& dispute) { return dispute.is_torn; });
+                                       [](const SplitDispute& dispute) { return dispute.is_torn; });
     if (is_proven) drafts.push_back(draft_of(facts, std::move(disputes)));
   }
   return drafts;

@@ -105,7 +105,7 @@ bool waited_with_others(const JobWaits& waits, int32_t rank) {
   });
 }
 
-bool gave_up(const JobWaits& waits, int32_t rank) {
+bool has_given_up(const JobWaits& waits, int32_t rank) {
   return std::any_of(waits.groups.begin(), waits.groups.end(),
                      [&](const WaitGroup& group) { return group.waits.contains(rank); });
 }
@@ -120,7 +120,7 @@ bool is_late(const trace::Run& run, const JobWaits& waits, const Saying& saying)
            verdict_of_cause(saying) != Verdict::cuda_error &&
            waited_with_others(waits, saying.rank);
   }
-  const bool is_others = saying.rank >= 0 && !gave_up(waits, saying.rank);
+  const bool is_others = saying.rank >= 0 && !has_given_up(waits, saying.rank);
   if (is_others && saying.is_first_death && is_violent(saying)) return false;
   // Of several logs nobody knows the order. A rank that raised and gave up nothing did not wait.
   return is_one_log || saying.kind != SayingKind::exception || !is_others;

@@ -50,7 +50,7 @@ class StreamOrderChoice {
   std::vector<Draft>& drafts() { return drafts_; }
 
   // For a job that stands although nobody seems to wait, and nothing else explains it. True where
-  // ranks wait in a circle if the streams are chained: the case and the drafts are then of that
+  // ranks wait in a circle if the streams are chained: the facts and the drafts are then of that
   // reading. Not where the GPU was seen to run what would be behind the circle, where the job has
   // called for too long behind it, or where the calls do not get by without another circle: ranks
   // that always differ in their order do well with it. A copy of the run.

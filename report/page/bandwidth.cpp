@@ -15,6 +15,7 @@
 #include "report/page/document.h"
 #include "report/page/markup.h"
 #include "report/terms.h"
+#include "trace/comm_key_order.h"
 
 namespace rollcall::report {
 namespace {
@@ -49,7 +50,7 @@ bool is_telling(const OperationRow& row) {
 class Speeds {
  public:
   Speeds(const analysis::Index& index, const std::vector<OperationRow>& rows) : rows_(rows) {
-    std::map<CommKey, size_t, KeyOrder> hosts;
+    std::map<CommKey, size_t, trace::CommKeyOrder> hosts;
     for (const OperationRow& row : rows) {
       const auto [found, is_new] = hosts.try_emplace(row.comm, 0);
       if (is_new) found->second = hosts_of(index, row.comm);
@@ -82,12 +83,6 @@ class Speeds {
   }
 
  private:
-  struct KeyOrder {
-    bool operator()(const CommKey& a, const CommKey& b) const {
-      return std::tuple(a.high, a.low) < std::tuple(b.high, b.low);
-    }
-  };
-
   bool is_comparable(size_t at) const {
     return is_telling(rows_[at]) && std::get<size_t>(shapes_[at]) != kHostsUnknown;
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "report/page/document.h"
 #include "report/page/markup.h"
 #include "report/terms.h"
+#include "trace/comm_key_order.h"
 
 namespace rollcall::report {
 namespace {
@@ -84,15 +84,15 @@ std::string order_of(const CommSummary& comm) {
   return text;
 }
 
-class Tree {
+class CommTree {
  public:
-  explicit Tree(const std::vector<Entry>& entries, const analysis::Index& index)
+  explicit CommTree(const std::vector<Entry>& entries, const analysis::Index& index)
       : entries_(entries),
         index_(index),
         has_orders_(std::any_of(entries.begin(), entries.end(),
                                 [](const Entry& entry) { return !is_rising(*entry.comm); })),
         table_(head(has_orders_), kPageRowsMax) {
-    std::map<CommKey, size_t, KeyOrder> by_key;
+    std::map<CommKey, size_t, trace::CommKeyOrder> by_key;
     for (size_t at = 0; at < entries.size(); ++at) by_key.emplace(entries[at].comm->key, at);
     children_.resize(entries.size());
     for (size_t at = 0; at < entries.size(); ++at) {
@@ -117,12 +117,6 @@ class Tree {
   }
 
  private:
-  struct KeyOrder {
-    bool operator()(const CommKey& a, const CommKey& b) const {
-      return std::tuple(a.high, a.low) < std::tuple(b.high, b.low);
-    }
-  };
-
   // Of an entry and of all above it: it is to be found among those that come first. Stops where it
   // was before, as in a circle of a damaged file.
   void mark_out_of_step() {
@@ -201,7 +195,7 @@ std::string communicators_html(const analysis::Index& index, const analysis::Rep
              "A communicator that was made of another one stands below it; those out of step come "
              "first, with what is above them.",
              "quiet") +
-         Tree(entries, index).html();
+         CommTree(entries, index).html();
 }
 
 }  // namespace rollcall::report

@@ -12,7 +12,7 @@
 namespace rollcall::report {
 namespace {
 
-constexpr size_t kLinesMax = 2000;
+constexpr size_t kStackLinesMax = 2000;
 
 // The ranks behind a branch stand out: "frame   [rank 2; not ranks 0-1,3]".
 std::string line_html(std::string_view line) {
@@ -28,7 +28,7 @@ std::string stacks_html(const KeptStacks& stacks) {
   std::string_view text = stacks.text;
   std::string lines;
   size_t count = 0;
-  while (!text.empty() && count < kLinesMax) {
+  while (!text.empty() && count < kStackLinesMax) {
     const size_t end = std::min(text.find('\n'), text.size());
     lines += line_html(text.substr(0, end)) + "\n";
     text.remove_prefix(std::min(end + 1, text.size()));

@@ -20,7 +20,7 @@ using analysis::kNone;
 using analysis::kNoRecord;
 using analysis::Member;
 
-constexpr std::string_view kWords[] = {
+constexpr std::string_view kCellWords[] = {
 #define ROLLCALL_X(name, letter, glyph, words) words,
     ROLLCALL_CELL_STATES(ROLLCALL_X)
 #undef ROLLCALL_X
@@ -251,7 +251,7 @@ void share_rows(std::vector<RollRow>& rows) {
 
 char letter_of(CellState state) { return kLetters[static_cast<size_t>(state)]; }
 
-std::string_view words_of(CellState state) { return kWords[static_cast<size_t>(state)]; }
+std::string_view words_of(CellState state) { return kCellWords[static_cast<size_t>(state)]; }
 
 CellState state_of(const trace::Process& process, const trace::Op& op) {
   switch (op.state) {

@@ -20,7 +20,7 @@ using analysis::Member;
 using slow::Meeting;
 using slow::MeetingKind;
 
-constexpr std::string_view kWords[] = {
+constexpr std::string_view kWaitWords[] = {
 #define ROLLCALL_X(name, words) words,
     ROLLCALL_WAIT_STATES(ROLLCALL_X)
 #undef ROLLCALL_X
@@ -204,10 +204,6 @@ class Waits {
   std::vector<std::string> lines_;
 };
 
-bool has_rank(const std::vector<int32_t>& sorted, int32_t rank) {
-  return std::binary_search(sorted.begin(), sorted.end(), rank);
-}
-
 // What one of the waiting ranks called there; null: that is not on file.
 const trace::Op* waiting_call(const analysis::Index& index, const Group& group,
                               const analysis::Wait& wait) {
@@ -240,7 +236,11 @@ std::string_view collective_state(const analysis::Index& index, const analysis::
 
 }  // namespace
 
-std::string_view words_of(WaitState state) { return kWords[static_cast<size_t>(state)]; }
+bool has_rank(const std::vector<int32_t>& sorted, int32_t rank) {
+  return std::binary_search(sorted.begin(), sorted.end(), rank);
+}
+
+std::string_view words_of(WaitState state) { return kWaitWords[static_cast<size_t>(state)]; }
 
 bool has_gpu_times(const trace::Process& process) {
   return std::any_of(process.ops.begin(), process.ops.end(),

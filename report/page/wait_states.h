@@ -37,6 +37,8 @@ enum class WaitState : uint8_t {
 };
 std::string_view words_of(WaitState state);
 
+bool has_rank(const std::vector<int32_t>& sorted, int32_t rank);
+
 // Calls of one kind from one line of the script on one communicator, of all ranks together.
 struct WaitRow {
   uint32_t group = analysis::kNone;  // of the index

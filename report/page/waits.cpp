@@ -28,10 +28,6 @@ struct NamedWait {
   std::string_view state;  // empty: none fits
 };
 
-bool has_rank(const std::vector<int32_t>& sorted, int32_t rank) {
-  return std::binary_search(sorted.begin(), sorted.end(), rank);
-}
-
 // Who of the ranks that a finding affects waits in the very call that it is about; nothing where
 // that is no collective, or none of them does. A culprit that has made a call at that position is
 // not waited for as one that comes late, unless its stream is what has not come to it.
@@ -117,9 +113,9 @@ size_t end_of(const std::vector<WaitRow>& rows, size_t begin, Alike alike) {
   return end;
 }
 
-class Tree {
+class WaitTree {
  public:
-  Tree(const analysis::Index& index, const std::vector<WaitRow>& rows)
+  WaitTree(const analysis::Index& index, const std::vector<WaitRow>& rows)
       : index_(index),
         rows_(rows),
         labels_(process_labels(index.run())),
@@ -206,7 +202,7 @@ std::string waits_html(const analysis::Index& index, const analysis::Report& rep
                        const std::vector<WaitRow>& rows) {
   std::string html;
   if (!report.findings.empty()) html = lasting_waits_html(index, report.findings.front());
-  return rows.empty() ? html : html + Tree(index, rows).html();
+  return rows.empty() ? html : html + WaitTree(index, rows).html();
 }
 
 }  // namespace rollcall::report

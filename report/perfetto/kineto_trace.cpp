@@ -14,12 +14,11 @@
 namespace rollcall::report::perfetto {
 namespace {
 
-constexpr size_t kChunkBytes = 1 << 16;
 // Slices that are looked at for the one in which an arrow begins or ends.
 constexpr size_t kNeighbours = 64;
 
 // One packet to be.
-struct Point {
+struct KinetoPoint {
   int64_t time_ns;
   uint32_t track;  // index into the tracks
   uint32_t item;
@@ -38,9 +37,10 @@ class KinetoWriter {
 
   bool write(const Sink& sink) {
     plan();
-    std::stable_sort(points_.begin(), points_.end(), [](const Point& one, const Point& other) {
-      return one.time_ns < other.time_ns;
-    });
+    std::stable_sort(points_.begin(), points_.end(),
+                     [](const KinetoPoint& one, const KinetoPoint& other) {
+                       return one.time_ns < other.time_ns;
+                     });
     const int64_t base_ns = points_.empty() ? state_.base_ns : points_.front().time_ns;
     std::string bytes;
     Sequence sequence(bytes, state_.next_sequence++, base_ns, default_track_,
@@ -49,7 +49,7 @@ class KinetoWriter {
     while (sequence.write_texts(kChunkBytes)) {
       if (!hand_on(bytes, sink)) return false;
     }
-    for (const Point& point : points_) {
+    for (const KinetoPoint& point : points_) {
       sequence.write(event_of(point));
       if (bytes.size() >= kChunkBytes && !hand_on(bytes, sink)) return false;
     }
@@ -64,12 +64,7 @@ class KinetoWriter {
   }
 
   uint32_t add_track(uint64_t parent, std::string name, uint64_t order) {
-    Track track;
-    track.uuid = state_.next_uuid++;
-    track.parent = parent;
-    track.name = std::move(name);
-    track.order = order;
-    tracks_.push_back(std::move(track));
+    tracks_.push_back(make_track(state_.next_uuid++, parent, std::move(name), order));
     return static_cast<uint32_t>(tracks_.size() - 1);
   }
 
@@ -169,7 +164,7 @@ class KinetoWriter {
     arrows_of_rows_[at] = {};
   }
 
-  Event event_of(const Point& point) {
+  Event event_of(const KinetoPoint& point) {
     Event event;
     event.type = point.type;
     event.time_ns = point.time_ns;
@@ -195,7 +190,7 @@ class KinetoWriter {
   KinetoLosses& losses_;
   const uint64_t file_;  // a number that no other file has
   std::vector<Track> tracks_;
-  std::vector<Point> points_;
+  std::vector<KinetoPoint> points_;
   std::vector<std::vector<KinetoArrow>> arrows_of_rows_;
   std::vector<std::pair<uint32_t, uint64_t>> arrows_;  // item, id; sorted
   uint64_t default_track_ = 0;

@@ -17,8 +17,6 @@
 namespace rollcall::report::perfetto {
 namespace {
 
-constexpr size_t kChunkBytes = 1 << 16;
-
 // What a step of a track is about.
 enum class Source : uint8_t { call, gpu, phase, event, state, speed };
 struct Item {
@@ -28,7 +26,7 @@ struct Item {
 };
 
 // One packet to be.
-struct Point {
+struct RankPoint {
   int64_t time_ns;
   uint64_t track;
   EventType type;
@@ -61,11 +59,11 @@ class RankWriter {
     collect();
     plan();
     int64_t base_ns = state_.base_ns;
-    for (const Point& point : points_) base_ns = std::min(base_ns, point.time_ns);
+    for (const RankPoint& point : points_) base_ns = std::min(base_ns, point.time_ns);
     std::string bytes;
     Sequence sequence(bytes, state_.next_sequence++, base_ns, default_track());
     for (const Track& track : tracks_) sequence.describe(track);
-    for (const Point& point : points_) {
+    for (const RankPoint& point : points_) {
       sequence.write(event_of(point, sequence));
       if (bytes.size() < kChunkBytes) continue;
       if (!sink(bytes)) return false;
@@ -131,12 +129,7 @@ class RankWriter {
 
   // --- where it is drawn ----------------------------------------------------------------------
   Track& add_track(uint64_t parent, std::string name, uint64_t order) {
-    Track track;
-    track.uuid = state_.next_uuid++;
-    track.parent = parent;
-    track.name = std::move(name);
-    track.order = order;
-    tracks_.push_back(std::move(track));
+    tracks_.push_back(make_track(state_.next_uuid++, parent, std::move(name), order));
     return tracks_.back();
   }
 
@@ -152,9 +145,9 @@ class RankWriter {
     }
     plan_slices(parent, "other calls", process_.comms.size() + 1, comms_.back().calls);
     // Of equal times each track keeps its order.
-    std::stable_sort(points_.begin(), points_.end(), [](const Point& one, const Point& other) {
-      return one.time_ns < other.time_ns;
-    });
+    std::stable_sort(
+        points_.begin(), points_.end(),
+        [](const RankPoint& one, const RankPoint& other) { return one.time_ns < other.time_ns; });
   }
 
   std::string description() const {
@@ -257,7 +250,7 @@ class RankWriter {
   uint64_t default_track() const { return default_track_; }
 
   // --- how it is written ----------------------------------------------------------------------
-  Event event_of(const Point& point, Sequence& sequence) {
+  Event event_of(const RankPoint& point, Sequence& sequence) {
     Event event;
     event.type = point.type;
     event.time_ns = point.time_ns;
@@ -390,7 +383,7 @@ class RankWriter {
   std::vector<CommTracks> comms_;  // by communicator; the last one has what belongs to none
   std::vector<Item> items_;
   std::vector<Track> tracks_;
-  std::vector<Point> points_;
+  std::vector<RankPoint> points_;
   uint64_t default_track_ = 0;
   size_t default_size_ = 0;
   std::set<std::string> comm_names_;

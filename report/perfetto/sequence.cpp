@@ -46,6 +46,15 @@ void append_event(Message& packet, const Event& event, uint64_t default_track) {
 
 }  // namespace
 
+Track make_track(uint64_t uuid, uint64_t parent, std::string name, uint64_t order) {
+  Track track;
+  track.uuid = uuid;
+  track.parent = parent;
+  track.name = std::move(name);
+  track.order = order;
+  return track;
+}
+
 void append_track(std::string& bytes, uint32_t sequence, const Track& track) {
   Message file(bytes);
   Nested packet(file, trace_file::kPacket);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -18,6 +19,9 @@
 
 namespace rollcall::report::perfetto {
 
+// Handed to a sink at once, about.
+inline constexpr size_t kChunkBytes = 1 << 16;
+
 struct Track {
   uint64_t uuid = 0;    // of the whole trace; not 0
   uint64_t parent = 0;  // 0: none
@@ -28,6 +32,8 @@ struct Track {
   std::string unit;        // of a counter
   std::string axis_share;  // counters of one key have one scale
 };
+
+Track make_track(uint64_t uuid, uint64_t parent, std::string name, uint64_t order);
 
 // Each has numbers of its own for the texts that are interned.
 enum class Vocabulary : uint8_t { category, name, argument_name, text };

@@ -1,14 +1,14 @@
 #include "tests/analysis/cost.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <ctime>
 
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
 
-trace::Run make_yardstick() {
+trace::Run make_yardstick(int ranks) {
   Program program;
   program.comms = {{.ranks = {0, 1}}};
   program.ranks.resize(2);
@@ -16,11 +16,9 @@ trace::Run make_yardstick() {
     for (uint64_t i = 0; i < 5; ++i) steps.push_back(call(OpKind::AllReduce, 64 + i));
   }
   trace::Run run = execute(program).run;
-  multiply(run, 16'384);
+  multiply(run, ranks);
   return run;
 }
-
-}  // namespace
 
 double seconds_to_judge(const trace::Run& run, Report& report) {
   const std::clock_t begin = std::clock();
@@ -29,7 +27,7 @@ double seconds_to_judge(const trace::Run& run, Report& report) {
 }
 
 double yards_to_judge(const char* what, const trace::Run& run, Report& report) {
-  static const trace::Run yardstick = make_yardstick();
+  static const trace::Run yardstick = make_yardstick(16'384);
   Report usual;
   const double before = seconds_to_judge(yardstick, usual);
   const double spent = seconds_to_judge(run, report);

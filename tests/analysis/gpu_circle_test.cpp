@@ -155,7 +155,7 @@ TEST_CASE("GPUs that wait in a circle are found beside a rank that was not watch
   CHECK(lead(report).confidence == Confidence::likely);
 }
 
-TEST_CASE("a call that all of many GPUs run is judged in a moment") {
+TEST_CASE("a call that all of many GPUs run is judged in a moment", "[scale]") {
   constexpr int kRanks = 16'384;
   const Outcome outcome =
       stand_still(two_comms(kRanks), [](int, const trace::Op& op) { return op.comm == 0; });

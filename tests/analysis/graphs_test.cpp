@@ -7,7 +7,6 @@
 namespace rollcall::analysis {
 namespace {
 
-constexpr int kWorld = 0;
 constexpr int kData = 1;          // ranks 0 and 2
 constexpr uint64_t kMissing = 1;  // seq on kData that rank 2 has not
 
@@ -395,7 +394,7 @@ TEST_CASE("replays that differ are not told of as captures in a job that goes on
   CHECK(lead(report).summary.find("captured") == std::string::npos);
 }
 
-TEST_CASE("equal graphs of eight thousand ranks are compared in a moment") {
+TEST_CASE("equal graphs of eight thousand ranks are compared in a moment", "[scale]") {
   Program program = make_alike(2, {OpKind::AllReduce, OpKind::AllGather});
   for (Steps& steps : program.ranks) {
     for (uint32_t graph = 2; graph < 20; ++graph) {

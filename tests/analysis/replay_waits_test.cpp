@@ -308,7 +308,7 @@ TEST_CASE("replays of eight thousand ranks are judged in a moment", "[scale]") {
   CHECK(yards_to_judge("replays of 8,192 ranks", recording.run(), report) < 60);
   CHECK(lead(report).verdict == Verdict::stuck_on_gpu);
   recording.rank(77).graphs.front().lanes.front().position = 20;
-  CHECK(yards_to_judge("replays of 8,192 ranks", recording.run(), report) < 60);
+  CHECK(yards_to_judge("replays of 8,192 ranks, one behind", recording.run(), report) < 60);
   check_blames(report, Verdict::stream_blocked, 77);
 }
 

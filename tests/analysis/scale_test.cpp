@@ -84,6 +84,20 @@ Report check_cost(const char* what, const Fleet& good, const Fleet& bad,
   return report;
 }
 
+TEST_CASE("what equal calls cost grows as the number of ranks does", "[scale]") {
+  const trace::Run small = make_yardstick(1024);
+  const trace::Run large = make_yardstick(16'384);
+  Report report;
+  double small_s = 0.001;
+  double large_s = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    small_s = std::max(small_s, seconds_to_judge(small, report));
+    large_s = std::min(large_s, seconds_to_judge(large, report));
+  }
+  // Sixteen times, or 256 where each rank is asked about all others.
+  CHECK(large_s < 60 * small_s);
+}
+
 // Pairs of ranks, as of tensor parallelism over two; the two of each disagree about its only call.
 Fleet make_pairs(int ranks, bool is_bad) {
   Fleet fleet(ranks);

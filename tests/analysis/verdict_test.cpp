@@ -721,7 +721,7 @@ TEST_CASE("nothing to read is unusable input") {
   CHECK(lead(report).verdict == Verdict::insufficient);
 }
 
-TEST_CASE("a thousand ranks of two thousand calls are judged in a second", "[scale]") {
+TEST_CASE("a thousand ranks of two thousand calls are judged in a moment", "[scale]") {
   const Outcome small = execute(make_job(2));
   Outcome big;
   constexpr uint32_t kRanks = 1024;

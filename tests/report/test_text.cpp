@@ -1,5 +1,6 @@
 #include "analysis/record/index.h"
 #include "analysis/words/lead.h"
+#include "report/lines.h"
 #include "report/text.h"
 #include "tests/catch.h"
 #include "tests/report/world.h"
@@ -155,6 +156,21 @@ TEST_CASE("evidence beyond the first six is counted, and shown with --all") {
   const std::string text = report::diff_text(run, report, all);
   CHECK(text.find("(--all") == std::string::npos);
   CHECK(text.find("in step up to seq 1; first difference at seq 2") != std::string::npos);
+}
+
+TEST_CASE("the line of a communicator ends with what differs, however its ranks are scattered") {
+  analysis::CommSummary comm;
+  comm.nranks = 1024;
+  comm.last_common_seq = 1;
+  comm.first_difference_seq = 2;
+  for (int32_t rank = 0; rank < 1024; rank += 2) comm.ranks.push_back(rank);
+  const std::string line = report::comm_line(comm);
+  CHECK(line ==
+        "512 of 1024 on file: ranks 0,2,4,6,8,10,12,14 and 504 others; in step up to seq 1; "
+        "first difference at seq 2");
+  CHECK(report::comm_line(comm, SIZE_MAX).find(",1020,1022; in step") != std::string::npos);
+  comm.ranks = {0, 1, 2, 3};
+  CHECK(report::comm_line(comm).find("4 of 1024 on file: ranks 0-3; in step") == 0);
 }
 
 TEST_CASE("what is wrong with the files comes last and cannot drive the terminal") {

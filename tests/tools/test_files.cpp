@@ -322,6 +322,11 @@ TEST_CASE("a report of an incident is of its run, with what the incident said") 
   // Any other folder of that name is no incident.
   fs::create_directories(folder / "incidents/x");
   CHECK(run_command(folder, {"report", "incidents/x"}).status == 2);
+
+  // It is no second run.
+  const Outcome twice = run_command(folder, {"report", incident, "run"});
+  CHECK(twice.status == 2);
+  CHECK(contains(twice.err, "both paths are of the run run, which cannot be held against itself"));
 }
 
 TEST_CASE("a command that is told to end takes the file it was writing with it") {

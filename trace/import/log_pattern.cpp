@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "trace/import/digit.h"
+
 namespace rollcall::trace {
 namespace {
 
@@ -19,7 +21,6 @@ FieldForm form_of(std::string_view name) {
   return name.starts_with("op") ? FieldForm::word : FieldForm::number;
 }
 
-bool is_digit(char character) { return character >= '0' && character <= '9'; }
 bool is_word(char character) {
   return is_digit(character) || character == '_' || (character >= 'a' && character <= 'z') ||
          (character >= 'A' && character <= 'Z');

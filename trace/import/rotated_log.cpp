@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 
+#include "trace/import/digit.h"
 #include "trace/import/line_prefix.h"
 #include "trace/regular_file.h"
 
@@ -43,8 +44,6 @@ std::string_view without_packing(std::string_view name) {
 bool is_packed_otherwise(std::string_view name) {
   return without(name, kOtherPackings).size() != name.size();
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Takes a number of so many digits off the text; -1: there is none.
 int take_number(std::string_view& text, size_t digits) {
