@@ -121,7 +121,9 @@ format: setup-lint ## lay out the C and C++ sources with clang-format 14
 	@scripts/format.sh
 
 fuzz: setup-lint ## fuzz the file readers and the analysis for FUZZ_SECONDS each
-	@scripts/fuzz.sh $(FUZZ_SECONDS)
+	@$(MAKE) --no-print-directory sanitized-built PRESET=asan-ubsan WERROR=$(WERROR) \
+	  TESTS=rollcall_fuzzers
+	@scripts/fuzz.sh build/asan-ubsan $(FUZZ_SECONDS)
 
 # The programs that the sanitizers run: what parses files, and what threads share.
 ASAN_TESTS := core_test setting_files_test format_test format_golden_test capture_test \
@@ -130,7 +132,7 @@ ASAN_TESTS := core_test setting_files_test format_test format_golden_test captur
 TSAN_TESTS := core_test format_test capture_test capture_crash_test trace_test shim_test \
   plugin_test emulator_device
 
-asan: ## unit tests under address and undefined behaviour sanitizers
+asan: setup-lint ## unit tests under address and undefined behaviour sanitizers
 	@$(MAKE) --no-print-directory sanitized PRESET=asan-ubsan WERROR=$(WERROR) TESTS="$(ASAN_TESTS)"
 
 tsan: ## unit tests under the thread sanitizer
@@ -139,10 +141,9 @@ tsan: ## unit tests under the thread sanitizer
 # Their programs and those of `make fuzz`, built when nothing else wants the processors.
 sanitizers-built: setup-lint
 	@nice -n 19 $(MAKE) --no-print-directory sanitized-built PRESET=asan-ubsan WERROR=$(WERROR) \
-	  TESTS="$(ASAN_TESTS)"
+	  TESTS="$(ASAN_TESTS) rollcall_fuzzers"
 	@nice -n 19 $(MAKE) --no-print-directory sanitized-built PRESET=tsan WERROR=$(WERROR) \
 	  TESTS="$(TSAN_TESTS)"
-	@nice -n 19 scripts/fuzz.sh --build
 
 sanitized-built: setup $(BUILD)/build.ninja
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target $(TESTS)
@@ -154,7 +155,7 @@ clean: ## remove build/
 	rm -rf build
 
 setup:
-	@scripts/setup.sh
+	@scripts/setup.sh $(if $(filter asan-ubsan,$(PRESET)),--lint)
 
 setup-attack:
 	@scripts/setup.sh --attack
@@ -175,8 +176,10 @@ setup-packages:
 	@scripts/setup.sh --packages
 
 # Configures once; afterwards ninja reconfigures by itself when a CMakeLists.txt changes. A change
-# of WERROR or of the compiler launcher reconfigures here.
-$(BUILD)/build.ninja: $(BUILD)/.configure-flags | setup
+# of WERROR or of the compiler launcher reconfigures here, one of the presets from nothing: another
+# compiler in an old cache would lose what else the preset says.
+$(BUILD)/build.ninja: $(BUILD)/.configure-flags CMakePresets.json | setup
+	@[ ! CMakePresets.json -nt $@ ] || rm -rf $(BUILD)/CMakeCache.txt $(BUILD)/CMakeFiles
 	@cmake --preset $(PRESET) $(configure_flags)
 
 $(BUILD)/.configure-flags: FORCE | setup

@@ -22,6 +22,8 @@ target_compile_options(rollcall_flags INTERFACE -Wall -Wextra -Wshadow
   -fno-omit-frame-pointer)
 target_include_directories(rollcall_flags INTERFACE ${PROJECT_SOURCE_DIR})
 if(ROLLCALL_SANITIZE)
+  # A folder is one source there, in which one name may hide another that it else never meets.
+  target_compile_options(rollcall_flags INTERFACE -Wno-shadow)
   target_compile_options(rollcall_flags INTERFACE -fsanitize=${ROLLCALL_SANITIZE})
   target_link_options(rollcall_flags INTERFACE -fsanitize=${ROLLCALL_SANITIZE})
   string(REPLACE "," ";" rollcall_sanitizers "${ROLLCALL_SANITIZE}")
@@ -36,10 +38,21 @@ if(ROLLCALL_SANITIZE)
     # GCC's own <regex>, which Catch2 includes, is reported when instrumented.
     target_compile_options(rollcall_flags INTERFACE
       $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+    # As GCC defines it.
+    target_compile_definitions(rollcall_flags INTERFACE
+      $<$<CXX_COMPILER_ID:Clang>:__SANITIZE_ADDRESS__=1>)
   endif()
   if("undefined" IN_LIST rollcall_sanitizers)
-    target_compile_options(rollcall_flags INTERFACE -fno-sanitize-recover=undefined)
+    # Left out: the sizes of objects, which the address sanitizer sees.
+    target_compile_options(rollcall_flags INTERFACE -fno-sanitize-recover=undefined
+      -fno-sanitize=object-size)
   endif()
+endif()
+# What fuzzing is guided by. It needs clang.
+option(ROLLCALL_FUZZ "Build the fuzz targets" OFF)
+add_library(rollcall_fuzzed INTERFACE)
+if(ROLLCALL_FUZZ)
+  target_compile_options(rollcall_fuzzed INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 target_compile_definitions(rollcall_flags INTERFACE ROLLCALL_VERSION="${PROJECT_VERSION}")
 

@@ -2,32 +2,19 @@
 # Fuzzes the readers of foreign bytes, the analysis behind them and the reports, each for a while.
 # What crashes one is left in build/fuzz. With FUZZ_SEED set, other than 0, all runs try the same
 # inputs, the slower machine fewer of them.
-#   scripts/fuzz.sh [SECONDS]
-#   scripts/fuzz.sh --build     only builds the targets
+#   scripts/fuzz.sh BUILD [SECONDS]     BUILD: a build folder, from the root of the repository
 set -euo pipefail
 cd "$(dirname "$0")/.."
-seconds=${1:-30}
-build=build/fuzz
-
-launcher=()
-if command -v ccache >/dev/null; then
-  launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
-    -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON)
-fi
-mkdir -p build
-cmake --preset fuzz "${launcher[@]}" >"$build.log" 2>&1 || {
-  cat "$build.log" >&2
-  exit 1
-}
-rm -f "$build.log"
-cmake --build --preset fuzz -j "$(nproc)"
-[ "$seconds" != --build ] || exit 0
+programs=${1:?usage: scripts/fuzz.sh BUILD [SECONDS]}/fuzz
+seconds=${2:-30}
+left=build/fuzz
+mkdir -p "$left"
 
 # fuzz_target PROGRAM: runs it on a corpus of its own.
 fuzz_target() {
   local target=$1 name corpus
   name=$(basename "$target")
-  corpus=$build/corpus/$name
+  corpus=$left/corpus/$name
   mkdir -p "$corpus"
   if [ "$name" = fuzz_import ]; then
     # Chance does not find these formats: real files to begin with.
@@ -46,8 +33,8 @@ fuzz_target() {
     # The words that the readers look for stand in their sources.
     LC_ALL=C grep -ohE '"[^"]{4,60}"' trace/import/*.h trace/import/*.cpp \
       report/perfetto/kineto_events.cpp |
-      LC_ALL=C grep -E '^"[ -~]+"$' | grep -vE '\\|\.h"$' | sort -u >"$build/$name.dict" || true
-    options=("-dict=$build/$name.dict")
+      LC_ALL=C grep -E '^"[ -~]+"$' | grep -vE '\\|\.h"$' | sort -u >"$left/$name.dict" || true
+    options=("-dict=$left/$name.dict")
   fi
   if [ "$name" = fuzz_analysis ] || [ "$name" = fuzz_report ]; then
     # A list of patches to each of its runs may be long from the beginning.
@@ -57,18 +44,18 @@ fuzz_target() {
   echo "fuzz: $name for $seconds s"
   if ! "$target" -seed="${FUZZ_SEED:-0}" -max_total_time="$seconds" -timeout=10 \
     -rss_limit_mb=2048 -print_final_stats=0 "${options[@]}" \
-    -artifact_prefix="$build/$name-" "$corpus" >"$build/$name.log" 2>&1; then
-    tail -n 40 "$build/$name.log" >&2
-    echo "fuzz: $name failed; the input is in $build/$name-*, run it with: $target FILE" >&2
+    -artifact_prefix="$left/$name-" "$corpus" >"$left/$name.log" 2>&1; then
+    tail -n 40 "$left/$name.log" >&2
+    echo "fuzz: $name failed; the input is in $left/$name-*, run it with: $target FILE" >&2
     return 1
   fi
-  echo "fuzz: $name: $(grep -E '^(Done|#[0-9]+.*DONE)' "$build/$name.log" | tail -n 1)"
+  echo "fuzz: $name: $(grep -E '^(Done|#[0-9]+.*DONE)' "$left/$name.log" | tail -n 1)"
 }
 
 # Side by side, one per core: a target uses one.
 running=()
 failed=0
-for target in "$build"/fuzz/fuzz_*; do
+for target in "$programs"/fuzz_*; do
   [ -f "$target" ] && [ -x "$target" ] || continue
   if [ ${#running[@]} -ge "$(nproc)" ]; then
     wait "${running[0]}" || failed=1
@@ -78,7 +65,7 @@ for target in "$build"/fuzz/fuzz_*; do
   running+=($!)
 done
 if [ ${#running[@]} = 0 ]; then
-  echo "fuzz: no fuzz target was built" >&2
+  echo "fuzz: there is no fuzz target in $programs: make fuzz builds them" >&2
   exit 1
 fi
 for process in "${running[@]}"; do wait "$process" || failed=1; done

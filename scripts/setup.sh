@@ -3,7 +3,8 @@
 #
 #   scripts/setup.sh          what `make hang`, `make test` and `make bench` need
 #   scripts/setup.sh --api    also what `make check-api` needs (fetches NCCL wheels with pip)
-#   scripts/setup.sh --lint   also what `make check` and `make fuzz` need (clang 14 and its tools)
+#   scripts/setup.sh --lint   also what `make check`, `make asan` and `make fuzz` need (clang 14
+#                             and its tools)
 #   scripts/setup.sh --attack also what some attacks of `make test` need; where it cannot
 #                             be installed, that part skips itself, and this goes on
 #   scripts/setup.sh --browser also what the tests of the page need, as --attack
@@ -35,8 +36,8 @@ openmpi-bin|mpirun, for both
 python3|end-to-end tests and checks'
 api_packages='python3-pip|fetches the NCCL wheels that make check-api reads
 python3-venv|keeps pip apart from the system'
-lint_packages='clang-14|fuzz targets
-libclang-rt-14-dev|the fuzzer itself
+lint_packages='clang-14|address sanitizer, fuzz targets
+libclang-rt-14-dev|their runtimes
 clang-format-14|layout of the sources
 clang-tidy-14|static analysis
 binutils|lists exported symbols
