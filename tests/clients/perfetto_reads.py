@@ -11,6 +11,7 @@ test-clients` makes; and Chromium with its driver. What is not there is skipped,
 where nothing is there, the exit status is 77.
 """
 import argparse
+import contextlib
 import collections
 import functools
 import http.server
@@ -299,33 +300,35 @@ def question_merged(viewer):
           "PyTorch's arrows lead from the records to the kernels", flows)
 
 
-def look_at_merged(trace):
+@contextlib.contextmanager
+def opened(trace, sentence):
+    """The UI with this trace, which `sentence` says that it opens; None where it does not."""
     viewer = Viewer(trace)
     try:
         is_open = viewer.is_open()
-        check(is_open, "the Perfetto UI opens the trace with PyTorch's in it")
-        if is_open:
-            question_merged(viewer)
+        check(is_open, sentence)
+        yield viewer if is_open else None
     finally:
         viewer.close()
+
+
+def look_at_merged(trace):
+    with opened(trace, "the Perfetto UI opens the trace with PyTorch's in it") as viewer:
+        if viewer:
+            question_merged(viewer)
 
 
 def look(trace, picture):
     if not importlib.util.find_spec("selenium") or not shutil.which("chromedriver"):
         print("skipped  Chromium, its driver or selenium is absent: the UI was not tried")
         return False
-    viewer = Viewer(trace)
-    try:
-        is_open = viewer.is_open()
-        check(is_open, "the Perfetto UI opens the trace without a network")
-        if is_open:
+    with opened(trace, "the Perfetto UI opens the trace without a network") as viewer:
+        if viewer:
             question(viewer)
-        if picture:
-            viewer.unfold(["ranks", f"rank {CULPRIT} ", "world"])
-            time.sleep(2)
-            viewer.browser.save_screenshot(picture)
-    finally:
-        viewer.close()
+            if picture:
+                viewer.unfold(["ranks", f"rank {CULPRIT} ", "world"])
+                time.sleep(2)
+                viewer.browser.save_screenshot(picture)
     return True
 
 

@@ -173,6 +173,28 @@ TEST_CASE("grep -n puts the number of the line in front, grep -rn the file too")
   check_kept("note.txt: words");
 }
 
+TEST_CASE("the lines around a match of grep -H have the name of its file in front") {
+  CHECK(prefix_of("logs/job-1.log-", kWatchdog).file == "logs/job-1.log");
+  // The host has a full stop and a dash, too.
+  const char* other = "node.cluster-3:4711:4802 [3] NCCL INFO AllReduce: opCount 0";
+  CHECK(prefix_of("rank3.log:", other).file == "rank3.log");
+  check_kept(other);
+  check_kept("rank3.log-words");
+
+  PrefixTaker taker;
+  const auto left_of = [&](const std::string& line) {
+    LinePrefix prefix;
+    return std::string(taker.take(line, prefix));
+  };
+  CHECK(left_of("rank3.log:" + std::string(kWatchdog)) == kWatchdog);
+  CHECK(left_of("rank3.log-" + std::string(kCall)) == kCall);
+  CHECK(left_of("rank3.log-  File \"train.py\", line 63") == "  File \"train.py\", line 63");
+  CHECK(left_of("torch-2.15.0-cu130 words") == "torch-2.15.0-cu130 words");
+  CHECK(left_of("rank4.log-words") == "rank4.log-words");
+  CHECK(left_of("rank4.log:" + std::string(kWatchdog)) == kWatchdog);
+  CHECK(left_of("rank4.log-words") == "words");
+}
+
 TEST_CASE("several prefixes are taken off one behind the other") {
   const LinePrefix prefix = prefix_of("2026-11-27T15:40:00Z [pod/t-0/main] 3: [rank3]:", kWatchdog);
   CHECK(prefix.rank == 3);

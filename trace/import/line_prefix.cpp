@@ -4,11 +4,12 @@
 #include <charconv>
 #include <iterator>
 
+#include "trace/import/digit.h"
+
 namespace rollcall::trace {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_word(char c) {
+bool is_of_prefix(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' ||
          c == '.';
 }
@@ -44,7 +45,7 @@ class Cursor {
     return true;
   }
   std::string_view take_word() {
-    const std::string_view word = span_of(is_word);
+    const std::string_view word = span_of(is_of_prefix);
     rest_.remove_prefix(word.size());
     return word;
   }
@@ -328,8 +329,8 @@ bool take_grep_file(Cursor& at, LinePrefix& prefix) {
          begins_as_nccl(at.rest());
 }
 
-// "logs/rank3.log-57-": the lines around a match of `grep -rn`. The name ends behind its suffix.
-bool take_grep_context(Cursor& at, LinePrefix& prefix) {
+// "logs/rank3.log-": the lines around a match of `grep -r`. The name ends behind its suffix.
+bool take_grep_around(Cursor& at, LinePrefix& prefix) {
   const std::string_view word = at.rest().substr(0, at.rest().find(' '));
   const size_t folder = word.rfind('/', word.find('"'));
   const size_t suffix = word.find('.', folder == std::string_view::npos ? 0 : folder);
@@ -337,7 +338,13 @@ bool take_grep_context(Cursor& at, LinePrefix& prefix) {
   if (dash == std::string_view::npos) return false;
   prefix.file = word.substr(0, dash);
   at = Cursor(at.rest().substr(dash + 1));
+  return prefix.file.find(':') == std::string_view::npos;
+}
+
+// "logs/rank3.log-57-": those of `grep -rn`.
+bool take_grep_context(Cursor& at, LinePrefix& prefix) {
   int32_t number = 0;
+  if (!take_grep_around(at, prefix)) return false;
   return at.take_number(number) && at.take("-");
 }
 
@@ -349,13 +356,16 @@ constexpr Take kSure[] = {take_rank, take_role,    take_mpirun,      take_ray, t
 
 // Forms that other lines look like, too: taken only where what is left begins as a line does that
 // we read. grep's come last: a host and a number look like a file and a line.
-constexpr Take kUnsure[] = {take_srun,         take_compose, take_stern,       take_pdsh,
-                            take_grep_context, take_mpich,   take_grep_number, take_grep_file};
+constexpr Take kUnsure[] = {take_srun,  take_compose,      take_stern,
+                            take_pdsh,  take_grep_context, take_grep_around,
+                            take_mpich, take_grep_number,  take_grep_file};
 constexpr size_t kSrun = 0;
 constexpr size_t kPdsh = 3;
-constexpr size_t kGrepNumber = 6;
-constexpr size_t kGrepFile = 7;
+constexpr size_t kGrepAround = 5;
+constexpr size_t kGrepNumber = 7;
+constexpr size_t kGrepFile = 8;
 static_assert(kUnsure[kSrun] == take_srun && kUnsure[kPdsh] == take_pdsh);
+static_assert(kUnsure[kGrepAround] == take_grep_around);
 static_assert(kUnsure[kGrepNumber] == take_grep_number && kUnsure[kGrepFile] == take_grep_file);
 
 // Left of a line by one form; what it was, where the form is not in front.
@@ -426,20 +436,37 @@ std::string_view PrefixTaker::take_unsure(std::string_view line, LinePrefix& pre
     const std::string_view without = take_one(kUnsure[i], line, found);
     if (without.size() == line.size() || (used & bit) != 0) continue;
     const bool is_confirmed = begins_as_line(without);
-    if (!is_confirmed && (confirmed_ & bit) == 0) continue;
+    // A full stop and a dash stand in many words: one file's name is no proof of another's.
+    const bool is_known = i != kGrepAround && (confirmed_ & bit) != 0;
+    if (!is_confirmed && !is_known) continue;
     // Of "3: 12:30:45" the hour is no number of a line.
     if (!is_confirmed && i == kGrepNumber && (used & 1u << kSrun) != 0) continue;
     if (is_confirmed && (confirmed_ & bit) == 0) confirm(i, line);
     used |= bit;
+    if (i == kGrepFile && found.file != file_) file_ = found.file;
     prefix = found;
     return without;
   }
   return line;
 }
 
+// "rank3.log-" around a match that had "rank3.log:" in front. NCCL's lines would otherwise begin
+// with a host of that name.
+std::string_view PrefixTaker::take_known_file(std::string_view line, LinePrefix& prefix) const {
+  if (file_.empty() || !line.starts_with(file_)) return line;
+  Cursor at(line.substr(file_.size()));
+  if (!at.take("-")) return line;
+  Cursor behind = at;
+  int32_t number = 0;
+  if (behind.take_number(number) && behind.take("-")) return line;  // take_grep_context
+  prefix.file = line.substr(0, file_.size());
+  return at.rest();
+}
+
 std::string_view PrefixTaker::take(std::string_view line, LinePrefix& prefix) {
   constexpr int kPrefixesMax = 8;
   uint32_t used = 0;
+  line = take_known_file(line, prefix);
   for (int taken = 0; taken < kPrefixesMax && !begins_as_nccl(line); ++taken) {
     std::string_view left = line;
     for (const Take form : kSure) {

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace rollcall::trace {
@@ -52,9 +53,11 @@ class PrefixTaker {
 
  private:
   std::string_view take_unsure(std::string_view line, LinePrefix& prefix, uint32_t& used);
+  std::string_view take_known_file(std::string_view line, LinePrefix& prefix) const;
   void confirm(size_t form, std::string_view line);
 
   uint32_t confirmed_ = 0;  // a bit for each form that looks like much else
+  std::string file_;        // the last one that `grep -H` named in front of a match
 };
 
 // "node1:4711:4802 [3] NCCL": how NCCL begins a line.
