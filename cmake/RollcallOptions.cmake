@@ -22,7 +22,7 @@ target_compile_options(rollcall_flags INTERFACE -Wall -Wextra -Wshadow
   -fno-omit-frame-pointer)
 target_include_directories(rollcall_flags INTERFACE ${PROJECT_SOURCE_DIR})
 if(ROLLCALL_SANITIZE)
-  # A folder is one source there, in which one name may hide another that it else never meets.
+  # A folder is one source there, in which a name may hide one that it does not meet otherwise.
   target_compile_options(rollcall_flags INTERFACE -Wno-shadow)
   target_compile_options(rollcall_flags INTERFACE -fsanitize=${ROLLCALL_SANITIZE})
   target_link_options(rollcall_flags INTERFACE -fsanitize=${ROLLCALL_SANITIZE})
