@@ -1,13 +1,12 @@
-#!/usr/bin/env python3
 """Three reductions of one number in each step, which nothing tells apart but the script's lines.
 
-    alike_calls.py DUMPS [MODE STEP]
+    {"script": "alike_calls", "arguments": [DUMPS, MODE, STEP]}      see zygote.py
 
-In this step rank 1 leaves one out (`missing`), makes one twice (`extra`) or two in another order
-(`order`). Each rank leaves PyTorch's Flight Recorder dump in DUMPS, then all meet in a barrier.
+MODE and STEP may be absent. In this step rank 1 leaves one out (`missing`), makes one twice
+(`extra`) or two in another order (`order`). Each rank leaves PyTorch's Flight Recorder dump in
+DUMPS, then all meet in a barrier.
 """
 import os
-import sys
 
 import torch
 import torch.distributed as dist
@@ -40,8 +39,8 @@ def write_dump(folder):
     os.rename(path + ".part", path)  # whole, once it is there
 
 
-def main():
-    folder, mode, odd_step = (*sys.argv[1:], "", -1)[:3]
+def main(arguments):
+    folder, mode, odd_step = (*arguments, "", -1)[:3]
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
     number = torch.ones(1, device="cuda")
@@ -54,7 +53,4 @@ def main():
     dist.barrier()
     torch.cuda.synchronize()
     dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()
+    return 0

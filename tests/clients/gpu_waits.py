@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 """Four ranks, in rows of two and columns of two, whose GPUs wait for each other; rank 3 does what
-the argument says:
+KIND says:
 
   blocked    puts a host function that does not end in front of its column's call, on a side stream
   no-column  captures no call of its column
@@ -8,10 +7,11 @@ the argument says:
   branch     captures such a host function in front of its column's call, on one of two streams
   skip       leaves out, once, the replay in front of that of a graph with calls on two streams
   anew       captures its graph anew, and replays that: nothing is wrong with it
+
+    {"script": "gpu_waits", "arguments": [KIND, "healthy"]}      see zygote.py
 """
 import ctypes
 import os
-import sys
 
 import torch
 import torch.distributed as dist
@@ -49,10 +49,16 @@ class Rank:
         for group in (self.row, self.column):
             dist.all_reduce(self.small, group=group)
 
+    def planted(self, kind):
+        """Whether this rank does here what `kind` says."""
+        if self.fault == kind:
+            print("planted", flush=True)
+        return self.fault == kind
+
     def step_eagerly(self, step):
         side = torch.cuda.Stream()
         dist.all_reduce(self.small, group=self.row)
-        if step == FAULT_STEP and self.fault == "blocked":
+        if step == FAULT_STEP and self.planted("blocked"):
             block(side)
         with torch.cuda.stream(side):
             dist.all_reduce(self.small, group=self.column)
@@ -61,7 +67,7 @@ class Rank:
     def capture(self):
         def calls():
             dist.all_reduce(self.small, group=self.row)
-            if self.fault != "no-column":
+            if not self.planted("no-column"):
                 dist.all_reduce(self.small, group=self.column)
             dist.all_reduce(self.small, group=self.row)
 
@@ -77,7 +83,7 @@ class Rank:
         """A call of the row and one of the column, each on its communicator's stream, then one of
         all."""
         in_row = dist.all_reduce(self.small, group=self.row, async_op=True)
-        if self.fault == "branch":
+        if self.planted("branch"):
             block(torch.cuda.current_stream())
         in_column = dist.all_reduce(self.large, group=self.column, async_op=True)
         for work in (in_row, in_column):
@@ -86,11 +92,10 @@ class Rank:
 
     def step_by_graphs(self, step):
         is_odd = step == FAULT_STEP
-        if is_odd and self.fault == "anew":
+        if is_odd and self.planted("anew"):
             self.capture()
-        order = reversed(self.graphs) if is_odd and self.fault == "order" else self.graphs
-        for graph in order:
-            if not (is_odd and self.fault == "skip" and graph is self.graphs[0]):
+        for graph in reversed(self.graphs) if is_odd and self.planted("order") else self.graphs:
+            if not (is_odd and graph is self.graphs[0] and self.planted("skip")):
                 graph.replay()
         dist.all_reduce(self.large, group=self.row)
 
@@ -105,13 +110,9 @@ class Rank:
         self.graphs.clear()
 
 
-def main():
-    kind = sys.argv[1]
-    rank = Rank(kind, "healthy" in sys.argv)
+def main(arguments):
+    kind = arguments[0]
+    rank = Rank(kind, "healthy" in arguments)
     rank.run(kind == "blocked")
     dist.destroy_process_group()
-    print("done", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    return 0

@@ -1,14 +1,15 @@
-#!/usr/bin/env python3
-"""Captures an all_reduce into a CUDA graph, replays it, and destroys its process group; with `keep`
-before the graph is gone, for which NCCL waits for ever."""
+"""A rank that captures an all_reduce into a CUDA graph, replays it, and destroys its process group;
+with the argument `keep` before the graph is gone, for which NCCL waits for ever.
+
+    {"script": "kept_graph", "arguments": ["keep"]}      see zygote.py
+"""
 import os
-import sys
 
 import torch
 import torch.distributed as dist
 
 
-def main():
+def main(arguments):
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
@@ -19,11 +20,9 @@ def main():
         dist.all_reduce(numbers)
     graph.replay()
     torch.cuda.synchronize()
-    if "keep" not in sys.argv:
+    if "keep" in arguments:
+        print("planted", flush=True)
+    else:
         graph.reset()
     dist.destroy_process_group()
-    print("done", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    return 0

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytorch_faults
 import pytorch_job
@@ -122,24 +123,38 @@ def torchrun_hang_is_named(python):
     return test
 
 
-def kept_graph_is_named(python):
+# 100: every operation is timed, however slow the machine that runs this test.
+TIMED = {"ROLLCALL_GPU_TIMING": "events", "ROLLCALL_OVERHEAD_BUDGET": "100"}
+
+
+def timed_job(zygotes, ranks, script, *words):
+    return pytorch_job.PytorchJob(zygotes.one(), ranks, words, script=script, environment=TIMED)
+
+
+def expect_healthy(run, ranks):
+    expect(run.wait_for_end_or_hang(), f"the healthy job hangs\n{run.describe()}")
+    expect_equal(run.statuses(), [0] * ranks, f"exit statuses\n{run.describe()}")
+    expect_lockstep(run, ranks)
+
+
+def leading_of_hang(run, planted_by):
+    """The verdict on a job that hangs by itself, for good, and is then killed."""
+    ended = run.wait_for_end_or_hang(planted_by=planted_by)
+    expect(not ended, f"the job does not hang\n{run.describe()}")
+    run.kill()
+    return run.diff()["findings"][0]
+
+
+def kept_graph_is_named(zygotes):
     """Of jobs that are alike but for the moment at which their graph goes."""
     def test():
-        for words in ([], ["keep"]):
-            with Job(2, program=[python, here("kept_graph.py"), *words],
-                     options=["--watch", "6", "--kill-on-hang"],
-                     environment={"ROLLCALL_GPU_TIMING": "events"}) as run:
-                run.start()
-                status = run.wait(TORCHRUN_PATIENCE_S)
-                if not words:
-                    expect_equal(status, 0, f"the status ({run.describe()})")
-                    expect_lockstep(run, 2)
-                    continue
-                expect("done" not in run.stdout(), f"the job does not hang ({run.describe()})")
-                leading = run.diff()["findings"][0]
-                expect_equal(leading["code"], "RC-STUCK-IN-CALL", f"\n{run.diff_text()}")
-                expect_equal([one["rank"] for one in leading["culprits"]], [0, 1], "the culprits")
-                expect("captured into CUDA graphs" in leading["summary"], leading["summary"])
+        with timed_job(zygotes, 2, "kept_graph") as run:
+            expect_healthy(run, 2)
+        with timed_job(zygotes, 2, "kept_graph", "keep") as run:
+            leading = leading_of_hang(run, 0)
+            expect_equal(leading["code"], "RC-STUCK-IN-CALL", f"\n{run.diff_text()}")
+            expect_equal([one["rank"] for one in leading["culprits"]], [0, 1], "the culprits")
+            expect("captured into CUDA graphs" in leading["summary"], leading["summary"])
     return test
 
 
@@ -149,34 +164,21 @@ GPU_WAITS = {"blocked": "RC-STREAM-BLOCKED", "no-column": "RC-GRAPH-DIVERGED",
              "skip": "RC-MISSING-CALL"}
 
 
-def gpu_waits_run(python, *words):
-    return Job(4, program=[python, here("gpu_waits.py"), *words],
-               options=["--watch", "6", "--kill-on-hang"],
-               environment={"ROLLCALL_GPU_TIMING": "events", "ROLLCALL_OVERHEAD_BUDGET": "100"})
-
-
-def rank_that_gpus_wait_for_is_named(python, kind):
+def rank_that_gpus_wait_for_is_named(zygotes, kind):
     def test():
-        with gpu_waits_run(python, kind, "healthy") as run:
-            run.start()
-            expect_equal(run.wait(TORCHRUN_PATIENCE_S), 0, f"the status ({run.describe()})")
-            expect_lockstep(run, 4)
-        with gpu_waits_run(python, kind) as run:
-            run.start()
-            run.wait(TORCHRUN_PATIENCE_S)
-            expect("done" not in run.stdout(), f"the job does not hang ({run.describe()})")
-            leading = run.diff()["findings"][0]
+        with timed_job(zygotes, 4, "gpu_waits", kind, "healthy") as run:
+            expect_healthy(run, 4)
+        with timed_job(zygotes, 4, "gpu_waits", kind) as run:
+            leading = leading_of_hang(run, 3)
             expect_equal(leading["code"], GPU_WAITS[kind], f"\n{run.diff_text()}")
             expect_equal([one["rank"] for one in leading["culprits"]], [3], "the culprits")
     return test
 
 
-def graphs_captured_anew_are_in_lockstep(python):
+def graphs_captured_anew_are_in_lockstep(zygotes):
     def test():
-        with gpu_waits_run(python, "anew") as run:
-            run.start()
-            expect_equal(run.wait(TORCHRUN_PATIENCE_S), 0, f"the status ({run.describe()})")
-            expect_lockstep(run, 4)
+        with timed_job(zygotes, 4, "gpu_waits", "anew") as run:
+            expect_healthy(run, 4)
             expect("counted as the calls it holds" in run.diff()["findings"][0]["summary"],
                    run.diff_text())
     return test
@@ -186,8 +188,7 @@ def cuda11_job(python, *words):
     # What this PyTorch's watchdog asks of events would break a capture.
     return Job(2, program=[python, here("cuda11_job.py"), str(CUDA11_REPLAYS), *words],
                options=["--watch", "6", "--kill-on-hang"],
-               environment={"ROLLCALL_GPU_TIMING": "events", "ROLLCALL_OVERHEAD_BUDGET": "100",
-                            "NCCL_ASYNC_ERROR_HANDLING": "0"})
+               environment={**TIMED, "NCCL_ASYNC_ERROR_HANDLING": "0"})
 
 
 def cuda11_is_recorded(python):
@@ -231,24 +232,21 @@ ALIKE = {"missing": ("RC-MISSING-CALL", "hang", 1), "extra": ("RC-MISSING-CALL",
          "order": ("RC-ORDER-MISMATCH", "corruption", 1)}
 
 
-def alike_calls_are_told_apart(python):
+def alike_calls_are_told_apart(zygotes):
     """By the recorder and by PyTorch's dumps; the latter were written before the job hangs."""
     def test():
         for mode in ("", *ALIKE):
-            with Job(3, program=[python, here("alike_calls.py")],
-                     environment={"TORCH_FR_BUFFER_SIZE": "2000"}) as run:
-                dumps = os.path.join(run.folder, "dumps")
-                os.mkdir(dumps)
-                run.command += [dumps, *([mode, str(ALIKE_STEP)] if mode else [])]
-                run.start()
+            with tempfile.TemporaryDirectory(prefix="rollcall-clients-") as dumps, \
+                    pytorch_job.PytorchJob(
+                        zygotes.one(), 3, [dumps, *([mode, str(ALIKE_STEP)] if mode else [])],
+                        script="alike_calls", environment={"TORCH_FR_BUFFER_SIZE": "2000"}) as run:
                 # However long PyTorch takes to write them; a job that hangs does so behind them.
-                run.wait_until(lambda: is_dumped(dumps, 3), "the ranks' dumps", TORCHRUN_PATIENCE_S)
+                run.wait_until(lambda: is_dumped(dumps, 3), "the ranks' dumps")
                 if ALIKE.get(mode, ("", ""))[1] == "hang":
-                    run.wait_until(lambda: hangs(run), "a verdict about a hang",
-                                   TORCHRUN_PATIENCE_S)
+                    run.wait_until(lambda: hangs(run), "a verdict about a hang")
                     run.kill()
                 else:
-                    run.wait(TORCHRUN_PATIENCE_S)
+                    expect(run.wait_for_end_or_hang(), f"{mode} hangs\n{run.describe()}")
                 if not mode:
                     expect_lockstep(run, 3)
                 # Positions begin with 0 in the records, with 1 in PyTorch's dumps.
@@ -442,13 +440,13 @@ def tests_of_present(python, zygotes):
         *[(f"PyTorch's backend {backend} is recorded, healthy and hanging",
            backend_is_recorded(zygotes, backend, fault)) for backend, fault in backends.items()],
         ("a process group that is destroyed before its CUDA graph is named",
-         kept_graph_is_named(python)),
+         kept_graph_is_named(zygotes)),
         *[(f"the rank that GPUs wait for is named through other communicators ({kind})",
-           rank_that_gpus_wait_for_is_named(python, kind)) for kind in GPU_WAITS],
+           rank_that_gpus_wait_for_is_named(zygotes, kind)) for kind in GPU_WAITS],
         ("graphs that one rank captures anew are in lockstep with the others'",
-         graphs_captured_anew_are_in_lockstep(python)),
+         graphs_captured_anew_are_in_lockstep(zygotes)),
         ("calls that only their lines tell apart are told apart, by the records and by PyTorch's "
-         "dumps", alike_calls_are_told_apart(python)),
+         "dumps", alike_calls_are_told_apart(zygotes)),
         ("a Python program that mpirun starts (mpi4py) is recorded", mpi4py_is_recorded(python)),
         ("a program on NCCL's own Python bindings alone (nccl4py) is recorded",
          nccl4py_alone_is_recorded(python)),
