@@ -11,11 +11,14 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 30
 # A compiler newer than ours may warn about something new: that is an error for us, not for a user.
 WERROR ?= $(if $(CI),ON,OFF)
+# A folder as one source compiles sooner, once. Who changes a file compiles it alone.
+BY_FOLDER ?= $(if $(CI),ON,OFF)
 
 BUILD := build/$(PRESET)
 launcher := $(shell command -v ccache 2>/dev/null)
 # Said in both cases: a build that was configured with a ccache which is gone could not go on.
-configure_flags := -DROLLCALL_WERROR=$(WERROR) $(if $(launcher)$(CMAKE_CXX_COMPILER_LAUNCHER),,\
+configure_flags := -DROLLCALL_WERROR=$(WERROR) -DROLLCALL_BY_FOLDER=$(BY_FOLDER) \
+  $(if $(launcher)$(CMAKE_CXX_COMPILER_LAUNCHER),,\
   -DCMAKE_C_COMPILER_LAUNCHER= -DCMAKE_CXX_COMPILER_LAUNCHER= \
   -DCMAKE_DISABLE_PRECOMPILE_HEADERS=OFF) $(if $(launcher),\
   -DCMAKE_C_COMPILER_LAUNCHER=$(launcher) -DCMAKE_CXX_COMPILER_LAUNCHER=$(launcher) \
@@ -32,6 +35,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | \
 	  awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
 	@echo "Settings: PRESET=release|dev|asan-ubsan|tsan  JOBS=N  PREFIX=DIR  WERROR=ON|OFF"
+	@echo "          BY_FOLDER=ON|OFF"
 
 # Only what the demonstration needs, so that a newcomer waits for no test program.
 HANG_TARGETS := rollcall rollcall_shim mini_train rollcall_emu_nccl rollcall_emu_nvml \
@@ -176,8 +180,8 @@ setup-packages:
 	@scripts/setup.sh --packages
 
 # Configures once; afterwards ninja reconfigures by itself when a CMakeLists.txt changes. A change
-# of WERROR or of the compiler launcher reconfigures here, one of the presets from nothing: another
-# compiler in an old cache would lose what else the preset says.
+# of a setting or of the compiler launcher reconfigures here, one of the presets from nothing:
+# another compiler in an old cache would lose what else the preset says.
 $(BUILD)/build.ninja: $(BUILD)/.configure-flags CMakePresets.json | setup
 	@[ ! CMakePresets.json -nt $@ ] || rm -rf $(BUILD)/CMakeCache.txt $(BUILD)/CMakeFiles
 	@cmake --preset $(PRESET) $(configure_flags)

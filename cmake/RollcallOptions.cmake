@@ -22,8 +22,6 @@ target_compile_options(rollcall_flags INTERFACE -Wall -Wextra -Wshadow
   -fno-omit-frame-pointer)
 target_include_directories(rollcall_flags INTERFACE ${PROJECT_SOURCE_DIR})
 if(ROLLCALL_SANITIZE)
-  # A folder is one source there, in which a name may hide one that it does not meet otherwise.
-  target_compile_options(rollcall_flags INTERFACE -Wno-shadow)
   target_compile_options(rollcall_flags INTERFACE -fsanitize=${ROLLCALL_SANITIZE})
   target_link_options(rollcall_flags INTERFACE -fsanitize=${ROLLCALL_SANITIZE})
   string(REPLACE "," ";" rollcall_sanitizers "${ROLLCALL_SANITIZE}")

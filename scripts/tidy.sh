@@ -14,18 +14,29 @@ if [ ! -f "$build/compile_commands.json" ]; then
 fi
 selected=$(scripts/affected.py sources ${base:+"$base"} --unless .clang-tidy)
 
-# Only what this build compiles; a generated or optional source has no command line to go by.
+# Only what this build compiles; a generated or optional source has no command line to go by. Of a
+# folder that is one source each part has that one's.
 # Clang stops at options that only GCC has and at headers that GCC precompiled, so the command lines
 # are copied without them.
 database=$(mktemp -d)
 trap 'rm -rf "$database"' EXIT
 known=$(python3 - "$build" "$database" <<'PYTHON'
 import json, os, re, sys
-entries = json.load(open(os.path.join(sys.argv[1], "compile_commands.json")))
+def parts_of(entry):
+    if not re.search(r"/Unity/unity_\w+_cxx\.cxx$", entry["file"]):
+        return [entry]
+    with open(entry["file"]) as whole:
+        files = re.findall(r'^#include "(.*)"$', whole.read(), re.MULTILINE)
+    return [{**entry, "file": file, "command": entry["command"].replace(entry["file"], file)}
+            for file in files]
+
+entries = [part for entry in json.load(open(os.path.join(sys.argv[1], "compile_commands.json")))
+           for part in parts_of(entry)]
 for entry in entries:
     print(os.path.relpath(os.path.join(entry["directory"], entry["file"])))
     entry["command"] = re.sub(
-        r" -mmemset-strategy=\S+| -Winvalid-pch| -include \S*cmake_pch\S*", "", entry["command"])
+        r" -mmemset-strategy=\S+| -Winvalid-pch| -include \S*cmake_pch\S*| -Wno-shadow", "",
+        entry["command"])
 json.dump(entries, open(os.path.join(sys.argv[2], "compile_commands.json"), "w"))
 PYTHON
 )
