@@ -103,9 +103,11 @@ void check_chain(const char* mask) {
 // The thread sanitizer makes each of these processes take seconds, and sees the same threads in
 // all.
 #if defined(__SANITIZE_THREAD__)
-constexpr const char* kMasks[] = {"0x18", "0xffff"};
+constexpr const char* kMasks[] = {"0xffff"};
+constexpr const char* kMasksOfVersion7[] = {"0x18"};
 #else
 constexpr const char* kMasks[] = {"0", "0x2", "0x4", "0x7", "0x18", "0xffff"};
+constexpr const char* kMasksOfVersion7[] = {"0x40", "0x200", "0x800"};
 #endif
 
 template <unsigned kVersion>
@@ -121,7 +123,7 @@ TEST_CASE("a chained plugin of NCCL's version hears what it would hear alone") {
   check_masks<5>();
   check_masks<6>();
   check_masks<7>();
-  for (const char* mask : {"0x40", "0x200", "0x800"}) check_chain<7>(mask);
+  for (const char* mask : kMasksOfVersion7) check_chain<7>(mask);
 }
 
 TEST_CASE("operations of another process are counted where this plugin asks for them, too") {
