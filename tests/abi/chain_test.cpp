@@ -7,7 +7,7 @@
 #include "tests/file_bytes.h"
 
 namespace rollcall {
-namespace {
+namespace chain_test {
 
 using mini::Comm;
 using mini::Nccl;
@@ -162,5 +162,5 @@ TEST_CASE("a chained plugin that cannot be loaded costs a line and nothing else"
   CHECK(test::read_ring(directory.files(".ring")[0]).ops.size() == 1);
 }
 
-}  // namespace
+}  // namespace chain_test
 }  // namespace rollcall

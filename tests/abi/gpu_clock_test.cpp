@@ -6,7 +6,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace gpu_clock_test {
 
 using profiler::GpuClock;
 
@@ -78,5 +78,5 @@ TEST_CASE("what was heard before a long silence tells nothing any more") {
   CHECK(clock.host_ns_of(gpu_ns(later, -50)) == later + 5'000);
 }
 
-}  // namespace
+}  // namespace gpu_clock_test
 }  // namespace rollcall

@@ -20,7 +20,7 @@ extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
 #endif
 
 namespace rollcall {
-namespace {
+namespace handles_test {
 
 using mini::Comm;
 using mini::Nccl;
@@ -555,5 +555,5 @@ TEST_CASE("random events, legal and not, of all versions leave a file that can b
   CHECK(ring.ops.size() > 1000);
 }
 
-}  // namespace
+}  // namespace handles_test
 }  // namespace rollcall

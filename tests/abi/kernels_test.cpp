@@ -7,7 +7,7 @@
 #include "tests/abi/recorded.h"
 
 namespace rollcall {
-namespace {
+namespace kernels_test {
 
 using mini::Comm;
 using mini::Nccl;
@@ -306,5 +306,5 @@ TEST_CASE("the launch of an operation is its communicator's own") {
   CHECK(ring.ops.at(2).launched_ticks - ring.ops.at(1).launched_ticks >= 70'000);
 }
 
-}  // namespace
+}  // namespace kernels_test
 }  // namespace rollcall

@@ -7,7 +7,7 @@ extern "C" __attribute__((visibility("default"), used)) int ncclGetVersion(int* 
 }
 
 namespace rollcall {
-namespace {
+namespace library_test {
 
 using mini::Nccl;
 using test::record_and_read;
@@ -59,5 +59,5 @@ TEST_CASE("beside the shim, which tells it, the plugin says nothing of NCCL's li
   CHECK(times_in(ring.meta, "plugin_interface=6\n") == 1);
 }
 
-}  // namespace
+}  // namespace library_test
 }  // namespace rollcall

@@ -11,7 +11,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace names_test {
 
 using profiler::datatype_of;
 using profiler::method_of_names;
@@ -120,5 +120,5 @@ TEST_CASE("what differs in one letter is another name") {
   CHECK_FALSE(ShortText("123456789").is("12345678"));
 }
 
-}  // namespace
+}  // namespace names_test
 }  // namespace rollcall

@@ -9,7 +9,7 @@
 #include "tests/abi/recorded.h"
 
 namespace rollcall {
-namespace {
+namespace phases_test {
 
 using mini::Comm;
 using mini::Nccl;
@@ -184,5 +184,5 @@ TEST_CASE("the newest operations have their phases one by one, the communicator 
   check_ns(ring, kOperations, 0, (kOperations - 1) % 500, 0);
 }
 
-}  // namespace
+}  // namespace phases_test
 }  // namespace rollcall

@@ -9,7 +9,7 @@
 #include "tests/abi/recorded.h"
 
 namespace rollcall {
-namespace {
+namespace proxy_test {
 
 using mini::Comm;
 using mini::Nccl;
@@ -245,5 +245,5 @@ TEST_CASE("a forked child has channels of its own, and adds nothing to its paren
   CHECK(started == std::vector<uint64_t>{1, 2});
 }
 
-}  // namespace
+}  // namespace proxy_test
 }  // namespace rollcall

@@ -6,7 +6,7 @@
 #include "tests/abi/recorded.h"
 
 namespace rollcall {
-namespace {
+namespace record_test {
 
 using mini::Comm;
 using mini::Nccl;
@@ -464,5 +464,5 @@ TEST_CASE("a user tag is on record when it changes") {
   CHECK(tickets == std::vector<int64_t>{2, 4});
 }
 
-}  // namespace
+}  // namespace record_test
 }  // namespace rollcall

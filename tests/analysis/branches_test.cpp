@@ -3,7 +3,7 @@
 #include "tests/analysis/gpu_recording.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace branches_test {
 
 enum : size_t { kWorld, kRow, kOtherRow, kColumn, kOtherColumn };
 constexpr int kOdd = 2;
@@ -138,5 +138,5 @@ TEST_CASE("who has not come to what others are inside of is told, whatever comes
   CHECK(lead(report).summary.find("in which other ranks are") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace branches_test
 }  // namespace rollcall::analysis

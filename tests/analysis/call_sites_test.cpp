@@ -9,7 +9,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace call_sites_test {
 
 using Lines = std::vector<uint32_t>;
 
@@ -294,5 +294,5 @@ TEST_CASE("a rank of which some calls have no line by our own doing is not judge
   CHECK(lead(analyse(run)).verdict == Verdict::in_lockstep);
 }
 
-}  // namespace
+}  // namespace call_sites_test
 }  // namespace rollcall::analysis

@@ -6,7 +6,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace changing_sizes_test {
 
 // One rank that calls AllReduces of these sizes, asked about the last of them.
 bool changes(const std::vector<uint64_t>& counts) {
@@ -238,5 +238,5 @@ TEST_CASE("a size seen for the first time may be that of a step, of which a peer
   CHECK(lead(report).confidence == Confidence::likely);
 }
 
-}  // namespace
+}  // namespace changing_sizes_test
 }  // namespace rollcall::analysis

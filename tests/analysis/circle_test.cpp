@@ -4,7 +4,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace circle_test {
 
 // In every step a call of the first three ranks, then one of all four.
 Program make_nested(int steps) {
@@ -672,5 +672,5 @@ TEST_CASE("what a circle's evidence tells of who waits for whom is not listed on
   CHECK(lead(report).waits.empty());
 }
 
-}  // namespace
+}  // namespace circle_test
 }  // namespace rollcall::analysis

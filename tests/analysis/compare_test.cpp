@@ -8,7 +8,7 @@
 #include "tests/catch.h"
 
 namespace rollcall::comparison {
-namespace {
+namespace compare_test {
 
 using Calls = std::vector<uint32_t>;
 
@@ -188,5 +188,5 @@ TEST_CASE("two ranks of a run are compared, and a rank without a file is named")
   CHECK(compare_ranks(run, 0, 7).only_b == std::vector<int32_t>{7});
 }
 
-}  // namespace
+}  // namespace compare_test
 }  // namespace rollcall::comparison

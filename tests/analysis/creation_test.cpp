@@ -2,7 +2,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace creation_test {
 
 // Ranks that make their communicator, and no call.
 Program of_ranks(int ranks) {
@@ -166,5 +166,5 @@ TEST_CASE("of a split that most make the others are blamed, and of one that few 
   check_blames(split_by_some(1), Verdict::missing_call, 0);
 }
 
-}  // namespace
+}  // namespace creation_test
 }  // namespace rollcall::analysis

@@ -4,7 +4,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace doubt_test {
 
 Step collective(int comm, OpKind kind = OpKind::AllReduce, uint64_t count = 64) {
   return call(kind, count, kind == OpKind::Broadcast ? 0 : -1, comm);
@@ -300,5 +300,5 @@ TEST_CASE("of two calls that a silent rank owes the one that another made first 
   CHECK(lead(pair_last).summary.find("3 of 4 ranks") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace doubt_test
 }  // namespace rollcall::analysis

@@ -2,7 +2,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace errors_test {
 
 constexpr int64_t kMillisecondNs = 1'000'000;
 constexpr int16_t kSystemError = 2;
@@ -259,5 +259,5 @@ TEST_CASE("a call that a thread is stuck in is not hidden by what another has ju
   check_blames(analyse(outcome.run), Verdict::stuck_in_call, 1);
 }
 
-}  // namespace
+}  // namespace errors_test
 }  // namespace rollcall::analysis

@@ -4,7 +4,7 @@
 #include "tests/analysis/gpu_recording.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace executed_test {
 
 constexpr int kRanks = 4;
 constexpr int kOdd = 2;
@@ -468,5 +468,5 @@ TEST_CASE("who captured anew with a call less is named, not the others") {
   CHECK(lead(report).summary.find("each replay of a CUDA graph counted") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace executed_test
 }  // namespace rollcall::analysis

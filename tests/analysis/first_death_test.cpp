@@ -2,7 +2,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace first_death_test {
 
 constexpr int kRanks = 4;
 constexpr int kOdd = 2;
@@ -66,5 +66,5 @@ TEST_CASE("who was silent for long and killed with the others has missed a call"
   CHECK(lead(report).summary.find("before all others") == std::string::npos);
 }
 
-}  // namespace
+}  // namespace first_death_test
 }  // namespace rollcall::analysis

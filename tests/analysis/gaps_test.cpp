@@ -26,7 +26,7 @@ void operator delete(void* block) noexcept { std::free(block); }
 void operator delete(void* block, size_t) noexcept { std::free(block); }
 
 namespace rollcall::analysis {
-namespace {
+namespace gaps_test {
 
 // Three reductions on one communicator. Rank `stuck` stands before the third.
 Outcome make_job(int ranks, int stuck = -1) {
@@ -225,5 +225,5 @@ TEST_CASE("a rank that was ended from outside is named in a job that is in locks
   CHECK(lead(report).next.find("look at the log of rank 1") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace gaps_test
 }  // namespace rollcall::analysis

@@ -2,7 +2,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace given_up_test {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
 
@@ -248,5 +248,5 @@ TEST_CASE(
   CHECK(lead(report).verdict == Verdict::insufficient);
 }
 
-}  // namespace
+}  // namespace given_up_test
 }  // namespace rollcall::analysis

@@ -2,7 +2,7 @@
 #include "tests/analysis/gpu_recording.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace gpu_cause_test {
 
 // Rows 0,1 and 2,3, columns 0,2 and 1,3.
 enum : size_t { kWorld, kRow, kOtherRow, kColumn, kOtherColumn };
@@ -167,5 +167,5 @@ TEST_CASE("of a rank whose GPU was not watched nothing is concluded") {
   }
 }
 
-}  // namespace
+}  // namespace gpu_cause_test
 }  // namespace rollcall::analysis

@@ -4,7 +4,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace gpu_circle_test {
 
 // The GPUs are through with the first two steps; of the third they have begun what `has_begun`
 // says.
@@ -178,5 +178,5 @@ TEST_CASE("a GPU that runs nothing is blocked, and those that wait for it are in
   check_blames(report, Verdict::stream_blocked, 1);
 }
 
-}  // namespace
+}  // namespace gpu_circle_test
 }  // namespace rollcall::analysis

@@ -6,7 +6,7 @@
 #include "tests/analysis/gpu_recording.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace gpu_peers_test {
 
 // All ranks of the world are in one more call.
 GpuRecording stuck(int ranks) {
@@ -319,5 +319,5 @@ TEST_CASE("two exchanges that GPUs come to in two orders are judged in a moment"
   CHECK(lead(report).verdict == Verdict::deadlock_p2p);
 }
 
-}  // namespace
+}  // namespace gpu_peers_test
 }  // namespace rollcall::analysis

@@ -5,7 +5,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace graphs_test {
 
 constexpr int kData = 1;          // ranks 0 and 2
 constexpr uint64_t kMissing = 1;  // seq on kData that rank 2 has not
@@ -412,5 +412,5 @@ TEST_CASE("equal graphs of eight thousand ranks are compared in a moment", "[sca
   CHECK(lead(report).verdict == Verdict::insufficient);
 }
 
-}  // namespace
+}  // namespace graphs_test
 }  // namespace rollcall::analysis

@@ -8,7 +8,7 @@
 #include "trace/shared_identifiers.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace grouping_test {
 
 // Pairs of ranks exchange in three steps, each exchange in a group.
 Program exchanges(int ranks) {
@@ -279,5 +279,5 @@ TEST_CASE("launches told by one thread in another order are a difference, as are
   CHECK(lead(analyse(outcome.run)).verdict != Verdict::in_lockstep);
 }
 
-}  // namespace
+}  // namespace grouping_test
 }  // namespace rollcall::analysis

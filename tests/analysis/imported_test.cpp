@@ -11,7 +11,7 @@
 #include "trace/loader.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace imported_test {
 
 std::string sample(const std::string& name) { return std::string(ROLLCALL_SAMPLES) + "/" + name; }
 
@@ -282,5 +282,5 @@ TEST_CASE("the dump of a rank that was cut off at once is named, and not called 
   }
 }
 
-}  // namespace
+}  // namespace imported_test
 }  // namespace rollcall::analysis

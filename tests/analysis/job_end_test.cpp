@@ -2,7 +2,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace job_end_test {
 
 trace::Run equal_run() {
   Program program;
@@ -86,5 +86,5 @@ TEST_CASE("where the calls tell the cause it leads, and the end is evidence") {
   CHECK(lead(report).evidence.back().text == "the job ended with exit status 1");
 }
 
-}  // namespace
+}  // namespace job_end_test
 }  // namespace rollcall::analysis

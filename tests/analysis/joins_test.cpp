@@ -5,7 +5,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace joins_test {
 
 using trace::Comm;
 using trace::Process;
@@ -187,5 +187,5 @@ TEST_CASE("ranks that join two communicators of one size with two unique ids agr
   CHECK(lead(report).summary.find("unique id") == std::string::npos);
 }
 
-}  // namespace
+}  // namespace joins_test
 }  // namespace rollcall::analysis

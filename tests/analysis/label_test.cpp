@@ -4,7 +4,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace label_test {
 
 // Calls of rank 3 of the mesh, on the world and on the row and the column that it shares.
 std::vector<std::string> calls_of_rank_3(const Steps& steps) {
@@ -76,5 +76,5 @@ TEST_CASE("numbers are listed by runs, and by steps where that is shorter") {
   CHECK(number_list({-2147483647 - 1, 2147483647}) == "-2147483648,2147483647");
 }
 
-}  // namespace
+}  // namespace label_test
 }  // namespace rollcall::analysis

@@ -3,7 +3,7 @@
 #include "tests/analysis/gpu_recording.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace launch_streams_test {
 
 constexpr int kRanks = 4;
 constexpr int kOdd = 2;
@@ -153,5 +153,5 @@ TEST_CASE("who left a call out between two replays is not said to have replayed 
   CHECK(culprit.op == "ReduceScatter");
 }
 
-}  // namespace
+}  // namespace launch_streams_test
 }  // namespace rollcall::analysis

@@ -2,7 +2,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace life_cycle_test {
 
 constexpr int64_t kMillisecond = 1'000'000;
 
@@ -468,5 +468,5 @@ TEST_CASE("whose recorder does not tell when a call returned is not taken to be 
   CHECK(lead(report).verdict == Verdict::insufficient);
 }
 
-}  // namespace
+}  // namespace life_cycle_test
 }  // namespace rollcall::analysis

@@ -4,7 +4,7 @@
 #include "tests/catch.h"
 
 namespace rollcall::statistics {
-namespace {
+namespace link_table_test {
 
 constexpr int32_t kRanks = 8;
 constexpr CommKey kWorld{7, 9};
@@ -147,5 +147,5 @@ TEST_CASE("links of unknown communicators are kept apart by process") {
   }
 }
 
-}  // namespace
+}  // namespace link_table_test
 }  // namespace rollcall::statistics

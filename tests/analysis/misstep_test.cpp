@@ -4,7 +4,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace misstep_test {
 
 // Four ranks, three steps of two collectives and a wait of the host; then their last call.
 Program make_job() {
@@ -73,5 +73,5 @@ TEST_CASE("of a circle in which nothing tells who broke the order no misstep is 
   CHECK(lead(report).misstep == std::nullopt);
 }
 
-}  // namespace
+}  // namespace misstep_test
 }  // namespace rollcall::analysis

@@ -4,7 +4,7 @@
 #include "tests/catch.h"
 
 namespace rollcall::statistics {
-namespace {
+namespace operation_table_test {
 
 constexpr uint8_t kFloat32 = 7;
 
@@ -228,5 +228,5 @@ TEST_CASE("a run without operations has an empty table") {
   CHECK(operation_table(trace::Run{}).empty());
 }
 
-}  // namespace
+}  // namespace operation_table_test
 }  // namespace rollcall::statistics

@@ -5,7 +5,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace pair_slip_test {
 
 // Rank 0 sends several sizes to rank 1 in each step, in a group.
 Program alternating(int steps, const std::vector<uint64_t>& counts = {2 * kLarge, kLarge}) {
@@ -502,5 +502,5 @@ TEST_CASE("who repeats an exchange with many ranks is named, not one of those th
   }
 }
 
-}  // namespace
+}  // namespace pair_slip_test
 }  // namespace rollcall::analysis

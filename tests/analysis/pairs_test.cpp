@@ -2,7 +2,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace pairs_test {
 
 // The world of so many ranks, and a communicator for each two that follow each other.
 Program chain_of(int ranks) {
@@ -173,5 +173,5 @@ TEST_CASE("who may wait for the id of a pair is not certain to have left a call 
   }
 }
 
-}  // namespace
+}  // namespace pairs_test
 }  // namespace rollcall::analysis

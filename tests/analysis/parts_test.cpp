@@ -5,7 +5,7 @@
 #include "tests/sim/together.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace parts_test {
 
 constexpr size_t kGpus = 4;
 
@@ -273,5 +273,5 @@ TEST_CASE("what belongs to no communicator is on each GPU that takes part in it"
   CHECK(gap->summary.starts_with("rank 0: 3 records were lost"));
 }
 
-}  // namespace
+}  // namespace parts_test
 }  // namespace rollcall::analysis

@@ -4,7 +4,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace reading_test {
 
 Outcome execute_chained(const Program& program) {
   Outcome outcome = execute(program, kLive);
@@ -547,5 +547,5 @@ TEST_CASE("of two silent ranks that cannot wait for each other both are named") 
   check_both(outcome);
 }
 
-}  // namespace
+}  // namespace reading_test
 }  // namespace rollcall::analysis

@@ -2,7 +2,7 @@
 #include "tests/analysis/gpu_recording.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace replay_places_test {
 
 bool says(const Report& report, const char* text) {
   return lead(report).summary.find(text) != std::string::npos;
@@ -214,5 +214,5 @@ TEST_CASE("positions tell nothing of a graph with more streams than have one") {
   check_names(recording.report(), Verdict::stuck_on_gpu, {0, 1});
 }
 
-}  // namespace
+}  // namespace replay_places_test
 }  // namespace rollcall::analysis

@@ -5,7 +5,7 @@
 #include "tests/analysis/gpu_recording.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace replay_waits_test {
 
 enum : size_t { kWorld, kRow, kOtherRow, kColumn, kOtherColumn };
 
@@ -340,5 +340,5 @@ TEST_CASE("who of eight thousand ranks holds up a replay is found in a moment", 
   check_blames(report, Verdict::stream_blocked, 77);
 }
 
-}  // namespace
+}  // namespace replay_waits_test
 }  // namespace rollcall::analysis

@@ -7,7 +7,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace risk_test {
 
 using settings::judge_variable;
 using settings::kNewestNccl;
@@ -189,5 +189,5 @@ TEST_CASE("a communicator used after its end is named with the rank") {
   CHECK(finding.summary == "rank 1 used a communicator after its end");
 }
 
-}  // namespace
+}  // namespace risk_test
 }  // namespace rollcall::analysis

@@ -7,7 +7,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace scale_test {
 
 constexpr double kTimesMax = 15;
 constexpr int64_t kEpochNs = 1'700'000'000'000'000'000;
@@ -250,5 +250,5 @@ TEST_CASE("sixteen thousand ranks that abort because one did are judged in a mom
   CHECK(lead(report).culprits[0].rank == 16382);
 }
 
-}  // namespace
+}  // namespace scale_test
 }  // namespace rollcall::analysis

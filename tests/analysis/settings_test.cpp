@@ -9,7 +9,7 @@
 #include "tests/catch.h"
 
 namespace rollcall::comparison {
-namespace {
+namespace settings_test {
 
 using Meta = std::map<std::string, std::string>;
 
@@ -83,5 +83,5 @@ TEST_CASE("command lines that differ from rank to rank say nothing about the run
   CHECK(told(before, after).empty());
 }
 
-}  // namespace
+}  // namespace settings_test
 }  // namespace rollcall::comparison

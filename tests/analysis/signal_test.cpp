@@ -5,7 +5,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace signal_test {
 
 constexpr int kRanks = 4;
 constexpr size_t kSignalOfStep2 = 6;  // indices of steps; each training step has five
@@ -209,5 +209,5 @@ TEST_CASE("a wait whose sender's records were overwritten is taken for through")
   CHECK(lead(report).verdict == Verdict::in_lockstep);
 }
 
-}  // namespace
+}  // namespace signal_test
 }  // namespace rollcall::analysis

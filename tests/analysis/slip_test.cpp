@@ -6,7 +6,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace slip_test {
 
 constexpr uint64_t kStepCalls = 6;
 
@@ -670,5 +670,5 @@ TEST_CASE("who goes on where the others stand has made no calls more, but left o
   CHECK_FALSE(says(report, "more than"));
 }
 
-}  // namespace
+}  // namespace slip_test
 }  // namespace rollcall::analysis

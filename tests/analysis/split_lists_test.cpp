@@ -9,7 +9,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace split_lists_test {
 
 using List = std::vector<int>;
 
@@ -274,5 +274,5 @@ TEST_CASE("a missing file, a shrunk communicator and another recorder's keys acc
   CHECK(text_of(analyse(run)).find("RC-SPLIT-MISMATCH") == std::string::npos);
 }
 
-}  // namespace
+}  // namespace split_lists_test
 }  // namespace rollcall::analysis

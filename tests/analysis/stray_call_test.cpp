@@ -2,7 +2,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace stray_call_test {
 
 // Four ranks reduce on a group of three of them, on a stream of its own, then all together.
 Program training(int steps) {
@@ -612,5 +612,5 @@ TEST_CASE("on which communicator a call belongs is not known before a step came 
   CHECK(text_of(report).find("another communicator") == std::string::npos);
 }
 
-}  // namespace
+}  // namespace stray_call_test
 }  // namespace rollcall::analysis

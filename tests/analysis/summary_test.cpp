@@ -4,7 +4,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace summary_test {
 
 // Four ranks reduce twice, and the second time rank 1 does it otherwise.
 Program make_job(void (*change)(Step&)) {
@@ -68,5 +68,5 @@ TEST_CASE("of a mismatch that ranks stand in it is said for how long they wait")
   }
 }
 
-}  // namespace
+}  // namespace summary_test
 }  // namespace rollcall::analysis

@@ -4,7 +4,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace unread_prefix_test {
 
 constexpr int kOdd = 2;
 constexpr uint64_t kCalls = 600;
@@ -129,5 +129,5 @@ TEST_CASE("calls on a communicator without an entry are told as not compared") {
   CHECK(says(text_of(report), "50 calls were made on communicators that are not on file"));
 }
 
-}  // namespace
+}  // namespace unread_prefix_test
 }  // namespace rollcall::analysis

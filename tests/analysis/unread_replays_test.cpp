@@ -2,7 +2,7 @@
 #include "tests/analysis/gpu_recording.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace unread_replays_test {
 
 constexpr int kRanks = 4;
 constexpr int kOdd = 3;
@@ -85,5 +85,5 @@ TEST_CASE("a silent rank whose GPU is through is to blame whatever others replay
   check_blames(recording.report(), Verdict::missing_call, kOdd);
 }
 
-}  // namespace
+}  // namespace unread_replays_test
 }  // namespace rollcall::analysis

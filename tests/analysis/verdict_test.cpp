@@ -8,7 +8,7 @@
 #include "trace/clocks.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace verdict_test {
 
 // Three steps of Broadcast, AllReduce, Reduce on one communicator; 9 collectives.
 Program make_job(int ranks) {
@@ -792,5 +792,5 @@ TEST_CASE("a rank that waits in a split without a colour is not taken for the on
   check_blames(report, Verdict::split_mismatch, 3);
 }
 
-}  // namespace
+}  // namespace verdict_test
 }  // namespace rollcall::analysis

@@ -2,7 +2,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace waiting_test {
 
 // Three steps of Broadcast, AllReduce, Reduce on one communicator; 9 collectives.
 Program make_job(int ranks) {
@@ -82,5 +82,5 @@ TEST_CASE("a wait too young for a verdict is told as one, accuses nobody, and sh
   CHECK(lead(fresh).summary.find("RC-MISSING-CALL") == std::string::npos);
 }
 
-}  // namespace
+}  // namespace waiting_test
 }  // namespace rollcall::analysis

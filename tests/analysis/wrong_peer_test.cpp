@@ -2,7 +2,7 @@
 #include "tests/analysis/steps.h"
 
 namespace rollcall::analysis {
-namespace {
+namespace wrong_peer_test {
 
 constexpr int kRanks = 4;
 
@@ -61,5 +61,5 @@ TEST_CASE("who leaves a receive out is named where nobody misses what was sent t
   CHECK(lead(report).misstep == Misstep::left_out);
 }
 
-}  // namespace
+}  // namespace wrong_peer_test
 }  // namespace rollcall::analysis

@@ -6,7 +6,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace captured_ops_test {
 
 using test::all_reduce;
 using test::ended_well;
@@ -153,5 +153,5 @@ TEST_CASE("what was captured while the disk was full is written once it has room
   check_captured(directory.files(".captured")[0], 11, 200);
 }
 
-}  // namespace
+}  // namespace captured_ops_test
 }  // namespace rollcall

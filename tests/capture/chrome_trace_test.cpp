@@ -13,7 +13,7 @@
 #include "tests/file_bytes.h"
 
 namespace rollcall {
-namespace {
+namespace chrome_trace_test {
 
 using nlohmann::json;
 using test::ended_well;
@@ -252,5 +252,5 @@ TEST_CASE("without the variable no trace is written") {
   CHECK(directory.files(".trace.json").empty());
 }
 
-}  // namespace
+}  // namespace chrome_trace_test
 }  // namespace rollcall

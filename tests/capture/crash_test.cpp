@@ -10,7 +10,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace crash_test {
 
 using test::all_reduce;
 
@@ -139,5 +139,5 @@ TEST_CASE("a process killed at any moment leaves every call it had entered") {
   REQUIRE(killed_while_recording > kKills / 4);
 }
 
-}  // namespace
+}  // namespace crash_test
 }  // namespace rollcall

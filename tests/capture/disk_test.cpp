@@ -13,7 +13,7 @@
 #include "tests/file_bytes.h"
 
 namespace rollcall {
-namespace {
+namespace disk_test {
 
 using test::all_reduce;
 using test::ended_well;
@@ -199,5 +199,5 @@ TEST_CASE("a block that was refused is offered again at growing intervals, until
   CHECK(segment.duplicates == 0);
 }
 
-}  // namespace
+}  // namespace disk_test
 }  // namespace rollcall

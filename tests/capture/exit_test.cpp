@@ -9,7 +9,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace exit_test {
 
 using test::ended_well;
 using test::in_own_process;
@@ -96,5 +96,5 @@ TEST_CASE("quick_exit leaves an exit record, in the process that recorded and no
   }
 }
 
-}  // namespace
+}  // namespace exit_test
 }  // namespace rollcall

@@ -12,7 +12,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace gpu_activity_test {
 
 using capture::GpuLaunch;
 using capture::GpuStream;
@@ -742,5 +742,5 @@ TEST_CASE("when the timer was stopped nothing is entered, asked or left any more
   CHECK(source().regions.size() == 1);
 }
 
-}  // namespace
+}  // namespace gpu_activity_test
 }  // namespace rollcall

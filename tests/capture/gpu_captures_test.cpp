@@ -6,7 +6,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace gpu_captures_test {
 
 using capture::GpuLaunch;
 using capture::GpuStream;
@@ -420,5 +420,5 @@ TEST_CASE("without the file's memory, and without being asked, no progress words
   CHECK(gpu().registered == 0);
 }
 
-}  // namespace
+}  // namespace gpu_captures_test
 }  // namespace rollcall

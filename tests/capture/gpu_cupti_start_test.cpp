@@ -8,7 +8,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace gpu_cupti_start_test {
 
 using test::all_reduce;
 using test::FakeGpu;
@@ -74,5 +74,5 @@ TEST_CASE("where the recorder gets no thread to ask CUPTI with, CUPTI is given b
   CHECK(has_line(ring, "gpu_timing=off (no memory or thread)"));
 }
 
-}  // namespace
+}  // namespace gpu_cupti_start_test
 }  // namespace rollcall

@@ -15,7 +15,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace gpu_cupti_test {
 
 using capture::GpuActivityRecord;
 using capture::GpuActivitySource;
@@ -452,5 +452,5 @@ TEST_CASE("a buffer that was never given, and a size beyond it, are not believed
   CHECK(taken.empty());
 }
 
-}  // namespace
+}  // namespace gpu_cupti_test
 }  // namespace rollcall

@@ -9,7 +9,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace gpu_open_ends_test {
 
 using capture::GpuLaunch;
 using capture::GpuStream;
@@ -334,5 +334,5 @@ TEST_CASE("no end goes onto a stream that is destroyed by whoever is told") {
   CHECK(timed > 0);
 }
 
-}  // namespace
+}  // namespace gpu_open_ends_test
 }  // namespace rollcall

@@ -7,7 +7,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace gpu_stress_test {
 
 using capture::GpuLaunch;
 using capture::GpuStream;
@@ -163,5 +163,5 @@ TEST_CASE("millions of operations leave no event, operation or graph behind") {
   CHECK(gpu().events.size() < kContexts * 2 * kGpuPairsMax + 16);
 }
 
-}  // namespace
+}  // namespace gpu_stress_test
 }  // namespace rollcall

@@ -8,7 +8,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace gpu_timer_test {
 
 using capture::GpuLaunch;
 using capture::GpuStream;
@@ -636,5 +636,5 @@ TEST_CASE("threads that launch and end groups while others poll lose no operatio
   }
 }
 
-}  // namespace
+}  // namespace gpu_timer_test
 }  // namespace rollcall

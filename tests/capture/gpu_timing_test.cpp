@@ -9,7 +9,7 @@
 #include "tests/file_bytes.h"
 
 namespace rollcall {
-namespace {
+namespace gpu_timing_test {
 
 using test::all_reduce;
 using test::ended_well;
@@ -314,5 +314,5 @@ TEST_CASE("a driver that does not answer delays the exit by two seconds, wheneve
   CHECK(at_exit.seconds < 20);
 }
 
-}  // namespace
+}  // namespace gpu_timing_test
 }  // namespace rollcall

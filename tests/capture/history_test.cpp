@@ -13,7 +13,7 @@
 #include "tests/catch.h"
 
 namespace rollcall::capture {
-namespace {
+namespace history_test {
 
 // A ring in ordinary memory, and the operations of it that a test steps through by hand.
 class Ring {
@@ -356,5 +356,5 @@ TEST_CASE("a counter that fell back is waited for, and one that jumped is believ
   }
 }
 
-}  // namespace
+}  // namespace history_test
 }  // namespace rollcall::capture

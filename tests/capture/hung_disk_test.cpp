@@ -14,7 +14,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace hung_disk_test {
 
 using test::ended_well;
 using test::in_own_process;
@@ -113,10 +113,11 @@ TEST_CASE("a disk that answers again gets what waited for it, and the heart beat
   CHECK(ring.stats.history_lost == 0);
 }
 
-}  // namespace
+}  // namespace hung_disk_test
 }  // namespace rollcall
 
 void rollcall::test::ask_disk() noexcept {
+  using namespace hung_disk_test;
   ++hanging;
   while (disk_hangs.load()) poll(nullptr, 0, 1);
   --hanging;

@@ -7,7 +7,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace last_round_test {
 
 using capture::LastRound;
 
@@ -52,5 +52,5 @@ TEST_CASE("a worker that does not answer is waited for, and not for ever") {
   CHECK(monotonic_now_ns() - began_ns >= kPatienceNs);
 }
 
-}  // namespace
+}  // namespace last_round_test
 }  // namespace rollcall

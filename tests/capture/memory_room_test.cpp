@@ -10,7 +10,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace memory_room_test {
 
 namespace fs = std::filesystem;
 using ring::kMemoryUnknown;
@@ -266,5 +266,5 @@ TEST_CASE("a container that has no room for a ring in memory is left alone") {
   });
 }
 
-}  // namespace
+}  // namespace memory_room_test
 }  // namespace rollcall

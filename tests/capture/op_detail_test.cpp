@@ -8,7 +8,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace op_detail_test {
 
 using capture::OpToken;
 using test::all_reduce;
@@ -351,5 +351,5 @@ TEST_CASE("a position that others have called behind stays spent") {
   CHECK(ring.ops.at(3).seq == 2);
 }
 
-}  // namespace
+}  // namespace op_detail_test
 }  // namespace rollcall

@@ -8,7 +8,7 @@
 #include "tests/catch.h"
 
 namespace rollcall::capture {
-namespace {
+namespace process_meta_test {
 
 TEST_CASE("only allow-listed variables may be recorded") {
   CHECK(may_record_variable("NCCL_DEBUG"));
@@ -44,5 +44,5 @@ TEST_CASE("the job rank comes from the first variable that holds a number") {
   CHECK_FALSE(find_job_rank(rank, from));
 }
 
-}  // namespace
+}  // namespace process_meta_test
 }  // namespace rollcall::capture

@@ -9,7 +9,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace recorder_test {
 
 using test::all_reduce;
 using test::ended_well;
@@ -453,5 +453,5 @@ TEST_CASE("threads beside each other lose nothing and have an entry each") {
   for (const CommEntry& entry : ring.comms) CHECK(entry.collectives == kCalls);
 }
 
-}  // namespace
+}  // namespace recorder_test
 }  // namespace rollcall

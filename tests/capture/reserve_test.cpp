@@ -69,7 +69,7 @@ extern "C" int madvise(void* address, size_t bytes, int advice) noexcept {
 }
 
 namespace rollcall {
-namespace {
+namespace reserve_test {
 
 using test::ended_well;
 using test::in_own_process;
@@ -133,5 +133,5 @@ TEST_CASE("a file system without locks is recorded to, and readers are told to a
   }
 }
 
-}  // namespace
+}  // namespace reserve_test
 }  // namespace rollcall

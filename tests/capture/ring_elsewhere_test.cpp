@@ -39,7 +39,7 @@ extern "C" int fstatfs(int descriptor, struct statfs* where) noexcept {
 }
 
 namespace rollcall {
-namespace {
+namespace ring_elsewhere_test {
 
 using test::ended_well;
 using test::in_own_process;
@@ -270,5 +270,5 @@ TEST_CASE("a child of such a process has a ring and a copy of its own") {
         7);
 }
 
-}  // namespace
+}  // namespace ring_elsewhere_test
 }  // namespace rollcall

@@ -18,7 +18,7 @@ extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
 #endif
 
 namespace rollcall {
-namespace {
+namespace robustness_test {
 
 using test::all_reduce;
 using test::ended_well;
@@ -718,5 +718,5 @@ TEST_CASE("the lock tells a living writer from a dead one") {
   for (const int end : {ready[0], ready[1], leave[0], leave[1]}) close(end);
 }
 
-}  // namespace
+}  // namespace robustness_test
 }  // namespace rollcall

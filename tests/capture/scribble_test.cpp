@@ -17,7 +17,7 @@
 // What these tests do is a race, on purpose.
 #if !defined(__SANITIZE_THREAD__)
 namespace rollcall {
-namespace {
+namespace scribble_test {
 
 using test::all_reduce;
 using test::ended_well;
@@ -276,6 +276,6 @@ TEST_CASE("an area that is written over as a whole, and stays so, does not end t
   }
 }
 
-}  // namespace
+}  // namespace scribble_test
 }  // namespace rollcall
 #endif

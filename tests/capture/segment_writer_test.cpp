@@ -6,7 +6,7 @@
 #include "tests/file_bytes.h"
 
 namespace rollcall {
-namespace {
+namespace segment_writer_test {
 
 using test::TemporaryDirectory;
 
@@ -147,5 +147,5 @@ TEST_CASE("a directory whose segments would have too long a name takes none, und
   CHECK(directory.files("").empty());
 }
 
-}  // namespace
+}  // namespace segment_writer_test
 }  // namespace rollcall

@@ -12,7 +12,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace stack_file_test {
 
 // The file's text, of lines that `write` adds.
 template <typename Write>
@@ -28,8 +28,6 @@ std::string text_of(const Write& write) {
   std::filesystem::remove_all(folder);
   return text.str();
 }
-
-}  // namespace
 
 TEST_CASE("behind the first line that does not fit there is none of the file of stacks") {
   const std::string text = text_of([](capture::StackFile& file) {
@@ -51,4 +49,5 @@ TEST_CASE("a file of stacks from which something was left out goes on, and says 
   CHECK(text_of([](capture::StackFile& file) { file.line("all", 1); }) == "all 1\nend 1\n");
 }
 
+}  // namespace stack_file_test
 }  // namespace rollcall

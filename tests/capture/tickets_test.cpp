@@ -14,7 +14,7 @@
 #include "tests/catch.h"
 
 namespace rollcall {
-namespace {
+namespace tickets_test {
 
 using capture::kBlockTicks;
 using capture::kRushesWantedMin;
@@ -342,5 +342,5 @@ TEST_CASE("a forked child draws from its own file") {
   })));
 }
 
-}  // namespace
+}  // namespace tickets_test
 }  // namespace rollcall

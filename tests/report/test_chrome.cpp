@@ -6,9 +6,9 @@
 #include "tests/catch.h"
 #include "tests/report/world.h"
 
-using namespace rollcall;
+namespace test_chrome {
 
-namespace {
+using namespace rollcall;
 
 std::string trace_of(const trace::Run& run) {
   std::string text;
@@ -41,8 +41,6 @@ trace::Run rich_run() {
   run.processes[1].ops.push_back(send);
   return run;
 }
-
-}  // namespace
 
 TEST_CASE("a trace of two calls is the documented document, byte for byte") {
   trace::Run run = test::missing_call_run();
@@ -168,3 +166,5 @@ TEST_CASE("an empty run is a trace without events") {
   const auto json = nlohmann::json::parse(trace_of({}));
   CHECK(json["traceEvents"].empty());
 }
+
+}  // namespace test_chrome

@@ -5,9 +5,9 @@
 #include "tests/catch.h"
 #include "tests/report/world.h"
 
-using namespace rollcall;
+namespace test_dump {
 
-namespace {
+using namespace rollcall;
 
 std::vector<std::string> dump_lines(const trace::Process& process) {
   std::string all;
@@ -20,8 +20,6 @@ std::vector<std::string> dump_lines(const trace::Process& process) {
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
 }
-
-}  // namespace
 
 TEST_CASE("a process is dumped as run, comm, ops and stats, byte for byte") {
   const std::vector<std::string> lines = dump_lines(test::missing_call_run().processes[2]);
@@ -172,3 +170,5 @@ TEST_CASE("an algorithm and a protocol of a newer recorder are dumped by their n
   }
   CHECK(methods == std::vector<std::string>{"RING/SIMPLE", "unknown 12/unknown 14"});
 }
+
+}  // namespace test_dump

@@ -12,7 +12,7 @@
 #include "tests/report/world.h"
 
 namespace rollcall {
-namespace {
+namespace test_gpus {
 
 using nlohmann::json;
 
@@ -158,5 +158,5 @@ TEST_CASE("an event of one of several ranks in a process tells which, and no oth
   }
 }
 
-}  // namespace
+}  // namespace test_gpus
 }  // namespace rollcall

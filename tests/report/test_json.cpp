@@ -9,6 +9,8 @@
 #include "tests/catch.h"
 #include "tests/report/world.h"
 
+namespace test_json {
+
 using namespace rollcall;
 
 TEST_CASE("the verdict's JSON is the documented schema, byte for byte") {
@@ -239,3 +241,5 @@ TEST_CASE("an incident holds the verdict, its class, and what ranks have of the 
   REQUIRE(environment["differing"]["env.NCCL_DEBUG"].size() == 2);
   CHECK(environment["differing"]["env.NCCL_DEBUG"][1]["ranks"] == "0-2");
 }
+
+}  // namespace test_json

@@ -6,11 +6,11 @@
 #include "comparison/kineto_join.h"
 #include "tests/catch.h"
 
+namespace test_kineto_join {
+
 using namespace rollcall;
 using comparison::JoinedCall;
 using comparison::KinetoJoin;
-
-namespace {
 
 constexpr int64_t kBaseNs = 1'790'857'026'000'000'000;  // of three months, as Kineto writes it
 constexpr int64_t kStartNs = kBaseNs + 4'961'607'381'000'000;
@@ -101,8 +101,6 @@ std::vector<std::string> records_of(const trace::Process& process, const Shape& 
   }
   return records;
 }
-
-}  // namespace
 
 TEST_CASE("records of PyTorch 2.15 are joined by their numbers, which begin elsewhere than ours") {
   const trace::Process process = process_with({8, 16, 16, 32});
@@ -225,3 +223,5 @@ TEST_CASE("a trace of another process joins nothing, and says so of every record
   CHECK(join.left_out ==
         std::map<std::string, uint64_t>{{"of a process without calls on file", 1}});
 }
+
+}  // namespace test_kineto_join

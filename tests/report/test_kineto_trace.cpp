@@ -9,6 +9,8 @@
 #include "tests/catch.h"
 #include "tests/report/perfetto_reader.h"
 
+namespace test_kineto_trace {
+
 using namespace rollcall;
 using report::perfetto::KinetoLimits;
 using report::perfetto::KinetoLosses;
@@ -16,8 +18,6 @@ using report::perfetto::KinetoTitle;
 using report::perfetto::TraceState;
 using test::PerfettoEvent;
 using test::PerfettoReader;
-
-namespace {
 
 constexpr int64_t kOffsetNs = 1'700'000'000'000'000'000;
 constexpr uint64_t kParent = 7;
@@ -83,8 +83,6 @@ std::vector<int64_t> times_of(const std::vector<PerfettoEvent>& events) {
   for (const PerfettoEvent& event : events) times.push_back(event.time_ns - kOffsetNs);
   return times;
 }
-
-}  // namespace
 
 TEST_CASE(
     "processes, threads and streams of the profiler are tracks by their own names, in order") {
@@ -322,3 +320,5 @@ TEST_CASE("many texts are handed on in pieces, and a sink that wants no more get
   CHECK_FALSE(write(2));
   CHECK(pieces == 2);
 }
+
+}  // namespace test_kineto_trace

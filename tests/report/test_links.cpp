@@ -4,7 +4,7 @@
 #include "tests/report/world.h"
 
 namespace rollcall {
-namespace {
+namespace test_links {
 
 statistics::LinkRow link_row(int32_t rank, int32_t peer, bool is_send, uint64_t network_ns) {
   statistics::LinkRow row;
@@ -78,5 +78,5 @@ TEST_CASE(
   CHECK(text.find("          0    0 bytes ") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace test_links
 }  // namespace rollcall

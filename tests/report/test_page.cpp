@@ -13,9 +13,9 @@
 #include "tests/catch.h"
 #include "tests/report/world.h"
 
-using namespace rollcall;
+namespace test_page {
 
-namespace {
+using namespace rollcall;
 
 constexpr const char* kHostile =
     "</script><script>alert('1')</script><!--\xe2\x80\xae\xe2\x80\xa8{{script}}&\"";
@@ -58,8 +58,6 @@ trace::Run large_run(int ranks) {
   }
   return run;
 }
-
-}  // namespace
 
 TEST_CASE("a page says what the verdict for a terminal says, and holds the verdict's JSON") {
   const std::string page = page_of_missing_call();
@@ -344,3 +342,5 @@ TEST_CASE("a page numbers the ranks of a process that drives several GPUs as the
   CHECK(data["rolls"][0]["rows"]["ranks"].size() == 4);
   CHECK(data["ranks"]["label"].size() == 4);
 }
+
+}  // namespace test_page

@@ -12,9 +12,9 @@
 #include "tests/catch.h"
 #include "tests/report/world.h"
 
-using namespace rollcall;
+namespace test_page_evidence {
 
-namespace {
+using namespace rollcall;
 
 constexpr CommKey kChildKey{7, 7};
 constexpr CommKey kOlderKey{9, 9};
@@ -48,8 +48,6 @@ void add_comm(trace::Run& run, const CommKey& key, int64_t created_ns) {
     process.comms.push_back(comm);
   }
 }
-
-}  // namespace
 
 TEST_CASE("communicators stand below that of which they were made, those out of step first") {
   trace::Run run = test::missing_call_run();
@@ -226,3 +224,5 @@ TEST_CASE("verdicts that were kept while the job ran stand below the one of the 
   kept.is_of_incident = true;
   CHECK(report::page_html(run, report, kept).find("<dt>this incident</dt>") != std::string::npos);
 }
+
+}  // namespace test_page_evidence

@@ -5,9 +5,9 @@
 #include "tests/catch.h"
 #include "tests/report/world.h"
 
-using namespace rollcall;
+namespace test_page_two_runs {
 
-namespace {
+using namespace rollcall;
 
 constexpr const char* kHostile =
     "</script><script>alert('1')</script><!--\xe2\x80\xae\xe2\x80\xa8{{script}}&\"";
@@ -90,8 +90,6 @@ std::string tabs_of(const std::string& page) {
   }
   return tabs;
 }
-
-}  // namespace
 
 TEST_CASE("a page of two runs leads with settings, calls and steps, in this order") {
   World world;
@@ -216,3 +214,5 @@ TEST_CASE("a page of two runs in which every rank makes its own calls is not a p
   CHECK(has(page, "`rollcall diff OLD NEW --all` shows them"));
   CHECK(data_of(page)["compare"].is_null());
 }
+
+}  // namespace test_page_two_runs

@@ -11,11 +11,11 @@
 #include "tests/catch.h"
 #include "tests/report/world.h"
 
+namespace test_page_waits {
+
 using namespace rollcall;
 using report::WaitRow;
 using report::WaitState;
-
-namespace {
 
 constexpr int64_t kMicrosecond = 1'000;
 
@@ -95,8 +95,6 @@ statistics::OperationRow operation(uint64_t comm, uint64_t bytes, double bus_gbp
   row.median_bandwidth = statistics::Bandwidth{.algorithm_gbps = 0, .bus_gbps = bus_gbps};
   return row;
 }
-
-}  // namespace
 
 TEST_CASE("in a collective of all ranks those wait that came before the last, by Cube's name") {
   const std::vector<WaitRow> rows = rows_of(timed_run());
@@ -335,3 +333,5 @@ TEST_CASE("without GPU times there is no bandwidth, and the page says so") {
   const std::string page = report::page_html(run, test::missing_call_report());
   CHECK(page.find("No call has a GPU time: there is no bandwidth.") != std::string::npos);
 }
+
+}  // namespace test_page_waits

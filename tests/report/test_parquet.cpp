@@ -10,12 +10,12 @@
 #include "tests/catch.h"
 #include "tests/report/world.h"
 
+namespace test_parquet {
+
 using namespace rollcall;
 using report::parquet::delta_coded;
 using report::parquet::hybrid_coded;
 using report::parquet::TableFile;
-
-namespace {
 
 std::string hex(const std::string& bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -121,8 +121,6 @@ std::string file_of(const std::function<void(TableFile&)>& fill,
   return bytes;
 }
 
-}  // namespace
-
 TEST_CASE("differences are coded as in the examples of Parquet's specification") {
   CHECK(hex(delta_coded({1, 2, 3, 4, 5})) == "80010405020200000000");
   CHECK(hex(delta_coded({7, 5, 3, 1, 2, 3, 4, 5})) == "800104080e0302000000c03f000000000000");
@@ -226,3 +224,5 @@ TEST_CASE("a sink that takes no more gets nothing more, and a table without rows
   empty.finish({});
   CHECK(bytes.size() > 100);
 }
+
+}  // namespace test_parquet

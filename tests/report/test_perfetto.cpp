@@ -15,13 +15,13 @@
 #include "tests/report/proto_reader.h"
 #include "tests/report/world.h"
 
+namespace test_perfetto {
+
 using namespace rollcall;
 using report::perfetto::RankState;
 using test::ProtoReader;
 using Trace = test::PerfettoReader;
 using Event = test::PerfettoEvent;
-
-namespace {
 
 std::string trace_of(const trace::Run& run, const report::PerfettoOptions& options = {}) {
   std::string bytes;
@@ -74,8 +74,6 @@ std::string unspaced(std::string text) {
   std::erase(text, ' ');
   return text;
 }
-
-}  // namespace
 
 TEST_CASE("protobuf fields are the bytes of the documentation of the wire format") {
   std::string bytes;
@@ -383,8 +381,6 @@ TEST_CASE("a sink that wants no more ends the trace") {
   CHECK(calls == 2);
 }
 
-namespace {
-
 // 100 ranks in one communicator, of which one has not made the last call.
 trace::Run large_run(int32_t ranks) {
   const trace::Run small = test::missing_call_run();
@@ -415,8 +411,6 @@ analysis::Report report_of(int32_t ranks) {
   culprit.process = 77;
   return report;
 }
-
-}  // namespace
 
 TEST_CASE("a run of many ranks is written as its culprit, neighbours, and some of each kind") {
   const std::vector<uint32_t> chosen = report::ranks_that_matter(large_run(100), report_of(100));
@@ -541,3 +535,5 @@ TEST_CASE("around a position is what a rank did from 20 calls before to 20 behin
   report::keep_around(absent, test::kWorldKey, 500);
   CHECK(absent.ops.empty());
 }
+
+}  // namespace test_perfetto

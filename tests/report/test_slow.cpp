@@ -8,7 +8,7 @@
 #include "tests/report/world.h"
 
 namespace rollcall {
-namespace {
+namespace test_slow {
 
 slow::Answer answer_of(const trace::Run& run) {
   slow::Answer answer;
@@ -306,5 +306,5 @@ TEST_CASE("the document for programs has a schema, the finding, and null for wha
   CHECK(json["steps"]["median_ns"].is_null());
 }
 
-}  // namespace
+}  // namespace test_slow
 }  // namespace rollcall

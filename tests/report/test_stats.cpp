@@ -6,7 +6,7 @@
 #include "tests/report/world.h"
 
 namespace rollcall {
-namespace {
+namespace test_stats {
 
 statistics::OperationRow timed_row() {
   return {.comm = test::kWorldKey,
@@ -156,5 +156,5 @@ TEST_CASE("a run without operations says so") {
   CHECK(text.find("no operation") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace test_stats
 }  // namespace rollcall

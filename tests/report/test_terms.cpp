@@ -1,6 +1,8 @@
 #include "report/terms.h"
 #include "tests/catch.h"
 
+namespace test_terms {
+
 using namespace rollcall;
 using namespace rollcall::report;
 
@@ -114,3 +116,5 @@ TEST_CASE("a call in words names what must agree between ranks") {
   op.reduction = 4;
   CHECK(call_in_words(op) == "AllReduce 8 dtype77 avg");
 }
+
+}  // namespace test_terms

@@ -5,6 +5,8 @@
 #include "tests/catch.h"
 #include "tests/report/world.h"
 
+namespace test_text {
+
 using namespace rollcall;
 
 TEST_CASE("the verdict's text begins with the sentence and ends with what to do next") {
@@ -203,3 +205,5 @@ TEST_CASE("a report without findings says that there is nothing to compare") {
   const std::string text = report::diff_text({}, {}, {});
   CHECK(text == "There is nothing to compare: no usable record was found.\n");
 }
+
+}  // namespace test_text

@@ -6,7 +6,7 @@
 #include "tests/slow/score.h"
 
 namespace rollcall::slow {
-namespace {
+namespace answer_test {
 
 using timed::Family;
 using timed::Outcome;
@@ -237,5 +237,5 @@ TEST_CASE("a run without a single call is answered") {
   CHECK_FALSE(slow::answer(run).is_compared);
 }
 
-}  // namespace
+}  // namespace answer_test
 }  // namespace rollcall::slow

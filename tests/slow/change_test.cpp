@@ -6,7 +6,7 @@
 #include "tests/slow/timed_cluster.h"
 
 namespace rollcall::slow {
-namespace {
+namespace change_test {
 
 using timed::normal;
 using timed::uniform;
@@ -96,5 +96,5 @@ TEST_CASE("values that are all alike, or nought, have no change") {
   CHECK(find_changes(std::vector<double>(100, 0.0)).empty());
 }
 
-}  // namespace
+}  // namespace change_test
 }  // namespace rollcall::slow

@@ -5,7 +5,7 @@
 #include "tests/slow/score.h"
 
 namespace rollcall::timed {
-namespace {
+namespace families_test {
 
 constexpr uint64_t kSeeds = 4;
 #if defined(__SANITIZE_ADDRESS__)
@@ -51,5 +51,5 @@ TEST_CASE("a rank that costs the steps three per cent is named") {
   CHECK(right == all);
 }
 
-}  // namespace
+}  // namespace families_test
 }  // namespace rollcall::timed

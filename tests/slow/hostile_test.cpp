@@ -9,7 +9,7 @@
 #include "tests/slow/timed_training.h"
 
 namespace rollcall::slow {
-namespace {
+namespace hostile_test {
 
 class Scribbler {
  public:
@@ -105,5 +105,5 @@ TEST_CASE("whatever a damaged record holds, there is an answer, of finite number
   }
 }
 
-}  // namespace
+}  // namespace hostile_test
 }  // namespace rollcall::slow

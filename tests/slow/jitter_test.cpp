@@ -7,7 +7,7 @@
 #include "tests/slow/score.h"
 
 namespace rollcall::slow {
-namespace {
+namespace jitter_test {
 
 using timed::Family;
 using timed::Training;
@@ -135,5 +135,5 @@ TEST_CASE("in a healthy job nothing changes over time, and it is told what would
   CHECK(answer.smallest_shift < 0.05);
 }
 
-}  // namespace
+}  // namespace jitter_test
 }  // namespace rollcall::slow

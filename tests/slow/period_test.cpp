@@ -5,7 +5,7 @@
 #include "tests/catch.h"
 
 namespace rollcall::slow {
-namespace {
+namespace period_test {
 
 std::vector<uint32_t> repeat(const std::vector<uint32_t>& what, size_t times) {
   std::vector<uint32_t> all;
@@ -77,5 +77,5 @@ TEST_CASE("two templates that are rotations of each other are equal from their l
   CHECK(one == std::vector<uint32_t>{1, 1, 3, 2});
 }
 
-}  // namespace
+}  // namespace period_test
 }  // namespace rollcall::slow

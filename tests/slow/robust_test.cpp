@@ -4,7 +4,7 @@
 #include "tests/slow/baselines.h"
 
 namespace rollcall::slow {
-namespace {
+namespace robust_test {
 
 using Catch::Matchers::WithinAbs;
 
@@ -51,5 +51,5 @@ TEST_CASE("Dixon's ratio of the smallest of five values is its gap in their rang
   CHECK_THAT(timed::dixon_critical(100), WithinAbs(0.483, 1e-12));
 }
 
-}  // namespace
+}  // namespace robust_test
 }  // namespace rollcall::slow

@@ -15,7 +15,7 @@
 #include "tests/slow/timed_training.h"
 
 namespace rollcall::slow {
-namespace {
+namespace two_runs_test {
 
 using timed::Family;
 using timed::Planted;
@@ -245,5 +245,5 @@ TEST_CASE("of two hundred pairs of runs of one job at most one has a difference"
   CHECK(named <= 1);
 }
 
-}  // namespace
+}  // namespace two_runs_test
 }  // namespace rollcall::slow

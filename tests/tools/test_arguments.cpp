@@ -6,13 +6,13 @@
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
+namespace test_arguments {
+
 using namespace rollcall::test;
 
-namespace {
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
-}  // namespace
 
 TEST_CASE("every command explains itself and exits with 0") {
   const Folder folder;
@@ -238,3 +238,5 @@ TEST_CASE("output that cannot be written is reported") {
   const Outcome outcome = run_command(folder, {"trace", folder.path(), "-o", "/nonexistent/x"});
   CHECK(outcome.status == 2);
 }
+
+}  // namespace test_arguments

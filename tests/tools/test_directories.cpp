@@ -4,9 +4,10 @@
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
+namespace test_directories {
+
 using namespace rollcall::test;
 
-namespace {
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -18,7 +19,6 @@ size_t directories_in(const std::string& path) {
   }
   return found;
 }
-}  // namespace
 
 TEST_CASE("runs without a chosen directory get one each") {
   const Folder folder;
@@ -162,3 +162,5 @@ TEST_CASE("a time limit holds for a job that is not recorded, too") {
                     {"run", "-q", "--timeout", "0.2", "-d", "/proc/none", "--", "sleep", "600"})
             .status == 124);
 }
+
+}  // namespace test_directories

@@ -5,9 +5,9 @@
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
-using namespace rollcall::test;
+namespace test_doctor {
 
-namespace {
+using namespace rollcall::test;
 
 namespace fs = std::filesystem;
 
@@ -43,8 +43,6 @@ Outcome of_sleeper(const Folder& folder, const std::vector<std::string>& names) 
   const Folder elsewhere;
   return run_command(elsewhere, {"doctor", pid});
 }
-
-}  // namespace
 
 TEST_CASE("of a program that can be recorded nothing is in the way") {
   const Folder folder;
@@ -142,3 +140,5 @@ TEST_CASE("a directory without a recording, and one that is absent, are told apa
   CHECK(run_command(folder, {"doctor", "absent"}).status == 2);
   CHECK(run_command(folder, {"doctor", "empty", "--", "true"}).status == 2);
 }
+
+}  // namespace test_doctor

@@ -16,7 +16,7 @@
 #include "tools/exclude_file.h"
 
 namespace rollcall::tools {
-namespace {
+namespace test_exclude_file {
 
 using Names = std::vector<std::string>;
 
@@ -47,8 +47,6 @@ class List {
  private:
   char folder_[32] = "/tmp/rollcall-test-XXXXXX";
 };
-
-}  // namespace
 
 TEST_CASE("only a certain verdict of class node names hosts") {
   Incident incident;
@@ -125,4 +123,5 @@ TEST_CASE("a list that cannot be written is told, with the reason") {
   ::rmdir(list.path().c_str());
 }
 
+}  // namespace test_exclude_file
 }  // namespace rollcall::tools

@@ -5,9 +5,9 @@
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
-using namespace rollcall::test;
+namespace test_export {
 
-namespace {
+using namespace rollcall::test;
 
 void make_run(const Folder& folder) {
   REQUIRE(run_command(folder, {"synth", "-o", "run", "--ranks", "12", "--ops", "20"}).status == 0);
@@ -24,8 +24,6 @@ std::set<std::string> names_in(const std::string& directory) {
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
-
-}  // namespace
 
 TEST_CASE("--partition rank writes a whole file for each rank, and nothing else") {
   const Folder folder;
@@ -66,3 +64,5 @@ TEST_CASE("a directory that holds something is left as it is, for readers take a
   CHECK(contains(again.err, "there are files in it already; choose another directory"));
   CHECK(names_in(folder / "hosts") == before);
 }
+
+}  // namespace test_export

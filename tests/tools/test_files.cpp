@@ -17,10 +17,10 @@
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
+namespace test_files {
+
 using namespace rollcall;
 using namespace rollcall::test;
-
-namespace {
 
 namespace fs = std::filesystem;
 
@@ -63,8 +63,6 @@ std::string temporary_in(const std::string& directory) {
 void put(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
-
-}  // namespace
 
 TEST_CASE("a packed segment keeps the mode and the owner of the one that it replaces") {
   const Folder folder;
@@ -379,3 +377,5 @@ TEST_CASE("no reader opens what has the name of a recording and is no file") {
   CHECK(::read(watcher, event, sizeof event) > 0);
   ::close(watcher);
 }
+
+}  // namespace test_files

@@ -8,9 +8,9 @@
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
-using namespace rollcall::test;
+namespace test_foreign {
 
-namespace {
+using namespace rollcall::test;
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -30,8 +30,6 @@ std::string log_of(int rank, int count, const std::string& id = "5") {
 void put(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
-
-}  // namespace
 
 TEST_CASE("the logs of two ranks are one run, whether named, in a directory or piped") {
   const Folder folder;
@@ -199,3 +197,5 @@ TEST_CASE("standard input is read once, and not from a terminal") {
   CHECK(nothing.status == 2);
   CHECK(contains(nothing.err, "standard input: is empty"));
 }
+
+}  // namespace test_foreign

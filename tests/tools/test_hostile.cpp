@@ -8,10 +8,10 @@
 #include "tests/tools/command_line.h"
 #include "tests/trace/files.h"
 
+namespace test_hostile {
+
 using namespace rollcall;
 using namespace rollcall::test;
-
-namespace {
 
 void put(const std::string& path, const void* bytes, size_t count, uint64_t size) {
   std::ofstream(path, std::ios::binary)
@@ -32,8 +32,6 @@ void check_that_all_commands_manage(const Folder& folder) {
     CHECK(outcome.err.find("bort") == std::string::npos);
   }
 }
-
-}  // namespace
 
 TEST_CASE("a block that stands in a segment a thousand times takes the memory of one") {
   const Folder folder;
@@ -80,3 +78,5 @@ TEST_CASE("rings of the largest geometry with nothing in them take next to no me
     CHECK((outcome.out == "0\n" || outcome.out == "3\n"));
   }
 }
+
+}  // namespace test_hostile

@@ -8,9 +8,10 @@
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
+namespace test_inherited {
+
 using namespace rollcall::test;
 
-namespace {
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -28,7 +29,6 @@ void ignore_library_signals() {
     REQUIRE(syscall(SYS_rt_sigaction, number, &ignored, nullptr, sizeof ignored.mask) == 0);
   }
 }
-}  // namespace
 
 TEST_CASE("a job runs to its end whichever standard descriptors are closed") {
   const Folder folder;
@@ -101,3 +101,5 @@ TEST_CASE("a job ignores and blocks the signals that it would without the comman
   }
   sigprocmask(SIG_SETMASK, &before_test, nullptr);
 }
+
+}  // namespace test_inherited

@@ -10,9 +10,9 @@
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
-using namespace rollcall::test;
+namespace test_manual {
 
-namespace {
+using namespace rollcall::test;
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -58,8 +58,6 @@ std::string offered(const Folder& folder, const std::string& words) {
                                "echo \"${COMPREPLY[*]}\"' bash \"$ROLLCALL\"")
       .out;
 }
-
-}  // namespace
 
 TEST_CASE("the version comes with what it can read and what the plugin speaks") {
   const Folder folder;
@@ -152,3 +150,5 @@ TEST_CASE("bash completes a program behind the mark, and no option of rollcall")
   CHECK(contains(offered(folder, "run -n 2 -- bas"), "bash"));
   CHECK_FALSE(contains(offered(folder, "run -- --kill"), "--kill-on-hang"));
 }
+
+}  // namespace test_manual

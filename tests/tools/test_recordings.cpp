@@ -14,10 +14,10 @@
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
+namespace test_recordings {
+
 using namespace rollcall;
 using namespace rollcall::test;
-
-namespace {
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -85,8 +85,6 @@ class LiveRank {
   int to_[2], from_[2];
   pid_t pid_;
 };
-
-}  // namespace
 
 TEST_CASE("a packed run is smaller and says the same, call for call") {
   const Folder folder;
@@ -239,3 +237,5 @@ TEST_CASE("a process that has ended is said to have ended, whatever it is told")
   })));
   CHECK(contains(run_command(folder, {"ctl", "pause", "run"}).out, "process has ended"));
 }
+
+}  // namespace test_recordings

@@ -8,13 +8,13 @@
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
+namespace test_run {
+
 using namespace rollcall::test;
 
-namespace {
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
-}  // namespace
 
 TEST_CASE("the job's output and status pass through, and the run directory is named") {
   const Folder folder;
@@ -272,3 +272,5 @@ TEST_CASE(
   CHECK(plain.out == std::string(ROLLCALL_TEST_LIBRARIES) + "/librollcall.so\n");
   CHECK_FALSE(contains(plain.err, not_recorded));
 }
+
+}  // namespace test_run

@@ -3,7 +3,7 @@
 #include "tools/stall.h"
 
 namespace rollcall::tools {
-namespace {
+namespace test_stall {
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr CommKey kWorld{1, 1};
@@ -236,5 +236,5 @@ TEST_CASE("transfers and the creation of a communicator are watched apart from i
   CHECK(job.look().act == Act::resumed);
 }
 
-}  // namespace
+}  // namespace test_stall
 }  // namespace rollcall::tools

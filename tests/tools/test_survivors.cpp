@@ -10,9 +10,10 @@
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
+namespace test_survivors {
+
 using namespace rollcall::test;
 
-namespace {
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -49,11 +50,10 @@ pid_t guardian_of(pid_t command) {
   }
   return 0;
 }
-}  // namespace
 
 TEST_CASE("a job that is told to end leaves no process behind, not even in another session") {
   const Folder folder;
-  const std::string mark = ::mark("314159");
+  const std::string mark = test_survivors::mark("314159");
   Started started(
       folder, {"run", "--", "sh", "-c", "setsid sleep " + mark + " & echo ready; sleep " + mark});
   REQUIRE(started.says("ready"));
@@ -64,7 +64,7 @@ TEST_CASE("a job that is told to end leaves no process behind, not even in anoth
 
 TEST_CASE("a killed command takes the job with it") {
   const Folder folder;
-  const std::string mark = ::mark("271828");
+  const std::string mark = test_survivors::mark("271828");
   Started started(folder, {"run", "-n", "2", "--", "sh", "-c",
                            "setsid sleep " + mark + " & echo ready; sleep " + mark});
   REQUIRE(started.says("ready"));
@@ -123,7 +123,7 @@ TEST_CASE("a job that has cleared its environment is ended whole") {
 
 TEST_CASE("what the command of --on-verdict has left behind is not the job's") {
   const Folder folder;
-  const std::string mark = ::mark("299792");
+  const std::string mark = test_survivors::mark("299792");
   // Its environment is what tells such an orphan: no token, and the folder of a verdict.
   Started started(folder, {"run", "--", "sh", "-c",
                            "(env -u ROLLCALL_JOB_TOKEN ROLLCALL_INCIDENT=x setsid sleep " + mark +
@@ -255,3 +255,5 @@ TEST_CASE("a job outlives a command that the OOM killer has taken, up to its tim
     end_sleepers(seconds);
   }
 }
+
+}  // namespace test_survivors

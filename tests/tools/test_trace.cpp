@@ -4,9 +4,9 @@
 #include "tests/catch.h"
 #include "tests/tools/command_line.h"
 
-using namespace rollcall::test;
+namespace test_trace {
 
-namespace {
+using namespace rollcall::test;
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -20,8 +20,6 @@ void make_run(const Folder& folder, const char* ranks, const char* ops) {
 
 // Perfetto's files begin with the first field of a message, which is one.
 constexpr char kProtobuf = '\n';
-
-}  // namespace
 
 TEST_CASE("the name of a trace decides its format, and --format decides against the name") {
   const Folder folder;
@@ -163,3 +161,5 @@ TEST_CASE("calls of a large run that judging leaves on disk are in its trace") {
   CHECK(trace.size() > 2 * 1000 * 40);
   CHECK((trace == trace_with({"--window", "1000000"}, "b.pftrace")));
 }
+
+}  // namespace test_trace

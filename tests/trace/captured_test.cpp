@@ -6,7 +6,7 @@
 #include "trace/loader.h"
 
 namespace rollcall::trace {
-namespace {
+namespace captured_test {
 
 using test::Directory;
 using test::make_op;
@@ -177,5 +177,5 @@ TEST_CASE("captured operations of a ring that is missing are said to be of no us
   CHECK(run.issues[0].text.find("4d.ring is missing") != std::string::npos);
 }
 
-}  // namespace
+}  // namespace captured_test
 }  // namespace rollcall::trace

@@ -4,7 +4,7 @@
 #include "tests/catch.h"
 
 namespace rollcall::trace {
-namespace {
+namespace clocks_test {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
 constexpr int64_t kEpochNs = 1'700'000'000 * kSecondNs;
@@ -168,5 +168,5 @@ TEST_CASE("hosts that share no communicator, or never finished one, are not comp
   CHECK(run.processes[3].started_ns == kEpochNs + 3600 * kSecondNs);
 }
 
-}  // namespace
+}  // namespace clocks_test
 }  // namespace rollcall::trace

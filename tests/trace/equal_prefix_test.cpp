@@ -7,7 +7,7 @@
 #include "tests/trace/files.h"
 
 namespace rollcall::trace {
-namespace {
+namespace equal_prefix_test {
 
 constexpr uint64_t kNever = UINT64_MAX;
 
@@ -83,5 +83,5 @@ TEST_CASE("a rank that is far behind is compared where it is") {
   CHECK_FALSE(is_wanted(plan, 1, 100));
 }
 
-}  // namespace
+}  // namespace equal_prefix_test
 }  // namespace rollcall::trace

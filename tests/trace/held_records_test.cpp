@@ -5,6 +5,8 @@
 #include "tests/trace/files.h"
 #include "trace/loader.h"
 
+namespace held_records_test {
+
 using namespace rollcall;
 using namespace rollcall::trace;
 using namespace rollcall::test;
@@ -37,8 +39,6 @@ TEST_CASE("of more records than there is room for the newest are held, and the o
   CHECK(held.left_out() == 199'900);
 }
 
-namespace {
-
 Run load_with_segment_op(const Directory& directory, const OpRecord& op) {
   RingBytes ring;
   ring.add(make_op(9));
@@ -48,8 +48,6 @@ Run load_with_segment_op(const Directory& directory, const OpRecord& op) {
   directory.write("node0.4711.4d.000000.segment", segment.bytes());
   return load_run(directory.path(), {.threads = 1, .probe_processes = false});
 }
-
-}  // namespace
 
 TEST_CASE("a segment's record that no recorder writes is counted, and does not enter the model") {
   const Directory directory;
@@ -79,3 +77,5 @@ TEST_CASE("numbers of vocabularies that this version does not know are read from
   CHECK(run.processes[0].damaged == 0);
   CHECK(run.issues.empty());
 }
+
+}  // namespace held_records_test

@@ -6,7 +6,7 @@
 #include "trace/loader.h"
 
 namespace rollcall::trace {
-namespace {
+namespace job_end_test {
 
 JobEnd killed() {
   JobEnd end;
@@ -81,5 +81,5 @@ TEST_CASE("the ends of a directory are read with its rings, and what is none of 
   CHECK(run.processes.size() == 1);
 }
 
-}  // namespace
+}  // namespace job_end_test
 }  // namespace rollcall::trace

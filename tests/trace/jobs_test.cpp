@@ -4,10 +4,10 @@
 #include "tests/catch.h"
 #include "trace/attempts.h"
 
+namespace jobs_test {
+
 using namespace rollcall;
 using namespace rollcall::trace;
-
-namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 
@@ -34,8 +34,6 @@ Run two_jobs(int64_t b_begins_s) {
                    process_of(1, 1, 11, 20), process_of(1, 2, b_begins_s, 40)};
   return run;
 }
-
-}  // namespace
 
 TEST_CASE("jobs that share a directory without a run id are kept apart, one after the other") {
   Run run = two_jobs(30);
@@ -109,3 +107,5 @@ TEST_CASE("a job is chosen by itself, and whether it lives is asked of it alone"
   CHECK_FALSE(run.live);
   CHECK_FALSE(run.processes[3].superseded);
 }
+
+}  // namespace jobs_test

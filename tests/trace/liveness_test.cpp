@@ -15,7 +15,7 @@
 #include "tests/catch.h"
 
 namespace rollcall::trace {
-namespace {
+namespace liveness_test {
 
 std::string stat_line(const std::string& name, char state, unsigned flags, unsigned pending) {
   // Fields 4 to 31; only 9 (flags), 22 (start time) and 31 (pending signals) matter.
@@ -168,5 +168,5 @@ TEST_CASE("an exit record is the last word of a process unless it is asked behin
   CHECK(probe_behind_exit(header, -1).liveness == Liveness::running);
 }
 
-}  // namespace
+}  // namespace liveness_test
 }  // namespace rollcall::trace

@@ -17,7 +17,7 @@
 #include "trace/liveness.h"
 
 namespace rollcall::trace {
-namespace {
+namespace loader_test {
 
 using test::Directory;
 using test::make_channel;
@@ -630,5 +630,5 @@ TEST_CASE("ten thousand files are read, with few descriptors open") {
   CHECK(run.processes.size() == 10'000);
 }
 
-}  // namespace
+}  // namespace loader_test
 }  // namespace rollcall::trace

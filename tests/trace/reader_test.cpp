@@ -9,7 +9,7 @@
 #include "trace/segment_reader.h"
 
 namespace rollcall::trace {
-namespace {
+namespace reader_test {
 
 using test::make_channel;
 using test::make_op;
@@ -357,5 +357,5 @@ TEST_CASE("Malicious_bytes anywhere never break the readers") {
   CHECK(refused > 100);
 }
 
-}  // namespace
+}  // namespace reader_test
 }  // namespace rollcall::trace

@@ -7,7 +7,7 @@
 #include "tests/catch.h"
 
 namespace rollcall::trace {
-namespace {
+namespace stack_file_test {
 
 constexpr const char* kText =
     "rollcall_stacks 1\n"
@@ -72,5 +72,5 @@ TEST_CASE("what is no file of stacks is refused, and one that is made up is boun
   CHECK_FALSE(file->is_whole);
 }
 
-}  // namespace
+}  // namespace stack_file_test
 }  // namespace rollcall::trace

@@ -11,7 +11,7 @@
 #include "trace/parcel.h"
 
 namespace rollcall::trace {
-namespace {
+namespace team_test {
 
 using test::Directory;
 using test::make_op;
@@ -161,5 +161,5 @@ TEST_CASE("a process comes out of a parcel as it went in, and a short parcel giv
   CHECK(nothing.ops.empty());
 }
 
-}  // namespace
+}  // namespace team_test
 }  // namespace rollcall::trace
