@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "report/perfetto/lanes.h"
@@ -50,6 +51,15 @@ uint64_t mixed(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 27);
 }
 
+struct HashOfShape {
+  size_t operator()(const CallShape& shape) const {
+    const auto [kind, count, datatype, reduction, root_or_peer] = shape;
+    const uint64_t small = static_cast<uint64_t>(kind) << 48 | uint64_t{datatype} << 40 |
+                           uint64_t{reduction} << 32 | static_cast<uint32_t>(root_or_peer);
+    return mixed(mixed(0, count), small);
+  }
+};
+
 class RankWriter {
  public:
   RankWriter(const trace::Process& process, const RankTitle& title, TraceState& state)
@@ -64,7 +74,8 @@ class RankWriter {
     Sequence sequence(bytes, state_.next_sequence++, base_ns, default_track());
     for (const Track& track : tracks_) sequence.describe(track);
     for (const RankPoint& point : points_) {
-      sequence.write(event_of(point, sequence));
+      describe(point, sequence);
+      sequence.write(event_);
       if (bytes.size() < kChunkBytes) continue;
       if (!sink(bytes)) return false;
       bytes.clear();
@@ -250,13 +261,19 @@ class RankWriter {
   uint64_t default_track() const { return default_track_; }
 
   // --- how it is written ----------------------------------------------------------------------
-  Event event_of(const RankPoint& point, Sequence& sequence) {
-    Event event;
+  // event_, which keeps its memory from point to point.
+  void describe(const RankPoint& point, Sequence& sequence) {
+    Event& event = event_;
     event.type = point.type;
     event.time_ns = point.time_ns;
     event.track = point.track;
+    event.category = 0;
+    event.name = 0;
+    event.correlation = 0;
     event.value = point.value;
-    if (point.type != EventType::slice_begin) return event;
+    event.flows.clear();
+    event.arguments.clear();
+    if (point.type != EventType::slice_begin) return;
     ++state_.slices;
     const auto name = [&](std::string_view category, std::string_view text) {
       event.category = sequence.intern(Vocabulary::category, category);
@@ -281,7 +298,6 @@ class RankWriter {
         name("state", kRankStates[point.item.detail]);
         break;
     }
-    return event;
   }
 
   static void add_text(Event& event, Sequence& sequence, std::string_view name,
@@ -373,7 +389,7 @@ class RankWriter {
       const int32_t from = sends ? comm.rank : op.root_or_peer;
       const int32_t to = sends ? op.root_or_peer : comm.rank;
       const uint64_t pair = uint64_t{static_cast<uint32_t>(from)} << 32 | static_cast<uint32_t>(to);
-      event.flows = {mixed(mixed(mixed(comm.key.high, comm.key.low), op.seq), pair) | 1};
+      event.flows.push_back(mixed(mixed(mixed(comm.key.high, comm.key.low), op.seq), pair) | 1);
     }
   }
 
@@ -384,11 +400,12 @@ class RankWriter {
   std::vector<Item> items_;
   std::vector<Track> tracks_;
   std::vector<RankPoint> points_;
+  Event event_;
   uint64_t default_track_ = 0;
   size_t default_size_ = 0;
   std::set<std::string> comm_names_;
-  std::map<CallShape, uint64_t> calls_;
-  std::map<uint16_t, uint64_t> lines_;
+  std::unordered_map<CallShape, uint64_t, HashOfShape> calls_;
+  std::unordered_map<uint16_t, uint64_t> lines_;
 };
 
 }  // namespace

@@ -10,9 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "report/perfetto/protobuf.h"
@@ -81,8 +82,14 @@ class Texts {
     uint64_t id;
     const std::string* text;
   };
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
 
-  std::array<std::map<std::string, uint64_t, std::less<>>, kVocabularies> known_;
+  // Every event asks for some.
+  std::array<std::unordered_map<std::string, uint64_t, Hash, std::equal_to<>>, kVocabularies>
+      known_;
   std::deque<Entry> new_;
   uint64_t memory_bytes_ = 0;
 };
