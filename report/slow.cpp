@@ -551,6 +551,7 @@ std::string slow_json(const trace::Run& run, const Answer& answer, const Questio
   json["compared"] = answer.is_compared;
   json["finding"] = finding_json(run, answer);
   json["why_not"] = answer.why_not;
+  json["sentence"] = text_or_null(slow_sentence(run, answer));
   json["steps"] = {{"found", answer.steps},
                    {"compared", answer.compared},
                    {"special", answer.special},

@@ -23,6 +23,7 @@
 #include "tools/own_command.h"
 #include "tools/ring_files.h"
 #include "tools/run_directory.h"
+#include "tools/step_costs.h"
 #include "tools/terminal.h"
 
 namespace rollcall::tools {
@@ -32,9 +33,6 @@ constexpr const char* kLimitVariable = "ROLLCALL_SUMMARY_SECONDS";
 constexpr uint64_t kLimitDefaultS = 2;
 constexpr uint64_t kLimitMaxS = 3600;
 constexpr int64_t kNsPerS = 1'000'000'000;
-// Calls that are read of all ranks together: half a second of work, and some 100 MiB.
-constexpr uint64_t kCallsMax = uint64_t{1} << 18;
-constexpr uint64_t kCallsOfRankMin = 1024;
 constexpr int kLookMs = 20;
 constexpr size_t kSentenceBytesMax = 4096;
 // Whoever waited for a job so many times longer may be told that its steps were not looked at.
@@ -137,8 +135,8 @@ std::string summarize_steps(const std::string& directory, int64_t job_ns) {
   const size_t all = rings.size();
   std::erase_if(rings, [](const std::string& path) { return !is_of_this_host(path); });
   if (rings.empty()) return "";
-  const uint64_t window = std::max(kCallsMax / rings.size(), kCallsOfRankMin);
-  std::vector<std::string> words{"slow", "--sentence", "--window", fmt::format("{}", window)};
+  std::vector<std::string> words{"slow", "--sentence", "--window",
+                                 fmt::format("{}", window_of_steps(rings.size()))};
   words.insert(words.end(), rings.begin(), rings.end());
   Reading reading = ask(words, limit_ns);
   const std::string command = "rollcall slow " + shell_word(directory);

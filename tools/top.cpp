@@ -18,6 +18,7 @@
 #include "report/terms.h"
 #include "tools/command.h"
 #include "tools/rank_table.h"
+#include "tools/step_costs.h"
 #include "tools/terminal.h"
 
 namespace rollcall::tools {
@@ -28,6 +29,8 @@ constexpr int64_t kSecondNs = 1'000'000'000;
 constexpr int64_t kLookPart = 20;
 constexpr size_t kHostsShown = 5;
 constexpr size_t kColumnsOfPipe = 200;
+// Whoever asks once waits so long for what the steps cost.
+constexpr int64_t kCostsOnceNs = 2 * kSecondNs;
 
 struct Arguments {
   std::string directory;
@@ -53,7 +56,7 @@ bool is_gone(const RankState& rank) { return rank.liveness == "exited" || rank.l
 // --- for programs -----------------------------------------------------------------------------
 
 std::string json_of(const std::string& directory, const std::vector<RankState>& ranks,
-                    int64_t now_ns) {
+                    const StepCosts& costs, int64_t now_ns) {
   using Json = nlohmann::ordered_json;
   const auto known = [](const std::string& text) {
     return text.empty() ? Json(nullptr) : Json(report::valid_utf8(text));
@@ -62,6 +65,7 @@ std::string json_of(const std::string& directory, const std::vector<RankState>& 
   json["schema"] = "rollcall.top/1";
   json["dir"] = report::valid_utf8(directory);
   json["time"] = report::iso_time(now_ns);
+  json["steps"] = known(costs.sentence);
   json["ranks"] = Json::array();
   for (const RankState& rank : ranks) {
     const bool has_call = rank.state != CallState::none;
@@ -78,6 +82,8 @@ std::string json_of(const std::string& directory, const std::vector<RankState>& 
     one["position"] = has_call ? Json(rank.position) : Json(nullptr);
     one["lag"] = has_call ? Json(rank.lag) : Json(nullptr);
     one["line"] = known(rank.line);
+    const auto charged = costs.charged.find(static_cast<int32_t>(rank.rank));
+    one["charged_share"] = charged == costs.charged.end() ? Json(nullptr) : Json(charged->second);
     json["ranks"].push_back(std::move(one));
   }
   return json.dump(2) + "\n";
@@ -149,10 +155,38 @@ std::vector<std::string> host_lines(const std::vector<RankState>& ranks) {
   return lines;
 }
 
-constexpr const char* kRankHeader =
-    " RANK HOST         STATE         AGE OP            COMMUNICATOR   POSITION  LAG LINE";
+// The share of a step that is charged to a rank stands where any is known.
+std::string rank_header(const StepCosts& costs) {
+  return fmt::format(
+      " RANK HOST         STATE         AGE OP            COMMUNICATOR   POSITION  LAG {}LINE",
+      costs.charged.empty() ? "" : "CHARGED ");
+}
 
-std::string rank_line(const RankState& rank) {
+std::string charged_cell(const RankState& rank, const StepCosts& costs) {
+  if (costs.charged.empty()) return "";
+  const auto found = costs.charged.find(static_cast<int32_t>(rank.rank));
+  const bool is_known = rank.rank >= 0 && found != costs.charged.end();
+  return fmt::format("{:>7} ", is_known ? fmt::format("{:.1f} %", 100 * found->second) : "-");
+}
+
+// What the steps cost, in as many lines as it takes.
+std::vector<std::string> step_lines(const std::string& sentence, size_t columns) {
+  std::vector<std::string> lines;
+  std::string_view left = sentence;
+  while (!left.empty()) {
+    size_t end = left.size();
+    if (end > columns) {
+      const size_t space = left.rfind(' ', columns);
+      end = space == std::string_view::npos || space == 0 ? columns : space;
+    }
+    lines.push_back(report::printable(std::string(left.substr(0, end))));
+    left.remove_prefix(end);
+    while (left.starts_with(' ')) left.remove_prefix(1);
+  }
+  return lines;
+}
+
+std::string rank_line(const RankState& rank, const StepCosts& costs) {
   const bool has_call = rank.state != CallState::none;
   // What the process is counts more than where its call is.
   const bool is_running = rank.liveness == "running" || rank.liveness == "unknown";
@@ -160,11 +194,12 @@ std::string rank_line(const RankState& rank) {
   const std::string comm = !rank.comm_name.empty() ? rank.comm_name
                            : rank.comm.is_null()   ? "-"
                                                    : report::key_hex(rank.comm).substr(0, 8);
-  return fmt::format(
-      "{:>5} {} {} {:>8} {} {} {:>8} {:>4} {}", rank.rank >= 0 ? fmt::format("{}", rank.rank) : "-",
-      cell(rank.host, 12), cell(state, 8), has_call ? report::duration(rank.age_ns) : "-",
-      cell(has_call ? rank.op : "-", 13), cell(comm, 14),
-      has_call ? fmt::format("{}", rank.position) : "-", rank.lag, report::printable(rank.line));
+  return fmt::format("{:>5} {} {} {:>8} {} {} {:>8} {:>4} {}{}",
+                     rank.rank >= 0 ? fmt::format("{}", rank.rank) : "-", cell(rank.host, 12),
+                     cell(state, 8), has_call ? report::duration(rank.age_ns) : "-",
+                     cell(has_call ? rank.op : "-", 13), cell(comm, 14),
+                     has_call ? fmt::format("{}", rank.position) : "-", rank.lag,
+                     charged_cell(rank, costs), report::printable(rank.line));
 }
 
 struct Screen {
@@ -174,19 +209,21 @@ struct Screen {
 };
 
 std::vector<std::string> lines_of(const std::string& directory, const std::vector<RankState>& ranks,
-                                  Screen& screen) {
+                                  const StepCosts& costs, Screen& screen) {
   std::vector<std::string> lines{summary_line(directory, ranks)};
+  const std::vector<std::string> steps = step_lines(costs.sentence, screen.columns);
+  if (steps.size() + 6 < screen.rows) lines.insert(lines.end(), steps.begin(), steps.end());
   const std::vector<std::string> hosts = host_lines(ranks);
-  if (!hosts.empty() && hosts.size() + 6 < screen.rows) {
+  if (!hosts.empty() && lines.size() + hosts.size() + 5 < screen.rows) {
     lines.emplace_back();
     lines.insert(lines.end(), hosts.begin(), hosts.end());
   }
   lines.emplace_back();
-  lines.emplace_back(kRankHeader);
+  lines.push_back(rank_header(costs));
   const size_t room = screen.rows - std::min(screen.rows, lines.size() + 1);
   screen.first = std::min(screen.first, ranks.size() - std::min(ranks.size(), room));
   for (size_t at = screen.first; at < ranks.size() && at - screen.first < room; ++at) {
-    lines.push_back(rank_line(ranks[at]));
+    lines.push_back(rank_line(ranks[at], costs));
   }
   for (std::string& line : lines) {
     if (line.size() > screen.columns) line.resize(screen.columns);
@@ -266,6 +303,7 @@ void show(const Arguments& arguments) {
   const RawTerminal terminal;
   Screen screen;
   std::vector<RankState> ranks;
+  StepCostsReader costs(arguments.directory);
   int64_t next_ns = 0;
   while (was_told_to_end == 0) {
     const auto now_ns = static_cast<int64_t>(monotonic_now_ns());
@@ -275,8 +313,9 @@ void show(const Arguments& arguments) {
       const auto interval_ns = static_cast<int64_t>(arguments.interval_s * 1e9);
       next_ns = now_ns + std::max(interval_ns, took_ns * kLookPart);
     }
+    costs.advance(static_cast<int64_t>(monotonic_now_ns()));
     terminal.measure(screen);
-    draw(lines_of(arguments.directory, ranks, screen));
+    draw(lines_of(arguments.directory, ranks, costs.newest(), screen));
     const int64_t left_ms = (next_ns - static_cast<int64_t>(monotonic_now_ns())) / 1'000'000;
     const auto timeout_ms = static_cast<int>(std::clamp<int64_t>(left_ms, 0, 3'600'000));
     const std::string keys = RawTerminal::keys(timeout_ms);
@@ -298,11 +337,13 @@ int top(const Arguments& arguments) {
   }
   const int64_t now_ns = realtime_ns();
   const std::vector<RankState> ranks = read_ranks(arguments.directory, now_ns);
+  StepCostsReader costs(arguments.directory);
+  costs.wait(kCostsOnceNs);
   if (arguments.json) {
-    print_out(json_of(arguments.directory, ranks, now_ns));
+    print_out(json_of(arguments.directory, ranks, costs.newest(), now_ns));
   } else {
     Screen screen;
-    for (const std::string& line : lines_of(arguments.directory, ranks, screen)) {
+    for (const std::string& line : lines_of(arguments.directory, ranks, costs.newest(), screen)) {
       print_out(line + "\n");
     }
   }
@@ -322,8 +363,11 @@ void add_top(CommandLine& line) {
   command.footer(
       "\nA rank's row is about its oldest call in flight, or else its newest: where that is, how\n"
       "long ago it was made, on which communicator, how many collectives the rank has called\n"
-      "there and how many fewer than the first of its ranks. Keys: arrows, page up and down, home\n"
-      "and end move, space looks at once, q or F10 ends it.\n"
+      "there and how many fewer than the first of its ranks. Where the GPUs' times are on file, "
+      "the\n"
+      "second line says how long the newest steps took and what costs most, and CHARGED which\n"
+      "share of a step each rank costs, as `rollcall slow` finds it. Keys: arrows, page up and\n"
+      "down, home and end move, space looks at once, q or F10 ends it.\n"
       "\nExamples:\n"
       "  rollcall top DIR\n"
       "  rollcall top DIR --json | jq '.ranks[] | select(.lag > 0)'");
