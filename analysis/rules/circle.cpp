@@ -370,50 +370,68 @@ bool are_of_several_threads(const Facts& facts, const Circle& circle) {
   return false;
 }
 
+// What it is that ranks call in another order.
+struct OrderKind {
+  Verdict verdict;
+  bool is_mixed;
+  const char* of_what;
+  const char* cure;
+};
+constexpr OrderKind kOfCommunicators{Verdict::deadlock_comms, false, "", kOneOrder};
+constexpr OrderKind kOfTransfers{Verdict::deadlock_p2p, false, " of sends and receives",
+                                 "put the sends and receives of one exchange into one group"};
+constexpr OrderKind kMixed{
+    Verdict::deadlock_p2p, true, " of transfers and a collective",
+    "make every rank call the transfer and the collective in the same order"};
+
+const OrderKind& kind_of(const Circle& circle) {
+  const bool has_collectives = !circle.collectives.empty();
+  if (!circle.has_p2p || (has_collectives && circle.groups.size() > 1)) return kOfCommunicators;
+  return has_collectives ? kMixed : kOfTransfers;
+}
+
 // What cures it: the order, or a call that may have been left out, or was.
-std::string cure_of(const Breach& breach, bool pairs, bool is_mixed) {
+std::string cure_of(const Breach& breach, const OrderKind& kind) {
   if (breach.misstep == Misstep::left_out && !breach.look.empty()) return breach.look;
-  std::string order = is_mixed
-                          ? "make every rank call the transfer and the collective in the same order"
-                      : pairs ? "put the sends and receives of one exchange into one group"
-                              : kOneOrder;
-  if (breach.look.empty()) return order;
-  if (breach.is_order_first) return fmt::format("{}; or {}", order, breach.look);
-  return fmt::format("{}; if it makes that later, {}", breach.look, order);
+  if (breach.look.empty()) return kind.cure;
+  if (breach.is_order_first) return fmt::format("{}; or {}", kind.cure, breach.look);
+  return fmt::format("{}; if it makes that later, {}", breach.look, kind.cure);
+}
+
+// Who waits in a circle, of what, and where.
+std::string circle_text(const Facts& facts, const Circle& circle, const OrderKind& kind) {
+  constexpr size_t kNamesMax = 4;
+  std::vector<std::string> names;
+  for (const uint32_t g : circle.groups) names.push_back(facts.group(g).name);
+  if (names.size() > kNamesMax) names.resize(kNamesMax);
+  return fmt::format(
+      "{} {} in a circle{} on {}", processes_text(facts.index.run(), circle.hosts),
+      circle.hosts.size() == 1 ? "and the ranks that wait for it wait" : "wait for each other",
+      kind.of_what, fmt::join(names, ", "));
+}
+
+std::string breach_text(const Facts& facts, const Breach& breach, const Draft& draft) {
+  if (!draft.is_decided) return "nothing on file tells which of them broke the order";
+  return fmt::format("{} {}", breach.who.empty() ? culprits_text(facts, draft) : breach.who,
+                     breach.how);
 }
 
 // Everybody made the calls of the circle, or will, and not in one order.
 Draft draft_order(const Facts& facts, const Circle& circle, Breach breach) {
-  const bool pairs = circle.has_p2p && (circle.collectives.empty() || circle.groups.size() < 2);
-  const bool is_mixed = pairs && !circle.collectives.empty();
-  if (is_mixed && breach.processes.empty()) breach = find_early_transfer(facts, circle);
+  const OrderKind& kind = kind_of(circle);
+  if (kind.is_mixed && breach.processes.empty()) breach = find_early_transfer(facts, circle);
   Draft draft =
-      make_draft(pairs ? Verdict::deadlock_p2p : Verdict::deadlock_comms,
-                 circle.absent.empty() ? Confidence::certain : Confidence::likely, breach.misstep);
+      make_draft(kind.verdict, circle.absent.empty() ? Confidence::certain : Confidence::likely,
+                 breach.misstep);
   draft.is_decided = !breach.processes.empty();
   if (draft.is_decided) {
     draft.finding.confidence = std::max(draft.finding.confidence, breach.confidence);
   }
   blame_waiting(facts, draft.is_decided ? breach.processes : circle.hosts, draft.finding);
-  std::vector<std::string> names;
-  for (const uint32_t g : circle.groups) names.push_back(facts.group(g).name);
-  constexpr size_t kNamesMax = 4;
-  if (names.size() > kNamesMax) names.resize(kNamesMax);
-  draft.finding.summary = fmt::format(
-      "{} in a circle{} on {}; {}",
-      circle.hosts.size() == 1
-          ? processes_text(facts.index.run(), circle.hosts) + " and the ranks that wait for it wait"
-          : processes_text(facts.index.run(), circle.hosts) + " wait for each other",
-      is_mixed ? " of transfers and a collective"
-      : pairs  ? " of sends and receives"
-               : "",
-      fmt::join(names, ", "),
-      draft.is_decided
-          ? fmt::format("{} {}", breach.who.empty() ? culprits_text(facts, draft) : breach.who,
-                        breach.how)
-          : "nothing on file tells which of them broke the order");
-  draft.finding.next = cure_of(breach, pairs, is_mixed);
-  if (!pairs && are_of_several_threads(facts, circle)) {
+  draft.finding.summary =
+      fmt::format("{}; {}", circle_text(facts, circle, kind), breach_text(facts, breach, draft));
+  draft.finding.next = cure_of(breach, kind);
+  if (kind.verdict == Verdict::deadlock_comms && are_of_several_threads(facts, circle)) {
     // Whoever came in another order this time did so by chance.
     draft.finding.confidence = std::max(draft.finding.confidence, Confidence::likely);
     draft.finding.next +=
@@ -458,6 +476,76 @@ Draft draft_left_out_or_order(const Facts& facts, const Circle& circle,
   return draft_order(facts, circle, std::move(breach));
 }
 
+std::optional<Draft> draft_creation(const Facts& facts, const Circle& circle) {
+  if (circle.creation == kNone) return std::nullopt;
+  return draft_circle_of_creation(facts, circle);
+}
+
+std::optional<Draft> draft_stray(const Facts& facts, const Circle& circle) {
+  for (const uint32_t n : circle.calls) {
+    std::optional<Draft> stray = draft_stray_transfer(facts, facts.graph.nodes()[n]);
+    if (stray) return stray;
+  }
+  return std::nullopt;
+}
+
+std::optional<Draft> draft_missing_collective(const Facts& facts, const Circle& circle) {
+  const std::vector<LeftOut> left_out = find_left_out(facts, circle);
+  if (left_out.empty()) return std::nullopt;
+  return draft_left_out_or_order(facts, circle, left_out);
+}
+
+std::optional<Draft> draft_extra_collective(const Facts& facts, const Circle& circle) {
+  for (size_t i = 0; i < std::min(circle.collectives.size(), kCircleAskedMax); ++i) {
+    const uint32_t n = circle.collectives[i];
+    if (is_unheard_of(facts, facts.graph.nodes()[n])) return draft_extra_call(facts, n);
+  }
+  return std::nullopt;
+}
+
+std::optional<Draft> draft_unexpected_transfer(const Facts& facts, const Circle& circle) {
+  for (size_t i = 0; i < std::min(circle.absent.size(), kCircleAskedMax); ++i) {
+    std::optional<Draft> extra =
+        draft_extra_transfer(facts, facts.graph.nodes()[circle.absent[i].node]);
+    if (extra) return extra;
+  }
+  return std::nullopt;
+}
+
+// Something tells of another member of the circle that it is who slipped. `shifted`: who left out
+// a transfer by its own steps before, if anybody did.
+bool is_another(const Facts& facts, const Circle& circle, uint32_t p,
+                const std::optional<Draft>& shifted) {
+  if (shifted && shifted->finding.culprits[0].process != p) return true;
+  const std::vector<uint32_t> odd = find_odd_caller(facts, circle);
+  if (!odd.empty() && odd.front() != p) return true;
+  // Who waits where most of its communicator do has only not come to the transfer yet.
+  const std::vector<uint32_t> lonely = find_lonely(facts, circle);
+  return !lonely.empty() && !contains(lonely, p);
+}
+
+// One without its other side, or one whose place a later one took.
+std::optional<Draft> draft_missing_transfer(const Facts& facts, const Circle& circle) {
+  std::optional<Draft> shifted;
+  if (circle.has_p2p) shifted = draft_shifted(facts, circle);
+  const AbsentEdge* edge = find_unmatched(facts, circle);
+  if (edge == nullptr) return shifted;
+  // Who did what it always does is not blamed where another rank did not. A slip that what
+  // follows contradicts is none: the first repetition of a step may look like one.
+  const std::optional<HabitBreak> habit = habit_break(facts, edge->process);
+  const bool slipped = habit && habit->alignment.contradicted == 0;
+  if (!slipped && is_another(facts, circle, edge->process, shifted)) return shifted;
+  return draft_left_out(facts, edge->node, {edge->process},
+                        slipped ? Confidence::certain : Confidence::likely);
+}
+
+// What may be behind a circle other than calls in another order. The first that is found is told.
+constexpr std::optional<Draft> (*kOrigins[])(const Facts&, const Circle&) = {
+    draft_ended_early,        draft_creation,         draft_stray,
+    draft_missing_collective, draft_extra_collective, draft_unexpected_transfer,
+    draft_missing_transfer,   draft_grouping,         draft_shifted_collective,
+};
+
 }  // namespace
 
 void blame_waiting(const Facts& facts, const std::vector<uint32_t>& processes, Finding& finding) {
@@ -493,60 +581,9 @@ std::vector<uint32_t> processes_of(const Facts& facts, const Circle& circle) {
 
 Draft draft_circle(const Facts& facts, uint32_t r) {
   const Circle circle = look_at(facts, facts.graph.roots()[r]);
-  if (std::optional<Draft> early = draft_ended_early(facts, circle)) {
-    return finish(facts, r, circle, std::move(*early));
-  }
-  if (circle.creation != kNone) {
-    return finish(facts, r, circle, draft_circle_of_creation(facts, circle));
-  }
-  for (const uint32_t n : circle.calls) {
-    std::optional<Draft> stray = draft_stray_transfer(facts, facts.graph.nodes()[n]);
-    if (stray) return finish(facts, r, circle, std::move(*stray));
-  }
-  if (const std::vector<LeftOut> left_out = find_left_out(facts, circle); !left_out.empty()) {
-    return finish(facts, r, circle, draft_left_out_or_order(facts, circle, left_out));
-  }
-  for (size_t i = 0; i < std::min(circle.collectives.size(), kCircleAskedMax); ++i) {
-    const uint32_t n = circle.collectives[i];
-    if (!is_unheard_of(facts, facts.graph.nodes()[n])) continue;
-    std::vector<uint32_t> absent;
-    for (const Member& member : facts.group(facts.graph.nodes()[n].group).members) {
-      if (member.lane.called <= facts.graph.nodes()[n].seq) absent.push_back(member.process);
-    }
-    return finish(facts, r, circle, draft_extra_call(facts, n, absent));
-  }
-  for (size_t i = 0; i < std::min(circle.absent.size(), kCircleAskedMax); ++i) {
-    std::optional<Draft> extra =
-        draft_extra_transfer(facts, facts.graph.nodes()[circle.absent[i].node]);
-    if (extra) return finish(facts, r, circle, std::move(*extra));
-  }
-  std::optional<Draft> shifted;
-  if (circle.has_p2p) shifted = draft_shifted(facts, circle);
-  if (const AbsentEdge* edge = find_unmatched(facts, circle)) {
-    // Who did what it always does is not blamed where another rank did not. A slip that what
-    // follows contradicts is none: the first repetition of a step may look like one.
-    const std::optional<HabitBreak> habit = habit_break(facts, edge->process);
-    const bool slipped = habit && habit->alignment.contradicted == 0;
-    const std::vector<uint32_t> odd =
-        slipped ? std::vector<uint32_t>{} : find_odd_caller(facts, circle);
-    // Who waits where most of its communicator do has only not come to the transfer yet.
-    const std::vector<uint32_t> lonely =
-        slipped ? std::vector<uint32_t>{} : find_lonely(facts, circle);
-    const bool is_other =
-        !slipped && ((shifted && shifted->finding.culprits[0].process != edge->process) ||
-                     (!odd.empty() && odd.front() != edge->process) ||
-                     (!lonely.empty() && !contains(lonely, edge->process)));
-    const Confidence confidence = slipped ? Confidence::certain : Confidence::likely;
-    if (!is_other)
-      return finish(facts, r, circle,
-                    draft_left_out(facts, edge->node, {edge->process}, confidence));
-  }
-  if (shifted) return finish(facts, r, circle, std::move(*shifted));
-  if (std::optional<Draft> draft = draft_grouping(facts, circle)) {
-    return finish(facts, r, circle, std::move(*draft));
-  }
-  if (std::optional<Draft> draft = draft_shifted_collective(facts, circle)) {
-    return finish(facts, r, circle, std::move(*draft));
+  for (const auto look_for : kOrigins) {
+    std::optional<Draft> draft = look_for(facts, circle);
+    if (draft) return finish(facts, r, circle, std::move(*draft));
   }
   return finish(facts, r, circle, draft_order(facts, circle, find_breach(facts, circle)));
 }

@@ -99,18 +99,25 @@ class Causes {
     if (!is_new) return known->second;
     const InsideReplay inside = inside_replay(facts_, front.process, front.op);
     if (inside.is_owed) return false;
-    const bool is_stuck = !inside.ops.empty() && are_old(inside);
-    const bool is_young = !inside.ops.empty() && !is_stuck && facts_.job.live;
-    bool is_explained = (inside.is_between && is_old) || is_stuck || is_young;
-    if (inside.is_between && is_old) between_.push_back({front.process, front.op});
-    if (is_stuck) stuck_.push_back(*gpu_.call_at(front.process, front.op));
-    if (is_young) young_.push_back(*gpu_.call_at(front.process, front.op));
+    bool is_explained = note_place(front, inside, is_old);
     ++depth_;
     for (const uint32_t p : inside.elsewhere) {
       if (is_old) is_explained = explain(p) || is_explained;
     }
     --depth_;
     return known->second = is_explained;
+  }
+
+  // Whether where a replay stands explains it, whoever has not come there.
+  bool note_place(const Front& front, const InsideReplay& inside, bool is_old) {
+    const bool is_between = inside.is_between && is_old;
+    const bool have_all_come = !inside.ops.empty();
+    const bool is_stuck = have_all_come && are_old(inside);
+    const bool is_young = have_all_come && !is_stuck && facts_.job.live;
+    if (is_between) between_.push_back({front.process, front.op});
+    if (is_stuck) stuck_.push_back(*gpu_.call_at(front.process, front.op));
+    if (is_young) young_.push_back(*gpu_.call_at(front.process, front.op));
+    return is_between || is_stuck || is_young;
   }
 
   // Who makes the call without a graph has no launch.

@@ -87,22 +87,18 @@ std::vector<CapturedRun> runs_of(const Facts& facts, const Group& group, uint32_
   std::vector<CapturedRun> runs;
   const Lane& lane = group.members[m].lane;
   const std::set<uint32_t> whole = whole_graphs(facts.process(group.members[m].process));
-  uint32_t graph = 0;
-  bool is_cut = lane.first != 0;  // the run that `graph` belongs to
+  uint32_t graph = 0;   // of the call before
+  bool is_cut = false;  // the run that it belongs to
   for (uint64_t seq = lane.first; seq < lane.end(); seq = lane.next(seq + 1)) {
     if (!lane.has(seq)) continue;
-    const bool is_behind_gap = seq != lane.first && !lane.has(seq - 1);
-    if (is_behind_gap) is_cut = true;
-    if (is_behind_gap) graph = 0;
     const Op& op = facts.index.op_at(group.members[m], seq);
-    const bool is_first = seq == lane.first || is_behind_gap;
-    if (op.graph == 0 || (op.graph != graph && !is_first)) is_cut = false;
-    if (is_cut && is_first && whole.count(op.graph) != 0) is_cut = false;
-    if (op.graph != 0 && op.graph != graph && !is_cut) {
-      runs.push_back({m, group.members[m].process, op.graph, seq, {}});
-    }
+    const bool lacks_before = seq != 0 && !lane.has(seq - 1);
+    const bool begins = lacks_before || op.graph != graph;
+    if (begins) is_cut = lacks_before && whole.count(op.graph) == 0;
     graph = op.graph;
-    if (graph != 0 && !is_cut) runs.back().kinds.push_back(op.kind);
+    if (graph == 0 || is_cut) continue;
+    if (begins) runs.push_back({m, group.members[m].process, graph, seq, {}});
+    runs.back().kinds.push_back(op.kind);
   }
   return runs;
 }
@@ -394,20 +390,34 @@ bool stands(const Facts& facts, uint32_t p, const Replays& replays) {
          facts.job.is_stale(started_at(launch));
 }
 
+// The one whose graph was launched most often; null where that is not on file of all.
+const CapturedRun* most_launched(const Facts& facts, const Comparison& comparison,
+                                 const std::vector<ReplayTable>& tables) {
+  const CapturedRun* most = nullptr;
+  for (const CapturedRun* run : comparison.runs) {
+    if (run == nullptr || !watches_graphs(facts.process(run->process))) return nullptr;
+    const bool is_more =
+        most == nullptr || replays_in(tables, *run).launches > replays_in(tables, *most).launches;
+    if (is_more) most = run;
+  }
+  return most;
+}
+
+// The last replay has waited for long, on a GPU that does not go on.
+bool is_waiting(const Facts& facts, uint32_t p, const Replays& replays) {
+  if (replays.last == kNoRecord) return false;
+  const Op& launch = facts.index.op(p, replays.last);
+  return !is_through(launch) && facts.job.is_stale(launch.called_ns) && stands_still(facts, p);
+}
+
 std::optional<Replayed> find_replayed(const Facts& facts, const Comparison& comparison,
                                       const std::vector<ReplayTable>& tables) {
+  const CapturedRun* front = most_launched(facts, comparison, tables);
+  if (front == nullptr) return std::nullopt;
   Replayed found;
-  for (const CapturedRun* run : comparison.runs) {
-    if (run == nullptr || !watches_graphs(facts.process(run->process))) return std::nullopt;
-    const Replays theirs = replays_in(tables, *run);
-    if (found.front != nullptr && theirs.launches <= found.most.launches) continue;
-    found.front = run;
-    found.most = theirs;
-  }
-  if (found.front == nullptr || found.most.last == kNoRecord) return std::nullopt;
-  const Op& launch = facts.index.op(found.front->process, found.most.last);
-  if (is_through(launch) || !facts.job.is_stale(launch.called_ns)) return std::nullopt;
-  if (!stands_still(facts, found.front->process)) return std::nullopt;
+  found.front = front;
+  found.most = replays_in(tables, *front);
+  if (!is_waiting(facts, front->process, found.most)) return std::nullopt;
   found.least = found.most.launches;
   for (const CapturedRun* run : comparison.runs) {
     const Replays theirs = replays_in(tables, *run);
@@ -482,45 +492,63 @@ std::optional<Misstep> misstep_of(const Replayed& replayed, Verdict verdict, boo
   return is_silent ? Misstep::not_reached : Misstep::left_out;
 }
 
-// Does somebody wait for replays that others have not made?
-Draft draft_replayed(const Facts& facts, uint32_t g, const Replayed& replayed,
-                     const std::vector<ReplayTable>& tables) {
-  const CapturedRun& front = *replayed.front;
-  const Op& launch = facts.index.op(front.process, replayed.most.last);
-  const bool is_silent = !replayed.is_extra && are_silent(facts, replayed, tables);
-  const bool may_have_ended_early =
-      replayed.is_extra &&
-      std::any_of(replayed.behind.begin(), replayed.behind.end(), [&](const CapturedRun* run) {
-        return facts.job.processes[run->process].ended_itself;
-      });
-  const Verdict verdict = is_silent ? verdict_of_silence(facts, replayed) : Verdict::graph_diverged;
-  const bool is_sure = launch.awaits_gpu && !may_have_ended_early;
-  Draft draft = make_draft(verdict, is_sure ? Confidence::certain : Confidence::likely,
-                           misstep_of(replayed, verdict, is_silent));
-  Finding& finding = draft.finding;
-  for (const CapturedRun* run : replayed.blamed()) {
-    add_culprit(facts, facts.group(g).members[run->member], g, front.first, finding);
-  }
+// Those who are behind may have ended too early, rather than that the others replayed it too often.
+bool may_have_ended_early(const Facts& facts, const Replayed& replayed) {
+  return replayed.is_extra &&
+         std::any_of(replayed.behind.begin(), replayed.behind.end(), [&](const CapturedRun* run) {
+           return facts.job.processes[run->process].ended_itself;
+         });
+}
+
+// The last replay of each of those who are behind, and the one that does not end. `position`: of
+// that one.
+void quote_replays(const Facts& facts, const Replayed& replayed,
+                   const std::vector<ReplayTable>& tables, const std::string& position,
+                   Finding& finding) {
   for (const CapturedRun* run : replayed.behind) {
     const Replays theirs = replays_in(tables, *run);
     if (theirs.last == kNoRecord) continue;
     finding.evidence.push_back(
         op_evidence(facts, run->process, theirs.last, fmt::format("replay {}", theirs.launches)));
   }
+  finding.evidence.push_back(op_evidence(facts, replayed.front->process, replayed.most.last,
+                                         fmt::format("replay {}{}{}", replayed.most.launches,
+                                                     position.empty() ? "" : ", ", position)));
+}
+
+// Who replayed it how often, against whom, and since when a replay waits.
+std::string replayed_text(const Facts& facts, uint32_t g, const Replayed& replayed,
+                          const std::string& position) {
+  const Op& launch = facts.index.op(replayed.front->process, replayed.most.last);
+  const bool is_extra = replayed.is_extra;
   const uint64_t most = replayed.most.launches;
-  const std::string position = replay_text(facts, front.process, front.graph);
-  finding.evidence.push_back(
-      op_evidence(facts, front.process, replayed.most.last,
-                  fmt::format("replay {}{}{}", most, position.empty() ? "" : ", ", position)));
   std::string blamed = processes_text(facts.index.run(), processes_of_runs(replayed.behind));
   std::string others = processes_text(facts.index.run(), processes_of_runs(replayed.ahead));
-  if (replayed.is_extra) std::swap(blamed, others);
-  finding.summary = fmt::format("{} replayed {}, {}, {} {}: {} replay has been waiting for {}{}{}",
-                                blamed, graph_text(facts, g, replayed),
-                                times_text(replayed.is_extra ? most : replayed.least), others,
-                                times_text(replayed.is_extra ? replayed.least : most),
-                                replayed.is_extra ? "its last" : "that", since_text(facts, launch),
-                                position.empty() ? "" : " and ", position);
+  if (is_extra) std::swap(blamed, others);
+  return fmt::format("{} replayed {}, {}, {} {}: {} replay has been waiting for {}{}{}", blamed,
+                     graph_text(facts, g, replayed), times_text(is_extra ? most : replayed.least),
+                     others, times_text(is_extra ? replayed.least : most),
+                     is_extra ? "its last" : "that", since_text(facts, launch),
+                     position.empty() ? "" : " and ", position);
+}
+
+// Does somebody wait for replays that others have not made?
+Draft draft_replayed(const Facts& facts, uint32_t g, const Replayed& replayed,
+                     const std::vector<ReplayTable>& tables) {
+  const CapturedRun& front = *replayed.front;
+  const Op& launch = facts.index.op(front.process, replayed.most.last);
+  const bool is_silent = !replayed.is_extra && are_silent(facts, replayed, tables);
+  const Verdict verdict = is_silent ? verdict_of_silence(facts, replayed) : Verdict::graph_diverged;
+  const bool is_sure = launch.awaits_gpu && !may_have_ended_early(facts, replayed);
+  Draft draft = make_draft(verdict, is_sure ? Confidence::certain : Confidence::likely,
+                           misstep_of(replayed, verdict, is_silent));
+  Finding& finding = draft.finding;
+  for (const CapturedRun* run : replayed.blamed()) {
+    add_culprit(facts, facts.group(g).members[run->member], g, front.first, finding);
+  }
+  const std::string position = replay_text(facts, front.process, front.graph);
+  quote_replays(facts, replayed, tables, position, finding);
+  finding.summary = replayed_text(facts, g, replayed, position);
   finding.next =
       "look at what decides how often the graph is launched: the number of steps or micro-batches, "
       "a path that runs the operations without the graph";
@@ -601,53 +629,82 @@ GraphDraft follow_replays(const Facts& facts, GraphDraft&& replays) {
   return {under_cause(std::move(replays.draft), std::move(cause)), is_extra};
 }
 
-}  // namespace
-
-std::optional<GraphDraft> judge_graphs(const Facts& facts) {
-  const std::vector<uint32_t>& active = facts.index.active();
+// By process; empty where there are no graphs.
+std::vector<ReplayTable> replay_tables(const Facts& facts) {
   std::vector<ReplayTable> tables(facts.index.run().processes.size());
   bool has_graphs = false;
-  for (const uint32_t p : active) {
+  for (const uint32_t p : facts.index.active()) {
     tables[p] = replays_of(facts.process(p));
     has_graphs = has_graphs || !tables[p].empty();
   }
-  if (!has_graphs) return std::nullopt;
+  return has_graphs ? tables : std::vector<ReplayTable>();
+}
+
+std::vector<CapturedRun> runs_of_all(const Facts& facts, const Group& group) {
+  std::vector<CapturedRun> runs;
+  for (uint32_t m = 0; m < group.members.size(); ++m) {
+    for (CapturedRun& run : runs_of(facts, group, m)) runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+// What differs of the graphs of a communicator, or of several: the earliest.
+struct GraphDifferences {
   std::optional<Draft> captures;
   std::optional<GraphDraft> replays;
-  for (uint32_t g = 0; g < facts.index.groups().size(); ++g) {
-    const Group& group = facts.group(g);
-    if (!group.may_be_matched || !group.is_whole()) continue;
-    std::vector<CapturedRun> runs;
-    for (uint32_t m = 0; m < group.members.size(); ++m) {
-      for (CapturedRun& run : runs_of(facts, group, m)) runs.push_back(std::move(run));
-    }
-    Passing passing(facts, group, tables);
-    std::vector<Replayed> replayed;
-    const std::vector<Comparison> comparisons = comparisons_of(group, runs);
-    for (const Comparison& comparison : comparisons) {
-      std::optional<Draft> captured = judge_captures(facts, g, comparison, passing);
-      if (!captured) {
-        std::optional<Replayed> found = find_replayed(facts, comparison, tables);
-        if (found) replayed.push_back(std::move(*found));
-      }
-      const bool is_earlier = captured && (!captures || captured->since_ns < captures->since_ns);
-      if (is_earlier) captures = std::move(captured);
-    }
-    std::optional<GraphDraft> found = judge_replays(facts, g, replayed, tables);
-    const bool is_earlier = found && (!replays || found->draft.since_ns < replays->draft.since_ns);
-    if (is_earlier) replays = std::move(found);
+
+  void add_captures(Draft&& draft) {
+    if (!captures || draft.since_ns < captures->since_ns) captures = std::move(draft);
   }
-  // What was captured differently explains why replays do not end.
-  if (captures) return GraphDraft{std::move(*captures)};
-  if (replays) return follow_replays(facts, std::move(*replays));
+  void add_replays(GraphDraft&& found) {
+    if (!replays || found.draft.since_ns < replays->draft.since_ns) replays = std::move(found);
+  }
+};
+
+void compare_graphs(const Facts& facts, uint32_t g, const std::vector<ReplayTable>& tables,
+                    GraphDifferences& differences) {
+  const Group& group = facts.group(g);
+  const std::vector<CapturedRun> runs = runs_of_all(facts, group);
+  Passing passing(facts, group, tables);
+  std::vector<Replayed> replayed;
+  const std::vector<Comparison> comparisons = comparisons_of(group, runs);
+  for (const Comparison& comparison : comparisons) {
+    if (std::optional<Draft> captured = judge_captures(facts, g, comparison, passing)) {
+      differences.add_captures(std::move(*captured));
+    } else if (std::optional<Replayed> found = find_replayed(facts, comparison, tables)) {
+      replayed.push_back(std::move(*found));
+    }
+  }
+  std::optional<GraphDraft> found = judge_replays(facts, g, replayed, tables);
+  if (found) differences.add_replays(std::move(*found));
+}
+
+// Replays that wait, whatever graphs hold.
+std::optional<GraphDraft> judge_waiting_replays(const Facts& facts) {
   std::optional<Draft> waits = judge_replay_waits(facts);
-  // Blocked replays have no cause but that.
   if (!waits) return std::nullopt;
+  // Blocked replays have no cause but that.
   std::optional<Draft> cause;
   if (waits->finding.verdict != Verdict::stream_blocked) {
     cause = judge_gpu_cause(facts, culprits_of(waits->finding));
   }
   return GraphDraft{under_cause(std::move(*waits), std::move(cause))};
+}
+
+}  // namespace
+
+std::optional<GraphDraft> judge_graphs(const Facts& facts) {
+  const std::vector<ReplayTable> tables = replay_tables(facts);
+  if (tables.empty()) return std::nullopt;
+  GraphDifferences differences;
+  for (uint32_t g = 0; g < facts.index.groups().size(); ++g) {
+    const Group& group = facts.group(g);
+    if (group.may_be_matched && group.is_whole()) compare_graphs(facts, g, tables, differences);
+  }
+  // What was captured differently explains why replays do not end.
+  if (differences.captures) return GraphDraft{std::move(*differences.captures)};
+  if (differences.replays) return follow_replays(facts, std::move(*differences.replays));
+  return judge_waiting_replays(facts);
 }
 
 }  // namespace rollcall::analysis

@@ -41,6 +41,32 @@ struct TailComparison {
   bool is_at_call = false;  // they part where the other made the call that is waited in
 };
 
+// Where the calls of two ranks behind the last common one begin; nothing where that is lost.
+struct Tails {
+  size_t own = 0;
+  size_t theirs = 0;
+};
+std::optional<Tails> tails_of(const Lane& own, const Lane& theirs, uint64_t seq) {
+  // Both have to begin behind the same call.
+  const uint64_t common = std::min({seq, own.called, theirs.called});
+  const std::optional<size_t> own_begin = tail_begin(own, common);
+  const std::optional<size_t> their_begin = tail_begin(theirs, common);
+  if (!own_begin || !their_begin) return std::nullopt;
+  return Tails{*own_begin, *their_begin};
+}
+
+// The newest calls in front of `end`, as many as count.
+std::vector<Signature> tokens_before(const Facts& facts, uint32_t p, size_t end) {
+  return tokens(facts, p, end > kCallsBeforeMax ? end - kCallsBeforeMax : 0, end);
+}
+
+size_t count_same(const std::vector<Signature>& calls, const std::vector<Signature>& expected) {
+  const auto parting =
+      std::mismatch(calls.begin(), calls.end(), expected.begin(), expected.end(),
+                    [](const Signature& a, const Signature& b) { return agree(a, b); });
+  return static_cast<size_t>(parting.first - calls.begin());
+}
+
 TailComparison compare_tails(const Facts& facts, uint32_t deviator, uint32_t reference,
                              const Node& call) {
   TailComparison comparison;
@@ -48,36 +74,27 @@ TailComparison compare_tails(const Facts& facts, uint32_t deviator, uint32_t ref
   const Lane* own = lane_in(facts.group(call.group), deviator);
   const Lane* theirs = lane_in(facts.group(call.group), reference);
   if (own == nullptr || theirs == nullptr) return comparison;
-  // Both have to begin behind the same call.
-  const uint64_t common = std::min({call.seq, own->called, theirs->called});
-  const std::optional<size_t> own_begin = tail_begin(*own, common);
-  const std::optional<size_t> their_begin = tail_begin(*theirs, common);
-  if (!own_begin || !their_begin) return comparison;
-  const size_t begin = *own_begin;
-  const size_t reference_begin = *their_begin;
-  std::vector<Signature> calls = tokens(facts, deviator, begin, begin + kCallsBehindMax);
+  const std::optional<Tails> begin = tails_of(*own, *theirs, call.seq);
+  if (!begin) return comparison;
+  std::vector<Signature> calls = tokens(facts, deviator, begin->own, begin->own + kCallsBehindMax);
   std::vector<Signature> expected =
-      tokens(facts, reference, reference_begin, reference_begin + kCallsBehindMax);
+      tokens(facts, reference, begin->theirs, begin->theirs + kCallsBehindMax);
   // The first place where they part is what is to be explained.
-  size_t same = 0;
-  while (same < calls.size() && same < expected.size() && agree(calls[same], expected[same]))
-    ++same;
+  const size_t same = count_same(calls, expected);
   const size_t seen = expected.size() - same;
   if (same < expected.size() && theirs->has(call.seq)) {
     const size_t at = theirs->at(call.seq);
-    comparison.is_at_call = tokens(facts, reference, reference_begin, at).size() == same;
+    comparison.is_at_call = tokens(facts, reference, begin->theirs, at).size() == same;
   }
   if (same < calls.size()) {
-    std::vector<Signature> before =
-        tokens(facts, deviator, begin > kCallsBeforeMax ? begin - kCallsBeforeMax : 0, begin);
+    std::vector<Signature> before = tokens_before(facts, deviator, begin->own);
     before.insert(before.end(), calls.begin(), calls.begin() + static_cast<ptrdiff_t>(same));
     const std::optional<Signature> usual = expected_next(before);
     comparison.is_habit = usual && agree(*usual, calls[same]);
   }
-  const std::vector<Signature> history = tokens(
-      facts, reference, reference_begin > kCallsBeforeMax ? reference_begin - kCallsBeforeMax : 0,
-      reference_begin + kCallsBehindMax);
   if (const size_t wanted = calls.size() + kSlipMax; wanted > expected.size()) {
+    std::vector<Signature> history = tokens_before(facts, reference, begin->theirs);
+    history.insert(history.end(), expected.begin(), expected.end());
     const std::vector<Signature> later = expected_calls(history, wanted - expected.size());
     expected.insert(expected.end(), later.begin(), later.end());
   }
@@ -168,6 +185,21 @@ bool is_balanced(const Facts& facts, uint32_t p, const Op& op) {
   return channel.first_send + channel.sends.size() == channel.first_recv + channel.recvs.size();
 }
 
+// The position that a call would have had in front of another one of the process.
+uint64_t position_of(const Facts& facts, const Op& call, const OpRef& behind) {
+  const auto counts = [&](const Op& op) {
+    if (op.comm != call.comm) return false;
+    if (is_collective(call.kind)) return is_collective(op.kind);
+    return op.kind == call.kind && op.root_or_peer == call.root_or_peer;
+  };
+  uint64_t seq = 0;
+  for (uint32_t i = 0; i < behind.op; ++i) {
+    const Op& op = facts.index.op(behind.process, i);
+    if (counts(op)) seq = op.seq + 1;
+  }
+  return seq;
+}
+
 // A call of its steps before that a rank left out, and a later one on the same way took its place.
 // `precedent`: of one of its steps before, or of another rank.
 Draft draft_break(const Facts& facts, const OpRef& broke, const OpRef& precedent, uint32_t length) {
@@ -177,15 +209,7 @@ Draft draft_break(const Facts& facts, const OpRef& broke, const OpRef& precedent
   const std::string left_out_text = call_text(facts.index, precedent.process, left_out);
   const bool pair = !is_collective(left_out.kind);
   const uint32_t g = facts.index.seat(p, left_out.comm).group;
-  uint64_t seq = 0;
-  for (uint32_t i = 0; i < broke.op; ++i) {
-    const Op& op = facts.index.op(p, i);
-    const bool is_same =
-        op.comm == left_out.comm &&
-        (pair ? op.kind == left_out.kind && op.root_or_peer == left_out.root_or_peer
-              : is_collective(op.kind));
-    if (is_same) seq = op.seq + 1;
-  }
+  const uint64_t seq = position_of(facts, left_out, broke);
   Draft draft = make_draft(pair ? Verdict::p2p_unmatched : Verdict::missing_call,
                            Confidence::likely, Misstep::left_out);
   Culprit culprit = culprit_of(facts, p, g);

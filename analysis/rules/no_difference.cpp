@@ -200,41 +200,57 @@ bool has_left_open(const Facts& facts, const Group& group) {
   });
 }
 
-// Equal as far as the files go, in a job that did not end in order: the reason is as likely with
-// the rank whose file is not there, or in the record that was not complete.
-std::optional<Finding> judge_incomplete(const Facts& facts, bool aborted, bool stands) {
-  if (facts.job.is_foreign || (facts.job.live && !stands)) return {};
-  const bool in_order = facts.job.all_ended_themselves && !aborted && !stands;
-  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
-  Finding& finding = draft.finding;
+// How a job ended, or that it did not: "the 8 ranks on file made the same calls, and ...".
+struct Ending {
+  const char* text;
+  bool in_order;
+};
+Ending ending_of(const Facts& facts, bool stands) {
+  if (facts.job.any_aborted()) return {"aborted their communicators", false};
+  if (stands) return {"nothing moves", false};
+  if (!facts.job.all_ended_themselves) return {"did not end by themselves", false};
+  return {"ended without destroying their communicators", true};
+}
+
+std::optional<Finding> judge_absent_files(const Facts& facts, const Ending& end) {
   const Group* group = group_without_files(facts);
-  const std::vector<int32_t> absent =
-      group == nullptr ? std::vector<int32_t>() : ranks_without_member(*group);
-  const char* end = stands ? "nothing moves" : "did not end by themselves";
-  if (aborted) end = "aborted their communicators";
-  if (in_order) end = "ended without destroying their communicators";
-  if (group != nullptr && !absent.empty() && (!in_order || has_left_open(facts, *group))) {
-    const bool one = absent.size() == 1;
-    finding.summary =
-        fmt::format("the {} on file made the same calls, and {}; {}, and may be the reason",
-                    everyone_text(facts.index), end,
-                    absent_ranks_text(*group, "left no file that can be read"));
-    finding.next = fmt::format("copy the missing {} into the directory: {}", one ? "file" : "files",
-                               one ? "it decides" : "they decide");
-    return finding;
-  }
+  if (group == nullptr || (end.in_order && !has_left_open(facts, *group))) return {};
+  const std::vector<int32_t> absent = ranks_without_member(*group);
+  if (absent.empty()) return {};
+  const bool one = absent.size() == 1;
+  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
+  draft.finding.summary =
+      fmt::format("the {} on file made the same calls, and {}; {}, and may be the reason",
+                  everyone_text(facts.index), end.text,
+                  absent_ranks_text(*group, "left no file that can be read"));
+  draft.finding.next = fmt::format("copy the missing {} into the directory: {}",
+                                   one ? "file" : "files", one ? "it decides" : "they decide");
+  return draft.finding;
+}
+
+std::optional<Finding> judge_torn_records(const Facts& facts, const Ending& end) {
   std::vector<uint32_t> torn;
   for (const uint32_t p : facts.index.active()) {
     if (facts.process(p).torn != 0) torn.push_back(p);
   }
-  if (torn.empty() || in_order) return {};
-  finding.summary = fmt::format(
+  if (torn.empty() || end.in_order) return {};
+  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
+  draft.finding.summary = fmt::format(
       "{} made the same calls as far as they are on file, and {}; the newest record "
       "of {} was not complete, and may tell the reason",
-      all_text(facts.index), end, processes_text(facts.index.run(), torn));
-  finding.next = fmt::format("look in the log of {} for its last call",
-                             rank_text(facts.process(torn.front())));
-  return finding;
+      all_text(facts.index), end.text, processes_text(facts.index.run(), torn));
+  draft.finding.next = fmt::format("look in the log of {} for its last call",
+                                   rank_text(facts.process(torn.front())));
+  return draft.finding;
+}
+
+// Equal as far as the files go, in a job that did not end in order: the reason is as likely with
+// the rank whose file is not there, or in the record that was not complete.
+std::optional<Finding> judge_incomplete(const Facts& facts, bool stands) {
+  if (facts.job.is_foreign || (facts.job.live && !stands)) return {};
+  const Ending end = ending_of(facts, stands);
+  if (std::optional<Finding> absent = judge_absent_files(facts, end)) return absent;
+  return judge_torn_records(facts, end);
 }
 
 // Calls that a host thread entered and has not left, where all ranks made the same calls: it may
@@ -558,34 +574,39 @@ std::optional<Finding> judge_paused(const Facts& facts) {
   draft.finding.next = "`rollcall ctl resume` with this directory, and ask again";
   return draft.finding;
 }
-}  // namespace
 
-Equal judge_equal(const Facts& facts, const std::optional<Draft>& captured) {
-  const bool is_silent = !facts.job.is_foreign && facts.job.is_stale(facts.job.last_call_ns);
-  if (std::optional<Finding> ras = judge_ras(facts)) return {std::move(*ras)};
-  if (facts.job.is_foreign && !has_calls(facts)) return {judge_nothing(facts)};
-  const bool has_stalled = !facts.job.all_ended_themselves && (has_late_abort(facts) || is_silent);
-  if (std::optional<Finding> stopped = judge_stopped(facts)) return {std::move(*stopped)};
-  if (std::optional<Finding> paused = judge_paused(facts)) return {std::move(*paused)};
-  if (!has_stalled) {
-    const Unfinished unfinished = find_unfinished(facts);
-    if (!unfinished.processes.empty()) return {judge_unfinished(facts, unfinished), true};
-    if (auto open = judge_incomplete(facts, facts.job.any_aborted(), false))
-      return {std::move(*open)};
-    const UnreadPrefixes prefixes = unread_prefixes(facts.index);
-    if (std::optional<Finding> parted = judge_parted(facts, prefixes)) return {std::move(*parted)};
-    return {judge_lockstep(facts, captured, prefixes),
-            facts.job.all_ended_themselves && !late_end_text(facts).empty()};
-  }
+// The job is through, or goes on.
+Equal judge_moving(const Facts& facts, const std::optional<Draft>& captured) {
+  const Unfinished unfinished = find_unfinished(facts);
+  if (!unfinished.processes.empty()) return {judge_unfinished(facts, unfinished), true};
+  if (std::optional<Finding> open = judge_incomplete(facts, false)) return {std::move(*open)};
+  const UnreadPrefixes prefixes = unread_prefixes(facts.index);
+  if (std::optional<Finding> parted = judge_parted(facts, prefixes)) return {std::move(*parted)};
+  return {judge_lockstep(facts, captured, prefixes),
+          facts.job.all_ended_themselves && !late_end_text(facts).empty()};
+}
+
+Equal judge_stalled(const Facts& facts) {
   if (std::optional<Finding> inside = judge_inside(facts)) return {std::move(*inside)};
   if (std::optional<Draft> gpu = judge_gpu(facts)) return {std::move(gpu->finding)};
   if (std::optional<Draft> inside = judge_life_cycle(facts))
     return {std::move(inside->finding), true};
   if (std::optional<Finding> few = judge_left_behind(facts)) return {std::move(*few)};
-  if (auto open = judge_incomplete(facts, facts.job.any_aborted(), true))
-    return {std::move(*open), true};
+  if (std::optional<Finding> open = judge_incomplete(facts, true)) return {std::move(*open), true};
   if (std::optional<Draft> circle = judge_replay_circle(facts)) return {std::move(circle->finding)};
   return {judge_unexplained(facts), true};
+}
+
+}  // namespace
+
+Equal judge_equal(const Facts& facts, const std::optional<Draft>& captured) {
+  if (std::optional<Finding> ras = judge_ras(facts)) return {std::move(*ras)};
+  if (facts.job.is_foreign && !has_calls(facts)) return {judge_nothing(facts)};
+  if (std::optional<Finding> stopped = judge_stopped(facts)) return {std::move(*stopped)};
+  if (std::optional<Finding> paused = judge_paused(facts)) return {std::move(*paused)};
+  const bool is_silent = !facts.job.is_foreign && facts.job.is_stale(facts.job.last_call_ns);
+  const bool has_stalled = !facts.job.all_ended_themselves && (has_late_abort(facts) || is_silent);
+  return has_stalled ? judge_stalled(facts) : judge_moving(facts, captured);
 }
 
 }  // namespace rollcall::analysis

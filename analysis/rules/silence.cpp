@@ -4,59 +4,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <unordered_map>
 
+#include "analysis/rules/absence.h"
 #include "analysis/rules/circle.h"
 #include "analysis/rules/open_creations.h"
 #include "analysis/rules/rules.h"
 #include "analysis/rules/stray_call.h"
-#include "analysis/slips/own_past.h"
 #include "analysis/words/doing.h"
 #include "analysis/words/label.h"
 
 namespace rollcall::analysis {
 namespace {
 
-using trace::Comm;
-using trace::Event;
 using trace::Op;
 using trace::OpState;
 using trace::Process;
-
-// Between two calls of a rank that waits for nobody lies less, as a rule.
-constexpr int64_t kStandsNs = 10'000'000;
-
-// Why a host that others wait for has not made the call.
-struct Absence {
-  Verdict verdict = Verdict::missing_call;
-  Confidence confidence = Confidence::certain;
-};
-
-bool is_ended(const Comm* comm) {
-  return comm && (comm->state == CommState::destroyed || comm->state == CommState::finalized);
-}
-
-// The process failed a call because CUDA had failed before: nothing it called later came about.
-bool has_cuda_error(const Process& process) {
-  for (const Event& event : process.events) {
-    if (event.kind == EventKind::CallFailed && event.result == kResultUnhandledCudaError)
-      return true;
-  }
-  return std::any_of(process.ops.begin(), process.ops.end(),
-                     [](const Op& op) { return op.result == kResultUnhandledCudaError; });
-}
-
-// The process made the call, and NCCL refused it.
-bool is_refused(const Facts& facts, uint32_t p, const Node& waited) {
-  if (waited.kind != NodeKind::collective) return false;
-  for (const Member& member : facts.group(waited.group).members) {
-    if (member.process != p || !member.lane.has(waited.seq)) continue;
-    return facts.index.op_at(member, waited.seq).state == OpState::failed;
-  }
-  return false;
-}
 
 // The oldest of the waiting calls, creations before collectives before sends and receives. Of
 // creations the one that most ranks are in: who joins a communicator that grows also waits for
@@ -107,155 +73,6 @@ bool is_in_front(const Facts& facts, const Node& one, const Node& other) {
   return is_seen;
 }
 
-// A send or receive that a silent rank owes is a missing call; one that a rank passed by is
-// unmatched.
-Absence judge_silence(const Facts& facts, uint32_t p, const Node& waited) {
-  const ProcessState& state = facts.job.processes[p];
-  if (waited.kind != NodeKind::p2p) return {Verdict::missing_call, Confidence::certain};
-  // That the other side made one too many would look the same.
-  const bool went_on = state.last_call_ns > waited.since_ns || state.ended_itself ||
-                       state.last_op == kNoRecord || (facts.job.is_foreign && waited.since_ns == 0);
-  // It may have passed the transfer by before the other side began to wait.
-  const std::optional<HabitBreak> habit = went_on ? std::nullopt : habit_break(facts, p);
-  if (habit && habit->alignment.slip == Slip::missing &&
-      !is_collective(facts.index.op(p, habit->precedent).kind)) {
-    return {Verdict::p2p_unmatched, Confidence::likely};
-  }
-  return {went_on ? Verdict::p2p_unmatched : Verdict::missing_call, Confidence::likely};
-}
-
-// The call of a member at a collective's position; null where no record of it is on file.
-const Op* call_at(const Facts& facts, uint32_t p, const Node& waited) {
-  for (const Member& member : facts.group(waited.group).members) {
-    if (member.process != p || !member.lane.has(waited.seq)) continue;
-    return &facts.index.op_at(member, waited.seq);
-  }
-  return nullptr;
-}
-
-// Is `left_out`, from the rank's own steps before, what the others wait for?
-bool is_awaited(const Facts& facts, uint32_t p, const Op& left_out, const Node& waited) {
-  if (facts.index.seat(p, left_out.comm).group != waited.group) return false;
-  if (waited.kind == NodeKind::collective) {
-    const Signature usual = usual_signature(facts.sizes, p, left_out);
-    const auto agrees = [&](uint32_t caller) {
-      const Op* call = call_at(facts, caller, waited);
-      return call && agree(usual_signature(facts.sizes, caller, *call), usual);
-    };
-    return std::any_of(waited.callers.begin(), waited.callers.end(), agrees);
-  }
-  if (waited.kind != NodeKind::p2p || is_collective(left_out.kind)) return false;
-  const Op& call = facts.index.op(waited.process, waited.op);
-  const Seat seat = facts.index.seat(waited.process, call.comm);
-  return is_source(left_out.kind) != is_source(call.kind) &&
-         is_rma(left_out.kind) == is_rma(call.kind) &&
-         left_out.root_or_peer == facts.group(seat.group).members[seat.member].rank;
-}
-
-// The rank's own steps before had the call where it went on without it.
-bool has_passed_by(const Facts& facts, uint32_t p, const Node& waited) {
-  const std::optional<HabitBreak> habit = habit_break(facts, p);
-  return habit && habit->alignment.slip == Slip::missing && habit->alignment.contradicted == 0 &&
-         is_awaited(facts, p, facts.index.op(p, habit->precedent), waited);
-}
-
-// Of all processes: which two were the first to begin an abort, and when. One of any two is not the
-// process that is asked about.
-struct FirstAborts {
-  using Abort = std::pair<int64_t, uint32_t>;
-  std::optional<std::vector<Abort>> known;
-};
-
-const std::vector<FirstAborts::Abort>& first_aborts(const Facts& facts) {
-  std::optional<std::vector<FirstAborts::Abort>>& known = facts.memo.notes<FirstAborts>().known;
-  if (known) return *known;
-  known.emplace();
-  for (const uint32_t p : facts.index.active()) {
-    int64_t first_ns = INT64_MAX;
-    for (const Event& event : facts.process(p).events) {
-      if (event.kind == EventKind::CommAbort) first_ns = std::min(first_ns, event.called_ns);
-    }
-    if (first_ns != INT64_MAX) known->emplace_back(first_ns, p);
-  }
-  std::sort(known->begin(), known->end());
-  if (known->size() > 2) known->resize(2);
-  return *known;
-}
-
-// The rank aborted because NCCL told it of a peer's end, when asked or by refusing a call, and a
-// peer had begun to abort: who was first, and not who had not come yet, is for judge_errors to say.
-bool follows_an_abort(const Facts& facts, uint32_t p, const Node& waited) {
-  const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(facts, p, waited.group);
-  if (comm == nullptr || comm->state != CommState::aborted) return false;
-  const auto is_told = [](const trace::Event& event) {
-    return (event.kind == EventKind::AsyncError || event.kind == EventKind::CallFailed) &&
-           result_of(event) == kResultRemoteError;
-  };
-  const std::vector<trace::Event>& events = facts.process(p).events;
-  const auto told = std::find_if(events.begin(), events.end(), is_told);
-  if (told == events.end() || told->called_ns > comm->ended_ns) return false;
-  const std::vector<FirstAborts::Abort>& aborts = first_aborts(facts);
-  return std::any_of(aborts.begin(), aborts.end(), [&](const FirstAborts::Abort& abort) {
-    return abort.second != p && abort.first <= told->called_ns + facts.job.clock_doubt_ns;
-  });
-}
-
-// That a rank aborted is why others wait: nothing where it is not.
-std::optional<Absence> judge_abort(const Facts& facts, uint32_t p, const Node& waited) {
-  const ProcessState& state = facts.job.processes[p];
-  const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(facts, p, waited.group);
-  const bool is_over =
-      comm && (comm->state == CommState::aborted || comm->state == CommState::revoked);
-  // An abort long after the others began to wait is how somebody ended the hang, not its cause.
-  if (!is_over || comm->ended_ns - waited.since_ns >= facts.options.ended_threshold_ns) return {};
-  const int64_t last_ns =
-      state.last_op == kNoRecord ? 0 : facts.process(p).ops[state.last_op].called_ns;
-  const bool stood = comm->ended_ns - last_ns > kStandsNs;
-  if (!stood) return Absence{Verdict::abort_cascade, Confidence::certain};
-  // Who stood still may have followed one that left no file, or one that is known to be earlier.
-  if (facts.unheard.may_wait_for_unknown(p))
-    return Absence{Verdict::insufficient, Confidence::open};
-  const bool is_first =
-      comm->ended_ns - facts.job.first_abort_ns <= kStandsNs + facts.job.clock_doubt_ns;
-  if (!is_first) return {};
-  return Absence{Verdict::abort_cascade, Confidence::certain};
-}
-
-Absence judge_absence(const Facts& facts, uint32_t p, const Node& waited) {
-  const Process& process = facts.process(p);
-  const ProcessState& state = facts.job.processes[p];
-  const Comm* comm = waited.kind == NodeKind::creation ? nullptr : comm_of(facts, p, waited.group);
-  if (const std::optional<Absence> abort = judge_abort(facts, p, waited)) return *abort;
-  if (is_refused(facts, p, waited) && !has_cuda_error(process)) {
-    return {Verdict::async_error, Confidence::certain};
-  }
-  if (has_cuda_error(process)) return {Verdict::cuda_error, Confidence::certain};
-  if (state.stopped) return {Verdict::rank_stopped, Confidence::certain};
-  if (state.gone && !(state.ended_itself && is_ended(comm))) {
-    const bool is_seen = facts.job.live || state.ended_itself;
-    return {Verdict::rank_dead, is_seen ? Confidence::certain : Confidence::likely};
-  }
-  if (state.uncounted != 0) return {Verdict::insufficient, Confidence::open};
-  if (waited.kind == NodeKind::creation) {
-    const bool is_guess = facts.graph.creations()[waited.creation].is_guess;
-    return {verdict_of_creation(facts, waited),
-            is_guess ? Confidence::likely : Confidence::certain};
-  }
-  const bool inside_event =
-      state.inside_event != kNoRecord && !is_teardown(process.events[state.inside_event].kind);
-  if ((inside_event || state.inside_op != kNoRecord) && facts.job.is_stale(state.inside_since_ns)) {
-    return {Verdict::stuck_in_call, Confidence::certain};
-  }
-  if (facts.unheard.may_wait_for_unknown(p)) {
-    // Whom it waits for now does not matter where it is on file that it passed the call by.
-    const bool is_pair = waited.kind == NodeKind::p2p;
-    const Verdict passed_by = is_pair ? Verdict::p2p_unmatched : Verdict::missing_call;
-    if (has_passed_by(facts, p, waited)) return {passed_by, Confidence::likely};
-    return {Verdict::insufficient, Confidence::open};
-  }
-  return judge_silence(facts, p, waited);
-}
-
 // Of a process that lives, or ended by itself: how it came to pass the call by.
 std::string silence_text(const Facts& facts, uint32_t p, const Node& waited) {
   const ProcessState& state = facts.job.processes[p];
@@ -271,31 +88,41 @@ std::string silence_text(const Facts& facts, uint32_t p, const Node& waited) {
   return "has not made the call that others wait in";
 }
 
-std::string why_text(const Facts& facts, Verdict verdict, uint32_t p, const Node& waited) {
+// "died, 12 s before now, inside an NCCL call".
+std::string end_text(const Facts& facts, uint32_t p) {
   const Process& process = facts.process(p);
   const ProcessState& state = facts.job.processes[p];
+  // A report of RAS has no time of death.
+  if (facts.job.is_foreign && !process.liveness_evidence.empty()) return "is gone";
+  const bool inside = state.inside_op != kNoRecord || state.inside_event != kNoRecord;
+  const std::string text = fmt::format(
+      "{}, {} before {}, {}", state.ended_itself ? "ended by itself" : death_text(facts.job.live),
+      span_text(facts.job.end_ns - state.last_sign_ns),
+      facts.job.live ? "now" : "the end of the job",
+      inside ? "inside an NCCL call" : "outside NCCL");
+  const std::string oom = state.ended_itself ? "" : oom_text(process);
+  return oom.empty() ? text : text + "; " + oom;
+}
+
+// "has been inside CommSplit for 30 s".
+std::string stuck_text(const Facts& facts, uint32_t p) {
+  const ProcessState& state = facts.job.processes[p];
+  const std::string inside =
+      state.inside_event != kNoRecord
+          ? fmt::format("inside {}", name_of(facts.process(p).events[state.inside_event].kind))
+          : inside_text(facts.index, p, state.inside_op);
+  return fmt::format("has been {} for {}", inside,
+                     span_text(facts.job.end_ns - state.inside_since_ns));
+}
+
+std::string why_text(const Facts& facts, Verdict verdict, uint32_t p, const Node& waited) {
   switch (verdict) {
-    case Verdict::rank_dead: {
-      // A report of RAS has no time of death.
-      if (facts.job.is_foreign && !process.liveness_evidence.empty()) return "is gone";
-      const bool inside = state.inside_op != kNoRecord || state.inside_event != kNoRecord;
-      std::string text(state.ended_itself ? "ended by itself" : death_text(facts.job.live));
-      text += fmt::format(", {} before {}", span_text(facts.job.end_ns - state.last_sign_ns),
-                          facts.job.live ? "now" : "the end of the job");
-      text += inside ? ", inside an NCCL call" : ", outside NCCL";
-      const std::string oom = state.ended_itself ? "" : oom_text(process);
-      return oom.empty() ? text : text + "; " + oom;
-    }
+    case Verdict::rank_dead:
+      return end_text(facts, p);
     case Verdict::rank_stopped:
-      return fmt::format("is stopped ({})", process.liveness_evidence);
-    case Verdict::stuck_in_call: {
-      const std::string inside =
-          state.inside_event != kNoRecord
-              ? fmt::format("inside {}", name_of(process.events[state.inside_event].kind))
-              : inside_text(facts.index, p, state.inside_op);
-      return fmt::format("has been {} for {}", inside,
-                         span_text(facts.job.end_ns - state.inside_since_ns));
-    }
+      return fmt::format("is stopped ({})", facts.process(p).liveness_evidence);
+    case Verdict::stuck_in_call:
+      return stuck_text(facts, p);
     case Verdict::cuda_error:
       return "could not make the call that others wait in, as CUDA had already failed there";
     case Verdict::abort_cascade:
@@ -303,7 +130,8 @@ std::string why_text(const Facts& facts, Verdict verdict, uint32_t p, const Node
     case Verdict::async_error:
       return "made the call, and NCCL refused it";
     case Verdict::insufficient:
-      if (state.uncounted != 0) return "is not on file with it, but its recorder missed calls";
+      if (facts.job.processes[p].uncounted != 0)
+        return "is not on file with it, but its recorder missed calls";
       return "has not made the call that others wait in, but may itself wait for a rank whose "
              "records are not all on file, or for signals that are not counted";
     default:
@@ -311,12 +139,16 @@ std::string why_text(const Facts& facts, Verdict verdict, uint32_t p, const Node
   }
 }
 
+// "rank 3 (pid 4711 on node2)", as far as that is known.
+std::string address_text(const Process& process) {
+  if (process.pid == 0) return rank_text(process);
+  return fmt::format("{} (pid {} on {})", rank_text(process), process.pid, process.host);
+}
+
 std::string next_text(const Facts& facts, Verdict verdict, uint32_t p) {
   const Process& process = facts.process(p);
   const ProcessState& state = facts.job.processes[p];
-  const std::string who = process.pid == 0 ? rank_text(process)
-                                           : fmt::format("{} (pid {} on {})", rank_text(process),
-                                                         process.pid, process.host);
+  const std::string who = address_text(process);
   switch (verdict) {
     case Verdict::rank_dead:
       return fmt::format("look at the log and exit status of {}{}", who,
@@ -421,15 +253,6 @@ void complete_culprit(const Facts& facts, const Node& waited, Culprit& culprit) 
 bool have_ended(const Facts& facts, const std::vector<uint32_t>& processes) {
   return std::all_of(processes.begin(), processes.end(),
                      [&](uint32_t p) { return facts.job.processes[p].ended_itself; });
-}
-
-// Without the call at a collective's position.
-std::vector<uint32_t> who_is_without(const Facts& facts, const Node& waited) {
-  std::vector<uint32_t> without;
-  for (const Member& member : facts.group(waited.group).members) {
-    if (member.lane.called <= waited.seq) without.push_back(member.process);
-  }
-  return without;
 }
 
 // Ranks that finished, or went past, where a few others called once more: the few are the odd ones,
@@ -549,15 +372,11 @@ std::optional<Misstep> misstep_of(const Facts& facts, const Node& waited,
   return have_gone_past ? Misstep::left_out : Misstep::not_reached;
 }
 
-Draft draft_absence(const Facts& facts, uint32_t n, const Gathered& gathered) {
+void blame_absent(const Facts& facts, uint32_t n, const std::vector<uint32_t>& processes,
+                  Finding& finding) {
   const Node& waited = facts.graph.nodes()[n];
-  const Verdict verdict = gathered.absence.verdict;
-  Draft draft =
-      make_draft(verdict, gathered.absence.confidence, misstep_of(facts, waited, gathered));
-  Finding& finding = draft.finding;
-  draft.since_ns = waited.since_ns;
   const OpRef example = example_of(facts, n);
-  for (const uint32_t p : gathered.processes) {
+  for (const uint32_t p : processes) {
     Culprit culprit = culprit_of(facts, p, waited.group);
     if (example.process != kNone) {
       culprit.op = std::string(rollcall::name_of(facts.index.op(example.process, example.op).kind));
@@ -570,38 +389,65 @@ Draft draft_absence(const Facts& facts, uint32_t n, const Gathered& gathered) {
   if (example.process != kNone) {
     finding.evidence.push_back(op_evidence(facts, example.process, example.op, "waits"));
   }
-  const uint32_t first = gathered.processes.front();
+}
+
+// "7 of 8 ranks have been in AllReduce of 1024 float32 (sum), seq 11 of world for 30 s". `absent`:
+// one of those that they wait for.
+std::string waiting_text(const Facts& facts, uint32_t n, const Process& absent) {
+  const Node& waited = facts.graph.nodes()[n];
   const bool is_pair = waited.kind == NodeKind::p2p;
-  const bool is_one = gathered.processes.size() == 1;
-  const std::string why = why_text(facts, verdict, first, waited);
   const bool waits_one = is_pair || waited.callers.size() == 1;
   const char* waits =
       waits_one ? (facts.job.live ? "has been" : "was") : (facts.job.live ? "have been" : "were");
-  finding.summary = fmt::format(
-      "{} {}: {} {} in {} {}; {}{}", processes_text(facts.index.run(), gathered.processes),
-      is_one ? why : in_plural(why), is_pair ? "its peer" : callers_text(facts, waited), waits,
-      node_text(facts, n),
-      facts.job.is_foreign ? fmt::format("when {} was written", recorder_text(facts.process(first)))
-                           : fmt::format("for {}", span_text(facts.job.end_ns - waited.since_ns)),
-      is_one ? "" : rank_text(facts.process(first)) + ": ",
-      doing_text(facts.index, facts.job, first));
-  finding.next = next_text(facts, verdict, first);
+  return fmt::format("{} {} in {} {}", is_pair ? "its peer" : callers_text(facts, waited), waits,
+                     node_text(facts, n),
+                     facts.job.is_foreign
+                         ? fmt::format("when {} was written", recorder_text(absent))
+                         : fmt::format("for {}", span_text(facts.job.end_ns - waited.since_ns)));
+}
+
+// What else may have been, or speaks against it.
+void weigh_absence(const Facts& facts, const Node& waited, const Gathered& gathered,
+                   Finding& finding) {
+  const std::vector<uint32_t>& absent = gathered.processes;
+  const bool is_missing = gathered.absence.verdict == Verdict::missing_call;
   // The dumps of a Flight Recorder do not tell who had been ended when the others called.
-  if (verdict == Verdict::rank_dead || (verdict == Verdict::missing_call && facts.job.is_foreign)) {
-    mention_latecomer(facts, waited, gathered.processes, finding);
+  if (gathered.absence.verdict == Verdict::rank_dead || (is_missing && facts.job.is_foreign)) {
+    mention_latecomer(facts, waited, absent, finding);
   }
-  if (facts.job.is_foreign) weigh_states(facts, waited, finding);
-  if (verdict == Verdict::missing_call && !facts.job.is_foreign) {
-    if (is_one) mention_early_death(facts, first, finding);
+  if (facts.job.is_foreign) {
+    weigh_states(facts, waited, finding);
+  } else if (is_missing) {
+    if (absent.size() == 1) mention_early_death(facts, absent.front(), finding);
     weigh_numbers(facts, waited, finding);
-    weigh_ids(facts, gathered.processes, finding);
+    weigh_ids(facts, absent, finding);
   }
+}
+
+Draft draft_absence(const Facts& facts, uint32_t n, const Gathered& gathered) {
+  const Node& waited = facts.graph.nodes()[n];
+  const Verdict verdict = gathered.absence.verdict;
+  Draft draft =
+      make_draft(verdict, gathered.absence.confidence, misstep_of(facts, waited, gathered));
+  Finding& finding = draft.finding;
+  blame_absent(facts, n, gathered.processes, finding);
+  const uint32_t first = gathered.processes.front();
+  const bool is_one = gathered.processes.size() == 1;
+  const std::string why = why_text(facts, verdict, first, waited);
+  finding.summary =
+      fmt::format("{} {}: {}; {}{}", processes_text(facts.index.run(), gathered.processes),
+                  is_one ? why : in_plural(why), waiting_text(facts, n, facts.process(first)),
+                  is_one ? "" : rank_text(facts.process(first)) + ": ",
+                  doing_text(facts.index, facts.job, first));
+  finding.next = next_text(facts, verdict, first);
+  weigh_absence(facts, waited, gathered, finding);
   std::vector<uint32_t> victims = waited.callers;
   for (const uint32_t r : gathered.roots) {
     const Root& root = facts.graph.roots()[r];
     victims.insert(victims.end(), root.victims.begin(), root.victims.end());
   }
   set_victims(facts, victims, finding);
+  draft.since_ns = waited.since_ns;
   draft.root = gathered.roots.front();
   draft.node = n;
   if (waited.kind == NodeKind::collective) {
@@ -672,7 +518,7 @@ std::vector<uint32_t> victims_of(const Facts& facts, const Gathered& gathered) {
 }
 
 Draft draft_extra(const Facts& facts, uint32_t n, const Gathered& gathered) {
-  Draft draft = draft_extra_call(facts, n, who_is_without(facts, facts.graph.nodes()[n]));
+  Draft draft = draft_extra_call(facts, n);
   draft.since_ns = facts.graph.roots()[gathered.roots.front()].since_ns;
   draft.root = gathered.roots.front();
   std::vector<uint32_t> victims = victims_of(facts, gathered);
@@ -722,69 +568,83 @@ void add_open_creations(const Facts& facts, const std::vector<uint32_t>& open,
   if (!open.empty() && !is_explained) drafts.push_back(draft_open_creations(facts, open));
 }
 
+using Absences = std::map<std::pair<uint32_t, Verdict>, Gathered>;  // by node
+
+// Of a root that is a host. Not where it followed an abort, or the wait is too young.
+void gather_absence(const Facts& facts, uint32_t r, Absences& absences) {
+  const Root& root = facts.graph.roots()[r];
+  const uint32_t p = facts.graph.nodes()[root.nodes[0]].process;
+  const uint32_t n = leading_waiter(facts, root);
+  const Node& waited = facts.graph.nodes()[n];
+  if (follows_an_abort(facts, p, waited)) return;
+  const Absence absence = judge_absence(facts, p, waited);
+  if (!is_immediate(facts, absence) && !facts.job.is_stale(root.since_ns)) return;
+  Gathered& gathered = absences[{n, absence.verdict}];
+  // One sentence for all of them: the weakest.
+  if (gathered.processes.empty() || absence.confidence > gathered.absence.confidence) {
+    gathered.absence = absence;
+  }
+  gathered.processes.push_back(p);
+  gathered.roots.push_back(r);
+}
+
+// It is not those who are absent that are odd, but who made the call. `odd`: see is_extra_call().
+bool is_of_extra_call(const Facts& facts, uint32_t n, const Gathered& gathered,
+                      const std::vector<uint32_t>& odd) {
+  const Verdict verdict = gathered.absence.verdict;
+  // Ranks that ended by themselves count as dead where others still call.
+  const bool is_silence = verdict == Verdict::missing_call || verdict == Verdict::insufficient ||
+                          (verdict == Verdict::rank_dead && have_ended(facts, gathered.processes));
+  return is_silence && is_extra_call(facts, facts.graph.nodes()[n], odd);
+}
+
+std::vector<Draft> draft_absences(const Facts& facts, const Absences& absences) {
+  // A tie is decided by who called once more elsewhere.
+  std::vector<uint32_t> odd;
+  for (const auto& [key, gathered] : absences) {
+    if (!is_of_extra_call(facts, key.first, gathered, {})) continue;
+    const std::vector<uint32_t>& callers = facts.graph.nodes()[key.first].callers;
+    odd.insert(odd.end(), callers.begin(), callers.end());
+  }
+  std::sort(odd.begin(), odd.end());
+  std::vector<Draft> drafts;
+  for (const auto& [key, gathered] : absences) {
+    const uint32_t n = key.first;
+    drafts.push_back(is_of_extra_call(facts, n, gathered, odd)
+                         ? draft_extra(facts, n, gathered)
+                         : draft_owed(facts, first_owed(facts, n, gathered), gathered));
+  }
+  return drafts;
+}
+
 }  // namespace
 
 std::vector<Draft> judge_waits(const Facts& facts) {
   std::vector<Draft> drafts;
-  std::map<std::pair<uint32_t, Verdict>, Gathered> absences;
+  Absences absences;
   std::vector<uint32_t> open;
   for (uint32_t r = 0; r < facts.graph.roots().size(); ++r) {
     const Root& root = facts.graph.roots()[r];
-    const Node& node = facts.graph.nodes()[root.nodes[0]];
+    const bool is_old = facts.job.is_stale(root.since_ns);
     if (root.is_circle) {
-      if (facts.job.is_stale(root.since_ns) || was_cut_short(facts))
-        drafts.push_back(draft_circle(facts, r));
+      if (is_old || was_cut_short(facts)) drafts.push_back(draft_circle(facts, r));
       continue;
     }
     if (root.waiters.empty()) continue;
-    if (node.kind == NodeKind::unknown) {
-      if (!facts.job.is_stale(root.since_ns)) continue;
-      const Creation& creation = facts.graph.creations()[node.creation];
-      if (!creation.candidates.empty()) {
-        open.push_back(r);
-        continue;
-      }
-      const bool is_disputed = creation.dispute != kNone;
-      drafts.push_back(is_disputed ? draft_join_dispute(facts, r) : draft_nobody(facts, r));
-    } else if (node.kind == NodeKind::host) {
-      const uint32_t n = leading_waiter(facts, root);
-      if (follows_an_abort(facts, node.process, facts.graph.nodes()[n])) continue;
-      const Absence absence = judge_absence(facts, node.process, facts.graph.nodes()[n]);
-      if (!is_immediate(facts, absence) && !facts.job.is_stale(root.since_ns)) continue;
-      Gathered& gathered = absences[{n, absence.verdict}];
-      // One sentence for all of them: the weakest.
-      if (gathered.processes.empty() || absence.confidence > gathered.absence.confidence) {
-        gathered.absence = absence;
-      }
-      gathered.processes.push_back(node.process);
-      gathered.roots.push_back(r);
+    const Node& node = facts.graph.nodes()[root.nodes[0]];
+    if (node.kind == NodeKind::host) gather_absence(facts, r, absences);
+    if (node.kind != NodeKind::unknown || !is_old) continue;
+    const Creation& creation = facts.graph.creations()[node.creation];
+    if (!creation.candidates.empty()) {
+      open.push_back(r);
+      continue;
     }
+    const bool is_disputed = creation.dispute != kNone;
+    drafts.push_back(is_disputed ? draft_join_dispute(facts, r) : draft_nobody(facts, r));
   }
   add_open_creations(facts, open, drafts);
-  // A tie is decided by who called once more elsewhere.
-  std::vector<uint32_t> odd;
-  const auto is_extra = [&](const auto& absence) {
-    const auto& [key, gathered] = absence;
-    // Ranks that ended by themselves count as dead where others still call.
-    const bool is_silence =
-        key.second == Verdict::missing_call || key.second == Verdict::insufficient ||
-        (key.second == Verdict::rank_dead && have_ended(facts, gathered.processes));
-    return is_silence && is_extra_call(facts, facts.graph.nodes()[key.first], odd);
-  };
-  std::vector<uint32_t> callers;
-  for (const auto& absence : absences) {
-    if (!is_extra(absence)) continue;
-    const std::vector<uint32_t>& here = facts.graph.nodes()[absence.first.first].callers;
-    callers.insert(callers.end(), here.begin(), here.end());
-  }
-  std::sort(callers.begin(), callers.end());
-  odd = std::move(callers);
-  for (const auto& absence : absences) {
-    drafts.push_back(is_extra(absence)
-                         ? draft_extra(facts, absence.first.first, absence.second)
-                         : draft_owed(facts, first_owed(facts, absence.first.first, absence.second),
-                                      absence.second));
-  }
+  std::vector<Draft> absent = draft_absences(facts, absences);
+  std::move(absent.begin(), absent.end(), std::back_inserter(drafts));
   return drafts;
 }
 

@@ -94,6 +94,11 @@ uint32_t awaited_in(const Facts& facts, uint32_t process, const Seat& seat, cons
   return kNoRecord;
 }
 
+bool are_in_order(const Facts& facts, uint32_t p, uint32_t caller) {
+  return facts.process(p).knowledge.calls_in_order &&
+         facts.process(caller).knowledge.calls_in_order;
+}
+
 // Behind its last call on the communicator the process made one that `caller` made only behind the
 // awaited one. `there`: the communicator's calls of that one.
 bool went_past(const Facts& facts, uint32_t p, uint32_t caller, const Lane* there,
@@ -102,20 +107,19 @@ bool went_past(const Facts& facts, uint32_t p, uint32_t caller, const Lane* ther
   const Lane* here = lane_of(own, waited.group);
   if (there == nullptr || here == nullptr || !there->has(waited.seq)) return false;
   if (here->ops.empty() || here->ops.back() == kNoRecord) return false;
-  if (!facts.process(p).knowledge.calls_in_order ||
-      !facts.process(caller).knowledge.calls_in_order) {
-    return false;
-  }
+  if (!are_in_order(facts, p, caller)) return false;
   const std::vector<Op>& ops = facts.process(caller).ops;
   const size_t at = there->at(waited.seq);
+  const auto is_made_past = [&](const Op& op) {
+    const uint32_t group = facts.index.seat(caller, op.comm).group;
+    if (!is_collective(op.kind) || group == waited.group) return false;
+    const Lane* lane = lane_of(own, group);
+    return lane != nullptr && lane->has(op.seq) && lane->at(op.seq) > here->ops.back();
+  };
   for (size_t i = at + 1; i < std::min(ops.size(), at + 1 + kCallsBehindMax); ++i) {
     // Of another thread nobody knows that it comes behind.
     if (ops[i].thread != ops[at].thread || ops[i].state == trace::OpState::failed) continue;
-    const uint32_t group = facts.index.seat(caller, ops[i].comm).group;
-    if (!is_collective(ops[i].kind) || group == waited.group) continue;
-    const Lane* lane = lane_of(own, group);
-    if (lane == nullptr || !lane->has(ops[i].seq)) continue;
-    if (lane->at(ops[i].seq) > here->ops.back()) return true;
+    if (is_made_past(ops[i])) return true;
   }
   return false;
 }
@@ -193,6 +197,14 @@ bool go_on_as_usual(const Facts& facts, const Node& waited) {
 
 }  // namespace
 
+std::vector<uint32_t> who_is_without(const Facts& facts, const Node& waited) {
+  std::vector<uint32_t> without;
+  for (const Member& member : facts.group(waited.group).members) {
+    if (member.lane.called <= waited.seq) without.push_back(member.process);
+  }
+  return without;
+}
+
 std::vector<uint32_t> who_went_past(const Facts& facts, const Node& waited,
                                     const std::vector<uint32_t>& absent) {
   std::vector<uint32_t> past;
@@ -216,8 +228,9 @@ bool is_unheard_of(const Facts& facts, const Node& waited) {
   return is_new_to_callers(facts, waited) && go_on_as_usual(facts, waited);
 }
 
-Draft draft_extra_call(const Facts& facts, uint32_t n, const std::vector<uint32_t>& absent) {
+Draft draft_extra_call(const Facts& facts, uint32_t n) {
   const Node& waited = facts.graph.nodes()[n];
+  const std::vector<uint32_t> absent = who_is_without(facts, waited);
   Draft draft = make_draft(Verdict::missing_call, Confidence::likely, Misstep::made_more);
   Finding& finding = draft.finding;
   const OpRef example = example_of(facts, n);
@@ -524,9 +537,8 @@ void retell(const Facts& facts, const std::vector<Misdirected>& calls, Draft& dr
   finding.consequences.insert(finding.consequences.begin(), std::move(showed));
 }
 
-}  // namespace
-
-void trace_to_other_communicators(const Facts& facts, std::vector<Draft>& drafts) {
+// Those that a call on another communicator may be behind, the worst and oldest first.
+std::vector<Draft*> drafts_about_calls(std::vector<Draft>& drafts) {
   std::vector<Draft*> sorted;
   for (Draft& draft : drafts) {
     const Verdict verdict = draft.finding.verdict;
@@ -538,15 +550,28 @@ void trace_to_other_communicators(const Facts& facts, std::vector<Draft>& drafts
       return a->finding.severity > b->finding.severity;
     return a->since_ns < b->since_ns;
   });
+  return sorted;
+}
+
+// Of those who are blamed, but for whom it has been told of already.
+std::vector<Misdirected> misdirected_calls(const Facts& facts, const std::vector<Culprit>& culprits,
+                                           const std::set<uint32_t>& told) {
+  std::vector<Misdirected> calls;
+  for (const Culprit& culprit : culprits) {
+    if (culprit.process == kNone || told.count(culprit.process) != 0) continue;
+    const std::optional<Misdirected> call = misdirected_call(facts, culprit.process);
+    if (call) calls.push_back(*call);
+  }
+  return calls;
+}
+
+}  // namespace
+
+void trace_to_other_communicators(const Facts& facts, std::vector<Draft>& drafts) {
   std::set<uint32_t> told;
-  for (Draft* draft : sorted) {
+  for (Draft* draft : drafts_about_calls(drafts)) {
     const std::vector<Culprit>& culprits = draft->finding.culprits;
-    std::vector<Misdirected> calls;
-    for (const Culprit& culprit : culprits) {
-      if (culprit.process == kNone || told.count(culprit.process) != 0) continue;
-      const std::optional<Misdirected> call = misdirected_call(facts, culprit.process);
-      if (call) calls.push_back(*call);
-    }
+    const std::vector<Misdirected> calls = misdirected_calls(facts, culprits, told);
     const bool is_all = calls.size() == culprits.size();
     const bool may_be_some = draft->finding.confidence != Confidence::certain || !draft->is_decided;
     if (calls.empty() || (!is_all && !may_be_some)) continue;

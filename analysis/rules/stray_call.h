@@ -11,6 +11,8 @@
 
 namespace rollcall::analysis {
 
+// Without the call at a collective's position.
+std::vector<uint32_t> who_is_without(const Facts& facts, const Node& waited);
 // Of the processes in `absent`, without the call at a collective's position, those that are past
 // it: behind its last call there each made one that those who have the call made only afterwards.
 std::vector<uint32_t> who_went_past(const Facts& facts, const Node& waited,
@@ -24,7 +26,7 @@ bool is_unheard_of(const Facts& facts, const Node& waited);
 bool is_against_habit(const Facts& facts, const Node& waited);
 
 // A collective that its callers made beside what the others make.
-Draft draft_extra_call(const Facts& facts, uint32_t node, const std::vector<uint32_t>& absent);
+Draft draft_extra_call(const Facts& facts, uint32_t node);
 
 // Where a rank is blamed that made a collective as in its steps before, but on another
 // communicator: says so. There it is one of a wrong size, or one too many, and shows as that.
