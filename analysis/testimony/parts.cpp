@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "analysis/record/index.h"
 #include "analysis/terms/numbers.h"
 
@@ -23,6 +25,18 @@ void add_evidence(const JobLog& log, const Saying& saying, Finding& finding) {
   if (finding.evidence.size() >= kEvidenceMax) return;
   finding.evidence.push_back(
       {.file = log.file, .record = fmt::format("line {}", saying.line), .text = saying.quote});
+}
+
+bool is_evidence(const JobLog& log, const Saying& saying, const Finding& finding) {
+  return std::any_of(finding.evidence.begin(), finding.evidence.end(), [&](const auto& shown) {
+    return shown.file == log.file && shown.record == fmt::format("line {}", saying.line);
+  });
+}
+
+void make_room(size_t count, Finding& finding) {
+  constexpr size_t kKeptMin = 2;
+  const size_t kept = std::max(kKeptMin, kEvidenceMax - std::min(count, kEvidenceMax));
+  if (finding.evidence.size() > kept) finding.evidence.resize(kept);
 }
 
 Culprit culprit_named(int32_t rank, const Saying& saying) {

@@ -17,6 +17,12 @@ Finding make_finding(Verdict verdict, Confidence confidence, std::optional<Misst
 // The line as it stands in the log; of so many that all are shown no more.
 void add_evidence(const trace::JobLog& log, const trace::Saying& saying, Finding& finding);
 
+// Whether the line is shown there already.
+bool is_evidence(const trace::JobLog& log, const trace::Saying& saying, const Finding& finding);
+
+// Shows so many lines fewer as `count` more need, of those that are alike.
+void make_room(size_t count, Finding& finding);
+
 // A rank, with the call and the group of a line about it.
 Culprit culprit_named(int32_t rank, const trace::Saying& saying);
 

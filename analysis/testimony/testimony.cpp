@@ -1,7 +1,6 @@
 #include "analysis/testimony/testimony.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -31,10 +30,6 @@ std::vector<int32_t> ranks_of(const Map& by_rank) {
   std::vector<int32_t> ranks;
   for (const auto& [rank, value] : by_rank) ranks.push_back(rank);
   return ranks;
-}
-
-std::string group_text(const WaitGroup& group) {
-  return group.name.empty() ? std::string("a group that the log does not name") : group.name;
 }
 
 std::string call_text(const Saying& saying) {
@@ -144,12 +139,6 @@ std::string family_of(std::string op) {
   return op;
 }
 
-// Transfers are counted by each rank for itself.
-bool is_transfer(const std::string& family) {
-  return family == "SEND" || family == "RECV" || family == "COALESCED" ||
-         family == "RECVANYSOURCE" || family == "UNKNOWN";
-}
-
 bool has_one_size(const std::string& family) {
   return family == "ALLREDUCE" || family == "REDUCE" || family == "ALLREDUCE_SPARSE";
 }
@@ -180,7 +169,7 @@ std::vector<Camp> camps_at(const WaitGroup& group, int64_t seq, bool& is_about_o
   for (const auto& [rank, wait] : group.waits) {
     const Saying& saying = *wait.saying;
     const std::string family = family_of(saying.op);
-    if (saying.seq != seq || is_transfer(family)) continue;
+    if (saying.seq != seq || is_transfer(saying.op)) continue;
     const auto same = std::find_if(camps.begin(), camps.end(), [&](const Camp& camp) {
       const std::string other = family_of(camp.call->op);
       return other == family && !sizes_differ(family, *camp.call, saying);
@@ -242,39 +231,25 @@ std::optional<Finding> judge_calls(const WaitGroup& group) {
 
 // --- a rank that is behind -----------------------------------------------------------------------
 
-bool waits_elsewhere(const JobWaits& waits, const WaitGroup& group, int32_t rank) {
-  return std::any_of(waits.groups.begin(), waits.groups.end(), [&](const WaitGroup& other) {
-    return &other != &group && other.waits.contains(rank);
-  });
-}
-
-// The call that most of those who gave up waited in.
-int64_t usual_position(const WaitGroup& group) {
-  std::map<int64_t, size_t> votes;
-  for (const auto& [rank, wait] : group.waits) ++votes[wait.saying->seq];
-  return std::max_element(votes.begin(), votes.end(),
-                          [](const auto& a, const auto& b) { return a.second < b.second; })
-      ->first;
-}
-
 std::optional<Finding> judge_behind(const JobWaits& waits, const WaitGroup& group) {
-  if (!group.is_named) return {};
+  std::vector<int32_t> behind = ranks_behind(group);
+  if (behind.empty()) return {};
   const int64_t seq = usual_position(group);
-  if (seq == kUntold) return {};
-  std::vector<int32_t> behind;
-  bool is_excused = true;
-  for (const auto& [rank, standing] : group.standings) {
-    if (standing.enqueued >= seq) continue;
-    behind.push_back(rank);
-    const bool waits_here = group.waits.contains(rank);
-    is_excused = is_excused && (waits_here || waits_elsewhere(waits, group, rank));
-  }
   const size_t waiting = static_cast<size_t>(
       std::count_if(group.waits.begin(), group.waits.end(),
                     [&](const auto& wait) { return wait.second.saying->seq == seq; }));
+  const bool are_many = behind.size() >= waiting;
+  // Whoever waits itself waits for somebody, in an older call or in another group (waits.h).
+  const auto waits_itself = [&](int32_t rank) {
+    return group.waits.contains(rank) || waits_elsewhere(waits, group, rank);
+  };
+  const bool is_excused = std::all_of(behind.begin(), behind.end(), waits_itself);
+  const auto is_held = [&](int32_t rank) {
+    return is_excused ? !group.waits.contains(rank) : waits_itself(rank);
+  };
+  std::erase_if(behind, is_held);
   if (behind.empty()) return {};
-  // Whoever waits itself waits for somebody.
-  const bool is_open = is_excused || behind.size() >= waiting;
+  const bool is_open = is_excused || are_many;
   Finding finding = make_finding(
       Verdict::missing_call, is_open ? Confidence::open : Confidence::likely, Misstep::not_reached);
   std::vector<int32_t> victims;
@@ -356,22 +331,6 @@ bool is_first_call(const WaitGroup& group) {
                      [](const auto& entry) { return entry.second.completed == -1; });
 }
 
-// "ranks 0-3 waited in ALLREDUCE, call 12 of tp". Transfers each rank counts for itself.
-std::string waiting_text(const WaitGroup& group) {
-  std::set<std::string> ops;
-  for (const auto& [rank, wait] : group.waits) {
-    if (!wait.saying->op.empty()) ops.insert(wait.saying->op);
-  }
-  const int64_t position = usual_position(group);
-  const bool has_transfers = std::any_of(
-      ops.begin(), ops.end(), [](const std::string& op) { return is_transfer(family_of(op)); });
-  std::string place = "a call of ";
-  if (position != kUntold && !has_transfers) place = fmt::format("call {} of ", position);
-  const std::string call = ops.empty() ? "" : fmt::format("{}, ", fmt::join(ops, " and "));
-  return fmt::format("{} waited in {}{}{}", ranks_text(ranks_of(group.waits)), call, place,
-                     group_text(group));
-}
-
 Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
   const std::vector<int32_t> silent = silent_in(waits, group);
   const std::vector<int32_t> waiting = ranks_of(group.waits);
@@ -393,7 +352,7 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
   Finding finding = make_finding(verdict, Confidence::open);
   const Saying& first = *group.waits.begin()->second.saying;
   finding.summary = waiting_text(group) + ", and gave up";
-  if (!is_one && !is_transfer(family_of(first.op))) {
+  if (!is_one && !is_transfer(first.op)) {
     finding.summary += "; not all in the same call, so some had run ahead";
   }
   if (verdict == Verdict::init_incomplete) {
@@ -402,7 +361,11 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
     finding.next =
         "run once with NCCL_DEBUG=INFO, and look at NCCL WARN lines, interfaces and firewall";
   } else if (speak_all) {
-    finding.summary += "; all ranks made this call, so it is stuck on the GPUs or in the network";
+    finding.summary +=
+        waits.groups.size() == 1
+            ? "; all ranks made this call, so it is stuck on the GPUs or in the network"
+            : "; all ranks made this call, so it is stuck on the GPUs, in the network, or behind "
+              "a call of another group";
     finding.next = "look at `dmesg` for Xid, at the links, and at the stacks of all ranks";
   } else if (waits.leaves_out_alike) {
     finding.summary += "; Ray prints one line for several that are alike, so others may have, too";
@@ -537,13 +500,16 @@ std::vector<Finding> judge_one(const trace::Run& run) {
   take(judge_parameters(run));
   take(judge_not_met(run));
   take(judge_late_cause(run, waits));
-  if (!is_decided && waits.has_waits()) take(judge_silence(waits, waits.groups.front()));
+  if (!is_decided) {
+    for (const WaitGroup* group : groups_to_tell(waits)) take(judge_silence(waits, *group));
+  }
   if (findings.empty()) take(judge_host(run));
   if (findings.empty()) take(judge_stall(run));
   if (findings.empty()) findings.push_back(judge_rest(run));
   // What is surest leads; of equals what was asked first.
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.confidence < b.confidence; });
+  tell_of_groups(waits, findings.front());
   return findings;
 }
 

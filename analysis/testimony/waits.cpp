@@ -1,6 +1,14 @@
 #include "analysis/testimony/waits.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "analysis/testimony/parts.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -35,6 +43,39 @@ void take_standing(const Saying& saying, WaitGroup& group) {
   group.standings.try_emplace(saying.rank, Standing{&saying, saying.enqueued, saying.completed});
 }
 
+constexpr int64_t kMsPerDay = 86'400'000;
+
+// When the first of its waits began, by the time of day, in the day before where it is negative;
+// kUntold where some line does not tell.
+int64_t began_ms(const WaitGroup& group) {
+  int64_t first = INT64_MAX;
+  for (const auto& [rank, wait] : group.waits) {
+    const Saying& saying = *wait.saying;
+    const bool is_told =
+        saying.day_ms != trace::kUntold && saying.ran_ms >= 0 && saying.ran_ms < kMsPerDay;
+    if (!is_told) return trace::kUntold;
+    first = std::min(first, saying.day_ms - saying.ran_ms);
+  }
+  return first;
+}
+
+// As far as clocks tell, which are printed to the second; else in the order of the log.
+void sort_by_age(std::vector<WaitGroup>& groups) {
+  std::vector<std::pair<int64_t, WaitGroup>> aged;
+  int64_t last = INT64_MIN;
+  for (const WaitGroup& group : groups) {
+    const int64_t began = began_ms(group);
+    if (began == trace::kUntold) return;
+    last = std::max(last, began);
+    aged.emplace_back(began, group);
+  }
+  // Nobody waits for half a day: midnight was between them.
+  for (auto& [began, group] : aged) began += (last - began > kMsPerDay / 2 ? 2 : 1) * kMsPerDay;
+  std::stable_sort(aged.begin(), aged.end(),
+                   [](const auto& a, const auto& b) { return a.first / 1000 < b.first / 1000; });
+  for (size_t i = 0; i < groups.size(); ++i) groups[i] = std::move(aged[i].second);
+}
+
 }  // namespace
 
 JobWaits find_waits(const trace::Run& run) {
@@ -65,7 +106,180 @@ JobWaits find_waits(const trace::Run& run) {
       take_standing(saying, waits.groups[group->second]);
     }
   }
+  sort_by_age(waits.groups);
   return waits;
+}
+
+std::string group_text(const WaitGroup& group) {
+  return group.name.empty() ? std::string("a group that the log does not name") : group.name;
+}
+
+bool is_transfer(const std::string& op) {
+  constexpr std::string_view kTransfers[] = {"SEND", "RECV", "COALESCED", "RECVANYSOURCE",
+                                             "UNKNOWN"};
+  return std::find(std::begin(kTransfers), std::end(kTransfers), op) != std::end(kTransfers);
+}
+
+bool has_transfers(const WaitGroup& group) {
+  return std::any_of(group.waits.begin(), group.waits.end(),
+                     [](const auto& wait) { return is_transfer(wait.second.saying->op); });
+}
+
+int64_t usual_position(const WaitGroup& group) {
+  std::map<int64_t, size_t> votes;
+  for (const auto& [rank, wait] : group.waits) ++votes[wait.saying->seq];
+  return std::max_element(votes.begin(), votes.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+std::vector<int32_t> ranks_behind(const WaitGroup& group) {
+  std::vector<int32_t> behind;
+  const int64_t position = usual_position(group);
+  if (!group.is_named || position == trace::kUntold || has_transfers(group)) return behind;
+  for (const auto& [rank, standing] : group.standings) {
+    if (standing.enqueued < position) behind.push_back(rank);
+  }
+  return behind;
+}
+
+bool waits_elsewhere(const JobWaits& waits, const WaitGroup& group, int32_t rank) {
+  return std::any_of(waits.groups.begin(), waits.groups.end(), [&](const WaitGroup& other) {
+    return &other != &group && other.waits.contains(rank);
+  });
+}
+
+std::string waiting_text(const WaitGroup& group) {
+  std::vector<int32_t> ranks;
+  std::set<std::string> ops;
+  for (const auto& [rank, wait] : group.waits) {
+    ranks.push_back(rank);
+    if (!wait.saying->op.empty()) ops.insert(wait.saying->op);
+  }
+  const int64_t position = usual_position(group);
+  std::string place = "a call of ";
+  if (position != trace::kUntold && !has_transfers(group)) {
+    place = fmt::format("call {} of ", position);
+  }
+  const std::string call = ops.empty() ? "" : fmt::format("{}, ", fmt::join(ops, " and "));
+  return fmt::format("{} waited in {}{}{}", ranks_text(ranks), call, place, group_text(group));
+}
+
+// --- several groups at once ----------------------------------------------------------------------
+
+namespace {
+
+// Ranks of `by`, for which all wait in `held`.
+struct Hold {
+  const WaitGroup* held = nullptr;
+  const WaitGroup* by = nullptr;
+  std::vector<int32_t> ranks;
+};
+
+// Where a rank is behind that waits in no other group nothing is held up by one of these.
+std::vector<Hold> holds_of(const JobWaits& waits) {
+  std::vector<Hold> holds;
+  for (const WaitGroup& held : waits.groups) {
+    const std::vector<int32_t> behind = ranks_behind(held);
+    const bool is_held = std::all_of(behind.begin(), behind.end(), [&](int32_t rank) {
+      return !held.waits.contains(rank) && waits_elsewhere(waits, held, rank);
+    });
+    for (const WaitGroup& by : waits.groups) {
+      if (!is_held || &by == &held) continue;
+      Hold hold{&held, &by, {}};
+      std::copy_if(behind.begin(), behind.end(), std::back_inserter(hold.ranks),
+                   [&](int32_t rank) { return by.waits.contains(rank); });
+      if (!hold.ranks.empty()) holds.push_back(std::move(hold));
+    }
+  }
+  return holds;
+}
+
+// The group that holds up all others, some of them by way of others; null where nothing decides.
+const WaitGroup* explaining_group(const JobWaits& waits, const std::vector<Hold>& holds) {
+  std::set<const WaitGroup*> explained;
+  for (const WaitGroup& group : waits.groups) {
+    const bool is_held = std::any_of(holds.begin(), holds.end(),
+                                     [&](const Hold& hold) { return hold.held == &group; });
+    if (!is_held) explained.insert(&group);
+  }
+  if (explained.size() != 1) return nullptr;
+  const WaitGroup* first = *explained.begin();
+  // A circle is not reached from there.
+  for (size_t before = 0; before != explained.size();) {
+    before = explained.size();
+    for (const WaitGroup& group : waits.groups) {
+      const bool is_explained = std::all_of(holds.begin(), holds.end(), [&](const Hold& hold) {
+        return hold.held != &group || explained.contains(hold.by);
+      });
+      if (is_explained) explained.insert(&group);
+    }
+  }
+  return explained.size() == waits.groups.size() ? first : nullptr;
+}
+
+constexpr size_t kGroupsToldMax = 4;
+
+// "; rank 2 never made call 90 of default_pg and waited in tp instead: call 89 was the last".
+std::string hold_text(const Hold& hold) {
+  const int32_t first = hold.ranks.front();
+  return fmt::format(
+      "; {} never made call {} of {} and waited in {} instead: call {} was the last{}",
+      ranks_text(hold.ranks), usual_position(*hold.held), group_text(*hold.held),
+      group_text(*hold.by), hold.held->standings.at(first).enqueued,
+      hold.ranks.size() == 1 ? "" : fmt::format(" of rank {}", first));
+}
+
+// " since 01:29:59" by the log's clock.
+std::string since_clock(const WaitGroup& group) {
+  const int64_t began = began_ms(group);
+  if (began == trace::kUntold) return {};
+  const int64_t second = (began + kMsPerDay) % kMsPerDay / 1000;
+  return fmt::format(" since {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
+}
+
+}  // namespace
+
+std::vector<const WaitGroup*> groups_to_tell(const JobWaits& waits) {
+  std::vector<const WaitGroup*> told;
+  const WaitGroup* first = explaining_group(waits, holds_of(waits));
+  if (first != nullptr) told.push_back(first);
+  for (const WaitGroup& group : waits.groups) {
+    if (&group != first && told.size() < kGroupsToldMax) told.push_back(&group);
+  }
+  return told;
+}
+
+void tell_of_groups(const JobWaits& waits, Finding& finding) {
+  if (waits.groups.size() < 2) return;
+  make_room(std::min(waits.groups.size(), kGroupsToldMax), finding);
+  const bool have_ages =
+      std::all_of(waits.groups.begin(), waits.groups.end(),
+                  [](const WaitGroup& group) { return began_ms(group) != trace::kUntold; });
+  const std::string_view order = have_ages ? "of several groups, oldest first: "
+                                           : "of several groups, in the order of the log: ";
+  for (size_t i = 0; i < std::min(waits.groups.size(), kGroupsToldMax); ++i) {
+    const WaitGroup& group = waits.groups[i];
+    finding.summary +=
+        fmt::format("; {}{}{}", i == 0 ? order : "then ", waiting_text(group), since_clock(group));
+    const GaveUp& wait = group.waits.begin()->second;
+    if (!is_evidence(*wait.log, *wait.saying, finding)) {
+      add_evidence(*wait.log, *wait.saying, finding);
+    }
+  }
+  if (waits.groups.size() > kGroupsToldMax) {
+    finding.summary += fmt::format("; then {} more", waits.groups.size() - kGroupsToldMax);
+  }
+  const std::vector<Hold> holds = holds_of(waits);
+  for (size_t i = 0; i < std::min(holds.size(), kGroupsToldMax); ++i) {
+    finding.summary += hold_text(holds[i]);
+  }
+  if (const WaitGroup* first = explaining_group(waits, holds)) {
+    finding.summary += fmt::format("; so the wait in {} explains the {}", group_text(*first),
+                                   waits.groups.size() == 2 ? "other" : "others");
+  } else if (finding.confidence == Confidence::open) {
+    finding.summary += "; nothing in the log decides which of these waits explains the others";
+  }
 }
 
 }  // namespace rollcall::analysis

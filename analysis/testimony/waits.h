@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/finding.h"
 #include "trace/model.h"
 
 namespace rollcall::analysis {
@@ -33,7 +34,7 @@ struct WaitGroup {
 };
 
 struct JobWaits {
-  std::vector<WaitGroup> groups;                     // the one with the first line first
+  std::vector<WaitGroup> groups;                     // the oldest wait first
   std::map<int32_t, const trace::Saying*> speakers;  // a line of each rank
   int32_t world_size = -1;                           // as the log names it, else -1
   int32_t world_at_least = 0;
@@ -44,5 +45,32 @@ struct JobWaits {
 };
 
 JobWaits find_waits(const trace::Run& run);
+
+// The name of the group, or that it has none.
+std::string group_text(const WaitGroup& group);
+
+// The call that most of those who gave up waited in.
+int64_t usual_position(const WaitGroup& group);
+
+// Its ranks gave up transfers, of which each counts its own.
+bool has_transfers(const WaitGroup& group);
+bool is_transfer(const std::string& op);
+
+// Ranks whose last call of the group is in front of that which most waited in. Empty where the
+// numbers of two ranks cannot be compared.
+std::vector<int32_t> ranks_behind(const WaitGroup& group);
+
+bool waits_elsewhere(const JobWaits& waits, const WaitGroup& group, int32_t rank);
+
+// "ranks 0-3 waited in ALLREDUCE, call 12 of tp".
+std::string waiting_text(const WaitGroup& group);
+
+// The groups that are worth a finding each where nobody is known to be to blame: the one first that
+// explains the others, as far as the numbers of calls decide that, and then the oldest.
+std::vector<const WaitGroup*> groups_to_tell(const JobWaits& waits);
+
+// Of several groups which ranks wait in what, oldest first, and which of them explains the others,
+// or that nothing decides it.
+void tell_of_groups(const JobWaits& waits, Finding& finding);
 
 }  // namespace rollcall::analysis
