@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -241,6 +242,21 @@ TEST_CASE("lines that a terminal broke are joined where a form goes on, whatever
     for (size_t i = 0; i < 8; ++i) CHECK(heard.texts[i] == std::string(i, ' ') + call);
     CHECK(counts.joined >= 8);
   }
+}
+
+TEST_CASE("a line that a terminal broke has the number of its first piece in the file") {
+  std::string text;
+  std::vector<uint64_t> numbers;
+  for (int i = 0; i < 8; ++i) {
+    const std::string before = broken(text, 40);
+    numbers.push_back(1 + static_cast<uint64_t>(std::count(before.begin(), before.end(), '\n')));
+    text += "some words in front of it ALPHAMARK(with, arguments, that, go, on)\nshort\n";
+  }
+  Heard heard;
+  const TextCounts counts = read(broken(text, 40), heard);
+  CHECK(counts.joined == 8);
+  CHECK(heard.numbers == numbers);
+  CHECK(counts.lines == 24);
 }
 
 TEST_CASE("lines that are all as long and complete are not joined") {

@@ -209,7 +209,11 @@ std::vector<std::string_view> marks_if(Predicate&& predicate) {
 }
 
 const std::vector<std::string_view>& all_marks() {
-  static const auto marks = marks_if([](const LogFormat& format) { return !is_short(format); });
+  static const auto marks = [] {
+    auto found = marks_if([](const LogFormat& format) { return !is_short(format); });
+    found.insert(found.end(), std::begin(kHeaderMarks), std::end(kHeaderMarks));
+    return found;
+  }();
   return marks;
 }
 
@@ -367,6 +371,17 @@ void JobLogReader::read_line(const TextLine& line) {
   if (warned_ != kNone) read_warned(line);
   if (follows_ != nullptr) read_following(line);
   if (unfinished_ != nullptr && read_end(line)) return;
+  if (opening_.is_begun() && opening_.join(line)) {
+    if (!opening_.is_whole()) return;
+    read_formats(opening_.line());
+    opening_.drop();
+    return;
+  }
+  if (opening_.begin(line)) return;
+  read_formats(line);
+}
+
+void JobLogReader::read_formats(const TextLine& line) {
   FormatSet formats = formats_in(line.text);
   if (is_full() && (formats & ~formats_without_saying()).any()) {
     formats &= formats_without_saying();

@@ -197,6 +197,8 @@ void TextReader::skip_long_line() {
 
 void TextReader::take_block(std::string_view block) {
   std::string_view text = cleaned(block);
+  joints_.clear();
+  joints_counted_ = 0;
   if (is_first_) {
     constexpr size_t kHeadBytes = 1 << 16;
     is_first_ = false;
@@ -241,8 +243,8 @@ std::string_view TextReader::unwrapped_lines(std::string_view block) {
         begin, joined_.size() - begin - (joined_.ends_with('\n') ? 1 : 0));
     if (is_full && known.size() < kLineBytesMax && goes_on(known, next)) {
       joined_.pop_back();
+      joints_.push_back(joined_.size());
       ++counts_.joined;
-      ++counts_.lines;
     } else {
       begin = joined_.size();
     }
@@ -299,17 +301,26 @@ void TextReader::give_lines(std::string_view block) {
         continue;
       }
     }
-    counts_.lines += line_feeds(block.substr(counted, begin - counted));
+    counts_.lines += lines_within(block, counted, begin);
     counted = begin;
     give(block.substr(begin, end - begin), counts_.lines + 1);
     at = behind_line_end(block, end);
     if (plain_ == nullptr || !is_alone_) continue;
-    counts_.lines += line_feeds(block.substr(counted, at - counted));
+    counts_.lines += lines_within(block, counted, at);
     at += read_plain_lines(block.substr(at));
     counted = at;
   }
-  counts_.lines += line_feeds(block.substr(counted));
+  counts_.lines += lines_within(block, counted, block.size());
   if (has_ended_ && !block.empty() && block.back() != '\n') ++counts_.lines;
+}
+
+// As they stand in the file.
+uint64_t TextReader::lines_within(std::string_view block, size_t from, size_t to) {
+  uint64_t lines = line_feeds(block.substr(from, to - from));
+  for (; joints_counted_ < joints_.size() && joints_[joints_counted_] < to; ++joints_counted_) {
+    ++lines;
+  }
+  return lines;
 }
 
 // A line with the noisy mark that nobody has to look at.

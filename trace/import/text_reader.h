@@ -50,6 +50,7 @@ class TextReader {
   bool goes_on(std::string_view line, std::string_view next);
   void renew_marks();
   void give_lines(std::string_view block);
+  uint64_t lines_within(std::string_view block, size_t from, size_t to);
   size_t read_plain_lines(std::string_view text);
   bool is_passed_over(std::string_view line, size_t mark);
   void give(std::string_view line, uint64_t number);
@@ -63,6 +64,8 @@ class TextReader {
   size_t held_ = 0;  // bytes of `block_`
   std::string clean_;
   std::string joined_;
+  std::vector<size_t> joints_;  // of the block: where a line end was taken out
+  size_t joints_counted_ = 0;
   std::string message_;
   size_t width_ = 0;  // of the terminal that broke the lines; 0: none did
   bool is_first_ = true;
