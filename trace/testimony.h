@@ -30,6 +30,7 @@ enum class SayingKind : uint8_t {
   not_met,            // processes that waited for others at the start, and how many had come
   recovered,          // what was said to be stuck goes on; kept by what it takes back only
   exception,          // Python, or PyTorch's watchdog, ended the rank with an error of its own
+  raised,             // somebody raised an error, and may have got over it
   outside,            // something else than NCCL waits
   warning,            // NCCL WARN
   result,             // an NCCL result on its way up

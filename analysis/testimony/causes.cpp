@@ -105,6 +105,17 @@ bool waited_with_others(const JobWaits& waits, int32_t rank) {
   });
 }
 
+// Whether every rank of the job gave up one and the same call: whoever met an error, it went on.
+bool have_all_waited(const JobWaits& waits) {
+  return std::any_of(waits.groups.begin(), waits.groups.end(), [&](const WaitGroup& group) {
+    const int64_t position = group.waits.begin()->second.saying->seq;
+    const auto size = static_cast<int64_t>(group.waits.size());
+    return position != kUntold && size == waits.world_size &&
+           std::all_of(group.waits.begin(), group.waits.end(),
+                       [&](const auto& wait) { return wait.second.saying->seq == position; });
+  });
+}
+
 bool has_given_up(const JobWaits& waits, int32_t rank) {
   return std::any_of(waits.groups.begin(), waits.groups.end(),
                      [&](const WaitGroup& group) { return group.waits.contains(rank); });
@@ -118,7 +129,7 @@ bool is_late(const trace::Run& run, const JobWaits& waits, const Saying& saying)
     // Behind an error of CUDA no call of that rank ends, and others wait in the same.
     return saying.kind == SayingKind::exception &&
            verdict_of_cause(saying) != Verdict::cuda_error &&
-           waited_with_others(waits, saying.rank);
+           (saying.rank < 0 ? have_all_waited(waits) : waited_with_others(waits, saying.rank));
   }
   const bool is_others = saying.rank >= 0 && !has_given_up(waits, saying.rank);
   if (is_others && saying.is_first_death && is_violent(saying)) return false;
@@ -137,7 +148,7 @@ bool has_followed(const trace::Run& run, const JobWaits& waits) {
   return waits.has_waits() || std::any_of(run.logs.begin(), run.logs.end(), [](const JobLog& log) {
            return std::any_of(log.sayings.begin(), log.sayings.end(), [](const Saying& saying) {
              return saying.kind != SayingKind::warning && saying.kind != SayingKind::alive &&
-                    !has_role(saying, Role::context);
+                    saying.kind != SayingKind::raised && !has_role(saying, Role::context);
            });
          });
 }
@@ -380,6 +391,78 @@ std::optional<Finding> judge_late_cause(const trace::Run& run, const JobWaits& w
   finding.summary +=
       "; the log tells of it behind the time-outs, where such things are often read late";
   return finding;
+}
+
+namespace {
+
+bool is_of_unnamed(const Saying& saying) {
+  return saying.rank < 0 &&
+         (saying.kind == SayingKind::raised || saying.kind == SayingKind::exception ||
+          saying.kind == SayingKind::async_error);
+}
+
+// The line tells something of whose it is.
+bool is_of_somebody(const Saying& saying) {
+  return saying.local_rank >= 0 || !saying.writer.empty();
+}
+
+// Whether it may be what the others wait for, by the words that an exception of a rank is known by.
+bool may_be_cause(const Saying& saying) {
+  Saying as_exception = saying;
+  if (saying.kind == SayingKind::raised) as_exception.kind = SayingKind::exception;
+  return has_role(as_exception, Role::cause);
+}
+
+// "in line 6 a rank that the log does not name raised ValueError: "bad sample"".
+std::string unnamed_text(const trace::Run& run, const JobLog& log, const Saying& saying) {
+  constexpr size_t kWordsMax = 120;
+  constexpr size_t kWordsMin = 24;
+  // A clause of a summary ends at a semicolon that stands in no parentheses.
+  const size_t end = std::min(kWordsMax, saying.text.find_first_of(";()", kWordsMin));
+  std::string words = saying.text.substr(0, end);
+  if (words.size() < saying.text.size()) words += "...";
+  const std::string who = is_of_somebody(saying) ? speaker_text(saying)
+                                                 : std::string("a rank that the log does not name");
+  std::string what = saying.kind == SayingKind::async_error
+                         ? std::string("had an error of NCCL")
+                         : fmt::format("raised {}", saying.op.empty() ? "an error" : saying.op);
+  if (!words.empty()) what += fmt::format(": \"{}\"", words);
+  const std::string file = run.logs.size() == 1 ? std::string() : " of " + log.file;
+  return fmt::format("in line {}{} {} {}", saying.line, file, who, what);
+}
+
+}  // namespace
+
+void tell_of_unnamed(const trace::Run& run, const JobWaits& waits, Finding& finding) {
+  constexpr size_t kToldMax = 3;
+  std::vector<std::pair<const JobLog*, const Saying*>> errors;
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      const bool is_new = is_of_unnamed(saying) && !is_evidence(log, saying, finding);
+      if (is_new) errors.emplace_back(&log, &saying);
+    }
+  }
+  const size_t told = std::min(errors.size(), kToldMax);
+  make_room(told, finding);
+  const bool is_ordered = waits.has_waits() && run.logs.size() == 1;
+  const bool is_one_missing = finding.verdict == Verdict::missing_call &&
+                              finding.culprits.size() == 1 && finding.culprits.front().rank >= 0;
+  for (size_t i = 0; i < told; ++i) {
+    const Saying& saying = *errors[i].second;
+    const bool is_in_front = is_ordered && saying.line < waits.first_line;
+    const std::string_view when = !is_ordered   ? ""
+                                  : is_in_front ? "in front of the first time-out, "
+                                                : "behind the first time-out, ";
+    finding.summary += fmt::format("; {}{}", when, unnamed_text(run, *errors[i].first, saying));
+    const bool may_be_missing_one = is_one_missing && !is_of_somebody(saying);
+    if (is_in_front && may_be_missing_one && may_be_cause(saying)) {
+      finding.summary += fmt::format(", perhaps rank {}", finding.culprits.front().rank);
+    }
+    add_evidence(*errors[i].first, saying, finding);
+  }
+  if (errors.size() > told) {
+    finding.summary += fmt::format("; and {} more such errors", errors.size() - told);
+  }
 }
 
 std::optional<Finding> judge_not_joined(const trace::Run& run) {

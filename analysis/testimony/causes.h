@@ -18,6 +18,10 @@ std::optional<Finding> judge_cause(const trace::Run& run, const JobWaits& waits)
 // come first all the same. Open.
 std::optional<Finding> judge_late_cause(const trace::Run& run, const JobWaits& waits);
 
+// Errors of ranks that no log names, with their lines, and whether they stand in front of the first
+// time-out: evidence, for which nobody is to blame.
+void tell_of_unnamed(const trace::Run& run, const JobWaits& waits, Finding& finding);
+
 // Ranks that PyTorch itself found missing from a call.
 std::optional<Finding> judge_not_joined(const trace::Run& run);
 

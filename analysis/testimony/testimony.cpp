@@ -456,6 +456,7 @@ Finding judge_rest(const trace::Run& run) {
   bool is_context = true;
   for (const JobLog& log : run.logs) {
     for (const Saying& saying : log.sayings) {
+      if (saying.kind == SayingKind::raised) continue;  // tell_of_unnamed()
       if (first == nullptr) first = &saying;
       // What healthy jobs print explains least.
       const Message* message = message_of(saying);
@@ -481,6 +482,11 @@ Finding judge_rest(const trace::Run& run) {
 std::vector<Finding> judge_one(const trace::Run& run) {
   std::vector<Finding> findings;
   if (run.logs.empty()) return findings;
+  const bool says_more = std::any_of(run.logs.begin(), run.logs.end(), [](const JobLog& log) {
+    return std::any_of(log.sayings.begin(), log.sayings.end(),
+                       [](const Saying& saying) { return saying.kind != SayingKind::raised; });
+  });
+  if (!says_more) return findings;
   const JobWaits waits = find_waits(run);
   const auto take = [&](std::optional<Finding> finding) {
     if (finding) findings.push_back(std::move(*finding));
@@ -510,6 +516,7 @@ std::vector<Finding> judge_one(const trace::Run& run) {
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.confidence < b.confidence; });
   tell_of_groups(waits, findings.front());
+  tell_of_unnamed(run, waits, findings.front());
   return findings;
 }
 

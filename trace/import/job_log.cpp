@@ -181,6 +181,7 @@ void fill_kind(const LogValues& values, Saying& saying) {
       if (values.has("text2")) saying.code = status_from_words(values["text2"]);
       break;
     case SayingKind::exception:
+    case SayingKind::raised:
       saying.op = values["name"];
       break;
     default:
@@ -298,11 +299,15 @@ bool is_telling(const LogFormat& format) {
     case SayingKind::recovered:
     case SayingKind::rank_ended:
     case SayingKind::rest_ended:
+    case SayingKind::raised:
       return false;
     default:
       return true;
   }
 }
+
+// A line of this form is about an error of any name.
+bool is_any_exception(const LogFormat& format) { return format.pattern.starts_with("<name>"); }
 
 // The long lines, which consoles break, and those that their writer breaks.
 bool may_be_broken(const LogFormat& format) {
@@ -378,10 +383,13 @@ void JobLogReader::read_line(const TextLine& line) {
     return;
   }
   if (opening_.begin(line)) return;
-  read_formats(line);
+  const bool is_told = read_formats(line);
+  if (tracebacks_.are_open()) read_traceback(line, is_told);
 }
 
-void JobLogReader::read_formats(const TextLine& line) {
+// Whether `line` is of a form that says more than that something was raised.
+bool JobLogReader::read_formats(const TextLine& line) {
+  bool is_told = false;
   FormatSet formats = formats_in(line.text);
   if (is_full() && (formats & ~formats_without_saying()).any()) {
     formats &= formats_without_saying();
@@ -390,17 +398,33 @@ void JobLogReader::read_formats(const TextLine& line) {
   for (size_t i = 0; formats.any() && i < formats.size(); ++i) {
     const LogFormat& format = kLogFormats[i];
     if (!formats.test(i)) continue;
+    if (format.kind == SayingKind::raised) {
+      tracebacks_.begin(line);
+      continue;
+    }
     if (has_lines_behind(format)) {
       follows_ = &format;
       continue;
     }
-    if (take(format, line) || !may_be_broken(format)) continue;
+    const bool is_of_form = take(format, line);
+    is_told = is_told || (is_of_form && !is_any_exception(format));
+    if (is_of_form || !may_be_broken(format)) continue;
     unfinished_ = &format;
     begun_.text = line.text;
     begun_.whole = line.whole;
     begun_.line = line.number;
     begun_.prefix = line.prefix;
     begun_.parts = 1;
+  }
+  return is_told;
+}
+
+// What ends a traceback that names no rank.
+void JobLogReader::read_traceback(const TextLine& line, bool is_told) {
+  const bool has_form = !raised_exception(line.text).empty();
+  if (!tracebacks_.is_end(line, has_form) || is_told) return;
+  for (const LogFormat& format : kLogFormats) {
+    if (format.kind == SayingKind::raised && take(format, line)) return;
   }
 }
 
@@ -509,7 +533,8 @@ Saying JobLogReader::saying_of(const LogFormat& format, const TextLine& given,
     saying.writer = writer_of(line);
   }
   const size_t at = line.find(format.mark);
-  if (format.kind == SayingKind::exception && saying.rank < 0) {
+  const bool is_error = format.kind == SayingKind::exception || format.kind == SayingKind::raised;
+  if (is_error && saying.rank < 0) {
     if (format.mark == kDataLoader) saying.text = trimmed(line.substr(at));
     if (given.prefix.task >= 0) saying.writer = fmt::format("task {}", given.prefix.task);
   }
@@ -742,9 +767,11 @@ std::string description_of(const JobLog& log) {
 void JobLogReader::finish(std::vector<Process>& /*processes*/, std::vector<JobLog>& logs,
                           std::vector<Issue>& /*issues*/) {
   // A result on its way up is no failure where nobody takes it for one: NCCL tries what may fail.
+  // Nor is an error that a program prints and gets over.
   const bool is_heard =
-      std::any_of(log_.sayings.begin(), log_.sayings.end(),
-                  [](const Saying& saying) { return saying.kind != SayingKind::result; });
+      std::any_of(log_.sayings.begin(), log_.sayings.end(), [](const Saying& saying) {
+        return saying.kind != SayingKind::result && saying.kind != SayingKind::raised;
+      });
   if (!is_heard) return;
   settle_ranks();
   settle_deaths();

@@ -25,6 +25,7 @@
 #include "trace/import/job_attempts.h"
 #include "trace/import/job_endings.h"
 #include "trace/import/line_parser.h"
+#include "trace/import/traceback.h"
 #include "trace/import/wrapped_opening.h"
 #include "trace/model.h"
 
@@ -37,7 +38,8 @@ class JobLogReader final : public LineParser {
   std::span<const std::string_view> short_marks() const override;
   void read_line(const TextLine& line) override;
   bool wants_next() const override {
-    return follows_ != nullptr || warned_ != kNone || unfinished_ != nullptr || opening_.is_begun();
+    return follows_ != nullptr || warned_ != kNone || unfinished_ != nullptr ||
+           opening_.is_begun() || tracebacks_.are_open();
   }
   bool is_unfinished(std::string_view text) const override;
   void finish(std::vector<Process>& processes, std::vector<JobLog>& logs,
@@ -55,7 +57,8 @@ class JobLogReader final : public LineParser {
     int parts = 0;
   };
 
-  void read_formats(const TextLine& line);
+  bool read_formats(const TextLine& line);
+  void read_traceback(const TextLine& line, bool is_told);
   bool take(const struct LogFormat& format, const TextLine& given);
   void take_ranks(const struct LogFormat& format, const TextLine& given,
                   const class LogValues& values);
@@ -85,6 +88,7 @@ class JobLogReader final : public LineParser {
   const struct LogFormat* unfinished_ = nullptr;  // of which `begun_` is the begin
   Begun begun_;
   WrappedOpening opening_;
+  Tracebacks tracebacks_;
   EndedRank ended_;
   bool is_rest_ended_ = false;  // the launcher ends what still runs: that is nobody's fault
 };

@@ -1,0 +1,58 @@
+#include "trace/import/traceback.h"
+
+#include <algorithm>
+
+#include "trace/import/job_endings.h"
+
+namespace rollcall::trace {
+namespace {
+
+constexpr std::string_view kFirstLine = "Traceback (most recent call last):";
+constexpr uint64_t kLinesMax = 300;  // of one, with those of others between
+constexpr size_t kOpenMax = 1024;    // as many as a host has ranks, by far
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+}  // namespace
+
+void Tracebacks::begin(const TextLine& line) {
+  // A message out of JSON may hold a whole one.
+  const bool is_alone = line.text.find_first_not_of("\r\n", kFirstLine.size()) == line.text.npos;
+  if (!line.text.starts_with(kFirstLine) || !is_alone || line.prefix.rank >= 0) return;
+  const bool is_known = !open_.empty() && open_.back().line == line.number;
+  if (!is_known && open_.size() < kOpenMax) open_.push_back({LineWriter(line.prefix), line.number});
+}
+
+bool Tracebacks::is_end(const TextLine& line, bool has_form) {
+  std::erase_if(open_, [&](const Open& open) { return line.number > open.line + kLinesMax; });
+  const bool is_within =
+      line.text.empty() || is_blank(line.text.front()) || line.text.starts_with(kFirstLine);
+  // PyTorch and NCCL write between the lines of others.
+  const bool is_of_another =
+      line.prefix.rank >= 0 || line.text.starts_with("[") || begins_as_nccl(line.text);
+  if (is_within || is_of_another) return false;
+  const LineWriter writer(line.prefix);
+  const auto open = std::find_if(open_.begin(), open_.end(),
+                                 [&](const Open& one) { return one.writer == writer; });
+  if (open == open_.end()) return false;
+  // Whatever is not indented ends it, an exception that is not known as such included.
+  open_.erase(open);
+  return has_form;
+}
+
+std::string_view raised_exception(std::string_view text) {
+  constexpr std::string_view kOfLaunchers[] = {"ChildFailedError", "CalledProcessError",
+                                               "SignalException", "ProcessExitedException",
+                                               "ProcessRaisedException"};
+  const std::string_view name = text.substr(0, text.find_first_of(": \r\n"));
+  const std::string_view behind = text.substr(name.size());
+  const bool is_alone = behind.find_first_not_of(": \r\n") == std::string_view::npos;
+  const std::string_view last = name.substr(name.rfind('.') + 1);
+  const bool is_of_launcher =
+      std::find(std::begin(kOfLaunchers), std::end(kOfLaunchers), last) != std::end(kOfLaunchers);
+  return is_exception_name(last) && !is_of_launcher && (is_alone || behind.starts_with(": "))
+             ? name
+             : std::string_view();
+}
+
+}  // namespace rollcall::trace
