@@ -331,15 +331,47 @@ bool is_first_call(const WaitGroup& group) {
                      [](const auto& entry) { return entry.second.completed == -1; });
 }
 
+// Takes out of `silent` those whose watchdog is stuck: it would print the time-out.
+std::vector<int32_t> take_stuck(const JobWaits& waits, std::vector<int32_t>& silent) {
+  std::vector<int32_t> stuck;
+  std::erase_if(silent, [&](int32_t rank) {
+    const bool is_stuck = waits.stuck.contains(rank);
+    if (is_stuck) stuck.push_back(rank);
+    return is_stuck;
+  });
+  return stuck;
+}
+
+// What several of them met one of them may have begun, or none.
+void tell_of_stuck(const JobWaits& waits, const std::vector<int32_t>& stuck, Finding& finding) {
+  if (stuck.empty()) return;
+  const bool is_one = stuck.size() == 1;
+  finding.summary += fmt::format(
+      "; {} {} no time-out because PyTorch's watchdog {} there, as where a call of CUDA or NCCL "
+      "does not return, or the GIL is held",
+      ranks_text(stuck), is_one ? "prints" : "print",
+      is_one ? "thread does not move" : "threads do not move");
+  const GaveUp& first = waits.stuck.at(stuck.front());
+  const bool is_lead = finding.verdict == Verdict::stuck_in_call;
+  if (is_lead && is_one) finding.culprits.push_back(culprit_named(stuck.front(), *first.saying));
+  if (is_lead || finding.next.empty()) {
+    finding.next =
+        fmt::format("look at the stack of rank {} (`py-spy dump --native`)", stuck.front());
+  }
+  make_room(1, finding);
+  add_evidence(*first.log, *first.saying, finding);
+}
+
 Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
-  const std::vector<int32_t> silent = silent_in(waits, group);
+  std::vector<int32_t> silent = silent_in(waits, group);
+  const std::vector<int32_t> stuck = take_stuck(waits, silent);
   const std::vector<int32_t> waiting = ranks_of(group.waits);
   const bool knows_size = waits.world_size > 0 && group.is_whole_job;
   const std::string elsewhere = elsewhere_text(waits, group);
-  const bool speak_all = knows_size && silent.empty() && elsewhere.empty();
+  const bool speak_all = knows_size && silent.empty() && stuck.empty() && elsewhere.empty();
   // Of one that speaks, and a size that nobody tells, nothing follows for the others.
   const bool is_alone = waiting.size() == 1 && waits.world_size <= 0;
-  const bool speak_most = waiting.size() >= silent.size() && !is_alone;
+  const bool speak_most = waiting.size() >= silent.size() + stuck.size() && !is_alone;
   const bool is_one = is_one_position(group);
   Verdict verdict = Verdict::insufficient;
   if (is_first_call(group) && is_one) {
@@ -348,6 +380,8 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
     verdict = Verdict::stuck_on_gpu;
   } else if (!silent.empty() && speak_most && !waits.leaves_out_alike && waits.left_out_from == 0) {
     verdict = Verdict::missing_call;
+  } else if (silent.empty() && !stuck.empty() && speak_most) {
+    verdict = Verdict::stuck_in_call;
   }
   Finding finding = make_finding(verdict, Confidence::open);
   const Saying& first = *group.waits.begin()->second.saying;
@@ -382,7 +416,7 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
     finding.next = fmt::format("look at the log and the stack of rank {}", silent.front());
   } else if (!elsewhere.empty()) {
     finding.next = "look first at the smaller group: whoever waits there comes to no other call";
-  } else {
+  } else if (stuck.empty()) {
     finding.summary += "; which other ranks belong to it the log does not tell";
     finding.next = "collect the logs of all ranks, or run under `rollcall run`";
   }
@@ -393,6 +427,7 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
   }
   finding.summary += since_text(group);
   for (const auto& [rank, wait] : group.waits) add_evidence(*wait.log, *wait.saying, finding);
+  tell_of_stuck(waits, stuck, finding);
   finding.victims = waiting;
   return finding;
 }

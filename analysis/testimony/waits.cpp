@@ -92,6 +92,9 @@ JobWaits find_waits(const trace::Run& run) {
           saying.kind == SayingKind::not_joined || saying.kind == SayingKind::parameters_differ ||
           saying.kind == SayingKind::machine;
       if (saying.rank >= 0 && !is_told_of) waits.speakers.try_emplace(saying.rank, &saying);
+      if (saying.kind == SayingKind::host_stuck && saying.rank >= 0) {
+        waits.stuck.try_emplace(saying.rank, GaveUp{&log, &saying});
+      }
       if (!is_wait(saying) || saying.rank < 0) continue;
       if (run.logs.size() == 1) waits.first_line = std::min(waits.first_line, saying.line);
       group_of(waits, by_name, saying).waits.try_emplace(saying.rank, GaveUp{&log, &saying});

@@ -36,7 +36,8 @@ struct WaitGroup {
 struct JobWaits {
   std::vector<WaitGroup> groups;                     // the oldest wait first
   std::map<int32_t, const trace::Saying*> speakers;  // a line of each rank
-  int32_t world_size = -1;                           // as the log names it, else -1
+  std::map<int32_t, GaveUp> stuck;  // ranks whose watchdog does not move, and a line of each
+  int32_t world_size = -1;          // as the log names it, else -1
   int32_t world_at_least = 0;
   uint64_t first_line = UINT64_MAX;  // where somebody first gave up, if one log tells everything
   bool leaves_out_alike = false;     // who does not speak may have been left out

@@ -445,6 +445,35 @@ TEST_CASE("several ranks whose watchdogs do not move are all named, and none of 
   CHECK(judged(stuck(2)).culprits == Ranks{2});
 }
 
+TEST_CASE("a rank whose watchdog does not move is not said to be silent for another reason") {
+  const auto stuck = [](int rank) {
+    const std::string number = std::to_string(rank);
+    return "[rank" + number +
+           "]:[E626 05:14:36.3 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID "
+           "0(default_pg) Rank " +
+           number +
+           "] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress.\n";
+  };
+  const Judged one = judged(three_gave_up() + stuck(2));
+  CHECK(one.verdict == Verdict::stuck_in_call);
+  CHECK(one.confidence == Confidence::open);
+  CHECK(one.culprits == Ranks{2});
+  CHECK(holds(one.summary, "rank 2 prints no time-out because PyTorch's watchdog thread does not"));
+  CHECK_FALSE(holds(one.summary, "never called it"));
+  // What became of a rank behind its own time-out is no reason of it.
+  CHECK(judged(three_gave_up() + stuck(0)).culprits == judged(three_gave_up()).culprits);
+  // Of another one that says nothing at all that is not known.
+  const Judged two = judged(three_gave_up() + gave_up(5) + stuck(2));
+  CHECK(two.verdict == Verdict::missing_call);
+  CHECK(two.culprits == Ranks{4});
+  const Judged both = judged(three_gave_up() + gave_up(5) + stuck(2) + stuck(4));
+  CHECK(both.culprits.empty());
+  CHECK(holds(both.summary, "ranks 2,4 print no time-out because"));
+  const analysis::Report alone = judge_log(gave_up(1) + stuck(0));
+  CHECK(alone.findings.front().verdict == Verdict::insufficient);
+  CHECK(holds(alone.findings.front().next, "look at the stack of rank 0"));
+}
+
 TEST_CASE(
     "a rank that tells where it gave up is not silent, though its time-out is not in the log") {
   const auto position = [](const std::string& rank) {
