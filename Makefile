@@ -11,7 +11,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 30
 # A compiler newer than ours may warn about something new: that is an error for us, not for a user.
 WERROR ?= $(if $(CI),ON,OFF)
-# A folder as one source compiles sooner, once. Who changes a file compiles it alone.
+# A folder as one source compiles sooner, once. Whoever changes a file compiles it alone.
 BY_FOLDER ?= $(if $(CI),ON,OFF)
 
 BUILD := build/$(PRESET)
@@ -133,6 +133,8 @@ fuzz: setup-lint ## fuzz the file readers and the analysis for FUZZ_SECONDS each
 ASAN_TESTS := core_test setting_files_test format_test format_golden_test capture_test \
   capture_crash_test trace_test import_test analysis_test sim_test slow_test shim_test plugin_test \
   test_report
+# (A process waits 100 ms at its end for races with its own threads, where a second is usual:
+# hundreds are started.)
 TSAN_TESTS := core_test format_test capture_test capture_crash_test trace_test shim_test \
   plugin_test emulator_device
 

@@ -421,6 +421,7 @@ Json ranks_json(const trace::Run& run, const Answer& answer, const Question& que
     const bool has_role = row.role != slow::kNone;
     list.push_back({{"rank", known_or_null(row.rank, row.rank >= 0)},
                     {"host", text_or_null(run.processes[row.process].host)},
+                    {"pid", run.processes[row.process].pid},
                     {"role", known_or_null(row.role, has_role)},
                     {"peers", row.peers},
                     {"own_ns", known_or_null(row.own_ns, has_role)},

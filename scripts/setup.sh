@@ -33,15 +33,15 @@ libconcurrentqueue-dev|queue between threads, headers only
 catch2|unit tests
 libopenmpi-dev|reading a run with several processes, and the MPI example
 openmpi-bin|mpirun, for both
-python3|end-to-end tests and checks'
+python3|end-to-end tests and checks
+git|names the commit in rollcall --version, and lists the files to check'
 api_packages='python3-pip|fetches the NCCL wheels that make check-api reads
 python3-venv|keeps pip apart from the system'
 lint_packages='clang-14|address sanitizer, fuzz targets
 libclang-rt-14-dev|their runtimes
 clang-format-14|layout of the sources
 clang-tidy-14|static analysis
-binutils|lists exported symbols
-git|lists the files to check'
+binutils|lists exported symbols'
 package_packages='g++-aarch64-linux-gnu|libraries for 64-bit ARM
 qemu-user|runs the ARM command, which prints its own manual
 lintian|judges the deb

@@ -29,8 +29,12 @@ mkdir -p "$logs"
 # /tmp is enough.
 uv=$clients/installer/bin/uv
 packages() {
-  local python=$1/bin/python list=$2
+  local python=$1/bin/python list=$2 index
   export TMPDIR=$clients/tmp
+  # uv reads no settings of pip's.
+  index=${PIP_INDEX_URL:-$("$python" -m pip config get global.index-url 2>/dev/null || true)}
+  [ -z "$index" ] || export UV_DEFAULT_INDEX=$index
+  [ -z "${PIP_CERT:-}" ] || export SSL_CERT_FILE=$PIP_CERT
   if [ -x "$uv" ] && "$uv" pip install --python "$python" --quiet --no-cache \
     --only-binary torch --only-binary numpy -r "$list"; then
     return 0
@@ -41,7 +45,8 @@ packages() {
 get_uv() {
   [ ! -x "$uv" ] || return 0
   python3 -m venv "$clients/installer" &&
-    "$clients/installer/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir uv ||
+    TMPDIR=$clients/tmp "$clients/installer/bin/pip" install --quiet --disable-pip-version-check \
+      --no-cache-dir uv==0.13.9 ||
     echo "test-clients: uv cannot be installed; pip takes its place" >&2
 }
 
@@ -138,8 +143,9 @@ ready() {
   if [ ${#environments[@]} != 0 ] && has_room; then install_ahead "${environments[0]}"; fi
 }
 
-# Of an older PyTorch CI checks the row in which steps are eager first and then a graph; on these
-# runtimes every way to time the GPU is tried without PyTorch, too (e2e.gpu_check.cuda11, .cuda12).
+# Of an older PyTorch CI checks the row in which steps are eager first and then a graph, timed by
+# events: that every call of these runtimes is recorded is checked without PyTorch, too
+# (e2e.gpu_check.cuda11, .cuda12). Without CI the GPU is timed in every other way as well.
 rows_of_older=${CI:+a CUDA graph}
 for cuda in 11 12; do
   chosen=ROLLCALL_TORCH${cuda}_PYTHON

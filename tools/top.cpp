@@ -82,7 +82,7 @@ std::string json_of(const std::string& directory, const std::vector<RankState>& 
     one["position"] = has_call ? Json(rank.position) : Json(nullptr);
     one["lag"] = has_call ? Json(rank.lag) : Json(nullptr);
     one["line"] = known(rank.line);
-    const auto charged = costs.charged.find(static_cast<int32_t>(rank.rank));
+    const auto charged = costs.charged.find({rank.host, rank.pid});
     one["charged_share"] = charged == costs.charged.end() ? Json(nullptr) : Json(charged->second);
     json["ranks"].push_back(std::move(one));
   }
@@ -164,9 +164,9 @@ std::string rank_header(const StepCosts& costs) {
 
 std::string charged_cell(const RankState& rank, const StepCosts& costs) {
   if (costs.charged.empty()) return "";
-  const auto found = costs.charged.find(static_cast<int32_t>(rank.rank));
-  const bool is_known = rank.rank >= 0 && found != costs.charged.end();
-  return fmt::format("{:>7} ", is_known ? fmt::format("{:.1f} %", 100 * found->second) : "-");
+  const auto found = costs.charged.find({rank.host, rank.pid});
+  return fmt::format(
+      "{:>7} ", found != costs.charged.end() ? fmt::format("{:.1f} %", 100 * found->second) : "-");
 }
 
 // What the steps cost, in as many lines as it takes.
@@ -317,7 +317,9 @@ void show(const Arguments& arguments) {
     terminal.measure(screen);
     draw(lines_of(arguments.directory, ranks, costs.newest(), screen));
     const int64_t left_ms = (next_ns - static_cast<int64_t>(monotonic_now_ns())) / 1'000'000;
-    const auto timeout_ms = static_cast<int>(std::clamp<int64_t>(left_ms, 0, 3'600'000));
+    // An answer about the costs is shown as soon as it is there.
+    const int64_t longest_ms = costs.is_waiting() ? 100 : 3'600'000;
+    const auto timeout_ms = static_cast<int>(std::clamp<int64_t>(left_ms, 0, longest_ms));
     const std::string keys = RawTerminal::keys(timeout_ms);
     if (keys == " ") next_ns = 0;
     if (!obey(keys, screen)) return;
@@ -335,10 +337,10 @@ int top(const Arguments& arguments) {
     show(arguments);
     return finish_output(kExitGood);
   }
-  const int64_t now_ns = realtime_ns();
-  const std::vector<RankState> ranks = read_ranks(arguments.directory, now_ns);
   StepCostsReader costs(arguments.directory);
   costs.wait(kCostsOnceNs);
+  const int64_t now_ns = realtime_ns();
+  const std::vector<RankState> ranks = read_ranks(arguments.directory, now_ns);
   if (arguments.json) {
     print_out(json_of(arguments.directory, ranks, costs.newest(), now_ns));
   } else {
@@ -363,11 +365,10 @@ void add_top(CommandLine& line) {
   command.footer(
       "\nA rank's row is about its oldest call in flight, or else its newest: where that is, how\n"
       "long ago it was made, on which communicator, how many collectives the rank has called\n"
-      "there and how many fewer than the first of its ranks. Where the GPUs' times are on file, "
-      "the\n"
-      "second line says how long the newest steps took and what costs most, and CHARGED which\n"
-      "share of a step each rank costs, as `rollcall slow` finds it. Keys: arrows, page up and\n"
-      "down, home and end move, space looks at once, q or F10 ends it.\n"
+      "there and how many fewer than the first of its ranks. Where the times of GPUs are on\n"
+      "file, the second line says how long the newest steps took and what costs most, and\n"
+      "CHARGED which share of a step each rank costs, as `rollcall slow` finds it. Keys: arrows,\n"
+      "page up and down, home and end move, space looks at once, q or F10 ends it.\n"
       "\nExamples:\n"
       "  rollcall top DIR\n"
       "  rollcall top DIR --json | jq '.ranks[] | select(.lag > 0)'");

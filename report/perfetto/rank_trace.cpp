@@ -6,7 +6,6 @@
 #include <optional>
 #include <set>
 #include <tuple>
-#include <unordered_map>
 #include <vector>
 
 #include "report/perfetto/lanes.h"
@@ -50,15 +49,6 @@ uint64_t mixed(uint64_t hash, uint64_t value) {
   hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;
   return hash ^ (hash >> 27);
 }
-
-struct HashOfShape {
-  size_t operator()(const CallShape& shape) const {
-    const auto [kind, count, datatype, reduction, root_or_peer] = shape;
-    const uint64_t small = static_cast<uint64_t>(kind) << 48 | uint64_t{datatype} << 40 |
-                           uint64_t{reduction} << 32 | static_cast<uint32_t>(root_or_peer);
-    return mixed(mixed(0, count), small);
-  }
-};
 
 class RankWriter {
  public:
@@ -404,8 +394,8 @@ class RankWriter {
   uint64_t default_track_ = 0;
   size_t default_size_ = 0;
   std::set<std::string> comm_names_;
-  std::unordered_map<CallShape, uint64_t, HashOfShape> calls_;
-  std::unordered_map<uint16_t, uint64_t> lines_;
+  std::map<CallShape, uint64_t> calls_;
+  std::map<uint16_t, uint64_t> lines_;
 };
 
 }  // namespace

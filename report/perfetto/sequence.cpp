@@ -87,10 +87,22 @@ void append_argument(std::string& bytes, const Argument& argument) {
   }
 }
 
+size_t Texts::place_of(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto first = static_cast<unsigned char>(text.front());
+  const auto last = static_cast<unsigned char>(text.back());
+  return (text.size() + 3 * size_t{first} + 7 * size_t{last}) % kRecent;
+}
+
 uint64_t Texts::intern(Vocabulary vocabulary, std::string_view text) {
+  Recent& recent = recent_[static_cast<size_t>(vocabulary)][place_of(text)];
+  if (recent.id != 0 && recent.text == text) return recent.id;
   auto& known = known_[static_cast<size_t>(vocabulary)];
   const auto found = known.find(text);
-  if (found != known.end()) return found->second;
+  if (found != known.end()) {
+    recent = {found->first, found->second};
+    return found->second;
+  }
   const auto added = known.emplace(text, known.size() + 1).first;
   new_.push_back({vocabulary, added->second, &added->first});
   constexpr size_t kNodeBytes = 4 * sizeof(void*);

@@ -10,10 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "report/perfetto/protobuf.h"
@@ -82,14 +81,17 @@ class Texts {
     uint64_t id;
     const std::string* text;
   };
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  // What was asked for lately: every event asks for the same few. A made file can have many texts
+  // in one place here; then the maps are asked, whose order it cannot spoil.
+  struct Recent {
+    std::string_view text;  // of a key in known_
+    uint64_t id = 0;        // 0: nobody
   };
+  static constexpr size_t kRecent = 32;  // of each vocabulary
+  static size_t place_of(std::string_view text);
 
-  // Every event asks for some.
-  std::array<std::unordered_map<std::string, uint64_t, Hash, std::equal_to<>>, kVocabularies>
-      known_;
+  std::array<std::map<std::string, uint64_t, std::less<>>, kVocabularies> known_;
+  std::array<std::array<Recent, kRecent>, kVocabularies> recent_;
   std::deque<Entry> new_;
   uint64_t memory_bytes_ = 0;
 };

@@ -58,7 +58,7 @@ def who_waits_and_who_is_behind():
         def says_one_is_behind():
             text[:] = run.rollcall("top", run.run_directory).stdout.splitlines()
             # A rank of the other pair, which goes on, is behind for moments.
-            return "4 ranks on 1 host" in text[0] and " 1 behind" in text[0]
+            return "4 ranks on 1 host" in text[0] and " 1 behind" in text[0] if text else False
         run.wait_until(says_one_is_behind, "that one rank is behind")
         # What the steps cost stands between the two, where it is known.
         header = next(at for at, line in enumerate(text) if line.startswith(" RANK HOST"))
@@ -85,7 +85,13 @@ def what_a_rank_costs():
         shares = {row["rank"]: row["charged_share"] for row in report["ranks"]}
         expect_equal(max(shares, key=lambda rank: shares[rank] or 0), 2, f"the dearest of {shares}")
         expect("steps of emulated GPUs were compared" in report["steps"], report["steps"])
-        text = run.rollcall("top", run.run_directory).stdout
+        text = ""
+
+        def says_what_steps_cost():
+            nonlocal text
+            text = run.rollcall("top", run.run_directory).stdout
+            return "were compared" in text
+        run.wait_until(says_what_steps_cost, "the line about the steps")
         expect("were compared" in text.splitlines()[1], text)
         header = next(line for line in text.splitlines() if line.startswith(" RANK HOST"))
         expect("  LAG CHARGED LINE" in header, header)
