@@ -12,8 +12,8 @@ namespace {
 constexpr std::string_view kOpenings[] = {
     "ProcessGroupNCCL's watchdog got stuck for ",
     "Heartbeat monitor timed out!",
-    "Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL watchdog "
-    "hang",
+    ("Terminating the process after attempting to dump debug info, due to ProcessGroupNCCL "
+     "watchdog hang"),
     "Watchdog caught collective operation timeout: ",
     "failure detected by watchdog at work sequence id: ",
     "Exception (either an error or timeout) detected by watchdog at work: ",
