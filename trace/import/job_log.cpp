@@ -61,12 +61,12 @@ int32_t rank_of(std::string_view line) {
 // "[TC][rank=1][name=0]".
 void read_group(std::string_view line, Saying& saying) {
   LogValues values;
-  if (match_log_pattern("[PG ID <in> PG GUID <code>{(<text>)} Rank <rank>]", line, values)) {
+  if (match_log_pattern(kGroupOfGuid, line, values)) {
     saying.group = fmt::format("GUID {}", values["code"]);
-  } else if (match_log_pattern("[PG <code> (<text>) Rank <rank>]", line, values) ||
-             match_log_pattern("[PG <code>(<text>) Rank <rank>]", line, values)) {
+  } else if (match_log_pattern(kGroupWithText, line, values) ||
+             match_log_pattern(kGroupWithTextBeside, line, values)) {
     saying.group = fmt::format("PG {} {}", values["code"], values["text"]);
-  } else if (match_log_pattern("[PG <code> Rank <rank>]", line, values)) {
+  } else if (match_log_pattern(kGroupOfNumber, line, values)) {
     saying.group = fmt::format("PG {}", values["code"]);
     saying.is_group_local = values["code"] != "0";
   } else if (match_log_pattern("[TC][rank=<rank>][name=<name>]", line, values)) {
@@ -76,7 +76,7 @@ void read_group(std::string_view line, Saying& saying) {
         values["name"] == "0" ? "default_pg" : fmt::format("group {}", values["name"]);
     return;
   } else {
-    match_log_pattern("[Rank <rank>]", line, values);
+    match_log_pattern(kGroupUntold, line, values);
   }
   saying.group_rank = rank_from(values.number("rank", -1));
   if (saying.group.empty()) return;

@@ -8,6 +8,14 @@
 
 namespace rollcall::trace {
 
+// How a line names the group, and the rank in it, in PyTorch's versions.
+inline constexpr std::string_view kGroupOfGuid =
+    "[PG ID <in> PG GUID <code>{(<text>)} Rank <rank>]";
+inline constexpr std::string_view kGroupWithText = "[PG <code> (<text>) Rank <rank>]";
+inline constexpr std::string_view kGroupWithTextBeside = "[PG <code>(<text>) Rank <rank>]";
+inline constexpr std::string_view kGroupOfNumber = "[PG <code> Rank <rank>]";
+inline constexpr std::string_view kGroupUntold = "[Rank <rank>]";
+
 struct LogFormat {
   SayingKind kind;
   std::string_view mark;  // a line without it is not looked at

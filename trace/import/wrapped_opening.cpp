@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "trace/import/job_log_formats.h"
 #include "trace/import/log_pattern.h"
 
 namespace rollcall::trace {
@@ -25,14 +26,9 @@ constexpr std::string_view kOpenings[] = {
 enum class Reading : uint8_t { other, begun, whole };
 
 bool is_group(std::string_view bracket) {
-  constexpr std::string_view kForms[] = {"[PG ID <in> PG GUID <code>{(<text>)} Rank <rank>]",
-                                         "[PG <code> (<text>) Rank <rank>]",
-                                         "[PG <code>(<text>) Rank <rank>]",
-                                         "[PG <code> Rank <rank>]",
-                                         "[Rank <rank>]",
-                                         "[TC]",
-                                         "[rank=<rank>]",
-                                         "[name=<name>]"};
+  constexpr std::string_view kForms[] = {kGroupOfGuid,    kGroupWithText, kGroupWithTextBeside,
+                                         kGroupOfNumber,  kGroupUntold,   "[TC]",
+                                         "[rank=<rank>]", "[name=<name>]"};
   return std::any_of(std::begin(kForms), std::end(kForms), [&](std::string_view form) {
     LogValues values;
     return match_log_pattern(form, bracket, values);
