@@ -5,8 +5,8 @@
 #
 # Needs 16 GB there; where CI is set 12 GB, because an environment goes when its parts are through.
 # Parts run side by side, one per core, and beside them the next environment is installed; each line
-# of output begins with its part. The last lines say how every part ended, and which sentences
-# failed.
+# of output begins with its part. The last lines say how every part ended, which sentences failed,
+# and of each the first and the last that it said.
 #
 # ROLLCALL_TORCH_PYTHON, ROLLCALL_TORCH12_PYTHON and ROLLCALL_TORCH11_PYTHON name interpreters that
 # have what requirements.txt, requirements-cuda12.txt and requirements-cuda11.txt list, instead;
@@ -106,6 +106,21 @@ needed() {
   [ -z "${installer_of[$1]:-}" ] || wait "${installer_of[$1]}" || true
 }
 
+# failures_of LOG: what failed or was skipped there, and why: the first lines of what is said about
+# a failure, and the last, where tracebacks end.
+failures_of() {
+  awk -v indent=22 '
+    function finish(  i) {
+      for (i = 1; i <= count; i++)
+        if (i <= 3 || i > count - 15) printf "%*s%.300s\n", indent, "", lines[i]
+      count = 0
+    }
+    /^(FAILED|holds|skipped)/ { finish(); inside = /^FAILED/ }
+    /^skipped/ { printf "%*s%s\n", indent - 4, "", $0 }
+    inside { lines[++count] = $0 }
+    END { finish() }' "$1"
+}
+
 # done_with NAME: its parts are through. A machine that was lent for one run has no use for it.
 done_with() {
   [ -z "${CI:-}" ] || rm -rf "${clients:?}/$1"
@@ -201,8 +216,7 @@ for name in "installing PyTorch" "installing PyTorch for CUDA 11" \
   if [ -e "$logs/$name.end" ]; then
     cat "$logs/$name.end"
     grep -q '^passed' "$logs/$name.end" || failed=1
-    sed -n 's/^FAILED/                      FAILED/p; s/^skipped/                  skipped/p' \
-      "$logs/$name.log"
+    failures_of "$logs/$name.log"
   elif [[ "$name" == [PG]*" for CUDA "* && "$older_left_out" == *" ${name##* }"* ]]; then
     echo "left out          $name (ROLLCALL_TORCH${name##* }_PYTHON=none)"
   elif [ "${name#installing}" = "$name" ]; then

@@ -1,4 +1,5 @@
-"""Two ranks with helper processes: data loader workers, a resource tracker, compile workers.
+"""Two ranks with helper processes: data loader workers, a resource tracker and, of rank 0, compile
+workers.
 
 Prints `rank R with N helpers` while they are there.
 """
@@ -11,13 +12,19 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def descendants(pid):
-    """Processes that are there now, below this one."""
-    found = []
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/children", encoding="utf-8") as file:
-            for child in map(int, file.read().split()):
-                found += [child, *descendants(child)]
-    return found
+    """Processes that are there now, below this one. Threads and processes may end meanwhile."""
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    children = []
+    for task in tasks:
+        try:
+            with open(f"/proc/{pid}/task/{task}/children", encoding="utf-8") as file:
+                children += map(int, file.read().split())
+        except OSError:
+            continue
+    return children + [one for child in children for one in descendants(child)]
 
 
 def compile_workers():
@@ -33,12 +40,14 @@ def main():
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
     rank = dist.get_rank()
-    compile_workers()
+    if rank == 0:  # Each of these imports takes ten seconds of processor time.
+        compile_workers()
     tracked = shared_memory.SharedMemory(create=True, size=4096)
     data = TensorDataset(torch.ones(16, 4))
     # Forked from a process that has used NCCL, and started afresh with its environment.
-    for context in ("fork", "spawn"):
-        loader = DataLoader(data, batch_size=4, num_workers=2, multiprocessing_context=context)
+    for context, workers in (("fork", 2), ("spawn", 1)):
+        loader = DataLoader(data, batch_size=4, num_workers=workers,
+                            multiprocessing_context=context)
         for number, (batch,) in enumerate(loader):
             dist.all_reduce(batch.to(device))
             if number == 0:

@@ -26,7 +26,7 @@ from pytorch_job import Zygotes, job
 FAULT = pytorch_faults.faults.KINDS["shape"]
 # DDP crashes in PyTorch's own reducer when a backend is written in Python, as nccl4py's is.
 WITHOUT_DDP = pytorch_faults.faults.KINDS["skip-shard"]
-TORCHRUN_PATIENCE_S = 240
+TORCHRUN_PATIENCE_S = 400
 CUDA11_REPLAYS = 5
 VARYING = re.compile(r"\d+\.\d s|\d+ MiB")
 WARNING_HEAD = re.compile(r"^\[rank\d+\]:W\d{4} [\d:.]+ \d+ ")
@@ -331,8 +331,8 @@ def helpers_leave_nothing_behind(python):
             expect_equal(run.wait(TORCHRUN_PATIENCE_S), 0, f"the status ({run.describe()})")
             seen = [int(line.split()[3]) for line in run.stdout().splitlines() if "helpers" in line]
             expect_equal(len(seen), 4, f"lines about helpers ({run.describe()})")
-            # Two loader workers, a resource tracker and a pool that compiles.
-            expect(min(seen) >= 3, f"there were helpers: {seen}")
+            # Loader workers, two and then one, and a resource tracker; on rank 0 a pool, too.
+            expect(min(seen) >= 2 and max(seen) >= 4, f"there were helpers: {seen}")
             expect_equal(len(rings_in(run.run_directory)), 2, "files of processes with NCCL calls")
             expect_lockstep(run, 2)
     return test
