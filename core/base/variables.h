@@ -33,7 +33,7 @@
     "the libcupti to load, instead of the one that the process has or the system")                 \
   X(ROLLCALL_OVERHEAD_BUDGET, count, anywhere, "1",                                                \
     "per cent of a launching thread's time that GPU timing may take, and as much again the lines " \
-    "of the script (1 to 100; 100: no limit); beyond it every 2nd, 4th, ... operation has them")   \
+    "of the script (1 to 100; 100: no limit); beyond it one operation in 2, 4, ... has them")      \
   X(ROLLCALL_GRAPH_MARKS, flag, anywhere, "1",                                                     \
     "0 puts no marks into CUDA graphs: launches are timed, but not how far a replay has come")     \
   X(ROLLCALL_CHROME_TRACE, flag, anywhere, "0",                                                    \

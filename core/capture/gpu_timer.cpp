@@ -5,6 +5,7 @@
 #include "core/base/atomic_word.h"
 #include "core/base/clock.h"
 #include "core/base/keep_errno.h"
+#include "core/capture/common_sample.h"
 #include "core/capture/gpu_marks.h"
 #include "core/capture/in_context.h"
 
@@ -152,9 +153,9 @@ GpuContext* GpuTimer::context_of(GpuThread& thread, GpuStream stream, int device
 
 // --- sampling ------------------------------------------------------------------------------------
 
-bool GpuTimer::is_sampled_out(GpuThread& thread) noexcept {
-  if (thread.skip_shift == 0) return false;
-  return (++thread.calls & ((1u << thread.skip_shift) - 1)) != 0;
+bool GpuTimer::is_sampled_out(GpuThread& thread, uint64_t hash) noexcept {
+  if (!is_sampling(thread)) return false;
+  return !is_in_sample(hash != 0 ? hash : ++thread.calls, thread.skip_shift);
 }
 
 // The rate at which marks cost what the budget has. At once, as far as the cheapest mark of the
@@ -208,12 +209,13 @@ void GpuTimer::hand_over_sampled_out(GpuThread& thread) noexcept {
 // True when the group of this operation is timed; the first operation of a group decides. The nodes
 // of a capture cost nothing when they are replayed, and activity records cost the same whoever asks
 // for them: such operations are never left out.
-bool GpuTimer::joins_group(GpuThread& thread, uint32_t group, bool is_free) noexcept {
+bool GpuTimer::joins_group(GpuThread& thread, uint32_t group, uint64_t hash,
+                           bool is_free) noexcept {
   if (thread.group != nullptr && thread.group->number == group) return true;
   if (thread.untimed_group == group) return false;
   abandon_group(thread);
   thread.untimed_group = group;
-  thread.is_group_sampled_out = !is_free && is_sampled_out(thread);
+  thread.is_group_sampled_out = !is_free && is_sampled_out(thread, hash);
   if (thread.is_group_sampled_out) return false;
   for (GpuGroup& place : groups_) {
     uint32_t expected = 0;
@@ -229,20 +231,21 @@ bool GpuTimer::joins_group(GpuThread& thread, uint32_t group, bool is_free) noex
 
 // `status`: whether the stream captures.
 void GpuTimer::plan_asked(GpuThread& thread, GpuStream stream, uint32_t group,
-                          const CommEntry* comm, int status, GpuPlan& plan) noexcept {
+                          const CommEntry* comm, uint64_t hash, int status,
+                          GpuPlan& plan) noexcept {
   if (__builtin_expect(status != 0, 0)) {
     return plan_captured(thread, stream, group, plan);
   }
   if (!records_.has_room()) return;
   if (activity_ != nullptr) {
-    plan.has_activity = group == 0 || joins_group(thread, group, true);
+    plan.has_activity = group == 0 || joins_group(thread, group, hash, true);
     plan.device = device_of(comm);
     return;
   }
   if (group == 0) {
-    plan.is_sampled_out = is_sampled_out(thread);
+    plan.is_sampled_out = is_sampled_out(thread, hash);
     if (plan.is_sampled_out) return;
-  } else if (!joins_group(thread, group, false)) {
+  } else if (!joins_group(thread, group, hash, false)) {
     plan.is_sampled_out = thread.is_group_sampled_out;
     return;
   }
@@ -516,7 +519,7 @@ void GpuTimer::plan_captured(GpuThread& thread, GpuStream stream, uint32_t group
   plan.graph = number != 0 ? number : 1;
   if (!knows_graph || capture == 0 || status != kGpuCaptureActive) return;
   plan.capture = captures_.join(capture, graph);
-  if (group != 0 && plan.capture != kNoCapture) joins_group(thread, group, true);
+  if (group != 0 && plan.capture != kNoCapture) joins_group(thread, group, 0, true);
 }
 
 void GpuTimer::mark_captured(GpuThread& thread, const GpuPlan& plan, uint64_t ticket,

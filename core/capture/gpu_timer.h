@@ -38,8 +38,10 @@
 //
 // Bounded: pairs per context, contexts, operations in flight and open groups (kGpu... in
 // core/base/limits.h). What does not fit keeps its host states, carries kOpGpuTimesUnknown and is
-// counted in gpu_untimed. A job that issues more than the budget affords gets every 2nd, 4th, ...
-// operation timed; the others are counted in gpu_sampled_out.
+// counted in gpu_untimed. A job that issues more than the budget affords gets one operation in 2,
+// 4,
+// ... timed, the same ones on all ranks (common_sample.h); the others are counted in
+// gpu_sampled_out.
 //
 // From the GPU's clock to ours: events tell only the time between two of them. One event per
 // context is the reference, and the interval of ticks in which it happened is kept as small as what
@@ -156,7 +158,7 @@ struct GpuThread {
   GpuOpenEnd* filled_end = nullptr;
   uint64_t answers = 0;  // of NCCL's, before the thread went into it
   // Sampling.
-  uint32_t calls = 0;
+  uint32_t calls = 0;  // of which no hash could be had
   uint32_t marks = 0;  // in this window
   uint32_t skip_shift = 0;
   uint64_t front_ticks = 0;     // spent in front of the operation, in the mark that is measured
@@ -212,12 +214,16 @@ class GpuTimer {
   void begin(const Options& options) noexcept;
 
   // --- the launching thread
+  // Whether some of the thread's operations are not timed, to keep the budget.
+  static bool is_sampling(const GpuThread& thread) noexcept { return thread.skip_shift != 0; }
   // Fills a fresh plan in. `comm`: the operation's, null if not known. Default streams belong to
-  // its device, or to the current one where that is not known. Inline where nothing is to be done
+  // its device, or to the current one where that is not known. `hash`: sample_hash() of the
+  // operation, looked at while is_sampling(); 0: it has none. Inline where nothing is to be done
   // for an operation, as for nearly all of a job that issues many. Whether its stream captures is
   // asked of every one.
   [[gnu::always_inline]] inline void plan(GpuThread& thread, GpuStream stream, uint32_t group,
-                                          const CommEntry* comm, GpuPlan& plan) noexcept {
+                                          const CommEntry* comm, uint64_t hash,
+                                          GpuPlan& plan) noexcept {
     if (__builtin_expect(thread.open_end != 0, 0)) give_up_open_end(thread);
     if (__builtin_expect(is_left_open(thread), 0)) abandon_call(thread);
     int status = 0;
@@ -228,7 +234,7 @@ class GpuTimer {
     if (is_out && status == 0 && records_.has_room()) {
       plan.is_sampled_out = true;
     } else {
-      plan_asked(thread, stream, group, comm, status, plan);
+      plan_asked(thread, stream, group, comm, hash, status, plan);
     }
   }
   // The record is published, with the plan's flags. Where the operation cannot be timed after all,
@@ -327,7 +333,7 @@ class GpuTimer {
   GpuContext* open_context(GpuContextHandle handle, GpuStream stream) noexcept;
   void look_up_device(GpuContext& context) noexcept;
   uint32_t create_events(GpuContext& context, uint32_t from, uint32_t to) noexcept;
-  bool is_sampled_out(GpuThread& thread) noexcept;
+  static bool is_sampled_out(GpuThread& thread, uint64_t hash) noexcept;
   void note_cost(GpuThread& thread, uint64_t behind_ticks, uint64_t stands_for) noexcept;
   void adapt(GpuThread& thread, uint64_t now_ticks) noexcept;
   void count_sampled_out(GpuThread& thread) noexcept {
@@ -339,7 +345,7 @@ class GpuTimer {
            thread.lane.position != nullptr;
   }
   void plan_asked(GpuThread& thread, GpuStream stream, uint32_t group, const CommEntry* comm,
-                  int status, GpuPlan& plan) noexcept;
+                  uint64_t hash, int status, GpuPlan& plan) noexcept;
   void mark_planned(GpuThread& thread, const GpuPlan& plan, OpRecord* record, uint64_t ticket,
                     GpuStream stream, uint32_t group) noexcept;
   bool close_marked(GpuThread& thread, OpRecord* record, uint64_t ticket,
@@ -371,7 +377,7 @@ class GpuTimer {
   GpuEndName end_name_of(uint64_t ticket) const noexcept;
   void note_launch(const GpuSpan& span) noexcept;
   bool is_reachable(const GpuContext& context, GpuStream stream) noexcept;
-  bool joins_group(GpuThread& thread, uint32_t group, bool is_free) noexcept;
+  bool joins_group(GpuThread& thread, uint32_t group, uint64_t hash, bool is_free) noexcept;
   static GpuGroup::Entry entry_of(GpuStream stream, GpuContext* context, uint32_t capture,
                                   int device, uint64_t ticket) noexcept;
   bool add_to_group(GpuGroup& group, const GpuGroup::Entry& added) noexcept;

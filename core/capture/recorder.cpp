@@ -4,6 +4,7 @@
 #include "core/base/check.h"
 #include "core/base/clock.h"
 #include "core/capture/comm_handles.h"
+#include "core/capture/common_sample.h"
 #include "core/capture/live.h"
 #include "core/capture/tickets.h"
 
@@ -190,15 +191,31 @@ inline void finish_op(OpToken token, int result) noexcept {
 
 // --- GPU timing ---------------------------------------------------------------------------------
 
+// Of an operation that its communicator's other ranks, or its peer, count as this one does; 0:
+// nobody knows its place.
+[[gnu::noinline]] uint64_t hash_of_place(const OpCall& call, const CommEntry* comm,
+                                         Position position) noexcept {
+  if (comm == nullptr || comm->key.is_null() || (position.flags & kOpSeqUnknown) != 0) return 0;
+  CallPlace place{.seq = position.seq};
+  if (!is_among_collectives(call.kind)) {
+    const bool is_send = call.kind == OpKind::Send;
+    if ((!is_send && call.kind != OpKind::Recv) || comm->rank < 0) return 0;
+    place.sender = is_send ? comm->rank : call.root_or_peer;
+    place.receiver = is_send ? call.root_or_peer : comm->rank;
+  }
+  return sample_hash(comm->key, place);
+}
+
 // What the plugin saw is launched already. A non-blocking communicator launches on a thread of
 // NCCL's, where activity records do not find the call.
 [[gnu::always_inline]] inline void plan_gpu(GpuTimer& timer, ThreadState& thread,
                                             const OpCall& call, uint32_t comm_index,
-                                            GpuPlan& plan) noexcept {
+                                            Position position, GpuPlan& plan) noexcept {
   if (call.kind == OpKind::GroupEnd || (call.flags & kOpFromPlugin) != 0) return;
   const CommEntry* comm = comm_index != kCommUnknown ? &live.known_comms[comm_index] : nullptr;
   if (timer.has_activity() && comm != nullptr && comm->non_blocking != 0) return;
-  timer.plan(thread.gpu, call.stream, call.group, comm, plan);
+  const uint64_t hash = GpuTimer::is_sampling(thread.gpu) ? hash_of_place(call, comm, position) : 0;
+  timer.plan(thread.gpu, call.stream, call.group, comm, hash, plan);
 }
 
 [[gnu::always_inline]] inline void mark_gpu(GpuTimer& timer, ThreadState& thread,
@@ -261,7 +278,7 @@ template <bool kMayBeCall>
     return drop_op(live.stats->dropped_paused, call, is_call);
   }
   GpuPlan plan;
-  if (timer != nullptr) plan_gpu(*timer, thread, call, comm_index, plan);
+  if (timer != nullptr) plan_gpu(*timer, thread, call, comm_index, position, plan);
   const uint64_t newest =
       comm_index != kCommUnknown ? load_relaxed(live.comms[comm_index].last_ticket) : 0;
   const auto [record, ticket] = ring::claim_slot(live.ops, [&] {

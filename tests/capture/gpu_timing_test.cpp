@@ -1,7 +1,9 @@
 // The recorder and a driver: one that is not there, lacks a function, or does not answer.
 #include <cstring>
+#include <map>
 
 #include "core/base/clock.h"
+#include "core/capture/common_sample.h"
 #include "core/capture/live.h"
 #include "tests/capture/fake_gpu.h"
 #include "tests/capture/own_process.h"
@@ -30,8 +32,20 @@ int query_event(capture::GpuEvent event) {
   return test::fake_driver::event_query(event);
 }
 
+constexpr uint64_t kSlowRecordNs = 10'000;
+bool driver_is_slow = false;
+
+int record_slowly(capture::GpuEvent event, capture::GpuStream stream) {
+  const uint64_t end_ns = monotonic_now_ns() + kSlowRecordNs;
+  while (monotonic_now_ns() < end_ns) continue;
+  return test::fake_driver::event_record(event, stream);
+}
+
 // `dlsym` in the driver.
 void* find_function(const char* wanted) {
+  if (driver_is_slow && strcmp(wanted, "cuEventRecord") == 0) {
+    return reinterpret_cast<void*>(record_slowly);
+  }
   if (missing != nullptr && strcmp(wanted, missing) == 0) return nullptr;
   if (strcmp(wanted, "cuEventQuery") == 0) return reinterpret_cast<void*>(query_event);
   return test::find_in_fake_driver(wanted);
@@ -98,6 +112,47 @@ TEST_CASE("of a driver without a needed function the meta names the function") {
   missing = nullptr;
   expect_host_times_only(ring, 100);
   CHECK(has_line(ring, "gpu_timing=off (the CUDA driver has no cuEventElapsedTime)"));
+}
+
+// As both sides of a transfer, and all ranks of a collective, know it: the test's own account.
+uint64_t hash_of(const OpRecord& op, const CommEntry& entry) {
+  capture::CallPlace place{.seq = op.seq};
+  if (op.kind == OpKind::Send) place = {op.seq, entry.rank, op.root_or_peer};
+  if (op.kind == OpKind::Recv) place = {op.seq, op.root_or_peer, entry.rank};
+  return capture::sample_hash(entry.key, place);
+}
+
+TEST_CASE("which calls a thread beyond its budget has timed is told by their places alone") {
+  const TemporaryDirectory directory;
+  REQUIRE(ended_well(in_own_process(directory.path(), [&] {
+    setenv("ROLLCALL_OVERHEAD_BUDGET", "20", 1);
+    driver_is_slow = true;
+    begin_with(find_function);
+    const capture::GpuStream stream = FakeGpu::get().make_stream(1, true);
+    test::open_test_comm(&comm);
+    constexpr OpKind kKinds[] = {OpKind::AllReduce, OpKind::Send, OpKind::Recv};
+    for (uint64_t n = 0; n < 6'000; ++n) {
+      capture::OpCall call = all_reduce(&comm, n);
+      call.kind = kKinds[n % 3];
+      if (call.kind != OpKind::AllReduce) call.root_or_peer = 1;
+      call.stream = stream;
+      capture::end_op(capture::begin_op(call), 0);
+    }
+    capture::flush_at_exit();
+  })));
+  const RingContents ring = test::read_ring(directory.files(".ring").at(0));
+  std::map<OpKind, unsigned> timed;
+  uint64_t number = 0;
+  for (const auto& [ticket, op] : ring.ops) {
+    constexpr uint64_t kUntilSampling = 256;  // the first marks show what the thread can afford
+    const bool is_timed = (op.flags & kOpGpuTimesUnknown) == 0;
+    if (++number <= kUntilSampling || !is_timed) continue;
+    CHECK(capture::is_in_sample(hash_of(op, ring.comms.at(0)), 1));
+    ++timed[op.kind];
+  }
+  CHECK(ring.ops.size() == 6'000);
+  CHECK(ring.stats.gpu_sampled_out > 3'000);
+  for (const OpKind kind : {OpKind::AllReduce, OpKind::Send, OpKind::Recv}) CHECK(timed[kind] > 0);
 }
 
 TEST_CASE("without a thread to poll with calls have host times only, and the meta says why") {

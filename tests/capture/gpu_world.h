@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/capture/gpu_timer.h"
@@ -71,7 +72,7 @@ struct World {
     CommEntry comm{};
     comm.device = device;
     capture::GpuPlan plan;
-    timer->plan(thread, stream, group, &comm, plan);
+    timer->plan(thread, stream, group, &comm, std::exchange(next_hash, 0), plan);
     const ring::Claim<OpRecord> claim = ring::claim_slot(slots);
     if (claim.record == nullptr) std::abort();  // the ring has more slots than can be in flight
     OpRecord* record = claim.record;
@@ -137,6 +138,7 @@ struct World {
   capture::GpuTimer::Options options;  // that the timer began with
   capture::GpuTimer* timer = nullptr;
   capture::GpuActivity* activity = nullptr;
+  uint64_t next_hash = 0;  // of the next operation; 0: none
   capture::GpuThread main_thread;
 };
 
