@@ -12,6 +12,7 @@
 #include "core/base/check.h"
 #include "core/format/file_name.h"
 #include "report/json_terms.h"
+#include "report/lines.h"
 #include "report/terms.h"
 
 namespace rollcall::report {
@@ -351,9 +352,8 @@ std::string info_text(const trace::Run& run, const std::vector<FileSizes>& sizes
   append_processes(out, run, ranks);
   append_losses(out, run);
   if (!run.issues.empty()) out += "\nAbout the files\n";
-  for (const trace::Issue& issue : run.issues) {
-    out += fmt::format("  {}{}{}\n", printable(file_name(issue.file)),
-                       issue.file.empty() ? "" : ": ", printable(issue.text));
+  for (const SharedIssue& shared : shared_issues(run, false)) {
+    out += fmt::format("  {}\n", issue_line(shared));
   }
   return out;
 }

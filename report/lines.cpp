@@ -99,8 +99,9 @@ std::vector<SharedIssue> shared_issues(const trace::Run& run, bool each_alone) {
   return shared;
 }
 
-std::string issue_line(const SharedIssue& shared) {
-  std::string file = printable(file_name(shared.issue->file));
+std::string issue_line(const SharedIssue& shared, bool has_path) {
+  const std::string& path = shared.issue->file;
+  std::string file = printable(has_path ? std::string_view(path) : file_name(path));
   if (shared.files > 1) file += fmt::format(" and {} more", shared.files - 1);
   const std::string text = printable(shared.issue->text);
   return file.empty() ? text : fmt::format("{}: {}", file, text);

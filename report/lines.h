@@ -58,7 +58,7 @@ struct SharedIssue {
   size_t files = 1;
 };
 std::vector<SharedIssue> shared_issues(const trace::Run& run, bool each_alone);
-// "node0.102.a.ring and 3 more: what is the matter"
-std::string issue_line(const SharedIssue& shared);
+// "node0.102.a.ring and 3 more: what is the matter". The file's path stands there where `has_path`.
+std::string issue_line(const SharedIssue& shared, bool has_path = false);
 
 }  // namespace rollcall::report

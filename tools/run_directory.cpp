@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "report/lines.h"
 #include "report/terms.h"
 #include "tools/bring_home.h"
 #include "tools/new_run_directory.h"
@@ -67,13 +68,12 @@ std::string why_empty(const std::vector<std::string>& paths, const trace::Run& r
   }
   std::string text = fmt::format("{} {} no recording that can be read.", name, hold);
   constexpr size_t kIssuesShown = 8;
-  for (size_t at = 0; at < run.issues.size() && at < kIssuesShown; ++at) {
-    const trace::Issue& issue = run.issues[at];
-    text += fmt::format("\n  {}{}{}", report::printable(issue.file), issue.file.empty() ? "" : ": ",
-                        report::printable(issue.text));
+  const std::vector<report::SharedIssue> issues = report::shared_issues(run, false);
+  for (size_t at = 0; at < issues.size() && at < kIssuesShown; ++at) {
+    text += "\n  " + report::issue_line(issues[at], true);
   }
-  if (run.issues.size() > kIssuesShown) {
-    text += fmt::format("\n  and {} more files", run.issues.size() - kIssuesShown);
+  if (issues.size() > kIssuesShown) {
+    text += fmt::format("\n  and {} more", issues.size() - kIssuesShown);
   }
   if (!run.logs.empty()) text += "\n  what a job's log says in words, `rollcall diff` judges";
   return text;
@@ -122,9 +122,8 @@ bool are_two_directories(const std::vector<std::string>& paths) {
 }
 
 void say_issues(const trace::Run& run) {
-  for (const trace::Issue& issue : run.issues) {
-    say(fmt::format("{}{}{}", report::printable(issue.file), issue.file.empty() ? "" : ": ",
-                    report::printable(issue.text)));
+  for (const report::SharedIssue& shared : report::shared_issues(run, false)) {
+    say(report::issue_line(shared, true));
   }
   uint64_t lost = 0;
   for (const trace::Process& process : run.processes) {
