@@ -157,6 +157,22 @@ TEST_CASE("time stamps of ISO 8601 and Python's logging") {
   check_kept("[2026-11-27 15:40:00 x");
 }
 
+TEST_CASE("the loggers of vLLM and SGLang write a time, a place and what they say") {
+  const LinePrefix prefix = prefix_of("ERROR 01-02 00:00:05 [v1/engine/core.py:708] ");
+  CHECK(prefix.time_ns == (24 * 3600 + 5) * int64_t{1'000'000'000});
+  CHECK(prefix.likely_rank() == -1);
+  CHECK(prefix_of("(EngineCore_0 pid=257) ERROR 10-05 03:32:06 [core.py:708] ").pid == 257);
+  CHECK(prefix_of("WARNING 09-12 11:12:13 shm_broadcast.py:404] ").time_ns != 0);
+  CHECK(prefix_of("[2026-11-27 15:40:00 TP3] ").time_ns != 0);
+  CHECK(prefix_of("[2026-11-27 15:40:00 DP1 TP3 EP3 PP0] ").time_ns != 0);
+  for (const char* line :
+       {"ERROR 13-02 00:00:05 [core.py:708] no month", "ERROR 01-02 00:00:05 [core.py] no line",
+        "ERROR 01-02 no time", "ERRORS 01-02 00:00:05 [core.py:708] no level",
+        "[2026-11-27 15:40:00 XP3] no place", "[2026-11-27 15:40:00 TP] none"}) {
+    check_kept(line);
+  }
+}
+
 TEST_CASE("grep -n puts the number of the line in front, grep -rn the file too") {
   CHECK(prefix_of("57:").host.empty());
   prefix_of("57:", kWatchdog);

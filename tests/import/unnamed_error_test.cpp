@@ -122,6 +122,25 @@ TEST_CASE("a line that ends no traceback is not taken for an exception of a rank
   }
 }
 
+TEST_CASE("a logger's words may stand in front of a traceback, and its own prefix in each line") {
+  const std::string logged = "(EngineCore_0 pid=7) ERROR 10-05 03:32:06 [core.py:708] ";
+  const std::string of_vllm = logged + "EngineCore failed: Traceback (most recent call last):\n" +
+                              logged + "  File \"core.py\", line 699, in run\n" + logged + kShapes;
+  const std::string of_sglang =
+      "[2026-10-05 03:32:06 TP3] Scheduler hit an exception: Traceback (most recent call last):\n"
+      "  File \"scheduler.py\", line 9, in run\n" +
+      kShapes;
+  for (const std::string& lines : {of_vllm, of_sglang}) {
+    CAPTURE(lines);
+    CHECK(holds(judged(kSize + lines + three_gave_up()).summary,
+                "in line 4 a rank that the log does not name raised RuntimeError"));
+  }
+  // A quotation is none.
+  const std::string quoted = "{\"log\": \"Traceback (most recent call last):\n  File\n" + kShapes;
+  CHECK(judged(kSize + quoted + three_gave_up()).summary ==
+        judged(kSize + three_gave_up()).summary);
+}
+
 TEST_CASE("an error ends the traceback of its own task, and of no other") {
   const auto summary = [](const char* task) {
     return judged("0: " + gave_up(0) +

@@ -207,11 +207,44 @@ bool take_ray(Cursor& at, LinePrefix& prefix) {
   return true;
 }
 
+// "ERROR 11-27 15:40:00 [core.py:708] ", as vLLM's logger writes it in front of every line of a
+// message, and without the first bracket before 0.9.
+bool take_vllm(Cursor& at, LinePrefix& prefix) {
+  constexpr std::string_view kLevels[] = {"INFO ", "WARNING ", "ERROR ", "CRITICAL ", "DEBUG "};
+  int32_t month = 0;
+  int32_t day = 0;
+  int32_t line = 0;
+  const bool has_level = std::any_of(std::begin(kLevels), std::end(kLevels),
+                                     [&](std::string_view level) { return at.take(level); });
+  if (!has_level || !at.take_digits(2, month) || !at.take("-") || !at.take_digits(2, day) ||
+      !at.take(" ") || month < 1 || month > 12 || day < 1 || day > 31) {
+    return false;
+  }
+  prefix.time_ns = days_of(1970, month, day) * 24 * 3600 * kSecondNs;
+  if (!take_clock(at, prefix.time_ns) || !at.take(" ")) return false;
+  at.take("[");
+  while (!at.take_word().empty() && at.take("/")) continue;
+  if (!at.take(":") || !at.take_number(line) || !at.take("]")) return false;
+  at.take_blank();
+  return true;
+}
+
+// " TP3", " DP0 TP3 EP3": what SGLang's logger has behind the time.
+void take_places(Cursor& at) {
+  constexpr std::string_view kPlaces[] = {" DP", " TP", " EP", " PP"};
+  int32_t number = 0;
+  for (const std::string_view place : kPlaces) {
+    Cursor behind = at;
+    if (behind.take(place) && behind.take_number(number)) at = behind;
+  }
+}
+
 // "2026-11-27T15:40:00.123Z ", "[2026-11-27 15:40:00] ", and what the container runtime of
 // Kubernetes puts behind it on disk: "stdout F ".
 bool take_time(Cursor& at, LinePrefix& prefix) {
   const bool has_bracket = at.take("[");
   if (!take_iso(at, prefix.time_ns)) return false;
+  if (has_bracket) take_places(at);
   if (has_bracket && !at.take("]")) return false;
   if (!at.rest().starts_with(' ') && !at.rest().starts_with('\t') && !at.at_end()) return false;
   at.take_blank();
@@ -351,8 +384,8 @@ bool take_grep_context(Cursor& at, LinePrefix& prefix) {
 using Take = bool (*)(Cursor&, LinePrefix&);
 
 // Forms that nothing else looks like.
-constexpr Take kSure[] = {take_rank, take_role,    take_mpirun,      take_ray, take_journal,
-                          take_time, take_kubectl, take_kernel_time, take_loki};
+constexpr Take kSure[] = {take_rank, take_role, take_mpirun,  take_ray,         take_journal,
+                          take_time, take_vllm, take_kubectl, take_kernel_time, take_loki};
 
 // Forms that other lines look like, too: taken only where what is left begins as a line does that
 // we read. grep's come last: a host and a number look like a file and a line.

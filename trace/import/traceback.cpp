@@ -16,9 +16,12 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; 
 }  // namespace
 
 void Tracebacks::begin(const TextLine& line) {
-  // A message out of JSON may hold a whole one.
-  const bool is_alone = line.text.find_first_not_of("\r\n", kFirstLine.size()) == line.text.npos;
-  if (!line.text.starts_with(kFirstLine) || !is_alone || line.prefix.rank >= 0) return;
+  // Loggers put words in front of it: "Scheduler hit an exception: ". A message out of JSON may
+  // hold a whole one, and more behind it.
+  const size_t end = std::min(line.text.find_last_not_of("\r\n") + 1, line.text.size());
+  const bool is_first = line.text.substr(0, end).ends_with(kFirstLine);
+  const bool is_quoted = line.text.find_first_of("{\"'") != line.text.npos;
+  if (!is_first || is_quoted || line.prefix.rank >= 0) return;
   const bool is_known = !open_.empty() && open_.back().line == line.number;
   if (!is_known && open_.size() < kOpenMax) open_.push_back({LineWriter(line.prefix), line.number});
 }
