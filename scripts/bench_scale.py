@@ -138,7 +138,8 @@ def measure_drawing(path):
 
 
 def measure_traces(rollcall, directory, folder):
-    """A row for each format: bytes per slice, seconds, MiB."""
+    """A row for each format: bytes per slice, seconds, MiB, and MB written per second of processor
+    time, that of reading the run included."""
     rows = []
     for name, file, options in TRACES:
         if file.endswith(".json") and rows[-1]["slices"] > CHROME_SLICES_MAX:
@@ -150,7 +151,9 @@ def measure_traces(rollcall, directory, folder):
         os.unlink(path)
         rows.append({"format": name, "slices": slices, "bytes": size,
                      "bytes_per_slice": round(size / slices, 1), "seconds": round(cost[0], 2),
-                     "cpu_seconds": round(cost[1], 2), "memory_mib": round(cost[2])})
+                     "cpu_seconds": round(cost[1], 2),
+                     "mb_per_second": round(size / 1e6 / max(cost[1], 0.001)),
+                     "memory_mib": round(cost[2])})
     return rows
 
 
@@ -200,12 +203,12 @@ def print_tables(rows, recorded):
 def print_traces(row):
     print(f"\nAs a trace, {row['ranks']:,} ranks of {row['calls']:,} calls (a goal of "
           f"{SLICE_BYTES_MAX} bytes per slice in Perfetto's format):\n")
-    print("| format | slices | MB | bytes per slice | seconds | CPU s | MiB |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    print("| format | slices | MB | bytes per slice | seconds | CPU s | MB per CPU s | MiB |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for trace in row["traces"]:
         print(f"| {trace['format']} | {trace['slices']:,} | {trace['bytes'] / 1e6:.0f} | "
               f"{trace['bytes_per_slice']} | {trace['seconds']} | {trace['cpu_seconds']} | "
-              f"{trace['memory_mib']} |")
+              f"{trace['mb_per_second']} | {trace['memory_mib']} |")
 
 
 def measure(rollcall, folder, shape, processes=0, with_traces=False):
