@@ -215,20 +215,36 @@ class Finder {
   }
 
   void explain() {
-    if (timeline_.units.size() == timeline_.untimed) {
+    if (timeline_.untimed == 0) {
+      steps_.why_not =
+          fmt::format("of {} steps none is on file whole, on all GPUs, behind the first {}",
+                      steps_.count, kWarmUpSteps);
+    } else if (timeline_.is_foreign) {
+      explain_foreign();
+    } else if (timeline_.units.size() == timeline_.untimed) {
       steps_.why_not =
           "no call has a GPU time: the run was recorded with ROLLCALL_GPU_TIMING=off, or by the "
           "profiler plugin alone";
-    } else if (timeline_.untimed != 0) {
+    } else {
       steps_.why_not = fmt::format(
           "{} of {} calls have no GPU time, and no step is timed on all GPUs: record again with "
           "ROLLCALL_OVERHEAD_BUDGET=100, which times every call",
           timeline_.untimed, timeline_.units.size());
-    } else {
-      steps_.why_not =
-          fmt::format("of {} steps none is on file whole, on all GPUs, behind the first {}",
-                      steps_.count, kWarmUpSteps);
     }
+  }
+
+  void explain_foreign() {
+    if (timeline_.units.size() == timeline_.untimed) {
+      steps_.why_not =
+          "no call has a kernel in the files: profile with ProfilerActivity.CUDA, or `nsys profile "
+          "-t cuda,nvtx`";
+      return;
+    }
+    steps_.why_not = fmt::format(
+        "{} of {} calls have no kernel in the files, and no step has them all on all GPUs: of "
+        "transfers that are issued in batches PyTorch's profiler does not tell whose a kernel is; "
+        "record with `rollcall run`",
+        timeline_.untimed, timeline_.units.size());
   }
 
   Timeline& timeline_;

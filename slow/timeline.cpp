@@ -47,15 +47,18 @@ int32_t short_span(int64_t span_ns) {
   return static_cast<int32_t>(std::clamp<int64_t>(span_ns, 0, kMax));
 }
 
-// When the stream and the launch had both come. Where NCCL's launch is not on file and the stream
-// was reached while the host was still in the call, it happened before the call came back: that is
-// taken for it, and how much earlier it may have been is the doubt.
-void set_arrival(const Op& first, int64_t returned_ns, int64_t launched_ns, Unit& unit) {
+// When the stream and the launch had both come: both had where a kernel began. Where NCCL's launch
+// is not on file and the stream was reached while the host was still in the call, it happened
+// before the call came back: that is taken for it, and how much earlier it may have been is the
+// doubt.
+void set_arrival(const Op& first, bool is_of_kernel, int64_t returned_ns, int64_t launched_ns,
+                 Unit& unit) {
   if (first.started_ns == 0 || first.finished_ns == 0) return;
   const int64_t span_ns = first.finished_ns - first.started_ns;
   if (span_ns < 0 || span_ns > kLongestNs) return;
-  int64_t arrived_ns = std::max(first.started_ns, std::min(launched_ns, first.finished_ns));
-  if (launched_ns == 0 && returned_ns > first.started_ns) {
+  int64_t arrived_ns = first.started_ns;
+  if (!is_of_kernel) arrived_ns = std::max(arrived_ns, std::min(launched_ns, first.finished_ns));
+  if (!is_of_kernel && launched_ns == 0 && returned_ns > first.started_ns) {
     arrived_ns = std::min(returned_ns, first.finished_ns);
     unit.doubt_ns = short_span(arrived_ns - first.started_ns);
   }
@@ -112,7 +115,7 @@ class Cutter {
     unit.symbol = symbol.symbol();
     unit.sizeless = sizeless.symbol();
     unit.call_ns = short_span(returned_ns - first.called_ns);
-    set_arrival(first, returned_ns, launched_ns, unit);
+    set_arrival(first, process_.knowledge.kernel_times, returned_ns, launched_ns, unit);
     if (!unit.is_timed()) ++timeline_.untimed;
     timeline_.units.push_back(unit);
     return i + 1;
@@ -286,6 +289,7 @@ Timeline make_timeline(const trace::Run& run) {
     Gpu gpu;
     gpu.process = p;
     gpu.rank = run.processes[p].job_rank;
+    timeline.is_foreign = timeline.is_foreign || run.processes[p].is_foreign();
     gpu.begin = static_cast<uint32_t>(timeline.units.size());
     unit_of[p] =
         Cutter(run.processes[p], static_cast<uint32_t>(timeline.gpus.size()), timeline).cut();

@@ -85,6 +85,7 @@ struct Timeline {
   std::vector<uint32_t> meetings_of_units;
   uint64_t untimed = 0;     // units without GPU times
   uint64_t replays = 0;     // launches of graphs, which stand for several operations
+  bool is_foreign = false;  // no recorder of ours was there, but another tool
   uint32_t unrecorded = 0;  // ranks of communicators that left no file
 
   std::span<const uint32_t> units_of(const Meeting& meeting) const {

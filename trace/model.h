@@ -190,6 +190,7 @@ struct Knowledge {
   bool creations = true;       // so is that a communicator is being made, or was aborted
   bool returns = true;         // a call without a return has not returned
   bool losses_show = true;     // a record that was lost would be missed: they are counted
+  bool kernel_times = false;   // Op::started_ns is the begin of the kernel, which NCCL had launched
 
   // A call that is not on file was not made.
   bool tells_absence() const { return tail && small_calls; }

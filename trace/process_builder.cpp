@@ -540,6 +540,7 @@ Process ProcessBuilder::finish(const BuildLimits& limits) {
   const auto timing = process_.meta.find("gpu_timing");
   const bool is_watched =
       timing != process_.meta.end() && (timing->second == "events" || timing->second == "progress");
+  process_.knowledge.kernel_times = timing != process_.meta.end() && timing->second == "cupti";
   for (const OpRecord& record : merged) {
     if ((record.flags & kOpSimulated) != 0) continue;  // NCCL did not run it
     // An operation in flight is worth more than its age.

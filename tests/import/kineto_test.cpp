@@ -69,6 +69,7 @@ TEST_CASE("a profiler's trace gives each rank its calls, with the times of their
   CHECK(first.state == OpState::finished);
   CHECK(first.started_ns == first.called_ns + 70000);
   CHECK(first.finished_ns - first.started_ns == 100000);
+  CHECK(process.knowledge.kernel_times);
   CHECK(process.ops[7].kind == OpKind::AllGather);
   CHECK(process.ops[7].count == 2048);
   CHECK(process.ops[8].kind == OpKind::ReduceScatter);

@@ -36,6 +36,7 @@ namespace {
 struct KernelTime {
   int64_t started_ns = 0;
   int64_t finished_ns = 0;
+  int64_t stream = 0;
 };
 
 class ProcessWriter {
@@ -48,7 +49,7 @@ class ProcessWriter {
       const int64_t started_ns = trace_.at_ns(kernel.ts_us);
       const int64_t finished_ns = trace_.at_ns(kernel.ts_us + kernel.duration_us);
       const auto [known, fresh] =
-          kernels_.try_emplace(kernel.external, KernelTime{started_ns, finished_ns});
+          kernels_.try_emplace(kernel.external, KernelTime{started_ns, finished_ns, kernel.stream});
       if (fresh) continue;
       known->second.started_ns = std::min(known->second.started_ns, started_ns);
       known->second.finished_ns = std::max(known->second.finished_ns, finished_ns);
@@ -105,6 +106,7 @@ class ProcessWriter {
     if (record.external < 0 || kernel == kernels_.end()) return;
     op.started_ns = kernel->second.started_ns;
     op.finished_ns = kernel->second.finished_ns;
+    op.stream = static_cast<uint64_t>(kernel->second.stream);
     op.state = OpState::finished;
   }
 
@@ -210,6 +212,7 @@ void import_kineto(const std::string& path, ByteStream& stream, std::vector<Proc
   process.knowledge.returns = false;
   process.knowledge.reductions = false;
   process.knowledge.head = false;
+  process.knowledge.kernel_times = true;
   process.knowledge.tail = trouble.empty() && trace.torn == 0;
   ProcessWriter writer(process, trace);
   writer.add_kernel_times();

@@ -320,6 +320,7 @@ class ProcessWriter {
     process_.knowledge.tail = false;
     process_.knowledge.reductions = false;
     process_.knowledge.losses_show = false;
+    process_.knowledge.kernel_times = true;
     // Where ranges may be missing before any other, a call's number is a guess.
     process_.knowledge.head = !reader.is_cut;
   }
