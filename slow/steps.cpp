@@ -241,9 +241,8 @@ class Finder {
       return;
     }
     steps_.why_not = fmt::format(
-        "{} of {} calls have no kernel in the files, and no step has them all on all GPUs: of "
-        "transfers that are issued in batches PyTorch's profiler does not tell whose a kernel is; "
-        "record with `rollcall run`",
+        "{} of {} calls have no kernel in the files, and no step has them all on all GPUs; record "
+        "with `rollcall run`",
         timeline_.untimed, timeline_.units.size());
   }
 

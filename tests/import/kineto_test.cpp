@@ -79,6 +79,65 @@ TEST_CASE("a profiler's trace gives each rank its calls, with the times of their
   CHECK(process.ops[10].root_or_peer == 1);
 }
 
+// Parts of a trace of one thread, 12.
+std::string call_at(int us, const std::string& name, int external, const std::string& more = "") {
+  return fmt::format(
+      R"({{"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 12, "tid": 12, "ts": {},
+      "dur": 2, "args": {{"External id": {}, "Collective name": "{}", "dtype": "Float",
+      "In msg nelems": 16, "Out msg nelems": 16, "Group size": 2, "Process Group Name": "0",
+      "Process Group Ranks": "[4, 5]", "Rank": 1{}}}}},)",
+      us, external, name, more);
+}
+std::string launch_at(int us, int correlation, int tid = 12) {
+  return fmt::format(
+      R"({{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernelExC", "pid": 12, "tid": {},
+      "ts": {}, "dur": 1, "args": {{"External id": 9000, "correlation": {}}}}},)",
+      tid, us, correlation);
+}
+std::string kernel_at(int us, int external, int correlation) {
+  return fmt::format(
+      R"({{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv", "pid": 0, "tid": 20,
+      "ts": {}, "dur": 10, "args": {{"External id": {}, "correlation": {}, "stream": 20}}}},)",
+      us, external, correlation);
+}
+std::string other_event() { return R"({"ph": "i", "name": "end", "ts": 9999})"; }
+
+TEST_CASE("calls that are issued together have the times of the kernel launched behind them") {
+  const Result result =
+      import_text(trace_of(call_at(5, "allreduce", 1, R"(, "Seq": 9)") + launch_at(6, 101) +
+                           kernel_at(20, 1, 101) + call_at(30, "send", 2) + call_at(33, "recv", 3) +
+                           launch_at(36, 102) + launch_at(37, 103) + kernel_at(50, 9000, 102) +
+                           kernel_at(70, 9000, 103) + call_at(90, "send", 4) + other_event()));
+  REQUIRE(result.processes.size() == 1);
+  const std::vector<Op>& ops = result.processes[0].ops;
+  REQUIRE(ops.size() == 4);
+  CHECK(ops[0].group == 0);
+  CHECK(ops[0].finished_ns - ops[0].started_ns == 10'000);
+  CHECK(ops[1].group != 0);
+  CHECK(ops[2].group == ops[1].group);
+  for (const size_t number : {1, 2}) {  // from the first of its kernels to the end of the last
+    CHECK(ops[number].started_ns - ops[0].started_ns == 30'000);
+    CHECK(ops[number].finished_ns - ops[number].started_ns == 30'000);
+    CHECK(ops[number].stream == 20);
+    CHECK(ops[number].state == OpState::finished);
+  }
+  CHECK(ops[3].group == 0);
+  CHECK(ops[3].started_ns == 0);
+}
+
+TEST_CASE("a kernel of nobody is given to no call of another thread, nor to one with its own") {
+  const Result result = import_text(
+      trace_of(call_at(5, "send", 2) + launch_at(8, 102, 13) + kernel_at(50, 9000, 102) +
+               call_at(60, "allreduce", 1, R"(, "Seq": 9)") + kernel_at(70, 1, 101) +
+               launch_at(80, 104) + kernel_at(90, 9000, 104) + other_event()));
+  REQUIRE(result.processes.size() == 1);
+  const std::vector<Op>& ops = result.processes[0].ops;
+  REQUIRE(ops.size() == 2);
+  CHECK(ops[0].started_ns == 0);
+  CHECK(ops[0].state == OpState::returned);
+  CHECK(ops[1].finished_ns - ops[1].started_ns == 10'000);
+}
+
 TEST_CASE("older traces without numbers count the calls") {
   const auto ranks = import_sample("old_without_seq");
   REQUIRE(ranks.size() == 4);

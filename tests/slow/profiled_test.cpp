@@ -1,5 +1,5 @@
-// Runs of the virtual cluster as the PyTorch profiler would have recorded them: one trace a rank, with
-// the calls and the kernels of NCCL and no recorder of ours.
+// Runs of the virtual cluster as the PyTorch profiler would have recorded them: one trace a rank,
+// with the calls and the kernels of NCCL and no recorder of ours.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ using nlohmann::json;
 using timed::Family;
 using timed::Training;
 
-constexpr int64_t kBaseNs = 1'700'000'000'000'000'000;
+constexpr int64_t kOfNoCall = 1'000'000'000;
 
 std::string torch_name(OpKind kind) {
   switch (kind) {
@@ -37,24 +37,31 @@ std::string torch_name(OpKind kind) {
       return "_reduce_scatter_base";
     case OpKind::Broadcast:
       return "broadcast";
+    case OpKind::Send:
+      return "send";
+    case OpKind::Recv:
+      return "recv";
     default:
       FAIL("the jobs here make no such call");
       return {};
   }
 }
 
-double us_of(int64_t time_ns) { return static_cast<double>(time_ns) / 1000; }
+double us_of(int64_t span_ns) { return static_cast<double>(span_ns) / 1000; }
 
 class TraceWriter {
  public:
-  TraceWriter(const trace::Process& process, const std::vector<std::vector<int32_t>>& ranks_of_comms)
-      : process_(process), ranks_of_comms_(ranks_of_comms) {}
+  TraceWriter(const trace::Process& process,
+              const std::vector<std::vector<int32_t>>& ranks_of_comms)
+      : process_(process),
+        ranks_of_comms_(ranks_of_comms),
+        base_ns_(process.ops.front().called_ns - 1'000'000) {}
 
   json document() {
     for (const trace::Op& op : process_.ops) add(op);
     return {{"schemaVersion", 1},
             {"distributedInfo", {{"backend", "nccl"}, {"rank", process_.job_rank}}},
-            {"baseTimeNanoseconds", kBaseNs},
+            {"baseTimeNanoseconds", base_ns_},
             {"traceEvents", events_}};
   }
 
@@ -69,33 +76,50 @@ class TraceWriter {
                        {"name", "record_param_comms"},
                        {"pid", process_.pid},
                        {"tid", process_.pid},
-                       {"ts", us_of(op.called_ns)},
+                       {"ts", us_since_base(op.called_ns)},
                        {"dur", us_of(op.returned_ns - op.called_ns)},
                        {"args",
                         {{"External id", external},
                          {"Collective name", torch_name(op.kind)},
                          {"dtype", "Float"},
                          {"Seq", op.seq + 1'000},
-                         {"Process Group Name", fmt::format("{}", op.comm)},
+                         {"Process Group Name", fmt::format("{:x}", comm.key.low)},
                          {"Process Group Ranks", json(ranks).dump()},
                          {"Group size", ranks.size()},
-                         {"Rank", comm.rank},
+                         {"Rank", is_p2p(op.kind) ? op.root_or_peer : comm.rank},
                          {"In msg nelems", op.count},
                          {"Out msg nelems", op.count}}}});
     if (op.finished_ns == 0) return;
+    // Transfers are issued in batches of one: the batch's end, which has no record, launches.
+    const bool is_batch = is_p2p(op.kind);
+    if (is_batch) {
+      events_.push_back({{"ph", "X"},
+                         {"cat", "cuda_driver"},
+                         {"name", "cuLaunchKernelEx"},
+                         {"pid", process_.pid},
+                         {"tid", process_.pid},
+                         {"ts", us_since_base(op.returned_ns) - 0.1},
+                         {"dur", 0.2},
+                         {"args", {{"correlation", external}}}});
+    }
     const int64_t begin_ns = std::max(op.started_ns, op.launched_ns);
+    json arguments = {{"stream", op.stream}, {"correlation", external}};
+    arguments["External id"] = is_batch ? external + kOfNoCall : external;
     events_.push_back({{"ph", "X"},
                        {"cat", "kernel"},
                        {"name", "ncclDevKernel"},
                        {"pid", 0},
-                       {"tid", 7 + op.comm},
-                       {"ts", us_of(begin_ns)},
+                       {"tid", op.stream},
+                       {"ts", us_since_base(begin_ns)},
                        {"dur", us_of(op.finished_ns - begin_ns)},
-                       {"args", {{"External id", external}, {"stream", 7 + op.comm}}}});
+                       {"args", arguments}});
   }
+
+  double us_since_base(int64_t time_ns) const { return us_of(time_ns - base_ns_); }
 
   const trace::Process& process_;
   const std::vector<std::vector<int32_t>>& ranks_of_comms_;
+  const int64_t base_ns_;
   json events_ = json::array();
   int64_t external_ = 0;
 };
@@ -141,6 +165,7 @@ Training small(Family family, double severity) {
 void expect_culprit(const Training& training, analysis::Verdict verdict) {
   const timed::Case made = make_case(training);
   const Answer answer = slow::answer(profiled(made.timed.run));
+  CAPTURE(answer.why_not);
   REQUIRE(answer.finding);
   CHECK(answer.finding->verdict == verdict);
   REQUIRE(answer.finding->gpus.size() == 1);
@@ -149,11 +174,13 @@ void expect_culprit(const Training& training, analysis::Verdict verdict) {
   CHECK(answer.compared == 55);
 }
 
-TEST_CASE("from the profiler's traces alone a rank with slow kernels is named, with what it costs") {
+TEST_CASE(
+    "from the profiler's traces alone a rank with slow kernels is named, with what it costs") {
   expect_culprit(small(Family::gpu_slow, 0.2), analysis::Verdict::straggler);
 }
 
-TEST_CASE("from the profiler's traces alone a rank with a slow loader is named as bound by its host") {
+TEST_CASE(
+    "from the profiler's traces alone a rank with a slow loader is named as bound by its host") {
   Training training = small(Family::loader_slow, 0.3);
   training.waits_at_end = true;
   expect_culprit(training, analysis::Verdict::straggler);
@@ -164,6 +191,12 @@ TEST_CASE("from the profiler's traces alone a host that launches slowly is told 
   Training training = small(Family::launch_slow, 0.3);
   training.waits_at_end = true;
   expect_culprit(training, analysis::Verdict::slow_launch);
+}
+
+TEST_CASE("from traces of a pipeline, whose transfers are batches, the slow rank is named") {
+  Training training = small(Family::gpu_slow, 0.2);
+  training.shape = {.dp = 4, .tp = 1, .pp = 2, .layers = 4, .microbatches = 4, .steps = 60};
+  expect_culprit(training, analysis::Verdict::straggler);
 }
 
 TEST_CASE("traces of a healthy job name nobody") {
@@ -185,7 +218,8 @@ TEST_CASE("where the profiler did not watch the GPU the answer says how it does"
   CHECK(answer.why_not[0].find("ProfilerActivity.CUDA") != std::string::npos);
 }
 
-TEST_CASE("where a call of each step has no kernel in the traces nobody is named, and it is said why") {
+TEST_CASE(
+    "where a call of each step has no kernel in the traces nobody is named, and it is said why") {
   trace::Run run = profiled(make_case(small(Family::gpu_slow, 0.2)).timed.run);
   for (trace::Process& process : run.processes) {
     for (size_t i = 0; i < process.ops.size(); i += 4) {

@@ -11,7 +11,8 @@
 // What becomes what
 //   * record_param_comms is a call, in the order of their times. Traces without CPU activity have
 //     the same arguments on the kernels, which then stand for the calls.
-//   * A kernel of the same External id gives the time that the GPU took.
+//   * A kernel of the same External id gives the time that the GPU took; of calls that were issued
+//     together, the kernel that was launched behind them (kineto_batches.h), and they are a group.
 //   * Identity: the group's name and ranks. "Seq" (2.5 and later) is the position; without it calls
 //     are counted, which holds where all ranks began with the same step.
 //   * "Rank" is the rank in the group, but for sends and receives the peer's, and for collectives
@@ -24,9 +25,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <unordered_map>
 
 #include "core/base/limits.h"
 #include "trace/import/importer.h"
+#include "trace/import/kineto_batches.h"
 #include "trace/import/kineto_records.h"
 #include "trace/import/torch_names.h"
 
@@ -45,17 +49,29 @@ class ProcessWriter {
 
   void add_kernel_times() {
     for (const KinetoRecord& kernel : trace_.kernels) {
-      if (kernel.external < 0) continue;
-      const int64_t started_ns = trace_.at_ns(kernel.ts_us);
-      const int64_t finished_ns = trace_.at_ns(kernel.ts_us + kernel.duration_us);
-      const auto [known, fresh] =
-          kernels_.try_emplace(kernel.external, KernelTime{started_ns, finished_ns, kernel.stream});
-      if (fresh) continue;
-      known->second.started_ns = std::min(known->second.started_ns, started_ns);
-      known->second.finished_ns = std::max(known->second.finished_ns, finished_ns);
+      if (kernel.external >= 0) extend(kernels_[kernel.external], kernel);
     }
   }
 
+  // Behind all calls: of those that were issued together.
+  void add_batches(const std::vector<KinetoBatch>& batches) {
+    for (const KinetoBatch& batch : batches) {
+      KernelTime time;
+      for (const size_t kernel : batch.kernels) extend(time, trace_.kernels[kernel]);
+      std::set<size_t> ops;
+      for (const size_t call : batch.calls) {
+        const auto op = op_of_call_.find(&trace_.calls[call]);
+        if (op != op_of_call_.end()) ops.insert(op->second);
+      }
+      if (ops.size() > 1) ++groups_;
+      for (const size_t op : ops) {
+        finish(time, process_.ops[op]);
+        if (ops.size() > 1) process_.ops[op].group = groups_;
+      }
+    }
+  }
+
+  // One of the trace's calls, or a kernel that stands for one.
   void add(const KinetoRecord& record) {
     const std::optional<OpKind> kind = torch_kind_of(record.collective);
     if (!kind) return;  // "wait" and the like
@@ -76,10 +92,14 @@ class ProcessWriter {
       op.seq = record.seq >= 0 ? static_cast<uint64_t>(record.seq) : comm.collectives;
       const auto [known, fresh] = collectives_.try_emplace({index, op.seq}, process_.ops.size());
       // A coalesced group: one operation of several tensors.
-      if (!fresh) return merge(op, process_.ops[known->second]);
+      if (!fresh) {
+        op_of_call_[&record] = known->second;
+        return merge(op, process_.ops[known->second]);
+      }
       comm.collectives = op.seq + 1;
     }
     set_times(record, op);
+    op_of_call_[&record] = process_.ops.size();
     op.ticket = process_.ops.size() + 1;
     process_.ops.push_back(op);
   }
@@ -104,9 +124,22 @@ class ProcessWriter {
     }
     const auto kernel = kernels_.find(record.external);
     if (record.external < 0 || kernel == kernels_.end()) return;
-    op.started_ns = kernel->second.started_ns;
-    op.finished_ns = kernel->second.finished_ns;
-    op.stream = static_cast<uint64_t>(kernel->second.stream);
+    finish(kernel->second, op);
+  }
+
+  void extend(KernelTime& time, const KinetoRecord& kernel) const {
+    const int64_t started_ns = trace_.at_ns(kernel.ts_us);
+    const int64_t finished_ns = trace_.at_ns(kernel.ts_us + kernel.duration_us);
+    const bool is_first = time.finished_ns == 0;
+    time.started_ns = is_first ? started_ns : std::min(time.started_ns, started_ns);
+    time.finished_ns = std::max(time.finished_ns, finished_ns);
+    time.stream = kernel.stream;
+  }
+
+  static void finish(const KernelTime& time, Op& op) {
+    op.started_ns = time.started_ns;
+    op.finished_ns = time.finished_ns;
+    op.stream = static_cast<uint64_t>(time.stream);
     op.state = OpState::finished;
   }
 
@@ -142,6 +175,8 @@ class ProcessWriter {
   std::map<int64_t, uint32_t> threads_;
   std::map<std::tuple<uint32_t, int32_t, bool>, uint64_t> p2p_;
   std::map<std::pair<uint32_t, uint64_t>, size_t> collectives_;
+  std::unordered_map<const KinetoRecord*, size_t> op_of_call_;
+  uint32_t groups_ = 0;
 };
 
 // Where distributedInfo does not tell it: by the rank in a group whose ranks are listed.
@@ -217,6 +252,7 @@ void import_kineto(const std::string& path, ByteStream& stream, std::vector<Proc
   ProcessWriter writer(process, trace);
   writer.add_kernel_times();
   for (const KinetoRecord& record : records) writer.add(record);
+  if (has_calls) writer.add_batches(batches_of(trace));
   process.next_ticket = process.ops.size() + 1;
   issues.push_back({path,
                     "is a trace of the PyTorch profiler: it has the calls of its window and not "

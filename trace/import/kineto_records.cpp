@@ -49,9 +49,12 @@ class TraceReader final : public JsonHandler {
     } else if (is_call) {
       if (trace.torn == 0) trace.whole_us = std::max(trace.whole_us, now_.ts_us);
       keep(trace.calls);
-    } else if (now_.is_kernel && (is_described || now_.external >= 0)) {
+    } else if (now_.is_kernel && (is_described || now_.external >= 0 || now_.correlation >= 0)) {
       keep(trace.kernels);
+    } else if (is_of_cuda_ && is_launch_ && now_.correlation >= 0) {
+      keep_launch();
     }
+    is_of_cuda_ = is_launch_ = is_gpu_ = is_nccl_ = false;
     now_ = {};
     names_ = times_ = 0;
     has_arguments_ = false;
@@ -74,13 +77,23 @@ class TraceReader final : public JsonHandler {
     if (!is_cut_) records.push_back(now_);
   }
 
+  // Without some of them batches of transfers have no times, and nothing else is lost.
+  void keep_launch() {
+    constexpr size_t kLaunchesOfEach = 4;
+    if (trace.launches.size() / kLaunchesOfEach >= records_max_) return;
+    trace.launches.push_back({now_.ts_us, now_.tid, now_.correlation});
+  }
+
   void take_field(const std::string& name, const JsonScalar& value) {
     if (name == "name") {
       ++names_;
       now_.is_call = value.text == "record_param_comms";
       is_nccl_ = value.text.starts_with("nccl");
+      is_launch_ = value.text.find("LaunchKernel") != std::string::npos ||
+                   value.text.find("LaunchCooperativeKernel") != std::string::npos;
     } else if (name == "cat") {
       is_gpu_ = value.text == "kernel";
+      is_of_cuda_ = value.text == "cuda_runtime" || value.text == "cuda_driver";
     } else if (name == "ts") {
       ++times_;
       now_.ts_us = value.number;
@@ -103,6 +116,7 @@ class TraceReader final : public JsonHandler {
     static constexpr Argument kArguments[] = {
         {"External id", nullptr, &KinetoRecord::external},
         {"external id", nullptr, &KinetoRecord::external},
+        {"correlation", nullptr, &KinetoRecord::correlation},
         {"Collective name", &KinetoRecord::collective, nullptr},
         {"dtype", &KinetoRecord::dtype, nullptr},
         {"Process Group Name", &KinetoRecord::group, nullptr},
@@ -119,7 +133,9 @@ class TraceReader final : public JsonHandler {
       if (argument.name != name) continue;
       if (argument.text != nullptr) now_.*argument.text = value.text;
       if (argument.number != nullptr) now_.*argument.number = value.integer;
-      has_arguments_ = has_arguments_ || argument.number != &KinetoRecord::external;
+      const bool is_of_all = argument.number == &KinetoRecord::external ||
+                             argument.number == &KinetoRecord::correlation;
+      has_arguments_ = has_arguments_ || !is_of_all;
     }
   }
 
@@ -133,6 +149,8 @@ class TraceReader final : public JsonHandler {
   double before_bare_us_ = 0;   // KinetoTrace::whole_us in front of the first of them
   bool is_nccl_ = false;
   bool is_gpu_ = false;
+  bool is_of_cuda_ = false;  // what the host asks of it
+  bool is_launch_ = false;
 };
 
 }  // namespace
@@ -162,6 +180,8 @@ KinetoTrace read_kineto(ByteStream& stream, size_t records_max) {
         records->begin(), records->end(),
         [](const KinetoRecord& a, const KinetoRecord& b) { return a.ts_us < b.ts_us; });
   }
+  std::stable_sort(reader.trace.launches.begin(), reader.trace.launches.end(),
+                   [](const KinetoLaunch& a, const KinetoLaunch& b) { return a.ts_us < b.ts_us; });
   return std::move(reader.trace);
 }
 
@@ -172,6 +192,7 @@ std::optional<KinetoTrace> read_kineto_file(const std::string& path) {
   if (kind_of(stream.peek(kHeadBytes)).format != ForeignFormat::kineto) return std::nullopt;
   KinetoTrace trace = read_kineto(stream);
   trace.kernels = {};
+  trace.launches = {};
   if (trace.host.empty() && !trace.calls.empty()) {
     trace.host = host_from_name(path, trace.calls.front().pid);
   }

@@ -23,6 +23,7 @@ struct KinetoRecord {
   int64_t pid = 0;
   int64_t tid = 0;
   int64_t external = -1;
+  int64_t correlation = -1;  // of a kernel: of the call of CUDA that launched it
   std::string collective;
   std::string dtype;
   std::string group;
@@ -36,16 +37,24 @@ struct KinetoRecord {
   int64_t stream = 0;
 };
 
+// A call of CUDA that launched a kernel.
+struct KinetoLaunch {
+  double ts_us = 0;
+  int64_t tid = 0;
+  int64_t correlation = -1;
+};
+
 struct KinetoTrace {
   int64_t base_ns = 0;  // since the epoch; times of events are relative to it
   int32_t rank = -1;    // of the job
   std::string host;     // empty: the file does not tell
   std::string nccl_version;
-  std::vector<KinetoRecord> calls;    // in the order of their times
-  std::vector<KinetoRecord> kernels;  // the same
-  std::string trouble;                // why it was not read to its end; empty: it was
-  uint64_t torn = 0;                  // calls that lack what they are told by, or hold two
-  double whole_us = 0;                // time of the last call in front of the first of these
+  std::vector<KinetoRecord> calls;     // in the order of their times
+  std::vector<KinetoRecord> kernels;   // the same
+  std::vector<KinetoLaunch> launches;  // of all kernels, also of others than NCCL's; the same
+  std::string trouble;                 // why it was not read to its end; empty: it was
+  uint64_t torn = 0;                   // calls that lack what they are told by, or hold two
+  double whole_us = 0;                 // time of the last call in front of the first of these
 
   // Nanoseconds of the realtime clock; 0 unknown.
   int64_t at_ns(double us) const;
@@ -55,7 +64,7 @@ struct KinetoTrace {
 int64_t ns_of_us(double us);
 
 // Read as it comes: memory is that of its collectives, of which it takes so many calls and kernels
-// at most; a window of an hour has a tenth.
+// at most, and of four times as many launches; a window of an hour has a tenth.
 KinetoTrace read_kineto(ByteStream& stream, size_t records_max = 1u << 22);
 // The calls of a file, which may be packed, without kernels. nullopt: it cannot be read, or is
 // something else.
