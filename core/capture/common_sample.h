@@ -16,8 +16,8 @@ namespace rollcall::capture {
 
 // A call as its communicator counts it.
 struct CallPlace {
-  uint64_t seq = 0;       // among the collectives, or the transfers between these two
-  int32_t sender = -1;    // of a transfer: ranks in the communicator; -1: a collective
+  uint64_t seq = 0;     // among the collectives, or the transfers between these two
+  int32_t sender = -1;  // of a transfer: ranks in the communicator; -1: a collective
   int32_t receiver = -1;
 };
 
@@ -26,8 +26,8 @@ constexpr uint64_t sample_hash(const CommKey& comm, const CallPlace& place) noex
   // Odd factors keep apart what is added; the finaliser of MurmurHash3 (Appleby, public domain)
   // then spreads each bit over all, the low ones included.
   constexpr uint64_t kFactor = 0x9E3779B97F4A7C15;
-  const uint64_t transfer = uint64_t{static_cast<uint32_t>(place.sender)} << 32 |
-                            static_cast<uint32_t>(place.receiver);
+  const uint64_t transfer =
+      uint64_t{static_cast<uint32_t>(place.sender)} << 32 | static_cast<uint32_t>(place.receiver);
   uint64_t hash = comm.low ^ comm.high * kFactor;
   hash = (hash ^ transfer) * kFactor + place.seq;
   hash = (hash ^ hash >> 33) * 0xFF51AFD7ED558CCD;

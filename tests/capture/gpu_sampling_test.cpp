@@ -1,5 +1,5 @@
-// Which operations a thread has timed when it can afford no more: how many, and the same ones on all
-// ranks.
+// Which operations a thread has timed when it can afford no more: how many, and the same ones on
+// all ranks.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -127,7 +127,8 @@ TEST_CASE("what a rank that can afford little times, the others time as well") {
   CHECK(std::includes(of_rich.begin(), of_rich.end(), of_poor.begin(), of_poor.end()));
 }
 
-TEST_CASE("each call of a step is timed in some steps, also where a step has a power of two of them") {
+TEST_CASE(
+    "each call of a step is timed in some steps, also where a step has a power of two of them") {
   World world;
   constexpr uint64_t kCallsOfStep = 64;
   capture::GpuThread thread{};
