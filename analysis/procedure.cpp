@@ -81,6 +81,22 @@ Report judge_calls(const trace::Run& run, const Options& options) {
   return report;
 }
 
+// What words tell beside calls that are equal on all ranks: "; as far as the calls on file go, all
+// 2 processes made the same calls". Who prints nothing is no more to blame for that then.
+void weigh_calls(const std::vector<Finding>& recorded, Finding& said) {
+  if (recorded.empty() || recorded.front().verdict != Verdict::in_lockstep) return;
+  const bool is_of_silence =
+      said.verdict == Verdict::missing_call && said.confidence == Confidence::open;
+  if (is_of_silence) {
+    said.verdict = Verdict::insufficient;
+    said.severity = severity_of(said.verdict);
+    said.misstep.reset();
+    said.culprits.clear();
+  }
+  const std::string& summary = recorded.front().summary;
+  said.summary += "; as far as the calls on file go, " + summary.substr(0, summary.find(';'));
+}
+
 // Nothing is in lockstep whose log says otherwise. Of what calls and words say the surer leads, and
 // of equals what the calls say, which name the position.
 Report hear_logs(const trace::Run& run, Report&& report) {
@@ -88,6 +104,7 @@ Report hear_logs(const trace::Run& run, Report&& report) {
   if (said.empty()) return std::move(report);
   const bool has_calls = report.status != kUnreadable;
   std::vector<Finding> recorded = std::move(report.findings);
+  weigh_calls(recorded, said.front());
   std::erase_if(recorded, [&](const Finding& finding) {
     const bool is_refusal = !has_calls && finding.verdict == Verdict::insufficient;
     return finding.verdict == Verdict::in_lockstep || is_refusal;

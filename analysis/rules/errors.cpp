@@ -326,6 +326,12 @@ Draft draft_silent_death(const Facts& facts, uint32_t p) {
   draft.finding.next =
       fmt::format("look at the log and exit status of pid {} on {}, and at `dmesg` there",
                   process.pid, process.host);
+  if (is_told && is_only_unheard(process)) {
+    draft.finding.confidence = Confidence::open;
+    draft.finding.summary = fmt::format("{} {}", rank_text(process), unheard_text());
+    draft.finding.next = fmt::format("look whether pid {} on {} still runs, and ask ncclras again",
+                                     process.pid, process.host);
+  }
   draft.finding.evidence.push_back(process_evidence(facts, p));
   draft.since_ns = state.last_sign_ns;
   return draft;

@@ -93,6 +93,7 @@ std::string end_text(const Facts& facts, uint32_t p) {
   const Process& process = facts.process(p);
   const ProcessState& state = facts.job.processes[p];
   // A report of RAS has no time of death.
+  if (is_only_unheard(process)) return unheard_text();
   if (facts.job.is_foreign && !process.liveness_evidence.empty()) return "is gone";
   const bool inside = state.inside_op != kNoRecord || state.inside_event != kNoRecord;
   const std::string text = fmt::format(
@@ -300,13 +301,35 @@ std::string_view recorder_text(const Process& process) {
   return process.recorder == "nccl_log" ? "its NCCL log" : "the report of RAS";
 }
 
+// Where RAS finds a few ranks one call ahead of most, as in a busy job that is well, nothing speaks
+// against most.
+void excuse_most(const Facts& facts, uint32_t n, Finding& finding) {
+  const Node& waited = facts.graph.nodes()[n];
+  const bool is_about_calls = waited.kind == NodeKind::collective;
+  if (!is_about_calls || finding.verdict != Verdict::missing_call) return;
+  if (2 * finding.culprits.size() <= facts.group(waited.group).members.size()) return;
+  finding.verdict = Verdict::insufficient;
+  finding.severity = severity_of(finding.verdict);
+  finding.misstep.reset();
+  finding.summary =
+      fmt::format("{} had made {} when the report of RAS was written, and {} others of {} had not",
+                  processes_text(facts.index.run(), waited.callers), node_text(facts, n),
+                  finding.culprits.size(), facts.group(waited.group).members.size());
+  finding.culprits.clear();
+  finding.next =
+      "ask ncclras again in a minute: if the same ranks are ahead by the same number, look at the "
+      "stacks of the others (`py-spy dump --pid PID`)";
+}
+
 // Other recorders tell neither how long a call waited nor that the absent rank's file is complete;
 // and where they saw the call finish on the ranks that made it, they speak against themselves.
-void weigh_states(const Facts& facts, const Node& waited, Finding& finding) {
+void weigh_states(const Facts& facts, uint32_t n, Finding& finding) {
+  const Node& waited = facts.graph.nodes()[n];
   if (finding.confidence == Confidence::certain) finding.confidence = Confidence::likely;
   const std::string& recorder = facts.process(facts.index.active().front()).recorder;
   if (recorder.starts_with("ncclras")) {
     finding.confidence = Confidence::open;
+    excuse_most(facts, n, finding);
     finding.summary +=
         "; RAS does not ask all ranks at one moment: only a difference that stays in a second "
         "report counts";
@@ -342,8 +365,12 @@ void weigh_numbers(const Facts& facts, const Node& waited, Finding& finding) {
 std::string in_plural(std::string why) {
   if (why.starts_with("has ")) why.replace(0, 3, "have");
   if (why.starts_with("is ")) why.replace(0, 2, "are");
+  if (why.starts_with("does ")) why.replace(0, 4, "do");
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {"itself", "themselves"}, {"or was", "or were"}, {"its recorder", "their recorders"}};
+      {"itself", "themselves"},
+      {"or was", "or were"},
+      {"its recorder", "their recorders"},
+      {": it may", ": they may"}};
   for (const auto& [one, several] : kWords) {
     const size_t at = why.find(one);
     if (at != std::string::npos) why.replace(at, one.size(), several);
@@ -407,8 +434,8 @@ std::string waiting_text(const Facts& facts, uint32_t n, const Process& absent) 
 }
 
 // What else may have been, or speaks against it.
-void weigh_absence(const Facts& facts, const Node& waited, const Gathered& gathered,
-                   Finding& finding) {
+void weigh_absence(const Facts& facts, uint32_t n, const Gathered& gathered, Finding& finding) {
+  const Node& waited = facts.graph.nodes()[n];
   const std::vector<uint32_t>& absent = gathered.processes;
   const bool is_missing = gathered.absence.verdict == Verdict::missing_call;
   // The dumps of a Flight Recorder do not tell who had been ended when the others called.
@@ -416,7 +443,7 @@ void weigh_absence(const Facts& facts, const Node& waited, const Gathered& gathe
     mention_latecomer(facts, waited, absent, finding);
   }
   if (facts.job.is_foreign) {
-    weigh_states(facts, waited, finding);
+    weigh_states(facts, n, finding);
   } else if (is_missing) {
     if (absent.size() == 1) mention_early_death(facts, absent.front(), finding);
     weigh_numbers(facts, waited, finding);
@@ -440,7 +467,7 @@ Draft draft_absence(const Facts& facts, uint32_t n, const Gathered& gathered) {
                   is_one ? "" : rank_text(facts.process(first)) + ": ",
                   doing_text(facts.index, facts.job, first));
   finding.next = next_text(facts, verdict, first);
-  weigh_absence(facts, waited, gathered, finding);
+  weigh_absence(facts, n, gathered, finding);
   std::vector<uint32_t> victims = waited.callers;
   for (const uint32_t r : gathered.roots) {
     const Root& root = facts.graph.roots()[r];
@@ -454,6 +481,51 @@ Draft draft_absence(const Facts& facts, uint32_t n, const Gathered& gathered) {
     draft.group = waited.group;
     draft.seq = waited.seq;
   }
+  return draft;
+}
+
+bool is_in_logs(const Facts& facts, const Creation& creation) {
+  return std::ranges::all_of(creation.callers,
+                             [&](uint32_t p) { return facts.process(p).recorder == "nccl_log"; });
+}
+
+// NCCL's own words say that all ranks had come to the creation (trace/import/nccl_log.cpp).
+bool has_met_all(const Facts& facts, uint32_t p, uint32_t group) {
+  const Process& process = facts.process(p);
+  for (size_t i = 0; i < process.comms.size(); ++i) {
+    const Seat seat = facts.index.seat(p, static_cast<uint32_t>(i));
+    if (seat.group == group && process.meta.contains(fmt::format("met.{}", i))) return true;
+  }
+  return false;
+}
+
+// Logs end while a communicator is made, as those of a job that just starts do, and hold nothing of
+// some ranks. These may write elsewhere, and NCCL's own words may say that they had come.
+Draft draft_cut_creation(const Facts& facts, uint32_t r) {
+  const Root& root = facts.graph.roots()[r];
+  const Creation& creation = facts.graph.creations()[facts.graph.nodes()[root.nodes[0]].creation];
+  const bool have_met = std::ranges::any_of(
+      creation.callers, [&](uint32_t p) { return has_met_all(facts, p, creation.group); });
+  const bool is_one = creation.missing_ranks.size() == 1;
+  Draft draft = make_draft(Verdict::insufficient, Confidence::open);
+  draft.finding.summary = fmt::format(
+      "{} {} making a communicator of {} ranks when the log ends; of its {} {} the log holds "
+      "nothing{}",
+      processes_text(facts.index.run(), creation.callers),
+      creation.callers.size() == 1 ? "was" : "were", facts.group(creation.group).nranks,
+      is_one ? "rank" : "ranks", number_list(creation.missing_ranks),
+      have_met ? ", but all had come, for NCCL had begun to connect them"
+               : fmt::format(": whether {} came it does not tell", is_one ? "it" : "they"));
+  draft.finding.next =
+      have_met ? "if the job does not go on, look at the end of each rank's log, and at its stack"
+               : "collect the logs of all ranks; if the job does not go on, look whether each was "
+                 "started";
+  for (const uint32_t p : creation.callers) {
+    if (draft.finding.evidence.size() < kEvidenceMax)
+      draft.finding.evidence.push_back(process_evidence(facts, p));
+  }
+  draft.root = r;
+  draft.node = root.waiters.front();
   return draft;
 }
 
@@ -640,7 +712,10 @@ std::vector<Draft> judge_waits(const Facts& facts) {
       continue;
     }
     const bool is_disputed = creation.dispute != kNone;
-    drafts.push_back(is_disputed ? draft_join_dispute(facts, r) : draft_nobody(facts, r));
+    const bool is_cut = !is_disputed && is_in_logs(facts, creation);
+    drafts.push_back(is_disputed ? draft_join_dispute(facts, r)
+                     : is_cut    ? draft_cut_creation(facts, r)
+                                 : draft_nobody(facts, r));
   }
   add_open_creations(facts, open, drafts);
   std::vector<Draft> absent = draft_absences(facts, absences);

@@ -20,6 +20,13 @@ const char* death_text(bool is_live_job) {
   return is_live_job ? "is dead" : "died (or was stopped)";
 }
 
+bool is_only_unheard(const Process& process) {
+  return process.recorder.starts_with("ncclras") &&
+         process.liveness_evidence == "it does not answer RAS";
+}
+
+const char* unheard_text() { return "does not answer RAS: it may be dead, stopped, or slow"; }
+
 std::string continue_text(const Process& process, std::string_view who) {
   return fmt::format("find out who stopped {}; `kill -CONT {}` continues it", who, process.pid);
 }

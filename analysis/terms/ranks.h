@@ -18,6 +18,9 @@ std::string rank_text(const trace::Process& process);
 std::string processes_text(const trace::Run& run, std::vector<uint32_t> processes);
 // Of one that is gone. What is dead now may have been stopped before: both silence the heartbeat.
 const char* death_text(bool is_live_job);
+// RAS had no answer of the process, and does not take it for dead.
+bool is_only_unheard(const trace::Process& process);
+const char* unheard_text();
 // What to do about a process that somebody stopped; `who` names it.
 std::string continue_text(const trace::Process& process, std::string_view who);
 

@@ -10,6 +10,7 @@
 
 #include "analysis/testimony/catalogue.h"
 #include "analysis/testimony/parts.h"
+#include "core/base/limits.h"
 #include "trace/import/job_endings.h"
 
 namespace rollcall::analysis {
@@ -51,13 +52,22 @@ Verdict verdict_of_cause(const Saying& saying) {
   return is_cuda ? Verdict::cuda_error : Verdict::async_error;
 }
 
+// Ray prints one line for several processes of the cluster that print alike.
+bool stands_for_several(const Saying& saying) {
+  return holds(saying, "[repeated ") && holds(saying, "across cluster]");
+}
+
 // Empty where what it means says all.
 std::string what_text(const Saying& saying) {
   switch (saying.kind) {
     case SayingKind::died: {
       const bool is_named = saying.rank >= 0 || saying.local_rank >= 0 || !saying.writer.empty();
-      const std::string who = is_named ? speaker_text(saying) : "a process";
-      if (saying.code == kUntold) return fmt::format("{} ended", who);
+      const std::string who = stands_for_several(saying) ? std::string(trace::kOneOfSeveral)
+                              : is_named                 ? speaker_text(saying)
+                                                         : "a process";
+      // Slurm tells of memory that was used up, and of no status.
+      const bool has_status = saying.code != kUntold && !holds(saying, "Out Of Memory");
+      if (!has_status) return fmt::format("{} ended", who);
       return fmt::format("{} ended with status {}", who, saying.code);
     }
     case SayingKind::machine:
@@ -71,12 +81,19 @@ std::string what_text(const Saying& saying) {
       constexpr size_t kShown = 160;
       const std::string name = saying.op.empty() ? "an error" : saying.op;
       const bool is_named = saying.rank >= 0 || !saying.writer.empty();
-      return fmt::format("{} raised {}: \"{}\"",
-                         is_named ? speaker_text(saying) : "a rank that the log does not name",
-                         name, saying.text.substr(0, kShown));
+      const std::string raised =
+          fmt::format("{} raised {}",
+                      is_named ? speaker_text(saying) : "a rank that the log does not name", name);
+      if (saying.text.empty()) return raised;
+      return fmt::format("{}: \"{}\"", raised, saying.text.substr(0, kShown));
     }
-    default:
-      return fmt::format("NCCL reported an error to {}: \"{}\"", speaker_text(saying), saying.text);
+    default: {
+      const std::string who = speaker_text(saying);
+      // XLA goes on with what it was doing.
+      const std::string words = saying.text.substr(0, saying.text.find(';'));
+      return fmt::format("NCCL reported an error{} {}: \"{}\"",
+                         who == kNobodyNamed ? ", in" : " to", who, words);
+    }
   }
 }
 
@@ -267,7 +284,8 @@ bool is_of_any_process(const Saying& saying) {
 // the rest, and a shell runs much beside the job.
 bool is_of_no_rank(const Saying& saying) {
   return saying.kind == SayingKind::died && saying.rank < 0 &&
-         (saying.writer == trace::kOneOfSeveral || trace::is_told_by_shell(saying.quote));
+         (saying.writer == trace::kOneOfSeveral || stands_for_several(saying) ||
+          trace::is_told_by_shell(saying.quote));
 }
 
 // Others say nothing certain about a rank that ended: warnings, errors that anybody may print.
@@ -316,6 +334,96 @@ Saying shown_with(std::string_view meaning, const Saying& saying) {
   return shown;
 }
 
+// Another rank tells of the same: which of them was first the log need not tell.
+bool is_alike(const Said& one, const Said& other) {
+  const Saying& saying = *one.saying;
+  const bool is_other = other.saying->kind == saying.kind && other.saying->rank >= 0 &&
+                        other.saying->rank != saying.rank && other.message == one.message;
+  switch (saying.kind) {
+    case SayingKind::exception:
+      return is_other && other.saying->op == saying.op;
+    case SayingKind::warning:
+    case SayingKind::async_error:
+      return is_other && saying.rank >= 0;
+    case SayingKind::died:
+      // Each launcher names the one of its own that failed first.
+      return is_other && saying.is_first_death && other.saying->is_first_death;
+    default:
+      return false;
+  }
+}
+
+// The ranks of "Duplicate GPU detected : rank 3 and rank 0 both on CUDA device 7".
+void add_sharers(const Saying& saying, std::set<int32_t>& ranks) {
+  if (!holds(saying, "Duplicate GPU detected")) return;
+  for (const std::string_view words : {"detected : rank ", " and rank "}) {
+    const int64_t rank = number_in(saying.text, words);
+    if (rank >= 0 && rank < int64_t{kRanksMax}) ranks.insert(static_cast<int32_t>(rank));
+  }
+}
+
+std::string_view alike_text(SayingKind kind) {
+  if (kind == SayingKind::exception || kind == SayingKind::died) return "so did";
+  return kind == SayingKind::warning ? "so it does in" : "and to";
+}
+
+// Those of whom the log tells the same are no less to blame.
+void name_alike(const Said& cause, const std::vector<Said>& all, Finding& finding) {
+  const Saying& saying = *cause.saying;
+  std::map<int32_t, const Said*> alike;
+  std::set<int32_t> sharers;
+  for (const Said& other : all) {
+    if (other.message == cause.message) add_sharers(*other.saying, sharers);
+    if (is_alike(cause, other)) alike.try_emplace(other.saying->rank, &other);
+  }
+  std::vector<int32_t> ranks;
+  for (const auto& [rank, other] : alike) {
+    ranks.push_back(rank);
+    finding.culprits.push_back(culprit_named(rank, *other->saying));
+    if (saying.kind != SayingKind::exception) add_evidence(*other->log, *other->saying, finding);
+  }
+  if (!ranks.empty()) {
+    finding.summary += fmt::format("; {} {}", alike_text(saying.kind), ranks_text(ranks));
+  }
+  if (!ranks.empty() && saying.kind == SayingKind::died) {
+    finding.confidence = Confidence::open;
+    finding.summary +=
+        ": each is the first of its own launcher, and which was first of all the "
+        "log does not tell";
+  }
+  if (sharers.empty()) return;
+  finding.culprits.clear();
+  for (const int32_t rank : sharers) finding.culprits.push_back(culprit_named(rank, saying));
+  if (sharers.size() < 3) return;
+  finding.summary = fmt::format("{} were given GPUs that others have, too: NCCL warns \"{}\"",
+                                ranks_text({sharers.begin(), sharers.end()}), saying.text);
+}
+
+// What stands around it and tells more: the warning behind an error, whatever it means, a port
+// that went down in front of a connection that failed.
+void tell_of_near(const Said& cause, Finding& finding) {
+  constexpr uint64_t kReach = 8;  // lines
+  const Saying& saying = *cause.saying;
+  for (const Saying& other : cause.log->sayings) {
+    if (other.kind != SayingKind::warning || other.text.empty()) continue;
+    const bool is_behind = other.line > saying.line && other.line <= saying.line + kReach;
+    if (saying.kind == SayingKind::async_error && is_behind && message_of(other) == nullptr) {
+      finding.summary += fmt::format("; NCCL's last warning: \"{}\"", other.text);
+      add_evidence(*cause.log, other, finding);
+      return;
+    }
+    const bool is_of_link = holds(saying, "NET/IB") && holds(other, "port error");
+    if (saying.kind == SayingKind::warning && is_of_link && other.line < saying.line) {
+      finding.summary += fmt::format(
+          "; in front of it a port of a network adapter went down, as {} "
+          "tells",
+          speaker_text(other));
+      add_evidence(*cause.log, other, finding);
+      return;
+    }
+  }
+}
+
 Finding finding_about(const Said& cause, const std::vector<Said>& all, Confidence confidence) {
   const Saying& saying = *cause.saying;
   Finding finding = make_finding(verdict_of_cause(saying), confidence);
@@ -324,18 +432,11 @@ Finding finding_about(const Said& cause, const std::vector<Said>& all, Confidenc
   finding.next = cause.message->next;
   add_evidence(*cause.log, saying, finding);
   if (saying.rank >= 0) finding.culprits.push_back(culprit_named(saying.rank, saying));
-  std::vector<int32_t> alike;
-  for (const Said& other : all) {
-    const bool is_alike = other.saying->kind == saying.kind && other.saying->rank >= 0 &&
-                          other.saying->rank != saying.rank && other.saying->op == saying.op &&
-                          other.message == cause.message;
-    const bool is_known = std::find(alike.begin(), alike.end(), other.saying->rank) != alike.end();
-    if (saying.kind != SayingKind::exception || !is_alike || is_known) continue;
-    alike.push_back(other.saying->rank);
-    finding.culprits.push_back(culprit_named(other.saying->rank, *other.saying));
-  }
-  std::sort(alike.begin(), alike.end());
-  if (!alike.empty()) finding.summary += fmt::format("; so did {}", ranks_text(alike));
+  name_alike(cause, all, finding);
+  tell_of_near(cause, finding);
+  // The rank stands at the end of a long line.
+  const int64_t around = number_in(saying.text, "at and around rank ");
+  if (around >= 0) finding.summary += fmt::format("; it names rank {}", around);
   return finding;
 }
 
@@ -350,7 +451,8 @@ std::optional<Finding> judge_cause(const trace::Run& run, const JobWaits& waits)
   const Said& cause = most_telling(causes);
   const Saying& saying = *cause.saying;
   const bool is_certain = is_certain_end(saying) && !aftermath.may_hold(saying);
-  const bool is_ordered = run.logs.size() == 1;
+  // Ray shows what several hosts print in no order.
+  const bool is_ordered = run.logs.size() == 1 && !cause.log->leaves_out_alike;
   const bool is_likely =
       is_certain ? is_ordered || !waits.has_waits()
                  : waits.has_waits() && !is_of_any_process(saying) && !is_of_no_rank(saying);
@@ -402,9 +504,7 @@ bool is_of_unnamed(const Saying& saying) {
 }
 
 // The line tells something of whose it is.
-bool is_of_somebody(const Saying& saying) {
-  return saying.local_rank >= 0 || !saying.writer.empty();
-}
+bool is_of_somebody(const Saying& saying) { return speaker_text(saying) != kNobodyNamed; }
 
 // Whether it may be what the others wait for, by the words that an exception of a rank is known by.
 bool may_be_cause(const Saying& saying) {
@@ -432,6 +532,23 @@ std::string unnamed_text(const trace::Run& run, const JobLog& log, const Saying&
 }
 
 }  // namespace
+
+std::optional<Finding> judge_unnamed(const trace::Run& run) {
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      if (!is_of_unnamed(saying)) continue;
+      Finding finding = make_finding(Verdict::insufficient, Confidence::open);
+      finding.summary = unnamed_text(run, log, saying);
+      finding.next = fmt::format(
+          "look at the traceback in front of line {}: whether the program got over it, and whose "
+          "it is",
+          saying.line);
+      add_evidence(log, saying, finding);
+      return finding;
+    }
+  }
+  return {};
+}
 
 void tell_of_unnamed(const trace::Run& run, const JobWaits& waits, Finding& finding) {
   constexpr size_t kToldMax = 3;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "analysis/record/index.h"
 #include "analysis/terms/numbers.h"
@@ -22,6 +23,8 @@ Finding make_finding(Verdict verdict, Confidence confidence, std::optional<Misst
 }
 
 void add_evidence(const JobLog& log, const Saying& saying, Finding& finding) {
+  // One line may tell of several ranks.
+  if (is_evidence(log, saying, finding)) return;
   if (finding.evidence.size() >= kEvidenceMax) return;
   finding.evidence.push_back(
       {.file = log.file, .record = fmt::format("line {}", saying.line), .text = saying.quote});
@@ -53,11 +56,23 @@ std::string ranks_text(const std::vector<int32_t>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", number_list(ranks));
 }
 
+int64_t number_in(std::string_view text, std::string_view words) {
+  const size_t at = text.find(words);
+  if (at == std::string_view::npos) return -1;
+  int64_t number = -1;
+  const char* const end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data() + at + words.size(), end, number);
+  return error == std::errc() ? number : -1;
+}
+
 std::string speaker_text(const Saying& saying) {
   if (saying.rank >= 0) return fmt::format("rank {}", saying.rank);
   if (!saying.writer.empty()) return saying.writer;
   if (saying.local_rank >= 0) return fmt::format("local rank {} of some host", saying.local_rank);
-  return "a line that names no rank";
+  // XLA numbers the devices of a job.
+  const int64_t replica = number_in(saying.quote, "Execution of replica ");
+  if (replica >= 0) return fmt::format("replica {}", replica);
+  return std::string(kNobodyNamed);
 }
 
 }  // namespace rollcall::analysis

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analysis/finding.h"
@@ -29,7 +30,11 @@ Culprit culprit_named(int32_t rank, const trace::Saying& saying);
 // "rank 3", "ranks 0-2,5".
 std::string ranks_text(const std::vector<int32_t>& ranks);
 
+// The number behind the words; -1 where there is none.
+int64_t number_in(std::string_view text, std::string_view words);
+
 // "rank 3", or what else the line tells of who wrote it.
+inline constexpr std::string_view kNobodyNamed = "a line that names no rank";
 std::string speaker_text(const trace::Saying& saying);
 
 }  // namespace rollcall::analysis

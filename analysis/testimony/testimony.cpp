@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -15,6 +15,7 @@
 #include "analysis/testimony/parts.h"
 #include "analysis/testimony/stacks.h"
 #include "analysis/testimony/waits.h"
+#include "core/base/limits.h"
 #include "trace/stacks.h"
 
 namespace rollcall::analysis {
@@ -34,11 +35,14 @@ std::vector<int32_t> ranks_of(const Map& by_rank) {
 
 std::string call_text(const Saying& saying) {
   std::string text = saying.op;
-  if (saying.elements_in != kUntold) text += fmt::format(" of {} elements", saying.elements_in);
+  if (saying.elements_in != kUntold) {
+    text += fmt::format(" of {} {}", saying.elements_in,
+                        saying.elements_in == 1 ? "element" : "elements");
+  }
   return text;
 }
 
-// "they had waited since about 01:35:40 of the log's clock".
+// "; they waited for 10.0 min", or when the call began by the log's clock.
 std::string since_text(const WaitGroup& group) {
   const Saying* first = nullptr;
   for (const auto& [rank, wait] : group.waits) {
@@ -51,7 +55,9 @@ std::string since_text(const WaitGroup& group) {
   constexpr int64_t kDayMs = 86'400'000;
   if (first->ran_ms < 0 || first->ran_ms > 365 * kDayMs) return {};
   const std::string waited = span_text(first->ran_ms * 1'000'000);
-  if (first->day_ms == kUntold) return fmt::format("; they waited for {}", waited);
+  if (first->day_ms == kUntold) {
+    return fmt::format("; {} waited for {}", group.waits.size() == 1 ? "it" : "they", waited);
+  }
   const int64_t began = ((first->day_ms - first->ran_ms) % kDayMs + kDayMs) % kDayMs / 1000;
   return fmt::format(
       "; the call began at {:02}:{:02}:{:02} by the log's clock, and was given up "
@@ -62,13 +68,14 @@ std::string since_text(const WaitGroup& group) {
 // --- calls that PyTorch compared itself ----------------------------------------------------------
 
 Verdict verdict_of_mismatch(const Saying& saying, Confidence& confidence) {
-  confidence = Confidence::certain;
+  const bool is_shifted =
+      saying.seq != kUntold && saying.enqueued != kUntold && saying.seq != saying.enqueued;
+  // Calls of other numbers differ because one of these ranks is behind, or made one too many.
+  confidence = is_shifted ? Confidence::likely : Confidence::certain;
   if (!saying.other_op.empty() && saying.op != saying.other_op) return Verdict::op_mismatch;
   if (saying.elements_in == 0) return Verdict::count_mismatch;
   if (saying.elements_out == 0) return Verdict::dtype_mismatch;
   confidence = Confidence::likely;
-  const bool is_shifted =
-      saying.seq != kUntold && saying.enqueued != kUntold && saying.seq != saying.enqueued;
   return is_shifted ? Verdict::missing_call : Verdict::op_mismatch;
 }
 
@@ -86,6 +93,8 @@ std::optional<Finding> judge_mismatch(const trace::Run& run) {
       if (saying.other_rank >= 0) {
         Culprit other = culprit_named(saying.other_rank, saying);
         other.op = saying.other_op;
+        other.seq.reset();
+        if (saying.enqueued >= 0) other.seq = static_cast<uint64_t>(saying.enqueued);
         finding.culprits.push_back(std::move(other));
         finding.summary += fmt::format(" where rank {} called {}", saying.other_rank,
                                        saying.other_op == saying.op
@@ -93,6 +102,12 @@ std::optional<Finding> judge_mismatch(const trace::Run& run) {
                                            : saying.other_op);
       } else {
         finding.summary += ", and another rank something else";
+      }
+      if (saying.seq >= 0 && saying.enqueued >= 0 && saying.seq != saying.enqueued) {
+        finding.summary += fmt::format(
+            "; these are calls {} and {} of the group, so one of them "
+            "is behind, or made a call too many",
+            saying.seq, saying.enqueued);
       }
       finding.next = "compare the code of these ranks that leads to this call";
       add_evidence(log, saying, finding);
@@ -169,7 +184,8 @@ std::vector<Camp> camps_at(const WaitGroup& group, int64_t seq, bool& is_about_o
   for (const auto& [rank, wait] : group.waits) {
     const Saying& saying = *wait.saying;
     const std::string family = family_of(saying.op);
-    if (saying.seq != seq || is_transfer(saying.op)) continue;
+    // What a line does not name agrees with anything.
+    if (saying.seq != seq || saying.op.empty() || is_transfer(saying.op)) continue;
     const auto same = std::find_if(camps.begin(), camps.end(), [&](const Camp& camp) {
       const std::string other = family_of(camp.call->op);
       return other == family && !sizes_differ(family, *camp.call, saying);
@@ -229,6 +245,36 @@ std::optional<Finding> judge_calls(const WaitGroup& group) {
   return {};
 }
 
+// Ranks that waited in calls of several kinds, in a group that no line names, and without numbers
+// of calls (PyTorch before 2.2): they may be in different groups, or some may have run ahead. That
+// others say nothing decides nothing then.
+std::optional<Finding> judge_unnumbered(const WaitGroup& group) {
+  std::map<std::string, Camp> camps;
+  for (const auto& [rank, wait] : group.waits) {
+    const Saying& saying = *wait.saying;
+    if (saying.seq != kUntold || group.is_named || saying.op.empty()) return {};
+    Camp& camp = camps[family_of(saying.op)];
+    if (camp.call == nullptr) camp.call = &saying;
+    camp.ranks.push_back(rank);
+  }
+  if (camps.size() < 2) return {};
+  Finding finding = make_finding(Verdict::insufficient, Confidence::open);
+  for (const auto& [family, camp] : camps) {
+    finding.summary += fmt::format("{}{} waited in {}", finding.summary.empty() ? "" : ", and ",
+                                   ranks_text(camp.ranks), camp.call->op);
+    add_evidence(*group.waits.at(camp.ranks.front()).log, *camp.call, finding);
+  }
+  finding.summary +=
+      "; the log names neither the groups nor the numbers of these calls, so they may differ at "
+      "one position, or be calls of several groups";
+  finding.summary += since_text(group);
+  finding.next =
+      "compare the code of these ranks that leads to these calls; `rollcall run` records "
+      "them with their groups";
+  finding.victims = ranks_of(group.waits);
+  return finding;
+}
+
 // --- a rank that is behind -----------------------------------------------------------------------
 
 std::optional<Finding> judge_behind(const JobWaits& waits, const WaitGroup& group) {
@@ -257,10 +303,8 @@ std::optional<Finding> judge_behind(const JobWaits& waits, const WaitGroup& grou
   for (const auto& [rank, wait] : group.waits) {
     if (wait.saying->seq != seq) continue;
     victims.push_back(rank);
-    if (example == nullptr) {
-      example = wait.saying;
-      add_evidence(*wait.log, *wait.saying, finding);
-    }
+    if (example == nullptr) add_evidence(*wait.log, *wait.saying, finding);
+    if (example == nullptr || example->op.empty()) example = wait.saying;
   }
   for (const int32_t rank : behind) {
     Culprit culprit = culprit_named(rank, *example);
@@ -271,8 +315,9 @@ std::optional<Finding> judge_behind(const JobWaits& waits, const WaitGroup& grou
                               .record = fmt::format("line {}", first.saying->line),
                               .text = first.saying->quote});
   finding.summary = fmt::format(
-      "{} never made call {} of {}, {}, in which {} waited: the last one that {} made is {}",
-      ranks_text(behind), seq, group_text(group), example->op, ranks_text(victims),
+      "{} never made call {} of {},{} in which {} waited: the last one that {} made is {}",
+      ranks_text(behind), seq, group_text(group),
+      example->op.empty() ? std::string() : fmt::format(" {},", example->op), ranks_text(victims),
       behind.size() == 1 ? "it" : fmt::format("rank {}", behind.front()), first.enqueued);
   if (is_excused) {
     finding.summary += "; but it waited itself, in another call, and may be held up by that";
@@ -288,17 +333,35 @@ std::optional<Finding> judge_behind(const JobWaits& waits, const WaitGroup& grou
 
 // --- who waits, without a culprit ----------------------------------------------------------------
 
+// How many ranks the group has by the sizes of its call, in which each adds an equal part to what
+// all get, or takes it; -1 where they do not tell.
+int32_t size_of(const WaitGroup& group) {
+  int64_t size = -1;
+  for (const auto& [rank, wait] : group.waits) {
+    const Saying& saying = *wait.saying;
+    if (!may_differ_on_one_side(family_of(saying.op))) continue;
+    const auto [part, all] = std::minmax(saying.elements_in, saying.elements_out);
+    if (part <= 0 || all % part != 0) return -1;
+    if (size >= 0 && size != all / part) return -1;
+    size = all / part;
+  }
+  return size > 1 && size <= static_cast<int64_t>(kRanksMax) ? static_cast<int32_t>(size) : -1;
+}
+
 // Ranks of the group that do not speak of it, by their numbers in the job.
 std::vector<int32_t> silent_in(const JobWaits& waits, const WaitGroup& group) {
   std::vector<int32_t> silent;
-  const int32_t size = std::max(waits.world_size, waits.world_at_least);
+  int32_t size = std::max(waits.world_size, waits.world_at_least);
   if (!group.is_whole_job && (group.is_named || waits.groups.size() > 1)) return silent;
+  if (!group.is_whole_job && size_of(group) > 0) {
+    // Of a smaller group nobody tells which ranks of the job these are.
+    if (size_of(group) < size) return silent;
+    size = size_of(group);
+  }
   for (int32_t rank = 0; rank < size; ++rank) {
     // Who tells where it gave up did so, though the line of the time-out itself is not in the log.
-    const auto standing = group.standings.find(rank);
-    const bool tells =
-        standing != group.standings.end() && standing->second.saying->kind == SayingKind::position;
-    const bool speaks = group.waits.contains(rank) || tells || waits_elsewhere(waits, group, rank);
+    const bool speaks = group.waits.contains(rank) || waits.told.contains(rank) ||
+                        waits_elsewhere(waits, group, rank);
     if (!speaks) silent.push_back(rank);
   }
   return silent;
@@ -362,46 +425,47 @@ void tell_of_stuck(const JobWaits& waits, const std::vector<int32_t>& stuck, Fin
   add_evidence(*first.log, *first.saying, finding);
 }
 
-Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
-  std::vector<int32_t> silent = silent_in(waits, group);
-  const std::vector<int32_t> stuck = take_stuck(waits, silent);
-  const std::vector<int32_t> waiting = ranks_of(group.waits);
-  const bool knows_size = waits.world_size > 0 && group.is_whole_job;
-  const std::string elsewhere = elsewhere_text(waits, group);
-  const bool speak_all = knows_size && silent.empty() && stuck.empty() && elsewhere.empty();
-  // Of one that speaks, and a size that nobody tells, nothing follows for the others.
-  const bool is_alone = waiting.size() == 1 && waits.world_size <= 0;
-  const bool speak_most = waiting.size() >= silent.size() + stuck.size() && !is_alone;
-  const bool is_one = is_one_position(group);
-  Verdict verdict = Verdict::insufficient;
-  if (is_first_call(group) && is_one) {
-    verdict = Verdict::init_incomplete;
-  } else if (speak_all && is_one) {
-    verdict = Verdict::stuck_on_gpu;
-  } else if (!silent.empty() && speak_most && !waits.leaves_out_alike && waits.left_out_from == 0) {
-    verdict = Verdict::missing_call;
-  } else if (silent.empty() && !stuck.empty() && speak_most) {
-    verdict = Verdict::stuck_in_call;
-  }
-  Finding finding = make_finding(verdict, Confidence::open);
-  const Saying& first = *group.waits.begin()->second.saying;
-  finding.summary = waiting_text(group) + ", and gave up";
-  if (!is_one && !is_transfer(first.op)) {
-    finding.summary += "; not all in the same call, so some had run ahead";
-  }
-  if (verdict == Verdict::init_incomplete) {
-    finding.summary +=
-        "; no call of this group ever ended, so its connections may not have come up";
-    finding.next =
-        "run once with NCCL_DEBUG=INFO, and look at NCCL WARN lines, interfaces and firewall";
-  } else if (speak_all) {
-    finding.summary +=
-        waits.groups.size() == 1
-            ? "; all ranks made this call, so it is stuck on the GPUs or in the network"
-            : "; all ranks made this call, so it is stuck on the GPUs, in the network, or behind "
-              "a call of another group";
-    finding.next = "look at `dmesg` for Xid, at the links, and at the stacks of all ranks";
-  } else if (waits.leaves_out_alike) {
+// Who of a group speaks, and who does not.
+struct Silence {
+  std::vector<int32_t> silent;
+  std::vector<int32_t> stuck;
+  std::string elsewhere;
+  bool is_one = false;      // position that all who speak waited at
+  bool is_alone = false;    // one speaks, and a size nobody tells: nothing follows for the others
+  bool speak_all = false;   // as far as the log tells the size of the job
+  bool speak_most = false;  // with lines of the time-outs themselves, else more lines are missing
+};
+
+Silence find_silence(const JobWaits& waits, const WaitGroup& group) {
+  Silence found;
+  found.silent = silent_in(waits, group);
+  found.stuck = take_stuck(waits, found.silent);
+  found.elsewhere = elsewhere_text(waits, group);
+  found.is_one = is_one_position(group);
+  found.is_alone = group.waits.size() == 1 && waits.world_size <= 0;
+  found.speak_all = waits.world_size > 0 && group.is_whole_job && found.silent.empty() &&
+                    found.stuck.empty() && found.elsewhere.empty();
+  const bool has_lines = std::any_of(group.waits.begin(), group.waits.end(), [](const auto& wait) {
+    return wait.second.saying->kind != SayingKind::position;
+  });
+  found.speak_most = group.waits.size() >= found.silent.size() + found.stuck.size() &&
+                     !found.is_alone && has_lines;
+  return found;
+}
+
+Verdict verdict_of_silence(const JobWaits& waits, const WaitGroup& group, const Silence& found) {
+  if (is_first_call(group) && found.is_one) return Verdict::init_incomplete;
+  if (found.speak_all && found.is_one) return Verdict::stuck_on_gpu;
+  const bool is_kept_whole = !waits.leaves_out_alike && waits.left_out_from == 0;
+  if (!found.silent.empty() && found.speak_most && is_kept_whole) return Verdict::missing_call;
+  const bool are_only_stuck = found.silent.empty() && !found.stuck.empty();
+  return are_only_stuck && found.speak_most ? Verdict::stuck_in_call : Verdict::insufficient;
+}
+
+// Why the others say nothing, and what to do about it.
+void tell_of_silent(const JobWaits& waits, const Silence& found, Finding& finding) {
+  const std::vector<int32_t>& silent = found.silent;
+  if (waits.leaves_out_alike) {
     finding.summary += "; Ray prints one line for several that are alike, so others may have, too";
     finding.next = "run with RAY_DEDUP_LOGS=0, or look at the log of each worker";
   } else if (!silent.empty() && waits.left_out_from != 0) {
@@ -409,26 +473,59 @@ Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
     finding.next = fmt::format("cut the log in parts, and read that from line {} on by itself",
                                waits.left_out_from);
   } else if (!silent.empty()) {
-    finding.summary += fmt::format(
-        "; {} {} no time-out: never called it, died, or the output is "
-        "missing",
-        ranks_text(silent), silent.size() == 1 ? "prints" : "print");
-    finding.next = fmt::format("look at the log and the stack of rank {}", silent.front());
-  } else if (!elsewhere.empty()) {
+    finding.summary +=
+        found.is_alone
+            ? "; no other rank prints one: they never called it, died, or their output is missing"
+            : fmt::format("; {} {} no time-out: never called it, died, or the output is missing",
+                          ranks_text(silent), silent.size() == 1 ? "prints" : "print");
+    finding.next = found.speak_most
+                       ? fmt::format("look at the log and the stack of rank {}", silent.front())
+                       : "collect the logs of all ranks, or run under `rollcall run`";
+  } else if (!found.elsewhere.empty()) {
     finding.next = "look first at the smaller group: whoever waits there comes to no other call";
-  } else if (stuck.empty()) {
+  } else if (found.stuck.empty()) {
     finding.summary += "; which other ranks belong to it the log does not tell";
     finding.next = "collect the logs of all ranks, or run under `rollcall run`";
   }
-  finding.summary += elsewhere;
+}
+
+Finding judge_silence(const JobWaits& waits, const WaitGroup& group) {
+  const Silence found = find_silence(waits, group);
+  const Verdict verdict = verdict_of_silence(waits, group, found);
+  Finding finding = make_finding(verdict, Confidence::open);
+  const Saying& first = *group.waits.begin()->second.saying;
+  finding.summary = waiting_text(group) + ", and gave up";
+  if (!found.is_one && !is_transfer(first.op)) {
+    // Numbers of groups that nobody names may be of several.
+    finding.summary += group.is_named || group.is_whole_job
+                           ? "; not all in the same call, so some had run ahead"
+                           : "; not all in the same call: some had run ahead, or these are calls "
+                             "of several groups";
+  }
+  if (verdict == Verdict::init_incomplete) {
+    finding.summary +=
+        "; no call of this group ever ended, so its connections may not have come up";
+    finding.next =
+        "run once with NCCL_DEBUG=INFO, and look at NCCL WARN lines, interfaces and firewall";
+  } else if (found.speak_all) {
+    finding.summary +=
+        waits.groups.size() == 1
+            ? "; all ranks made this call, so it is stuck on the GPUs or in the network"
+            : "; all ranks made this call, so it is stuck on the GPUs, in the network, or behind "
+              "a call of another group";
+    finding.next = "look at `dmesg` for Xid, at the links, and at the stacks of all ranks";
+  } else {
+    tell_of_silent(waits, found, finding);
+  }
+  finding.summary += found.elsewhere;
   if (verdict == Verdict::missing_call) {
     finding.misstep = Misstep::not_reached;
-    for (const int32_t rank : silent) finding.culprits.push_back(culprit_named(rank, first));
+    for (const int32_t rank : found.silent) finding.culprits.push_back(culprit_named(rank, first));
   }
   finding.summary += since_text(group);
   for (const auto& [rank, wait] : group.waits) add_evidence(*wait.log, *wait.saying, finding);
-  tell_of_stuck(waits, stuck, finding);
-  finding.victims = waiting;
+  tell_of_stuck(waits, found.stuck, finding);
+  finding.victims = ranks_of(group.waits);
   return finding;
 }
 
@@ -468,18 +565,20 @@ std::optional<Finding> judge_host(const trace::Run& run) {
 
 std::optional<Finding> judge_stall(const trace::Run& run) {
   Finding finding = make_finding(Verdict::missing_call, Confidence::open, Misstep::not_reached);
+  std::vector<int32_t> missing;
   for (const JobLog& log : run.logs) {
     for (const Saying& saying : log.sayings) {
       if (saying.kind != SayingKind::missing_ranks || saying.rank < 0) continue;
+      if (std::find(missing.begin(), missing.end(), saying.rank) != missing.end()) continue;
+      missing.push_back(saying.rank);
       finding.culprits.push_back(culprit_named(saying.rank, saying));
-      add_evidence(log, saying, finding);
+      if (!is_evidence(log, saying, finding)) add_evidence(log, saying, finding);
     }
   }
-  if (finding.culprits.empty()) return {};
-  finding.summary = fmt::format(
-      "Horovod waits for rank {}, which {} not submitted what the others "
-      "have",
-      finding.culprits.front().rank, finding.culprits.size() == 1 ? "has" : "like others has");
+  if (missing.empty()) return {};
+  std::sort(missing.begin(), missing.end());
+  finding.summary = fmt::format("Horovod waits for {}, which {} not submitted what the others have",
+                                ranks_text(missing), missing.size() == 1 ? "has" : "have");
   finding.next = "look at what these ranks do instead";
   return finding;
 }
@@ -489,6 +588,8 @@ Finding judge_rest(const trace::Run& run) {
   const Message* known = nullptr;
   const Saying* first = nullptr;
   bool is_context = true;
+  bool has_warning = false;
+  std::set<int32_t> ended;
   for (const JobLog& log : run.logs) {
     for (const Saying& saying : log.sayings) {
       if (saying.kind == SayingKind::raised) continue;  // tell_of_unnamed()
@@ -501,16 +602,27 @@ Finding judge_rest(const trace::Run& run) {
         known = message;
       }
       is_context = is_context && tells_context;
+      has_warning = has_warning || saying.kind == SayingKind::warning;
+      if (saying.kind == SayingKind::position && saying.rank >= 0) ended.insert(saying.rank);
       add_evidence(log, saying, finding);
     }
   }
   finding.summary = is_context ? "the log says of no rank that it went wrong"
                                : "the log says that something went wrong, and not who began it";
+  if (!ended.empty()) {
+    finding.summary += fmt::format("; PyTorch's {} of {} met an error or a time-out, and ended it",
+                                   ended.size() == 1 ? "watchdog" : "watchdogs",
+                                   ranks_text({ended.begin(), ended.end()}));
+  }
   if (known != nullptr) finding.summary += fmt::format(": {}", known->meaning);
   if (first != nullptr) finding.summary += fmt::format("; its words: {}", first->quote);
   finding.next = known != nullptr
                      ? std::string(known->next)
                      : "look at the lines around it; `rollcall run` records every call";
+  // What it sends to is shown already.
+  if (has_warning && finding.next.find("at the NCCL WARN in front") != std::string::npos) {
+    finding.next = "look at the lines around that warning, in the logs of both sides";
+  }
   return finding;
 }
 
@@ -535,6 +647,7 @@ std::vector<Finding> judge_one(const trace::Run& run) {
   for (const WaitGroup& group : waits.groups) {
     std::optional<Finding> decided = judge_calls(group);
     if (!decided) decided = judge_behind(waits, group);
+    if (!decided) decided = judge_unnumbered(group);
     is_decided = is_decided || decided.has_value();
     take(std::move(decided));
   }
@@ -559,13 +672,20 @@ std::vector<Finding> judge_one(const trace::Run& run) {
 
 std::vector<Finding> judge_testimony(const trace::Run& run) {
   const bool has_stacks = std::any_of(run.logs.begin(), run.logs.end(), trace::is_of_stacks);
-  if (!has_stacks) return judge_attempts(run, judge_one);
-  trace::Run words;
+  trace::Run without_stacks;
   for (const JobLog& log : run.logs) {
-    if (!trace::is_of_stacks(log)) words.logs.push_back(log);
+    if (has_stacks && !trace::is_of_stacks(log)) without_stacks.logs.push_back(log);
   }
+  const trace::Run& words = has_stacks ? without_stacks : run;
   std::vector<Finding> findings;
   if (!words.logs.empty()) findings = judge_attempts(words, judge_one);
+  if (findings.empty()) {
+    if (std::optional<Finding> unnamed = judge_unnamed(words)) {
+      tell_of_unnamed(words, find_waits(words), *unnamed);
+      findings.push_back(std::move(*unnamed));
+    }
+  }
+  if (!has_stacks) return findings;
   // Where calls are on file, stacks are told beside them.
   if (std::optional<Finding> stacks = judge_stacks(run); stacks && run.processes.empty()) {
     findings.push_back(std::move(*stacks));

@@ -76,10 +76,44 @@ void sort_by_age(std::vector<WaitGroup>& groups) {
   for (size_t i = 0; i < groups.size(); ++i) groups[i] = std::move(aged[i].second);
 }
 
+// Of ranks that gave up the line with which the watchdog says so may be missing, and the next one
+// be there, which names the number of the call. Of an error it is printed, too: not of a rank that
+// tells of one.
+void take_positions(const trace::Run& run, std::map<std::string, size_t>& by_name,
+                    JobWaits& waits) {
+  std::set<int32_t> others;
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      const bool has_error =
+          saying.kind == SayingKind::exception || saying.kind == SayingKind::async_error;
+      if (has_error || is_wait(saying)) others.insert(saying.rank);
+    }
+  }
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      if (saying.kind != SayingKind::position || saying.rank < 0) continue;
+      waits.told.insert(saying.rank);
+      if (saying.seq == trace::kUntold || others.contains(saying.rank)) continue;
+      group_of(waits, by_name, saying).waits.try_emplace(saying.rank, GaveUp{&log, &saying});
+      if (run.logs.size() == 1) waits.first_line = std::min(waits.first_line, saying.line);
+    }
+  }
+}
+
+// NCCL's own lines and reports of RAS in the same files know how large the job is at least.
+int32_t largest_communicator(const trace::Run& run) {
+  int32_t largest = -1;
+  for (const trace::Process& process : run.processes) {
+    for (const trace::Comm& comm : process.comms) largest = std::max(largest, comm.nranks);
+  }
+  return largest;
+}
+
 }  // namespace
 
 JobWaits find_waits(const trace::Run& run) {
   JobWaits waits;
+  waits.world_size = largest_communicator(run);
   std::map<std::string, size_t> by_name;
   for (const JobLog& log : run.logs) {
     waits.world_size = std::max(waits.world_size, log.world_size);
@@ -95,11 +129,14 @@ JobWaits find_waits(const trace::Run& run) {
       if (saying.kind == SayingKind::host_stuck && saying.rank >= 0) {
         waits.stuck.try_emplace(saying.rank, GaveUp{&log, &saying});
       }
+      // Of a line that lost its head only the number in the group is left.
+      if (is_wait(saying) && saying.rank < 0) waits.told.insert(saying.group_rank);
       if (!is_wait(saying) || saying.rank < 0) continue;
       if (run.logs.size() == 1) waits.first_line = std::min(waits.first_line, saying.line);
       group_of(waits, by_name, saying).waits.try_emplace(saying.rank, GaveUp{&log, &saying});
     }
   }
+  take_positions(run, by_name, waits);
   for (const JobLog& log : run.logs) {
     for (const Saying& saying : log.sayings) {
       const bool is_position =
@@ -152,6 +189,21 @@ bool waits_elsewhere(const JobWaits& waits, const WaitGroup& group, int32_t rank
   });
 }
 
+namespace {
+
+// "call 12 of ", "calls 9 and 12 of " where no line names the group that is one of several then.
+std::string place_text(const WaitGroup& group) {
+  std::set<int64_t> positions;
+  for (const auto& [rank, wait] : group.waits) positions.insert(wait.saying->seq);
+  if (positions.contains(trace::kUntold) || has_transfers(group)) return "a call of ";
+  constexpr size_t kToldMax = 3;
+  const bool are_told = !group.is_named && positions.size() > 1 && positions.size() <= kToldMax;
+  if (are_told) return fmt::format("calls {} of ", fmt::join(positions, " and "));
+  return fmt::format("call {} of ", usual_position(group));
+}
+
+}  // namespace
+
 std::string waiting_text(const WaitGroup& group) {
   std::vector<int32_t> ranks;
   std::set<std::string> ops;
@@ -159,13 +211,9 @@ std::string waiting_text(const WaitGroup& group) {
     ranks.push_back(rank);
     if (!wait.saying->op.empty()) ops.insert(wait.saying->op);
   }
-  const int64_t position = usual_position(group);
-  std::string place = "a call of ";
-  if (position != trace::kUntold && !has_transfers(group)) {
-    place = fmt::format("call {} of ", position);
-  }
   const std::string call = ops.empty() ? "" : fmt::format("{}, ", fmt::join(ops, " and "));
-  return fmt::format("{} waited in {}{}{}", ranks_text(ranks), call, place, group_text(group));
+  return fmt::format("{} waited in {}{}{}", ranks_text(ranks), call, place_text(group),
+                     group_text(group));
 }
 
 // --- several groups at once ----------------------------------------------------------------------
@@ -259,12 +307,16 @@ void tell_of_groups(const JobWaits& waits, Finding& finding) {
   const bool have_ages =
       std::all_of(waits.groups.begin(), waits.groups.end(),
                   [](const WaitGroup& group) { return began_ms(group) != trace::kUntold; });
-  const std::string_view order = have_ages ? "of several groups, oldest first: "
-                                           : "of several groups, in the order of the log: ";
+  // A group without a name may be one of the others.
+  const bool are_known = std::none_of(waits.groups.begin(), waits.groups.end(),
+                                      [](const WaitGroup& group) { return group.name.empty(); });
+  const std::string order =
+      fmt::format("{}, {}: ", are_known ? "of several groups" : "of one group or several",
+                  have_ages ? "oldest first" : "in the order of the log");
   for (size_t i = 0; i < std::min(waits.groups.size(), kGroupsToldMax); ++i) {
     const WaitGroup& group = waits.groups[i];
-    finding.summary +=
-        fmt::format("; {}{}{}", i == 0 ? order : "then ", waiting_text(group), since_clock(group));
+    finding.summary += fmt::format("; {}{}{}", i == 0 ? order : std::string("then "),
+                                   waiting_text(group), since_clock(group));
     const GaveUp& wait = group.waits.begin()->second;
     if (!is_evidence(*wait.log, *wait.saying, finding)) {
       add_evidence(*wait.log, *wait.saying, finding);

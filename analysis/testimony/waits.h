@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct JobWaits {
   std::vector<WaitGroup> groups;                     // the oldest wait first
   std::map<int32_t, const trace::Saying*> speakers;  // a line of each rank
   std::map<int32_t, GaveUp> stuck;  // ranks whose watchdog does not move, and a line of each
+  std::set<int32_t> told;           // ranks that tell of a time-out in other words, or in part
   int32_t world_size = -1;          // as the log names it, else -1
   int32_t world_at_least = 0;
   uint64_t first_line = UINT64_MAX;  // where somebody first gave up, if one log tells everything

@@ -19,6 +19,11 @@ std::string doing_text(const Index& index, const JobState& job, uint32_t p) {
   if (state.last_op == kNoRecord) {
     text = job.is_foreign ? "no operation of it is on file"
                           : "it has called no collective, send or receive";
+  } else if (process.recorder.starts_with("ncclras")) {
+    // Which of them was the last RAS does not know.
+    const Op& op = process.ops[state.last_op];
+    text = fmt::format("RAS counted {} {} of it on {}", op.seq + 1, op.seq == 0 ? "call" : "calls",
+                       comm_text(index, p, op));
   } else {
     const Op& op = process.ops[state.last_op];
     text =

@@ -71,7 +71,9 @@ std::vector<RankRow> standing_of(const Facts& facts, const Draft& draft) {
     row.comm_name = group.name;
     if (draft.seq > 0) {
       row.last_common = fmt::format("seq {}", draft.seq - 1);
-      if (member.lane.has(draft.seq - 1)) {
+      // RAS counts calls, and knows of none which it was.
+      const bool is_counted = facts.process(member.process).recorder.starts_with("ncclras");
+      if (!is_counted && member.lane.has(draft.seq - 1)) {
         row.last_common += " " + short_call_text(facts.index.op_at(member, draft.seq - 1));
       }
     }

@@ -764,14 +764,25 @@ std::string description_of(const JobLog& log) {
   return text;
 }
 
-void JobLogReader::finish(std::vector<Process>& /*processes*/, std::vector<JobLog>& logs,
+void JobLogReader::finish(std::vector<Process>& processes, std::vector<JobLog>& logs,
                           std::vector<Issue>& /*issues*/) {
+  // Who began to tell of a time-out where the log ends gave up as well.
+  if (unfinished_ != nullptr && unfinished_->kind == SayingKind::gave_up) {
+    constexpr LogFormat kOfCall = {SayingKind::gave_up, "WorkNCCL(",
+                                   "WorkNCCL({SeqNum=<seq>, }OpType=<op>, ", "", ""};
+    constexpr LogFormat kOfAny = {SayingKind::position, "Watchdog", "Watchdog caught ", "", ""};
+    const TextLine begun{
+        .text = begun_.text, .whole = begun_.whole, .number = begun_.line, .prefix = begun_.prefix};
+    if (!take(kOfCall, begun)) take(kOfAny, begun);
+  }
   // A result on its way up is no failure where nobody takes it for one: NCCL tries what may fail.
-  // Nor is an error that a program prints and gets over.
-  const bool is_heard =
-      std::any_of(log_.sayings.begin(), log_.sayings.end(), [](const Saying& saying) {
-        return saying.kind != SayingKind::result && saying.kind != SayingKind::raised;
-      });
+  // Nor is an error that a program prints and gets over; but who finds the calls of its file equal
+  // on all ranks must not say that nothing is the matter.
+  const bool has_calls = std::ranges::any_of(
+      processes, [&](const Process& process) { return process.file == log_.file; });
+  const bool is_heard = std::ranges::any_of(log_.sayings, [&](const Saying& saying) {
+    return saying.kind == SayingKind::raised ? has_calls : saying.kind != SayingKind::result;
+  });
   if (!is_heard) return;
   settle_ranks();
   settle_deaths();

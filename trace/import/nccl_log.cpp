@@ -150,11 +150,25 @@ bool is_piece_of_call(std::string_view line) {
 constexpr std::string_view kStarted = "- Init START";
 constexpr std::string_view kCompleted = "- Init COMPLETE";
 
+// What NCCL prints between these two once all ranks of a communicator have come to its creation:
+// behind the ring of its bootstrap, and behind the connections that it makes then.
+constexpr std::string_view kBootstrapped = "Bootstrap timings total";
+constexpr std::string_view kConnected = "Connected all ";
+
+// Of such a line so much is kept, as the meta value "met.<index of the communicator>".
+constexpr size_t kMetMax = 100;
+
+bool tells_of_meeting(std::string_view message) {
+  return message.starts_with(kBootstrapped) || message.starts_with(kConnected);
+}
+
 // Most of what NCCL says is of neither calls nor communicators.
 bool may_be_read(std::string_view message) {
   static const MarkFinder words = [] {
     std::vector<std::string> all(std::begin(kPieces), std::end(kPieces));
-    for (const std::string_view word : {kCall, kStarted, kCompleted}) all.emplace_back(word);
+    for (const std::string_view word : {kCall, kStarted, kCompleted, kBootstrapped, kConnected}) {
+      all.emplace_back(word);
+    }
     return MarkFinder(std::move(all));
   }();
   return words.find(message, 0) != std::string_view::npos || begins_call(message);
@@ -181,7 +195,8 @@ struct Writer {
   std::map<uint32_t, uint32_t> children;     // parent index -> children seen
   std::map<int32_t, uint32_t> made;          // size -> communicators without an id
   std::map<uint32_t, uint32_t> threads;
-  bool lost_early = false;  // something, before any communicator was known
+  std::map<uint32_t, uint32_t> making;  // thread -> the communicator that it makes
+  bool lost_early = false;              // something, before any communicator was known
 
   // What the last call named: that of the next one is mostly the same.
   uint64_t last_pointer = 0;
@@ -235,7 +250,7 @@ class LogReader final : public LineParser {
   Writer& find_writer(const Prefix& prefix);
   void read_message(Writer& writer, uint32_t tid, std::string_view message);
   void read_unsigned(std::string_view line);
-  void read_init(Writer& writer, std::string_view message);
+  void read_init(Writer& writer, uint32_t tid, std::string_view message);
   bool read_call(Writer& writer, uint32_t tid, std::string_view message, OpKind kind);
   void take_call(Writer& writer, const CallLine& call);
   uint32_t comm_of(Writer& writer, uint64_t pointer, int32_t nranks);
@@ -247,7 +262,8 @@ class LogReader final : public LineParser {
 
   // Pieces of calls that lost their prefix, too.
   static constexpr std::string_view kMarks[] = {
-      kMark, kCall, "sendbuff 0x", "recvbuff 0x", " stream 0x", " [nranks=", kStarted, kCompleted};
+      kMark,       kCall,    "sendbuff 0x", "recvbuff 0x", " stream 0x",
+      " [nranks=", kStarted, kCompleted,    kBootstrapped, kConnected};
 
   std::string path_;
   std::map<std::pair<std::string, uint32_t>, Writer> writers_;
@@ -295,7 +311,7 @@ Writer& LogReader::find_writer(const Prefix& prefix) {
   return writer;
 }
 
-void LogReader::read_init(Writer& writer, std::string_view message) {
+void LogReader::read_init(Writer& writer, uint32_t tid, std::string_view message) {
   const uint64_t pointer = hex_field(message, "comm");
   if (pointer == 0) return;
   const bool starts = message.find("Init START") != std::string_view::npos;
@@ -339,7 +355,9 @@ void LogReader::read_init(Writer& writer, std::string_view message) {
     comm.key = key_from_text(fmt::format("made {} {}", comm.nranks, writer.made[comm.nranks]++));
   }
   writer.process.comms.push_back(comm);
-  name_comm(writer, pointer, static_cast<uint32_t>(writer.process.comms.size() - 1));
+  const auto index = static_cast<uint32_t>(writer.process.comms.size() - 1);
+  if (starts) writer.making[tid] = index;
+  name_comm(writer, pointer, index);
 }
 
 void LogReader::name_comm(Writer& writer, uint64_t pointer, uint32_t index) {
@@ -437,7 +455,15 @@ void LogReader::read_message(Writer& writer, uint32_t tid, std::string_view mess
   if (!may_be_read(message)) return;
   if (message.find(kStarted) != std::string_view::npos ||
       message.find(kCompleted) != std::string_view::npos) {
-    return read_init(writer, message);
+    return read_init(writer, tid, message);
+  }
+  if (tells_of_meeting(message)) {
+    // Of which communicator it is only the thread tells.
+    const auto making = writer.making.find(tid);
+    if (making != writer.making.end()) {
+      writer.process.meta[fmt::format("met.{}", making->second)] = message.substr(0, kMetMax);
+    }
+    return;
   }
   const size_t colon = message.find(kCall);
   const std::optional<OpKind> kind =

@@ -21,6 +21,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "trace/import/importer.h"
 #include "trace/import/lines.h"
@@ -85,6 +86,19 @@ size_t odd_counter(const Counts& counts, const Counts& usual, bool more) {
   return kCounters;
 }
 
+// The only function that the rank has called, as far as is known; of several the last that is
+// counted.
+size_t only_counter(const Counts& counts) {
+  size_t only = kCounters - 1;
+  size_t found = 0;
+  for (size_t f = 0; f < kCounters; ++f) {
+    if (counts[f] == 0) continue;
+    only = f;
+    ++found;
+  }
+  return found == 1 ? only : kCounters - 1;
+}
+
 class RasJob {
  public:
   RasJob(const std::string& path, const std::string& recorder) : path_(path), recorder_(recorder) {}
@@ -138,6 +152,8 @@ class RasJob {
     }
     issues.push_back({path_, text, 0, false});
     for (auto& [key, process] : processes_) {
+      // What tells it from others here is no name of a host.
+      if (process.pid == 0 && process.job_rank >= 0) process.host.clear();
       process.next_ticket = process.ops.size() + 1;
       // Nothing in front of the calls of a process that launched none.
       process.knowledge.head = process.ops.empty();
@@ -186,7 +202,9 @@ class RasJob {
     if (entry.collectives == 0) return;
     const size_t more = odd_counter(rank.counts, usual, true);
     Op op;
-    op.kind = kCounted[more != kCounters ? more : last != kCounters ? last : kCounters - 1];
+    op.kind = kCounted[more != kCounters   ? more
+                       : last != kCounters ? last
+                                           : only_counter(rank.counts)];
     op.count = kCountUnknown;
     op.seq = entry.collectives - 1;
     op.comm = index;
@@ -374,6 +392,7 @@ class RasText {
     const bool lacks_blank = given.starts_with(' ') && !given.starts_with("  ");
     const std::string indented = lacks_blank ? fmt::format(" {}", given) : std::string();
     const std::string_view line = lacks_blank ? std::string_view(indented) : given;
+    if (read_total(line)) return;
     if (line.starts_with("NCCL version ")) job_.set_version(word_behind(line, "NCCL version "));
     if (line.starts_with("#")) {
       begin_block(line);
@@ -418,6 +437,19 @@ class RasText {
     if (made_up_++ < kMadeUpMax) return true;
     job_.leave_out_usual(kMadeUpMax);
     return false;
+  }
+
+  // "(total)   per node  per process    (total)  (total)", and in the next line the numbers, of
+  // which the last is that of the job's GPUs: ranks of smaller communicators are none of the job.
+  bool read_total(std::string_view line) {
+    const bool is_total = std::exchange(is_total_next_, line.ends_with("(total)"));
+    if (!is_total || line.find_first_not_of(" 0123456789") != std::string_view::npos) return false;
+    while (line.ends_with(' ')) line.remove_suffix(1);
+    const size_t blank = line.find_last_of(' ');
+    if (blank == std::string_view::npos) return false;
+    const uint64_t gpus = number_behind(line.substr(blank), " ");
+    if (gpus > 0 && gpus <= kRanksMax) job_.set_size(static_cast<int32_t>(gpus));
+    return true;
   }
 
   // "    0         1         1         4         4         4   RUNNING      OK"
@@ -622,6 +654,7 @@ class RasText {
   RasJob& job_;
   TextBlock block_;
   bool in_dead_ = false;
+  bool is_total_next_ = false;
   uint64_t blocks_ = 0;
   uint64_t made_up_ = 0;
   std::map<uint64_t, GroupRow> groups_;  // of the table, by number
