@@ -157,6 +157,20 @@ TEST_CASE("time stamps of ISO 8601 and Python's logging") {
   check_kept("[2026-11-27 15:40:00 x");
 }
 
+TEST_CASE("what Python raises is the name of no host and of no file") {
+  for (const char* name : {"RuntimeError", "torch.OutOfMemoryError", "UserWarning", "ValueError"}) {
+    LinePrefix prefix;
+    PrefixTaker taker;
+    const std::string first = std::string(name) + ": NCCL error in: here.cpp:94";
+    const std::string second = std::string(name) + ": [Rank 3] is late";
+    CHECK(taker.take(first, prefix) == first);
+    CHECK(taker.take(second, prefix) == second);
+    CHECK(prefix.host.empty());
+    CHECK(prefix.file.empty());
+  }
+  CHECK(prefix_of("errors7: ", "NCCL version 2.21.5").host == "errors7");
+}
+
 TEST_CASE("the loggers of vLLM and SGLang write a time, a place and what they say") {
   const LinePrefix prefix = prefix_of("ERROR 01-02 00:00:05 [v1/engine/core.py:708] ");
   CHECK(prefix.time_ns == (24 * 3600 + 5) * int64_t{1'000'000'000});

@@ -70,8 +70,8 @@ class BatchFinder {
   }
 
   const KinetoTrace& trace_;
-  std::unordered_set<int64_t> calls_;                       // External ids
-  std::unordered_set<int64_t> with_kernel_;                 // of them
+  std::unordered_set<int64_t> calls_;                      // External ids
+  std::unordered_set<int64_t> with_kernel_;                // of them
   std::unordered_map<int64_t, size_t> kernels_of_nobody_;  // by correlation
   std::map<int64_t, Thread> threads_;
   std::vector<KinetoBatch> batches_;

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "trace/import/digit.h"
+#include "trace/import/job_endings.h"
 
 namespace rollcall::trace {
 namespace {
@@ -333,10 +334,17 @@ bool take_stern(Cursor& at, LinePrefix& prefix) {
   return is_pod && at.take(" ") && !at.take_word().empty() && at.take(" ");
 }
 
+// "RuntimeError", "torch.OutOfMemoryError", "UserWarning", "KeyboardInterrupt": what Python raises
+// or warns of is the name of no host and of no file, whatever follows it.
+bool is_name_of_error(std::string_view word) {
+  return is_exception_name(word) || word.ends_with("Error") || word.ends_with("Exception") ||
+         word.ends_with("Warning") || word.ends_with("Interrupt") || word.ends_with("Iteration");
+}
+
 // "node7: ", as pdsh, clush and DeepSpeed write it.
 bool take_pdsh(Cursor& at, LinePrefix& prefix) {
   prefix.host = at.take_word();
-  return !prefix.host.empty() && at.take(": ");
+  return !prefix.host.empty() && !is_name_of_error(prefix.host) && at.take(": ");
 }
 
 // "[3] ", as `mpiexec -l` of MPICH writes it.
@@ -354,6 +362,7 @@ bool take_grep_number(Cursor& at, LinePrefix&) {
 bool take_grep_file(Cursor& at, LinePrefix& prefix) {
   prefix.file = at.take_until(":");
   if (prefix.file.empty() || prefix.file.find(' ') != std::string_view::npos) return false;
+  if (is_name_of_error(prefix.file)) return false;
   Cursor behind = at;
   int32_t number = 0;
   const bool has_number = behind.take_number(number) && behind.take(":");
