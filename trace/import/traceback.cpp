@@ -35,8 +35,9 @@ bool Tracebacks::is_end(const TextLine& line, bool has_form) {
       line.prefix.rank >= 0 || line.text.starts_with("[") || begins_as_nccl(line.text);
   if (is_within || is_of_another) return false;
   const LineWriter writer(line.prefix);
-  const auto open = std::find_if(open_.begin(), open_.end(),
-                                 [&](const Open& one) { return one.writer == writer; });
+  const auto open = std::find_if(open_.begin(), open_.end(), [&](const Open& one) {
+    return one.writer == writer && one.line < line.number;
+  });
   if (open == open_.end()) return false;
   // Whatever is not indented ends it, an exception that is not known as such included.
   open_.erase(open);
