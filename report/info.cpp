@@ -352,7 +352,8 @@ std::string info_text(const trace::Run& run, const std::vector<FileSizes>& sizes
   append_processes(out, run, ranks);
   append_losses(out, run);
   if (!run.issues.empty()) out += "\nAbout the files\n";
-  for (const SharedIssue& shared : shared_issues(run, false)) {
+  constexpr size_t kNamedMax = 8;  // each by itself
+  for (const SharedIssue& shared : shared_issues(run, run.issues.size() <= kNamedMax)) {
     out += fmt::format("  {}\n", issue_line(shared));
   }
   return out;
