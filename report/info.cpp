@@ -352,8 +352,7 @@ std::string info_text(const trace::Run& run, const std::vector<FileSizes>& sizes
   append_processes(out, run, ranks);
   append_losses(out, run);
   if (!run.issues.empty()) out += "\nAbout the files\n";
-  constexpr size_t kNamedMax = 8;  // each by itself
-  for (const SharedIssue& shared : shared_issues(run, run.issues.size() <= kNamedMax)) {
+  for (const SharedIssue& shared : issues_to_name(run)) {
     out += fmt::format("  {}\n", issue_line(shared));
   }
   return out;

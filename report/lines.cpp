@@ -99,6 +99,11 @@ std::vector<SharedIssue> shared_issues(const trace::Run& run, bool each_alone) {
   return shared;
 }
 
+std::vector<SharedIssue> issues_to_name(const trace::Run& run) {
+  constexpr size_t kNamedMax = 8;
+  return shared_issues(run, run.issues.size() <= kNamedMax);
+}
+
 std::string issue_line(const SharedIssue& shared, bool has_path) {
   const std::string& path = shared.issue->file;
   std::string file = printable(has_path ? std::string_view(path) : file_name(path));

@@ -58,6 +58,8 @@ struct SharedIssue {
   size_t files = 1;
 };
 std::vector<SharedIssue> shared_issues(const trace::Run& run, bool each_alone);
+// The same, but each alone where they are few enough for all files to be named.
+std::vector<SharedIssue> issues_to_name(const trace::Run& run);
 // "node0.102.a.ring and 3 more: what is the matter". The file's path stands there where `has_path`.
 std::string issue_line(const SharedIssue& shared, bool has_path = false);
 

@@ -58,9 +58,6 @@ std::string name_of(const std::vector<std::string>& paths) {
   return paths.front() == trace::kStandardInput ? "standard input" : paths.front();
 }
 
-// So many files are named each, even where the same holds of them.
-constexpr size_t kNamedMax = 8;
-
 std::string why_empty(const std::vector<std::string>& paths, const trace::Run& run) {
   const std::string name = name_of(paths);
   const char* hold = paths.size() == 1 ? "holds" : "hold";
@@ -71,8 +68,7 @@ std::string why_empty(const std::vector<std::string>& paths, const trace::Run& r
   }
   std::string text = fmt::format("{} {} no recording that can be read.", name, hold);
   constexpr size_t kIssuesShown = 8;
-  const std::vector<report::SharedIssue> issues =
-      report::shared_issues(run, run.issues.size() <= kNamedMax);
+  const std::vector<report::SharedIssue> issues = report::issues_to_name(run);
   for (size_t at = 0; at < issues.size() && at < kIssuesShown; ++at) {
     text += "\n  " + report::issue_line(issues[at], true);
   }
@@ -126,8 +122,7 @@ bool are_two_directories(const std::vector<std::string>& paths) {
 }
 
 void say_issues(const trace::Run& run) {
-  for (const report::SharedIssue& shared :
-       report::shared_issues(run, run.issues.size() <= kNamedMax)) {
+  for (const report::SharedIssue& shared : report::issues_to_name(run)) {
     say(report::issue_line(shared, true));
   }
   uint64_t lost = 0;

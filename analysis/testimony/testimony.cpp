@@ -572,7 +572,7 @@ std::optional<Finding> judge_stall(const trace::Run& run) {
       if (std::find(missing.begin(), missing.end(), saying.rank) != missing.end()) continue;
       missing.push_back(saying.rank);
       finding.culprits.push_back(culprit_named(saying.rank, saying));
-      if (!is_evidence(log, saying, finding)) add_evidence(log, saying, finding);
+      add_evidence(log, saying, finding);
     }
   }
   if (missing.empty()) return {};

@@ -39,8 +39,7 @@
 // Bounded: pairs per context, contexts, operations in flight and open groups (kGpu... in
 // core/base/limits.h). What does not fit keeps its host states, carries kOpGpuTimesUnknown and is
 // counted in gpu_untimed. A job that issues more than the budget affords gets one operation in 2,
-// 4,
-// ... timed, the same ones on all ranks (common_sample.h); the others are counted in
+// 4, ... timed, the same ones on all ranks (common_sample.h); the others are counted in
 // gpu_sampled_out.
 //
 // From the GPU's clock to ours: events tell only the time between two of them. One event per

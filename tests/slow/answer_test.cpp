@@ -12,17 +12,8 @@ using timed::Family;
 using timed::Outcome;
 using timed::Training;
 
-Training small(Family family, double severity) {
-  Training training;
-  training.family = family;
-  training.seed = 2;
-  training.shape = {.dp = 4, .tp = 2, .pp = 1, .layers = 2, .microbatches = 1, .steps = 60};
-  training.severity = severity;
-  return training;
-}
-
 TEST_CASE("a rank whose kernels take a fifth longer is named, with what the steps lose by it") {
-  const timed::Case made = make_case(small(Family::gpu_slow, 0.2));
+  const timed::Case made = make_case(timed::small_training(Family::gpu_slow, 0.2));
   const Answer answer = slow::answer(made.timed.run);
   REQUIRE(answer.finding);
   const Finding& finding = *answer.finding;
@@ -38,7 +29,7 @@ TEST_CASE("a rank whose kernels take a fifth longer is named, with what the step
 }
 
 TEST_CASE("of a rank whose loader is slow it is told that the time had passed when it called") {
-  Training training = small(Family::loader_slow, 0.3);
+  Training training = timed::small_training(Family::loader_slow, 0.3);
   training.waits_at_end = true;
   const Answer answer = slow::answer(make_case(training).timed.run);
   REQUIRE(answer.finding);
@@ -47,7 +38,7 @@ TEST_CASE("of a rank whose loader is slow it is told that the time had passed wh
 }
 
 TEST_CASE("a rank whose host is slow as a whole cannot feed its GPU") {
-  Training training = small(Family::launch_slow, 0.3);
+  Training training = timed::small_training(Family::launch_slow, 0.3);
   training.waits_at_end = true;
   const timed::Case made = make_case(training);
   const Answer answer = slow::answer(made.timed.run);
@@ -61,7 +52,7 @@ TEST_CASE("a rank whose host is slow as a whole cannot feed its GPU") {
 }
 
 TEST_CASE("a process that does too much between its calls is a straggler, not a slow host") {
-  Training training = small(Family::host_slow, 0.3);
+  Training training = timed::small_training(Family::host_slow, 0.3);
   training.waits_at_end = true;
   const Answer answer = slow::answer(make_case(training).timed.run);
   REQUIRE(answer.finding);
@@ -71,7 +62,7 @@ TEST_CASE("a process that does too much between its calls is a straggler, not a 
 }
 
 TEST_CASE("a rank that sleeps long, and calls with cold caches then, is a straggler") {
-  Training training = small(Family::loader_slow, 20);
+  Training training = timed::small_training(Family::loader_slow, 20);
   training.waits_at_end = true;
   timed::Case made = make_case(training);
   const auto culprit = static_cast<size_t>(made.truth.culprits.at(0));
@@ -85,13 +76,13 @@ TEST_CASE("a rank that sleeps long, and calls with cold caches then, is a stragg
 }
 
 TEST_CASE("two ranks that take turns on a GPU are not called uneven") {
-  Training training = small(Family::uneven_input, 0.2);
+  Training training = timed::small_training(Family::uneven_input, 0.2);
   training.shape = {.dp = 2, .tp = 1, .pp = 1, .layers = 2, .microbatches = 1, .steps = 60};
   CHECK_FALSE(slow::answer(make_case(training).timed.run).finding);
 }
 
 TEST_CASE("ranks that wait for a slow one in their group are not named with it") {
-  const timed::Case made = make_case(small(Family::gpu_slow, 0.2));
+  const timed::Case made = make_case(timed::small_training(Family::gpu_slow, 0.2));
   const Answer answer = slow::answer(made.timed.run);
   const auto culprit = static_cast<size_t>(made.truth.culprits.at(0));
   for (size_t rank = 0; rank < answer.gpus.size(); ++rank) {
@@ -101,7 +92,7 @@ TEST_CASE("ranks that wait for a slow one in their group are not named with it")
 }
 
 TEST_CASE("in a healthy job nobody is named, and the charges add up to the steps") {
-  const timed::Case made = make_case(small(Family::clean, 0));
+  const timed::Case made = make_case(timed::small_training(Family::clean, 0));
   const Answer answer = slow::answer(made.timed.run);
   CHECK_FALSE(answer.finding);
   CHECK(answer.is_compared);
@@ -113,7 +104,7 @@ TEST_CASE("in a healthy job nobody is named, and the charges add up to the steps
 }
 
 TEST_CASE("clocks that are seconds apart change nothing of the answer") {
-  Training training = small(Family::gpu_slow, 0.2);
+  Training training = timed::small_training(Family::gpu_slow, 0.2);
   timed::Case made = make_case(training);
   const Answer before = slow::answer(made.timed.run);
   for (trace::Op& op : made.timed.run.processes[3].ops) {
@@ -130,11 +121,12 @@ TEST_CASE("clocks that are seconds apart change nothing of the answer") {
 }
 
 TEST_CASE("a job that is slow on all ranks alike has no culprit") {
-  CHECK_FALSE(slow::answer(make_case(small(Family::all_slow, 0.5)).timed.run).finding);
+  CHECK_FALSE(
+      slow::answer(make_case(timed::small_training(Family::all_slow, 0.5)).timed.run).finding);
 }
 
 TEST_CASE("a communicator whose transfers are slower than its siblings' is told, and no rank") {
-  Training training = small(Family::slow_links, 0.4);
+  Training training = timed::small_training(Family::slow_links, 0.4);
   training.shape = {.dp = 2, .tp = 4, .pp = 1, .layers = 2, .microbatches = 1, .steps = 60};
   training.seed = 3;  // the fourth of the groups that sum up gradients
   const timed::Case made = make_case(training);
@@ -147,13 +139,13 @@ TEST_CASE("a communicator whose transfers are slower than its siblings' is told,
 }
 
 TEST_CASE("of three communicators a slow one has too few siblings to be told") {
-  Training training = small(Family::slow_links, 0.4);
+  Training training = timed::small_training(Family::slow_links, 0.4);
   training.shape = {.dp = 3, .tp = 2, .pp = 1, .layers = 2, .microbatches = 1, .steps = 60};
   CHECK_FALSE(slow::answer(make_case(training).timed.run).finding);
 }
 
 TEST_CASE("a last stage that has more to do is an imbalance of its role, and no rank's fault") {
-  Training training = small(Family::stage_imbalance, 0);
+  Training training = timed::small_training(Family::stage_imbalance, 0);
   training.shape = {.dp = 4, .tp = 1, .pp = 2, .layers = 2, .microbatches = 2, .steps = 60};
   const Answer answer = slow::answer(make_case(training).timed.run);
   REQUIRE(answer.finding);
@@ -166,7 +158,8 @@ TEST_CASE("a last stage that has more to do is an imbalance of its role, and no 
 }
 
 TEST_CASE("inputs of different lengths are an imbalance between peers, and no rank's fault") {
-  const Answer answer = slow::answer(make_case(small(Family::uneven_input, 0)).timed.run);
+  const Answer answer =
+      slow::answer(make_case(timed::small_training(Family::uneven_input, 0)).timed.run);
   REQUIRE(answer.finding);
   CHECK(answer.finding->verdict == analysis::Verdict::imbalance);
   CHECK(answer.finding->gpus.empty());
@@ -175,7 +168,7 @@ TEST_CASE("inputs of different lengths are an imbalance between peers, and no ra
 }
 
 TEST_CASE("a rank that became slow half-way is named for the steps since then") {
-  Training training = small(Family::gpu_slow_late, 0.2);
+  Training training = timed::small_training(Family::gpu_slow_late, 0.2);
   training.shape.steps = 120;
   const timed::Case made = make_case(training);
   const Answer answer = slow::answer(made.timed.run);
@@ -187,7 +180,7 @@ TEST_CASE("a rank that became slow half-way is named for the steps since then") 
 }
 
 TEST_CASE("where no call has a GPU time the answer says why there is none") {
-  timed::Case made = make_case(small(Family::gpu_slow, 0.2));
+  timed::Case made = make_case(timed::small_training(Family::gpu_slow, 0.2));
   for (trace::Process& process : made.timed.run.processes) {
     for (trace::Op& op : process.ops) op.started_ns = op.finished_ns = 0;
   }
@@ -199,7 +192,7 @@ TEST_CASE("where no call has a GPU time the answer says why there is none") {
 }
 
 TEST_CASE("where every tenth call has no GPU time the answer names the setting that times all") {
-  timed::Case made = make_case(small(Family::gpu_slow, 0.2));
+  timed::Case made = make_case(timed::small_training(Family::gpu_slow, 0.2));
   for (trace::Process& process : made.timed.run.processes) {
     for (size_t i = 0; i < process.ops.size(); i += 10) {
       process.ops[i].started_ns = process.ops[i].finished_ns = 0;
@@ -212,7 +205,7 @@ TEST_CASE("where every tenth call has no GPU time the answer names the setting t
 }
 
 TEST_CASE("fewer than twenty steps prove nothing") {
-  Training training = small(Family::gpu_slow, 0.5);
+  Training training = timed::small_training(Family::gpu_slow, 0.5);
   training.shape.steps = 24;
   const Answer answer = slow::answer(make_case(training).timed.run);
   CHECK_FALSE(answer.finding);
@@ -221,7 +214,7 @@ TEST_CASE("fewer than twenty steps prove nothing") {
 }
 
 TEST_CASE("only the steps that are asked for are compared") {
-  const timed::Case made = make_case(small(Family::gpu_slow, 0.2));
+  const timed::Case made = make_case(timed::small_training(Family::gpu_slow, 0.2));
   const Answer answer =
       slow::answer(made.timed.run, {.ranks = {}, .first_step = 20, .last_step = 49});
   CHECK(answer.first_step == 20);

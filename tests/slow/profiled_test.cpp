@@ -153,15 +153,6 @@ trace::Run profiled(const trace::Run& run) {
   return read;
 }
 
-Training small(Family family, double severity) {
-  Training training;
-  training.family = family;
-  training.seed = 2;
-  training.shape = {.dp = 4, .tp = 2, .pp = 1, .layers = 2, .microbatches = 1, .steps = 60};
-  training.severity = severity;
-  return training;
-}
-
 void expect_culprit(const Training& training, analysis::Verdict verdict) {
   const timed::Case made = make_case(training);
   const Answer answer = slow::answer(profiled(made.timed.run));
@@ -176,39 +167,40 @@ void expect_culprit(const Training& training, analysis::Verdict verdict) {
 
 TEST_CASE(
     "from the profiler's traces alone a rank with slow kernels is named, with what it costs") {
-  expect_culprit(small(Family::gpu_slow, 0.2), analysis::Verdict::straggler);
+  expect_culprit(timed::small_training(Family::gpu_slow, 0.2), analysis::Verdict::straggler);
 }
 
 TEST_CASE(
     "from the profiler's traces alone a rank with a slow loader is named as bound by its host") {
-  Training training = small(Family::loader_slow, 0.3);
+  Training training = timed::small_training(Family::loader_slow, 0.3);
   training.waits_at_end = true;
   expect_culprit(training, analysis::Verdict::straggler);
   CHECK(slow::answer(profiled(make_case(training).timed.run)).finding->is_host_bound);
 }
 
 TEST_CASE("from the profiler's traces alone a host that launches slowly is told from a straggler") {
-  Training training = small(Family::launch_slow, 0.3);
+  Training training = timed::small_training(Family::launch_slow, 0.3);
   training.waits_at_end = true;
   expect_culprit(training, analysis::Verdict::slow_launch);
 }
 
 TEST_CASE("from traces of a pipeline, whose transfers are batches, the slow rank is named") {
-  Training training = small(Family::gpu_slow, 0.2);
+  Training training = timed::small_training(Family::gpu_slow, 0.2);
   training.shape = {.dp = 4, .tp = 1, .pp = 2, .layers = 4, .microbatches = 4, .steps = 60};
   expect_culprit(training, analysis::Verdict::straggler);
 }
 
 TEST_CASE("traces of a healthy job name nobody") {
   for (const Family family : {Family::clean, Family::clean_overlapped, Family::all_slow}) {
-    const Answer answer = slow::answer(profiled(make_case(small(family, 0.2)).timed.run));
+    const Answer answer =
+        slow::answer(profiled(make_case(timed::small_training(family, 0.2)).timed.run));
     CHECK(answer.is_compared);
     CHECK_FALSE(answer.finding);
   }
 }
 
 TEST_CASE("where the profiler did not watch the GPU the answer says how it does") {
-  trace::Run run = profiled(make_case(small(Family::clean, 0)).timed.run);
+  trace::Run run = profiled(make_case(timed::small_training(Family::clean, 0)).timed.run);
   for (trace::Process& process : run.processes) {
     for (trace::Op& op : process.ops) op.started_ns = op.finished_ns = 0;
   }
@@ -220,7 +212,7 @@ TEST_CASE("where the profiler did not watch the GPU the answer says how it does"
 
 TEST_CASE(
     "where a call of each step has no kernel in the traces nobody is named, and it is said why") {
-  trace::Run run = profiled(make_case(small(Family::gpu_slow, 0.2)).timed.run);
+  trace::Run run = profiled(make_case(timed::small_training(Family::gpu_slow, 0.2)).timed.run);
   for (trace::Process& process : run.processes) {
     for (size_t i = 0; i < process.ops.size(); i += 4) {
       process.ops[i].started_ns = process.ops[i].finished_ns = 0;
@@ -234,7 +226,7 @@ TEST_CASE(
 }
 
 TEST_CASE("that a kernel began is its arrival, also where the call had not come back by then") {
-  trace::Run run = profiled(make_case(small(Family::clean, 0)).timed.run);
+  trace::Run run = profiled(make_case(timed::small_training(Family::clean, 0)).timed.run);
   trace::Op& op = run.processes.at(0).ops.at(7);
   op.returned_ns = op.started_ns + 40'000;
   const Timeline timeline = make_timeline(run);

@@ -336,6 +336,15 @@ std::string_view verdict_due(Family family) {
 }
 bool names_ranks(Family family) { return kFamilies[static_cast<size_t>(family)].names_ranks; }
 
+Training small_training(Family family, double severity) {
+  Training training;
+  training.family = family;
+  training.seed = 2;
+  training.shape = {.dp = 4, .tp = 2, .pp = 1, .layers = 2, .microbatches = 1, .steps = 60};
+  training.severity = severity;
+  return training;
+}
+
 Training random_training(Family family, uint64_t seed) {
   const auto f = static_cast<uint64_t>(family);
   const auto among = [&](uint64_t which, std::initializer_list<int> values) {

@@ -75,6 +75,8 @@ struct Training {
   double planted_size = 0;  // of the work, time per byte or launch; 1: twice as long
 };
 
+// Eight ranks in tensor-parallel groups of two, 60 steps.
+Training small_training(Family family, double severity);
 // A shape, a severity and noise as the seed says; noise of at most 1 % where the family has no
 // other.
 Training random_training(Family family, uint64_t seed);

@@ -5,7 +5,6 @@
 #include <iterator>
 
 #include "trace/import/digit.h"
-#include "trace/import/job_endings.h"
 
 namespace rollcall::trace {
 namespace {
@@ -337,8 +336,9 @@ bool take_stern(Cursor& at, LinePrefix& prefix) {
 // "RuntimeError", "torch.OutOfMemoryError", "UserWarning", "KeyboardInterrupt": what Python raises
 // or warns of is the name of no host and of no file, whatever follows it.
 bool is_name_of_error(std::string_view word) {
-  return is_exception_name(word) || word.ends_with("Error") || word.ends_with("Exception") ||
-         word.ends_with("Warning") || word.ends_with("Interrupt") || word.ends_with("Iteration");
+  constexpr std::string_view kTails[] = {"Error", "Exception", "Warning", "Interrupt", "Iteration"};
+  return std::any_of(std::begin(kTails), std::end(kTails),
+                     [&](std::string_view tail) { return word.ends_with(tail); });
 }
 
 // "node7: ", as pdsh, clush and DeepSpeed write it.

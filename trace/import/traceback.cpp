@@ -18,7 +18,7 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; 
 void Tracebacks::begin(const TextLine& line) {
   // Loggers put words in front of it: "Scheduler hit an exception: ". A message out of JSON may
   // hold a whole one, and more behind it.
-  const size_t end = std::min(line.text.find_last_not_of("\r\n") + 1, line.text.size());
+  const size_t end = line.text.find_last_not_of("\r\n") + 1;
   const bool is_first = line.text.substr(0, end).ends_with(kFirstLine);
   const bool is_quoted = line.text.find_first_of("{\"'") != line.text.npos;
   if (!is_first || is_quoted || line.prefix.rank >= 0) return;
