@@ -9,7 +9,6 @@ namespace rollcall::slow {
 namespace answer_test {
 
 using timed::Family;
-using timed::Outcome;
 using timed::Training;
 
 TEST_CASE("a rank whose kernels take a fifth longer is named, with what the steps lose by it") {
