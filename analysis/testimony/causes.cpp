@@ -42,7 +42,9 @@ Verdict verdict_of_cause(const Saying& saying) {
     return is_end ? Verdict::rank_dead : Verdict::cuda_error;
   }
   if (saying.kind == SayingKind::exception) {
-    const bool is_of_cuda = holds(saying, "CUDA error") || holds(saying, "cudaGetDeviceCount");
+    const bool is_of_cuda = holds(saying, "CUDA error") || holds(saying, "cudaGetDeviceCount") ||
+                            holds(saying, "cudaEventQuery") ||
+                            holds(saying, "an illegal memory access");
     return is_of_cuda ? Verdict::cuda_error : Verdict::rank_dead;
   }
   if (holds(saying, "ollective mismatch") || holds(saying, "Mismatched collective")) {
@@ -295,10 +297,43 @@ bool is_certain_end(const Saying& saying) {
          (saying.kind == SayingKind::exception && saying.rank >= 0);
 }
 
+bool is_first_end(const Said& said) {
+  return said.saying->kind == SayingKind::died && said.saying->is_first_death &&
+         said.saying->rank >= 0;
+}
+
+// Each launcher tells of the process of its own that ended first. Of several reports the one whose
+// time is clearly the earliest: launchers of before PyTorch 2.4 look at their processes every five
+// seconds, and the clocks of hosts differ. Null: none, or one report alone.
+const Said* first_of_launchers(const std::vector<Said>& causes) {
+  constexpr int64_t kMarginMs = 5'000;
+  constexpr int64_t kDayMs = 86'400'000;
+  const auto span_ms = [](const Said& from, const Said& to) {
+    const int64_t span = to.saying->day_ms - from.saying->day_ms;
+    return span > kDayMs / 2 ? span - kDayMs : span < -kDayMs / 2 ? span + kDayMs : span;
+  };
+  const Said* first = nullptr;
+  for (const Said& said : causes) {
+    if (!is_first_end(said)) continue;
+    if (said.saying->day_ms == kUntold) return nullptr;
+    if (first == nullptr || span_ms(*first, said) < 0) first = &said;
+  }
+  if (first == nullptr) return nullptr;
+  bool is_of_several = false;
+  for (const Said& said : causes) {
+    if (!is_first_end(said) || said.saying->rank == first->saying->rank) continue;
+    is_of_several = true;
+    if (span_ms(*first, said) <= kMarginMs) return nullptr;
+  }
+  return is_of_several ? first : nullptr;
+}
+
 // Of several the first, unless another tells more of the same: NCCL's last warning of the error
 // that PyTorch raised, the task that was ended of memory that was used up, the status of a fault.
 const Said& most_telling(const std::vector<Said>& causes) {
   const Saying& first = *causes.front().saying;
+  const Said* first_end = is_first_end(causes.front()) ? first_of_launchers(causes) : nullptr;
+  if (first_end != nullptr) return *first_end;
   constexpr uint64_t kReach = 8;  // lines
   const auto tells_more = [&](const Said& other) {
     const Saying& saying = *other.saying;
@@ -377,6 +412,16 @@ void name_alike(const Said& cause, const std::vector<Said>& all, Finding& findin
     if (is_alike(cause, other)) alike.try_emplace(other.saying->rank, &other);
   }
   std::vector<int32_t> ranks;
+  const bool is_first = is_first_end(cause) && first_of_launchers(all) != nullptr && !alike.empty();
+  if (is_first) {
+    for (const auto& [rank, other] : alike) {
+      ranks.push_back(rank);
+      add_evidence(*other->log, *other->saying, finding);
+    }
+    finding.summary +=
+        fmt::format("; by the times in the launchers' reports {} ended later", ranks_text(ranks));
+    return;
+  }
   for (const auto& [rank, other] : alike) {
     ranks.push_back(rank);
     finding.culprits.push_back(culprit_named(rank, *other->saying));

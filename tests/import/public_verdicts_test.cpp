@@ -236,20 +236,39 @@ TEST_CASE("each side of a mismatch has the number that PyTorch prints of it") {
   CHECK_FALSE(holds(same.summary, "of the group, so"));
 }
 
-TEST_CASE("of two reports of torchrun neither process is called the first") {
-  const auto report = [](int rank, int pid) {
-    const std::string name = std::to_string(rank);
-    return "Root Cause (first observed failure):\n[0]:\n  time      : 2024-05-06_07:08:09\n"
-           "  host      : n1\n  rank      : " +
-           name + " (local_rank: 0)\n  exitcode  : 1 (pid: " + std::to_string(pid) + ")\n";
-  };
-  const Judged found = judged(report(0, 611) + report(8, 622));
-  CHECK(found.culprits == Ranks{0, 8});
-  CHECK(found.confidence == Confidence::open);
-  CHECK(holds(found.summary, "so did rank 8"));
-  const Judged one = judged(report(8, 622));
+// As torchrun tells of the process of its own that failed first.
+std::string report_of_torchrun(int rank, int pid, const std::string& clock) {
+  const std::string name = std::to_string(rank);
+  const std::string time =
+      clock.empty() ? std::string() : "  time      : 2024-05-06_" + clock + "\n";
+  return "Root Cause (first observed failure):\n[0]:\n" + time +
+         "  host      : n1\n  rank      : " + name +
+         " (local_rank: 0)\n  exitcode  : 1 (pid: " + std::to_string(pid) + ")\n";
+}
+
+TEST_CASE("of two reports of torchrun of one time neither process is called the first") {
+  const std::string clock = "07:08:09";
+  for (const std::string& later : {clock, std::string("07:08:13"), std::string()}) {
+    const Judged found =
+        judged(report_of_torchrun(0, 611, clock) + report_of_torchrun(8, 622, later));
+    CHECK(found.culprits == Ranks{0, 8});
+    CHECK(found.confidence == Confidence::open);
+    CHECK(holds(found.summary, "so did rank 8"));
+  }
+  const Judged one = judged(report_of_torchrun(8, 622, clock));
   CHECK(one.culprits == Ranks{8});
   CHECK(one.confidence == Confidence::likely);
+}
+
+TEST_CASE("of two reports of torchrun the earlier leads by its time, wherever it stands") {
+  const std::string later = report_of_torchrun(0, 611, "00:00:04");
+  const std::string earlier = report_of_torchrun(8, 622, "23:59:51");
+  for (const std::string& log : {later + earlier, earlier + later}) {
+    const Judged found = judged(log);
+    CHECK(found.culprits == Ranks{8});
+    CHECK(found.confidence == Confidence::likely);
+    CHECK(holds(found.summary, "by the times in the launchers' reports rank 0 ended later"));
+  }
 }
 
 TEST_CASE("ranks that warn of the same are named together") {

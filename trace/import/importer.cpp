@@ -198,9 +198,9 @@ std::string why_nothing(const ImportedFile& imported) {
   const FileKind& kind = imported.kind;
   if (kind.format == ForeignFormat::text) {
     return fmt::format(
-        "is a text of {} lines, none of which NCCL, PyTorch or ncclras wrote as far as is known; "
+        "is a text of {} {}, none of which NCCL, PyTorch or ncclras wrote as far as is known; "
         "logs of NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,COLL tell most",
-        imported.lines);
+        imported.lines, imported.lines == 1 ? "line" : "lines");
   }
   if (!kind.help.empty()) return fmt::format("is {}; {}", kind.name, kind.help);
   return fmt::format(

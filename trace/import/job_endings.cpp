@@ -9,13 +9,19 @@
 
 namespace rollcall::trace {
 
-void EndedRank::read(const LogValues& values, uint64_t line) {
-  if (!values.has("rank")) {
+void EndedRank::read(const LogValues& values, uint64_t line, int64_t day_ms) {
+  const bool is_time = values.has("text");
+  if (!is_time && !values.has("rank")) {
     heading_line_ = line;
+    day_ms_ = kUntold;
     return;
   }
-  const bool is_of_torchrun = values.has("local");
+  const bool is_of_torchrun = is_time || values.has("local");
   if (is_of_torchrun && (heading_line_ == 0 || line > heading_line_ + kReach)) return;
+  if (is_time) {
+    day_ms_ = day_ms;
+    return;
+  }
   const int64_t rank = values.number("rank", -1);
   const int64_t local = values.number("local", -1);
   const auto as_rank = [](int64_t number) {
@@ -31,6 +37,8 @@ bool EndedRank::give_to(Saying& saying) {
   saying.rank = std::exchange(rank_, -1);
   saying.local_rank = local_rank_;
   saying.is_first_death = true;
+  const int64_t day_ms = std::exchange(day_ms_, kUntold);
+  if (day_ms != kUntold) saying.day_ms = day_ms;
   return true;
 }
 

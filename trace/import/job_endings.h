@@ -18,9 +18,11 @@ inline constexpr std::string_view kOneOfSeveral = "one of several processes";
 // first once more. Only that one is read: most others failed because of it.
 class EndedRank {
  public:
-  // A line that names a rank, or that says that the first failure follows.
-  void read(const LogValues& values, uint64_t line);
-  // Fills in the rank of an exit status that stands a few lines behind it; false where none does.
+  // A line that names a rank, or that says that the first failure follows, or, at `day_ms`, when
+  // that was.
+  void read(const LogValues& values, uint64_t line, int64_t day_ms);
+  // Fills in the rank of an exit status that stands a few lines behind it, and the time of its end
+  // where a line between tells it; false where no rank does.
   bool give_to(Saying& saying);
 
  private:
@@ -29,6 +31,7 @@ class EndedRank {
   int32_t local_rank_ = -1;
   uint64_t rank_line_ = 0;
   uint64_t heading_line_ = 0;
+  int64_t day_ms_ = kUntold;
 };
 
 // "Out Of Memory", "Exited with exit code 3": as a shell would tell it, a signal negative. kUntold:

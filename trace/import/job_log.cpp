@@ -7,13 +7,14 @@
 #include <bitset>
 #include <charconv>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
 
-#include "core/base/limits.h"
 #include "trace/import/job_endings.h"
 #include "trace/import/job_log_formats.h"
+#include "trace/import/line_words.h"
 #include "trace/import/log_pattern.h"
 #include "trace/import/mark_finder.h"
 
@@ -28,104 +29,9 @@ constexpr std::string_view kDataLoader = "DataLoader worker (pid";
 constexpr std::string_view kKubectl = "kubectl";
 constexpr std::string_view kBash = "bash";
 constexpr std::string_view kRay = "Ray";
-
-// A number that a job can have as a rank; -1 else.
-int32_t rank_from(int64_t number) {
-  return number >= 0 && number < static_cast<int64_t>(kRanksMax) ? static_cast<int32_t>(number)
-                                                                 : -1;
-}
-
-// The number between `begin` and `end`, where they stand so: "[rank", "]".
-int32_t rank_between(std::string_view line, std::string_view begin, std::string_view end) {
-  for (size_t at = 0; (at = line.find(begin, at)) != std::string_view::npos; ++at) {
-    const char* first = line.data() + at + begin.size();
-    int64_t number = -1;
-    const auto [last, error] = std::from_chars(first, line.data() + line.size(), number);
-    const std::string_view rest(last, static_cast<size_t>(line.data() + line.size() - last));
-    if (error == std::errc() && number >= 0 && rest.starts_with(end)) return rank_from(number);
-  }
-  return -1;
-}
-
-int32_t rank_of(std::string_view line) {
-  constexpr std::pair<std::string_view, std::string_view> kForms[] = {
-      {"[rank", "]"}, {"[rank=", "]"}, {"(rank=", ")"}, {"[1,", "]<std"}};
-  for (const auto& [begin, end] : kForms) {
-    const int32_t rank = rank_between(line, begin, end);
-    if (rank >= 0) return rank;
-  }
-  return -1;
-}
-
-// "[PG ID 0 PG GUID 0(default_pg) Rank 1]", "[PG 4 (tp) Rank 1]", "[PG 4 Rank 1]", "[Rank 1]",
-// "[TC][rank=1][name=0]".
-void read_group(std::string_view line, Saying& saying) {
-  LogValues values;
-  if (match_log_pattern(kGroupOfGuid, line, values)) {
-    saying.group = fmt::format("GUID {}", values["code"]);
-  } else if (match_log_pattern(kGroupWithText, line, values) ||
-             match_log_pattern(kGroupWithTextBeside, line, values)) {
-    saying.group = fmt::format("PG {} {}", values["code"], values["text"]);
-  } else if (match_log_pattern(kGroupOfNumber, line, values)) {
-    saying.group = fmt::format("PG {}", values["code"]);
-    saying.is_group_local = values["code"] != "0";
-  } else if (match_log_pattern("[TC][rank=<rank>][name=<name>]", line, values)) {
-    saying.group = fmt::format("GUID {}", values["name"]);
-    saying.rank = rank_from(values.number("rank", -1));
-    saying.group_text =
-        values["name"] == "0" ? "default_pg" : fmt::format("group {}", values["name"]);
-    return;
-  } else {
-    match_log_pattern(kGroupUntold, line, values);
-  }
-  saying.group_rank = rank_from(values.number("rank", -1));
-  if (saying.group.empty()) return;
-  const std::string_view name = values["text"];
-  saying.group_text = name.empty() || name == "undefined" ? fmt::format("group {}", values["code"])
-                                                          : std::string(name);
-}
-
-// Whether the group that a line names is all ranks of the job, so that ranks in it are job ranks.
-bool is_default_group(const Saying& saying) {
-  return saying.group == "GUID 0" || saying.group == "PG 0" || saying.group.starts_with("PG 0 ") ||
-         saying.group_text == "default_pg";
-}
-
-// The first "01:45:40.12" of a line, as milliseconds of the day.
-int64_t time_of(std::string_view line) {
-  const auto two = [&](size_t at) {
-    const char tens = line[at];
-    const char ones = line[at + 1];
-    const bool is_number = tens >= '0' && tens <= '9' && ones >= '0' && ones <= '9';
-    return is_number ? (tens - '0') * 10 + (ones - '0') : -1;
-  };
-  constexpr size_t kReach = 200;
-  for (size_t at = 0; at + 8 <= std::min(line.size(), kReach); ++at) {
-    if (line[at + 2] != ':' || line[at + 5] != ':') continue;
-    const int hours = two(at), minutes = two(at + 3), seconds = two(at + 6);
-    const bool begins =
-        at == 0 || line[at - 1] == ' ' || line[at - 1] == 'T' || line[at - 1] == '[';
-    if (!begins || hours < 0 || minutes < 0 || seconds < 0 || hours > 23) continue;
-    return ((int64_t{hours} * 60 + minutes) * 60 + seconds) * 1000;
-  }
-  return kUntold;
-}
-
-// "host:pid" in front of NCCL's own lines.
-std::string writer_of(std::string_view line) {
-  std::string_view head = line.substr(0, line.find("NCCL"));
-  const size_t bracket = head.rfind(" [");
-  if (bracket != std::string_view::npos) head = head.substr(0, bracket);
-  while (head.ends_with(" ")) head.remove_suffix(1);
-  head.remove_prefix(std::min(head.find_last_of(' ') + 1, head.size()));
-  const size_t last = head.rfind(':');
-  if (last == std::string_view::npos || last == 0) return {};
-  const size_t middle = head.rfind(':', last - 1);
-  if (middle == std::string_view::npos || middle == 0) return {};
-  const size_t begin = head.rfind(':', middle - 1);
-  return std::string(head.substr(begin == std::string_view::npos ? 0 : begin + 1,
-                                 last - (begin == std::string_view::npos ? 0 : begin + 1)));
-}
+constexpr std::string_view kDeepSpeed = "DeepSpeed";
+constexpr std::string_view kShell = "a shell";
+constexpr std::string_view kTraceback = "Traceback (most recent call last)";
 
 std::string trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -165,6 +71,9 @@ void fill_kind(const LogValues& values, Saying& saying) {
     case SayingKind::parameters_differ:
     case SayingKind::missing_ranks:
       saying.rank = rank_from(values.number("rank", -1));
+      break;
+    case SayingKind::not_met:
+      if (values.has("rank")) saying.group_rank = rank_from(values.number("rank", -1));
       break;
     case SayingKind::died:
       if (values.has("rank")) saying.rank = rank_from(values.number("rank", -1));
@@ -265,8 +174,8 @@ void leave_out(uint64_t line, JobLog& log) {
 }
 
 bool has_lines_behind(const LogFormat& format) {
-  return format.kind == SayingKind::script_line || format.kind == SayingKind::missing_ranks ||
-         format.pattern.starts_with("/job:");
+  return format.kind == SayingKind::script_line || format.mark == "Missing ranks:" ||
+         format.mark == "stopped sending heartbeats";
 }
 
 // Words of the warning, or of its line and, behind " ... ", of the warning.
@@ -309,11 +218,14 @@ bool is_telling(const LogFormat& format) {
 // A line of this form is about an error of any name.
 bool is_any_exception(const LogFormat& format) { return format.pattern.starts_with("<name>"); }
 
+// PyTorch prints so what nobody caught, as the process ends.
+bool is_uncaught(const TextLine& line) { return rank_between(line.whole, "[rank", "]:") >= 0; }
+
 // The long lines, which consoles break, and those that their writer breaks.
 bool may_be_broken(const LogFormat& format) {
   return format.kind == SayingKind::gave_up || format.kind == SayingKind::position ||
          format.kind == SayingKind::other_position || format.kind == SayingKind::blocking_wait ||
-         format.mark == "noticed that process rank ";
+         format.mark == "noticed that process rank " || format.mark == "failed (exitcode: ";
 }
 
 // What PyTorch and NCCL would print of a call, or in front of any line: no end of another line.
@@ -338,12 +250,6 @@ bool is_of_mpiexec(const LogFormat& format) { return format.pattern.starts_with(
 bool is_violent_status(int64_t code) {
   constexpr int64_t kStatuses[] = {134, 135, 137, 139, 143};
   return std::find(std::begin(kStatuses), std::end(kStatuses), code) != std::end(kStatuses);
-}
-
-// Ray prints one line for several that are alike.
-bool stands_for_several(std::string_view line) {
-  return line.find("[repeated ") != std::string_view::npos &&
-         line.find("across cluster]") != std::string_view::npos;
 }
 
 }  // namespace
@@ -398,7 +304,7 @@ bool JobLogReader::read_formats(const TextLine& line) {
   for (size_t i = 0; formats.any() && i < formats.size(); ++i) {
     const LogFormat& format = kLogFormats[i];
     if (!formats.test(i)) continue;
-    if (format.kind == SayingKind::raised) {
+    if (format.mark == kTraceback) {
       tracebacks_.begin(line);
       continue;
     }
@@ -419,13 +325,21 @@ bool JobLogReader::read_formats(const TextLine& line) {
   return is_told;
 }
 
-// What ends a traceback that names no rank.
+// What ends a traceback. Behind "[rank3]:" PyTorch prints what nobody caught; elsewhere a program
+// may print what it got over.
 void JobLogReader::read_traceback(const TextLine& line, bool is_told) {
   const bool has_form = !raised_exception(line.text).empty();
-  if (!tracebacks_.is_end(line, has_form) || is_told) return;
+  const std::optional<std::string> place = tracebacks_.end(line, has_form);
+  if (!place) return;
+  const SayingKind kind = is_uncaught(line) ? SayingKind::exception : SayingKind::raised;
   for (const LogFormat& format : kLogFormats) {
-    if (format.kind == SayingKind::raised && take(format, line)) return;
+    if (is_told) break;
+    is_told = format.mark == kTraceback && format.kind == kind && take(format, line);
   }
+  if (place->empty() || log_.sayings.empty()) return;
+  Saying& saying = log_.sayings.back();
+  const bool is_nameless = saying.line == line.number && saying.rank < 0 && saying.writer.empty();
+  if (is_nameless) saying.writer = fmt::format("SGLang's {}", *place);
 }
 
 bool JobLogReader::is_full() const { return log_.sayings.size() >= kSayingsMax; }
@@ -496,7 +410,7 @@ bool JobLogReader::take(const LogFormat& format, const TextLine& given) {
       mark_attempt(format, given, values);
       return true;
     case SayingKind::rank_ended:
-      ended_.read(values, given.number);
+      ended_.read(values, given.number, time_of(given.text));
       return true;
     case SayingKind::rest_ended:
       is_rest_ended_ = true;
@@ -507,11 +421,12 @@ bool JobLogReader::take(const LogFormat& format, const TextLine& given) {
       });
       warned_ = kNone;
       return true;
-    case SayingKind::not_joined:
-      take_ranks(format, given, values);
-      return true;
     default:
-      keep(saying_of(format, given, values), format, given, values);
+      if (values.has("ranks")) {
+        take_ranks(format, given, values);
+      } else {
+        keep(saying_of(format, given, values), format, given, values);
+      }
       return true;
   }
 }
@@ -537,6 +452,17 @@ Saying JobLogReader::saying_of(const LogFormat& format, const TextLine& given,
   if (is_error && saying.rank < 0) {
     if (format.mark == kDataLoader) saying.text = trimmed(line.substr(at));
     if (given.prefix.task >= 0) saying.writer = fmt::format("task {}", given.prefix.task);
+  }
+  if (format.kind == SayingKind::raised && saying.rank >= 0) {
+    // It may have got over that: it is named, and not accused.
+    saying.writer = fmt::format("rank {}", std::exchange(saying.rank, -1));
+  }
+  if (format.source == kShell) saying.code = status_from_words(format.pattern);
+  if (format.kind == SayingKind::died && saying.rank < 0) {
+    // Its launcher shows the command that it started last, whichever process ended.
+    if (format.source == kDeepSpeed) saying.writer = "a process that DeepSpeed's launcher started";
+    if (stands_for_several(given.whole)) saying.writer = kOneOfSeveral;
+    if (format.source == kShell) saying.writer = kOneOfSeveral;
   }
   // A form that goes on has its mark in an earlier line.
   const size_t mark_at = at == std::string_view::npos ? 0 : at;
@@ -571,24 +497,32 @@ bool JobLogReader::is_untenable(Saying& saying, const LogFormat& format, const L
     case SayingKind::exception: {
       const bool is_known = !log_.sayings.empty() && log_.sayings.back().line == saying.line &&
                             log_.sayings.back().kind == saying.kind;
-      // Anybody may print such a line; behind "[rank3]:" PyTorch does, of what nobody caught.
-      const bool is_uncaught = rank_between(given.whole, "[rank", "]:") >= 0;
-      return is_known ||
-             (values.has("name") && (!is_uncaught || !is_exception_name(values["name"])));
+      if (is_known) return true;
+      // Anybody may print such a line.
+      return format.mark != kTraceback && values.has("name") &&
+             !(is_uncaught(given) && is_exception_name(values["name"]));
     }
     case SayingKind::died:
       if (values.has("text2") && saying.code == kUntold) return true;
       if (values.has("task") || values.has("text3")) return is_rest_ended_;
       // A command that is run in a container may fail for anything.
       if (format.source == kKubectl) return !is_violent_status(saying.code);
+      // Without its script's name a shell tells of an end in a line of its own.
+      if (format.source == kShell) {
+        const std::string words = trimmed(given.text);
+        return words != format.pattern && words != fmt::format("{} (core dumped)", format.pattern);
+      }
       // A shell runs much beside the job.
       if (format.source == kBash) return !names_job_command(values["text2"]);
       if (is_status_alone(format)) return !ended_.give_to(saying);
       if (is_of_mpiexec(format) && ended_.give_to(saying)) saying.is_first_death = false;
       return saying.code == 0;
     case SayingKind::machine:
-      // Ray counts them, and none is a count, too.
-      return format.source == kRay && values.number("in", 1) == 0;
+      // A line that says why tells more than that it happened. Ray counts what it ended, and none
+      // is a count, too.
+      return (!log_.sayings.empty() && log_.sayings.back().line == saying.line &&
+              log_.sayings.back().kind == saying.kind) ||
+             (format.source == kRay && values.number("in", 1) == 0);
     case SayingKind::not_met:
       // One try of many.
       return given.whole.find("retrying") != std::string_view::npos;
@@ -614,6 +548,11 @@ void JobLogReader::keep(Saying&& saying, const LogFormat& format, const TextLine
   if (is_untenable(saying, format, values, given) || is_repeated(saying)) return;
   log_.leaves_out_alike = log_.leaves_out_alike || stands_for_several(given.whole);
   if (is_full()) return leave_out(given.number, log_);
+  // Whom a rank waited for tells more than that it gave up by an exception.
+  const bool is_raised_wait = saying.kind == SayingKind::not_met && !log_.sayings.empty() &&
+                              log_.sayings.back().line == saying.line &&
+                              log_.sayings.back().kind == SayingKind::exception;
+  if (is_raised_wait) log_.sayings.pop_back();
   log_.sayings.push_back(std::move(saying));
   const bool has_no_text = format.kind == SayingKind::warning && log_.sayings.back().text.empty();
   if (has_no_text) warned_ = log_.sayings.size() - 1;
@@ -678,7 +617,14 @@ void JobLogReader::settle_ranks() {
       });
   for (Saying& saying : log_.sayings) {
     if (saying.rank >= 0 || saying.group_rank < 0) continue;
-    if (!names_ranks || is_default_group(saying)) saying.rank = saying.group_rank;
+    const bool is_error =
+        saying.kind == SayingKind::exception || saying.kind == SayingKind::async_error;
+    if (is_default_group(saying) || (!names_ranks && (saying.group.empty() || !is_error))) {
+      saying.rank = saying.group_rank;
+    } else if (is_error && saying.writer.empty() && !saying.group.empty()) {
+      // Others have that rank in other groups: whom it accuses must be certain.
+      saying.writer = fmt::format("rank {} of {}", saying.group_rank, saying.group_text);
+    }
   }
 }
 
@@ -694,6 +640,12 @@ void JobLogReader::settle_deaths() {
     if (!is_nameless || saying.writer.empty() || known == ranks.end()) continue;
     saying.rank = known->second;
     saying.is_first_death = true;
+  }
+  for (Saying& saying : log_.sayings) {
+    const bool has_place = saying.kind == SayingKind::died && saying.rank < 0 &&
+                           saying.local_rank >= 0 && saying.writer.starts_with("pid ");
+    if (has_place)
+      saying.writer = fmt::format("local rank {} ({})", saying.local_rank, saying.writer);
   }
 }
 
@@ -752,8 +704,8 @@ std::string description_of(const JobLog& log) {
   }
   const size_t facts = log.sayings.size();
   std::string text =
-      fmt::format("is the log of a job: {} lines read, {} {} of a hang or an error; ", log.lines,
-                  facts, facts == 1 ? "fact" : "facts");
+      fmt::format("is the log of a job: {} {} read, {} {} of a hang or an error; ", log.lines,
+                  log.lines == 1 ? "line" : "lines", facts, facts == 1 ? "fact" : "facts");
   if (log.left_out_from != 0) {
     text += fmt::format("more of them, from line {} on, were left out; ", log.left_out_from);
   }

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "trace/import/digit.h"
+#include "trace/import/job_endings.h"
 
 namespace rollcall::trace {
 namespace {
@@ -229,14 +230,34 @@ bool take_vllm(Cursor& at, LinePrefix& prefix) {
   return true;
 }
 
+// "- trainer - INFO - ", what Python's logging is mostly told to put behind the time.
+bool take_logging(Cursor& at, LinePrefix&) {
+  constexpr std::string_view kLevels[] = {"INFO", "WARNING", "ERROR", "CRITICAL", "DEBUG"};
+  if (!at.take("- ") || at.take_word().empty() || !at.take(" - ")) return false;
+  const std::string_view level = at.take_word();
+  return std::find(std::begin(kLevels), std::end(kLevels), level) != std::end(kLevels) &&
+         at.take(" - ");
+}
+
+// "0a1b2c3d [rank=3] || ", the container and the rank, as Determined writes them behind the time.
+bool take_determined(Cursor& at, LinePrefix& prefix) {
+  if (at.take_word().empty() || !at.take(" [rank=") || !at.take_number(prefix.rank)) return false;
+  if (!at.take("] ||")) return false;
+  at.take_blank();
+  return true;
+}
+
 // " TP3", " DP0 TP3 EP3": what SGLang's logger has behind the time.
-void take_places(Cursor& at) {
+void take_places(Cursor& at, LinePrefix& prefix) {
   constexpr std::string_view kPlaces[] = {" DP", " TP", " EP", " PP"};
+  const std::string_view begin = at.rest();
   int32_t number = 0;
   for (const std::string_view place : kPlaces) {
     Cursor behind = at;
     if (behind.take(place) && behind.take_number(number)) at = behind;
   }
+  const size_t taken = begin.size() - at.rest().size();
+  if (taken != 0) prefix.place = begin.substr(1, taken - 1);
 }
 
 // "2026-11-27T15:40:00.123Z ", "[2026-11-27 15:40:00] ", and what the container runtime of
@@ -244,7 +265,7 @@ void take_places(Cursor& at) {
 bool take_time(Cursor& at, LinePrefix& prefix) {
   const bool has_bracket = at.take("[");
   if (!take_iso(at, prefix.time_ns)) return false;
-  if (has_bracket) take_places(at);
+  if (has_bracket) take_places(at, prefix);
   if (has_bracket && !at.take("]")) return false;
   if (!at.rest().starts_with(' ') && !at.rest().starts_with('\t') && !at.at_end()) return false;
   at.take_blank();
@@ -333,12 +354,19 @@ bool take_stern(Cursor& at, LinePrefix& prefix) {
   return is_pod && at.take(" ") && !at.take_word().empty() && at.take(" ");
 }
 
+// "15:40:00.123 ", of a logger that leaves out the date.
+bool take_clock_alone(Cursor& at, LinePrefix& prefix) {
+  int64_t time_ns = 0;
+  if (!take_clock(at, time_ns) || !at.take(" ")) return false;
+  prefix.time_ns = time_ns;
+  return true;
+}
+
 // "RuntimeError", "torch.OutOfMemoryError", "UserWarning", "KeyboardInterrupt": what Python raises
 // or warns of is the name of no host and of no file, whatever follows it.
 bool is_name_of_error(std::string_view word) {
-  constexpr std::string_view kTails[] = {"Error", "Exception", "Warning", "Interrupt", "Iteration"};
-  return std::any_of(std::begin(kTails), std::end(kTails),
-                     [&](std::string_view tail) { return word.ends_with(tail); });
+  return is_exception_name(word) || word.ends_with("Warning") || word.ends_with("Interrupt") ||
+         word.ends_with("Iteration") || word == "Error" || word == "Exception";
 }
 
 // "node7: ", as pdsh, clush and DeepSpeed write it.
@@ -393,19 +421,20 @@ bool take_grep_context(Cursor& at, LinePrefix& prefix) {
 using Take = bool (*)(Cursor&, LinePrefix&);
 
 // Forms that nothing else looks like.
-constexpr Take kSure[] = {take_rank, take_role, take_mpirun,  take_ray,         take_journal,
-                          take_time, take_vllm, take_kubectl, take_kernel_time, take_loki};
+constexpr Take kSure[] = {take_rank,        take_role, take_mpirun,  take_ray,
+                          take_journal,     take_time, take_vllm,    take_kubectl,
+                          take_kernel_time, take_loki, take_logging, take_determined};
 
 // Forms that other lines look like, too: taken only where what is left begins as a line does that
 // we read. grep's come last: a host and a number look like a file and a line.
-constexpr Take kUnsure[] = {take_srun,  take_compose,      take_stern,
-                            take_pdsh,  take_grep_context, take_grep_around,
-                            take_mpich, take_grep_number,  take_grep_file};
+constexpr Take kUnsure[] = {take_srun,        take_compose,      take_stern,       take_pdsh,
+                            take_clock_alone, take_grep_context, take_grep_around, take_mpich,
+                            take_grep_number, take_grep_file};
 constexpr size_t kSrun = 0;
 constexpr size_t kPdsh = 3;
-constexpr size_t kGrepAround = 5;
-constexpr size_t kGrepNumber = 7;
-constexpr size_t kGrepFile = 8;
+constexpr size_t kGrepAround = 6;
+constexpr size_t kGrepNumber = 8;
+constexpr size_t kGrepFile = 9;
 static_assert(kUnsure[kSrun] == take_srun && kUnsure[kPdsh] == take_pdsh);
 static_assert(kUnsure[kGrepAround] == take_grep_around);
 static_assert(kUnsure[kGrepNumber] == take_grep_number && kUnsure[kGrepFile] == take_grep_file);
@@ -440,7 +469,7 @@ bool begins_as_ras_json(std::string_view line) {
 bool begins_as_line(std::string_view line) {
   if (begins_as_nccl(line) || begins_as_glog(line) || begins_as_ras_json(line)) return true;
   if (line.starts_with("[Rank ") || line.starts_with("[PG ") || line.starts_with("NVRM: ") ||
-      line.starts_with("NCCL ")) {
+      line.starts_with("NCCL ") || line.starts_with("Missing ranks:")) {
     return true;
   }
   return std::any_of(std::begin(kSure), std::end(kSure), [&](Take take) {
@@ -508,14 +537,17 @@ std::string_view PrefixTaker::take_known_file(std::string_view line, LinePrefix&
 std::string_view PrefixTaker::take(std::string_view line, LinePrefix& prefix) {
   constexpr int kPrefixesMax = 8;
   uint32_t used = 0;
+  bool is_of_rank = false;  // behind "[rank3]:" stand words of that rank, and no other prefix
   line = take_known_file(line, prefix);
   for (int taken = 0; taken < kPrefixesMax && !begins_as_nccl(line); ++taken) {
     std::string_view left = line;
     for (const Take form : kSure) {
       left = take_one(form, line, prefix);
-      if (left.size() != line.size()) break;
+      if (left.size() == line.size()) continue;
+      is_of_rank = is_of_rank || form == take_rank;
+      break;
     }
-    if (left.size() == line.size()) left = take_unsure(line, prefix, used);
+    if (left.size() == line.size() && !is_of_rank) left = take_unsure(line, prefix, used);
     if (left.size() == line.size()) break;
     line = left;
   }

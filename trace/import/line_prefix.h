@@ -29,6 +29,8 @@ struct LinePrefix {
   uint32_t pid = 0;
   // A host, pod, container or unit; empty: not told. Points into the line.
   std::string_view host;
+  // "TP3", "DP0 TP3": what SGLang calls the process; empty: not told. Points into the line.
+  std::string_view place;
   // The file that `grep -r` names; empty: not told. Points into the line.
   std::string_view file;
   // The last time stamp in front, nanoseconds since the epoch; 0: none. A stamp without a zone is

@@ -1,6 +1,7 @@
 #include "trace/import/traceback.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "trace/import/job_endings.h"
 
@@ -18,30 +19,32 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; 
 void Tracebacks::begin(const TextLine& line) {
   // Loggers put words in front of it: "Scheduler hit an exception: ". A message out of JSON may
   // hold a whole one, and more behind it.
-  const size_t end = line.text.find_last_not_of("\r\n") + 1;
+  const size_t end = std::min(line.text.find_last_not_of("\r\n") + 1, line.text.size());
   const bool is_first = line.text.substr(0, end).ends_with(kFirstLine);
   const bool is_quoted = line.text.find_first_of("{\"'") != line.text.npos;
-  if (!is_first || is_quoted || line.prefix.rank >= 0) return;
+  if (!is_first || is_quoted) return;
   const bool is_known = !open_.empty() && open_.back().line == line.number;
-  if (!is_known && open_.size() < kOpenMax) open_.push_back({LineWriter(line.prefix), line.number});
+  if (is_known || open_.size() >= kOpenMax) return;
+  open_.push_back(
+      {LineWriter(line.prefix), line.prefix.rank, std::string(line.prefix.place), line.number});
 }
 
-bool Tracebacks::is_end(const TextLine& line, bool has_form) {
+std::optional<std::string> Tracebacks::end(const TextLine& line, bool has_form) {
   std::erase_if(open_, [&](const Open& open) { return line.number > open.line + kLinesMax; });
   const bool is_within =
       line.text.empty() || is_blank(line.text.front()) || line.text.starts_with(kFirstLine);
   // PyTorch and NCCL write between the lines of others.
-  const bool is_of_another =
-      line.prefix.rank >= 0 || line.text.starts_with("[") || begins_as_nccl(line.text);
-  if (is_within || is_of_another) return false;
+  const bool is_of_another = line.text.starts_with("[") || begins_as_nccl(line.text);
+  if (is_within || is_of_another) return {};
   const LineWriter writer(line.prefix);
   const auto open = std::find_if(open_.begin(), open_.end(), [&](const Open& one) {
-    return one.writer == writer && one.line < line.number;
+    return one.writer == writer && one.rank == line.prefix.rank && one.line < line.number;
   });
-  if (open == open_.end()) return false;
+  if (open == open_.end()) return {};
   // Whatever is not indented ends it, an exception that is not known as such included.
+  std::string place = std::move(open->place);
   open_.erase(open);
-  return has_form;
+  return has_form ? std::optional(std::move(place)) : std::nullopt;
 }
 
 std::string_view raised_exception(std::string_view text) {
@@ -54,7 +57,8 @@ std::string_view raised_exception(std::string_view text) {
   const std::string_view last = name.substr(name.rfind('.') + 1);
   const bool is_of_launcher =
       std::find(std::begin(kOfLaunchers), std::end(kOfLaunchers), last) != std::end(kOfLaunchers);
-  return is_exception_name(last) && !is_of_launcher && (is_alone || behind.starts_with(": "))
+  const bool is_exception = is_exception_name(last) || last == "StopIteration";
+  return is_exception && !is_of_launcher && (is_alone || behind.starts_with(": "))
              ? name
              : std::string_view();
 }

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,17 +20,19 @@ namespace rollcall::trace {
 
 class Tracebacks {
  public:
-  // `line` may be the first of one. One that names its rank is none of these: what it raised is
-  // known by that.
+  // `line` may be the first of one. Where it names its rank, only lines of that rank are of it.
   void begin(const TextLine& line);
   bool are_open() const { return !open_.empty(); }
-  // Whether `line`, each one behind the first, is the exception that ends one. `has_form` says
-  // whether it has the form.
-  bool is_end(const TextLine& line, bool has_form);
+  // Asked of each line behind the first: where it is the exception that ends one, the place that
+  // the first line named ("TP3" of SGLang), which may be empty. `has_form` says whether it has the
+  // form of an exception.
+  std::optional<std::string> end(const TextLine& line, bool has_form);
 
  private:
   struct Open {
     LineWriter writer;
+    int32_t rank = -1;
+    std::string place;
     uint64_t line = 0;
   };
   std::vector<Open> open_;

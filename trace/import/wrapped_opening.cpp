@@ -107,6 +107,7 @@ bool WrappedOpening::begin(const TextLine& line) {
   prefix_ = line.prefix;
   prefix_.host = {};
   prefix_.file = {};
+  prefix_.place = {};
   put_together();
   return true;
 }
