@@ -83,7 +83,7 @@ std::string what_text(const Saying& saying) {
       constexpr size_t kShown = 160;
       const std::string name = saying.op.empty() ? "an error" : saying.op;
       const bool is_named = saying.rank >= 0 || !saying.writer.empty();
-      const std::string raised =
+      std::string raised =
           fmt::format("{} raised {}",
                       is_named ? speaker_text(saying) : "a rank that the log does not name", name);
       if (saying.text.empty()) return raised;

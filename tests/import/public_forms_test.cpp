@@ -324,7 +324,7 @@ TEST_CASE("a result in a source file of CUDA is on its way up, too") {
 
 TEST_CASE("the crash of a process is read as UCX, Open MPI, bash and JAX tell it") {
   const auto died = [](const std::string& line) {
-    const Saying saying = only_saying(line + "\n");
+    Saying saying = only_saying(line + "\n");
     CHECK(saying.kind == SayingKind::died);
     return saying;
   };
