@@ -76,6 +76,16 @@ struct PhaseTimes {
   uint64_t ns[kKernelPhaseCount] = {};
 };
 
+// What the GPU of a process had done when an operation ended, from the first kernel on file on: for
+// how long kernels of compute ran, kernels of communication, and any of both. Each is the length of
+// a union, and so is the difference of two of them: that of the time between two ends.
+struct BusyTime {
+  uint64_t ticket = 0;  // of the operation
+  int64_t compute_ns = 0;
+  int64_t communication_ns = 0;
+  int64_t either_ns = 0;
+};
+
 // The network steps of one channel of a communicator to or from one peer: see ChannelEntry.
 struct NetworkChannel {
   uint32_t comm = kCommUnknown;  // index into Process::comms
@@ -221,6 +231,11 @@ struct Process {
   std::vector<Graph> graphs;
   std::vector<PhaseTimes> phases;        // by ticket; of the newest operations that have them
   std::vector<NetworkChannel> channels;  // by communicator, peer, direction, number
+  // By ticket; of the operations whose end is known. Empty where not all kernels of the GPU are on
+  // file; then `busy_why_not` says why, as a sentence without a stop, where its file could have had
+  // them.
+  std::vector<BusyTime> busy;
+  std::string busy_why_not;
   std::map<std::string, uint64_t> statistics;
   Liveness liveness = Liveness::unknown;
   std::string liveness_evidence;  // "pid 4711 is stopped (state T)", "exit record at ..."

@@ -164,18 +164,18 @@ void transfer(Io& io, Graph& graph) {
 template <class Io>
 void transfer(Io& io, Process& process) {
   auto& [file, host, pid, start_time_ticks, run_id, job_rank, recorder, written_ns, knowledge,
-         clock, meta, comms, threads, ops, packed, events, graphs, phases, channels, statistics,
-         liveness, liveness_evidence, started_ns, heartbeat_ns, exited_ns, clock_doubt_ns,
-         clock_moved_ns, clock_bound_ns, next_ticket, first_complete_ticket, torn, damaged, lost,
-         skipped, boot_id, parent_pid, capture_off, capture_paused, superseded, gpu,
+         clock, meta, comms, threads, ops, packed, events, graphs, phases, channels, busy,
+         busy_why_not, statistics, liveness, liveness_evidence, started_ns, heartbeat_ns, exited_ns,
+         clock_doubt_ns, clock_moved_ns, clock_bound_ns, next_ticket, first_complete_ticket, torn,
+         damaged, lost, skipped, boot_id, parent_pid, capture_off, capture_paused, superseded, gpu,
          is_first_part] = process;
   // Calls are unpacked before anything is sent.
   transfer_all(io, file, host, pid, start_time_ticks, run_id, job_rank, recorder, written_ns,
-               knowledge, clock, meta, comms, threads, ops, events, graphs, phases, channels,
-               statistics, liveness, liveness_evidence, started_ns, heartbeat_ns, exited_ns,
-               clock_doubt_ns, clock_moved_ns, clock_bound_ns, next_ticket, first_complete_ticket,
-               torn, damaged, lost, skipped, boot_id, parent_pid, capture_off, capture_paused,
-               superseded, gpu, is_first_part);
+               knowledge, clock, meta, comms, threads, ops, events, graphs, phases, channels, busy,
+               busy_why_not, statistics, liveness, liveness_evidence, started_ns, heartbeat_ns,
+               exited_ns, clock_doubt_ns, clock_moved_ns, clock_bound_ns, next_ticket,
+               first_complete_ticket, torn, damaged, lost, skipped, boot_id, parent_pid,
+               capture_off, capture_paused, superseded, gpu, is_first_part);
 }
 
 template <class Io, class... Members>

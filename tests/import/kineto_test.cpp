@@ -240,3 +240,60 @@ TEST_CASE("a trace with a call that is torn holds no more than what can be place
   CHECK(counted.processes[0].ops[0].called_ns == 1'000'000 + 5'500);
   CHECK(import_text(trace_of(numberless + "," + later)).processes.at(0).ops.size() == 2);
 }
+
+// A kernel of `name` on a GPU.
+std::string busy_at(int us, int duration_us, const std::string& name, int device = 0) {
+  return fmt::format(
+      R"({{"ph": "X", "cat": "kernel", "name": "{}", "pid": {}, "tid": 7, "ts": {}, "dur": {},
+      "args": {{"device": {}, "stream": 7}}}},)",
+      name, device, us, duration_us, device);
+}
+std::string reduce_at(int us, int duration_us, int external) {
+  return fmt::format(
+      R"({{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "pid": 0,
+      "tid": 20, "ts": {}, "dur": {}, "args": {{"External id": {}, "device": 0, "stream": 20}}}},)",
+      us, duration_us, external);
+}
+std::string two_calls() {
+  return call_at(5, "allreduce", 1, R"(, "Seq": 9)") + call_at(8, "allreduce", 2, R"(, "Seq": 10)");
+}
+
+TEST_CASE(
+    "all kernels of a trace tell for how long its GPU computed and communicated by each end") {
+  // Compute 10-30, 25-40 and 60-90, communication 20-50 and 85-100; the file has them in no order.
+  const Result result = import_text(
+      trace_of(busy_at(60, 30, "gemm") + two_calls() + reduce_at(85, 15, 2) +
+               busy_at(25, 15, "softmax") + reduce_at(20, 30, 1) + busy_at(10, 20, "gemm") +
+               R"({"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoD", "ts": 52, "dur": 5},)" +
+               other_event()));
+  REQUIRE(result.processes.size() == 1);
+  const Process& process = result.processes[0];
+  CHECK(process.busy_why_not.empty());
+  REQUIRE(process.busy.size() == 2);
+  CHECK(process.busy[0].ticket == process.ops[0].ticket);
+  CHECK(process.busy[0].compute_ns == 30'000);
+  CHECK(process.busy[0].communication_ns == 30'000);
+  CHECK(process.busy[0].either_ns == 40'000);
+  CHECK(process.busy[1].compute_ns == 60'000);
+  CHECK(process.busy[1].communication_ns == 45'000);
+  CHECK(process.busy[1].either_ns == 80'000);
+}
+
+TEST_CASE("where a kernel of the trace is missing or damaged, of no operation it is told") {
+  const std::string whole = two_calls() + reduce_at(20, 30, 1) + busy_at(10, 20, "gemm");
+  const auto of = [](const std::string& text) {
+    const Result result = import_text(text);
+    REQUIRE(result.processes.size() == 1);
+    CHECK(result.processes[0].busy.empty() == !result.processes[0].busy_why_not.empty());
+    return result.processes[0].busy_why_not;
+  };
+  CHECK(of(trace_of(whole + other_event())).empty());
+  CHECK(of(trace_of(two_calls() + reduce_at(20, 30, 1) + other_event())) ==
+        "there are no kernels but NCCL's");
+  CHECK(of(trace_of(whole + busy_at(30, 5, "gemm", 1) + other_event())) ==
+        "the kernels are of several GPUs");
+  CHECK(of(trace_of(whole + R"({"ph": "X", "cat": "kernel", "name": "gemm", "ts": 40},)" +
+                    other_event())) == "a kernel is damaged or has no name");
+  const std::string cut = trace_of(whole + other_event());
+  CHECK(of(cut.substr(0, cut.size() - 20)) == "the trace was not read to its end");
+}

@@ -18,6 +18,8 @@
 //   * "Rank" is the rank in the group, but for sends and receives the peer's, and for collectives
 //     with a root that root's.
 //
+//   * All kernels together tell for how long the GPU computed and communicated (busy_kernels.h).
+//
 // What it lacks: everything outside the profiler's window, reductions, and, of a list of ranks or
 // sizes, what is beyond the thirtieth.
 #include <fmt/format.h>
@@ -192,6 +194,20 @@ int32_t rank_from_groups(const std::vector<KinetoRecord>& calls) {
   return -1;
 }
 
+// At the end of each operation. Of a trace that was cut, kernels of any time may be missing.
+void add_busy_times(KinetoTrace& trace, Process& process) {
+  if (!trace.trouble.empty()) {
+    process.busy_why_not = "the trace was not read to its end";
+    return;
+  }
+  process.busy_why_not = trace.busy.why_not();
+  std::vector<BusyKernels::End> ends;
+  for (const Op& op : process.ops) {
+    if (op.finished_ns != 0) ends.push_back({op.ticket, op.finished_ns - trace.base_ns});
+  }
+  process.busy = trace.busy.at(ends);
+}
+
 // Calls that are there and cannot be read: no absence is told from such a trace, and where calls
 // have no numbers, those behind have no place.
 void take_out_unplaced(const std::string& path, KinetoTrace& trace, std::vector<Issue>& issues) {
@@ -253,6 +269,7 @@ void import_kineto(const std::string& path, ByteStream& stream, std::vector<Proc
   writer.add_kernel_times();
   for (const KinetoRecord& record : records) writer.add(record);
   if (has_calls) writer.add_batches(batches_of(trace));
+  add_busy_times(trace, process);
   process.next_ticket = process.ops.size() + 1;
   issues.push_back({path,
                     "is a trace of the PyTorch profiler: it has the calls of its window and not "

@@ -37,6 +37,7 @@ class TraceReader final : public JsonHandler {
 
   void ended(const std::vector<std::string>& path) override {
     if (path.size() != 2 || path[0] != "traceEvents") return;
+    if (is_gpu_) add_kernel();
     const bool is_described = !now_.collective.empty();
     // Lines of it, or the end of it and the begin of another, are lost.
     const bool is_whole = names_ == 1 && times_ == 1 && is_described;
@@ -56,7 +57,8 @@ class TraceReader final : public JsonHandler {
     }
     is_of_cuda_ = is_launch_ = is_gpu_ = is_nccl_ = false;
     now_ = {};
-    names_ = times_ = 0;
+    names_ = times_ = durations_ = 0;
+    device_ = -1;
     has_arguments_ = false;
   }
 
@@ -75,6 +77,13 @@ class TraceReader final : public JsonHandler {
   void keep(std::vector<KinetoRecord>& records) {
     is_cut_ = is_cut_ || records.size() >= records_max_;
     if (!is_cut_) records.push_back(now_);
+  }
+
+  // Whatever it is of. Both times of a span are rounded as at_ns() rounds them.
+  void add_kernel() {
+    if (names_ != 1 || times_ != 1 || durations_ != 1) return trace.busy.lose();
+    trace.busy.add(is_nccl_, device_ >= 0 ? device_ : now_.pid, ns_of_us(now_.ts_us),
+                   ns_of_us(now_.ts_us + now_.duration_us));
   }
 
   // Without some of them batches of transfers have no times, and nothing else is lost.
@@ -98,6 +107,7 @@ class TraceReader final : public JsonHandler {
       ++times_;
       now_.ts_us = value.number;
     } else if (name == "dur") {
+      ++durations_;
       now_.duration_us = value.number;
     } else if (name == "pid") {
       now_.pid = value.integer;
@@ -129,6 +139,7 @@ class TraceReader final : public JsonHandler {
         {"Seq", nullptr, &KinetoRecord::seq},
         {"stream", nullptr, &KinetoRecord::stream},
     };
+    if (name == "device") device_ = value.integer;
     for (const Argument& argument : kArguments) {
       if (argument.name != name) continue;
       if (argument.text != nullptr) now_.*argument.text = value.text;
@@ -144,6 +155,8 @@ class TraceReader final : public JsonHandler {
   KinetoRecord now_;
   uint32_t names_ = 0;  // that it was given
   uint32_t times_ = 0;
+  uint32_t durations_ = 0;
+  int64_t device_ = -1;         // of a kernel
   bool has_arguments_ = false;  // of a collective
   uint64_t bare_ = 0;           // calls without any
   double before_bare_us_ = 0;   // KinetoTrace::whole_us in front of the first of them
@@ -193,6 +206,7 @@ std::optional<KinetoTrace> read_kineto_file(const std::string& path) {
   KinetoTrace trace = read_kineto(stream);
   trace.kernels = {};
   trace.launches = {};
+  trace.busy = BusyKernels();
   if (trace.host.empty() && !trace.calls.empty()) {
     trace.host = host_from_name(path, trace.calls.front().pid);
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/format/vocabulary.h"
+#include "trace/import/busy_kernels.h"
 #include "trace/import/byte_stream.h"
 
 namespace rollcall::trace {
@@ -52,9 +53,10 @@ struct KinetoTrace {
   std::vector<KinetoRecord> calls;     // in the order of their times
   std::vector<KinetoRecord> kernels;   // the same
   std::vector<KinetoLaunch> launches;  // of all kernels, also of others than NCCL's; the same
-  std::string trouble;                 // why it was not read to its end; empty: it was
-  uint64_t torn = 0;                   // calls that lack what they are told by, or hold two
-  double whole_us = 0;                 // time of the last call in front of the first of these
+  BusyKernels busy;     // all kernels of the GPU; times as those of the events, in nanoseconds
+  std::string trouble;  // why it was not read to its end; empty: it was
+  uint64_t torn = 0;    // calls that lack what they are told by, or hold two
+  double whole_us = 0;  // time of the last call in front of the first of these
 
   // Nanoseconds of the realtime clock; 0 unknown.
   int64_t at_ns(double us) const;
@@ -64,7 +66,8 @@ struct KinetoTrace {
 int64_t ns_of_us(double us);
 
 // Read as it comes: memory is that of its collectives, of which it takes so many calls and kernels
-// at most, and of four times as many launches; a window of an hour has a tenth.
+// at most, and of four times as many launches; a window of an hour has a tenth. All other kernels
+// are laid together as they come (BusyKernels).
 KinetoTrace read_kineto(ByteStream& stream, size_t records_max = 1u << 22);
 // The calls of a file, which may be packed, without kernels. nullopt: it cannot be read, or is
 // something else.
