@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "report/json_terms.h"
+#include "report/slow_efficiency.h"
 #include "report/slow_terms.h"
 #include "report/terms.h"
 
@@ -253,6 +254,13 @@ std::string nobody_text(const Answer& answer) {
   return text;
 }
 
+bool is_emulated(const trace::Run& run) {
+  return std::any_of(run.processes.begin(), run.processes.end(), [](const trace::Process& process) {
+    const auto found = process.meta.find("emulated");
+    return found != process.meta.end() && found->second == "1";
+  });
+}
+
 bool is_asked_for(const Question& question, const GpuRow& row) {
   return question.ranks.empty() ||
          std::find(question.ranks.begin(), question.ranks.end(), row.rank) != question.ranks.end();
@@ -416,7 +424,8 @@ Json finding_json(const trace::Run& run, const Answer& answer) {
 
 Json ranks_json(const trace::Run& run, const Answer& answer, const Question& question) {
   Json list = Json::array();
-  for (const GpuRow& row : answer.gpus) {
+  for (size_t gpu = 0; gpu < answer.gpus.size(); ++gpu) {
+    const GpuRow& row = answer.gpus[gpu];
     if (!is_asked_for(question, row)) continue;
     const bool has_role = row.role != slow::kNone;
     list.push_back({{"rank", known_or_null(row.rank, row.rank >= 0)},
@@ -428,7 +437,8 @@ Json ranks_json(const trace::Run& run, const Answer& answer, const Question& que
                     {"excess_ns", known_or_null(row.excess_ns, row.peers != 0)},
                     {"z", known_or_null(row.z, row.peers != 0)},
                     {"charged_share", row.charged},
-                    {"launch_share", row.launch}});
+                    {"launch_share", row.launch},
+                    {"busy", Json::parse(busy_json(answer, gpu))}});
   }
   return list;
 }
@@ -522,29 +532,28 @@ std::string slow_step(const Answer& answer) {
   return text;
 }
 
-std::string slow_text(const trace::Run& run, const Answer& answer, const Question& question) {
+std::string slow_text(const trace::Run& run, const Answer& answer, const Question& question,
+                      const slow::Workload& workload) {
   std::string text = slow_verdict(run, answer);
   if (!answer.is_compared) return text;
-  return text + charges_text(answer) + ranks_text(run, answer, question) + shifts_text(answer) +
-         fmt::format("\n{}\n", slow_step(answer));
+  return text + charges_text(answer) + exposed_text(answer) +
+         efficiency_text(answer, workload, is_emulated(run)) + ranks_text(run, answer, question) +
+         shifts_text(answer) + fmt::format("\n{}\n", slow_step(answer));
 }
 
 std::string slow_sentence(const trace::Run& run, const Answer& answer) {
   if (!answer.is_compared) return "";
-  const bool is_emulated =
-      std::any_of(run.processes.begin(), run.processes.end(), [](const trace::Process& process) {
-        const auto found = process.meta.find("emulated");
-        return found != process.meta.end() && found->second == "1";
-      });
-  const std::string steps = fmt::format(
-      "{} of {} steps{} were compared: {} in the median, ±{}; ", answer.compared, answer.steps,
-      is_emulated ? " of emulated GPUs" : "", span_text(answer.step_ns), percent(answer.variation));
+  const std::string steps =
+      fmt::format("{} of {} steps{} were compared: {} in the median, ±{}; ", answer.compared,
+                  answer.steps, is_emulated(run) ? " of emulated GPUs" : "",
+                  span_text(answer.step_ns), percent(answer.variation));
   if (answer.finding) return steps + cause_sentence(run, answer, *answer.finding);
   return steps +
          fmt::format("nothing above {} of a step is charged to one cause", percent(answer.floor));
 }
 
-std::string slow_json(const trace::Run& run, const Answer& answer, const Question& question) {
+std::string slow_json(const trace::Run& run, const Answer& answer, const Question& question,
+                      const slow::Workload& workload) {
   Json json;
   json["schema"] = "rollcall.slow/1";
   json["dir"] = valid_utf8(run.directory);
@@ -569,6 +578,8 @@ std::string slow_json(const trace::Run& run, const Answer& answer, const Questio
       answer.smallest_shift, answer.is_compared && std::isfinite(answer.smallest_shift));
   json["unrecorded_share"] = known_or_null(answer.unrecorded, answer.is_compared);
   json["unexplained_share"] = known_or_null(answer.unexplained, answer.is_compared);
+  json["exposed_communication"] = Json::parse(exposed_json(answer));
+  json["efficiency"] = Json::parse(efficiency_json(answer, workload));
   json["comms"] = Json::array();
   for (const CommRow& row : answer.comms) {
     json["comms"].push_back({{"comm", key_hex(row.key)},

@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "slow/answer.h"
+#include "slow/efficiency.h"
 #include "trace/model.h"
 
 namespace rollcall::report {
 
 // The verdict first, then where the time of the steps went, then the ranks among their peers.
+// `workload`: what is known of the job besides.
 std::string slow_text(const trace::Run& run, const slow::Answer& answer,
-                      const slow::Question& question);
+                      const slow::Question& question, const slow::Workload& workload = {});
 
 // What that text is made of, for a page.
 // The verdict and what it rests on, or why there is none: sentences, which may be of several lines.
@@ -38,8 +40,9 @@ std::string slow_step(const slow::Answer& answer);
 // In one line, without a stop: how long the steps take, how much they vary, and the largest cause,
 // or that there is none. Empty where nothing was compared.
 std::string slow_sentence(const trace::Run& run, const slow::Answer& answer);
-// Schema rollcall.slow/1, one document. Unknown is null.
+// Schema rollcall.slow/1, one document. Unknown is null. report/slow_efficiency.h has the fields
+// `exposed_communication`, `efficiency` and, of each rank, `busy`.
 std::string slow_json(const trace::Run& run, const slow::Answer& answer,
-                      const slow::Question& question);
+                      const slow::Question& question, const slow::Workload& workload = {});
 
 }  // namespace rollcall::report

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "report/json_terms.h"
+#include "report/slow_efficiency.h"
 #include "report/slow_terms.h"
 #include "report/terms.h"
 
@@ -135,6 +136,7 @@ Json steps_json(const RunSteps& steps) {
   return {{"found", steps.found},
           {"compared", steps.compared},
           {"calls", steps.calls},
+          {"gpus", known_or_null(steps.gpus, steps.gpus != 0)},
           {"median_ns", known_or_null(steps.step_ns, is_known)},
           {"error_ns", known_or_null(steps.error_ns, is_known)},
           {"variation_share", known_or_null(steps.variation, is_known)}};
@@ -203,6 +205,7 @@ std::string two_runs_text(const TwoRunsReport& report) {
   if (!answer.is_compared) text += "The steps of the two runs cannot be compared.\n";
   if (answer.is_compared) text += steps_of_two_runs(answer);
   for (const std::string& reason : answer.why_not) text += "  " + reason + ".\n";
+  text += scaling_text(answer, report.workload);
   if (answer.has_parts) text += parts_text(answer);
   return text;
 }
@@ -226,6 +229,7 @@ std::string against_json(const TwoRunsReport& report) {
                      {"floor_share", known_or_null(answer.floor, answer.is_compared)},
                      {"smallest_change_share", known_or_null(answer.smallest, answer.is_compared)},
                      {"other_ranks", answer.is_other_size},
+                     {"scaling", Json::parse(scaling_json(answer, report.workload))},
                      {"parts_compared", answer.has_parts},
                      {"sizes_differ", answer.sizes_differ},
                      {"differences", differences_json(answer)},

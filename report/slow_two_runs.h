@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comparison/settings.h"
+#include "slow/efficiency.h"
 #include "slow/two_runs.h"
 
 namespace rollcall::report {
@@ -14,6 +15,7 @@ struct TwoRunsReport {
   std::string after;
   std::vector<comparison::SettingDifference> settings;
   slow::TwoRuns answer;
+  slow::Workload workload = {};  // the tokens of both
 };
 
 // Said where no setting differs.
@@ -39,9 +41,10 @@ inline constexpr const char* kNoPart = "no part differs that much";
 inline constexpr const char* kOtherSizes =
     "Calls of other sizes were compared with each other: the runs move other data.";
 
-// What differs in versions and settings, then the step times, then the parts that differ.
+// What differs in versions and settings, then the step times, and of runs with other numbers of
+// GPUs the scaling efficiency, then the parts that differ.
 std::string two_runs_text(const TwoRunsReport& report);
-// `against` of two_runs_json(), by itself.
+// `against` of two_runs_json(), by itself; report/slow_efficiency.h has its field `scaling`.
 std::string against_json(const TwoRunsReport& report);
 // One document of the schema rollcall.slow/1: that of the new run (slow_json()), with what differs
 // from the old one in `against`. Unknown is null.

@@ -37,6 +37,7 @@ class Answerer {
       return std::move(answer_);
     }
     measure(evidence);
+    if (answer_.is_compared) answer_.exposed = measure_exposed(run_, timeline_, steps);
     charge(evidence);
     compare(evidence);
     look_over_time(evidence);
@@ -52,6 +53,7 @@ class Answerer {
       row.rank = gpu.rank;
       answer_.gpus.push_back(row);
     }
+    answer_.job_gpus = static_cast<uint32_t>(timeline_.gpus.size()) + timeline_.unrecorded;
     for (const TimedComm& comm : timeline_.comms) {
       answer_.comms.push_back({.name = comm.name, .nranks = comm.nranks, .key = comm.key});
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/verdict.h"
+#include "slow/exposed.h"
 #include "slow/timeline.h"
 
 namespace rollcall::slow {
@@ -96,6 +97,8 @@ struct Shift {
 struct Answer {
   std::vector<GpuRow> gpus;
   std::vector<CommRow> comms;
+  uint32_t job_gpus = 0;  // those of ranks without a record, too
+  Exposed exposed;        // of the compared steps; empty where nothing was compared
   uint32_t steps = 0;     // found
   uint32_t compared = 0;  // of these
   uint32_t special = 0;

@@ -17,6 +17,7 @@
 #include "slow/two_runs.h"
 #include "tools/command.h"
 #include "tools/run_directory.h"
+#include "tools/slow_workload.h"
 #include "tools/terminal.h"
 
 namespace rollcall::tools {
@@ -26,6 +27,7 @@ struct Arguments {
   std::vector<std::string> paths;
   std::string ranks;
   std::string steps;
+  WorkloadWords workload;
   uint64_t window = 0;
   bool together = false;
   bool json = false;
@@ -92,7 +94,7 @@ int print_sentence(const Arguments& arguments, const trace::Run& run,
   return finish_output(answer.finding ? kExitRisk : kExitGood);
 }
 
-int compare_runs(const Arguments& arguments) {
+int compare_runs(const Arguments& arguments, const slow::Workload& workload) {
   if (arguments.sentence || !arguments.steps.empty() || !arguments.ranks.empty()) {
     return unusable(
         "--sentence, --steps and --ranks are about one run; name one, or add --together");
@@ -109,7 +111,8 @@ int compare_runs(const Arguments& arguments) {
   const report::TwoRunsReport report{.before = arguments.paths[0],
                                      .after = arguments.paths[1],
                                      .settings = comparison::compare_settings(runs[0], runs[1]),
-                                     .answer = slow::compare(runs[0], runs[1])};
+                                     .answer = slow::compare(runs[0], runs[1]),
+                                     .workload = workload};
   if (arguments.json) {
     const std::string of_new = report::slow_json(runs[1], slow::answer(runs[1]), {});
     print_out(report::two_runs_json(of_new, report));
@@ -122,7 +125,11 @@ int compare_runs(const Arguments& arguments) {
 }
 
 int slow_command(const Arguments& arguments) {
-  if (!arguments.together && are_two_directories(arguments.paths)) return compare_runs(arguments);
+  const bool is_of_two_runs = !arguments.together && are_two_directories(arguments.paths);
+  slow::Workload workload;
+  std::string error;
+  if (!read_workload(arguments.workload, is_of_two_runs, workload, error)) return unusable(error);
+  if (is_of_two_runs) return compare_runs(arguments, workload);
   slow::Question question;
   if (!read_ranks(arguments.ranks, question.ranks)) {
     return unusable("--ranks takes ranks and ranges of them, as 0-3,8; '" + arguments.ranks +
@@ -137,15 +144,14 @@ int slow_command(const Arguments& arguments) {
     question.first_step = range->first;
     question.last_step = range->last;
   }
-  std::string error;
   const std::optional<trace::Run> run = read_run(arguments.paths, arguments.window, error);
   if (!run) return unusable(error);
   if (arguments.sentence) return print_sentence(arguments, *run, question);
   say_issues(*run);
   say_job_taken(*run, "slow");
   const slow::Answer answer = slow::answer(*run, question);
-  print_out(arguments.json ? report::slow_json(*run, answer, question)
-                           : report::slow_text(*run, answer, question));
+  print_out(arguments.json ? report::slow_json(*run, answer, question, workload)
+                           : report::slow_text(*run, answer, question, workload));
   if (!answer.is_compared) return finish_output(kExitUndecided);
   return finish_output(answer.finding ? kExitRisk : kExitGood);
 }
@@ -176,6 +182,22 @@ void add_slow(CommandLine& line) {
       .option("--window", arguments->window,
               "newest calls read per process, 0 for all, which is the default")
       .calls();
+  command
+      .option("--tokens", arguments->workload.tokens,
+              "tokens of a step of the whole job: tells tokens/s; of two runs, of the new one")
+      .value_name("COUNT");
+  command
+      .option("--tokens-before", arguments->workload.tokens_before,
+              "tokens of a step of the old one of two runs: with --tokens, the scaling efficiency")
+      .value_name("COUNT");
+  command
+      .option("--flops", arguments->workload.flops,
+              "floating-point operations of a step of the whole job, as 4.2e18")
+      .value_name("COUNT");
+  command
+      .option("--peak-flops", arguments->workload.peak_flops,
+              "what one GPU can do at most in a second, as 989e12: with --flops, the MFU")
+      .value_name("COUNT");
   const Option json =
       command.flag("--json", arguments->json, "for programs: schema rollcall.slow/1");
   command
@@ -195,6 +217,7 @@ void add_slow(CommandLine& line) {
       "\nExamples:\n"
       "  rollcall slow DIR\n"
       "  rollcall slow DIR --steps 100-200 --ranks 0-7\n"
+      "  rollcall slow DIR --tokens 4194304 --flops 2.1e17 --peak-flops 989e12\n"
       "  rollcall slow OLD NEW                      what the steps of a run take longer than "
       "before\n"
       "  rollcall slow DIR --json | jq .finding");

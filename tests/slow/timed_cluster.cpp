@@ -31,6 +31,7 @@ struct Rank {
   size_t queued = 0;
   std::vector<uint64_t> collectives;                         // by communicator
   std::map<std::tuple<int, int, bool>, uint64_t> transfers;  // by communicator, peer, is send
+  std::vector<Kernel> kernels;                               // true times
   bool has_come = false;  // to the call at `next`, or to its whole group
 };
 
@@ -84,6 +85,9 @@ class Cluster {
   trace::Process process_of(int r) const;
   int rank_in(int comm, int rank) const;
   int64_t on_host(int r, int64_t span_ns) const;
+  int64_t on_clock(int r, int64_t true_ns) const;
+  int64_t alignment_ns(int r) const;
+  std::vector<std::vector<Kernel>> kernels_on_clocks() const;
 
   const Job& job_;
   const Machine& machine_;
@@ -255,6 +259,7 @@ void Cluster::carry_out_action(int r, const Action& action) {
       wait_for_room(rank);
       rank.host_ns += on_host(r, machine_.launch_ns / 2);
       stream_ns = std::max(stream_ns, rank.host_ns) + action.span_ns;
+      rank.kernels.push_back({action.stream, stream_ns - action.span_ns, stream_ns});
       queue(rank, stream_ns);
       break;
     case What::wait:
@@ -303,23 +308,44 @@ Timed Cluster::carry_out() {
                  ranks_[r].next);
     std::abort();
   }
-  return {.run = run_of(), .step_end_ns = step_end_ns_};
+  return {.run = run_of(), .kernels = kernels_on_clocks(), .step_end_ns = step_end_ns_};
+}
+
+// Of the rank's host.
+int64_t Cluster::on_clock(int r, int64_t true_ns) const {
+  const auto h = static_cast<uint64_t>(r / machine_.gpus_per_host);
+  const auto offset_ns = static_cast<int64_t>(static_cast<double>(machine_.clock_offset_ns) *
+                                              (2 * uniform(machine_.seed, 1, h, 0) - 1));
+  const double drift = machine_.clock_drift * (2 * uniform(machine_.seed, 2, h, 0) - 1);
+  return kBeginNs + true_ns + offset_ns +
+         static_cast<int64_t>(drift * static_cast<double>(true_ns));
+}
+
+int64_t Cluster::alignment_ns(int r) const {
+  return static_cast<int64_t>(static_cast<double>(machine_.alignment_ns) *
+                              (2 * uniform(machine_.seed, 3, static_cast<uint64_t>(r), 0) - 1));
+}
+
+std::vector<std::vector<Kernel>> Cluster::kernels_on_clocks() const {
+  std::vector<std::vector<Kernel>> all;
+  for (size_t r = 0; r < ranks_.size(); ++r) {
+    const auto rank = static_cast<int>(r);
+    std::vector<Kernel>& kernels = all.emplace_back(ranks_[r].kernels);
+    for (Kernel& kernel : kernels) {
+      ++kernel.stream;
+      kernel.started_ns = on_clock(rank, kernel.started_ns) + alignment_ns(rank);
+      kernel.finished_ns = on_clock(rank, kernel.finished_ns) + alignment_ns(rank);
+    }
+  }
+  return all;
 }
 
 trace::Process Cluster::process_of(int r) const {
   trace::Process process;
   const auto rank = static_cast<uint64_t>(r);
   const int host = r / machine_.gpus_per_host;
-  const auto h = static_cast<uint64_t>(host);
-  const auto offset_ns = static_cast<int64_t>(static_cast<double>(machine_.clock_offset_ns) *
-                                              (2 * uniform(machine_.seed, 1, h, 0) - 1));
-  const double drift = machine_.clock_drift * (2 * uniform(machine_.seed, 2, h, 0) - 1);
-  const auto error_ns = static_cast<int64_t>(static_cast<double>(machine_.alignment_ns) *
-                                             (2 * uniform(machine_.seed, 3, rank, 0) - 1));
-  const auto on_clock = [&](int64_t true_ns) {
-    return kBeginNs + true_ns + offset_ns +
-           static_cast<int64_t>(drift * static_cast<double>(true_ns));
-  };
+  const int64_t error_ns = alignment_ns(r);
+  const auto on_clock = [&](int64_t true_ns) { return this->on_clock(r, true_ns); };
   process.file = "rank" + std::to_string(r) + ".ring";
   process.host = "node" + std::to_string(host);
   process.pid = static_cast<uint32_t>(1000 + r);

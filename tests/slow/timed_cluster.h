@@ -67,8 +67,16 @@ struct Job {
   int steps = 0;
 };
 
+// One kernel that is not NCCL's, on the clock of the recorded GPU times of its rank.
+struct Kernel {
+  int stream = 0;  // as Op::stream
+  int64_t started_ns = 0;
+  int64_t finished_ns = 0;
+};
+
 struct Timed {
   trace::Run run;
+  std::vector<std::vector<Kernel>> kernels;  // by rank
   std::vector<int64_t> step_end_ns;  // true time at which the last rank was through with a step
   // Of the steps behind the first `skipped`, in nanoseconds.
   double mean_step_ns(int skipped) const;
