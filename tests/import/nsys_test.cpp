@@ -106,6 +106,63 @@ TEST_CASE("calls of a group have the kernel that the end of the group launched")
   }
 }
 
+// The kernel table as newer exports have it, with a kernel of the AllReduce that rank 0 calls at
+// 130, and others of process 0 that no call launched.
+std::string with_names(const std::string& kernels) {
+  NsysCapture capture = healthy();
+  capture.launch(0, 132, 500, 700);
+  return capture.sql() +
+         "INSERT INTO StringIds VALUES (50, 'ncclDevKernel_AllReduce_Sum_f32_RING_LL'), "
+         "(51, 'gemm');"
+         "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN deviceId INTEGER;"
+         "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN shortName INTEGER;"
+         "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 0, shortName = 50;" +
+         kernels;
+}
+
+// `name`: of StringIds.
+std::string kernel_of_rank_0(int64_t start, int64_t end, int name, int device = 0) {
+  return fmt::format(
+      "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL(start, \"end\", correlationId, globalPid, streamId, "
+      "deviceId, shortName) SELECT {}, {}, 900, globalPid, 7, {}, {} FROM "
+      "CUPTI_ACTIVITY_KIND_KERNEL LIMIT 1;",
+      start, end, device, name);
+}
+
+TEST_CASE("all kernels of an export tell for how long a GPU computed and communicated") {
+  // The AllReduce runs from 500 to 700.
+  const Run run = read(with_names(kernel_of_rank_0(650, 900, 51) + kernel_of_rank_0(100, 300, 51) +
+                                  kernel_of_rank_0(280, 320, 51)));
+  REQUIRE(run.processes.size() == kRanks);
+  const Process& process = run.processes[0];
+  CHECK(process.busy_why_not.empty());
+  REQUIRE(process.busy.size() == 1);
+  CHECK(process.busy[0].ticket == process.ops[3].ticket);
+  CHECK(process.busy[0].compute_ns == 220 + 50);
+  CHECK(process.busy[0].communication_ns == 200);
+  CHECK(process.busy[0].either_ns == 220 + 200);
+  CHECK(run.processes[1].busy.empty());
+  CHECK(run.processes[1].busy_why_not == "there are no kernels but NCCL's");
+}
+
+TEST_CASE("of an export in which kernels have no name, or are in graphs, no busy times are told") {
+  const auto of = [](const std::string& sql) {
+    const Run run = read(sql);
+    REQUIRE(run.processes.size() == kRanks);
+    CHECK(run.processes[0].busy.empty());
+    return run.processes[0].busy_why_not;
+  };
+  const std::string compute = kernel_of_rank_0(100, 300, 51);
+  CHECK(of(with_names("")) == "there are no kernels but NCCL's");
+  CHECK(of(with_names(compute + kernel_of_rank_0(400, 410, 51, 1))) ==
+        "the kernels are of several GPUs");
+  CHECK(of(with_names(compute + "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET shortName = NULL;")) ==
+        "2 kernels are damaged or have no name");
+  CHECK(of(with_names(compute + "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE(start INTEGER);"
+                                "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (5);")) ==
+        "graphs were traced as a whole: capture with --cuda-graph-trace=node");
+}
+
 TEST_CASE("an export that comes packed or through a pipe is read as the file is") {
   NsysFile file;
   file.run(healthy().sql());

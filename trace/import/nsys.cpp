@@ -4,7 +4,9 @@
 //     NVTX_EVENTS                   start, end, eventType, text or textId, globalTid, binaryData
 //     NVTX_PAYLOAD_SCHEMA_ENTRIES   which bytes of binaryData are what, by name
 //     CUPTI_ACTIVITY_KIND_RUNTIME   a launch: its start, thread and correlationId
-//     CUPTI_ACTIVITY_KIND_KERNEL    the kernel of that correlationId: start, end
+//     CUPTI_ACTIVITY_KIND_KERNEL    the kernel of that correlationId: start, end, deviceId and its
+//                                   name, shortName, which is in StringIds
+//     CUPTI_ACTIVITY_KIND_GRAPH_TRACE  graphs that were traced as a whole, without their kernels
 //
 // A table that nothing was written to is not there, and columns differ by release: both are asked
 // for by name.
@@ -17,6 +19,9 @@
 //   * A kernel belongs to the call in whose range it was launched; of a group, that of its
 //     ncclGroupEnd.
 //
+//   * All kernels of a process tell for how long its GPU computed and communicated
+//     (busy_kernels.h), NCCL's by their names.
+//
 // What it lacks: datatypes, so sizes are in bytes; calls outside of the capture; and numbers, so a
 // range that Nsight Systems lost leaves no trace.
 #include <fmt/format.h>
@@ -25,9 +30,12 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "trace/import/busy_kernels.h"
 #include "trace/import/importer.h"
 #include "trace/import/plain_json.h"
 #include "trace/import/sqlite_file.h"
@@ -165,6 +173,8 @@ class NsysReader {
   std::vector<Range> ranges;                                  // by thread and begin
   std::vector<Launch> launches;                               // by thread and begin
   std::map<std::pair<int64_t, int64_t>, KernelTime> kernels;  // by process and correlation
+  std::map<int64_t, BusyKernels> busy;                        // by process, of those with ranges
+  bool has_whole_graphs = false;
   int64_t base_ns = 0;
   std::string host;
   bool is_cut = false;         // ranges are missing that the export may have
@@ -184,6 +194,8 @@ class NsysReader {
     file_.for_each_row("StringIds", {"id", "value"}, [&](const SqliteRow& row) {
       const auto known = known_ranges().find(row.text(1));
       if (known != known_ranges().end()) names_[row.integer(0)] = known->first;
+      const bool is_of_nccl = row.text(1).starts_with("nccl");
+      if (is_of_nccl && kernel_names_.size() < kNamesMax) kernel_names_.insert(row.integer(0));
       return true;
     });
   }
@@ -291,22 +303,50 @@ class NsysReader {
     for (const Launch& launch : launches) {
       wanted[{process_of(launch.thread), launch.correlation}] = true;
     }
+    read_kernels(wanted);
+    std::stable_sort(launches.begin(), launches.end(), [](const Launch& a, const Launch& b) {
+      return std::tie(a.thread, a.start) < std::tie(b.thread, b.start);
+    });
+  }
+
+  void prepare_busy() {
+    std::set<int64_t> processes;
+    for (const Range& range : ranges) processes.insert(process_of(range.thread));
+    const size_t spans_max = BusyKernels::kSpansMax / std::max<size_t>(processes.size(), 1);
+    for (const int64_t process : processes) busy.emplace(process, spans_max);
+    file_.for_each_row("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", {"start"}, [&](const SqliteRow&) {
+      has_whole_graphs = true;
+      return false;
+    });
+  }
+
+  void read_kernels(const std::map<std::pair<int64_t, int64_t>, bool>& wanted) {
+    prepare_busy();
     file_.for_each_row(
-        "CUPTI_ACTIVITY_KIND_KERNEL", {"start", "end", "correlationId", "globalPid", "streamId"},
+        "CUPTI_ACTIVITY_KIND_KERNEL",
+        {"start", "end", "correlationId", "globalPid", "streamId", "deviceId", "shortName"},
         [&](const SqliteRow& row) {
+          const auto of_process = busy.find(process_of(row.integer(3)));
+          if (of_process != busy.end()) add_busy(row, of_process->second);
           const std::pair<int64_t, int64_t> key{process_of(row.integer(3)), row.integer(2)};
           if (wanted.contains(key)) {
             kernels[key] = {row.integer(0), row.integer(1), row.integer(4)};
           }
           return true;
         });
-    std::stable_sort(launches.begin(), launches.end(), [](const Launch& a, const Launch& b) {
-      return std::tie(a.thread, a.start) < std::tie(b.thread, b.start);
-    });
+  }
+
+  // Of a kernel without a name nobody knows whose it is.
+  void add_busy(const SqliteRow& row, BusyKernels& kernels_of_process) const {
+    if (row.is_null(6)) return kernels_of_process.lose();
+    kernels_of_process.add(kernel_names_.contains(row.integer(6)), row.integer(5), row.integer(0),
+                           row.integer(1));
   }
 
   SqliteFile& file_;
+  static constexpr size_t kNamesMax = 1u << 16;
   std::unordered_map<int64_t, std::string_view> names_;
+  std::unordered_set<int64_t> kernel_names_;  // of NCCL
   std::map<std::pair<int64_t, int64_t>, std::vector<Entry>> schemas_;
 };
 
@@ -364,6 +404,23 @@ class ProcessWriter {
       widest = comm.nranks;
       process_.job_rank = comm.rank;
     }
+  }
+
+  // Behind finish(). `busy`: of this process.
+  void add_busy_times(BusyKernels& busy) {
+    if (reader_.is_cut) {
+      process_.busy_why_not = "the export was not read to its end";
+    } else if (reader_.has_whole_graphs) {
+      process_.busy_why_not = "graphs were traced as a whole: capture with --cuda-graph-trace=node";
+    } else {
+      process_.busy_why_not = busy.why_not();
+    }
+    if (!process_.busy_why_not.empty()) return;
+    std::vector<BusyKernels::End> ends;
+    for (const Op& op : process_.ops) {
+      if (op.finished_ns != 0) ends.push_back({op.ticket, op.finished_ns - reader_.base_ns});
+    }
+    process_.busy = busy.at(ends);
   }
 
   Process& process() { return process_; }
@@ -581,6 +638,8 @@ void import_database(const std::string& path, SqliteFile& file, std::vector<Proc
   }
   for (auto& [id, writer] : writers) {
     writer.finish();
+    const auto busy = reader.busy.find(id);
+    if (busy != reader.busy.end()) writer.add_busy_times(busy->second);
     say_what_it_has(path, writer, issues);
     Process& process = writer.process();
     if (process.job_rank < 0 && writers.size() == 1) process.job_rank = rank_in_file_name(path);
