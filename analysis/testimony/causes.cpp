@@ -12,6 +12,7 @@
 #include "analysis/testimony/parts.h"
 #include "core/base/limits.h"
 #include "trace/import/job_endings.h"
+#include "trace/import/traceback.h"
 
 namespace rollcall::analysis {
 namespace {
@@ -20,11 +21,6 @@ using trace::JobLog;
 using trace::kUntold;
 using trace::Saying;
 using trace::SayingKind;
-
-bool holds(const Saying& saying, std::string_view words) {
-  return saying.text.find(words) != std::string::npos ||
-         saying.quote.find(words) != std::string::npos;
-}
 
 bool is_about_memory(const Saying& saying) {
   constexpr std::string_view kWords[] = {"illed process",   "oom-kill",
@@ -43,7 +39,7 @@ Verdict verdict_of_cause(const Saying& saying) {
   }
   if (saying.kind == SayingKind::exception) {
     const bool is_of_cuda = holds(saying, "CUDA error") || holds(saying, "cudaGetDeviceCount") ||
-                            holds(saying, "cudaEventQuery") ||
+                            holds(saying, "cudaEventQuery") || holds(saying, "], thread: [") ||
                             holds(saying, "an illegal memory access");
     return is_of_cuda ? Verdict::cuda_error : Verdict::rank_dead;
   }
@@ -213,6 +209,10 @@ bool tells_of_another(const Saying& saying) {
                      [&](std::string_view words) { return holds(saying, words); });
 }
 
+bool is_told_by_ray(const Saying& death) {
+  return holds(death, "A worker died or was killed") || holds(death, "Worker exit type: ");
+}
+
 // Who ends by itself behind such an error did not begin it.
 class Aftermath {
  public:
@@ -236,6 +236,9 @@ class Aftermath {
   // Some rank had, and nobody says which; or that rank, in words that may mean something else.
   bool may_hold(const Saying& death) const {
     if (!has_ended(death)) return false;
+    // Ray shows in no order what several hosts print, and the end of a process behind an error of
+    // NCCL like any other.
+    if (is_told_by_ray(death) && !first_lines_.empty()) return true;
     const bool is_of_nobody = is_ordered_ || has_traceback(death);
     return (is_of_nobody &&
             (stands_behind(first_lines_, death, -1) || stands_behind(vague_lines_, death, -1))) ||
@@ -290,9 +293,14 @@ bool is_of_no_rank(const Saying& saying) {
           trace::is_told_by_shell(saying.quote));
 }
 
+// A rank ends the job so for an error of another, too.
+bool is_abort_of_all(const Saying& saying) {
+  return saying.kind == SayingKind::died && holds(saying, "MPI_ABORT was invoked");
+}
+
 // Others say nothing certain about a rank that ended: warnings, errors that anybody may print.
 bool is_certain_end(const Saying& saying) {
-  return (saying.kind == SayingKind::died && !is_of_no_rank(saying)) ||
+  return (saying.kind == SayingKind::died && !is_of_no_rank(saying) && !is_abort_of_all(saying)) ||
          (saying.kind == SayingKind::machine && !is_of_any_process(saying)) ||
          (saying.kind == SayingKind::exception && saying.rank >= 0);
 }
@@ -369,6 +377,10 @@ Saying shown_with(std::string_view meaning, const Saying& saying) {
   return shown;
 }
 
+bool is_of_one_line(const Said& one, const Said& other) {
+  return one.log == other.log && one.saying->line == other.saying->line;
+}
+
 // Another rank tells of the same: which of them was first the log need not tell.
 bool is_alike(const Said& one, const Said& other) {
   const Saying& saying = *one.saying;
@@ -381,8 +393,9 @@ bool is_alike(const Said& one, const Said& other) {
     case SayingKind::async_error:
       return is_other && saying.rank >= 0;
     case SayingKind::died:
-      // Each launcher names the one of its own that failed first.
-      return is_other && saying.is_first_death && other.saying->is_first_death;
+      // Each launcher names the one of its own that failed first, or several at once.
+      return is_other && ((saying.is_first_death && other.saying->is_first_death) ||
+                          is_of_one_line(one, other));
     default:
       return false;
   }
@@ -400,6 +413,29 @@ void add_sharers(const Saying& saying, std::set<int32_t>& ranks) {
 std::string_view alike_text(SayingKind kind) {
   if (kind == SayingKind::exception || kind == SayingKind::died) return "so did";
   return kind == SayingKind::warning ? "so it does in" : "and to";
+}
+
+// Tasks of Slurm that ended with one and the same status, each by itself: any of them may have been
+// the first.
+void name_alike_tasks(const Said& cause, const std::vector<Said>& all, Finding& finding) {
+  const Saying& saying = *cause.saying;
+  const auto is_task = [](const Saying& one) {
+    return one.kind == SayingKind::died && one.rank < 0 && one.writer.starts_with("task");
+  };
+  constexpr size_t kNamed = 4;
+  size_t alike = 0;
+  std::string names;
+  for (const Said& other : all) {
+    const bool is_alike_task = is_task(*other.saying) && other.saying->code == saying.code &&
+                               other.saying->writer != saying.writer;
+    if (!is_alike_task || !is_task(saying) || saying.code <= 0) continue;
+    if (++alike <= kNamed) names += (names.empty() ? "" : ", ") + other.saying->writer;
+    add_evidence(*other.log, *other.saying, finding);
+  }
+  if (alike == 0) return;
+  finding.confidence = Confidence::open;
+  if (alike > kNamed) names += fmt::format(" and {} more", alike - kNamed);
+  finding.summary += fmt::format("; so did {}; which was first the log does not tell", names);
 }
 
 // Those of whom the log tells the same are no less to blame.
@@ -432,10 +468,11 @@ void name_alike(const Said& cause, const std::vector<Said>& all, Finding& findin
   }
   if (!ranks.empty() && saying.kind == SayingKind::died) {
     finding.confidence = Confidence::open;
-    finding.summary +=
-        ": each is the first of its own launcher, and which was first of all the "
-        "log does not tell";
+    finding.summary += saying.is_first_death ? ": each is the first of its own launcher, and which "
+                                               "was first of all the log does not tell"
+                                             : "; which of them was first the log does not tell";
   }
+  name_alike_tasks(cause, all, finding);
   if (sharers.empty()) return;
   finding.culprits.clear();
   for (const int32_t rank : sharers) finding.culprits.push_back(culprit_named(rank, saying));
@@ -498,9 +535,9 @@ std::optional<Finding> judge_cause(const trace::Run& run, const JobWaits& waits)
   const bool is_certain = is_certain_end(saying) && !aftermath.may_hold(saying);
   // Ray shows what several hosts print in no order.
   const bool is_ordered = run.logs.size() == 1 && !cause.log->leaves_out_alike;
-  const bool is_likely =
-      is_certain ? is_ordered || !waits.has_waits()
-                 : waits.has_waits() && !is_of_any_process(saying) && !is_of_no_rank(saying);
+  const bool is_likely = is_certain ? is_ordered || !waits.has_waits()
+                                    : waits.has_waits() && !is_of_any_process(saying) &&
+                                          !is_of_no_rank(saying) && !is_abort_of_all(saying);
   Finding finding = finding_about(cause, causes, is_likely ? Confidence::likely : Confidence::open);
   const Saying& first = *causes.front().saying;
   if (first.kind == SayingKind::exception && &first != &saying) {
@@ -558,6 +595,14 @@ bool may_be_cause(const Saying& saying) {
   return has_role(as_exception, Role::cause);
 }
 
+// "line 6", and of which file where there are several.
+std::string place_text(const trace::Run& run, const JobLog& log, const Saying& saying) {
+  const bool is_one_file =
+      run.logs.size() == 1 && std::all_of(run.processes.begin(), run.processes.end(),
+                                          [&](const auto& of) { return of.file == log.file; });
+  return fmt::format("line {}{}", saying.line, is_one_file ? std::string() : " of " + log.file);
+}
+
 // "in line 6 a rank that the log does not name raised ValueError: "bad sample"".
 std::string unnamed_text(const trace::Run& run, const JobLog& log, const Saying& saying) {
   constexpr size_t kWordsMax = 120;
@@ -572,8 +617,7 @@ std::string unnamed_text(const trace::Run& run, const JobLog& log, const Saying&
                          ? std::string("had an error of NCCL")
                          : fmt::format("raised {}", saying.op.empty() ? "an error" : saying.op);
   if (!words.empty()) what += fmt::format(": \"{}\"", words);
-  const std::string file = run.logs.size() == 1 ? std::string() : " of " + log.file;
-  return fmt::format("in line {}{} {} {}", saying.line, file, who, what);
+  return fmt::format("in {} {} {}", place_text(run, log, saying), who, what);
 }
 
 }  // namespace
@@ -585,9 +629,8 @@ std::optional<Finding> judge_unnamed(const trace::Run& run) {
       Finding finding = make_finding(Verdict::insufficient, Confidence::open);
       finding.summary = unnamed_text(run, log, saying);
       finding.next = fmt::format(
-          "look at the traceback in front of line {}: whether the program got over it, and whose "
-          "it is",
-          saying.line);
+          "look at the traceback in front of {}: whether the program got over it, and whose it is",
+          place_text(run, log, saying));
       add_evidence(log, saying, finding);
       return finding;
     }
@@ -606,11 +649,14 @@ void tell_of_unnamed(const trace::Run& run, const JobWaits& waits, Finding& find
   }
   const size_t told = std::min(errors.size(), kToldMax);
   make_room(told, finding);
-  const bool is_ordered = waits.has_waits() && run.logs.size() == 1;
+  const auto told_by = std::count_if(run.logs.begin(), run.logs.end(),
+                                     [](const JobLog& log) { return !trace::is_of_errors(log); });
   const bool is_one_missing = finding.verdict == Verdict::missing_call &&
                               finding.culprits.size() == 1 && finding.culprits.front().rank >= 0;
   for (size_t i = 0; i < told; ++i) {
     const Saying& saying = *errors[i].second;
+    const bool is_ordered =
+        waits.has_waits() && told_by == 1 && !trace::is_of_errors(*errors[i].first);
     const bool is_in_front = is_ordered && saying.line < waits.first_line;
     const std::string_view when = !is_ordered   ? ""
                                   : is_in_front ? "in front of the first time-out, "
@@ -625,125 +671,6 @@ void tell_of_unnamed(const trace::Run& run, const JobWaits& waits, Finding& find
   if (errors.size() > told) {
     finding.summary += fmt::format("; and {} more such errors", errors.size() - told);
   }
-}
-
-std::optional<Finding> judge_not_joined(const trace::Run& run) {
-  Finding finding = make_finding(Verdict::missing_call, Confidence::likely, Misstep::not_reached);
-  std::vector<int32_t> ranks;
-  const Saying* first = nullptr;
-  for (const JobLog& log : run.logs) {
-    for (const Saying& saying : log.sayings) {
-      if (saying.kind != SayingKind::not_joined) continue;
-      if (std::find(ranks.begin(), ranks.end(), saying.rank) != ranks.end()) continue;
-      if (first == nullptr) first = &saying;
-      ranks.push_back(saying.rank);
-      finding.culprits.push_back(culprit_named(saying.rank, saying));
-      add_evidence(log, saying, finding);
-    }
-  }
-  if (first == nullptr) return {};
-  std::sort(ranks.begin(), ranks.end());
-  finding.summary =
-      fmt::format("PyTorch's own report names {}: the others waited, and {} did not come",
-                  ranks_text(ranks), ranks.size() == 1 ? "it" : "they");
-  if (first->seq != kUntold) {
-    finding.summary += fmt::format(" to call {}; the last one of rank {} was {}", first->seq,
-                                   first->rank, first->completed);
-  }
-  finding.next = fmt::format("look at the log and the stack of rank {}", ranks.front());
-  return finding;
-}
-
-namespace {
-
-// "retrieving ncclUniqueId from [0]": the ranks that waited, and for whom.
-void tell_of_unique_id(const trace::Run& run, const Saying& first, Finding& finding) {
-  std::vector<int32_t> ranks;
-  for (const JobLog& log : run.logs) {
-    for (const Saying& saying : log.sayings) {
-      const bool is_alike = saying.kind == SayingKind::not_met && saying.rank >= 0 &&
-                            saying.other_rank == first.other_rank;
-      if (is_alike && std::find(ranks.begin(), ranks.end(), saying.rank) == ranks.end()) {
-        ranks.push_back(saying.rank);
-      }
-    }
-  }
-  std::sort(ranks.begin(), ranks.end());
-  finding.culprits.push_back(culprit_named(first.other_rank, first));
-  finding.victims = ranks;
-  finding.summary = fmt::format(
-      "{} waited for rank {} to make a communicator, and had no answer: it never came to that "
-      "call, or had ended (\"{}\")",
-      ranks.empty() ? std::string("a rank") : ranks_text(ranks), first.other_rank, first.text);
-  finding.next = fmt::format("look at the log and the stack of rank {}", first.other_rank);
-}
-
-// "7/8 clients joined", "worker_count=7".
-void tell_of_count(const Saying& saying, Finding& finding) {
-  if (saying.elements_out >= saying.elements_in) {
-    finding.summary = fmt::format(
-        "{} processes had come where {} were expected, and some rank waited still: an earlier "
-        "start left its count behind, or two jobs share a store",
-        saying.elements_out, saying.elements_in);
-    finding.next = "end what is left of earlier starts, and give the job a store of its own";
-    return;
-  }
-  finding.confidence = Confidence::likely;
-  finding.summary = fmt::format(
-      "{} of {} processes had come to rank 0 when it gave up: the others never started, or "
-      "could not reach it",
-      saying.elements_out, saying.elements_in);
-  finding.next = "look for processes that did not start, and at MASTER_ADDR and the firewall";
-}
-
-}  // namespace
-
-std::optional<Finding> judge_not_met(const trace::Run& run) {
-  // The one that counts who had come.
-  const JobLog* of = nullptr;
-  const Saying* told = nullptr;
-  for (const JobLog& log : run.logs) {
-    for (const Saying& saying : log.sayings) {
-      const bool is_better =
-          told == nullptr || (told->elements_out == kUntold && saying.elements_out != kUntold);
-      if (saying.kind != SayingKind::not_met || !is_better) continue;
-      of = &log;
-      told = &saying;
-    }
-  }
-  if (told == nullptr) return {};
-  const Saying& saying = *told;
-  Finding finding = make_finding(Verdict::init_incomplete, Confidence::open);
-  if (saying.other_rank >= 0) {
-    tell_of_unique_id(run, saying, finding);
-  } else if (saying.elements_in != kUntold && !saying.text.empty()) {
-    if (saying.text.find("clique") == std::string::npos) {
-      finding.verdict = Verdict::missing_call;
-    }
-    finding.summary = saying.elements_out == kUntold
-                          ? fmt::format("not all {} devices of a process came to `{}` of XLA",
-                                        saying.elements_in, saying.text)
-                          : fmt::format("{} of {} devices of a process came to `{}` of XLA",
-                                        saying.elements_out, saying.elements_in, saying.text);
-    finding.next = "look at the stacks of that process, and at the logs of the others";
-  } else if (saying.elements_in != kUntold) {
-    tell_of_count(saying, finding);
-  } else if (saying.text.empty()) {
-    const bool is_timeout = holds(saying, "RendezvousTimeoutError");
-    finding.summary = is_timeout ? "not all hosts had come to torchrun's rendezvous when its time "
-                                   "was over: some never started, or could not reach it"
-                                 : "a host could not reach torchrun's rendezvous: the host of "
-                                   "--rdzv-endpoint had not started, or the network refuses";
-    finding.next =
-        "check --nnodes, --rdzv-endpoint and the firewall, and that torchrun runs on every host";
-  } else {
-    finding.summary = fmt::format(
-        "a process could not reach rank 0 at {}: it had not started, or the network refuses",
-        saying.text);
-    finding.next = "check MASTER_ADDR, MASTER_PORT, the firewall, and that rank 0 started";
-  }
-  add_evidence(*of, saying, finding);
-  return finding;
 }
 
 }  // namespace rollcall::analysis

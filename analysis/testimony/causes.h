@@ -1,5 +1,5 @@
 // What a log says that may be the cause of what the ranks wait for: a process that ended, a GPU, a
-// host, the network; and what kept processes from meeting at the start.
+// host, the network.
 #pragma once
 
 #include <optional>
@@ -25,11 +25,5 @@ std::optional<Finding> judge_unnamed(const trace::Run& run);
 // Errors of ranks that no log names, with their lines, and whether they stand in front of the first
 // time-out: evidence, for which nobody is to blame.
 void tell_of_unnamed(const trace::Run& run, const JobWaits& waits, Finding& finding);
-
-// Ranks that PyTorch itself found missing from a call.
-std::optional<Finding> judge_not_joined(const trace::Run& run);
-
-// Processes that waited for others at the start.
-std::optional<Finding> judge_not_met(const trace::Run& run);
 
 }  // namespace rollcall::analysis

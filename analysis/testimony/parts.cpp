@@ -75,4 +75,9 @@ std::string speaker_text(const Saying& saying) {
   return std::string(kNobodyNamed);
 }
 
+bool holds(const Saying& saying, std::string_view words) {
+  return saying.text.find(words) != std::string::npos ||
+         saying.quote.find(words) != std::string::npos;
+}
+
 }  // namespace rollcall::analysis

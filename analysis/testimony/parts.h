@@ -33,6 +33,9 @@ std::string ranks_text(const std::vector<int32_t>& ranks);
 // The number behind the words; -1 where there is none.
 int64_t number_in(std::string_view text, std::string_view words);
 
+// Whether the line, or what was read of it, holds these words.
+bool holds(const trace::Saying& saying, std::string_view words);
+
 // "rank 3", or what else the line tells of who wrote it.
 inline constexpr std::string_view kNobodyNamed = "a line that names no rank";
 std::string speaker_text(const trace::Saying& saying);

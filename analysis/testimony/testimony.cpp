@@ -16,6 +16,7 @@
 #include "analysis/testimony/stacks.h"
 #include "analysis/testimony/waits.h"
 #include "core/base/limits.h"
+#include "trace/import/traceback.h"
 #include "trace/stacks.h"
 
 namespace rollcall::analysis {
@@ -626,15 +627,23 @@ Finding judge_rest(const trace::Run& run) {
   return finding;
 }
 
-std::vector<Finding> judge_one(const trace::Run& run) {
+// The logs that are not `of` some kind, beside the communicators that tell how large the job is.
+template <typename OfKind>
+trace::Run part_without(const trace::Run& run, OfKind of) {
+  trace::Run part;
+  for (const JobLog& log : run.logs) {
+    if (!of(log)) part.logs.push_back(log);
+  }
+  for (const trace::Process& process : run.processes) {
+    trace::Process& kept = part.processes.emplace_back();
+    kept.file = process.file;
+    kept.comms = process.comms;
+  }
+  return part;
+}
+
+std::vector<Finding> judge_words(const trace::Run& run, const JobWaits& waits) {
   std::vector<Finding> findings;
-  if (run.logs.empty()) return findings;
-  const bool says_more = std::any_of(run.logs.begin(), run.logs.end(), [](const JobLog& log) {
-    return std::any_of(log.sayings.begin(), log.sayings.end(),
-                       [](const Saying& saying) { return saying.kind != SayingKind::raised; });
-  });
-  if (!says_more) return findings;
-  const JobWaits waits = find_waits(run);
   const auto take = [&](std::optional<Finding> finding) {
     if (finding) findings.push_back(std::move(*finding));
   };
@@ -664,22 +673,37 @@ std::vector<Finding> judge_one(const trace::Run& run) {
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.confidence < b.confidence; });
   tell_of_groups(waits, findings.front());
+  return findings;
+}
+
+// An error in a file of its own is told, and takes nothing from the order of what another tells.
+std::vector<Finding> judge_one(const trace::Run& run) {
+  const auto has_errors = std::count_if(run.logs.begin(), run.logs.end(), trace::is_of_errors);
+  if (static_cast<size_t>(has_errors) == run.logs.size()) return {};
+  const trace::Run told = has_errors == 0 ? trace::Run() : part_without(run, trace::is_of_errors);
+  const trace::Run& words = has_errors == 0 ? run : told;
+  const JobWaits waits = find_waits(words);
+  std::vector<Finding> findings = judge_words(words, waits);
   tell_of_unnamed(run, waits, findings.front());
   return findings;
+}
+
+// Of a process that Rollcall recorded it is known how it ended: what it got over is no news.
+bool may_have_ended_by_it(const trace::Run& run) {
+  return run.processes.empty() ||
+         std::any_of(run.processes.begin(), run.processes.end(),
+                     [](const trace::Process& process) { return process.is_foreign(); });
 }
 
 }  // namespace
 
 std::vector<Finding> judge_testimony(const trace::Run& run) {
   const bool has_stacks = std::any_of(run.logs.begin(), run.logs.end(), trace::is_of_stacks);
-  trace::Run without_stacks;
-  for (const JobLog& log : run.logs) {
-    if (has_stacks && !trace::is_of_stacks(log)) without_stacks.logs.push_back(log);
-  }
-  const trace::Run& words = has_stacks ? without_stacks : run;
+  const trace::Run others = has_stacks ? part_without(run, trace::is_of_stacks) : trace::Run();
+  const trace::Run& words = has_stacks ? others : run;
   std::vector<Finding> findings;
   if (!words.logs.empty()) findings = judge_attempts(words, judge_one);
-  if (findings.empty()) {
+  if (findings.empty() && may_have_ended_by_it(run)) {
     if (std::optional<Finding> unnamed = judge_unnamed(words)) {
       tell_of_unnamed(words, find_waits(words), *unnamed);
       findings.push_back(std::move(*unnamed));

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "analysis/testimony/parts.h"
 
@@ -14,6 +15,7 @@ namespace rollcall::analysis {
 namespace {
 
 using trace::JobLog;
+using trace::kUntold;
 using trace::Saying;
 using trace::SayingKind;
 
@@ -39,7 +41,7 @@ WaitGroup& group_of(JobWaits& waits, std::map<std::string, size_t>& by_name, con
 }
 
 void take_standing(const Saying& saying, WaitGroup& group) {
-  if (saying.enqueued == trace::kUntold) return;
+  if (saying.enqueued == kUntold) return;
   group.standings.try_emplace(saying.rank, Standing{&saying, saying.enqueued, saying.completed});
 }
 
@@ -52,8 +54,8 @@ int64_t began_ms(const WaitGroup& group) {
   for (const auto& [rank, wait] : group.waits) {
     const Saying& saying = *wait.saying;
     const bool is_told =
-        saying.day_ms != trace::kUntold && saying.ran_ms >= 0 && saying.ran_ms < kMsPerDay;
-    if (!is_told) return trace::kUntold;
+        saying.day_ms != kUntold && saying.ran_ms >= 0 && saying.ran_ms < kMsPerDay;
+    if (!is_told) return kUntold;
     first = std::min(first, saying.day_ms - saying.ran_ms);
   }
   return first;
@@ -65,7 +67,7 @@ void sort_by_age(std::vector<WaitGroup>& groups) {
   int64_t last = INT64_MIN;
   for (const WaitGroup& group : groups) {
     const int64_t began = began_ms(group);
-    if (began == trace::kUntold) return;
+    if (began == kUntold) return;
     last = std::max(last, began);
     aged.emplace_back(began, group);
   }
@@ -93,7 +95,7 @@ void take_positions(const trace::Run& run, std::map<std::string, size_t>& by_nam
     for (const Saying& saying : log.sayings) {
       if (saying.kind != SayingKind::position || saying.rank < 0) continue;
       waits.told.insert(saying.rank);
-      if (saying.seq == trace::kUntold || others.contains(saying.rank)) continue;
+      if (saying.seq == kUntold || others.contains(saying.rank)) continue;
       group_of(waits, by_name, saying).waits.try_emplace(saying.rank, GaveUp{&log, &saying});
       if (run.logs.size() == 1) waits.first_line = std::min(waits.first_line, saying.line);
     }
@@ -176,7 +178,7 @@ int64_t usual_position(const WaitGroup& group) {
 std::vector<int32_t> ranks_behind(const WaitGroup& group) {
   std::vector<int32_t> behind;
   const int64_t position = usual_position(group);
-  if (!group.is_named || position == trace::kUntold || has_transfers(group)) return behind;
+  if (!group.is_named || position == kUntold || has_transfers(group)) return behind;
   for (const auto& [rank, standing] : group.standings) {
     if (standing.enqueued < position) behind.push_back(rank);
   }
@@ -195,7 +197,7 @@ namespace {
 std::string place_text(const WaitGroup& group) {
   std::set<int64_t> positions;
   for (const auto& [rank, wait] : group.waits) positions.insert(wait.saying->seq);
-  if (positions.contains(trace::kUntold) || has_transfers(group)) return "a call of ";
+  if (positions.contains(kUntold) || has_transfers(group)) return "a call of ";
   constexpr size_t kToldMax = 3;
   const bool are_told = !group.is_named && positions.size() > 1 && positions.size() <= kToldMax;
   if (are_told) return fmt::format("calls {} of ", fmt::join(positions, " and "));
@@ -284,7 +286,7 @@ std::string hold_text(const Hold& hold) {
 // " since 01:29:59" by the log's clock.
 std::string since_clock(const WaitGroup& group) {
   const int64_t began = began_ms(group);
-  if (began == trace::kUntold) return {};
+  if (began == kUntold) return {};
   const int64_t second = (began + kMsPerDay) % kMsPerDay / 1000;
   return fmt::format(" since {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
 }
@@ -306,7 +308,7 @@ void tell_of_groups(const JobWaits& waits, Finding& finding) {
   make_room(std::min(waits.groups.size(), kGroupsToldMax), finding);
   const bool have_ages =
       std::all_of(waits.groups.begin(), waits.groups.end(),
-                  [](const WaitGroup& group) { return began_ms(group) != trace::kUntold; });
+                  [](const WaitGroup& group) { return began_ms(group) != kUntold; });
   // A group without a name may be one of the others.
   const bool are_known = std::none_of(waits.groups.begin(), waits.groups.end(),
                                       [](const WaitGroup& group) { return group.name.empty(); });
@@ -335,6 +337,150 @@ void tell_of_groups(const JobWaits& waits, Finding& finding) {
   } else if (finding.confidence == Confidence::open) {
     finding.summary += "; nothing in the log decides which of these waits explains the others";
   }
+}
+
+// --- who did not come, as others tell it ---------------------------------------------------------
+
+std::optional<Finding> judge_not_joined(const trace::Run& run) {
+  Finding finding = make_finding(Verdict::missing_call, Confidence::likely, Misstep::not_reached);
+  std::vector<int32_t> ranks;
+  const Saying* first = nullptr;
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      if (saying.kind != SayingKind::not_joined) continue;
+      if (std::find(ranks.begin(), ranks.end(), saying.rank) != ranks.end()) continue;
+      if (first == nullptr) first = &saying;
+      ranks.push_back(saying.rank);
+      finding.culprits.push_back(culprit_named(saying.rank, saying));
+      add_evidence(log, saying, finding);
+    }
+  }
+  if (first == nullptr) return {};
+  std::sort(ranks.begin(), ranks.end());
+  // JAX does not tell whether these were late or another came too early.
+  const bool is_of_jax = first->quote.find("/job:") != std::string::npos;
+  if (is_of_jax) finding.confidence = Confidence::open;
+  finding.summary =
+      fmt::format("{}'s own report names {}: {} waited, and {} did not come",
+                  is_of_jax ? "JAX" : "PyTorch", ranks_text(ranks),
+                  is_of_jax ? "another process" : "the others", ranks.size() == 1 ? "it" : "they");
+  if (first->seq != kUntold) {
+    finding.summary += fmt::format(" to call {}; the last one of rank {} was {}", first->seq,
+                                   first->rank, first->completed);
+  }
+  finding.next = fmt::format("look at the log and the stack of rank {}", ranks.front());
+  return finding;
+}
+
+namespace {
+
+// "retrieving ncclUniqueId from [0]": the ranks that waited, and for whom.
+void tell_of_unique_id(const trace::Run& run, const Saying& first, Finding& finding) {
+  std::vector<int32_t> ranks;
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      const bool is_alike = saying.kind == SayingKind::not_met && saying.rank >= 0 &&
+                            saying.other_rank == first.other_rank;
+      if (is_alike && std::find(ranks.begin(), ranks.end(), saying.rank) == ranks.end()) {
+        ranks.push_back(saying.rank);
+      }
+    }
+  }
+  std::sort(ranks.begin(), ranks.end());
+  finding.culprits.push_back(culprit_named(first.other_rank, first));
+  finding.victims = ranks;
+  finding.summary = fmt::format(
+      "{} waited for rank {} to make a communicator, and had no answer: it never came to that "
+      "call, or had ended (\"{}\")",
+      ranks.empty() ? std::string("a rank") : ranks_text(ranks), first.other_rank, first.text);
+  finding.next = fmt::format("look at the log and the stack of rank {}", first.other_rank);
+}
+
+// "Task launch for StepId=8.0 failed on node n3", for each host.
+void tell_of_launch(const trace::Run& run, const Saying& first, Finding& finding) {
+  constexpr std::string_view kOfHost = "Task launch for ";
+  constexpr size_t kNamed = 8;
+  std::set<std::string> hosts;
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      const bool is_alike = saying.kind == SayingKind::not_met && holds(saying, kOfHost);
+      if (is_alike && hosts.size() < kNamed) hosts.insert(saying.text);
+    }
+  }
+  finding.summary =
+      hosts.empty() ? fmt::format("Slurm could not start a task: {}", first.text)
+                    : fmt::format("Slurm could not start the tasks of {}", fmt::join(hosts, ", "));
+  finding.next = "look at the log of slurmd on that host, and at the prolog and the container";
+}
+
+// "7/8 clients joined", "worker_count=7".
+void tell_of_count(const Saying& saying, Finding& finding) {
+  if (saying.elements_out >= saying.elements_in) {
+    finding.summary = fmt::format(
+        "{} processes had come where {} were expected, and some rank waited still: an earlier "
+        "start left its count behind, or two jobs share a store",
+        saying.elements_out, saying.elements_in);
+    finding.next = "end what is left of earlier starts, and give the job a store of its own";
+    return;
+  }
+  finding.confidence = Confidence::likely;
+  finding.summary = fmt::format(
+      "{} of {} processes had come to rank 0 when it gave up: the others never started, or "
+      "could not reach it",
+      saying.elements_out, saying.elements_in);
+  finding.next = "look for processes that did not start, and at MASTER_ADDR and the firewall";
+}
+
+}  // namespace
+
+std::optional<Finding> judge_not_met(const trace::Run& run) {
+  // The one that counts who had come.
+  const JobLog* of = nullptr;
+  const Saying* told = nullptr;
+  for (const JobLog& log : run.logs) {
+    for (const Saying& saying : log.sayings) {
+      const bool is_better =
+          told == nullptr || (told->elements_out == kUntold && saying.elements_out != kUntold);
+      if (saying.kind != SayingKind::not_met || !is_better) continue;
+      of = &log;
+      told = &saying;
+    }
+  }
+  if (told == nullptr) return {};
+  const Saying& saying = *told;
+  Finding finding = make_finding(Verdict::init_incomplete, Confidence::open);
+  if (saying.other_rank >= 0) {
+    tell_of_unique_id(run, saying, finding);
+  } else if (saying.elements_in != kUntold && !saying.text.empty()) {
+    if (saying.text.find("clique") == std::string::npos) {
+      finding.verdict = Verdict::missing_call;
+    }
+    finding.summary = saying.elements_out == kUntold
+                          ? fmt::format("not all {} devices of a process came to `{}` of XLA",
+                                        saying.elements_in, saying.text)
+                          : fmt::format("{} of {} devices of a process came to `{}` of XLA",
+                                        saying.elements_out, saying.elements_in, saying.text);
+    finding.next = "look at the stacks of that process, and at the logs of the others";
+  } else if (saying.elements_in != kUntold) {
+    tell_of_count(saying, finding);
+  } else if (holds(saying, "srun: error: ")) {
+    tell_of_launch(run, saying, finding);
+  } else if (saying.text.empty()) {
+    const bool is_timeout = holds(saying, "RendezvousTimeoutError");
+    finding.summary = is_timeout ? "not all hosts had come to torchrun's rendezvous when its time "
+                                   "was over: some never started, or could not reach it"
+                                 : "a host could not reach torchrun's rendezvous: the host of "
+                                   "--rdzv-endpoint had not started, or the network refuses";
+    finding.next =
+        "check --nnodes, --rdzv-endpoint and the firewall, and that torchrun runs on every host";
+  } else {
+    finding.summary = fmt::format(
+        "a process could not reach rank 0 at {}: it had not started, or the network refuses",
+        saying.text);
+    finding.next = "check MASTER_ADDR, MASTER_PORT, the firewall, and that rank 0 started";
+  }
+  add_evidence(*of, saying, finding);
+  return finding;
 }
 
 }  // namespace rollcall::analysis

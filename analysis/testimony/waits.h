@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -75,5 +76,11 @@ std::vector<const WaitGroup*> groups_to_tell(const JobWaits& waits);
 // Of several groups which ranks wait in what, oldest first, and which of them explains the others,
 // or that nothing decides it.
 void tell_of_groups(const JobWaits& waits, Finding& finding);
+
+// Ranks that PyTorch or JAX itself found missing from a call.
+std::optional<Finding> judge_not_joined(const trace::Run& run);
+
+// Processes that waited for others at the start.
+std::optional<Finding> judge_not_met(const trace::Run& run);
 
 }  // namespace rollcall::analysis

@@ -30,6 +30,8 @@ constexpr std::string_view kKubectl = "kubectl";
 constexpr std::string_view kBash = "bash";
 constexpr std::string_view kRay = "Ray";
 constexpr std::string_view kDeepSpeed = "DeepSpeed";
+constexpr std::string_view kTorchLaunch = "torch.distributed.launch";
+constexpr std::string_view kKubeflow = "Kubeflow";
 constexpr std::string_view kShell = "a shell";
 constexpr std::string_view kTraceback = "Traceback (most recent call last)";
 
@@ -71,6 +73,9 @@ void fill_kind(const LogValues& values, Saying& saying) {
     case SayingKind::parameters_differ:
     case SayingKind::missing_ranks:
       saying.rank = rank_from(values.number("rank", -1));
+      break;
+    case SayingKind::not_joined:
+      if (values.has("rank")) saying.rank = rank_from(values.number("rank", -1));
       break;
     case SayingKind::not_met:
       if (values.has("rank")) saying.group_rank = rank_from(values.number("rank", -1));
@@ -175,7 +180,7 @@ void leave_out(uint64_t line, JobLog& log) {
 
 bool has_lines_behind(const LogFormat& format) {
   return format.kind == SayingKind::script_line || format.mark == "Missing ranks:" ||
-         format.mark == "stopped sending heartbeats";
+         format.mark == "stopped sending heartbeats" || format.mark == "imed out task names:";
 }
 
 // Words of the warning, or of its line and, behind " ... ", of the warning.
@@ -309,7 +314,9 @@ bool JobLogReader::read_formats(const TextLine& line) {
       continue;
     }
     if (has_lines_behind(format)) {
-      follows_ = &format;
+      // Who is at its end before the others waits for them, and they go on.
+      const bool is_of_end = line.text.find("hutdown") != std::string_view::npos;
+      if (!is_of_end) follows_ = &format;
       continue;
     }
     const bool is_of_form = take(format, line);
@@ -461,6 +468,8 @@ Saying JobLogReader::saying_of(const LogFormat& format, const TextLine& given,
   if (format.kind == SayingKind::died && saying.rank < 0) {
     // Its launcher shows the command that it started last, whichever process ended.
     if (format.source == kDeepSpeed) saying.writer = "a process that DeepSpeed's launcher started";
+    if (format.source == kTorchLaunch) saying.writer = "a process that PyTorch's launcher started";
+    if (format.source == kKubeflow) saying.writer = "pod " + saying.text;
     if (stands_for_several(given.whole)) saying.writer = kOneOfSeveral;
     if (format.source == kShell) saying.writer = kOneOfSeveral;
   }
@@ -493,15 +502,16 @@ void JobLogReader::take_ranks(const LogFormat& format, const TextLine& given,
 bool JobLogReader::is_untenable(Saying& saying, const LogFormat& format, const LogValues& values,
                                 const TextLine& given) {
   if (is_harmless(saying)) return true;
+  const bool is_known = !log_.sayings.empty() && log_.sayings.back().line == saying.line &&
+                        log_.sayings.back().kind == saying.kind;
   switch (saying.kind) {
-    case SayingKind::exception: {
-      const bool is_known = !log_.sayings.empty() && log_.sayings.back().line == saying.line &&
-                            log_.sayings.back().kind == saying.kind;
+    case SayingKind::async_error:
+      return is_known;
+    case SayingKind::exception:
       if (is_known) return true;
       // Anybody may print such a line.
       return format.mark != kTraceback && values.has("name") &&
              !(is_uncaught(given) && is_exception_name(values["name"]));
-    }
     case SayingKind::died:
       if (values.has("text2") && saying.code == kUntold) return true;
       if (values.has("task") || values.has("text3")) return is_rest_ended_;
@@ -520,9 +530,7 @@ bool JobLogReader::is_untenable(Saying& saying, const LogFormat& format, const L
     case SayingKind::machine:
       // A line that says why tells more than that it happened. Ray counts what it ended, and none
       // is a count, too.
-      return (!log_.sayings.empty() && log_.sayings.back().line == saying.line &&
-              log_.sayings.back().kind == saying.kind) ||
-             (format.source == kRay && values.number("in", 1) == 0);
+      return is_known || (format.source == kRay && values.number("in", 1) == 0);
     case SayingKind::not_met:
       // One try of many.
       return given.whole.find("retrying") != std::string_view::npos;
@@ -703,6 +711,10 @@ std::string description_of(const JobLog& log) {
     if (saying.rank >= 0 && speaks) ranks.insert(saying.rank);
   }
   const size_t facts = log.sayings.size();
+  if (is_of_errors(log)) {
+    return fmt::format("holds an error that somebody raised, in {} {}, and tells of no hang",
+                       log.lines, log.lines == 1 ? "line" : "lines");
+  }
   std::string text =
       fmt::format("is the log of a job: {} {} read, {} {} of a hang or an error; ", log.lines,
                   log.lines == 1 ? "line" : "lines", facts, facts == 1 ? "fact" : "facts");
@@ -716,7 +728,7 @@ std::string description_of(const JobLog& log) {
   return text;
 }
 
-void JobLogReader::finish(std::vector<Process>& processes, std::vector<JobLog>& logs,
+void JobLogReader::finish(std::vector<Process>& /*processes*/, std::vector<JobLog>& logs,
                           std::vector<Issue>& /*issues*/) {
   // Who began to tell of a time-out where the log ends gave up as well.
   if (unfinished_ != nullptr && unfinished_->kind == SayingKind::gave_up) {
@@ -728,13 +740,10 @@ void JobLogReader::finish(std::vector<Process>& processes, std::vector<JobLog>& 
     if (!take(kOfCall, begun)) take(kOfAny, begun);
   }
   // A result on its way up is no failure where nobody takes it for one: NCCL tries what may fail.
-  // Nor is an error that a program prints and gets over; but who finds the calls of its file equal
-  // on all ranks must not say that nothing is the matter.
-  const bool has_calls = std::ranges::any_of(
-      processes, [&](const Process& process) { return process.file == log_.file; });
-  const bool is_heard = std::ranges::any_of(log_.sayings, [&](const Saying& saying) {
-    return saying.kind == SayingKind::raised ? has_calls : saying.kind != SayingKind::result;
-  });
+  // An error that a program prints and may get over is kept: beside calls that are equal on all
+  // ranks, in this file or in another, nobody may say then that nothing is the matter.
+  const bool is_heard = std::ranges::any_of(
+      log_.sayings, [](const Saying& saying) { return saying.kind != SayingKind::result; });
   if (!is_heard) return;
   settle_ranks();
   settle_deaths();

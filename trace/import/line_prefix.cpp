@@ -151,8 +151,9 @@ bool take_iso(Cursor& at, int64_t& time_ns) {
 // Each takes its form off, fills in what it tells, and returns true; or returns false, and what it
 // did to its arguments is thrown away.
 
-// "[rank3]: ", as PyTorch and torchrun write it.
+// "[rank3]: ", as PyTorch and torchrun write it; people set in what they quote.
 bool take_rank(Cursor& at, LinePrefix& prefix) {
+  at.take_blanks();
   if (!at.take("[rank") || !at.take_number(prefix.rank) || !at.take("]:")) return false;
   at.take_blank();
   return true;
@@ -172,12 +173,14 @@ bool take_srun(Cursor& at, LinePrefix& prefix) {
   return at.take_number(prefix.task) && at.take(": ");
 }
 
-// "[1,3]<stdout>:" of Open MPI, "[3]<stderr>:" of Horovod, "[1,mpirank:3,algo-1]<stdout>:" of
-// SageMaker.
+// "[1,3]<stdout>:" of Open MPI, "[prterun-n7-4711@1,3]<stdout>:" of its fifth version,
+// "[3]<stderr>:" of Horovod, "[1,mpirank:3,algo-1]<stdout>:" of SageMaker.
 bool take_mpirun(Cursor& at, LinePrefix& prefix) {
   int32_t job = 0;
   if (!at.take("[")) return false;
   Cursor behind = at;
+  if (!behind.take_word().empty() && behind.take("@")) at = behind;
+  behind = at;
   if (behind.take_number(job) && behind.take(",")) at = behind;
   at.take("mpirank:");
   if (!at.take_number(prefix.task)) return false;

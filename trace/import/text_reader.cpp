@@ -261,6 +261,8 @@ bool TextReader::goes_on(std::string_view line, std::string_view next) {
   // A call whose own prefix another process wrote over.
   constexpr size_t kNameMax = 24;
   if (next.substr(0, kNameMax).find(": opCount ") != std::string_view::npos) return false;
+  // A launcher's lines may all be as long as the widest.
+  if (marks_.find(next.substr(0, marks_.longest()), 0) == 0) return false;
   const std::string_view text = prefixes_.take(line, prefix);
   const bool is_unfinished = std::any_of(
       parsers_.begin(), parsers_.end(),

@@ -63,4 +63,13 @@ std::string_view raised_exception(std::string_view text) {
              : std::string_view();
 }
 
+bool is_of_errors(const JobLog& log) {
+  bool is_raised = false;
+  for (const Saying& saying : log.sayings) {
+    if (saying.kind != SayingKind::raised && saying.kind != SayingKind::result) return false;
+    is_raised = is_raised || saying.kind == SayingKind::raised;
+  }
+  return is_raised;
+}
+
 }  // namespace rollcall::trace

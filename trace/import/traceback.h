@@ -15,6 +15,7 @@
 
 #include "trace/import/line_parser.h"
 #include "trace/import/line_writer.h"
+#include "trace/testimony.h"
 
 namespace rollcall::trace {
 
@@ -41,5 +42,9 @@ class Tracebacks {
 // The name of the exception that `text` may be the last line of a traceback about; empty: it is
 // none, or one that no rank raised: launchers have some of their own.
 std::string_view raised_exception(std::string_view text);
+
+// A log that tells of errors, which a program may have got over, and of nothing else. Results of
+// NCCL on their way up stand in healthy logs.
+bool is_of_errors(const JobLog& log);
 
 }  // namespace rollcall::trace

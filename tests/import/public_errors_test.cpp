@@ -1,0 +1,368 @@
+// Errors of ranks and launchers as they stand in public: in a file of their own beside the calls,
+// and in the words of programs other than PyTorch. Each with one that only looks like it.
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+#include "tests/import/job_words.h"
+
+using namespace rollcall;
+using namespace rollcall::trace;
+using analysis::Confidence;
+using analysis::Verdict;
+using Ranks = std::vector<int32_t>;
+
+namespace public_errors_test {
+
+using Texts = std::vector<std::string>;
+
+// As `rollcall diff 0.log 1.log ...` reaches it.
+analysis::Report judge_files(const Texts& texts) {
+  Run run;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    import_bytes(std::to_string(i) + ".log",
+                 {reinterpret_cast<const uint8_t*>(texts[i].data()), texts[i].size()},
+                 run.processes, run.issues, &run.logs);
+  }
+  forget_shared_identifiers(run);
+  return analysis::analyse(run);
+}
+
+analysis::Finding lead_of(const Texts& texts) { return judge_files(texts).findings.front(); }
+
+Ranks culprits_of(const analysis::Finding& finding) {
+  Ranks ranks;
+  for (const auto& culprit : finding.culprits) ranks.push_back(culprit.rank);
+  return ranks;
+}
+
+// The calls of one of two ranks, as NCCL_DEBUG_SUBSYS=INIT,COLL shows them.
+std::string calls_of(int rank, int calls = 3) {
+  const std::string name = std::to_string(rank);
+  const std::string front = "gpu4:31" + name + ":31" + name + " [" + name + "] NCCL INFO ";
+  std::string log;
+  for (const char* what : {"START", "COMPLETE"}) {
+    log += front + "ncclCommInitRank comm 0x6a20b" + name + "0 rank " + name +
+           " nranks 2 cudaDev " + name + " nvmlDev " + name +
+           " busId 4f000 commId 0x3c9be1470d55a2f8 - Init " + what + "\n";
+  }
+  for (int number = 0; number < calls; ++number) {
+    log += front + "AllReduce: opCount " + std::to_string(number) +
+           " sendbuff 0x7d1000000000 recvbuff 0x7d1000000000 count 96 datatype 7 op 0 root 0 "
+           "comm 0x6a20b" +
+           name + "0 [nranks=2] stream 0x71\n";
+  }
+  return log;
+}
+
+const std::string kTraceback =
+    "Traceback (most recent call last):\n  File \"fit.py\", line 17, in step\n    pick(x)\n"
+    "ValueError: no such column\n";
+
+TEST_CASE("an error in one file is held against calls that are in step in others") {
+  for (const Texts& texts :
+       {Texts{calls_of(0), calls_of(1), kTraceback}, Texts{kTraceback, calls_of(0), calls_of(1)},
+        Texts{calls_of(0) + calls_of(1), "epoch 3\n" + kTraceback}}) {
+    const analysis::Report report = judge_files(texts);
+    const analysis::Finding& lead = report.findings.front();
+    CAPTURE(lead.summary);
+    CHECK(lead.verdict == Verdict::insufficient);
+    CHECK(lead.culprits.empty());
+    CHECK(report.status == 3);
+    CHECK(holds(lead.summary, "a rank that the log does not name raised ValueError"));
+    CHECK(holds(lead.summary, "as far as the calls on file go, all 2 processes made the same"));
+    CHECK(holds(lead.summary, ".log a rank that"));
+    CHECK(holds(lead.next, ".log: whether the program got over it"));
+  }
+  // As in one file, which need not be named.
+  const analysis::Finding one = lead_of({calls_of(0) + calls_of(1) + kTraceback});
+  CHECK(one.summary.starts_with("in line 14 a rank that the log does not name raised ValueError"));
+  // Others that hold no error leave the calls as they are.
+  const analysis::Report clear =
+      judge_files({calls_of(0), calls_of(1), "ValueError: no such column\nepoch 3\n"});
+  CHECK(clear.findings.front().verdict == Verdict::in_lockstep);
+  CHECK(clear.status == 0);
+}
+
+TEST_CASE("each error of a rank counts beside calls in other files as it does among them") {
+  for (const std::string& error : Texts{
+           kTraceback, "[rank1]: KeyError: 'mask'\n",
+           "[rank1]: RuntimeError: CUDA error: device-side assert triggered\n",
+           "RuntimeError: CUDA error: an illegal memory access was encountered\n",
+           "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB.\n",
+           "srun: error: n7: task 1: Killed\n", "NVRM: Xid (PCI:0000:5e:00): 79, pid=311\n",
+           "E1 api.py:882] failed (exitcode: -9) local_rank: 1 (pid: 311) of binary: python3\n"}) {
+    for (const int calls : {3, 2}) {
+      CAPTURE(error, calls);
+      const std::string own = calls_of(1, calls);
+      const analysis::Report one = judge_files({calls_of(0) + own + error});
+      for (const Texts& texts : {Texts{calls_of(0), own, error}, Texts{error, own, calls_of(0)},
+                                 Texts{calls_of(0), own + error}}) {
+        const analysis::Report several = judge_files(texts);
+        CHECK(several.status == one.status);
+        CHECK(several.findings.front().verdict == one.findings.front().verdict);
+        CHECK(several.findings.front().confidence == one.findings.front().confidence);
+        CHECK(culprits_of(several.findings.front()) == culprits_of(one.findings.front()));
+      }
+    }
+  }
+}
+
+TEST_CASE("an error in a file of its own takes nothing from the order that another file tells") {
+  const std::string waits = gave_up(0) + gave_up(2);
+  const std::string early = "[rank1]: KeyError: 'mask'\n" + waits;
+  const analysis::Finding alone = lead_of({early});
+  const analysis::Finding beside = lead_of({early, kTraceback});
+  CHECK(beside.verdict == alone.verdict);
+  CHECK(beside.confidence == alone.confidence);
+  CHECK(culprits_of(beside) == Ranks{1});
+  CHECK(holds(beside.summary, "in line 4 of 1.log a rank that the log does not name raised"));
+  // Whose it is nobody says: the one who is missing is named as he was, and not for this.
+  const analysis::Finding missing = lead_of({waits, kTraceback});
+  CHECK(culprits_of(missing) == Ranks{1});
+  CHECK(missing.confidence == Confidence::open);
+  CHECK_FALSE(holds(missing.summary, "perhaps"));
+}
+
+TEST_CASE("an error in a log that tells of no hang accuses nobody") {
+  const analysis::Report report = judge_files({"step 4\n" + kTraceback});
+  CHECK(report.findings.front().verdict == Verdict::insufficient);
+  CHECK(report.findings.front().culprits.empty());
+  CHECK(report.status == 3);
+  CHECK(report.findings.front().summary ==
+        "in line 5 a rank that the log does not name raised ValueError: \"no such column\"");
+}
+
+// --- the words of other programs -----------------------------------------------------------------
+
+bool says_nothing(const std::string& log) { return read_log(log).logs.empty(); }
+
+// The only one that the log holds.
+Saying only_saying(const std::string& log) {
+  CAPTURE(log);
+  const Run run = read_log(log);
+  REQUIRE(run.logs.size() == 1);
+  REQUIRE(run.logs.front().sayings.size() == 1);
+  return run.logs.front().sayings.front();
+}
+
+TEST_CASE("an error of NCCL is read without its version, and in Horovod's words") {
+  for (const std::string& line : Texts{
+           "RuntimeError: NCCL error in: /p/c10d/ProcessGroupNCCL.cpp:311, unhandled cuda error\n",
+           "x.errors_impl.UnknownError:  ncclAllReduce failed: unhandled cuda error\n"}) {
+    const Saying saying = only_saying(line);
+    CHECK(saying.kind == SayingKind::async_error);
+    CHECK(saying.text == "unhandled cuda error");
+    CHECK(judged(line).confidence == Confidence::open);
+  }
+  // Once where the version is told, too.
+  CHECK(only_saying("RuntimeError: NCCL error in: /p/x.cpp:47, invalid usage, NCCL version 2.9.6\n")
+            .text == "invalid usage");
+  CHECK(says_nothing("NCCL error in: our own code, since yesterday\n"));
+  CHECK(says_nothing("ncclAllReduce failed: see the manual\n"));
+}
+
+TEST_CASE("a watchdog of PyTorch that failed itself is told with its rank") {
+  const std::string failed =
+      "  what():  [Rank 3] NCCL watchdog thread terminated with exception: found INTERNAL ASSERT "
+      "FAILED at \"/p/TraceUtils.h\":91, please report a bug to PyTorch.\n";
+  const Judged found = judged(failed);
+  CHECK(found.culprits == Ranks{3});
+  CHECK(holds(found.summary, "rank 3 raised an error: \"found INTERNAL ASSERT FAILED"));
+  CHECK(says_nothing("RuntimeError: found INTERNAL ASSERT FAILED at \"/p/x.h\":91\n"));
+}
+
+TEST_CASE(
+    "an assertion in a kernel is an error of CUDA, and gives way to one that names its rank") {
+  const std::string assertion =
+      "../aten/src/ATen/native/cuda/Loss.cu:240: kernel: block: [3,0,0], thread: [7,0,0] Assertion "
+      "`t >= 0 && t < n_classes` failed.\n";
+  const Judged found = judged(assertion + assertion + three_gave_up());
+  CHECK(found.verdict == Verdict::cuda_error);
+  CHECK(found.culprits.empty());
+  CHECK(judged(assertion).verdict == Verdict::insufficient);
+  const Judged named =
+      judged(assertion + "[rank2]: RuntimeError: CUDA error: device-side assert triggered\n");
+  CHECK(named.culprits == Ranks{2});
+  CHECK(named.confidence == Confidence::likely);
+  CHECK(says_nothing("block: [3,0,0], thread: [7,0,0] is where it stops\n"));
+}
+
+TEST_CASE("processes that JAX missed at a barrier are named, and not for sure") {
+  const auto barrier = [](const std::string& name) {
+    return "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. "
+           "Barrier_id: " +
+           name +
+           ". Timed out task names:\n/job:jax_worker/replica:0/task:5\n"
+           "/job:jax_worker/replica:0/task:2\n\n/job:jax_worker/replica:0/task:9\n";
+  };
+  const Judged found = judged(barrier("PjRT_Client_Connect"));
+  CHECK(found.verdict == Verdict::missing_call);
+  CHECK(found.confidence == Confidence::open);
+  CHECK(found.culprits == Ranks{5, 2});
+  CHECK(found.summary.starts_with("JAX's own report names ranks 2,5"));
+  // Who is at its end waits for those that go on.
+  CHECK(says_nothing(barrier("Shutdown::0")));
+  CHECK(says_nothing("/job:jax_worker/replica:0/task:5\n"));
+}
+
+TEST_CASE("the launchers of PaddlePaddle tell who ended, and of several not who was first") {
+  const std::string container =
+      "Container rank 2 status failed cmd ['/p/python', '-u', 'a.py'] code -9 log "
+      "log/workerlog.2\n";
+  const Saying saying = only_saying(container);
+  CHECK(saying.local_rank == 2);
+  CHECK(saying.code == -9);
+  CHECK(holds(judged(container).summary, "local rank 2 of some host ended with status -9"));
+  const auto aborted = [](const std::string& ranks) {
+    return "ERROR 2026-03-04 05:06:07,891 launch.py:269] ABORT!!! Out of all 8 trainers, the "
+           "trainer process with rank=[" +
+           ranks + "] was aborted. Please check its log.\n";
+  };
+  const Judged several = judged(aborted("4, 6"));
+  CHECK(several.culprits == Ranks{4, 6});
+  CHECK(several.confidence == Confidence::open);
+  CHECK(holds(several.summary, "so did rank 6; which of them was first the log does not tell"));
+  CHECK(judged(aborted("4")).culprits == Ranks{4});
+  CHECK(judged(aborted("4")).confidence == Confidence::likely);
+  CHECK(says_nothing("Container rank 2 status running cmd ['a'] code None log x\n"));
+  CHECK(says_nothing(aborted("")));
+}
+
+TEST_CASE("PyTorch's first launcher shows its last command, which names nobody that failed") {
+  const auto failed = [](const std::string& option, const std::string& end) {
+    return "subprocess.CalledProcessError: Command '['/p/python', '-u', 'a.py', '" + option +
+           "', 'b.py']' " + end + ".\n";
+  };
+  const Judged killed = judged(failed("--local_rank=7", "died with <Signals.SIGSEGV: 11>"));
+  CHECK(holds(killed.summary, "a process that PyTorch's launcher started ended with status -11"));
+  CHECK(killed.culprits.empty());
+  const Judged ended = judged(failed("--local_rank=7", "returned non-zero exit status 1"));
+  CHECK(holds(ended.summary, "a process that PyTorch's launcher started ended with status 1"));
+  // Another command than a rank.
+  CHECK(says_nothing(failed("-v", "returned non-zero exit status 1")));
+  CHECK(says_nothing(failed("-v", "died with <Signals.SIGSEGV: 11>")));
+}
+
+TEST_CASE("a rank that ended the job by MPI_Abort() may have been told of another's error") {
+  const std::string aborted = "MPI_ABORT was invoked on rank 5 in communicator MPI_COMM_WORLD\n";
+  for (const std::string& log : Texts{aborted, aborted + three_gave_up()}) {
+    CHECK(judged(log).culprits == Ranks{5});
+    CHECK(judged(log).confidence == Confidence::open);
+  }
+  CHECK(says_nothing("MPI_ABORT was invoked on rank 5 in communicator MPI COMMUNICATOR 3 DUP\n"));
+}
+
+TEST_CASE("horovodrun names the process that ended first") {
+  const std::string report = "The first process to do so was:\nProcess name: 6\nExit code: 3\n";
+  CHECK(judged(report).culprits == Ranks{6});
+  CHECK(holds(judged(report).summary, "rank 6 ended with status 3"));
+  CHECK(says_nothing("Process name: 6\nstate: running\n"));
+  CHECK(says_nothing("Exit code: 3\n"));
+  const std::string loop =
+      "[2]<stderr>: [2]: Horovod background loop uncaught exception: [/p/pair.cc:575] Connection "
+      "closed by peer [10.0.0.7]:20411\n";
+  CHECK(judged(loop).verdict == Verdict::insufficient);
+  CHECK(judged(loop).culprits.empty());
+}
+
+TEST_CASE("tasks that Slurm could not start are no ranks that ended") {
+  const auto launch = [](const std::string& node) {
+    return "srun: error: Task launch for StepId=77.0 failed on node " + node +
+           ": No such process\n";
+  };
+  const Judged hosts = judged(launch("n9") + launch("n4") + launch("n9"));
+  CHECK(hosts.verdict == Verdict::init_incomplete);
+  CHECK(hosts.summary == "Slurm could not start the tasks of n4, n9");
+  CHECK(judged("srun: error: task 0 launch failed: Plugin initialization failed\n").summary ==
+        "Slurm could not start a task: Plugin initialization failed");
+  CHECK(says_nothing("srun: error: Task launch for StepId=77.0 is late\n"));
+}
+
+TEST_CASE("lines of a launcher that are of one length are not taken for one that was broken") {
+  const std::string refused = "srun: error: slurm_receive_msgs: refused\n";
+  const std::string ended = "srun: error: n7: tasks 10-12,15: Killed.\n";
+  REQUIRE(refused.size() == ended.size());
+  const Judged found = judged(refused + refused + ended);
+  CHECK(holds(found.summary, "tasks 10-12,15 on n7 ended"));
+  CHECK(says_nothing(refused + refused));
+}
+
+TEST_CASE("tasks of Slurm that end alike are all named") {
+  const auto ended = [](const std::string& host, int task, int code) {
+    return "srun: error: " + host + ": task " + std::to_string(task) + ": Exited with exit code " +
+           std::to_string(code) + "\n";
+  };
+  const Judged alike = judged(ended("n4", 3, 1) + ended("n5", 0, 1));
+  CHECK(alike.confidence == Confidence::open);
+  CHECK(holds(alike.summary, "task 3 on n4 ended with status 1"));
+  CHECK(holds(alike.summary, "so did task 0 on n5; which was first the log does not tell"));
+  const Judged apart = judged(ended("n4", 3, 2) + ended("n5", 0, 1));
+  CHECK(apart.confidence == Confidence::likely);
+  CHECK_FALSE(holds(apart.summary, "so did"));
+}
+
+TEST_CASE("an end that Ray tells of beside an error of NCCL may have followed from it") {
+  const std::string died =
+      "(raylet) A worker died or was killed while executing a task by an unexpected system error. "
+      "Worker PID: 4711 Worker exit type: SYSTEM_ERROR Worker exit detail: End of file.\n";
+  const std::string error =
+      "(Worker pid=52, ip=10.0.0.7) [rank1]:[E816 01:45:40.1 ProcessGroupNCCL.cpp:542] [Rank 1] "
+      "Collective WorkNCCL(SeqNum=1, OpType=BROADCAST, NumelIn=8, NumelOut=8, Timeout(ms)=600000) "
+      "raised the following async exception: NCCL error: remote process exited or there was a "
+      "network error, NCCL version 2.21.5\n";
+  CHECK(judged(died + error).confidence == Confidence::open);
+  CHECK(judged(died).confidence == Confidence::likely);
+  for (const std::string& line :
+       Texts{"ray.exceptions.RayActorError: The actor died unexpectedly before finishing this "
+             "task.\n",
+             "WARNING worker.py:1072 -- A worker died or was killed while executing task "
+             "ffab12.\n"}) {
+    CHECK(only_saying(line).kind == SayingKind::outside);
+    CHECK(holds(judged(line).summary, "a worker ended"));
+    CHECK(judged(line).culprits.empty());
+  }
+  CHECK(says_nothing("what to do when the actor died\n"));
+}
+
+TEST_CASE("an error of a network adapter is told as libmlx5 and the plugin of EFA print it") {
+  const Judged mlx = judged("(Worker pid=52, ip=10.0.0.7) mlx5: n7: got completion with error:\n");
+  CHECK(mlx.verdict == Verdict::insufficient);
+  CHECK(holds(mlx.summary, "a request to a network adapter failed"));
+  CHECK(says_nothing("mlx5: n7: got completion\n"));
+  const auto warning = [](const std::string& words) {
+    return judged("n7:61:67 [0] ofi_process_cq:1033 NCCL WARN NET/OFI " + words + "\n" +
+                  gave_up(1));
+  };
+  CHECK(holds(warning("Request 0x7f2a completed with error. RC: 5. Error: Unresponsive receiver "
+                      "(reachable by EFA device but handshake failed)")
+                  .summary,
+              "the other side did not answer over EFA"));
+  CHECK(holds(warning("Request 0x7f2a completed with error. RC: 21. Error: unknown").summary,
+              "a transfer over libfabric (EFA) failed"));
+  CHECK(holds(warning("Couldn't open AV. RC: -22, ERROR: Invalid argument").summary,
+              "libfabric could not open the network adapter"));
+  CHECK_FALSE(holds(warning("Couldn't find any optimal provider").summary, "could not open"));
+}
+
+TEST_CASE("the end of a pod is told as Kubeflow's controller does") {
+  const auto ended = [](const std::string& code) {
+    return "1.70e+09\tDEBUG\tevents\tPod: team.job-worker-3 exited with code " + code +
+           "\t{\"type\": \"Normal\"}\n";
+  };
+  CHECK(holds(judged(ended("137")).summary, "pod team.job-worker-3 ended with status 137"));
+  CHECK(says_nothing(ended("0")));
+  CHECK(says_nothing("the shell exited with code 1\n"));
+}
+
+TEST_CASE("a rank in brackets is read where its lines are set in, and behind Open MPI's names") {
+  for (const std::string& front : Texts{"    ", "\t", "[prterun-n7-4711@1,2]<stderr>: "}) {
+    CAPTURE(front);
+    CHECK(judged(front + "[rank2]: KeyError: 'mask'\n").culprits == Ranks{2});
+  }
+  CHECK(judged("[prterun-n7-4711@1,2]<stderr>:" + gave_up(2).substr(9)).culprits.empty());
+  CHECK(says_nothing("    rank2: KeyError: 'mask'\n"));
+  CHECK(says_nothing("[n7@x]<stderr>: KeyError: 'mask'\n"));
+}
+
+}  // namespace public_errors_test
