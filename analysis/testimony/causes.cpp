@@ -12,6 +12,7 @@
 #include "analysis/testimony/parts.h"
 #include "core/base/limits.h"
 #include "trace/import/job_endings.h"
+#include "trace/import/torch_names.h"
 #include "trace/import/traceback.h"
 
 namespace rollcall::analysis {
@@ -595,12 +596,28 @@ bool may_be_cause(const Saying& saying) {
   return has_role(as_exception, Role::cause);
 }
 
+// The name of its file, with its folder where another has that name, too.
+std::string file_text(const trace::Run& run, const JobLog& log) {
+  const auto name_of = [](const std::string& path) { return path.substr(path.rfind('/') + 1); };
+  const bool is_alone = std::none_of(run.logs.begin(), run.logs.end(), [&](const JobLog& other) {
+    return other.file != log.file && name_of(other.file) == name_of(log.file);
+  });
+  return is_alone ? name_of(log.file) : log.file;
+}
+
 // "line 6", and of which file where there are several.
 std::string place_text(const trace::Run& run, const JobLog& log, const Saying& saying) {
   const bool is_one_file =
       run.logs.size() == 1 && std::all_of(run.processes.begin(), run.processes.end(),
                                           [&](const auto& of) { return of.file == log.file; });
-  return fmt::format("line {}{}", saying.line, is_one_file ? std::string() : " of " + log.file);
+  return fmt::format("line {}{}", saying.line,
+                     is_one_file ? std::string() : " of " + file_text(run, log));
+}
+
+// A log of one rank, as its name tells: "rank3.log".
+bool is_named_after(const JobLog& log, int32_t rank) {
+  const std::string name = log.file.substr(log.file.rfind('/') + 1);
+  return name.find("rank") != std::string::npos && trace::rank_in_file_name(name) == rank;
 }
 
 // "in line 6 a rank that the log does not name raised ValueError: "bad sample"".
@@ -662,8 +679,11 @@ void tell_of_unnamed(const trace::Run& run, const JobWaits& waits, Finding& find
                                   : is_in_front ? "in front of the first time-out, "
                                                 : "behind the first time-out, ";
     finding.summary += fmt::format("; {}{}", when, unnamed_text(run, *errors[i].first, saying));
-    const bool may_be_missing_one = is_one_missing && !is_of_somebody(saying);
-    if (is_in_front && may_be_missing_one && may_be_cause(saying)) {
+    const bool may_be_missing_one =
+        is_one_missing && !is_of_somebody(saying) && may_be_cause(saying);
+    const bool is_of_missing_one =
+        is_one_missing && is_named_after(*errors[i].first, finding.culprits.front().rank);
+    if ((is_in_front || is_of_missing_one) && may_be_missing_one) {
       finding.summary += fmt::format(", perhaps rank {}", finding.culprits.front().rank);
     }
     add_evidence(*errors[i].first, saying, finding);

@@ -465,6 +465,9 @@ std::optional<Finding> judge_not_met(const trace::Run& run) {
     tell_of_count(saying, finding);
   } else if (holds(saying, "srun: error: ")) {
     tell_of_launch(run, saying, finding);
+  } else if (holds(saying, "pyxis: ")) {
+    finding.summary = "the container of a task could not be started";
+    finding.next = "look at the lines of pyxis and enroot around it, and at the image on that host";
   } else if (saying.text.empty()) {
     const bool is_timeout = holds(saying, "RendezvousTimeoutError");
     finding.summary = is_timeout ? "not all hosts had come to torchrun's rendezvous when its time "

@@ -17,10 +17,10 @@ namespace public_errors_test {
 using Texts = std::vector<std::string>;
 
 // As `rollcall diff 0.log 1.log ...` reaches it.
-analysis::Report judge_files(const Texts& texts) {
+analysis::Report judge_files(const Texts& texts, const std::string& folder = "") {
   Run run;
   for (size_t i = 0; i < texts.size(); ++i) {
-    import_bytes(std::to_string(i) + ".log",
+    import_bytes(folder + std::to_string(i) + ".log",
                  {reinterpret_cast<const uint8_t*>(texts[i].data()), texts[i].size()},
                  run.processes, run.issues, &run.logs);
   }
@@ -122,6 +122,20 @@ TEST_CASE("an error in a file of its own takes nothing from the order that anoth
   CHECK(culprits_of(missing) == Ranks{1});
   CHECK(missing.confidence == Confidence::open);
   CHECK_FALSE(holds(missing.summary, "perhaps"));
+}
+
+TEST_CASE("an error in the log of the rank that is missing, by its file's name, may be its own") {
+  const std::string waits = gave_up(0) + gave_up(2);
+  const auto lead_in = [&](const std::string& folder) {
+    return judge_files({waits, kTraceback}, folder).findings.front();
+  };
+  CHECK(holds(lead_in("job/rank").summary,
+              "in line 4 of rank1.log a rank that the log does not name raised ValueError: \"no "
+              "such column\", perhaps rank 1"));
+  CHECK(culprits_of(lead_in("job/rank")) == Ranks{1});
+  CHECK(lead_in("job/rank").confidence == Confidence::open);
+  CHECK_FALSE(holds(lead_in("job/host").summary, "perhaps"));
+  CHECK_FALSE(holds(judge_files({kTraceback, waits}, "rank").findings.front().summary, "perhaps"));
 }
 
 TEST_CASE("an error in a log that tells of no hang accuses nobody") {
@@ -277,6 +291,12 @@ TEST_CASE("tasks that Slurm could not start are no ranks that ended") {
   CHECK(judged("srun: error: task 0 launch failed: Plugin initialization failed\n").summary ==
         "Slurm could not start a task: Plugin initialization failed");
   CHECK(says_nothing("srun: error: Task launch for StepId=77.0 is late\n"));
+  const std::string container = "slurmstepd: error: pyxis: couldn't start container\n";
+  CHECK(judged("3: " + container).summary == "the container of a task could not be started");
+  // Who ended leads.
+  CHECK(judged(container + "srun: error: n4: task 3: Exited with exit code 1\n").verdict ==
+        Verdict::rank_dead);
+  CHECK(says_nothing("pyxis: couldn't start container\n"));
 }
 
 TEST_CASE("lines of a launcher that are of one length are not taken for one that was broken") {
@@ -343,6 +363,13 @@ TEST_CASE("an error of a network adapter is told as libmlx5 and the plugin of EF
   CHECK(holds(warning("Couldn't open AV. RC: -22, ERROR: Invalid argument").summary,
               "libfabric could not open the network adapter"));
   CHECK_FALSE(holds(warning("Couldn't find any optimal provider").summary, "could not open"));
+  // TCPX tells so of a start that is slow.
+  const std::string tcpx =
+      "tcpxResult_t tcpxCommProgress(tcpxComm*):1231 NCCL WARN 0x7d1:0x7d2, nic 0, eth0, "
+      "10.0.0.7<40412><-10.0.0.8<40508> rx rx ctrl timeout cnt 41, nanos 10000000417\n";
+  CHECK(
+      judged(tcpx).summary.starts_with("the log says of no rank that it went wrong: the other "
+                                       "side has sent nothing for a while"));
 }
 
 TEST_CASE("the end of a pod is told as Kubeflow's controller does") {

@@ -200,6 +200,12 @@ inline constexpr LogFormat kLogFormats[] = {
      "the tasks of a host could not be started"},
     {SayingKind::not_met, " launch failed: ", "srun: error: task <skip> launch failed: <text>",
      "Slurm", "a task could not be started"},
+    {SayingKind::not_met, "pyxis: container start failed",
+     "slurmstepd<skip>: pyxis: container start failed with error code: <text>", "pyxis",
+     "the container of a task could not be started"},
+    {SayingKind::not_met, "pyxis: couldn't start container",
+     "slurmstepd<skip>: pyxis: couldn't start <text>", "pyxis",
+     "the container of a task could not be started"},
     {SayingKind::not_met, " to join the rendezvous",
      "waiting for `<text>` for <ran> seconds and may be stuck. Expected <in> threads to join the "
      "rendezvous, but {only <out> of them}",
