@@ -567,7 +567,7 @@ constexpr Message kMessages[] = {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // A number at the end of the words is a whole one: "error 11" is not in "error 110".
-bool holds(std::string_view text, std::string_view words) {
+bool text_holds(std::string_view text, std::string_view words) {
   for (size_t at = text.find(words); at != std::string_view::npos; at = text.find(words, at + 1)) {
     const size_t end = at + words.size();
     if (words.empty() || end == text.size() || !is_digit(words.back()) || !is_digit(text[end])) {
@@ -582,7 +582,7 @@ bool holds(std::string_view text, std::string_view words) {
 const Message* message_of(const trace::Saying& saying) {
   for (const Message& message : kMessages) {
     if (message.kind != saying.kind) continue;
-    const bool has_words = holds(saying.text, message.words) || holds(saying.quote, message.words);
+    const bool has_words = text_holds(saying.text, message.words) || text_holds(saying.quote, message.words);
     if (has_words && (message.code == kAny || message.code == saying.code)) return &message;
   }
   return nullptr;
