@@ -140,6 +140,11 @@ std::string scaling_text(const TwoRuns& answer, const Workload& workload) {
   std::string text =
       fmt::format("\nscaling efficiency, from {} to {} GPUs (± one standard error)\n",
                   scaling->gpus_before, scaling->gpus_after);
+  if (scaling->gpus_before == scaling->gpus_after) {
+    text = fmt::format(
+        "\nwhat each of {} GPUs gets done, against the old run (± one standard error)\n",
+        scaling->gpus_after);
+  }
   if (scaling->by_tokens) {
     return text +
            line(*scaling->by_tokens, fmt::format("by tokens: {} -> {} tokens/s by each GPU",

@@ -17,7 +17,7 @@ std::string exposed_text(const slow::Answer& answer);
 // bounds it. Empty where nothing was said of the job or the steps were not compared.
 std::string efficiency_text(const slow::Answer& answer, const slow::Workload& workload,
                             bool is_emulated);
-// Empty: the runs have as many GPUs, or could not be compared.
+// Empty: there is no scaling_of() the runs.
 std::string scaling_text(const slow::TwoRuns& answer, const slow::Workload& workload);
 
 // Fields of rollcall.slow/1, as text of JSON. Unknown is null.
@@ -31,7 +31,7 @@ std::string scaling_text(const slow::TwoRuns& answer, const slow::Workload& work
 //                           neither --flops nor --tokens was given
 //   against.scaling         {"gpus_before", "gpus_after", "weak", "strong", "error_share",
 //                           "tokens_per_s_of_gpu_before", "tokens_per_s_of_gpu_after",
-//                           "by_tokens"}; null where both runs have as many GPUs
+//                           "by_tokens"}; null where there is no scaling_of() the runs
 std::string exposed_json(const slow::Answer& answer);
 std::string busy_json(const slow::Answer& answer, size_t gpu);
 std::string efficiency_json(const slow::Answer& answer, const slow::Workload& workload);

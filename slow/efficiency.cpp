@@ -23,7 +23,8 @@ std::optional<Scaling> scaling_of(const TwoRuns& answer, const Workload& workloa
   const RunSteps& after = answer.after;
   const bool is_known = answer.is_compared && before.step_ns > 0 && after.step_ns > 0;
   if (!is_known || before.gpus == 0 || after.gpus == 0) return std::nullopt;
-  if (before.gpus == after.gpus) return std::nullopt;
+  const bool has_tokens = workload.tokens > 0 && workload.tokens_before > 0;
+  if (before.gpus == after.gpus && !has_tokens) return std::nullopt;
   Scaling scaling;
   scaling.gpus_before = before.gpus;
   scaling.gpus_after = after.gpus;
@@ -31,7 +32,7 @@ std::optional<Scaling> scaling_of(const TwoRuns& answer, const Workload& workloa
   scaling.strong = scaling.weak * before.gpus / after.gpus;
   scaling.error_share =
       std::hypot(before.error_ns / before.step_ns, after.error_ns / after.step_ns);
-  if (workload.tokens <= 0 || workload.tokens_before <= 0) return scaling;
+  if (!has_tokens) return scaling;
   const auto rate = [](double tokens, const RunSteps& run) {
     return tokens / (run.step_ns / 1e9) / run.gpus;
   };

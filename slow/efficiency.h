@@ -57,7 +57,8 @@ struct Scaling {
   std::optional<double> by_tokens;
 };
 
-// nullopt: the step times were not compared, or both runs have as many GPUs.
+// nullopt: the step times were not compared, or both runs have as many GPUs and the tokens of their
+// steps were not given.
 std::optional<Scaling> scaling_of(const TwoRuns& answer, const Workload& workload);
 
 }  // namespace rollcall::slow

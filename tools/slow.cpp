@@ -130,6 +130,9 @@ int slow_command(const Arguments& arguments) {
   std::string error;
   if (!read_workload(arguments.workload, is_of_two_runs, workload, error)) return unusable(error);
   if (is_of_two_runs) return compare_runs(arguments, workload);
+  if (arguments.sentence && workload.is_known()) {
+    return unusable("--sentence is one line, without --tokens and --flops; leave it or these out.");
+  }
   slow::Question question;
   if (!read_ranks(arguments.ranks, question.ranks)) {
     return unusable("--ranks takes ranks and ranges of them, as 0-3,8; '" + arguments.ranks +

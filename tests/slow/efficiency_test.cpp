@@ -121,6 +121,16 @@ TEST_CASE("with the tokens of both runs there is one scaling efficiency, whateve
   CHECK(std::abs(by(1e6) - scaling.strong) < 1e-9);
 }
 
+TEST_CASE(
+    "of runs of one size the tokens of both tell what a GPU gets done, and not how it scales") {
+  const Workload workload{.tokens = 1e6, .tokens_before = 1e6};
+  const std::string text = report::scaling_text(two_runs(100e6, 8, 125e6, 8), workload);
+  CHECK(contains(text, "what each of 8 GPUs gets done, against the old run"));
+  CHECK(contains(text, "80.0 % ±0.4 % by tokens: 1,250,000 -> 1,000,000 tokens/s by each GPU"));
+  CHECK_FALSE(contains(text, "scaling"));
+  CHECK_FALSE(contains(text, "(weak)"));
+}
+
 TEST_CASE("runs of one size, or that could not be compared, have no scaling") {
   CHECK_FALSE(scaling_of(two_runs(100e6, 8, 125e6, 8), {}));
   TwoRuns uncompared = two_runs(100e6, 8, 125e6, 16);
