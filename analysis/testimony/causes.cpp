@@ -620,6 +620,18 @@ bool is_named_after(const JobLog& log, int32_t rank) {
   return name.find("rank") != std::string::npos && trace::rank_in_file_name(name) == rank;
 }
 
+// ", in the log of the calls of rank 3": where these are the only ones in its file.
+std::string calls_beside(const trace::Run& run, const JobLog& log) {
+  const trace::Process* only = nullptr;
+  for (const trace::Process& process : run.processes) {
+    if (process.file != log.file) continue;
+    if (only != nullptr) return {};
+    only = &process;
+  }
+  if (only == nullptr || only->job_rank < 0) return {};
+  return fmt::format(", in the log of the calls of rank {}", only->job_rank);
+}
+
 // "in line 6 a rank that the log does not name raised ValueError: "bad sample"".
 std::string unnamed_text(const trace::Run& run, const JobLog& log, const Saying& saying) {
   constexpr size_t kWordsMax = 120;
@@ -634,7 +646,8 @@ std::string unnamed_text(const trace::Run& run, const JobLog& log, const Saying&
                          ? std::string("had an error of NCCL")
                          : fmt::format("raised {}", saying.op.empty() ? "an error" : saying.op);
   if (!words.empty()) what += fmt::format(": \"{}\"", words);
-  return fmt::format("in {} {} {}", place_text(run, log, saying), who, what);
+  const std::string beside = is_of_somebody(saying) ? std::string() : calls_beside(run, log);
+  return fmt::format("in {} {} {}{}", place_text(run, log, saying), who, what, beside);
 }
 
 }  // namespace

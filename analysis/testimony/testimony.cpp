@@ -637,6 +637,7 @@ trace::Run part_without(const trace::Run& run, OfKind of) {
   for (const trace::Process& process : run.processes) {
     trace::Process& kept = part.processes.emplace_back();
     kept.file = process.file;
+    kept.job_rank = process.job_rank;
     kept.comms = process.comms;
   }
   return part;

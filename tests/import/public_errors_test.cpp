@@ -84,6 +84,16 @@ TEST_CASE("an error in one file is held against calls that are in step in others
   CHECK(clear.status == 0);
 }
 
+TEST_CASE("an error in a file that holds the calls of one rank alone is told with that rank") {
+  const std::string beside = "\"no such column\", in the log of the calls of rank 1;";
+  const analysis::Finding own = lead_of({calls_of(0), calls_of(1) + kTraceback});
+  CHECK(holds(own.summary, beside));
+  CHECK(own.verdict == Verdict::insufficient);
+  CHECK(own.culprits.empty());
+  CHECK_FALSE(holds(lead_of({calls_of(0) + calls_of(1) + kTraceback}).summary, "in the log of"));
+  CHECK_FALSE(holds(lead_of({calls_of(0), calls_of(1), kTraceback}).summary, "in the log of"));
+}
+
 TEST_CASE("each error of a rank counts beside calls in other files as it does among them") {
   for (const std::string& error : Texts{
            kTraceback, "[rank1]: KeyError: 'mask'\n",
