@@ -245,6 +245,9 @@ constexpr Message kMessages[] = {
     {warning, "nresponsive receiver", kAny, cause, "aws-ofi-nccl",
      "the other side did not answer over EFA: its process is gone, or the network drops packets",
      "look at the log of the other side, and at the security groups between the hosts"},
+    {warning, "_handle_error():", kAny, cause, "libfabric",
+     "a request to the network adapter (EFA) failed",
+     "look for the process that ended first, in the log of the peer's host"},
     {warning, "completed with error. RC", kAny, cause, "aws-ofi-nccl",
      "a transfer over libfabric (EFA) failed",
      "look for the process that ended first, and run with FI_LOG_LEVEL=warn"},
@@ -582,7 +585,8 @@ bool text_holds(std::string_view text, std::string_view words) {
 const Message* message_of(const trace::Saying& saying) {
   for (const Message& message : kMessages) {
     if (message.kind != saying.kind) continue;
-    const bool has_words = text_holds(saying.text, message.words) || text_holds(saying.quote, message.words);
+    const bool has_words =
+        text_holds(saying.text, message.words) || text_holds(saying.quote, message.words);
     if (has_words && (message.code == kAny || message.code == saying.code)) return &message;
   }
   return nullptr;

@@ -73,7 +73,9 @@ std::string what_text(const Saying& saying) {
       if (saying.code == kUntold) return saying.writer;
       return fmt::format("the driver reports Xid {}", saying.code);
     case SayingKind::warning:
-      return fmt::format("NCCL warns in {}: \"{}\"", speaker_text(saying), saying.text);
+      return fmt::format("{} warns in {}: \"{}\"",
+                         holds(saying, "libfabric:") ? "libfabric" : "NCCL", speaker_text(saying),
+                         saying.text);
     case SayingKind::result:
       return fmt::format("NCCL failed with result {} in {}", saying.code, speaker_text(saying));
     case SayingKind::exception: {

@@ -373,6 +373,13 @@ TEST_CASE("an error of a network adapter is told as libmlx5 and the plugin of EF
   CHECK(holds(warning("Couldn't open AV. RC: -22, ERROR: Invalid argument").summary,
               "libfabric could not open the network adapter"));
   CHECK_FALSE(holds(warning("Couldn't find any optimal provider").summary, "could not open"));
+  const Judged fabric = judged(
+      "    libfabric:4711:1710000000::efa:cq:efa_rdm_rxe_handle_error():55<warn> err: 7, message: "
+      "Bad peer My EFA addr: a Peer EFA addr: b (7)\n" +
+      gave_up(1));
+  CHECK(holds(fabric.summary, "libfabric warns in"));
+  CHECK(holds(fabric.summary, "a request to the network adapter (EFA) failed"));
+  CHECK(says_nothing("libfabric:4711:1710000000::core:core:fi_getinfo_():13<warn> no provider\n"));
   // TCPX tells so of a start that is slow.
   const std::string tcpx =
       "tcpxResult_t tcpxCommProgress(tcpxComm*):1231 NCCL WARN 0x7d1:0x7d2, nic 0, eth0, "
