@@ -7,12 +7,13 @@
 namespace rollcall::slow {
 namespace {
 
-// The unit of a step that ends last; kNone where one is missing.
+// The unit of a step that ends last; kNone where one is missing, or ended before any clock began:
+// a damaged file may hold any times, and what is subtracted must fit.
 uint32_t last_unit(const Timeline& timeline, const Steps& steps, uint32_t gpu, uint32_t step) {
   uint32_t last = kNone;
   for (uint32_t slot = 0; slot < steps.roles[timeline.gpus[gpu].role].length; ++slot) {
     const uint32_t unit = steps.unit_at(timeline, gpu, step, slot);
-    if (unit == kNone || !timeline.units[unit].is_timed()) return kNone;
+    if (unit == kNone || timeline.units[unit].finished_ns <= 0) return kNone;
     const bool is_later =
         last == kNone || timeline.units[unit].finished_ns > timeline.units[last].finished_ns;
     if (is_later) last = unit;
@@ -124,8 +125,8 @@ class Measurer {
   }
 
   std::optional<double> bound(uint32_t gpu) const {
-    int64_t busy_ns = 0;
-    int64_t steps_ns = 0;
+    double busy_ns = 0;
+    double steps_ns = 0;
     for (const uint32_t step : steps_.usable) {
       const uint32_t before = last_unit(timeline_, steps_, gpu, step - 1);
       const uint32_t last = last_unit(timeline_, steps_, gpu, step);
@@ -133,10 +134,10 @@ class Measurer {
       const int64_t begin_ns = timeline_.units[before].finished_ns;
       const int64_t end_ns = timeline_.units[last].finished_ns;
       if (end_ns <= begin_ns) return std::nullopt;
-      busy_ns += union_of(gpu, step, begin_ns);
-      steps_ns += end_ns - begin_ns;
+      busy_ns += static_cast<double>(union_of(gpu, step, begin_ns));
+      steps_ns += static_cast<double>(end_ns - begin_ns);
     }
-    return static_cast<double>(busy_ns) / static_cast<double>(steps_ns);
+    return busy_ns / steps_ns;
   }
 
   // Of the operations of the step; those of the one before had ended when it began.

@@ -157,6 +157,19 @@ TEST_CASE("where the kernels of one rank are missing the others are measured, an
         std::string::npos);
 }
 
+TEST_CASE("times that no clock shows give no bound") {
+  const timed::Timed job = job_with(3 * kMs);
+  for (const int64_t moved_ns : {INT64_MIN / 4 * 3, INT64_MIN / 2}) {
+    trace::Run run = job.run;
+    for (trace::Op& op : run.processes[2].ops) {
+      op.started_ns += moved_ns;
+      op.finished_ns += moved_ns;
+      op.launched_ns += moved_ns;
+    }
+    CHECK_FALSE(slow::answer(run).exposed.at_most);
+  }
+}
+
 TEST_CASE("sums that no GPU can have are not told") {
   const timed::Timed job = job_with(3 * kMs);
   const trace::Run run = timed::profiled(job.run, job.kernels);
